@@ -1,0 +1,94 @@
+/*
+ * The ground floor: the letters every file uses, the status rule, errors, arenas.
+ *
+ * Letters (next to each the one the papers use):
+ *   B images      G groups       T tokens of a group (m)   d width           H heads
+ *   E experts (n) P slots per expert (p)   S = E*P slots   K choices (k)     C capacity ratio
+ *   h MLP width   L blocks       N classes                 R = rows of a matrix
+ *
+ * Status rule: what can fail returns 0 or -1 and fills an smoe_err; what computes returns void
+ * and cannot fail. The library never prints, never exits and keeps no mutable global state.
+ */
+#ifndef SMOE_BASE_H
+#define SMOE_BASE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SMOE_VERSION "0.1.0"
+
+/* The number type of weights and activations: double only in the gradient-check flavour. */
+#ifdef SMOE_F64
+typedef double real;
+#else
+typedef float real;
+#endif
+
+#define SMOE_MUST_CHECK __attribute__((warn_unused_result))
+#define SMOE_PRINTF(f, a) __attribute__((format(printf, f, a)))
+
+/* What went wrong, in the terms of the program's exit status. */
+typedef enum smoe_code {
+    SMOE_OK = 0,
+    SMOE_RUNTIME = 1,   /* I/O, memory, an unwritable place */
+    SMOE_USAGE = 2,     /* command line or spec */
+    SMOE_DATA = 3,      /* input data or checkpoint */
+    SMOE_NONFINITE = 4, /* the loss is not a finite number */
+    SMOE_PARTIAL = 5,   /* a sweep or ablation with failed cells */
+    SMOE_STOPPED = 75   /* stopped on request after a checkpoint */
+} smoe_code;
+
+/* One failure, or several of one pass (a spec with three mistakes), a line each, no final '\n'. */
+typedef struct smoe_err {
+    smoe_code code;
+    size_t lines;    /* failures reported, also those that no longer fit in text */
+    char text[4096]; /* NUL-terminated; the last line says how many were left out */
+} smoe_err;
+
+/* Replaces what err holds. Returns -1, so that `return smoe_fail(...)` reads well. err may be NULL. */
+int smoe_fail(smoe_err *err, smoe_code code, const char *fmt, ...) SMOE_PRINTF(3, 4);
+
+/* The same, with ": " and strerror of the errno found on entry appended. */
+int smoe_fail_errno(smoe_err *err, smoe_code code, const char *fmt, ...) SMOE_PRINTF(3, 4);
+
+/* Adds one more line, keeping those before it; the code of the first stays. Returns -1. */
+int smoe_fail_more(smoe_err *err, smoe_code code, const char *fmt, ...) SMOE_PRINTF(3, 4);
+
+/* Puts "PREFIX: " before each line of err. Returns -1. */
+int smoe_fail_prefix(smoe_err *err, const char *fmt, ...) SMOE_PRINTF(2, 3);
+
+/* ---- arenas ------------------------------------------------------------------------------------
+ * A stretch of memory handed out front to back, every piece aligned to 64 bytes. With base NULL it
+ * only counts and hands out NULL: the same reserving code runs once to measure and once to bind,
+ * so the size stated and the size used cannot disagree. */
+typedef struct smoe_arena {
+    char *base;
+    size_t size; /* bytes behind base */
+    size_t used; /* bytes handed out */
+    size_t peak; /* the largest `used` so far */
+} smoe_arena;
+
+/* n elements of elem bytes; NULL while counting. Asserts that a bound arena is large enough. */
+void *smoe_arena_take(smoe_arena *arena, size_t n, size_t elem);
+
+/* Gives arena->peak bytes of zeroed memory to a counting arena and rewinds it, ready to bind. */
+int smoe_arena_bind(smoe_arena *arena, smoe_err *err) SMOE_MUST_CHECK;
+
+void smoe_arena_free(smoe_arena *arena);
+
+/* ---- text --------------------------------------------------------------------------------------- */
+
+/* Edit distance between two words; small numbers, for "did you mean". */
+size_t smoe_text_distance(const char *a, const char *b);
+
+/* The index of the candidate nearest to word, or -1 when none is near enough to be a typing slip. */
+int smoe_text_nearest(const char *word, const char *const *candidates, size_t count);
+
+/* printf into a fresh string the caller frees; NULL when out of memory. */
+char *smoe_text_format(const char *fmt, ...) SMOE_PRINTF(1, 2);
+
+/* "1.25 GB", "37.5 M": n with three significant digits, an SI prefix and the unit. Returns buf. */
+const char *smoe_text_si(char *buf, size_t size, double n, const char *unit);
+
+#endif

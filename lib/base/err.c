@@ -1,0 +1,83 @@
+/* Errors: one struct the caller owns, filled once or line by line. See base.h for the rule. */
+#include "base/base.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Appends one formatted line; a line that does not fit is counted and announced at the end. */
+static void append(smoe_err *err, const char *fmt, va_list args, const char *tail) {
+    char line[1024];
+    int length = vsnprintf(line, sizeof line, fmt, args);
+    if (length < 0) length = 0;
+    if ((size_t)length >= sizeof line) memcpy(line + sizeof line - 4, "...", 4);
+    size_t used = strlen(err->text);
+    size_t need = strlen(line) + strlen(tail) + 2, reserve = 64;
+    err->lines++;
+    if (used + need + reserve < sizeof err->text) {
+        snprintf(err->text + used, sizeof err->text - used, "%s%s%s", used ? "\n" : "", line, tail);
+        return;
+    }
+    char *more = strstr(err->text, "\n... and ");
+    static const char one[] = "\n... and 1 more";
+    if (!more) {
+        memcpy(err->text + used, one, sizeof one);
+        return;
+    }
+    unsigned long n = 1;
+    sscanf(more, "\n... and %lu", &n);
+    snprintf(more, sizeof err->text - (size_t)(more - err->text), "\n... and %lu more", n + 1);
+}
+
+int smoe_fail(smoe_err *err, smoe_code code, const char *fmt, ...) {
+    if (!err) return -1;
+    err->code = code;
+    err->lines = 0;
+    err->text[0] = '\0';
+    va_list args;
+    va_start(args, fmt);
+    append(err, fmt, args, "");
+    va_end(args);
+    return -1;
+}
+
+int smoe_fail_errno(smoe_err *err, smoe_code code, const char *fmt, ...) {
+    char tail[256];
+    snprintf(tail, sizeof tail, ": %s", strerror(errno));
+    if (!err) return -1;
+    err->code = code;
+    err->lines = 0;
+    err->text[0] = '\0';
+    va_list args;
+    va_start(args, fmt);
+    append(err, fmt, args, tail);
+    va_end(args);
+    return -1;
+}
+
+int smoe_fail_more(smoe_err *err, smoe_code code, const char *fmt, ...) {
+    if (!err) return -1;
+    if (!err->lines) err->code = code;
+    va_list args;
+    va_start(args, fmt);
+    append(err, fmt, args, "");
+    va_end(args);
+    return -1;
+}
+
+int smoe_fail_prefix(smoe_err *err, const char *fmt, ...) {
+    if (!err) return -1;
+    char prefix[512];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(prefix, sizeof prefix, fmt, args);
+    va_end(args);
+    smoe_err old = *err;
+    err->lines = 0;
+    err->text[0] = '\0';
+    for (char *rest = old.text, *line; (line = strsep(&rest, "\n"));)
+        smoe_fail_more(err, old.code, "%s: %s", prefix, line);
+    err->lines = old.lines;
+    return -1;
+}

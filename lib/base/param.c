@@ -1,0 +1,87 @@
+/* The parameter table and its slabs; see param.h. */
+#define _GNU_SOURCE
+#include "base/param.h"
+#include "base/rng.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PAD = 16 }; /* elements: rows start on a cache line in every slab */
+
+size_t smoe_params_add(smoe_params *params, smoe_param_group group, double mean, double std,
+                       int ndim, const size_t *dim, const char *fmt, ...) {
+    if (params->count == params->room) {
+        size_t room = params->room ? 2 * params->room : 64;
+        smoe_param *row = realloc(params->row, room * sizeof *row);
+        if (!row) {
+            params->failed = true;
+            return 0;
+        }
+        params->row = row;
+        params->room = room;
+    }
+    smoe_param *p = &params->row[params->count];
+    *p = (smoe_param){.ndim = ndim, .size = 1, .offset = params->size, .group = group, .mean = mean,
+                      .std = std};
+    for (int i = 0; i < ndim; i++) p->size *= p->dim[i] = dim[i];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(p->name, sizeof p->name, fmt, args);
+    va_end(args);
+    p->expert = strstr(p->name, ".experts.") != NULL;
+    params->total += p->size;
+    params->size += (p->size + PAD - 1) / PAD * PAD;
+    return params->count++;
+}
+
+static int slab(real **where, size_t n, smoe_err *err) {
+    smoe_arena arena = {0};
+    smoe_arena_take(&arena, n, sizeof(real));
+    if (smoe_arena_bind(&arena, err)) return -1;
+    *where = (real *)arena.base;
+    return 0;
+}
+
+int smoe_params_allocate(smoe_params *params, int slabs, smoe_err *err) {
+    if (params->failed) return smoe_fail(err, SMOE_RUNTIME, "out of memory for the parameter table");
+    real **all[] = {&params->w, &params->g, &params->m, &params->v};
+    for (int i = 0; i < slabs; i++)
+        if (!*all[i] && slab(all[i], params->size, err))
+            return smoe_fail_prefix(err, "%zu parameters", params->total);
+    return 0;
+}
+
+void smoe_params_init(smoe_params *params, uint64_t seed) {
+    enum { RUN = 1 << 16 }; /* elements of one stream: large tensors are filled in parallel */
+    for (size_t i = 0; i < params->count; i++) {
+        const smoe_param *p = &params->row[i];
+        real *w = params->w + p->offset;
+        uint32_t name = smoe_rng_name(p->name);
+        size_t runs = (p->size + RUN - 1) / RUN;
+#pragma omp parallel for schedule(static)
+        for (size_t r = 0; r < runs; r++) {
+            smoe_rng rng = smoe_rng_at(seed, SMOE_RNG_INIT, name, r, 0);
+            size_t end = (r + 1) * RUN < p->size ? (r + 1) * RUN : p->size;
+            for (size_t j = r * RUN; j < end; j++)
+                w[j] = (real)(p->std > 0 ? p->mean + p->std * smoe_rng_normal(&rng) : p->mean);
+        }
+    }
+}
+
+const smoe_param *smoe_params_find(const smoe_params *params, const char *name) {
+    for (size_t i = 0; i < params->count; i++)
+        if (!strcmp(params->row[i].name, name)) return &params->row[i];
+    return NULL;
+}
+
+void smoe_params_free(smoe_params *params) {
+    real *all[] = {params->w, params->g, params->m, params->v};
+    for (int i = 0; i < 4; i++) {
+        smoe_arena arena = {.base = (char *)all[i], .size = params->size * sizeof(real)};
+        smoe_arena_free(&arena);
+    }
+    free(params->row);
+    *params = (smoe_params){0};
+}

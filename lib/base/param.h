@@ -1,0 +1,53 @@
+/*
+ * The parameter table: one row a tensor, in the order of the model. Weights, gradients and both
+ * moments are one slab each with the same offsets, so optimiser, checkpoint, cost, inspection and
+ * gradient check are loops over this table and nothing else knows a tensor by hand.
+ */
+#ifndef SMOE_PARAM_H
+#define SMOE_PARAM_H
+
+#include "base/base.h"
+
+enum { SMOE_PARAM_DIMS = 4 };
+
+typedef enum smoe_param_group { /* which weight decay applies */
+    SMOE_PARAM_PLAIN,           /* none: biases, norms, positions, the class token */
+    SMOE_PARAM_KERNEL,          /* optimizer.weight_decay */
+    SMOE_PARAM_HEAD             /* optimizer.head_weight_decay */
+} smoe_param_group;
+
+typedef struct smoe_param {
+    char name[80];             /* the checkpoint's name, "blocks.3.attn.qkv.weight" */
+    int ndim;                  /* 0: a scalar */
+    size_t dim[SMOE_PARAM_DIMS];
+    size_t size, offset;       /* elements; offset into every slab, a multiple of 16 */
+    smoe_param_group group;
+    bool expert;               /* first axis counts experts, each used by some rows only */
+    double mean, std;          /* initial values: normal(mean, std), constant where std is 0 */
+} smoe_param;
+
+typedef struct smoe_params {
+    smoe_param *row;
+    size_t count, room;
+    size_t size;               /* elements of a slab, padding included */
+    size_t total;              /* parameters, padding not included */
+    bool failed;               /* an add ran out of memory; reported when slabs are asked for */
+    real *w, *g, *m, *v;       /* slabs; NULL until allocated */
+} smoe_params;
+
+/* Adds a row and returns its index. Cannot be seen to fail: memory is checked in _allocate. */
+size_t smoe_params_add(smoe_params *params, smoe_param_group group, double mean, double std,
+                       int ndim, const size_t *dim, const char *fmt, ...) SMOE_PRINTF(7, 8);
+
+/* The slabs: weights always; gradients with slabs >= 2; moments with 3 (momentum) and 4 (Adam). */
+int smoe_params_allocate(smoe_params *params, int slabs, smoe_err *err) SMOE_MUST_CHECK;
+
+/* Every weight from its own stream (seed, name): the same values whatever else the model has. */
+void smoe_params_init(smoe_params *params, uint64_t seed);
+
+/* The row of that name, or NULL. */
+const smoe_param *smoe_params_find(const smoe_params *params, const char *name);
+
+void smoe_params_free(smoe_params *params);
+
+#endif

@@ -1,0 +1,11 @@
+/* .npy files (NumPy format 1.0), little-endian, C order: what --logits, --labels and --dump-routing write. */
+#ifndef SMOE_NPY_H
+#define SMOE_NPY_H
+
+#include "base/base.h"
+
+/* dtype: "<f4", "<f8" or "<i8". Written under a temporary name, then renamed. */
+int smoe_npy_write(const char *path, const char *dtype, const void *data, int ndim,
+                   const size_t *dim, smoe_err *err) SMOE_MUST_CHECK;
+
+#endif

@@ -1,0 +1,65 @@
+/*
+ * The training loop and evaluation, shared by train, ablate and sweep. Speaks to nobody: whoever runs it hands
+ * it an observer.
+ */
+#ifndef SMOE_TRAINER_H
+#define SMOE_TRAINER_H
+
+#include "base/base.h"
+#include "spec/spec.h"
+#include "data/data.h"
+#include "train/run.h"
+#include "vit/model.h"
+
+#include <signal.h>
+
+typedef struct smoe_step { /* after every step */
+    uint64_t step, steps;  /* done, of */
+    double epoch, loss, precision, lr, images_per_s, seconds_left;
+} smoe_step;
+
+typedef struct smoe_eval {
+    size_t images;
+    double loss, precision_at_1;
+    double seconds;
+} smoe_eval;
+
+typedef struct smoe_observer {
+    void *user;
+    void (*step)(void *user, const smoe_step *step);
+    void (*eval)(void *user, uint64_t step, const char *split, const smoe_eval *eval);
+    void (*note)(void *user, const char *text); /* a remark: resumed from, checkpoint written ... */
+} smoe_observer;
+
+typedef struct smoe_train_options {
+    const char *dir;          /* the run directory */
+    smoe_run_mode mode;
+    const char *init;         /* a safetensors file to start from, or NULL */
+    json_t *env;              /* for env.json; taken over */
+    const volatile sig_atomic_t *stop; /* non-zero: finish the step, checkpoint, return SMOE_STOPPED */
+    const smoe_observer *observer;     /* may be NULL */
+} smoe_train_options;
+
+typedef struct smoe_train_result {
+    uint64_t step;
+    double train_loss, step_seconds; /* of the last step; median over steps */
+    smoe_eval test;                  /* the last evaluation; images 0: none */
+    double best;
+    uint64_t best_step;
+} smoe_train_result;
+
+/* Trains as the spec says. Returns -1 with code SMOE_STOPPED after a requested stop (the checkpoint is written), SMOE_NONFINITE naming step, layer and parameter, or any
+ * other failure; STATUS in the run directory says the same. */
+int smoe_train(const smoe_spec *spec, const smoe_train_options *options, smoe_train_result *result,
+               smoe_err *err) SMOE_MUST_CHECK;
+
+/* What an evaluation hands out batch by batch: logits [images, N] in data-set order. */
+typedef int smoe_eval_sink(void *user, const real *logits, const int64_t *labels, size_t images,
+                           size_t classes, smoe_err *err);
+
+/* Loss and precision@1 of the whole split, no randomness, the last short batch included. `model` must be reserved for
+ * spec->eval.batch_size images at least. sink may be NULL. `progress` (may be NULL) is called with images done. */
+int smoe_evaluate(smoe_model *model, const smoe_spec *spec, const smoe_dataset *set,
+                  smoe_eval_sink *sink, void *user, smoe_eval *result, smoe_err *err) SMOE_MUST_CHECK;
+
+#endif
