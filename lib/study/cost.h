@@ -59,8 +59,8 @@ typedef struct smoe_cost {
 
 /* Departures from how this program computes, towards how the papers' did. NULL: none. */
 typedef struct smoe_cost_options {
-    bool einsum;     /* the choice routers dispatch and combine by one-hot products; else by gather and
-                        scatter, which have no products (Soft MoE Table 9: true, V-MoE: false) */
+    bool einsum; /* the choice routers dispatch and combine by one-hot products; else by gather and
+                    scatter, which have no products (Soft MoE Table 9: true, V-MoE: false) */
     bool unrounded;  /* their buffers are K C tokens / E, not rounded (V-MoE Table 7) */
     bool pre_logits; /* a d x d layer before the head (V-MoE's models; ours have none) */
 } smoe_cost_options;
