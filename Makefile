@@ -1,54 +1,200 @@
 # smoe: mixtures of experts in vision, on a CPU. `make help` lists the targets.
-# New sources, tests and man pages are found by wildcard: adding one needs no edit here.
+# Sources, tests, fuzz targets and man pages are found by wildcard: adding one needs no edit here.
 
 prefix     ?= /usr/local
 CC         ?= cc
-CFLAGS     ?= -O2 -g
+CFLAGS     ?= -g
+NPROC      := $(shell nproc 2>/dev/null || echo 1)
+PARALLEL    = $(if $(findstring j,$(firstword -$(MAKEFLAGS))),,-j$(NPROC))
+VERSION     = $(shell sed -n 's/^.define SMOE_VERSION "\(.*\)"/\1/p' lib/base/base.h)
 
-PACKAGES   := $(shell sed -n 's/^\([a-z][^ ]*\).*/\1/p' packages.txt)
+# ---- flags. CFLAGS, CPPFLAGS, LDFLAGS and LDLIBS are the user's; ours come before and give way.
+# pkg-config is asked once, on first use: it may have been installed by this very make.
+once        = $(eval $1 := $2)$($1)
 PKG        := yaml-0.1 jansson libpng libturbojpeg libarchive zlib
-BLIS_DIR   := $(firstword $(dir $(wildcard /usr/include/*/blis-openmp/blis.h)))
+PKG_CFLAGS  = $(call once,PKG_CFLAGS,$(shell pkg-config --cflags $(PKG)))
+PKG_LIBS    = $(call once,PKG_LIBS,$(shell pkg-config --libs $(PKG)))
+BLIS_DIR    = $(call once,BLIS_DIR,$(firstword $(dir $(wildcard /usr/include/*/blis-openmp/blis.h))))
 
-ALL_CFLAGS  = -std=c11 -D_GNU_SOURCE -Ilib -Icmd -Wall -Wextra -Wpedantic -Wshadow \
-              -Wstrict-prototypes -Wmissing-prototypes -Wno-unknown-pragmas -fopenmp -pthread -MMD -MP \
-              $(if $(BLIS_DIR),-isystem $(BLIS_DIR)) $(shell pkg-config --cflags $(PKG) 2>/dev/null) $(FLAVOUR_CFLAGS) $(CFLAGS)
-ALL_LDLIBS  = $(shell pkg-config --libs $(PKG) 2>/dev/null) -lblis -llapacke -lm -fopenmp -pthread $(LDLIBS)
+WARNINGS   := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes
+ALL_CFLAGS  = -std=c11 -D_GNU_SOURCE= -Ilib -Icmd $(WARNINGS) -O2 -fopenmp -pthread -MMD -MP \
+              $(addprefix -isystem ,$(BLIS_DIR)) $(PKG_CFLAGS) $(FLAVOUR_CFLAGS) $(CPPFLAGS)
+# Contracting a*b + c changes results with the processor; kernels say for themselves what they are built for.
+STRICT     := -ffp-contract=off
+KERNEL     := -O3 -ffp-contract=fast
+ALL_LDLIBS  = $(PKG_LIBS) -lblis -llapacke -lm $(LDLIBS)
 
-# A flavour is a tree of objects: release; f64 (real = double, for gradient checks); san (ASan, UBSan).
+# ---- flavours: a tree of objects each. f64: real = double, for gradient checks. san: ASan and UBSan.
 FLAVOUR    ?= release
 OBJ        := build/$(FLAVOUR)
 FLAVOUR_CFLAGS_f64 := -DSMOE_F64
 FLAVOUR_CFLAGS_san := -O1 -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 FLAVOUR_CFLAGS      = $(FLAVOUR_CFLAGS_$(FLAVOUR))
 
-LIB_SRC    := $(sort $(wildcard lib/*/*.c))
+# ---- what is there. lib/math/kern_*.c is compiled once an instruction set; math/isa.c chooses at run time.
+MACHINE    := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
+ISAS       := $(if $(filter x86_64,$(MACHINE)),v4 v3) base
+ISA_FLAGS_v4 := -march=x86-64-v4 -mprefer-vector-width=512
+ISA_FLAGS_v3 := -march=x86-64-v3
+KERN_SRC   := $(sort $(wildcard lib/math/kern_*.c))
+LIB_SRC    := $(filter-out $(KERN_SRC),$(sort $(wildcard lib/*/*.c)))
 CMD_SRC    := $(sort $(wildcard cmd/*.c))
-LIB_OBJ    := $(LIB_SRC:%.c=$(OBJ)/%.o)
-CMD_OBJ    := $(CMD_SRC:%.c=$(OBJ)/%.o)
+TEST_SRC   := $(sort $(wildcard tests/test_*.c))
+HELPER_SRC := $(filter-out $(TEST_SRC),$(sort $(wildcard tests/*.c)))
+FUZZ_SRC   := $(sort $(wildcard tests/fuzz/fuzz_*.c))
+MAN        := $(sort $(wildcard man/*.[1-9]))
 
-all: build/smoe
+LIB_OBJ    := $(LIB_SRC:%.c=$(OBJ)/%.o) $(foreach isa,$(ISAS),$(KERN_SRC:%.c=$(OBJ)/%.$(isa).o))
+CMD_OBJ    := $(CMD_SRC:%.c=$(OBJ)/%.o)
+HELPER_OBJ := $(HELPER_SRC:%.c=$(OBJ)/%.o)
+TESTS      := $(TEST_SRC:%.c=$(OBJ)/%)
+FUZZERS    := $(FUZZ_SRC:%.c=$(OBJ)/%)
+ALL_OBJ    := $(LIB_OBJ) $(CMD_OBJ) $(HELPER_OBJ) $(TESTS:=.o) $(FUZZERS:=.o) $(OBJ)/tests/fuzz/driver.o
+
+# ---- building
+all: missing build/smoe
 
 build/smoe: $(OBJ)/smoe
 	@ln -sf $(FLAVOUR)/smoe $@
 
+# Rewritten only when compiler or flags change: then everything is built anew.
+$(OBJ)/flags: always
+	@mkdir -p $(@D)
+	@echo '$(CC) $(subst ','\'',$(ALL_CFLAGS) $(CFLAGS))' | cmp -s - $@ || echo '$(CC) $(subst ','\'',$(ALL_CFLAGS) $(CFLAGS))' > $@
+
+$(OBJ)/lib/train/env.o: FILE_CFLAGS = -DSMOE_BUILD_FLAGS='"$(subst ",\",-O2 $(STRICT) $(FLAVOUR_CFLAGS) $(CPPFLAGS) $(CFLAGS))"'
+
+$(OBJ)/%.o: %.c $(OBJ)/flags
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) $(STRICT) $(FILE_CFLAGS) $(CFLAGS) -c -o $@ $<
+
+define isa_rule
+$(OBJ)/lib/math/%.$1.o: lib/math/%.c $(OBJ)/flags
+	@mkdir -p $$(@D)
+	$$(CC) $$(ALL_CFLAGS) $$(KERNEL) -DSMOE_ISA=$1 $$(ISA_FLAGS_$1) $$(FLAVOUR_CFLAGS) $$(CFLAGS) -c -o $$@ $$<
+endef
+$(foreach isa,$(ISAS),$(eval $(call isa_rule,$(isa))))
+
+LINK        = $(CC) $(ALL_CFLAGS) $(CFLAGS) -Wl,--as-needed $(LDFLAGS) -o $@ $(filter %.o %.a,$^)
+
 $(OBJ)/libsmoe.a: $(LIB_OBJ)
+$(OBJ)/libcmd.a: $(filter-out %/main.o,$(CMD_OBJ))
+$(OBJ)/libtest.a: $(HELPER_OBJ)
+$(OBJ)/lib%.a:
 	@rm -f $@
 	$(AR) rcs $@ $^
 
-$(OBJ)/smoe: $(CMD_OBJ) $(OBJ)/libsmoe.a
-	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(ALL_LDLIBS)
+$(OBJ)/smoe: $(OBJ)/cmd/main.o $(OBJ)/libcmd.a $(OBJ)/libsmoe.a
+	$(LINK) $(ALL_LDLIBS)
 
-$(OBJ)/%.o: %.c
-	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -c -o $@ $<
+$(TESTS): %: %.o $(OBJ)/libtest.a $(OBJ)/libcmd.a $(OBJ)/libsmoe.a
+	$(LINK) -lcmocka $(ALL_LDLIBS)
 
-# Tests: tests/test_NAME.c is a program of its own over libsmoe.a and cmocka.
-$(OBJ)/tests/%: tests/%.c $(OBJ)/libsmoe.a
-	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -Itests -o $@ $< $(filter %.o,$^) $(OBJ)/libsmoe.a -lcmocka $(ALL_LDLIBS)
+$(FUZZERS): %: %.o $(OBJ)/tests/fuzz/driver.o $(OBJ)/libsmoe.a
+	$(LINK) $(ALL_LDLIBS)
+
+tests: $(TESTS)
+fuzzers: $(FUZZERS)
+
+# ---- Debian packages: packages.txt names them, one rule installs them
+PACKAGES   := $(shell sed -n 's/^\([a-z][^ ]*\).*/\1/p' packages.txt)
+find_missing = command -v dpkg-query >/dev/null || exit 0; \
+	missing=$$(for p in $(PACKAGES); do \
+	    dpkg-query -W -f='$${Status}\n' $$p 2>/dev/null | grep -q '^install ok installed' || printf ' %s' $$p; \
+	done); [ -n "$$missing" ] || exit 0
+
+missing:
+	@$(find_missing); echo "not installed:$$missing (make deps installs them)" >&2
+
+deps:
+	@$(find_missing); \
+	if [ "$$(id -u)" = 0 ]; then as=; \
+	elif sudo -n true 2>/dev/null; then as=sudo; \
+	else echo "These Debian packages are missing:$$missing"; echo "Install them with:"; \
+	    echo "    sudo apt-get install$$missing"; echo "and run make again."; exit 1; fi >&2; \
+	echo "installing$$missing" >&2; \
+	$$as env DEBIAN_FRONTEND=noninteractive apt-get update -q && \
+	$$as env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $$missing
+
+# ---- the two commands of the README. Whatever needs packages runs in a second make, after deps.
+QUICK      := runs/quickstart
+quickstart: deps
+	@$(MAKE) --no-print-directory $(PARALLEL) all
+	build/smoe train experiments/quickstart.yaml -o $(QUICK) --force
+	build/smoe eval $(QUICK)
+	@echo
+	@echo "The run is in $(QUICK); 'make quickstart' replaces it. What to type next:"
+	@echo "    build/smoe inspect $(QUICK)                     how the tokens were routed"
+	@echo "    build/smoe cost experiments/quickstart.yaml          what the model costs"
+	@echo "    build/smoe train experiments/quickstart.yaml seed=1  another run, in runs/"
+	@echo "    build/smoe help                                      everything else"
+
+check: deps
+	@$(MAKE) --no-print-directory $(PARALLEL) all tests
+	@$(MAKE) --no-print-directory $(PARALLEL) FLAVOUR=f64 $(patsubst %.c,build/f64/%,$(wildcard tests/test_grad*.c))
+	@$(MAKE) --no-print-directory $(PARALLEL) FLAVOUR=san build/san/smoe tests fuzzers
+	@$(LINT) tests/run.sh \
+	    $(TEST_SRC:%.c=build/release/%) $(patsubst %.c,build/f64/%,$(wildcard tests/test_grad*.c)) \
+	    $(TEST_SRC:%.c=build/san/%) $(FUZZ_SRC:%.c=build/san/%) tests/cli/run.sh tests/lint.sh
+
+LINT        = CC='$(CC)' HEADER_FLAGS='$(filter-out -MMD -MP,$(ALL_CFLAGS))'
+lint:
+	@$(LINT) tests/lint.sh
+
+# Every fuzz target in turn, FUZZ_SECONDS each; what fails is printed with the command that repeats it.
+FUZZ_SECONDS ?= 300
+fuzz: deps
+	@$(MAKE) --no-print-directory $(PARALLEL) FLAVOUR=san fuzzers
+	@for f in $(FUZZ_SRC:%.c=build/san/%); do $$f --seconds $(FUZZ_SECONDS) || exit 1; done
+
+bench: deps
+	@$(MAKE) --no-print-directory $(PARALLEL) all
+	@for s in $(wildcard experiments/bench/*.yaml); do echo "== $$s"; build/smoe bench $$s || exit 1; done
+
+# ---- installing
+bindir = $(DESTDIR)$(prefix)/bin
+libdir = $(DESTDIR)$(prefix)/lib
+incdir = $(DESTDIR)$(prefix)/include/smoe
+mandir = $(DESTDIR)$(prefix)/share/man
+comdir = $(DESTDIR)$(prefix)/share
+HEADERS := $(sort $(wildcard lib/*/*.h lib/*/*.def))
+
+install: all
+	install -D -m 755 build/release/smoe $(bindir)/smoe
+	install -D -m 644 build/release/libsmoe.a $(libdir)/libsmoe.a
+	install -D -m 644 lib/smoe.h $(incdir)/smoe.h
+	for h in $(HEADERS:lib/%=%); do install -D -m 644 lib/$$h $(incdir)/$$h || exit 1; done
+	mkdir -p $(libdir)/pkgconfig
+	sed -e 's,@prefix@,$(prefix),' -e 's,@version@,$(VERSION),' smoe.pc.in > $(libdir)/pkgconfig/smoe.pc
+	for m in $(MAN:man/%=%); do install -D -m 644 man/$$m $(mandir)/man$${m##*.}/$$m || exit 1; done
+	mkdir -p $(comdir)/bash-completion/completions $(comdir)/zsh/site-functions $(comdir)/fish/vendor_completions.d
+	build/release/smoe --completion bash > $(comdir)/bash-completion/completions/smoe
+	build/release/smoe --completion zsh > $(comdir)/zsh/site-functions/_smoe
+	build/release/smoe --completion fish > $(comdir)/fish/vendor_completions.d/smoe.fish
+
+uninstall:
+	rm -f $(bindir)/smoe $(libdir)/libsmoe.a $(libdir)/pkgconfig/smoe.pc
+	rm -f $(foreach m,$(MAN:man/%=%),$(mandir)/man$(lastword $(subst ., ,$m))/$m)
+	rm -f $(comdir)/bash-completion/completions/smoe $(comdir)/zsh/site-functions/_smoe \
+	    $(comdir)/fish/vendor_completions.d/smoe.fish
+	rm -rf $(incdir)
 
 clean:
 	rm -rf build
 
-.PHONY: all clean
--include $(LIB_OBJ:.o=.d) $(CMD_OBJ:.o=.d)
+help:
+	@echo 'make              build build/smoe'
+	@echo 'make quickstart   install what is missing, build, train and evaluate a small model (minutes)'
+	@echo 'make check        install what is missing, build all flavours, run every test'
+	@echo 'make bench        time the specs of experiments/bench'
+	@echo 'make fuzz         fuzz every parser for FUZZ_SECONDS ($(FUZZ_SECONDS)) each'
+	@echo 'make lint         style, includes, man pages, clang-tidy'
+	@echo 'make deps         install the Debian packages of packages.txt that are missing'
+	@echo 'make install      program, library, man pages, completions (prefix=$(prefix), DESTDIR)'
+	@echo 'make uninstall    remove them'
+	@echo 'make clean        remove build/'
+	@echo 'Yours to set: CC, CFLAGS, CPPFLAGS, LDFLAGS, LDLIBS, prefix, DESTDIR.'
+
+.PHONY: all tests fuzzers missing deps quickstart check lint fuzz bench install uninstall clean help always
+.SECONDARY: $(ALL_OBJ)
+-include $(ALL_OBJ:.o=.d)
