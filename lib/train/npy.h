@@ -1,4 +1,5 @@
-/* .npy files (NumPy format 1.0), little-endian, C order: what --logits, --labels and --dump-routing write. */
+/* .npy files (NumPy format 1.0), little-endian, C order: what --logits, --labels and --dump-routing
+ * write. */
 #ifndef SMOE_NPY_H
 #define SMOE_NPY_H
 

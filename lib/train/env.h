@@ -1,0 +1,18 @@
+/* Where and how a run was made: what env.json says. */
+#ifndef SMOE_ENV_H
+#define SMOE_ENV_H
+
+#include "base/base.h"
+
+#include <jansson.h>
+
+/* An object of version, compiler, flags, cpu, cores, threads, blas, kernel, argv, cwd, date, host,
+ * system; the caller owns it. blas and kernel may be NULL. NULL only when out of memory. */
+json_t *smoe_env_json(int argc, char *const *argv, const char *blas, const char *kernel,
+                      int threads);
+
+/* `seconds` since 1970 as 2026-01-31T12:00:00Z. Returns buf. */
+enum { SMOE_DATE_TEXT = 32 };
+const char *smoe_env_date(char buf[SMOE_DATE_TEXT], long long seconds);
+
+#endif

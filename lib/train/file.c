@@ -1,0 +1,221 @@
+/* Whole files, links and folders: see file.h. Every return value of the system is looked at here,
+ * so that a full disk is an error where it happens. */
+#include "train/file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { TRIES = 100 }; /* temporary names tried before giving up */
+
+static int out_of_memory(smoe_err *err, const char *path) {
+    return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", path);
+}
+
+/* A fresh temporary name beside path; `try` sets apart several of one process. */
+static char *temporary_name(const char *path, int try) {
+    return smoe_text_format("%s" SMOE_FILE_TEMPORARY "%ld-%d", path, (long)getpid(), try);
+}
+
+int smoe_file_create(smoe_file *file, const char *path, smoe_err *err) {
+    *file = (smoe_file){.fd = -1, .path = strdup(path)};
+    if (!file->path) return out_of_memory(err, path);
+    struct stat there;
+    if (!stat(path, &there) && !S_ISREG(there.st_mode)) {
+        file->fd = open(path, O_WRONLY | O_CLOEXEC);
+    } else {
+        for (int try = 0; try < TRIES; try++) {
+            free(file->temporary);
+            file->temporary = temporary_name(path, try);
+            if (!file->temporary) {
+                smoe_file_abandon(file);
+                return out_of_memory(err, path);
+            }
+            file->fd = open(file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+            if (file->fd >= 0 || errno != EEXIST) break;
+        }
+    }
+    if (file->fd >= 0) return 0;
+    smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot write", path);
+    free(file->temporary); /* not ours: it was never made */
+    file->temporary = NULL;
+    smoe_file_abandon(file);
+    return -1;
+}
+
+int smoe_file_write_fd(int fd, const void *bytes, size_t size) {
+    const char *next = bytes;
+    while (size) {
+        ssize_t n = write(fd, next, size);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return -1;
+        next += n;
+        size -= (size_t)n;
+    }
+    return 0;
+}
+
+int smoe_file_put(smoe_file *file, const void *bytes, size_t size, smoe_err *err) {
+    if (!smoe_file_write_fd(file->fd, bytes, size)) return 0;
+    smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot write", file->path);
+    smoe_file_abandon(file);
+    return -1;
+}
+
+static int sync_parent(const char *path, smoe_err *err) {
+    char *folder = strdup(path);
+    if (!folder) return out_of_memory(err, path);
+    char *slash = strrchr(folder, '/');
+    if (slash) slash[slash == folder] = '\0';
+    int status = smoe_file_sync_folder(slash ? folder : ".", err);
+    free(folder);
+    return status;
+}
+
+int smoe_file_commit(smoe_file *file, smoe_err *err) {
+    /* A pipe or a device has nothing to sync and says EINVAL. */
+    bool failed = fsync(file->fd) && (file->temporary || errno != EINVAL);
+    if (!failed) {
+        failed = close(file->fd);
+        file->fd = -1;
+    }
+    if (!failed && file->temporary) failed = rename(file->temporary, file->path);
+    if (failed) {
+        smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot write", file->path);
+        smoe_file_abandon(file);
+        return -1;
+    }
+    int status = file->temporary ? sync_parent(file->path, err) : 0;
+    free(file->temporary);
+    file->temporary = NULL; /* renamed: nothing for abandon to remove */
+    smoe_file_abandon(file);
+    return status;
+}
+
+void smoe_file_abandon(smoe_file *file) {
+    if (file->fd >= 0) close(file->fd);
+    if (file->temporary) unlink(file->temporary);
+    free(file->temporary);
+    free(file->path);
+    *file = (smoe_file){.fd = -1};
+}
+
+int smoe_file_write(const char *path, const void *bytes, size_t size, smoe_err *err) {
+    smoe_file file;
+    if (smoe_file_create(&file, path, err)) return -1;
+    if (smoe_file_put(&file, bytes, size, err)) return -1;
+    return smoe_file_commit(&file, err);
+}
+
+int smoe_file_read(const char *path, size_t most, char **text, size_t *size, smoe_err *err) {
+    int status = -1;
+    char *bytes = NULL;
+    FILE *in = fopen(path, "rbe");
+    struct stat there;
+    if (!in || fstat(fileno(in), &there)) {
+        smoe_fail_errno(err, SMOE_DATA, "%s: cannot read", path);
+        goto out;
+    }
+    if (!S_ISREG(there.st_mode)) {
+        smoe_fail(err, SMOE_DATA, "%s: not a regular file", path);
+        goto out;
+    }
+    if ((uintmax_t)there.st_size > most) {
+        smoe_fail(err, SMOE_DATA, "%s: %jd bytes, more than the %zu it may have", path,
+                  (intmax_t)there.st_size, most);
+        goto out;
+    }
+    bytes = malloc((size_t)there.st_size + 1);
+    if (!bytes) {
+        out_of_memory(err, path);
+        goto out;
+    }
+    *size = fread(bytes, 1, (size_t)there.st_size, in);
+    if (ferror(in)) {
+        smoe_fail_errno(err, SMOE_DATA, "%s: cannot read", path);
+        goto out;
+    }
+    bytes[*size] = '\0';
+    *text = bytes;
+    bytes = NULL;
+    status = 0;
+out:
+    free(bytes);
+    if (in) fclose(in);
+    return status;
+}
+
+int smoe_file_sync_folder(const char *folder, smoe_err *err) {
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot open the folder", folder);
+    /* Some file systems know no fsync of a folder and say EINVAL: nothing more can be done there.
+     */
+    int failed = fsync(fd) && errno != EINVAL;
+    if (failed) smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot sync the folder", folder);
+    close(fd);
+    return failed ? -1 : 0;
+}
+
+int smoe_file_make_parents(const char *path, smoe_err *err) {
+    char *work = strdup(path);
+    if (!work) return out_of_memory(err, path);
+    int status = 0;
+    size_t end = strlen(work);
+    while (end > 1 && work[end - 1] == '/')
+        work[--end] = '\0'; /* the last name stays the caller's */
+    for (char *slash = work + 1; end && (slash = strchr(slash, '/')); slash++) {
+        *slash = '\0';
+        if (mkdir(work, 0777) && errno != EEXIST) {
+            status = smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot make the folder", work);
+            break;
+        }
+        *slash = '/';
+    }
+    free(work);
+    return status;
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *where) {
+    (void)st, (void)type, (void)where;
+    return remove(path) && errno != ENOENT ? -1 : 0;
+}
+
+int smoe_file_remove(const char *path, smoe_err *err) {
+    enum { OPEN_FOLDERS = 8 };
+    if (!nftw(path, remove_one, OPEN_FOLDERS, FTW_DEPTH | FTW_PHYS)) return 0;
+    if (errno == ENOENT) return 0;
+    return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot remove", path);
+}
+
+int smoe_file_link(const char *target, const char *path, smoe_err *err) {
+    char *temporary = temporary_name(path, 0);
+    if (!temporary) return out_of_memory(err, path);
+    bool failed = unlink(temporary) && errno != ENOENT;
+    failed = failed || symlink(target, temporary) || rename(temporary, path);
+    if (failed) {
+        smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot link to %s", path, target);
+        unlink(temporary);
+    }
+    free(temporary);
+    return failed ? -1 : 0;
+}
+
+int smoe_file_sweep(const char *folder, smoe_err *err) {
+    DIR *dir = opendir(folder);
+    if (!dir) return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot read the folder", folder);
+    int status = 0;
+    for (struct dirent *entry; !status && (entry = readdir(dir));) {
+        if (!strstr(entry->d_name, SMOE_FILE_TEMPORARY)) continue;
+        char *path = smoe_text_format("%s/%s", folder, entry->d_name);
+        status = path ? smoe_file_remove(path, err) : out_of_memory(err, folder);
+        free(path);
+    }
+    closedir(dir);
+    return status;
+}

@@ -1,0 +1,55 @@
+/*
+ * Files that are whole or not there: written under a temporary name beside the target, synced, then
+ * renamed. What a killed process leaves behind is recognisable by its name and swept away later.
+ */
+#ifndef SMOE_FILE_H
+#define SMOE_FILE_H
+
+#include "base/base.h"
+
+/* Every temporary file and directory of this room has this in its name. */
+#define SMOE_FILE_TEMPORARY ".tmp-"
+
+/* A file being written. A target that is there and no regular file (a pipe, /dev/null) is written
+ * directly. */
+typedef struct smoe_file {
+    int fd;          /* -1: closed */
+    char *path;      /* the final name */
+    char *temporary; /* the name until commit; NULL: written directly */
+} smoe_file;
+
+/* Create, put any number of times, then commit or abandon; a failed put or commit has abandoned
+ * already. Errors are SMOE_RUNTIME, naming path; the old content of path survives them. */
+int smoe_file_create(smoe_file *file, const char *path, smoe_err *err) SMOE_MUST_CHECK;
+int smoe_file_put(smoe_file *file, const void *bytes, size_t size, smoe_err *err) SMOE_MUST_CHECK;
+int smoe_file_commit(smoe_file *file, smoe_err *err) SMOE_MUST_CHECK;
+void smoe_file_abandon(smoe_file *file);
+
+/* The three in one. */
+int smoe_file_write(const char *path, const void *bytes, size_t size,
+                    smoe_err *err) SMOE_MUST_CHECK;
+
+/* All bytes to fd, over interruptions and short writes; 0, or -1 with errno. */
+int smoe_file_write_fd(int fd, const void *bytes, size_t size) SMOE_MUST_CHECK;
+
+/* The whole of a regular file of at most `most` bytes in fresh memory with a NUL after it. Failures
+ * are SMOE_DATA. */
+int smoe_file_read(const char *path, size_t most, char **text, size_t *size,
+                   smoe_err *err) SMOE_MUST_CHECK;
+
+/* Makes a renamed or removed name in this folder last through a power cut. */
+int smoe_file_sync_folder(const char *folder, smoe_err *err) SMOE_MUST_CHECK;
+
+/* Makes the folders above path that are not there yet. */
+int smoe_file_make_parents(const char *path, smoe_err *err) SMOE_MUST_CHECK;
+
+/* Removes a file or a whole tree, without following links; not being there is success. */
+int smoe_file_remove(const char *path, smoe_err *err) SMOE_MUST_CHECK;
+
+/* Points the symbolic link path at target, replacing an older link at once. */
+int smoe_file_link(const char *target, const char *path, smoe_err *err) SMOE_MUST_CHECK;
+
+/* Removes everything temporary directly in folder. */
+int smoe_file_sweep(const char *folder, smoe_err *err) SMOE_MUST_CHECK;
+
+#endif

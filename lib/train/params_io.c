@@ -1,0 +1,149 @@
+/*
+ * The parameter table in and out of safetensors: every row under its own name and exact shape.
+ * Knows no tensor by name.
+ */
+#include "train/safetensors.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SHAPE_TEXT = 192, NAME_TEXT = 128 };
+
+/* "[3, 4]" */
+static const char *shape_text(char buf[SHAPE_TEXT], int ndim, const size_t *dim) {
+    size_t n = (size_t)snprintf(buf, SHAPE_TEXT, "[");
+    for (int i = 0; i < ndim; i++)
+        n += (size_t)snprintf(buf + n, SHAPE_TEXT - n, "%s%zu", i ? ", " : "", dim[i]);
+    snprintf(buf + n, SHAPE_TEXT - n, "]");
+    return buf;
+}
+
+static bool same_shape(const smoe_param *row, const smoe_tensor *t) {
+    if (row->ndim != t->ndim) return false;
+    for (int i = 0; i < row->ndim; i++)
+        if (row->dim[i] != t->dim[i]) return false;
+    return true;
+}
+
+/* What is wrong with the tensor of a row, appended to err; false when nothing is. */
+static bool row_refused(const smoe_param *row, const smoe_tensor *t, const char *name,
+                        const char *path, smoe_err *err) {
+    char want[SHAPE_TEXT], have[SHAPE_TEXT];
+    if (!same_shape(row, t)) {
+        smoe_fail_more(err, SMOE_DATA, "%s: tensor %s: shape %s, expected %s", path, name,
+                       shape_text(have, t->ndim, t->dim), shape_text(want, row->ndim, row->dim));
+        return true;
+    }
+    if (t->dtype > SMOE_DTYPE_F64) {
+        smoe_fail_more(err, SMOE_DATA, "%s: tensor %s: dtype %s, expected F32, F16, BF16 or F64",
+                       path, name, t->type);
+        return true;
+    }
+    return false;
+}
+
+/* Does any slab have a row of this name? */
+static bool known(const smoe_params *params, const smoe_slab *slabs, size_t count,
+                  const char *name) {
+    for (size_t s = 0; s < count; s++) {
+        size_t prefix = strlen(slabs[s].prefix);
+        if (!strncmp(name, slabs[s].prefix, prefix) && smoe_params_find(params, name + prefix))
+            return true;
+    }
+    return false;
+}
+
+/* Everything that keeps the file from being loaded, a line each. Returns 0 when there is nothing.
+ */
+static int file_check(const smoe_params *params, const smoe_slab *slabs, size_t count,
+                      const smoe_safetensors *file, bool partial, smoe_err *found) {
+    const char *path = smoe_safetensors_path(file);
+    char name[NAME_TEXT], shape[SHAPE_TEXT];
+    bool bad = false;
+    for (size_t s = 0; s < count; s++)
+        for (size_t i = 0; i < params->count; i++) {
+            const smoe_param *row = &params->row[i];
+            snprintf(name, sizeof name, "%s%s", slabs[s].prefix, row->name);
+            const smoe_tensor *t = smoe_safetensors_find(file, name);
+            if (t) {
+                bad |= row_refused(row, t, name, path, found);
+            } else if (!partial) {
+                smoe_fail_more(found, SMOE_DATA, "%s: tensor %s %s: missing", path, name,
+                               shape_text(shape, row->ndim, row->dim));
+                bad = true;
+            }
+        }
+    for (size_t i = 0; !partial && i < smoe_safetensors_count(file); i++) {
+        const smoe_tensor *t = smoe_safetensors_at(file, i);
+        if (known(params, slabs, count, t->name)) continue;
+        smoe_fail_more(found, SMOE_DATA,
+                       "%s: tensor %.100s %s: unknown, the model has none of this name", path,
+                       t->name, shape_text(shape, t->ndim, t->dim));
+        bad = true;
+    }
+    return bad ? -1 : 0;
+}
+
+/* Large tensors are converted in parallel pieces. */
+static void row_fill(real *out, const smoe_tensor *t) {
+    enum { PIECE = 1 << 18 };
+    size_t pieces = (t->size + PIECE - 1) / PIECE;
+#pragma omp parallel for schedule(static)
+    for (size_t p = 0; p < pieces; p++) {
+        size_t first = p * PIECE, left = t->size - first;
+        (void)smoe_tensor_convert(out + first, t, first, left < PIECE ? left : PIECE);
+    }
+}
+
+int smoe_params_load_slabs(const smoe_params *params, const smoe_slab *slabs, size_t count,
+                           const smoe_safetensors *file, bool partial, size_t *loaded,
+                           smoe_err *err) {
+    smoe_err found = {0};
+    size_t filled = 0;
+    if (file_check(params, slabs, count, file, partial, &found)) {
+        if (err) *err = found;
+        return -1;
+    }
+    for (size_t s = 0; s < count; s++)
+        for (size_t i = 0; i < params->count; i++) {
+            char name[NAME_TEXT];
+            snprintf(name, sizeof name, "%s%s", slabs[s].prefix, params->row[i].name);
+            const smoe_tensor *t = smoe_safetensors_find(file, name);
+            if (!t) continue;
+            if (slabs[s].values) row_fill(slabs[s].values + params->row[i].offset, t);
+            filled++;
+        }
+    if (loaded) *loaded = filled;
+    return 0;
+}
+
+int smoe_params_load(smoe_params *params, const smoe_safetensors *file, bool partial,
+                     size_t *loaded, smoe_err *err) {
+    smoe_slab weights = {"", params->w};
+    return smoe_params_load_slabs(params, &weights, 1, file, partial, loaded, err);
+}
+
+int smoe_params_tensors(const smoe_params *params, const real *slab, const char *prefix,
+                        smoe_tensor **tensors, smoe_err *err) {
+    /* One block: the tensors, then their names. */
+    size_t letters = 0, prefix_length = strlen(prefix);
+    for (size_t i = 0; i < params->count; i++)
+        letters += prefix_length + strlen(params->row[i].name) + 1;
+    smoe_tensor *block = malloc(params->count * sizeof *block + letters + 1);
+    if (!block) return smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu names", params->count);
+    char *name = (char *)(block + params->count);
+    for (size_t i = 0; i < params->count; i++) {
+        const smoe_param *row = &params->row[i];
+        block[i] =
+            (smoe_tensor){.name = name,
+                          .dtype = sizeof(real) == sizeof(double) ? SMOE_DTYPE_F64 : SMOE_DTYPE_F32,
+                          .ndim = row->ndim,
+                          .size = row->size,
+                          .data = slab + row->offset};
+        memcpy(block[i].dim, row->dim, (size_t)row->ndim * sizeof *row->dim);
+        name += sprintf(name, "%s%s", prefix, row->name) + 1;
+    }
+    *tensors = block;
+    return 0;
+}
