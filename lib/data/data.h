@@ -12,52 +12,63 @@
 typedef struct smoe_dataset smoe_dataset;
 
 /*
- * Opens a split ("train", "test", "val") of the data of a spec. For archives and folders the index is read and every member
- * that can be checked without decoding is; bad data fails with SMOE_DATA naming file, member and offset. Small sets are decoded at once and
- * kept (data.cache_mb), so that corrupt images are found before training starts; of larger ones each header is checked.
+ * Opens a split ("train", "test", "val") of the data of a spec. For archives and folders the index
+ * is read and every member that can be checked without decoding is; bad data fails with SMOE_DATA
+ * naming file, member and offset. Small sets are decoded at once and kept (data.cache_mb), so that
+ * corrupt images are found before training starts; of larger ones each header is checked.
  */
 int smoe_dataset_open(smoe_dataset **set, const smoe_spec *spec, const char *split,
                       smoe_err *err) SMOE_MUST_CHECK;
 void smoe_dataset_free(smoe_dataset *set);
 
-size_t smoe_dataset_images(const smoe_dataset *set);  /* of one pass; shapes/train: its nominal 50000 */
-bool smoe_dataset_endless(const smoe_dataset *set);   /* shapes/train: passes never repeat an image */
+size_t
+smoe_dataset_images(const smoe_dataset *set); /* of one pass; shapes/train: its nominal 50000 */
+bool smoe_dataset_endless(const smoe_dataset *set); /* shapes/train: passes never repeat an image */
 size_t smoe_dataset_classes(const smoe_dataset *set); /* N, data.classes considered */
 const char *smoe_dataset_class_name(const smoe_dataset *set, size_t label);
 /* Name of image i for reports: the member's path, or "shapes/test/17". Written to buf, returned. */
 const char *smoe_dataset_image_name(const smoe_dataset *set, size_t i, char *buf, size_t size);
 
-/* One image without augmentation: pixels [channels, image_size, image_size], target [N] (1 for each true class; `multi`
- * also sets the further labels of multi-label data). Returns the main label in *label. */
+/* One image without augmentation: pixels [channels, image_size, image_size], target [N] (1 for each
+ * true class; `multi` also sets the further labels of multi-label data). Returns the main label in
+ * *label. */
 int smoe_dataset_image(const smoe_dataset *set, size_t i, bool multi, real *pixels, real *target,
                        int64_t *label, smoe_err *err) SMOE_MUST_CHECK;
+
+/* What image i of an open `shapes` split shows, in words. Written to buf (200 bytes are enough),
+ * returned. */
+const char *smoe_shapes_caption(const smoe_dataset *set, uint64_t i, char *buf, size_t size);
 
 /* A batch in row-major order; memory belongs to the loader and lives until the next call. */
 typedef struct smoe_batch {
     size_t images;        /* B */
     const real *pixels;   /* [B, channels, image_size, image_size] */
-    const real *target;   /* [B, N] non-negative: one-hot, mixed (mixup), or one 1 a true class (sigmoid) */
+    const real *target;   /* [B, N] non-negative: one-hot, mixed (mixup), or a 1 for each true class
+                             (multi) */
     const int64_t *label; /* [B] main label, data-set order index in `index` */
     const uint64_t *index; /* [B] which image of the split */
-    double epoch;         /* passes over the data completed before this batch */
+    double epoch;          /* passes over the data completed before this batch */
 } smoe_batch;
 
 typedef struct smoe_loader smoe_loader;
 
 typedef struct smoe_loader_options {
     size_t batch_size;
-    bool train;       /* shuffle by (seed, epoch), augment, drop the short batch, never end */
-    bool multi;       /* multi-labels in the target (sigmoid loss) */
+    bool train; /* shuffle by (seed, epoch), augment, drop the short batch, never end */
+    bool multi; /* multi-labels in the target (sigmoid loss) */
     uint64_t seed;
-    uint64_t first_step; /* train: the step the first batch is for; batches depend on (seed, step) alone */
+    uint64_t first_step; /* train: the step the first batch is for; batches depend on (seed, step)
+                            alone */
 } smoe_loader_options;
 
-/* Starts loading beside computing: a thread of its own prepares the next batches. The data set must
- * outlive the loader. */
+/* Starts loading beside computing: threads of its own prepare the next batches. The data set must
+ * outlive the loader. Fails with SMOE_USAGE when training asks for batches larger than the data
+ * set. */
 int smoe_loader_open(smoe_loader **loader, const smoe_dataset *set, const smoe_spec *spec,
                      const smoe_loader_options *options, smoe_err *err) SMOE_MUST_CHECK;
 
-/* 1: *batch is the next batch; 0: the pass is over (evaluation only); -1: failed. */
+/* 1: *batch is the next batch; 0: the pass is over (evaluation only); -1: failed, as it will again.
+ */
 int smoe_loader_next(smoe_loader *loader, smoe_batch *batch, smoe_err *err) SMOE_MUST_CHECK;
 
 /* Seconds the caller has waited in smoe_loader_next so far. */

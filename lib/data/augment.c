@@ -1,0 +1,306 @@
+/*
+ * Augmentation, see augment.h. RandAugment (Cubuk et al. 2020): n operations drawn with replacement
+ * from the fourteen of the paper, all with the one magnitude m of 10. Ranges at m = 10: rotation 30
+ * degrees, shears 0.3, translations 0.45 of the side, enhancement factors 1 +- 0.9, 4 bits lost to
+ * posterize, solarize from 0; each is proportional to m, so m = 0 changes nothing except through
+ * autocontrast and equalize, which have no magnitude. Geometry samples bilinearly and fills with
+ * grey.
+ */
+#include "data/augment.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- geometry
+ * ------------------------------------------------------------------------------------- */
+
+/* Output (x, y) shows the input at a*x + b*y + c, d*x + e*y + f, measured from the centre. */
+typedef struct affine {
+    double a, b, c, d, e, f;
+} affine;
+
+static float sample_at(const smoe_image *image, long x, long y, size_t channel) {
+    if (x < 0 || y < 0 || x >= (long)image->width || y >= (long)image->height) return SMOE_FILL;
+    return image->pixel[((size_t)y * image->width + (size_t)x) * image->channels + channel];
+}
+
+static int warp(smoe_image *image, smoe_image *work, affine t, smoe_err *err) {
+    size_t w = image->width, h = image->height, c = image->channels;
+    if (smoe_image_shape(work, w, h, c, err)) return -1;
+    double mx = ((double)w - 1) / 2, my = ((double)h - 1) / 2;
+    for (size_t y = 0; y < h; y++)
+        for (size_t x = 0; x < w; x++) {
+            double u = (double)x - mx, v = (double)y - my;
+            double sx = t.a * u + t.b * v + t.c + mx, sy = t.d * u + t.e * v + t.f + my;
+            double left = floor(sx), top = floor(sy);
+            float fx = (float)(sx - left), fy = (float)(sy - top);
+            for (size_t k = 0; k < c; k++) {
+                long i = (long)left, j = (long)top;
+                float upper =
+                    sample_at(image, i, j, k) * (1 - fx) + sample_at(image, i + 1, j, k) * fx;
+                float lower = sample_at(image, i, j + 1, k) * (1 - fx) +
+                              sample_at(image, i + 1, j + 1, k) * fx;
+                work->pixel[(y * w + x) * c + k] = (uint8_t)(upper * (1 - fy) + lower * fy + .5f);
+            }
+        }
+    memcpy(image->pixel, work->pixel, w * h * c);
+    return 0;
+}
+
+static int op_rotate(double m, smoe_image *image, smoe_image *work, smoe_err *err) {
+    double turn = m * 30 / 180 * 3.14159265358979323846;
+    return warp(image, work, (affine){cos(turn), -sin(turn), 0, sin(turn), cos(turn), 0}, err);
+}
+
+static int op_shear_x(double m, smoe_image *image, smoe_image *work, smoe_err *err) {
+    return warp(image, work, (affine){1, .3 * m, 0, 0, 1, 0}, err);
+}
+
+static int op_shear_y(double m, smoe_image *image, smoe_image *work, smoe_err *err) {
+    return warp(image, work, (affine){1, 0, 0, .3 * m, 1, 0}, err);
+}
+
+static int op_translate_x(double m, smoe_image *image, smoe_image *work, smoe_err *err) {
+    return warp(image, work, (affine){1, 0, round(.45 * m * (double)image->width), 0, 1, 0}, err);
+}
+
+static int op_translate_y(double m, smoe_image *image, smoe_image *work, smoe_err *err) {
+    return warp(image, work, (affine){1, 0, 0, 0, 1, round(.45 * m * (double)image->height)}, err);
+}
+
+/* ---- tables of 256: every sample of a channel goes through the same curve
+ * --------------------------- */
+
+static uint8_t byte_of(double v) {
+    return v <= 0 ? 0 : v >= 255 ? 255 : (uint8_t)(v + .5);
+}
+
+static void map_channel(smoe_image *image, size_t channel, const uint8_t *curve) {
+    size_t pixels = image->width * image->height, c = image->channels;
+    for (size_t i = 0; i < pixels; i++)
+        image->pixel[i * c + channel] = curve[image->pixel[i * c + channel]];
+}
+
+static void map_all(smoe_image *image, const uint8_t *curve) {
+    for (size_t k = 0; k < image->channels; k++) map_channel(image, k, curve);
+}
+
+static void count_channel(const smoe_image *image, size_t channel, size_t *count) {
+    size_t pixels = image->width * image->height, c = image->channels;
+    memset(count, 0, 256 * sizeof *count);
+    for (size_t i = 0; i < pixels; i++) count[image->pixel[i * c + channel]]++;
+}
+
+static int op_autocontrast(double m, smoe_image *image, smoe_image *work, smoe_err *err) {
+    (void)m, (void)work, (void)err;
+    for (size_t k = 0; k < image->channels; k++) {
+        size_t count[256];
+        uint8_t curve[256];
+        int low = 0, high = 255;
+        count_channel(image, k, count);
+        while (low < 255 && !count[low]) low++;
+        while (high > 0 && !count[high]) high--;
+        if (low >= high) continue; /* one value only */
+        for (int v = 0; v < 256; v++) curve[v] = byte_of(255.0 * (v - low) / (high - low));
+        map_channel(image, k, curve);
+    }
+    return 0;
+}
+
+/* The cumulative histogram becomes a line: the lowest value present goes to 0, the highest to 255.
+ */
+static int op_equalize(double m, smoe_image *image, smoe_image *work, smoe_err *err) {
+    (void)m, (void)work, (void)err;
+    size_t pixels = image->width * image->height;
+    for (size_t k = 0; k < image->channels; k++) {
+        size_t count[256], below = 0;
+        uint8_t curve[256];
+        int low = 0;
+        count_channel(image, k, count);
+        while (low < 255 && !count[low]) low++;
+        size_t rest = pixels - count[low];
+        if (!rest) continue;
+        for (int v = 0; v < 256; v++) {
+            below += count[v];
+            size_t above_low = below > count[low] ? below - count[low] : 0;
+            curve[v] = byte_of(255.0 * (double)above_low / (double)rest);
+        }
+        map_channel(image, k, curve);
+    }
+    return 0;
+}
+
+static int op_solarize(double m, smoe_image *image, smoe_image *work, smoe_err *err) {
+    (void)work, (void)err;
+    uint8_t curve[256];
+    double threshold = 256 * (1 - m);
+    for (int v = 0; v < 256; v++) curve[v] = (uint8_t)(v >= threshold ? 255 - v : v);
+    map_all(image, curve);
+    return 0;
+}
+
+static int op_posterize(double m, smoe_image *image, smoe_image *work, smoe_err *err) {
+    (void)work, (void)err;
+    uint8_t curve[256];
+    int lost = (int)lround(4 * m), mask = lost >= 8 ? 0 : 0xff << lost;
+    for (int v = 0; v < 256; v++) curve[v] = (uint8_t)(v & mask);
+    map_all(image, curve);
+    return 0;
+}
+
+static int op_brightness(double m, smoe_image *image, smoe_image *work, smoe_err *err) {
+    (void)work, (void)err;
+    uint8_t curve[256];
+    for (int v = 0; v < 256; v++) curve[v] = byte_of(v * (1 + .9 * m));
+    map_all(image, curve);
+    return 0;
+}
+
+static uint8_t grey_of(const smoe_image *image, size_t i) {
+    const uint8_t *p = image->pixel + i * image->channels;
+    return image->channels == 3 ? smoe_image_luma(p[0], p[1], p[2]) : p[0];
+}
+
+static int op_contrast(double m, smoe_image *image, smoe_image *work, smoe_err *err) {
+    (void)work, (void)err;
+    size_t pixels = image->width * image->height, sum = 0;
+    uint8_t curve[256];
+    for (size_t i = 0; i < pixels; i++) sum += grey_of(image, i);
+    double mean = (double)sum / (double)pixels;
+    for (int v = 0; v < 256; v++) curve[v] = byte_of(mean + (v - mean) * (1 + .9 * m));
+    map_all(image, curve);
+    return 0;
+}
+
+/* ---- mixing with another version of the image
+ * ------------------------------------------------------- */
+
+static int op_identity(double m, smoe_image *image, smoe_image *work, smoe_err *err) {
+    (void)m, (void)image, (void)work, (void)err;
+    return 0;
+}
+
+/* Towards grey (negative m) or away from it. */
+static int op_colour(double m, smoe_image *image, smoe_image *work, smoe_err *err) {
+    (void)work, (void)err;
+    size_t pixels = image->width * image->height;
+    for (size_t i = 0; image->channels == 3 && i < pixels; i++) {
+        double grey = grey_of(image, i);
+        for (size_t k = 0; k < 3; k++) {
+            uint8_t *p = image->pixel + 3 * i + k;
+            *p = byte_of(grey + (*p - grey) * (1 + .9 * m));
+        }
+    }
+    return 0;
+}
+
+/* Towards or away from a blurred version (3 x 3, centre 5, others 1, of 13); the border stays. */
+static int op_sharpness(double m, smoe_image *image, smoe_image *work, smoe_err *err) {
+    size_t w = image->width, h = image->height, c = image->channels;
+    if (smoe_image_shape(work, w, h, c, err)) return -1;
+    memcpy(work->pixel, image->pixel, w * h * c);
+    for (size_t y = 1; y + 1 < h; y++)
+        for (size_t x = 1; x + 1 < w; x++)
+            for (size_t k = 0; k < c; k++) {
+                const uint8_t *p = work->pixel + (y * w + x) * c + k;
+                int sum = 4 * *p;
+                for (size_t j = 0; j < 3; j++)
+                    for (size_t i = 0; i < 3; i++) sum += p[0 - (w + 1) * c + (j * w + i) * c];
+                double blurred = sum / 13.0;
+                image->pixel[(y * w + x) * c + k] =
+                    byte_of(blurred + (*p - blurred) * (1 + .9 * m));
+            }
+    return 0;
+}
+
+static const struct operation {
+    const char *name;
+    bool sign; /* the magnitude goes either way */
+    int (*apply)(double m, smoe_image *image, smoe_image *work, smoe_err *err); /* m: 1 is full */
+} operations[] = {
+    {"identity", false, op_identity},      {"autocontrast", false, op_autocontrast},
+    {"equalize", false, op_equalize},      {"rotate", true, op_rotate},
+    {"solarize", false, op_solarize},      {"color", true, op_colour},
+    {"posterize", false, op_posterize},    {"contrast", true, op_contrast},
+    {"brightness", true, op_brightness},   {"sharpness", true, op_sharpness},
+    {"shear-x", true, op_shear_x},         {"shear-y", true, op_shear_y},
+    {"translate-x", true, op_translate_x}, {"translate-y", true, op_translate_y},
+};
+enum { OPERATIONS = sizeof operations / sizeof *operations };
+
+const char *smoe_randaugment_name(size_t op) {
+    return op < OPERATIONS ? operations[op].name : NULL;
+}
+
+int smoe_randaugment_apply(size_t op, double m, smoe_image *image, smoe_image *work, smoe_rng *rng,
+                           smoe_err *err) {
+    bool negative = operations[op].sign && smoe_rng_below(rng, 2);
+    return operations[op].apply((negative ? -m : m) / 10, image, work, err);
+}
+
+/* ---- crop, flip, all together
+ * ------------------------------------------------------------------------ */
+
+static int pad_crop(smoe_image *image, smoe_image *work, smoe_rng *rng, smoe_err *err) {
+    size_t w = image->width, h = image->height, c = image->channels, pad = w / 8;
+    if (smoe_image_shape(work, w, h, c, err)) return -1;
+    long dx = (long)smoe_rng_below(rng, 2 * pad + 1) - (long)pad;
+    long dy = (long)smoe_rng_below(rng, 2 * pad + 1) - (long)pad;
+    size_t from = dx > 0 ? (size_t)dx : 0, to = dx < 0 ? (size_t)-dx : 0;
+    size_t copy = (w - (from > to ? from : to)) * c;
+    memset(work->pixel, SMOE_FILL, w * h * c);
+    for (size_t y = 0; y < h; y++) {
+        long sy = (long)y + dy;
+        if (sy < 0 || sy >= (long)h) continue;
+        memcpy(work->pixel + (y * w + to) * c, image->pixel + ((size_t)sy * w + from) * c, copy);
+    }
+    memcpy(image->pixel, work->pixel, w * h * c);
+    return 0;
+}
+
+static void flip(smoe_image *image) {
+    size_t w = image->width, c = image->channels;
+    for (size_t y = 0; y < image->height; y++)
+        for (size_t x = 0; x < w / 2; x++)
+            for (size_t k = 0; k < c; k++) {
+                uint8_t *a = image->pixel + (y * w + x) * c + k;
+                uint8_t *b = image->pixel + (y * w + w - 1 - x) * c + k, t = *a;
+                *a = *b;
+                *b = t;
+            }
+}
+
+int smoe_augment(const smoe_data_spec *data, smoe_image *image, smoe_image *work, smoe_rng *rng,
+                 smoe_err *err) {
+    if (data->augment.crop == SMOE_CROP_PAD && pad_crop(image, work, rng, err)) return -1;
+    if (data->augment.flip && smoe_rng_below(rng, 2)) flip(image);
+    for (size_t k = 0; k < data->augment.randaugment.n; k++) {
+        size_t op = smoe_rng_below(rng, OPERATIONS);
+        double m = (double)data->augment.randaugment.m;
+        if (smoe_randaugment_apply(op, m, image, work, rng, err)) return -1;
+    }
+    return 0;
+}
+
+/* Gamma(shape, 1) by Marsaglia and Tsang (2000); a shape below 1 through shape + 1 and a power. */
+static double gamma_draw(smoe_rng *rng, double shape) {
+    double boost = 1;
+    if (shape < 1) {
+        boost = pow(1 - smoe_rng_uniform(rng), 1 / shape);
+        shape += 1;
+    }
+    double d = shape - 1.0 / 3, c = 1 / sqrt(9 * d);
+    for (;;) {
+        double x = smoe_rng_normal(rng), v = 1 + c * x, u = 1 - smoe_rng_uniform(rng);
+        if (v <= 0) continue;
+        v = v * v * v;
+        if (log(u) < .5 * x * x + d - d * v + d * log(v)) return boost * d * v;
+    }
+}
+
+double smoe_mixup_lambda(smoe_rng *rng, double alpha) {
+    double a = gamma_draw(rng, alpha), b = gamma_draw(rng, alpha);
+    if (!(a + b > 0)) return 1; /* both underflowed: a tiny alpha, where lambda is 0 or 1 */
+    double lambda = a / (a + b);
+    return lambda < .5 ? 1 - lambda : lambda;
+}

@@ -1,0 +1,32 @@
+/*
+ * What training does to an image after its box was taken: random pad-crop, flip, RandAugment; and
+ * the numbers of mixup. Every choice comes from the stream handed in. Leaves to others: the
+ * inception box (image.h), which stream it is, batches (loader.c).
+ */
+#ifndef SMOE_DATA_AUGMENT_H
+#define SMOE_DATA_AUGMENT_H
+
+#include "data/image.h"
+#include "spec/spec.h"
+
+/* The grey that fills what lies outside an image: the byte nearest to 0 after normalisation. */
+enum { SMOE_FILL = 128 };
+
+/* In place, in this order: crop pad (image_size/8 of fill on every side, a random window), flip
+ * (one half of the images), RandAugment(n, m). `work` is scratch. */
+int smoe_augment(const smoe_data_spec *data, smoe_image *image, smoe_image *work, smoe_rng *rng,
+                 smoe_err *err) SMOE_MUST_CHECK;
+
+/* The operations of RandAugment, one by one (for tests and galleries). Returns NULL past the last.
+ */
+const char *smoe_randaugment_name(size_t op);
+
+/* Operation `op` with magnitude m of 10 on image; the sign where there is one comes from rng. */
+int smoe_randaugment_apply(size_t op, double m, smoe_image *image, smoe_image *work, smoe_rng *rng,
+                           smoe_err *err) SMOE_MUST_CHECK;
+
+/* lambda of a batch: the larger of Beta(alpha, alpha) and 1 minus it, so that the image that keeps
+ * its label keeps the greater part. */
+double smoe_mixup_lambda(smoe_rng *rng, double alpha);
+
+#endif

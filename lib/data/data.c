@@ -1,0 +1,180 @@
+/*
+ * Opening data sets and asking them: the table of sources and what all of them share. What each
+ * source reads is in its own source_*.c; batches are made in loader.c.
+ */
+#include "data/data.h"
+#include "data/dataset.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const smoe_source_row *const sources[] = {
+    &smoe_source_shapes,
+};
+
+static const smoe_source_row *source_of(smoe_source source) {
+    for (size_t i = 0; i < sizeof sources / sizeof *sources; i++)
+        if (sources[i]->source == source) return sources[i];
+    return NULL;
+}
+
+static int check_request(const smoe_spec *spec, const char *split, smoe_err *err) {
+    const smoe_data_spec *data = &spec->data;
+    if (strcmp(split, "train") && strcmp(split, "test") && strcmp(split, "val"))
+        return smoe_fail(err, SMOE_USAGE, "data: no split '%s' (train, test, val)", split);
+    if (data->channels != 1 && data->channels != 3)
+        return smoe_fail(err, SMOE_USAGE, "data.channels: %zu, must be 1 or 3", data->channels);
+    if (data->image_size < 1 || data->image_size > 4096)
+        return smoe_fail(err, SMOE_USAGE, "data.image_size: %zu, must be 1 .. 4096",
+                         data->image_size);
+    return 0;
+}
+
+/* N: what the data says, or data.classes where that is more. */
+static int settle_classes(smoe_dataset *set, size_t wanted, smoe_err *err) {
+    const char *where = set->path ? set->path : set->row->name;
+    if (wanted && wanted < set->named)
+        return smoe_fail(err, SMOE_USAGE, "data.classes: %zu, but %s has %zu classes", wanted,
+                         where, set->named);
+    set->classes = wanted ? wanted : set->named;
+    return 0;
+}
+
+int smoe_dataset_open(smoe_dataset **out, const smoe_spec *spec, const char *split, smoe_err *err) {
+    *out = NULL;
+    const smoe_source_row *row = source_of(spec->data.source);
+    if (!row) return smoe_fail(err, SMOE_USAGE, "data.source: unknown source");
+    if (check_request(spec, split, err)) return -1;
+    smoe_dataset *set = calloc(1, sizeof *set);
+    if (!set) return smoe_fail(err, SMOE_RUNTIME, "out of memory opening the data");
+    set->row = row;
+    set->size = spec->data.image_size;
+    set->channels = spec->data.channels;
+    set->cache_bytes = spec->data.cache_mb << 20;
+    set->native = !strcmp(split, "train") && spec->data.augment.crop == SMOE_CROP_INCEPTION;
+    snprintf(set->split, sizeof set->split, "%s", split);
+    if (row->open(set, spec, split, err) || settle_classes(set, spec->data.classes, err)) {
+        smoe_dataset_free(set);
+        return -1;
+    }
+    *out = set;
+    return 0;
+}
+
+void smoe_dataset_free(smoe_dataset *set) {
+    if (!set) return;
+    if (set->row->close) set->row->close(set);
+    for (size_t i = 0; set->class_name && i < set->named; i++) free(set->class_name[i]);
+    free(set->class_name);
+    free(set->label);
+    free(set->path);
+    free(set);
+}
+
+size_t smoe_dataset_images(const smoe_dataset *set) {
+    return set->images;
+}
+
+bool smoe_dataset_endless(const smoe_dataset *set) {
+    return set->endless;
+}
+
+size_t smoe_dataset_classes(const smoe_dataset *set) {
+    return set->classes;
+}
+
+const char *smoe_dataset_class_name(const smoe_dataset *set, size_t label) {
+    return label < set->named ? set->class_name[label] : "(unnamed)";
+}
+
+const char *smoe_dataset_image_name(const smoe_dataset *set, size_t i, char *buf, size_t size) {
+    set->row->image_name(set, i, buf, size);
+    return buf;
+}
+
+int smoe_dataset_image(const smoe_dataset *set, size_t i, bool multi, real *pixels, real *target,
+                       int64_t *label, smoe_err *err) {
+    smoe_image image = {0}, work = {0};
+    int status = set->row->image(set, i, NULL, &image, &work, err);
+    if (!status) {
+        smoe_dataset_pixels(set, &image, pixels);
+        *label = smoe_dataset_target(set, i, multi, target);
+    }
+    smoe_image_free(&image);
+    smoe_image_free(&work);
+    return status;
+}
+
+/* ---- what the sources and the loader share
+ * -------------------------------------------------------- */
+
+void smoe_dataset_pixels(const smoe_dataset *set, const smoe_image *image, real *pixels) {
+    size_t c = set->channels, plane = set->size * set->size;
+    for (size_t ch = 0; ch < c; ch++)
+        for (size_t i = 0; i < plane; i++)
+            pixels[ch * plane + i] = (real)image->pixel[i * c + ch] / (real)127.5 - 1;
+}
+
+int64_t smoe_dataset_target(const smoe_dataset *set, uint64_t i, bool multi, real *target) {
+    for (size_t k = 0; k < set->classes; k++) target[k] = 0;
+    size_t label = set->row->label(set, i, multi ? target : NULL);
+    target[label] = 1;
+    return (int64_t)label;
+}
+
+size_t smoe_dataset_table_label(const smoe_dataset *set, uint64_t i, real *multi) {
+    (void)multi; /* the main label is the only one */
+    return set->label[i];
+}
+
+int smoe_dataset_name_classes(smoe_dataset *set, const char *const *name, size_t count,
+                              smoe_err *err) {
+    set->named = count;
+    set->class_name = calloc(count, sizeof *set->class_name);
+    bool failed = !set->class_name;
+    for (size_t i = 0; !failed && i < count; i++) {
+        set->class_name[i] = name ? strdup(name[i]) : smoe_text_format("%zu", i);
+        failed = !set->class_name[i];
+    }
+    return failed ? smoe_fail(err, SMOE_RUNTIME, "out of memory for the names of classes") : 0;
+}
+
+/* quota[k] = how many images class k gives, from count[k]: one each in turn until the limit. */
+static void share_limit(size_t *quota, const size_t *count, size_t classes, size_t limit) {
+    bool some = true;
+    while (limit && some) {
+        some = false;
+        size_t open = 0, least = SIZE_MAX;
+        for (size_t k = 0; k < classes; k++) {
+            size_t left = count[k] - quota[k];
+            if (!left) continue;
+            open++;
+            if (left < least) least = left;
+        }
+        if (!open) return;
+        size_t each = limit / open < least ? limit / open : least;
+        for (size_t k = 0; k < classes && limit;
+             k++) { /* each 0: the rest, one to the first ones */
+            size_t left = count[k] - quota[k], take = each ? each : 1;
+            if (!left) continue;
+            quota[k] += take;
+            limit -= take;
+            some = true;
+        }
+    }
+}
+
+int smoe_dataset_select(bool *keep, const uint32_t *label, size_t n, size_t classes, size_t limit,
+                        smoe_err *err) {
+    size_t *count = calloc(2 * (classes ? classes : 1), sizeof *count), *quota = count + classes;
+    if (!count) return smoe_fail(err, SMOE_RUNTIME, "out of memory for data.limit");
+    for (size_t i = 0; i < n; i++) count[label[i]]++;
+    share_limit(quota, count, classes, limit ? limit : n);
+    for (size_t i = 0; i < n; i++) {
+        keep[i] = quota[label[i]] > 0;
+        quota[label[i]] -= keep[i];
+    }
+    free(count);
+    return 0;
+}

@@ -1,0 +1,73 @@
+/*
+ * Inside the data room: what a data set is made of and what a source must provide. A source is one
+ * file source_*.c and one row of the table in data.c; the loader and everyone outside know none by
+ * name.
+ */
+#ifndef SMOE_DATA_DATASET_H
+#define SMOE_DATA_DATASET_H
+
+#include "data/data.h"
+#include "data/image.h"
+
+typedef struct smoe_source_row {
+    smoe_source source;
+    const char *name;
+
+    /* Fills the set: path, images, names, label, store ... `split` is train, test or val. */
+    int (*open)(smoe_dataset *set, const smoe_spec *spec, const char *split, smoe_err *err);
+
+    /* Image i at image_size: its central square, or with `crop` a random box of it. `work` is the
+     * caller's scratch image, so that several threads can ask at once. */
+    int (*image)(const smoe_dataset *set, uint64_t i, smoe_rng *crop, smoe_image *out,
+                 smoe_image *work, smoe_err *err);
+
+    /* Main label of image i; where `multi` is not NULL every true class is set to 1 there. */
+    size_t (*label)(const smoe_dataset *set, uint64_t i, real *multi);
+
+    void (*image_name)(const smoe_dataset *set, uint64_t i, char *buf, size_t size);
+    void (*close)(smoe_dataset *set);
+} smoe_source_row;
+
+extern const smoe_source_row smoe_source_shapes;
+
+struct smoe_dataset {
+    const smoe_source_row *row;
+    char split[8];         /* as asked for */
+    char *path;            /* resolved; NULL for shapes */
+    size_t size, channels; /* data.image_size, data.channels */
+    size_t images;         /* of one pass */
+    bool endless;
+    size_t classes;     /* N */
+    char **class_name;  /* [named], owned */
+    size_t named;       /* classes the data has, at most N */
+    uint32_t *label;    /* [images], or NULL where the source computes it; owned */
+    size_t cache_bytes; /* data.cache_mb */
+    bool native;        /* random boxes will be asked for: keep images as large as they are */
+    void *store;        /* the source's own; its close frees it */
+};
+
+/* pixels [channels, size, size] = x/127.5 - 1 of an image of the right size. */
+void smoe_dataset_pixels(const smoe_dataset *set, const smoe_image *image, real *pixels);
+
+/* target [N] of image i, zeros and ones; returns the main label. */
+int64_t smoe_dataset_target(const smoe_dataset *set, uint64_t i, bool multi, real *target);
+
+/* ---- for sources --------------------------------------------------------------------------------
+ */
+
+/* The label of sources that keep a table of labels. */
+size_t smoe_dataset_table_label(const smoe_dataset *set, uint64_t i, real *multi);
+
+/* Copies class names; with NULL, they are the numbers 0 .. count-1. */
+int smoe_dataset_name_classes(smoe_dataset *set, const char *const *name, size_t count,
+                              smoe_err *err) SMOE_MUST_CHECK;
+
+/*
+ * data.limit: which of n images with these labels are taken. Every class gives the same number, the
+ * first ones one more where the limit does not divide; a class with fewer images leaves its share
+ * to the others. Within a class the first in file order are taken. keep[i] says whether image i is.
+ */
+int smoe_dataset_select(bool *keep, const uint32_t *label, size_t n, size_t classes, size_t limit,
+                        smoe_err *err) SMOE_MUST_CHECK;
+
+#endif

@@ -1,0 +1,184 @@
+/* Pictures in memory, see image.h. Sums of the resizing filter are in float over at most a few
+ * hundred non-negative weights that sum to 1: far below half a grey level of error. */
+#include "data/image.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+int smoe_image_shape(smoe_image *image, size_t width, size_t height, size_t channels,
+                     smoe_err *err) {
+    size_t bytes = width * height * channels;
+    if (bytes > image->room) {
+        uint8_t *pixel = realloc(image->pixel, bytes);
+        if (!pixel)
+            return smoe_fail(err, SMOE_RUNTIME, "out of memory for an image of %zu x %zu", width,
+                             height);
+        image->pixel = pixel;
+        image->room = bytes;
+    }
+    image->width = width;
+    image->height = height;
+    image->channels = channels;
+    return 0;
+}
+
+void smoe_image_free(smoe_image *image) {
+    free(image->pixel);
+    *image = (smoe_image){0};
+}
+
+uint8_t smoe_image_luma(uint8_t red, uint8_t green, uint8_t blue) {
+    return (uint8_t)((19595u * red + 38470u * green + 7471u * blue + 32768u) >> 16);
+}
+
+int smoe_image_convert(smoe_image *image, size_t channels, smoe_err *err) {
+    size_t pixels = image->width * image->height;
+    if (channels == image->channels) return 0;
+    if (channels == 1) {
+        uint8_t *p = image->pixel;
+        for (size_t i = 0; i < pixels; i++)
+            p[i] = smoe_image_luma(p[3 * i], p[3 * i + 1], p[3 * i + 2]);
+        image->channels = 1;
+        return 0;
+    }
+    if (smoe_image_shape(image, image->width, image->height, 3, err)) return -1;
+    uint8_t *p = image->pixel;
+    for (size_t i = pixels; i-- > 0;) { /* from the end: the grey samples lie where pixels go */
+        uint8_t grey = p[i];
+        p[3 * i] = p[3 * i + 1] = p[3 * i + 2] = grey;
+    }
+    return 0;
+}
+
+smoe_box smoe_box_centre(size_t width, size_t height) {
+    size_t side = width < height ? width : height;
+    return (smoe_box){(double)((width - side) / 2), (double)((height - side) / 2), (double)side,
+                      (double)side};
+}
+
+smoe_box smoe_box_inception(smoe_rng *rng, size_t width, size_t height) {
+    const double least = 0.05, log_ratio = log(4.0 / 3.0);
+    for (int attempt = 0; attempt < 10; attempt++) {
+        double area = (least + (1 - least) * smoe_rng_uniform(rng)) * (double)(width * height);
+        double ratio = exp(log_ratio * (2 * smoe_rng_uniform(rng) - 1));
+        size_t w = (size_t)lround(sqrt(area * ratio)), h = (size_t)lround(sqrt(area / ratio));
+        if (w < 1 || h < 1 || w > width || h > height) continue;
+        size_t x = smoe_rng_below(rng, width - w + 1), y = smoe_rng_below(rng, height - h + 1);
+        return (smoe_box){(double)x, (double)y, (double)w, (double)h};
+    }
+    return smoe_box_centre(width, height);
+}
+
+/* The filter of one axis: output o is the sum of weight[o*taps + k] * input[first[o] + k]. */
+typedef struct axis {
+    size_t taps, *first;
+    float *weight;
+} axis;
+
+static int axis_make(axis *a, size_t out, size_t in, double start, double length) {
+    double scale = length / (double)out, support = scale > 1 ? scale : 1;
+    a->taps = (size_t)ceil(2 * support) + 1;
+    if (a->taps > in) a->taps = in;
+    a->first = malloc(out * sizeof *a->first);
+    a->weight = calloc(out * a->taps, sizeof *a->weight);
+    if (!a->first || !a->weight) return -1;
+    for (size_t o = 0; o < out; o++) {
+        double centre = start + ((double)o + 0.5) * scale - 0.5, low = ceil(centre - support);
+        double last = (double)(in - a->taps), first = low < 0 ? 0 : low > last ? last : low;
+        double sum = 0;
+        a->first[o] = (size_t)first;
+        for (size_t k = 0; k < a->taps; k++) {
+            double w = 1 - fabs(first + (double)k - centre) / support;
+            sum += w > 0 ? w : 0;
+        }
+        for (size_t k = 0; k < a->taps; k++) {
+            double w = 1 - fabs(first + (double)k - centre) / support;
+            a->weight[o * a->taps + k] = (float)(w > 0 ? w / sum : 0);
+        }
+    }
+    return 0;
+}
+
+static void axis_free(axis *a) {
+    free(a->first);
+    free(a->weight);
+}
+
+/* Rows of `in` that the vertical filter needs, each resized to `size` pixels: line [rows, size*c].
+ */
+static void resize_across(float *line, const smoe_image *in, size_t first_row, size_t rows,
+                          size_t size, const axis *x) {
+    size_t c = in->channels;
+    for (size_t r = 0; r < rows; r++) {
+        const uint8_t *row = in->pixel + (first_row + r) * in->width * c;
+        float *to = line + r * size * c;
+        for (size_t o = 0; o < size; o++) {
+            const float *w = x->weight + o * x->taps;
+            const uint8_t *from = row + x->first[o] * c;
+            for (size_t ch = 0; ch < c; ch++) {
+                float sum = 0;
+                for (size_t k = 0; k < x->taps; k++) sum += w[k] * from[k * c + ch];
+                to[o * c + ch] = sum;
+            }
+        }
+    }
+}
+
+static void resize_down(uint8_t *pixel, const float *line, size_t first_row, size_t size,
+                        size_t width, const axis *y, float *sum) {
+    for (size_t o = 0; o < size; o++) {
+        const float *from = line + (y->first[o] - first_row) * width;
+        for (size_t i = 0; i < width; i++) sum[i] = 0.5f; /* rounds to nearest below */
+        for (size_t k = 0; k < y->taps; k++) {
+            float w = y->weight[o * y->taps + k];
+            for (size_t i = 0; i < width; i++) sum[i] += w * from[k * width + i];
+        }
+        for (size_t i = 0; i < width; i++)
+            pixel[o * width + i] = sum[i] >= 255 ? 255 : (uint8_t)sum[i];
+    }
+}
+
+static bool whole(double a) {
+    return a == floor(a);
+}
+
+int smoe_image_resize(smoe_image *out, size_t size, const smoe_image *in, smoe_box box,
+                      smoe_err *err) {
+    size_t c = in->channels, width = size * c;
+    int status = -1;
+    axis x = {0}, y = {0};
+    float *line = NULL;
+    if (smoe_image_shape(out, size, size, c, err)) return -1;
+    if (box.width == (double)size && box.height == (double)size && whole(box.x) && whole(box.y)) {
+        for (size_t r = 0; r < size; r++)
+            memcpy(out->pixel + r * width,
+                   in->pixel + (((size_t)box.y + r) * in->width + (size_t)box.x) * c, width);
+        return 0;
+    }
+    if (axis_make(&x, size, in->width, box.x, box.width) ||
+        axis_make(&y, size, in->height, box.y, box.height))
+        goto memory;
+    size_t first = y.first[0], rows = y.first[size - 1] + y.taps - first;
+    line = malloc((rows + 1) * width * sizeof *line);
+    if (!line) goto memory;
+    resize_across(line, in, first, rows, size, &x);
+    resize_down(out->pixel, line, first, size, width, &y, line + rows * width);
+    status = 0;
+    goto out;
+memory:
+    smoe_fail(err, SMOE_RUNTIME, "out of memory resizing an image of %zu x %zu", in->width,
+              in->height);
+out:
+    free(line);
+    axis_free(&x);
+    axis_free(&y);
+    return status;
+}
+
+int smoe_image_fit(smoe_image *out, size_t size, const smoe_image *in, smoe_rng *crop,
+                   smoe_err *err) {
+    smoe_box box = crop ? smoe_box_inception(crop, in->width, in->height)
+                        : smoe_box_centre(in->width, in->height);
+    return smoe_image_resize(out, size, in, box, err);
+}

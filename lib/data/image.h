@@ -1,0 +1,56 @@
+/*
+ * Pictures in memory: 8 bits a sample, rows top to bottom, samples of a pixel side by side. Channel
+ * conversion, resizing of a box of a picture, and the two boxes that matter: the central square
+ * (evaluation) and the random "inception" box (training).
+ * Leaves to others: where pictures come from (decode.h, source_*.c), what is done to them
+ * afterwards (augment.h).
+ */
+#ifndef SMOE_DATA_IMAGE_H
+#define SMOE_DATA_IMAGE_H
+
+#include "base/base.h"
+#include "base/rng.h"
+
+typedef struct smoe_image {
+    size_t width, height, channels;
+    uint8_t *pixel; /* [height, width, channels]; owned, kept between uses */
+    size_t room;    /* bytes behind pixel */
+} smoe_image;
+
+/* Gives the image that shape, contents undefined. Fails with SMOE_RUNTIME when out of memory. */
+int smoe_image_shape(smoe_image *image, size_t width, size_t height, size_t channels,
+                     smoe_err *err) SMOE_MUST_CHECK;
+void smoe_image_free(smoe_image *image);
+
+/* A grey sample of red, green and blue: the luma of ITU-R BT.601, which is also JPEG's Y. */
+uint8_t smoe_image_luma(uint8_t red, uint8_t green, uint8_t blue);
+
+/* Grey to RGB by repetition, RGB to grey by luma, in place. channels is 1 or 3. */
+int smoe_image_convert(smoe_image *image, size_t channels, smoe_err *err) SMOE_MUST_CHECK;
+
+/* A part of an image, in pixels; corners may lie between pixels. */
+typedef struct smoe_box {
+    double x, y, width, height;
+} smoe_box;
+
+/* The central square: what is left of "resize the shorter side, crop the centre". */
+smoe_box smoe_box_centre(size_t width, size_t height);
+
+/* The random resized crop of Inception with the limits of vmoe: area uniform in 5% .. 100% of the
+ * image, aspect ratio log-uniform in 3/4 .. 4/3; after ten misses the central square. */
+smoe_box smoe_box_inception(smoe_rng *rng, size_t width, size_t height);
+
+/*
+ * out [size, size, channels of in] = the box of `in`, resized with a triangle filter that is
+ * widened when shrinking (bilinear with antialiasing). Samples beyond the box but inside the image
+ * take part; beyond the image the filter is cut and renormalised. A box of size x size on whole
+ * pixels is copied.
+ */
+int smoe_image_resize(smoe_image *out, size_t size, const smoe_image *in, smoe_box box,
+                      smoe_err *err) SMOE_MUST_CHECK;
+
+/* The box that `crop` draws (NULL: the central square), resized. */
+int smoe_image_fit(smoe_image *out, size_t size, const smoe_image *in, smoe_rng *crop,
+                   smoe_err *err) SMOE_MUST_CHECK;
+
+#endif

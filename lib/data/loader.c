@@ -1,0 +1,276 @@
+/*
+ * The batch loader: threads of its own prepare the next batches while the caller computes.
+ *
+ * Batch t is made by whichever thread takes ticket t, into place t mod PLACES of a ring; the caller
+ * receives tickets in order. What is in batch t follows from (seed, t) alone:
+ *   epoch e = t / (n/B), images = places [r*B, (r+1)*B) of the permutation SHUFFLE(seed, e), r = t
+ * mod (n/B) endless data: images t*B .. t*B + B-1, in order augmentation of image i: stream
+ * AUGMENT(seed, e, i); mixup: stream MIXUP(seed, t), one lambda a batch, image b mixed with image
+ * b+1 (the last with the first) Leaves to others: the data set, decoding, what an augmentation
+ * does.
+ */
+#include "data/augment.h"
+#include "data/dataset.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* Two threads hide decoding behind computing; with three places both work while the caller holds
+ * one. */
+enum { THREADS = 2, PLACES = 3 };
+
+typedef struct place {
+    bool ready;
+    int status; /* 1 a batch, 0 past the end, -1 failed */
+    smoe_batch batch;
+    real *pixels, *target;
+    int64_t *label;
+    uint64_t *index;
+    smoe_err err;
+} place;
+
+struct smoe_loader {
+    const smoe_dataset *set;
+    smoe_data_spec data; /* augment; path is not used */
+    smoe_loader_options options;
+    size_t per_epoch; /* batches of a pass */
+    pthread_t thread[THREADS];
+    size_t threads; /* started */
+    double waited;  /* the caller's alone */
+
+    pthread_mutex_t lock; /* guards the rest */
+    pthread_cond_t filled, emptied;
+    uint64_t next, taken; /* next ticket to hand out; tickets received by the caller */
+    bool stop;
+    place place[PLACES];
+};
+
+/* What one thread keeps between batches. */
+typedef struct worker {
+    smoe_image image, work;
+    uint32_t *order; /* [n], of epoch `epoch` */
+    uint64_t epoch;
+    bool ordered;
+    real *first; /* mixup: the first image and target of the batch, [pixels + N] */
+} worker;
+
+/* ---- one batch
+ * -------------------------------------------------------------------------------------- */
+
+static size_t image_elements(const smoe_dataset *set) {
+    return set->channels * set->size * set->size;
+}
+
+static int order_epoch(const smoe_loader *l, worker *w, uint64_t epoch, smoe_err *err) {
+    if (w->ordered && w->epoch == epoch) return 0;
+    if (!w->order) w->order = malloc(l->set->images * sizeof *w->order);
+    if (!w->order) return smoe_fail(err, SMOE_RUNTIME, "out of memory for the order of images");
+    smoe_rng rng = smoe_rng_at(l->options.seed, SMOE_RNG_SHUFFLE, 0, epoch, 0);
+    smoe_rng_permutation(&rng, w->order, l->set->images);
+    w->epoch = epoch;
+    w->ordered = true;
+    return 0;
+}
+
+/* Which images batch t has: fills index[], returns how many, 0 past the end; *epoch is theirs. */
+static int choose_images(const smoe_loader *l, worker *w, uint64_t t, uint64_t *index,
+                         size_t *images, uint64_t *epoch, smoe_err *err) {
+    size_t B = l->options.batch_size, n = l->set->images;
+    *images = B;
+    *epoch = t / l->per_epoch;
+    if (!l->options.train) {
+        *images = t >= l->per_epoch ? 0 : t + 1 == l->per_epoch ? n - (size_t)t * B : B;
+        for (size_t b = 0; b < *images; b++) index[b] = t * B + b;
+    } else if (l->set->endless) {
+        for (size_t b = 0; b < B; b++) index[b] = t * B + b;
+    } else {
+        if (order_epoch(l, w, *epoch, err)) return -1;
+        const uint32_t *order = w->order + (size_t)(t % l->per_epoch) * B;
+        for (size_t b = 0; b < B; b++) index[b] = order[b];
+    }
+    return 0;
+}
+
+static int make_image(const smoe_loader *l, worker *w, uint64_t epoch, uint64_t i, real *pixels,
+                      smoe_err *err) {
+    smoe_rng rng = smoe_rng_at(l->options.seed, SMOE_RNG_AUGMENT, 0, epoch, i);
+    bool box = l->options.train && l->data.augment.crop == SMOE_CROP_INCEPTION;
+    if (l->set->row->image(l->set, i, box ? &rng : NULL, &w->image, &w->work, err)) return -1;
+    if (l->options.train && smoe_augment(&l->data, &w->image, &w->work, &rng, err)) return -1;
+    smoe_dataset_pixels(l->set, &w->image, pixels);
+    return 0;
+}
+
+/* x[b] = lambda x[b] + (1 - lambda) x[b+1] over rows of `width`; keeps a copy of the first for the
+ * last. */
+static void mix_rows(real *x, size_t rows, size_t width, real lambda, real *first) {
+    memcpy(first, x, width * sizeof *x);
+    for (size_t b = 0; b < rows; b++) {
+        const real *other = b + 1 < rows ? x + (b + 1) * width : first;
+        real *own = x + b * width;
+        for (size_t k = 0; k < width; k++) own[k] = lambda * own[k] + (1 - lambda) * other[k];
+    }
+}
+
+static int mix_batch(const smoe_loader *l, worker *w, uint64_t t, place *p, smoe_err *err) {
+    size_t width = image_elements(l->set), N = l->set->classes, B = p->batch.images;
+    if (!w->first) w->first = malloc((width + N) * sizeof *w->first);
+    if (!w->first) return smoe_fail(err, SMOE_RUNTIME, "out of memory for mixup");
+    smoe_rng rng = smoe_rng_at(l->options.seed, SMOE_RNG_MIXUP, 0, t, 0);
+    real lambda = (real)smoe_mixup_lambda(&rng, l->data.augment.mixup);
+    mix_rows(p->pixels, B, width, lambda, w->first);
+    mix_rows(p->target, B, N, lambda, w->first);
+    return 0;
+}
+
+/* Fills a place with batch t. Returns its status. */
+static int make_batch(const smoe_loader *l, worker *w, uint64_t t, place *p) {
+    size_t images, width = image_elements(l->set), N = l->set->classes;
+    uint64_t epoch;
+    if (choose_images(l, w, t, p->index, &images, &epoch, &p->err)) return -1;
+    if (!images) return 0;
+    p->batch = (smoe_batch){images,   p->pixels, p->target,
+                            p->label, p->index,  (double)t / (double)l->per_epoch};
+    for (size_t b = 0; b < images; b++) {
+        if (make_image(l, w, epoch, p->index[b], p->pixels + b * width, &p->err)) return -1;
+        p->label[b] = smoe_dataset_target(l->set, p->index[b], l->options.multi, p->target + b * N);
+    }
+    if (l->options.train && l->data.augment.mixup > 0 && mix_batch(l, w, t, p, &p->err)) return -1;
+    return 1;
+}
+
+/* ---- threads
+ * ------------------------------------------------------------------------------------------ */
+
+static void *work(void *argument) {
+    smoe_loader *l = argument;
+    worker w = {0};
+    bool more = true;
+    pthread_mutex_lock(&l->lock);
+    while (more) {
+        /* the caller holds ticket taken-1: its place is free again once it comes for the next */
+        while (!l->stop && l->next >= l->taken + PLACES - 1)
+            pthread_cond_wait(&l->emptied, &l->lock);
+        if (l->stop) break;
+        uint64_t ticket = l->next++;
+        pthread_mutex_unlock(&l->lock);
+
+        place *p = &l->place[ticket % PLACES];
+        int status = make_batch(l, &w, l->options.first_step + ticket, p);
+
+        pthread_mutex_lock(&l->lock);
+        p->status = status;
+        p->ready = true;
+        more = status > 0;
+        pthread_cond_signal(&l->filled);
+    }
+    pthread_mutex_unlock(&l->lock);
+    smoe_image_free(&w.image);
+    smoe_image_free(&w.work);
+    free(w.order);
+    free(w.first);
+    return NULL;
+}
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+int smoe_loader_next(smoe_loader *l, smoe_batch *batch, smoe_err *err) {
+    double start = now();
+    pthread_mutex_lock(&l->lock);
+    place *p = &l->place[l->taken % PLACES];
+    while (!p->ready) pthread_cond_wait(&l->filled, &l->lock);
+    if (p->status > 0) { /* an end or a failure stays where it is, for whoever asks again */
+        p->ready = false;
+        l->taken++;
+        pthread_cond_broadcast(&l->emptied);
+    }
+    pthread_mutex_unlock(&l->lock);
+    l->waited += now() - start;
+    if (p->status > 0) *batch = p->batch;
+    if (p->status < 0 && err) *err = p->err;
+    return p->status;
+}
+
+double smoe_loader_waited(const smoe_loader *l) {
+    return l->waited;
+}
+
+/* ---- opening and closing
+ * -------------------------------------------------------------------------------- */
+
+static int check_options(const smoe_dataset *set, const smoe_loader_options *o, smoe_err *err) {
+    if (!o->batch_size) return smoe_fail(err, SMOE_USAGE, "a batch size of 0");
+    if (o->train && set->images < o->batch_size)
+        return smoe_fail(
+            err, SMOE_USAGE, "train.batch_size: %zu, but the split %s of %s has %zu images only",
+            o->batch_size, set->split, set->path ? set->path : set->row->name, set->images);
+    if (set->images > UINT32_MAX)
+        return smoe_fail(err, SMOE_USAGE, "%zu images are more than can be shuffled", set->images);
+    return 0;
+}
+
+static int allocate_places(smoe_loader *l, smoe_err *err) {
+    size_t B = l->options.batch_size, width = image_elements(l->set), N = l->set->classes;
+    for (int k = 0; k < PLACES; k++) {
+        place *p = &l->place[k];
+        p->pixels = malloc(B * width * sizeof *p->pixels);
+        p->target = malloc(B * N * sizeof *p->target);
+        p->label = malloc(B * sizeof *p->label);
+        p->index = malloc(B * sizeof *p->index);
+        if (!p->pixels || !p->target || !p->label || !p->index)
+            return smoe_fail(err, SMOE_RUNTIME, "out of memory for batches of %zu images", B);
+    }
+    return 0;
+}
+
+int smoe_loader_open(smoe_loader **out, const smoe_dataset *set, const smoe_spec *spec,
+                     const smoe_loader_options *options, smoe_err *err) {
+    *out = NULL;
+    if (check_options(set, options, err)) return -1;
+    smoe_loader *l = calloc(1, sizeof *l);
+    if (!l) return smoe_fail(err, SMOE_RUNTIME, "out of memory for the loader");
+    size_t B = options->batch_size;
+    l->set = set;
+    l->data = spec->data;
+    l->options = *options;
+    l->per_epoch = options->train ? set->images / B : (set->images + B - 1) / B;
+    pthread_mutex_init(&l->lock, NULL);
+    pthread_cond_init(&l->filled, NULL);
+    pthread_cond_init(&l->emptied, NULL);
+    if (allocate_places(l, err)) goto failed;
+    for (; l->threads < THREADS; l->threads++)
+        if (pthread_create(&l->thread[l->threads], NULL, work, l)) {
+            smoe_fail(err, SMOE_RUNTIME, "cannot start a loader thread");
+            goto failed;
+        }
+    *out = l;
+    return 0;
+failed:
+    smoe_loader_free(l);
+    return -1;
+}
+
+void smoe_loader_free(smoe_loader *l) {
+    if (!l) return;
+    pthread_mutex_lock(&l->lock);
+    l->stop = true;
+    pthread_cond_broadcast(&l->emptied);
+    pthread_mutex_unlock(&l->lock);
+    for (size_t k = 0; k < l->threads; k++) pthread_join(l->thread[k], NULL);
+    for (int k = 0; k < PLACES; k++) {
+        free(l->place[k].pixels);
+        free(l->place[k].target);
+        free(l->place[k].label);
+        free(l->place[k].index);
+    }
+    pthread_cond_destroy(&l->emptied);
+    pthread_cond_destroy(&l->filled);
+    pthread_mutex_destroy(&l->lock);
+    free(l);
+}
