@@ -169,7 +169,7 @@ static const char vmoe[] =
     "model:\n"
     "  head: token\n"
     "  moe: {layers: none, router: tokens-choice, experts: 32, capacity: 1.05}\n"
-    "train: {steps: 1, batch_size: 1}\n";
+    "train: {steps: 1, batch_size: 8, schedule: {name: constant}}\n";
 
 /* A row of V-MoE Table 7; "last n" and "every 2" both mean every second block. */
 static void set_vmoe(overrides *list, char *const *f, bool *pre_logits) {
