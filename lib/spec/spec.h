@@ -28,36 +28,34 @@ typedef enum smoe_priority { SMOE_VANILLA, SMOE_BPR, SMOE_BPR_SUM } smoe_priorit
 typedef enum smoe_rounding { SMOE_ROUND, SMOE_CEIL } smoe_rounding;
 typedef enum smoe_loss { SMOE_LOSS_SOFTMAX, SMOE_LOSS_SIGMOID } smoe_loss;
 typedef enum smoe_optimizer { SMOE_ADAM, SMOE_SGD } smoe_optimizer;
-typedef enum smoe_schedule {
-    SMOE_CONSTANT,
-    SMOE_LINEAR,
-    SMOE_COSINE,
-    SMOE_RSQRT
-} smoe_schedule;
+typedef enum smoe_schedule { SMOE_CONSTANT, SMOE_LINEAR, SMOE_COSINE, SMOE_RSQRT } smoe_schedule;
 
 typedef struct smoe_data_spec {
     smoe_source source;
-    char *path; /* resolved against the spec's folder or SMOE_DATA when opened; may be NULL (shapes) */
+    char *path; /* resolved against the spec's folder or SMOE_DATA when opened; may be NULL (shapes)
+                 */
     size_t image_size, channels;
-    size_t limit;   /* images of a split, 0 all */
-    size_t classes; /* 0: what the data says */
+    size_t limit;    /* images of a split, 0 all */
+    size_t classes;  /* 0: what the data says */
     size_t cache_mb; /* decoded images kept in memory, at most; beyond it they are decoded again */
     struct {
         smoe_crop crop;
         bool flip;
-        struct { size_t n, m; } randaugment;
+        struct {
+            size_t n, m;
+        } randaugment;
         double mixup;
     } augment;
 } smoe_data_spec;
 
 typedef struct smoe_moe_spec {
-    char *layers;                   /* as written: none, last-N, every-N or a list */
-    bool is_moe[SMOE_MAX_BLOCKS];   /* resolved */
-    size_t layer_count;             /* how many of is_moe are set */
-    char *router;                   /* a name of route/routers.def */
+    char *layers;                 /* as written: none, last-N, every-N or a list */
+    bool is_moe[SMOE_MAX_BLOCKS]; /* resolved */
+    size_t layer_count;           /* how many of is_moe are set */
+    char *router;                 /* a name of route/routers.def */
     size_t experts;
-    size_t slots_per_expert;        /* P; 0 only where total_slots or capacity decides */
-    size_t total_slots;             /* 0, or S = E*P */
+    size_t slots_per_expert; /* P; 0 only where total_slots or capacity decides */
+    size_t total_slots;      /* 0, or S = E*P */
     bool normalize;
     smoe_l2 l2_eps;
     size_t k;
@@ -95,13 +93,15 @@ typedef struct smoe_train_spec {
     size_t log_every, eval_every, checkpoint_every, keep;
 } smoe_train_spec;
 
+typedef struct smoe_fewshot_spec {
+    size_t shots[SMOE_MAX_SHOTS], count; /* empty: no few-shot evaluation */
+    size_t seeds;
+} smoe_fewshot_spec;
+
 typedef struct smoe_eval_spec {
     char *split;
     size_t batch_size;
-    struct {
-        size_t shots[SMOE_MAX_SHOTS], count; /* empty: no few-shot evaluation */
-        size_t seeds;
-    } fewshot;
+    smoe_fewshot_spec fewshot;
 } smoe_eval_spec;
 
 typedef struct smoe_spec {
@@ -111,55 +111,62 @@ typedef struct smoe_spec {
     smoe_model_spec model;
     smoe_train_spec train;
     smoe_eval_spec eval;
-    char *file; /* the file it came from, for messages and relative paths; NULL when from text */
+    char *file; /* the file it came from, for messages; NULL when from text */
+    char *
+        folder; /* what a relative data.path of the spec is relative to; NULL: the current folder */
+    struct smoe_origin *origin; /* where each value came from; a row of the schema each */
 } smoe_spec;
 
 /*
  * Reads FILE ("-": standard input) and applies `overrides` ("model.moe.experts=32") in order.
- * *spec is filled with every key resolved and cross-checked (patch divides image, heads divide width, slots divide by
- * experts ...). On failure returns -1 with every mistake of the spec in err, a line each, in the form
- * FILE:LINE:COL: key: problem (overrides: "override KEY=VALUE: key: problem"), code SMOE_USAGE.
- * Free with smoe_spec_free in any case.
+ * *spec is filled with every key resolved and cross-checked (patch divides image, heads divide
+ * width, slots divide by experts ...). On failure returns -1 with every mistake of the spec in err,
+ * a line each, in the form FILE:LINE:COL: key: problem (overrides: "override KEY=VALUE: key:
+ * problem"), code SMOE_USAGE. Free with smoe_spec_free in any case.
  */
 int smoe_spec_read(smoe_spec *spec, const char *file, char *const *overrides, size_t count,
                    smoe_err *err) SMOE_MUST_CHECK;
 
-/* The same from YAML (or JSON, which is YAML) in memory; `label` stands for the file in messages and `folder` (may be
- * NULL: the current one) is what relative data paths are relative to. */
+/* The same from YAML (or JSON, which is YAML) in memory; `label` stands for the file in messages
+ * and `folder` (may be NULL: the current one) is what relative data paths are relative to. */
 int smoe_spec_parse(smoe_spec *spec, const char *text, size_t length, const char *label,
                     const char *folder, char *const *overrides, size_t count,
                     smoe_err *err) SMOE_MUST_CHECK;
 
-/* Writes the resolved spec as YAML, every key, valid input again with the same meaning (numbers with full round-trip
- * digits). With `origins`, a comment after each key says where its value came from (default, variant, file:line,
- * override). Returns -1 when the stream reports an error. */
+/* Writes the resolved spec as YAML, every key, valid input again with the same meaning (numbers
+ * with full round-trip digits). With `origins`, a comment after each key says where its value came
+ * from (default, variant, file:line, override). Returns -1 when the stream reports an error. */
 int smoe_spec_write_yaml(const smoe_spec *spec, FILE *out, bool origins);
 
-/* The resolved spec as one line of JSON in a fresh string (caller frees), NULL when out of memory. */
+/* The resolved spec as one line of JSON in a fresh string (caller frees), NULL when out of memory.
+ */
 char *smoe_spec_json(const smoe_spec *spec);
 
-/* Calls row(user, key, type, default, help) for every key of the schema, in order: for help, man page and completion. */
+/* Calls row(user, key, type, default, help) for every key of the schema, in order: for help, man
+ * page and completion. */
 typedef void smoe_spec_row(void *user, const char *key, const char *type, const char *preset,
                            const char *help);
 void smoe_spec_each_key(smoe_spec_row *row, void *user);
 
 void smoe_spec_free(smoe_spec *spec);
 
-/* ---- derived quantities, each written once ------------------------------------------------------- */
+/* ---- derived quantities, each written once
+ * ------------------------------------------------------- */
 
 /* Tokens of an image as the blocks see them: (image/patch)^2, plus one with a class token. */
 size_t smoe_spec_tokens(const smoe_spec *spec);
 
-/* P of the soft family and identity for a group of `tokens` tokens: slots_per_expert, or total_slots/E, or
- * round(tokens * capacity / E) where both are 0; at least 1. */
+/* P of the soft family and identity for a group of `tokens` tokens: slots_per_expert, or
+ * total_slots/E, or round(tokens * capacity / E) where both are 0; at least 1. */
 size_t smoe_moe_slots_per_expert(const smoe_moe_spec *moe, size_t tokens);
 
-/* The buffer Be of one expert for a group of `tokens` tokens and `choices` choices a token (K for tokens-choice, 1 for
- * experts-choice): round(choices*tokens*C/E), half to even, at least 1, then the multiple. */
+/* The buffer Be of one expert for a group of `tokens` tokens and `choices` choices a token (K for
+ * tokens-choice, 1 for experts-choice): round(choices*tokens*C/E), half to even, at least 1, then
+ * the multiple. */
 size_t smoe_moe_capacity(const smoe_moe_spec *moe, size_t tokens, size_t choices);
 
-/* Full path of the data of the spec: as given, relative to the spec's folder, or found in SMOE_DATA. *path is a fresh
- * string. SMOE_DATA-code failure names every place tried. */
+/* Full path of the data of the spec: as given, relative to the spec's folder, or found in
+ * SMOE_DATA. *path is a fresh string. SMOE_DATA-code failure names every place tried. */
 int smoe_spec_data_path(const smoe_spec *spec, char **path, smoe_err *err) SMOE_MUST_CHECK;
 
 #endif

@@ -1,0 +1,74 @@
+/*
+ * Where the data is. A path of the spec is relative to the spec's folder, one of an override to the
+ * caller's; what is not there is looked for in the folders of SMOE_DATA, so that specs name
+ * archives and not places. This is the only file of the library that reads the environment.
+ */
+#include "spec/schema.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What the given path is relative to. */
+static const char *base_folder(const smoe_spec *spec) {
+    int row = smoe_row_find("data.path");
+    bool caller = spec->origin && spec->origin[row].kind == SMOE_FROM_OVERRIDE;
+    return caller || !spec->folder ? "." : spec->folder;
+}
+
+/* The real path of folder/path in *found, NULL when it is not there; -1 when out of memory. */
+static int look(const char *folder, size_t length, const char *path, char **found) {
+    bool absolute = *path == '/';
+    char *joined =
+        smoe_text_format("%.*s%s%s", absolute ? 0 : (int)length, folder, absolute ? "" : "/", path);
+    if (!joined) return -1;
+    *found = realpath(joined, NULL);
+    int status = *found || errno != ENOMEM ? 0 : -1;
+    free(joined);
+    return status;
+}
+
+int smoe_path_portable(const smoe_spec *spec, char **path) {
+    *path = NULL;
+    const char *given = spec->data.path, *base = base_folder(spec);
+    if (!given) return 0;
+    if (*given != '/' && look(base, strlen(base), given, path)) return -1;
+    /* A real path may hold what neither YAML nor JSON can carry; then the given one, which was
+     * checked, stays. */
+    if (*path && !smoe_text_printable(*path)) {
+        free(*path);
+        *path = NULL;
+    }
+    if (!*path) *path = strdup(given);
+    return *path ? 0 : -1;
+}
+
+/* Adds ", FOLDER/PATH" to the places tried. */
+static void tried(char *places, size_t size, const char *folder, size_t length, const char *path) {
+    size_t used = strlen(places);
+    snprintf(places + used, size - used, "%s%.*s/%s", used ? ", " : "", (int)length, folder, path);
+}
+
+int smoe_spec_data_path(const smoe_spec *spec, char **path, smoe_err *err) {
+    *path = NULL;
+    const char *given = spec->data.path, *base = base_folder(spec);
+    if (!given)
+        return smoe_fail(err, SMOE_USAGE, "data.path: not given, but this source of data needs it");
+    char places[700] = "";
+    if (look(base, strlen(base), given, path)) goto memory;
+    if (*path) return 0;
+    if (*given == '/') return smoe_fail(err, SMOE_DATA, "data.path: there is no %s", given);
+    tried(places, sizeof places, base, strlen(base), given);
+    const char *list = getenv("SMOE_DATA");
+    for (const char *c = list ? list : ""; *c;) {
+        size_t length = strcspn(c, ":");
+        if (length && look(c, length, given, path)) goto memory;
+        if (*path) return 0;
+        if (length) tried(places, sizeof places, c, length, given);
+        c += length + (c[length] == ':');
+    }
+    return smoe_fail(err, SMOE_DATA, "data.path: %s is in none of the places tried: %s%s", given,
+                     places, list && *list ? "" : " (SMOE_DATA names no more)");
+memory:
+    return smoe_fail(err, SMOE_RUNTIME, "data.path: out of memory");
+}

@@ -1,0 +1,290 @@
+/*
+ * Resolving: what follows from the keys together. Sizes of the variant, defaults that depend on
+ * other keys, the blocks with experts, and the checks that no single row can make. Each problem
+ * names the key that was set last, closest to the user's hand, and says what would do.
+ */
+#include "spec/schema.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int row_of(const char *key) {
+    int row = smoe_row_find(key);
+    assert(row >= 0);
+    return row;
+}
+
+static smoe_origin *origin_of(smoe_reading *reading, const char *key) {
+    return &reading->spec->origin[row_of(key)];
+}
+
+static bool given(smoe_reading *reading, const char *key) {
+    return origin_of(reading, key)->kind >= SMOE_FROM_FILE;
+}
+
+/* Was a set closer to the user's hand than b? An override beats the file, a later override an
+ * earlier one. */
+static bool closer(const smoe_origin *a, const smoe_origin *b) {
+    return a->kind > b->kind ||
+           (a->kind == SMOE_FROM_OVERRIDE && a->kind == b->kind && a->index > b->index);
+}
+
+/* Reports a clash between up to three keys (the rest NULL) at the one to blame, unless one of them
+ * has been complained about already. */
+static void clash(smoe_reading *reading, const char *const keys[3], const char *fmt, ...)
+    SMOE_PRINTF(3, 4);
+static void clash(smoe_reading *reading, const char *const keys[3], const char *fmt, ...) {
+    const char *blamed = keys[0];
+    for (size_t i = 0; i < 3 && keys[i]; i++) {
+        if (reading->bad[row_of(keys[i])]) return;
+        if (closer(origin_of(reading, keys[i]), origin_of(reading, blamed))) blamed = keys[i];
+    }
+    char problem[SMOE_PROBLEM];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(problem, sizeof problem, fmt, args);
+    va_end(args);
+    smoe_reading_problem(reading, origin_of(reading, blamed), blamed, "%s", problem);
+}
+#define KEYS(...) ((const char *const[3]){__VA_ARGS__})
+
+int smoe_reading_presets(smoe_reading *reading) {
+    for (size_t i = 0; i < SMOE_ROW_COUNT; i++) {
+        const smoe_row *row = &smoe_rows[i];
+        char problem[SMOE_PROBLEM];
+        bool variant = !strcmp(row->preset, "variant's"), empty = !strcmp(row->preset, "[]");
+        if (variant || empty) continue; /* zero until resolved */
+        if (smoe_value_set(reading->spec, row, row->preset, true, problem))
+            return smoe_fail(reading->err, SMOE_RUNTIME, "default of %s: %s", row->key, problem);
+    }
+    return 0;
+}
+
+/* ---- sizes
+ * ----------------------------------------------------------------------------------------- */
+
+/* A size that only repeats what the file's variant says (as in a resolved spec) follows an override
+ * of the variant. */
+static void take_size(smoe_reading *reading, const char *key, size_t *size, size_t named,
+                      size_t repeated) {
+    smoe_origin *origin = origin_of(reading, key);
+    bool follows = origin_of(reading, "model.variant")->kind == SMOE_FROM_OVERRIDE &&
+                   origin->kind == SMOE_FROM_FILE && *size == repeated;
+    if (given(reading, key) && !follows) return;
+    *size = named;
+    *origin = (smoe_origin){.kind = SMOE_FROM_VARIANT};
+}
+
+static void resolve_sizes(smoe_reading *reading) {
+    static const char *const keys[] = {"model.width", "model.depth", "model.mlp", "model.heads"};
+    smoe_model_spec *model = &reading->spec->model;
+    size_t *const sizes[] = {&model->width, &model->depth, &model->mlp, &model->heads};
+    size_t set = 0;
+    for (size_t i = 0; i < 4; i++) set += given(reading, keys[i]);
+    /* All four sizes given and no variant: there is none, rather than the default one's name over
+     * other sizes. */
+    char problem[SMOE_PROBLEM];
+    if (set == 4 && !given(reading, "model.variant") &&
+        smoe_value_set(reading->spec, &smoe_rows[row_of("model.variant")], "none", true, problem))
+        smoe_reading_problem(reading, origin_of(reading, "model.variant"), "model.variant", "%s",
+                             problem);
+    const smoe_variant *variant = smoe_variant_find(model->variant), none = {0};
+    const smoe_variant *named = variant ? variant : &none;
+    const smoe_variant *file = reading->file_variant ? reading->file_variant : &none;
+    const size_t of_named[] = {named->width, named->depth, named->mlp, named->heads};
+    const size_t of_file[] = {file->width, file->depth, file->mlp, file->heads};
+    for (size_t i = 0; i < 4; i++) {
+        if (variant) take_size(reading, keys[i], sizes[i], of_named[i], of_file[i]);
+        if (!*sizes[i]) {
+            clash(reading, KEYS("model.variant", keys[i]), "with no variant, %s must be given",
+                  keys[i]);
+            reading->bad[row_of(keys[i])] = true;
+            *sizes[i] = 1; /* any size: keeps the checks below from dividing by zero */
+        }
+    }
+}
+
+/* ---- blocks with experts
+ * --------------------------------------------------------------------------- */
+
+/* Marks the blocks of "[4, 5]"; the text is the canonical one of value.c. */
+static void mark_listed(smoe_reading *reading) {
+    smoe_model_spec *model = &reading->spec->model;
+    for (char *c = model->moe.layers + 1; *c && *c != ']';) {
+        size_t block = strtoul(c, &c, 10);
+        if (block < model->depth)
+            model->moe.is_moe[block] = true;
+        else
+            clash(reading, KEYS("model.moe.layers", "model.depth", "model.variant"),
+                  "block %zu is not there: the model has blocks 0 to %zu", block, model->depth - 1);
+        while (*c == ',' || *c == ' ') c++;
+    }
+}
+
+static void mark_last(smoe_reading *reading, size_t count) {
+    smoe_model_spec *model = &reading->spec->model;
+    if (count > model->depth)
+        clash(reading, KEYS("model.moe.layers", "model.depth", "model.variant"),
+              "last-%zu of %zu blocks: take last-%zu at most, or last-half", count, model->depth,
+              model->depth);
+    for (size_t i = 0; i < count && i < model->depth; i++)
+        model->moe.is_moe[model->depth - 1 - i] = true;
+}
+
+static void mark_every(smoe_reading *reading, size_t stride) {
+    smoe_model_spec *model = &reading->spec->model;
+    if (stride > model->depth)
+        clash(reading, KEYS("model.moe.layers", "model.depth", "model.variant"),
+              "every-%zu of %zu blocks is none of them: take every-%zu at most", stride,
+              model->depth, model->depth);
+    for (size_t i = stride - 1; i < model->depth; i += stride) model->moe.is_moe[i] = true;
+}
+
+static void resolve_layers(smoe_reading *reading) {
+    smoe_model_spec *model = &reading->spec->model;
+    char *text = model->moe.layers;
+    if (!strcmp(text, "last-half")) {
+        char *fixed = smoe_text_format("last-%zu", model->depth > 1 ? model->depth / 2 : 1);
+        if (!fixed) {
+            smoe_reading_problem(reading, origin_of(reading, "model.moe.layers"),
+                                 "model.moe.layers", "out of memory");
+            return;
+        }
+        free(text);
+        text = model->moe.layers = fixed;
+    }
+    if (*text == '[')
+        mark_listed(reading);
+    else if (!strncmp(text, "last-", 5))
+        mark_last(reading, strtoul(text + 5, NULL, 10));
+    else if (!strncmp(text, "every-", 6))
+        mark_every(reading, strtoul(text + 6, NULL, 10));
+    model->moe.layer_count = 0;
+    for (size_t i = 0; i < model->depth; i++) model->moe.layer_count += model->moe.is_moe[i];
+}
+
+/* ---- experts and slots
+ * ----------------------------------------------------------------------------- */
+
+static void check_slots(smoe_reading *reading) {
+    smoe_moe_spec *moe = &reading->spec->model.moe;
+    size_t P = moe->slots_per_expert, S = moe->total_slots, E = moe->experts;
+    if (S % E) {
+        size_t down = S / E * E;
+        clash(reading, KEYS("model.moe.total_slots", "model.moe.experts"),
+              "%zu slots cannot be shared by %zu experts alike: take a multiple such as %zu", S, E,
+              down ? down : E);
+    } else if (P && S && P * E != S)
+        clash(reading,
+              KEYS("model.moe.total_slots", "model.moe.slots_per_expert", "model.moe.experts"),
+              "%zu experts with %zu slots each have %zu slots, not %zu: give slots_per_expert or "
+              "total_slots, "
+              "and 0 for the other",
+              E, P, P * E, S);
+}
+
+static void check_router(smoe_reading *reading) {
+    const smoe_spec *spec = reading->spec;
+    const smoe_moe_spec *moe = &spec->model.moe;
+    bool tokens_choice = !strcmp(moe->router, "tokens-choice");
+    bool choice = tokens_choice || !strcmp(moe->router, "experts-choice");
+    size_t T = smoe_spec_tokens(spec);
+    if (tokens_choice && moe->k > moe->experts)
+        clash(reading, KEYS("model.moe.k", "model.moe.experts"),
+              "a token cannot choose %zu of %zu experts: take k of %zu at most", moe->k,
+              moe->experts, moe->experts);
+    if (choice && spec->train.batch_size % moe->group_images)
+        clash(reading, KEYS("model.moe.group_images", "train.batch_size"),
+              "groups of %zu images do not divide the batch of %zu: take a divisor of it",
+              moe->group_images, spec->train.batch_size);
+    size_t P = smoe_moe_slots_per_expert(moe, T), E = moe->experts;
+    if (!strcmp(moe->router, "identity") && P && P * E < T)
+        clash(reading, KEYS("model.moe.router", "model.moe.slots_per_expert", "model.moe.experts"),
+              "identity needs a slot for each of %zu tokens, but %zu experts with %zu slots have "
+              "%zu: "
+              "take %zu slots_per_expert",
+              T, E, P, P * E, (T + E - 1) / E);
+}
+
+/* The default group is made to divide the batch; a group that was given is not touched but checked.
+ */
+static void fit_group(smoe_reading *reading) {
+    smoe_spec *spec = reading->spec;
+    size_t *group = &spec->model.moe.group_images;
+    if (given(reading, "model.moe.group_images") || spec->train.batch_size % *group == 0) return;
+    while (spec->train.batch_size % *group) --*group;
+    origin_of(reading, "model.moe.group_images")->kind = SMOE_FROM_FITTED;
+}
+
+static void resolve_moe(smoe_reading *reading) {
+    smoe_moe_spec *moe = &reading->spec->model.moe;
+    fit_group(reading);
+    if (moe->total_slots && !given(reading, "model.moe.slots_per_expert")) {
+        moe->slots_per_expert = 0;
+        origin_of(reading, "model.moe.slots_per_expert")->kind = SMOE_FROM_FITTED;
+    }
+    if (!moe->layer_count) return; /* a dense model: what is said of experts does not matter */
+    check_slots(reading);
+    check_router(reading);
+}
+
+/* ---- the rest
+ * -------------------------------------------------------------------------------------- */
+
+static void check_model(smoe_reading *reading) {
+    const smoe_spec *spec = reading->spec;
+    const smoe_model_spec *model = &spec->model;
+    if (spec->data.channels == 2)
+        clash(reading, KEYS("data.channels"), "must be 1 (grey) or 3 (colour), found 2");
+    if (spec->data.image_size % model->patch_size)
+        clash(reading, KEYS("model.patch_size", "data.image_size"),
+              "patches of %zu do not divide an image of %zu: take a divisor of it",
+              model->patch_size, spec->data.image_size);
+    if (model->width % model->heads)
+        clash(reading, KEYS("model.heads", "model.width", "model.variant"),
+              "%zu heads do not divide the width %zu: take a divisor of it", model->heads,
+              model->width);
+    if (model->position == SMOE_POSITION_SINCOS2D && model->width % 4)
+        clash(reading, KEYS("model.position", "model.width"),
+              "sincos2d needs a width that is a multiple of 4, found %zu", model->width);
+}
+
+/* A spec without a path may still be costed, as long as it says how many classes there are. */
+static void check_data(smoe_reading *reading) {
+    const smoe_data_spec *data = &reading->spec->data;
+    if (data->source == SMOE_SOURCE_SHAPES || data->path || data->classes) return;
+    clash(reading, KEYS("data.source", "data.path"),
+          "data.path must say where the data is (a folder or archive); "
+          "only data.source: shapes needs none");
+}
+
+/* Default warm-up and cooldown are a tenth and a fifth of a short run; given ones must fit. */
+static void resolve_schedule(smoe_reading *reading) {
+    size_t steps = reading->spec->train.steps;
+    size_t *warmup = &reading->spec->train.schedule.warmup;
+    size_t *cooldown = &reading->spec->train.schedule.cooldown;
+    if (!given(reading, "train.schedule.warmup") && *warmup > steps / 10) {
+        *warmup = steps / 10;
+        origin_of(reading, "train.schedule.warmup")->kind = SMOE_FROM_FITTED;
+    }
+    if (!given(reading, "train.schedule.cooldown") && *cooldown > steps / 5) {
+        *cooldown = steps / 5;
+        origin_of(reading, "train.schedule.cooldown")->kind = SMOE_FROM_FITTED;
+    }
+    if (reading->spec->train.schedule.name == SMOE_CONSTANT || *warmup + *cooldown <= steps) return;
+    clash(reading, KEYS("train.schedule.warmup", "train.schedule.cooldown", "train.steps"),
+          "%zu steps of warm-up and %zu of cooldown do not fit in train.steps %zu: "
+          "shorten them or train longer",
+          *warmup, *cooldown, steps);
+}
+
+void smoe_reading_resolve(smoe_reading *reading) {
+    resolve_sizes(reading);
+    resolve_layers(reading);
+    resolve_schedule(reading);
+    resolve_moe(reading);
+    check_model(reading);
+    check_data(reading);
+}

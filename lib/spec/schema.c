@@ -1,0 +1,145 @@
+/* The schema table as an array, and questions to it: which row, which section, which was meant. */
+#include "spec/schema.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* Names out of two other tables, as choices: "none|Ti|S..." and "soft|soft-uniform...". */
+#define VARIANT(name, width, depth, mlp, heads) "|" name
+static const char variant_choices[] = "none"
+#include "spec/variants.def"
+    ;
+#undef VARIANT
+#define SMOE_VARIANT_CHOICES variant_choices
+
+#define ROUTER(name, type, summary) "|" name
+static const char router_choices[] =
+#include "route/routers.def"
+    ;
+#undef ROUTER
+#define SMOE_ROUTER_CHOICES (router_choices + 1)
+
+#define KEY(key, kind, member, preset, range, help) \
+    {key, SMOE_KIND_##kind, offsetof(smoe_spec, member), preset, range, help},
+const smoe_row smoe_rows[SMOE_ROW_COUNT] = {
+#include "spec/schema.def"
+};
+#undef KEY
+
+/* A row whose kind and member disagree does not compile. (An enum is an unsigned int here, gcc and
+ * clang alike.) */
+#define CTYPE_TEXT char *
+#define CTYPE_PATH char *
+#define CTYPE_SEED uint64_t
+#define CTYPE_SIZE size_t
+#define CTYPE_REAL double
+#define CTYPE_BOOL bool
+#define CTYPE_ENUM unsigned
+#define CTYPE_NAME char *
+#define CTYPE_LAYERS char *
+#define CTYPE_SHOTS smoe_fewshot_spec
+#define KEY(key, kind, member, preset, range, help)                                   \
+    _Static_assert(_Generic(((smoe_spec *)0)->member, CTYPE_##kind : 1, default : 0), \
+                   key " is not of kind " #kind);
+#include "spec/schema.def"
+#undef KEY
+
+static const smoe_variant variants[] = {
+#define VARIANT(name, width, depth, mlp, heads) {name, width, depth, mlp, heads},
+#include "spec/variants.def"
+#undef VARIANT
+};
+
+const smoe_variant *smoe_variant_find(const char *name) {
+    for (size_t i = 0; i < sizeof variants / sizeof *variants; i++)
+        if (!strcmp(variants[i].name, name)) return &variants[i];
+    return NULL;
+}
+
+int smoe_row_find(const char *key) {
+    for (int i = 0; i < SMOE_ROW_COUNT; i++)
+        if (!strcmp(smoe_rows[i].key, key)) return i;
+    return -1;
+}
+
+bool smoe_row_within(int row, const char *section) {
+    size_t length = strlen(section);
+    return !length ||
+           (!strncmp(smoe_rows[row].key, section, length) && smoe_rows[row].key[length] == '.');
+}
+
+int smoe_row_section(const char *section) {
+    for (int i = 0; i < SMOE_ROW_COUNT; i++)
+        if (smoe_row_within(i, section)) return i;
+    return -1;
+}
+
+/* "a|b" with another separator. */
+static void join(char *buf, size_t size, const char *choices, const char *separator) {
+    size_t used = 0;
+    for (const char *c = choices; *c && used + strlen(separator) + 1 < size; c++) {
+        if (*c != '|') {
+            buf[used++] = *c;
+            continue;
+        }
+        memcpy(buf + used, separator, strlen(separator));
+        used += strlen(separator);
+    }
+    buf[used] = '\0';
+}
+
+const char *smoe_row_type(const smoe_row *row, char *buf, size_t size) {
+    switch (row->kind) {
+    case SMOE_KIND_TEXT: snprintf(buf, size, "text"); break;
+    case SMOE_KIND_PATH: snprintf(buf, size, "path or null"); break;
+    case SMOE_KIND_SEED:
+    case SMOE_KIND_SIZE: snprintf(buf, size, "integer in %s", row->range); break;
+    case SMOE_KIND_REAL: snprintf(buf, size, "number in %s", row->range); break;
+    case SMOE_KIND_BOOL: snprintf(buf, size, "true | false"); break;
+    case SMOE_KIND_ENUM:
+    case SMOE_KIND_NAME: join(buf, size, row->range, " | "); break;
+    case SMOE_KIND_LAYERS: snprintf(buf, size, "%s", row->range); break;
+    case SMOE_KIND_SHOTS: snprintf(buf, size, "list of integers in %s", row->range); break;
+    }
+    return buf;
+}
+
+void smoe_spec_each_key(smoe_spec_row *row, void *user) {
+    for (size_t i = 0; i < SMOE_ROW_COUNT; i++) {
+        char type[256];
+        row(user, smoe_rows[i].key, smoe_row_type(&smoe_rows[i], type, sizeof type),
+            smoe_rows[i].preset, smoe_rows[i].help);
+    }
+}
+
+/* ---- the nearest known key
+ * ------------------------------------------------------------------------ */
+
+static const char *leaf_of(const char *key) {
+    const char *dot = strrchr(key, '.');
+    return dot ? dot + 1 : key;
+}
+
+/* Slips between a word and a key's last part; a key of the same section wins among equals. A half
+ * of the letters must be right, or two-letter keys would resemble everything. */
+static size_t slips(const char *leaf, const char *candidate) {
+    size_t distance = smoe_text_distance(leaf, candidate), length = strlen(leaf);
+    size_t most = length / 3 > 2 ? length / 3 : 2;
+    return distance > most || 2 * distance > length ? SIZE_MAX : distance;
+}
+
+int smoe_row_meant(const char *section, const char *leaf) {
+    int nearest = -1;
+    size_t best = SIZE_MAX;
+    for (int i = 0; i < SMOE_ROW_COUNT; i++) {
+        const char *key = smoe_rows[i].key;
+        size_t distance = slips(strchr(leaf, '.') ? leaf_of(leaf) : leaf, leaf_of(key));
+        if (distance == SIZE_MAX) continue;
+        size_t rank = 2 * distance;
+        if (!smoe_row_within(i, section)) rank++;
+        if (rank >= best) continue;
+        best = rank;
+        nearest = i;
+    }
+    return nearest;
+}

@@ -1,0 +1,133 @@
+/*
+ * Inside the spec room: the rows of schema.def, where each value came from, and what reading
+ * (read.c), resolving (resolve.c) and writing (write.c) share. Nobody outside lib/spec includes
+ * this.
+ */
+#ifndef SMOE_SPEC_SCHEMA_H
+#define SMOE_SPEC_SCHEMA_H
+
+#include "spec/spec.h"
+
+#include <jansson.h>
+
+typedef enum smoe_kind {
+    SMOE_KIND_TEXT,   /* char *, one to 200 bytes, usable as a file name */
+    SMOE_KIND_PATH,   /* char *, or NULL for null and the empty text */
+    SMOE_KIND_SEED,   /* uint64_t */
+    SMOE_KIND_SIZE,   /* size_t */
+    SMOE_KIND_REAL,   /* double */
+    SMOE_KIND_BOOL,   /* bool */
+    SMOE_KIND_ENUM,   /* an enum counted in the order of the choices */
+    SMOE_KIND_NAME,   /* char *, one of the choices */
+    SMOE_KIND_LAYERS, /* model.moe.layers: a word or a list of blocks */
+    SMOE_KIND_SHOTS   /* eval.fewshot: a list of numbers */
+} smoe_kind;
+
+typedef struct smoe_row {
+    const char *key; /* dotted */
+    smoe_kind kind;
+    size_t at; /* of the member in smoe_spec */
+    const char *preset, *range, *help;
+} smoe_row;
+
+enum {
+    SMOE_ROW_COUNT = 0
+#define KEY(key, kind, member, preset, range, help) +1
+#include "spec/schema.def"
+#undef KEY
+    ,
+    SMOE_ROW_LEVELS = 5, /* a row and the sections around it: more than any key has parts */
+    SMOE_PROBLEM = 512   /* room for the problem part of a message */
+};
+
+extern const smoe_row smoe_rows[SMOE_ROW_COUNT];
+
+/* The row of a dotted key, or -1. */
+int smoe_row_find(const char *key);
+/* The first row of a section ("model.moe"), or -1; the rows of a section are consecutive. */
+int smoe_row_section(const char *section);
+/* Is the row of that number in the section? */
+bool smoe_row_within(int row, const char *section);
+/* "integer in [1, 4096]", "none | pad | inception": the row's type for people. Returns buf. */
+const char *smoe_row_type(const smoe_row *row, char *buf, size_t size);
+/* What an unknown key was probably meant to be: the row, or -1. */
+int smoe_row_meant(const char *section, const char *leaf);
+
+typedef struct smoe_variant {
+    const char *name;
+    size_t width, depth, mlp, heads;
+} smoe_variant;
+const smoe_variant *smoe_variant_find(const char *name);
+
+/* ---- where a value came from ---- */
+typedef enum smoe_origin_kind { /* in rising order of who is to blame when two values clash */
+                                SMOE_FROM_DEFAULT,
+                                SMOE_FROM_FITTED, /* the default, made smaller to suit other keys */
+                                SMOE_FROM_VARIANT,
+                                SMOE_FROM_FILE,
+                                SMOE_FROM_OVERRIDE
+} smoe_origin_kind;
+
+struct smoe_origin {
+    smoe_origin_kind kind;
+    size_t line, column; /* file: counted from 1 */
+    size_t index;        /* override: which */
+};
+typedef struct smoe_origin smoe_origin;
+
+/* ---- one reading of a spec, from text to resolved ---- */
+typedef struct smoe_reading {
+    smoe_spec *spec;
+    smoe_err *err;
+    const char *label;
+    char *const *overrides;
+    bool bad[SMOE_ROW_COUNT]; /* rows with a mistake of their own: no cross-check speaks of them */
+    size_t problems;
+    const smoe_variant *file_variant; /* the one the file itself names, or NULL */
+} smoe_reading;
+
+/* Adds "FILE:LINE:COL: key: problem" (or "override KEY=VALUE: key: problem"); key may be NULL. */
+void smoe_reading_problem(smoe_reading *reading, const smoe_origin *where, const char *key,
+                          const char *fmt, ...) SMOE_PRINTF(4, 5);
+
+int smoe_reading_presets(smoe_reading *reading);
+void smoe_reading_file(smoe_reading *reading, const char *text, size_t length);
+void smoe_reading_override(smoe_reading *reading, size_t index);
+void smoe_reading_resolve(smoe_reading *reading);
+
+/* ---- values ---- */
+
+/* Reads text as the row's kind into the spec; `plain` is false for quoted text, which is never
+ * null. On a mistake leaves the spec alone, says what is wrong in problem[SMOE_PROBLEM] and returns
+ * -1. */
+int smoe_value_set(smoe_spec *spec, const smoe_row *row, const char *text, bool plain,
+                   char *problem);
+/* The same for kinds that take a list. */
+int smoe_value_set_list(smoe_spec *spec, const smoe_row *row, const size_t *items, size_t count,
+                        char *problem);
+/* A list's item: a whole number in the row's range. */
+int smoe_value_item(const smoe_row *row, const char *text, size_t *item, char *problem);
+bool smoe_value_is_list(const smoe_row *row);
+void smoe_value_clear(smoe_spec *spec, const smoe_row *row);
+
+/* The value as YAML text, fresh; NULL when out of memory. `path` stands in for data.path. */
+char *smoe_value_yaml(const smoe_spec *spec, const smoe_row *row, const char *path);
+json_t *smoe_value_json(const smoe_spec *spec, const smoe_row *row, const char *path);
+/* Significant digits, at most 17, from which the number can be read back exactly. */
+int smoe_value_digits(double number);
+
+/* Is every character of the text printable UTF-8 (so that it survives YAML and JSON)? */
+bool smoe_text_printable(const char *text);
+/* At most 60 bytes of text, control characters replaced, fit for a message. Returns buf[64]. */
+const char *smoe_text_shown(const char *text, char buf[64]);
+
+/* data.path as a resolved spec should carry it: absolute where the given one is there, else as
+ * given. *path is fresh, or NULL for no path. Returns -1 when out of memory. */
+int smoe_path_portable(const smoe_spec *spec, char **path);
+
+/* Numbers are read and written with a point whatever the caller's locale: enter, then leave with
+ * what enter gave. */
+void *smoe_locale_enter(void);
+void smoe_locale_leave(void *old);
+
+#endif

@@ -1,0 +1,124 @@
+/*
+ * The spec room's front door: a spec from a file or from text, set free again, and the quantities
+ * that follow from a resolved one. Tables in schema.c, values in value.c, YAML in read.c, what
+ * follows in resolve.c, writing in write.c.
+ */
+#include "spec/schema.h"
+
+#include <errno.h>
+#include <libgen.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LARGEST = 1 << 20 }; /* bytes of a spec file: more is some other kind of file */
+
+static int parse(smoe_spec *spec, const char *text, size_t length, const char *label,
+                 char *const *overrides, size_t count, smoe_err *err) {
+    smoe_reading reading = {.spec = spec, .err = err, .label = label, .overrides = overrides};
+    spec->origin = calloc(SMOE_ROW_COUNT, sizeof *spec->origin);
+    if (!spec->origin) return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", label);
+    if (length > LARGEST)
+        return smoe_fail(err, SMOE_USAGE, "%s: larger than 1 MiB, which no spec is", label);
+    void *locale = smoe_locale_enter();
+    int status = smoe_reading_presets(&reading);
+    if (!status) {
+        smoe_reading_file(&reading, text, length);
+        for (size_t i = 0; i < count; i++) smoe_reading_override(&reading, i);
+        smoe_reading_resolve(&reading);
+    }
+    smoe_locale_leave(locale);
+    return status || reading.problems ? -1 : 0;
+}
+
+int smoe_spec_parse(smoe_spec *spec, const char *text, size_t length, const char *label,
+                    const char *folder, char *const *overrides, size_t count, smoe_err *err) {
+    *spec = (smoe_spec){0};
+    if (err) *err = (smoe_err){0};
+    if (folder && !(spec->folder = strdup(folder)))
+        return smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    return parse(spec, text, length, label ? label : "spec", overrides, count, err);
+}
+
+/* At most LARGEST + 1 bytes of the file, so that a larger one is seen to be larger. */
+static char *slurp(const char *file, size_t *length, smoe_err *err) {
+    bool standard = !strcmp(file, "-");
+    FILE *in = standard ? stdin : fopen(file, "re");
+    if (!in) {
+        smoe_fail_errno(err, SMOE_USAGE, "%s: cannot be opened", file);
+        return NULL;
+    }
+    char *text = malloc(LARGEST + 1);
+    if (!text) smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", file);
+    if (text) *length = fread(text, 1, LARGEST + 1, in);
+    if (text && ferror(in)) {
+        smoe_fail_errno(err, errno == EISDIR ? SMOE_USAGE : SMOE_RUNTIME, "%s: cannot be read",
+                        file);
+        free(text);
+        text = NULL;
+    }
+    if (!standard) fclose(in);
+    return text;
+}
+
+int smoe_spec_read(smoe_spec *spec, const char *file, char *const *overrides, size_t count,
+                   smoe_err *err) {
+    *spec = (smoe_spec){0};
+    if (err) *err = (smoe_err){0};
+    size_t length = 0;
+    int status = -1;
+    char *whole = NULL, *text = slurp(file, &length, err);
+    if (!text) return -1;
+    bool standard = !strcmp(file, "-");
+    if (!standard) {
+        /* The folder as it is now, whatever becomes of links and of the current folder later. */
+        whole = realpath(file, NULL);
+        spec->file = strdup(file);
+        spec->folder = strdup(whole ? dirname(whole) : ".");
+        if (!spec->file || !spec->folder) {
+            smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", file);
+            goto out;
+        }
+    }
+    status = parse(spec, text, length, standard ? "<stdin>" : file, overrides, count, err);
+out:
+    free(whole);
+    free(text);
+    return status;
+}
+
+void smoe_spec_free(smoe_spec *spec) {
+    if (!spec) return;
+    for (size_t i = 0; i < SMOE_ROW_COUNT; i++) smoe_value_clear(spec, &smoe_rows[i]);
+    free(spec->file);
+    free(spec->folder);
+    free(spec->origin);
+    *spec = (smoe_spec){0};
+}
+
+/* ---- derived quantities
+ * ------------------------------------------------------------------------------ */
+
+size_t smoe_spec_tokens(const smoe_spec *spec) {
+    size_t side = spec->data.image_size / spec->model.patch_size;
+    return side * side + (spec->model.head == SMOE_HEAD_TOKEN);
+}
+
+/* Half to even is the default rounding mode, which nearbyint follows. */
+static size_t at_least_one(double number) {
+    return number < 1 ? 1 : (size_t)number;
+}
+
+size_t smoe_moe_slots_per_expert(const smoe_moe_spec *moe, size_t tokens) {
+    if (moe->slots_per_expert) return moe->slots_per_expert;
+    if (moe->total_slots) return moe->total_slots / moe->experts;
+    return at_least_one(nearbyint((double)tokens * moe->capacity / (double)moe->experts));
+}
+
+size_t smoe_moe_capacity(const smoe_moe_spec *moe, size_t tokens, size_t choices) {
+    double places = (double)choices * (double)tokens * moe->capacity / (double)moe->experts;
+    bool up = moe->capacity_rounding == SMOE_CEIL;
+    size_t buffer = at_least_one(up ? ceil(places) : nearbyint(places));
+    size_t unit = moe->capacity_multiple_of;
+    return (buffer + unit - 1) / unit * unit;
+}

@@ -1,0 +1,425 @@
+/*
+ * Values: from a scalar's text to the member of a row and back. The row's kind decides what a text
+ * means (1e-4 is a number, 1_000 a thousand, "on" a truth only where one is asked for); YAML's own
+ * guesses are never consulted.
+ */
+#include "spec/schema.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <locale.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+static void *member(const smoe_spec *spec, const smoe_row *row) {
+    return (char *)spec + row->at;
+}
+
+static int problem_text(char *problem, const char *expected, const char *text) {
+    char shown[64];
+    snprintf(problem, SMOE_PROBLEM, "expected %s, found '%s'", expected,
+             smoe_text_shown(text, shown));
+    return -1;
+}
+
+/* ---- text
+ * ------------------------------------------------------------------------------------------ */
+
+/* One UTF-8 character: its code point and, in *length, its bytes; -1 for what is not UTF-8. */
+static long decode(const unsigned char *text, size_t *length) {
+    static const long least[] = {0, 0, 0x80, 0x800, 0x10000};
+    size_t n = text[0] < 0x80             ? 1
+               : (text[0] & 0xe0) == 0xc0 ? 2
+               : (text[0] & 0xf0) == 0xe0 ? 3
+               : (text[0] & 0xf8) == 0xf0 ? 4
+                                          : 0;
+    if (!n) return -1;
+    long point = n == 1 ? text[0] : text[0] & (0x7f >> n);
+    for (size_t i = 1; i < n; i++) {
+        if ((text[i] & 0xc0) != 0x80) return -1;
+        point = point << 6 | (text[i] & 0x3f);
+    }
+    *length = n;
+    return point < least[n] || point > 0x10ffff || (point >= 0xd800 && point < 0xe000) ? -1 : point;
+}
+
+static bool printable(long point) {
+    bool control = point < 0x20 || (point >= 0x7f && point < 0xa0);
+    bool breaks = point == 0x2028 || point == 0x2029;
+    return point >= 0 && !control && !breaks && point != 0xfeff && (point & 0xfffe) != 0xfffe;
+}
+
+bool smoe_text_printable(const char *text) {
+    size_t length = 0;
+    for (const unsigned char *c = (const unsigned char *)text; *c; c += length)
+        if (!printable(decode(c, &length))) return false;
+    return true;
+}
+
+const char *smoe_text_shown(const char *text, char buf[64]) {
+    size_t used = 0, length;
+    const unsigned char *c = (const unsigned char *)text;
+    while (*c && used + 4 <= 56) {
+        if (printable(decode(c, &length))) {
+            memcpy(buf + used, c, length);
+            used += length;
+            c += length;
+        } else {
+            buf[used++] = '?';
+            c++;
+        }
+    }
+    memcpy(buf + used, *c ? "..." : "", *c ? 4 : 1);
+    return buf;
+}
+
+void *smoe_locale_enter(void) {
+    locale_t c = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
+    return c ? uselocale(c) : NULL;
+}
+
+void smoe_locale_leave(void *old) {
+    if (!old) return;
+    locale_t ours = uselocale((locale_t)old);
+    freelocale(ours);
+}
+
+/* ---- numbers
+ * --------------------------------------------------------------------------------------- */
+
+/* Is the number inside "[LOW, HIGH]", with round brackets for bounds that are left out? */
+static bool inside(const char *range, double number) {
+    char open, shut;
+    double low, high;
+    if (sscanf(range, "%c%lf, %lf%c", &open, &low, &high, &shut) != 4) return false;
+    return (open == '(' ? number > low : number >= low) &&
+           (shut == ')' ? number < high : number <= high);
+}
+
+static int outside(const smoe_row *row, const char *text, char *problem) {
+    char shown[64];
+    snprintf(problem, SMOE_PROBLEM, "must be in %s, found %s", row->range,
+             smoe_text_shown(text, shown));
+    return -1;
+}
+
+/* Drops the underscores that stand between two digits; false when the text is too long for a
+ * number. */
+static bool strip(const char *text, char *buf, size_t size) {
+    size_t used = 0;
+    for (size_t i = 0; text[i]; i++) {
+        bool between = text[i] == '_' && i && isdigit((unsigned char)text[i - 1]) &&
+                       isdigit((unsigned char)text[i + 1]);
+        if (between) continue;
+        if (used + 1 >= size) return false;
+        buf[used++] = text[i];
+    }
+    buf[used] = '\0';
+    return true;
+}
+
+static const char *digits(const char *c) {
+    while (isdigit((unsigned char)*c)) c++;
+    return c;
+}
+
+/* [-] digits, a point among or beside them, [e[+-]digits]; what stands behind it is garbage. */
+static bool is_number(const char *text, bool *whole) {
+    const char *start = text + (*text == '-'), *c = digits(start);
+    size_t count = (size_t)(c - start);
+    *whole = *c != '.';
+    if (*c == '.') {
+        const char *after = digits(c + 1);
+        count += (size_t)(after - c) - 1;
+        c = after;
+    }
+    if (!count) return false;
+    if (*c == 'e' || *c == 'E') {
+        const char *power = c + 1 + (c[1] == '+' || c[1] == '-');
+        c = digits(power);
+        if (c == power) return false;
+        *whole = *whole && power[-1] != '-';
+    }
+    return !*c;
+}
+
+/* Whole numbers may carry a positive power of ten (1e4). All ranges end at 2^53 or below, so that a
+ * double holds the number exactly or is outside of the range anyway. */
+static int read_whole(const smoe_row *row, const char *text, double *number, char *problem) {
+    char buf[128];
+    bool whole;
+    if (!strip(text, buf, sizeof buf) || !is_number(buf, &whole) || !whole)
+        return problem_text(problem, "a whole number", text);
+    *number = strtod(buf, NULL);
+    return inside(row->range, *number) ? 0 : outside(row, text, problem);
+}
+
+static int read_real(const smoe_row *row, const char *text, double *number, char *problem) {
+    char buf[128];
+    bool whole;
+    const char *word = text + (*text == '-' || *text == '+');
+    if (!strcasecmp(word, ".inf") || !strcasecmp(word, "inf") || !strcasecmp(word, ".nan") ||
+        !strcasecmp(word, "nan"))
+        return problem_text(problem, "a finite number", text);
+    if (!strip(text, buf, sizeof buf) || !is_number(buf, &whole))
+        return problem_text(problem, "a number", text);
+    errno = 0;
+    *number = strtod(buf, NULL) + 0.0; /* -0 becomes 0 */
+    if (errno == ERANGE) return problem_text(problem, "a number that a double can hold", text);
+    return inside(row->range, *number) ? 0 : outside(row, text, problem);
+}
+
+int smoe_value_item(const smoe_row *row, const char *text, size_t *item, char *problem) {
+    static const smoe_row block = {.range = "[0, 255]"};
+    double number;
+    if (read_whole(row->kind == SMOE_KIND_LAYERS ? &block : row, text, &number, problem)) return -1;
+    *item = (size_t)number;
+    return 0;
+}
+
+int smoe_value_digits(double number) {
+    char buf[40];
+    for (int precision = 1; precision < 17; precision++) {
+        snprintf(buf, sizeof buf, "%.*g", precision, number);
+        if (strtod(buf, NULL) == number) return precision;
+    }
+    return 17;
+}
+
+/* ---- words
+ * ----------------------------------------------------------------------------------------- */
+
+static int read_bool(const char *text, bool *value, char *problem) {
+    static const char *const words[] = {"false", "true", "no", "yes", "off", "on"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (!strcasecmp(text, words[i])) {
+            *value = i % 2;
+            return 0;
+        }
+    return problem_text(problem, "true or false", text);
+}
+
+enum { MOST_CHOICES = 32 };
+
+/* The number of the text among the row's choices, or -1 with the nearest of them in the problem. */
+static int choose(const smoe_row *row, const char *text, char *problem) {
+    char choices[256], type[256], shown[64], *rest = choices, *word;
+    const char *names[MOST_CHOICES];
+    size_t count = 0;
+    snprintf(choices, sizeof choices, "%s", row->range);
+    while ((word = strsep(&rest, "|")) && count < MOST_CHOICES) {
+        if (!strcmp(word, text)) return (int)count;
+        names[count++] = word;
+    }
+    int nearest = smoe_text_nearest(text, names, count);
+    bool alike = nearest >= 0 && smoe_text_distance(text, names[nearest]) * 2 <= strlen(text);
+    snprintf(problem, SMOE_PROBLEM, "expected %s, found '%s'%s%s%s",
+             smoe_row_type(row, type, sizeof type), smoe_text_shown(text, shown),
+             alike ? "; did you mean " : "", alike ? names[nearest] : "", alike ? "?" : "");
+    return -1;
+}
+
+static int copy_text(char **to, const char *text, char *problem) {
+    char *copy = text ? strdup(text) : NULL;
+    if (text && !copy) {
+        snprintf(problem, SMOE_PROBLEM, "out of memory");
+        return -1;
+    }
+    free(*to);
+    *to = copy;
+    return 0;
+}
+
+static int read_text(char **to, const char *text, char *problem) {
+    if (!*text || strlen(text) > 200 || strchr(text, '/') || *text == '.')
+        return problem_text(
+            problem, "1 to 200 bytes without '/' and not starting with '.' (it names folders)",
+            text);
+    return copy_text(to, text, problem);
+}
+
+/* none, last-half, last-N, every-N; which blocks these are is resolved once the depth is known. */
+static int read_layers(char **to, const char *text, char *problem) {
+    const char *number = !strncmp(text, "last-", 5)    ? text + 5
+                         : !strncmp(text, "every-", 6) ? text + 6
+                                                       : NULL;
+    bool word = !strcmp(text, "none") || !strcmp(text, "last-half");
+    bool counted = number && *number >= '1' && *number <= '9' && !*digits(number);
+    if (!word && !(counted && strlen(number) <= 3))
+        return problem_text(
+            problem, "none, last-half, last-N, every-N or a list of blocks like [4, 5]", text);
+    return copy_text(to, text, problem);
+}
+
+bool smoe_value_is_list(const smoe_row *row) {
+    return row->kind == SMOE_KIND_LAYERS || row->kind == SMOE_KIND_SHOTS;
+}
+
+int smoe_value_set(smoe_spec *spec, const smoe_row *row, const char *text, bool plain,
+                   char *problem) {
+    void *at = member(spec, row);
+    double number;
+    int choice;
+    bool null = plain && (!*text || !strcmp(text, "~") || !strcasecmp(text, "null"));
+    if (null && row->kind != SMOE_KIND_PATH) {
+        char type[256];
+        snprintf(problem, SMOE_PROBLEM, "has no value: expected %s",
+                 smoe_row_type(row, type, sizeof type));
+        return -1;
+    }
+    if (!smoe_text_printable(text)) return problem_text(problem, "printable UTF-8 text", text);
+    switch (row->kind) {
+    case SMOE_KIND_TEXT: return read_text(at, text, problem);
+    case SMOE_KIND_PATH: return copy_text(at, null || !*text ? NULL : text, problem);
+    case SMOE_KIND_BOOL: return read_bool(text, at, problem);
+    case SMOE_KIND_LAYERS: return read_layers(at, text, problem);
+    case SMOE_KIND_SEED:
+        if (read_whole(row, text, &number, problem)) return -1;
+        *(uint64_t *)at = (uint64_t)number;
+        return 0;
+    case SMOE_KIND_SIZE:
+        if (read_whole(row, text, &number, problem)) return -1;
+        *(size_t *)at = (size_t)number;
+        return 0;
+    case SMOE_KIND_REAL:
+        if (read_real(row, text, &number, problem)) return -1;
+        *(double *)at = number;
+        return 0;
+    case SMOE_KIND_ENUM:
+        if ((choice = choose(row, text, problem)) < 0) return -1;
+        memcpy(at, &choice, sizeof choice);
+        return 0;
+    case SMOE_KIND_NAME: return choose(row, text, problem) < 0 ? -1 : copy_text(at, text, problem);
+    case SMOE_KIND_SHOTS: {
+        size_t item;
+        if (smoe_value_item(row, text, &item, problem)) return -1;
+        return smoe_value_set_list(spec, row, &item, 1, problem);
+    }
+    }
+    return -1;
+}
+
+/* "[4, 5]" of sorted numbers. */
+static int print_list(char **to, const size_t *items, size_t count, char *problem) {
+    char text[8 * SMOE_MAX_BLOCKS] = "[";
+    size_t used = 1;
+    for (size_t i = 0; i < count; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%zu", i ? ", " : "", items[i]);
+    memcpy(text + used, "]", 2);
+    return copy_text(to, count ? text : "none", problem);
+}
+
+int smoe_value_set_list(smoe_spec *spec, const smoe_row *row, const size_t *items, size_t count,
+                        char *problem) {
+    size_t sorted[SMOE_MAX_BLOCKS];
+    size_t most = row->kind == SMOE_KIND_SHOTS ? SMOE_MAX_SHOTS : SMOE_MAX_BLOCKS;
+    if (count > most) {
+        snprintf(problem, SMOE_PROBLEM, "has %zu items, at most %zu are possible", count, most);
+        return -1;
+    }
+    for (size_t i = 0; i < count; i++) { /* insertion: the lists are short */
+        size_t j = i;
+        for (; j && sorted[j - 1] > items[i]; j--) sorted[j] = sorted[j - 1];
+        sorted[j] = items[i];
+        if (j && sorted[j - 1] == items[i]) {
+            snprintf(problem, SMOE_PROBLEM, "has %zu twice", items[i]);
+            return -1;
+        }
+    }
+    if (row->kind == SMOE_KIND_LAYERS) return print_list(member(spec, row), sorted, count, problem);
+    smoe_fewshot_spec *fewshot = member(spec, row);
+    if (count) memcpy(fewshot->shots, sorted, count * sizeof *sorted);
+    fewshot->count = count;
+    return 0;
+}
+
+void smoe_value_clear(smoe_spec *spec, const smoe_row *row) {
+    bool text = row->kind == SMOE_KIND_TEXT || row->kind == SMOE_KIND_PATH ||
+                row->kind == SMOE_KIND_NAME || row->kind == SMOE_KIND_LAYERS;
+    if (!text) return;
+    char **at = member(spec, row);
+    free(*at);
+    *at = NULL;
+}
+
+/* ---- writing
+ * --------------------------------------------------------------------------------------- */
+
+static const char *choice_name(const smoe_row *row, unsigned number, char *buf, size_t size) {
+    snprintf(buf, size, "%s", row->range);
+    char *rest = buf, *word = strsep(&rest, "|");
+    while (number-- && rest) word = strsep(&rest, "|");
+    return word;
+}
+
+/* Plain where no reader could take it for anything but this text, else between double quotes. */
+static char *quoted(const char *text) {
+    if (!text) return strdup("null");
+    bool plain = isalpha((unsigned char)*text) || *text == '/';
+    for (const char *c = text; *c; c++)
+        plain = plain && (isalnum((unsigned char)*c) || strchr("/._-", *c));
+    static const char *const words[] = {"null", "true", "false", "yes", "no",
+                                        "on",   "off",  "y",     "n"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        plain = plain && strcasecmp(text, words[i]);
+    if (plain) return strdup(text);
+    char *copy = malloc(2 * strlen(text) + 3), *end = copy;
+    if (!copy) return NULL;
+    *end++ = '"';
+    for (const char *c = text; *c; c++) {
+        if (*c == '"' || *c == '\\') *end++ = '\\';
+        *end++ = *c;
+    }
+    memcpy(end, "\"", 2);
+    return copy;
+}
+
+char *smoe_value_yaml(const smoe_spec *spec, const smoe_row *row, const char *path) {
+    const void *at = member(spec, row);
+    char buf[256], *list = NULL, problem[SMOE_PROBLEM];
+    unsigned choice;
+    switch (row->kind) {
+    case SMOE_KIND_TEXT:
+    case SMOE_KIND_NAME: return quoted(*(char *const *)at);
+    case SMOE_KIND_PATH: return quoted(path);
+    case SMOE_KIND_LAYERS: return strdup(*(char *const *)at);
+    case SMOE_KIND_SEED: return smoe_text_format("%llu", (unsigned long long)*(const uint64_t *)at);
+    case SMOE_KIND_SIZE: return smoe_text_format("%zu", *(const size_t *)at);
+    case SMOE_KIND_BOOL: return strdup(*(const bool *)at ? "true" : "false");
+    case SMOE_KIND_REAL: {
+        double number = *(const double *)at;
+        return smoe_text_format("%.*g", smoe_value_digits(number), number);
+    }
+    case SMOE_KIND_ENUM:
+        memcpy(&choice, at, sizeof choice);
+        return strdup(choice_name(row, choice, buf, sizeof buf));
+    case SMOE_KIND_SHOTS: {
+        const smoe_fewshot_spec *fewshot = at;
+        if (!fewshot->count) return strdup("[]");
+        return print_list(&list, fewshot->shots, fewshot->count, problem) ? NULL : list;
+    }
+    }
+    return NULL;
+}
+
+/* A list as it stands in YAML is a list in JSON as well. */
+json_t *smoe_value_json(const smoe_spec *spec, const smoe_row *row, const char *path) {
+    const void *at = member(spec, row);
+    switch (row->kind) {
+    case SMOE_KIND_SEED: return json_integer((json_int_t) * (const uint64_t *)at);
+    case SMOE_KIND_SIZE: return json_integer((json_int_t) * (const size_t *)at);
+    case SMOE_KIND_REAL: return json_real(*(const double *)at);
+    case SMOE_KIND_BOOL: return json_boolean(*(const bool *)at);
+    case SMOE_KIND_PATH: return path ? json_string(path) : json_null();
+    case SMOE_KIND_TEXT:
+    case SMOE_KIND_NAME: return json_string(*(char *const *)at);
+    default: break;
+    }
+    char *text = smoe_value_yaml(spec, row, path);
+    if (!text) return NULL;
+    json_t *value = *text == '[' ? json_loads(text, 0, NULL) : json_string(text);
+    free(text);
+    return value;
+}

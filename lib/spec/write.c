@@ -1,0 +1,133 @@
+/*
+ * Writing: a resolved spec as YAML that reads back to the same bytes, and as one line of JSON,
+ * which is YAML too. Both walk the schema table; the values themselves are put into words by
+ * value.c.
+ */
+#include "spec/schema.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- YAML
+ * ------------------------------------------------------------------------------------------ */
+
+/* "# default", "# variant S", "# FILE:LINE:COL", "# override", and what follows from the value
+ * where METHODS ask for it: the buffers of the choice routers. */
+static void write_origin(const smoe_spec *spec, size_t row, FILE *out) {
+    const smoe_origin *origin = &spec->origin[row];
+    char shown[64];
+    switch (origin->kind) {
+    case SMOE_FROM_DEFAULT: fprintf(out, "# default"); break;
+    case SMOE_FROM_FITTED: fprintf(out, "# default, fitted to other keys"); break;
+    case SMOE_FROM_VARIANT: fprintf(out, "# variant %s", spec->model.variant); break;
+    case SMOE_FROM_FILE:
+        fprintf(out, "# %s:%zu:%zu", spec->file ? smoe_text_shown(spec->file, shown) : "text",
+                origin->line, origin->column);
+        break;
+    case SMOE_FROM_OVERRIDE: fprintf(out, "# override"); break;
+    }
+}
+
+/* Be of the choice routers and P where capacity decides it, as a comment: results depend on them.
+ */
+static void write_derived(const smoe_spec *spec, const char *key, FILE *out) {
+    const smoe_moe_spec *moe = &spec->model.moe;
+    size_t T = smoe_spec_tokens(spec);
+    if (!moe->layer_count || strcmp(key, "model.moe.capacity")) return;
+    if (!strcmp(moe->router, "tokens-choice"))
+        fprintf(out, "; a buffer has %zu places",
+                smoe_moe_capacity(moe, moe->group_images * T, moe->k));
+    else if (!strcmp(moe->router, "experts-choice"))
+        fprintf(out, "; a buffer has %zu places", smoe_moe_capacity(moe, moe->group_images * T, 1));
+    else if (!moe->slots_per_expert && !moe->total_slots)
+        fprintf(out, "; an expert has %zu slots", smoe_moe_slots_per_expert(moe, T));
+}
+
+/* Heads of the sections that begin with this key, indented; returns the key's last part and its
+ * indentation. */
+static const char *open_sections(const char *key, const char *before, FILE *out, int *indent) {
+    *indent = 0;
+    bool shared = true;
+    for (const char *dot; (dot = strchr(key, '.')); key = dot + 1) {
+        size_t length = (size_t)(dot - key) + 1;
+        shared = shared && !strncmp(key, before, length);
+        if (!shared) fprintf(out, "%*s%.*s:\n", *indent, "", (int)length - 1, key);
+        before += shared ? length : 0;
+        *indent += 2;
+    }
+    return key;
+}
+
+static int write_row(const smoe_spec *spec, size_t row, const char *path, FILE *out, bool origins) {
+    int indent;
+    char *value = smoe_value_yaml(spec, &smoe_rows[row], path);
+    if (!value) return -1;
+    const char *before = row ? smoe_rows[row - 1].key : "";
+    const char *leaf = open_sections(smoe_rows[row].key, before, out, &indent);
+    int width = fprintf(out, "%*s%s: %s", indent, "", leaf, value);
+    if (origins && spec->origin) {
+        fprintf(out, "%*s", width < 40 ? 40 - width : 2, "");
+        write_origin(spec, row, out);
+        write_derived(spec, smoe_rows[row].key, out);
+    }
+    fputc('\n', out);
+    free(value);
+    return 0;
+}
+
+int smoe_spec_write_yaml(const smoe_spec *spec, FILE *out, bool origins) {
+    char *path;
+    if (smoe_path_portable(spec, &path)) return -1;
+    void *locale = smoe_locale_enter();
+    int status = 0;
+    for (size_t i = 0; i < SMOE_ROW_COUNT && !status; i++)
+        status = write_row(spec, i, path, out, origins);
+    smoe_locale_leave(locale);
+    free(path);
+    return status || fflush(out) || ferror(out) ? -1 : 0;
+}
+
+/* ---- JSON
+ * ------------------------------------------------------------------------------------------ */
+
+/* The object of the innermost section of a key, made on the way; NULL when out of memory. *leaf:
+ * its last part. */
+static json_t *section_object(json_t *root, const char *key, const char **leaf) {
+    for (const char *dot; root && (dot = strchr(key, '.')); key = dot + 1) {
+        char name[64];
+        snprintf(name, sizeof name, "%.*s", (int)(dot - key), key);
+        json_t *inner = json_object_get(root, name);
+        if (!inner && json_object_set_new(root, name, json_object())) return NULL;
+        root = json_object_get(root, name);
+    }
+    *leaf = key;
+    return root;
+}
+
+char *smoe_spec_json(const smoe_spec *spec) {
+    char *path, *text = NULL;
+    size_t digits = 1;
+    json_t *root = json_object();
+    if (smoe_path_portable(spec, &path)) goto out;
+    void *locale = smoe_locale_enter();
+    for (size_t i = 0; i < SMOE_ROW_COUNT; i++) {
+        const smoe_row *row = &smoe_rows[i];
+        const char *leaf;
+        json_t *section = section_object(root, row->key, &leaf);
+        if (!section || json_object_set_new(section, leaf, smoe_value_json(spec, row, path))) {
+            smoe_locale_leave(locale);
+            goto out;
+        }
+        if (row->kind != SMOE_KIND_REAL) continue;
+        size_t needed = (size_t)smoe_value_digits(json_real_value(json_object_get(section, leaf)));
+        if (needed > digits) digits = needed;
+    }
+    smoe_locale_leave(locale);
+    /* One precision serves all reals: the fewest digits from which each of them is read back
+     * exactly. */
+    text = json_dumps(root, JSON_COMPACT | JSON_REAL_PRECISION(digits));
+out:
+    free(path);
+    json_decref(root);
+    return text;
+}
