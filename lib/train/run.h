@@ -1,7 +1,9 @@
 /*
  * The run directory: made exclusively, described by files that a stranger can rerun it from.
- *   spec.yaml env.json metrics.jsonl log.txt STATUS ckpt/step_00001000/{model,state}.safetensors ckpt/latest ckpt/best
- * Checkpoints appear whole or not at all: a temporary directory, fsync of files and folders, rename.
+ *   spec.yaml env.json metrics.jsonl log.txt STATUS ckpt/step_00001000/{model,state}.safetensors
+ * ckpt/latest ckpt/best Checkpoints appear whole or not at all: a temporary directory, fsync of
+ * files and folders, rename. smoe-run(5) is the long form. run.c has the directory, checkpoint.c
+ * the checkpoints.
  */
 #ifndef SMOE_RUN_H
 #define SMOE_RUN_H
@@ -16,46 +18,77 @@ typedef struct smoe_run smoe_run;
 
 typedef enum smoe_run_mode { SMOE_RUN_NEW, SMOE_RUN_RESUME, SMOE_RUN_FORCE } smoe_run_mode;
 
-/* NEW: mkdir DIR exclusively, write spec.yaml, env.json, STATUS running. FORCE: the same, replacing an existing run directory (only one that looks
- * like a run: has spec.yaml and STATUS). RESUME: DIR must be a run whose resolved spec is the same as `spec` (differences that change results are named; train.steps, eval
- * and checkpoint intervals may differ), not locked by a living process (flock on STATUS); leftovers of interrupted checkpoints are removed. `env` is taken over. */
+/* NEW: makes DIR exclusively (folders above it where needed) and writes spec.yaml, env.json, STATUS
+ * running. FORCE: the same, also over an existing run directory (one with spec.yaml and STATUS),
+ * whose checkpoints, metrics and log go; files that are not of a run stay. A DIR that is not there
+ * is made. RESUME: DIR must be a run whose resolved spec is the same as `spec`: keys that change
+ * results and differ are named (SMOE_USAGE); train.steps, the intervals, eval.*, data.cache_mb,
+ * name and the folder of data.path may differ and are noted in log.txt. Leftovers of interrupted
+ * checkpoints are removed. A directory killed while it was made counts as new to FORCE and RESUME.
+ * One process at a time: a lock (flock on metrics.jsonl) is held until close; a second one gets
+ * SMOE_RUNTIME. `env` is taken over, also on failure; may be NULL. */
 int smoe_run_open(smoe_run **run, const char *dir, smoe_run_mode mode, const smoe_spec *spec,
                   json_t *env, smoe_err *err) SMOE_MUST_CHECK;
 const char *smoe_run_dir(const smoe_run *run);
 
-/* One object a line to metrics.jsonl, full round-trip digits, non-finite numbers as null; takes over `record`. Written
- * through at once. */
+/* A number for a record: jansson has no NaN and no infinity, they become null. */
+json_t *smoe_run_number(double x);
+
+/* One object a line to metrics.jsonl, full round-trip digits; takes over `record`. Written through
+ * at once, in one piece; a line that does not fit on the disk is taken back. Reals come from
+ * smoe_run_number. */
 int smoe_run_metrics(smoe_run *run, json_t *record, smoe_err *err) SMOE_MUST_CHECK;
 
-/* Drops the records of metrics.jsonl beyond `step` (a resume never overlaps), a half line at the end too. */
+/* Drops the records of metrics.jsonl beyond `step` (a resume never overlaps), a half line at the
+ * end too. Every record has an integer "step", never falling. */
 int smoe_run_truncate(smoe_run *run, uint64_t step, smoe_err *err) SMOE_MUST_CHECK;
+
+/* Drops every record. */
+int smoe_run_empty(smoe_run *run, smoe_err *err) SMOE_MUST_CHECK;
+
+/* Everything written to metrics.jsonl reaches the disk. A checkpoint does this by itself. */
+int smoe_run_sync(smoe_run *run, smoe_err *err) SMOE_MUST_CHECK;
 
 /* A line to log.txt, with time. Failures of the log are ignored. */
 void smoe_run_log(smoe_run *run, const char *fmt, ...) SMOE_PRINTF(2, 3);
 
+/* STATUS := done | failed | stopped (NULL: left as it is), then closes; run may be NULL. Frees in
+ * any case. */
+int smoe_run_close(smoe_run *run, const char *status, smoe_err *err);
+
+/* ---- checkpoints (checkpoint.c) ---- */
+
 typedef struct smoe_checkpoint { /* what state.safetensors holds beside the moments */
-    uint64_t step;               /* steps done; random streams and data position follow from it */
+    uint64_t step; /* steps done; schedule, random streams and data position follow from it */
     uint64_t optimizer_steps;
-    double best;                 /* best test precision so far, negative: none */
+    double best; /* best test precision so far, negative: none */
     uint64_t best_step;
 } smoe_checkpoint;
 
-/* Writes ckpt/step_XXXXXXXX with weights, moments (those allocated) and `state`, points ckpt/latest (and ckpt/best when best_step == step) at it, then deletes
- * all but the newest `keep` and the best. Disk full or unwritable: SMOE_RUNTIME, and everything older is still there. */
+/* Writes ckpt/step_XXXXXXXX with weights, moments (those allocated) and `state`, points ckpt/best
+ * (when best_step == step and best >= 0) and ckpt/latest at it, then deletes all but the newest
+ * `keep`, the latest and the best. A checkpoint of that step that is there is replaced. The records
+ * up to the step must be written before. Disk full or unwritable: SMOE_RUNTIME, and everything
+ * older is still there. */
 int smoe_run_checkpoint(smoe_run *run, const smoe_params *params, const smoe_spec *spec,
                         const smoe_checkpoint *state, size_t keep, smoe_err *err) SMOE_MUST_CHECK;
 
-/* Restores weights, moments and state from ckpt/latest. 1: restored; 0: the run has no checkpoint yet; -1 failed. */
+/* Restores weights, moments (those allocated) and state from ckpt/latest. 1: restored; 0: the run
+ * has no checkpoint yet, and what metrics.jsonl had is dropped, as the run starts again; -1 failed,
+ * params and state untouched: SMOE_DATA names every fault and, if there is one, an older checkpoint
+ * that is whole. */
 int smoe_run_restore(smoe_run *run, smoe_params *params, smoe_checkpoint *state,
                      smoe_err *err) SMOE_MUST_CHECK;
 
-/* STATUS := done | failed | stopped, then closes. */
-int smoe_run_close(smoe_run *run, const char *status, smoe_err *err);
-
-/* RUN|CHECKPOINT of eval and inspect: a run directory (its `which` checkpoint: "best", "latest" or step_...), a checkpoint directory, or a
- * bare .safetensors file. *model is the path of model.safetensors and *spec_text its smoe.spec metadata, NULL when it
- * has none (a foreign file); both fresh strings. */
+/* RUN|CHECKPOINT of eval and inspect: a run directory (its `which` checkpoint: "best", "latest" or
+ * "step_..."; NULL: latest), a checkpoint directory, or a bare .safetensors file. *model is the
+ * path of model.safetensors and *spec_text its smoe.spec metadata, NULL when it has none (a foreign
+ * file); both fresh strings. SMOE_USAGE: arg is none of these; SMOE_DATA: there is no such
+ * checkpoint, or the file is bad. */
 int smoe_run_locate(const char *arg, const char *which, char **model, char **spec_text,
                     smoe_err *err) SMOE_MUST_CHECK;
+
+/* For run.c: makes the checkpoints of a run that was killed at any moment usable again. */
+int smoe_checkpoints_recover(const char *run_dir, smoe_err *err) SMOE_MUST_CHECK;
 
 #endif

@@ -67,10 +67,18 @@ typedef struct shown {
     char text[128];
 } shown;
 
+static bool is_control(char c) {
+    return (unsigned char)c < ' ' || c == 0x7f;
+}
+
+static bool has_control(const char *name) {
+    while (*name && !is_control(*name)) name++;
+    return *name;
+}
+
 static const char *show(shown *buf, const char *name) {
     size_t n = 0, most = sizeof buf->text - 4;
-    for (; name[n] && n < most; n++)
-        buf->text[n] = (unsigned char)name[n] < ' ' || name[n] == 0x7f ? '?' : name[n];
+    for (; name[n] && n < most; n++) buf->text[n] = is_control(name[n]) ? '?' : name[n];
     memcpy(buf->text + n, name[n] ? "..." : "", name[n] ? 4 : 1);
     return buf->text;
 }
@@ -151,9 +159,9 @@ static bool entry_read(span *s, const char *key, const json_t *value, size_t dat
                        const char *path, smoe_err *err) {
     shown name, word;
     s->tensor.name = key;
-    if (strcmp(show(&name, key), key) && strlen(key) < sizeof name.text - 4) {
+    if (has_control(key)) {
         smoe_fail_more(err, SMOE_DATA, "%s: tensor %s: control characters in the name", path,
-                       name.text);
+                       show(&name, key));
         return false;
     }
     const char *type = json_string_value(json_object_get(value, "dtype"));

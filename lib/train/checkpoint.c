@@ -1,0 +1,465 @@
+/*
+ * Checkpoints of a run: ckpt/step_XXXXXXXX/{model,state}.safetensors and the links ckpt/latest and
+ * ckpt/best.
+ *
+ * Whole or not at all: a checkpoint is written under a temporary name, synced, renamed into place,
+ * and only then linked to; it is renamed away before it is deleted. So a directory called step_* is
+ * whole at any moment, and what a killed process leaves has a name that smoe_checkpoints_recover
+ * knows.
+ */
+#include "train/file.h"
+#include "train/run.h"
+#include "train/safetensors.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { PATH_ROOM = 4096, NAME_ROOM = 32 };
+
+static const char BUILDING[] = SMOE_FILE_TEMPORARY "new"; /* a checkpoint not yet whole */
+static const char DELETING[] = SMOE_FILE_TEMPORARY "old"; /* one on its way out */
+static const char REPLACED[] = ".replaced-"; /* stands in while its successor is renamed */
+
+typedef struct place {
+    char path[PATH_ROOM];
+} place;
+
+/* "FOLDER/PREFIXstep_00001000/FILE", without "/FILE" where file is NULL. A path that is too long is
+ * cut, and then not found. */
+static const char *step_path(place *at, const char *ckpt, const char *prefix, uint64_t step,
+                             const char *file) {
+    int n = snprintf(at->path, sizeof at->path, "%s/%sstep_%08" PRIu64 "%s%s", ckpt, prefix, step,
+                     file ? "/" : "", file ? file : "");
+    if (n < 0 || (size_t)n >= sizeof at->path) at->path[0] = '\0';
+    return at->path;
+}
+
+static const char *in_folder(place *at, const char *folder, const char *name) {
+    int n = snprintf(at->path, sizeof at->path, "%s/%s", folder, name);
+    if (n < 0 || (size_t)n >= sizeof at->path) at->path[0] = '\0';
+    return at->path;
+}
+
+/* The step of "step_00001000"; false for any other spelling. */
+static bool step_of(const char *name, uint64_t *step) {
+    char back[NAME_ROOM];
+    if (sscanf(name, "step_%" SCNu64, step) != 1) return false;
+    snprintf(back, sizeof back, "step_%08" PRIu64, *step);
+    return !strcmp(name, back);
+}
+
+/* The checkpoints of a folder, newest first. */
+typedef struct steps {
+    uint64_t *step;
+    size_t count;
+} steps;
+
+static int newest_first(const void *a, const void *b) {
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? 1 : x > y ? -1 : 0;
+}
+
+/* A folder that is not there has none. */
+static int steps_list(steps *list, const char *ckpt, smoe_err *err) {
+    *list = (steps){0};
+    DIR *dir = opendir(ckpt);
+    if (!dir && errno == ENOENT) return 0;
+    if (!dir) return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot read the folder", ckpt);
+    size_t room = 0;
+    int status = 0;
+    for (struct dirent *entry; (entry = readdir(dir));) {
+        uint64_t step;
+        if (!step_of(entry->d_name, &step)) continue;
+        if (list->count == room) {
+            uint64_t *more = realloc(list->step, (room = 2 * room + 16) * sizeof *more);
+            if (!more) {
+                free(list->step);
+                *list = (steps){0};
+                status = smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", ckpt);
+                break;
+            }
+            list->step = more;
+        }
+        list->step[list->count++] = step;
+    }
+    closedir(dir);
+    if (list->count) qsort(list->step, list->count, sizeof *list->step, newest_first);
+    return status;
+}
+
+/* The step that a link names. 1: found; 0: no such link; -1: it names something else (SMOE_DATA).
+ */
+static int link_step(const char *ckpt, const char *name, uint64_t *step, smoe_err *err) {
+    place at;
+    char target[256];
+    ssize_t n = readlink(in_folder(&at, ckpt, name), target, sizeof target - 1);
+    if (n < 0 && (errno == ENOENT || errno == ENOTDIR)) return 0;
+    if (n < 0) return smoe_fail_errno(err, SMOE_DATA, "%s: cannot read the link", at.path);
+    while (n > 1 && target[n - 1] == '/') n--;
+    target[n] = '\0';
+    if (step_of(target, step)) return 1;
+    return smoe_fail(err, SMOE_DATA, "%s: links to %s, which is no checkpoint of the run", at.path,
+                     target);
+}
+
+/* The checkpoint to go on from. Without the link (killed before the first one) it is the newest:
+ * what has its name is whole. */
+static int latest_step(const char *ckpt, uint64_t *step, smoe_err *err) {
+    int found = link_step(ckpt, "latest", step, err);
+    if (found) return found;
+    steps list;
+    if (steps_list(&list, ckpt, err)) return -1;
+    if (list.count) *step = list.step[0];
+    free(list.step);
+    return list.count > 0;
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+static int model_write(const char *path, const smoe_params *params, const smoe_spec *spec,
+                       const char *step, smoe_err *err) {
+    smoe_tensor *tensors = NULL;
+    char *json = smoe_spec_json(spec);
+    int status = json ? smoe_params_tensors(params, params->w, "", &tensors, err)
+                      : smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", path);
+    if (!status) {
+        /* timm's and transformers' loaders ask for the format. */
+        smoe_pair metadata[] = {{"format", "pt"},
+                                {"smoe.version", SMOE_VERSION},
+                                {"smoe.step", step},
+                                {"smoe.spec", json}};
+        status = smoe_safetensors_write(path, tensors, params->count, metadata,
+                                        sizeof metadata / sizeof *metadata, err);
+    }
+    free(tensors);
+    free(json);
+    return status;
+}
+
+/* The moments of the table as tensors in one array; names live in the two blocks. */
+static int state_write(const char *path, const smoe_params *params, const smoe_checkpoint *state,
+                       const char *step, smoe_err *err) {
+    char optimizer_steps[NAME_ROOM], best[NAME_ROOM], best_step[NAME_ROOM];
+    snprintf(optimizer_steps, sizeof optimizer_steps, "%" PRIu64, state->optimizer_steps);
+    snprintf(best, sizeof best, "%.17g", state->best);
+    snprintf(best_step, sizeof best_step, "%" PRIu64, state->best_step);
+    smoe_pair metadata[] = {{"smoe.version", SMOE_VERSION},
+                            {"smoe.step", step},
+                            {"smoe.optimizer_steps", optimizer_steps},
+                            {"smoe.best", best},
+                            {"smoe.best_step", best_step}};
+    smoe_tensor *m = NULL, *v = NULL, *all = NULL;
+    size_t count = 0;
+    int status = -1;
+    if (params->m && smoe_params_tensors(params, params->m, "m.", &m, err)) goto out;
+    if (params->v && smoe_params_tensors(params, params->v, "v.", &v, err)) goto out;
+    all = calloc(2 * params->count + 1, sizeof *all);
+    if (!all) {
+        smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", path);
+        goto out;
+    }
+    for (size_t i = 0; m && i < params->count; i++) all[count++] = m[i];
+    for (size_t i = 0; v && i < params->count; i++) all[count++] = v[i];
+    status =
+        smoe_safetensors_write(path, all, count, metadata, sizeof metadata / sizeof *metadata, err);
+out:
+    free(m);
+    free(v);
+    free(all);
+    return status;
+}
+
+/* Both files into the temporary folder, which is then ready to be renamed. */
+static int build(const char *folder, const smoe_params *params, const smoe_spec *spec,
+                 const smoe_checkpoint *state, smoe_err *err) {
+    place at;
+    char step[NAME_ROOM];
+    snprintf(step, sizeof step, "%" PRIu64, state->step);
+    if (smoe_file_remove(folder, err)) return -1;
+    if (mkdir(folder, 0777)) return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot make", folder);
+    if (model_write(in_folder(&at, folder, "model.safetensors"), params, spec, step, err))
+        return -1;
+    if (state_write(in_folder(&at, folder, "state.safetensors"), params, state, step, err))
+        return -1;
+    return smoe_file_sync_folder(folder, err);
+}
+
+/* Renames a checkpoint away, so that no half of it bears its name, and deletes it. */
+static int step_delete(const char *ckpt, uint64_t step, smoe_err *err) {
+    place from, to;
+    step_path(&from, ckpt, "", step, NULL);
+    step_path(&to, ckpt, DELETING, step, NULL);
+    if (smoe_file_remove(to.path, err)) return -1;
+    if (rename(from.path, to.path))
+        return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot remove", from.path);
+    return smoe_file_remove(to.path, err);
+}
+
+/* The finished folder takes its place. An older checkpoint of the same step (a resume does steps
+ * again) is exchanged in one move; where the file system cannot, it steps aside under a name that
+ * recovery puts back. */
+static int install(const char *ckpt, uint64_t step, smoe_err *err) {
+    place from, to, aside;
+    step_path(&from, ckpt, BUILDING, step, NULL);
+    step_path(&to, ckpt, "", step, NULL);
+    step_path(&aside, ckpt, REPLACED, step, NULL);
+    if (!rename(from.path, to.path)) return smoe_file_sync_folder(ckpt, err);
+    if (errno != ENOTEMPTY && errno != EEXIST)
+        return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot put in place", to.path);
+    bool failed = false;
+    const char *old = from.path;
+    if (renameat2(AT_FDCWD, from.path, AT_FDCWD, to.path, RENAME_EXCHANGE)) {
+        failed = rename(to.path, aside.path) || rename(from.path, to.path);
+        old = aside.path;
+    }
+    if (failed) return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot replace", to.path);
+    return smoe_file_sync_folder(ckpt, err) || smoe_file_remove(old, err) ? -1 : 0;
+}
+
+static int retain(const char *ckpt, size_t keep, smoe_err *err) {
+    uint64_t latest = 0, best = 0;
+    int has_latest = link_step(ckpt, "latest", &latest, err);
+    int has_best = link_step(ckpt, "best", &best, err);
+    steps list;
+    if (has_latest < 0 || has_best < 0 || steps_list(&list, ckpt, err)) return -1;
+    int status = 0;
+    for (size_t i = keep; !status && i < list.count; i++) {
+        uint64_t step = list.step[i];
+        bool linked = (has_latest && step == latest) || (has_best && step == best);
+        if (!linked) status = step_delete(ckpt, step, err);
+    }
+    free(list.step);
+    return status;
+}
+
+int smoe_run_checkpoint(smoe_run *run, const smoe_params *params, const smoe_spec *spec,
+                        const smoe_checkpoint *state, size_t keep, smoe_err *err) {
+    place ckpt, building, link;
+    char name[NAME_ROOM];
+    in_folder(&ckpt, smoe_run_dir(run), "ckpt");
+    step_path(&building, ckpt.path, BUILDING, state->step, NULL);
+    snprintf(name, sizeof name, "step_%08" PRIu64, state->step);
+    if (smoe_run_sync(run, err)) return -1; /* the records of a checkpoint are there when it is */
+    if (mkdir(ckpt.path, 0777) && errno != EEXIST)
+        return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot make", ckpt.path);
+    if (build(building.path, params, spec, state, err) || install(ckpt.path, state->step, err)) {
+        smoe_file_remove(building.path, NULL); /* the failure that counts is in err */
+        return -1;
+    }
+    /* best before latest: whoever resumes from latest finds the best that it speaks of. */
+    bool best = state->best >= 0 && state->best_step == state->step;
+    if (best && smoe_file_link(name, in_folder(&link, ckpt.path, "best"), err)) return -1;
+    if (smoe_file_link(name, in_folder(&link, ckpt.path, "latest"), err)) return -1;
+    if (smoe_file_sync_folder(ckpt.path, err)) return -1;
+    return retain(ckpt.path, keep, err);
+}
+
+/* Puts back or removes checkpoints that were being replaced. */
+static int replaced_recover(const char *ckpt, smoe_err *err) {
+    DIR *dir = opendir(ckpt);
+    if (!dir) return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot read the folder", ckpt);
+    int status = 0;
+    for (struct dirent *entry; !status && (entry = readdir(dir));) {
+        place aside, proper;
+        uint64_t step;
+        if (strncmp(entry->d_name, REPLACED, sizeof REPLACED - 1)) continue;
+        if (!step_of(entry->d_name + sizeof REPLACED - 1, &step)) continue;
+        step_path(&aside, ckpt, REPLACED, step, NULL);
+        step_path(&proper, ckpt, "", step, NULL);
+        if (!access(proper.path, F_OK))
+            status = smoe_file_remove(aside.path, err);
+        else if (rename(aside.path, proper.path))
+            status = smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot put back", proper.path);
+    }
+    closedir(dir);
+    return status;
+}
+
+int smoe_checkpoints_recover(const char *run_dir, smoe_err *err) {
+    place ckpt;
+    in_folder(&ckpt, run_dir, "ckpt");
+    if (access(ckpt.path, F_OK)) return 0;
+    return replaced_recover(ckpt.path, err) || smoe_file_sweep(ckpt.path, err) ? -1 : 0;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+static int metadata_integer(const smoe_safetensors *file, const char *key, uint64_t *value,
+                            smoe_err *err) {
+    const char *text = smoe_safetensors_metadata(file, key);
+    int end = 0;
+    if (text && strspn(text, "0123456789") == strlen(text) && strlen(text) < 20 &&
+        sscanf(text, "%" SCNu64 "%n", value, &end) == 1 && !text[end])
+        return 0;
+    return smoe_fail(err, SMOE_DATA, "%s: __metadata__ %s: %.40s is not a whole number",
+                     smoe_safetensors_path(file), key, text ? text : "(absent)");
+}
+
+static int metadata_real(const smoe_safetensors *file, const char *key, double *value,
+                         smoe_err *err) {
+    const char *text = smoe_safetensors_metadata(file, key);
+    char *end = NULL;
+    if (text) *value = strtod(text, &end);
+    if (text && end != text && !*end && isfinite(*value)) return 0;
+    return smoe_fail(err, SMOE_DATA, "%s: __metadata__ %s: %.40s is not a number",
+                     smoe_safetensors_path(file), key, text ? text : "(absent)");
+}
+
+/* The step in the metadata must be that of the folder: a model and a state of two moments are no
+ * checkpoint. */
+static int step_agrees(const smoe_safetensors *file, uint64_t step, smoe_err *err) {
+    uint64_t found;
+    if (metadata_integer(file, "smoe.step", &found, err)) return -1;
+    if (found == step) return 0;
+    return smoe_fail(err, SMOE_DATA, "%s: is of step %" PRIu64 ", not of step %" PRIu64,
+                     smoe_safetensors_path(file), found, step);
+}
+
+static int state_read(const smoe_safetensors *file, uint64_t step, smoe_checkpoint *state,
+                      smoe_err *err) {
+    state->step = step;
+    if (step_agrees(file, step, err)) return -1;
+    if (metadata_integer(file, "smoe.optimizer_steps", &state->optimizer_steps, err)) return -1;
+    if (metadata_real(file, "smoe.best", &state->best, err)) return -1;
+    return metadata_integer(file, "smoe.best_step", &state->best_step, err);
+}
+
+/* Checks one checkpoint against the table and, with `fill`, reads it; nothing is changed before all
+ * has been checked. */
+static int step_load(const char *ckpt, uint64_t step, const smoe_params *params, bool fill,
+                     smoe_checkpoint *state, smoe_err *err) {
+    place at;
+    smoe_safetensors *model = NULL, *moments = NULL;
+    smoe_checkpoint read;
+    smoe_slab weights = {"", NULL}, slabs[2];
+    size_t count = 0;
+    int status = -1;
+    if (params->m) slabs[count++] = (smoe_slab){"m.", NULL};
+    if (params->v) slabs[count++] = (smoe_slab){"v.", NULL};
+    if (smoe_safetensors_open(&model, step_path(&at, ckpt, "", step, "model.safetensors"), err))
+        goto out;
+    if (smoe_safetensors_open(&moments, step_path(&at, ckpt, "", step, "state.safetensors"), err))
+        goto out;
+    if (step_agrees(model, step, err) || state_read(moments, step, &read, err)) goto out;
+    if (smoe_params_load_slabs(params, &weights, 1, model, false, NULL, err)) goto out;
+    if (smoe_params_load_slabs(params, slabs, count, moments, false, NULL, err)) goto out;
+    status = 0;
+    if (!fill) goto out;
+    weights.values = params->w;
+    for (size_t i = 0; i < count; i++)
+        slabs[i].values = slabs[i].prefix[0] == 'm' ? params->m : params->v;
+    status = smoe_params_load_slabs(params, &weights, 1, model, false, NULL, err) ||
+                     smoe_params_load_slabs(params, slabs, count, moments, false, NULL, err)
+                 ? -1
+                 : 0;
+    *state = read;
+out:
+    smoe_safetensors_free(model);
+    smoe_safetensors_free(moments);
+    return status;
+}
+
+/* After a corrupt checkpoint: the newest older one that is whole, and how to go on from it. */
+static void suggest_older(const char *ckpt, uint64_t bad, const smoe_params *params,
+                          smoe_err *err) {
+    steps list;
+    if (steps_list(&list, ckpt, NULL)) return;
+    for (size_t i = 0; i < list.count; i++) {
+        place whole;
+        if (list.step[i] >= bad || step_load(ckpt, list.step[i], params, false, NULL, NULL))
+            continue;
+        step_path(&whole, ckpt, "", list.step[i], NULL);
+        smoe_fail_more(
+            err, SMOE_DATA,
+            "%s: an older checkpoint, is whole; to resume from it: ln -sfn step_%08" PRIu64
+            " %s/latest",
+            whole.path, list.step[i], ckpt);
+        break;
+    }
+    free(list.step);
+}
+
+int smoe_run_restore(smoe_run *run, smoe_params *params, smoe_checkpoint *state, smoe_err *err) {
+    place ckpt;
+    uint64_t step;
+    in_folder(&ckpt, smoe_run_dir(run), "ckpt");
+    int found = latest_step(ckpt.path, &step, err);
+    if (found < 0) return -1;
+    if (!found) return smoe_run_empty(run, err);
+    if (!step_load(ckpt.path, step, params, true, state, err)) return 1;
+    if (err && err->code == SMOE_DATA) suggest_older(ckpt.path, step, params, err);
+    return -1;
+}
+
+/* ---- finding --------------------------------------------------------------------------------- */
+
+/* The checkpoint `which` of a run directory as a path of its model. */
+static int run_model(const char *dir, const char *which, place *model, smoe_err *err) {
+    place ckpt;
+    uint64_t step;
+    in_folder(&ckpt, dir, "ckpt");
+    int found;
+    if (!which || !strcmp(which, "latest"))
+        found = latest_step(ckpt.path, &step, err);
+    else if (!strcmp(which, "best"))
+        found = link_step(ckpt.path, "best", &step, err);
+    else if (step_of(which, &step))
+        found = !access(step_path(model, ckpt.path, "", step, NULL), F_OK);
+    else
+        return smoe_fail(err, SMOE_USAGE,
+                         "checkpoint %s: not best, latest or step_ and eight digits", which);
+    if (found < 0) return -1;
+    if (found) {
+        step_path(model, ckpt.path, "", step, "model.safetensors");
+        return 0;
+    }
+    if (latest_step(ckpt.path, &step, NULL) > 0)
+        return smoe_fail(err, SMOE_DATA, "%s: the run has no checkpoint %s", dir, which);
+    return smoe_fail(err, SMOE_DATA, "%s: the run has no checkpoint yet", dir);
+}
+
+/* What arg means, as the path of a model file. */
+static int model_path(const char *arg, const char *which, place *model, smoe_err *err) {
+    struct stat there;
+    if (stat(arg, &there))
+        return smoe_fail_errno(err, SMOE_USAGE, "%s: neither a run, a checkpoint nor a file", arg);
+    if (S_ISREG(there.st_mode)) {
+        if (snprintf(model->path, sizeof model->path, "%s", arg) < (int)sizeof model->path)
+            return 0;
+        return smoe_fail(err, SMOE_USAGE, "the path is too long");
+    }
+    if (S_ISDIR(there.st_mode)) {
+        if (!access(in_folder(model, arg, "model.safetensors"), F_OK)) return 0;
+        if (!access(in_folder(model, arg, "spec.yaml"), F_OK))
+            return run_model(arg, which, model, err);
+    }
+    return smoe_fail(
+        err, SMOE_USAGE,
+        "%s: neither a run (no spec.yaml in it), a checkpoint (no model.safetensors) nor a file",
+        arg);
+}
+
+int smoe_run_locate(const char *arg, const char *which, char **model, char **spec_text,
+                    smoe_err *err) {
+    place at;
+    smoe_safetensors *file = NULL;
+    *model = *spec_text = NULL;
+    if (model_path(arg, which, &at, err) || smoe_safetensors_open(&file, at.path, err)) return -1;
+    const char *spec = smoe_safetensors_metadata(file, "smoe.spec");
+    *model = strdup(at.path);
+    *spec_text = spec ? strdup(spec) : NULL;
+    smoe_safetensors_free(file);
+    if (*model && (!spec || *spec_text)) return 0;
+    free(*model);
+    free(*spec_text);
+    *model = *spec_text = NULL;
+    return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", at.path);
+}

@@ -1,0 +1,426 @@
+/*
+ * The run directory, from mkdir to STATUS. Its checkpoints are in checkpoint.c. Every file but the
+ * two that grow (metrics.jsonl and log.txt) is replaced whole; the lock lies on metrics.jsonl
+ * because that one keeps its inode.
+ */
+#include "train/run.h"
+#include "train/env.h"
+#include "train/file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { PATH_ROOM = 4096, PATH_MOST = 3840, TEXT_MOST = 1 << 24 };
+
+struct smoe_run {
+    char dir[PATH_MOST + 1]; /* without slashes at the end; the names below it fit into PATH_ROOM */
+    int metrics;             /* metrics.jsonl, for appending; holds the lock */
+    FILE *log;
+};
+
+typedef struct place {
+    char path[PATH_ROOM];
+} place;
+
+static const char *in_run(place *at, const smoe_run *run, const char *name) {
+    snprintf(at->path, sizeof at->path, "%s/%s", run->dir, name);
+    return at->path;
+}
+
+static int out_of_memory(const smoe_run *run, smoe_err *err) {
+    return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", run->dir);
+}
+
+/* ---- what a directory is --------------------------------------------------------------------- */
+
+typedef enum state { STRANGE, ABSENT, HALF_MADE, A_RUN } state;
+
+/* HALF_MADE: holds nothing but what is written before STATUS, which comes last. */
+static state dir_state(const char *dir) {
+    static const char *const early[] = {"spec.yaml", "env.json", "metrics.jsonl", "log.txt",
+                                        "ckpt"};
+    DIR *open = opendir(dir);
+    if (!open) return errno == ENOENT ? ABSENT : STRANGE;
+    bool spec = false, status = false, strange = false;
+    for (struct dirent *entry; (entry = readdir(open));) {
+        const char *name = entry->d_name;
+        spec |= !strcmp(name, "spec.yaml");
+        status |= !strcmp(name, "STATUS");
+        bool known = !strcmp(name, ".") || !strcmp(name, "..") || strstr(name, SMOE_FILE_TEMPORARY);
+        for (size_t i = 0; i < sizeof early / sizeof *early; i++) known |= !strcmp(name, early[i]);
+        strange |= !known;
+    }
+    closedir(open);
+    if (spec && status) return A_RUN;
+    return strange || status ? STRANGE : HALF_MADE;
+}
+
+static int dir_make(const smoe_run *run, smoe_err *err) {
+    if (smoe_file_make_parents(run->dir, err)) return -1;
+    if (!mkdir(run->dir, 0777)) return 0;
+    if (errno == EEXIST)
+        return smoe_fail(err, SMOE_USAGE,
+                         "%s: exists already; --resume continues a run, --force replaces it",
+                         run->dir);
+    return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot make the run directory", run->dir);
+}
+
+/* Whether mode may have this directory; makes it (*made) where it should be new. *fresh: nothing of
+ * an older run counts. */
+static int dir_claim(const smoe_run *run, smoe_run_mode mode, bool *fresh, bool *made,
+                     smoe_err *err) {
+    state found = mode == SMOE_RUN_NEW ? ABSENT : dir_state(run->dir);
+    *made = found == ABSENT && mode != SMOE_RUN_RESUME;
+    *fresh = mode != SMOE_RUN_RESUME || found == HALF_MADE;
+    if (found == A_RUN || found == HALF_MADE) return 0;
+    if (found == STRANGE)
+        return smoe_fail(err, SMOE_USAGE,
+                         "%s: not a run directory (no spec.yaml and STATUS in it)%s", run->dir,
+                         mode == SMOE_RUN_FORCE ? "; --force replaces nothing else" : "");
+    if (mode == SMOE_RUN_RESUME)
+        return smoe_fail(err, SMOE_USAGE, "%s: no such run directory, nothing to resume", run->dir);
+    return dir_make(run, err);
+}
+
+/* Opens metrics.jsonl and holds it: whoever has the lock writes the run. The kernel drops it with
+ * the process. */
+static int lock(smoe_run *run, smoe_err *err) {
+    place at;
+    run->metrics =
+        open(in_run(&at, run, "metrics.jsonl"), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (run->metrics < 0) return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot open", at.path);
+    if (!flock(run->metrics, LOCK_EX | LOCK_NB)) return 0;
+    if (errno != EWOULDBLOCK) return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot lock", at.path);
+    char *status = NULL;
+    size_t size = 0;
+    if (smoe_file_read(in_run(&at, run, "STATUS"), TEXT_MOST, &status, &size, NULL)) status = NULL;
+    smoe_fail(err, SMOE_RUNTIME, "%s: another process is writing this run (STATUS: %.*s)", run->dir,
+              status ? (int)strcspn(status, "\n") : 1, status ? status : "?");
+    free(status);
+    return -1;
+}
+
+/* ---- the files ------------------------------------------------------------------------------- */
+
+static int status_write(const smoe_run *run, const char *word, smoe_err *err) {
+    place at;
+    char text[512], host[256] = "";
+    if (gethostname(host, sizeof host - 1)) snprintf(host, sizeof host, "unknown");
+    int n = snprintf(text, sizeof text, "%s %ld %s\n", word, (long)getpid(), host);
+    return smoe_file_write(in_run(&at, run, "STATUS"), text, (size_t)n, err);
+}
+
+static int spec_write(const smoe_run *run, const smoe_spec *spec, smoe_err *err) {
+    place at;
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    int bad = !out || smoe_spec_write_yaml(spec, out, false);
+    if (out) bad |= fclose(out);
+    int status = bad ? out_of_memory(run, err)
+                     : smoe_file_write(in_run(&at, run, "spec.yaml"), text, size, err);
+    free(text);
+    return status;
+}
+
+/* env, with what an earlier process of the run said under "previous", oldest first. */
+static int env_write(const smoe_run *run, json_t *env, bool fresh, smoe_err *err) {
+    place at;
+    in_run(&at, run, "env.json");
+    json_t *old = fresh ? NULL : json_load_file(at.path, 0, NULL);
+    int bad = 0;
+    if (json_is_object(old)) {
+        json_t *previous = json_incref(json_object_get(old, "previous"));
+        if (!json_is_array(previous)) {
+            json_decref(previous);
+            previous = json_array();
+        }
+        json_object_del(old, "previous");
+        bad |= json_array_append(previous, old);
+        bad |= json_object_set_new(env, "previous", previous);
+    }
+    char *text = bad ? NULL : json_dumps(env, JSON_INDENT(2));
+    size_t size = text ? strlen(text) : 0;
+    if (text) text[size] = '\n'; /* in the place of the NUL: written with its length */
+    int status = text ? smoe_file_write(at.path, text, size + 1, err) : out_of_memory(run, err);
+    free(text);
+    json_decref(old);
+    return status;
+}
+
+/* Everything of a new run but STATUS; over what an older one left. */
+static int populate(smoe_run *run, const smoe_spec *spec, json_t *env, smoe_err *err) {
+    place at;
+    if (smoe_file_remove(in_run(&at, run, "ckpt"), err)) return -1;
+    if (mkdir(at.path, 0777)) return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot make", at.path);
+    if (smoe_run_empty(run, err)) return -1;
+    if (smoe_file_remove(in_run(&at, run, "log.txt"), err)) return -1;
+    return spec_write(run, spec, err) || env_write(run, env, true, err) ? -1 : 0;
+}
+
+/* ---- resuming -------------------------------------------------------------------------------- */
+
+/* May this key differ between a run and its resumption? Those that cannot change the weights of a
+ * step. */
+static bool free_to_differ(const char *key) {
+    static const char *const keys[] = {"name",
+                                       "data.cache_mb",
+                                       "train.steps",
+                                       "train.log_every",
+                                       "train.eval_every",
+                                       "train.checkpoint_every",
+                                       "train.keep"};
+    if (!strncmp(key, "eval.", 5)) return true;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (!strcmp(key, keys[i])) return true;
+    return false;
+}
+
+/* Data may have moved: the last name of its path is what has to agree. */
+static bool same_value(const char *key, const json_t *a, const json_t *b) {
+    if (strcmp(key, "data.path") || !json_is_string(a) || !json_is_string(b))
+        return json_equal(a, b);
+    const char *x = strrchr(json_string_value(a), '/'), *y = strrchr(json_string_value(b), '/');
+    return !strcmp(x ? x + 1 : json_string_value(a), y ? y + 1 : json_string_value(b));
+}
+
+static char *value_text(const json_t *value) {
+    return value ? json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT) : strdup("absent");
+}
+
+/* One key that differs: refused with a line in err, or noted in the log. Returns whether it was
+ * refused. */
+static bool difference(smoe_run *run, const char *key, const json_t *old, const json_t *new,
+                       smoe_err *err) {
+    char *was = value_text(old), *is = value_text(new);
+    bool refused = !free_to_differ(key);
+    if (refused)
+        smoe_fail_more(err, SMOE_USAGE, "%s: cannot resume: %s was %s, now it is %s", run->dir, key,
+                       was ? was : "?", is ? is : "?");
+    else
+        smoe_run_log(run, "%s was %s, from here it is %s", key, was ? was : "?", is ? is : "?");
+    free(was);
+    free(is);
+    return refused;
+}
+
+/* Compares two specs key by key; `at` is the dotted name of the objects. Returns how many keys were
+ * refused. */
+static size_t spec_differences(smoe_run *run, const char *at, const json_t *old, const json_t *new,
+                               smoe_err *err) {
+    size_t refused = 0;
+    const char *name;
+    json_t *value;
+    for (int side = 0; side < 2; side++)
+        json_object_foreach((json_t *)(side ? new : old), name, value) {
+            const json_t *a = json_object_get(old, name), *b = json_object_get(new, name);
+            if (side && a) continue; /* seen from the other side */
+            char key[256];
+            snprintf(key, sizeof key, "%s%s%s", at, *at ? "." : "", name);
+            if (json_is_object(a) && json_is_object(b))
+                refused += spec_differences(run, key, a, b, err);
+            else if (!a || !b || !same_value(key, a, b))
+                refused += difference(run, key, a, b, err);
+        }
+    return refused;
+}
+
+/* The run's own spec.yaml against the one given. */
+static int spec_check(smoe_run *run, const smoe_spec *spec, smoe_err *err) {
+    place at;
+    smoe_spec old = {0};
+    smoe_err found = {0};
+    char *was = NULL, *is = NULL;
+    json_t *a = NULL, *b = NULL;
+    int status = smoe_spec_read(&old, in_run(&at, run, "spec.yaml"), NULL, 0, err);
+    if (status) goto out;
+    was = smoe_spec_json(&old);
+    is = smoe_spec_json(spec);
+    a = was ? json_loads(was, 0, NULL) : NULL;
+    b = is ? json_loads(is, 0, NULL) : NULL;
+    if (!a || !b) {
+        status = out_of_memory(run, err);
+    } else if (spec_differences(run, "", a, b, &found)) {
+        if (err) *err = found;
+        status = -1;
+    } else if (!json_equal(a, b)) {
+        status = spec_write(run, spec, err);
+    }
+out:
+    json_decref(a);
+    json_decref(b);
+    free(was);
+    free(is);
+    smoe_spec_free(&old);
+    return status;
+}
+
+static int resume(smoe_run *run, const smoe_spec *spec, json_t *env, smoe_err *err) {
+    if (smoe_file_sweep(run->dir, err)) return -1;
+    if (smoe_checkpoints_recover(run->dir, err)) return -1;
+    if (spec_check(run, spec, err)) return -1;
+    return env_write(run, env, false, err);
+}
+
+/* ---- open and close -------------------------------------------------------------------------- */
+
+static int open_log(smoe_run *run, smoe_err *err) {
+    place at;
+    run->log = fopen(in_run(&at, run, "log.txt"), "ae");
+    return run->log ? 0 : smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot open", at.path);
+}
+
+int smoe_run_open(smoe_run **result, const char *dir, smoe_run_mode mode, const smoe_spec *spec,
+                  json_t *env, smoe_err *err) {
+    *result = NULL;
+    if (!env) env = json_object();
+    smoe_run *run = calloc(1, sizeof *run);
+    if (run) run->metrics = -1;
+    bool fresh, made, locked = false;
+    size_t length = strlen(dir);
+    while (length > 1 && dir[length - 1] == '/') length--;
+    if (!run || !env) {
+        smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", dir);
+        goto fail;
+    }
+    if (!length || length > PATH_MOST) {
+        smoe_fail(err, SMOE_USAGE, "the name of the run directory is %s",
+                  length ? "too long" : "empty");
+        goto fail;
+    }
+    memcpy(run->dir, dir, length);
+    if (dir_claim(run, mode, &fresh, &made, err) || lock(run, err)) goto fail;
+    locked = true;
+    if (fresh && (smoe_file_sweep(run->dir, err) || populate(run, spec, env, err))) goto fail;
+    if (open_log(run, err)) goto fail;
+    if (!fresh && resume(run, spec, env, err)) goto fail;
+    if (status_write(run, "running", err)) goto fail;
+    smoe_run_log(run, "%s by smoe " SMOE_VERSION, fresh ? "started" : "resumed");
+    json_decref(env);
+    *result = run;
+    return 0;
+fail:
+    json_decref(env);
+    if (locked && made)
+        smoe_file_remove(run->dir, NULL); /* ours alone, and nothing in it yet */
+    (void)smoe_run_close(run, NULL, NULL);
+    return -1;
+}
+
+int smoe_run_close(smoe_run *run, const char *status, smoe_err *err) {
+    if (!run) return 0;
+    int failed = status ? status_write(run, status, err) : 0;
+    if (status && run->log) smoe_run_log(run, "%s", status);
+    if (run->log) fclose(run->log);
+    if (run->metrics >= 0) close(run->metrics);
+    free(run);
+    return failed;
+}
+
+const char *smoe_run_dir(const smoe_run *run) {
+    return run->dir;
+}
+
+void smoe_run_log(smoe_run *run, const char *fmt, ...) {
+    if (!run->log) return;
+    char date[SMOE_DATE_TEXT];
+    fprintf(run->log, "%s ", smoe_env_date(date, time(NULL)));
+    va_list args;
+    va_start(args, fmt);
+    vfprintf(run->log, fmt, args);
+    va_end(args);
+    fputc('\n', run->log);
+    fflush(run->log);
+}
+
+/* ---- metrics.jsonl --------------------------------------------------------------------------- */
+
+json_t *smoe_run_number(double x) {
+    return isfinite(x) ? json_real(x) : json_null();
+}
+
+int smoe_run_metrics(smoe_run *run, json_t *record, smoe_err *err) {
+    place at;
+    char *line = json_dumps(record, JSON_COMPACT | JSON_REAL_PRECISION(17));
+    json_decref(record);
+    if (!line) return out_of_memory(run, err);
+    size_t size = strlen(line);
+    line[size++] = '\n'; /* in the place of the NUL: written with its length */
+    off_t before = lseek(run->metrics, 0, SEEK_END);
+    int status = before < 0 || smoe_file_write_fd(run->metrics, line, size) ? -1 : 0;
+    if (status) {
+        smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot write", in_run(&at, run, "metrics.jsonl"));
+        /* Should this fail as well, a half line is left, which a resume drops. */
+        if (before >= 0 && ftruncate(run->metrics, before)) status = -1;
+    }
+    free(line);
+    return status;
+}
+
+/* Whether a line is a record, and of which step. */
+static bool record_step(const char *line, size_t size, uint64_t *step) {
+    json_t *record = json_loadb(line, size, 0, NULL);
+    const json_t *value = json_object_get(record, "step");
+    bool good = json_is_integer(value) && json_integer_value(value) >= 0;
+    if (good) *step = (uint64_t)json_integer_value(value);
+    json_decref(record);
+    return good;
+}
+
+/* Where the records up to `step` end; -1 with err. */
+static off_t records_end(FILE *in, const char *path, uint64_t step, smoe_err *err) {
+    char *line = NULL;
+    size_t room = 0, number = 0;
+    off_t end = 0;
+    ssize_t size;
+    while ((size = getline(&line, &room, in)) > 0 && line[size - 1] == '\n') {
+        uint64_t at;
+        number++;
+        if (!record_step(line, (size_t)size, &at)) {
+            end = smoe_fail(err, SMOE_DATA, "%s:%zu: not a record with a step", path, number);
+            break;
+        }
+        if (at > step) break;
+        end += size;
+    }
+    if (ferror(in)) end = smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot read", path);
+    free(line);
+    return end;
+}
+
+int smoe_run_truncate(smoe_run *run, uint64_t step, smoe_err *err) {
+    place at;
+    FILE *in = fopen(in_run(&at, run, "metrics.jsonl"), "re");
+    if (!in) return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot read", at.path);
+    off_t end = records_end(in, at.path, step, err);
+    fclose(in);
+    if (end < 0) return -1;
+    if (ftruncate(run->metrics, end))
+        return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot shorten", at.path);
+    return smoe_run_sync(run, err);
+}
+
+int smoe_run_empty(smoe_run *run, smoe_err *err) {
+    place at;
+    if (!ftruncate(run->metrics, 0)) return 0;
+    return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot empty",
+                           in_run(&at, run, "metrics.jsonl"));
+}
+
+int smoe_run_sync(smoe_run *run, smoe_err *err) {
+    place at;
+    if (!fsync(run->metrics)) return 0;
+    return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot write",
+                           in_run(&at, run, "metrics.jsonl"));
+}
