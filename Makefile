@@ -62,7 +62,7 @@ $(OBJ)/flags: always
 	@mkdir -p $(@D)
 	@echo '$(CC) $(subst ','\'',$(ALL_CFLAGS) $(CFLAGS))' | cmp -s - $@ || echo '$(CC) $(subst ','\'',$(ALL_CFLAGS) $(CFLAGS))' > $@
 
-$(OBJ)/lib/train/env.o: FILE_CFLAGS = -DSMOE_BUILD_FLAGS='"$(subst ",\",-O2 $(STRICT) $(FLAVOUR_CFLAGS) $(CPPFLAGS) $(CFLAGS))"'
+$(OBJ)/lib/train/env.o: FILE_CFLAGS = -DSMOE_CFLAGS='"$(subst ",\",-O2 $(STRICT) $(FLAVOUR_CFLAGS) $(CPPFLAGS) $(CFLAGS))"'
 
 $(OBJ)/%.o: %.c $(OBJ)/flags
 	@mkdir -p $(@D)

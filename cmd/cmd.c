@@ -1,0 +1,60 @@
+/* What the commands share; see cmd.h. */
+#include "cmd.h"
+#include "data/data.h"
+#include "math/blas.h"
+#include "math/kernels.h"
+#include "train/env.h"
+
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int smoe_cmd_json(json_t *value, smoe_err *err) {
+    int status = 0;
+    if (!value || json_dumpf(value, stdout, JSON_INDENT(2)) || putchar('\n') == EOF)
+        status = smoe_fail(err, SMOE_RUNTIME, "could not write the result as JSON");
+    json_decref(value);
+    return status;
+}
+
+json_t *smoe_cmd_env(const smoe_options *options) {
+    char blas[64];
+    snprintf(blas, sizeof blas, "BLIS %s, %s kernels", smoe_blas_version(), smoe_blas_kernel());
+    return smoe_env_json(options->argc, options->argv, blas, smoe_kernels_get()->isa,
+                         omp_get_max_threads());
+}
+
+int smoe_cmd_print_config(const smoe_spec *spec, smoe_err *err) {
+    if (smoe_spec_write_yaml(spec, stdout, true))
+        return smoe_fail_errno(err, SMOE_RUNTIME, "standard output");
+    return 0;
+}
+
+bool smoe_cmd_color(const smoe_options *options, FILE *out) {
+    if (strcmp(options->color, "auto")) return !strcmp(options->color, "always");
+    const char *no = getenv("NO_COLOR"), *term = getenv("TERM"), *force = getenv("CLICOLOR_FORCE");
+    if ((no && *no) || (term && !strcmp(term, "dumb"))) return false;
+    if (force && *force && strcmp(force, "0")) return true;
+    return isatty(fileno(out));
+}
+
+int smoe_cmd_classes(const smoe_spec *spec, size_t given, bool read, size_t *classes,
+                     smoe_err *err) {
+    smoe_source source = spec->data.source;
+    *classes = given                            ? given
+               : spec->data.classes             ? spec->data.classes
+               : source == SMOE_SOURCE_CIFAR10  ? 10
+               : source == SMOE_SOURCE_CIFAR100 ? 100
+                                                : 0;
+    if (*classes) return 0;
+    if (!read && source != SMOE_SOURCE_SHAPES) /* shapes are generated: nothing to read */
+        return smoe_fail(
+            err, SMOE_USAGE,
+            "only the data knows the number of classes: give --classes N or data.classes=N");
+    smoe_dataset *set = NULL;
+    int status = smoe_dataset_open(&set, spec, "train", err);
+    if (!status) *classes = smoe_dataset_classes(set);
+    smoe_dataset_free(set);
+    return status;
+}

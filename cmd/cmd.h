@@ -1,0 +1,36 @@
+/* What the commands share: how they are called, how they print, how they come by a spec. Only cmd/
+ * prints. */
+#ifndef SMOE_CMD_H
+#define SMOE_CMD_H
+
+#include "opt.h"
+#include "spec/spec.h"
+
+#include <jansson.h>
+
+/* One function a row of commands.def: 0, or -1 with err, whose code is the exit status. */
+#define COMMAND(name, arguments, fewest, most, summary, examples) smoe_command_run cmd_##name;
+#include "commands.def"
+#undef COMMAND
+
+/* Prints `value` on stdout as indented JSON and releases it; NULL (out of memory while building)
+ * fails. */
+int smoe_cmd_json(json_t *value, smoe_err *err) SMOE_MUST_CHECK;
+
+/* Version, compiler, processor, kernels and command line: env.json. NULL only when out of memory.
+ */
+json_t *smoe_cmd_env(const smoe_options *options);
+
+/* The spec in force on stdout, each value with its origin. */
+int smoe_cmd_print_config(const smoe_spec *spec, smoe_err *err) SMOE_MUST_CHECK;
+
+/* Whether to colour what goes to `out`: --color, then NO_COLOR, TERM=dumb, CLICOLOR_FORCE, then
+ * whether it is a terminal. */
+bool smoe_cmd_color(const smoe_options *options, FILE *out);
+
+/* N: `given`, data.classes, or what the source always has; otherwise what the data says, which is
+ * only looked at where `read` allows it. */
+int smoe_cmd_classes(const smoe_spec *spec, size_t given, bool read, size_t *classes,
+                     smoe_err *err) SMOE_MUST_CHECK;
+
+#endif

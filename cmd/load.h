@@ -1,0 +1,26 @@
+/* RUN|CHECKPOINT of eval and inspect: found, its spec read with the overrides, its data opened, its
+ * weights in a model. */
+#ifndef SMOE_LOAD_H
+#define SMOE_LOAD_H
+
+#include "opt.h"
+#include "data/data.h"
+#include "spec/spec.h"
+#include "vit/model.h"
+
+typedef struct smoe_loaded {
+    char *path; /* the safetensors file */
+    smoe_spec spec;
+    smoe_dataset *set; /* the split eval.split */
+    smoe_model *model; /* reserved for eval.batch_size images */
+} smoe_loaded;
+
+/* The file and the spec of options->arg[0]. Release with smoe_loaded_free in any case. */
+int smoe_load_spec(smoe_loaded *loaded, const smoe_options *options, smoe_err *err) SMOE_MUST_CHECK;
+
+/* After it: data, model and weights. */
+int smoe_load_model(smoe_loaded *loaded, smoe_err *err) SMOE_MUST_CHECK;
+
+void smoe_loaded_free(smoe_loaded *loaded);
+
+#endif

@@ -1,0 +1,116 @@
+/* The program: finds the command, runs it, and turns its failure into messages and an exit status.
+ * Nothing else exits. */
+#include "cmd.h"
+#include "opt.h"
+#include "math/blas.h"
+
+#include <errno.h>
+#include <omp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Every line of err on stderr, after "smoe COMMAND: ". */
+static void complain(const smoe_command *command, const smoe_err *err) {
+    fflush(stdout);
+    for (const char *line = err->text; *line;) {
+        size_t length = strcspn(line, "\n");
+        fprintf(stderr, "smoe%s%s: %.*s\n", command ? " " : "", command ? command->name : "",
+                (int)length, line);
+        line += length + (line[length] == '\n');
+    }
+}
+
+static int check_arguments(const smoe_options *options, const smoe_command *command,
+                           smoe_err *err) {
+    if (options->args < command->fewest)
+        smoe_fail(err, SMOE_USAGE, "%.*s is missing", (int)strcspn(command->arguments, " "),
+                  command->arguments);
+    else if (options->args > command->most)
+        smoe_fail(err, SMOE_USAGE, "'%s' is one argument too many", options->arg[command->most]);
+    else if (options->overrides && !strstr(command->arguments, "key="))
+        smoe_fail(err, SMOE_USAGE, "'%s': %s takes no spec keys", options->override[0],
+                  command->name);
+    else
+        return 0;
+    return smoe_fail_more(err, SMOE_USAGE, "usage: smoe %s [options]%s%s", command->name,
+                          *command->arguments ? " " : "", command->arguments);
+}
+
+static int run_command(const smoe_command *command, int argc, char **argv, smoe_err *err) {
+    smoe_options options = {0};
+    char **words =
+        calloc((size_t)argc, sizeof *words); /* parsing permutes; env.json wants the order given */
+    if (!words) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    memcpy(words, argv + 1, (size_t)(argc - 1) * sizeof *words);
+    int status = smoe_options_parse(&options, command, argc - 1, words, err);
+    options.argc = argc;
+    options.argv = argv;
+    if (!status && options.help) {
+        smoe_options_help(command, stdout);
+    } else if (!status && options.version) {
+        puts("smoe " SMOE_VERSION);
+    } else if (!status) {
+        if (options.threads) omp_set_num_threads((int)options.threads);
+        smoe_blas_start();
+        status = check_arguments(&options, command, err);
+        if (!status) status = command->run(&options, err);
+    }
+    smoe_options_free(&options);
+    free(words);
+    return status;
+}
+
+/* Without a command: --help, --version, --completion SHELL. */
+static int run_bare(int argc, char **argv, smoe_err *err) {
+    smoe_options options;
+    int status = smoe_options_parse(&options, NULL, argc, argv, err);
+    if (status)
+        ;
+    else if (options.help)
+        smoe_options_help(NULL, stdout);
+    else if (options.version)
+        puts("smoe " SMOE_VERSION);
+    else if (options.completion)
+        smoe_options_completion(options.completion, stdout);
+    else {
+        smoe_options_help(NULL, stderr);
+        status = smoe_fail(err, SMOE_USAGE, "no command given");
+    }
+    smoe_options_free(&options);
+    return status;
+}
+
+int cmd_help(const smoe_options *options, smoe_err *err) {
+    const smoe_command *command = NULL;
+    if (options->args && !(command = smoe_command_find(options->arg[0], err))) return -1;
+    smoe_options_help(command, stdout);
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    /* A limit on file sizes is then a write error like a full disk, reported with the file's name.
+     */
+    signal(SIGXFSZ, SIG_IGN);
+    smoe_err err = {0};
+    const smoe_command *command = NULL;
+    int status;
+    if (argc < 2 || argv[1][0] == '-')
+        status = run_bare(argc, argv, &err);
+    else if ((command = smoe_command_find(argv[1], &err)))
+        status = run_command(command, argc, argv, &err);
+    else
+        status = -1;
+    if (status) complain(command, &err);
+    int code = status ? (int)err.code : 0;
+    /* Results that did not reach their file are a failure, however well the command went. */
+    bool lost = ferror(stdout);
+    errno = 0;
+    if (fclose(stdout) || lost) {
+        fprintf(stderr, "smoe%s%s: standard output: %s\n", command ? " " : "",
+                command ? command->name : "", errno ? strerror(errno) : "write error");
+        if (!code) code = SMOE_RUNTIME;
+    }
+    return code;
+}

@@ -1,0 +1,70 @@
+/*
+ * The command line: `smoe COMMAND [options] ARG [key=value ...]`, in any order, `--` ends options.
+ * Two tables say everything: commands.def (a row a command) and options.def (a row an option).
+ * Parsing, help and shell completion are loops over them.
+ */
+#ifndef SMOE_OPT_H
+#define SMOE_OPT_H
+
+#include "base/base.h"
+
+#include <stdio.h>
+
+typedef struct smoe_options {
+#define SMOE_FIELD_FLAG(field) bool field;
+#define SMOE_FIELD_TEXT(field) const char *field;
+#define SMOE_FIELD_COUNT(field) long field;
+#define OPTION(kind, field, letter, name, argument, preset, commands, help) SMOE_FIELD_##kind(field)
+#include "options.def"
+#undef OPTION
+#undef SMOE_FIELD_FLAG
+#undef SMOE_FIELD_TEXT
+#undef SMOE_FIELD_COUNT
+    char **override; /* the key=value arguments, in order; pointers into argv */
+    size_t overrides;
+    char **arg; /* the other arguments */
+    size_t args;
+    char **argv; /* the whole command line as it was given, for env.json */
+    int argc;
+} smoe_options;
+
+typedef struct smoe_option {
+    enum { SMOE_OPT_FLAG, SMOE_OPT_TEXT, SMOE_OPT_COUNT } kind;
+    size_t at; /* offset into smoe_options */
+    char letter;
+    const char *name, *argument, *preset, *commands, *help;
+} smoe_option;
+
+typedef int smoe_command_run(const smoe_options *options, smoe_err *err);
+
+typedef struct smoe_command {
+    const char *name, *arguments;
+    size_t fewest, most;
+    const char *summary, *examples;
+    smoe_command_run *run;
+} smoe_command;
+
+extern const smoe_option smoe_option_rows[];
+extern const size_t smoe_option_count;
+extern const smoe_command smoe_commands[];
+extern const size_t smoe_command_count;
+
+/* The row of that name, or NULL; with err also the nearest name in a message. */
+const smoe_command *smoe_command_find(const char *name, smoe_err *err);
+
+/* Whether `command` takes the option; NULL stands for `smoe` itself. */
+bool smoe_option_applies(const smoe_option *option, const smoe_command *command);
+
+/* Reads argv[1] ... of a command (argv[0] is its name); command NULL: of `smoe` itself. The command
+ * line is permuted. SMOE_USAGE on a mistake. Free with smoe_options_free in any case. */
+int smoe_options_parse(smoe_options *options, const smoe_command *command, int argc, char **argv,
+                       smoe_err *err) SMOE_MUST_CHECK;
+void smoe_options_free(smoe_options *options);
+
+/* The help of a command, or of `smoe` where it is NULL. */
+void smoe_options_help(const smoe_command *command, FILE *out);
+
+/* A completion script for bash, zsh or fish. */
+void smoe_options_completion(const char *shell, FILE *out);
+
+#endif

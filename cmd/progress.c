@@ -1,0 +1,137 @@
+/* The progress line; see progress.h. */
+#include "progress.h"
+#include "cmd.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+static const double redraw_after = 0.1; /* seconds between two states of the line on a terminal */
+static const double line_after = 10.0;  /* seconds between two plain lines elsewhere */
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+const char *smoe_progress_time(char *buf, size_t size, double seconds) {
+    if (!(seconds >= 0 && seconds < 1e9)) {
+        snprintf(buf, size, "?");
+        return buf;
+    }
+    long s = lround(seconds);
+    if (s >= 3600)
+        snprintf(buf, size, "%ld:%02ld:%02ld", s / 3600, s / 60 % 60, s % 60);
+    else
+        snprintf(buf, size, "%ld:%02ld", s / 60, s % 60);
+    return buf;
+}
+
+static int width_of(const smoe_progress *p) {
+    struct winsize size;
+    if (!ioctl(fileno(p->out), TIOCGWINSZ, &size) && size.ws_col) return size.ws_col;
+    return 80;
+}
+
+/* The pieces, each preceded by two spaces but the first, as many as fit into `width`. */
+static void join(char *line, size_t size, int width, char piece[][64], size_t pieces) {
+    size_t used = 0;
+    line[0] = '\0';
+    for (size_t i = 0; i < pieces; i++) {
+        size_t need = strlen(piece[i]) + (i ? 2 : 0);
+        if (used + need >= size || (i && used + need > (size_t)width)) return;
+        used += (size_t)snprintf(line + used, size - used, "%s%s", i ? "  " : "", piece[i]);
+    }
+}
+
+/* Shows a line: over the last one on a terminal, below it elsewhere. */
+static void show(smoe_progress *p, const char *line) {
+    if (p->terminal)
+        fprintf(p->out, "\r%s%s%s\033[K", p->color ? "\033[36m" : "", line,
+                p->color ? "\033[0m" : "");
+    else
+        fprintf(p->out, "%s\n", line);
+    fflush(p->out);
+    p->shown = p->terminal;
+    p->last = now();
+}
+
+void smoe_progress_close(smoe_progress *p) {
+    if (p->shown) fputs("\r\033[K", p->out);
+    fflush(p->out);
+    p->shown = false;
+}
+
+/* A line that stays. */
+static void say(smoe_progress *p, const char *line) {
+    smoe_progress_close(p);
+    fprintf(p->out, "%s\n", line);
+    fflush(p->out);
+}
+
+/* Whether it is time for a new line. */
+static bool due(const smoe_progress *p) {
+    return p->lines && now() - p->last >= (p->terminal ? redraw_after : line_after);
+}
+
+static void on_step(void *user, const smoe_step *step) {
+    smoe_progress *p = user;
+    if (!due(p) && !(p->lines && p->terminal && step->step == step->steps)) return;
+    char piece[8][64], left[32], line[512], clock[16];
+    size_t n = 0;
+    time_t end = time(NULL) + (time_t)step->seconds_left;
+    struct tm tm;
+    localtime_r(&end, &tm);
+    strftime(clock, sizeof clock, "%H:%M", &tm);
+    if (p->stop && *p->stop) snprintf(piece[n++], 64, "stopping");
+    snprintf(piece[n++], 64, "step %llu/%llu", (unsigned long long)step->step,
+             (unsigned long long)step->steps);
+    snprintf(piece[n++], 64, "loss %.4g", step->loss);
+    snprintf(piece[n++], 64, "precision %.3f", step->precision);
+    snprintf(piece[n++], 64, "%s left", smoe_progress_time(left, sizeof left, step->seconds_left));
+    snprintf(piece[n++], 64, "%.4g images/s", step->images_per_s);
+    snprintf(piece[n++], 64, "ends %s", clock);
+    snprintf(piece[n++], 64, "lr %.3g", step->lr);
+    join(line, sizeof line, p->terminal ? width_of(p) - 1 : (int)sizeof line, piece, n);
+    show(p, line);
+}
+
+static void on_eval(void *user, uint64_t step, const char *split, const smoe_eval *eval) {
+    smoe_progress *p = user;
+    if (p->quiet) return;
+    char line[256];
+    snprintf(line, sizeof line, "step %llu: %s loss %.4f, precision@1 %.4f (%zu images, %.1f s)",
+             (unsigned long long)step, split, eval->loss, eval->precision_at_1, eval->images,
+             eval->seconds);
+    say(p, line);
+}
+
+static void on_note(void *user, const char *text) {
+    smoe_progress *p = user;
+    if (p->verbose && !p->quiet) say(p, text);
+}
+
+void smoe_progress_images(smoe_progress *p, size_t done, size_t all) {
+    if (!due(p)) return;
+    char line[64];
+    snprintf(line, sizeof line, "%zu of %zu images", done, all);
+    show(p, line);
+}
+
+void smoe_progress_open(smoe_progress *p, const smoe_options *options, FILE *out,
+                        const volatile sig_atomic_t *stop) {
+    const char *term = getenv("TERM");
+    *p = (smoe_progress){.out = out,
+                         .quiet = options->quiet,
+                         .verbose = options->verbose,
+                         .lines = !options->quiet && !options->no_progress,
+                         .terminal = isatty(fileno(out)) && term && strcmp(term, "dumb"),
+                         .color = smoe_cmd_color(options, out),
+                         .last = now(),
+                         .stop = stop};
+    p->observer = (smoe_observer){.user = p, .step = on_step, .eval = on_eval, .note = on_note};
+}

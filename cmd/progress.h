@@ -1,0 +1,34 @@
+/*
+ * How training tells where it is, on stderr: one line that is rewritten on a terminal, a plain line
+ * now and then elsewhere; evaluations and remarks stay. It is the observer that the trainer is
+ * handed.
+ */
+#ifndef SMOE_PROGRESS_H
+#define SMOE_PROGRESS_H
+
+#include "opt.h"
+#include "train/trainer.h"
+
+typedef struct smoe_progress {
+    FILE *out;
+    bool quiet, verbose, lines, terminal, color;
+    bool shown;  /* a line without its end is on the terminal */
+    double last; /* when the last line was written, in seconds of the monotonic clock */
+    const volatile sig_atomic_t *stop; /* a requested stop is acknowledged in the line */
+    smoe_observer observer;
+} smoe_progress;
+
+/* Fills `progress`, whose observer then points at it. stop may be NULL. */
+void smoe_progress_open(smoe_progress *progress, const smoe_options *options, FILE *out,
+                        const volatile sig_atomic_t *stop);
+
+/* Images done out of all, for evaluations. */
+void smoe_progress_images(smoe_progress *progress, size_t done, size_t all);
+
+/* Takes an unfinished line away. */
+void smoe_progress_close(smoe_progress *progress);
+
+/* "1:02:03", "4:05": seconds as hours, minutes and seconds. Returns buf. */
+const char *smoe_progress_time(char *buf, size_t size, double seconds);
+
+#endif

@@ -1,0 +1,79 @@
+/* Tables of text; see table.h. */
+#include "table.h"
+#include "train/file.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MOST_COLUMNS = 32 };
+
+void smoe_table_add(smoe_table *table, const char *fmt, ...) {
+    if (table->cells == table->room) {
+        size_t room = table->room ? 2 * table->room : 64;
+        char **cell = realloc(table->cell, room * sizeof *cell);
+        if (!cell) {
+            table->failed = true;
+            return;
+        }
+        table->cell = cell;
+        table->room = room;
+    }
+    va_list args;
+    va_start(args, fmt);
+    char *text = NULL;
+    if (vasprintf(&text, fmt, args) < 0)
+        table->failed = true;
+    else
+        table->cell[table->cells++] = text;
+    va_end(args);
+}
+
+int smoe_table_print(const smoe_table *table, FILE *out, bool bold, smoe_err *err) {
+    if (table->failed) return smoe_fail(err, SMOE_RUNTIME, "out of memory for a table");
+    int width[MOST_COLUMNS] = {0};
+    for (size_t i = 0; i < table->cells; i++) {
+        int length = (int)strlen(table->cell[i]);
+        if (length > width[i % table->columns]) width[i % table->columns] = length;
+    }
+    for (size_t i = 0; i < table->cells; i++) {
+        size_t column = i % table->columns;
+        if (!i && bold) fputs("\033[1m", out);
+        if (!column)
+            fprintf(out, "%-*s", width[0], table->cell[i]);
+        else
+            fprintf(out, "  %*s", width[column], table->cell[i]);
+        if (i + 1 == table->columns && bold) fputs("\033[0m", out);
+        if (column + 1 == table->columns) fputc('\n', out);
+    }
+    return 0;
+}
+
+int smoe_table_csv(const smoe_table *table, const char *path, bool force, smoe_err *err) {
+    if (!force && !access(path, F_OK))
+        return smoe_fail(err, SMOE_RUNTIME, "%s is there already; --force replaces it", path);
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    int status = -1;
+    if (!out || table->failed) goto out;
+    for (size_t i = 0; i < table->cells; i++)
+        fprintf(out, "%s%c", table->cell[i], (i + 1) % table->columns ? ',' : '\n');
+    status = ferror(out) ? -1 : 0;
+out:
+    if (out && fclose(out)) status = -1;
+    if (status)
+        smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", path);
+    else
+        status = smoe_file_write(path, text, size, err);
+    free(text);
+    return status;
+}
+
+void smoe_table_free(smoe_table *table) {
+    for (size_t i = 0; i < table->cells; i++) free(table->cell[i]);
+    free(table->cell);
+    table->cell = NULL;
+    table->cells = table->room = 0;
+}

@@ -1,0 +1,31 @@
+/* Tables of text for people: cells are added row by row, the first row is the heading; columns are
+ * aligned when printed. */
+#ifndef SMOE_TABLE_H
+#define SMOE_TABLE_H
+
+#include "base/base.h"
+
+#include <stdio.h>
+
+typedef struct smoe_table {
+    size_t columns; /* set by the caller */
+    size_t cells, room;
+    char **cell;
+    bool failed; /* out of memory; reported when printed */
+} smoe_table;
+
+/* Adds the next cell. */
+void smoe_table_add(smoe_table *table, const char *fmt, ...) SMOE_PRINTF(2, 3);
+
+/* The first column to the left, the others to the right, two spaces between; the heading in bold
+ * where `bold` is set. */
+int smoe_table_print(const smoe_table *table, FILE *out, bool bold, smoe_err *err) SMOE_MUST_CHECK;
+
+/* The same as comma-separated values in a new file; an existing one is replaced only with `force`.
+ * Cells hold no commas. */
+int smoe_table_csv(const smoe_table *table, const char *path, bool force,
+                   smoe_err *err) SMOE_MUST_CHECK;
+
+void smoe_table_free(smoe_table *table);
+
+#endif

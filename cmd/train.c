@@ -1,0 +1,251 @@
+/*
+ * smoe train: a spec, a run directory, and the training loop of train/trainer.h between them. Here
+ * are the choice of spec and directory, the signals, and the dry run, which says what the spec
+ * amounts to.
+ */
+#include "cmd.h"
+#include "progress.h"
+#include "route/router.h"
+#include "study/cost.h"
+#include "train/trainer.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* The one piece of state a signal handler can reach. */
+static volatile sig_atomic_t stop;
+
+/* First: finish the step, write a checkpoint. Second: die of it at once. */
+static void on_signal(int number) {
+    if (stop) {
+        signal(number, SIG_DFL);
+        raise(number);
+    }
+    stop = 1;
+}
+
+static int catch_signals(smoe_err *err) {
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    if (sigaction(SIGINT, &action, NULL) || sigaction(SIGTERM, &action, NULL))
+        return smoe_fail_errno(err, SMOE_RUNTIME, "cannot catch signals");
+    return 0;
+}
+
+/* ---- which spec, which directory ----------------------------------------------------------------
+ */
+
+static bool is_directory(const char *path) {
+    struct stat st;
+    return !stat(path, &st) && S_ISDIR(st.st_mode);
+}
+
+typedef struct train_job {
+    char *file; /* the spec's; fresh */
+    char *dir;  /* the run directory; fresh */
+    smoe_run_mode mode;
+    smoe_spec spec;
+} train_job;
+
+/* SPEC, RUN with --resume, or with --resume and -o no argument at all. */
+static int choose_spec(train_job *job, const smoe_options *options, smoe_err *err) {
+    const char *arg = options->args ? options->arg[0] : options->out;
+    if (options->resume && (options->force || options->init))
+        return smoe_fail(err, SMOE_USAGE, "--resume and --%s exclude each other",
+                         options->force ? "force" : "init");
+    if (!options->args && !(options->resume && options->out))
+        return smoe_fail(err, SMOE_USAGE,
+                         "SPEC.yaml is missing (or --resume RUN, to continue a run)");
+    bool run = is_directory(arg);
+    if (run && !options->resume)
+        return smoe_fail(err, SMOE_USAGE,
+                         "%s is a directory; --resume continues a run, a new one needs a spec",
+                         arg);
+    if (run && options->args && options->out)
+        return smoe_fail(err, SMOE_USAGE, "%s is the run to resume; -o %s has no meaning beside it",
+                         arg, options->out);
+    if (options->resume && !options->args && !run)
+        return smoe_fail(err, SMOE_USAGE, "%s is no run directory, nothing to resume", arg);
+    job->file = run ? smoe_text_format("%s/spec.yaml", arg) : strdup(arg);
+    if (run) job->dir = strdup(arg);
+    if (!job->file || (run && !job->dir)) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    return 0;
+}
+
+/* -o, or runs/NAME-SEED. */
+static int choose_dir(train_job *job, const smoe_options *options, smoe_err *err) {
+    job->mode = options->resume ? SMOE_RUN_RESUME : options->force ? SMOE_RUN_FORCE : SMOE_RUN_NEW;
+    if (!job->dir && options->out) job->dir = strdup(options->out);
+    if (!job->dir)
+        job->dir =
+            smoe_text_format("runs/%s-%llu", job->spec.name, (unsigned long long)job->spec.seed);
+    return job->dir ? 0 : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+}
+
+static void job_free(train_job *job) {
+    smoe_spec_free(&job->spec);
+    free(job->file);
+    free(job->dir);
+}
+
+/* ---- the dry run --------------------------------------------------------------------------------
+ */
+
+/* What every MoE layer of a spec does to a group of tokens. */
+typedef struct shape {
+    size_t tokens, slots_per_expert, slots;
+} shape;
+
+static shape moe_shape(const smoe_spec *spec) {
+    const smoe_moe_spec *moe = &spec->model.moe;
+    const smoe_router_type *type = smoe_router_type_find(moe->router);
+    shape s = {.tokens = smoe_spec_tokens(spec)};
+    if (type && type->grouped) {
+        s.tokens *= moe->group_images;
+        bool tokens_choose = !strcmp(type->name, "tokens-choice");
+        s.slots_per_expert = smoe_moe_capacity(moe, s.tokens, tokens_choose ? moe->k : 1);
+    } else {
+        s.slots_per_expert = smoe_moe_slots_per_expert(moe, s.tokens);
+    }
+    s.slots = moe->experts * s.slots_per_expert;
+    return s;
+}
+
+static json_t *plan_json(const train_job *job, const smoe_cost *cost, size_t classes) {
+    const smoe_spec *spec = &job->spec;
+    json_t *layers = json_array();
+    for (size_t i = 0; i < spec->model.depth; i++) {
+        if (!spec->model.moe.is_moe[i]) continue;
+        shape s = moe_shape(spec);
+        json_array_append_new(
+            layers, json_pack("{s:I, s:s, s:I, s:I, s:I, s:I, s:f}", "block", (json_int_t)i,
+                              "router", spec->model.moe.router, "tokens", (json_int_t)s.tokens,
+                              "experts", (json_int_t)spec->model.moe.experts, "slots_per_expert",
+                              (json_int_t)s.slots_per_expert, "slots", (json_int_t)s.slots,
+                              "slots_per_token", (double)s.slots / (double)s.tokens));
+    }
+    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:{s:f, s:f, s:f, s:f}, s:o}", "dir",
+                     job->dir, "steps", (json_int_t)spec->train.steps, "batch",
+                     (json_int_t)spec->train.batch_size, "classes", (json_int_t)classes, "tokens",
+                     (json_int_t)smoe_spec_tokens(spec), "params", cost->params,
+                     "flops_train_per_image", cost->flops_train_per_image, "train_exaflop",
+                     cost->train_exaflop, "bytes", "weights", cost->bytes.weights, "gradients",
+                     cost->bytes.gradients, "optimizer", cost->bytes.optimizer, "activations",
+                     cost->bytes.activations, "moe_layers", layers);
+}
+
+static void print_moe(const smoe_spec *spec) {
+    const smoe_moe_spec *moe = &spec->model.moe;
+    shape s = moe_shape(spec);
+    for (size_t i = 0; i < spec->model.depth; i++)
+        if (moe->is_moe[i])
+            printf("blocks.%-4zu %s: m %zu tokens, E %zu experts x P %zu slots = S %zu slots, S/m "
+                   "%.3g\n",
+                   i, moe->router, s.tokens, moe->experts, s.slots_per_expert, s.slots,
+                   (double)s.slots / (double)s.tokens);
+}
+
+static void print_plan(const train_job *job, const smoe_cost *cost, size_t classes) {
+    const smoe_spec *spec = &job->spec;
+    const smoe_model_spec *m = &spec->model;
+    char a[32], b[32], c[32];
+    double bytes = cost->bytes.weights + cost->bytes.gradients + cost->bytes.optimizer +
+                   cost->bytes.activations;
+    printf("run         %s\n", job->dir);
+    printf("model       width %zu, depth %zu, mlp %zu, heads %zu; %zu tokens an image (%zu px, "
+           "patch %zu), "
+           "%zu classes\n",
+           m->width, m->depth, m->mlp, m->heads, smoe_spec_tokens(spec), spec->data.image_size,
+           m->patch_size, classes);
+    print_moe(spec);
+    printf("parameters  %s, of these %s in experts; %s active for a token\n",
+           smoe_text_si(a, sizeof a, cost->params, ""),
+           smoe_text_si(b, sizeof b, cost->params_expert, ""),
+           smoe_text_si(c, sizeof c, cost->params_active, ""));
+    printf("training    %zu steps of %zu images; %s an image, %.4g exaFLOP in all\n",
+           spec->train.steps, spec->train.batch_size,
+           smoe_text_si(a, sizeof a, cost->flops_train_per_image, "FLOP"), cost->train_exaflop);
+    printf("memory      %s, of these %s activations\n", smoe_text_si(a, sizeof a, bytes, "B"),
+           smoe_text_si(b, sizeof b, cost->bytes.activations, "B"));
+}
+
+static int dry_run(const train_job *job, const smoe_options *options, smoe_err *err) {
+    smoe_cost cost = {0};
+    size_t classes;
+    int status = smoe_cmd_classes(&job->spec, 0, true, &classes, err);
+    if (!status) status = smoe_cost_estimate(&cost, &job->spec, classes, NULL, err);
+    if (!status && options->json)
+        status = smoe_cmd_json(plan_json(job, &cost, classes), err);
+    else if (!status)
+        print_plan(job, &cost, classes);
+    smoe_cost_free(&cost);
+    return status;
+}
+
+/* ---- the run ------------------------------------------------------------------------------------
+ */
+
+static int report(const train_job *job, const smoe_train_result *r, const smoe_options *options,
+                  smoe_err *err) {
+    bool tested = r->test.images > 0;
+    if (options->json) {
+        json_t *value = json_pack("{s:s, s:I, s:o, s:o}", "dir", job->dir, "step",
+                                  (json_int_t)r->step, "train_loss", smoe_run_number(r->train_loss),
+                                  "step_seconds", smoe_run_number(r->step_seconds));
+        if (tested)
+            json_object_set_new(value, "test",
+                                json_pack("{s:I, s:o, s:o}", "images", (json_int_t)r->test.images,
+                                          "loss", smoe_run_number(r->test.loss), "precision_at_1",
+                                          smoe_run_number(r->test.precision_at_1)));
+        if (tested)
+            json_object_set_new(value, "best",
+                                json_pack("{s:o, s:I}", "precision_at_1", smoe_run_number(r->best),
+                                          "step", (json_int_t)r->best_step));
+        return smoe_cmd_json(value, err);
+    }
+    printf("%s: %llu steps, train loss %.4f", job->dir, (unsigned long long)r->step, r->train_loss);
+    if (tested)
+        printf(", %s loss %.4f, precision@1 %.4f (best %.4f at step %llu)", job->spec.eval.split,
+               r->test.loss, r->test.precision_at_1, r->best, (unsigned long long)r->best_step);
+    putchar('\n');
+    return 0;
+}
+
+static int train(const train_job *job, const smoe_options *options, smoe_err *err) {
+    smoe_progress progress;
+    smoe_progress_open(&progress, options, stderr, &stop);
+    if (catch_signals(err)) return -1;
+    smoe_train_options how = {.dir = job->dir,
+                              .mode = job->mode,
+                              .init = options->init,
+                              .env = smoe_cmd_env(options),
+                              .stop = &stop,
+                              .observer = &progress.observer};
+    smoe_train_result result = {0};
+    int status = smoe_train(&job->spec, &how, &result, err);
+    smoe_progress_close(&progress);
+    if (!status) return report(job, &result, options, err);
+    if (err->code == SMOE_STOPPED)
+        smoe_fail_more(err, SMOE_STOPPED, "`smoe train --resume %s` continues", job->dir);
+    else if (job->mode == SMOE_RUN_NEW && err->code == SMOE_USAGE && is_directory(job->dir))
+        smoe_fail_more(err, SMOE_USAGE, "-o DIR puts the run elsewhere");
+    return -1;
+}
+
+int cmd_train(const smoe_options *options, smoe_err *err) {
+    train_job job = {0};
+    int status = choose_spec(&job, options, err);
+    if (!status)
+        status = smoe_spec_read(&job.spec, job.file, options->override, options->overrides, err);
+    if (!status) status = choose_dir(&job, options, err);
+    if (status)
+        ;
+    else if (options->print_config)
+        status = smoe_cmd_print_config(&job.spec, err);
+    else if (options->dry_run)
+        status = dry_run(&job, options, err);
+    else
+        status = train(&job, options, err);
+    job_free(&job);
+    return status;
+}
