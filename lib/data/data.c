@@ -11,6 +11,7 @@
 
 static const smoe_source_row *const sources[] = {
     &smoe_source_shapes,
+    &smoe_source_folder,
 };
 
 static const smoe_source_row *source_of(smoe_source source) {

@@ -28,7 +28,7 @@ typedef struct smoe_source_row {
     void (*close)(smoe_dataset *set);
 } smoe_source_row;
 
-extern const smoe_source_row smoe_source_shapes;
+extern const smoe_source_row smoe_source_shapes, smoe_source_folder;
 
 struct smoe_dataset {
     const smoe_source_row *row;

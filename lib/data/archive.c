@@ -1,0 +1,402 @@
+/* Files in directories and archives, see archive.h. */
+#include "data/archive.h"
+
+#include <archive.h>
+#include <archive_entry.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+enum { DEPTH = 5, READ_BLOCK = 1 << 18, FIRST_GUESS = 1 << 16 };
+#define MOST_MEMBERS (UINT64_C(1) << 24)
+
+static bool ends_with(const char *text, const char *end) {
+    size_t n = strlen(text), m = strlen(end);
+    return n > m && !strcasecmp(text + n - m, end);
+}
+
+int smoe_place_kind_of(smoe_place_kind *kind, const char *path, smoe_err *err) {
+    static const char *const ending[] = {".tar", ".tar.gz", ".tgz", ".zip"};
+    struct stat st;
+    if (stat(path, &st)) return smoe_fail_errno(err, SMOE_DATA, "%s", path);
+    *kind = SMOE_PLACE_FILE;
+    if (S_ISDIR(st.st_mode)) {
+        *kind = SMOE_PLACE_FOLDER;
+        return 0;
+    }
+    if (!S_ISREG(st.st_mode))
+        return smoe_fail(err, SMOE_DATA, "%s: neither a directory nor a regular file", path);
+    for (size_t i = 0; i < sizeof ending / sizeof *ending; i++)
+        if (ends_with(path, ending[i])) *kind = SMOE_PLACE_ARCHIVE;
+    return 0;
+}
+
+int smoe_place_prefix(smoe_place_kind kind, const char *path, const char *name, smoe_err *err) {
+    if (kind == SMOE_PLACE_FOLDER) return smoe_fail_prefix(err, "%s/%s", path, name);
+    if (kind == SMOE_PLACE_ARCHIVE) return smoe_fail_prefix(err, "%s: %s", path, name);
+    return smoe_fail_prefix(err, "%s", path);
+}
+
+/* ---- bytes
+ * --------------------------------------------------------------------------------------------- */
+
+static int no_memory(smoe_err *err, const char *path, size_t size) {
+    return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory for %zu bytes", path, size);
+}
+
+/* All of an open file of at most `most` bytes. */
+static int read_descriptor(int fd, const char *path, size_t most, uint8_t **bytes, size_t *size,
+                           smoe_err *err) {
+    struct stat st;
+    if (fstat(fd, &st)) return smoe_fail_errno(err, SMOE_RUNTIME, "%s", path);
+    if (!S_ISREG(st.st_mode)) return smoe_fail(err, SMOE_DATA, "%s: not a regular file", path);
+    if ((uint64_t)st.st_size > most)
+        return smoe_fail(err, SMOE_DATA, "%s: %lld bytes, at most %zu are accepted", path,
+                         (long long)st.st_size, most);
+    size_t room = (size_t)st.st_size;
+    uint8_t *p = malloc(room + 1);
+    if (!p) return no_memory(err, path, room);
+    for (*size = 0; *size < room;) {
+        ssize_t n = read(fd, p + *size, room - *size);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) {
+            free(p);
+            return smoe_fail_errno(err, SMOE_RUNTIME, "%s: at byte %zu", path, *size);
+        }
+        if (!n) break; /* it shrank meanwhile: what is left is judged by whoever decodes it */
+        *size += (size_t)n;
+    }
+    *bytes = p;
+    return 0;
+}
+
+int smoe_file_read(const char *folder, const char *name, size_t most, uint8_t **bytes, size_t *size,
+                   smoe_err *err) {
+    char *path = name ? smoe_text_format("%s/%s", folder, name) : strdup(folder);
+    if (!path) return no_memory(err, folder, 0);
+    int status = -1, fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        smoe_fail_errno(err, errno == ENOENT ? SMOE_DATA : SMOE_RUNTIME, "%s", path);
+    else
+        status = read_descriptor(fd, path, most, bytes, size, err);
+    if (fd >= 0) close(fd);
+    free(path);
+    return status;
+}
+
+/* Inflates one gzip member into the growing *to. Returns 1 at its end, -1 on failure. */
+static int inflate_member(z_stream *z, uint8_t **to, size_t *used, size_t *room, size_t most,
+                          size_t total, smoe_err *err) {
+    for (;;) {
+        if (*used == *room) {
+            size_t larger = *room * 2;
+            if (*room >= most)
+                return smoe_fail(err, SMOE_DATA, "inflates to more than the %zu bytes accepted",
+                                 most);
+            if (larger > most) larger = most;
+            uint8_t *p = realloc(*to, larger + 1);
+            if (!p) return smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu bytes", larger);
+            *to = p;
+            *room = larger;
+        }
+        size_t free_bytes = *room - *used;
+        z->next_out = *to + *used;
+        z->avail_out = free_bytes < UINT32_MAX ? (uInt)free_bytes : UINT32_MAX;
+        uInt before = z->avail_out;
+        int code = inflate(z, Z_NO_FLUSH);
+        *used += before - z->avail_out;
+        if (code == Z_STREAM_END) return 1;
+        size_t at = total - z->avail_in;
+        if (code == Z_MEM_ERROR) return smoe_fail(err, SMOE_RUNTIME, "out of memory inflating");
+        if (code != Z_OK && code != Z_BUF_ERROR)
+            return smoe_fail(err, SMOE_DATA, "damaged gzip data near byte %zu: %s", at,
+                             z->msg ? z->msg : "no message");
+        if (!z->avail_in && z->avail_out)
+            return smoe_fail(err, SMOE_DATA, "gzip data end early, at byte %zu", at);
+    }
+}
+
+int smoe_gunzip(uint8_t **bytes, size_t *size, size_t most, smoe_err *err) {
+    if (*size < 2 || (*bytes)[0] != 0x1f || (*bytes)[1] != 0x8b) return 0;
+    size_t used = 0, room = FIRST_GUESS < most ? FIRST_GUESS : most;
+    uint8_t *to = malloc(room + 1);
+    z_stream z = {.next_in = *bytes, .avail_in = (uInt)*size};
+    int status = -1;
+    if (*size > UINT32_MAX) {
+        smoe_fail(err, SMOE_DATA, "%zu bytes of gzip are more than is accepted", *size);
+        goto out;
+    }
+    if (!to || inflateInit2(&z, 15 + 16) != Z_OK) {
+        smoe_fail(err, SMOE_RUNTIME, "out of memory inflating");
+        goto out;
+    }
+    do { /* a .gz may be several members one after another */
+        status = inflate_member(&z, &to, &used, &room, most, *size, err);
+    } while (status == 1 && z.avail_in && inflateReset(&z) == Z_OK);
+    inflateEnd(&z);
+out:
+    if (status < 0) {
+        free(to);
+        return -1;
+    }
+    free(*bytes);
+    *bytes = to;
+    *size = used;
+    return 0;
+}
+
+/* ---- names
+ * -----------------------------------------------------------------------------------------------
+ */
+
+static bool hidden_component(const char *name, size_t n) {
+    static const char *const litter[] = {"__MACOSX", "Thumbs.db", "desktop.ini"};
+    if (name[0] == '.') return true;
+    for (size_t i = 0; i < sizeof litter / sizeof *litter; i++)
+        if (strlen(litter[i]) == n && !strncasecmp(name, litter[i], n)) return true;
+    return false;
+}
+
+static bool hidden_name(const char *name) {
+    for (;;) {
+        size_t n = strcspn(name, "/");
+        if (hidden_component(name, n)) return true;
+        if (!name[n]) return false;
+        name += n + 1;
+    }
+}
+
+/* Why a name must not be used, or NULL. Empty components ("a//b") are refused with the rest. */
+static const char *name_trick(const char *name) {
+    if (name[0] == '/') return "an absolute name";
+    for (const char *p = name; *p; p++)
+        if ((unsigned char)*p < ' ' || *p == 127) return "a control character in the name";
+    for (const char *p = name;;) {
+        size_t n = strcspn(p, "/");
+        if (n == 2 && !memcmp(p, "..", 2)) return "'..' in the name";
+        if (n == 0) return "an empty folder name";
+        if (!p[n]) return NULL;
+        p += n + 1;
+    }
+}
+
+/* ---- archives
+ * -------------------------------------------------------------------------------------------- */
+
+static int archive_failed(struct archive *a, const char *path, const char *name, smoe_err *err) {
+    const char *why = archive_error_string(a);
+    smoe_code code = archive_errno(a) == ENOMEM ? SMOE_RUNTIME : SMOE_DATA;
+    return smoe_fail(err, code, "%s: %s%sat byte %lld of the archive: %s", path, name ? name : "",
+                     name ? ": " : "", (long long)archive_filter_bytes(a, -1),
+                     why ? why : "cannot be read");
+}
+
+/* The member's name made plain, or NULL with an error: "./a/b/" becomes "a/b". Caller frees. */
+static char *plain_name(struct archive_entry *entry, const char *path, smoe_err *err) {
+    const char *raw = archive_entry_pathname(entry);
+    if (!raw) raw = archive_entry_pathname_utf8(entry);
+    if (!raw) {
+        smoe_fail(err, SMOE_DATA, "%s: a member without a readable name", path);
+        return NULL;
+    }
+    while (raw[0] == '.' && raw[1] == '/') raw += 2;
+    char *name = strdup(raw);
+    if (!name) {
+        no_memory(err, path, strlen(raw));
+        return NULL;
+    }
+    size_t n = strlen(name);
+    if (n > 1 && name[n - 1] == '/') name[n - 1] = 0;
+    return name;
+}
+
+static int visit_entry(struct archive *a, struct archive_entry *entry, smoe_member *member,
+                       smoe_visit *visit, void *user, smoe_err *err) {
+    char *name = plain_name(entry, member->path, err);
+    int status = -1;
+    if (!name) return -1;
+    const char *trick = name_trick(name);
+    bool root = !name[0] || !strcmp(name, ".");
+    unsigned type = archive_entry_filetype(entry);
+    member->name = name;
+    member->folder = type == AE_IFDIR;
+    member->size = archive_entry_size_is_set(entry) ? (uint64_t)archive_entry_size(entry) : 0;
+    member->handle = a;
+    if (root)
+        status = 0;
+    else if (trick && !strncmp(trick, "a control", 9))
+        smoe_fail(err, SMOE_DATA, "%s: member %llu: %s", member->path,
+                  (unsigned long long)member->ordinal, trick);
+    else if (trick)
+        smoe_fail(err, SMOE_DATA, "%s: %s: %s", member->path, name, trick);
+    else if (hidden_name(name))
+        status = 0;
+    else if (archive_entry_hardlink(entry) || (type != AE_IFDIR && type != AE_IFREG))
+        smoe_fail(err, SMOE_DATA, "%s: %s: a link or device; only files and folders are accepted",
+                  member->path, name);
+    else
+        status = visit(user, member, err) < 0 ? -1 : 0;
+    free(name);
+    return status;
+}
+
+static int walk_archive(const char *path, smoe_visit *visit, void *user, smoe_err *err) {
+    struct archive *a = archive_read_new();
+    smoe_member member = {.path = path};
+    int status = -1;
+    if (!a) return no_memory(err, path, 0);
+    archive_read_support_filter_gzip(a);
+    archive_read_support_format_tar(a);
+    archive_read_support_format_zip_seekable(a);
+    if (archive_read_open_filename(a, path, READ_BLOCK) != ARCHIVE_OK) {
+        archive_failed(a, path, NULL, err);
+        goto out;
+    }
+    for (;; member.ordinal++) {
+        struct archive_entry *entry;
+        int code = archive_read_next_header(a, &entry);
+        if (code == ARCHIVE_EOF) break;
+        if (code == ARCHIVE_RETRY) continue;
+        if (code < ARCHIVE_WARN) {
+            archive_failed(a, path, NULL, err);
+            goto out;
+        }
+        if (member.ordinal >= MOST_MEMBERS) {
+            smoe_fail(err, SMOE_DATA, "%s: more than %llu members", path,
+                      (unsigned long long)MOST_MEMBERS);
+            goto out;
+        }
+        if (visit_entry(a, entry, &member, visit, user, err)) goto out;
+    }
+    status = 0;
+out:
+    archive_read_free(a);
+    return status;
+}
+
+static int read_entry(const smoe_member *member, size_t most, uint8_t **bytes, size_t *size,
+                      smoe_err *err) {
+    struct archive *a = member->handle;
+    size_t room = member->size ? (size_t)member->size : FIRST_GUESS;
+    uint8_t *p = malloc(room + 1);
+    if (!p) return no_memory(err, member->path, room);
+    for (*size = 0;;) {
+        la_ssize_t n = archive_read_data(a, p + *size, room + 1 - *size);
+        if (n == ARCHIVE_RETRY) continue;
+        if (n < 0) {
+            free(p);
+            return archive_failed(a, member->path, member->name, err);
+        }
+        if (!n) break;
+        *size += (size_t)n;
+        if (*size <= room) continue;
+        if (room >= most) { /* more than it claimed, or no claim and too much */
+            free(p);
+            return smoe_fail(err, SMOE_DATA, "%s: %s: more than the %zu bytes accepted",
+                             member->path, member->name, most);
+        }
+        room = room * 2 < most ? room * 2 : most;
+        uint8_t *larger = realloc(p, room + 1);
+        if (!larger) {
+            free(p);
+            return no_memory(err, member->path, room);
+        }
+        p = larger;
+    }
+    *bytes = p;
+    return 0;
+}
+
+int smoe_member_read(const smoe_member *member, size_t most, uint8_t **bytes, size_t *size,
+                     smoe_err *err) {
+    if (member->size > most)
+        return smoe_fail(err, SMOE_DATA, "%s%s%s: claims %llu bytes, at most %zu are accepted",
+                         member->path, member->handle ? ": " : "/", member->name,
+                         (unsigned long long)member->size, most);
+    if (member->handle) return read_entry(member, most, bytes, size, err);
+    return smoe_file_read(member->path, member->name, most, bytes, size, err);
+}
+
+/* ---- directories
+ * ------------------------------------------------------------------------------------------ */
+
+static int walk_folder(smoe_member *member, const char *inside, int depth, smoe_visit *visit,
+                       void *user, smoe_err *err);
+
+/* One directory entry: visited, and entered when it is a folder. Links are followed: the tree is
+ * the user's own. */
+static int visit_name(smoe_member *member, const char *name, int depth, smoe_visit *visit,
+                      void *user, smoe_err *err) {
+    char *full = smoe_text_format("%s/%s", member->path, name);
+    struct stat st;
+    int status = -1;
+    if (!full) return no_memory(err, member->path, 0);
+    if (stat(full, &st)) {
+        smoe_fail_errno(err, SMOE_DATA, "%s", full);
+    } else if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode)) {
+        smoe_fail(err, SMOE_DATA, "%s: neither a file nor a folder", full);
+    } else {
+        member->name = name;
+        member->folder = S_ISDIR(st.st_mode);
+        member->size = member->folder ? 0 : (uint64_t)st.st_size;
+        status = visit(user, member, err);
+        member->ordinal++;
+        if (!status && S_ISDIR(st.st_mode) && depth < DEPTH)
+            status = walk_folder(member, name, depth + 1, visit, user, err);
+    }
+    free(full);
+    return status < 0 ? -1 : 0;
+}
+
+static int walk_folder(smoe_member *member, const char *inside, int depth, smoe_visit *visit,
+                       void *user, smoe_err *err) {
+    char *full = smoe_text_format("%s/%s", member->path, inside);
+    if (!full) return no_memory(err, member->path, 0);
+    DIR *dir = opendir(full);
+    int status = 0;
+    if (!dir) status = smoe_fail_errno(err, SMOE_RUNTIME, "%s", full);
+    while (!status) {
+        errno = 0;
+        struct dirent *entry = readdir(dir);
+        if (!entry && errno) status = smoe_fail_errno(err, SMOE_RUNTIME, "%s", full);
+        if (!entry) break;
+        if (hidden_component(entry->d_name, strlen(entry->d_name))) continue;
+        char *name =
+            inside[0] ? smoe_text_format("%s/%s", inside, entry->d_name) : strdup(entry->d_name);
+        status = name ? visit_name(member, name, depth, visit, user, err)
+                      : no_memory(err, member->path, 0);
+        free(name);
+    }
+    if (dir) closedir(dir);
+    free(full);
+    return status;
+}
+
+/* ---- either
+ * -----------------------------------------------------------------------------------------------
+ */
+
+static int visit_file(const char *path, smoe_visit *visit, void *user, smoe_err *err) {
+    const char *slash = strrchr(path, '/');
+    char *folder = slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
+    if (!folder) return no_memory(err, path, 0);
+    smoe_member member = {.path = folder};
+    int status = visit_name(&member, slash ? slash + 1 : path, DEPTH, visit, user, err);
+    free(folder);
+    return status;
+}
+
+int smoe_walk(const char *path, smoe_visit *visit, void *user, smoe_err *err) {
+    smoe_place_kind kind;
+    if (smoe_place_kind_of(&kind, path, err)) return -1;
+    if (kind == SMOE_PLACE_FILE) return visit_file(path, visit, user, err);
+    if (kind == SMOE_PLACE_ARCHIVE) return walk_archive(path, visit, user, err);
+    smoe_member member = {.path = path};
+    return walk_folder(&member, "", 1, visit, user, err);
+}

@@ -1,0 +1,62 @@
+/*
+ * Files wherever they lie: in a directory, or in a .tar, .tar.gz, .tgz or .zip archive
+ * (libarchive), visited one by one through the same call. Nothing is ever unpacked to disk. Leaves
+ * to others: what the files mean.
+ *
+ * Archives are not trusted: absolute names, "..", control characters, links, devices and members
+ * larger than allowed are errors (SMOE_DATA) naming archive and member; so is an archive that ends
+ * early or is damaged, with the byte of the archive where reading stopped.
+ */
+#ifndef SMOE_DATA_ARCHIVE_H
+#define SMOE_DATA_ARCHIVE_H
+
+#include "base/base.h"
+
+typedef enum smoe_place_kind {
+    SMOE_PLACE_FOLDER,
+    SMOE_PLACE_ARCHIVE,
+    SMOE_PLACE_FILE
+} smoe_place_kind;
+
+/* What a path is: a directory, an archive by its name's ending, or a plain file. */
+int smoe_place_kind_of(smoe_place_kind *kind, const char *path, smoe_err *err) SMOE_MUST_CHECK;
+
+/* One thing met on a walk; valid during the visit only. */
+typedef struct smoe_member {
+    const char *path; /* of the directory or archive */
+    const char *name; /* inside it, "train/cat/0001.jpg"; a leading "./" is gone, folders have no
+                         final '/' */
+    bool folder;
+    uint64_t size;    /* as claimed, of files */
+    uint64_t ordinal; /* position on the walk; the same on every walk of an unchanged archive */
+    void *handle;
+} smoe_member;
+
+/* 0: go on; 1: go on, but do not enter this folder (directories only); -1: stop, err is filled. */
+typedef int smoe_visit(void *user, const smoe_member *member, smoe_err *err);
+
+/*
+ * Visits everything in a directory (to a depth of 5) or archive; a plain file is visited as itself.
+ * The order is that of the archive or the file system. Hidden names (a component beginning with
+ * '.',
+ * __MACOSX, Thumbs.db, desktop.ini) are passed over.
+ */
+int smoe_walk(const char *path, smoe_visit *visit, void *user, smoe_err *err) SMOE_MUST_CHECK;
+
+/* The bytes of the member being visited, at most `most`; the caller frees *bytes (never NULL on
+ * success). */
+int smoe_member_read(const smoe_member *member, size_t most, uint8_t **bytes, size_t *size,
+                     smoe_err *err) SMOE_MUST_CHECK;
+
+/* The same for a file FOLDER/NAME (name NULL: the file FOLDER itself). */
+int smoe_file_read(const char *folder, const char *name, size_t most, uint8_t **bytes, size_t *size,
+                   smoe_err *err) SMOE_MUST_CHECK;
+
+/* Inflates *bytes in place of what it was when it is gzip, by its first two bytes. Messages have no
+ * file name: the caller adds it. */
+int smoe_gunzip(uint8_t **bytes, size_t *size, size_t most, smoe_err *err) SMOE_MUST_CHECK;
+
+/* Puts "PATH: NAME: " (archives) or "PATH/NAME: " (directories) before err. Returns -1. */
+int smoe_place_prefix(smoe_place_kind kind, const char *path, const char *name, smoe_err *err);
+
+#endif

@@ -1,0 +1,43 @@
+/*
+ * Image files in memory to pixels: JPEG by libturbojpeg, PNG by libpng's simplified interface.
+ * Leaves to others: where the bytes come from; messages name no file, the caller puts it before
+ * them.
+ *
+ * All failures are SMOE_DATA: bytes that are no image or one of another kind than the name says,
+ * dimensions beyond 64 megapixels, anything the decoders complain or warn about.
+ */
+#ifndef SMOE_DATA_DECODE_H
+#define SMOE_DATA_DECODE_H
+
+#include "data/image.h"
+
+enum { SMOE_MOST_PIXELS = 64 << 20, SMOE_MOST_IMAGE_BYTES = 64 << 20 };
+
+typedef enum smoe_image_kind { SMOE_IMAGE_NONE, SMOE_IMAGE_JPEG, SMOE_IMAGE_PNG } smoe_image_kind;
+
+typedef struct smoe_image_header {
+    smoe_image_kind kind;
+    size_t width, height;
+} smoe_image_header;
+
+/* What the ending of a file name promises: .jpg, .jpeg or .png in any case. */
+smoe_image_kind smoe_image_kind_of(const char *name);
+
+/* Reads the header only; checks kind and dimensions. */
+int smoe_decode_header(smoe_image_header *header, smoe_image_kind promised, const uint8_t *bytes,
+                       size_t size, smoe_err *err) SMOE_MUST_CHECK;
+
+/*
+ * All of the image. `shrink` 1, 2, 4 or 8: a JPEG may be decoded at that fraction of its size
+ * (rounded up), which is much faster; a PNG never is. channels is 1 or 3; colour to grey is luma,
+ * transparency is laid over black.
+ */
+int smoe_decode(smoe_image *image, const smoe_image_header *header, size_t channels, size_t shrink,
+                const uint8_t *bytes, size_t size, smoe_err *err) SMOE_MUST_CHECK;
+
+/* Header, box (central square, or drawn from `crop`), decoding no larger than needed, resizing. */
+int smoe_decode_fit(smoe_image *out, size_t side, size_t channels, smoe_image_kind promised,
+                    const uint8_t *bytes, size_t size, smoe_rng *crop, smoe_image *work,
+                    smoe_err *err) SMOE_MUST_CHECK;
+
+#endif
