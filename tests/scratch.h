@@ -1,0 +1,26 @@
+/* A temporary folder a test works in, and files in it. Every failure fails the test that asked. */
+#ifndef SCRATCH_H
+#define SCRATCH_H
+
+#include <stddef.h>
+
+enum { SCRATCH_PATH = 512 };
+
+typedef struct scratch {
+    char dir[64];
+} scratch;
+
+void scratch_make(scratch *s);
+void scratch_remove(scratch *s);
+
+/* The path of a name in the folder, in buf, which it returns. */
+const char *scratch_path(const scratch *s, char buf[SCRATCH_PATH], const char *name);
+
+/* The whole file in fresh memory with a NUL after it; size may be NULL. */
+char *scratch_read(const char *path, size_t *size);
+void scratch_write(const char *path, const void *bytes, size_t size);
+
+/* Entries of a folder, "." and ".." not counted. */
+size_t scratch_entries(const char *path);
+
+#endif
