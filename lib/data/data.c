@@ -10,8 +10,8 @@
 #include <string.h>
 
 static const smoe_source_row *const sources[] = {
-    &smoe_source_shapes,
-    &smoe_source_folder,
+    &smoe_source_shapes,   &smoe_source_folder, &smoe_source_cifar10,
+    &smoe_source_cifar100, &smoe_source_idx,
 };
 
 static const smoe_source_row *source_of(smoe_source source) {

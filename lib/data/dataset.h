@@ -28,7 +28,8 @@ typedef struct smoe_source_row {
     void (*close)(smoe_dataset *set);
 } smoe_source_row;
 
-extern const smoe_source_row smoe_source_shapes, smoe_source_folder;
+extern const smoe_source_row smoe_source_shapes, smoe_source_folder, smoe_source_cifar10,
+    smoe_source_cifar100, smoe_source_idx;
 
 struct smoe_dataset {
     const smoe_source_row *row;

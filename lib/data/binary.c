@@ -1,0 +1,161 @@
+/* Binary files and images of one size, see binary.h. */
+#include "data/binary.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The largest known file is cifar100's train.bin, 154 MB. */
+enum { MOST_BYTES = 1 << 30 };
+
+/* ---- finding and reading
+ * -------------------------------------------------------------------------------- */
+
+typedef struct search {
+    smoe_binaries *files;
+    const smoe_dataset *set;
+    smoe_binary_wanted *wanted;
+    const void *user;
+} search;
+
+static const char *base_of(const char *name) {
+    const char *slash = strrchr(name, '/');
+    return slash ? slash + 1 : name;
+}
+
+static int search_visit(void *user, const smoe_member *member, smoe_err *err) {
+    search *s = user;
+    const char *slash = strchr(member->name, '/');
+    if (slash && strchr(slash + 1, '/')) return 1;
+    if (member->folder) return slash != NULL;
+    char base[256];
+    snprintf(base, sizeof base, "%s", base_of(member->name));
+    size_t n = strlen(base);
+    if (n > 3 && !strcmp(base + n - 3, ".gz")) base[n - 3] = 0;
+    if (!s->wanted(s->user, base)) return 0;
+
+    smoe_binaries *f = s->files;
+    smoe_binary *larger = realloc(f->file, (f->count + 1) * sizeof *larger);
+    if (!larger) return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", member->path);
+    f->file = larger;
+    smoe_binary *new = &f->file[f->count];
+    *new = (smoe_binary){.name = strdup(member->name)};
+    if (!new->name) return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", member->path);
+    f->count++;
+    if (smoe_member_read(member, MOST_BYTES, &new->bytes, &new->size, err)) return -1;
+    if (!smoe_gunzip(&new->bytes, &new->size, MOST_BYTES, err)) return 0;
+    return smoe_place_prefix(f->kind, s->set->path, new->name, err);
+}
+
+static int compare_files(const void *a, const void *b) {
+    return strcmp(base_of(((const smoe_binary *)a)->name), base_of(((const smoe_binary *)b)->name));
+}
+
+/* "data.bin" and "data.bin.gz", or the same file in two folders: which one is meant? */
+static int check_twins(const smoe_binaries *f, const smoe_dataset *set, smoe_err *err) {
+    for (size_t i = 1; i < f->count; i++) {
+        const char *a = base_of(f->file[i - 1].name), *b = base_of(f->file[i].name);
+        size_t n = strlen(a);
+        if (strncmp(a, b, n) || (b[n] && strcmp(b + n, ".gz"))) continue;
+        return smoe_fail(err, SMOE_DATA, "%s: both %s and %s: only one of them can be meant",
+                         set->path, f->file[i - 1].name, f->file[i].name);
+    }
+    return 0;
+}
+
+int smoe_binaries_read(smoe_binaries *files, smoe_dataset *set, smoe_binary_wanted *wanted,
+                       const void *user, smoe_err *err) {
+    search s = {files, set, wanted, user};
+    *files = (smoe_binaries){0};
+    if (smoe_place_kind_of(&files->kind, set->path, err) ||
+        smoe_walk(set->path, search_visit, &s, err))
+        return -1;
+    if (files->count) qsort(files->file, files->count, sizeof *files->file, compare_files);
+    return check_twins(files, set, err);
+}
+
+void smoe_binaries_free(smoe_binaries *files) {
+    for (size_t i = 0; i < files->count; i++) {
+        free(files->file[i].name);
+        free(files->file[i].bytes);
+    }
+    free(files->file);
+    *files = (smoe_binaries){0};
+}
+
+int smoe_binary_fail(const smoe_binaries *files, const smoe_dataset *set, const smoe_binary *file,
+                     size_t offset, smoe_err *err, const char *fmt, ...) {
+    char problem[512];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(problem, sizeof problem, fmt, args);
+    va_end(args);
+    smoe_fail(err, SMOE_DATA, "at byte %zu: %s", offset, problem);
+    return smoe_place_prefix(files->kind, set->path, file->name, err);
+}
+
+/* ---- images of one size
+ * ------------------------------------------------------------------------------------ */
+
+static int grid_allocate(smoe_dataset *set, size_t width, size_t height, size_t channels,
+                         smoe_err *err) {
+    size_t image = width * height * channels;
+    if (set->images > set->cache_bytes / image)
+        return smoe_fail(err, SMOE_USAGE,
+                         "%s: %zu images of %zu bytes are more than data.cache_mb (%zu)", set->path,
+                         set->images, image, set->cache_bytes >> 20);
+    smoe_grid *grid = set->store = calloc(1, sizeof *grid);
+    set->label = malloc(set->images * sizeof *set->label);
+    if (grid) {
+        grid->width = width;
+        grid->height = height;
+        grid->channels = channels;
+        grid->pixel = malloc(set->images * image);
+        grid->place = malloc(set->images * sizeof *grid->place);
+    }
+    if (!grid || !set->label || !grid->pixel || !grid->place)
+        return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory for %zu images", set->path,
+                         set->images);
+    return 0;
+}
+
+int smoe_grid_make(smoe_dataset *set, const uint32_t *label, size_t n, size_t width, size_t height,
+                   size_t channels, size_t limit, smoe_err *err) {
+    bool *keep = calloc(n, sizeof *keep);
+    if (!keep) return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", set->path);
+    int status = smoe_dataset_select(keep, label, n, set->named, limit, err);
+    set->images = 0;
+    for (size_t i = 0; i < n; i++) set->images += keep[i];
+    if (!status) status = grid_allocate(set, width, height, channels, err);
+    for (size_t i = 0, to = 0; !status && i < n; i++) {
+        if (!keep[i]) continue;
+        set->label[to] = label[i];
+        ((smoe_grid *)set->store)->place[to++] = i;
+    }
+    free(keep);
+    return status;
+}
+
+int smoe_grid_image(const smoe_dataset *set, uint64_t i, smoe_rng *crop, smoe_image *out,
+                    smoe_image *work, smoe_err *err) {
+    const smoe_grid *grid = set->store;
+    (void)work;
+    size_t image = grid->width * grid->height * grid->channels;
+    smoe_image kept = {grid->width, grid->height, grid->channels, grid->pixel + i * image, 0};
+    if (smoe_image_fit(out, set->size, &kept, crop, err)) return -1;
+    return smoe_image_convert(out, set->channels, err);
+}
+
+void smoe_grid_image_name(const smoe_dataset *set, uint64_t i, char *buf, size_t size) {
+    const smoe_grid *grid = set->store;
+    snprintf(buf, size, "%s/%llu", set->split, (unsigned long long)grid->place[i]);
+}
+
+void smoe_grid_close(smoe_dataset *set) {
+    smoe_grid *grid = set->store;
+    if (!grid) return;
+    free(grid->pixel);
+    free(grid->place);
+    free(grid);
+}

@@ -1,0 +1,58 @@
+/*
+ * What the sources with a few binary files share (cifar10, cifar100, idx): finding the files in a
+ * directory, an archive or alone, plain or gzip; and images that all have one size, kept as they
+ * are. Leaves to others: what the bytes mean.
+ */
+#ifndef SMOE_DATA_BINARY_H
+#define SMOE_DATA_BINARY_H
+
+#include "data/archive.h"
+#include "data/dataset.h"
+
+typedef struct smoe_binary {
+    char *name;     /* inside the place, for messages */
+    uint8_t *bytes; /* inflated */
+    size_t size;
+} smoe_binary;
+
+typedef struct smoe_binaries {
+    smoe_place_kind kind;
+    smoe_binary *file; /* sorted by name */
+    size_t count;
+} smoe_binaries;
+
+/* Is this base name (without a .gz) one of those wanted? */
+typedef bool smoe_binary_wanted(const void *user, const char *base);
+
+/* Reads every wanted file of set->path, at its top or one folder below. None at all is not an
+ * error. */
+int smoe_binaries_read(smoe_binaries *files, smoe_dataset *set, smoe_binary_wanted *wanted,
+                       const void *user, smoe_err *err) SMOE_MUST_CHECK;
+void smoe_binaries_free(smoe_binaries *files);
+
+/* Fails with SMOE_DATA and "FILE: at byte OFFSET: problem". */
+int smoe_binary_fail(const smoe_binaries *files, const smoe_dataset *set, const smoe_binary *file,
+                     size_t offset, smoe_err *err, const char *fmt, ...) SMOE_PRINTF(6, 7);
+
+/* ---- images of one size
+ * ------------------------------------------------------------------------------------ */
+
+typedef struct smoe_grid {
+    size_t width, height, channels;
+    uint8_t *pixel;  /* [images, height, width, channels] */
+    uint64_t *place; /* [images] position in the files, for names */
+} smoe_grid;
+
+/* Makes set->store a grid for the set->images images that `keep` takes of n, whose labels are
+ * label[n]; fills set->label and place. The caller copies the pixels. Fails with SMOE_USAGE where
+ * the images do not fit in data.cache_mb. */
+int smoe_grid_make(smoe_dataset *set, const uint32_t *label, size_t n, size_t width, size_t height,
+                   size_t channels, size_t limit, smoe_err *err) SMOE_MUST_CHECK;
+
+/* The verbs of a source whose store is a grid. */
+int smoe_grid_image(const smoe_dataset *set, uint64_t i, smoe_rng *crop, smoe_image *out,
+                    smoe_image *work, smoe_err *err);
+void smoe_grid_image_name(const smoe_dataset *set, uint64_t i, char *buf, size_t size);
+void smoe_grid_close(smoe_dataset *set);
+
+#endif

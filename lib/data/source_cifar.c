@@ -1,0 +1,149 @@
+/*
+ * `cifar10` and `cifar100`: the binary-version files. A record is one label byte (cifar100: a
+ * coarse, then a fine label; the fine one is used) and 3072 bytes of pixels, planes R, G, B of 32 x
+ * 32, rows top down. cifar10   train: data_batch_*.bin in the order of their names   test:
+ * test_batch.bin cifar100  train: train.bin                                      test: test.bin Any
+ * number of records a file, plain or .gz, in a directory, in an archive, or one file alone. There
+ * is no third split: val is test.
+ */
+#include "data/binary.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { SIDE = 32, PLANE = SIDE * SIDE, PIXELS = 3 * PLANE };
+
+static const char *const cifar10_name[] = {"airplane", "automobile", "bird",  "cat",  "deer",
+                                           "dog",      "frog",       "horse", "ship", "truck"};
+static const char *const cifar100_name[] = {
+    "apple",       "aquarium_fish", "baby",      "bear",       "beaver",       "bed",
+    "bee",         "beetle",        "bicycle",   "bottle",     "bowl",         "boy",
+    "bridge",      "bus",           "butterfly", "camel",      "can",          "castle",
+    "caterpillar", "cattle",        "chair",     "chimpanzee", "clock",        "cloud",
+    "cockroach",   "couch",         "crab",      "crocodile",  "cup",          "dinosaur",
+    "dolphin",     "elephant",      "flatfish",  "forest",     "fox",          "girl",
+    "hamster",     "house",         "kangaroo",  "keyboard",   "lamp",         "lawn_mower",
+    "leopard",     "lion",          "lizard",    "lobster",    "man",          "maple_tree",
+    "motorcycle",  "mountain",      "mouse",     "mushroom",   "oak_tree",     "orange",
+    "orchid",      "otter",         "palm_tree", "pear",       "pickup_truck", "pine_tree",
+    "plain",       "plate",         "poppy",     "porcupine",  "possum",       "rabbit",
+    "raccoon",     "ray",           "road",      "rocket",     "rose",         "sea",
+    "seal",        "shark",         "shrew",     "skunk",      "skyscraper",   "snail",
+    "snake",       "spider",        "squirrel",  "streetcar",  "sunflower",    "sweet_pepper",
+    "table",       "tank",          "telephone", "television", "tiger",        "tractor",
+    "train",       "trout",         "tulip",     "turtle",     "wardrobe",     "whale",
+    "willow_tree", "wolf",          "woman",     "worm"};
+
+/* What sets the two apart. */
+typedef struct layout {
+    size_t header;  /* label bytes of a record */
+    size_t classes; /* the last label byte counts */
+    const char *const *name;
+    const char *train, *test; /* file names; '*' stands for anything */
+} layout;
+
+static const layout layouts[] = {{1, 10, cifar10_name, "data_batch_*.bin", "test_batch.bin"},
+                                 {2, 100, cifar100_name, "train.bin", "test.bin"}};
+
+typedef struct request {
+    const layout *layout;
+    const char *pattern;
+} request;
+
+static bool matches(const char *pattern, const char *name) {
+    const char *star = strchr(pattern, '*');
+    if (!star) return !strcmp(pattern, name);
+    size_t before = (size_t)(star - pattern), after = strlen(star + 1), n = strlen(name);
+    return n > before + after && !strncmp(pattern, name, before) &&
+           !strcmp(star + 1, name + n - after);
+}
+
+static bool wanted(const void *user, const char *base) {
+    return matches(((const request *)user)->pattern, base);
+}
+
+/* Checks one file and counts its records. */
+static int check_file(const smoe_binaries *files, const smoe_dataset *set, const smoe_binary *file,
+                      const layout *a, size_t *records, smoe_err *err) {
+    size_t record = a->header + PIXELS, whole = file->size / record * record;
+    if (!file->size) return smoe_binary_fail(files, set, file, 0, err, "an empty file");
+    if (whole != file->size)
+        return smoe_binary_fail(files, set, file, whole, err,
+                                "a record of %zu bytes begins, %zu are there: truncated, or not %s",
+                                record, file->size - whole, set->row->name);
+    for (size_t at = a->header - 1; at < file->size; at += record)
+        if (file->bytes[at] >= a->classes)
+            return smoe_binary_fail(files, set, file, at, err, "label %u, must be below %zu",
+                                    file->bytes[at], a->classes);
+    *records += file->size / record;
+    return 0;
+}
+
+/* Record i of all files together. */
+static const uint8_t *record_at(const smoe_binaries *files, size_t record, uint64_t i) {
+    const smoe_binary *file = files->file;
+    for (; i >= file->size / record; file++) i -= file->size / record;
+    return file->bytes + i * record;
+}
+
+static int take_records(smoe_dataset *set, const smoe_binaries *files, const layout *a, size_t n,
+                        size_t limit, smoe_err *err) {
+    size_t record = a->header + PIXELS;
+    uint32_t *label = malloc(n * sizeof *label);
+    if (!label) return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", set->path);
+    for (size_t i = 0; i < n; i++) label[i] = record_at(files, record, i)[a->header - 1];
+    int status = smoe_grid_make(set, label, n, SIDE, SIDE, 3, limit, err);
+    free(label);
+    if (status) return -1;
+    const smoe_grid *grid = set->store;
+    for (size_t i = 0; i < set->images; i++) {
+        const uint8_t *plane = record_at(files, record, grid->place[i]) + a->header;
+        uint8_t *to = grid->pixel + i * PIXELS;
+        for (size_t k = 0; k < PLANE; k++)
+            for (size_t c = 0; c < 3; c++) to[3 * k + c] = plane[c * PLANE + k];
+    }
+    return 0;
+}
+
+static int cifar_open(smoe_dataset *set, const smoe_spec *spec, const char *split, smoe_err *err) {
+    const layout *a = &layouts[spec->data.source == SMOE_SOURCE_CIFAR100];
+    request r = {a, strcmp(split, "train") ? a->test : a->train};
+    smoe_binaries files = {0};
+    size_t records = 0;
+    int status = -1;
+    if (smoe_spec_data_path(spec, &set->path, err) ||
+        smoe_dataset_name_classes(set, a->name, a->classes, err) ||
+        smoe_binaries_read(&files, set, wanted, &r, err))
+        goto out;
+    if (!files.count) {
+        smoe_fail(err, SMOE_DATA, "%s: no %s (or .gz) there, for the split %s of %s", set->path,
+                  r.pattern, split, set->row->name);
+        goto out;
+    }
+    for (size_t i = 0; i < files.count; i++)
+        if (check_file(&files, set, &files.file[i], a, &records, err)) goto out;
+    status = take_records(set, &files, a, records, spec->data.limit, err);
+out:
+    smoe_binaries_free(&files);
+    return status;
+}
+
+const smoe_source_row smoe_source_cifar10 = {
+    .source = SMOE_SOURCE_CIFAR10,
+    .name = "cifar10",
+    .open = cifar_open,
+    .image = smoe_grid_image,
+    .label = smoe_dataset_table_label,
+    .image_name = smoe_grid_image_name,
+    .close = smoe_grid_close,
+};
+
+const smoe_source_row smoe_source_cifar100 = {
+    .source = SMOE_SOURCE_CIFAR100,
+    .name = "cifar100",
+    .open = cifar_open,
+    .image = smoe_grid_image,
+    .label = smoe_dataset_table_label,
+    .image_name = smoe_grid_image_name,
+    .close = smoe_grid_close,
+};

@@ -1,0 +1,168 @@
+/*
+ * `idx`: pairs of files as MNIST has them. All numbers are big-endian.
+ *   images  00 00 08 03  n  rows  columns   then n*rows*columns bytes of grey
+ *   labels  00 00 08 01  n                  then n bytes
+ * Names: train-images-idx3-ubyte and train-labels-idx1-ubyte, t10k-... for test and val (test-...
+ * too), a dot allowed before "idx", plain or .gz, in a directory or an archive. Classes are the
+ * numbers 0 .. the largest label of either split, so that both splits agree.
+ */
+#include "data/binary.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { IMAGE_HEADER = 16, LABEL_HEADER = 8, MOST_SIDE = 4096 };
+
+/* What a file name says it is. */
+typedef struct role {
+    bool known, train, images;
+} role;
+
+static role role_of(const char *name) {
+    static const char *const split[] = {"train", "t10k", "test"};
+    for (size_t s = 0; s < 3; s++) {
+        size_t n = strlen(split[s]);
+        if (strncmp(name, split[s], n) || name[n] != '-') continue;
+        const char *rest = name + n + 1;
+        bool images = !strncmp(rest, "images", 6), labels = !strncmp(rest, "labels", 6);
+        if ((!images && !labels) || (rest[6] != '-' && rest[6] != '.')) return (role){0};
+        bool known = !strcmp(rest + 7, images ? "idx3-ubyte" : "idx1-ubyte");
+        return (role){known, s == 0, images};
+    }
+    return (role){0};
+}
+
+/* The files of one split and the labels of the other. */
+static bool wanted(const void *user, const char *base) {
+    const bool *train = user;
+    role r = role_of(base);
+    return r.known && (r.train == *train || !r.images);
+}
+
+static size_t big_endian(const uint8_t *p) {
+    return (size_t)p[0] << 24 | (size_t)p[1] << 16 | (size_t)p[2] << 8 | p[3];
+}
+
+/* Magic number, dimensions and length agree. */
+static int check_file(const smoe_binaries *files, const smoe_dataset *set, const smoe_binary *file,
+                      bool images, smoe_err *err) {
+    size_t header = images ? IMAGE_HEADER : LABEL_HEADER, magic = images ? 0x803 : 0x801;
+    if (file->size < header)
+        return smoe_binary_fail(files, set, file, file->size, err,
+                                "the header of %zu bytes ends early", header);
+    if (big_endian(file->bytes) != magic)
+        return smoe_binary_fail(files, set, file, 0, err,
+                                "magic number 0x%08zx, must be 0x%08zx (unsigned bytes, %d axes)",
+                                big_endian(file->bytes), magic, images ? 3 : 1);
+    size_t n = big_endian(file->bytes + 4), each = 1;
+    if (!n) return smoe_binary_fail(files, set, file, 4, err, "no items");
+    if (images) {
+        size_t rows = big_endian(file->bytes + 8), columns = big_endian(file->bytes + 12);
+        if (!rows || rows > MOST_SIDE)
+            return smoe_binary_fail(files, set, file, 8, err, "%zu rows, must be 1 .. %d", rows,
+                                    MOST_SIDE);
+        if (!columns || columns > MOST_SIDE)
+            return smoe_binary_fail(files, set, file, 12, err, "%zu columns, must be 1 .. %d",
+                                    columns, MOST_SIDE);
+        each = rows * columns; /* at most 2^24, and n below 2^32: no overflow */
+    }
+    size_t needed = header + n * each;
+    if (file->size < needed)
+        return smoe_binary_fail(files, set, file, file->size, err,
+                                "ends early: %zu bytes are claimed", needed);
+    if (file->size > needed)
+        return smoe_binary_fail(files, set, file, needed, err, "%zu bytes too many",
+                                file->size - needed);
+    return 0;
+}
+
+typedef struct found {
+    const smoe_binary *images, *labels, *other; /* other: the labels of the other split, or NULL */
+} found;
+
+static const char *base_of(const char *name) {
+    const char *slash = strrchr(name, '/');
+    return slash ? slash + 1 : name;
+}
+
+static int sort_roles(found *f, const smoe_binaries *files, const smoe_dataset *set, bool train,
+                      smoe_err *err) {
+    *f = (found){0};
+    for (size_t i = 0; i < files->count; i++) {
+        const smoe_binary *file = &files->file[i];
+        char base[64]; /* as long as any known name */
+        strncpy(base, base_of(file->name), sizeof base - 1);
+        base[sizeof base - 1] = 0;
+        size_t n = strlen(base);
+        if (n > 3 && !strcmp(base + n - 3, ".gz")) base[n - 3] = 0;
+        role r = role_of(base);
+        const smoe_binary **to = r.train != train ? &f->other : r.images ? &f->images : &f->labels;
+        if (*to)
+            return smoe_fail(err, SMOE_DATA, "%s: both %s and %s: only one of them can be meant",
+                             set->path, (*to)->name, file->name);
+        *to = file;
+        if (check_file(files, set, file, r.images, err)) return -1;
+    }
+    const char *stem = train ? "train" : "t10k";
+    if (!f->images)
+        return smoe_fail(err, SMOE_DATA, "%s: no %s-images-idx3-ubyte (or .gz) there", set->path,
+                         stem);
+    if (!f->labels)
+        return smoe_fail(err, SMOE_DATA, "%s: no %s-labels-idx1-ubyte (or .gz) there", set->path,
+                         stem);
+    size_t images = big_endian(f->images->bytes + 4), labels = big_endian(f->labels->bytes + 4);
+    if (images == labels) return 0;
+    return smoe_binary_fail(files, set, f->labels, 4, err, "%zu labels, but %s has %zu images",
+                            labels, f->images->name, images);
+}
+
+static size_t count_classes(const smoe_binary *labels) {
+    size_t most = 0;
+    for (size_t i = LABEL_HEADER; labels && i < labels->size; i++)
+        if (labels->bytes[i] >= most) most = labels->bytes[i] + 1u;
+    return most;
+}
+
+static int take_images(smoe_dataset *set, const found *f, size_t limit, smoe_err *err) {
+    size_t n = big_endian(f->images->bytes + 4);
+    size_t rows = big_endian(f->images->bytes + 8), columns = big_endian(f->images->bytes + 12);
+    size_t each = rows * columns;
+    uint32_t *label = malloc(n * sizeof *label);
+    if (!label) return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", set->path);
+    for (size_t i = 0; i < n; i++) label[i] = f->labels->bytes[LABEL_HEADER + i];
+    int status = smoe_grid_make(set, label, n, columns, rows, 1, limit, err);
+    free(label);
+    if (status) return -1;
+    const smoe_grid *grid = set->store;
+    for (size_t i = 0; i < set->images; i++)
+        memcpy(grid->pixel + i * each, f->images->bytes + IMAGE_HEADER + grid->place[i] * each,
+               each);
+    return 0;
+}
+
+static int idx_open(smoe_dataset *set, const smoe_spec *spec, const char *split, smoe_err *err) {
+    bool train = !strcmp(split, "train");
+    smoe_binaries files = {0};
+    found f;
+    int status = -1;
+    if (smoe_spec_data_path(spec, &set->path, err) ||
+        smoe_binaries_read(&files, set, wanted, &train, err) ||
+        sort_roles(&f, &files, set, train, err))
+        goto out;
+    size_t classes = count_classes(f.labels), other = count_classes(f.other);
+    if (smoe_dataset_name_classes(set, NULL, classes > other ? classes : other, err)) goto out;
+    status = take_images(set, &f, spec->data.limit, err);
+out:
+    smoe_binaries_free(&files);
+    return status;
+}
+
+const smoe_source_row smoe_source_idx = {
+    .source = SMOE_SOURCE_IDX,
+    .name = "idx",
+    .open = idx_open,
+    .image = smoe_grid_image,
+    .label = smoe_dataset_table_label,
+    .image_name = smoe_grid_image_name,
+    .close = smoe_grid_close,
+};
