@@ -70,8 +70,7 @@ void smoe_options_help(const smoe_command *command, FILE *out) {
               out);
 }
 
-/* ---- completion ---------------------------------------------------------------------------------
- */
+/* ---- completion ---- */
 
 static void key_word(void *out, const char *key, const char *type, const char *preset,
                      const char *help) {

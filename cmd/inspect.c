@@ -42,7 +42,7 @@ static double *value_of(smoe_plan_stats *stats, size_t metric) {
 
 static void watch(void *user, size_t i, const smoe_router *router) {
     layer_sums *layer = &((inspection *)user)->layer[i];
-    double tokens = (double)(router->plan.G * router->plan.T);
+    double tokens = (double)router->plan.tokens;
     smoe_plan_stats stats;
     smoe_plan_measure(&router->plan, &stats);
     for (size_t m = 0; m < METRICS; m++) *value_of(&layer->sum, m) += tokens * *value_of(&stats, m);

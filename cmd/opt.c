@@ -174,7 +174,7 @@ static const smoe_option *row_of(int code) {
 /* What getopt_long refused, in words. */
 static int refused(const smoe_command *command, int code, char **argv, smoe_err *err) {
     const smoe_option *row = optopt ? row_of(optopt) : NULL;
-    if (code == ':') {
+    if (code == ':' && row) {
         smoe_fail(err, SMOE_USAGE, "option '--%s' needs %s", row->name, row->argument);
         return hint(command, err);
     }

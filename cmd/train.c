@@ -32,8 +32,7 @@ static int catch_signals(smoe_err *err) {
     return 0;
 }
 
-/* ---- which spec, which directory ----------------------------------------------------------------
- */
+/* ---- which spec, which directory ---- */
 
 static bool is_directory(const char *path) {
     struct stat st;
@@ -88,41 +87,39 @@ static void job_free(train_job *job) {
     free(job->dir);
 }
 
-/* ---- the dry run --------------------------------------------------------------------------------
- */
+/* ---- the dry run ---- */
 
-/* What every MoE layer of a spec does to a group of tokens. */
-typedef struct shape {
-    size_t tokens, slots_per_expert, slots;
-} shape;
+/* What every MoE layer of a spec does to a group of tokens: as its router says. */
+typedef struct moe_shape {
+    size_t tokens, experts, slots_per_expert, slots;
+} moe_shape;
 
-static shape moe_shape(const smoe_spec *spec) {
+static int shape_of(moe_shape *shape, const smoe_spec *spec, smoe_err *err) {
     const smoe_moe_spec *moe = &spec->model.moe;
-    const smoe_router_type *type = smoe_router_type_find(moe->router);
-    shape s = {.tokens = smoe_spec_tokens(spec)};
-    if (type && type->grouped) {
-        s.tokens *= moe->group_images;
-        bool tokens_choose = !strcmp(type->name, "tokens-choice");
-        s.slots_per_expert = smoe_moe_capacity(moe, s.tokens, tokens_choose ? moe->k : 1);
-    } else {
-        s.slots_per_expert = smoe_moe_slots_per_expert(moe, s.tokens);
-    }
-    s.slots = moe->experts * s.slots_per_expert;
-    return s;
+    *shape = (moe_shape){0};
+    if (!moe->layer_count) return 0;
+    smoe_params params = {0};
+    smoe_router *r =
+        smoe_router_create(moe, &params, 0, smoe_spec_tokens(spec), spec->model.width, err);
+    if (r) *shape = (moe_shape){r->T, r->E, r->P, r->E * r->P};
+    smoe_router_free(r);
+    smoe_params_free(&params);
+    return r ? 0 : -1;
 }
 
-static json_t *plan_json(const train_job *job, const smoe_cost *cost, size_t classes) {
+static json_t *plan_json(const train_job *job, const moe_shape *shape, const smoe_cost *cost,
+                         size_t classes) {
     const smoe_spec *spec = &job->spec;
     json_t *layers = json_array();
     for (size_t i = 0; i < spec->model.depth; i++) {
         if (!spec->model.moe.is_moe[i]) continue;
-        shape s = moe_shape(spec);
         json_array_append_new(
-            layers, json_pack("{s:I, s:s, s:I, s:I, s:I, s:I, s:f}", "block", (json_int_t)i,
-                              "router", spec->model.moe.router, "tokens", (json_int_t)s.tokens,
-                              "experts", (json_int_t)spec->model.moe.experts, "slots_per_expert",
-                              (json_int_t)s.slots_per_expert, "slots", (json_int_t)s.slots,
-                              "slots_per_token", (double)s.slots / (double)s.tokens));
+            layers,
+            json_pack("{s:I, s:s, s:I, s:I, s:I, s:I, s:f}", "block", (json_int_t)i, "router",
+                      spec->model.moe.router, "tokens", (json_int_t)shape->tokens, "experts",
+                      (json_int_t)spec->model.moe.experts, "slots_per_expert",
+                      (json_int_t)shape->slots_per_expert, "slots", (json_int_t)shape->slots,
+                      "slots_per_token", (double)shape->slots / (double)shape->tokens));
     }
     return json_pack("{s:s, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:{s:f, s:f, s:f, s:f}, s:o}", "dir",
                      job->dir, "steps", (json_int_t)spec->train.steps, "batch",
@@ -134,18 +131,17 @@ static json_t *plan_json(const train_job *job, const smoe_cost *cost, size_t cla
                      cost->bytes.activations, "moe_layers", layers);
 }
 
-static void print_moe(const smoe_spec *spec) {
-    const smoe_moe_spec *moe = &spec->model.moe;
-    shape s = moe_shape(spec);
+static void print_moe(const smoe_spec *spec, const moe_shape *s) {
     for (size_t i = 0; i < spec->model.depth; i++)
-        if (moe->is_moe[i])
+        if (spec->model.moe.is_moe[i])
             printf("blocks.%-4zu %s: m %zu tokens, E %zu experts x P %zu slots = S %zu slots, S/m "
                    "%.3g\n",
-                   i, moe->router, s.tokens, moe->experts, s.slots_per_expert, s.slots,
-                   (double)s.slots / (double)s.tokens);
+                   i, spec->model.moe.router, s->tokens, s->experts, s->slots_per_expert, s->slots,
+                   (double)s->slots / (double)s->tokens);
 }
 
-static void print_plan(const train_job *job, const smoe_cost *cost, size_t classes) {
+static void print_plan(const train_job *job, const moe_shape *shape, const smoe_cost *cost,
+                       size_t classes) {
     const smoe_spec *spec = &job->spec;
     const smoe_model_spec *m = &spec->model;
     char a[32], b[32], c[32];
@@ -157,7 +153,7 @@ static void print_plan(const train_job *job, const smoe_cost *cost, size_t class
            "%zu classes\n",
            m->width, m->depth, m->mlp, m->heads, smoe_spec_tokens(spec), spec->data.image_size,
            m->patch_size, classes);
-    print_moe(spec);
+    print_moe(spec, shape);
     printf("parameters  %s, of these %s in experts; %s active for a token\n",
            smoe_text_si(a, sizeof a, cost->params, ""),
            smoe_text_si(b, sizeof b, cost->params_expert, ""),
@@ -171,19 +167,20 @@ static void print_plan(const train_job *job, const smoe_cost *cost, size_t class
 
 static int dry_run(const train_job *job, const smoe_options *options, smoe_err *err) {
     smoe_cost cost = {0};
+    moe_shape shape;
     size_t classes;
-    int status = smoe_cmd_classes(&job->spec, 0, true, &classes, err);
+    int status = shape_of(&shape, &job->spec, err);
+    if (!status) status = smoe_cmd_classes(&job->spec, 0, true, &classes, err);
     if (!status) status = smoe_cost_estimate(&cost, &job->spec, classes, NULL, err);
     if (!status && options->json)
-        status = smoe_cmd_json(plan_json(job, &cost, classes), err);
+        status = smoe_cmd_json(plan_json(job, &shape, &cost, classes), err);
     else if (!status)
-        print_plan(job, &cost, classes);
+        print_plan(job, &shape, &cost, classes);
     smoe_cost_free(&cost);
     return status;
 }
 
-/* ---- the run ------------------------------------------------------------------------------------
- */
+/* ---- the run ---- */
 
 static int report(const train_job *job, const smoe_train_result *r, const smoe_options *options,
                   smoe_err *err) {

@@ -31,10 +31,12 @@ static void print_members(const json_t *object, const char *before) {
 
 int cmd_version(const smoe_options *options, smoe_err *err) {
     json_t *env = smoe_cmd_env(options);
+    /* of a run, not of the program */
     json_object_del(env, "argv");
+    json_object_del(env, "cwd");
+    json_object_del(env, "date");
     json_object_set_new(env, "libraries", libraries());
     if (!env || options->json) return smoe_cmd_json(env, err);
-    printf("smoe %s\n", SMOE_VERSION);
     print_members(env, "");
     json_decref(env);
     return 0;

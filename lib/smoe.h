@@ -1,0 +1,31 @@
+/*
+ * libsmoe: everything a program of its own needs. From a spec to a trained model in four calls:
+ *
+ *     smoe_spec spec = {0};
+ *     smoe_err err = {0};
+ *     if (smoe_spec_read(&spec, "spec.yaml", NULL, 0, &err)) ...            err.text says what is wrong
+ *     smoe_train_options how = {.dir = "run", .mode = SMOE_RUN_NEW};
+ *     smoe_train_result result;
+ *     if (smoe_train(&spec, &how, &result, &err)) ...
+ *     smoe_spec_free(&spec);
+ *
+ * Build with `cc prog.c $(pkg-config --cflags --libs smoe)`. The headers name their own rules; base/base.h has the
+ * letters and the status rule that all of them follow.
+ */
+#ifndef SMOE_H
+#define SMOE_H
+
+#include "base/base.h"
+#include "base/param.h"
+#include "spec/spec.h"
+#include "data/data.h"
+#include "route/plan.h"
+#include "route/router.h"
+#include "vit/model.h"
+#include "train/run.h"
+#include "train/safetensors.h"
+#include "train/npy.h"
+#include "train/trainer.h"
+#include "study/cost.h"
+
+#endif

@@ -1,0 +1,89 @@
+#!/bin/sh
+# Style that a machine can judge. CC and HEADER_FLAGS come from the Makefile. Tools that are not installed are skipped.
+# Each check prints what it objects to; the last line counts the checks.
+CC=${CC:-cc}
+passed=0 failed=0 skipped=0
+out=$(mktemp) || exit 1
+trap 'rm -f "$out"' EXIT
+
+sources=$(ls lib/*/*.c lib/*/*.h lib/*/*.def lib/*.h cmd/*.c cmd/*.h cmd/*.def tests/*.c tests/*.h tests/fuzz/*.c 2>/dev/null)
+texts="$sources $(ls Makefile README.md NEWS.md packages.txt .ci/run man/*.[1-9] tests/*.sh tests/cli/* 2>/dev/null)"
+
+# verdict NAME: passes when nothing was written to $out
+verdict() {
+    if [ -s "$out" ]; then
+        echo "lint: $1:"
+        sed 's/^/    /' "$out"
+        failed=$((failed + 1))
+    else
+        passed=$((passed + 1))
+    fi
+}
+
+for f in $texts; do [ -f "$f" ] && grep -nH '[[:space:]]$' "$f"; done >"$out"
+verdict "blanks at the end of a line"
+
+tab=$(printf '\t')
+for f in $sources; do grep -nH "$tab" "$f"; done >"$out"
+verdict "tabs"
+
+# Rooms from the top down; a file may include its own room and those below. routers.def is data, read for its names.
+awk '
+    BEGIN {
+        n = split("cmd study draw train vit route data spec math base", room, " ")
+        for (i = 1; i <= n; i++) level[room[i]] = i
+    }
+    FNR == 1 { here = FILENAME; sub(/^lib\//, "", here); sub(/\/.*/, "", here) }
+    /^#include "/ && !/routers\.def"/ {
+        there = $2; gsub(/"/, "", there)
+        if (!sub(/\/.*/, "", there)) there = here
+        if (there in level && here in level && level[there] < level[here])
+            print FILENAME ":" FNR ": " here " includes " $2
+    }' $(ls lib/*/*.c lib/*/*.h cmd/*.c cmd/*.h) >"$out"
+verdict "includes that point upwards"
+
+# The library neither prints nor exits. Comments do not count.
+for f in lib/*/*.c; do
+    awk -v file="$f" '
+        { line = $0; gsub(/\/\*.*\*\//, "", line); gsub(/"([^"\\]|\\.)*"/, "\"\"", line) }
+        line ~ /(^|[^a-z_])(printf|puts|putchar|perror|exit|_exit|abort)[ ]*\(/ ||
+        line ~ /[^a-z_](stdout|stderr)[^a-z_]/ { print file ":" FNR ": " $0 }' "$f"
+done >"$out"
+verdict "the library prints or exits"
+
+for h in lib/*.h lib/*/*.h cmd/*.h tests/*.h; do
+    [ -f "$h" ] || continue
+    printf '#include "%s"\n' "$h" |
+        $CC $HEADER_FLAGS -I. -Itests -Wno-unused-function -fsyntax-only -x c - 2>&1 | sed "s,^,$h: ,"
+done >"$out"
+verdict "headers that do not compile alone"
+
+if command -v groff >/dev/null; then
+    for m in man/*.[1-9]; do
+        [ -f "$m" ] && groff -man -ww -Tutf8 -z "$m" 2>&1
+    done >"$out"
+    verdict "man pages that groff complains about"
+else
+    skipped=$((skipped + 1))
+fi
+
+if command -v clang-format >/dev/null; then
+    for f in $(ls lib/*/*.c lib/*/*.h cmd/*.c cmd/*.h tests/*.c tests/*.h tests/fuzz/*.c 2>/dev/null); do
+        clang-format "$f" | cmp -s - "$f" || echo "$f"
+    done >"$out"
+    verdict "files that clang-format would change"
+else
+    skipped=$((skipped + 1))
+fi
+
+if command -v clang-tidy >/dev/null; then
+    ls lib/*/*.c cmd/*.c | xargs -P "$(nproc)" -n 4 sh -c \
+        'clang-tidy --quiet "$@" -- $HEADER_FLAGS -Wno-unknown-pragmas 2>/dev/null' tidy |
+        grep -E '(warning|error):' | sort -u >"$out"
+    verdict "clang-tidy"
+else
+    skipped=$((skipped + 1))
+fi
+
+echo "$passed passed, $failed failed$([ $skipped -gt 0 ] && echo ", $skipped skipped")"
+[ $failed -eq 0 ]

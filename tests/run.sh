@@ -1,0 +1,55 @@
+#!/bin/sh
+# Runs test programs side by side, each under a timeout, and sums up. Usage: tests/run.sh PROGRAM ...
+# A program reports as cmocka does, or with a last line "N passed, N failed[, N skipped]", or by its exit status
+# alone. What it printed is shown only when it failed. The last line says how all of it went.
+TIMEOUT=${TIMEOUT:-300}
+LOGS=build/check
+
+# The counts in a log: "passed failed skipped".
+count() {
+    awk '
+        /^\[  PASSED  \] [0-9]+ test/ { passed += $4 }
+        /^\[  FAILED  \] .*: [0-9]+ test\(s\)/ { failed += number_after_colon($0) }
+        /^\[  SKIPPED \] .*: [0-9]+ test\(s\)/ { skipped += number_after_colon($0) }
+        /^[0-9]+ passed, [0-9]+ failed/ { passed += $1; failed += $3; skipped += $5 }
+        function number_after_colon(s) { sub(/.*: /, "", s); return s + 0 }
+        END { print passed + 0, failed + 0, skipped + 0 }' "$1"
+}
+
+if [ "$1" = --one ]; then
+    program=$2
+    log=$LOGS/$(echo "$program" | tr / _).log
+    start=$(date +%s)
+    timeout -k 10 "$TIMEOUT" "$program" >"$log" 2>&1 </dev/null
+    status=$?
+    set -- $(count "$log")
+    passed=$1 failed=$2 skipped=$3
+    [ $status -eq 0 ] && [ "$((passed + failed + skipped))" -eq 0 ] && passed=1
+    [ $status -ne 0 ] && [ "$failed" -eq 0 ] && failed=1
+    verdict=ok
+    [ "$failed" -ne 0 ] && verdict=FAILED
+    [ $status -eq 124 ] && verdict="FAILED (no end after $TIMEOUT s)"
+    printf '%-44s %5s passed  %4s s  %s\n' "$program" "$passed" "$(($(date +%s) - start))" "$verdict"
+    [ "$failed" -eq 0 ] || sed 's/^/    /' "$log"
+    echo "$passed $failed $skipped" >>"$LOGS/tally"
+    exit 0
+fi
+
+mkdir -p "$LOGS" || exit 1
+rm -f "$LOGS"/*.log "$LOGS/tally"
+: >"$LOGS/tally"
+# Waiting threads sleep: the programs share the processors.
+OMP_WAIT_POLICY=passive
+ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1:allocator_may_return_null=1}
+UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
+export TIMEOUT OMP_WAIT_POLICY ASAN_OPTIONS UBSAN_OPTIONS
+echo "$@" | tr ' ' '\n' | xargs -P "$(nproc 2>/dev/null || echo 1)" -I PROGRAM sh "$0" --one PROGRAM
+awk -v programs=$# '
+    { passed += $1; failed += $2; skipped += $3; seen++ }
+    END {
+        if (seen != programs) { print programs - seen " programs did not report"; failed += programs - seen }
+        printf "%d passed, %d failed", passed, failed
+        if (skipped) printf ", %d skipped", skipped
+        print ""
+        exit failed > 0
+    }' "$LOGS/tally"
