@@ -137,7 +137,7 @@ static void test_refusals(void **state) {
         {"{\"a\":}", 0, "offset 14: bad header: unexpected token near '}'"},
         {"{\"a\":{\"dtype\"", 0, "offset 21: bad header: ':' expected near end of file"},
         {"{}x", 0, "offset 11: bad header: end of file expected near 'x'"},
-        {"{\"\xff\":1}", 0, "offset 9: bad header: unable to decode byte 0xff near '\"'"},
+        {"{\"\xff\":1}", 0, "offset 10: bad header: unable to decode byte 0xff near '\"'"},
         {"{\"a\":" F32_AT("[1]", "0", "4") ",\"a\":" F32_AT("[1]", "0", "4") "}", 4,
          "offset 70: bad header: duplicate object key near '\"a\"'"},
         {"{\"__metadata__\":[]}", 0, "__metadata__ is not an object"},
