@@ -139,7 +139,7 @@ static void test_refusals(void **state) {
         {"{}x", 0, "offset 11: bad header: end of file expected near 'x'"},
         {"{\"\xff\":1}", 0, "offset 10: bad header: unable to decode byte 0xff near '\"'"},
         {"{\"a\":" F32_AT("[1]", "0", "4") ",\"a\":" F32_AT("[1]", "0", "4") "}", 4,
-         "offset 70: bad header: duplicate object key near '\"a\"'"},
+         "offset 65: bad header: duplicate object key near '\"a\"'"},
         {"{\"__metadata__\":[]}", 0, "__metadata__ is not an object"},
         {"{\"__metadata__\":{\"a\":\"x\",\"step\":7}}", 0,
          "__metadata__: the value of step is not a string"},
