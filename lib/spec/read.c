@@ -13,9 +13,8 @@
 #include <yaml.h>
 
 enum {
-    DEEPEST = 16,       /* nesting; no key of the table is deeper than SMOE_ROW_LEVELS */
-    MOST_PROBLEMS = 40, /* then the rest stays unread: it is some other kind of file */
-    KEY_SIZE = 160
+    DEEPEST = 16,      /* nesting; no key of the table is deeper than SMOE_ROW_LEVELS */
+    MOST_PROBLEMS = 40 /* then the rest stays unread: it is some other kind of file */
 };
 
 /* One run of the parser, over a file or over an override's value. */
@@ -32,7 +31,7 @@ typedef struct source {
 
 void smoe_reading_problem(smoe_reading *reading, const smoe_origin *where, const char *key,
                           const char *fmt, ...) {
-    char problem[SMOE_PROBLEM], shown[64];
+    char problem[SMOE_PROBLEM], shown[200];
     va_list args;
     va_start(args, fmt);
     vsnprintf(problem, sizeof problem, fmt, args);
@@ -42,8 +41,8 @@ void smoe_reading_problem(smoe_reading *reading, const smoe_origin *where, const
     if (!key) key = "";
     if (where->kind == SMOE_FROM_OVERRIDE)
         smoe_fail_more(reading->err, SMOE_USAGE, "override %s: %s%s%s",
-                       smoe_text_shown(reading->overrides[where->index], shown), key, colon,
-                       problem);
+                       smoe_text_shown(reading->overrides[where->index], shown, sizeof shown), key,
+                       colon, problem);
     else if (where->kind == SMOE_FROM_FILE)
         smoe_fail_more(reading->err, SMOE_USAGE, "%s:%zu:%zu: %s%s%s", reading->label, where->line,
                        where->column, key, colon, problem);
@@ -58,8 +57,7 @@ static smoe_origin place(const source *src, const yaml_event_t *event) {
     return where;
 }
 
-/* ---- events
- * ---------------------------------------------------------------------------------------- */
+/* ---- events ---------------------------------------------------------------- */
 
 /* What libyaml has to say; a byte that is no character comes with an offset instead of a line. */
 static void syntax_problem(source *src) {
@@ -148,8 +146,7 @@ static const char *scalar(const yaml_event_t *event) {
     return strlen(text) == event->data.scalar.length ? text : NULL;
 }
 
-/* ---- values
- * ---------------------------------------------------------------------------------------- */
+/* ---- values ---------------------------------------------------------------- */
 
 static void bad_value(source *src, const smoe_origin *where, int row, const char *problem) {
     src->reading->bad[row] = true;
@@ -220,27 +217,35 @@ static void read_value(source *src, int row, const yaml_event_t *event) {
     }
 }
 
-/* ---- keys
- * ------------------------------------------------------------------------------------------ */
+/* ---- keys ------------------------------------------------------------------ */
+
+/* Keeps the cross-checks from speaking of a row, or of the rows of a section, whose values did not
+ * get through. */
+static void mark_bad(smoe_reading *reading, const char *key) {
+    for (int i = 0; i < SMOE_ROW_COUNT; i++)
+        if (smoe_row_within(i, key) || !strcmp(smoe_rows[i].key, key)) reading->bad[i] = true;
+}
 
 /* An unknown key: say where such a key belongs, or which are known here. */
 static void unknown_key(smoe_reading *reading, const smoe_origin *where, const char *section,
                         const char *leaf, const char *full) {
-    char known[256] = "", shown[64];
-    smoe_text_shown(full, shown);
-    int meant = smoe_row_meant(section, leaf);
-    if (meant >= 0) {
-        const char *key = smoe_rows[meant].key, *dot = strrchr(key, '.');
-        bool exact = !strcmp(dot ? dot + 1 : key, leaf);
-        if (where->kind != SMOE_FROM_OVERRIDE && !strcmp(key, full))
+    char known[400] = "", shown[64];
+    smoe_text_shown(full, shown, sizeof shown);
+    char meant[SMOE_KEY_SIZE];
+    if (smoe_row_meant(section, leaf, meant)) {
+        const char *dot = strrchr(meant, '.');
+        bool exact = !strcmp(dot ? dot + 1 : meant, leaf), file = where->kind == SMOE_FROM_FILE;
+        if (file && !strcmp(meant, full))
             smoe_reading_problem(reading, where, shown,
                                  "unknown key; in a file, sections are nested, not dotted");
-        else if (exact && dot)
+        else if (file && exact && dot)
             smoe_reading_problem(reading, where, shown, "unknown key; it belongs to section %.*s",
-                                 (int)(dot - key), key);
+                                 (int)(dot - meant), meant);
+        else if (file && exact)
+            smoe_reading_problem(reading, where, shown, "unknown key; it belongs to the top level");
         else
-            smoe_reading_problem(reading, where, shown, "unknown key; did you mean %s?", key);
-        reading->bad[meant] = true;
+            smoe_reading_problem(reading, where, shown, "unknown key; did you mean %s?", meant);
+        mark_bad(reading, meant);
         return;
     }
     size_t used = 0;
@@ -284,11 +289,13 @@ static void read_section(source *src, const char *section, const yaml_event_t *v
         read_mapping(src, section);
         return;
     }
+    bool nothing = value->type == YAML_SCALAR_EVENT && !value->data.scalar.length &&
+                   value->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
+    if (nothing) return; /* "augment:" with nothing below it: all defaults */
     smoe_origin where = place(src, value);
     smoe_reading_problem(src->reading, &where, section, "expected a section of keys, found a %s",
                          value->type == YAML_SEQUENCE_START_EVENT ? "list" : "single value");
-    for (int i = 0; i < SMOE_ROW_COUNT; i++)
-        if (smoe_row_within(i, section)) src->reading->bad[i] = true;
+    mark_bad(src->reading, section);
     skip(src, value);
 }
 
@@ -300,7 +307,7 @@ static void read_entry(source *src, const char *section, const yaml_event_t *key
     if (good && !leaf)
         smoe_reading_problem(src->reading, &where, *section ? section : NULL,
                              "a key must be a word");
-    char key[KEY_SIZE], whole[KEY_SIZE];
+    char key[SMOE_KEY_SIZE], whole[SMOE_KEY_SIZE];
     if (leaf) snprintf(key, sizeof key, "%s%s%s", section, *section ? "." : "", leaf);
     snprintf(whole, sizeof whole, "%s", leaf ? leaf : "");
     skip(src, key_event);
@@ -334,8 +341,7 @@ static void read_mapping(source *src, const char *section) {
     }
 }
 
-/* ---- documents
- * ------------------------------------------------------------------------------------- */
+/* ---- documents ------------------------------------------------------------- */
 
 /* The one document of the source: the section's mapping, or the row's value where row >= 0. */
 static void read_document(source *src, const char *section, int row) {
@@ -408,7 +414,7 @@ void smoe_reading_file(smoe_reading *reading, const char *text, size_t length) {
 void smoe_reading_override(smoe_reading *reading, size_t index) {
     const char *text = reading->overrides[index], *equals = strchr(text, '=');
     smoe_origin where = {.kind = SMOE_FROM_OVERRIDE, .line = 1, .column = 1, .index = index};
-    char key[KEY_SIZE];
+    char key[SMOE_KEY_SIZE];
     if (!equals || equals == text || (size_t)(equals - text) >= sizeof key) {
         smoe_reading_problem(reading, &where, NULL, "expected KEY=VALUE, as in train.steps=100");
         return;
@@ -417,7 +423,7 @@ void smoe_reading_override(smoe_reading *reading, size_t index) {
     int row = smoe_row_find(key);
     if (row < 0 && smoe_row_section(key) < 0) {
         const char *dot = strrchr(key, '.');
-        char section[KEY_SIZE];
+        char section[SMOE_KEY_SIZE];
         snprintf(section, sizeof section, "%.*s", dot ? (int)(dot - key) : 0, key);
         bool known = smoe_row_section(section) >= 0;
         unknown_key(reading, &where, known ? section : "", dot ? dot + 1 : key, key);

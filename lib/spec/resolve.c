@@ -62,8 +62,7 @@ int smoe_reading_presets(smoe_reading *reading) {
     return 0;
 }
 
-/* ---- sizes
- * ----------------------------------------------------------------------------------------- */
+/* ---- sizes ----------------------------------------------------------------- */
 
 /* A size that only repeats what the file's variant says (as in a resolved spec) follows an override
  * of the variant. */
@@ -106,8 +105,7 @@ static void resolve_sizes(smoe_reading *reading) {
     }
 }
 
-/* ---- blocks with experts
- * --------------------------------------------------------------------------- */
+/* ---- blocks with experts --------------------------------------------------- */
 
 /* Marks the blocks of "[4, 5]"; the text is the canonical one of value.c. */
 static void mark_listed(smoe_reading *reading) {
@@ -165,8 +163,7 @@ static void resolve_layers(smoe_reading *reading) {
     for (size_t i = 0; i < model->depth; i++) model->moe.layer_count += model->moe.is_moe[i];
 }
 
-/* ---- experts and slots
- * ----------------------------------------------------------------------------- */
+/* ---- experts and slots ----------------------------------------------------- */
 
 static void check_slots(smoe_reading *reading) {
     smoe_moe_spec *moe = &reading->spec->model.moe;
@@ -230,8 +227,7 @@ static void resolve_moe(smoe_reading *reading) {
     check_router(reading);
 }
 
-/* ---- the rest
- * -------------------------------------------------------------------------------------- */
+/* ---- the rest -------------------------------------------------------------- */
 
 static void check_model(smoe_reading *reading) {
     const smoe_spec *spec = reading->spec;

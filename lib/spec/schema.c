@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <string.h>
+#include <strings.h>
 
 /* Names out of two other tables, as choices: "none|Ti|S..." and "soft|soft-uniform...". */
 #define VARIANT(name, width, depth, mlp, heads) "|" name
@@ -112,34 +113,44 @@ void smoe_spec_each_key(smoe_spec_row *row, void *user) {
     }
 }
 
-/* ---- the nearest known key
- * ------------------------------------------------------------------------ */
+/* ---- what was meant --------------------------------------------------------- */
 
-static const char *leaf_of(const char *key) {
-    const char *dot = strrchr(key, '.');
-    return dot ? dot + 1 : key;
+static bool same_letters(const char *a, const char *b) {
+    int count[256] = {0};
+    for (; *a; a++) count[(unsigned char)*a]++;
+    for (; *b; b++) count[(unsigned char)*b]--;
+    for (size_t i = 0; i < 256; i++)
+        if (count[i]) return false;
+    return true;
 }
 
-/* Slips between a word and a key's last part; a key of the same section wins among equals. A half
- * of the letters must be right, or two-letter keys would resemble everything. */
-static size_t slips(const char *leaf, const char *candidate) {
-    size_t distance = smoe_text_distance(leaf, candidate), length = strlen(leaf);
-    size_t most = length / 3 > 2 ? length / 3 : 2;
-    return distance > most || 2 * distance > length ? SIZE_MAX : distance;
+size_t smoe_word_slips(const char *word, const char *candidate) {
+    if (!strcasecmp(word, candidate)) return strcmp(word, candidate) ? 1 : 0;
+    size_t distance = smoe_text_distance(word, candidate), length = strlen(word);
+    size_t most = length / 3 > 1 ? length / 3 : 1;
+    if (distance == 2 && same_letters(word, candidate)) return distance;
+    return distance > most || distance >= length ? SIZE_MAX : distance;
 }
 
-int smoe_row_meant(const char *section, const char *leaf) {
-    int nearest = -1;
+bool smoe_row_meant(const char *section, const char *leaf, char meant[SMOE_KEY_SIZE]) {
     size_t best = SIZE_MAX;
+    const char *dot = strrchr(leaf, '.'), *word = dot ? dot + 1 : leaf;
     for (int i = 0; i < SMOE_ROW_COUNT; i++) {
-        const char *key = smoe_rows[i].key;
-        size_t distance = slips(strchr(leaf, '.') ? leaf_of(leaf) : leaf, leaf_of(key));
-        if (distance == SIZE_MAX) continue;
-        size_t rank = 2 * distance;
-        if (!smoe_row_within(i, section)) rank++;
-        if (rank >= best) continue;
-        best = rank;
-        nearest = i;
+        /* Each part of a dotted key is a candidate: the last one the row itself, the others
+         * sections. */
+        const char *key = smoe_rows[i].key, *part = key;
+        for (size_t length; *part; part += length + (part[length] == '.')) {
+            char candidate[SMOE_KEY_SIZE];
+            length = strcspn(part, ".");
+            snprintf(candidate, sizeof candidate, "%.*s", (int)length, part);
+            size_t slips = smoe_word_slips(word, candidate);
+            size_t above =
+                part > key ? (size_t)(part - key) - 1 : 0; /* length of its own section */
+            bool sibling = strlen(section) == above && !strncmp(section, key, above);
+            if (slips == SIZE_MAX || 2 * slips + !sibling >= best) continue;
+            best = 2 * slips + !sibling;
+            snprintf(meant, SMOE_KEY_SIZE, "%.*s", (int)(part - key + (ptrdiff_t)length), key);
+        }
     }
-    return nearest;
+    return best != SIZE_MAX;
 }

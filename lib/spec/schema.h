@@ -37,6 +37,7 @@ enum {
 #undef KEY
     ,
     SMOE_ROW_LEVELS = 5, /* a row and the sections around it: more than any key has parts */
+    SMOE_KEY_SIZE = 160, /* room for a dotted key as written, known or not */
     SMOE_PROBLEM = 512   /* room for the problem part of a message */
 };
 
@@ -50,8 +51,12 @@ int smoe_row_section(const char *section);
 bool smoe_row_within(int row, const char *section);
 /* "integer in [1, 4096]", "none | pad | inception": the row's type for people. Returns buf. */
 const char *smoe_row_type(const smoe_row *row, char *buf, size_t size);
-/* What an unknown key was probably meant to be: the row, or -1. */
-int smoe_row_meant(const char *section, const char *leaf);
+/* The key or section, anywhere, that an unknown key of this section was probably meant to be (one
+ * of the same section wins among equals); false when nothing resembles it. */
+bool smoe_row_meant(const char *section, const char *leaf, char meant[SMOE_KEY_SIZE]);
+/* Slips between a word and a known one: one is forgiven, or one for every three letters, or two
+ * letters exchanged; beyond that, where short words would resemble everything, SIZE_MAX. */
+size_t smoe_word_slips(const char *word, const char *candidate);
 
 typedef struct smoe_variant {
     const char *name;
@@ -118,8 +123,8 @@ int smoe_value_digits(double number);
 
 /* Is every character of the text printable UTF-8 (so that it survives YAML and JSON)? */
 bool smoe_text_printable(const char *text);
-/* At most 60 bytes of text, control characters replaced, fit for a message. Returns buf[64]. */
-const char *smoe_text_shown(const char *text, char buf[64]);
+/* As much of text as fits, control characters replaced, for a message. Returns buf. */
+const char *smoe_text_shown(const char *text, char *buf, size_t size);
 
 /* data.path as a resolved spec should carry it: absolute where the given one is there, else as
  * given. *path is fresh, or NULL for no path. Returns -1 when out of memory. */

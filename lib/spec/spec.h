@@ -150,8 +150,7 @@ void smoe_spec_each_key(smoe_spec_row *row, void *user);
 
 void smoe_spec_free(smoe_spec *spec);
 
-/* ---- derived quantities, each written once
- * ------------------------------------------------------- */
+/* ---- derived quantities, each written once --------------------------------- */
 
 /* Tokens of an image as the blocks see them: (image/patch)^2, plus one with a class token. */
 size_t smoe_spec_tokens(const smoe_spec *spec);

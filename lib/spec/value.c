@@ -20,12 +20,11 @@ static void *member(const smoe_spec *spec, const smoe_row *row) {
 static int problem_text(char *problem, const char *expected, const char *text) {
     char shown[64];
     snprintf(problem, SMOE_PROBLEM, "expected %s, found '%s'", expected,
-             smoe_text_shown(text, shown));
+             smoe_text_shown(text, shown, sizeof shown));
     return -1;
 }
 
-/* ---- text
- * ------------------------------------------------------------------------------------------ */
+/* ---- text ------------------------------------------------------------------ */
 
 /* One UTF-8 character: its code point and, in *length, its bytes; -1 for what is not UTF-8. */
 static long decode(const unsigned char *text, size_t *length) {
@@ -58,18 +57,15 @@ bool smoe_text_printable(const char *text) {
     return true;
 }
 
-const char *smoe_text_shown(const char *text, char buf[64]) {
-    size_t used = 0, length;
+const char *smoe_text_shown(const char *text, char *buf, size_t size) {
+    size_t used = 0, length = 1;
     const unsigned char *c = (const unsigned char *)text;
-    while (*c && used + 4 <= 56) {
-        if (printable(decode(c, &length))) {
-            memcpy(buf + used, c, length);
-            used += length;
-            c += length;
-        } else {
-            buf[used++] = '?';
-            c++;
-        }
+    for (; *c && used + 8 <= size; c += length) { /* a character of four bytes and "..." */
+        long point = decode(c, &length);
+        if (point < 0) length = 1;
+        bool good = printable(point);
+        memcpy(buf + used, good ? c : (const unsigned char *)"?", good ? length : 1);
+        used += good ? length : 1;
     }
     memcpy(buf + used, *c ? "..." : "", *c ? 4 : 1);
     return buf;
@@ -86,8 +82,7 @@ void smoe_locale_leave(void *old) {
     freelocale(ours);
 }
 
-/* ---- numbers
- * --------------------------------------------------------------------------------------- */
+/* ---- numbers --------------------------------------------------------------- */
 
 /* Is the number inside "[LOW, HIGH]", with round brackets for bounds that are left out? */
 static bool inside(const char *range, double number) {
@@ -101,7 +96,7 @@ static bool inside(const char *range, double number) {
 static int outside(const smoe_row *row, const char *text, char *problem) {
     char shown[64];
     snprintf(problem, SMOE_PROBLEM, "must be in %s, found %s", row->range,
-             smoe_text_shown(text, shown));
+             smoe_text_shown(text, shown, sizeof shown));
     return -1;
 }
 
@@ -188,8 +183,7 @@ int smoe_value_digits(double number) {
     return 17;
 }
 
-/* ---- words
- * ----------------------------------------------------------------------------------------- */
+/* ---- words ----------------------------------------------------------------- */
 
 static int read_bool(const char *text, bool *value, char *problem) {
     static const char *const words[] = {"false", "true", "no", "yes", "off", "on"};
@@ -201,23 +195,22 @@ static int read_bool(const char *text, bool *value, char *problem) {
     return problem_text(problem, "true or false", text);
 }
 
-enum { MOST_CHOICES = 32 };
-
 /* The number of the text among the row's choices, or -1 with the nearest of them in the problem. */
 static int choose(const smoe_row *row, const char *text, char *problem) {
     char choices[256], type[256], shown[64], *rest = choices, *word;
-    const char *names[MOST_CHOICES];
-    size_t count = 0;
+    const char *nearest = NULL;
+    size_t best = SIZE_MAX;
     snprintf(choices, sizeof choices, "%s", row->range);
-    while ((word = strsep(&rest, "|")) && count < MOST_CHOICES) {
-        if (!strcmp(word, text)) return (int)count;
-        names[count++] = word;
+    for (int i = 0; (word = strsep(&rest, "|")); i++) {
+        if (!strcmp(word, text)) return i;
+        size_t slips = smoe_word_slips(text, word);
+        if (slips >= best) continue;
+        best = slips;
+        nearest = word;
     }
-    int nearest = smoe_text_nearest(text, names, count);
-    bool alike = nearest >= 0 && smoe_text_distance(text, names[nearest]) * 2 <= strlen(text);
     snprintf(problem, SMOE_PROBLEM, "expected %s, found '%s'%s%s%s",
-             smoe_row_type(row, type, sizeof type), smoe_text_shown(text, shown),
-             alike ? "; did you mean " : "", alike ? names[nearest] : "", alike ? "?" : "");
+             smoe_row_type(row, type, sizeof type), smoe_text_shown(text, shown, sizeof shown),
+             nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
     return -1;
 }
 
@@ -344,8 +337,7 @@ void smoe_value_clear(smoe_spec *spec, const smoe_row *row) {
     *at = NULL;
 }
 
-/* ---- writing
- * --------------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------- */
 
 static const char *choice_name(const smoe_row *row, unsigned number, char *buf, size_t size) {
     snprintf(buf, size, "%s", row->range);

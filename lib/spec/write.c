@@ -8,20 +8,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- YAML
- * ------------------------------------------------------------------------------------------ */
+/* ---- YAML ------------------------------------------------------------------ */
 
 /* "# default", "# variant S", "# FILE:LINE:COL", "# override", and what follows from the value
  * where METHODS ask for it: the buffers of the choice routers. */
 static void write_origin(const smoe_spec *spec, size_t row, FILE *out) {
     const smoe_origin *origin = &spec->origin[row];
-    char shown[64];
+    char shown[200];
     switch (origin->kind) {
     case SMOE_FROM_DEFAULT: fprintf(out, "# default"); break;
     case SMOE_FROM_FITTED: fprintf(out, "# default, fitted to other keys"); break;
     case SMOE_FROM_VARIANT: fprintf(out, "# variant %s", spec->model.variant); break;
     case SMOE_FROM_FILE:
-        fprintf(out, "# %s:%zu:%zu", spec->file ? smoe_text_shown(spec->file, shown) : "text",
+        fprintf(out, "# %s:%zu:%zu",
+                spec->file ? smoe_text_shown(spec->file, shown, sizeof shown) : "text",
                 origin->line, origin->column);
         break;
     case SMOE_FROM_OVERRIDE: fprintf(out, "# override"); break;
@@ -87,8 +87,7 @@ int smoe_spec_write_yaml(const smoe_spec *spec, FILE *out, bool origins) {
     return status || fflush(out) || ferror(out) ? -1 : 0;
 }
 
-/* ---- JSON
- * ------------------------------------------------------------------------------------------ */
+/* ---- JSON ------------------------------------------------------------------ */
 
 /* The object of the innermost section of a key, made on the way; NULL when out of memory. *leaf:
  * its last part. */

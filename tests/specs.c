@@ -1,0 +1,40 @@
+/* See specs.h. */
+#include "specs.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+
+smoe_spec specs_good(const char *text, const char *a, const char *b, const char *c) {
+    smoe_err err;
+    smoe_spec spec;
+    char *overrides[] = {(char *)a, (char *)b, (char *)c};
+    size_t count = a ? b ? c ? 3 : 2 : 1 : 0;
+    if (smoe_spec_parse(&spec, text, strlen(text), "t", NULL, overrides, count, &err))
+        fail_msg("'%s' was refused: %s", text, err.text);
+    return spec;
+}
+
+void specs_wrong(const char *text, const char *override, const char *message) {
+    smoe_err err;
+    smoe_spec spec;
+    char *overrides[] = {(char *) override};
+    size_t count = override != NULL;
+    assert_int_equal(smoe_spec_parse(&spec, text, strlen(text), "t", NULL, overrides, count, &err),
+                     -1);
+    assert_int_equal(err.code, SMOE_USAGE);
+    assert_string_equal(err.text, message);
+    smoe_spec_free(&spec);
+}
+
+char *specs_yaml(const smoe_spec *spec, bool origins) {
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    assert_non_null(out);
+    assert_int_equal(smoe_spec_write_yaml(spec, out, origins), 0);
+    assert_int_equal(fclose(out), 0);
+    return text;
+}

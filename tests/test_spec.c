@@ -1,0 +1,469 @@
+/*
+ * Reading and writing specs: fixtures of bad ones with their exact messages, the meaning of every
+ * kind of scalar, overrides, round trips, and the man page held against the schema table. What is
+ * resolved from the values is in test_spec_resolve.c. Runs from the root of the tree.
+ */
+#include "scratch.h"
+#include "spec/schema.h"
+#include "specs.h"
+
+#include <dirent.h>
+#include <limits.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#define FIXTURES "tests/spec"
+
+/* ---- fixtures -------------------------------------------------------------- */
+
+/* "# overrides: a=b|c=d" in the first line gives the overrides. Returns how many; they point into
+ * `line`. */
+static size_t fixture_overrides(char *line, char *overrides[32]) {
+    static const char mark[] = "# overrides: ";
+    if (strncmp(line, mark, sizeof mark - 1)) return 0;
+    size_t count = 0;
+    char *rest = line + sizeof mark - 1;
+    for (char *word; (word = strsep(&rest, "|")) && count < 32;) overrides[count++] = word;
+    return count;
+}
+
+static void check_fixture(const char *name) {
+    char path[PATH_MAX], expected_path[PATH_MAX];
+    snprintf(path, sizeof path, FIXTURES "/%s", name);
+    snprintf(expected_path, sizeof expected_path, "%.*s.expected", (int)(strlen(path) - 5), path);
+    char *text = scratch_read(path, NULL), *expected = scratch_read(expected_path, NULL);
+    char *line = strndup(text, strcspn(text, "\n")), *overrides[32];
+    size_t count = fixture_overrides(line, overrides), lines = 0;
+    smoe_err err;
+    smoe_spec spec;
+    if (!smoe_spec_parse(&spec, text, strlen(text), name, NULL, overrides, count, &err))
+        fail_msg("%s was accepted", name);
+    assert_int_equal(err.code, SMOE_USAGE);
+    size_t length = strlen(expected);
+    assert_true(length && expected[length - 1] == '\n');
+    expected[length - 1] = '\0';
+    assert_string_equal(err.text, expected);
+    for (const char *c = expected; c; c = strchr(c + 1, '\n')) lines++;
+    assert_int_equal(err.lines, lines);
+    smoe_spec_free(&spec);
+    free(line);
+    free(expected);
+    free(text);
+}
+
+static size_t each_fixture(const char *folder, void (*check)(const char *name)) {
+    DIR *dir = opendir(folder);
+    assert_non_null(dir);
+    size_t count = 0;
+    for (struct dirent *entry; (entry = readdir(dir));) {
+        size_t length = strlen(entry->d_name);
+        if (length < 6 || strcmp(entry->d_name + length - 5, ".yaml")) continue;
+        check(entry->d_name);
+        count++;
+    }
+    closedir(dir);
+    return count;
+}
+
+static void bad_fixtures_say_exactly_this(void **state) {
+    (void)state;
+    assert_true(each_fixture(FIXTURES, check_fixture) >= 40);
+}
+
+/* Written out and read again, a spec is the same to the byte, as YAML and as JSON, and across the
+ * two. */
+static void check_round_trip(const char *name) {
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, FIXTURES "/good/%s", name);
+    smoe_err err;
+    smoe_spec first, again, from_json, commented;
+    if (smoe_spec_read(&first, path, NULL, 0, &err)) fail_msg("%s: %s", name, err.text);
+    char *yaml = specs_yaml(&first, false), *json = smoe_spec_json(&first),
+         *full = specs_yaml(&first, true);
+    assert_null(strchr(json, '\n'));
+    again = specs_good(yaml, NULL, NULL, NULL);
+    from_json = specs_good(json, NULL, NULL, NULL);
+    commented = specs_good(full, NULL, NULL, NULL);
+    smoe_spec *const copies[] = {&again, &from_json, &commented};
+    for (size_t i = 0; i < 3; i++) {
+        char *yaml_again = specs_yaml(copies[i], false), *json_again = smoe_spec_json(copies[i]);
+        assert_string_equal(yaml_again, yaml);
+        assert_string_equal(json_again, json);
+        free(yaml_again);
+        free(json_again);
+        assert_memory_equal(copies[i]->model.moe.is_moe, first.model.moe.is_moe,
+                            sizeof first.model.moe.is_moe);
+        smoe_spec_free(copies[i]);
+    }
+    smoe_spec_free(&first);
+    free(full);
+    free(json);
+    free(yaml);
+}
+
+static void good_fixtures_round_trip(void **state) {
+    (void)state;
+    assert_true(each_fixture(FIXTURES "/good", check_round_trip) >= 7);
+}
+
+/* ---- values ---------------------------------------------------------------- */
+
+/* The page of promises, typed in from it once more. */
+static void the_contract_s_spec_reads_as_written(void **state) {
+    (void)state;
+    smoe_err err;
+    smoe_spec s;
+    assert_int_equal(smoe_spec_read(&s, FIXTURES "/good/contract.yaml", NULL, 0, &err), 0);
+    assert_string_equal(s.name, "soft-cifar10");
+    assert_int_equal(s.data.source, SMOE_SOURCE_FOLDER);
+    assert_string_equal(s.data.path, "photos");
+    assert_int_equal(s.data.augment.crop, SMOE_CROP_PAD);
+    assert_int_equal(s.model.width, 384);
+    assert_int_equal(s.model.depth, 12);
+    assert_int_equal(s.model.mlp, 1536);
+    assert_int_equal(s.model.heads, 6);
+    assert_int_equal(s.model.moe.layer_count, 6);
+    assert_true(!s.model.moe.is_moe[5] && s.model.moe.is_moe[6] && s.model.moe.is_moe[11]);
+    assert_string_equal(s.model.moe.router, "soft");
+    assert_int_equal(s.model.moe.priority, SMOE_BPR);
+    assert_float_equal(s.model.moe.aux_weight, 0.01, 0);
+    assert_float_equal(s.train.optimizer.lr, 1e-3, 0);
+    assert_float_equal(s.train.optimizer.eps, 1e-8, 0);
+    assert_float_equal(s.train.optimizer.head_weight_decay, 3.0, 0);
+    assert_int_equal(s.train.schedule.name, SMOE_RSQRT);
+    assert_int_equal(s.train.schedule.cooldown, 200);
+    assert_int_equal(s.eval.fewshot.count, 3);
+    assert_int_equal(s.eval.fewshot.shots[2], 10);
+    smoe_spec_free(&s);
+}
+
+/* Defaults and the contract's example are the same but for what the example is about. */
+static void defaults_are_those_of_the_contract(void **state) {
+    (void)state;
+    smoe_spec s = specs_good("{}", NULL, NULL, NULL);
+    char *overrides[] = {"name=unnamed", "data.source=shapes", "data.path=null",
+                         "data.augment.crop=none", "eval.fewshot.shots=[]"};
+    smoe_spec c;
+    smoe_err err;
+    assert_int_equal(smoe_spec_read(&c, FIXTURES "/good/contract.yaml", overrides, 5, &err), 0);
+    char *of_s = specs_yaml(&s, false), *of_c = specs_yaml(&c, false);
+    assert_string_equal(of_s, of_c);
+    free(of_s);
+    free(of_c);
+    smoe_spec_free(&s);
+    smoe_spec_free(&c);
+}
+
+static void scalars_are_typed_by_the_schema(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        double value;
+    } reals[] = {{"1e-4", 1e-4},     {"1E-4", 1e-4}, {"\"1e-4\"", 1e-4}, {".5", 0.5},  {"2.", 2},
+                 {"1_0.2_5", 10.25}, {"1e+2", 100},  {"-0", 0},          {"0.1", 0.1}, {"010", 10}};
+    for (size_t i = 0; i < sizeof reals / sizeof *reals; i++) {
+        char text[80];
+        snprintf(text, sizeof text, "train: {optimizer: {lr: %s}}", reals[i].text);
+        smoe_spec s = specs_good(text, NULL, NULL, NULL);
+        assert_true(s.train.optimizer.lr == reals[i].value && !signbit(s.train.optimizer.lr));
+        smoe_spec_free(&s);
+    }
+    static const struct {
+        const char *text;
+        size_t value;
+    } sizes[] = {{"1_000", 1000}, {"010", 10}, {"3e5", 300000}, {"'7'", 7}, {"1_000_000", 1000000}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        char text[80];
+        snprintf(text, sizeof text, "data: {limit: %s}", sizes[i].text);
+        smoe_spec s = specs_good(text, NULL, NULL, NULL);
+        assert_int_equal(s.data.limit, sizes[i].value);
+        smoe_spec_free(&s);
+    }
+    static const struct {
+        const char *text;
+        bool value;
+    } truths[] = {{"on", true},  {"Off", false}, {"YES", true},
+                  {"no", false}, {"True", true}, {"'false'", false}};
+    for (size_t i = 0; i < sizeof truths / sizeof *truths; i++) {
+        char text[80];
+        snprintf(text, sizeof text, "model: {qk_norm: %s}", truths[i].text);
+        smoe_spec s = specs_good(text, NULL, NULL, NULL);
+        assert_int_equal(s.model.qk_norm, truths[i].value);
+        smoe_spec_free(&s);
+    }
+    smoe_spec s =
+        specs_good("name: 1e-4\ndata: {path: off}\nseed: 9007199254740992", NULL, NULL, NULL);
+    assert_string_equal(s.name, "1e-4");
+    assert_string_equal(s.data.path, "off");
+    assert_true(s.seed == 9007199254740992u);
+    smoe_spec_free(&s);
+}
+
+/* Text that YAML might take for something else survives both forms. */
+static void names_and_paths_survive_writing(void **state) {
+    (void)state;
+    static const char *const names[] = {
+        "null", "true", "~",  "1e5", "a: b",  "#x",  "- a", "\"q\"", "back\\slash", "caf\xc3\xa9",
+        "[1]",  "{a}",  "on", "-",   " lead", "a b", "x,y", "!t",    "&a"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        json_t *quoted = json_pack("{s:s,s:{s:s}}", "name", names[i], "data", "path", names[i]);
+        char *text = json_dumps(quoted, 0);
+        smoe_spec s = specs_good(text, NULL, NULL, NULL);
+        assert_string_equal(s.name, names[i]);
+        char *yaml = specs_yaml(&s, false), *json = smoe_spec_json(&s);
+        smoe_spec a = specs_good(yaml, NULL, NULL, NULL), b = specs_good(json, NULL, NULL, NULL);
+        assert_string_equal(a.name, names[i]);
+        assert_string_equal(a.data.path, names[i]);
+        assert_string_equal(b.name, names[i]);
+        assert_string_equal(b.data.path, names[i]);
+        smoe_spec_free(&a);
+        smoe_spec_free(&b);
+        smoe_spec_free(&s);
+        free(json);
+        free(yaml);
+        free(text);
+        json_decref(quoted);
+    }
+}
+
+static void reals_come_back_to_the_bit(void **state) {
+    (void)state;
+    static const double numbers[] = {0.1,        1.0 / 3,  1e-8, 0.30000000000000004,
+                                     123456.789, 4.9e-300, 1e-3};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        char override[80];
+        snprintf(override, sizeof override, "train.optimizer.lr=%.17g", numbers[i]);
+        if (numbers[i] > 1000)
+            snprintf(override, sizeof override, "train.optimizer.clip=%.17g", numbers[i]);
+        smoe_spec s = specs_good("{}", override, NULL, NULL);
+        double *value = numbers[i] > 1000 ? &s.train.optimizer.clip : &s.train.optimizer.lr;
+        assert_true(*value == numbers[i]);
+        char *yaml = specs_yaml(&s, false), *json = smoe_spec_json(&s);
+        smoe_spec a = specs_good(yaml, NULL, NULL, NULL), b = specs_good(json, NULL, NULL, NULL);
+        assert_memory_equal(&a.train.optimizer, &s.train.optimizer, sizeof s.train.optimizer);
+        assert_memory_equal(&b.train.optimizer, &s.train.optimizer, sizeof s.train.optimizer);
+        smoe_spec_free(&a);
+        smoe_spec_free(&b);
+        smoe_spec_free(&s);
+        free(yaml);
+        free(json);
+    }
+}
+
+static void what_cannot_be_carried_is_refused(void **state) {
+    (void)state;
+    specs_wrong("{}", "data.path=\xff",
+                "override data.path=?: data.path: expected printable UTF-8 text, found '?'");
+    specs_wrong("{}", "name=a\nb",
+                "override name=a?b: name: expected printable UTF-8 text, found 'a?b'");
+    specs_wrong("name: \"\\x85\"", NULL, "t:1:7: name: expected printable UTF-8 text, found '?'");
+    specs_wrong("name: ok\nseed: \xff", NULL, "t:2:7: not YAML: invalid leading UTF-8 octet");
+    specs_wrong(
+        "name: .hidden", NULL,
+        "t:1:7: name: expected 1 to 200 bytes without '/' and not starting with '.' (it names "
+        "folders), "
+        "found '.hidden'");
+}
+
+/* ---- overrides ------------------------------------------------------------- */
+
+static void overrides_apply_in_order(void **state) {
+    (void)state;
+    smoe_spec s = specs_good("train: {steps: 5}", "train.steps=600", "train.steps=700",
+                             "data.augment={randaugment: {n: 2, m: 9}, flip: on}");
+    assert_int_equal(s.train.steps, 700);
+    assert_int_equal(s.data.augment.randaugment.n, 2);
+    assert_int_equal(s.data.augment.randaugment.m, 9);
+    assert_true(s.data.augment.flip);
+    assert_int_equal(s.data.augment.crop, SMOE_CROP_NONE);
+    smoe_spec_free(&s);
+    s = specs_good("eval: {fewshot: {shots: [1, 2, 3]}}", "eval.fewshot.shots=[10,5]",
+                   "model.moe.layers=[5,4]", "data.path=/a b: c #[x]=y");
+    assert_int_equal(s.eval.fewshot.count, 2);
+    assert_int_equal(s.eval.fewshot.shots[0], 5);
+    assert_string_equal(s.model.moe.layers, "[4, 5]");
+    assert_string_equal(s.data.path, "/a b: c #[x]=y");
+    smoe_spec_free(&s);
+    s = specs_good("eval: {fewshot: {shots: [1, 2, 3]}}\ndata: {path: x}", "eval.fewshot.shots=10",
+                   "data.path=", NULL);
+    assert_int_equal(s.eval.fewshot.count, 1);
+    assert_null(s.data.path);
+    smoe_spec_free(&s);
+}
+
+/* The mistake of a file stays one, even where an override says something better. */
+static void an_override_does_not_excuse_the_file(void **state) {
+    (void)state;
+    specs_wrong("train: {steps: ten}", "train.steps=10",
+                "t:1:16: train.steps: expected a whole number, found 'ten'");
+}
+
+static void the_closest_to_the_user_is_blamed(void **state) {
+    (void)state;
+    specs_wrong(
+        "model: {patch_size: 4}", "data.image_size=30",
+        "override data.image_size=30: data.image_size: patches of 4 do not divide an image of 30: "
+        "take a divisor of it");
+    specs_wrong(
+        "data: {image_size: 30}", NULL,
+        "t:1:20: data.image_size: patches of 4 do not divide an image of 30: take a divisor of it");
+}
+
+/* ---- limits ---------------------------------------------------------------- */
+
+static void absurd_input_is_refused(void **state) {
+    (void)state;
+    enum { MIB = 1 << 20 };
+    smoe_err err;
+    smoe_spec spec;
+    char *text = malloc(MIB + 1);
+    memset(text, ' ', MIB + 1);
+    memcpy(text, "{}", 2);
+    assert_int_equal(smoe_spec_parse(&spec, text, MIB, "t", NULL, NULL, 0, &err), 0);
+    smoe_spec_free(&spec);
+    assert_int_equal(smoe_spec_parse(&spec, text, MIB + 1, "t", NULL, NULL, 0, &err), -1);
+    assert_string_equal(err.text, "t: larger than 1 MiB, which no spec is");
+    smoe_spec_free(&spec);
+    memset(text, '[', MIB);
+    assert_int_equal(smoe_spec_parse(&spec, text, MIB, "t", NULL, NULL, 0, &err), -1);
+    smoe_spec_free(&spec);
+    free(text);
+    assert_int_equal(smoe_spec_read(&spec, "no/such.yaml", NULL, 0, &err), -1);
+    assert_int_equal(err.code, SMOE_USAGE);
+    assert_string_equal(err.text, "no/such.yaml: cannot be opened: No such file or directory");
+    smoe_spec_free(&spec);
+    assert_int_equal(smoe_spec_read(&spec, "tests", NULL, 0, &err), -1);
+    assert_int_equal(err.code, SMOE_USAGE);
+    assert_string_equal(err.text, "tests: cannot be read: Is a directory");
+    smoe_spec_free(&spec);
+}
+
+/* ---- the table ------------------------------------------------------------- */
+
+/* Writers open a section once: its rows must stand together, and a section's name is never a key as
+ * well. */
+static void rows_of_a_section_stand_together(void **state) {
+    (void)state;
+    for (int i = 0; i < SMOE_ROW_COUNT; i++) {
+        assert_int_equal(smoe_row_find(smoe_rows[i].key), i);
+        assert_int_equal(smoe_row_section(smoe_rows[i].key), -1);
+        char section[SMOE_KEY_SIZE];
+        snprintf(section, sizeof section, "%s", smoe_rows[i].key);
+        size_t levels = 1;
+        for (char *dot; (dot = strrchr(section, '.')); levels++) {
+            *dot = '\0';
+            int first = smoe_row_section(section);
+            for (int j = first; j <= i; j++)
+                if (!smoe_row_within(j, section))
+                    fail_msg("%s stands apart from its section", smoe_rows[i].key);
+        }
+        assert_true(levels < SMOE_ROW_LEVELS);
+    }
+}
+
+/* Choices are in the order of the enum: the last one has the last number. */
+static void choices_follow_their_enums(void **state) {
+    (void)state;
+    smoe_spec s =
+        specs_good("data: {source: idx, path: x, augment: {crop: inception}}\n"
+                   "model: {head: map, position: sincos2d, gelu: tanh,\n"
+                   "        moe: {l2_eps: vmoe, capacity_rounding: ceil, priority: bpr-sum}}\n"
+                   "train: {loss: sigmoid, optimizer: {name: sgd}, schedule: {name: cosine}}\n",
+                   NULL, NULL, NULL);
+    assert_int_equal(s.data.source, SMOE_SOURCE_IDX);
+    assert_int_equal(s.data.augment.crop, SMOE_CROP_INCEPTION);
+    assert_int_equal(s.model.head, SMOE_HEAD_MAP);
+    assert_int_equal(s.model.position, SMOE_POSITION_SINCOS2D);
+    assert_int_equal(s.model.gelu, SMOE_GELU_TANH);
+    assert_int_equal(s.model.moe.l2_eps, SMOE_L2_VMOE);
+    assert_int_equal(s.model.moe.capacity_rounding, SMOE_CEIL);
+    assert_int_equal(s.model.moe.priority, SMOE_BPR_SUM);
+    assert_int_equal(s.train.loss, SMOE_LOSS_SIGMOID);
+    assert_int_equal(s.train.optimizer.name, SMOE_SGD);
+    assert_int_equal(s.train.schedule.name, SMOE_COSINE);
+    smoe_spec_free(&s);
+    static const struct {
+        const char *name;
+        int value;
+    } middle[] = {{"image-folder", SMOE_SOURCE_FOLDER},
+                  {"cifar10", SMOE_SOURCE_CIFAR10},
+                  {"cifar100", SMOE_SOURCE_CIFAR100}};
+    for (size_t i = 0; i < 3; i++) {
+        char override[64];
+        snprintf(override, sizeof override, "data.source=%s", middle[i].name);
+        s = specs_good("data: {path: x}", override, NULL, NULL);
+        assert_int_equal(s.data.source, middle[i].value);
+        smoe_spec_free(&s);
+    }
+    s = specs_good(
+        "train: {schedule: {name: linear}}\ndata: {augment: {crop: pad}}\nmodel: {head: token}",
+        NULL, NULL, NULL);
+    assert_int_equal(s.train.schedule.name, SMOE_LINEAR);
+    assert_int_equal(s.data.augment.crop, SMOE_CROP_PAD);
+    assert_int_equal(s.model.head, SMOE_HEAD_TOKEN);
+    smoe_spec_free(&s);
+}
+
+/* ---- the man page ---------------------------------------------------------- */
+
+/* An entry of the page: ".TP", then ".BR key " " [default] type" as one font-alternating line
+ * without escapes of minus. */
+static void unescape(char *text) {
+    char *to = text;
+    for (const char *c = text; *c; c++)
+        if (*c != '\\') *to++ = *c;
+    *to = '\0';
+}
+
+typedef struct page_check {
+    char *page;
+    size_t rows;
+} page_check;
+
+static void row_is_in_page(void *user, const char *key, const char *type, const char *preset,
+                           const char *help) {
+    page_check *check = user;
+    assert_true(strlen(help) > 3);
+    char *entry = smoe_text_format("\n.TP\n.BR %s \" [%s]  %s\"\n", key, preset, type);
+    if (!strstr(check->page, entry)) fail_msg("smoe-spec.5 lacks the entry%s", entry);
+    free(entry);
+    check->rows++;
+}
+
+static void the_man_page_is_the_table(void **state) {
+    (void)state;
+    page_check check = {.page = scratch_read("man/smoe-spec.5", NULL)};
+    unescape(check.page);
+    smoe_spec_each_key(row_is_in_page, &check);
+    size_t entries = 0; /* the reverse: no entry beyond those of the table */
+    for (const char *c = check.page; (c = strstr(c, "\n.TP\n.BR ")); c++) entries++;
+    assert_int_equal(entries, check.rows);
+    assert_int_equal(check.rows, SMOE_ROW_COUNT);
+    free(check.page);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bad_fixtures_say_exactly_this),
+        cmocka_unit_test(good_fixtures_round_trip),
+        cmocka_unit_test(the_contract_s_spec_reads_as_written),
+        cmocka_unit_test(defaults_are_those_of_the_contract),
+        cmocka_unit_test(scalars_are_typed_by_the_schema),
+        cmocka_unit_test(names_and_paths_survive_writing),
+        cmocka_unit_test(reals_come_back_to_the_bit),
+        cmocka_unit_test(what_cannot_be_carried_is_refused),
+        cmocka_unit_test(overrides_apply_in_order),
+        cmocka_unit_test(an_override_does_not_excuse_the_file),
+        cmocka_unit_test(the_closest_to_the_user_is_blamed),
+        cmocka_unit_test(absurd_input_is_refused),
+        cmocka_unit_test(rows_of_a_section_stand_together),
+        cmocka_unit_test(choices_follow_their_enums),
+        cmocka_unit_test(the_man_page_is_the_table),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

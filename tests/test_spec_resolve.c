@@ -1,0 +1,324 @@
+/*
+ * What follows from the values of a spec together: sizes of variants, blocks with experts, slots
+ * and capacities, defaults that fit the run, the origins told, and where the data is looked for.
+ */
+#include "scratch.h"
+#include "spec/schema.h"
+#include "specs.h"
+
+#include <limits.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+/* ---- what is resolved ------------------------------------------------------ */
+
+static void variants_are_those_of_the_papers(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        size_t size[4];
+    } table[] = {{"Ti", {192, 12, 768, 3}},   {"S", {384, 12, 1536, 6}},
+                 {"B", {768, 12, 3072, 12}},  {"L", {1024, 24, 4096, 16}},
+                 {"H", {1280, 32, 5120, 16}}, {"S-vmoe", {512, 8, 2048, 8}}};
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        char text[64];
+        snprintf(text, sizeof text, "model: {variant: %s}", table[i].name);
+        smoe_spec s = specs_good(text, NULL, NULL, NULL);
+        const size_t size[] = {s.model.width, s.model.depth, s.model.mlp, s.model.heads};
+        assert_memory_equal(size, table[i].size, sizeof size);
+        assert_int_equal(s.model.moe.layer_count, s.model.depth / 2);
+        smoe_spec_free(&s);
+    }
+}
+
+static void sizes_override_the_variant_s(void **state) {
+    (void)state;
+    smoe_spec s = specs_good("model: {variant: B, depth: 4}", NULL, NULL, NULL);
+    assert_int_equal(s.model.depth, 4);
+    assert_int_equal(s.model.width, 768);
+    smoe_spec_free(&s);
+    /* ... also when the variant itself is overridden ... */
+    s = specs_good("model: {variant: B, depth: 4}", "model.variant=Ti", NULL, NULL);
+    assert_int_equal(s.model.depth, 4);
+    assert_int_equal(s.model.width, 192);
+    smoe_spec_free(&s);
+    /* ... but a resolved spec, which repeats every size, does not pin them. */
+    smoe_spec small = specs_good("model: {variant: Ti}", NULL, NULL, NULL);
+    char *yaml = specs_yaml(&small, false);
+    s = specs_good(yaml, "model.variant=L", NULL, NULL);
+    assert_int_equal(s.model.depth, 24);
+    assert_int_equal(s.model.width, 1024);
+    assert_int_equal(s.model.heads, 16);
+    free(yaml);
+    smoe_spec_free(&small);
+    smoe_spec_free(&s);
+    s = specs_good("model: {width: 64, depth: 2, mlp: 96, heads: 2}", NULL, NULL, NULL);
+    assert_string_equal(s.model.variant, "none");
+    smoe_spec_free(&s);
+}
+
+static void layers_mean_these_blocks(void **state) {
+    (void)state;
+    static const struct {
+        const char *layers;
+        size_t depth;
+        const char *map, *written;
+    } cases[] = {{"none", 4, "----", "none"},          {"[]", 4, "----", "none"},
+                 {"last-1", 4, "---X", "last-1"},      {"last-4", 4, "XXXX", "last-4"},
+                 {"every-2", 5, "-X-X-", "every-2"},   {"every-1", 3, "XXX", "every-1"},
+                 {"every-3", 7, "--X--X-", "every-3"}, {"[3, 0]", 4, "X--X", "[0, 3]"},
+                 {"last-half", 5, "---XX", "last-2"},  {"last-half", 1, "X", "last-1"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[128];
+        snprintf(text, sizeof text, "model: {depth: %zu, moe: {layers: %s}}", cases[i].depth,
+                 cases[i].layers);
+        smoe_spec s = specs_good(text, NULL, NULL, NULL);
+        size_t count = 0;
+        for (size_t block = 0; block < cases[i].depth; block++) {
+            assert_int_equal(s.model.moe.is_moe[block], cases[i].map[block] == 'X');
+            count += cases[i].map[block] == 'X';
+        }
+        assert_false(s.model.moe.is_moe[cases[i].depth]);
+        assert_int_equal(s.model.moe.layer_count, count);
+        assert_string_equal(s.model.moe.layers, cases[i].written);
+        smoe_spec_free(&s);
+    }
+}
+
+static void slots_come_from_one_of_three(void **state) {
+    (void)state;
+    smoe_spec s = specs_good("{}", NULL, NULL, NULL);
+    assert_int_equal(smoe_moe_slots_per_expert(&s.model.moe, 64), 1);
+    smoe_spec_free(&s);
+    s = specs_good("model: {moe: {experts: 16, total_slots: 64}}", NULL, NULL, NULL);
+    assert_int_equal(s.model.moe.slots_per_expert, 0);
+    assert_int_equal(smoe_moe_slots_per_expert(&s.model.moe, 64), 4);
+    smoe_spec_free(&s);
+    s = specs_good("model: {moe: {experts: 16, slots_per_expert: 4, total_slots: 64}}", NULL, NULL,
+                   NULL);
+    assert_int_equal(smoe_moe_slots_per_expert(&s.model.moe, 64), 4);
+    smoe_spec_free(&s);
+    /* 196 tokens * 1 / 8 experts = 24.5, half to even: 24. 196 * 1.5 / 28 = 10.5: 10; 196 * 3 / 56
+     * = 10.5. */
+    s = specs_good("model: {moe: {experts: 8, slots_per_expert: 0}}", NULL, NULL, NULL);
+    assert_int_equal(smoe_moe_slots_per_expert(&s.model.moe, 196), 24);
+    assert_int_equal(smoe_moe_slots_per_expert(&s.model.moe, 204), 26); /* 25.5 */
+    assert_int_equal(smoe_moe_slots_per_expert(&s.model.moe, 1), 1);    /* 0.125, at least one */
+    smoe_spec_free(&s);
+}
+
+static void capacity_rounds_half_to_even(void **state) {
+    (void)state;
+    smoe_moe_spec moe = {.experts = 32, .capacity = 1, .capacity_multiple_of = 1};
+    assert_int_equal(smoe_moe_capacity(&moe, 784, 1), 24); /* 24.5 */
+    assert_int_equal(smoe_moe_capacity(&moe, 816, 1), 26); /* 25.5 */
+    assert_int_equal(smoe_moe_capacity(&moe, 784, 2), 49);
+    assert_int_equal(smoe_moe_capacity(&moe, 10, 1), 1); /* 0.3125, at least one */
+    moe.capacity = 1.05;
+    assert_int_equal(smoe_moe_capacity(&moe, 50 * 8, 2), 26); /* 26.25 */
+    moe.capacity_rounding = SMOE_CEIL;
+    assert_int_equal(smoe_moe_capacity(&moe, 50 * 8, 2), 27);
+    moe.capacity_multiple_of = 4;
+    assert_int_equal(smoe_moe_capacity(&moe, 50 * 8, 2), 28);
+    moe.capacity = 1;
+    assert_int_equal(smoe_moe_capacity(&moe, 32 * 8, 1), 8); /* already a multiple */
+}
+
+static void tokens_count_the_class_token(void **state) {
+    (void)state;
+    smoe_spec s = specs_good("data: {image_size: 224}\nmodel: {patch_size: 16}", NULL, NULL, NULL);
+    assert_int_equal(smoe_spec_tokens(&s), 196);
+    s.model.head = SMOE_HEAD_TOKEN;
+    assert_int_equal(smoe_spec_tokens(&s), 197);
+    s.model.head = SMOE_HEAD_MAP;
+    assert_int_equal(smoe_spec_tokens(&s), 196);
+    smoe_spec_free(&s);
+}
+
+/* Defaults give way to short runs and small batches; what is given does not (fixtures warmup and
+ * groups). */
+static void defaults_fit_the_run(void **state) {
+    (void)state;
+    smoe_spec s = specs_good("train: {steps: 50, batch_size: 12}", NULL, NULL, NULL);
+    assert_int_equal(s.train.schedule.warmup, 5);
+    assert_int_equal(s.train.schedule.cooldown, 10);
+    assert_int_equal(s.model.moe.group_images, 6);
+    smoe_spec_free(&s);
+    s = specs_good("train: {steps: 1}", NULL, NULL, NULL);
+    assert_int_equal(s.train.schedule.warmup + s.train.schedule.cooldown, 0);
+    smoe_spec_free(&s);
+    /* A constant schedule has no use for them. */
+    s = specs_good("train: {steps: 5, schedule: {name: constant, warmup: 10}}", NULL, NULL, NULL);
+    smoe_spec_free(&s);
+}
+
+static void origins_are_told(void **state) {
+    (void)state;
+    smoe_spec s = specs_good("seed: 7\nmodel: {variant: Ti}\ntrain: {steps: 10}",
+                             "train.batch_size=16", "model.moe.router=tokens-choice", NULL);
+    char *text = specs_yaml(&s, true);
+    static const char *const lines[] = {
+        "seed: 7                                 # text:1:7\n",
+        "  width: 192                            # variant Ti\n",
+        "  patch_size: 4                         # default\n",
+        "  batch_size: 16                        # override\n",
+        "    warmup: 1                           # default, fitted to other keys\n",
+        /* 8 images of 64 tokens, K = 1, C = 1, 64 experts: 8 places */
+        "    capacity: 1                         # default; a buffer has 8 places\n"};
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+        if (!strstr(text, lines[i])) fail_msg("no line '%s' in\n%s", lines[i], text);
+    free(text);
+    smoe_spec_free(&s);
+}
+
+/* ---- data paths ------------------------------------------------------------ */
+
+/* DIR/specs/run.yaml beside DIR/specs/near, DIR/store/far, DIR/cwd/here; the current folder is
+ * DIR/cwd. */
+typedef struct place {
+    scratch scratch;
+    char old[PATH_MAX];
+} place;
+
+static char *at(const place *p, const char *name) {
+    char path[SCRATCH_PATH];
+    char *real = realpath(scratch_path(&p->scratch, path, name), NULL);
+    assert_non_null(real);
+    return real;
+}
+
+static int make_place(void **state) {
+    static const char *const folders[] = {"specs", "store", "cwd"};
+    static const char *const files[] = {"specs/run.yaml", "specs/near", "store/far", "cwd/here"};
+    static const char text[] = "data: {source: idx, path: near}";
+    char path[SCRATCH_PATH];
+    place *p = calloc(1, sizeof *p);
+    assert_non_null(p);
+    scratch_make(&p->scratch);
+    assert_non_null(getcwd(p->old, sizeof p->old));
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(mkdir(scratch_path(&p->scratch, path, folders[i]), 0700), 0);
+    for (size_t i = 0; i < 4; i++)
+        scratch_write(scratch_path(&p->scratch, path, files[i]), text, sizeof text - 1);
+    unsetenv("SMOE_DATA");
+    *state = p;
+    return chdir(scratch_path(&p->scratch, path, "cwd"));
+}
+
+static int remove_place(void **state) {
+    place *p = *state;
+    unsetenv("SMOE_DATA");
+    int status = chdir(p->old);
+    scratch_remove(&p->scratch);
+    free(p);
+    return status;
+}
+
+/* The path that the spec DIR/specs/run.yaml with this override finds, relative to DIR; or the
+ * message. */
+static void expect_path(const place *p, const char *override, const char *found,
+                        const char *portable) {
+    char *file = at(p, "specs/run.yaml"), *expected = found ? at(p, found) : NULL, *path;
+    char *overrides[] = {(char *) override};
+    smoe_err err;
+    smoe_spec spec;
+    assert_int_equal(smoe_spec_read(&spec, file, overrides, override != NULL, &err), 0);
+    int status = smoe_spec_data_path(&spec, &path, &err);
+    assert_int_equal(status, found ? 0 : -1);
+    if (found) assert_string_equal(path, expected);
+    if (!found) assert_int_equal(err.code, SMOE_DATA);
+    free(path);
+    char *kept, *absolute = *portable == '@' ? at(p, portable + 1) : strdup(portable);
+    assert_int_equal(smoe_path_portable(&spec, &kept), 0);
+    assert_string_equal(kept, absolute);
+    free(absolute);
+    free(kept);
+    free(expected);
+    free(file);
+    smoe_spec_free(&spec);
+}
+
+static void data_is_looked_for_in_this_order(void **state) {
+    place *p = *state;
+    expect_path(p, NULL, "specs/near", "@specs/near");         /* beside the spec */
+    expect_path(p, "data.path=here", "cwd/here", "@cwd/here"); /* an override: beside the caller */
+    expect_path(p, "data.path=near", NULL, "near");            /* ... and not beside the spec */
+    expect_path(p, "data.path=../specs/near", "specs/near", "@specs/near");
+    expect_path(p, "data.path=far", NULL, "far");
+    char *list = smoe_text_format("/nowhere::%s/store:%s/specs", p->scratch.dir, p->scratch.dir);
+    setenv("SMOE_DATA", list, 1);
+    expect_path(p, "data.path=far", "store/far", "far"); /* a name stays a name */
+    expect_path(p, "data.path=near", "specs/near", "near");
+    free(list);
+}
+
+static void a_missing_path_names_the_places(void **state) {
+    place *p = *state;
+    smoe_err err;
+    char *path, *folder = at(p, "specs");
+    smoe_spec s;
+    static const char text[] = "data: {source: idx, path: gone, classes: 10}";
+    assert_int_equal(smoe_spec_parse(&s, text, strlen(text), "t", folder, NULL, 0, &err), 0);
+    setenv("SMOE_DATA", "/x:/y", 1);
+    assert_int_equal(smoe_spec_data_path(&s, &path, &err), -1);
+    assert_int_equal(err.code, SMOE_DATA);
+    char *message = smoe_text_format(
+        "data.path: gone is in none of the places tried: %s/gone, /x/gone, /y/gone", folder);
+    assert_string_equal(err.text, message);
+    free(message);
+    unsetenv("SMOE_DATA");
+    smoe_spec_free(&s);
+    s = specs_good("data: {source: idx, path: /gone/for/good}", NULL, NULL, NULL);
+    assert_int_equal(smoe_spec_data_path(&s, &path, &err), -1);
+    assert_string_equal(err.text, "data.path: there is no /gone/for/good");
+    smoe_spec_free(&s);
+    s = specs_good("data: {source: idx, classes: 10}", NULL, NULL, NULL);
+    assert_int_equal(smoe_spec_data_path(&s, &path, &err), -1);
+    assert_int_equal(err.code, SMOE_USAGE);
+    smoe_spec_free(&s);
+    free(folder);
+}
+
+/* A resolved spec put elsewhere still finds its data. */
+static void a_resolved_spec_finds_its_data_from_anywhere(void **state) {
+    place *p = *state;
+    char *file = at(p, "specs/run.yaml"), *expected = at(p, "specs/near"), *path;
+    smoe_err err;
+    smoe_spec s, again;
+    assert_int_equal(smoe_spec_read(&s, file, NULL, 0, &err), 0);
+    char *json = smoe_spec_json(&s);
+    assert_int_equal(smoe_spec_parse(&again, json, strlen(json), "t", "/", NULL, 0, &err), 0);
+    assert_int_equal(smoe_spec_data_path(&again, &path, &err), 0);
+    assert_string_equal(path, expected);
+    free(path);
+    free(json);
+    free(file);
+    free(expected);
+    smoe_spec_free(&s);
+    smoe_spec_free(&again);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(variants_are_those_of_the_papers),
+        cmocka_unit_test(sizes_override_the_variant_s),
+        cmocka_unit_test(layers_mean_these_blocks),
+        cmocka_unit_test(slots_come_from_one_of_three),
+        cmocka_unit_test(capacity_rounds_half_to_even),
+        cmocka_unit_test(tokens_count_the_class_token),
+        cmocka_unit_test(defaults_fit_the_run),
+        cmocka_unit_test(origins_are_told),
+        cmocka_unit_test_setup_teardown(data_is_looked_for_in_this_order, make_place, remove_place),
+        cmocka_unit_test_setup_teardown(a_missing_path_names_the_places, make_place, remove_place),
+        cmocka_unit_test_setup_teardown(a_resolved_spec_finds_its_data_from_anywhere, make_place,
+                                        remove_place),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
