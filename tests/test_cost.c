@@ -150,6 +150,27 @@ static void fixed_routing_is_cheaper(void **state) {
     }
 }
 
+/* Attention pooling: keys and values 4 tokens x 2*4*4 = 128, scores and mixing 2*4*4 = 32, output
+ * 4*4 = 16, MLP 2*4*8 = 64, together 240; params 4 + 4*(16 + 4) + 8 + 76 = 168. A class token makes
+ * 5 tokens, of which 4 are embedded. */
+static void other_heads(void **state) {
+    (void)state;
+    smoe_cost cost;
+    overrides list = {0};
+    overrides_set(&list, "model.head=map");
+    overrides_cost(&cost, tiny, &list, NULL);
+    assert_row(&cost, "attn_pool", 168, 480, 1440);
+    smoe_cost_free(&cost);
+
+    overrides_set(&list, "model.head=token");
+    overrides_cost(&cost, tiny, &list, NULL);
+    assert_row(&cost, "patch_embed", 20, 128, 256);
+    assert_row(&cost, "cls_token", 4, 0, 0);
+    assert_row(&cost, "pos_embed", 20, 0, 0);
+    assert_row(&cost, "blocks.0.attn", 80, 2 * (320 + 200), 6 * (320 + 200));
+    smoe_cost_free(&cost);
+}
+
 /* ---- against the model's own parameter table ------------------------------------------------- */
 
 static bool has_prefix(const char *name, const char *prefix) {
@@ -281,6 +302,7 @@ int main(void) {
         cmocka_unit_test(counted_by_hand_soft),
         cmocka_unit_test(counted_by_hand_choice),
         cmocka_unit_test(fixed_routing_is_cheaper),
+        cmocka_unit_test(other_heads),
         cmocka_unit_test(matches_the_parameter_table),
         cmocka_unit_test(largest_model_costs_nothing),
         cmocka_unit_test(classes_must_be_known),

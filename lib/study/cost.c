@@ -202,9 +202,10 @@ static void add_head(smoe_cost *cost, const smoe_spec *spec, const sizes *s,
                      const smoe_cost_options *options) {
     double square = s->d * s->d;
     add_row(cost, SMOE_COST_NORM, 2 * s->d, 0, 0, "norm");
-    if (spec->model.head == SMOE_HEAD_MAP) /* one query over m keys, then a norm and an MLP */
+    /* One learnt query, projected once a batch, attends to m keys; then an MLP. */
+    if (spec->model.head == SMOE_HEAD_MAP)
         add_row(cost, SMOE_COST_HEAD, s->d + 4 * square + 4 * s->d + 2 * s->d + mlp_params(s),
-                2 * square + 2 * s->m * square + 2 * s->m * s->d + 2 * s->d * s->h, 3, "attn_pool");
+                square + 2 * s->m * square + 2 * s->m * s->d + 2 * s->d * s->h, 3, "attn_pool");
     if (options->pre_logits) add_row(cost, SMOE_COST_HEAD, square + s->d, square, 3, "pre_logits");
     add_row(cost, SMOE_COST_HEAD, (s->d + 1) * s->N, s->d * s->N, 3, "head");
 }
@@ -255,7 +256,7 @@ static int count_bytes(smoe_cost *cost, const smoe_spec *spec, size_t classes, s
 int smoe_cost_estimate(smoe_cost *cost, const smoe_spec *spec, size_t classes,
                        const smoe_cost_options *options, smoe_err *err) {
     static const smoe_cost_options none = {0};
-    sizes s;
+    sizes s = {0};
     *cost = (smoe_cost){0};
     if (!options) options = &none;
     if (size_spec(&s, spec, classes, options, err)) return -1;
