@@ -27,6 +27,11 @@ static int jpeg_header(smoe_image_header *header, const uint8_t *bytes, size_t s
     if (!tj) return smoe_fail(err, SMOE_RUNTIME, "cannot start the JPEG decoder");
     int failed = tjDecompressHeader3(tj, bytes, size, &width, &height, &sampling, &space);
     if (failed) smoe_fail(err, SMOE_DATA, "damaged JPEG header: %s", tjGetErrorStr2(tj));
+    if (!failed &&
+        (width < 1 || height < 1)) { /* libturbojpeg takes a lack of a frame for tables alone */
+        failed = 1;
+        smoe_fail(err, SMOE_DATA, "damaged JPEG header: no frame in %zu bytes", size);
+    }
     tjDestroy(tj);
     header->width = (size_t)width;
     header->height = (size_t)height;

@@ -1,0 +1,357 @@
+/* Resizing, boxes, channel conversion and decoding against numbers worked by hand and against the
+ * format libraries used directly. */
+#include "data/decode.h"
+#include "datafiles.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <math.h>
+#include <png.h>
+#include <stdlib.h>
+#include <string.h>
+#include <turbojpeg.h>
+#include <cmocka.h>
+
+static smoe_image image_of(const uint8_t *pixel, size_t width, size_t height, size_t channels) {
+    smoe_image image = {0};
+    assert_int_equal(smoe_image_shape(&image, width, height, channels, NULL), 0);
+    memcpy(image.pixel, pixel, width * height * channels);
+    return image;
+}
+
+/* ---- resizing
+ * ---------------------------------------------------------------------------------------- */
+
+/* Halving: the filter is 2 pixels wide to either side. Output 0 has its centre at 0.5: inputs 0, 1,
+ * 2 weigh .75, .75, .25 of 1.75 (the fourth lies outside), so (3*0 + 3*70 + 140)/7 = 50; output 1
+ * by symmetry (70 + 3*140 + 3*210)/7 = 160. All rows being equal, so are the rows of the result. */
+static void test_halved(void **state) {
+    (void)state;
+    uint8_t row[4] = {0, 70, 140, 210}, pixel[16];
+    for (int i = 0; i < 16; i++) pixel[i] = row[i % 4];
+    smoe_image in = image_of(pixel, 4, 4, 1), out = {0};
+    assert_int_equal(smoe_image_fit(&out, 2, &in, NULL, NULL), 0);
+    assert_memory_equal(out.pixel, ((uint8_t[]){50, 160, 50, 160}), 4);
+    for (int i = 0; i < 16; i++) in.pixel[i] = row[i / 4];
+    assert_int_equal(smoe_image_fit(&out, 2, &in, NULL, NULL), 0);
+    assert_memory_equal(out.pixel, ((uint8_t[]){50, 50, 160, 160}), 4);
+    smoe_image_free(&in);
+    smoe_image_free(&out);
+}
+
+/* Doubling: centres at -.25, .25, .75, 1.25 of two pixels 0 and 100; beyond the edge only the
+ * nearest counts. */
+static void test_doubled(void **state) {
+    (void)state;
+    smoe_image in = image_of((uint8_t[]){0, 100, 0, 100}, 2, 2, 1), out = {0};
+    assert_int_equal(smoe_image_fit(&out, 4, &in, NULL, NULL), 0);
+    for (int y = 0; y < 4; y++)
+        assert_memory_equal(out.pixel + 4 * y, ((uint8_t[]){0, 25, 75, 100}), 4);
+    smoe_image_free(&in);
+    smoe_image_free(&out);
+}
+
+/* 6 x 2 to 2: the central square is columns 2 and 3, copied; both channels orders kept. */
+static void test_centre_is_copied(void **state) {
+    (void)state;
+    uint8_t pixel[6 * 2 * 3];
+    for (int i = 0; i < 36; i++) pixel[i] = (uint8_t)(i * 7);
+    smoe_image in = image_of(pixel, 6, 2, 3), out = {0};
+    assert_int_equal(smoe_image_fit(&out, 2, &in, NULL, NULL), 0);
+    assert_memory_equal(out.pixel, pixel + 6, 6);
+    assert_memory_equal(out.pixel + 6, pixel + 24, 6);
+    smoe_image_free(&in);
+    smoe_image_free(&out);
+}
+
+/* Pixels beside the box take part, as if the whole image had been resized before it was cropped: 4
+ * x 2 to 1. Box columns 1..2, centre 1.5, filter 2 wide: columns 0..3 weigh .25, .75, .75, .25 of
+ * 2; rows .75 of 1.5. */
+static void test_neighbours_take_part(void **state) {
+    (void)state;
+    smoe_image in = image_of((uint8_t[]){80, 0, 0, 0, 80, 0, 0, 0}, 4, 2, 1), out = {0};
+    assert_int_equal(smoe_image_fit(&out, 1, &in, NULL, NULL), 0);
+    assert_int_equal(out.pixel[0], 10);
+    smoe_image_free(&in);
+    smoe_image_free(&out);
+}
+
+/* A constant image stays one, whatever the sizes and box: the weights sum to 1. */
+static void test_constant_stays(void **state) {
+    (void)state;
+    smoe_rng rng = smoe_rng_at(1, SMOE_RNG_TEST, 0, 0, 0);
+    smoe_image in = {0}, out = {0};
+    for (int trial = 0; trial < 200; trial++) {
+        size_t w = 1 + smoe_rng_below(&rng, 90), h = 1 + smoe_rng_below(&rng, 90);
+        size_t size = 1 + smoe_rng_below(&rng, 50);
+        int value = (int)smoe_rng_below(&rng, 256);
+        assert_int_equal(smoe_image_shape(&in, w, h, 3, NULL), 0);
+        memset(in.pixel, value, w * h * 3);
+        assert_int_equal(smoe_image_fit(&out, size, &in, trial % 2 ? &rng : NULL, NULL), 0);
+        for (size_t i = 0; i < size * size * 3; i++) assert_int_equal(out.pixel[i], value);
+    }
+    smoe_image_free(&in);
+    smoe_image_free(&out);
+}
+
+/* ---- boxes
+ * --------------------------------------------------------------------------------------------- */
+
+static void test_inception_box(void **state) {
+    (void)state;
+    smoe_rng rng = smoe_rng_at(2, SMOE_RNG_TEST, 0, 0, 0);
+    double area = 0, least = 1, most = 0;
+    enum { TRIALS = 4000 };
+    for (int i = 0; i < TRIALS; i++) {
+        smoe_box b = smoe_box_inception(&rng, 500, 500);
+        double share = b.width * b.height / (500.0 * 500), ratio = b.width / b.height;
+        assert_true(b.x >= 0 && b.y >= 0 && b.x + b.width <= 500 && b.y + b.height <= 500);
+        assert_true(ratio > .74 && ratio < 1.35); /* 3/4 .. 4/3 and rounding to pixels */
+        area += share / TRIALS;
+        least = share < least ? share : least;
+        most = share > most ? share : most;
+    }
+    assert_true(least > .049 && least < .07); /* 5% is the limit; 4000 draws come near it */
+    assert_true(most > .95);
+    /* Area a, uniform in .05 .. 1, fits a square when |log ratio| <= -log a: always up to 3/4, then
+     * with probability -ln(a) / ln(4/3). The mean of what fits is .3789 / .8190 = .4627; one
+     * standard deviation of the mean of 4000 is .004. */
+    assert_true(fabs(area - .4627) < .016);
+    /* An image too narrow for any box: the central square. */
+    smoe_box b = smoe_box_inception(&rng, 1, 1000);
+    assert_true(b.width == b.height && b.width == 1);
+}
+
+/* ---- channels
+ * -------------------------------------------------------------------------------------------- */
+
+static void test_channels(void **state) {
+    (void)state;
+    /* .299 R + .587 G + .114 B: 76.245, 149.685, 29.07, 255 and 0 */
+    uint8_t colour[] = {255, 0, 0, 0, 255, 0, 0, 0, 255, 255, 255, 255, 0, 0, 0};
+    smoe_image image = image_of(colour, 5, 1, 3);
+    assert_int_equal(smoe_image_convert(&image, 1, NULL), 0);
+    assert_memory_equal(image.pixel, ((uint8_t[]){76, 150, 29, 255, 0}), 5);
+    assert_int_equal(smoe_image_convert(&image, 3, NULL), 0);
+    assert_memory_equal(image.pixel, ((uint8_t[]){76, 76, 76, 150, 150, 150}), 6);
+    smoe_image_free(&image);
+}
+
+/* ---- decoding
+ * -------------------------------------------------------------------------------------------- */
+
+static void decode(smoe_image *image, const uint8_t *bytes, size_t size, smoe_image_kind kind,
+                   size_t channels, size_t shrink) {
+    smoe_image_header header;
+    smoe_err err = {0};
+    if (smoe_decode_header(&header, kind, bytes, size, &err) ||
+        smoe_decode(image, &header, channels, shrink, bytes, size, &err))
+        fail_msg("%s", err.text);
+}
+
+static void test_png_exact(void **state) {
+    (void)state;
+    uint8_t pixel[13 * 9 * 3];
+    for (size_t channels = 1; channels <= 3; channels += 2) {
+        size_t size;
+        datafiles_picture(pixel, 13, 9, channels, 4);
+        uint8_t *png = datafiles_png(pixel, 13, 9, channels, &size);
+        smoe_image image = {0};
+        decode(&image, png, size, SMOE_IMAGE_PNG, channels, 1);
+        assert_int_equal(image.width, 13);
+        assert_int_equal(image.height, 9);
+        assert_memory_equal(image.pixel, pixel, 13 * 9 * channels);
+        decode(&image, png, size, SMOE_IMAGE_PNG, 4 - channels,
+               1); /* the other number of channels */
+        for (size_t i = 0; i < 13 * 9; i++) {
+            const uint8_t *p = pixel + i * channels;
+            if (channels == 1)
+                for (size_t c = 0; c < 3; c++) assert_int_equal(image.pixel[3 * i + c], p[0]);
+            else
+                assert_int_equal(image.pixel[i], smoe_image_luma(p[0], p[1], p[2]));
+        }
+        smoe_image_free(&image);
+        free(png);
+    }
+}
+
+/* Full transparency shows the black below, none the colour. */
+static void test_png_alpha(void **state) {
+    (void)state;
+    uint8_t pixel[] = {200, 100, 50, 255, 200, 100, 50, 0};
+    size_t size;
+    uint8_t *png = datafiles_png(pixel, 2, 1, 4, &size);
+    smoe_image image = {0};
+    decode(&image, png, size, SMOE_IMAGE_PNG, 3, 1);
+    assert_memory_equal(image.pixel, ((uint8_t[]){200, 100, 50, 0, 0, 0}), 6);
+    smoe_image_free(&image);
+    free(png);
+}
+
+typedef struct memory {
+    uint8_t bytes[4096];
+    size_t size;
+} memory;
+
+static void append(png_structp png, png_bytep data, size_t n) {
+    memory *m = png_get_io_ptr(png);
+    assert_true(m->size + n <= sizeof m->bytes);
+    memcpy(m->bytes + m->size, data, n);
+    m->size += n;
+}
+
+static void flush_nothing(png_structp png) {
+    (void)png;
+}
+
+/* 16 bits a sample mean the same as 8, not linear light: 257 * v is v. */
+static void test_png_16_bits(void **state) {
+    (void)state;
+    memory m = {.size = 0};
+    png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, NULL, NULL, NULL);
+    png_infop info = png_create_info_struct(png);
+    png_set_write_fn(png, &m, append, flush_nothing);
+    png_set_IHDR(png, info, 4, 1, 16, PNG_COLOR_TYPE_GRAY, PNG_INTERLACE_NONE,
+                 PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+    png_write_info(png, info);
+    png_write_row(png, (uint8_t[]){0, 0, 50, 50, 128, 128, 255, 255});
+    png_write_end(png, info);
+    png_destroy_write_struct(&png, &info);
+    smoe_image image = {0};
+    decode(&image, m.bytes, m.size, SMOE_IMAGE_PNG, 1, 1);
+    assert_memory_equal(image.pixel, ((uint8_t[]){0, 50, 128, 255}), 4);
+    smoe_image_free(&image);
+}
+
+static void test_jpeg_as_turbojpeg(void **state) {
+    (void)state;
+    enum { W = 37, H = 29 };
+    uint8_t pixel[W * H * 3], expected[W * H * 3];
+    size_t size;
+    datafiles_picture(pixel, W, H, 3, 5);
+    uint8_t *jpeg = datafiles_jpeg(pixel, W, H, 3, &size);
+    smoe_image image = {0};
+    for (size_t channels = 1; channels <= 3; channels += 2)
+        for (size_t shrink = 1; shrink <= 8; shrink *= 2) {
+            size_t w = (W + shrink - 1) / shrink, h = (H + shrink - 1) / shrink;
+            tjhandle tj = tjInitDecompress();
+            assert_int_equal(tjDecompress2(tj, jpeg, size, expected, (int)w, 0, (int)h,
+                                           channels == 1 ? TJPF_GRAY : TJPF_RGB,
+                                           TJFLAG_ACCURATEDCT),
+                             0);
+            tjDestroy(tj);
+            decode(&image, jpeg, size, SMOE_IMAGE_JPEG, channels, shrink);
+            assert_int_equal(image.width, w);
+            assert_int_equal(image.height, h);
+            assert_memory_equal(image.pixel, expected, w * h * channels);
+        }
+    smoe_image_free(&image);
+    free(jpeg);
+}
+
+/* Decoding at a fraction and resizing is close to resizing the whole: smooth pictures, so within a
+ * few levels. */
+static void test_shrinking_is_close(void **state) {
+    (void)state;
+    enum { W = 160, H = 130, SIDE = 24 };
+    uint8_t *pixel = malloc(W * H * 3);
+    size_t size;
+    for (size_t y = 0; y < H; y++)
+        for (size_t x = 0; x < W; x++)
+            for (size_t c = 0; c < 3; c++)
+                pixel[(y * W + x) * 3 + c] = (uint8_t)(c == 0 ? x : c == 1 ? y : (x + y) / 2);
+    uint8_t *jpeg = datafiles_jpeg(pixel, W, H, 3, &size);
+    smoe_image whole = {0}, work = {0}, shrunk = {0}, full = {0};
+    decode(&whole, jpeg, size, SMOE_IMAGE_JPEG, 3, 1);
+    assert_int_equal(smoe_image_fit(&full, SIDE, &whole, NULL, NULL), 0);
+    assert_int_equal(
+        smoe_decode_fit(&shrunk, SIDE, 3, SMOE_IMAGE_JPEG, jpeg, size, NULL, &work, NULL), 0);
+    assert_int_equal(work.height, 33);           /* 130 / 4: the least that is not below 24 */
+    for (size_t i = 0; i < SIDE * SIDE * 3; i++) /* measured: 1 */
+        assert_in_range(shrunk.pixel[i] + 3 - full.pixel[i], 0, 6);
+    smoe_image_free(&whole);
+    smoe_image_free(&work);
+    smoe_image_free(&shrunk);
+    smoe_image_free(&full);
+    free(jpeg);
+    free(pixel);
+}
+
+/* ---- bytes that must be refused
+ * ---------------------------------------------------------------------------- */
+
+static void refused(const uint8_t *bytes, size_t size, smoe_image_kind kind, const char *word) {
+    smoe_image_header header;
+    smoe_image image = {0};
+    smoe_err err = {0};
+    int status = smoe_decode_header(&header, kind, bytes, size, &err);
+    if (!status) status = smoe_decode(&image, &header, 3, 1, bytes, size, &err);
+    smoe_image_free(&image);
+    assert_int_equal(status, -1);
+    assert_int_equal(err.code, SMOE_DATA);
+    if (!strstr(err.text, word)) fail_msg("no '%s' in: %s", word, err.text);
+}
+
+static void test_refused(void **state) {
+    (void)state;
+    uint8_t pixel[40 * 30 * 3];
+    size_t jn, pn;
+    datafiles_picture(pixel, 40, 30, 3, 6);
+    uint8_t *jpeg = datafiles_jpeg(pixel, 40, 30, 3, &jn),
+            *png = datafiles_png(pixel, 40, 30, 3, &pn);
+    refused(jpeg, 0, SMOE_IMAGE_JPEG, "empty file");
+    refused((const uint8_t *)"GIF89a......", 12, SMOE_IMAGE_JPEG, "foreign file");
+    refused(png, pn, SMOE_IMAGE_JPEG, "mislabelled: a JPEG image by its name, a PNG image");
+    refused(jpeg, jn, SMOE_IMAGE_PNG, "mislabelled: a PNG image by its name, a JPEG image");
+    for (size_t n = 3; n < jn - 2; n += 7) refused(jpeg, n, SMOE_IMAGE_JPEG, "damaged JPEG");
+    for (size_t n = 8; n < pn - 12; n += 7) refused(png, n, SMOE_IMAGE_PNG, "damaged PNG");
+    png[pn / 2] ^= 0x10; /* within the pixel data: the checksum tells */
+    refused(png, pn, SMOE_IMAGE_PNG, "damaged PNG image");
+    free(jpeg);
+    free(png);
+}
+
+/* Headers that claim more pixels than are accepted, in files of a few bytes. */
+static void test_huge_claims(void **state) {
+    (void)state;
+    uint8_t pixel[16 * 16 * 3] = {0};
+    size_t jn, pn;
+    uint8_t *jpeg = datafiles_jpeg(pixel, 16, 16, 3, &jn),
+            *png = datafiles_png(pixel, 16, 16, 3, &pn);
+    size_t at = 2; /* the frame header FF C0: length, precision, height, width */
+    while (at + 9 < jn && (jpeg[at] != 0xff || jpeg[at + 1] != 0xc0)) at++;
+    memcpy(jpeg + at + 5, "\xff\xdc\xff\xdc", 4);
+    refused(jpeg, jn, SMOE_IMAGE_JPEG, "claims 65500 x 65500 pixels, at most 67108864");
+    memcpy(png + 16, "\x00\x00\x80\x00\x00\x00\x80\x00", 8); /* IHDR: 32768 x 32768 */
+    uint32_t crc = 0xffffffff; /* CRC-32 of "IHDR" and its 13 bytes, bit by bit */
+    for (size_t i = 12; i < 29; i++) {
+        crc ^= png[i];
+        for (int b = 0; b < 8; b++) crc = crc >> 1 ^ (0xedb88320 & -(crc & 1));
+    }
+    crc = ~crc;
+    for (int b = 0; b < 4; b++) png[29 + b] = (uint8_t)(crc >> (24 - 8 * b));
+    refused(png, pn, SMOE_IMAGE_PNG, "claims 32768 x 32768 pixels");
+    free(jpeg);
+    free(png);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_halved),
+        cmocka_unit_test(test_doubled),
+        cmocka_unit_test(test_centre_is_copied),
+        cmocka_unit_test(test_neighbours_take_part),
+        cmocka_unit_test(test_constant_stays),
+        cmocka_unit_test(test_inception_box),
+        cmocka_unit_test(test_channels),
+        cmocka_unit_test(test_png_exact),
+        cmocka_unit_test(test_png_alpha),
+        cmocka_unit_test(test_png_16_bits),
+        cmocka_unit_test(test_jpeg_as_turbojpeg),
+        cmocka_unit_test(test_shrinking_is_close),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_huge_claims),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
