@@ -115,16 +115,49 @@ static void counted_by_hand_choice(void **state) {
     assert_float_equal(cost.flops_infer_per_image - cost.products_infer_per_image, 1088, 0);
     smoe_cost_free(&cost);
 
-    overrides_set(&list,
-                  "model.moe.capacity=2"); /* room for 16 choices an image, but only 8 are made */
+    overrides_set(&list, "model.moe.k=1");
+    overrides_set(&list, "model.moe.capacity=2"); /* 8 places an image, but only 4 choices */
     overrides_cost(&cost, tiny, &list, NULL);
-    assert_row(&cost, "blocks.0.mlp.experts", 152, 16 * 128, 16 * 384);
+    assert_row(&cost, "blocks.0.mlp.experts", 152, 8 * 128, 8 * 384);
+    assert_float_equal(cost.params_active, 163 + 76, 0);
+    smoe_cost_free(&cost);
+
+    overrides_set(&list, "model.moe.router=experts-choice"); /* K does not count */
+    overrides_set(&list, "model.moe.k=2");
+    overrides_cost(&cost, tiny, &list, NULL);
+    assert_row(&cost, "blocks.0.mlp.experts", 152, 8 * 128, 8 * 384);
     assert_float_equal(cost.params_active, 163 + 2 * 76, 0);
     smoe_cost_free(&cost);
 }
 
-/* Weights that are constants have no gradient: their product is done twice in training, not thrice.
- */
+/* Identity moves each of the 4 tokens to one expert and back: no router, products in experts. */
+static void counted_by_hand_identity(void **state) {
+    (void)state;
+    smoe_cost cost;
+    overrides list = {0};
+    overrides_set(&list, "model.moe.router=identity");
+    overrides_set(&list, "model.moe.slots_per_expert=3"); /* two stay empty */
+    overrides_cost(&cost, tiny, &list, NULL);
+    assert_row(&cost, "blocks.0.mlp.router", 0, 0, 0);
+    assert_row(&cost, "blocks.0.mlp.dispatch", 0, 0, 0);
+    assert_row(&cost, "blocks.0.mlp.experts", 152, 4 * 128, 4 * 384);
+    assert_row(&cost, "blocks.0.mlp.combine", 0, 0, 0);
+    assert_float_equal(cost.params_active, 155 + 76, 0);
+    smoe_cost_free(&cost);
+}
+
+/* 12 slots for 4 tokens are three a token, but there are only two experts to be active. */
+static void never_more_active_than_there_are(void **state) {
+    (void)state;
+    smoe_cost cost;
+    overrides list = {0};
+    overrides_set(&list, "model.moe.slots_per_expert=6");
+    overrides_cost(&cost, tiny, &list, NULL);
+    assert_float_equal(cost.params_active, cost.params, 0);
+    smoe_cost_free(&cost);
+}
+
+/* Constant weights have no gradient: their product is done twice in training, not thrice. */
 static void fixed_routing_is_cheaper(void **state) {
     (void)state;
     static const struct {
@@ -160,6 +193,8 @@ static void other_heads(void **state) {
     overrides_set(&list, "model.head=map");
     overrides_cost(&cost, tiny, &list, NULL);
     assert_row(&cost, "attn_pool", 168, 480, 1440);
+    /* element-wise as above, and 4*2*4 for the weights and 9*8 for the MLP of the pool */
+    assert_float_equal(cost.flops_infer_per_image - cost.products_infer_per_image, 928 + 104, 0);
     smoe_cost_free(&cost);
 
     overrides_set(&list, "model.head=token");
@@ -301,6 +336,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(counted_by_hand_soft),
         cmocka_unit_test(counted_by_hand_choice),
+        cmocka_unit_test(counted_by_hand_identity),
+        cmocka_unit_test(never_more_active_than_there_are),
         cmocka_unit_test(fixed_routing_is_cheaper),
         cmocka_unit_test(other_heads),
         cmocka_unit_test(matches_the_parameter_table),
