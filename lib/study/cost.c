@@ -217,7 +217,7 @@ static void add_rows(smoe_cost *cost, const smoe_spec *spec, const sizes *s,
         add_row(cost, SMOE_COST_NORM, 2 * s->d, 0, 0, "blocks.%zu.norm1", i);
         add_attention(cost, spec, s, i);
         add_row(cost, SMOE_COST_NORM, 2 * s->d, 0, 0, "blocks.%zu.norm2", i);
-        if (spec->model.moe.is_moe[i])
+        if (s->router && spec->model.moe.is_moe[i])
             add_moe(cost, spec, s, options, i);
         else
             add_row(cost, SMOE_COST_MLP, mlp_params(s), 2 * s->m * s->d * s->h, 3, "blocks.%zu.mlp",
