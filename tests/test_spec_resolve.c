@@ -189,9 +189,9 @@ typedef struct place {
 
 static char *at(const place *p, const char *name) {
     char path[SCRATCH_PATH];
-    char *real = realpath(scratch_path(&p->scratch, path, name), NULL);
-    assert_non_null(real);
-    return real;
+    char *found = realpath(scratch_path(&p->scratch, path, name), NULL);
+    assert_non_null(found);
+    return found;
 }
 
 static int make_place(void **state) {
