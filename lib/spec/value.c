@@ -5,7 +5,6 @@
  */
 #include "spec/schema.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <locale.h>
 #include <math.h>
@@ -100,24 +99,27 @@ static int outside(const smoe_row *row, const char *text, char *problem) {
     return -1;
 }
 
+#define DIGITS "0123456789"
+
+static const char *digits(const char *c) {
+    return c + strspn(c, DIGITS);
+}
+
+static bool is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
+
 /* Drops the underscores that stand between two digits; false when the text is too long for a
  * number. */
 static bool strip(const char *text, char *buf, size_t size) {
     size_t used = 0;
     for (size_t i = 0; text[i]; i++) {
-        bool between = text[i] == '_' && i && isdigit((unsigned char)text[i - 1]) &&
-                       isdigit((unsigned char)text[i + 1]);
-        if (between) continue;
+        if (text[i] == '_' && i && is_digit(text[i - 1]) && is_digit(text[i + 1])) continue;
         if (used + 1 >= size) return false;
         buf[used++] = text[i];
     }
     buf[used] = '\0';
     return true;
-}
-
-static const char *digits(const char *c) {
-    while (isdigit((unsigned char)*c)) c++;
-    return c;
 }
 
 /* [-] digits, a point among or beside them, [e[+-]digits]; what stands behind it is garbage. */
@@ -349,9 +351,8 @@ static const char *choice_name(const smoe_row *row, unsigned number, char *buf, 
 /* Plain where no reader could take it for anything but this text, else between double quotes. */
 static char *quoted(const char *text) {
     if (!text) return strdup("null");
-    bool plain = isalpha((unsigned char)*text) || *text == '/';
-    for (const char *c = text; *c; c++)
-        plain = plain && (isalnum((unsigned char)*c) || strchr("/._-", *c));
+#define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+    bool plain = *text && strchr(LETTERS "/", *text) && !text[strspn(text, LETTERS DIGITS "/._-")];
     static const char *const words[] = {"null", "true", "false", "yes", "no",
                                         "on",   "off",  "y",     "n"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
