@@ -1,0 +1,398 @@
+/* cifar10, cifar100 and idx from files made here byte by byte. */
+#include "data/archive.h"
+#include "data/dataset.h"
+#include "datafiles.h"
+#include "scratch.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+enum { SIDE = 32, PLANE = SIDE * SIDE, RECORD = 1 + 3 * PLANE };
+
+static int setup(void **state) {
+    scratch *s = *state = calloc(1, sizeof *s);
+    scratch_make(s);
+    return 0;
+}
+
+static int teardown(void **state) {
+    scratch_remove(*state);
+    free(*state);
+    return 0;
+}
+
+static smoe_dataset *open_set(const smoe_spec *spec, const char *split) {
+    smoe_dataset *set;
+    smoe_err err = {0};
+    if (smoe_dataset_open(&set, spec, split, &err)) fail_msg("%s", err.text);
+    return set;
+}
+
+/* The byte of channel c, pixel k of record i. */
+static uint8_t byte_of(size_t i, size_t c, size_t k) {
+    return (uint8_t)(i * 31 + c * 80 + k * 3);
+}
+
+/* Records first .. first+n-1, labels i mod `classes` in the last of `header` label bytes. */
+static datafile records(const char *name, size_t first, size_t n, size_t header, size_t classes) {
+    size_t record = header + 3 * PLANE;
+    uint8_t *bytes = calloc(n, record);
+    assert_non_null(bytes);
+    for (size_t i = 0; i < n; i++) {
+        uint8_t *r = bytes + i * record;
+        if (header == 2) r[0] = 77; /* the coarse label is not looked at */
+        r[header - 1] = (uint8_t)((first + i) % classes);
+        for (size_t c = 0; c < 3; c++)
+            for (size_t k = 0; k < PLANE; k++) r[header + c * PLANE + k] = byte_of(first + i, c, k);
+    }
+    return (datafile){name, bytes, n * record};
+}
+
+/* Image `at` of the set is record i. */
+static void check_record(const smoe_dataset *set, size_t at, size_t i, size_t classes) {
+    static real pixels[3 * PLANE], target[100];
+    int64_t label;
+    assert_int_equal(smoe_dataset_image(set, at, false, pixels, target, &label, NULL), 0);
+    assert_int_equal(label, i % classes);
+    for (size_t c = 0; c < 3; c++)
+        for (size_t k = 0; k < PLANE; k++)
+            assert_true(pixels[c * PLANE + k] == (real)byte_of(i, c, k) / (real)127.5 - 1);
+}
+
+/* ---- cifar
+ * -------------------------------------------------------------------------------------------------
+ */
+
+/* Batches in the order of their names, whatever the order in the folder; other files are passed
+ * over. */
+static void test_cifar10(void **state) {
+    const scratch *s = *state;
+    char path[SCRATCH_PATH], buf[32];
+    datafile file[] = {records("data_batch_2.bin", 3, 4, 1, 10),
+                       records("data_batch_1.bin", 0, 3, 1, 10),
+                       records("test_batch.bin", 7, 2, 1, 10),
+                       {"batches.meta.txt", "airplane\n", 9}};
+    datafiles_tree(s->dir, file, 4);
+    smoe_spec spec = datafiles_spec(SMOE_SOURCE_CIFAR10, s->dir, SIDE, 3);
+    smoe_dataset *set = open_set(&spec, "train");
+    assert_int_equal(smoe_dataset_images(set), 7);
+    assert_int_equal(smoe_dataset_classes(set), 10);
+    assert_string_equal(smoe_dataset_class_name(set, 9), "truck");
+    assert_string_equal(smoe_dataset_image_name(set, 4, buf, sizeof buf), "train/4");
+    for (size_t i = 0; i < 7; i++) check_record(set, i, i, 10);
+    smoe_dataset_free(set);
+    for (int k = 0; k < 2; k++) {
+        set = open_set(&spec, k ? "val" : "test");
+        assert_int_equal(smoe_dataset_images(set), 2);
+        check_record(set, 1, 8, 10);
+        smoe_dataset_free(set);
+    }
+    /* one file alone */
+    spec.data.path = (char *)scratch_path(s, path, "test_batch.bin");
+    set = open_set(&spec, "test");
+    assert_int_equal(smoe_dataset_images(set), 2);
+    smoe_dataset_free(set);
+    /* as it is published: an archive with one folder in it */
+    datafile inside[4];
+    char name[4][64];
+    for (int i = 0; i < 4; i++) {
+        snprintf(name[i], sizeof name[i], "cifar-10-batches-bin/%s", file[i].name);
+        inside[i] = (datafile){name[i], file[i].bytes, file[i].size};
+    }
+    static const char *const archive[] = {"a.tar", "a.tar.gz", "a.zip"};
+    for (int k = 0; k < 3; k++) {
+        datafiles_archive(scratch_path(s, path, archive[k]), inside, 4);
+        set = open_set(&spec, "train");
+        assert_int_equal(smoe_dataset_images(set), 7);
+        for (size_t i = 0; i < 7; i++) check_record(set, i, i, 10);
+        smoe_dataset_free(set);
+    }
+    for (int i = 0; i < 3; i++) free((void *)file[i].bytes);
+}
+
+/* The fine label is the second byte, and counts; the first does not. */
+static void test_cifar100(void **state) {
+    const scratch *s = *state;
+    datafile file = records("train.bin", 95, 7, 2, 100);
+    datafiles_tree(s->dir, &file, 1);
+    smoe_spec spec = datafiles_spec(SMOE_SOURCE_CIFAR100, s->dir, SIDE, 3);
+    smoe_dataset *set = open_set(&spec, "train");
+    assert_int_equal(smoe_dataset_images(set), 7);
+    assert_int_equal(smoe_dataset_classes(set), 100);
+    assert_string_equal(smoe_dataset_class_name(set, 0), "apple");
+    assert_string_equal(smoe_dataset_class_name(set, 52), "oak_tree");
+    assert_string_equal(smoe_dataset_class_name(set, 99), "worm");
+    for (size_t k = 1; k < 100; k++) /* the published order is the alphabet's */
+        assert_true(strcmp(smoe_dataset_class_name(set, k - 1), smoe_dataset_class_name(set, k)) <
+                    0);
+    for (size_t i = 0; i < 7; i++) check_record(set, i, 95 + i, 100);
+    smoe_dataset_free(set);
+    datafiles_refused(&spec, "test", SMOE_DATA, s->dir, "no test.bin", NULL);
+    free((void *)file.bytes);
+}
+
+/* A limit of 4 over labels 0 1 2 0 1 2 0 (three classes present): 0 twice, 1 and 2 once. */
+static void test_cifar_limit(void **state) {
+    const scratch *s = *state;
+    datafile file = records("data_batch_1.bin", 0, 7, 1, 3);
+    datafiles_tree(s->dir, &file, 1);
+    smoe_spec spec = datafiles_spec(SMOE_SOURCE_CIFAR10, s->dir, SIDE, 3);
+    spec.data.limit = 4;
+    smoe_dataset *set = open_set(&spec, "train");
+    assert_int_equal(smoe_dataset_images(set), 4);
+    for (size_t i = 0; i < 4; i++) check_record(set, i, i, 3);
+    smoe_dataset_free(set);
+    spec.data.limit = 0;
+    spec.data.cache_mb = 0;
+    datafiles_refused(&spec, "train", SMOE_USAGE, s->dir, "7 images", "data.cache_mb", NULL);
+    free((void *)file.bytes);
+}
+
+/* Another size and grey: what resizing and luma make of it. */
+static void test_cifar_resized(void **state) {
+    const scratch *s = *state;
+    datafile file = records("data_batch_1.bin", 0, 1, 1, 10);
+    datafiles_tree(s->dir, &file, 1);
+    smoe_spec spec = datafiles_spec(SMOE_SOURCE_CIFAR10, s->dir, 12, 1);
+    smoe_image stored = {0}, expected = {0};
+    real pixels[144], target[10];
+    int64_t label;
+    assert_int_equal(smoe_image_shape(&stored, SIDE, SIDE, 3, NULL), 0);
+    for (size_t i = 0; i < 3 * PLANE; i++) stored.pixel[i] = byte_of(0, i % 3, i / 3);
+    assert_int_equal(smoe_image_fit(&expected, 12, &stored, NULL, NULL), 0);
+    assert_int_equal(smoe_image_convert(&expected, 1, NULL), 0);
+    smoe_dataset *set = open_set(&spec, "train");
+    assert_int_equal(smoe_dataset_image(set, 0, false, pixels, target, &label, NULL), 0);
+    for (size_t i = 0; i < 144; i++)
+        assert_true(pixels[i] == (real)expected.pixel[i] / (real)127.5 - 1);
+    smoe_dataset_free(set);
+    smoe_image_free(&stored);
+    smoe_image_free(&expected);
+    free((void *)file.bytes);
+}
+
+static void test_cifar_refused(void **state) {
+    const scratch *s = *state;
+    char path[SCRATCH_PATH];
+    datafile file = records("data_batch_1.bin", 0, 3, 1, 10);
+    uint8_t *bytes = (uint8_t *)file.bytes;
+    smoe_spec spec = datafiles_spec(SMOE_SOURCE_CIFAR10, s->dir, SIDE, 3);
+    datafiles_refused(&spec, "train", SMOE_DATA, s->dir, "no data_batch_*.bin", "cifar10", NULL);
+    scratch_path(s, path, "data_batch_1.bin");
+    scratch_write(path, "", 0);
+    datafiles_refused(&spec, "train", SMOE_DATA, path, "at byte 0: an empty file", NULL);
+    scratch_write(path, bytes, 3 * RECORD - 1); /* the third record begins at 6146 */
+    datafiles_refused(&spec, "train", SMOE_DATA, path, "at byte 6146", "3072 are there", NULL);
+    bytes[RECORD] = 10; /* the second record's label */
+    scratch_write(path, bytes, 3 * RECORD);
+    datafiles_refused(&spec, "train", SMOE_DATA, path, "at byte 3073: label 10, must be below 10",
+                      NULL);
+    bytes[RECORD] = 9;
+    scratch_write(path, bytes, 3 * RECORD);
+    smoe_dataset_free(open_set(&spec, "train")); /* good again */
+    scratch_write(scratch_path(s, path, "data_batch_1.bin.gz"), bytes, 3 * RECORD);
+    datafiles_refused(&spec, "train", SMOE_DATA, "data_batch_1.bin", "data_batch_1.bin.gz",
+                      "only one of them", NULL);
+    spec.data.source = SMOE_SOURCE_CIFAR100;
+    datafiles_refused(&spec, "train", SMOE_DATA, "no train.bin", NULL);
+    free(bytes);
+}
+
+/* ---- gzip
+ * --------------------------------------------------------------------------------------------------
+ */
+
+static void test_gzip(void **state) {
+    const scratch *s = *state;
+    char path[SCRATCH_PATH], at[64];
+    datafile file = records("x", 0, 3, 1, 10);
+    size_t size, first, second;
+    uint8_t *gz = datafiles_gzip(file.bytes, file.size, &size);
+    uint8_t *a = datafiles_gzip(file.bytes, 100, &first);
+    uint8_t *b = datafiles_gzip((const uint8_t *)file.bytes + 100, file.size - 100, &second);
+    smoe_spec spec = datafiles_spec(SMOE_SOURCE_CIFAR10, s->dir, SIDE, 3);
+    scratch_write(scratch_path(s, path, "test_batch.bin.gz"), gz, size);
+    smoe_dataset *set = open_set(&spec, "test");
+    for (size_t i = 0; i < 3; i++) check_record(set, i, i, 10);
+    smoe_dataset_free(set);
+
+    uint8_t *both = malloc(first + second); /* two gzip members are one file */
+    memcpy(both, a, first);
+    memcpy(both + first, b, second);
+    scratch_write(path, both, first + second);
+    set = open_set(&spec, "test");
+    for (size_t i = 0; i < 3; i++) check_record(set, i, i, 10);
+    smoe_dataset_free(set);
+
+    for (size_t n = 2; n < size; n += 211) {
+        scratch_write(path, gz, n);
+        snprintf(at, sizeof at, "gzip data end early, at byte %zu", n);
+        datafiles_refused(&spec, "test", SMOE_DATA, path, at, NULL);
+    }
+    gz[size - 6] ^= 1; /* the checksum at the end */
+    scratch_write(path, gz, size);
+    datafiles_refused(&spec, "test", SMOE_DATA, path, "damaged gzip data near byte", NULL);
+    free(gz);
+    free(a);
+    free(b);
+    free(both);
+    free((void *)file.bytes);
+}
+
+/* 3 MB of zeros in 3 kB: refused at the size accepted, not after. */
+static void test_gzip_limit(void **state) {
+    (void)state;
+    size_t size;
+    uint8_t *zeros = calloc(3000000, 1), *gz = datafiles_gzip(zeros, 3000000, &size);
+    smoe_err err = {0};
+    size_t n = size;
+    assert_int_equal(smoe_gunzip(&gz, &n, 2999999, &err), -1);
+    assert_int_equal(err.code, SMOE_DATA);
+    assert_non_null(strstr(err.text, "2999999"));
+    assert_int_equal(n, size); /* untouched */
+    assert_int_equal(smoe_gunzip(&gz, &n, 3000000, &err), 0);
+    assert_int_equal(n, 3000000);
+    assert_memory_equal(gz, zeros, 3000000);
+    assert_int_equal(smoe_gunzip(&gz, &n, 1, &err), 0); /* not gzip: left alone */
+    assert_int_equal(n, 3000000);
+    free(gz);
+    free(zeros);
+}
+
+/* ---- idx
+ * ---------------------------------------------------------------------------------------------------
+ */
+
+enum { N = 5, ROWS = 4, COLUMNS = 6 };
+
+static const uint8_t image_header[] = {0, 0, 8, 3, 0, 0, 0, N, 0, 0, 0, ROWS, 0, 0, 0, COLUMNS};
+static const uint8_t train_labels[] = {0, 0, 8, 1, 0, 0, 0, N, 3, 0, 3, 1, 2};
+static const uint8_t test_labels[] = {0, 0, 8, 1, 0, 0, 0, N, 6, 0, 1, 1, 2};
+
+typedef struct idx_images {
+    uint8_t bytes[16 + N * ROWS * COLUMNS];
+} idx_images;
+
+static idx_images make_images(void) {
+    idx_images x;
+    memcpy(x.bytes, image_header, 16);
+    for (size_t i = 0; i < N * ROWS * COLUMNS; i++) x.bytes[16 + i] = (uint8_t)(2 * i);
+    return x;
+}
+
+/* Dash and dot, plain and gzip, t10k and test, in a folder and in an archive. The classes are those
+ * of both splits: 0 .. 6. Stored 4 x 6, asked for 4: columns 1 .. 4 as they are, the same in all
+ * three channels. */
+static void test_idx(void **state) {
+    static const char *const names[][4] = {
+        {"train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte",
+         "t10k-labels-idx1-ubyte"},
+        {"train-images.idx3-ubyte", "train-labels.idx1-ubyte", "test-images.idx3-ubyte",
+         "test-labels.idx1-ubyte"},
+        {"train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz", "t10k-images-idx3-ubyte.gz",
+         "t10k-labels-idx1-ubyte.gz"}};
+    const scratch *s = *state;
+    idx_images images = make_images();
+    const datafile plain[] = {{"", images.bytes, sizeof images.bytes},
+                              {"", train_labels, sizeof train_labels},
+                              {"", images.bytes, sizeof images.bytes},
+                              {"", test_labels, sizeof test_labels}};
+    for (size_t k = 0; k < 6; k++) {
+        char path[SCRATCH_PATH], name[32];
+        datafile file[4];
+        bool gz = k % 3 == 2;
+        for (size_t i = 0; i < 4; i++) {
+            file[i] = (datafile){names[k % 3][i], plain[i].bytes, plain[i].size};
+            if (gz) file[i].bytes = datafiles_gzip(plain[i].bytes, plain[i].size, &file[i].size);
+        }
+        snprintf(name, sizeof name, k < 3 ? "dir%zu" : "a%zu.zip", k);
+        scratch_path(s, path, name);
+        if (k < 3)
+            mkdir(path, 0777), datafiles_tree(path, file, 4);
+        else
+            datafiles_archive(path, file, 4);
+        smoe_spec spec = datafiles_spec(SMOE_SOURCE_IDX, path, 4, 3);
+        for (int split = 0; split < 2; split++) {
+            smoe_dataset *set = open_set(&spec, split ? "test" : "train");
+            assert_int_equal(smoe_dataset_images(set), N);
+            assert_int_equal(smoe_dataset_classes(set), 7);
+            assert_string_equal(smoe_dataset_class_name(set, 6), "6");
+            for (size_t i = 0; i < N; i++) {
+                real pixels[48], target[7];
+                int64_t label;
+                assert_int_equal(smoe_dataset_image(set, i, true, pixels, target, &label, NULL), 0);
+                assert_int_equal(label, (split ? test_labels : train_labels)[8 + i]);
+                for (size_t p = 0; p < 48; p++) {
+                    size_t y = p % 16 / 4, x = 1 + p % 4;
+                    uint8_t byte = (uint8_t)(2 * (i * 24 + y * 6 + x));
+                    assert_true(pixels[p] == (real)byte / (real)127.5 - 1);
+                }
+            }
+            smoe_dataset_free(set);
+        }
+        for (size_t i = 0; gz && i < 4; i++) free((void *)file[i].bytes);
+    }
+}
+
+/* Bytes of one of the two files changed, cut or added to. */
+static void refused_idx(const scratch *s, const char *images_name, const void *images, size_t in,
+                        const void *labels, size_t ln, const char *file, const char *word) {
+    const datafile pair[] = {{images_name, images, in}, {"train-labels-idx1-ubyte", labels, ln}};
+    datafiles_tree(s->dir, pair, 2);
+    smoe_spec spec = datafiles_spec(SMOE_SOURCE_IDX, s->dir, 4, 1);
+    datafiles_refused(&spec, "train", SMOE_DATA, s->dir, file, word, NULL);
+}
+
+static void test_idx_refused(void **state) {
+    const scratch *s = *state;
+    static const char name[] = "train-images-idx3-ubyte", labels[] = "train-labels-idx1-ubyte";
+    idx_images x = make_images();
+    size_t n = sizeof x.bytes, ln = sizeof train_labels;
+    uint8_t changed[sizeof train_labels];
+    smoe_spec spec = datafiles_spec(SMOE_SOURCE_IDX, s->dir, 4, 1);
+    datafiles_refused(&spec, "train", SMOE_DATA, s->dir, "no train-images-idx3-ubyte", NULL);
+    datafiles_refused(&spec, "test", SMOE_DATA, s->dir, "no t10k-images-idx3-ubyte", NULL);
+    refused_idx(s, name, x.bytes, 15, train_labels, ln, name, "at byte 15: the header of 16 bytes");
+    refused_idx(s, name, x.bytes, n - 1, train_labels, ln, name,
+                "at byte 135: ends early: 136 bytes are claimed");
+    refused_idx(s, name, train_labels, ln, train_labels, ln, name, "at byte 13: the header");
+    refused_idx(s, name, x.bytes, n, train_labels, ln - 1, labels, "at byte 12: ends early: 13");
+    refused_idx(s, name, x.bytes, n, x.bytes, n, labels, "at byte 0: magic number 0x00000803");
+    x.bytes[7]--;
+    refused_idx(s, name, x.bytes, n, train_labels, ln, name, "at byte 112: 24 bytes too many");
+    refused_idx(s, name, x.bytes, n - 24, train_labels, ln, labels, "at byte 4: 5 labels");
+    x = make_images();
+    memset(x.bytes + 4, 0xff, 12); /* claims 2^96 bytes */
+    refused_idx(s, name, x.bytes, n, train_labels, ln, name, "at byte 8: 4294967295 rows");
+    memcpy(x.bytes + 8, "\0\0\x10\0\0\0\x10\0", 8); /* 2^32-1 images of 2^24 bytes */
+    refused_idx(s, name, x.bytes, n, train_labels, ln, name, "72057594021150736 bytes are claimed");
+    memcpy(x.bytes + 12, "\0\0\0\0", 4);
+    refused_idx(s, name, x.bytes, n, train_labels, ln, name, "at byte 12: 0 columns");
+    x = make_images();
+    memcpy(changed, train_labels, sizeof changed);
+    memset(changed + 4, 0, 4);
+    refused_idx(s, name, x.bytes, n, changed, 8, labels, "at byte 4: no items");
+    const datafile twin = {"train-images.idx3-ubyte", x.bytes, n};
+    const datafile good[] = {{name, x.bytes, n}, {labels, train_labels, ln}};
+    datafiles_tree(s->dir, good, 2);
+    smoe_dataset_free(open_set(&spec, "train"));
+    datafiles_tree(s->dir, &twin, 1);
+    datafiles_refused(&spec, "train", SMOE_DATA, name, twin.name, "only one of them", NULL);
+}
+
+int main(void) {
+#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        CASE(test_cifar10),       CASE(test_cifar100),      CASE(test_cifar_limit),
+        CASE(test_cifar_resized), CASE(test_cifar_refused), CASE(test_gzip),
+        CASE(test_gzip_limit),    CASE(test_idx),           CASE(test_idx_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
