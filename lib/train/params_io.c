@@ -89,7 +89,7 @@ static int file_check(const smoe_params *params, const smoe_slab *slabs, size_t 
 static void row_fill(real *out, const smoe_tensor *t) {
     enum { PIECE = 1 << 18 };
     size_t pieces = (t->size + PIECE - 1) / PIECE;
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (pieces > 1)
     for (size_t p = 0; p < pieces; p++) {
         size_t first = p * PIECE, left = t->size - first;
         (void)smoe_tensor_convert(out + first, t, first, left < PIECE ? left : PIECE);
