@@ -1,0 +1,66 @@
+/* A temporary folder for fuzz targets of what reads files by name, and the reading of all of a data
+ * set. */
+#ifndef FUZZ_FILES_H
+#define FUZZ_FILES_H
+
+#include "data/data.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Writes a file into the folder, which is made on first use. */
+static inline void fuzz_write(char folder[64], const char *name, const void *bytes, size_t size) {
+    char path[128];
+    if (!folder[0]) {
+        snprintf(folder, 64, "/tmp/smoe-fuzz-XXXXXX");
+        if (!mkdtemp(folder)) abort();
+    }
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "wb");
+    if (!file || fwrite(bytes, 1, size, file) != size || fclose(file)) abort();
+}
+
+static inline void fuzz_remove(char folder[64], const char *name) {
+    char path[128];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    unlink(path);
+    rmdir(folder); /* with the last file in it */
+    if (access(folder, F_OK)) folder[0] = 0;
+}
+
+/* Opens train and test and reads every image of what was accepted; a refusal must say why. */
+static inline void fuzz_read_all(smoe_source source, const char *path, size_t image_size,
+                                 size_t channels) {
+    smoe_spec spec = {0};
+    spec.data.source = source;
+    spec.data.path = (char *)path;
+    spec.data.image_size = image_size;
+    spec.data.channels = channels;
+    spec.data.cache_mb = 4;
+    for (int test = 0; test < 2; test++) {
+        smoe_dataset *set;
+        smoe_err err = {0};
+        if (smoe_dataset_open(&set, &spec, test ? "test" : "train", &err)) {
+            if (!err.text[0] || err.code == SMOE_OK || set) __builtin_trap();
+            continue;
+        }
+        size_t n = channels * image_size * image_size;
+        real *pixels = malloc(n * sizeof *pixels);
+        real *target = malloc(smoe_dataset_classes(set) * sizeof *target);
+        for (size_t i = 0; pixels && target && i < smoe_dataset_images(set); i++) {
+            int64_t label;
+            if (smoe_dataset_image(set, i, true, pixels, target, &label, &err)) continue;
+            if (label < 0 || (size_t)label >= smoe_dataset_classes(set)) __builtin_trap();
+            for (size_t k = 0; k < n; k++)
+                if (!(pixels[k] >= -1 && pixels[k] <= 1)) __builtin_trap();
+        }
+        free(pixels);
+        free(target);
+        smoe_dataset_free(set);
+    }
+}
+
+#endif

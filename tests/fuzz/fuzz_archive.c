@@ -1,0 +1,18 @@
+/* image-folder archives: any bytes, as the kind of archive they look like. */
+#include "files.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static char folder[64];
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    const char *name = size > 1 && data[0] == 'P' && data[1] == 'K'     ? "a.zip"
+                       : size > 1 && data[0] == 0x1f && data[1] == 0x8b ? "a.tar.gz"
+                                                                        : "a.tar";
+    char path[128];
+    fuzz_write(folder, name, data, size);
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    fuzz_read_all(SMOE_SOURCE_FOLDER, path, 8, size % 2 ? 1 : 3);
+    fuzz_remove(folder, name);
+    return 0;
+}
