@@ -46,7 +46,8 @@ typedef struct smoe_err {
     char text[4096]; /* NUL-terminated; the last line says how many were left out */
 } smoe_err;
 
-/* Replaces what err holds. Returns -1, so that `return smoe_fail(...)` reads well. err may be NULL. */
+/* Replaces what err holds. Returns -1, so that `return smoe_fail(...)` reads well. err may be NULL.
+ */
 int smoe_fail(smoe_err *err, smoe_code code, const char *fmt, ...) SMOE_PRINTF(3, 4);
 
 /* The same, with ": " and strerror of the errno found on entry appended. */
@@ -77,12 +78,14 @@ int smoe_arena_bind(smoe_arena *arena, smoe_err *err) SMOE_MUST_CHECK;
 
 void smoe_arena_free(smoe_arena *arena);
 
-/* ---- text --------------------------------------------------------------------------------------- */
+/* ---- text ---------------------------------------------------------------------------------------
+ */
 
 /* Edit distance between two words; small numbers, for "did you mean". */
 size_t smoe_text_distance(const char *a, const char *b);
 
-/* The index of the candidate nearest to word, or -1 when none is near enough to be a typing slip. */
+/* The index of the candidate nearest to word, or -1 when none is near enough to be a typing slip.
+ */
 int smoe_text_nearest(const char *word, const char *const *candidates, size_t count);
 
 /* printf into a fresh string the caller frees; NULL when out of memory. */

@@ -23,8 +23,8 @@ size_t smoe_params_add(smoe_params *params, smoe_param_group group, double mean,
         params->room = room;
     }
     smoe_param *p = &params->row[params->count];
-    *p = (smoe_param){.ndim = ndim, .size = 1, .offset = params->size, .group = group, .mean = mean,
-                      .std = std};
+    *p = (smoe_param){
+        .ndim = ndim, .size = 1, .offset = params->size, .group = group, .mean = mean, .std = std};
     for (int i = 0; i < ndim; i++) p->size *= p->dim[i] = dim[i];
     va_list args;
     va_start(args, fmt);
@@ -45,7 +45,8 @@ static int slab(real **where, size_t n, smoe_err *err) {
 }
 
 int smoe_params_allocate(smoe_params *params, int slabs, smoe_err *err) {
-    if (params->failed) return smoe_fail(err, SMOE_RUNTIME, "out of memory for the parameter table");
+    if (params->failed)
+        return smoe_fail(err, SMOE_RUNTIME, "out of memory for the parameter table");
     real **all[] = {&params->w, &params->g, &params->m, &params->v};
     for (int i = 0; i < slabs; i++)
         if (!*all[i] && slab(all[i], params->size, err))

@@ -10,29 +10,30 @@
 
 enum { SMOE_PARAM_DIMS = 4 };
 
-typedef enum smoe_param_group { /* which weight decay applies */
-    SMOE_PARAM_PLAIN,           /* none: biases, norms, positions, the class token */
-    SMOE_PARAM_KERNEL,          /* optimizer.weight_decay */
-    SMOE_PARAM_HEAD             /* optimizer.head_weight_decay */
+typedef enum smoe_param_group {                   /* which weight decay applies */
+                                SMOE_PARAM_PLAIN, /* none: biases, norms, positions, the class token
+                                                   */
+                                SMOE_PARAM_KERNEL, /* optimizer.weight_decay */
+                                SMOE_PARAM_HEAD    /* optimizer.head_weight_decay */
 } smoe_param_group;
 
 typedef struct smoe_param {
-    char name[80];             /* the checkpoint's name, "blocks.3.attn.qkv.weight" */
-    int ndim;                  /* 0: a scalar */
+    char name[80]; /* the checkpoint's name, "blocks.3.attn.qkv.weight" */
+    int ndim;      /* 0: a scalar */
     size_t dim[SMOE_PARAM_DIMS];
-    size_t size, offset;       /* elements; offset into every slab, a multiple of 16 */
+    size_t size, offset; /* elements; offset into every slab, a multiple of 16 */
     smoe_param_group group;
-    bool expert;               /* first axis counts experts, each used by some rows only */
-    double mean, std;          /* initial values: normal(mean, std), constant where std is 0 */
+    bool expert;      /* first axis counts experts, each used by some rows only */
+    double mean, std; /* initial values: normal(mean, std), constant where std is 0 */
 } smoe_param;
 
 typedef struct smoe_params {
     smoe_param *row;
     size_t count, room;
-    size_t size;               /* elements of a slab, padding included */
-    size_t total;              /* parameters, padding not included */
-    bool failed;               /* an add ran out of memory; reported when slabs are asked for */
-    real *w, *g, *m, *v;       /* slabs; NULL until allocated */
+    size_t size;         /* elements of a slab, padding included */
+    size_t total;        /* parameters, padding not included */
+    bool failed;         /* an add ran out of memory; reported when slabs are asked for */
+    real *w, *g, *m, *v; /* slabs; NULL until allocated */
 } smoe_params;
 
 /* Adds a row and returns its index. Cannot be seen to fail: memory is checked in _allocate. */

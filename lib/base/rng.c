@@ -6,7 +6,8 @@
 
 smoe_rng smoe_rng_at(uint64_t seed, smoe_purpose purpose, uint32_t layer, uint64_t step,
                      uint64_t sample) {
-    return (smoe_rng){.key = {seed, (uint64_t)purpose << 32 | layer}, .counter = {0, step, sample, 0}};
+    return (smoe_rng){.key = {seed, (uint64_t)purpose << 32 | layer},
+                      .counter = {0, step, sample, 0}};
 }
 
 uint64_t smoe_rng_u64(smoe_rng *rng) {
@@ -21,7 +22,9 @@ uint64_t smoe_rng_u64(smoe_rng *rng) {
     return rng->block[4 - rng->left--];
 }
 
-double smoe_rng_uniform(smoe_rng *rng) { return (double)(smoe_rng_u64(rng) >> 11) * 0x1p-53; }
+double smoe_rng_uniform(smoe_rng *rng) {
+    return (double)(smoe_rng_u64(rng) >> 11) * 0x1p-53;
+}
 
 uint64_t smoe_rng_below(smoe_rng *rng, uint64_t n) {
     uint64_t reject = -n % n, word; /* 2^64 mod n: words below it would favour small results */

@@ -11,30 +11,30 @@
 
 /* What a stream is for. The numbers are part of every result: add at the end, never renumber. */
 typedef enum smoe_purpose {
-    SMOE_RNG_INIT = 1,       /* initial weights; layer: hash of the parameter's name */
-    SMOE_RNG_SHUFFLE = 2,    /* order of an epoch; step: epoch */
-    SMOE_RNG_AUGMENT = 3,    /* crops, flips, RandAugment; step: epoch, sample: index */
-    SMOE_RNG_MIXUP = 4,      /* step: training step */
-    SMOE_RNG_DROPOUT = 5,    /* layer: site, step, sample: row */
-    SMOE_RNG_ROUTER = 6,     /* router noise; layer: block, step, sample: group */
-    SMOE_RNG_SHAPES = 7,     /* generated images; layer: split, sample: index */
-    SMOE_RNG_FEWSHOT = 8,    /* chosen shots; step: which seed */
-    SMOE_RNG_TEST = 9        /* tests */
+    SMOE_RNG_INIT = 1,    /* initial weights; layer: hash of the parameter's name */
+    SMOE_RNG_SHUFFLE = 2, /* order of an epoch; step: epoch */
+    SMOE_RNG_AUGMENT = 3, /* crops, flips, RandAugment; step: epoch, sample: index */
+    SMOE_RNG_MIXUP = 4,   /* step: training step */
+    SMOE_RNG_DROPOUT = 5, /* layer: site, step, sample: row */
+    SMOE_RNG_ROUTER = 6,  /* router noise; layer: block, step, sample: group */
+    SMOE_RNG_SHAPES = 7,  /* generated images; layer: split, sample: index */
+    SMOE_RNG_FEWSHOT = 8, /* chosen shots; step: which seed */
+    SMOE_RNG_TEST = 9     /* tests */
 } smoe_purpose;
 
 typedef struct smoe_rng {
     uint64_t key[2], counter[4], block[4];
-    unsigned left;     /* words of block not handed out yet */
-    bool has_spare;    /* the second normal of a pair */
+    unsigned left;  /* words of block not handed out yet */
+    bool has_spare; /* the second normal of a pair */
     double spare;
 } smoe_rng;
 
 smoe_rng smoe_rng_at(uint64_t seed, smoe_purpose purpose, uint32_t layer, uint64_t step,
                      uint64_t sample);
 uint64_t smoe_rng_u64(smoe_rng *rng);
-double smoe_rng_uniform(smoe_rng *rng);                /* in [0, 1), 53 bits */
-uint64_t smoe_rng_below(smoe_rng *rng, uint64_t n);    /* in [0, n), unbiased; n > 0 */
-double smoe_rng_normal(smoe_rng *rng);                 /* mean 0, variance 1 (polar method) */
+double smoe_rng_uniform(smoe_rng *rng);             /* in [0, 1), 53 bits */
+uint64_t smoe_rng_below(smoe_rng *rng, uint64_t n); /* in [0, n), unbiased; n > 0 */
+double smoe_rng_normal(smoe_rng *rng);              /* mean 0, variance 1 (polar method) */
 
 /* order[0..n) becomes a uniformly random permutation of 0..n-1 (Fisher-Yates). */
 void smoe_rng_permutation(smoe_rng *rng, uint32_t *order, size_t n);

@@ -1,15 +1,15 @@
 /*
- * The plan: what a router decides for G groups of T tokens and S = E*P slots, and the only thing that
- * leaves it. Dispatch, combine and their backwards exist once, in plan.c.
+ * The plan: what a router decides for G groups of T tokens and S = E*P slots, and the only thing
+ * that leaves it. Dispatch, combine and their backwards exist once, in plan.c.
  *
  *   dense   disp, comb [G,T,S]: X~ = disp^T X, Y = comb Y~ (Soft MoE eq. 1-3)
- *   sparse  a list of placements (token, slot, weight), at most one token a slot:
+ *   sparse  placements (token, slot, weight), at most one token a slot:
  *           X~[slot] = X[token], Y[token] = sum over its placements of weight * Y~[slot]
  *
- * Slots lie expert after expert, so that each expert's inputs are consecutive rows:
+ * Slots lie expert after expert, so that each expert's inputs are consecutive rows,
+ * [first_row[e], first_row[e+1]):
  *   dense   row of (group g, slot s) is s*G + g
- *   sparse  only filled slots have a row; row_of[g*S + s] says which (-1: empty)
- * expert e owns rows [first_row[e], first_row[e+1]) either way.
+ *   sparse  only filled slots have a row, group after group within an expert
  */
 #ifndef SMOE_PLAN_H
 #define SMOE_PLAN_H
@@ -18,53 +18,74 @@
 
 typedef struct smoe_plan {
     bool sparse;
-    size_t G, T, E, P, S; /* of this pass; S = E*P */
-    size_t *first_row;    /* [E+1] */
-    size_t rows;          /* first_row[E] */
+    size_t G, T, E, P,
+        S;             /* of this pass; S = E*P; the last group of a sparse plan may be shorter */
+    size_t tokens;     /* of all groups: rows of x */
+    size_t *first_row; /* [E+1] */
+    size_t rows;       /* first_row[E] */
 
     /* dense */
-    real *disp, *comb;    /* [G,T,S] */
-    real *ddisp, *dcomb;  /* [G,T,S]; plan_combine_backward and plan_dispatch_backward write them */
-    bool disp_constant, comb_constant; /* that side has no gradient; its d array may be NULL */
+    real *disp, *comb; /* [G,T,S] */
+    real *ddisp,
+        *dcomb; /* [G,T,S], written by the backwards; ddisp may be NULL with disp_constant */
+    bool disp_constant, comb_constant; /* that side has no gradient */
 
-    /* sparse: placements sorted by (group, token, choice) */
-    size_t placed;        /* how many */
-    int32_t *token;       /* [placed] token of the placement, g*T + t */
-    int32_t *row;         /* [placed] its row among the experts' inputs */
-    real *weight;         /* [placed] */
-    real *dweight;        /* [placed]; written by plan_combine_backward */
-    size_t *first;        /* [G*T+1] placements of token i are first[i] .. first[i+1] */
-    bool weight_constant; /* the weights have no gradient (identity) */
+    /* sparse, filled by the router: */
+    int32_t *slot_token;  /* [G,E,P] row of x in that slot; entries past `used` are not read */
+    real *slot_weight;    /* [G,E,P] */
+    int32_t *used;        /* [G,E] filled slots of an expert's buffer: 0 .. used-1 */
+    bool weight_constant; /* the weights have no gradient */
+    /* ... and by smoe_plan_seal: placements ordered by token, then slot */
+    size_t placed;
+    int32_t *first; /* [tokens+1] the placements of token i are first[i] .. first[i+1] */
+    int32_t *slot;  /* [placed] index into slot_token */
+    int32_t *row;   /* [G,E,P] row of a filled slot among the experts' inputs */
+    real *dweight;  /* [G,E,P] by slot; written by smoe_plan_combine_backward */
 
-    /* counts, exact, for metrics and inspection; choice routers only */
-    size_t dropped;       /* tokens without a placement */
-    size_t *chosen, *lost; /* [E] choices made; choices that found the buffer full; NULL for dense */
-    double aux;           /* auxiliary loss of this layer (unweighted), 0 when there is none */
+    /* choice routers: exact counts of the last pass, and the auxiliary loss (0: none) */
+    size_t dropped;        /* tokens without a placement */
+    size_t *chosen, *lost; /* [E] choices made; choices that found the buffer full */
+    double aux;
 } smoe_plan;
 
-/* Names the arrays of a plan for at most G groups: dense when `sparse` is false, else with room for
- * `placements` placements. `train` adds the gradients. */
-void smoe_plan_reserve(smoe_plan *plan, bool sparse, size_t G, size_t T, size_t E, size_t P,
-                       size_t placements, bool train, smoe_arena *keep);
+/* Name the arrays of a plan for up to G groups; `train` adds the gradients. */
+void smoe_plan_reserve_dense(smoe_plan *plan, size_t G, size_t T, size_t E, size_t P, bool train,
+                             smoe_arena *keep);
+void smoe_plan_reserve_sparse(smoe_plan *plan, size_t G, size_t T, size_t E, size_t P, bool train,
+                              smoe_arena *keep);
 
-/* slots [rows, d] = dispatch of x [G*T, d]. */
+/* The most rows a plan of that size can have: what the experts' buffers are reserved for. */
+size_t smoe_plan_most_rows(const smoe_plan *plan);
+
+/* Begins a pass over `tokens` tokens in groups of T: sets G and, for dense plans, the rows. */
+void smoe_plan_begin(smoe_plan *plan, size_t tokens);
+
+/* Orders the placements of a sparse plan by token and counts the dropped tokens. */
+void smoe_plan_seal(smoe_plan *plan);
+
+/* slots [rows,d] = dispatch of x [tokens,d]. */
 void smoe_plan_dispatch(const smoe_plan *plan, real *slots, const real *x, size_t d);
-/* y [G*T, d] = combine of the experts' outputs out [rows, d], added to residual [G*T, d]. */
+
+/* y [tokens,d] = residual [tokens,d] + combine of the experts' outputs out [rows,d]. */
 void smoe_plan_combine(const smoe_plan *plan, real *y, const real *out, const real *residual,
                        size_t d);
-/* dout [rows, d] and the plan's dcomb (or dweight) from dy [G*T, d]. */
+
+/* dout [rows,d] (overwritten) and the plan's dcomb or dweight from dy [tokens,d]. */
 void smoe_plan_combine_backward(smoe_plan *plan, real *dout, const real *dy, const real *out,
                                 size_t d);
-/* dx [G*T, d] (overwritten) and the plan's ddisp from dslots [rows, d]. */
+
+/* dx [tokens,d] (overwritten) and the plan's ddisp from dslots [rows,d]. */
 void smoe_plan_dispatch_backward(smoe_plan *plan, real *dx, const real *dslots, const real *x,
                                  size_t d);
 
-/* ---- statistics, exact, in double ---- */
+/* Statistics of the last pass, exact, in double. */
 typedef struct smoe_plan_stats {
-    double dispatch_max, combine_max; /* mean over slots (tokens) of the largest dispatch (combine) weight */
-    double tokens_per_slot;  /* exp of the entropy of a slot's dispatch weights, mean over slots */
-    double slots_per_token;  /* exp of the entropy of a token's combine weights, mean over tokens */
-    double dropped;          /* share of tokens without a placement */
+    double dispatch_max;    /* mean over slots of the largest dispatch weight */
+    double combine_max;     /* mean over tokens of the largest combine weight */
+    double tokens_per_slot; /* exp(entropy) of a slot's dispatch weights, mean over filled slots */
+    double slots_per_token; /* exp(entropy) of a token's normalised combine weights, mean over
+                               tokens */
+    double dropped;         /* share of tokens without a placement */
 } smoe_plan_stats;
 void smoe_plan_measure(const smoe_plan *plan, smoe_plan_stats *stats);
 

@@ -1,6 +1,7 @@
 /*
- * Routers: from tokens to a plan. One file each (router_*.c) and one row in routers.def; nothing else
- * knows a router by type. A router computes weights and takes the gradient of its own logits.
+ * Routers: from tokens to a plan. A router is one file (router_*.c) and one row of routers.def;
+ * nothing else knows a router by type. It computes the plan's weights and, on the way back, takes
+ * the gradient of its own logits; dispatch and combine belong to plan.c.
  */
 #ifndef SMOE_ROUTER_H
 #define SMOE_ROUTER_H
@@ -10,44 +11,49 @@
 #include "route/plan.h"
 #include "spec/spec.h"
 
-/* What a forward or backward pass is for; handed down unchanged from model to router. */
+/* What a pass is for; handed down unchanged from the trainer to every layer and router. */
 typedef struct smoe_pass {
-    bool train;     /* noise, dropout and auxiliary losses are on */
-    uint64_t seed;  /* of the run */
-    uint64_t step;  /* keys every random stream of the pass */
-    size_t images;  /* B of this pass, at most what was reserved */
+    bool train;    /* noise, dropout and auxiliary losses are on */
+    uint64_t seed; /* of the run */
+    uint64_t step; /* keys every random stream of the pass */
+    size_t images; /* B of this pass, at most what was reserved */
 } smoe_pass;
 
 typedef struct smoe_router smoe_router;
 
 typedef struct smoe_router_type {
-    const char *name, *summary;
-    bool grouped; /* routes group_images images together; otherwise each image is a group */
-    bool choice;  /* counts choices and drops; has auxiliary metrics */
-    size_t size;  /* of its struct, which starts with smoe_router */
-    /* Validates against the spec, sets r->P, registers parameters under r->prefix. */
-    int (*init)(smoe_router *r, smoe_params *params, smoe_err *err);
-    /* Names every buffer for G groups (called twice: count, then bind); sets up the plan. */
-    void (*reserve)(smoe_router *r, size_t G, bool train, smoe_arena *keep, smoe_arena *scratch);
-    /* x [G*T, d] -> r->plan. */
+    size_t size; /* of its struct, which starts with smoe_router */
+    /* Sets T and P, checks the spec, registers parameters named r->prefix + ".x". */
+    int (*init)(smoe_router *r, smoe_err *err);
+    /* Names its buffers and reserves its plan for up to B images. */
+    void (*reserve)(smoe_router *r, size_t B, bool train, smoe_arena *keep);
+    /* x [tokens,d] -> r->plan. */
     void (*forward)(smoe_router *r, const real *x, const smoe_pass *pass);
-    /* From the gradients in r->plan: adds to dx [G*T, d] and to the parameters' gradients. aux_scale: weight of the auxiliary loss. */
+    /* From the gradients in r->plan and of the auxiliary loss: adds to dx [tokens,d] and to the
+     * parameters' gradients. NULL: nothing to learn. */
     void (*backward)(smoe_router *r, real *dx, const real *x, const smoe_pass *pass);
 } smoe_router_type;
 
 struct smoe_router {
     const smoe_router_type *type;
     const smoe_moe_spec *spec;
-    size_t block;             /* number of the block, keys random streams */
-    char prefix[40];          /* "blocks.3.mlp.router" */
-    size_t T, d, E, P;        /* T tokens of a full group */
-    smoe_params *params;      /* slabs are looked up here at run time */
+    smoe_params *params;
+    size_t block;        /* which block it sits in: keys its random streams */
+    char prefix[40];     /* "blocks.3.mlp.router" */
+    size_t image_tokens; /* tokens of an image */
+    size_t d, E;
+    size_t T, P; /* tokens of a full group; slots of an expert and group */
     smoe_plan plan;
 };
 
-/* The types of routers.def, in its order. */
-extern const smoe_router_type *const smoe_router_types[];
-extern const size_t smoe_router_type_count;
-const smoe_router_type *smoe_router_type_find(const char *name);
+/* Builds the router that spec->router names; NULL and err (SMOE_USAGE) when its spec is impossible.
+ */
+smoe_router *smoe_router_create(const smoe_moe_spec *spec, smoe_params *params, size_t block,
+                                size_t image_tokens, size_t d, smoe_err *err);
+void smoe_router_free(smoe_router *router);
+
+/* Name and summary of the i-th row of routers.def; NULL past the last. */
+const char *smoe_router_name(size_t i);
+const char *smoe_router_summary(size_t i);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * The training loop and evaluation, shared by train, ablate and sweep. Speaks to nobody: whoever runs it hands
- * it an observer.
+ * The training loop and evaluation, shared by train, ablate and sweep. Speaks to nobody: whoever
+ * runs it hands it an observer.
  */
 #ifndef SMOE_TRAINER_H
 #define SMOE_TRAINER_H
@@ -32,12 +32,13 @@ typedef struct smoe_observer {
 } smoe_observer;
 
 typedef struct smoe_train_options {
-    const char *dir;          /* the run directory */
+    const char *dir; /* the run directory */
     smoe_run_mode mode;
-    const char *init;         /* a safetensors file to start from, or NULL */
-    json_t *env;              /* for env.json; taken over */
-    const volatile sig_atomic_t *stop; /* non-zero: finish the step, checkpoint, return SMOE_STOPPED */
-    const smoe_observer *observer;     /* may be NULL */
+    const char *init; /* a safetensors file to start from, or NULL */
+    json_t *env;      /* for env.json; taken over */
+    const volatile sig_atomic_t
+        *stop;                     /* non-zero: finish the step, checkpoint, return SMOE_STOPPED */
+    const smoe_observer *observer; /* may be NULL */
 } smoe_train_options;
 
 typedef struct smoe_train_result {
@@ -48,8 +49,9 @@ typedef struct smoe_train_result {
     uint64_t best_step;
 } smoe_train_result;
 
-/* Trains as the spec says. Returns -1 with code SMOE_STOPPED after a requested stop (the checkpoint is written), SMOE_NONFINITE naming step, layer and parameter, or any
- * other failure; STATUS in the run directory says the same. */
+/* Trains as the spec says. Returns -1 with code SMOE_STOPPED after a requested stop (the checkpoint
+ * is written), SMOE_NONFINITE naming step, layer and parameter, or any other failure; STATUS in the
+ * run directory says the same. */
 int smoe_train(const smoe_spec *spec, const smoe_train_options *options, smoe_train_result *result,
                smoe_err *err) SMOE_MUST_CHECK;
 
@@ -57,9 +59,11 @@ int smoe_train(const smoe_spec *spec, const smoe_train_options *options, smoe_tr
 typedef int smoe_eval_sink(void *user, const real *logits, const int64_t *labels, size_t images,
                            size_t classes, smoe_err *err);
 
-/* Loss and precision@1 of the whole split, no randomness, the last short batch included. `model` must be reserved for
- * spec->eval.batch_size images at least. sink may be NULL. `progress` (may be NULL) is called with images done. */
+/* Loss and precision@1 of a whole split in batches of batch_size, for which `model` must be
+ * reserved; no randomness, the last short batch included. sink may be NULL; its failure ends the
+ * evaluation. */
 int smoe_evaluate(smoe_model *model, const smoe_spec *spec, const smoe_dataset *set,
-                  smoe_eval_sink *sink, void *user, smoe_eval *result, smoe_err *err) SMOE_MUST_CHECK;
+                  size_t batch_size, smoe_eval_sink *sink, void *user, smoe_eval *result,
+                  smoe_err *err) SMOE_MUST_CHECK;
 
 #endif

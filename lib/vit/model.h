@@ -12,36 +12,46 @@
 
 typedef struct smoe_model smoe_model;
 
-/* Builds the layers and the parameter table for N classes; allocates neither weights nor activations, so that the
- * largest model of the papers can be described anywhere. Shape errors are found here (SMOE_USAGE). */
+/* Builds the layers and the parameter table for N classes; allocates neither weights nor
+ * activations, so that the largest model of the papers can be described anywhere. Shape errors are
+ * found here (SMOE_USAGE). */
 int smoe_model_create(smoe_model **model, const smoe_spec *spec, size_t classes,
                       smoe_err *err) SMOE_MUST_CHECK;
 void smoe_model_free(smoe_model *model);
 
 smoe_params *smoe_model_params(smoe_model *model);
 
-/* Bytes of activations (kept for backward, and scratch) of a pass over B images. Allocates nothing. */
+/* Bytes of activations (kept for backward, and scratch) of a pass over B images. Allocates nothing.
+ */
 size_t smoe_model_measure(smoe_model *model, size_t B, bool train);
 
-/* Binds the activations for passes of up to B images; with train, of forward and backward. Replaces an earlier binding. */
+/* Binds the activations for passes of up to B images; with train, of forward and backward. Replaces
+ * an earlier binding. */
 int smoe_model_reserve(smoe_model *model, size_t B, bool train, smoe_err *err) SMOE_MUST_CHECK;
 
-/* pixels [B, channels, image, image] -> logits [B, N] and features [B, d] (the pooled vector before the head), owned by
- * the model, valid until the next pass. Neither allocates nor fails. */
+/* pixels [B, channels, image, image] -> logits [B, N] and features [B, d] (the pooled vector before
+ * the head), owned by the model, valid until the next pass. Neither allocates nor fails. */
 void smoe_model_forward(smoe_model *model, const real *pixels, const smoe_pass *pass);
 const real *smoe_model_logits(const smoe_model *model);
 const real *smoe_model_features(const smoe_model *model);
 
-/* dlogits [B, N] -> adds to every parameter's gradient; the auxiliary losses' gradients (aux_weight) included. */
+/* dlogits [B, N] -> adds to every parameter's gradient; the auxiliary losses' gradients
+ * (aux_weight) included. */
 void smoe_model_backward(smoe_model *model, const real *dlogits, const smoe_pass *pass);
+
+/* Writes to `name` the first layer ("patch_embed", "blocks.3.attn", "blocks.3.mlp", "head") whose
+ * output in the last training pass holds a value that is not finite; "loss" when none does. */
+void smoe_model_nonfinite(const smoe_model *model, const smoe_pass *pass, char *name, size_t size);
 
 /* Sum over MoE layers of the auxiliary losses of the last forward pass, not yet weighted. */
 double smoe_model_aux(const smoe_model *model);
 
-/* The MoE layers in order: how many; the block number and the plan of the last forward pass of the i-th. In inference the plan of a layer
- * is only whole while `watch` runs: called after each MoE layer's forward with its index. NULL: nobody watches. */
+/* The MoE layers in order: how many, and the block number and router of the i-th. In inference
+ * layers share their buffers, so a plan is whole only inside `watch`, which is called after the
+ * forward pass of each MoE layer. */
 size_t smoe_model_moe_layers(const smoe_model *model);
 size_t smoe_model_moe_block(const smoe_model *model, size_t i);
+const smoe_router *smoe_model_router(const smoe_model *model, size_t i);
 typedef void smoe_plan_watch(void *user, size_t i, const smoe_router *router);
 void smoe_model_watch(smoe_model *model, smoe_plan_watch *watch, void *user);
 

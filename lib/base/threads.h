@@ -1,0 +1,13 @@
+/* Threads: OpenMP, set once at start. Results never depend on how many there are. */
+#ifndef SMOE_THREADS_H
+#define SMOE_THREADS_H
+
+#include "base/base.h"
+
+/* How many threads parallel regions use from now on; n = 0: as many as the process may run on. */
+void smoe_threads_set(int n);
+int smoe_threads(void);
+/* Which of them the caller is, inside a parallel region; 0 outside. */
+size_t smoe_thread(void);
+
+#endif

@@ -1,0 +1,60 @@
+/* BLIS behind two functions; see blas.h. */
+#include "math/blas.h"
+
+#include <blis.h>
+#include <stdlib.h>
+
+/* BLIS reads BLIS_ARCH_TYPE when it starts: the number of an architecture up to 0.9, a name later.
+ */
+static void prefer(arch_t arch, const char *name) {
+#if defined BLIS_VERSION_MAJOR
+    (void)arch;
+    setenv("BLIS_ARCH_TYPE", name, 0);
+#else
+    (void)name;
+    char number[12];
+    snprintf(number, sizeof number, "%d", (int)arch);
+    setenv("BLIS_ARCH_TYPE", number, 0);
+#endif
+}
+
+void smoe_blas_start(void) {
+#ifdef __x86_64__
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
+        prefer(BLIS_ARCH_SKX, "skx");
+    else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+             !__builtin_cpu_is("amd"))
+        prefer(BLIS_ARCH_HASWELL, "haswell");
+    else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        prefer(BLIS_ARCH_ZEN2, "zen2");
+#else
+    (void)prefer;
+#endif
+    bli_init();
+}
+
+const char *smoe_blas_version(void) {
+    return bli_info_get_version_str();
+}
+
+const char *smoe_blas_kernel(void) {
+    return bli_arch_string(bli_arch_query_id());
+}
+
+void smoe_blas_product(real *c, const real *a, const real *b, size_t m, size_t n, size_t k,
+                       int threads) {
+    real one = 1, zero = 0;
+    rntm_t runtime;
+    bli_rntm_init(&runtime);
+    bli_rntm_set_num_threads(threads, &runtime);
+    dim_t M = (dim_t)m, N = (dim_t)n, K = (dim_t)k;
+#ifdef SMOE_F64
+    bli_dgemm_ex(BLIS_NO_TRANSPOSE, BLIS_NO_TRANSPOSE, M, N, K, &one, (double *)a, K, 1,
+                 (double *)b, N, 1, &zero, c, N, 1, NULL, &runtime);
+#else
+    bli_sgemm_ex(BLIS_NO_TRANSPOSE, BLIS_NO_TRANSPOSE, M, N, K, &one, (float *)a, K, 1, (float *)b,
+                 N, 1, &zero, c, N, 1, NULL, &runtime);
+#endif
+}

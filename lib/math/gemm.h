@@ -1,0 +1,46 @@
+/*
+ * Matrix products: C [m,n] = add + bias + alpha * A B, over the tile kernels of this processor.
+ * Every element of C is one chain of multiply-adds in the order of k (in blocks of a fixed length),
+ * so its bits depend only on its row of A, its column of B and k: not on threads, not on m or n.
+ */
+#ifndef SMOE_GEMM_H
+#define SMOE_GEMM_H
+
+#include "base/base.h"
+
+/* One product. A is [m,k] with element (i,p) at a[i*a_row + p*a_col], B likewise [k,n]; a transpose
+ * is a swap of strides. `add` [m,n] (may be C itself: accumulate) and `bias` [n] may be NULL. */
+typedef struct smoe_product {
+    size_t m, n, k;
+    real *c;
+    size_t ldc;
+    const real *a;
+    size_t a_row, a_col;
+    const real *b;
+    size_t b_row, b_col;
+    const real *add;
+    size_t ldadd;
+    const real *bias;
+    real alpha;
+} smoe_product;
+
+/* Shared by all threads; not to be called from inside a parallel region. */
+void smoe_gemm(const smoe_product *product);
+/* By the calling thread alone: for use inside parallel regions. */
+void smoe_gemm_serial(const smoe_product *product);
+/* `count` products, shared by all threads; make(i, context) describes the i-th. Results must not
+ * overlap. */
+typedef smoe_product smoe_product_maker(size_t i, const void *context);
+void smoe_gemm_each(size_t count, smoe_product_maker *make, const void *context);
+
+/* Y [R,out] = X [R,in] W^T + bias, W [out,in]; the common case, as a product. */
+smoe_product smoe_linear_product(real *y, const real *x, const real *w, const real *bias, size_t R,
+                                 size_t out, size_t in);
+/* dX [R,in] = dY [R,out] W (overwrites). */
+smoe_product smoe_linear_dx_product(real *dx, const real *dy, const real *w, size_t R, size_t out,
+                                    size_t in);
+/* dW [out,in] += dY^T X. */
+smoe_product smoe_linear_dw_product(real *dw, const real *dy, const real *x, size_t R, size_t out,
+                                    size_t in);
+
+#endif

@@ -1,0 +1,255 @@
+/*
+ * Kernels that work by rows or elements: GELU, LayerNorm, softmax over rows and over columns, sums
+ * and the Adam step, each forward beside its backward. The last, short vector of a row takes the
+ * same arithmetic as the others, so a value's bits do not depend on where it lies.
+ */
+#include "math/kernels.h"
+#include "math/simd.h"
+
+/* The vector at p, of which w <= VL elements exist. */
+static inline vreal take(const real *p, size_t w, real fill) {
+    return w == VL ? vload(p) : vload_part(p, w, fill);
+}
+static inline void give(real *p, vreal v, size_t w) {
+    if (w == VL)
+        vstore(p, v);
+    else
+        vstore_part(p, v, w);
+}
+static inline size_t width(size_t i, size_t n) {
+    return n - i < VL ? n - i : VL;
+}
+
+/* ---- GELU
+ * ------------------------------------------------------------------------------------------ erf: x
+ * Phi(x), derivative Phi(x) + x phi(x). tanh: x s(2z), z = sqrt(2/pi)(x + 0.044715 x^3), s the
+ * logistic function, since (1 + tanh z)/2 = s(2z); derivative s + x s(1 - s) 2z'. */
+static inline vreal gelu_parts(vreal x, smoe_gelu kind, vreal *slope) {
+    if (kind == SMOE_GELU_ERF) {
+        vreal density, phi = vnormal(x, &density);
+        *slope = phi + x * density;
+        return x * phi;
+    }
+    const real c = (real)0.79788456080286535588, q = (real)0.044715;
+    vreal x2 = x * x;
+    vreal z2 = 2 * c * (x + q * x2 * x), dz2 = 2 * c * (1 + 3 * q * x2);
+    vreal s = 1 / (1 + vexp(-z2));
+    *slope = s + x * s * (1 - s) * dz2;
+    return x * s;
+}
+
+static void gelu(real *y, const real *x, size_t n, smoe_gelu kind) {
+    for (size_t i = 0; i < n; i += VL) {
+        size_t w = width(i, n);
+        vreal slope;
+        give(y + i, gelu_parts(take(x + i, w, 0), kind, &slope), w);
+    }
+}
+
+static void gelu_backward(real *dx, real *a, const real *da, const real *x, size_t n,
+                          smoe_gelu kind) {
+    for (size_t i = 0; i < n; i += VL) {
+        size_t w = width(i, n);
+        vreal slope, y = gelu_parts(take(x + i, w, 0), kind, &slope);
+        give(dx + i, take(da + i, w, 0) * slope, w);
+        give(a + i, y, w);
+    }
+}
+
+/* ---- LayerNorm
+ * ------------------------------------------------------------------------------------- xh = (x -
+ * mean) r, r = 1/sqrt(var + eps), y = xh w + b. With u = dy w: dx = r (u - mean(u) - xh mean(u
+ * xh)); dw = sum dy xh; db = sum dy. */
+static void norm(real *y, real *stats, const real *x, const real *w, const real *b, size_t R,
+                 size_t n, real eps) {
+    for (size_t row = 0; row < R; row++, x += n, y += n) {
+        vreal sum = {0}, square = {0};
+        for (size_t i = 0; i < n; i += VL) sum += take(x + i, width(i, n), 0);
+        real mean = vsum(sum) / (real)n;
+        for (size_t i = 0; i < n; i += VL) {
+            vreal c = take(x + i, width(i, n), mean) - mean;
+            square += c * c;
+        }
+        real r = 1 / (real)sqrt(vsum(square) / (real)n + eps);
+        for (size_t i = 0; i < n; i += VL) {
+            size_t k = width(i, n);
+            vreal scaled = (take(x + i, k, 0) - mean) * r;
+            give(y + i, scaled * take(w + i, k, 0) + take(b + i, k, 0), k);
+        }
+        stats[2 * row] = mean;
+        stats[2 * row + 1] = r;
+    }
+}
+
+static void norm_backward(real *dx, real *dw, real *db, const real *dy, const real *x,
+                          const real *stats, const real *w, size_t R, size_t n) {
+    for (size_t row = 0; row < R; row++, x += n, dy += n, dx += n) {
+        real mean = stats[2 * row], r = stats[2 * row + 1];
+        vreal su = {0}, sux = {0};
+        for (size_t i = 0; i < n; i += VL) {
+            size_t k = width(i, n);
+            vreal g = take(dy + i, k, 0), xh = (take(x + i, k, mean) - mean) * r;
+            vreal u = g * take(w + i, k, 0);
+            su += u;
+            sux += u * xh;
+            give(dw + i, take(dw + i, k, 0) + g * xh, k);
+            give(db + i, take(db + i, k, 0) + g, k);
+        }
+        real mu = vsum(su) / (real)n, mux = vsum(sux) / (real)n;
+        for (size_t i = 0; i < n; i += VL) {
+            size_t k = width(i, n);
+            vreal u = take(dy + i, k, 0) * take(w + i, k, 0);
+            vreal xh = (take(x + i, k, mean) - mean) * r;
+            give(dx + i, take(dx + i, k, 0) + r * (u - mu - xh * mux), k);
+        }
+    }
+}
+
+/* ---- softmax
+ * --------------------------------------------------------------------------------------- */
+
+static void softmax(real *x, size_t R, size_t n, size_t ld) {
+    for (size_t row = 0; row < R; row++, x += ld) {
+        vreal most = vset(-(real)INFINITY), sum = {0};
+        for (size_t i = 0; i < n; i += VL)
+            most = vmax(take(x + i, width(i, n), -(real)INFINITY), most);
+        real top = vmaximum(most);
+        for (size_t i = 0; i < n; i += VL) {
+            size_t w = width(i, n);
+            vreal e = vexp(take(x + i, w, -(real)INFINITY) - top);
+            sum += e;
+            give(x + i, e, w);
+        }
+        real scale = 1 / vsum(sum);
+        for (size_t i = 0; i < n; i += VL) {
+            size_t w = width(i, n);
+            give(x + i, take(x + i, w, 0) * scale, w);
+        }
+    }
+}
+
+static void softmax_backward(real *dp, const real *p, size_t R, size_t n, size_t ld) {
+    for (size_t row = 0; row < R; row++, dp += ld, p += ld) {
+        vreal sum = {0};
+        for (size_t i = 0; i < n; i += VL) {
+            size_t w = width(i, n);
+            sum += take(p + i, w, 0) * take(dp + i, w, 0);
+        }
+        real s = vsum(sum);
+        for (size_t i = 0; i < n; i += VL) {
+            size_t w = width(i, n);
+            give(dp + i, take(p + i, w, 0) * (take(dp + i, w, 0) - s), w);
+        }
+    }
+}
+
+static void column_softmax(real *y, const real *x, size_t R, size_t n) {
+    for (size_t j = 0; j < n; j += VL) {
+        size_t w = width(j, n);
+        vreal most = vset(-(real)INFINITY), sum = {0};
+        for (size_t i = 0; i < R; i++) most = vmax(take(x + i * n + j, w, 0), most);
+        for (size_t i = 0; i < R; i++) {
+            vreal e = vexp(take(x + i * n + j, w, 0) - most);
+            sum += e;
+            give(y + i * n + j, e, w);
+        }
+        vreal scale = 1 / sum;
+        for (size_t i = 0; i < R; i++) give(y + i * n + j, take(y + i * n + j, w, 0) * scale, w);
+    }
+}
+
+static void column_softmax_backward(real *dx, const real *y, const real *dy, size_t R, size_t n) {
+    for (size_t j = 0; j < n; j += VL) {
+        size_t w = width(j, n);
+        vreal sum = {0};
+        for (size_t i = 0; i < R; i++)
+            sum += take(y + i * n + j, w, 0) * take(dy + i * n + j, w, 0);
+        for (size_t i = 0; i < R; i++) {
+            vreal p = take(y + i * n + j, w, 0);
+            vreal d = take(dx + i * n + j, w, 0);
+            give(dx + i * n + j, d + p * (take(dy + i * n + j, w, 0) - sum), w);
+        }
+    }
+}
+
+/* ---- sums
+ * -------------------------------------------------------------------------------------------- */
+
+static void add(real *y, const real *x, size_t n) {
+    for (size_t i = 0; i < n; i++) y[i] += x[i];
+}
+
+static void scale(real *y, real a, const real *x, size_t n) {
+    for (size_t i = 0; i < n; i++) y[i] = a * x[i];
+}
+
+static void axpy(real *y, real a, const real *x, size_t n) {
+    for (size_t i = 0; i < n; i += VL) {
+        size_t w = width(i, n);
+        give(y + i, take(y + i, w, 0) + a * take(x + i, w, 0), w);
+    }
+}
+
+static real dot(const real *x, const real *y, size_t n) {
+    vreal sum = {0};
+    for (size_t i = 0; i < n; i += VL) {
+        size_t w = width(i, n);
+        sum += take(x + i, w, 0) * take(y + i, w, 0);
+    }
+    return vsum(sum);
+}
+
+static void column_sum(real *out, const real *x, size_t R, size_t n) {
+    for (size_t row = 0; row < R; row++, x += n) add(out, x, n);
+}
+
+static double square_sum(const real *x, size_t n) {
+    enum { LANES = 16 };
+    double sum[LANES] = {0}, total = 0;
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (size_t j = 0; j < LANES; j++) sum[j] += (double)x[i + j] * (double)x[i + j];
+    for (; i < n; i++) sum[0] += (double)x[i] * (double)x[i];
+    for (size_t j = 0; j < LANES; j++) total += sum[j];
+    return total;
+}
+
+/* ---- Adam
+ * ------------------------------------------------------------------------------------------ */
+
+#ifdef SMOE_F64
+#define SQRT sqrt
+#else
+#define SQRT sqrtf
+#endif
+
+static void adam(real *restrict w, real *restrict g, real *restrict m, real *restrict v, size_t n,
+                 const smoe_adam_constants *k) {
+    const smoe_adam_constants c = *k;
+    for (size_t i = 0; i < n; i++) {
+        real gi = c.clip * g[i];
+        real mi = c.beta1 * m[i] + (1 - c.beta1) * gi;
+        real vi = c.beta2 * v[i] + (1 - c.beta2) * gi * gi;
+        w[i] -= c.rate * (mi * c.correct1 / (SQRT(vi * c.correct2) + c.eps) + c.decay * w[i]);
+        m[i] = mi;
+        v[i] = vi;
+        g[i] = 0;
+    }
+}
+
+const smoe_row_kernels SMOE_KERN(smoe_row_kern);
+const smoe_row_kernels SMOE_KERN(smoe_row_kern) = {gelu,
+                                                   gelu_backward,
+                                                   norm,
+                                                   norm_backward,
+                                                   softmax,
+                                                   softmax_backward,
+                                                   column_softmax,
+                                                   column_softmax_backward,
+                                                   add,
+                                                   scale,
+                                                   axpy,
+                                                   dot,
+                                                   column_sum,
+                                                   square_sum,
+                                                   adam};

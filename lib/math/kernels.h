@@ -1,0 +1,78 @@
+/*
+ * The kernels of one instruction set, as tables of functions; which table is in force is decided
+ * once by what the processor can do. The environment variable SMOE_ISA (base, v3, v4) forces a
+ * narrower one, for tests and comparisons. Kernels neither allocate nor thread.
+ */
+#ifndef SMOE_KERNELS_H
+#define SMOE_KERNELS_H
+
+#include "base/base.h"
+#include "spec/spec.h"
+
+/* Pieces of a matrix product; see gemm.c for how they fit together. */
+typedef struct smoe_gemm_kernels {
+    size_t mr, nr; /* rows and columns of a tile */
+    /* dst: panels of mr rows, [ceil(m/mr)][k][mr], zeros below the last row; a(i,p) = a[i*rs +
+     * p*cs]. */
+    void (*pack_a)(real *dst, const real *a, size_t rs, size_t cs, size_t m, size_t k);
+    /* dst: one panel of nr columns, [k][nr], zeros right of the last column; b(p,j) = b[p*rs +
+     * j*cs]. */
+    void (*pack_b)(real *dst, const real *b, size_t rs, size_t cs, size_t k, size_t n);
+    /* c [m,n] = add [m,n] + bias [n] + alpha * A B for one tile, m <= mr, n <= nr; add and bias may
+     * be NULL. */
+    void (*tile)(real *c, size_t ldc, const real *a, const real *b, size_t m, size_t n, size_t k,
+                 real alpha, const real *add, size_t ldadd, const real *bias);
+} smoe_gemm_kernels;
+
+/* w -= rate * (m' * correct1 / (sqrt(v' * correct2) + eps) + decay * w), g' = clip * g,
+ * m' = beta1 m + (1 - beta1) g', v' = beta2 v + (1 - beta2) g'^2. */
+typedef struct smoe_adam_constants {
+    real clip, beta1, beta2, correct1, correct2, eps, rate, decay;
+} smoe_adam_constants;
+
+/* Element-wise and row-wise work. R rows of n elements, row-major without gaps unless a stride ld
+ * is given. What happens to a row does not depend on which row it is or how many there are. */
+typedef struct smoe_row_kernels {
+    /* y = gelu(x), n elements. */
+    void (*gelu)(real *y, const real *x, size_t n, smoe_gelu kind);
+    /* a = gelu(x) and dx = da * gelu'(x): the activation need not have been kept. dx may be da. */
+    void (*gelu_backward)(real *dx, real *a, const real *da, const real *x, size_t n,
+                          smoe_gelu kind);
+    /* y = (x - mean)/sqrt(var + eps) * w + b by rows; stats [R,2]: mean, 1/sqrt(var + eps). */
+    void (*norm)(real *y, real *stats, const real *x, const real *w, const real *b, size_t R,
+                 size_t n, real eps);
+    /* dx, dw, db: += the gradients through the norm over these rows. */
+    void (*norm_backward)(real *dx, real *dw, real *db, const real *dy, const real *x,
+                          const real *stats, const real *w, size_t R, size_t n);
+    /* Softmax of each row, in place. */
+    void (*softmax)(real *x, size_t R, size_t n, size_t ld);
+    /* dp becomes p * (dp - sum(p * dp)), by rows. */
+    void (*softmax_backward)(real *dp, const real *p, size_t R, size_t n, size_t ld);
+    /* The same by columns: y = softmax over the R rows of x, for each of n columns; and
+     * dx += y * (dy - sum over rows of y * dy). */
+    void (*column_softmax)(real *y, const real *x, size_t R, size_t n);
+    void (*column_softmax_backward)(real *dx, const real *y, const real *dy, size_t R, size_t n);
+    /* y += x; y = a * x; sum of x * y; out [n] += sum over rows of x [R,n]. */
+    void (*add)(real *y, const real *x, size_t n);
+    void (*scale)(real *y, real a, const real *x, size_t n);
+    void (*axpy)(real *y, real a, const real *x, size_t n);
+    real (*dot)(const real *x, const real *y, size_t n);
+    void (*column_sum)(real *out, const real *x, size_t R, size_t n);
+    /* Sum of squares, in double. */
+    double (*square_sum)(const real *x, size_t n);
+    /* One Adam step, and g becomes 0; see smoe_adam_constants. */
+    void (*adam)(real *w, real *g, real *m, real *v, size_t n, const smoe_adam_constants *k);
+} smoe_row_kernels;
+
+typedef struct smoe_kernels {
+    const char *isa; /* "base", "v3" (AVX2, FMA), "v4" (AVX-512) */
+    const smoe_gemm_kernels *gemm;
+    const smoe_row_kernels *row;
+} smoe_kernels;
+
+/* The kernels in force. */
+const smoe_kernels *smoe_kernels_get(void);
+/* Those of one instruction set, NULL when this build or this processor lacks it: for tests. */
+const smoe_kernels *smoe_kernels_of(const char *isa);
+
+#endif

@@ -1,0 +1,77 @@
+/* Row-wise kernels over threads; see rows.h. */
+#include "math/rows.h"
+#include "math/kernels.h"
+
+#include <string.h>
+
+enum { CHUNK = 1 << 14 }; /* elements of one task: within the second cache with its neighbours */
+
+static size_t min(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
+size_t smoe_rows_parts(size_t n) {
+    return 2 * SMOE_ROW_PARTS * n;
+}
+
+void smoe_rows_gelu(real *y, const real *x, size_t size, smoe_gelu kind) {
+    const smoe_row_kernels *kern = smoe_kernels_get()->row;
+#pragma omp parallel for schedule(static)
+    for (size_t i = 0; i < size; i += CHUNK) kern->gelu(y + i, x + i, min(CHUNK, size - i), kind);
+}
+
+void smoe_rows_gelu_backward(real *dx, real *a, const real *da, const real *x, size_t size,
+                             smoe_gelu kind) {
+    const smoe_row_kernels *kern = smoe_kernels_get()->row;
+#pragma omp parallel for schedule(static)
+    for (size_t i = 0; i < size; i += CHUNK)
+        kern->gelu_backward(dx + i, a + i, da + i, x + i, min(CHUNK, size - i), kind);
+}
+
+void smoe_rows_add(real *y, const real *x, size_t size) {
+    const smoe_row_kernels *kern = smoe_kernels_get()->row;
+#pragma omp parallel for schedule(static)
+    for (size_t i = 0; i < size; i += CHUNK) kern->add(y + i, x + i, min(CHUNK, size - i));
+}
+
+void smoe_rows_norm(real *y, real *stats, const real *x, const real *w, const real *b, size_t R,
+                    size_t n, real eps) {
+    const smoe_row_kernels *kern = smoe_kernels_get()->row;
+    size_t step = n < CHUNK ? CHUNK / n : 1;
+#pragma omp parallel for schedule(static)
+    for (size_t i = 0; i < R; i += step)
+        kern->norm(y + i * n, stats + 2 * i, x + i * n, w, b, min(step, R - i), n, eps);
+}
+
+/* out += the sums of the parts, part by part in order. */
+static void gather(real *out, const real *parts, size_t n) {
+    const smoe_row_kernels *kern = smoe_kernels_get()->row;
+    for (size_t p = 0; p < SMOE_ROW_PARTS; p++) kern->add(out, parts + p * n, n);
+}
+
+void smoe_rows_norm_backward(real *dx, real *dw, real *db, const real *dy, const real *x,
+                             const real *stats, const real *w, size_t R, size_t n, real *parts) {
+    const smoe_row_kernels *kern = smoe_kernels_get()->row;
+    real *dws = parts, *dbs = parts + SMOE_ROW_PARTS * n;
+#pragma omp parallel for schedule(static)
+    for (size_t p = 0; p < SMOE_ROW_PARTS; p++) {
+        size_t begin = R * p / SMOE_ROW_PARTS, end = R * (p + 1) / SMOE_ROW_PARTS;
+        memset(dws + p * n, 0, n * sizeof(real));
+        memset(dbs + p * n, 0, n * sizeof(real));
+        kern->norm_backward(dx + begin * n, dws + p * n, dbs + p * n, dy + begin * n, x + begin * n,
+                            stats + 2 * begin, w, end - begin, n);
+    }
+    gather(dw, dws, n);
+    gather(db, dbs, n);
+}
+
+void smoe_rows_sum(real *out, const real *x, size_t R, size_t n, real *parts) {
+    const smoe_row_kernels *kern = smoe_kernels_get()->row;
+#pragma omp parallel for schedule(static)
+    for (size_t p = 0; p < SMOE_ROW_PARTS; p++) {
+        size_t begin = R * p / SMOE_ROW_PARTS, end = R * (p + 1) / SMOE_ROW_PARTS;
+        memset(parts + p * n, 0, n * sizeof(real));
+        kern->column_sum(parts + p * n, x + begin * n, end - begin, n);
+    }
+    gather(out, parts, n);
+}

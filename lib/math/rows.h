@@ -1,0 +1,28 @@
+/*
+ * Row-wise work shared by threads: the kernels of math/kernels.h over many rows. Sums over rows are
+ * taken in SMOE_ROW_PARTS fixed parts and then in order, so their bits do not depend on threads.
+ */
+#ifndef SMOE_ROWS_H
+#define SMOE_ROWS_H
+
+#include "base/base.h"
+#include "spec/spec.h"
+
+enum { SMOE_ROW_PARTS = 16 };
+
+/* Elements of the `parts` scratch that sums over rows of n columns need (two sums at a time). */
+size_t smoe_rows_parts(size_t n);
+
+void smoe_rows_gelu(real *y, const real *x, size_t size, smoe_gelu kind);
+void smoe_rows_gelu_backward(real *dx, real *a, const real *da, const real *x, size_t size,
+                             smoe_gelu kind);
+void smoe_rows_norm(real *y, real *stats, const real *x, const real *w, const real *b, size_t R,
+                    size_t n, real eps);
+void smoe_rows_norm_backward(real *dx, real *dw, real *db, const real *dy, const real *x,
+                             const real *stats, const real *w, size_t R, size_t n, real *parts);
+/* out [n] += column sums of x [R,n] */
+void smoe_rows_sum(real *out, const real *x, size_t R, size_t n, real *parts);
+/* y += x, size elements */
+void smoe_rows_add(real *y, const real *x, size_t size);
+
+#endif

@@ -1,0 +1,156 @@
+/*
+ * Vectors of `real`, as wide as the instruction set of this translation unit, written with the
+ * compiler's vector extension: one source for AVX-512, AVX2, SSE2, NEON and, with real = double,
+ * for the gradient-check flavour. Files named kern_*.c are compiled once for every instruction set
+ * (SMOE_ISA says for which) and reached through math/kernels.h alone.
+ */
+#ifndef SMOE_SIMD_H
+#define SMOE_SIMD_H
+
+#include "base/base.h"
+
+#include <math.h>
+#include <string.h>
+
+#ifndef SMOE_ISA
+#define SMOE_ISA base
+#endif
+#define SMOE_KERN_JOIN(name, isa) name##_##isa
+#define SMOE_KERN_NAME(name, isa) SMOE_KERN_JOIN(name, isa)
+#define SMOE_KERN(name) SMOE_KERN_NAME(name, SMOE_ISA) /* smoe_gemm_kern -> smoe_gemm_kern_v4 */
+
+#if defined __AVX512F__
+#define SMOE_VBYTES 64
+#elif defined __AVX2__
+#define SMOE_VBYTES 32
+#else
+#define SMOE_VBYTES 16
+#endif
+
+#ifdef SMOE_F64
+typedef int64_t smoe_vint_lane;
+#else
+typedef int32_t smoe_vint_lane;
+#endif
+
+typedef real vreal __attribute__((vector_size(SMOE_VBYTES)));
+typedef real vreal_loose
+    __attribute__((vector_size(SMOE_VBYTES), aligned(sizeof(real)), may_alias));
+typedef smoe_vint_lane vint __attribute__((vector_size(SMOE_VBYTES)));
+enum { VL = SMOE_VBYTES / sizeof(real) };
+
+static inline vreal vload(const real *p) {
+    return *(const vreal_loose *)p;
+}
+static inline void vstore(real *p, vreal v) {
+    *(vreal_loose *)p = v;
+}
+static inline vreal vset(real x) {
+    return x - (vreal){0};
+}
+static inline vreal vselect(vint mask, vreal yes, vreal no) {
+    return (vreal)(((vint)yes & mask) | ((vint)no & ~mask));
+}
+static inline vreal vmax(vreal a, vreal b) {
+    return vselect(a > b, a, b);
+}
+
+/* The first n < VL elements, the others `fill`; and back. */
+static inline vreal vload_part(const real *p, size_t n, real fill) {
+    real t[VL];
+    for (size_t i = 0; i < VL; i++) t[i] = fill;
+    memcpy(t, p, n * sizeof *p);
+    return vload(t);
+}
+static inline void vstore_part(real *p, vreal v, size_t n) {
+    real t[VL];
+    vstore(t, v);
+    memcpy(p, t, n * sizeof *p);
+}
+
+/* Sum of the lanes in a fixed order. */
+static inline real vsum(vreal v) {
+    real t[VL], sum = 0;
+    vstore(t, v);
+    for (int w = VL / 2; w; w /= 2)
+        for (int i = 0; i < w; i++) t[i] += t[i + w];
+    sum = t[0];
+    return sum;
+}
+static inline real vmaximum(vreal v) {
+    real t[VL], most;
+    vstore(t, v);
+    most = t[0];
+    for (int i = 1; i < VL; i++) most = t[i] > most ? t[i] : most;
+    return most;
+}
+
+#ifdef SMOE_F64
+/* The double flavour exists for its accuracy: the C library's functions, lane by lane. */
+static inline vreal vexp(vreal x) {
+    for (int i = 0; i < VL; i++) x[i] = exp(x[i]);
+    return x;
+}
+/* Phi(x), the normal distribution function; *density = its derivative. */
+static inline vreal vnormal(vreal x, vreal *density) {
+    vreal phi = {0};
+    for (int i = 0; i < VL; i++) {
+        phi[i] = 0.5 * erfc(-x[i] * 0.70710678118654752440);
+        (*density)[i] = 0.39894228040143267794 * exp(-0.5 * x[i] * x[i]);
+    }
+    return phi;
+}
+#else
+/*
+ * exp(x) = 2^n exp(r), n = round(x / ln 2), |r| <= ln(2)/2, ln 2 in two parts (Cody and Waite),
+ * exp(r) by its Taylor polynomial to r^7 (remainder below 6e-9). Below -87.3 the result is 0,
+ * above 88.7 it is inf; NaN stays NaN. Largest relative error seen over all floats:
+ * tests/test_kernels.c.
+ */
+static inline vreal vexp(vreal x) {
+    const vreal round =
+        vset(12582912.0f); /* 1.5 * 2^23: adding it leaves an integer in the low bits */
+    vreal c = vselect(x > 89.0f, vset(89.0f), x);
+    c = vselect(c < -88.0f, vset(-88.0f), c);
+    vreal shifted = c * 1.44269504088896341f + round;
+    vreal n = shifted - round;
+    vreal r = c - n * 0.693359375f;
+    r = r + n * 2.12194440e-4f;
+    vreal p = vset(1.0f / 5040);
+    p = p * r + 1.0f / 720;
+    p = p * r + 1.0f / 120;
+    p = p * r + 1.0f / 24;
+    p = p * r + 1.0f / 6;
+    p = p * r + 0.5f;
+    p = p * r + 1.0f;
+    p = p * r + 1.0f;
+    /* 2^n as two factors, so that n = 128 (x just below the overflow) is still representable. */
+    vint k = (vint)shifted - (vint)round, half = k >> 1;
+    vreal y = p * (vreal)((half + 127) << 23) * (vreal)((k - half + 127) << 23);
+    return (vreal)((vint)y & ~(x < -87.3f));
+}
+/*
+ * Phi(x), the normal distribution function; *density = its derivative.
+ * The upper tail is Q(u) = exp(-u^2/2) t p(t), t = 1/(1 + 0.27 u), u = |x|, with p the polynomial
+ * of degree 8 of least largest relative error on 0 <= u <= 14, our own fit: 2.4e-8.
+ */
+static inline vreal vnormal(vreal x, vreal *density) {
+    vreal u = vselect(x < 0, -x, x);
+    vreal t = 1.0f / (1.0f + 0.27f * u);
+    vreal e = vexp(-0.5f * x * x);
+    vreal p = vset(2.8915579938e-02f);
+    p = p * t + -1.2625674547e-01f;
+    p = p * t + 1.6929443898e-01f;
+    p = p * t + -6.8624400170e-02f;
+    p = p * t + 1.0740175135e-01f;
+    p = p * t + 7.2239324919e-02f;
+    p = p * t + 1.0175940559e-01f;
+    p = p * t + 1.0755047375e-01f;
+    p = p * t + 1.0772018288e-01f;
+    vreal tail = e * t * p;
+    *density = 0.398942280401432678f * e;
+    return vselect(x < 0, tail, 1.0f - tail);
+}
+#endif
+
+#endif

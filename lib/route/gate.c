@@ -1,0 +1,107 @@
+/* The gate of the choice routers; see gate.h. */
+#include "route/gate.h"
+#include "base/rng.h"
+#include "math/gemm.h"
+#include "math/kernels.h"
+
+#include <string.h>
+
+void smoe_gate_init(smoe_gate *gate) {
+    smoe_router *r = &gate->base;
+    r->T = r->image_tokens * r->spec->group_images;
+    size_t dim[] = {r->E, r->d};
+    /* V-MoE starts its router like its other kernels; small logits leave early choices to the
+     * noise. */
+    gate->weight =
+        smoe_params_add(r->params, SMOE_PARAM_KERNEL, 0, 0.02, 2, dim, "%s.weight", r->prefix);
+}
+
+void smoe_gate_reserve(smoe_gate *gate, size_t B, bool train, bool noise, smoe_arena *keep) {
+    smoe_router *r = &gate->base;
+    size_t n = B * r->image_tokens * r->E;
+    gate->z = smoe_arena_take(keep, n, sizeof(real));
+    gate->noisy = noise ? smoe_arena_take(keep, n, sizeof(real)) : gate->z;
+    gate->g = smoe_arena_take(keep, n, sizeof(real));
+    gate->dz = train ? smoe_arena_take(keep, n, sizeof(real)) : NULL;
+}
+
+void smoe_gate_forward(smoe_gate *gate, const real *x, double std, const smoe_pass *pass) {
+    smoe_router *r = &gate->base;
+    const smoe_row_kernels *kern = smoe_kernels_get()->row;
+    size_t R = pass->images * r->image_tokens, E = r->E;
+    smoe_product z = smoe_linear_product(
+        gate->z, x, r->params->w + r->params->row[gate->weight].offset, NULL, R, E, r->d);
+    smoe_gemm(&z);
+#pragma omp parallel for schedule(static)
+    for (size_t t = 0; t < R; t++) {
+        const real *from = gate->z + t * E;
+        real *noisy = gate->noisy + t * E, *g = gate->g + t * E;
+        if (noisy != from) memcpy(noisy, from, E * sizeof *g);
+        if (std > 0) {
+            smoe_rng rng =
+                smoe_rng_at(pass->seed, SMOE_RNG_ROUTER, (uint32_t)r->block, pass->step, t);
+            for (size_t e = 0; e < E; e++) noisy[e] += (real)(std * smoe_rng_normal(&rng));
+        }
+        memcpy(g, noisy, E * sizeof *g);
+        kern->softmax(g, 1, E, E);
+    }
+}
+
+void smoe_gate_backward(smoe_gate *gate, real *dx, const real *x) {
+    smoe_router *r = &gate->base;
+    const smoe_plan *plan = &r->plan;
+    size_t R = plan->tokens, E = r->E;
+    /* Of a token's weights only the placed ones have a gradient: with s = sum of g dg over them,
+     * dz_e = g_e (dg_e - s). */
+#pragma omp parallel for schedule(static)
+    for (size_t t = 0; t < R; t++) {
+        const real *g = gate->g + t * E;
+        real *dz = gate->dz + t * E, sum = 0;
+        for (int32_t i = plan->first[t]; i < plan->first[t + 1]; i++) {
+            size_t slot = (size_t)plan->slot[i], e = slot / r->P % E;
+            sum += g[e] * plan->dweight[slot];
+            dz[e] += g[e] * plan->dweight[slot];
+        }
+        for (size_t e = 0; e < E; e++) dz[e] -= g[e] * sum;
+    }
+    size_t at = r->params->row[gate->weight].offset;
+    smoe_product p = smoe_linear_dw_product(r->params->g + at, gate->dz, x, R, E, r->d);
+    smoe_gemm(&p);
+    p = smoe_linear_dx_product(dx, gate->dz, r->params->w + at, R, E, r->d);
+    p.add = dx;
+    p.ldadd = r->d;
+    smoe_gemm(&p);
+}
+
+int smoe_ranked_compare(const void *a, const void *b) {
+    const smoe_ranked *x = a, *y = b;
+    if (x->score != y->score) return x->score > y->score ? -1 : 1;
+    return (x->index > y->index) - (x->index < y->index);
+}
+
+static bool before(smoe_ranked x, smoe_ranked y) {
+    return smoe_ranked_compare(&x, &y) < 0;
+}
+
+static void swap(smoe_ranked *x, smoe_ranked *y) {
+    smoe_ranked t = *x;
+    *x = *y;
+    *y = t;
+}
+
+void smoe_ranked_select(smoe_ranked *list, size_t n, size_t k) {
+    size_t low = 0, high = n; /* the k-th best lies in [low, high) */
+    while (k > low && k < high && high - low > 1) {
+        swap(&list[low + (high - low) / 2], &list[high - 1]);
+        smoe_ranked pivot = list[high - 1];
+        size_t end = low;
+        for (size_t i = low; i + 1 < high; i++)
+            if (before(list[i], pivot)) swap(&list[i], &list[end++]);
+        swap(&list[end], &list[high - 1]);
+        if (end == k) return;
+        if (end < k)
+            low = end + 1;
+        else
+            high = end;
+    }
+}

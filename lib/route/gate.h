@@ -1,0 +1,40 @@
+/*
+ * The gate of the choice routers: g = softmax over experts of W x (+ noise), W [E,d] without bias
+ * (V-MoE 2.3, Soft MoE 3.2), and the selection both of them need. Which choices become placements
+ * is the business of router_tokens.c and router_experts.c.
+ */
+#ifndef SMOE_GATE_H
+#define SMOE_GATE_H
+
+#include "route/router.h"
+
+typedef struct smoe_gate {
+    smoe_router base;
+    size_t weight; /* row of W */
+    real *z;       /* [tokens,E] W x */
+    real *noisy;   /* [tokens,E] z + noise; z itself where there is none */
+    real *g;       /* [tokens,E] softmax of noisy */
+    real *dz;      /* [tokens,E] */
+} smoe_gate;
+
+/* A token and what it is ranked by. */
+typedef struct smoe_ranked {
+    real score;
+    int32_t index;
+} smoe_ranked;
+
+/* Registers W and sets the group to `group_images` images. */
+void smoe_gate_init(smoe_gate *gate);
+void smoe_gate_reserve(smoe_gate *gate, size_t B, bool train, bool noise, smoe_arena *keep);
+/* Fills z, noisy and g. std: of the noise, 0 for none. */
+void smoe_gate_forward(smoe_gate *gate, const real *x, double std, const smoe_pass *pass);
+/* dz holds the gradients of the auxiliary loss (or zeros); adds those of the plan's weights through
+ * the softmax, then dW += dz^T x and dx += dz W. */
+void smoe_gate_backward(smoe_gate *gate, real *dx, const real *x);
+
+/* Higher score first, then lower index. */
+int smoe_ranked_compare(const void *a, const void *b);
+/* The k best of n move to the front, in no order: linear time on average (Hoare's selection). */
+void smoe_ranked_select(smoe_ranked *list, size_t n, size_t k);
+
+#endif

@@ -1,0 +1,305 @@
+/* Dispatch and combine, forward and backward, for dense and sparse plans; see plan.h. */
+#include "route/plan.h"
+#include "math/gemm.h"
+#include "math/kernels.h"
+
+#include <math.h>
+#include <string.h>
+
+static void reserve_common(smoe_plan *plan, bool sparse, size_t G, size_t T, size_t E, size_t P,
+                           smoe_arena *keep) {
+    plan->sparse = sparse;
+    plan->G = G;
+    plan->T = T;
+    plan->E = E;
+    plan->P = P;
+    plan->S = E * P;
+    plan->first_row = smoe_arena_take(keep, E + 1, sizeof *plan->first_row);
+}
+
+void smoe_plan_reserve_dense(smoe_plan *plan, size_t G, size_t T, size_t E, size_t P, bool train,
+                             smoe_arena *keep) {
+    reserve_common(plan, false, G, T, E, P, keep);
+    size_t n = G * T * E * P;
+    plan->disp = smoe_arena_take(keep, n, sizeof(real));
+    plan->comb = smoe_arena_take(keep, n, sizeof(real));
+    plan->dcomb = train ? smoe_arena_take(keep, n, sizeof(real)) : NULL;
+    plan->ddisp = train && !plan->disp_constant ? smoe_arena_take(keep, n, sizeof(real)) : NULL;
+}
+
+void smoe_plan_reserve_sparse(smoe_plan *plan, size_t G, size_t T, size_t E, size_t P, bool train,
+                              smoe_arena *keep) {
+    reserve_common(plan, true, G, T, E, P, keep);
+    size_t n = G * E * P;
+    plan->slot_token = smoe_arena_take(keep, n, sizeof *plan->slot_token);
+    plan->slot_weight = smoe_arena_take(keep, n, sizeof(real));
+    plan->used = smoe_arena_take(keep, G * E, sizeof *plan->used);
+    plan->first = smoe_arena_take(keep, G * T + 2, sizeof *plan->first);
+    plan->slot = smoe_arena_take(keep, n, sizeof *plan->slot);
+    plan->row = smoe_arena_take(keep, n, sizeof *plan->row);
+    plan->chosen = smoe_arena_take(keep, E, sizeof *plan->chosen);
+    plan->lost = smoe_arena_take(keep, E, sizeof *plan->lost);
+    plan->dweight = train ? smoe_arena_take(keep, n, sizeof(real)) : NULL;
+}
+
+size_t smoe_plan_most_rows(const smoe_plan *plan) {
+    return plan->G * plan->S;
+}
+
+void smoe_plan_begin(smoe_plan *plan, size_t tokens) {
+    plan->tokens = tokens;
+    plan->G = (tokens + plan->T - 1) / plan->T;
+    plan->aux = 0;
+    plan->dropped = 0;
+    if (plan->sparse) return;
+    for (size_t e = 0; e <= plan->E; e++) plan->first_row[e] = e * plan->P * plan->G;
+    plan->rows = plan->first_row[plan->E];
+}
+
+void smoe_plan_seal(smoe_plan *plan) {
+    size_t row = 0;
+    for (size_t e = 0; e < plan->E; e++) {
+        plan->first_row[e] = row;
+        for (size_t g = 0; g < plan->G; g++) {
+            size_t slot = (g * plan->E + e) * plan->P, used = (size_t)plan->used[g * plan->E + e];
+            for (size_t p = 0; p < used; p++) plan->row[slot + p] = (int32_t)row++;
+        }
+    }
+    plan->first_row[plan->E] = plan->rows = plan->placed = row;
+
+    /* Counting sort by token: counts two places on, starts one place on, then filling moves each
+     * start to its end, which is where the next token begins. */
+    int32_t *first = plan->first;
+    memset(first, 0, (plan->tokens + 2) * sizeof *first);
+    size_t buffers = plan->G * plan->E;
+    for (size_t b = 0; b < buffers; b++)
+        for (size_t p = 0; p < (size_t)plan->used[b]; p++)
+            first[plan->slot_token[b * plan->P + p] + 2]++;
+    for (size_t i = 0; i < plan->tokens; i++) {
+        if (!first[i + 2]) plan->dropped++;
+        first[i + 2] += first[i + 1];
+    }
+    for (size_t b = 0; b < buffers; b++)
+        for (size_t p = 0; p < (size_t)plan->used[b]; p++) {
+            size_t slot = b * plan->P + p;
+            plan->slot[first[plan->slot_token[slot] + 1]++] = (int32_t)slot;
+        }
+}
+
+/* ---- the products of dense plans, one a group
+ * ------------------------------------------------------- */
+
+typedef struct pieces {
+    const smoe_plan *plan;
+    const real *weights; /* [G,T,S] */
+    real *out, *weights_out;
+    const real *tokens, *slots, *residual;
+    size_t d;
+} pieces;
+
+/* slots = weights^T tokens */
+static smoe_product to_slots(size_t g, const void *context) {
+    const pieces *x = context;
+    const smoe_plan *plan = x->plan;
+    return (smoe_product){.m = plan->S,
+                          .n = x->d,
+                          .k = plan->T,
+                          .alpha = 1,
+                          .c = x->out + g * x->d,
+                          .ldc = plan->G * x->d,
+                          .a = x->weights + g * plan->T * plan->S,
+                          .a_row = 1,
+                          .a_col = plan->S,
+                          .b = x->tokens + g * plan->T * x->d,
+                          .b_row = x->d,
+                          .b_col = 1};
+}
+
+/* tokens = residual + weights slots */
+static smoe_product to_tokens(size_t g, const void *context) {
+    const pieces *x = context;
+    const smoe_plan *plan = x->plan;
+    size_t at = g * plan->T * x->d;
+    return (smoe_product){.m = plan->T,
+                          .n = x->d,
+                          .k = plan->S,
+                          .alpha = 1,
+                          .c = x->out + at,
+                          .ldc = x->d,
+                          .a = x->weights + g * plan->T * plan->S,
+                          .a_row = plan->S,
+                          .a_col = 1,
+                          .b = x->slots + g * x->d,
+                          .b_row = plan->G * x->d,
+                          .b_col = 1,
+                          .add = x->residual ? x->residual + at : NULL,
+                          .ldadd = x->d};
+}
+
+/* gradient of the weights = tokens slots^T */
+static smoe_product to_weights(size_t g, const void *context) {
+    const pieces *x = context;
+    const smoe_plan *plan = x->plan;
+    return (smoe_product){.m = plan->T,
+                          .n = plan->S,
+                          .k = x->d,
+                          .alpha = 1,
+                          .c = x->weights_out + g * plan->T * plan->S,
+                          .ldc = plan->S,
+                          .a = x->tokens + g * plan->T * x->d,
+                          .a_row = x->d,
+                          .a_col = 1,
+                          .b = x->slots + g * x->d,
+                          .b_row = 1,
+                          .b_col = plan->G * x->d};
+}
+
+/* ---- dispatch and combine
+ * ---------------------------------------------------------------------------- */
+
+void smoe_plan_dispatch(const smoe_plan *plan, real *slots, const real *x, size_t d) {
+    if (!plan->sparse) {
+        pieces p = {.plan = plan, .weights = plan->disp, .out = slots, .tokens = x, .d = d};
+        smoe_gemm_each(plan->G, to_slots, &p);
+        return;
+    }
+#pragma omp parallel for schedule(static)
+    for (size_t i = 0; i < plan->placed; i++) {
+        size_t slot = (size_t)plan->slot[i];
+        memcpy(slots + (size_t)plan->row[slot] * d, x + (size_t)plan->slot_token[slot] * d,
+               d * sizeof *x);
+    }
+}
+
+void smoe_plan_combine(const smoe_plan *plan, real *y, const real *out, const real *residual,
+                       size_t d) {
+    if (!plan->sparse) {
+        pieces p = {.plan = plan,
+                    .weights = plan->comb,
+                    .out = y,
+                    .slots = out,
+                    .residual = residual,
+                    .d = d};
+        smoe_gemm_each(plan->G, to_tokens, &p);
+        return;
+    }
+    const smoe_row_kernels *kern = smoe_kernels_get()->row;
+#pragma omp parallel for schedule(static)
+    for (size_t t = 0; t < plan->tokens; t++) {
+        memcpy(y + t * d, residual + t * d, d * sizeof *y);
+        for (int32_t i = plan->first[t]; i < plan->first[t + 1]; i++) {
+            size_t slot = (size_t)plan->slot[i];
+            kern->axpy(y + t * d, plan->slot_weight[slot], out + (size_t)plan->row[slot] * d, d);
+        }
+    }
+}
+
+void smoe_plan_combine_backward(smoe_plan *plan, real *dout, const real *dy, const real *out,
+                                size_t d) {
+    if (!plan->sparse) {
+        pieces p = {.plan = plan,
+                    .weights = plan->comb,
+                    .weights_out = plan->dcomb,
+                    .out = dout,
+                    .tokens = dy,
+                    .slots = out,
+                    .d = d};
+        smoe_gemm_each(plan->G, to_slots, &p);
+        if (!plan->comb_constant) smoe_gemm_each(plan->G, to_weights, &p);
+        return;
+    }
+    const smoe_row_kernels *kern = smoe_kernels_get()->row;
+#pragma omp parallel for schedule(static)
+    for (size_t i = 0; i < plan->placed; i++) {
+        size_t slot = (size_t)plan->slot[i], row = (size_t)plan->row[slot];
+        const real *g = dy + (size_t)plan->slot_token[slot] * d;
+        kern->scale(dout + row * d, plan->slot_weight[slot], g, d);
+        if (!plan->weight_constant) plan->dweight[slot] = kern->dot(g, out + row * d, d);
+    }
+}
+
+void smoe_plan_dispatch_backward(smoe_plan *plan, real *dx, const real *dslots, const real *x,
+                                 size_t d) {
+    if (!plan->sparse) {
+        pieces p = {.plan = plan,
+                    .weights = plan->disp,
+                    .weights_out = plan->ddisp,
+                    .out = dx,
+                    .tokens = x,
+                    .slots = dslots,
+                    .d = d};
+        smoe_gemm_each(plan->G, to_tokens, &p);
+        if (!plan->disp_constant) smoe_gemm_each(plan->G, to_weights, &p);
+        return;
+    }
+    const smoe_row_kernels *kern = smoe_kernels_get()->row;
+#pragma omp parallel for schedule(static)
+    for (size_t t = 0; t < plan->tokens; t++) {
+        memset(dx + t * d, 0, d * sizeof *dx);
+        for (int32_t i = plan->first[t]; i < plan->first[t + 1]; i++)
+            kern->add(dx + t * d, dslots + (size_t)plan->row[plan->slot[i]] * d, d);
+    }
+}
+
+/* ---- statistics
+ * ---------------------------------------------------------------------------------------- */
+
+/* Largest of n weights `stride` apart, and exp of the entropy of the weights made to sum to one. */
+static void concentration(const real *w, size_t n, size_t stride, double *most, double *effective) {
+    double sum = 0, wlogw = 0, top = 0;
+    for (size_t i = 0; i < n; i++) {
+        double v = (double)w[i * stride];
+        sum += v;
+        if (v > 0) wlogw += v * log(v);
+        if (v > top) top = v;
+    }
+    *most = top;
+    *effective = sum > 0 ? exp(log(sum) - wlogw / sum) : 0;
+}
+
+static void measure_sparse(const smoe_plan *plan, smoe_plan_stats *stats) {
+    double combine = 0, slots = 0;
+    for (size_t t = 0; t < plan->tokens; t++) {
+        double sum = 0, wlogw = 0, top = 0;
+        for (int32_t i = plan->first[t]; i < plan->first[t + 1]; i++) {
+            double v = (double)plan->slot_weight[plan->slot[i]];
+            sum += v;
+            if (v > 0) wlogw += v * log(v);
+            if (v > top) top = v;
+        }
+        combine += top;
+        slots += sum > 0 ? exp(log(sum) - wlogw / sum) : 0;
+    }
+    stats->dispatch_max = stats->tokens_per_slot = plan->placed ? 1 : 0;
+    stats->combine_max = combine / (double)plan->tokens;
+    stats->slots_per_token = slots / (double)plan->tokens;
+    stats->dropped = (double)plan->dropped / (double)plan->tokens;
+}
+
+void smoe_plan_measure(const smoe_plan *plan, smoe_plan_stats *stats) {
+    *stats = (smoe_plan_stats){0};
+    if (plan->sparse) {
+        measure_sparse(plan, stats);
+        return;
+    }
+    double most, effective;
+    for (size_t g = 0; g < plan->G; g++) {
+        const real *disp = plan->disp + g * plan->T * plan->S;
+        const real *comb = plan->comb + g * plan->T * plan->S;
+        for (size_t s = 0; s < plan->S; s++) {
+            concentration(disp + s, plan->T, plan->S, &most, &effective);
+            stats->dispatch_max += most;
+            stats->tokens_per_slot += effective;
+        }
+        for (size_t t = 0; t < plan->T; t++) {
+            concentration(comb + t * plan->S, plan->S, 1, &most, &effective);
+            stats->combine_max += most;
+            stats->slots_per_token += effective;
+        }
+    }
+    double slots = (double)(plan->G * plan->S), tokens = (double)plan->tokens;
+    stats->dispatch_max /= slots;
+    stats->tokens_per_slot /= slots;
+    stats->combine_max /= tokens;
+    stats->slots_per_token /= tokens;
+}

@@ -1,0 +1,73 @@
+/*
+ * Experts Choice (Soft MoE 3.2): g = softmax over experts of W x; each expert takes the tokens of
+ * the group with the highest g, as many as its buffer holds, weighted by g. A token may be taken by
+ * several experts or by none. No noise, no auxiliary loss.
+ */
+#include "base/threads.h"
+#include "route/gate.h"
+
+#include <string.h>
+
+typedef struct experts_router {
+    smoe_gate gate;
+    smoe_ranked *ranked; /* [threads,T] */
+    int threads;
+} experts_router;
+
+static size_t capacity(const smoe_router *r, size_t n) {
+    size_t room = smoe_moe_capacity(r->spec, n, 1);
+    return room < n ? room : n;
+}
+
+static int init(smoe_router *r, smoe_err *err) {
+    (void)err;
+    smoe_gate_init((smoe_gate *)r);
+    r->P = capacity(r, r->T);
+    return 0;
+}
+
+static void reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep) {
+    experts_router *self = (experts_router *)r;
+    size_t G = (B * r->image_tokens + r->T - 1) / r->T;
+    smoe_gate_reserve(&self->gate, B, train, false, keep);
+    smoe_plan_reserve_sparse(&r->plan, G, r->T, r->E, r->P, train, keep);
+    self->threads = smoe_threads();
+    self->ranked = smoe_arena_take(keep, (size_t)self->threads * r->T, sizeof *self->ranked);
+}
+
+static void forward(smoe_router *r, const real *x, const smoe_pass *pass) {
+    experts_router *self = (experts_router *)r;
+    smoe_plan *plan = &r->plan;
+    size_t E = r->E;
+    smoe_plan_begin(plan, pass->images * r->image_tokens);
+    smoe_gate_forward(&self->gate, x, 0, pass);
+    memset(plan->lost, 0, E * sizeof *plan->lost);
+    memset(plan->chosen, 0, E * sizeof *plan->chosen);
+#pragma omp parallel for schedule(static) num_threads(self->threads)
+    for (size_t buffer = 0; buffer < plan->G * E; buffer++) {
+        size_t first = buffer / E * r->T, e = buffer % E, left = plan->tokens - first;
+        size_t n = left < r->T ? left : r->T, room = capacity(r, n);
+        smoe_ranked *ranked = self->ranked + smoe_thread() * r->T;
+        for (size_t i = 0; i < n; i++)
+            ranked[i] = (smoe_ranked){self->gate.g[(first + i) * E + e], (int32_t)i};
+        smoe_ranked_select(ranked, n, room);
+        for (size_t p = 0; p < room; p++) {
+            plan->slot_token[buffer * r->P + p] = (int32_t)first + ranked[p].index;
+            plan->slot_weight[buffer * r->P + p] = ranked[p].score;
+        }
+        plan->used[buffer] = (int32_t)room;
+    }
+    for (size_t buffer = 0; buffer < plan->G * E; buffer++)
+        plan->chosen[buffer % E] += (size_t)plan->used[buffer];
+    smoe_plan_seal(plan);
+}
+
+static void backward(smoe_router *r, real *dx, const real *x, const smoe_pass *pass) {
+    (void)pass;
+    experts_router *self = (experts_router *)r;
+    memset(self->gate.dz, 0, r->plan.tokens * r->E * sizeof(real));
+    smoe_gate_backward(&self->gate, dx, x);
+}
+
+const smoe_router_type smoe_router_experts_choice = {sizeof(experts_router), init, reserve, forward,
+                                                     backward};

@@ -1,0 +1,65 @@
+/*
+ * Routers with nothing to learn (Soft MoE 3.5.2, appendix A).
+ *   uniform   D = 1/T, C = 1/S: every slot is the mean token, every token gets the mean slot.
+ *   identity  token t goes to expert t mod E, slot floor(t/E), weight 1: no mixing. An expert
+ *             has ceil(T/E) slots, whatever the spec says of slots.
+ */
+#include "route/router.h"
+
+static int init_uniform(smoe_router *r, smoe_err *err) {
+    (void)err;
+    r->T = r->image_tokens;
+    r->P = smoe_moe_slots_per_expert(r->spec, r->T);
+    r->plan.disp_constant = r->plan.comb_constant = true;
+    return 0;
+}
+
+static void reserve_uniform(smoe_router *r, size_t B, bool train, smoe_arena *keep) {
+    smoe_plan_reserve_dense(&r->plan, B, r->T, r->E, r->P, train, keep);
+}
+
+static void forward_uniform(smoe_router *r, const real *x, const smoe_pass *pass) {
+    (void)x;
+    smoe_plan *plan = &r->plan;
+    smoe_plan_begin(plan, pass->images * r->T);
+    size_t n = plan->tokens * plan->S;
+#pragma omp parallel for schedule(static)
+    for (size_t i = 0; i < n; i++) {
+        plan->disp[i] = 1 / (real)plan->T;
+        plan->comb[i] = 1 / (real)plan->S;
+    }
+}
+
+static int init_identity(smoe_router *r, smoe_err *err) {
+    (void)err;
+    r->T = r->image_tokens;
+    r->P = (r->T + r->E - 1) / r->E;
+    r->plan.weight_constant = true;
+    return 0;
+}
+
+static void reserve_identity(smoe_router *r, size_t B, bool train, smoe_arena *keep) {
+    smoe_plan_reserve_sparse(&r->plan, B, r->T, r->E, r->P, train, keep);
+}
+
+static void forward_identity(smoe_router *r, const real *x, const smoe_pass *pass) {
+    (void)x;
+    smoe_plan *plan = &r->plan;
+    smoe_plan_begin(plan, pass->images * r->T);
+    for (size_t g = 0; g < plan->G; g++)
+        for (size_t e = 0; e < r->E; e++) {
+            size_t buffer = g * r->E + e;
+            int32_t used = 0;
+            for (size_t t = e; t < r->T; t += r->E, used++) {
+                plan->slot_token[buffer * r->P + (size_t)used] = (int32_t)(g * r->T + t);
+                plan->slot_weight[buffer * r->P + (size_t)used] = 1;
+            }
+            plan->used[buffer] = used;
+        }
+    smoe_plan_seal(plan);
+}
+
+const smoe_router_type smoe_router_uniform = {sizeof(smoe_router), init_uniform, reserve_uniform,
+                                              forward_uniform, NULL};
+const smoe_router_type smoe_router_identity = {sizeof(smoe_router), init_identity, reserve_identity,
+                                               forward_identity, NULL};

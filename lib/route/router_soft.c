@@ -1,0 +1,263 @@
+/*
+ * Soft MoE routing (Soft MoE eq. 1-3, algorithms 1-2) and its two half-uniform ablations (3.5.2).
+ *   z = X Phi,  L_ts = scale * f(x_t) * f(phi_s) * z_ts,  f(v) = 1/(|v| + 1e-6) or vmoe's
+ *   1/sqrt(|v|^2 + 1e-6);  D = softmax of L over tokens,  C = softmax of L over slots.
+ * With normalize: false, L = z. soft-uniform sets C = 1/S, uniform-soft sets D = 1/T.
+ * D and C only weigh: what is mixed are the raw tokens (plan.c).
+ */
+#include "route/router.h"
+#include "math/gemm.h"
+#include "math/kernels.h"
+#include "math/rows.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct soft_router {
+    smoe_router base;
+    size_t phi, scale; /* rows of the parameter table */
+    real *unit;        /* [d,S] f(phi_s) phi_s */
+    real *column;      /* [2,S] f(phi_s), and its slope */
+    real *z;           /* [R,S] X unit */
+    real *token;       /* [R,2] f(x_t) and its slope */
+    real *dunit;       /* [d,S] */
+    real *pull;        /* [R] sum over slots of dL z */
+} soft_router;
+
+enum { COLUMNS = 64 }; /* columns of Phi one task takes */
+
+/* f = f(v) and slope with df/dv = -slope * v, from |v|^2. Zero maps to zero: slope 0 there. */
+static void inverse_norm(double square, smoe_l2 kind, real *f, real *slope) {
+    double v;
+    if (kind == SMOE_L2_VMOE) {
+        v = 1 / sqrt(square + 1e-6);
+        *slope = (real)(v * v * v);
+    } else {
+        double norm = sqrt(square);
+        v = 1 / (norm + 1e-6);
+        *slope = norm > 0 ? (real)(v * v / norm) : 0;
+    }
+    *f = (real)v;
+}
+
+static int init(smoe_router *r, bool learnt_dispatch, bool learnt_combine) {
+    soft_router *soft = (soft_router *)r;
+    r->T = r->image_tokens;
+    r->P = smoe_moe_slots_per_expert(r->spec, r->T);
+    r->plan.disp_constant = !learnt_dispatch;
+    r->plan.comb_constant = !learnt_combine;
+    size_t dim[] = {r->d, r->E, r->P};
+    soft->phi = smoe_params_add(r->params, SMOE_PARAM_KERNEL, 0, 1 / sqrt((double)r->d), 3, dim,
+                                "%s.phi", r->prefix);
+    if (r->spec->normalize)
+        soft->scale =
+            smoe_params_add(r->params, SMOE_PARAM_PLAIN, 1, 0, 0, NULL, "%s.scale", r->prefix);
+    return 0;
+}
+
+static int init_soft(smoe_router *r, smoe_err *err) {
+    (void)err;
+    return init(r, true, true);
+}
+static int init_soft_uniform(smoe_router *r, smoe_err *err) {
+    (void)err;
+    return init(r, true, false);
+}
+static int init_uniform_soft(smoe_router *r, smoe_err *err) {
+    (void)err;
+    return init(r, false, true);
+}
+
+static void reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep) {
+    soft_router *soft = (soft_router *)r;
+    size_t R = B * r->T, S = r->E * r->P;
+    smoe_plan_reserve_dense(&r->plan, B, r->T, r->E, r->P, train, keep);
+    soft->z = smoe_arena_take(keep, R * S, sizeof(real));
+    soft->token = smoe_arena_take(keep, 2 * R, sizeof(real));
+    soft->unit = smoe_arena_take(keep, r->d * S, sizeof(real));
+    soft->column = smoe_arena_take(keep, 2 * S, sizeof(real));
+    soft->dunit = train ? smoe_arena_take(keep, r->d * S, sizeof(real)) : NULL;
+    soft->pull = train ? smoe_arena_take(keep, R, sizeof(real)) : NULL;
+}
+
+/* unit = Phi with columns of length (nearly) one; their f and slopes in `column`. */
+static void normalise_phi(soft_router *soft, const real *phi) {
+    const smoe_router *r = &soft->base;
+    size_t S = r->E * r->P, d = r->d;
+    real *f = soft->column, *slope = f + S;
+#pragma omp parallel for schedule(static)
+    for (size_t s0 = 0; s0 < S; s0 += COLUMNS) {
+        size_t n = S - s0 < COLUMNS ? S - s0 : COLUMNS;
+        double square[COLUMNS] = {0};
+        for (size_t i = 0; i < d; i++)
+            for (size_t s = 0; s < n; s++)
+                square[s] += (double)phi[i * S + s0 + s] * (double)phi[i * S + s0 + s];
+        for (size_t s = 0; s < n; s++)
+            inverse_norm(square[s], r->spec->l2_eps, &f[s0 + s], &slope[s0 + s]);
+        for (size_t i = 0; i < d; i++)
+            for (size_t s = s0; s < s0 + n; s++) soft->unit[i * S + s] = f[s] * phi[i * S + s];
+    }
+}
+
+/* L of one image from its z, and D and C from L. */
+static void weigh(const soft_router *soft, size_t g, real scale) {
+    const smoe_router *r = &soft->base;
+    const smoe_plan *plan = &r->plan;
+    const smoe_row_kernels *kern = smoe_kernels_get()->row;
+    size_t S = plan->S, T = plan->T, at = g * T * S;
+    real *disp = plan->disp + at, *comb = plan->comb + at;
+    for (size_t t = 0; t < T; t++)
+        kern->scale(comb + t * S, scale * soft->token[2 * (g * T + t)], soft->z + at + t * S, S);
+    if (plan->disp_constant)
+        for (size_t i = 0; i < T * S; i++) disp[i] = 1 / (real)T;
+    else
+        kern->column_softmax(disp, comb, T, S);
+    if (plan->comb_constant)
+        for (size_t i = 0; i < T * S; i++) comb[i] = 1 / (real)S;
+    else
+        kern->softmax(comb, T, S, S);
+}
+
+static void forward(smoe_router *r, const real *x, const smoe_pass *pass) {
+    soft_router *soft = (soft_router *)r;
+    smoe_plan *plan = &r->plan;
+    const smoe_row_kernels *kern = smoe_kernels_get()->row;
+    smoe_plan_begin(plan, pass->images * r->T);
+    size_t R = plan->tokens, S = plan->S, d = r->d;
+    const real *phi = r->params->w + r->params->row[soft->phi].offset, *columns = phi;
+    real scale = 1;
+    if (r->spec->normalize) {
+        scale = r->params->w[r->params->row[soft->scale].offset];
+        normalise_phi(soft, phi);
+        columns = soft->unit;
+    }
+    smoe_product z = {.m = R,
+                      .n = S,
+                      .k = d,
+                      .alpha = 1,
+                      .c = soft->z,
+                      .ldc = S,
+                      .a = x,
+                      .a_row = d,
+                      .a_col = 1,
+                      .b = columns,
+                      .b_row = S,
+                      .b_col = 1};
+    smoe_gemm(&z);
+#pragma omp parallel for schedule(static)
+    for (size_t g = 0; g < plan->G; g++) {
+        for (size_t t = g * r->T; t < (g + 1) * r->T; t++) {
+            soft->token[2 * t] = 1;
+            if (r->spec->normalize)
+                inverse_norm(kern->square_sum(x + t * d, d), r->spec->l2_eps, &soft->token[2 * t],
+                             &soft->token[2 * t + 1]);
+        }
+        weigh(soft, g, scale);
+    }
+}
+
+/*
+ * dL = softmax backwards of D (columns) and C (rows), in dcomb. Then, with q_t = sum_s dL_ts z_ts:
+ * dscale = sum_t f(x_t) q_t,  dx_t gets scale q_t df/dx = -scale q_t slope_t x_t,  dz = scale f dL.
+ */
+static void logits_backward(soft_router *soft, size_t g, real scale) {
+    const smoe_router *r = &soft->base;
+    const smoe_plan *plan = &r->plan;
+    const smoe_row_kernels *kern = smoe_kernels_get()->row;
+    size_t S = plan->S, T = plan->T, at = g * T * S;
+    real *dl = plan->dcomb + at;
+    if (plan->comb_constant)
+        memset(dl, 0, T * S * sizeof *dl);
+    else
+        kern->softmax_backward(dl, plan->comb + at, T, S, S);
+    if (!plan->disp_constant)
+        kern->column_softmax_backward(dl, plan->disp + at, plan->ddisp + at, T, S);
+    if (!r->spec->normalize) return;
+    for (size_t t = g * T; t < (g + 1) * T; t++) {
+        real *row = plan->dcomb + t * S;
+        soft->pull[t] = kern->dot(row, soft->z + t * S, S);
+        kern->scale(row, scale * soft->token[2 * t], row, S);
+    }
+}
+
+/* dPhi_s += f_s dunit_s - slope_s (phi_s . dunit_s) phi_s. */
+static void phi_backward(soft_router *soft, real *dphi, const real *phi) {
+    const smoe_router *r = &soft->base;
+    size_t S = r->E * r->P, d = r->d;
+    const real *f = soft->column, *slope = f + S;
+#pragma omp parallel for schedule(static)
+    for (size_t s0 = 0; s0 < S; s0 += COLUMNS) {
+        size_t n = S - s0 < COLUMNS ? S - s0 : COLUMNS;
+        double along[COLUMNS] = {0};
+        for (size_t i = 0; i < d; i++)
+            for (size_t s = 0; s < n; s++)
+                along[s] += (double)phi[i * S + s0 + s] * (double)soft->dunit[i * S + s0 + s];
+        for (size_t i = 0; i < d; i++)
+            for (size_t s = s0; s < s0 + n; s++)
+                dphi[i * S + s] +=
+                    f[s] * soft->dunit[i * S + s] - slope[s] * (real)along[s - s0] * phi[i * S + s];
+    }
+}
+
+static void backward(smoe_router *r, real *dx, const real *x, const smoe_pass *pass) {
+    (void)pass;
+    soft_router *soft = (soft_router *)r;
+    const smoe_plan *plan = &r->plan;
+    const smoe_row_kernels *kern = smoe_kernels_get()->row;
+    size_t R = plan->tokens, S = plan->S, d = r->d;
+    bool normalize = r->spec->normalize;
+    size_t phi_at = r->params->row[soft->phi].offset;
+    size_t scale_at = normalize ? r->params->row[soft->scale].offset : 0;
+    const real *phi = r->params->w + phi_at;
+    real *dphi = r->params->g + phi_at, scale = normalize ? r->params->w[scale_at] : 1;
+
+#pragma omp parallel for schedule(static)
+    for (size_t g = 0; g < plan->G; g++) logits_backward(soft, g, scale);
+
+    const real *columns = normalize ? soft->unit : phi, *dz = plan->dcomb;
+    smoe_product product = {.m = R,
+                            .n = d,
+                            .k = S,
+                            .alpha = 1,
+                            .c = dx,
+                            .ldc = d,
+                            .a = dz,
+                            .a_row = S,
+                            .a_col = 1,
+                            .b = columns,
+                            .b_row = 1,
+                            .b_col = S,
+                            .add = dx,
+                            .ldadd = d};
+    smoe_gemm(&product);
+    product = (smoe_product){.m = d,
+                             .n = S,
+                             .k = R,
+                             .alpha = 1,
+                             .c = normalize ? soft->dunit : dphi,
+                             .ldc = S,
+                             .a = x,
+                             .a_row = 1,
+                             .a_col = d,
+                             .b = dz,
+                             .b_row = S,
+                             .b_col = 1,
+                             .add = normalize ? NULL : dphi,
+                             .ldadd = S};
+    smoe_gemm(&product);
+    if (!normalize) return;
+    double dscale = 0;
+    for (size_t t = 0; t < R; t++) dscale += (double)soft->token[2 * t] * (double)soft->pull[t];
+    r->params->g[scale_at] += (real)dscale;
+#pragma omp parallel for schedule(static)
+    for (size_t t = 0; t < R; t++)
+        kern->axpy(dx + t * d, -scale * soft->pull[t] * soft->token[2 * t + 1], x + t * d, d);
+    phi_backward(soft, dphi, phi);
+}
+
+const smoe_router_type smoe_router_soft = {sizeof(soft_router), init_soft, reserve, forward,
+                                           backward};
+const smoe_router_type smoe_router_soft_uniform = {sizeof(soft_router), init_soft_uniform, reserve,
+                                                   forward, backward};
+const smoe_router_type smoe_router_uniform_soft = {sizeof(soft_router), init_uniform_soft, reserve,
+                                                   forward, backward};

@@ -1,0 +1,229 @@
+/*
+ * Tokens Choice (V-MoE 2.3-2.4, 4, appendix A): every token chooses its top K experts, experts have
+ * buffers of fixed size, first choices are placed before second ones.
+ *   weights    g itself, softmax before top-k, not renormalised; g = softmax(W x + N(0,
+ * (noise/E)^2)) order      vanilla: as the tokens come; bpr: by largest g; bpr-sum: by the sum of
+ * the top K auxiliary  (importance + load)/2 averaged over groups, training only; CV^2 =
+ * variance/mean^2 of importance_e = sum_t softmax(W x_t)_e and load_e = sum_t Phi((z_te -
+ * threshold_t)/sigma), threshold the k-th largest noisy logit
+ */
+#include "math/kernels.h"
+#include "route/gate.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct tokens_router {
+    smoe_gate gate;
+    int32_t *choice;     /* [tokens,K] experts in order of g */
+    smoe_ranked *ranked; /* [tokens] */
+    real *soft;          /* [tokens,E] softmax(z) without noise: importance */
+    double *sums;        /* [G,2,E] importance and load of each group */
+} tokens_router;
+
+static int init(smoe_router *r, smoe_err *err) {
+    smoe_gate_init((smoe_gate *)r);
+    r->P = smoe_moe_capacity(r->spec, r->T, r->spec->k);
+    if (r->spec->k > r->E)
+        return smoe_fail(err, SMOE_USAGE, "model.moe.k: %zu choices of %zu experts", r->spec->k,
+                         r->E);
+    return 0;
+}
+
+static double noise_std(const smoe_router *r, const smoe_pass *pass) {
+    return pass->train ? r->spec->noise / (double)r->E : 0;
+}
+
+static void reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep) {
+    tokens_router *self = (tokens_router *)r;
+    size_t tokens = B * r->image_tokens, G = (tokens + r->T - 1) / r->T;
+    smoe_gate_reserve(&self->gate, B, train, train && r->spec->noise > 0, keep);
+    smoe_plan_reserve_sparse(&r->plan, G, r->T, r->E, r->P, train, keep);
+    self->choice = smoe_arena_take(keep, tokens * r->spec->k, sizeof *self->choice);
+    self->ranked = smoe_arena_take(keep, tokens, sizeof *self->ranked);
+    self->soft = train ? smoe_arena_take(keep, tokens * r->E, sizeof(real)) : NULL;
+    self->sums = train ? smoe_arena_take(keep, G * 2 * r->E, sizeof(double)) : NULL;
+}
+
+/* The K largest of g [E], largest first, ties to the lower index: insertion into a short list. */
+static void top_experts(int32_t *choice, const real *g, size_t E, size_t K) {
+    size_t held = 0;
+    for (size_t e = 0; e < E; e++) {
+        if (held == K && !(g[e] > g[choice[K - 1]])) continue;
+        size_t at = held < K ? held++ : K - 1;
+        for (; at > 0 && g[e] > g[choice[at - 1]]; at--) choice[at] = choice[at - 1];
+        choice[at] = (int32_t)e;
+    }
+}
+
+/* Tokens of the group in the order in which they are placed; returns how many of them are
+ * (skip_patch). */
+static size_t order(tokens_router *self, size_t first, size_t n) {
+    const smoe_router *r = &self->gate.base;
+    size_t K = r->spec->k;
+    smoe_ranked *ranked = self->ranked + first;
+    for (size_t i = 0; i < n; i++) {
+        const real *g = self->gate.g + (first + i) * r->E;
+        const int32_t *choice = self->choice + (first + i) * K;
+        real score = g[choice[0]];
+        for (size_t k = 1; k < K && r->spec->priority == SMOE_BPR_SUM; k++) score += g[choice[k]];
+        ranked[i] = (smoe_ranked){score, (int32_t)i};
+    }
+    size_t kept = (size_t)rint(r->spec->skip_patch * (double)n);
+    if (r->spec->priority != SMOE_VANILLA) {
+        qsort(ranked, n, sizeof *ranked, smoe_ranked_compare);
+        return kept;
+    }
+    if (kept < n) {
+        smoe_ranked_select(ranked, n, kept);
+        for (size_t i = 0; i < kept; i++) ranked[i].score = 0; /* back to the order they came in */
+        qsort(ranked, kept, sizeof *ranked, smoe_ranked_compare);
+    }
+    return kept;
+}
+
+static void place(tokens_router *self, size_t g, size_t first, size_t n) {
+    smoe_router *r = &self->gate.base;
+    smoe_plan *plan = &r->plan;
+    size_t K = r->spec->k, room = smoe_moe_capacity(r->spec, n, K), kept = order(self, first, n);
+    int32_t *used = plan->used + g * r->E;
+    memset(used, 0, r->E * sizeof *used);
+    for (size_t k = 0; k < K; k++)
+        for (size_t i = 0; i < kept; i++) {
+            size_t token = first + (size_t)self->ranked[first + i].index;
+            size_t e = (size_t)self->choice[token * K + k];
+            size_t *count = &plan->chosen[e];
+#pragma omp atomic
+            (*count)++;
+            if ((size_t)used[e] == room) {
+                count = &plan->lost[e];
+#pragma omp atomic
+                (*count)++;
+                continue;
+            }
+            size_t slot = (g * r->E + e) * r->P + (size_t)used[e]++;
+            plan->slot_token[slot] = (int32_t)token;
+            plan->slot_weight[slot] = self->gate.g[token * r->E + e];
+        }
+}
+
+/* Phi((z - threshold)/sigma), threshold the k-th largest noisy logit of the token. */
+static double load_score(const tokens_router *self, size_t t, size_t e, double sigma) {
+    const smoe_router *r = &self->gate.base;
+    size_t K = r->spec->k, last = (size_t)self->choice[t * K + K - 1];
+    double threshold = (double)self->gate.noisy[t * r->E + last];
+    return ((double)self->gate.z[t * r->E + e] - threshold) / sigma;
+}
+
+static double squared_variation(const double *x, size_t n) {
+    double mean = 0, variance = 0;
+    for (size_t i = 0; i < n; i++) mean += x[i] / (double)n;
+    for (size_t i = 0; i < n; i++) variance += (x[i] - mean) * (x[i] - mean) / (double)n;
+    return mean > 0 ? variance / (mean * mean) : 0;
+}
+
+/* x becomes scale times the gradient of its squared variation:
+ * d(variance/mean^2)/dx_i = 2 ((x_i - mean)/mean^2 - variance/mean^3)/n. */
+static void squared_variation_slopes(double *x, size_t n, double scale) {
+    double mean = 0, variance = 0;
+    for (size_t i = 0; i < n; i++) mean += x[i] / (double)n;
+    for (size_t i = 0; i < n; i++) variance += (x[i] - mean) * (x[i] - mean) / (double)n;
+    double f = mean > 0 ? 2 * scale / ((double)n * mean * mean) : 0;
+    for (size_t i = 0; i < n; i++) x[i] = f * (x[i] - mean - (mean > 0 ? variance / mean : 0));
+}
+
+static double auxiliary(tokens_router *self, size_t g, size_t first, size_t n, double sigma) {
+    const smoe_router *r = &self->gate.base;
+    size_t E = r->E;
+    double *importance = self->sums + g * 2 * E, *load = importance + E;
+    memset(importance, 0, 2 * E * sizeof *importance);
+    for (size_t t = first; t < first + n; t++) {
+        real *soft = self->soft + t * E;
+        memcpy(soft, self->gate.z + t * E, E * sizeof *soft);
+        smoe_kernels_get()->row->softmax(soft, 1, E, E);
+        for (size_t e = 0; e < E; e++) {
+            importance[e] += (double)soft[e];
+            if (sigma > 0) load[e] += erfc(-load_score(self, t, e, sigma) * M_SQRT1_2) / 2;
+        }
+    }
+    double sum = squared_variation(importance, E);
+    if (sigma > 0) sum += squared_variation(load, E);
+    return sum / 2;
+}
+
+static void forward(smoe_router *r, const real *x, const smoe_pass *pass) {
+    tokens_router *self = (tokens_router *)r;
+    smoe_plan *plan = &r->plan;
+    double sigma = noise_std(r, pass), aux = 0;
+    size_t E = r->E, K = r->spec->k;
+    smoe_plan_begin(plan, pass->images * r->image_tokens);
+    smoe_gate_forward(&self->gate, x, sigma, pass);
+    memset(plan->chosen, 0, E * sizeof *plan->chosen);
+    memset(plan->lost, 0, E * sizeof *plan->lost);
+#pragma omp parallel for schedule(static)
+    for (size_t t = 0; t < plan->tokens; t++)
+        top_experts(self->choice + t * K, self->gate.g + t * E, E, K);
+#pragma omp parallel for schedule(static)
+    for (size_t g = 0; g < plan->G; g++) {
+        size_t first = g * r->T, left = plan->tokens - first, n = left < r->T ? left : r->T;
+        place(self, g, first, n);
+        if (pass->train) auxiliary(self, g, first, n, sigma);
+    }
+    smoe_plan_seal(plan);
+    if (!pass->train) return;
+    for (size_t g = 0; g < plan->G; g++) {
+        const double *sums = self->sums + g * 2 * E;
+        aux += squared_variation(sums, E) / 2;
+        if (sigma > 0) aux += squared_variation(sums + E, E) / 2;
+    }
+    plan->aux = aux / (double)plan->G;
+}
+
+/*
+ * dz of the auxiliary loss of one group, whose sums become their own gradients. Importance: through
+ * p = softmax(z), dz = p (dimportance - sum of p dimportance). Load: with u the score and phi its density,
+ * dz_te += dload_e phi(u)/sigma, and what all experts of a token get leaves the logit that is its
+ * threshold.
+ */
+static void auxiliary_backward(tokens_router *self, size_t g, size_t first, size_t n, double sigma,
+                               double scale) {
+    const smoe_router *r = &self->gate.base;
+    size_t E = r->E, K = r->spec->k;
+    double *dimportance = self->sums + g * 2 * E, *dload = dimportance + E;
+    squared_variation_slopes(dimportance, E, scale);
+    squared_variation_slopes(dload, E, scale);
+    for (size_t t = first; t < first + n; t++) {
+        real *dz = self->gate.dz + t * E;
+        const real *p = self->soft + t * E;
+        double along = 0, moved = 0;
+        for (size_t e = 0; e < E; e++) along += (double)p[e] * dimportance[e];
+        for (size_t e = 0; e < E; e++) dz[e] = (real)((double)p[e] * (dimportance[e] - along));
+        if (!(sigma > 0)) continue;
+        for (size_t e = 0; e < E; e++) {
+            double u = load_score(self, t, e, sigma);
+            double slope = dload[e] * exp(-u * u / 2) / (sigma * sqrt(2 * M_PI));
+            dz[e] += (real)slope;
+            moved += slope;
+        }
+        dz[self->choice[t * K + K - 1]] -= (real)moved;
+    }
+}
+
+static void backward(smoe_router *r, real *dx, const real *x, const smoe_pass *pass) {
+    tokens_router *self = (tokens_router *)r;
+    const smoe_plan *plan = &r->plan;
+    double sigma = noise_std(r, pass), scale = r->spec->aux_weight / (2 * (double)plan->G);
+    memset(self->gate.dz, 0, plan->tokens * r->E * sizeof(real));
+    if (pass->train && r->spec->aux_weight > 0) {
+#pragma omp parallel for schedule(static)
+        for (size_t g = 0; g < plan->G; g++) {
+            size_t first = g * r->T, left = plan->tokens - first;
+            auxiliary_backward(self, g, first, left < r->T ? left : r->T, sigma, scale);
+        }
+    }
+    smoe_gate_backward(&self->gate, dx, x);
+}
+
+const smoe_router_type smoe_router_tokens_choice = {sizeof(tokens_router), init, reserve, forward,
+                                                    backward};

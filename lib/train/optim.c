@@ -1,0 +1,103 @@
+/* Optimisers and schedules; see optim.h for the formulas. */
+#include "train/optim.h"
+#include "math/kernels.h"
+
+#include <math.h>
+
+enum { CHUNK = 1 << 15 }; /* elements of one task */
+
+int smoe_optim_slabs(const smoe_train_spec *spec) {
+    if (spec->optimizer.name == SMOE_ADAM) return 4;
+    return spec->optimizer.momentum > 0 ? 3 : 2;
+}
+
+static double decayed(const smoe_train_spec *spec, double t) {
+    double W = (double)spec->schedule.warmup, steps = (double)spec->steps;
+    switch (spec->schedule.name) {
+    case SMOE_LINEAR: return (steps - t + 1) / (steps - W);
+    case SMOE_COSINE: return (1 + cos(M_PI * (t - W) / (steps - W + 1))) / 2;
+    case SMOE_RSQRT: return 1 / sqrt(1 + (t - W) / (double)spec->schedule.timescale);
+    case SMOE_CONSTANT: break;
+    }
+    return 1;
+}
+
+double smoe_schedule_rate(const smoe_train_spec *spec, size_t step) {
+    double peak = spec->optimizer.lr, W = (double)spec->schedule.warmup, t = (double)step + 1;
+    if (spec->schedule.name == SMOE_CONSTANT) return peak;
+    size_t cooldown = spec->schedule.name == SMOE_RSQRT ? spec->schedule.cooldown : 0;
+    double share = 1;
+    if (cooldown && step + cooldown >= spec->steps) {
+        share = (double)(spec->steps - step) / (double)cooldown;
+        t = (double)(spec->steps - cooldown);
+    }
+    if (t <= W) return peak * share * t / W;
+    return peak * share * decayed(spec, t);
+}
+
+double smoe_optim_norm(const smoe_params *params) {
+    const smoe_row_kernels *kern = smoe_kernels_get()->row;
+    enum { GROUP = 256 }; /* chunks whose sums are held at a time */
+    double total = 0, sums[GROUP];
+    for (size_t base = 0; base < params->size; base += (size_t)GROUP * CHUNK) {
+        size_t left = params->size - base, n = (left + CHUNK - 1) / CHUNK;
+        if (n > GROUP) n = GROUP;
+#pragma omp parallel for schedule(static)
+        for (size_t i = 0; i < n; i++) {
+            size_t at = base + i * CHUNK, end = params->size - at;
+            sums[i] = kern->square_sum(params->g + at, end < CHUNK ? end : CHUNK);
+        }
+        for (size_t i = 0; i < n; i++) total += sums[i];
+    }
+    return sqrt(total);
+}
+
+static double decay_of(const smoe_train_spec *spec, smoe_param_group group) {
+    switch (group) {
+    case SMOE_PARAM_KERNEL: return spec->optimizer.weight_decay;
+    case SMOE_PARAM_HEAD: return spec->optimizer.head_weight_decay;
+    case SMOE_PARAM_PLAIN: break;
+    }
+    return 0;
+}
+
+static void sgd(real *restrict w, real *restrict g, real *restrict m, size_t n, real clip,
+                real momentum, real rate, real decay) {
+    for (size_t i = 0; i < n; i++) {
+        real move = clip * g[i];
+        if (m) move = m[i] = momentum * m[i] + move;
+        w[i] -= rate * (move + decay * w[i]);
+        g[i] = 0;
+    }
+}
+
+void smoe_optim_step(smoe_params *params, const smoe_train_spec *spec, size_t step, double norm) {
+    const smoe_row_kernels *kern = smoe_kernels_get()->row;
+    double clip = spec->optimizer.clip, t = (double)step + 1;
+    double beta1 = spec->optimizer.beta1, beta2 = spec->optimizer.beta2;
+    smoe_adam_constants all = {
+        .clip = (real)(clip > 0 && norm > clip ? clip / norm : 1),
+        .beta1 = (real)beta1,
+        .beta2 = (real)beta2,
+        .correct1 = (real)(1 / (1 - pow(beta1, t))),
+        .correct2 = (real)(1 / (1 - pow(beta2, t))),
+        .eps = (real)spec->optimizer.eps,
+        .rate = (real)smoe_schedule_rate(spec, step),
+    };
+#pragma omp parallel
+    for (size_t i = 0; i < params->count; i++) {
+        const smoe_param *p = &params->row[i];
+        smoe_adam_constants k = all;
+        k.decay = (real)decay_of(spec, p->group);
+#pragma omp for schedule(static) nowait
+        for (size_t j = 0; j < p->size; j += CHUNK) {
+            size_t at = p->offset + j, n = p->size - j < CHUNK ? p->size - j : CHUNK;
+            real *w = params->w + at, *g = params->g + at;
+            if (spec->optimizer.name == SMOE_ADAM)
+                kern->adam(w, g, params->m + at, params->v + at, n, &k);
+            else
+                sgd(w, g, params->m ? params->m + at : NULL, n, k.clip,
+                    (real)spec->optimizer.momentum, k.rate, k.decay);
+        }
+    }
+}

@@ -1,0 +1,357 @@
+/* The training loop; see trainer.h. Order of a step: batch, forward, loss, backward, update, then
+ * what is due at this step: metrics, evaluation, checkpoint. All of it follows from (spec, step)
+ * alone. */
+#include "train/trainer.h"
+#include "train/loss.h"
+#include "train/optim.h"
+#include "train/safetensors.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+typedef struct trainer {
+    const smoe_spec *spec;
+    const smoe_train_options *options;
+    smoe_dataset *train, *test;
+    smoe_model *model;
+    smoe_params *params;
+    smoe_run *run;
+    smoe_loader *loader;
+    smoe_checkpoint state;
+    smoe_train_result *result;
+    size_t N;
+    real *dlogits;     /* [B,N] */
+    double *rows;      /* [B] losses of a batch */
+    double *durations; /* seconds of the steps of this process */
+    size_t done;       /* steps of this process */
+    double start;      /* clock when the first step began */
+    double loss, precision, norm, epoch, rate, waited;
+} trainer;
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void note(const trainer *t, const char *fmt, ...) SMOE_PRINTF(2, 3);
+static void note(const trainer *t, const char *fmt, ...) {
+    char text[512];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    if (t->run) smoe_run_log(t->run, "%s", text);
+    const smoe_observer *o = t->options->observer;
+    if (o && o->note) o->note(o->user, text);
+}
+
+/* ---- start
+ * ------------------------------------------------------------------------------------------- */
+
+static int open_data(trainer *t, smoe_err *err) {
+    const smoe_spec *spec = t->spec;
+    if (smoe_dataset_open(&t->train, spec, "train", err)) return -1;
+    t->N = smoe_dataset_classes(t->train);
+    if (!spec->train.eval_every) return 0;
+    if (smoe_dataset_open(&t->test, spec, spec->eval.split, err)) return -1;
+    if (smoe_dataset_classes(t->test) != t->N)
+        return smoe_fail(err, SMOE_DATA, "split '%s' has %zu classes, split 'train' has %zu",
+                         spec->eval.split, smoe_dataset_classes(t->test), t->N);
+    return 0;
+}
+
+static int load_init(trainer *t, smoe_err *err) {
+    smoe_safetensors *file = NULL;
+    size_t loaded = 0;
+    if (smoe_safetensors_open(&file, t->options->init, err)) return -1;
+    int status = smoe_params_load(t->params, file, true, &loaded, err);
+    if (!status && !loaded)
+        status = smoe_fail(err, SMOE_DATA, "%s: no tensor of this model in it", t->options->init);
+    if (!status)
+        note(t, "%zu of %zu tensors start from %s", loaded, t->params->count, t->options->init);
+    smoe_safetensors_free(file);
+    return status;
+}
+
+static int start(trainer *t, smoe_err *err) {
+    const smoe_spec *spec = t->spec;
+    size_t B = spec->train.batch_size;
+    json_t *env = t->options->env;
+    int opened = open_data(t, err) || smoe_model_create(&t->model, spec, t->N, err);
+    if (opened) {
+        json_decref(env);
+        return -1;
+    }
+    t->params = smoe_model_params(t->model);
+    t->dlogits = calloc(B * t->N, sizeof *t->dlogits);
+    t->rows = calloc(B, sizeof *t->rows);
+    t->durations = calloc(spec->train.steps, sizeof *t->durations);
+    if (smoe_run_open(&t->run, t->options->dir, t->options->mode, spec, env, err)) return -1;
+    if (!t->dlogits || !t->rows || !t->durations)
+        return smoe_fail(err, SMOE_RUNTIME, "out of memory for a batch of %zu images", B);
+    if (smoe_params_allocate(t->params, smoe_optim_slabs(&spec->train), err) ||
+        smoe_model_reserve(t->model, B, true, err))
+        return -1;
+    t->state.best = -1;
+    int restored = 0;
+    if (t->options->mode == SMOE_RUN_RESUME) {
+        restored = smoe_run_restore(t->run, t->params, &t->state, err);
+        if (restored < 0) return -1;
+    }
+    if (restored) {
+        if (smoe_run_truncate(t->run, t->state.step, err)) return -1;
+        note(t, "resumed after step %llu", (unsigned long long)t->state.step);
+    } else {
+        smoe_params_init(t->params, spec->seed);
+        if (t->options->init && load_init(t, err)) return -1;
+    }
+    smoe_loader_options options = {.batch_size = B,
+                                   .train = true,
+                                   .multi = spec->train.loss == SMOE_LOSS_SIGMOID,
+                                   .seed = spec->seed,
+                                   .first_step = t->state.step};
+    return smoe_loader_open(&t->loader, t->train, spec, &options, err);
+}
+
+/* ---- a step
+ * ------------------------------------------------------------------------------------------- */
+
+/* The first parameter that is no longer finite; else the one of `layer` with the largest weight. */
+static const char *suspect(const trainer *t, const char *layer) {
+    const char *name = "none";
+    double largest = -1;
+    for (size_t i = 0; i < t->params->count; i++) {
+        const smoe_param *p = &t->params->row[i];
+        bool here = !strncmp(p->name, layer, strlen(layer));
+        for (size_t j = 0; j < p->size; j++) {
+            double w = fabs((double)t->params->w[p->offset + j]);
+            if (!isfinite(w)) return p->name;
+            if (here && w > largest) {
+                largest = w;
+                name = p->name;
+            }
+        }
+    }
+    return name;
+}
+
+static const char *bad_gradient(const trainer *t) {
+    for (size_t i = 0; i < t->params->count; i++) {
+        const smoe_param *p = &t->params->row[i];
+        for (size_t j = 0; j < p->size; j++)
+            if (!isfinite((double)t->params->g[p->offset + j])) return p->name;
+    }
+    return "all";
+}
+
+static int nonfinite_loss(trainer *t, const smoe_pass *pass, smoe_err *err) {
+    char layer[48];
+    smoe_model_nonfinite(t->model, pass, layer, sizeof layer);
+    return smoe_fail(
+        err, SMOE_NONFINITE,
+        "step %llu: the loss is %g: first non-finite values in layer %s, parameter %s; "
+        "the last checkpoint is as it was",
+        (unsigned long long)t->state.step + 1, t->loss, layer, suspect(t, layer));
+}
+
+static int step(trainer *t, smoe_err *err) {
+    smoe_batch batch;
+    if (smoe_loader_next(t->loader, &batch, err) < 0) return -1;
+    smoe_pass pass = {
+        .train = true, .seed = t->spec->seed, .step = t->state.step, .images = batch.images};
+    smoe_model_forward(t->model, batch.pixels, &pass);
+    smoe_loss_sums sums = {0};
+    smoe_loss_batch(&sums, t->dlogits, t->rows, smoe_model_logits(t->model), batch.target,
+                    batch.images, t->N, t->spec->train.loss);
+    t->loss =
+        sums.loss / (double)batch.images + t->spec->model.moe.aux_weight * smoe_model_aux(t->model);
+    t->precision = (double)sums.correct / (double)batch.images;
+    t->epoch = batch.epoch;
+    t->rate = smoe_schedule_rate(&t->spec->train, t->state.step);
+    if (!isfinite(t->loss)) return nonfinite_loss(t, &pass, err);
+    smoe_model_backward(t->model, t->dlogits, &pass);
+    t->norm = smoe_optim_norm(t->params);
+    if (!isfinite(t->norm))
+        return smoe_fail(err, SMOE_NONFINITE,
+                         "step %llu: the gradient is not finite: parameter %s; the last "
+                         "checkpoint is as it was",
+                         (unsigned long long)t->state.step + 1, bad_gradient(t));
+    smoe_optim_step(t->params, &t->spec->train, t->state.optimizer_steps, t->norm);
+    t->state.step++;
+    t->state.optimizer_steps++;
+    return 0;
+}
+
+/* ---- what is due
+ * ---------------------------------------------------------------------------------------- */
+
+static json_t *record(const trainer *t) {
+    json_t *r = json_object();
+    json_object_set_new(r, "step", json_integer((json_int_t)t->state.step));
+    json_object_set_new(r, "epoch", smoe_run_number(t->epoch));
+    json_object_set_new(r, "wall_s", smoe_run_number(now() - t->start));
+    return r;
+}
+
+static void set(json_t *r, const char *key, double value) {
+    json_object_set_new(r, key, smoe_run_number(value));
+}
+
+static void add_router_metrics(const trainer *t, json_t *r) {
+    for (size_t i = 0; i < smoe_model_moe_layers(t->model); i++) {
+        const smoe_plan *plan = &smoe_model_router(t->model, i)->plan;
+        smoe_plan_stats stats;
+        smoe_plan_measure(plan, &stats);
+        const struct {
+            const char *name;
+            double value;
+            bool wanted;
+        } rows[] = {
+            {"dispatch_max", stats.dispatch_max, !plan->sparse},
+            {"combine_max", stats.combine_max, !plan->sparse},
+            {"tokens_per_slot", stats.tokens_per_slot, !plan->sparse},
+            {"slots_per_token", stats.slots_per_token, !plan->sparse},
+            {"dropped", stats.dropped, plan->sparse},
+        };
+        for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+            char key[64];
+            snprintf(key, sizeof key, "blocks.%zu/router/%s", smoe_model_moe_block(t->model, i),
+                     rows[k].name);
+            if (rows[k].wanted) set(r, key, rows[k].value);
+        }
+    }
+}
+
+static int log_step(trainer *t, double images_per_s, smoe_err *err) {
+    json_t *r = record(t);
+    set(r, "train/loss", t->loss);
+    set(r, "train/precision_at_1", t->precision);
+    set(r, "train/lr", t->rate);
+    set(r, "train/gradient_norm", t->norm);
+    set(r, "train/images_per_s", images_per_s);
+    set(r, "train/waited_s", smoe_loader_waited(t->loader));
+    if (t->spec->model.moe.aux_weight > 0 && smoe_model_aux(t->model) > 0)
+        set(r, "train/aux_loss", smoe_model_aux(t->model));
+    add_router_metrics(t, r);
+    return smoe_run_metrics(t->run, r, err);
+}
+
+static int evaluate(trainer *t, smoe_err *err) {
+    size_t B = t->spec->eval.batch_size;
+    if (B > t->spec->train.batch_size) B = t->spec->train.batch_size;
+    smoe_eval *eval = &t->result->test;
+    if (smoe_evaluate(t->model, t->spec, t->test, B, NULL, NULL, eval, err)) return -1;
+    if (eval->precision_at_1 > t->state.best) {
+        t->state.best = eval->precision_at_1;
+        t->state.best_step = t->state.step;
+    }
+    json_t *r = record(t);
+    set(r, "test/loss", eval->loss);
+    set(r, "test/precision_at_1", eval->precision_at_1);
+    const smoe_observer *o = t->options->observer;
+    if (o && o->eval) o->eval(o->user, t->state.step, t->spec->eval.split, eval);
+    return smoe_run_metrics(t->run, r, err);
+}
+
+static bool due(size_t every, uint64_t step) {
+    return every && step % every == 0;
+}
+
+static int checkpoint(trainer *t, smoe_err *err) {
+    return smoe_run_checkpoint(t->run, t->params, t->spec, &t->state, t->spec->train.keep, err);
+}
+
+static void tell(const trainer *t, double images_per_s) {
+    const smoe_observer *o = t->options->observer;
+    if (!o || !o->step) return;
+    size_t steps = t->spec->train.steps;
+    double left = (double)(steps - t->state.step) * (now() - t->start) / (double)t->done;
+    smoe_step s = {.step = t->state.step,
+                   .steps = steps,
+                   .epoch = t->epoch,
+                   .loss = t->loss,
+                   .precision = t->precision,
+                   .lr = t->rate,
+                   .images_per_s = images_per_s,
+                   .seconds_left = left};
+    o->step(o->user, &s);
+}
+
+static int loop(trainer *t, smoe_err *err) {
+    const smoe_train_spec *train = &t->spec->train;
+    double mark = now();
+    size_t since = 0;
+    t->start = mark;
+    while (t->state.step < train->steps) {
+        double begin = now();
+        if (step(t, err)) return -1;
+        t->durations[t->done++] = now() - begin;
+        bool last = t->state.step == train->steps;
+        bool stop = !last && t->options->stop && *t->options->stop;
+        double images_per_s = (double)(++since * train->batch_size) / (now() - mark);
+        tell(t, images_per_s);
+        if (due(train->log_every, t->state.step) || last) {
+            if (log_step(t, images_per_s, err)) return -1;
+            mark = now();
+            since = 0;
+        }
+        if (t->test && (due(train->eval_every, t->state.step) || last)) {
+            double paused = now();
+            if (evaluate(t, err)) return -1;
+            mark += now() - paused;
+        }
+        if ((due(train->checkpoint_every, t->state.step) || last || stop) && checkpoint(t, err))
+            return -1;
+        if (stop)
+            return smoe_fail(err, SMOE_STOPPED, "stopped on request after step %llu of %zu",
+                             (unsigned long long)t->state.step, train->steps);
+    }
+    return 0;
+}
+
+/* ---- end
+ * ---------------------------------------------------------------------------------------------- */
+
+static int ascending(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static void finish(trainer *t, int status, smoe_err *err) {
+    smoe_train_result *r = t->result;
+    r->step = t->state.step;
+    r->train_loss = t->loss;
+    r->best = t->state.best;
+    r->best_step = t->state.best_step;
+    if (t->done) {
+        qsort(t->durations, t->done, sizeof *t->durations, ascending);
+        r->step_seconds = t->durations[t->done / 2];
+    }
+    if (!t->run) return;
+    if (status) smoe_run_log(t->run, "%s", err->text);
+    const char *word = !status ? "done" : err->code == SMOE_STOPPED ? "stopped" : "failed";
+    smoe_err ignored;
+    smoe_run_close(t->run, word, &ignored);
+}
+
+int smoe_train(const smoe_spec *spec, const smoe_train_options *options, smoe_train_result *result,
+               smoe_err *err) {
+    trainer t = {.spec = spec, .options = options, .result = result};
+    *result = (smoe_train_result){0};
+    int status = start(&t, err);
+    if (!status) status = loop(&t, err);
+    finish(&t, status, err);
+    smoe_loader_free(t.loader);
+    smoe_model_free(t.model);
+    smoe_dataset_free(t.train);
+    smoe_dataset_free(t.test);
+    free(t.dlogits);
+    free(t.rows);
+    free(t.durations);
+    return status;
+}

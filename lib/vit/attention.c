@@ -1,0 +1,262 @@
+/*
+ * Multi-head self-attention, one task an image and head, in cache (V-MoE B.2):
+ *   A = softmax(Q K^T / sqrt(d/H)), O = A V, y = x0 + O Wo^T + bo.
+ * Backward, with dO = dy Wo:  dV = A^T dO,  dS = A * (dO V^T - rowsum(A * dO V^T)),
+ *   dQ = dS K / sqrt(d/H),  dK = dS^T Q / sqrt(d/H).
+ * qk_norm passes each head's queries and keys through a LayerNorm first.
+ */
+#include "math/gemm.h"
+#include "math/kernels.h"
+#include "math/rows.h"
+#include "vit/layer.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+void smoe_attention_init(smoe_attention *l, const smoe_build *build, size_t block) {
+    const smoe_model_spec *spec = &build->spec->model;
+    char path[48];
+    l->build = build;
+    l->d = spec->width;
+    l->H = spec->heads;
+    l->T = build->T;
+    l->block = block;
+    l->qk_norm = spec->qk_norm;
+    snprintf(path, sizeof path, "blocks.%zu.attn.qkv", block);
+    smoe_linear_init(&l->qkv, build, l->d, 3 * l->d, path);
+    if (l->qk_norm) {
+        size_t dh = l->d / l->H,
+               *rows[] = {&l->q_norm, &l->q_norm_bias, &l->k_norm, &l->k_norm_bias};
+        static const char *const names[] = {"q_norm.weight", "q_norm.bias", "k_norm.weight",
+                                            "k_norm.bias"};
+        for (int i = 0; i < 4; i++)
+            *rows[i] = smoe_params_add(build->params, SMOE_PARAM_PLAIN, i % 2 == 0, 0, 1, &dh,
+                                       "blocks.%zu.attn.%s", block, names[i]);
+    }
+    snprintf(path, sizeof path, "blocks.%zu.attn.proj", block);
+    smoe_linear_init(&l->proj, build, l->d, l->d, path);
+}
+
+void smoe_attention_reserve(smoe_attention *l, const smoe_space *space) {
+    size_t R = space->B * l->T, pairs = l->T * l->T;
+    smoe_arena *keep = space->keep, *scratch = space->scratch;
+    l->threads = space->threads;
+    l->train = space->train;
+    l->rows = smoe_arena_take(keep, R * 3 * l->d, sizeof(real));
+    l->heads = smoe_arena_take(keep, R * l->d, sizeof(real));
+    if (l->qk_norm) {
+        l->normed = smoe_arena_take(keep, R * 2 * l->d, sizeof(real));
+        l->stats = smoe_arena_take(keep, R * 4 * l->H, sizeof(real));
+    }
+    size_t tables = l->train ? space->B * l->H : (size_t)l->threads;
+    l->weights = smoe_arena_take(keep, tables * pairs, sizeof(real));
+    if (l->build->spec->model.dropout > 0)
+        l->branch = smoe_arena_take(scratch, R * l->d, sizeof(real));
+    smoe_linear_reserve(&l->qkv, space);
+    smoe_linear_reserve(&l->proj, space);
+    if (!l->train) return;
+    l->drows = smoe_arena_take(scratch, R * 3 * l->d, sizeof(real));
+    l->dheads = smoe_arena_take(scratch, R * l->d, sizeof(real));
+    l->dweights = smoe_arena_take(scratch, (size_t)l->threads * pairs, sizeof(real));
+    if (!l->qk_norm) return;
+    l->dnormed = smoe_arena_take(scratch, R * 2 * l->d, sizeof(real));
+    l->parts = smoe_arena_take(scratch, SMOE_ROW_PARTS * 4 * (l->d / l->H), sizeof(real));
+}
+
+/* Where one head of one image lies: queries and keys with row stride ld, values with 3d. */
+typedef struct head {
+    const real *q, *k, *v;
+    size_t ld, row, column; /* first row of the image; first column of the head */
+} head;
+
+static head head_of(const smoe_attention *l, size_t task) {
+    head x = {.row = task / l->H * l->T, .column = task % l->H * (l->d / l->H)};
+    const real *rows = l->rows + x.row * 3 * l->d + x.column;
+    x.ld = l->qk_norm ? 2 * l->d : 3 * l->d;
+    x.q = l->qk_norm ? l->normed + x.row * x.ld + x.column : rows;
+    x.k = x.q + l->d;
+    x.v = rows + 2 * l->d;
+    return x;
+}
+
+static void head_forward(const smoe_attention *l, size_t task, real *weights) {
+    head x = head_of(l, task);
+    size_t T = l->T, d = l->d, dh = d / l->H;
+    smoe_product scores = {.m = T,
+                           .n = T,
+                           .k = dh,
+                           .alpha = (real)(1 / sqrt((double)dh)),
+                           .c = weights,
+                           .ldc = T,
+                           .a = x.q,
+                           .a_row = x.ld,
+                           .a_col = 1,
+                           .b = x.k,
+                           .b_row = 1,
+                           .b_col = x.ld};
+    smoe_gemm_serial(&scores);
+    smoe_kernels_get()->row->softmax(weights, T, T, T);
+    smoe_product out = {.m = T,
+                        .n = dh,
+                        .k = T,
+                        .alpha = 1,
+                        .c = l->heads + x.row * d + x.column,
+                        .ldc = d,
+                        .a = weights,
+                        .a_row = T,
+                        .a_col = 1,
+                        .b = x.v,
+                        .b_row = 3 * d,
+                        .b_col = 1};
+    smoe_gemm_serial(&out);
+}
+
+static void head_backward(const smoe_attention *l, size_t task, real *ds) {
+    head x = head_of(l, task);
+    size_t T = l->T, d = l->d, dh = d / l->H;
+    const real *weights = l->weights + task * T * T, *dout = l->dheads + x.row * d + x.column;
+    real *drows = l->drows + x.row * 3 * d + x.column, *dv = drows + 2 * d;
+    real *dq = l->qk_norm ? l->dnormed + x.row * x.ld + x.column : drows, *dk = dq + d;
+    real scale = (real)(1 / sqrt((double)dh));
+    smoe_product p = {.m = T,
+                      .n = dh,
+                      .k = T,
+                      .alpha = 1,
+                      .c = dv,
+                      .ldc = 3 * d,
+                      .a = weights,
+                      .a_row = 1,
+                      .a_col = T,
+                      .b = dout,
+                      .b_row = d,
+                      .b_col = 1};
+    smoe_gemm_serial(&p);
+    p = (smoe_product){.m = T,
+                       .n = T,
+                       .k = dh,
+                       .alpha = 1,
+                       .c = ds,
+                       .ldc = T,
+                       .a = dout,
+                       .a_row = d,
+                       .a_col = 1,
+                       .b = x.v,
+                       .b_row = 1,
+                       .b_col = 3 * d};
+    smoe_gemm_serial(&p);
+    smoe_kernels_get()->row->softmax_backward(ds, weights, T, T, T);
+    p = (smoe_product){.m = T,
+                       .n = dh,
+                       .k = T,
+                       .alpha = scale,
+                       .c = dq,
+                       .ldc = x.ld,
+                       .a = ds,
+                       .a_row = T,
+                       .a_col = 1,
+                       .b = x.k,
+                       .b_row = x.ld,
+                       .b_col = 1};
+    smoe_gemm_serial(&p);
+    p = (smoe_product){.m = T,
+                       .n = dh,
+                       .k = T,
+                       .alpha = scale,
+                       .c = dk,
+                       .ldc = x.ld,
+                       .a = ds,
+                       .a_row = 1,
+                       .a_col = T,
+                       .b = x.q,
+                       .b_row = x.ld,
+                       .b_col = 1};
+    smoe_gemm_serial(&p);
+}
+
+/* Queries (which = 0) or keys (1) of one row through their norm: its H heads are H rows of d/H. */
+static void norm_heads(const smoe_attention *l, size_t row, int which) {
+    const smoe_params *params = l->build->params;
+    size_t offset = (size_t)which * l->d;
+    const real eps = (real)1e-6;
+    smoe_kernels_get()->row->norm(
+        l->normed + row * 2 * l->d + offset, l->stats + (row * 2 + (size_t)which) * 2 * l->H,
+        l->rows + row * 3 * l->d + offset, smoe_weight(params, which ? l->k_norm : l->q_norm),
+        smoe_weight(params, which ? l->k_norm_bias : l->q_norm_bias), l->H, l->d / l->H, eps);
+}
+
+static void norm_heads_backward(const smoe_attention *l, size_t row, int which, real *sums) {
+    size_t offset = (size_t)which * l->d, dh = l->d / l->H;
+    real *dx = l->drows + row * 3 * l->d + offset;
+    memset(dx, 0, l->d * sizeof *dx);
+    smoe_kernels_get()->row->norm_backward(
+        dx, sums + (size_t)which * 2 * dh, sums + ((size_t)which * 2 + 1) * dh,
+        l->dnormed + row * 2 * l->d + offset, l->rows + row * 3 * l->d + offset,
+        l->stats + (row * 2 + (size_t)which) * 2 * l->H,
+        smoe_weight(l->build->params, which ? l->k_norm : l->q_norm), l->H, dh);
+}
+
+static void qk_norm_backward(const smoe_attention *l, size_t R) {
+    size_t dh = l->d / l->H;
+    const smoe_params *params = l->build->params;
+#pragma omp parallel for schedule(static)
+    for (size_t p = 0; p < SMOE_ROW_PARTS; p++) {
+        real *sums = l->parts + p * 4 * dh;
+        memset(sums, 0, 4 * dh * sizeof *sums);
+        for (size_t row = R * p / SMOE_ROW_PARTS; row < R * (p + 1) / SMOE_ROW_PARTS; row++) {
+            norm_heads_backward(l, row, 0, sums);
+            norm_heads_backward(l, row, 1, sums);
+        }
+    }
+    const size_t to[] = {l->q_norm, l->q_norm_bias, l->k_norm, l->k_norm_bias};
+    for (size_t p = 0; p < SMOE_ROW_PARTS; p++)
+        for (size_t i = 0; i < 4; i++)
+            smoe_kernels_get()->row->add(smoe_gradient(params, to[i]), l->parts + (p * 4 + i) * dh,
+                                         dh);
+}
+
+static uint32_t site(const smoe_attention *l) {
+    return 2 * (uint32_t)l->block;
+}
+
+void smoe_attention_forward(smoe_attention *l, real *y, const real *x, const real *x0,
+                            const smoe_pass *pass) {
+    size_t R = pass->images * l->T, tasks = pass->images * l->H, pairs = l->T * l->T;
+    double dropout = l->build->spec->model.dropout;
+    smoe_linear_forward(&l->qkv, l->rows, x, NULL, R);
+    if (l->qk_norm) {
+#pragma omp parallel for schedule(static)
+        for (size_t row = 0; row < R; row++) {
+            norm_heads(l, row, 0);
+            norm_heads(l, row, 1);
+        }
+    }
+#pragma omp parallel for schedule(dynamic, 1) num_threads(l->threads)
+    for (size_t task = 0; task < tasks; task++)
+        head_forward(l, task, l->weights + (l->train ? task : smoe_thread()) * pairs);
+    if (!pass->train || dropout <= 0) {
+        smoe_linear_forward(&l->proj, y, l->heads, x0, R);
+        return;
+    }
+    smoe_linear_forward(&l->proj, l->branch, l->heads, NULL, R);
+    smoe_dropout(l->branch, R * l->d, dropout, site(l), pass);
+    if (y != x0) memcpy(y, x0, R * l->d * sizeof *y);
+    smoe_rows_add(y, l->branch, R * l->d);
+}
+
+void smoe_attention_backward(smoe_attention *l, real *dx, const real *dy, const real *x,
+                             const smoe_pass *pass) {
+    size_t R = pass->images * l->T, tasks = pass->images * l->H, pairs = l->T * l->T;
+    double dropout = l->build->spec->model.dropout;
+    if (dropout > 0) {
+        memcpy(l->branch, dy, R * l->d * sizeof *dy);
+        smoe_dropout(l->branch, R * l->d, dropout, site(l), pass);
+        dy = l->branch;
+    }
+    smoe_linear_backward(&l->proj, l->dheads, dy, l->heads, R);
+#pragma omp parallel for schedule(dynamic, 1) num_threads(l->threads)
+    for (size_t task = 0; task < tasks; task++)
+        head_backward(l, task, l->dweights + smoe_thread() * pairs);
+    if (l->qk_norm) qk_norm_backward(l, R);
+    smoe_linear_backward(&l->qkv, dx, l->drows, x, R);
+}

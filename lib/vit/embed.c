@@ -1,0 +1,137 @@
+/*
+ * Pixels to tokens: the image is cut into patches, each a row of channels*patch*patch numbers
+ * (channel, then row, then column, as the convolution of that stride would read them), projected to
+ * width d, plus a position. With head `token` a learnt class token stands before the patches.
+ */
+#include "math/gemm.h"
+#include "math/kernels.h"
+#include "math/rows.h"
+#include "vit/layer.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* sincos2d: for patch (row, column) the four quarters of the width are sin and cos of column*w and
+ * of row*w, w = 10000^(-i/(d/4 - 1)); zero for the class token. */
+static void fill_sincos2d(smoe_embed *l) {
+    size_t quarter = l->d / 4;
+    for (size_t p = 0; p < l->side * l->side; p++) {
+        real *out = l->fixed + (p + l->has_token) * l->d;
+        for (size_t i = 0; i < quarter; i++) {
+            double w = pow(10000, quarter > 1 ? -(double)i / (double)(quarter - 1) : 0);
+            double across = (double)(p % l->side) * w, down = (double)(p / l->side) * w;
+            out[i] = (real)sin(across);
+            out[quarter + i] = (real)cos(across);
+            out[2 * quarter + i] = (real)sin(down);
+            out[3 * quarter + i] = (real)cos(down);
+        }
+    }
+}
+
+int smoe_embed_init(smoe_embed *l, const smoe_build *build, smoe_err *err) {
+    const smoe_spec *spec = build->spec;
+    l->build = build;
+    l->d = spec->model.width;
+    l->T = build->T;
+    l->patch = spec->model.patch_size;
+    l->channels = spec->data.channels;
+    l->side = spec->data.image_size / l->patch;
+    l->has_token = spec->model.head == SMOE_HEAD_TOKEN;
+    l->learned = spec->model.position == SMOE_POSITION_LEARNED;
+    size_t kernel[] = {l->d, l->channels, l->patch, l->patch}, token[] = {1, 1, l->d};
+    size_t position[] = {1, l->T, l->d};
+    /* Variance one over the fan-in, as for the convolution this is. */
+    double std = 1 / sqrt((double)(l->channels * l->patch * l->patch));
+    if (l->has_token)
+        l->token = smoe_params_add(build->params, SMOE_PARAM_PLAIN, 0, 0, 3, token, "cls_token");
+    if (l->learned)
+        l->position =
+            smoe_params_add(build->params, SMOE_PARAM_PLAIN, 0, 0.02, 3, position, "pos_embed");
+    l->weight = smoe_params_add(build->params, SMOE_PARAM_KERNEL, 0, std, 4, kernel,
+                                "patch_embed.proj.weight");
+    l->bias =
+        smoe_params_add(build->params, SMOE_PARAM_PLAIN, 0, 0, 1, kernel, "patch_embed.proj.bias");
+    if (l->learned) return 0;
+    l->fixed = calloc(l->T * l->d, sizeof *l->fixed);
+    if (!l->fixed) return smoe_fail(err, SMOE_RUNTIME, "out of memory for positions");
+    fill_sincos2d(l);
+    return 0;
+}
+
+static size_t patch_elements(const smoe_embed *l) {
+    return l->channels * l->patch * l->patch;
+}
+
+void smoe_embed_reserve(smoe_embed *l, const smoe_space *space) {
+    l->patches = smoe_arena_take(space->keep, space->B * l->T * patch_elements(l), sizeof(real));
+    if (space->train) l->sums = smoe_arena_take(space->scratch, l->T * l->d, sizeof(real));
+}
+
+static void cut(const smoe_embed *l, real *rows, const real *pixels) {
+    size_t n = patch_elements(l), image = l->side * l->patch;
+    memset(rows, 0, l->has_token * n * sizeof *rows);
+    rows += l->has_token * n;
+    for (size_t y = 0; y < l->side; y++)
+        for (size_t x = 0; x < l->side; x++)
+            for (size_t c = 0; c < l->channels; c++)
+                for (size_t i = 0; i < l->patch; i++, rows += l->patch)
+                    memcpy(rows, pixels + (c * image + y * l->patch + i) * image + x * l->patch,
+                           l->patch * sizeof *rows);
+}
+
+typedef struct images {
+    const smoe_embed *l;
+    real *x;
+    const real *w, *bias, *position;
+} images;
+
+static smoe_product project(size_t b, const void *context) {
+    const images *in = context;
+    const smoe_embed *l = in->l;
+    size_t n = patch_elements(l), row = b * l->T + l->has_token;
+    smoe_product p = smoe_linear_product(in->x + row * l->d, l->patches + row * n, in->w, in->bias,
+                                         l->side * l->side, l->d, n);
+    p.add = in->position + l->has_token * l->d;
+    p.ldadd = l->d;
+    return p;
+}
+
+void smoe_embed_forward(smoe_embed *l, real *x, const real *pixels, size_t B) {
+    const smoe_params *params = l->build->params;
+    size_t image = l->channels * l->side * l->patch * l->side * l->patch;
+    const real *position = l->learned ? smoe_weight(params, l->position) : l->fixed;
+#pragma omp parallel for schedule(static)
+    for (size_t b = 0; b < B; b++) {
+        cut(l, l->patches + b * l->T * patch_elements(l), pixels + b * image);
+        if (!l->has_token) continue;
+        const real *token = smoe_weight(params, l->token);
+        for (size_t i = 0; i < l->d; i++) x[b * l->T * l->d + i] = token[i] + position[i];
+    }
+    images in = {l, x, smoe_weight(params, l->weight), smoe_weight(params, l->bias), position};
+    smoe_gemm_each(B, project, &in);
+}
+
+void smoe_embed_backward(smoe_embed *l, const real *dx, size_t B) {
+    const smoe_params *params = l->build->params;
+    const smoe_row_kernels *kern = smoe_kernels_get()->row;
+    size_t d = l->d, T = l->T;
+    /* The class token's patch row is zero, so that it adds nothing here. */
+    smoe_product dw = smoe_linear_dw_product(smoe_gradient(params, l->weight), dx, l->patches,
+                                             B * T, d, patch_elements(l));
+    smoe_gemm(&dw);
+#pragma omp parallel for schedule(static)
+    for (size_t t = 0; t < T; t++) {
+        memset(l->sums + t * d, 0, d * sizeof *dx);
+        for (size_t b = 0; b < B; b++) kern->add(l->sums + t * d, dx + (b * T + t) * d, d);
+    }
+    kern->column_sum(smoe_gradient(params, l->bias), l->sums + l->has_token * d, T - l->has_token,
+                     d);
+    if (l->has_token) kern->add(smoe_gradient(params, l->token), l->sums, d);
+    if (l->learned) kern->add(smoe_gradient(params, l->position), l->sums, T * d);
+}
+
+void smoe_embed_free(smoe_embed *l) {
+    free(l->fixed);
+    l->fixed = NULL;
+}

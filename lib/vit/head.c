@@ -1,0 +1,190 @@
+/*
+ * From the last block to logits: final norm, pooling, classifier.
+ *   gap    mean of the normed tokens (Soft MoE);  token  the class token's row (V-MoE)
+ *   map    one learnt query attends to the normed tokens, then p + mlp(norm(p)), as timm's
+ * attention pool
+ */
+#include "math/kernels.h"
+#include "math/rows.h"
+#include "vit/layer.h"
+
+#include <math.h>
+#include <string.h>
+
+void smoe_head_init(smoe_head_layer *l, const smoe_build *build, size_t N) {
+    const smoe_model_spec *spec = &build->spec->model;
+    smoe_params *params = build->params;
+    l->build = build;
+    l->d = spec->width;
+    l->H = spec->heads;
+    l->T = build->T;
+    l->N = N;
+    smoe_norm_init(&l->norm, build, l->d, "norm");
+    if (spec->head == SMOE_HEAD_MAP) {
+        size_t latent[] = {1, 1, l->d};
+        l->latent = smoe_params_add(params, SMOE_PARAM_PLAIN, 0, 1 / sqrt((double)l->d), 3, latent,
+                                    "attn_pool.latent");
+        smoe_linear_init(&l->query, build, l->d, l->d, "attn_pool.q");
+        smoe_linear_init(&l->keys, build, l->d, 2 * l->d, "attn_pool.kv");
+        smoe_linear_init(&l->proj, build, l->d, l->d, "attn_pool.proj");
+        smoe_norm_init(&l->pool_norm, build, l->d, "attn_pool.norm");
+        smoe_mlp_init(&l->pool_mlp, build, 0, "attn_pool.mlp", 2 * (uint32_t)spec->depth + 1);
+    }
+    smoe_linear_init(&l->classifier, build, l->d, N, "head");
+    params->row[l->classifier.weight].group = SMOE_PARAM_HEAD;
+    params->row[l->classifier.weight].std = 0;
+    if (build->spec->train.loss == SMOE_LOSS_SIGMOID)
+        params->row[l->classifier.bias].mean = -log((double)N);
+}
+
+static bool is_map(const smoe_head_layer *l) {
+    return l->build->spec->model.head == SMOE_HEAD_MAP;
+}
+
+static void reserve_map(smoe_head_layer *l, const smoe_space *space) {
+    size_t R = space->B * l->T, B = space->B, d = l->d;
+    smoe_arena *keep = space->keep, *scratch = space->scratch;
+    l->q = smoe_arena_take(keep, d, sizeof(real));
+    l->kv = smoe_arena_take(keep, R * 2 * d, sizeof(real));
+    l->weights = smoe_arena_take(keep, B * l->H * l->T, sizeof(real));
+    l->heads = smoe_arena_take(keep, B * d, sizeof(real));
+    l->pooled = smoe_arena_take(keep, B * d, sizeof(real));
+    l->pool_normed = smoe_arena_take(keep, B * d, sizeof(real));
+    smoe_linear_reserve(&l->query, space);
+    smoe_linear_reserve(&l->keys, space);
+    smoe_linear_reserve(&l->proj, space);
+    smoe_norm_reserve(&l->pool_norm, B, space);
+    smoe_mlp_reserve(&l->pool_mlp, B, space);
+    if (!space->train) return;
+    l->dkv = smoe_arena_take(scratch, R * 2 * d, sizeof(real));
+    l->dweights = smoe_arena_take(scratch, B * l->H * l->T, sizeof(real));
+    l->dq = smoe_arena_take(scratch, (B + 2) * d, sizeof(real));
+    l->dheads = smoe_arena_take(scratch, B * d, sizeof(real));
+    l->dpooled = smoe_arena_take(scratch, B * d, sizeof(real));
+}
+
+void smoe_head_reserve(smoe_head_layer *l, const smoe_space *space) {
+    size_t R = space->B * l->T;
+    l->normed = smoe_arena_take(space->keep, R * l->d, sizeof(real));
+    l->features = smoe_arena_take(space->keep, space->B * l->d, sizeof(real));
+    l->logits = smoe_arena_take(space->keep, space->B * l->N, sizeof(real));
+    smoe_norm_reserve(&l->norm, R, space);
+    smoe_linear_reserve(&l->classifier, space);
+    if (space->train) {
+        l->dnormed = smoe_arena_take(space->scratch, R * l->d, sizeof(real));
+        l->dfeatures = smoe_arena_take(space->scratch, space->B * l->d, sizeof(real));
+    }
+    if (is_map(l)) reserve_map(l, space);
+}
+
+/* ---- attention pooling
+ * --------------------------------------------------------------------------------- For each head:
+ * a = softmax(K q / sqrt(d/H)), o = a V. */
+static void map_forward(smoe_head_layer *l, size_t B, const smoe_pass *pass) {
+    const smoe_row_kernels *kern = smoe_kernels_get()->row;
+    const smoe_params *params = l->build->params;
+    size_t d = l->d, T = l->T, H = l->H, dh = d / H;
+    real scale = (real)(1 / sqrt((double)dh));
+    smoe_linear_forward(&l->query, l->q, smoe_weight(params, l->latent), NULL, 1);
+    smoe_linear_forward(&l->keys, l->kv, l->normed, NULL, B * T);
+#pragma omp parallel for schedule(static)
+    for (size_t task = 0; task < B * H; task++) {
+        size_t b = task / H, column = task % H * dh;
+        const real *k = l->kv + b * T * 2 * d + column, *v = k + d;
+        real *w = l->weights + task * T, *out = l->heads + b * d + column;
+        for (size_t t = 0; t < T; t++) w[t] = scale * kern->dot(l->q + column, k + t * 2 * d, dh);
+        kern->softmax(w, 1, T, T);
+        memset(out, 0, dh * sizeof *out);
+        for (size_t t = 0; t < T; t++) kern->axpy(out, w[t], v + t * 2 * d, dh);
+    }
+    smoe_linear_forward(&l->proj, l->pooled, l->heads, NULL, B);
+    smoe_norm_forward(&l->pool_norm, l->pool_normed, l->pooled, B);
+    const size_t rows[] = {0, B};
+    smoe_mlp_forward(&l->pool_mlp, l->features, l->pool_normed, l->pooled, rows, pass);
+}
+
+static void map_heads_backward(smoe_head_layer *l, size_t b) {
+    const smoe_row_kernels *kern = smoe_kernels_get()->row;
+    size_t d = l->d, T = l->T, H = l->H, dh = d / H;
+    real scale = (real)(1 / sqrt((double)dh)), *dq = l->dq + b * d;
+    memset(dq, 0, d * sizeof *dq);
+    for (size_t h = 0; h < H; h++) {
+        const real *k = l->kv + b * T * 2 * d + h * dh, *v = k + d,
+                   *w = l->weights + (b * H + h) * T;
+        const real *dout = l->dheads + b * d + h * dh;
+        real *dk = l->dkv + b * T * 2 * d + h * dh, *dv = dk + d,
+             *ds = l->dweights + (b * H + h) * T;
+        for (size_t t = 0; t < T; t++) {
+            ds[t] = kern->dot(dout, v + t * 2 * d, dh);
+            kern->scale(dv + t * 2 * d, w[t], dout, dh);
+        }
+        kern->softmax_backward(ds, w, 1, T, T);
+        for (size_t t = 0; t < T; t++) {
+            kern->axpy(dq + h * dh, scale * ds[t], k + t * 2 * d, dh);
+            kern->scale(dk + t * 2 * d, scale * ds[t], l->q + h * dh, dh);
+        }
+    }
+}
+
+static void map_backward(smoe_head_layer *l, size_t B, const smoe_pass *pass) {
+    const smoe_row_kernels *kern = smoe_kernels_get()->row;
+    const smoe_params *params = l->build->params;
+    size_t d = l->d, size = B * d;
+    const size_t rows[] = {0, B};
+    real *dnormed = l->dheads; /* of the pool's norm; free until the heads need it */
+    smoe_mlp_backward(&l->pool_mlp, dnormed, l->dfeatures, l->pool_normed, rows, pass);
+    memcpy(l->dpooled, l->dfeatures, size * sizeof(real));
+    smoe_norm_backward(&l->pool_norm, l->dpooled, dnormed, l->pooled, B);
+    smoe_linear_backward(&l->proj, l->dheads, l->dpooled, l->heads, B);
+#pragma omp parallel for schedule(static)
+    for (size_t b = 0; b < B; b++) map_heads_backward(l, b);
+    smoe_linear_backward(&l->keys, l->dnormed, l->dkv, l->normed, B * l->T);
+    real *sum = l->dq + B * d, *dlatent = sum + d;
+    memset(sum, 0, d * sizeof *sum);
+    kern->column_sum(sum, l->dq, B, d);
+    smoe_linear_backward(&l->query, dlatent, sum, smoe_weight(params, l->latent), 1);
+    kern->add(smoe_gradient(params, l->latent), dlatent, d);
+}
+
+/* ---- the head
+ * -------------------------------------------------------------------------------------------- */
+
+void smoe_head_forward(smoe_head_layer *l, const real *x, const smoe_pass *pass) {
+    const smoe_row_kernels *kern = smoe_kernels_get()->row;
+    size_t B = pass->images, d = l->d, T = l->T;
+    smoe_norm_forward(&l->norm, l->normed, x, B * T);
+    if (is_map(l)) {
+        map_forward(l, B, pass);
+    } else if (l->build->spec->model.head == SMOE_HEAD_TOKEN) {
+        for (size_t b = 0; b < B; b++)
+            memcpy(l->features + b * d, l->normed + b * T * d, d * sizeof *x);
+    } else {
+#pragma omp parallel for schedule(static)
+        for (size_t b = 0; b < B; b++) {
+            real *mean = l->features + b * d;
+            memset(mean, 0, d * sizeof *mean);
+            kern->column_sum(mean, l->normed + b * T * d, T, d);
+            kern->scale(mean, 1 / (real)T, mean, d);
+        }
+    }
+    smoe_linear_forward(&l->classifier, l->logits, l->features, NULL, B);
+}
+
+void smoe_head_backward(smoe_head_layer *l, real *dx, const real *dlogits, const real *x,
+                        const smoe_pass *pass) {
+    const smoe_row_kernels *kern = smoe_kernels_get()->row;
+    size_t B = pass->images, d = l->d, T = l->T;
+    smoe_linear_backward(&l->classifier, l->dfeatures, dlogits, l->features, B);
+    if (is_map(l)) {
+        map_backward(l, B, pass);
+    } else {
+        bool token = l->build->spec->model.head == SMOE_HEAD_TOKEN;
+#pragma omp parallel for schedule(static)
+        for (size_t row = 0; row < B * T; row++) {
+            real share = token ? row % T == 0 : 1 / (real)T;
+            kern->scale(l->dnormed + row * d, share, l->dfeatures + row / T * d, d);
+        }
+    }
+    memset(dx, 0, B * T * d * sizeof *dx);
+    smoe_norm_backward(&l->norm, dx, l->dnormed, x, B * T);
+}

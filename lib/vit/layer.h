@@ -1,0 +1,188 @@
+/*
+ * The layers of the Vision Transformer, each with four verbs:
+ *   init      checks the spec and registers parameters; the only one that can fail
+ *   reserve   names every buffer it uses; runs once to count and once to bind
+ *   forward   from x to y; neither allocates nor fails
+ *   backward  from the gradient of y: adds to the parameters' gradients and to dx
+ * Activations are rows: [R, width], R = B*T, the tokens of an image together.
+ */
+#ifndef SMOE_LAYER_H
+#define SMOE_LAYER_H
+
+#include "base/base.h"
+#include "base/param.h"
+#include "base/threads.h"
+#include "route/router.h"
+#include "spec/spec.h"
+
+/* What layers are built from, borrowed for as long as they live. */
+typedef struct smoe_build {
+    const smoe_spec *spec;
+    smoe_params *params;
+    size_t T; /* tokens of an image, class token included */
+} smoe_build;
+
+/* Where layers take their buffers. */
+typedef struct smoe_space {
+    smoe_arena *keep;    /* lives from forward to backward */
+    smoe_arena *scratch; /* free again when the call returns */
+    size_t B;            /* images at most */
+    bool train;
+    int threads; /* of the passes: some scratch is one piece a thread */
+} smoe_space;
+
+/* A tensor of the table, by row: where it is now, and its gradient. */
+static inline real *smoe_weight(const smoe_params *params, size_t row) {
+    return params->w + params->row[row].offset;
+}
+static inline real *smoe_gradient(const smoe_params *params, size_t row) {
+    return params->g + params->row[row].offset;
+}
+
+/* ---- norm: LayerNorm with epsilon 1e-6
+ * ------------------------------------------------------------- */
+typedef struct smoe_norm {
+    smoe_params *params;
+    size_t weight, bias, n;
+    real *stats; /* [R,2] kept */
+    real *parts;
+} smoe_norm;
+void smoe_norm_init(smoe_norm *l, const smoe_build *build, size_t n, const char *prefix);
+void smoe_norm_reserve(smoe_norm *l, size_t R, const smoe_space *space);
+void smoe_norm_forward(smoe_norm *l, real *y, const real *x, size_t R);
+void smoe_norm_backward(smoe_norm *l, real *dx, const real *dy, const real *x, size_t R);
+
+/* ---- linear: Y = X W^T + b, W [out,in]
+ * ---------------------------------------------------------------- */
+typedef struct smoe_linear {
+    smoe_params *params;
+    size_t weight, bias, in, out;
+    real *parts;
+} smoe_linear;
+/* Weights start normal with std sqrt(2/(in + out)), the variance of Glorot's uniform; bias 0. */
+void smoe_linear_init(smoe_linear *l, const smoe_build *build, size_t in, size_t out,
+                      const char *prefix);
+void smoe_linear_reserve(smoe_linear *l, const smoe_space *space);
+/* y [R,out] = residual + x W^T + b; residual may be NULL, or y itself. */
+void smoe_linear_forward(const smoe_linear *l, real *y, const real *x, const real *residual,
+                         size_t R);
+/* dx [R,in] is overwritten; NULL when nobody needs it. */
+void smoe_linear_backward(const smoe_linear *l, real *dx, const real *dy, const real *x, size_t R);
+
+/* ---- dropout: kept elements scaled by 1/(1 - rate), keyed by (seed, step, site)
+ * --------------------- */
+void smoe_dropout(real *x, size_t size, double rate, uint32_t site, const smoe_pass *pass);
+
+/* ---- embed: pixels to tokens
+ * ---------------------------------------------------------------------- */
+typedef struct smoe_embed {
+    const smoe_build *build;
+    size_t weight, bias, position, token; /* position and token where they are parameters */
+    size_t side, patch, channels, d, T;   /* side: patches along an image's edge */
+    bool has_token, learned;
+    real *fixed;   /* [T,d] sincos2d positions; owned */
+    real *patches; /* [R, channels*patch*patch] kept; the class token's row is zero */
+    real *sums;    /* [T,d] */
+} smoe_embed;
+int smoe_embed_init(smoe_embed *l, const smoe_build *build, smoe_err *err) SMOE_MUST_CHECK;
+void smoe_embed_reserve(smoe_embed *l, const smoe_space *space);
+void smoe_embed_forward(smoe_embed *l, real *x, const real *pixels, size_t B);
+void smoe_embed_backward(smoe_embed *l, const real *dx, size_t B);
+void smoe_embed_free(smoe_embed *l);
+
+/* ---- attention: multi-head self-attention (V B.2)
+ * --------------------------------------------------- */
+typedef struct smoe_attention {
+    const smoe_build *build;
+    smoe_linear qkv, proj;
+    bool qk_norm;
+    size_t q_norm, q_norm_bias, k_norm, k_norm_bias; /* rows of the table, [d/H] each */
+    size_t d, H, T, block;
+    int threads;
+    bool train;
+    real *rows;    /* [R,3d] queries, keys, values kept */
+    real *normed;  /* [R,2d] queries and keys after qk_norm, kept */
+    real *stats;   /* [R,2H,2] of qk_norm, kept */
+    real *heads;   /* [R,d] the heads' outputs, kept */
+    real *weights; /* [B,H,T,T] kept, or [threads,T,T] in inference */
+    real *drows, *dnormed, *dheads, *dweights, *parts, *branch;
+} smoe_attention;
+void smoe_attention_init(smoe_attention *l, const smoe_build *build, size_t block);
+void smoe_attention_reserve(smoe_attention *l, const smoe_space *space);
+/* y = x0 + attention(x); y may be x0. */
+void smoe_attention_forward(smoe_attention *l, real *y, const real *x, const real *x0,
+                            const smoe_pass *pass);
+/* dx [R,d] overwritten with the gradient of x; x0's is dy itself. */
+void smoe_attention_backward(smoe_attention *l, real *dx, const real *dy, const real *x,
+                             const smoe_pass *pass);
+
+/* ---- mlp: E two-layer perceptrons, each on its own rows; the dense MLP is E = 1
+ * ------------------- */
+typedef struct smoe_mlp {
+    smoe_params *params;
+    size_t fc1, fc1_bias, fc2, fc2_bias;
+    size_t E, d, h;
+    smoe_gelu gelu;
+    double dropout;
+    uint32_t site;
+    real *hidden;           /* [rows,h] before GELU, kept */
+    real *active, *dactive; /* [rows,h] */
+    real *parts;
+} smoe_mlp;
+/* experts 0: a dense MLP PATH.fc1, weights [h,d]; else PATH.experts.fc1, [E,h,d]. site keys its
+ * dropout. */
+void smoe_mlp_init(smoe_mlp *l, const smoe_build *build, size_t experts, const char *path,
+                   uint32_t site);
+void smoe_mlp_reserve(smoe_mlp *l, size_t rows, const smoe_space *space);
+/* y [rows,d] = residual + mlp(x); expert e has rows first[e] .. first[e+1]. residual may be NULL or
+ * y. */
+void smoe_mlp_forward(smoe_mlp *l, real *y, const real *x, const real *residual,
+                      const size_t *first, const smoe_pass *pass);
+/* dx [rows,d] overwritten. */
+void smoe_mlp_backward(smoe_mlp *l, real *dx, const real *dy, const real *x, const size_t *first,
+                       const smoe_pass *pass);
+
+/* ---- moe: router, dispatch, experts, combine
+ * ----------------------------------------------------------- */
+typedef struct smoe_moe {
+    smoe_router *router;
+    smoe_mlp experts;
+    size_t d;
+    real *slots; /* [rows,d] the experts' inputs, kept */
+    real *out;   /* [rows,d] their outputs, kept */
+    real *dslots, *dout;
+} smoe_moe;
+int smoe_moe_init(smoe_moe *l, const smoe_build *build, size_t block,
+                  smoe_err *err) SMOE_MUST_CHECK;
+void smoe_moe_reserve(smoe_moe *l, const smoe_space *space);
+void smoe_moe_forward(smoe_moe *l, real *y, const real *x, const real *residual,
+                      const smoe_pass *pass);
+void smoe_moe_backward(smoe_moe *l, real *dx, const real *dy, const real *x, const smoe_pass *pass);
+void smoe_moe_free(smoe_moe *l);
+
+/* ---- head: final norm, pooling, classifier
+ * -------------------------------------------------------------- */
+typedef struct smoe_head_layer {
+    const smoe_build *build;
+    smoe_norm norm;
+    smoe_linear classifier;
+    size_t d, T, N, H;
+    /* attention pooling: one learnt query attends to all tokens, then x + mlp(norm(x)) */
+    size_t latent;
+    smoe_linear query, keys, proj;
+    smoe_norm pool_norm;
+    smoe_mlp pool_mlp;
+    real *normed;                                          /* [R,d] kept */
+    real *features;                                        /* [B,d] kept */
+    real *logits;                                          /* [B,N] */
+    real *q, *kv, *weights, *heads, *pooled, *pool_normed; /* kept, map only */
+    real *dfeatures, *dnormed, *dkv, *dq, *dheads, *dpooled, *dweights;
+} smoe_head_layer;
+void smoe_head_init(smoe_head_layer *l, const smoe_build *build, size_t N);
+void smoe_head_reserve(smoe_head_layer *l, const smoe_space *space);
+void smoe_head_forward(smoe_head_layer *l, const real *x, const smoe_pass *pass);
+/* dx [R,d] overwritten with the gradient of x. */
+void smoe_head_backward(smoe_head_layer *l, real *dx, const real *dlogits, const real *x,
+                        const smoe_pass *pass);
+
+#endif

@@ -1,0 +1,154 @@
+/*
+ * Two-layer perceptrons, E of them side by side, each on its own rows: y = gelu(x W1^T + b1) W2^T +
+ * b2. The dense MLP of a block is the case E = 1. GELU's output is not kept: backward computes it
+ * again together with its slope, which costs less than the memory it would occupy.
+ */
+#include "math/gemm.h"
+#include "math/kernels.h"
+#include "math/rows.h"
+#include "vit/layer.h"
+
+#include <math.h>
+#include <stdio.h>
+
+void smoe_mlp_init(smoe_mlp *l, const smoe_build *build, size_t experts, const char *path,
+                   uint32_t site) {
+    const smoe_model_spec *spec = &build->spec->model;
+    l->params = build->params;
+    l->E = experts ? experts : 1;
+    l->d = spec->width;
+    l->h = spec->mlp;
+    l->gelu = spec->gelu;
+    l->dropout = experts ? spec->moe.expert_dropout : spec->dropout;
+    l->site = site;
+    char prefix[64];
+    snprintf(prefix, sizeof prefix, "%s%s", path, experts ? ".experts" : "");
+    size_t dim1[] = {l->E, l->h, l->d}, dim2[] = {l->E, l->d, l->h};
+    size_t *d1 = experts ? dim1 : dim1 + 1, *d2 = experts ? dim2 : dim2 + 1;
+    int axes = experts ? 3 : 2;
+    double std = sqrt(2.0 / (double)(l->d + l->h));
+    l->fc1 =
+        smoe_params_add(l->params, SMOE_PARAM_KERNEL, 0, std, axes, d1, "%s.fc1.weight", prefix);
+    l->fc1_bias =
+        smoe_params_add(l->params, SMOE_PARAM_PLAIN, 0, 0, axes - 1, d1, "%s.fc1.bias", prefix);
+    l->fc2 =
+        smoe_params_add(l->params, SMOE_PARAM_KERNEL, 0, std, axes, d2, "%s.fc2.weight", prefix);
+    l->fc2_bias =
+        smoe_params_add(l->params, SMOE_PARAM_PLAIN, 0, 0, axes - 1, d2, "%s.fc2.bias", prefix);
+}
+
+void smoe_mlp_reserve(smoe_mlp *l, size_t rows, const smoe_space *space) {
+    l->hidden = smoe_arena_take(space->keep, rows * l->h, sizeof(real));
+    l->active = smoe_arena_take(space->scratch, rows * l->h, sizeof(real));
+    if (!space->train) return;
+    l->dactive = smoe_arena_take(space->scratch, rows * l->h, sizeof(real));
+    l->parts =
+        smoe_arena_take(space->scratch, smoe_rows_parts(l->h > l->d ? l->h : l->d), sizeof(real));
+}
+
+/* One layer of all experts: pointers to expert 0, to be moved on by expert and row. */
+typedef struct layer {
+    const size_t *first;
+    real *y;
+    const real *x, *w, *bias, *residual;
+    size_t out, in;
+} layer;
+
+static size_t rows_of(const layer *x, size_t e) {
+    return x->first[e + 1] - x->first[e];
+}
+
+static smoe_product expert_forward(size_t e, const void *context) {
+    const layer *x = context;
+    size_t row = x->first[e];
+    smoe_product p =
+        smoe_linear_product(x->y + row * x->out, x->x + row * x->in, x->w + e * x->out * x->in,
+                            x->bias + e * x->out, rows_of(x, e), x->out, x->in);
+    p.add = x->residual ? x->residual + row * x->out : NULL;
+    p.ldadd = x->out;
+    return p;
+}
+
+static smoe_product expert_dx(size_t e, const void *context) {
+    const layer *x = context;
+    size_t row = x->first[e];
+    return smoe_linear_dx_product(x->y + row * x->in, x->x + row * x->out,
+                                  x->w + e * x->out * x->in, rows_of(x, e), x->out, x->in);
+}
+
+/* y is dW, x is dY, residual the layer's input. */
+static smoe_product expert_dw(size_t e, const void *context) {
+    const layer *x = context;
+    size_t row = x->first[e];
+    return smoe_linear_dw_product(x->y + e * x->out * x->in, x->x + row * x->out,
+                                  x->residual + row * x->in, rows_of(x, e), x->out, x->in);
+}
+
+/* db [E,n] += the sums of each expert's rows. Few experts: threads share the rows of each. */
+static void bias_backward(const smoe_mlp *l, real *db, const real *dy, const size_t *first,
+                          size_t n) {
+    if (l->E < SMOE_ROW_PARTS) {
+        for (size_t e = 0; e < l->E; e++)
+            smoe_rows_sum(db + e * n, dy + first[e] * n, first[e + 1] - first[e], n, l->parts);
+        return;
+    }
+    const smoe_row_kernels *kern = smoe_kernels_get()->row;
+#pragma omp parallel for schedule(static)
+    for (size_t e = 0; e < l->E; e++)
+        kern->column_sum(db + e * n, dy + first[e] * n, first[e + 1] - first[e], n);
+}
+
+void smoe_mlp_forward(smoe_mlp *l, real *y, const real *x, const real *residual,
+                      const size_t *first, const smoe_pass *pass) {
+    size_t size = first[l->E] * l->h;
+    layer fc1 = {.first = first,
+                 .y = l->hidden,
+                 .x = x,
+                 .w = smoe_weight(l->params, l->fc1),
+                 .bias = smoe_weight(l->params, l->fc1_bias),
+                 .out = l->h,
+                 .in = l->d};
+    smoe_gemm_each(l->E, expert_forward, &fc1);
+    smoe_rows_gelu(l->active, l->hidden, size, l->gelu);
+    smoe_dropout(l->active, size, l->dropout, l->site, pass);
+    layer fc2 = {.first = first,
+                 .y = y,
+                 .x = l->active,
+                 .w = smoe_weight(l->params, l->fc2),
+                 .bias = smoe_weight(l->params, l->fc2_bias),
+                 .residual = residual,
+                 .out = l->d,
+                 .in = l->h};
+    smoe_gemm_each(l->E, expert_forward, &fc2);
+}
+
+void smoe_mlp_backward(smoe_mlp *l, real *dx, const real *dy, const real *x, const size_t *first,
+                       const smoe_pass *pass) {
+    size_t size = first[l->E] * l->h;
+    layer fc2 = {.first = first,
+                 .y = l->dactive,
+                 .x = dy,
+                 .w = smoe_weight(l->params, l->fc2),
+                 .out = l->d,
+                 .in = l->h};
+    smoe_gemm_each(l->E, expert_dx, &fc2);
+    smoe_dropout(l->dactive, size, l->dropout, l->site, pass);
+    smoe_rows_gelu_backward(l->dactive, l->active, l->dactive, l->hidden, size, l->gelu);
+    smoe_dropout(l->active, size, l->dropout, l->site, pass);
+    fc2.y = smoe_gradient(l->params, l->fc2);
+    fc2.residual = l->active;
+    smoe_gemm_each(l->E, expert_dw, &fc2);
+    bias_backward(l, smoe_gradient(l->params, l->fc2_bias), dy, first, l->d);
+
+    layer fc1 = {.first = first,
+                 .y = smoe_gradient(l->params, l->fc1),
+                 .x = l->dactive,
+                 .w = smoe_weight(l->params, l->fc1),
+                 .residual = x,
+                 .out = l->h,
+                 .in = l->d};
+    smoe_gemm_each(l->E, expert_dw, &fc1);
+    bias_backward(l, smoe_gradient(l->params, l->fc1_bias), l->dactive, first, l->h);
+    fc1.y = dx;
+    smoe_gemm_each(l->E, expert_dx, &fc1);
+}

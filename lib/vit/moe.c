@@ -1,0 +1,51 @@
+/*
+ * The MoE layer: a router decides, the plan moves tokens to slots, experts work, the plan moves
+ * their outputs back. Knows no router by type.
+ */
+#include "vit/layer.h"
+
+#include <stdio.h>
+
+int smoe_moe_init(smoe_moe *l, const smoe_build *build, size_t block, smoe_err *err) {
+    const smoe_model_spec *spec = &build->spec->model;
+    l->d = spec->width;
+    l->router = smoe_router_create(&spec->moe, build->params, block, build->T, l->d, err);
+    if (!l->router) return smoe_fail_prefix(err, "block %zu", block);
+    char path[32];
+    snprintf(path, sizeof path, "blocks.%zu.mlp", block);
+    smoe_mlp_init(&l->experts, build, spec->moe.experts, path, 2 * (uint32_t)block + 1);
+    return 0;
+}
+
+void smoe_moe_reserve(smoe_moe *l, const smoe_space *space) {
+    l->router->type->reserve(l->router, space->B, space->train, space->keep);
+    size_t rows = smoe_plan_most_rows(&l->router->plan);
+    l->slots = smoe_arena_take(space->keep, rows * l->d, sizeof(real));
+    l->out = smoe_arena_take(space->keep, rows * l->d, sizeof(real));
+    smoe_mlp_reserve(&l->experts, rows, space);
+    if (!space->train) return;
+    l->dout = smoe_arena_take(space->scratch, rows * l->d, sizeof(real));
+    l->dslots = smoe_arena_take(space->scratch, rows * l->d, sizeof(real));
+}
+
+void smoe_moe_forward(smoe_moe *l, real *y, const real *x, const real *residual,
+                      const smoe_pass *pass) {
+    smoe_plan *plan = &l->router->plan;
+    l->router->type->forward(l->router, x, pass);
+    smoe_plan_dispatch(plan, l->slots, x, l->d);
+    smoe_mlp_forward(&l->experts, l->out, l->slots, NULL, plan->first_row, pass);
+    smoe_plan_combine(plan, y, l->out, residual, l->d);
+}
+
+void smoe_moe_backward(smoe_moe *l, real *dx, const real *dy, const real *x,
+                       const smoe_pass *pass) {
+    smoe_plan *plan = &l->router->plan;
+    smoe_plan_combine_backward(plan, l->dout, dy, l->out, l->d);
+    smoe_mlp_backward(&l->experts, l->dslots, l->dout, l->slots, plan->first_row, pass);
+    smoe_plan_dispatch_backward(plan, dx, l->dslots, x, l->d);
+    if (l->router->type->backward) l->router->type->backward(l->router, dx, x, pass);
+}
+
+void smoe_moe_free(smoe_moe *l) {
+    smoe_router_free(l->router);
+}
