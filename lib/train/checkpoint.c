@@ -316,7 +316,7 @@ static int metadata_real(const smoe_safetensors *file, const char *key, double *
 /* The step in the metadata must be that of the folder: a model and a state of two moments are no
  * checkpoint. */
 static int step_agrees(const smoe_safetensors *file, uint64_t step, smoe_err *err) {
-    uint64_t found;
+    uint64_t found = 0;
     if (metadata_integer(file, "smoe.step", &found, err)) return -1;
     if (found == step) return 0;
     return smoe_fail(err, SMOE_DATA, "%s: is of step %" PRIu64 ", not of step %" PRIu64,
@@ -389,7 +389,7 @@ static void suggest_older(const char *ckpt, uint64_t bad, const smoe_params *par
 
 int smoe_run_restore(smoe_run *run, smoe_params *params, smoe_checkpoint *state, smoe_err *err) {
     place ckpt;
-    uint64_t step;
+    uint64_t step = 0;
     in_folder(&ckpt, smoe_run_dir(run), "ckpt");
     int found = latest_step(ckpt.path, &step, err);
     if (found < 0) return -1;
@@ -404,7 +404,7 @@ int smoe_run_restore(smoe_run *run, smoe_params *params, smoe_checkpoint *state,
 /* The checkpoint `which` of a run directory as a path of its model. */
 static int run_model(const char *dir, const char *which, place *model, smoe_err *err) {
     place ckpt;
-    uint64_t step;
+    uint64_t step = 0;
     in_folder(&ckpt, dir, "ckpt");
     int found;
     if (!which || !strcmp(which, "latest"))
