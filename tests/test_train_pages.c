@@ -1,0 +1,221 @@
+/*
+ * smoe-checkpoint(5) and smoe-run(5) against the program: every tensor of every kind of model with
+ * its shape, every key of a record and of env.json. A new tensor or metric that the pages do not
+ * know fails here.
+ */
+#include "scratch.h"
+#include "train/env.h"
+#include "train/trainer.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+/* A page as plain text: roff's escaped minus signs undone. */
+static char *page(const char *name) {
+    char path[SCRATCH_PATH];
+    snprintf(path, sizeof path, "%s", __FILE__);
+    char *slash = strrchr(path, '/');
+    snprintf(slash ? slash : path, 64, "%s/../man/%s", slash ? "" : ".", name);
+    char *text = scratch_read(path, NULL), *to = text;
+    for (const char *from = text; *from; from++)
+        if (*from != '\\') *to++ = *from;
+    *to = '\0';
+    return text;
+}
+
+/* "blocks.11.mlp" as "blocks.I.mlp" */
+static void with_letter(char out[128], const char *name) {
+    size_t n = 0;
+    if (!strncmp(name, "blocks.", 7)) {
+        n = (size_t)sprintf(out, "blocks.I");
+        name += 7 + strspn(name + 7, "0123456789");
+    }
+    snprintf(out + n, 128 - n, "%s", name);
+}
+
+/* ---- tensors ---- */
+
+/* Sizes that no two letters share, so that a shape in letters has one meaning. */
+enum { D = 24, HEADS = 2, H = 36, E = 5, P = 3, N = 7, CHANNELS = 3, PATCH = 4, T = 16 };
+
+static size_t letter_value(const char *word, size_t length) {
+    static const struct {
+        const char *word;
+        size_t value;
+    } rows[] = {{"d", D},
+                {"2d", 2 * D},
+                {"3d", 3 * D},
+                {"d/heads", D / HEADS},
+                {"h", H},
+                {"E", E},
+                {"P", P},
+                {"N", N},
+                {"T", T},
+                {"T+1", T + 1},
+                {"channels", CHANNELS},
+                {"patch", PATCH},
+                {"1", 1}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (strlen(rows[i].word) == length && !strncmp(rows[i].word, word, length))
+            return rows[i].value;
+    fail_msg("smoe-checkpoint(5): no size %.*s", (int)length, word);
+    return 0;
+}
+
+/* Does "[d, 2d] ..." say this shape? */
+static bool shape_matches(const char *at, const smoe_param *p) {
+    if (*at++ != '[') return false;
+    int i = 0;
+    while (*at != ']') {
+        size_t length = strcspn(at, ",]");
+        if (i >= p->ndim || letter_value(at, length) != p->dim[i++]) return false;
+        at += length;
+        at += strspn(at, ", ");
+    }
+    return i == p->ndim;
+}
+
+/* The line of the page that starts with the name must have its shape there or, as for pos_embed, at
+ * the start of the next. */
+static void assert_documented(const char *text, const smoe_param *p) {
+    char name[128], start[132];
+    with_letter(name, p->name);
+    snprintf(start, sizeof start, "\n%s ", name);
+    const char *line = strstr(text, start);
+    if (!line) fail_msg("smoe-checkpoint(5) does not have %s", name);
+    const char *next = strchr(line + 1, '\n') + 1;
+    const char *shape = strchr(line, '['), *other = next + strspn(next, " ");
+    if (!shape_matches(shape, p) && !shape_matches(other, p))
+        fail_msg("smoe-checkpoint(5): %s has another shape", p->name);
+}
+
+static void check_model(const char *text, const char *model, size_t least) {
+    smoe_err err = {0};
+    smoe_spec spec = {0};
+    smoe_model *m;
+    char yaml[512];
+    snprintf(yaml, sizeof yaml,
+             "data: {source: shapes, image_size: %d}\n"
+             "model: {width: %d, depth: 2, mlp: %d, heads: %d, patch_size: %d, %s}\n",
+             4 * PATCH, D, H, HEADS, PATCH, model);
+    if (smoe_spec_parse(&spec, yaml, strlen(yaml), "test", NULL, NULL, 0, &err))
+        fail_msg("%s", err.text);
+    if (smoe_model_create(&m, &spec, N, &err)) fail_msg("%s", err.text);
+    const smoe_params *params = smoe_model_params(m);
+    assert_true(params->count >= least);
+    for (size_t i = 0; i < params->count; i++) assert_documented(text, &params->row[i]);
+    smoe_model_free(m);
+    smoe_spec_free(&spec);
+}
+
+static void test_tensors(void **state) {
+    (void)state;
+    char *text = page("smoe-checkpoint.5");
+    /* two blocks of 12 tensors, and 7 around them */
+    check_model(text, "head: gap, moe: {layers: none}", 31);
+    check_model(text, "head: token, qk_norm: true, moe: {layers: none}", 40);
+    check_model(text, "head: map, position: sincos2d, moe: {layers: none}", 43);
+    static const char *const routers[] = {"soft",     "soft-uniform",  "uniform-soft",  "uniform",
+                                          "identity", "tokens-choice", "experts-choice"};
+    for (size_t i = 0; i < sizeof routers / sizeof *routers; i++) {
+        char model[128];
+        snprintf(model, sizeof model,
+                 "moe: {layers: [1], experts: %d, slots_per_expert: %d, router: %s}", E,
+                 !strcmp(routers[i], "identity") ? 4 : P, routers[i]);
+        check_model(text, model, 31);
+    }
+    free(text);
+}
+
+/* The checker itself: it must refuse a shape that the page does not give. */
+static void test_shape_checker(void **state) {
+    (void)state;
+    smoe_param p = {.ndim = 2, .dim = {3 * D, D}};
+    assert_true(shape_matches("[3d, d]  (x)", &p));
+    assert_false(shape_matches("[d, 3d]", &p));
+    assert_false(shape_matches("[3d]", &p));
+    assert_false(shape_matches("[3d, d, d]", &p));
+    assert_false(shape_matches("3d, d", &p));
+    p.ndim = 0;
+    assert_true(shape_matches("[]", &p));
+}
+
+/* ---- metrics and env.json ---- */
+
+static void assert_keys(const char *text, const json_t *object, const char *what) {
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)object, key, value) {
+        char name[128], bold[2][140];
+        with_letter(name, key);
+        snprintf(bold[0], sizeof bold[0], "\n.B %s\n", name);
+        snprintf(bold[1], sizeof bold[1], "\n.BR %s ,\n", name);
+        if (!strstr(text, bold[0]) && !strstr(text, bold[1]))
+            fail_msg("smoe-run(5) does not have %s of %s", name, what);
+    }
+}
+
+static void train(const char *dir, const char *router) {
+    smoe_err err = {0};
+    smoe_spec spec = {0};
+    char yaml[1024];
+    snprintf(yaml, sizeof yaml,
+             "data: {source: shapes, image_size: 16, limit: 8}\n"
+             "model: {width: 8, depth: 2, mlp: 8, heads: 2, patch_size: 4,\n"
+             "  moe: {layers: [1], experts: 4, slots_per_expert: 4, group_images: 4, router: %s}}\n"
+             "train: {steps: 1, batch_size: 4}\n"
+             "eval: {batch_size: 4}\n",
+             router);
+    if (smoe_spec_parse(&spec, yaml, strlen(yaml), "test", NULL, NULL, 0, &err))
+        fail_msg("%s", err.text);
+    char *argv[] = {"test"};
+    smoe_train_options options = {
+        .dir = dir, .mode = SMOE_RUN_FORCE, .env = smoe_env_json(1, argv, "b", "k", 1)};
+    smoe_train_result result;
+    if (smoe_train(&spec, &options, &result, &err)) fail_msg("%s", err.text);
+    smoe_spec_free(&spec);
+}
+
+static void test_keys(void **state) {
+    (void)state;
+    scratch s;
+    scratch_make(&s);
+    char *text = page("smoe-run.5"), path[SCRATCH_PATH];
+    static const char *const routers[] = {"soft", "tokens-choice"};
+    for (int i = 0; i < 2; i++) {
+        train(scratch_path(&s, path, "run"), routers[i]);
+        char *metrics = scratch_read(scratch_path(&s, path, "run/metrics.jsonl"), NULL),
+             *rest = metrics;
+        size_t records = 0;
+        for (char *line; (line = strsep(&rest, "\n")) && *line; records++) {
+            json_t *record = json_loads(line, 0, NULL);
+            assert_keys(text, record, "metrics.jsonl");
+            json_decref(record);
+        }
+        assert_int_equal(records, 2); /* of training and of evaluation */
+        free(metrics);
+        char *env = scratch_read(scratch_path(&s, path, "run/env.json"), NULL);
+        json_t *object = json_loads(env, 0, NULL);
+        assert_true(json_object_size(object) > 10);
+        assert_keys(text, object, "env.json");
+        json_decref(object);
+        free(env);
+    }
+    free(text);
+    scratch_remove(&s);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_shape_checker),
+        cmocka_unit_test(test_tensors),
+        cmocka_unit_test(test_keys),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
