@@ -183,7 +183,7 @@ static void test_refusals(void **state) {
          "5 bytes follow the last tensor, which ends at data byte 4"},
         {"{}", 1, "1 bytes follow the last tensor, which ends at data byte 0"},
         {"{\"a\\n\\u001b[2J\":" F32_AT("[1]", "0", "4") "}", 4,
-         "tensor a??[2J: control characters in the name"},
+         "tensor a??[2J: unprintable characters in the name"},
     };
     static const char zeros[16];
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

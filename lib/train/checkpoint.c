@@ -15,7 +15,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -144,12 +143,20 @@ static int model_write(const char *path, const smoe_params *params, const smoe_s
     return status;
 }
 
+/* Numbers as JSON has them: back to the same double, whatever the locale. */
+static void real_text(char buf[NAME_ROOM], double x) {
+    json_t *number = json_real(x);
+    size_t n = json_dumpb(number, buf, NAME_ROOM - 1, JSON_ENCODE_ANY | JSON_REAL_PRECISION(17));
+    buf[n < NAME_ROOM ? n : 0] = '\0'; /* empty, which no reader takes, when out of memory */
+    json_decref(number);
+}
+
 /* The moments of the table as tensors in one array; names live in the two blocks. */
 static int state_write(const char *path, const smoe_params *params, const smoe_checkpoint *state,
                        const char *step, smoe_err *err) {
     char optimizer_steps[NAME_ROOM], best[NAME_ROOM], best_step[NAME_ROOM];
     snprintf(optimizer_steps, sizeof optimizer_steps, "%" PRIu64, state->optimizer_steps);
-    snprintf(best, sizeof best, "%.17g", state->best);
+    real_text(best, state->best);
     snprintf(best_step, sizeof best_step, "%" PRIu64, state->best_step);
     smoe_pair metadata[] = {{"smoe.version", SMOE_VERSION},
                             {"smoe.step", step},
@@ -306,9 +313,11 @@ static int metadata_integer(const smoe_safetensors *file, const char *key, uint6
 static int metadata_real(const smoe_safetensors *file, const char *key, double *value,
                          smoe_err *err) {
     const char *text = smoe_safetensors_metadata(file, key);
-    char *end = NULL;
-    if (text) *value = strtod(text, &end);
-    if (text && end != text && !*end && isfinite(*value)) return 0;
+    json_t *number = text ? json_loads(text, JSON_DECODE_ANY, NULL) : NULL;
+    bool good = json_is_number(number);
+    if (good) *value = json_number_value(number);
+    json_decref(number);
+    if (good) return 0;
     return smoe_fail(err, SMOE_DATA, "%s: __metadata__ %s: %.40s is not a number",
                      smoe_safetensors_path(file), key, text ? text : "(absent)");
 }

@@ -43,8 +43,8 @@ int smoe_file_sync_folder(const char *folder, smoe_err *err) SMOE_MUST_CHECK;
 /* Makes the folders above path that are not there yet. */
 int smoe_file_make_parents(const char *path, smoe_err *err) SMOE_MUST_CHECK;
 
-/* Removes a file or a whole tree, without following links; not being there is success. Cleaning up after another
- * failure need not look at the result. */
+/* Removes a file or a whole tree, without following links; not being there is success. Cleaning up
+ * after another failure need not look at the result. */
 int smoe_file_remove(const char *path, smoe_err *err);
 
 /* Points the symbolic link path at target, replacing an older link at once. */

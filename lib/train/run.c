@@ -312,8 +312,7 @@ int smoe_run_open(smoe_run **result, const char *dir, smoe_run_mode mode, const 
     return 0;
 fail:
     json_decref(env);
-    if (locked && made)
-        smoe_file_remove(run->dir, NULL); /* ours alone, and nothing in it yet */
+    if (locked && made) smoe_file_remove(run->dir, NULL); /* ours alone, and nothing in it yet */
     (void)smoe_run_close(run, NULL, NULL);
     return -1;
 }

@@ -4,6 +4,7 @@
  * mean is for params_io.c.
  */
 #include "train/safetensors.h"
+#include "spec/schema.h"
 #include "train/file.h"
 
 #include <errno.h>
@@ -62,25 +63,13 @@ static unsigned type_bytes(smoe_dtype dtype) {
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* A name out of a file, fit for one line of a message: shortened, control characters replaced. */
+/* A name out of a file, shortened and fit for one line of a message. */
 typedef struct shown {
     char text[128];
 } shown;
 
-static bool is_control(char c) {
-    return (unsigned char)c < ' ' || c == 0x7f;
-}
-
-static bool has_control(const char *name) {
-    while (*name && !is_control(*name)) name++;
-    return *name;
-}
-
 static const char *show(shown *buf, const char *name) {
-    size_t n = 0, most = sizeof buf->text - 4;
-    for (; name[n] && n < most; n++) buf->text[n] = is_control(name[n]) ? '?' : name[n];
-    memcpy(buf->text + n, name[n] ? "..." : "", name[n] ? 4 : 1);
-    return buf->text;
+    return smoe_text_shown(name, buf->text, sizeof buf->text);
 }
 
 /* The shape of an entry into t. False, with the reason appended to err, when it is not one. */
@@ -159,8 +148,8 @@ static bool entry_read(span *s, const char *key, const json_t *value, size_t dat
                        const char *path, smoe_err *err) {
     shown name, word;
     s->tensor.name = key;
-    if (has_control(key)) {
-        smoe_fail_more(err, SMOE_DATA, "%s: tensor %s: control characters in the name", path,
+    if (!smoe_text_printable(key)) {
+        smoe_fail_more(err, SMOE_DATA, "%s: tensor %s: unprintable characters in the name", path,
                        show(&name, key));
         return false;
     }
