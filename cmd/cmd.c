@@ -1,11 +1,11 @@
 /* What the commands share; see cmd.h. */
 #include "cmd.h"
+#include "base/threads.h"
 #include "data/data.h"
 #include "math/blas.h"
 #include "math/kernels.h"
 #include "train/env.h"
 
-#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -22,7 +22,7 @@ json_t *smoe_cmd_env(const smoe_options *options) {
     char blas[64];
     snprintf(blas, sizeof blas, "BLIS %s, %s kernels", smoe_blas_version(), smoe_blas_kernel());
     return smoe_env_json(options->argc, options->argv, blas, smoe_kernels_get()->isa,
-                         omp_get_max_threads());
+                         smoe_threads());
 }
 
 int smoe_cmd_print_config(const smoe_spec *spec, smoe_err *err) {

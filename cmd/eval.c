@@ -78,7 +78,8 @@ static int evaluate(smoe_loaded *l, const smoe_options *options, smoe_err *err) 
     smoe_eval eval;
     int status = smoe_load_model(l, err);
     if (!status) status = collector_open(&c, l, options, err);
-    if (!status) status = smoe_evaluate(l->model, &l->spec, l->set, collect, &c, &eval, err);
+    if (!status)
+        status = smoe_evaluate(l->model, &l->spec, l->set, l->batch, collect, &c, &eval, err);
     smoe_progress_close(&progress);
     if (!status) status = collector_write(&c, options, err);
     if (!status) status = report(l, &eval, options, err);

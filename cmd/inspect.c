@@ -131,7 +131,7 @@ static int inspect(smoe_loaded *l, const smoe_options *options, smoe_err *err) {
     if (!in.layer) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
     smoe_eval eval;
     smoe_model_watch(l->model, watch, &in);
-    int status = smoe_evaluate(l->model, &l->spec, l->set, count, &in, &eval, err);
+    int status = smoe_evaluate(l->model, &l->spec, l->set, l->batch, count, &in, &eval, err);
     smoe_progress_close(&progress);
     for (size_t i = 0; i < layers; i++)
         for (size_t m = 0; m < METRICS; m++) *value_of(&in.layer[i].sum, m) /= in.layer[i].tokens;

@@ -36,10 +36,11 @@ static int load_weights(smoe_loaded *l, smoe_err *err) {
 
 int smoe_load_model(smoe_loaded *l, smoe_err *err) {
     if (smoe_dataset_open(&l->set, &l->spec, l->spec.eval.split, err)) return -1;
-    size_t images = smoe_dataset_images(l->set), batch = l->spec.eval.batch_size;
+    size_t images = smoe_dataset_images(l->set);
+    l->batch = l->spec.eval.batch_size < images ? l->spec.eval.batch_size : images;
     if (smoe_model_create(&l->model, &l->spec, smoe_dataset_classes(l->set), err)) return -1;
     if (load_weights(l, err)) return -1;
-    return smoe_model_reserve(l->model, batch < images ? batch : images, false, err);
+    return smoe_model_reserve(l->model, l->batch, false, err);
 }
 
 void smoe_loaded_free(smoe_loaded *l) {

@@ -12,7 +12,8 @@ typedef struct smoe_loaded {
     char *path; /* the safetensors file */
     smoe_spec spec;
     smoe_dataset *set; /* the split eval.split */
-    smoe_model *model; /* reserved for eval.batch_size images */
+    size_t batch;      /* eval.batch_size, or all images where they are fewer */
+    smoe_model *model; /* reserved for a batch */
 } smoe_loaded;
 
 /* The file and the spec of options->arg[0]. Release with smoe_loaded_free in any case. */

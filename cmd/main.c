@@ -2,10 +2,10 @@
  * Nothing else exits. */
 #include "cmd.h"
 #include "opt.h"
+#include "base/threads.h"
 #include "math/blas.h"
 
 #include <errno.h>
-#include <omp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,7 +52,7 @@ static int run_command(const smoe_command *command, int argc, char **argv, smoe_
     } else if (!status && options.version) {
         puts("smoe " SMOE_VERSION);
     } else if (!status) {
-        if (options.threads) omp_set_num_threads((int)options.threads);
+        smoe_threads_set((int)options.threads);
         smoe_blas_start();
         status = check_arguments(&options, command, err);
         if (!status) status = command->run(&options, err);

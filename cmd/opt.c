@@ -6,6 +6,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <getopt.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,17 +47,21 @@ const smoe_command *smoe_command_find(const char *name, smoe_err *err) {
     return NULL;
 }
 
-static bool has_word(const char *words, const char *word) {
+/* Whether `word` is one of the words of `list`, which `separator` keeps apart. */
+static bool has_word(const char *list, char separator, const char *word) {
     size_t length = strlen(word);
-    for (const char *at = words; (at = strstr(at, word)); at += length)
-        if ((at == words || at[-1] == ' ') && (!at[length] || at[length] == ' ')) return true;
+    for (const char *at = list; at; at = strchr(at, separator)) {
+        at += at != list;
+        size_t here = strcspn(at, (char[]){separator, '\0'});
+        if (here == length && !memcmp(at, word, length)) return true;
+    }
     return false;
 }
 
 bool smoe_option_applies(const smoe_option *option, const smoe_command *command) {
     if (!strcmp(option->commands, "*")) return true;
     if (!command) return !strcmp(option->commands, "smoe");
-    return !strcmp(option->commands, "all") || has_word(option->commands, command->name);
+    return !strcmp(option->commands, "all") || has_word(option->commands, ' ', command->name);
 }
 
 /* What to type to see the options of `command`. */
@@ -98,7 +103,7 @@ static int set_count(long *value, const smoe_option *row, const char *text, smoe
     char *end;
     errno = 0;
     long n = strtol(text, &end, 10);
-    if (errno || end == text || *end || n < 1 || !isdigit((unsigned char)*text))
+    if (errno || end == text || *end || n < 1 || n > INT_MAX || !isdigit((unsigned char)*text))
         return smoe_fail(err, SMOE_USAGE, "--%s: '%s' is not a whole number of at least 1",
                          row->name, text);
     *value = n;
@@ -111,19 +116,11 @@ static int set(smoe_options *options, const smoe_option *row, const char *text, 
     if (row->kind == SMOE_OPT_FLAG) *(bool *)at = true;
     if (row->kind == SMOE_OPT_COUNT) return set_count(at, row, text, err);
     if (row->kind != SMOE_OPT_TEXT) return 0;
-    if (strchr(row->argument, '|')) {
-        size_t length = strlen(text);
-        const char *found = row->argument;
-        while ((found = strstr(found, text)) &&
-               !(length && (found == row->argument || found[-1] == '|') &&
-                 (!found[length] || found[length] == '|')))
-            found++;
-        if (!found)
-            return smoe_fail(err, SMOE_USAGE, "--%s: '%s' is not one of %s", row->name, text,
-                             row->argument);
-    } else if (!*text) {
-        return smoe_fail(err, SMOE_USAGE, "--%s: empty %s", row->name, row->argument);
-    }
+    bool listed = strchr(row->argument, '|');
+    if (listed && !has_word(row->argument, '|', text))
+        return smoe_fail(err, SMOE_USAGE, "--%s: '%s' is not one of %s", row->name, text,
+                         row->argument);
+    if (!*text) return smoe_fail(err, SMOE_USAGE, "--%s: empty %s", row->name, row->argument);
     *(const char **)at = text;
     return 0;
 }

@@ -1,0 +1,15 @@
+# The completion scripts are sound and offer commands, options and keys of the spec.
+. "$ROOT/tests/cli/lib.sh"
+command -v bash >/dev/null || skip "no bash"
+for shell in bash zsh fish; do
+    smoe --completion $shell >c.$shell || fail "no completion for $shell"
+    grep -q 'print-config' c.$shell && grep -q 'model.moe.experts=' c.$shell || fail "$shell: options or keys are missing"
+done
+bash -n c.bash || fail "c.bash is no bash"
+offer() { bash -c '. ./c.bash; COMP_LINE=$1; COMP_POINT=${#1}; COMP_WORDS=($1); [ "${1% }" = "$1" ] || COMP_WORDS+=("")
+    COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _smoe; echo ${COMPREPLY[@]}' - "$1" 2>/dev/null; }
+[ "$(offer 'smoe tr')" = train ] || fail "smoe tr: $(offer 'smoe tr')"
+[ "$(offer 'smoe train --res')" = --resume ] || fail "smoe train --res: $(offer 'smoe train --res')"
+[ "$(offer 'smoe train --color ')" = 'auto always never' ] || fail "--color: $(offer 'smoe train --color ')"
+[ "$(offer 'smoe train tiny.yaml model.moe.exp')" = 'model.moe.experts= model.moe.expert_dropout=' ] ||
+    fail "keys: $(offer 'smoe train tiny.yaml model.moe.exp')"

@@ -1,0 +1,10 @@
+# A disk that is really full: status 1, the checkpoint before it survives. Needs the right to mount.
+. "$ROOT/tests/cli/lib.sh"
+mkdir disk
+mount -t tmpfs -o size=400k tmpfs disk 2>/dev/null || skip "mounting a small disk is not allowed here"
+trap 'umount disk' EXIT
+smoe train tiny.yaml -q train.steps=100000 train.keep=1000 train.eval_every=0 -o disk/run 2>err
+got=$?
+[ $got -eq 1 ] || fail "status $got, not 1: $(cat err)"
+grep -q 'No space left on device' err || fail "$(cat err)"
+status 0 smoe eval disk/run -q >/dev/null

@@ -1,0 +1,25 @@
+# eval says what the last evaluation of training said; logits do not depend on the batch; --init starts from weights.
+. "$ROOT/tests/cli/lib.sh"
+status 0 smoe train tiny.yaml -q -o run --json >result.json
+status 0 smoe eval run -q --json >eval.json
+for key in split images loss precision_at_1 fewshot; do
+    grep -q "\"$key\"" eval.json || fail "eval --json has no $key"
+done
+last=$(grep -o '"test/precision_at_1": *[0-9.e-]*' run/metrics.jsonl | tail -n 1 | sed 's/.*: *//')
+grep -q "\"precision_at_1\": $last" eval.json || fail "precision $last in training, $(cat eval.json)"
+status 0 smoe eval run -q eval.batch_size=7 data.limit=100 --logits a.npy --labels al.npy >/dev/null
+status 0 smoe eval run/ckpt/latest/model.safetensors -q -j1 eval.batch_size=100 data.limit=100 --logits b.npy --labels bl.npy >/dev/null
+cmp a.npy b.npy || fail "logits depend on the batch"
+cmp al.npy bl.npy || fail "labels depend on the batch"
+# 100 images of 10 classes, float32 and int64, after a header of a multiple of 64 bytes
+size=$(wc -c <a.npy); [ $((size % 64)) -eq $((100 * 10 * 4 % 64)) ] && [ "$size" -gt 4000 ] || fail "a.npy: $size bytes"
+head -c 100 a.npy | grep -aq "'descr': '<f4'.*'shape': (100, 10)" || fail "a.npy: $(head -c 100 a.npy)"
+head -c 100 al.npy | grep -aq "'descr': '<i8'.*'shape': (100,)" || fail "al.npy: $(head -c 100 al.npy)"
+status 2 smoe eval run -q --logits a.npy 2>/dev/null
+status 0 smoe eval run -q --logits a.npy --force data.limit=10 >/dev/null
+# weights of a run as the start of another, whose first evaluation is then as good as the last one was
+status 0 smoe train tiny.yaml -q --init run/ckpt/latest/model.safetensors train.steps=4 train.optimizer.lr=0 train.eval_every=1 -o more
+grep -q "\"test/precision_at_1\": *$last" more/metrics.jsonl || fail "--init did not take the weights over"
+# a model of other sizes: the tensor is named
+status 3 smoe eval run -q --spec tiny.yaml model.width=32 2>err
+grep -q 'patch_embed.proj.weight' err || fail "$(cat err)"

@@ -1,0 +1,33 @@
+# The help, the man pages and the README name the same commands and options, and every example of a page is a command.
+. "$ROOT/tests/cli/lib.sh"
+options_of_help() { sed -n '/^Options:/,$p' | sed '/^key=value/,$d' | grep -oE '^ +(-[a-z], )?--[a-z-]+' | grep -oE -e '--[a-z-]+' | sort; }
+options_of_page() {
+    sed -n '/^\.SH OPTIONS/,/^\.SH [^O]/p' "$1" | sed 's/\\-/-/g' | awk '/^\.TP/ { getline; print }' |
+        grep -oE -e '--[a-z-]+' | sort
+}
+compare() {
+    page=$ROOT/man/$1
+    [ -f "$page" ] || fail "no page $1"
+    options_of_page "$page" >page
+    cmp -s help page || { diff help page; fail "the options of $1 (>) are not those of the help (<)"; }
+}
+commands=$(smoe --help | sed -n '/^Commands:/,/^$/p' | awk '/^  / { print $1 }')
+[ "$(echo $commands | wc -w)" -ge 6 ] || fail "commands: $commands"
+smoe --help | options_of_help >help
+compare smoe.1
+for command in $commands; do
+    summary=$(smoe --help | sed -n "s/^  $command  *//p" | sed -n 1p)
+    grep -qF "| \`smoe $command\` | $summary |" "$ROOT/README.md" || fail "README.md lacks: | \`smoe $command\` | $summary |"
+    sed 's/\\-/-/g' "$ROOT/man/smoe.1" | grep -qF "$summary" || fail "smoe.1 lacks: $summary"
+    case $command in help | version) continue ;; esac
+    smoe $command --help | options_of_help >help
+    compare smoe-$command.1
+    sed 's/\\-/-/g' "$ROOT/man/smoe-$command.1" | grep -qF "$summary" || fail "smoe-$command.1 lacks: $summary"
+    for section in NAME SYNOPSIS DESCRIPTION OPTIONS OUTPUT "EXIT STATUS" EXAMPLES "SEE ALSO"; do
+        grep -qE "^\.SH \"?$section\"?$" "$ROOT/man/smoe-$command.1" || fail "smoe-$command.1 has no section $section"
+    done
+done
+for page in "$ROOT"/man/smoe-*.1; do
+    command=${page##*/smoe-}
+    echo "$commands" | grep -qx "${command%.1}" || fail "$page is of no command"
+done

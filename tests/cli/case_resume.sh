@@ -1,0 +1,17 @@
+# SIGTERM: a checkpoint and status 75. Resumed, with another number of threads, the run ends as if never stopped.
+. "$ROOT/tests/cli/lib.sh"
+status 0 smoe train tiny.yaml -q train.steps=400 -o whole
+smoe train tiny.yaml -q train.steps=400 -o parts &
+wait_for parts/metrics.jsonl 30
+kill -TERM $!
+wait $!
+got=$?
+[ $got -eq 75 ] || fail "status $got after SIGTERM, not 75"
+[ "$(cut -c1-7 parts/STATUS)" = stopped ] || fail "STATUS is $(cat parts/STATUS)"
+[ -f parts/ckpt/latest/model.safetensors ] || fail "no checkpoint after SIGTERM"
+status 0 smoe train --resume parts -q -j1
+[ "$(cut -c1-4 parts/STATUS)" = "done" ] || fail "STATUS is $(cat parts/STATUS)"
+same_run whole parts
+# A finished run has nothing left to do, and stays as it is.
+status 0 smoe train --resume -o parts -q
+same_run whole parts

@@ -1,0 +1,20 @@
+# On a terminal one line is rewritten and fits it; elsewhere there are plain lines; results go to standard output alone.
+. "$ROOT/tests/cli/lib.sh"
+smoe train tiny.yaml -o plain >out 2>err || fail "$(cat err)"
+grep -q "$(printf '\r')" err && fail "carriage returns in a file"
+grep -q "$(printf '\033')" err && fail "escapes in a file"
+grep -qE '^step 24: test loss [0-9.]+, precision@1 [0-9.]+' err || fail "no evaluation in: $(cat err)"
+grep -qE '^plain: 24 steps, ' out || fail "$(cat out)"
+[ "$(wc -l <out)" -eq 1 ] || fail "more than the result on standard output"
+status 0 smoe train tiny.yaml -q -o quiet >out 2>err
+[ -s err ] && fail "-q, yet: $(cat err)"
+command -v script >/dev/null || skip "no script(1) to make a terminal"
+TERM=xterm script -qec "stty cols 60; smoe train tiny.yaml train.steps=300 -o tty" /dev/null >screen </dev/null
+tr '\r' '\n' <screen | sed 's/\x1b\[[0-9;]*[mK]//g' >lines
+grep -qE '^step [0-9]+/300  loss ' lines || fail "no progress line: $(head -c 400 lines)"
+awk 'length($0) > 60 && /^step [0-9]+\// { print "too wide: " $0; bad = 1 } END { exit bad }' lines || exit 1
+TERM=xterm NO_COLOR=1 script -qec "smoe train tiny.yaml train.steps=300 -o tty2" /dev/null >screen </dev/null
+grep -q "$(printf '\033')\[36m" screen && fail "colour in spite of NO_COLOR"
+TERM=dumb script -qec "smoe train tiny.yaml train.steps=300 -o tty3" /dev/null >screen </dev/null
+tr -d '\n' <screen | grep -q "$(printf '\033')" && fail "escapes on a dumb terminal"
+exit 0

@@ -1,0 +1,16 @@
+# A second signal ends the program at once, by that signal.
+. "$ROOT/tests/cli/lib.sh"
+# Steps too long to be finished between the two signals.
+smoe train tiny.yaml -q model.width=512 model.mlp=4096 train.batch_size=512 train.log_every=1 -o run &
+tries=0
+until [ -f run/STATUS ]; do
+    tries=$((tries + 1)); [ $tries -lt 600 ] || fail "the run did not start"
+    sleep 0.05
+done
+sleep 0.5
+kill -INT $!
+sleep 0.2
+kill -TERM $!
+wait $!
+got=$?
+[ $got -eq 143 ] || fail "status $got after two signals, not 143"

@@ -1,0 +1,46 @@
+# For the scripts beside this file: `. "$ROOT/tests/cli/lib.sh"`.
+set -u
+
+fail() {
+    echo "$*"
+    exit 1
+}
+
+# Status 77: skipped, for a reason that is printed.
+skip() {
+    echo "$*"
+    exit 77
+}
+
+# status WANTED COMMAND ...: runs it and insists on its exit status
+status() {
+    wanted=$1
+    shift
+    "$@"
+    got=$?
+    [ $got -eq "$wanted" ] || fail "status $got, not $wanted: $*"
+}
+
+# Metrics without what depends on the clock.
+timeless() { sed -E 's/"[^"]*(wall_s|_per_s|waited_s)": *[^,}]*(, *|)//g' "$1/metrics.jsonl"; }
+
+# Two runs came to the same: weights, optimiser and metrics, byte for byte.
+same_run() {
+    for f in model state; do
+        cmp "$1/ckpt/latest/$f.safetensors" "$2/ckpt/latest/$f.safetensors" ||
+            fail "$1 and $2 differ in their last $f"
+    done
+    timeless "$1" >"$1.metrics"
+    timeless "$2" >"$2.metrics"
+    cmp "$1.metrics" "$2.metrics" || { diff "$1.metrics" "$2.metrics" | head -n 6; fail "$1 and $2 differ in their metrics"; }
+}
+
+# wait_for FILE LINES: until the file has that many lines (a minute at most)
+wait_for() {
+    tries=0
+    until [ -f "$1" ] && [ "$(wc -l <"$1")" -ge "$2" ]; do
+        tries=$((tries + 1))
+        [ $tries -lt 1200 ] || fail "$1 did not grow to $2 lines"
+        sleep 0.05
+    done
+}
