@@ -1,8 +1,9 @@
 /*
- * Blocked matrix product after Goto: blocks of B [KC, NC] are packed once and shared, blocks of A
- * [MC, KC] are packed by the thread that uses them, tiles of both meet in registers (kern_gemm.c).
- * Why not BLIS for these: its kernels for small shapes sum in another order than those for large
- * ones, so an image's logits would depend on the size of its batch. BLIS stays the measure of
+ * Blocked matrix product after Goto: blocks of B [KC, NC] and of A [MC, KC] are packed, tiles of
+ * both meet in registers (kern_gemm.c). Threads share a product by pieces of C, each packed by the
+ * thread that takes it: a little packing is done twice, but nobody waits for anybody inside a
+ * product. Why not BLIS for these: its kernels for small shapes sum in another order than those for
+ * large ones, so an image's logits would depend on the size of its batch. BLIS stays the measure of
  * speed (math/blas.c); how the two compare is in experiments/NOTES.md.
  */
 #include "math/gemm.h"
@@ -14,13 +15,10 @@ enum {
     KC = 256, /* a panel of B, KC x nr, stays in the first cache */
     NC = 512, /* a block of B, KC x NC, in the second */
     MR_MAX = 14,
-    NR_MAX = 32,
-    PANELS = 8,     /* panels of A in a block, at most */
-    TASKS = 4,      /* row blocks a thread, at least where there are enough rows */
-    SMALL = 1 << 20 /* multiply-adds below which one thread is faster than several */
+    PANELS = 8,     /* panels of A in a block */
+    TASKS = 2,      /* pieces a thread, at least */
+    SMALL = 1 << 18 /* multiply-adds of a piece below which cutting costs more than it gains */
 };
-#define A_ROOM (MR_MAX * PANELS * KC)
-#define B_ROOM (KC * NC)
 #define ALIGNED __attribute__((aligned(64)))
 
 static size_t min(size_t a, size_t b) {
@@ -52,80 +50,86 @@ static void row_block(const smoe_product *x, const smoe_gemm_kernels *kern, cons
         }
 }
 
-static void pack_b_panel(const smoe_product *x, const smoe_gemm_kernels *kern, const step *s,
-                         size_t j, real *packed_b) {
-    kern->pack_b(packed_b + j * s->k, x->b + s->p0 * x->b_row + (s->j0 + j) * x->b_col, x->b_row,
-                 x->b_col, s->k, min(s->n - j, kern->nr));
-}
-
-/* Visits the steps in order; k = 0 is one step that writes add + bias. */
-static bool next_step(const smoe_product *x, step *s, bool begin) {
-    if (begin) {
-        s->p0 = s->j0 = 0;
-    } else {
-        s->p0 += KC;
-        if (s->p0 >= x->k) {
-            s->p0 = 0;
-            s->j0 += NC;
-        }
-    }
-    if (s->j0 >= x->n) return false;
-    s->k = min(x->k - s->p0, KC);
-    s->n = min(x->n - s->j0, NC);
-    return true;
-}
-
 void smoe_gemm_serial(const smoe_product *x) {
     const smoe_gemm_kernels *kern = smoe_kernels_get()->gemm;
-    ALIGNED real packed_a[A_ROOM], packed_b[B_ROOM];
+    ALIGNED real packed_a[MR_MAX * PANELS * KC], packed_b[KC * NC];
     size_t mc = PANELS * kern->mr;
-    step s = {.packed_b = packed_b};
     if (!x->m) return;
-    for (bool more = next_step(x, &s, true); more; more = next_step(x, &s, false)) {
-        for (size_t j = 0; j < s.n; j += kern->nr) pack_b_panel(x, kern, &s, j, packed_b);
-        for (size_t i = 0; i < x->m; i += mc)
-            row_block(x, kern, &s, i, min(x->m - i, mc), packed_a);
+    for (size_t j0 = 0; j0 < x->n; j0 += NC) {
+        size_t p0 = 0;
+        do { /* k = 0 is one step, which writes add + bias */
+            step s = {p0, min(x->k - p0, KC), j0, min(x->n - j0, NC), packed_b};
+            const real *b = x->b + p0 * x->b_row + j0 * x->b_col;
+            for (size_t j = 0; j < s.n; j += kern->nr)
+                kern->pack_b(packed_b + j * s.k, b + j * x->b_col, x->b_row, x->b_col, s.k,
+                             min(s.n - j, kern->nr));
+            for (size_t i = 0; i < x->m; i += mc)
+                row_block(x, kern, &s, i, min(x->m - i, mc), packed_a);
+            p0 += KC;
+        } while (p0 < x->k);
     }
 }
 
-void smoe_gemm(const smoe_product *x) {
-    const smoe_gemm_kernels *kern = smoe_kernels_get()->gemm;
-    size_t threads = (size_t)omp_get_max_threads();
-    if (threads == 1 || x->m * x->n * x->k < SMALL) {
-        smoe_gemm_serial(x);
-        return;
+/* Into how many pieces of rows and of columns each product is cut. */
+typedef struct cuts {
+    size_t rows, columns;
+} cuts;
+
+/* Halves the longer side until there are enough pieces, or they become small. */
+static cuts cut(size_t m, size_t n, size_t k, size_t wanted) {
+    cuts c = {1, 1};
+    while (c.rows * c.columns < wanted) {
+        size_t rows = m / c.rows, columns = n / c.columns;
+        if (rows * columns * k < 2 * SMALL) break;
+        if (rows >= columns)
+            c.rows *= 2;
+        else
+            c.columns *= 2;
     }
-    size_t panels = blocks(x->m, kern->mr), each = panels / (TASKS * threads);
-    size_t mc = kern->mr * (each < 1 ? 1 : min(each, PANELS));
-    ALIGNED real packed_b[B_ROOM];
-#pragma omp parallel
-    {
-        ALIGNED real packed_a[A_ROOM];
-        step s = {.packed_b = packed_b};
-        for (bool more = next_step(x, &s, true); more; more = next_step(x, &s, false)) {
-#pragma omp for schedule(static)
-            for (size_t j = 0; j < s.n; j += kern->nr) pack_b_panel(x, kern, &s, j, packed_b);
-#pragma omp for schedule(dynamic, 1)
-            for (size_t i = 0; i < x->m; i += mc)
-                row_block(x, kern, &s, i, min(x->m - i, mc), packed_a);
-        }
-    }
+    return c;
+}
+
+/* Piece (i, j) of a product: whole tiles, the last one what is left (possibly nothing). */
+static smoe_product piece(const smoe_product *x, const smoe_gemm_kernels *kern, cuts c, size_t i,
+                          size_t j) {
+    size_t rows = blocks(blocks(x->m, c.rows), kern->mr) * kern->mr;
+    size_t columns = blocks(blocks(x->n, c.columns), kern->nr) * kern->nr;
+    size_t i0 = min(i * rows, x->m), j0 = min(j * columns, x->n);
+    smoe_product p = *x;
+    p.m = min(x->m - i0, rows);
+    p.n = min(x->n - j0, columns);
+    p.c += i0 * x->ldc + j0;
+    p.a += i0 * x->a_row;
+    p.b += j0 * x->b_col;
+    if (p.add) p.add += i0 * x->ldadd + j0;
+    if (p.bias) p.bias += j0;
+    return p;
 }
 
 void smoe_gemm_each(size_t count, smoe_product_maker *make, const void *context) {
+    const smoe_gemm_kernels *kern = smoe_kernels_get()->gemm;
     size_t threads = (size_t)omp_get_max_threads();
-    if (count < 2 * threads) {
-        for (size_t i = 0; i < count; i++) {
-            smoe_product product = make(i, context);
-            smoe_gemm(&product);
-        }
-        return;
+    cuts c = {1, 1};
+    if (threads > 1 && count && count < TASKS * threads) {
+        smoe_product first = make(0, context);
+        c = cut(first.m, first.n, first.k, blocks(TASKS * threads, count));
     }
-#pragma omp parallel for schedule(dynamic, 1)
-    for (size_t i = 0; i < count; i++) {
-        smoe_product product = make(i, context);
-        smoe_gemm_serial(&product);
+    size_t pieces = c.rows * c.columns;
+#pragma omp parallel for schedule(dynamic, 1) if (count * pieces > 1)
+    for (size_t i = 0; i < count * pieces; i++) {
+        smoe_product whole = make(i / pieces, context);
+        smoe_product part = piece(&whole, kern, c, i % pieces / c.columns, i % c.columns);
+        if (part.n) smoe_gemm_serial(&part);
     }
+}
+
+static smoe_product itself(size_t i, const void *context) {
+    (void)i;
+    return *(const smoe_product *)context;
+}
+
+void smoe_gemm(const smoe_product *product) {
+    smoe_gemm_each(1, itself, product);
 }
 
 smoe_product smoe_linear_product(real *y, const real *x, const real *w, const real *bias, size_t R,

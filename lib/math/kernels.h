@@ -22,6 +22,8 @@ typedef struct smoe_gemm_kernels {
      * be NULL. */
     void (*tile)(real *c, size_t ldc, const real *a, const real *b, size_t m, size_t n, size_t k,
                  real alpha, const real *add, size_t ldadd, const real *bias);
+    /* Multiply-adds on registers only, n rounds; returns how many FLOPs that was: the processor's limit. */
+    double (*peak)(size_t n);
 } smoe_gemm_kernels;
 
 /* w -= rate * (m' * correct1 / (sqrt(v' * correct2) + eps) + decay * w), g' = clip * g,

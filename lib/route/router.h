@@ -7,6 +7,7 @@
 #define SMOE_ROUTER_H
 
 #include "base/base.h"
+#include "base/clock.h"
 #include "base/param.h"
 #include "route/plan.h"
 #include "spec/spec.h"
@@ -17,6 +18,7 @@ typedef struct smoe_pass {
     uint64_t seed; /* of the run */
     uint64_t step; /* keys every random stream of the pass */
     size_t images; /* B of this pass, at most what was reserved */
+    smoe_clock *clock; /* NULL: nobody measures */
 } smoe_pass;
 
 typedef struct smoe_router smoe_router;

@@ -3,13 +3,6 @@
 #include "train/trainer.h"
 
 #include <stdlib.h>
-#include <time.h>
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 int smoe_evaluate(smoe_model *model, const smoe_spec *spec, const smoe_dataset *set,
                   size_t batch_size, smoe_eval_sink *sink, void *user, smoe_eval *result,
@@ -22,7 +15,7 @@ int smoe_evaluate(smoe_model *model, const smoe_spec *spec, const smoe_dataset *
     smoe_batch batch;
     smoe_loss_sums sums = {0};
     size_t images = 0;
-    double start = now(), *rows = calloc(batch_size, sizeof *rows);
+    double start = smoe_now(), *rows = calloc(batch_size, sizeof *rows);
     int status = -1, more = -1;
     if (!rows) {
         smoe_fail(err, SMOE_RUNTIME, "out of memory for an evaluation batch");
@@ -45,7 +38,7 @@ int smoe_evaluate(smoe_model *model, const smoe_spec *spec, const smoe_dataset *
     *result = (smoe_eval){.images = images,
                           .loss = sums.loss / (double)images,
                           .precision_at_1 = (double)sums.correct / (double)images,
-                          .seconds = now() - start};
+                          .seconds = smoe_now() - start};
     status = 0;
 out:
     smoe_loader_free(loader);

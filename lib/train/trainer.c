@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 typedef struct trainer {
     const smoe_spec *spec;
@@ -31,12 +30,6 @@ typedef struct trainer {
     double start;      /* clock when the first step began */
     double loss, precision, norm, epoch, rate, waited;
 } trainer;
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static void note(const trainer *t, const char *fmt, ...) SMOE_PRINTF(2, 3);
 static void note(const trainer *t, const char *fmt, ...) {
@@ -194,7 +187,7 @@ static json_t *record(const trainer *t) {
     json_t *r = json_object();
     json_object_set_new(r, "step", json_integer((json_int_t)t->state.step));
     json_object_set_new(r, "epoch", smoe_run_number(t->epoch));
-    json_object_set_new(r, "wall_s", smoe_run_number(now() - t->start));
+    json_object_set_new(r, "wall_s", smoe_run_number(smoe_now() - t->start));
     return r;
 }
 
@@ -270,7 +263,7 @@ static void tell(const trainer *t, double images_per_s) {
     const smoe_observer *o = t->options->observer;
     if (!o || !o->step) return;
     size_t steps = t->spec->train.steps;
-    double left = (double)(steps - t->state.step) * (now() - t->start) / (double)t->done;
+    double left = (double)(steps - t->state.step) * (smoe_now() - t->start) / (double)t->done;
     smoe_step s = {.step = t->state.step,
                    .steps = steps,
                    .epoch = t->epoch,
@@ -284,26 +277,26 @@ static void tell(const trainer *t, double images_per_s) {
 
 static int loop(trainer *t, smoe_err *err) {
     const smoe_train_spec *train = &t->spec->train;
-    double mark = now();
+    double mark = smoe_now();
     size_t since = 0;
     t->start = mark;
     while (t->state.step < train->steps) {
-        double begin = now();
+        double begin = smoe_now();
         if (step(t, err)) return -1;
-        t->durations[t->done++] = now() - begin;
+        t->durations[t->done++] = smoe_now() - begin;
         bool last = t->state.step == train->steps;
         bool stop = !last && t->options->stop && *t->options->stop;
-        double images_per_s = (double)(++since * train->batch_size) / (now() - mark);
+        double images_per_s = (double)(++since * train->batch_size) / (smoe_now() - mark);
         tell(t, images_per_s);
         if (due(train->log_every, t->state.step) || last) {
             if (log_step(t, images_per_s, err)) return -1;
-            mark = now();
+            mark = smoe_now();
             since = 0;
         }
         if (t->test && (due(train->eval_every, t->state.step) || last)) {
-            double paused = now();
+            double paused = smoe_now();
             if (evaluate(t, err)) return -1;
-            mark += now() - paused;
+            mark += smoe_now() - paused;
         }
         if ((due(train->checkpoint_every, t->state.step) || last || stop) && checkpoint(t, err))
             return -1;

@@ -164,12 +164,17 @@ int smoe_model_reserve(smoe_model *m, size_t B, bool train, smoe_err *err) {
 
 void smoe_model_forward(smoe_model *m, const real *pixels, const smoe_pass *pass) {
     size_t R = pass->images * m->build.T, layer = 0;
+    smoe_clock_start(pass->clock);
     smoe_embed_forward(&m->embed, m->blocks[0].in, pixels, pass->images);
+    smoe_clock_lap(pass->clock, SMOE_PART_embed);
     for (size_t i = 0; i < m->L; i++) {
         block *b = &m->blocks[i];
         smoe_norm_forward(&b->norm1, b->normed1, b->in, R);
+        smoe_clock_lap(pass->clock, SMOE_PART_norm);
         smoe_attention_forward(&b->attention, b->middle, b->normed1, b->in, pass);
+        smoe_clock_lap(pass->clock, SMOE_PART_attention);
         smoe_norm_forward(&b->norm2, b->normed2, b->middle, R);
+        smoe_clock_lap(pass->clock, SMOE_PART_norm);
         if (b->sparse) {
             smoe_moe_forward(&b->moe, b->out, b->normed2, b->middle, pass);
             if (m->watch) m->watch(m->watch_user, layer, b->moe.router);
@@ -177,27 +182,37 @@ void smoe_model_forward(smoe_model *m, const real *pixels, const smoe_pass *pass
         } else {
             const size_t rows[] = {0, R};
             smoe_mlp_forward(&b->mlp, b->out, b->normed2, b->middle, rows, pass);
+            smoe_clock_lap(pass->clock, SMOE_PART_mlp);
         }
     }
     smoe_head_forward(&m->head, m->blocks[m->L - 1].out, pass);
+    smoe_clock_lap(pass->clock, SMOE_PART_head);
 }
 
 void smoe_model_backward(smoe_model *m, const real *dlogits, const smoe_pass *pass) {
     size_t R = pass->images * m->build.T;
     real *dx = m->dstream, *branch = m->dbranch;
+    smoe_clock_start(pass->clock);
     smoe_head_backward(&m->head, dx, dlogits, m->blocks[m->L - 1].out, pass);
+    smoe_clock_lap(pass->clock, SMOE_PART_head);
     for (size_t i = m->L; i-- > 0;) {
         block *b = &m->blocks[i];
-        const size_t rows[] = {0, R};
-        if (b->sparse)
+        if (b->sparse) {
             smoe_moe_backward(&b->moe, branch, dx, b->normed2, pass);
-        else
+        } else {
+            const size_t rows[] = {0, R};
             smoe_mlp_backward(&b->mlp, branch, dx, b->normed2, rows, pass);
+            smoe_clock_lap(pass->clock, SMOE_PART_mlp);
+        }
         smoe_norm_backward(&b->norm2, dx, branch, b->middle, R);
+        smoe_clock_lap(pass->clock, SMOE_PART_norm);
         smoe_attention_backward(&b->attention, branch, dx, b->normed1, pass);
+        smoe_clock_lap(pass->clock, SMOE_PART_attention);
         smoe_norm_backward(&b->norm1, dx, branch, b->in, R);
+        smoe_clock_lap(pass->clock, SMOE_PART_norm);
     }
     smoe_embed_backward(&m->embed, dx, pass->images);
+    smoe_clock_lap(pass->clock, SMOE_PART_embed);
 }
 
 /* ---- what others may look at

@@ -32,18 +32,26 @@ void smoe_moe_forward(smoe_moe *l, real *y, const real *x, const real *residual,
                       const smoe_pass *pass) {
     smoe_plan *plan = &l->router->plan;
     l->router->type->forward(l->router, x, pass);
+    smoe_clock_lap(pass->clock, SMOE_PART_router);
     smoe_plan_dispatch(plan, l->slots, x, l->d);
+    smoe_clock_lap(pass->clock, SMOE_PART_dispatch);
     smoe_mlp_forward(&l->experts, l->out, l->slots, NULL, plan->first_row, pass);
+    smoe_clock_lap(pass->clock, SMOE_PART_experts);
     smoe_plan_combine(plan, y, l->out, residual, l->d);
+    smoe_clock_lap(pass->clock, SMOE_PART_combine);
 }
 
 void smoe_moe_backward(smoe_moe *l, real *dx, const real *dy, const real *x,
                        const smoe_pass *pass) {
     smoe_plan *plan = &l->router->plan;
     smoe_plan_combine_backward(plan, l->dout, dy, l->out, l->d);
+    smoe_clock_lap(pass->clock, SMOE_PART_combine);
     smoe_mlp_backward(&l->experts, l->dslots, l->dout, l->slots, plan->first_row, pass);
+    smoe_clock_lap(pass->clock, SMOE_PART_experts);
     smoe_plan_dispatch_backward(plan, dx, l->dslots, x, l->d);
+    smoe_clock_lap(pass->clock, SMOE_PART_dispatch);
     if (l->router->type->backward) l->router->type->backward(l->router, dx, x, pass);
+    smoe_clock_lap(pass->clock, SMOE_PART_router);
 }
 
 void smoe_moe_free(smoe_moe *l) {

@@ -1,0 +1,38 @@
+/*
+ * How fast a spec's model trains and answers here, against the limits of the machine measured in
+ * the same minutes: training step and inference of one batch of random pixels, a large BLIS product
+ * on the same threads, and multiply-adds on registers, in turn, so that a slow moment hits all of
+ * them.
+ */
+#ifndef SMOE_BENCH_H
+#define SMOE_BENCH_H
+
+#include "base/clock.h"
+#include "spec/spec.h"
+
+enum { SMOE_BENCH_MOST = 1000 }; /* rounds at most */
+
+typedef struct smoe_bench_time {
+    double min, median; /* seconds; the highest share of a limit comes from the minimum */
+} smoe_bench_time;
+
+typedef struct smoe_bench {
+    size_t batch;
+    int threads;
+    double params, flops_train, flops_infer; /* of the batch; products, a multiply-add is 2 */
+    smoe_bench_time train, infer;
+    double gemm_gflops, fma_gflops; /* best of the rounds */
+    double mfu_gemm_train, mfu_gemm_infer, mfu_fma_train, mfu_fma_infer;
+    double optimizer_bandwidth; /* bytes/s of norm and update, 9 arrays read or written,
+                                   mean */
+    double planned_bytes, peak_rss_bytes;
+    smoe_clock train_parts, infer_parts; /* means over the rounds */
+} smoe_bench;
+
+/* `rounds` timed rounds after one that is not, of inference and then of training (each with
+ * products in between). progress(user, done, of) may be NULL. */
+int smoe_bench_run(smoe_bench *bench, const smoe_spec *spec, size_t classes, size_t rounds,
+                   void (*progress)(void *user, size_t done, size_t of), void *user,
+                   smoe_err *err) SMOE_MUST_CHECK;
+
+#endif
