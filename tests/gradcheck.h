@@ -1,0 +1,47 @@
+/*
+ * Gradients against central differences, (L(x + h v) - L(x - h v)) / 2h, element by element and
+ * along random directions through whole arrays. Meant for the f64 flavour: with |L| near 10 and h =
+ * 1e-5, rounding contributes about 1e-10 and truncation h^2 L'''/6 as much, so that the tolerance
+ * of 1e-6 of an array's largest gradient leaves room for curvature and none for a wrong formula.
+ */
+#ifndef SMOE_TEST_GRADCHECK_H
+#define SMOE_TEST_GRADCHECK_H
+
+#include "base/param.h"
+#include "route/plan.h"
+
+typedef struct gradcheck {
+    double (*loss)(void *user); /* at the point as it stands, computed anew */
+    uint64_t (*choices)(
+        void *user); /* mark of the discrete choices behind the last loss, or NULL */
+    void *user;
+    double step, tolerance;  /* 0: 1e-5 and 1e-6 */
+    double least;            /* an array whose largest gradient is below is vacuous; 0: 1e-5 */
+    size_t most;             /* elements of an array that are checked, evenly spread; 0: 16 */
+    const char *may_vanish;  /* arrays with this in their name may have none, if the loss agrees */
+    uint64_t mark;           /* of the choices at the point itself */
+    size_t checked, skipped; /* differences taken; steps that flipped a choice */
+    char fault[256];         /* the first thing found wrong */
+} gradcheck;
+
+/* Takes the mark of the point; before the first array. */
+void gradcheck_begin(gradcheck *c);
+
+/* Whether g is the gradient of the loss by x, n elements; if not, `fault` says why. x is as before
+ * afterwards. */
+bool gradcheck_array(gradcheck *c, const char *name, real *x, const real *g, size_t n);
+
+/* The same for every row of a parameter table. base: what every gradient was before backward. */
+bool gradcheck_params(gradcheck *c, smoe_params *params, real base);
+
+/* Weights and gradients of a table, the weights scattered about their initial values (the head's
+ * kernel starts at zero, where all before it would have no gradient), the gradients `base`. */
+void gradcheck_scatter(smoe_params *params, uint64_t seed, double spread, real base);
+
+/* Normal numbers, for inputs and projections; the stream is named by `seed`. */
+void gradcheck_normal(real *x, size_t n, uint64_t seed);
+
+/* Mixes what a plan decided (who sits where, who was lost) into a mark. */
+uint64_t gradcheck_plan_mark(uint64_t mark, const smoe_plan *plan);
+
+#endif

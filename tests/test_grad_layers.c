@@ -1,0 +1,360 @@
+/*
+ * Each layer's backward against differences of its own forward, alone: its parameters and its
+ * input. The loss is a random projection of the output. Buffers, overwritten gradients and outputs
+ * start as NaN, so that whatever is read before it is written shows; gradients that are added to
+ * start at 7.
+ */
+#include "gradcheck.h"
+#include "models.h"
+#include "vit/layer.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#ifdef SMOE_F64
+
+#include "base/threads.h"
+
+static const real BASE = 7;
+
+typedef struct rig rig;
+struct rig {
+    smoe_spec spec;
+    smoe_params params;
+    smoe_build build;
+    smoe_arena keep, scratch;
+    smoe_pass pass;
+    size_t R, in, out; /* rows; numbers of the input and the output */
+    real *x, *dx, *x0, *y, *p;
+    const real *result; /* y, unless the layer owns its output */
+    bool dx_adds, no_dx;
+    void (*reserve)(rig *r, const smoe_space *space);
+    void (*forward)(rig *r);
+    void (*backward)(rig *r);
+    const size_t *first; /* rows of experts */
+    smoe_norm norm;
+    smoe_linear linear;
+    smoe_embed embed;
+    smoe_attention attention;
+    smoe_mlp mlp;
+    smoe_moe moe;
+    smoe_head_layer head;
+};
+
+static real *numbers(size_t n, uint64_t seed) {
+    real *x = calloc(n + 1, sizeof *x);
+    assert_non_null(x);
+    if (seed) gradcheck_normal(x, n, seed);
+    return x;
+}
+
+static void begin(rig *r, const char *keys) {
+    *r = (rig){.pass = {.train = true, .seed = 5, .step = 2, .images = 2}};
+    assert_true(models_spec(&r->spec, keys));
+    r->build = (smoe_build){&r->spec, &r->params, smoe_spec_tokens(&r->spec)};
+    r->R = r->pass.images * r->build.T;
+    r->in = r->out = r->R * r->spec.model.width;
+}
+
+static void rubbish(real *x, size_t n) {
+    for (size_t i = 0; i < n; i++) x[i] = (real)NAN;
+}
+
+static double loss(void *user) {
+    rig *r = user;
+    double sum = 0;
+    r->forward(r);
+    for (size_t i = 0; i < r->out; i++) sum += r->p[i] * r->result[i];
+    if (r->moe.router) sum += r->spec.model.moe.aux_weight * r->moe.router->plan.aux;
+    return sum;
+}
+
+static uint64_t choices(void *user) {
+    rig *r = user;
+    return r->moe.router ? gradcheck_plan_mark(0, &r->moe.router->plan) : 0;
+}
+
+static void bind(rig *r) {
+    smoe_err err;
+    smoe_space space = {&r->keep, &r->scratch, r->pass.images, true, smoe_threads()};
+    r->reserve(r, &space);
+    if (smoe_arena_bind(&r->keep, &err) || smoe_arena_bind(&r->scratch, &err))
+        fail_msg("%s", err.text);
+    r->reserve(r, &space);
+    memset(r->keep.base, 0xff, r->keep.size); /* NaN as numbers, huge as counts */
+    memset(r->scratch.base, 0xff, r->scratch.size);
+    r->x = numbers(r->in, 11);
+    r->x0 = numbers(r->out, 12);
+    r->p = numbers(r->out, 13);
+    r->y = numbers(r->out, 0);
+    r->dx = numbers(r->in, 0);
+    rubbish(r->y, r->out);
+    if (!r->result) r->result = r->y;
+}
+
+static void end(rig *r) {
+    free(r->x);
+    free(r->x0);
+    free(r->p);
+    free(r->y);
+    free(r->dx);
+    smoe_arena_free(&r->keep);
+    smoe_arena_free(&r->scratch);
+    smoe_params_free(&r->params);
+    smoe_spec_free(&r->spec);
+}
+
+/* The layer is initialised; the rest of its life is here. */
+static void check(rig *r, const char *what, const char *may_vanish) {
+    gradcheck_scatter(&r->params, 9, 0.25, BASE);
+    bind(r);
+    gradcheck c = {
+        .loss = loss, .choices = choices, .user = r, .most = 12, .may_vanish = may_vanish};
+    gradcheck_begin(&c);
+    for (size_t i = 0; i < r->in; i++) r->dx[i] = r->dx_adds ? BASE : (real)NAN;
+    memset(r->scratch.base, 0xff, r->scratch.size); /* nothing lives there between calls */
+    r->backward(r);
+    for (size_t i = 0; r->dx_adds && i < r->in; i++) r->dx[i] -= BASE;
+    if (!gradcheck_params(&c, &r->params, BASE)) fail_msg("%s: %s", what, c.fault);
+    if (!r->no_dx && !gradcheck_array(&c, "x", r->x, r->dx, r->in))
+        fail_msg("%s: %s", what, c.fault);
+    if (10 * c.skipped > c.checked) fail_msg("%s: %zu steps flipped a choice", what, c.skipped);
+    end(r);
+}
+
+/* ---- norm, linear ---------------------------------------------------------------------------- */
+
+static void norm_reserve(rig *r, const smoe_space *space) {
+    smoe_norm_reserve(&r->norm, r->R, space);
+}
+static void norm_forward(rig *r) {
+    smoe_norm_forward(&r->norm, r->y, r->x, r->R);
+}
+static void norm_backward(rig *r) {
+    smoe_norm_backward(&r->norm, r->dx, r->p, r->x, r->R);
+}
+
+static void norm(void **state) {
+    (void)state;
+    static const char *const widths[] = {"model.width=8", "model.width=18", "model.width=34"};
+    for (size_t i = 0; i < 3; i++) {
+        rig r;
+        begin(&r, widths[i]);
+        r.reserve = norm_reserve, r.forward = norm_forward, r.backward = norm_backward;
+        r.dx_adds = true;
+        smoe_norm_init(&r.norm, &r.build, r.spec.model.width, "norm");
+        check(&r, widths[i], NULL);
+    }
+}
+
+enum { LINEAR_OUT = 5 };
+
+static void linear_reserve(rig *r, const smoe_space *space) {
+    smoe_linear_reserve(&r->linear, space);
+}
+static void linear_forward(rig *r) {
+    smoe_linear_forward(&r->linear, r->y, r->x, r->x0, r->R);
+}
+static void linear_forward_in_place(rig *r) {
+    memcpy(r->y, r->x0, r->out * sizeof *r->y);
+    smoe_linear_forward(&r->linear, r->y, r->x, r->y, r->R);
+}
+static void linear_backward(rig *r) {
+    smoe_linear_backward(&r->linear, r->dx, r->p, r->x, r->R);
+}
+
+static void linear(void **state) {
+    (void)state;
+    for (int in_place = 0; in_place < 2; in_place++) {
+        rig r;
+        begin(&r, "");
+        r.reserve = linear_reserve, r.backward = linear_backward;
+        r.forward = in_place ? linear_forward_in_place : linear_forward;
+        r.out = r.R * LINEAR_OUT;
+        smoe_linear_init(&r.linear, &r.build, r.spec.model.width, LINEAR_OUT, "linear");
+        check(&r, "linear", NULL);
+    }
+}
+
+/* ---- embed ----------------------------------------------------------------------------------- */
+
+static void embed_reserve(rig *r, const smoe_space *space) {
+    smoe_embed_reserve(&r->embed, space);
+}
+static void embed_forward(rig *r) {
+    smoe_embed_forward(&r->embed, r->y, r->x, r->pass.images);
+}
+static void embed_backward(rig *r) {
+    smoe_embed_backward(&r->embed, r->p, r->pass.images);
+}
+
+static void embed(void **state) {
+    (void)state;
+    static const char *const keys[] = {
+        "model.head=gap data.channels=3", "model.head=token",
+        "model.head=gap model.position=sincos2d",
+        "model.head=token model.position=sincos2d model.patch_size=2"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        rig r;
+        smoe_err err;
+        begin(&r, keys[i]);
+        r.reserve = embed_reserve, r.forward = embed_forward, r.backward = embed_backward;
+        r.no_dx = true;
+        r.in = r.pass.images * r.spec.data.channels * 64;
+        assert_int_equal(smoe_embed_init(&r.embed, &r.build, &err), 0);
+        check(&r, keys[i], NULL);
+        smoe_embed_free(&r.embed);
+    }
+}
+
+/* ---- attention ------------------------------------------------------------------------------- */
+
+static void attention_reserve(rig *r, const smoe_space *space) {
+    smoe_attention_reserve(&r->attention, space);
+}
+static void attention_forward(rig *r) {
+    smoe_attention_forward(&r->attention, r->y, r->x, r->x0, &r->pass);
+}
+static void attention_backward(rig *r) {
+    smoe_attention_backward(&r->attention, r->dx, r->p, r->x, &r->pass);
+}
+
+static void attention(void **state) {
+    (void)state;
+    static const char *const keys[] = {"model.heads=1",
+                                       "model.heads=4",
+                                       "model.qk_norm=true",
+                                       "model.dropout=0.3",
+                                       "model.qk_norm=true model.dropout=0.3 model.patch_size=2",
+                                       "model.head=token"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        rig r;
+        begin(&r, keys[i]);
+        r.reserve = attention_reserve, r.forward = attention_forward;
+        r.backward = attention_backward;
+        smoe_attention_init(&r.attention, &r.build, 1);
+        check(&r, keys[i], "k_norm.bias"); /* the same for all scores of a query */
+    }
+}
+
+/* ---- mlp ------------------------------------------------------------------------------------- */
+
+static void mlp_reserve(rig *r, const smoe_space *space) {
+    smoe_mlp_reserve(&r->mlp, r->R, space);
+}
+static void mlp_forward(rig *r) {
+    smoe_mlp_forward(&r->mlp, r->y, r->x, r->x0, r->first, &r->pass);
+}
+static void mlp_backward(rig *r) {
+    smoe_mlp_backward(&r->mlp, r->dx, r->p, r->x, r->first, &r->pass);
+}
+
+static void mlps(size_t experts, const size_t *first) {
+    static const char *const keys[] = {"model.gelu=erf", "model.gelu=tanh",
+                                       "model.dropout=0.4 model.moe.expert_dropout=0.4"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        rig r;
+        begin(&r, keys[i]);
+        r.reserve = mlp_reserve, r.forward = mlp_forward, r.backward = mlp_backward;
+        r.first = first;
+        smoe_mlp_init(&r.mlp, &r.build, experts, "mlp", 3);
+        check(&r, keys[i], NULL);
+    }
+}
+
+static void dense_mlp(void **state) {
+    (void)state;
+    mlps(0, (const size_t[]){0, 8});
+}
+
+/* Rows of very different numbers, an expert without any; and more experts than parts of a sum. */
+static void experts(void **state) {
+    (void)state;
+    mlps(4, (const size_t[]){0, 1, 1, 6, 8});
+    size_t first[21];
+    for (size_t e = 0; e <= 20; e++) first[e] = e * 2 / 5;
+    mlps(20, first);
+}
+
+/* ---- moe ------------------------------------------------------------------------------------- */
+
+static void moe_reserve(rig *r, const smoe_space *space) {
+    smoe_moe_reserve(&r->moe, space);
+}
+static void moe_forward(rig *r) {
+    smoe_moe_forward(&r->moe, r->y, r->x, r->x0, &r->pass);
+}
+static void moe_backward(rig *r) {
+    smoe_moe_backward(&r->moe, r->dx, r->p, r->x, &r->pass);
+}
+
+/* Every row of routers.def; with 2 experts of 3 slots for T = 4, and 5 experts. */
+static void moe(void **state) {
+    (void)state;
+    static const char *const sizes[] = {"model.moe.experts=2 model.moe.slots_per_expert=3",
+                                        "model.moe.experts=5 model.moe.slots_per_expert=1",
+                                        "model.moe.expert_dropout=0.3 model.moe.aux_weight=3 "
+                                        "model.moe.slots_per_expert=2"};
+    for (size_t i = 0; smoe_router_name(i); i++)
+        for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+            rig r;
+            smoe_err err = {0};
+            char keys[200];
+            snprintf(keys, sizeof keys, "model.moe.router=%s %s", smoe_router_name(i), sizes[k]);
+            begin(&r, keys);
+            r.reserve = moe_reserve, r.forward = moe_forward, r.backward = moe_backward;
+            if (smoe_moe_init(&r.moe, &r.build, 1, &err)) fail_msg("%s", err.text);
+            check(&r, keys, NULL);
+            smoe_moe_free(&r.moe);
+        }
+}
+
+/* ---- head ------------------------------------------------------------------------------------ */
+
+static void head_reserve(rig *r, const smoe_space *space) {
+    smoe_head_reserve(&r->head, space);
+    r->result = r->head.logits;
+}
+static void head_forward(rig *r) {
+    smoe_head_forward(&r->head, r->x, &r->pass);
+}
+static void head_backward(rig *r) {
+    smoe_head_backward(&r->head, r->dx, r->p, r->x, &r->pass);
+}
+
+static void head(void **state) {
+    (void)state;
+    static const char *const keys[] = {"model.head=gap", "model.head=token", "model.head=map",
+                                       "model.head=map model.dropout=0.3 model.heads=4"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        rig r;
+        begin(&r, keys[i]);
+        r.reserve = head_reserve, r.forward = head_forward, r.backward = head_backward;
+        r.out = r.pass.images * 5;
+        smoe_head_init(&r.head, &r.build, 5);
+        check(&r, keys[i], NULL);
+    }
+}
+
+int main(void) {
+    smoe_threads_set(1);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(norm),      cmocka_unit_test(linear),    cmocka_unit_test(embed),
+        cmocka_unit_test(attention), cmocka_unit_test(dense_mlp), cmocka_unit_test(experts),
+        cmocka_unit_test(moe),       cmocka_unit_test(head),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+#else /* single precision cannot judge a gradient; the laws of the other tests run there */
+
+int main(void) {
+    return 0;
+}
+
+#endif

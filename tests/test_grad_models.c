@@ -1,0 +1,200 @@
+/*
+ * Gradients of whole small models against differences: every row of routers.def, found by walking
+ * the table, in every configuration that it accepts; heads, positions, GELUs, qk_norm and dropout
+ * in combination. The loss is a random projection of the logits plus the weighted auxiliary losses;
+ * every parameter of the table is checked. Steps that flip a discrete choice are left out and must
+ * be few.
+ */
+#include "gradcheck.h"
+#include "models.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#ifdef SMOE_F64
+
+#include "base/threads.h"
+
+typedef struct subject {
+    models_rig rig;
+    real *p; /* [B,N] the projection */
+} subject;
+
+static double loss(void *user) {
+    subject *s = user;
+    models_rig *r = &s->rig;
+    double sum = r->spec.model.moe.aux_weight;
+    smoe_model_forward(r->model, r->image, &r->pass);
+    sum *= smoe_model_aux(r->model);
+    const real *logits = smoe_model_logits(r->model);
+    for (size_t i = 0; i < r->B * r->N; i++) sum += s->p[i] * logits[i];
+    return sum;
+}
+
+static uint64_t choices(void *user) {
+    subject *s = user;
+    uint64_t mark = 0;
+    for (size_t i = 0; i < smoe_model_moe_layers(s->rig.model); i++)
+        mark = gradcheck_plan_mark(mark, &smoe_model_router(s->rig.model, i)->plan);
+    return mark;
+}
+
+/* Two backward passes from dirty buffers add up: what backward adds is half the sum. */
+static void backward(subject *s) {
+    models_rig *r = &s->rig;
+    smoe_pass other = r->pass;
+    real *image = r->image;
+    other.step++;
+    r->image = calloc(r->B * r->pixels, sizeof *image);
+    smoe_model_forward(r->model, r->image, &other);
+    smoe_model_backward(r->model, s->p, &other);
+    free(r->image);
+    r->image = image;
+    memset(r->params->g, 0, r->params->size * sizeof(real));
+    for (int i = 0; i < 2; i++) {
+        smoe_model_forward(r->model, r->image, &r->pass);
+        smoe_model_backward(r->model, s->p, &r->pass);
+    }
+    for (size_t i = 0; i < r->params->size; i++) r->params->g[i] /= 2;
+}
+
+/* False when the spec is refused; a wrong gradient fails the test. */
+static bool check(const char *keys, size_t B, const char *may_vanish) {
+    subject s = {.p = NULL};
+    if (!models_make(&s.rig, keys, B, true)) return false;
+    s.p = calloc(B * s.rig.N, sizeof *s.p);
+    assert_non_null(s.p);
+    gradcheck_normal(s.p, B * s.rig.N, 23);
+    backward(&s);
+    gradcheck c = {
+        .loss = loss, .choices = choices, .user = &s, .most = 6, .may_vanish = may_vanish};
+    gradcheck_begin(&c);
+    if (!gradcheck_params(&c, s.rig.params, 0)) fail_msg("%s: %s", keys, c.fault);
+    if (20 * c.skipped > c.checked)
+        fail_msg("%s: %zu of %zu steps flipped a choice", keys, c.skipped, c.checked + c.skipped);
+    free(s.p);
+    models_free(&s.rig);
+    return true;
+}
+
+/*
+ * T is 4 (16 with patches of 2). Columns: keys beside the router's; images; what may lack a
+ * gradient there. With one token every D is 1, so a router that learns only D has none; nor do
+ * queries and keys.
+ */
+static const struct configuration {
+    const char *keys;
+    size_t B;
+    const char *may_vanish;
+} configurations[] = {
+    {"model.moe.slots_per_expert=2", 2, NULL},                              /* S > T, P > 1 */
+    {"model.moe.slots_per_expert=1 model.patch_size=2", 1, NULL},           /* S < T */
+    {"model.moe.total_slots=6 model.moe.normalize=false", 2, NULL},         /* E < S */
+    {"model.moe.slots_per_expert=2 model.moe.l2_eps=vmoe", 2, NULL},        /**/
+    {"model.patch_size=8 model.moe.slots_per_expert=1", 3, ".router."},     /* T = 1 */
+    {"model.patch_size=2 model.moe.slots_per_expert=6", 2, NULL},           /* S > T = 16 */
+    {"model.moe.experts=1 model.moe.slots_per_expert=4", 2, ".router."},    /* E = 1 */
+    {"model.moe.layers=every-1 model.moe.slots_per_expert=2", 2, NULL},     /* two layers */
+    {"model.moe.slots_per_expert=2 model.moe.expert_dropout=0.3", 2, NULL}, /**/
+    {"model.moe.slots_per_expert=2 model.head=token", 2, NULL},             /* T = 5 */
+    {"model.moe.capacity=1.5 model.moe.group_images=2 model.patch_size=2", 4, NULL},
+};
+enum { CONFIGURATIONS = sizeof configurations / sizeof *configurations };
+
+static void every_router_in_every_configuration(void **state) {
+    (void)state;
+    for (size_t i = 0; smoe_router_name(i); i++) {
+        size_t accepted = 0;
+        for (size_t c = 0; c < CONFIGURATIONS; c++) {
+            char keys[256];
+            snprintf(keys, sizeof keys, "model.moe.router=%s %s", smoe_router_name(i),
+                     configurations[c].keys);
+            accepted += check(keys, configurations[c].B, configurations[c].may_vanish);
+        }
+        if (accepted < CONFIGURATIONS - 2)
+            fail_msg("%s accepts only %zu configurations", smoe_router_name(i), accepted);
+    }
+}
+
+#define TOKENS "model.moe.router=tokens-choice model.patch_size=2 model.moe.aux_weight=2 "
+
+static void tokens_choice(void **state) {
+    (void)state;
+    static const char *const keys[] = {
+        TOKENS "model.moe.k=1 model.moe.priority=vanilla",
+        TOKENS "model.moe.k=1 model.moe.priority=bpr model.moe.skip_patch=0.6",
+        TOKENS "model.moe.k=2 model.moe.priority=bpr-sum model.moe.capacity=0.6",
+        TOKENS "model.moe.k=2 model.moe.priority=vanilla model.moe.group_images=2",
+        TOKENS "model.moe.k=2 model.moe.noise=0",
+        TOKENS "model.moe.k=2 model.moe.aux_weight=0 model.moe.noise=3",
+        TOKENS "model.moe.k=3 model.moe.noise=0.5",
+    };
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) assert_true(check(keys[i], 2, NULL));
+}
+
+/* A group of which the batch fills only a part: 4 images a group, 3 in the pass. */
+static void short_last_group(void **state) {
+    (void)state;
+    assert_true(check(TOKENS "model.moe.k=2 model.moe.group_images=4", 3, NULL));
+    assert_true(check("model.moe.router=experts-choice model.moe.group_images=2", 3, NULL));
+}
+
+static void heads_positions_and_blocks(void **state) {
+    (void)state;
+    /* A bias of the keys adds the same to all scores of a query: its gradient is zero. */
+    static const char *const keys[] = {
+        "model.head=gap model.position=sincos2d",
+        "model.head=token model.position=sincos2d model.gelu=tanh",
+        "model.head=map model.gelu=tanh",
+        "model.head=map model.qk_norm=true model.dropout=0.2",
+        "model.head=token model.qk_norm=true",
+        "model.moe.layers=none model.dropout=0.3 model.gelu=tanh model.heads=4",
+        "data.channels=3 model.depth=3 model.width=12 model.heads=3",
+    };
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        assert_true(check(keys[i], 2, "attn.k_norm.bias"));
+}
+
+/* The auxiliary loss must matter where it is asked for, or the checks above show nothing about it.
+ */
+static void auxiliary_loss_is_seen(void **state) {
+    (void)state;
+    subject s = {.p = NULL};
+    assert_true(models_make(&s.rig, TOKENS "model.moe.k=2", 2, true));
+    s.p = calloc(2 * s.rig.N, sizeof *s.p);
+    backward(&s);
+    gradcheck c = {.loss = loss, .choices = choices, .user = &s};
+    gradcheck_begin(&c);
+    const smoe_param *w = smoe_params_find(s.rig.params, "blocks.1.mlp.router.weight");
+    assert_non_null(w);
+    /* The projection is zero: all of the gradient is the auxiliary loss's. */
+    if (!gradcheck_array(&c, w->name, s.rig.params->w + w->offset, s.rig.params->g + w->offset,
+                         w->size))
+        fail_msg("%s", c.fault);
+    free(s.p);
+    models_free(&s.rig);
+}
+
+int main(void) {
+    smoe_threads_set(1); /* models too small to share */
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_router_in_every_configuration),
+        cmocka_unit_test(tokens_choice),
+        cmocka_unit_test(short_last_group),
+        cmocka_unit_test(heads_positions_and_blocks),
+        cmocka_unit_test(auxiliary_loss_is_seen),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+#else /* single precision cannot judge a gradient; the laws of the other tests run there */
+
+int main(void) {
+    return 0;
+}
+
+#endif
