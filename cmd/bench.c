@@ -69,7 +69,7 @@ static int print_bench(const smoe_bench *b, bool bold, smoe_err *err) {
 }
 
 static void show(void *progress, size_t done, size_t of) {
-    smoe_progress_images(progress, done, of);
+    smoe_progress_count(progress, done, of, "passes");
 }
 
 static int bench(const smoe_spec *spec, const smoe_options *options, smoe_err *err) {
@@ -77,6 +77,10 @@ static int bench(const smoe_spec *spec, const smoe_options *options, smoe_err *e
     if (rounds > SMOE_BENCH_MOST)
         return smoe_fail(err, SMOE_USAGE, "--rounds: at most %d", SMOE_BENCH_MOST);
     if (smoe_cmd_classes(spec, (size_t)options->classes, false, &classes, err)) return -1;
+    if (options->dry_run) {
+        printf("would time %zu rounds of %zu images\n", rounds, spec->train.batch_size);
+        return 0;
+    }
     smoe_progress progress;
     smoe_progress_open(&progress, options, stderr, NULL);
     smoe_bench result;

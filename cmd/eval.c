@@ -3,6 +3,7 @@
 #include "cmd.h"
 #include "load.h"
 #include "progress.h"
+#include "study/fewshot.h"
 #include "train/npy.h"
 #include "train/trainer.h"
 
@@ -28,7 +29,7 @@ static int collect(void *user, const real *logits, const int64_t *labels, size_t
             c->logits[c->done * classes + i] = (float)logits[i];
     if (c->labels) memcpy(c->labels + c->done, labels, images * sizeof *labels);
     c->done += images;
-    smoe_progress_images(c->progress, c->done, c->images);
+    smoe_progress_count(c->progress, c->done, c->images, "images");
     return 0;
 }
 
@@ -56,18 +57,38 @@ static int collector_write(const collector *c, const smoe_options *options, smoe
     return c->labels ? smoe_npy_write(options->labels, "<i8", c->labels, 1, dim, err) : 0;
 }
 
-static int report(const smoe_loaded *l, const smoe_eval *eval, const smoe_options *options,
-                  smoe_err *err) {
+/* {"10": accuracy}, and how it was come by under fewshot_detail. */
+static json_t *fewshot_json(const smoe_fewshot_score *score, size_t count, bool detail) {
+    json_t *object = json_object();
+    for (size_t k = 0; k < count; k++) {
+        char key[24];
+        snprintf(key, sizeof key, "%zu", score[k].shots);
+        json_object_set_new(object, key,
+                            !detail ? smoe_run_number(score[k].mean)
+                                    : json_pack("{s:o, s:f}", "sd", smoe_run_number(score[k].sd),
+                                                "l2", score[k].l2));
+    }
+    return object;
+}
+
+static int report(const smoe_loaded *l, const smoe_eval *eval, const smoe_fewshot_score *score,
+                  const smoe_options *options, smoe_err *err) {
     const char *split = l->spec.eval.split;
+    size_t count = l->spec.eval.fewshot.count;
     if (options->json)
-        return smoe_cmd_json(json_pack("{s:s, s:s, s:I, s:o, s:o, s:{}}", "checkpoint", l->path,
+        return smoe_cmd_json(json_pack("{s:s, s:s, s:I, s:o, s:o, s:o, s:o}", "checkpoint", l->path,
                                        "split", split, "images", (json_int_t)eval->images, "loss",
                                        smoe_run_number(eval->loss), "precision_at_1",
-                                       smoe_run_number(eval->precision_at_1), "fewshot"),
+                                       smoe_run_number(eval->precision_at_1), "fewshot",
+                                       fewshot_json(score, count, false), "fewshot_detail",
+                                       fewshot_json(score, count, true)),
                              err);
     printf("checkpoint      %s\nsplit           %s\nimages          %zu\nloss            %.6f\n"
            "precision_at_1  %.4f\n",
            l->path, split, eval->images, eval->loss, eval->precision_at_1);
+    for (size_t k = 0; k < count; k++)
+        printf("fewshot %-6zu  %.4f  (deviation %.4f over %zu draws, l2 %g)\n", score[k].shots,
+               score[k].mean, score[k].sd, l->spec.eval.fewshot.seeds, score[k].l2);
     return 0;
 }
 
@@ -76,13 +97,18 @@ static int evaluate(smoe_loaded *l, const smoe_options *options, smoe_err *err) 
     smoe_progress_open(&progress, options, stderr, NULL);
     collector c = {.progress = &progress};
     smoe_eval eval;
+    smoe_fewshot *fewshot = NULL;
+    smoe_fewshot_score score[SMOE_MAX_SHOTS];
     int status = smoe_load_model(l, err);
+    if (!status) status = smoe_fewshot_open(&fewshot, &l->spec, err);
     if (!status) status = collector_open(&c, l, options, err);
     if (!status)
         status = smoe_evaluate(l->model, &l->spec, l->set, l->batch, collect, &c, &eval, err);
     smoe_progress_close(&progress);
+    if (!status && fewshot) status = smoe_fewshot_measure(fewshot, l->model, l->batch, score, err);
     if (!status) status = collector_write(&c, options, err);
-    if (!status) status = report(l, &eval, options, err);
+    if (!status) status = report(l, &eval, score, options, err);
+    smoe_fewshot_free(fewshot);
     free(c.logits);
     free(c.labels);
     return status;

@@ -54,7 +54,7 @@ static int count(void *user, const real *logits, const int64_t *labels, size_t i
     (void)logits, (void)labels, (void)classes, (void)err;
     inspection *in = user;
     in->done += images;
-    smoe_progress_images(in->progress, in->done, in->images);
+    smoe_progress_count(in->progress, in->done, in->images, "images");
     return 0;
 }
 

@@ -52,7 +52,7 @@ static int run_command(const smoe_command *command, int argc, char **argv, smoe_
     } else if (!status && options.version) {
         puts("smoe " SMOE_VERSION);
     } else if (!status) {
-        smoe_threads_set((int)options.threads);
+        smoe_threads_set(options.threads ? (int)options.threads : smoe_threads());
         smoe_blas_start();
         status = check_arguments(&options, command, err);
         if (!status) status = command->run(&options, err);

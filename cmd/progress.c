@@ -115,10 +115,10 @@ static void on_note(void *user, const char *text) {
     if (p->verbose && !p->quiet) say(p, text);
 }
 
-void smoe_progress_images(smoe_progress *p, size_t done, size_t all) {
+void smoe_progress_count(smoe_progress *p, size_t done, size_t all, const char *what) {
     if (!due(p)) return;
     char line[64];
-    snprintf(line, sizeof line, "%zu of %zu images", done, all);
+    snprintf(line, sizeof line, "%zu of %zu %s", done, all, what);
     show(p, line);
 }
 

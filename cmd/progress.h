@@ -22,8 +22,8 @@ typedef struct smoe_progress {
 void smoe_progress_open(smoe_progress *progress, const smoe_options *options, FILE *out,
                         const volatile sig_atomic_t *stop);
 
-/* Images done out of all, for evaluations. */
-void smoe_progress_images(smoe_progress *progress, size_t done, size_t all);
+/* "120 of 2000 images": for what has no steps. */
+void smoe_progress_count(smoe_progress *progress, size_t done, size_t all, const char *what);
 
 /* Takes an unfinished line away. */
 void smoe_progress_close(smoe_progress *progress);

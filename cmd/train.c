@@ -7,6 +7,7 @@
 #include "progress.h"
 #include "route/router.h"
 #include "study/cost.h"
+#include "study/fewshot.h"
 #include "train/trainer.h"
 
 #include <stdlib.h>
@@ -210,17 +211,25 @@ static int report(const train_job *job, const smoe_train_result *r, const smoe_o
 
 static int train(const train_job *job, const smoe_options *options, smoe_err *err) {
     smoe_progress progress;
+    smoe_fewshot *fewshot;
+    if (smoe_fewshot_open(&fewshot, &job->spec, err)) return -1;
     smoe_progress_open(&progress, options, stderr, &stop);
-    if (catch_signals(err)) return -1;
+    if (catch_signals(err)) {
+        smoe_fewshot_free(fewshot);
+        return -1;
+    }
     smoe_train_options how = {.dir = job->dir,
                               .mode = job->mode,
                               .init = options->init,
                               .env = smoe_cmd_env(options),
                               .stop = &stop,
-                              .observer = &progress.observer};
+                              .observer = &progress.observer,
+                              .measure = fewshot ? smoe_fewshot_record : NULL,
+                              .measure_user = fewshot};
     smoe_train_result result = {0};
     int status = smoe_train(&job->spec, &how, &result, err);
     smoe_progress_close(&progress);
+    smoe_fewshot_free(fewshot);
     if (!status) return report(job, &result, options, err);
     if (err->code == SMOE_STOPPED)
         smoe_fail_more(err, SMOE_STOPPED, "`smoe train --resume %s` continues", job->dir);

@@ -24,4 +24,6 @@ sed 1d uniform/routing.csv | awk -F, '
 status 0 smoe train tiny.yaml -q train.steps=4 model.moe.router=identity model.moe.slots_per_expert=4 -o identity
 status 0 smoe inspect identity -q -o identity >/dev/null
 [ "$(sed 1d identity/routing.csv)" = blocks.1,1,1,1,1,0 ] || fail "identity: $(cat identity/routing.csv)"
-status 2 smoe inspect identity --spec tiny.yaml model.moe.layers=none 2>/dev/null >&2
+status 0 smoe train tiny.yaml -q train.steps=4 model.moe.layers=none -o dense >/dev/null
+status 2 smoe inspect dense 2>err
+grep -q "no MoE layer" err || fail "$(cat err)"
