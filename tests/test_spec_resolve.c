@@ -236,7 +236,7 @@ static void expect_path(const place *p, const char *override, const char *found,
     if (!found) assert_int_equal(err.code, SMOE_DATA);
     free(path);
     char *kept, *absolute = *portable == '@' ? at(p, portable + 1) : strdup(portable);
-    assert_int_equal(smoe_path_portable(&spec, &kept), 0);
+    assert_int_equal(smoe_path_portable(&spec, &smoe_rows[smoe_row_find("data.path")], &kept), 0);
     assert_string_equal(kept, absolute);
     free(absolute);
     free(kept);

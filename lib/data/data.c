@@ -94,6 +94,10 @@ const char *smoe_dataset_image_name(const smoe_dataset *set, size_t i, char *buf
     return buf;
 }
 
+size_t smoe_dataset_label(const smoe_dataset *set, size_t i) {
+    return set->row->label(set, i, NULL);
+}
+
 int smoe_dataset_image(const smoe_dataset *set, size_t i, bool multi, real *pixels, real *target,
                        int64_t *label, smoe_err *err) {
     smoe_image image = {0}, work = {0};

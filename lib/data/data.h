@@ -29,8 +29,11 @@ const char *smoe_dataset_class_name(const smoe_dataset *set, size_t label);
 /* Name of image i for reports: the member's path, or "shapes/test/17". Written to buf, returned. */
 const char *smoe_dataset_image_name(const smoe_dataset *set, size_t i, char *buf, size_t size);
 
-/* One image without augmentation: pixels [channels, image_size, image_size], target [N] (1 for each
- * true class; `multi` also sets the further labels of multi-label data). Returns the main label in
+/* Main label of image i; nothing is decoded. */
+size_t smoe_dataset_label(const smoe_dataset *set, size_t i);
+
+/* One image without augmentation: pixels [channels, image_size, image_size], target [N] (1 for the
+ * main label; `multi` also sets the further labels of multi-label data). The main label goes to
  * *label. */
 int smoe_dataset_image(const smoe_dataset *set, size_t i, bool multi, real *pixels, real *target,
                        int64_t *label, smoe_err *err) SMOE_MUST_CHECK;

@@ -9,11 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the given path is relative to. */
-static const char *base_folder(const smoe_spec *spec) {
-    int row = smoe_row_find("data.path");
-    bool caller = spec->origin && spec->origin[row].kind == SMOE_FROM_OVERRIDE;
+/* What the given path of a row is relative to. */
+static const char *base_folder(const smoe_spec *spec, const smoe_row *row) {
+    bool caller = spec->origin && spec->origin[row - smoe_rows].kind == SMOE_FROM_OVERRIDE;
     return caller || !spec->folder ? "." : spec->folder;
+}
+
+static const char *given_path(const smoe_spec *spec, const smoe_row *row) {
+    return *(char *const *)((const char *)spec + row->at);
 }
 
 /* The real path of folder/path in *found, NULL when it is not there; -1 when out of memory. */
@@ -28,9 +31,9 @@ static int look(const char *folder, size_t length, const char *path, char **foun
     return status;
 }
 
-int smoe_path_portable(const smoe_spec *spec, char **path) {
+int smoe_path_portable(const smoe_spec *spec, const smoe_row *row, char **path) {
     *path = NULL;
-    const char *given = spec->data.path, *base = base_folder(spec);
+    const char *given = given_path(spec, row), *base = base_folder(spec, row);
     if (!given) return 0;
     if (*given != '/' && look(base, strlen(base), given, path)) return -1;
     /* A real path may hold what neither YAML nor JSON can carry; then the given one, which was
@@ -49,15 +52,16 @@ static void tried(char *places, size_t size, const char *folder, size_t length, 
     snprintf(places + used, size - used, "%s%.*s/%s", used ? ", " : "", (int)length, folder, path);
 }
 
-int smoe_spec_data_path(const smoe_spec *spec, char **path, smoe_err *err) {
+static int find(const smoe_spec *spec, const char *key, char **path, smoe_err *err) {
     *path = NULL;
-    const char *given = spec->data.path, *base = base_folder(spec);
+    const smoe_row *row = &smoe_rows[smoe_row_find(key)];
+    const char *given = given_path(spec, row), *base = base_folder(spec, row);
     if (!given)
-        return smoe_fail(err, SMOE_USAGE, "data.path: not given, but this source of data needs it");
+        return smoe_fail(err, SMOE_USAGE, "%s: not given, but this source of data needs it", key);
     char places[700] = "";
     if (look(base, strlen(base), given, path)) goto memory;
     if (*path) return 0;
-    if (*given == '/') return smoe_fail(err, SMOE_DATA, "data.path: there is no %s", given);
+    if (*given == '/') return smoe_fail(err, SMOE_DATA, "%s: there is no %s", key, given);
     tried(places, sizeof places, base, strlen(base), given);
     const char *list = getenv("SMOE_DATA");
     for (const char *c = list ? list : ""; *c;) {
@@ -67,8 +71,27 @@ int smoe_spec_data_path(const smoe_spec *spec, char **path, smoe_err *err) {
         if (length) tried(places, sizeof places, c, length, given);
         c += length + (c[length] == ':');
     }
-    return smoe_fail(err, SMOE_DATA, "data.path: %s is in none of the places tried: %s%s", given,
+    return smoe_fail(err, SMOE_DATA, "%s: %s is in none of the places tried: %s%s", key, given,
                      places, list && *list ? "" : " (SMOE_DATA names no more)");
 memory:
-    return smoe_fail(err, SMOE_RUNTIME, "data.path: out of memory");
+    return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", key);
+}
+
+int smoe_spec_data_path(const smoe_spec *spec, char **path, smoe_err *err) {
+    return find(spec, "data.path", path, err);
+}
+
+int smoe_spec_fewshot_data(const smoe_spec *spec, smoe_spec *view, smoe_err *err) {
+    *view = *spec;
+    smoe_data_spec *data = &view->data;
+    data->path = NULL;
+    memset(&data->augment, 0, sizeof data->augment);
+    bool trained = spec->eval.fewshot.data.source == SMOE_FEWSHOT_TRAINED;
+    if (!trained) {
+        data->source = (smoe_source)(spec->eval.fewshot.data.source - SMOE_FEWSHOT_SHAPES);
+        data->limit = spec->eval.fewshot.data.limit;
+        data->classes = 0;
+    }
+    if (data->source == SMOE_SOURCE_SHAPES) return 0;
+    return find(spec, trained ? "data.path" : "eval.fewshot.data.path", &data->path, err);
 }

@@ -250,6 +250,10 @@ static void check_model(smoe_reading *reading) {
 /* A spec without a path may still be costed, as long as it says how many classes there are. */
 static void check_data(smoe_reading *reading) {
     const smoe_data_spec *data = &reading->spec->data;
+    const smoe_fewshot_spec *fewshot = &reading->spec->eval.fewshot;
+    if (fewshot->data.source > SMOE_FEWSHOT_SHAPES && !fewshot->data.path)
+        clash(reading, KEYS("eval.fewshot.data.source", "eval.fewshot.data.path"),
+              "eval.fewshot.data.path must say where this data is (a folder or archive)");
     if (data->source == SMOE_SOURCE_SHAPES || data->path || data->classes) return;
     clash(reading, KEYS("data.source", "data.path"),
           "data.path must say where the data is (a folder or archive); "

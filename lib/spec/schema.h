@@ -115,9 +115,9 @@ int smoe_value_item(const smoe_row *row, const char *text, size_t *item, char *p
 bool smoe_value_is_list(const smoe_row *row);
 void smoe_value_clear(smoe_spec *spec, const smoe_row *row);
 
-/* The value as YAML text, fresh; NULL when out of memory. `path` stands in for data.path. */
-char *smoe_value_yaml(const smoe_spec *spec, const smoe_row *row, const char *path);
-json_t *smoe_value_json(const smoe_spec *spec, const smoe_row *row, const char *path);
+/* The value as YAML text, fresh; NULL when out of memory. Paths as smoe_path_portable has them. */
+char *smoe_value_yaml(const smoe_spec *spec, const smoe_row *row);
+json_t *smoe_value_json(const smoe_spec *spec, const smoe_row *row);
 /* Significant digits, at most 17, from which the number can be read back exactly. */
 int smoe_value_digits(double number);
 
@@ -126,9 +126,9 @@ bool smoe_text_printable(const char *text);
 /* As much of text as fits, control characters replaced, for a message. Returns buf. */
 const char *smoe_text_shown(const char *text, char *buf, size_t size);
 
-/* data.path as a resolved spec should carry it: absolute where the given one is there, else as
- * given. *path is fresh, or NULL for no path. Returns -1 when out of memory. */
-int smoe_path_portable(const smoe_spec *spec, char **path);
+/* The path of a row as a resolved spec should carry it: absolute where the given one is there, else
+ * as given. *path is fresh, or NULL for no path. Returns -1 when out of memory. */
+int smoe_path_portable(const smoe_spec *spec, const smoe_row *row, char **path);
 
 /* Numbers are read and written with a point whatever the caller's locale: enter, then leave with
  * what enter gave. */

@@ -19,6 +19,10 @@ typedef enum smoe_source {
     SMOE_SOURCE_CIFAR100,
     SMOE_SOURCE_IDX
 } smoe_source;
+typedef enum smoe_fewshot_source { /* trained: data.source; then as smoe_source, one higher */
+                                   SMOE_FEWSHOT_TRAINED,
+                                   SMOE_FEWSHOT_SHAPES
+} smoe_fewshot_source;
 typedef enum smoe_crop { SMOE_CROP_NONE, SMOE_CROP_PAD, SMOE_CROP_INCEPTION } smoe_crop;
 typedef enum smoe_head { SMOE_HEAD_GAP, SMOE_HEAD_TOKEN, SMOE_HEAD_MAP } smoe_head;
 typedef enum smoe_position { SMOE_POSITION_LEARNED, SMOE_POSITION_SINCOS2D } smoe_position;
@@ -96,6 +100,11 @@ typedef struct smoe_train_spec {
 typedef struct smoe_fewshot_spec {
     size_t shots[SMOE_MAX_SHOTS], count; /* empty: no few-shot evaluation */
     size_t seeds;
+    struct {
+        smoe_fewshot_source source;
+        char *path;
+        size_t limit;
+    } data; /* another data set than the one trained on */
 } smoe_fewshot_spec;
 
 typedef struct smoe_eval_spec {
@@ -167,5 +176,10 @@ size_t smoe_moe_capacity(const smoe_moe_spec *moe, size_t tokens, size_t choices
 /* Full path of the data of the spec: as given, relative to the spec's folder, or found in
  * SMOE_DATA. *path is a fresh string. SMOE_DATA-code failure names every place tried. */
 int smoe_spec_data_path(const smoe_spec *spec, char **path, smoe_err *err) SMOE_MUST_CHECK;
+
+/* The spec as the few-shot evaluation opens its data with: a shallow copy whose data section names
+ * eval.fewshot.data, where that is given, without augmentation. data.path is fresh (NULL: none) and
+ * the caller's to free; everything else belongs to `spec`. */
+int smoe_spec_fewshot_data(const smoe_spec *spec, smoe_spec *view, smoe_err *err) SMOE_MUST_CHECK;
 
 #endif

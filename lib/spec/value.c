@@ -369,14 +369,18 @@ static char *quoted(const char *text) {
     return copy;
 }
 
-char *smoe_value_yaml(const smoe_spec *spec, const smoe_row *row, const char *path) {
+char *smoe_value_yaml(const smoe_spec *spec, const smoe_row *row) {
     const void *at = member(spec, row);
-    char buf[256], *list = NULL, problem[SMOE_PROBLEM];
+    char buf[256], *list = NULL, problem[SMOE_PROBLEM], *path, *text;
     unsigned choice;
     switch (row->kind) {
     case SMOE_KIND_TEXT:
     case SMOE_KIND_NAME: return quoted(*(char *const *)at);
-    case SMOE_KIND_PATH: return quoted(path);
+    case SMOE_KIND_PATH:
+        if (smoe_path_portable(spec, row, &path)) return NULL;
+        text = quoted(path);
+        free(path);
+        return text;
     case SMOE_KIND_LAYERS: return strdup(*(char *const *)at);
     case SMOE_KIND_SEED: return smoe_text_format("%llu", (unsigned long long)*(const uint64_t *)at);
     case SMOE_KIND_SIZE: return smoe_text_format("%zu", *(const size_t *)at);
@@ -398,21 +402,27 @@ char *smoe_value_yaml(const smoe_spec *spec, const smoe_row *row, const char *pa
 }
 
 /* A list as it stands in YAML is a list in JSON as well. */
-json_t *smoe_value_json(const smoe_spec *spec, const smoe_row *row, const char *path) {
+json_t *smoe_value_json(const smoe_spec *spec, const smoe_row *row) {
     const void *at = member(spec, row);
+    char *path;
+    json_t *value;
     switch (row->kind) {
     case SMOE_KIND_SEED: return json_integer((json_int_t) * (const uint64_t *)at);
     case SMOE_KIND_SIZE: return json_integer((json_int_t) * (const size_t *)at);
     case SMOE_KIND_REAL: return json_real(*(const double *)at);
     case SMOE_KIND_BOOL: return json_boolean(*(const bool *)at);
-    case SMOE_KIND_PATH: return path ? json_string(path) : json_null();
+    case SMOE_KIND_PATH:
+        if (smoe_path_portable(spec, row, &path)) return NULL;
+        value = path ? json_string(path) : json_null();
+        free(path);
+        return value;
     case SMOE_KIND_TEXT:
     case SMOE_KIND_NAME: return json_string(*(char *const *)at);
     default: break;
     }
-    char *text = smoe_value_yaml(spec, row, path);
+    char *text = smoe_value_yaml(spec, row);
     if (!text) return NULL;
-    json_t *value = *text == '[' ? json_loads(text, 0, NULL) : json_string(text);
+    value = *text == '[' ? json_loads(text, 0, NULL) : json_string(text);
     free(text);
     return value;
 }

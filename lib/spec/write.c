@@ -58,9 +58,9 @@ static const char *open_sections(const char *key, const char *before, FILE *out,
     return key;
 }
 
-static int write_row(const smoe_spec *spec, size_t row, const char *path, FILE *out, bool origins) {
+static int write_row(const smoe_spec *spec, size_t row, FILE *out, bool origins) {
     int indent;
-    char *value = smoe_value_yaml(spec, &smoe_rows[row], path);
+    char *value = smoe_value_yaml(spec, &smoe_rows[row]);
     if (!value) return -1;
     const char *before = row ? smoe_rows[row - 1].key : "";
     const char *leaf = open_sections(smoe_rows[row].key, before, out, &indent);
@@ -76,14 +76,11 @@ static int write_row(const smoe_spec *spec, size_t row, const char *path, FILE *
 }
 
 int smoe_spec_write_yaml(const smoe_spec *spec, FILE *out, bool origins) {
-    char *path;
-    if (smoe_path_portable(spec, &path)) return -1;
     void *locale = smoe_locale_enter();
     int status = 0;
     for (size_t i = 0; i < SMOE_ROW_COUNT && !status; i++)
-        status = write_row(spec, i, path, out, origins);
+        status = write_row(spec, i, out, origins);
     smoe_locale_leave(locale);
-    free(path);
     return status || fflush(out) || ferror(out) ? -1 : 0;
 }
 
@@ -104,16 +101,15 @@ static json_t *section_object(json_t *root, const char *key, const char **leaf) 
 }
 
 char *smoe_spec_json(const smoe_spec *spec) {
-    char *path, *text = NULL;
+    char *text = NULL;
     size_t digits = 1;
     json_t *root = json_object();
-    if (smoe_path_portable(spec, &path)) goto out;
     void *locale = smoe_locale_enter();
     for (size_t i = 0; i < SMOE_ROW_COUNT; i++) {
         const smoe_row *row = &smoe_rows[i];
         const char *leaf;
         json_t *section = section_object(root, row->key, &leaf);
-        if (!section || json_object_set_new(section, leaf, smoe_value_json(spec, row, path))) {
+        if (!section || json_object_set_new(section, leaf, smoe_value_json(spec, row))) {
             smoe_locale_leave(locale);
             goto out;
         }
@@ -126,7 +122,6 @@ char *smoe_spec_json(const smoe_spec *spec) {
      * exactly. */
     text = json_dumps(root, JSON_COMPACT | JSON_REAL_PRECISION(digits));
 out:
-    free(path);
     json_decref(root);
     return text;
 }

@@ -49,7 +49,7 @@ static void note(const trainer *t, const char *fmt, ...) {
 static int open_data(trainer *t, smoe_err *err) {
     const smoe_spec *spec = t->spec;
     if (smoe_dataset_open(&t->train, spec, "train", err)) return -1;
-    t->N = smoe_dataset_classes(t->train);
+    t->N = t->result->classes = smoe_dataset_classes(t->train);
     if (!spec->train.eval_every) return 0;
     if (smoe_dataset_open(&t->test, spec, spec->eval.split, err)) return -1;
     if (smoe_dataset_classes(t->test) != t->N)
@@ -246,6 +246,11 @@ static int evaluate(trainer *t, smoe_err *err) {
     json_t *r = record(t);
     set(r, "test/loss", eval->loss);
     set(r, "test/precision_at_1", eval->precision_at_1);
+    const smoe_train_options *options = t->options;
+    if (options->measure && options->measure(options->measure_user, t->model, B, r, err)) {
+        json_decref(r);
+        return -1;
+    }
     const smoe_observer *o = t->options->observer;
     if (o && o->eval) o->eval(o->user, t->state.step, t->spec->eval.split, eval);
     return smoe_run_metrics(t->run, r, err);

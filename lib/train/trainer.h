@@ -31,6 +31,11 @@ typedef struct smoe_observer {
     void (*note)(void *user, const char *text); /* a remark: resumed from, checkpoint written ... */
 } smoe_observer;
 
+/* What else an evaluation measures, handed in by rooms above: adds members to its record. The model
+ * is reserved for `batch` images. */
+typedef int smoe_eval_hook(void *user, smoe_model *model, size_t batch, json_t *record,
+                           smoe_err *err);
+
 typedef struct smoe_train_options {
     const char *dir; /* the run directory */
     smoe_run_mode mode;
@@ -39,6 +44,8 @@ typedef struct smoe_train_options {
     const volatile sig_atomic_t
         *stop;                     /* non-zero: finish the step, checkpoint, return SMOE_STOPPED */
     const smoe_observer *observer; /* may be NULL */
+    smoe_eval_hook *measure;       /* at every evaluation; may be NULL */
+    void *measure_user;
 } smoe_train_options;
 
 typedef struct smoe_train_result {
@@ -47,6 +54,7 @@ typedef struct smoe_train_result {
     smoe_eval test;                  /* the last evaluation; images 0: none */
     double best;
     uint64_t best_step;
+    size_t classes; /* N, once the data is open */
 } smoe_train_result;
 
 /* Trains as the spec says. Returns -1 with code SMOE_STOPPED after a requested stop (the checkpoint

@@ -1,0 +1,105 @@
+/*
+ * Ridge regression; see ridge.h. With at least as many rows as inputs, X'X = V L V' gives
+ *   W = V (L + l2)^-1 (V'X'Y),
+ * with fewer, X X' = U L U' gives the same W = (X'U) (L + l2)^-1 (U'Y) from a smaller matrix.
+ */
+#include "math/ridge.h"
+
+#include <lapacke.h>
+#include <stdlib.h>
+
+/* C [a,b] = A'B of A [n,a] and B [n,b], row by row of C. */
+static void product_tn(double *C, const double *A, const double *B, size_t n, size_t a, size_t b) {
+#pragma omp parallel for
+    for (size_t i = 0; i < a; i++) {
+        double *row = C + i * b;
+        for (size_t j = 0; j < b; j++) row[j] = 0;
+        for (size_t k = 0; k < n; k++) {
+            double x = A[k * a + i];
+            const double *from = B + k * b;
+#pragma omp simd
+            for (size_t j = 0; j < b; j++) row[j] += x * from[j];
+        }
+    }
+}
+
+/* C [n,n] = A A' of A [n,m]. */
+static void product_nt(double *C, const double *A, size_t n, size_t m) {
+#pragma omp parallel for schedule(dynamic, 8)
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j <= i; j++) {
+            double sum = 0;
+#pragma omp simd reduction(+ : sum)
+            for (size_t k = 0; k < m; k++) sum += A[i * m + k] * A[j * m + k];
+            C[i * n + j] = C[j * n + i] = sum;
+        }
+}
+
+/* square [r,r] becomes its eigenvectors, one a column; value [r] rises. */
+static int decompose(double *square, double *value, size_t r, smoe_err *err) {
+    lapack_int info =
+        LAPACKE_dsyevd(LAPACK_ROW_MAJOR, 'V', 'U', (lapack_int)r, square, (lapack_int)r, value);
+    if (info)
+        return smoe_fail(err, SMOE_RUNTIME,
+                         "eigendecomposition of a %zu x %zu matrix failed (dsyevd: %d); are the "
+                         "features finite?",
+                         r, r, (int)info);
+    for (size_t i = 0; i < r; i++)
+        if (value[i] < 0) value[i] = 0; /* of a square: only rounding makes it negative */
+    return 0;
+}
+
+int smoe_ridge_create(smoe_ridge *ridge, const double *X, const double *Y, size_t n, size_t D,
+                      size_t N, smoe_err *err) {
+    bool wide = n < D;
+    size_t r = wide ? n : D;
+    *ridge = (smoe_ridge){.D = D, .N = N, .r = r};
+    double *square = malloc(r * r * sizeof *square), *inputs = NULL;
+    ridge->basis = malloc(D * r * sizeof(double));
+    ridge->value = malloc(r * sizeof(double));
+    ridge->outputs = malloc(r * N * sizeof(double));
+    if (!wide) inputs = malloc(D * N * sizeof *inputs); /* X'Y */
+    int status = -1;
+    if (!square || !ridge->basis || !ridge->value || !ridge->outputs || (!wide && !inputs)) {
+        smoe_fail(err, SMOE_RUNTIME, "out of memory for a regression on %zu rows of %zu", n, D);
+        goto out;
+    }
+    if (wide)
+        product_nt(square, X, n, D);
+    else
+        product_tn(square, X, X, n, D, D);
+    if (decompose(square, ridge->value, r, err)) goto out;
+    if (wide) {
+        product_tn(ridge->basis, X, square, n, D, r);
+        product_tn(ridge->outputs, square, Y, n, r, N);
+    } else {
+        for (size_t i = 0; i < D * r; i++) ridge->basis[i] = square[i];
+        product_tn(inputs, X, Y, n, D, N);
+        product_tn(ridge->outputs, square, inputs, D, r, N);
+    }
+    status = 0;
+out:
+    free(square);
+    free(inputs);
+    return status;
+}
+
+void smoe_ridge_weights(const smoe_ridge *ridge, double l2, double *W, size_t stride) {
+    size_t r = ridge->r, N = ridge->N;
+#pragma omp parallel for
+    for (size_t d = 0; d < ridge->D; d++) {
+        double *row = W + d * stride;
+        for (size_t c = 0; c < N; c++) row[c] = 0;
+        for (size_t i = 0; i < r; i++) {
+            double x = ridge->basis[d * r + i] / (ridge->value[i] + l2);
+            for (size_t c = 0; c < N; c++) row[c] += x * ridge->outputs[i * N + c];
+        }
+    }
+}
+
+void smoe_ridge_free(smoe_ridge *ridge) {
+    free(ridge->basis);
+    free(ridge->value);
+    free(ridge->outputs);
+    *ridge = (smoe_ridge){0};
+}

@@ -1,0 +1,58 @@
+/*
+ * Few-shot accuracy of a model's features (Soft MoE paper, section 3.1): a ridge regression fitted
+ * to a few images a class of the train split, asked about the images of eval.split. Works on any
+ * data, not only the data trained on (eval.fewshot.data). Leaves to others: the model, the
+ * regression.
+ */
+#ifndef SMOE_FEWSHOT_H
+#define SMOE_FEWSHOT_H
+
+#include "base/base.h"
+#include "data/data.h"
+#include "spec/spec.h"
+#include "vit/model.h"
+
+#include <jansson.h>
+
+/* The strengths tried: 2^-10 .. 2^19. */
+enum { SMOE_FEWSHOT_LOWEST = -10, SMOE_FEWSHOT_STRENGTHS = 30 };
+
+typedef struct smoe_fewshot smoe_fewshot;
+
+typedef struct smoe_fewshot_score {
+    size_t shots;
+    double mean, sd; /* of the accuracy over the seeds, at the best strength; sd 0 with one seed */
+    double l2;       /* that strength: the highest mean, the smallest among equals */
+} smoe_fewshot_score;
+
+/* Opens the data and draws the images for every seed: the same whatever the model. With no
+ * eval.fewshot.shots *fewshot is NULL. SMOE_DATA when a class has fewer images than shots; a class
+ * without any image is left out. */
+int smoe_fewshot_open(smoe_fewshot **fewshot, const smoe_spec *spec, smoe_err *err) SMOE_MUST_CHECK;
+
+/* score [eval.fewshot.shots' count], in the order of the shots. The model must be reserved for
+ * `batch` images. */
+int smoe_fewshot_measure(const smoe_fewshot *fewshot, smoe_model *model, size_t batch,
+                         smoe_fewshot_score *score, smoe_err *err) SMOE_MUST_CHECK;
+
+/* The same for the trainer, whose smoe_eval_hook this is: adds test/fewshot_SHOTS,
+ * test/fewshot_SHOTS_sd and test/fewshot_SHOTS_l2 to the record. */
+int smoe_fewshot_record(void *fewshot, smoe_model *model, size_t batch, json_t *record,
+                        smoe_err *err);
+
+void smoe_fewshot_free(smoe_fewshot *fewshot);
+
+/* ---- its two halves, for whoever has features already ---- */
+
+/* Accuracy at every strength: correct [SMOE_FEWSHOT_STRENGTHS] of the queries. features [n,d] with
+ * label [n] below N are fitted, query [q,d] with asked [q] are predicted. */
+int smoe_fewshot_solve(size_t *correct, const real *features, const int64_t *label, size_t n,
+                       const real *query, const int64_t *asked, size_t q, size_t d, size_t N,
+                       smoe_err *err) SMOE_MUST_CHECK;
+
+/* The first `shots` images of every class in a random order of the train split; image [N*shots]
+ * class by class, *count of them. */
+int smoe_fewshot_draw(uint32_t *image, size_t *count, const smoe_dataset *set, size_t shots,
+                      uint64_t seed, size_t draw, smoe_err *err) SMOE_MUST_CHECK;
+
+#endif
