@@ -87,14 +87,13 @@ static void test_pinned(void **state) {
     (void)state;
     smoe_dataset *set = open_shapes("train", 32, 3, 0);
     char buf[200];
-    assert_string_equal(
-        smoe_shapes_caption(set, 7, buf, sizeof buf),
-        "a large cyan bar on a dark checked background with a small orange bowtie, a "
-        "small cyan cross and a small blue bar");
+    assert_string_equal(smoe_shapes_caption(set, 1, buf, sizeof buf),
+                        "a large red ring on a light checked background with a small red square, "
+                        "a small yellow star and a small purple crescent");
     assert_string_equal(
         smoe_shapes_caption(set, 5, buf, sizeof buf),
         "a large pink star on a light checked background with a small orange crescent");
-    assert_int_equal(strlen(smoe_shapes_caption(set, 7, buf, 20)), 19); /* cut, not overrun */
+    assert_int_equal(strlen(smoe_shapes_caption(set, 1, buf, 20)), 19); /* cut, not overrun */
     smoe_dataset_free(set);
 }
 
@@ -227,9 +226,10 @@ static double linear_accuracy(const examples *train, const examples *test, size_
     return (double)right / TEST;
 }
 
-/* Chance is 10%. Measured: 13.3% with these 3000 images (13.8% with 60000 of them and 4 passes), so
- * 18% is far above what noise can do (one standard deviation is 1.1%). The same classifier on the
- * same pixels tells light from dark backgrounds always: it is not the classifier that fails. */
+/* Chance is 10%. Measured: 15.4% with these 3000 images (16.4% with 60000 of them and 4 passes), so
+ * 20% is far above what noise can do (one standard deviation is 1.1%). The same classifier on the
+ * same pixels tells light from dark backgrounds always: it is not the classifier that fails. (A ViT
+ * of 3 blocks, width 64, patches of 8 pixels gets 93% after 2000 batches of 64.) */
 static void test_linear_classifier_fails(void **state) {
     (void)state;
     examples train = load("train", TRAIN), test = load("test", TEST);
@@ -239,7 +239,7 @@ static void test_linear_classifier_fails(void **state) {
         print_message("linear classifier, rate %g: %.1f%%\n", rate, 100 * accuracy);
         best = fmax(best, accuracy);
     }
-    assert_true(best < .18);
+    assert_true(best < .20);
     for (int k = 0; k < 2; k++) { /* the labels become: is the background light? */
         smoe_dataset *set = open_shapes(k ? "test" : "train", SIDE, 3, 0);
         examples *e = k ? &test : &train;

@@ -76,8 +76,8 @@ static int read_descriptor(int fd, const char *path, size_t most, uint8_t **byte
     return 0;
 }
 
-int smoe_file_read(const char *folder, const char *name, size_t most, uint8_t **bytes, size_t *size,
-                   smoe_err *err) {
+int smoe_member_file_read(const char *folder, const char *name, size_t most, uint8_t **bytes,
+                          size_t *size, smoe_err *err) {
     char *path = name ? smoe_text_format("%s/%s", folder, name) : strdup(folder);
     if (!path) return no_memory(err, folder, 0);
     int status = -1, fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -320,7 +320,7 @@ int smoe_member_read(const smoe_member *member, size_t most, uint8_t **bytes, si
                          member->path, member->handle ? ": " : "/", member->name,
                          (unsigned long long)member->size, most);
     if (member->handle) return read_entry(member, most, bytes, size, err);
-    return smoe_file_read(member->path, member->name, most, bytes, size, err);
+    return smoe_member_file_read(member->path, member->name, most, bytes, size, err);
 }
 
 /* ---- directories

@@ -49,8 +49,8 @@ int smoe_member_read(const smoe_member *member, size_t most, uint8_t **bytes, si
                      smoe_err *err) SMOE_MUST_CHECK;
 
 /* The same for a file FOLDER/NAME (name NULL: the file FOLDER itself). */
-int smoe_file_read(const char *folder, const char *name, size_t most, uint8_t **bytes, size_t *size,
-                   smoe_err *err) SMOE_MUST_CHECK;
+int smoe_member_file_read(const char *folder, const char *name, size_t most, uint8_t **bytes,
+                          size_t *size, smoe_err *err) SMOE_MUST_CHECK;
 
 /* Inflates *bytes in place of what it was when it is gzip, by its first two bytes. Messages have no
  * file name: the caller adds it. */

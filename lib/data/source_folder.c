@@ -339,7 +339,8 @@ static const uint8_t *borrow_bytes(const smoe_dataset *set, const item *a, uint8
     *own = NULL;
     *size = a->size;
     if (a->bytes) return a->bytes;
-    if (smoe_file_read(set->path, a->name, SMOE_MOST_IMAGE_BYTES, own, size, err)) return NULL;
+    if (smoe_member_file_read(set->path, a->name, SMOE_MOST_IMAGE_BYTES, own, size, err))
+        return NULL;
     return *own;
 }
 

@@ -3,7 +3,7 @@
  * (split, i): the streams are keyed by a constant, not by the seed of a run, so that runs with
  * several seeds are replications on the same data. Train, test and val are disjoint streams.
  *
- * A scene: one LARGE object (radius 0.24 to 0.34 of the side) and 1 to 4 small ones (0.09 to 0.14),
+ * A scene: one LARGE object (radius 0.26 to 0.35 of the side) and 1 to 3 small ones (0.08 to 0.13),
  * each of ten shapes, eight hues, any place and tilt, over a texture (gradient, stripes, checks or
  * blotches) with grain. The label is the shape of the large object, wherever it is; the small ones
  * distract. Backgrounds are dark with light objects or the reverse, at random, so that the mean
@@ -19,7 +19,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SHAPES = 10, HUES = 8, TEXTURES = 4, MOST = 5, NOMINAL_TRAIN = 50000, NOMINAL_TEST = 2000 };
+enum { SHAPES = 10, HUES = 8, TEXTURES = 4, MOST = 4, NOMINAL_TRAIN = 50000, NOMINAL_TEST = 2000 };
 
 /* Part of the data set's definition, like every constant below: changing one changes all results.
  */
@@ -129,7 +129,7 @@ static smoe_rng draw_scene(scene *s, const char *split, uint64_t i) {
     memset(s, 0, sizeof *s);
     draw_background(s, &rng);
     object *large = &s->object[0];
-    large->r = between(&rng, .24f, .34f);
+    large->r = between(&rng, .26f, .35f);
     large->x = between(&rng, large->r, 1 - large->r);
     large->y = between(&rng, large->r, 1 - large->r);
     draw_looks(large, s, main_shape(i), &rng);
@@ -137,7 +137,7 @@ static smoe_rng draw_scene(scene *s, const char *split, uint64_t i) {
     size_t small = 1 + smoe_rng_below(&rng, MOST - 1);
     for (size_t k = 0; k < small; k++) {
         object *o = &s->object[s->objects];
-        o->r = between(&rng, .09f, .14f);
+        o->r = between(&rng, .08f, .13f);
         draw_looks(o, s, smoe_rng_below(&rng, SHAPES), &rng);
         if (draw_place(o, s, &rng)) s->objects++;
     }
