@@ -15,6 +15,7 @@ enum {
     KC = 256, /* a panel of B, KC x nr, stays in the first cache */
     NC = 512, /* a block of B, KC x NC, in the second */
     MR_MAX = 14,
+    SPILL = 16,     /* elements packing may write past a panel: less than a vector */
     PANELS = 8,     /* panels of A in a block */
     TASKS = 2,      /* pieces a thread, at least */
     SMALL = 1 << 18 /* multiply-adds of a piece below which cutting costs more than it gains */
@@ -52,7 +53,7 @@ static void row_block(const smoe_product *x, const smoe_gemm_kernels *kern, cons
 
 void smoe_gemm_serial(const smoe_product *x) {
     const smoe_gemm_kernels *kern = smoe_kernels_get()->gemm;
-    ALIGNED real packed_a[MR_MAX * PANELS * KC], packed_b[KC * NC];
+    ALIGNED real packed_a[MR_MAX * PANELS * KC + SPILL], packed_b[KC * NC];
     size_t mc = PANELS * kern->mr;
     if (!x->m) return;
     for (size_t j0 = 0; j0 < x->n; j0 += NC) {

@@ -46,8 +46,9 @@ static inline void transpose(vreal r[VL]) {
 }
 
 /*
- * dst[p*width + i] = src(i, p), i < rows <= width <= some vectors, src(i,p) = src[i*rs + p*cs];
- * zeros for rows <= i < width. The heart of both packings.
+ * dst[p*width + i] = src(i, p), i < rows <= width, src(i,p) = src[i*rs + p*cs]; zeros for rows <= i <
+ * width: the heart of both packings. Whole vectors are stored even where less than one is left of a row:
+ * what spills over is the start of the next row, written after it. The buffers have room for the last.
  */
 static inline void pack_panel(real *dst, const real *src, size_t rs, size_t cs, size_t rows,
                               size_t k, size_t width) {
@@ -59,12 +60,10 @@ static inline void pack_panel(real *dst, const real *src, size_t rs, size_t cs, 
                 for (size_t i = 0; i < VL; i++)
                     r[i] = i0 + i < rows ? vload(src + (i0 + i) * rs + p) : (vreal){0};
                 transpose(r);
-                size_t w = width - i0 < VL ? width - i0 : VL;
-                for (size_t q = 0; q < VL; q++) {
-                    if (w == VL)
-                        vstore(dst + (p + q) * width + i0, r[q]);
-                    else
-                        vstore_part(dst + (p + q) * width + i0, r[q], w);
+                real *to = dst + p * width + i0;
+                for (size_t q = 0; q < VL; q++, to += width) {
+                    if (width <= VL || width - i0 >= VL) vstore(to, r[q]);
+                    else vstore_part(to, r[q], width - i0);
                 }
             }
     } else if (rs == 1 && rows == width) {

@@ -12,7 +12,7 @@
 /* Pieces of a matrix product; see gemm.c for how they fit together. */
 typedef struct smoe_gemm_kernels {
     size_t mr, nr; /* rows and columns of a tile */
-    /* dst: panels of mr rows, [ceil(m/mr)][k][mr], zeros below the last row; a(i,p) = a[i*rs +
+    /* dst: panels of mr rows, [ceil(m/mr)][k][mr], zeros below the last row, and room for a vector behind; a(i,p) = a[i*rs +
      * p*cs]. */
     void (*pack_a)(real *dst, const real *a, size_t rs, size_t cs, size_t m, size_t k);
     /* dst: one panel of nr columns, [k][nr], zeros right of the last column; b(p,j) = b[p*rs +
