@@ -501,6 +501,53 @@ static void test_damage_found_late(void **state) {
     smoe_dataset_free(set);
 }
 
+/* Random boxes want the originals: those larger than image_size stay as files, and boxes come out
+ * the same from memory and from disk; originals of the very size are kept decoded. Neither shows in
+ * what a box is. */
+static void test_random_boxes(void **state) {
+    char path[SCRATCH_PATH];
+    lay_out(*state, path, "dir", "");
+    smoe_spec spec = datafiles_spec(SMOE_SOURCE_FOLDER, path, 12, 3);
+    spec.data.augment.crop = SMOE_CROP_INCEPTION;
+    smoe_dataset *memory = open_set(&spec, "train");
+    spec.data.cache_mb = 0;
+    smoe_dataset *disk = open_set(&spec, "train");
+    smoe_image a = {0}, b = {0}, work = {0};
+    size_t differ = 0;
+    for (uint64_t k = 0; k < 60; k++) {
+        smoe_rng rng = smoe_rng_at(1, SMOE_RNG_TEST, 0, 0, k), same = rng;
+        assert_int_equal(memory->row->image(memory, k % 6, &rng, &a, &work, NULL), 0);
+        assert_int_equal(disk->row->image(disk, k % 6, &same, &b, &work, NULL), 0);
+        assert_memory_equal(a.pixel, b.pixel, 12 * 12 * 3);
+        assert_int_equal(disk->row->image(disk, k % 6, NULL, &b, &work, NULL), 0);
+        differ += memcmp(a.pixel, b.pixel, 12 * 12 * 3) != 0;
+    }
+    assert_true(differ > 55); /* boxes they are, not the central square */
+    smoe_image_free(&a);
+    smoe_image_free(&b);
+    smoe_image_free(&work);
+    smoe_dataset_free(memory);
+    smoe_dataset_free(disk);
+}
+
+/* The real archive, where it is at hand. */
+static void test_cifar10_jpeg(void **state) {
+    (void)state;
+    smoe_spec spec = datafiles_spec(SMOE_SOURCE_FOLDER, "cifar10-jpeg.tar.gz", 32, 3);
+    char *path = NULL;
+    if (smoe_spec_data_path(&spec, &path, NULL)) {
+        print_message("cifar10-jpeg.tar.gz is in no folder of SMOE_DATA: not tried\n");
+        skip();
+    }
+    free(path);
+    smoe_dataset *set = open_set(&spec, "test");
+    assert_int_equal(smoe_dataset_images(set), 10000);
+    assert_int_equal(smoe_dataset_classes(set), 10);
+    assert_string_equal(smoe_dataset_class_name(set, 6), "frog");
+    for (size_t i = 0; i < 10000; i++) assert_int_equal(smoe_dataset_label(set, i), i / 1000);
+    smoe_dataset_free(set);
+}
+
 int main(void) {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
@@ -521,6 +568,8 @@ int main(void) {
         CASE(test_twice_in_the_archive),
         CASE(test_cut_archives),
         CASE(test_damage_found_late),
+        CASE(test_random_boxes),
+        cmocka_unit_test(test_cifar10_jpeg),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

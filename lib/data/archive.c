@@ -360,7 +360,11 @@ static int walk_folder(smoe_member *member, const char *inside, int depth, smoe_
     if (!full) return no_memory(err, member->path, 0);
     DIR *dir = opendir(full);
     int status = 0;
-    if (!dir) status = smoe_fail_errno(err, SMOE_RUNTIME, "%s", full);
+    if (!dir) {
+        smoe_fail_errno(err, SMOE_RUNTIME, "%s", full);
+        free(full);
+        return -1;
+    }
     while (!status) {
         errno = 0;
         struct dirent *entry = readdir(dir);
@@ -373,7 +377,7 @@ static int walk_folder(smoe_member *member, const char *inside, int depth, smoe_
                       : no_memory(err, member->path, 0);
         free(name);
     }
-    if (dir) closedir(dir);
+    closedir(dir);
     free(full);
     return status;
 }
@@ -393,7 +397,7 @@ static int visit_file(const char *path, smoe_visit *visit, void *user, smoe_err 
 }
 
 int smoe_walk(const char *path, smoe_visit *visit, void *user, smoe_err *err) {
-    smoe_place_kind kind;
+    smoe_place_kind kind = SMOE_PLACE_FILE;
     if (smoe_place_kind_of(&kind, path, err)) return -1;
     if (kind == SMOE_PLACE_FILE) return visit_file(path, visit, user, err);
     if (kind == SMOE_PLACE_ARCHIVE) return walk_archive(path, visit, user, err);

@@ -72,7 +72,8 @@ static int op_translate_y(double m, smoe_image *image, smoe_image *work, smoe_er
  * --------------------------- */
 
 static uint8_t byte_of(double v) {
-    return v <= 0 ? 0 : v >= 255 ? 255 : (uint8_t)(v + .5);
+    double above = v + .5; /* half rounds up */
+    return above < 1 ? 0 : above >= 255 ? 255 : (uint8_t)above;
 }
 
 static void map_channel(smoe_image *image, size_t channel, const uint8_t *curve) {

@@ -16,6 +16,7 @@
 #include "data/dataset.h"
 #include "data/decode.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -219,7 +220,7 @@ static int settle_classes(listing *l, smoe_err *err) {
 /* Items sorted, each given the number of its class; every class must have some. */
 static int settle_labels(smoe_dataset *set, items *list, const char *split, smoe_err *err) {
     qsort(list->item, list->count, sizeof *list->item, compare_items);
-    set->label = malloc(list->count * sizeof *set->label);
+    set->label = calloc(list->count, sizeof *set->label);
     if (!set->label) return no_memory(err);
     size_t i = 0;
     for (size_t k = 0; k < set->named; k++) {
@@ -420,19 +421,20 @@ static void forget_bytes(items *images) {
 
 /* Decides how the images are kept, and does it. */
 static int keep_images(smoe_dataset *set, folder *f, smoe_err *err) {
-    smoe_image_header *header = calloc(set->images, sizeof *header);
+    const size_t n = set->images, each = image_bytes(set);
+    assert(n && each); /* the list and data.image_size were checked */
+    smoe_image_header *header = calloc(n, sizeof *header);
     if (!header) return no_memory(err);
     int status = for_each(set, check_header, header, err);
     bool fits_as_is = true;
     double originals = 0;
-    for (size_t i = 0; !status && i < set->images; i++) {
+    for (size_t i = 0; !status && i < n; i++) {
         fits_as_is = fits_as_is && header[i].width == set->size && header[i].height == set->size;
         originals += (double)header[i].width * (double)header[i].height * (double)set->channels;
     }
-    bool small = set->images <= set->cache_bytes / image_bytes(set);
+    bool small = n <= set->cache_bytes / each;
     bool pixels = small && (!set->native || fits_as_is);
-    if (!status && pixels && !(f->pixels = malloc(set->images * image_bytes(set))))
-        status = no_memory(err);
+    if (!status && pixels && !(f->pixels = calloc(n, each))) status = no_memory(err);
     if (!status && (pixels || originals <= (double)set->cache_bytes))
         status = for_each(set, decode_and_keep, header, err);
     if (pixels) forget_bytes(&f->images);

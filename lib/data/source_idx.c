@@ -97,19 +97,19 @@ static int sort_roles(found *f, const smoe_binaries *files, const smoe_dataset *
         if (n > 3 && !strcmp(base + n - 3, ".gz")) base[n - 3] = 0;
         role r = role_of(base);
         const smoe_binary **to = r.train != train ? &f->other : r.images ? &f->images : &f->labels;
-        if (*to)
-            return smoe_fail(err, SMOE_DATA, "%s: both %s and %s: only one of them can be meant",
-                             set->path, (*to)->name, file->name);
+        if (*to) {
+            smoe_fail(err, SMOE_DATA, "%s: both %s and %s: only one of them can be meant",
+                      set->path, (*to)->name, file->name);
+            return -1;
+        }
         *to = file;
         if (check_file(files, set, file, r.images, err)) return -1;
     }
-    const char *stem = train ? "train" : "t10k";
-    if (!f->images)
-        return smoe_fail(err, SMOE_DATA, "%s: no %s-images-idx3-ubyte (or .gz) there", set->path,
-                         stem);
-    if (!f->labels)
-        return smoe_fail(err, SMOE_DATA, "%s: no %s-labels-idx1-ubyte (or .gz) there", set->path,
-                         stem);
+    if (!f->images || !f->labels) {
+        smoe_fail(err, SMOE_DATA, "%s: no %s-%s-ubyte (or .gz) there", set->path,
+                  train ? "train" : "t10k", f->images ? "labels-idx1" : "images-idx3");
+        return -1;
+    }
     size_t images = big_endian(f->images->bytes + 4), labels = big_endian(f->labels->bytes + 4);
     if (images == labels) return 0;
     return smoe_binary_fail(files, set, f->labels, 4, err, "%zu labels, but %s has %zu images",
