@@ -21,7 +21,7 @@ ALL_CFLAGS  = -std=c11 -D_GNU_SOURCE= -Ilib -Icmd $(WARNINGS) -O2 -fopenmp -pthr
               $(addprefix -isystem ,$(BLIS_DIR)) $(PKG_CFLAGS) $(FLAVOUR_CFLAGS) $(CPPFLAGS)
 # Contracting a*b + c changes results with the processor; kernels say for themselves what they are built for.
 STRICT     := -ffp-contract=off
-KERNEL     := -O3 -ffp-contract=fast
+KERNEL     := -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math
 ALL_LDLIBS  = $(PKG_LIBS) -lblis -llapacke -lm $(LDLIBS)
 
 # ---- flavours: a tree of objects each. f64: real = double, for gradient checks. san: ASan and UBSan.

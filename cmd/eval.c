@@ -96,7 +96,7 @@ static int evaluate(smoe_loaded *l, const smoe_options *options, smoe_err *err) 
     smoe_progress progress;
     smoe_progress_open(&progress, options, stderr, NULL);
     collector c = {.progress = &progress};
-    smoe_eval eval;
+    smoe_eval eval = {0};
     smoe_fewshot *fewshot = NULL;
     smoe_fewshot_score score[SMOE_MAX_SHOTS];
     int status = smoe_load_model(l, err);

@@ -176,7 +176,7 @@ static int refused(const smoe_command *command, int code, char **argv, smoe_err 
         return hint(command, err);
     }
     if (!optopt) return unknown(command, argv[optind - 1], err);
-    if (optopt >= CODE)
+    if (row && optopt >= CODE)
         smoe_fail(err, SMOE_USAGE, "option '--%s' takes no argument", row->name);
     else
         smoe_fail(err, SMOE_USAGE, "unknown option '-%c'", optopt);

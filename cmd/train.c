@@ -83,9 +83,9 @@ static int choose_dir(train_job *job, const smoe_options *options, smoe_err *err
 }
 
 static void job_free(train_job *job) {
-    smoe_spec_free(&job->spec);
     free(job->file);
     free(job->dir);
+    smoe_spec_free(&job->spec);
 }
 
 /* ---- the dry run ---- */

@@ -21,7 +21,7 @@ int main(void) {
     return 0;
 }
 END
-PKG_CONFIG_SYSROOT_DIR=$PWD/root PKG_CONFIG_PATH=$PWD/root/usr/lib/pkgconfig pkg-config --cflags --libs --static smoe >flags 2>log ||
+PKG_CONFIG_SYSROOT_DIR=$PWD/root PKG_CONFIG_PATH=$PWD/root/usr/lib/pkgconfig pkg-config --cflags --libs smoe >flags 2>log ||
     fail "$(cat log)"
 # The sysroot belongs to our folder alone, not to the system's libraries.
 ${CC:-cc} -std=c11 prog.c -I"$PWD/root/usr/include/smoe" -L"$PWD/root/usr/lib" $(tr ' ' '\n' <flags | grep -E '^-(l|f|p)') -o prog 2>log ||

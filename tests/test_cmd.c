@@ -1,0 +1,162 @@
+/* The parts of the program that are no command: the command line's parser, tables, times.
+ * tests/cli/ has the rest. */
+#include "opt.h"
+#include "progress.h"
+#include "scratch.h"
+#include "table.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* Parses `words`, a command line with single blanks, for a command; the result is freed by the
+ * caller. */
+static int parse(smoe_options *options, const char *command, const char *words, smoe_err *err) {
+    static char text[256];
+    static char *argv[32];
+    int argc = 0;
+    snprintf(text, sizeof text, "%s %s", command, words);
+    for (char *rest = text, *word; (word = strsep(&rest, " "));)
+        if (*word) argv[argc++] = word;
+    argv[argc] = NULL;
+    *err = (smoe_err){0};
+    return smoe_options_parse(options, smoe_command_find(command, err), argc, argv, err);
+}
+
+static void test_any_order(void **state) {
+    (void)state;
+    static const char *const same[] = {
+        "-q -o dir spec.yaml seed=1 train.steps=5 -j3",
+        "spec.yaml seed=1 -j 3 train.steps=5 --out=dir --quiet",
+        "seed=1 train.steps=5 -qj3 -odir -- spec.yaml",
+        "--threads 7 seed=1 --out dir spec.yaml --threads 3 train.steps=5 --quiet",
+    };
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
+        smoe_options options;
+        smoe_err err;
+        assert_int_equal(parse(&options, "train", same[i], &err), 0);
+        assert_int_equal(options.args, 1);
+        assert_string_equal(options.arg[0], "spec.yaml");
+        assert_int_equal(options.overrides, 2);
+        assert_string_equal(options.override[0], "seed=1");
+        assert_string_equal(options.override[1], "train.steps=5");
+        assert_string_equal(options.out, "dir");
+        assert_int_equal(options.threads, 3);
+        assert_true(options.quiet);
+        assert_false(options.verbose || options.json || options.resume || options.force);
+        smoe_options_free(&options);
+    }
+}
+
+static void test_what_is_an_override(void **state) {
+    (void)state;
+    smoe_options options;
+    smoe_err err;
+    assert_int_equal(parse(&options, "eval", "a.b_c2=x=y =x ./a=b A=b 2=3 a/b=c key=", &err), 0);
+    assert_int_equal(options.overrides, 2);
+    assert_string_equal(options.override[0], "a.b_c2=x=y");
+    assert_string_equal(options.override[1], "key=");
+    assert_int_equal(options.args, 5);
+    smoe_options_free(&options);
+}
+
+static void test_defaults_are_set(void **state) {
+    (void)state;
+    smoe_options options;
+    smoe_err err;
+    assert_int_equal(parse(&options, "eval", "", &err), 0);
+    assert_string_equal(options.which, "latest");
+    assert_string_equal(options.color, "auto");
+    assert_null(options.logits);
+    assert_int_equal(options.threads, 0);
+    smoe_options_free(&options);
+}
+
+/* Every row is reachable by its name, and by its letter, which no other row has. */
+static void test_table_is_sound(void **state) {
+    (void)state;
+    for (size_t i = 0; i < smoe_option_count; i++) {
+        const smoe_option *a = &smoe_option_rows[i];
+        assert_true((a->kind == SMOE_OPT_FLAG) == !a->argument);
+        bool taken = smoe_option_applies(a, NULL);
+        for (size_t c = 0; c < smoe_command_count; c++)
+            taken = taken || smoe_option_applies(a, &smoe_commands[c]);
+        assert_true(taken);
+        for (size_t j = 0; j < i; j++) {
+            assert_string_not_equal(a->name, smoe_option_rows[j].name);
+            assert_true(!a->letter || a->letter != smoe_option_rows[j].letter);
+        }
+    }
+}
+
+static void fill(smoe_table *table) {
+    static const char *const cells[] = {"layer", "value", "norm", "1.5", "attention", "20"};
+    for (size_t i = 0; i < 6; i++) smoe_table_add(table, "%s", cells[i]);
+}
+
+static void test_table_aligns(void **state) {
+    (void)state;
+    smoe_table table = {.columns = 2};
+    char *text = NULL;
+    size_t size = 0;
+    smoe_err err = {0};
+    fill(&table);
+    FILE *out = open_memstream(&text, &size);
+    assert_int_equal(smoe_table_print(&table, out, false, &err), 0);
+    fclose(out);
+    assert_string_equal(text, "layer      value\n"
+                              "norm         1.5\n"
+                              "attention     20\n");
+    free(text);
+    smoe_table_free(&table);
+}
+
+static void test_table_csv(void **state) {
+    (void)state;
+    scratch folder;
+    scratch_make(&folder);
+    char buf[SCRATCH_PATH];
+    const char *path = scratch_path(&folder, buf, "table.csv");
+    smoe_table table = {.columns = 2};
+    smoe_err err = {0};
+    fill(&table);
+    assert_int_equal(smoe_table_csv(&table, path, false, &err), 0);
+    char *text = scratch_read(path, NULL);
+    assert_string_equal(text, "layer,value\nnorm,1.5\nattention,20\n");
+    free(text);
+    assert_int_equal(smoe_table_csv(&table, path, false, &err), -1);
+    assert_int_equal(err.code, SMOE_RUNTIME);
+    assert_non_null(strstr(err.text, "is there already; --force replaces it"));
+    assert_int_equal(smoe_table_csv(&table, path, true, &err), 0);
+    smoe_table_free(&table);
+    scratch_remove(&folder);
+}
+
+static void test_times(void **state) {
+    (void)state;
+    static const struct {
+        double seconds;
+        const char *text;
+    } times[] = {{0, "0:00"},       {59.4, "0:59"},      {59.6, "1:00"}, {3599, "59:59"},
+                 {3600, "1:00:00"}, {86399, "23:59:59"}, {-1, "?"},      {1e300, "?"}};
+    char buf[32];
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++)
+        assert_string_equal(smoe_progress_time(buf, sizeof buf, times[i].seconds), times[i].text);
+    assert_string_equal(smoe_progress_time(buf, sizeof buf, 0.0 / 0.0), "?");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_any_order),
+        cmocka_unit_test(test_what_is_an_override),
+        cmocka_unit_test(test_defaults_are_set),
+        cmocka_unit_test(test_table_is_sound),
+        cmocka_unit_test(test_table_aligns),
+        cmocka_unit_test(test_table_csv),
+        cmocka_unit_test(test_times),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
