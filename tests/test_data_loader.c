@@ -201,6 +201,30 @@ static void test_resume(void **state) {
     }
 }
 
+/* An image is augmented anew in each epoch: flipped in some of twelve and not in others (all alike
+ * by chance: once in 2048, and the streams are fixed). */
+static void test_augmented_anew(void **state) {
+    (void)state;
+    smoe_spec spec;
+    smoe_dataset *set = open_shapes(&spec, "train", 10);
+    real plain[10][PIXELS], target[CLASSES];
+    size_t as_it_is[10] = {0};
+    int64_t label;
+    for (size_t i = 0; i < 10; i++)
+        assert_int_equal(smoe_dataset_image(set, i, false, plain[i], target, &label, NULL), 0);
+    spec.data.augment.flip = true;
+    smoe_loader *loader = open_loader(set, &spec, (smoe_loader_options){5, true, false, 7, 0});
+    for (int t = 0; t < 24; t++) {
+        smoe_batch b = next(loader);
+        for (size_t k = 0; k < 5; k++)
+            as_it_is[b.index[k]] +=
+                !memcmp(b.pixels + k * PIXELS, plain[b.index[k]], sizeof *plain);
+    }
+    for (size_t i = 0; i < 10; i++) assert_in_range(as_it_is[i], 1, 11);
+    smoe_loader_free(loader);
+    smoe_dataset_free(set);
+}
+
 /* A batch stays as it is until the next call, whatever the threads do meanwhile. */
 static void test_batch_lives_until_the_next_call(void **state) {
     (void)state;
@@ -304,6 +328,7 @@ int main(void) {
         cmocka_unit_test(test_endless),
         cmocka_unit_test(test_batch_larger_than_the_data),
         cmocka_unit_test(test_resume),
+        cmocka_unit_test(test_augmented_anew),
         cmocka_unit_test(test_batch_lives_until_the_next_call),
         cmocka_unit_test(test_closing_at_any_moment),
         cmocka_unit_test(test_mixup),
