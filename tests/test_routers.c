@@ -1,0 +1,405 @@
+/*
+ * Laws that every row of routers.def must keep, found by walking the table: weights that sum to
+ * one, buffers that never overflow, seats that are taken once, tokens that are counted when they
+ * are dropped, the same bits for the same seed and any number of threads, no noise in evaluation.
+ * Then the choice routers against a plain recount of METHODS.md in double, noise included. Numbers
+ * worked by hand are in test_routers_hand.c.
+ */
+#include "base/rng.h"
+#include "base/threads.h"
+#include "routed.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+enum { TOKENS = 12, IMAGES = 5 };
+
+/* Sizes beside the router's name: S < T, S > T, E < S, E = 1, one token, short groups, tight and
+ * wide buffers. */
+static const struct size {
+    const char *keys;
+    size_t T;
+} sizes[] = {
+    {"model.moe.slots_per_expert=1", TOKENS},
+    {"model.moe.slots_per_expert=6", TOKENS},
+    {"model.moe.total_slots=6 model.moe.normalize=false", TOKENS},
+    {"model.moe.experts=1 model.moe.slots_per_expert=4 model.moe.l2_eps=vmoe", TOKENS},
+    {"model.moe.slots_per_expert=2", 1},
+    {"model.moe.group_images=2 model.moe.capacity=0.5 model.moe.slots_per_expert=4", TOKENS},
+    {"model.moe.group_images=4 model.moe.capacity=3 model.moe.slots_per_expert=4", TOKENS},
+    {"model.moe.experts=20 model.moe.slots_per_expert=1 model.moe.k=3 model.moe.noise=4", TOKENS},
+};
+enum { SIZES = sizeof sizes / sizeof *sizes };
+
+/* Calls law for every router and size it accepts, in training and in evaluation. */
+static void for_all(void (*law)(routed *r, bool train)) {
+    for (size_t i = 0; smoe_router_name(i); i++) {
+        size_t accepted = 0;
+        for (size_t s = 0; s < SIZES; s++)
+            for (int train = 0; train < 2; train++) {
+                routed r;
+                char keys[256];
+                snprintf(keys, sizeof keys, "model.moe.router=%s %s", smoe_router_name(i),
+                         sizes[s].keys);
+                if (!routed_make(&r, keys, sizes[s].T, IMAGES)) continue;
+                accepted++;
+                law(&r, train);
+                routed_free(&r);
+            }
+        if (accepted < SIZES) fail_msg("%s accepts %zu sizes", smoe_router_name(i), accepted);
+    }
+}
+
+/* Sums of up to TOKENS or 18 terms, each within an ulp or two of its share. */
+static const double SUM_TOLERANCE = 4e-6;
+
+static void dense_weights_sum_to_one(const smoe_plan *plan) {
+    assert_int_equal(plan->rows, plan->G * plan->S);
+    for (size_t e = 0; e <= plan->E; e++)
+        assert_int_equal(plan->first_row[e], e * plan->P * plan->G);
+    for (size_t g = 0; g < plan->G; g++) {
+        const real *disp = plan->disp + g * plan->T * plan->S;
+        const real *comb = plan->comb + g * plan->T * plan->S;
+        for (size_t s = 0; s < plan->S; s++) {
+            double sum = 0;
+            for (size_t t = 0; t < plan->T; t++) {
+                assert_true(disp[t * plan->S + s] >= 0);
+                sum += (double)disp[t * plan->S + s];
+            }
+            assert_float_equal(sum, 1, SUM_TOLERANCE);
+        }
+        for (size_t t = 0; t < plan->T; t++) {
+            double sum = 0;
+            for (size_t s = 0; s < plan->S; s++) {
+                assert_true(comb[t * plan->S + s] >= 0);
+                sum += (double)comb[t * plan->S + s];
+            }
+            assert_float_equal(sum, 1, SUM_TOLERANCE);
+        }
+    }
+}
+
+/* Buffers hold what fits, of their own group, nobody twice. */
+static void sparse_seats(const smoe_plan *plan) {
+    char *seen = calloc(plan->tokens, 1), *in_expert = malloc(plan->tokens);
+    size_t placed = 0, seated = 0;
+    assert_non_null(seen);
+    assert_non_null(in_expert);
+    for (size_t e = 0; e < plan->E; e++) {
+        memset(in_expert, 0, plan->tokens);
+        assert_int_equal(plan->first_row[e], placed);
+        for (size_t g = 0; g < plan->G; g++) {
+            size_t b = g * plan->E + e, used = (size_t)plan->used[b];
+            assert_true(used <= plan->P);
+            for (size_t p = 0; p < used; p++, placed++) {
+                size_t slot = b * plan->P + p, token = (size_t)plan->slot_token[slot];
+                assert_in_range(token, g * plan->T, (g + 1) * plan->T - 1);
+                assert_true(token < plan->tokens);
+                assert_false(in_expert[token]);
+                in_expert[token] = seen[token] = 1;
+                assert_int_equal(plan->row[slot], placed);
+                assert_true(plan->slot_weight[slot] > 0 && plan->slot_weight[slot] <= 1);
+            }
+        }
+    }
+    assert_int_equal(plan->first_row[plan->E], placed);
+    assert_int_equal(plan->rows, placed);
+    assert_int_equal(plan->placed, placed);
+    for (size_t t = 0; t < plan->tokens; t++) seated += (size_t)seen[t];
+    assert_int_equal(plan->dropped, plan->tokens - seated);
+    free(seen);
+    free(in_expert);
+}
+
+/* The placements by token: every one once, under its own token, in order of slots. */
+static void sparse_index(const smoe_plan *plan) {
+    assert_int_equal(plan->first[0], 0);
+    assert_int_equal(plan->first[plan->tokens], plan->placed);
+    for (size_t t = 0; t < plan->tokens; t++) {
+        assert_true(plan->first[t] <= plan->first[t + 1]);
+        for (int32_t i = plan->first[t]; i < plan->first[t + 1]; i++) {
+            size_t slot = (size_t)plan->slot[i], b = slot / plan->P;
+            assert_true(slot % plan->P < (size_t)plan->used[b]);
+            assert_int_equal(plan->slot_token[slot], t);
+            if (i > plan->first[t]) assert_true(plan->slot[i] > plan->slot[i - 1]);
+        }
+    }
+}
+
+static void lawful(routed *r, bool train) {
+    /* the whole, then fewer images than were reserved */
+    for (size_t images = IMAGES; images <= IMAGES; images -= 2) { /* 5, 3, 1 */
+        routed_pass(r, images, train);
+        assert_int_equal(r->plan->tokens, images * r->router->image_tokens);
+        assert_int_equal(r->plan->S, r->plan->E * r->plan->P);
+        if (r->plan->sparse) {
+            sparse_seats(r->plan);
+            sparse_index(r->plan);
+        } else {
+            dense_weights_sum_to_one(r->plan);
+        }
+    }
+}
+
+static void plans_are_lawful(void **state) {
+    (void)state;
+    for_all(lawful);
+}
+
+/* What was decided follows from seed and step alone, not from earlier passes or threads. */
+static void repeatable(routed *r, bool train) {
+    routed_pass(r, IMAGES, train);
+    uint64_t bits = routed_bits(r->plan);
+    smoe_pass pass = r->pass;
+    r->pass.seed++;
+    routed_pass(r, 2, !train);
+    r->pass = pass;
+    for (int threads = 1; threads <= 3; threads++) {
+        smoe_threads_set(threads);
+        routed_reserve(r);
+        routed_pass(r, IMAGES, train);
+        if (routed_bits(r->plan) != bits)
+            fail_msg("%s: other bits with %d threads", r->spec.model.moe.router, threads);
+    }
+    smoe_threads_set(2);
+}
+
+static void same_seed_same_bits(void **state) {
+    (void)state;
+    for_all(repeatable);
+}
+
+static void quiet(routed *r, bool train) {
+    routed_pass(r, IMAGES, train);
+    uint64_t bits = routed_bits(r->plan);
+    r->pass.seed += 5;
+    r->pass.step += 7;
+    routed_pass(r, IMAGES, train);
+    bool noisy = !strcmp(r->spec.model.moe.router, "tokens-choice") &&
+                 r->spec.model.moe.noise > 0 && r->router->E > 1;
+    if (!train) assert_int_equal(bits, routed_bits(r->plan));
+    if (!train) assert_float_equal(r->plan->aux, 0, 0);
+    if (train && noisy) assert_int_not_equal(bits, routed_bits(r->plan));
+}
+
+static void no_noise_in_evaluation(void **state) {
+    (void)state;
+    for_all(quiet);
+}
+
+/* ---- a plain recount of the choice routers ----------------------------------------------------
+ */
+
+typedef struct ranked {
+    double score;
+    size_t token;
+} ranked;
+
+static int by_score(const void *a, const void *b) {
+    const ranked *x = a, *y = b;
+    if (x->score != y->score) return x->score > y->score ? -1 : 1;
+    return x->token < y->token ? -1 : 1;
+}
+
+/* z, noisy z and g of all tokens, in double. */
+typedef struct gates {
+    double *z, *noisy, *g;
+    size_t *order; /* [tokens,E] experts from the best to the worst */
+} gates;
+
+static gates gates_of(routed *r, bool train) {
+    size_t R = r->plan->tokens, E = r->router->E;
+    gates a = {calloc(R * E, 8), calloc(R * E, 8), calloc(R * E, 8), calloc(R * E, sizeof(size_t))};
+    assert_true(a.z && a.noisy && a.g && a.order);
+    const real *w = routed_tensor(r, "weight");
+    bool noise = train && !strcmp(r->spec.model.moe.router, "tokens-choice");
+    double std = noise ? r->spec.model.moe.noise / (double)E : 0;
+    for (size_t t = 0; t < R; t++) {
+        smoe_rng rng = smoe_rng_at(r->pass.seed, SMOE_RNG_ROUTER, 1, r->pass.step, t);
+        double sum = 0;
+        for (size_t e = 0; e < E; e++) {
+            size_t at = t * E + e;
+            for (size_t i = 0; i < r->d; i++)
+                a.z[at] += (double)r->x[t * r->d + i] * (double)w[e * r->d + i];
+            a.noisy[at] = a.z[at] + (std > 0 ? std * smoe_rng_normal(&rng) : 0);
+            sum += a.g[at] = exp(a.noisy[at]);
+            size_t place = e;
+            for (; place > 0 && a.noisy[at] > a.noisy[t * E + a.order[t * E + place - 1]]; place--)
+                a.order[t * E + place] = a.order[t * E + place - 1];
+            a.order[t * E + place] = e;
+        }
+        for (size_t e = 0; e < E; e++) a.g[t * E + e] /= sum;
+    }
+    return a;
+}
+
+static void gates_free(gates *a) {
+    free(a->z);
+    free(a->noisy);
+    free(a->g);
+    free(a->order);
+}
+
+static size_t group_size(const routed *r, size_t g) {
+    size_t left = r->plan->tokens - g * r->router->T;
+    return left < r->router->T ? left : r->router->T;
+}
+
+/* Tokens of a group as they queue, the skipped ones last; *kept: how many are not skipped. */
+static ranked *queue_of(const routed *r, const gates *a, size_t g, size_t *kept) {
+    const smoe_moe_spec *moe = &r->spec.model.moe;
+    size_t n = group_size(r, g), E = r->router->E;
+    ranked *queue = calloc(n, sizeof *queue);
+    assert_non_null(queue);
+    for (size_t i = 0; i < n; i++) {
+        size_t t = g * r->router->T + i, top = moe->priority == SMOE_BPR_SUM ? moe->k : 1;
+        queue[i].token = t;
+        for (size_t k = 0; k < top; k++) queue[i].score += a->g[t * E + a->order[t * E + k]];
+    }
+    *kept = (size_t)nearbyint(moe->skip_patch * (double)n);
+    if (moe->priority == SMOE_VANILLA && *kept == n) return queue;
+    qsort(queue, n, sizeof *queue, by_score);
+    if (moe->priority != SMOE_VANILLA) return queue;
+    for (size_t i = 0; i < *kept; i++) queue[i].score = 0;
+    qsort(queue, *kept, sizeof *queue, by_score);
+    return queue;
+}
+
+typedef struct counts {
+    size_t chosen[32], lost[32];
+} counts;
+
+static void recount_group(const routed *r, const gates *a, size_t g, counts *c) {
+    const smoe_moe_spec *moe = &r->spec.model.moe;
+    const smoe_plan *plan = r->plan;
+    size_t E = plan->E, kept, *used = calloc(E, sizeof *used);
+    size_t room = smoe_moe_capacity(moe, group_size(r, g), moe->k);
+    ranked *queue = queue_of(r, a, g, &kept);
+    for (size_t k = 0; k < moe->k; k++)
+        for (size_t i = 0; i < kept; i++) {
+            size_t t = queue[i].token, e = a->order[t * E + k];
+            c->chosen[e]++;
+            if (used[e] == room) {
+                c->lost[e]++;
+                continue;
+            }
+            size_t slot = (g * E + e) * plan->P + used[e]++;
+            assert_int_equal(plan->slot_token[slot], t);
+            assert_float_equal(plan->slot_weight[slot], a->g[t * E + e], 3e-6);
+        }
+    for (size_t e = 0; e < E; e++) assert_int_equal(plan->used[g * E + e], used[e]);
+    free(queue);
+    free(used);
+}
+
+static double cv2(const double *x, size_t n) {
+    double sum = 0, squares = 0;
+    for (size_t i = 0; i < n; i++) sum += x[i];
+    for (size_t i = 0; i < n; i++) squares += (x[i] - sum / (double)n) * (x[i] - sum / (double)n);
+    return squares / (double)n / (sum / (double)n * sum / (double)n);
+}
+
+static double recount_aux(const routed *r, const gates *a) {
+    const smoe_moe_spec *moe = &r->spec.model.moe;
+    size_t E = r->plan->E;
+    double total = 0, sigma = moe->noise / (double)E;
+    for (size_t g = 0; g < r->plan->G; g++) {
+        double importance[32] = {0}, load[32] = {0};
+        for (size_t t = g * r->router->T; t < g * r->router->T + group_size(r, g); t++) {
+            const double *z = a->z + t * E;
+            double sum = 0, threshold = a->noisy[t * E + a->order[t * E + moe->k - 1]];
+            for (size_t e = 0; e < E; e++) sum += exp(z[e]);
+            for (size_t e = 0; e < E; e++) importance[e] += exp(z[e]) / sum;
+            for (size_t e = 0; e < E && sigma > 0; e++) /* 1 - Phi(u) = erfc(u / sqrt 2) / 2 */
+                load[e] += erfc((threshold - z[e]) / sigma / sqrt(2)) / 2;
+        }
+        total += (cv2(importance, E) + (sigma > 0 ? cv2(load, E) : 0)) / 2;
+    }
+    return total / (double)r->plan->G;
+}
+
+static const char *const tokens_keys[] = {
+    "model.moe.priority=vanilla",
+    "model.moe.priority=bpr model.moe.capacity=0.5",
+    "model.moe.k=2 model.moe.priority=vanilla model.moe.capacity=0.75",
+    "model.moe.k=2 model.moe.priority=bpr model.moe.group_images=2",
+    "model.moe.k=2 model.moe.priority=bpr-sum model.moe.group_images=4 model.moe.capacity=0.5",
+    "model.moe.k=3 model.moe.priority=bpr model.moe.noise=0 model.moe.capacity=0.4",
+    "model.moe.k=1 model.moe.priority=vanilla model.moe.skip_patch=0.4 model.moe.capacity=2",
+    "model.moe.k=2 model.moe.priority=bpr-sum model.moe.skip_patch=0.7 model.moe.noise=5",
+    "model.moe.k=2 model.moe.capacity_rounding=ceil model.moe.capacity_multiple_of=4",
+    "model.moe.experts=20 model.moe.k=4 model.moe.group_images=4",
+};
+
+static void tokens_choice_recounted(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof tokens_keys / sizeof *tokens_keys; i++)
+        for (int train = 0; train < 2; train++) {
+            routed r;
+            char keys[200];
+            snprintf(keys, sizeof keys, "model.moe.router=tokens-choice %s", tokens_keys[i]);
+            assert_true(routed_make(&r, keys, TOKENS, IMAGES));
+            routed_pass(&r, IMAGES, train);
+            gates a = gates_of(&r, train);
+            counts c = {0};
+            for (size_t g = 0; g < r.plan->G; g++) recount_group(&r, &a, g, &c);
+            for (size_t e = 0; e < r.plan->E; e++) {
+                assert_int_equal(r.plan->chosen[e], c.chosen[e]);
+                assert_int_equal(r.plan->lost[e], c.lost[e]);
+            }
+            if (train) assert_float_equal(r.plan->aux, recount_aux(&r, &a), 1e-5 * r.plan->aux);
+            if (train) assert_true(r.plan->aux > 1e-4);
+            gates_free(&a);
+            routed_free(&r);
+        }
+}
+
+static void experts_choice_recounted(void **state) {
+    (void)state;
+    static const char *const all[] = {"", "model.moe.capacity=0.5 model.moe.group_images=2",
+                                      "model.moe.group_images=4", "model.moe.capacity=9",
+                                      "model.moe.experts=20 model.moe.capacity=2"};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        routed r;
+        char keys[200];
+        snprintf(keys, sizeof keys, "model.moe.router=experts-choice %s", all[i]);
+        assert_true(routed_make(&r, keys, TOKENS, IMAGES));
+        routed_pass(&r, IMAGES, true);
+        gates a = gates_of(&r, true);
+        size_t E = r.plan->E;
+        for (size_t b = 0; b < r.plan->G * E; b++) {
+            size_t g = b / E, e = b % E, n = group_size(&r, g);
+            size_t room = smoe_moe_capacity(&r.spec.model.moe, n, 1), at;
+            if (room > n) room = n;
+            ranked *list = calloc(n, sizeof *list);
+            for (size_t k = 0; k < n; k++)
+                list[k] = (ranked){a.g[(g * r.router->T + k) * E + e], g * r.router->T + k};
+            qsort(list, n, sizeof *list, by_score);
+            assert_int_equal(r.plan->used[b], room);
+            for (size_t p = 0; p < room; p++) {
+                size_t token = (size_t)r.plan->slot_token[b * r.plan->P + p];
+                for (at = 0; at < room && list[at].token != token;) at++;
+                assert_true(at < room);
+                assert_float_equal(r.plan->slot_weight[b * r.plan->P + p], list[at].score, 3e-6);
+            }
+            free(list);
+        }
+        for (size_t e = 0; e < E; e++) assert_int_equal(r.plan->lost[e], 0);
+        gates_free(&a);
+        routed_free(&r);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(plans_are_lawful),         cmocka_unit_test(same_seed_same_bits),
+        cmocka_unit_test(no_noise_in_evaluation),   cmocka_unit_test(tokens_choice_recounted),
+        cmocka_unit_test(experts_choice_recounted),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,386 @@
+/*
+ * Routing worked by hand: small numbers whose result is in the comments. The laws that all routers
+ * keep, and plain recounts of larger cases, are in test_routers.c.
+ */
+#include "routed.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <cmocka.h>
+
+/* Single precision, a handful of operations on numbers near 1. */
+static const double CLOSE = 1e-6;
+
+/* A router over tokens of width d = E with the given x; B images of T tokens. */
+static void begin(routed *r, const char *keys, size_t T, const real *x) {
+    assert_true(routed_make(r, keys, T, 1));
+    memcpy(r->x, x, T * r->d * sizeof *x);
+}
+
+static void assert_all(const real *x, const double *expected, size_t n) {
+    for (size_t i = 0; i < n; i++) assert_float_equal(x[i], expected[i], CLOSE);
+}
+
+/* ---- soft routing -----------------------------------------------------------------------------
+ */
+
+#define TWO "model.width=2 model.heads=1 model.moe.experts=2 model.moe.slots_per_expert=1 "
+
+/*
+ * X = (1 0; 0 2), Phi = (ln 2, 0; 0, (ln 3)/2), normalize: false. L = X Phi = (ln 2, 0; 0, ln 3).
+ *   D, columns: (2, 1)/3 and (1, 3)/4       C, rows: (2, 1)/3 and (1, 3)/4
+ *   X~_1 = 2/3 (1 0) + 1/3 (0 2) = (2/3, 2/3)      X~_2 = 1/4 (1 0) + 3/4 (0 2) = (1/4, 3/2)
+ * and with experts that change nothing
+ *   Y_1 = 2/3 X~_1 + 1/3 X~_2 = (4/9 + 1/12, 4/9 + 1/2) = (19/36, 17/18)
+ *   Y_2 = 1/4 X~_1 + 3/4 X~_2 = (1/6 + 3/16, 1/6 + 9/8) = (17/48, 31/24)
+ */
+static void soft_two_by_two(void **state) {
+    (void)state;
+    const real x[] = {1, 0, 0, 2}, zero[4] = {0};
+    routed r;
+    begin(&r, TWO "model.moe.router=soft model.moe.normalize=false", 2, x);
+    const real phi[] = {(real)log(2), 0, 0, (real)(log(3) / 2)};
+    memcpy(routed_tensor(&r, "phi"), phi, sizeof phi);
+    routed_pass(&r, 1, true);
+    assert_all(r.plan->disp, (const double[]){2. / 3, 1. / 4, 1. / 3, 3. / 4}, 4);
+    assert_all(r.plan->comb, (const double[]){2. / 3, 1. / 3, 1. / 4, 3. / 4}, 4);
+    real slots[4], y[4];
+    smoe_plan_dispatch(r.plan, slots, r.x, 2);
+    assert_all(slots, (const double[]){2. / 3, 2. / 3, 1. / 4, 3. / 2}, 4);
+    smoe_plan_combine(r.plan, y, slots, zero, 2);
+    assert_all(y, (const double[]){19. / 36, 17. / 18, 17. / 48, 31. / 24}, 4);
+    routed_free(&r);
+}
+
+/*
+ * normalize: X = (3 4; 0 0), Phi columns (0 2) and (7 0), scale 5 ln 2. l2n: (0.6 0.8), (0 0)
+ * exactly, (0 1), (1 0), each short of it by the 1e-6 of the norm. L = 5 ln 2 (0.8 0.6; 0 0) = (ln
+ * 16, ln 8; 0 0). D: (16, 1)/17 and (8, 1)/9     C: (2, 1)/3 and (1, 1)/2 X~_1 = 16/17 (3 4): the
+ * raw token, not the one of length one.
+ */
+static void soft_normalised_mixes_raw_tokens(void **state) {
+    (void)state;
+    const real x[] = {3, 4, 0, 0}, phi[] = {0, 7, 2, 0}, scale = (real)(5 * log(2));
+    routed r;
+    begin(&r, TWO "model.moe.router=soft", 2, x);
+    memcpy(routed_tensor(&r, "phi"), phi, sizeof phi);
+    *routed_tensor(&r, "scale") = scale;
+    routed_pass(&r, 1, false);
+    const double disp[] = {16. / 17, 8. / 9, 1. / 17, 1. / 9}, comb[] = {2. / 3, 1. / 3, 0.5, 0.5};
+    for (size_t i = 0; i < 4; i++) {
+        assert_float_equal(r.plan->disp[i], disp[i], 3e-6); /* ln 16 x 1e-6 short */
+        assert_float_equal(r.plan->comb[i], comb[i], 3e-6);
+    }
+    assert_true(r.plan->comb[2] == r.plan->comb[3]); /* the zero vector maps to zero exactly */
+    real slots[4];
+    smoe_plan_dispatch(r.plan, slots, r.x, 2);
+    assert_float_equal(slots[0], 48. / 17, 1e-5);
+    assert_float_equal(slots[1], 64. / 17, 1e-5);
+    routed_free(&r);
+}
+
+/*
+ * The two epsilons on a token of length 1e-3: paper 1e-3/(1e-3 + 1e-6) = 1/1.001, vmoe
+ * 1e-3/sqrt(1e-6 + 1e-6) = 1/sqrt 2. With scale 1 and Phi's first column along it, second across:
+ * C_11/C_12 = exp of that.
+ */
+static void two_epsilons(void **state) {
+    (void)state;
+    static const char *const keys[] = {TWO "model.moe.router=soft",
+                                       TWO "model.moe.router=soft model.moe.l2_eps=vmoe"};
+    const double length[] = {1 / 1.001, 1 / sqrt(2)};
+    const real x[] = {(real)1e-3, 0}, phi[] = {1, 0, 0, 1};
+    for (size_t i = 0; i < 2; i++) {
+        routed r;
+        begin(&r, keys[i], 1, x);
+        memcpy(routed_tensor(&r, "phi"), phi, sizeof phi);
+        *routed_tensor(&r, "scale") = 1;
+        routed_pass(&r, 1, false);
+        assert_float_equal(log((double)(r.plan->comb[0] / r.plan->comb[1])), length[i], 3e-6);
+        assert_float_equal(r.plan->disp[0], 1, 0); /* one token: every D is 1 */
+        assert_float_equal(r.plan->disp[1], 1, 0);
+        routed_free(&r);
+    }
+}
+
+/* The half-uniform routers share the learnt half with soft, the other is constant. */
+static void uniform_halves(void **state) {
+    (void)state;
+    const real x[] = {1, 0, 0, 2}, phi[] = {(real)log(2), 0, 0, (real)(log(3) / 2)};
+    const double learnt[2][4] = {{2. / 3, 1. / 4, 1. / 3, 3. / 4},
+                                 {2. / 3, 1. / 3, 1. / 4, 3. / 4}};
+    const double half[] = {0.5, 0.5, 0.5, 0.5};
+    routed r;
+    begin(&r, TWO "model.moe.router=soft-uniform model.moe.normalize=false", 2, x);
+    memcpy(routed_tensor(&r, "phi"), phi, sizeof phi);
+    routed_pass(&r, 1, true);
+    assert_all(r.plan->disp, learnt[0], 4);
+    assert_all(r.plan->comb, half, 4);
+    routed_free(&r);
+    begin(&r, TWO "model.moe.router=uniform-soft model.moe.normalize=false", 2, x);
+    memcpy(routed_tensor(&r, "phi"), phi, sizeof phi);
+    routed_pass(&r, 1, true);
+    assert_all(r.plan->disp, half, 4);
+    assert_all(r.plan->comb, learnt[1], 4);
+    routed_free(&r);
+    begin(&r, TWO "model.moe.router=uniform", 2, x);
+    routed_pass(&r, 1, true);
+    assert_all(r.plan->disp, half, 4);
+    assert_all(r.plan->comb, half, 4);
+    routed_free(&r);
+}
+
+/* Token t to expert t mod 2, slot t / 2: five tokens sit as 0 2 4 | 1 3 -. */
+static void identity_places(void **state) {
+    (void)state;
+    const real x[10] = {0};
+    routed r;
+    begin(&r, "model.width=2 model.heads=1 model.moe.experts=2 model.moe.router=identity", 5, x);
+    routed_pass(&r, 1, true);
+    assert_int_equal(r.plan->P, 3);
+    const int32_t tokens[] = {0, 2, 4, 1, 3};
+    for (size_t i = 0; i < 5; i++) {
+        assert_int_equal(r.plan->slot_token[i], tokens[i]);
+        assert_float_equal(r.plan->slot_weight[i], 1, 0);
+    }
+    assert_int_equal(r.plan->used[0], 3);
+    assert_int_equal(r.plan->used[1], 2);
+    assert_int_equal(r.plan->dropped, 0);
+    routed_free(&r);
+}
+
+/* ---- choices ----------------------------------------------------------------------------------
+ */
+
+/* W is the identity and x = ln g, so that the gate is g, exactly as written. */
+static void gated(routed *r, const char *keys, size_t T, size_t E, const double *g) {
+    assert_true(routed_make(r, keys, T, 1));
+    real *w = routed_tensor(r, "weight");
+    for (size_t i = 0; i < E * r->d; i++) w[i] = i / r->d == i % r->d;
+    memset(r->x, 0, T * r->d * sizeof *r->x);
+    for (size_t t = 0; t < T; t++)
+        for (size_t e = 0; e < E; e++) r->x[t * r->d + e] = (real)log(g[t * E + e]);
+}
+
+/* The tokens in an expert's buffer, in order. */
+static void assert_buffer(const routed *r, size_t e, const char *tokens) {
+    assert_int_equal(r->plan->used[e], strlen(tokens));
+    for (size_t p = 0; tokens[p]; p++)
+        assert_int_equal(r->plan->slot_token[e * r->plan->P + p], tokens[p] - '0');
+}
+
+#define TOKENS "model.moe.router=tokens-choice model.moe.experts=2 model.moe.noise=0 "
+
+/*
+ * Four tokens, three of which want expert 0 with g = 0.6, 0.9, 0.8. Be = 1*4*1/2 = 2.
+ * vanilla: 0 and 1 sit, 2 is dropped. bpr: 1 and 2 sit, 0 is dropped.
+ */
+static void placement_order(void **state) {
+    (void)state;
+    const double g[] = {.6, .4, .9, .1, .8, .2, .3, .7};
+    routed r;
+    gated(&r, TOKENS "model.moe.priority=vanilla", 4, 2, g);
+    routed_pass(&r, 1, false);
+    assert_buffer(&r, 0, "01");
+    assert_buffer(&r, 1, "3");
+    assert_int_equal(r.plan->dropped, 1);
+    assert_int_equal(r.plan->chosen[0], 3);
+    assert_int_equal(r.plan->lost[0], 1);
+    assert_int_equal(r.plan->chosen[1], 1);
+    assert_int_equal(r.plan->lost[1], 0);
+    assert_float_equal(r.plan->slot_weight[1], 0.9, CLOSE); /* g itself */
+    /* a dropped token's output is the residual alone */
+    real slots[3 * 8], y[4 * 8], residual[4 * 8];
+    for (size_t i = 0; i < 32; i++) residual[i] = (real)i;
+    for (size_t i = 0; i < 24; i++) slots[i] = 1;
+    smoe_plan_combine(r.plan, y, slots, residual, 8);
+    for (size_t i = 0; i < 8; i++) {
+        assert_float_equal(y[2 * 8 + i], 16 + (double)i, 0);
+        assert_float_equal(y[8 + i], 8 + (double)i + 0.9, 1e-5);
+    }
+    routed_free(&r);
+    gated(&r, TOKENS "model.moe.priority=bpr", 4, 2, g);
+    routed_pass(&r, 1, false);
+    assert_buffer(&r, 0, "12");
+    assert_buffer(&r, 1, "3");
+    assert_int_equal(r.plan->dropped, 1);
+    routed_free(&r);
+}
+
+/*
+ * K = 2, three tokens, Be = 2*3*(1/3)/2 = 1. First choices: 0 and 1 want expert 0, 2 wants
+ * expert 1. All first choices come before any second one: 0 sits with expert 0, 2 with expert 1;
+ * the second choice of token 0, expert 1, comes too late although token 0 comes first.
+ */
+static void first_choices_before_second(void **state) {
+    (void)state;
+    const double g[] = {.7, .3, .6, .4, .45, .55};
+    routed r;
+    gated(&r, TOKENS "model.moe.k=2 model.moe.priority=vanilla model.moe.capacity=0.333", 3, 2, g);
+    routed_pass(&r, 1, false);
+    assert_int_equal(r.plan->P, 1);
+    assert_buffer(&r, 0, "0");
+    assert_buffer(&r, 1, "2");
+    assert_int_equal(r.plan->dropped, 1);
+    assert_int_equal(r.plan->chosen[0], 3);
+    assert_int_equal(r.plan->lost[0], 2);
+    assert_int_equal(r.plan->lost[1], 2);
+    routed_free(&r);
+}
+
+/*
+ * Three experts, K = 2, g = (.5 .4 .1), (.6 .2 .2), Be = 2*2*0.3/3 = 0.4, at least 1. bpr ranks by
+ * the largest g: token 1 (.6) first; bpr-sum by the top two: token 0 (.9 against .8) first. Both
+ * want expert 0 first; for the second choice of token 1 the tie goes to the lower index, expert 1.
+ */
+static void bpr_and_its_sum(void **state) {
+    (void)state;
+    const double g[] = {.5, .4, .1, .6, .2, .2};
+#define THREE \
+    "model.moe.router=tokens-choice model.moe.noise=0 model.moe.k=2 model.moe.capacity=0.3 "
+    routed r;
+    gated(&r, THREE "model.moe.priority=bpr", 2, 3, g);
+    routed_pass(&r, 1, false);
+    assert_buffer(&r, 0, "1");
+    assert_buffer(&r, 1, "1");
+    assert_buffer(&r, 2, "");
+    assert_int_equal(r.plan->dropped, 1);
+    routed_free(&r);
+    gated(&r, THREE "model.moe.priority=bpr-sum", 2, 3, g);
+    routed_pass(&r, 1, false);
+    assert_buffer(&r, 0, "0");
+    assert_buffer(&r, 1, "0");
+    routed_free(&r);
+}
+
+/* Equal scores keep the lower index first; equal experts likewise. */
+static void ties(void **state) {
+    (void)state;
+    const double g[] = {.5, .5, .5, .5, .5, .5};
+    routed r;
+    gated(&r, TOKENS "model.moe.priority=bpr", 3, 2, g);
+    routed_pass(&r, 1, false); /* Be = 3/2, half to even: 2 */
+    assert_buffer(&r, 0, "01");
+    assert_buffer(&r, 1, "");
+    routed_free(&r);
+    gated(&r, "model.moe.router=experts-choice model.moe.experts=2 model.moe.capacity=0.7", 3, 2,
+          g);
+    routed_pass(&r, 1, false); /* Be = 3*0.7/2 = 1.05: 1 */
+    assert_buffer(&r, 0, "0");
+    assert_buffer(&r, 1, "0");
+    assert_int_equal(r.plan->dropped, 2);
+    routed_free(&r);
+}
+
+/* skip_patch 0.5 of four tokens leaves the two of highest g: 1 and 2; vanilla keeps their order. */
+static void skipped_patches(void **state) {
+    (void)state;
+    const double g[] = {.6, .4, .8, .2, .9, .1, .3, .7};
+    routed r;
+    gated(&r, TOKENS "model.moe.priority=bpr model.moe.skip_patch=0.5", 4, 2, g);
+    routed_pass(&r, 1, false);
+    assert_buffer(&r, 0, "21");
+    assert_buffer(&r, 1, "");
+    assert_int_equal(r.plan->dropped, 2);
+    assert_int_equal(r.plan->chosen[0] + r.plan->chosen[1], 2);
+    routed_free(&r);
+    gated(&r, TOKENS "model.moe.priority=vanilla model.moe.skip_patch=0.5", 4, 2, g);
+    routed_pass(&r, 1, false);
+    assert_buffer(&r, 0, "12");
+    routed_free(&r);
+}
+
+/*
+ * Experts Choice, Be = 3*(2/3)/2 = 1: expert 0 takes token 1 (.9), expert 1 takes token 0 (.4 is
+ * the largest of .4 .1 .2); token 2 is taken by none. The softmax is over experts.
+ */
+static void experts_choose(void **state) {
+    (void)state;
+    const double g[] = {.6, .4, .9, .1, .8, .2};
+    routed r;
+    gated(&r, "model.moe.router=experts-choice model.moe.experts=2 model.moe.capacity=0.667", 3, 2,
+          g);
+    routed_pass(&r, 1, true);
+    assert_buffer(&r, 0, "1");
+    assert_buffer(&r, 1, "0");
+    assert_float_equal(r.plan->slot_weight[0], .9, CLOSE);
+    assert_float_equal(r.plan->slot_weight[r.plan->P], .4, CLOSE);
+    assert_int_equal(r.plan->dropped, 1);
+    routed_free(&r);
+}
+
+/*
+ * No noise: aux = importance/2. g = (3/4 1/4), (1/2 1/2): importance (5/4, 3/4), mean 1, variance
+ * 1/16, so aux = 1/32. Balanced gates: 0.
+ */
+static void importance(void **state) {
+    (void)state;
+    const double g[] = {.75, .25, .5, .5}, balanced[] = {.75, .25, .25, .75};
+    routed r;
+    gated(&r, TOKENS, 2, 2, g);
+    routed_pass(&r, 1, true);
+    assert_float_equal(r.plan->aux, 1. / 32, CLOSE);
+    routed_free(&r);
+    gated(&r, TOKENS, 2, 2, balanced);
+    routed_pass(&r, 1, true);
+    assert_float_equal(r.plan->aux, 0, CLOSE);
+    routed_free(&r);
+}
+
+/*
+ * Load with so much noise (sigma = 1e5) that logits no longer matter: one token, two experts, K
+ * = 2. threshold = the smaller noisy logit = sigma n_min; load_e = Phi(-n_min) for both: CV^2 = 0
+ * and aux = importance/2 = CV^2(.75, .25)/2 = (1/4)^2/(1/2)^2/2 = 1/8.
+ */
+static void load_under_much_noise(void **state) {
+    (void)state;
+    const double g[] = {.75, .25};
+    routed r;
+    gated(&r,
+          "model.moe.router=tokens-choice model.moe.experts=2 model.moe.k=2 model.moe.noise=1000",
+          1, 2, g);
+    r.spec.model.moe.noise = 2e5;
+    routed_pass(&r, 1, true);
+    assert_float_equal(r.plan->aux, 1. / 8, 1e-4);
+    routed_free(&r);
+}
+
+/* Be = round(K tokens C / E), half to even, at least 1, raised to a multiple; or up. */
+static void capacities(void **state) {
+    (void)state;
+    smoe_moe_spec moe = {.experts = 4, .capacity = 1, .capacity_multiple_of = 1};
+    const size_t tokens[] = {1, 2, 3, 6, 10, 14, 18}, half_even[] = {1, 1, 1, 2, 2, 4, 4},
+                 up[] = {1, 1, 1, 2, 3, 4, 5}, fours[] = {4, 4, 4, 4, 4, 4, 8};
+    for (size_t i = 0; i < sizeof tokens / sizeof *tokens; i++) {
+        moe.capacity_rounding = SMOE_ROUND;
+        moe.capacity_multiple_of = 1;
+        assert_int_equal(smoe_moe_capacity(&moe, tokens[i], 1), half_even[i]);
+        assert_int_equal(smoe_moe_capacity(&moe, tokens[i] * 2, 2), tokens[i]);
+        moe.capacity_rounding = SMOE_CEIL;
+        assert_int_equal(smoe_moe_capacity(&moe, tokens[i], 1), up[i]);
+        moe.capacity_multiple_of = 4;
+        assert_int_equal(smoe_moe_capacity(&moe, tokens[i], 1), fours[i]);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(soft_two_by_two),
+        cmocka_unit_test(soft_normalised_mixes_raw_tokens),
+        cmocka_unit_test(two_epsilons),
+        cmocka_unit_test(uniform_halves),
+        cmocka_unit_test(identity_places),
+        cmocka_unit_test(placement_order),
+        cmocka_unit_test(first_choices_before_second),
+        cmocka_unit_test(bpr_and_its_sum),
+        cmocka_unit_test(ties),
+        cmocka_unit_test(skipped_patches),
+        cmocka_unit_test(experts_choose),
+        cmocka_unit_test(importance),
+        cmocka_unit_test(load_under_much_noise),
+        cmocka_unit_test(capacities),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
