@@ -1,0 +1,400 @@
+/*
+ * Dispatch and combine, forward and backward, against plain loops in double, for dense and sparse
+ * plans filled by the test itself; the statistics on plans whose numbers are known; and the whole
+ * MoE layer: identity equals the experts alone, soft equals algorithm 1 of the paper written out.
+ */
+#include "base/rng.h"
+#include "base/threads.h"
+#include "gradcheck.h"
+#include "models.h"
+#include "vit/layer.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+/* Sums of at most 40 products of normal numbers in single precision. */
+static const double CLOSE = 2e-5;
+
+static real *numbers(size_t n, uint64_t seed) {
+    real *x = calloc(n, sizeof *x);
+    assert_non_null(x);
+    if (seed) gradcheck_normal(x, n, seed);
+    return x;
+}
+
+/* A plan of its own, and everything that passes through it, with where it must come out. */
+typedef struct fixture {
+    smoe_plan plan;
+    smoe_arena arena;
+    size_t d, R, rows;
+    double *disp, *comb; /* [tokens,rows] the weights between each token and each row */
+    real *x, *out, *residual, *dy, *dslots;
+} fixture;
+
+static void reserve(fixture *f, bool sparse, size_t G, size_t T, size_t E, size_t P) {
+    if (sparse)
+        smoe_plan_reserve_sparse(&f->plan, G, T, E, P, true, &f->arena);
+    else
+        smoe_plan_reserve_dense(&f->plan, G, T, E, P, true, &f->arena);
+}
+
+static void begin(fixture *f, bool sparse, size_t G, size_t T, size_t E, size_t P, size_t tokens) {
+    smoe_err err;
+    *f = (fixture){.d = 7, .R = tokens};
+    reserve(f, sparse, G, T, E, P);
+    assert_int_equal(smoe_arena_bind(&f->arena, &err), 0);
+    reserve(f, sparse, G, T, E, P);
+    memset(f->arena.base, 0xff, f->arena.size);
+    assert_int_equal(smoe_plan_most_rows(&f->plan), G * E * P);
+    smoe_plan_begin(&f->plan, tokens);
+}
+
+/* Weights of every (token, slot) of a dense plan; slots of a group are rows s*G + g. */
+static void fill_dense(fixture *f) {
+    smoe_plan *p = &f->plan;
+    size_t n = p->tokens * p->S;
+    gradcheck_normal(p->disp, n, 1);
+    gradcheck_normal(p->comb, n, 2);
+    f->rows = p->rows;
+    f->disp = calloc(f->R * f->rows, sizeof *f->disp);
+    f->comb = calloc(f->R * f->rows, sizeof *f->comb);
+    for (size_t i = 0; i < n; i++) {
+        size_t t = i / p->S, s = i % p->S, row = s * p->G + t / p->T;
+        f->disp[t * f->rows + row] = (double)p->disp[i];
+        f->comb[t * f->rows + row] = (double)p->comb[i];
+    }
+}
+
+/* Buffers filled to different heights with tokens of their group, some of them in several. */
+static void fill_sparse(fixture *f) {
+    smoe_plan *p = &f->plan;
+    smoe_rng rng = smoe_rng_at(4, SMOE_RNG_TEST, 0, 0, 0);
+    for (size_t b = 0; b < p->G * p->E; b++) {
+        size_t first = b / p->E * p->T, left = f->R - first, n = left < p->T ? left : p->T;
+        p->used[b] = (int32_t)(smoe_rng_below(&rng, p->P + 1) % (n + 1));
+        uint32_t order[64];
+        smoe_rng_permutation(&rng, order, n);
+        for (size_t k = 0; k < (size_t)p->used[b]; k++) {
+            p->slot_token[b * p->P + k] = (int32_t)(first + order[k]);
+            p->slot_weight[b * p->P + k] = (real)smoe_rng_uniform(&rng);
+        }
+    }
+    smoe_plan_seal(p);
+    f->rows = p->rows;
+    f->disp = calloc(f->R * f->rows, sizeof *f->disp);
+    f->comb = calloc(f->R * f->rows, sizeof *f->comb);
+    size_t row = 0;
+    for (size_t e = 0; e < p->E; e++)
+        for (size_t g = 0; g < p->G; g++)
+            for (size_t k = 0; k < (size_t)p->used[g * p->E + e]; k++, row++) {
+                size_t slot = (g * p->E + e) * p->P + k, t = (size_t)p->slot_token[slot];
+                f->disp[t * f->rows + row] = 1;
+                f->comb[t * f->rows + row] = (double)p->slot_weight[slot];
+            }
+    assert_int_equal(row, f->rows);
+}
+
+/* y [m,d] must be add + (w or its transpose) x. */
+static void assert_mixed(const real *y, const real *add, const double *w, bool transposed,
+                         const real *x, size_t m, size_t k, size_t d) {
+    for (size_t i = 0; i < m; i++)
+        for (size_t j = 0; j < d; j++) {
+            double sum = add ? (double)add[i * d + j] : 0;
+            for (size_t p = 0; p < k; p++)
+                sum += (transposed ? w[p * m + i] : w[i * k + p]) * (double)x[p * d + j];
+            assert_float_equal(y[i * d + j], sum, CLOSE);
+        }
+}
+
+/* The gradient of the weight between token t and row: a_t . b_row */
+static double along(const fixture *f, const real *a, const real *b, size_t t, size_t row) {
+    double sum = 0;
+    for (size_t j = 0; j < f->d; j++) sum += (double)a[t * f->d + j] * (double)b[row * f->d + j];
+    return sum;
+}
+
+static void check_weight_gradients(const fixture *f) {
+    const smoe_plan *p = &f->plan;
+    if (!p->sparse) {
+        for (size_t i = 0; i < p->tokens * p->S; i++) {
+            size_t t = i / p->S, row = i % p->S * p->G + t / p->T;
+            assert_float_equal(p->dcomb[i], along(f, f->dy, f->out, t, row), CLOSE);
+            assert_float_equal(p->ddisp[i], along(f, f->x, f->dslots, t, row), CLOSE);
+        }
+        return;
+    }
+    for (size_t i = 0; i < p->placed; i++) {
+        size_t slot = (size_t)p->slot[i];
+        double expected =
+            along(f, f->dy, f->out, (size_t)p->slot_token[slot], (size_t)p->row[slot]);
+        assert_float_equal(p->dweight[slot], expected, CLOSE);
+    }
+}
+
+static void check(fixture *f) {
+    size_t d = f->d, R = f->R, rows = f->rows;
+    real *slots = numbers(rows * d + 1, 0), *y = numbers(R * d, 0);
+    real *dx = numbers(R * d, 9), *dout = numbers(rows * d + 1, 9);
+    f->x = numbers(R * d, 5);
+    f->out = numbers(rows * d + 1, 6);
+    f->residual = numbers(R * d, 7);
+    f->dy = numbers(R * d, 8);
+    f->dslots = numbers(rows * d + 1, 10);
+    smoe_plan_dispatch(&f->plan, slots, f->x, d);
+    assert_mixed(slots, NULL, f->disp, true, f->x, rows, R, d);
+    smoe_plan_combine(&f->plan, y, f->out, f->residual, d);
+    assert_mixed(y, f->residual, f->comb, false, f->out, R, rows, d);
+    smoe_plan_combine_backward(&f->plan, dout, f->dy, f->out, d);
+    assert_mixed(dout, NULL, f->comb, true, f->dy, rows, R, d);
+    smoe_plan_dispatch_backward(&f->plan, dx, f->dslots, f->x, d);
+    assert_mixed(dx, NULL, f->disp, false, f->dslots, R, rows, d);
+    check_weight_gradients(f);
+    real *all[] = {slots, y, dx, dout, f->x, f->out, f->residual, f->dy, f->dslots};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
+    free(f->disp);
+    free(f->comb);
+    smoe_arena_free(&f->arena);
+}
+
+static void dense_against_loops(void **state) {
+    (void)state;
+    static const size_t sizes[][4] = {{1, 1, 1, 1}, {3, 5, 2, 3}, {2, 16, 4, 1}, {9, 4, 3, 7}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        const size_t *s = sizes[i];
+        fixture f;
+        begin(&f, false, s[0], s[1], s[2], s[3], s[0] * s[1]);
+        fill_dense(&f);
+        check(&f);
+        if (s[0] == 1) continue; /* fewer groups than were reserved */
+        begin(&f, false, s[0], s[1], s[2], s[3], (s[0] - 1) * s[1]);
+        fill_dense(&f);
+        check(&f);
+    }
+}
+
+static void sparse_against_loops(void **state) {
+    (void)state;
+    static const size_t sizes[][5] = {/* G T E P tokens */
+                                      {1, 1, 1, 1, 1},
+                                      {3, 6, 4, 3, 18},
+                                      {3, 6, 4, 3, 14}, /* a short last group */
+                                      {2, 20, 5, 9, 40}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        const size_t *s = sizes[i];
+        fixture f;
+        begin(&f, true, s[0], s[1], s[2], s[3], s[4]);
+        fill_sparse(&f);
+        check(&f);
+    }
+}
+
+/* Nobody is placed: every output is the residual, every gradient of the input zero. */
+static void nobody_placed(void **state) {
+    (void)state;
+    fixture f;
+    begin(&f, true, 2, 3, 2, 2, 6);
+    memset(f.plan.used, 0, 4 * sizeof *f.plan.used);
+    smoe_plan_seal(&f.plan);
+    assert_int_equal(f.plan.dropped, 6);
+    assert_int_equal(f.plan.rows, 0);
+    f.disp = calloc(1, 8);
+    f.comb = calloc(1, 8);
+    check(&f);
+}
+
+/* ---- statistics -------------------------------------------------------------------------------
+ */
+
+/*
+ * One group, T = 2, S = 2. D columns (1, 0), (1/2, 1/2): largest 1, 1/2: mean 3/4; tokens a slot
+ * e^0 = 1 and e^(ln 2) = 2: mean 3/2. C rows (3/4, 1/4), (1/2, 1/2): largest 3/4, 1/2: mean 5/8;
+ * slots a token 4/3^(3/4) and 2.
+ */
+static void dense_statistics(void **state) {
+    (void)state;
+    fixture f;
+    smoe_plan_stats stats;
+    begin(&f, false, 1, 2, 2, 1, 2);
+    memcpy(f.plan.disp, (real[]){1, (real)0.5, 0, (real)0.5}, 4 * sizeof(real));
+    memcpy(f.plan.comb, (real[]){(real)0.75, (real)0.25, (real)0.5, (real)0.5}, 4 * sizeof(real));
+    smoe_plan_measure(&f.plan, &stats);
+    assert_float_equal(stats.dispatch_max, 0.75, 1e-12);
+    assert_float_equal(stats.tokens_per_slot, 1.5, 1e-12);
+    assert_float_equal(stats.combine_max, 0.625, 1e-12);
+    assert_float_equal(stats.slots_per_token, (4 / pow(3, 0.75) + 2) / 2, 1e-12);
+    assert_float_equal(stats.dropped, 0, 0);
+    smoe_arena_free(&f.arena);
+}
+
+/* Four tokens, two experts of two: token 0 with weights 1/2 and 1/2, token 1 with 1/4, 2 and 3
+ * dropped. combine_max (1/2 + 1/4)/4, slots a token (2 + 1)/4, dropped 1/2. */
+static void sparse_statistics(void **state) {
+    (void)state;
+    fixture f;
+    smoe_plan_stats stats;
+    begin(&f, true, 1, 4, 2, 2, 4);
+    memcpy(f.plan.used, (int32_t[]){2, 1}, 8);
+    memcpy(f.plan.slot_token, (int32_t[]){0, 1, 0}, 12);
+    memcpy(f.plan.slot_weight, (real[]){(real)0.5, (real)0.25, (real)0.5}, 3 * sizeof(real));
+    smoe_plan_seal(&f.plan);
+    smoe_plan_measure(&f.plan, &stats);
+    assert_float_equal(stats.dropped, 0.5, 0);
+    assert_float_equal(stats.combine_max, 0.1875, 1e-12);
+    assert_float_equal(stats.slots_per_token, 0.75, 1e-12);
+    smoe_arena_free(&f.arena);
+}
+
+/* ---- the whole layer --------------------------------------------------------------------------
+ */
+
+typedef struct layer {
+    smoe_spec spec;
+    smoe_params params;
+    smoe_build build;
+    smoe_moe moe;
+    smoe_arena keep, scratch;
+    size_t R, T, d;
+    real *x, *residual, *y;
+} layer;
+
+static void layer_make(layer *l, const char *keys, size_t B) {
+    smoe_err err;
+    *l = (layer){.d = 8};
+    assert_true(models_spec(&l->spec, keys));
+    l->T = smoe_spec_tokens(&l->spec);
+    l->R = B * l->T;
+    l->build = (smoe_build){&l->spec, &l->params, l->T};
+    assert_int_equal(smoe_moe_init(&l->moe, &l->build, 1, &err), 0);
+    gradcheck_scatter(&l->params, 3, 0.3, 0);
+    smoe_space space = {&l->keep, &l->scratch, B, false, smoe_threads()};
+    smoe_moe_reserve(&l->moe, &space);
+    assert_false(smoe_arena_bind(&l->keep, &err) || smoe_arena_bind(&l->scratch, &err));
+    smoe_moe_reserve(&l->moe, &space);
+    l->x = numbers(l->R * l->d, 1);
+    l->residual = numbers(l->R * l->d, 2);
+    l->y = numbers(l->R * l->d, 0);
+    smoe_pass pass = {.images = B};
+    smoe_moe_forward(&l->moe, l->y, l->x, l->residual, &pass);
+}
+
+static void layer_free(layer *l) {
+    smoe_moe_free(&l->moe);
+    smoe_params_free(&l->params);
+    smoe_arena_free(&l->keep);
+    smoe_arena_free(&l->scratch);
+    smoe_spec_free(&l->spec);
+    free(l->x);
+    free(l->residual);
+    free(l->y);
+}
+
+static const real *tensor(const layer *l, const char *name) {
+    const smoe_param *p = smoe_params_find(&l->params, name);
+    if (!p) fail_msg("no tensor %s", name);
+    return l->params.w + p->offset;
+}
+
+/* out [d] = expert e of x [d], straight from its definition. */
+static void expert(const layer *l, size_t e, double *out, const double *x) {
+    size_t d = l->d, h = l->spec.model.mlp;
+    const real *w1 = tensor(l, "blocks.1.mlp.experts.fc1.weight") + e * h * d;
+    const real *b1 = tensor(l, "blocks.1.mlp.experts.fc1.bias") + e * h;
+    const real *w2 = tensor(l, "blocks.1.mlp.experts.fc2.weight") + e * h * d;
+    const real *b2 = tensor(l, "blocks.1.mlp.experts.fc2.bias") + e * d;
+    for (size_t i = 0; i < d; i++) out[i] = (double)b2[i];
+    for (size_t j = 0; j < h; j++) {
+        double a = (double)b1[j];
+        for (size_t i = 0; i < d; i++) a += (double)w1[j * d + i] * x[i];
+        a *= erfc(-a / sqrt(2)) / 2;
+        for (size_t i = 0; i < d; i++) out[i] += (double)w2[i * h + j] * a;
+    }
+}
+
+static void identity_is_the_experts_alone(void **state) {
+    (void)state;
+    static const char *const keys[] = {
+        "model.moe.router=identity model.moe.slots_per_expert=2", /* E = 3, T = 4 */
+        "model.moe.router=identity model.moe.experts=4 model.moe.slots_per_expert=1", /* T = E */
+        "model.moe.router=identity model.moe.slots_per_expert=6 model.patch_size=2"};
+    for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
+        layer l;
+        layer_make(&l, keys[k], 3);
+        for (size_t r = 0; r < l.R; r++) {
+            double x[8], out[8];
+            for (size_t i = 0; i < 8; i++) x[i] = (double)l.x[r * 8 + i];
+            expert(&l, r % l.T % l.spec.model.moe.experts, out, x);
+            for (size_t i = 0; i < 8; i++)
+                assert_float_equal(l.y[r * 8 + i], out[i] + (double)l.residual[r * 8 + i], CLOSE);
+        }
+        layer_free(&l);
+    }
+}
+
+/* Algorithms 1 and 2 of Soft MoE for one image, loop by loop. */
+static void soft_image(const layer *l, size_t b, double *y) {
+    size_t T = l->T, d = l->d, P = l->moe.router->P, S = l->moe.router->plan.S;
+    const real *x = l->x + b * T * d, *phi = tensor(l, "blocks.1.mlp.router.phi");
+    double scale = (double)*tensor(l, "blocks.1.mlp.router.scale"), logit[64][64];
+    memset(y, 0, T * d * sizeof *y);
+    for (size_t t = 0; t < T; t++)
+        for (size_t s = 0; s < S; s++) {
+            double product = 0, xx = 0, pp = 0;
+            for (size_t i = 0; i < d; i++) {
+                double xi = (double)x[t * d + i], p = (double)phi[i * S + s];
+                product += xi * p;
+                xx += xi * xi;
+                pp += p * p;
+            }
+            logit[t][s] = scale * product / (sqrt(xx) + 1e-6) / (sqrt(pp) + 1e-6);
+        }
+    for (size_t s = 0; s < S; s++) {
+        double slot[8] = {0}, out[8], sum = 0;
+        for (size_t t = 0; t < T; t++) sum += exp(logit[t][s]);
+        for (size_t t = 0; t < T; t++)
+            for (size_t i = 0; i < d; i++) slot[i] += exp(logit[t][s]) / sum * (double)x[t * d + i];
+        expert(l, s / P, out, slot);
+        for (size_t t = 0; t < T; t++) {
+            double row = 0;
+            for (size_t q = 0; q < S; q++) row += exp(logit[t][q]);
+            for (size_t i = 0; i < d; i++) y[t * d + i] += exp(logit[t][s]) / row * out[i];
+        }
+    }
+}
+
+static void soft_is_the_papers_algorithm(void **state) {
+    (void)state;
+    static const char *const keys[] = {
+        "model.moe.router=soft model.moe.slots_per_expert=1", /* S < T */
+        "model.moe.router=soft model.moe.slots_per_expert=5", /* S > T */
+        "model.moe.router=soft model.moe.total_slots=12 model.patch_size=2"};
+    for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
+        layer l;
+        double y[16 * 8];
+        layer_make(&l, keys[k], 2);
+        for (size_t b = 0; b < 2; b++) {
+            soft_image(&l, b, y);
+            for (size_t i = 0; i < l.T * l.d; i++) {
+                size_t at = b * l.T * l.d + i;
+                assert_float_equal(l.y[at], y[i] + (double)l.residual[at], CLOSE);
+            }
+        }
+        layer_free(&l);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(dense_against_loops),
+        cmocka_unit_test(sparse_against_loops),
+        cmocka_unit_test(nobody_placed),
+        cmocka_unit_test(dense_statistics),
+        cmocka_unit_test(sparse_statistics),
+        cmocka_unit_test(identity_is_the_experts_alone),
+        cmocka_unit_test(soft_is_the_papers_algorithm),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
