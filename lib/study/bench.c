@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
-enum { SIDE = 1536 /* of the yardstick's square matrices */, FMA_ROUNDS = 2000000 };
+enum { SIDE = 1024 /* of the yardstick's square matrices */, FMA_ROUNDS = 2000000 };
 
 typedef struct bencher {
     const smoe_spec *spec;

@@ -16,6 +16,7 @@ typedef struct trainer {
     const smoe_spec *spec;
     const smoe_train_options *options;
     smoe_dataset *train, *test;
+    smoe_safetensors *init; /* of --init, or NULL */
     smoe_model *model;
     smoe_params *params;
     smoe_run *run;
@@ -28,7 +29,7 @@ typedef struct trainer {
     double *durations; /* seconds of the steps of this process */
     size_t done;       /* steps of this process */
     double start;      /* clock when the first step began */
-    double loss, precision, norm, epoch, rate, waited;
+    double loss, aux, precision, norm, epoch, rate, waited;
 } trainer;
 
 static void note(const trainer *t, const char *fmt, ...) SMOE_PRINTF(2, 3);
@@ -59,24 +60,21 @@ static int open_data(trainer *t, smoe_err *err) {
 }
 
 static int load_init(trainer *t, smoe_err *err) {
-    smoe_safetensors *file = NULL;
     size_t loaded = 0;
-    if (smoe_safetensors_open(&file, t->options->init, err)) return -1;
-    int status = smoe_params_load(t->params, file, true, &loaded, err);
-    if (!status && !loaded)
-        status = smoe_fail(err, SMOE_DATA, "%s: no tensor of this model in it", t->options->init);
-    if (!status)
-        note(t, "%zu of %zu tensors start from %s", loaded, t->params->count, t->options->init);
-    smoe_safetensors_free(file);
-    return status;
+    if (smoe_params_load(t->params, t->init, true, &loaded, err)) return -1;
+    if (!loaded)
+        return smoe_fail(err, SMOE_DATA, "%s: no tensor of this model in it", t->options->init);
+    note(t, "%zu of %zu tensors start from %s", loaded, t->params->count, t->options->init);
+    return 0;
 }
 
 static int start(trainer *t, smoe_err *err) {
     const smoe_spec *spec = t->spec;
     size_t B = spec->train.batch_size;
     json_t *env = t->options->env;
-    int opened = open_data(t, err) || smoe_model_create(&t->model, spec, t->N, err);
-    if (opened) {
+    /* What can be known to be bad is, before there is a run directory. */
+    if (open_data(t, err) || smoe_model_create(&t->model, spec, t->N, err) ||
+        (t->options->init && smoe_safetensors_open(&t->init, t->options->init, err))) {
         json_decref(env);
         return -1;
     }
@@ -101,7 +99,7 @@ static int start(trainer *t, smoe_err *err) {
         note(t, "resumed after step %llu", (unsigned long long)t->state.step);
     } else {
         smoe_params_init(t->params, spec->seed);
-        if (t->options->init && load_init(t, err)) return -1;
+        if (t->init && load_init(t, err)) return -1;
     }
     smoe_loader_options options = {.batch_size = B,
                                    .train = true,
@@ -166,7 +164,7 @@ static int step(trainer *t, smoe_err *err) {
     t->precision = (double)sums.correct / (double)batch.images;
     t->epoch = batch.epoch;
     t->rate = smoe_schedule_rate(&t->spec->train, t->state.step);
-    if (!isfinite(t->loss)) return nonfinite_loss(t, &pass, err);
+    if (!isfinite(t->loss + t->aux)) return nonfinite_loss(t, &pass, err);
     smoe_model_backward(t->model, t->dlogits, &pass);
     t->norm = smoe_optim_norm(t->params);
     if (!isfinite(t->norm))
@@ -228,8 +226,7 @@ static int log_step(trainer *t, double images_per_s, smoe_err *err) {
     set(r, "train/gradient_norm", t->norm);
     set(r, "train/images_per_s", images_per_s);
     set(r, "train/waited_s", smoe_loader_waited(t->loader));
-    if (t->spec->model.moe.aux_weight > 0 && smoe_model_aux(t->model) > 0)
-        set(r, "train/aux_loss", smoe_model_aux(t->model));
+    if (t->aux > 0) set(r, "train/aux_loss", t->aux);
     add_router_metrics(t, r);
     return smoe_run_metrics(t->run, r, err);
 }
@@ -346,6 +343,7 @@ int smoe_train(const smoe_spec *spec, const smoe_train_options *options, smoe_tr
     finish(&t, status, err);
     smoe_loader_free(t.loader);
     smoe_model_free(t.model);
+    smoe_safetensors_free(t.init);
     smoe_dataset_free(t.train);
     smoe_dataset_free(t.test);
     free(t.dlogits);
