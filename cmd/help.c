@@ -1,6 +1,6 @@
 /* What the program says about itself, out of the tables: --help and the completion scripts. */
+#include "cmd.h"
 #include "opt.h"
-#include "spec/spec.h"
 
 #include <string.h>
 
@@ -68,6 +68,13 @@ void smoe_options_help(const smoe_command *command, FILE *out) {
         fputs("\nkey=value overrides a key of the spec (`man smoe-spec`): train.steps=500 "
               "model.moe.experts=32\n",
               out);
+}
+
+int cmd_help(const smoe_options *options, smoe_err *err) {
+    const smoe_command *command = NULL;
+    if (options->args && !(command = smoe_command_find(options->arg[0], err))) return -1;
+    smoe_options_help(command, stdout);
+    return 0;
 }
 
 /* ---- completion ---- */

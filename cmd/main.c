@@ -82,13 +82,6 @@ static int run_bare(int argc, char **argv, smoe_err *err) {
     return status;
 }
 
-int cmd_help(const smoe_options *options, smoe_err *err) {
-    const smoe_command *command = NULL;
-    if (options->args && !(command = smoe_command_find(options->arg[0], err))) return -1;
-    smoe_options_help(command, stdout);
-    return 0;
-}
-
 int main(int argc, char **argv) {
     /* A limit on file sizes is then a write error like a full disk, reported with the file's name.
      */
