@@ -43,8 +43,7 @@ int smoe_place_prefix(smoe_place_kind kind, const char *path, const char *name, 
     return smoe_fail_prefix(err, "%s", path);
 }
 
-/* ---- bytes
- * --------------------------------------------------------------------------------------------- */
+/* ---- bytes ----------------------------------------------------------------------------------- */
 
 static int no_memory(smoe_err *err, const char *path, size_t size) {
     return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory for %zu bytes", path, size);
@@ -151,8 +150,7 @@ out:
     return 0;
 }
 
-/* ---- names
- * -----------------------------------------------------------------------------------------------
+/* ---- names --------------------------------------------------------------------------------------
  */
 
 static bool hidden_component(const char *name, size_t n) {
@@ -186,8 +184,7 @@ static const char *name_trick(const char *name) {
     }
 }
 
-/* ---- archives
- * -------------------------------------------------------------------------------------------- */
+/* ---- archives -------------------------------------------------------------------------------- */
 
 static int archive_failed(struct archive *a, const char *path, const char *name, smoe_err *err) {
     const char *why = archive_error_string(a);
@@ -323,8 +320,7 @@ int smoe_member_read(const smoe_member *member, size_t most, uint8_t **bytes, si
     return smoe_member_file_read(member->path, member->name, most, bytes, size, err);
 }
 
-/* ---- directories
- * ------------------------------------------------------------------------------------------ */
+/* ---- directories ----------------------------------------------------------------------------- */
 
 static int walk_folder(smoe_member *member, const char *inside, int depth, smoe_visit *visit,
                        void *user, smoe_err *err);
@@ -382,8 +378,7 @@ static int walk_folder(smoe_member *member, const char *inside, int depth, smoe_
     return status;
 }
 
-/* ---- either
- * -----------------------------------------------------------------------------------------------
+/* ---- either -------------------------------------------------------------------------------------
  */
 
 static int visit_file(const char *path, smoe_visit *visit, void *user, smoe_err *err) {

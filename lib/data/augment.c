@@ -11,8 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- geometry
- * ------------------------------------------------------------------------------------- */
+/* ---- geometry -------------------------------------------------------------------------------- */
 
 /* Output (x, y) shows the input at a*x + b*y + c, d*x + e*y + f, measured from the centre. */
 typedef struct affine {
@@ -68,8 +67,7 @@ static int op_translate_y(double m, smoe_image *image, smoe_image *work, smoe_er
     return warp(image, work, (affine){1, 0, 0, 0, 1, round(.45 * m * (double)image->height)}, err);
 }
 
-/* ---- tables of 256: every sample of a channel goes through the same curve
- * --------------------------- */
+/* ---- tables of 256: every sample of a channel goes through the same curve -------------------- */
 
 static uint8_t byte_of(double v) {
     double above = v + .5; /* half rounds up */
@@ -173,8 +171,7 @@ static int op_contrast(double m, smoe_image *image, smoe_image *work, smoe_err *
     return 0;
 }
 
-/* ---- mixing with another version of the image
- * ------------------------------------------------------- */
+/* ---- mixing with another version of the image ------------------------------------------------ */
 
 static int op_identity(double m, smoe_image *image, smoe_image *work, smoe_err *err) {
     (void)m, (void)image, (void)work, (void)err;
@@ -239,8 +236,7 @@ int smoe_randaugment_apply(size_t op, double m, smoe_image *image, smoe_image *w
     return operations[op].apply((negative ? -m : m) / 10, image, work, err);
 }
 
-/* ---- crop, flip, all together
- * ------------------------------------------------------------------------ */
+/* ---- crop, flip, all together ---------------------------------------------------------------- */
 
 static int pad_crop(smoe_image *image, smoe_image *work, smoe_rng *rng, smoe_err *err) {
     size_t w = image->width, h = image->height, c = image->channels, pad = w / 8;

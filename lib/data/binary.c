@@ -9,8 +9,7 @@
 /* The largest known file is cifar100's train.bin, 154 MB. */
 enum { MOST_BYTES = 1 << 30 };
 
-/* ---- finding and reading
- * -------------------------------------------------------------------------------- */
+/* ---- finding and reading --------------------------------------------------------------------- */
 
 typedef struct search {
     smoe_binaries *files;
@@ -95,8 +94,7 @@ int smoe_binary_fail(const smoe_binaries *files, const smoe_dataset *set, const 
     return smoe_place_prefix(files->kind, set->path, file->name, err);
 }
 
-/* ---- images of one size
- * ------------------------------------------------------------------------------------ */
+/* ---- images of one size ---------------------------------------------------------------------- */
 
 static int grid_allocate(smoe_dataset *set, size_t width, size_t height, size_t channels,
                          smoe_err *err) {

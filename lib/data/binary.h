@@ -34,8 +34,7 @@ void smoe_binaries_free(smoe_binaries *files);
 int smoe_binary_fail(const smoe_binaries *files, const smoe_dataset *set, const smoe_binary *file,
                      size_t offset, smoe_err *err, const char *fmt, ...) SMOE_PRINTF(6, 7);
 
-/* ---- images of one size
- * ------------------------------------------------------------------------------------ */
+/* ---- images of one size ---------------------------------------------------------------------- */
 
 typedef struct smoe_grid {
     size_t width, height, channels;

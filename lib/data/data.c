@@ -111,8 +111,7 @@ int smoe_dataset_image(const smoe_dataset *set, size_t i, bool multi, real *pixe
     return status;
 }
 
-/* ---- what the sources and the loader share
- * -------------------------------------------------------- */
+/* ---- what the sources and the loader share --------------------------------------------------- */
 
 void smoe_dataset_pixels(const smoe_dataset *set, const smoe_image *image, real *pixels) {
     size_t c = set->channels, plane = set->size * set->size;

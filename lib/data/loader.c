@@ -3,11 +3,13 @@
  *
  * Batch t is made by whichever thread takes ticket t, into place t mod PLACES of a ring; the caller
  * receives tickets in order. What is in batch t follows from (seed, t) alone:
- *   epoch e = t / (n/B), images = places [r*B, (r+1)*B) of the permutation SHUFFLE(seed, e), r = t
- * mod (n/B) endless data: images t*B .. t*B + B-1, in order augmentation of image i: stream
- * AUGMENT(seed, e, i); mixup: stream MIXUP(seed, t), one lambda a batch, image b mixed with image
- * b+1 (the last with the first) Leaves to others: the data set, decoding, what an augmentation
- * does.
+ *   epoch         e = t / (n/B)
+ *   images        places [r*B, (r+1)*B) of the permutation SHUFFLE(seed, e), r = t mod (n/B)
+ *   endless data  images t*B .. t*B + B-1, in order
+ *   augmentation  of image i: stream AUGMENT(seed, e, i)
+ *   mixup         stream MIXUP(seed, t), one lambda a batch, image b mixed with image b+1 (the last
+ *                 with the first)
+ * Leaves to others: the data set, decoding, what an augmentation does.
  */
 #include "data/augment.h"
 #include "data/dataset.h"
@@ -56,8 +58,7 @@ typedef struct worker {
     real *first; /* mixup: the first image and target of the batch, [pixels + N] */
 } worker;
 
-/* ---- one batch
- * -------------------------------------------------------------------------------------- */
+/* ---- one batch ------------------------------------------------------------------------------- */
 
 static size_t image_elements(const smoe_dataset *set) {
     return set->channels * set->size * set->size;
@@ -141,8 +142,7 @@ static int make_batch(const smoe_loader *l, worker *w, uint64_t t, place *p) {
     return 1;
 }
 
-/* ---- threads
- * ------------------------------------------------------------------------------------------ */
+/* ---- threads --------------------------------------------------------------------------------- */
 
 static void *work(void *argument) {
     smoe_loader *l = argument;
@@ -201,8 +201,7 @@ double smoe_loader_waited(const smoe_loader *l) {
     return l->waited;
 }
 
-/* ---- opening and closing
- * -------------------------------------------------------------------------------- */
+/* ---- opening and closing --------------------------------------------------------------------- */
 
 static int check_options(const smoe_dataset *set, const smoe_loader_options *o, smoe_err *err) {
     if (!o->batch_size) return smoe_fail(err, SMOE_USAGE, "a batch size of 0");

@@ -70,8 +70,7 @@ static int items_add(items *list, item new, smoe_err *err) {
     return 0;
 }
 
-/* ---- the list: which images of which classes there are
- * ----------------------------------------------- */
+/* ---- the list: which images of which classes there are --------------------------------------- */
 
 typedef struct listing {
     smoe_dataset *set;
@@ -289,8 +288,7 @@ out:
     return status;
 }
 
-/* ---- the bytes that the first walk did not keep
- * ---------------------------------------------------------- */
+/* ---- the bytes that the first walk did not keep ---------------------------------------------- */
 
 typedef struct fetching {
     item **missing; /* in the order of the archive */
@@ -331,8 +329,7 @@ static int fetch_bytes(const smoe_dataset *set, items *images, smoe_err *err) {
     return status;
 }
 
-/* ---- checking and decoding, image by image, in parallel
- * ---------------------------------------------------- */
+/* ---- checking and decoding, image by image, in parallel -------------------------------------- */
 
 /* The bytes of an image: kept ones are lent, others are read into *own, which the caller frees. */
 static const uint8_t *borrow_bytes(const smoe_dataset *set, const item *a, uint8_t **own,
@@ -442,8 +439,7 @@ static int keep_images(smoe_dataset *set, folder *f, smoe_err *err) {
     return status;
 }
 
-/* ---- the source
- * ------------------------------------------------------------------------------------------- */
+/* ---- the source ------------------------------------------------------------------------------ */
 
 static int folder_open(smoe_dataset *set, const smoe_spec *spec, const char *split, smoe_err *err) {
     folder *f = set->store = calloc(1, sizeof *f);

@@ -51,8 +51,7 @@ typedef struct scene {
     float blotch[5][5];
 } scene;
 
-/* ---- drawing lots
- * --------------------------------------------------------------------------------- */
+/* ---- drawing lots ---------------------------------------------------------------------------- */
 
 static float between(smoe_rng *rng, float low, float high) {
     return low + (high - low) * (float)smoe_rng_uniform(rng);
@@ -144,8 +143,7 @@ static smoe_rng draw_scene(scene *s, const char *split, uint64_t i) {
     return rng;
 }
 
-/* ---- painting
- * ------------------------------------------------------------------------------------- */
+/* ---- painting -------------------------------------------------------------------------------- */
 
 static float largest(float a, float b) {
     return a > b ? a : b;
@@ -267,8 +265,7 @@ static void develop(smoe_image *out, const float *rgb, float grain, smoe_rng *rn
     }
 }
 
-/* ---- the source
- * ----------------------------------------------------------------------------------- */
+/* ---- the source ------------------------------------------------------------------------------ */
 
 static int shapes_paint(const smoe_dataset *set, uint64_t i, smoe_image *out, smoe_image *work,
                         smoe_err *err) {

@@ -20,10 +20,10 @@ static inline size_t width(size_t i, size_t n) {
     return n - i < VL ? n - i : VL;
 }
 
-/* ---- GELU
- * ------------------------------------------------------------------------------------------ erf: x
- * Phi(x), derivative Phi(x) + x phi(x). tanh: x s(2z), z = sqrt(2/pi)(x + 0.044715 x^3), s the
- * logistic function, since (1 + tanh z)/2 = s(2z); derivative s + x s(1 - s) 2z'. */
+/* ---- GELU ------------------------------------------------------------------------------------
+ * erf:  x Phi(x), derivative Phi(x) + x phi(x).
+ * tanh: x s(2z), z = sqrt(2/pi)(x + 0.044715 x^3), s the logistic function, since
+ *       (1 + tanh z)/2 = s(2z); derivative s + x s(1 - s) 2z'. */
 static inline vreal gelu_parts(vreal x, smoe_gelu kind, vreal *slope) {
     if (kind == SMOE_GELU_ERF) {
         vreal density, phi = vnormal(x, &density);
@@ -56,10 +56,9 @@ static void gelu_backward(real *dx, real *a, const real *da, const real *x, size
     }
 }
 
-/* ---- LayerNorm
- * ------------------------------------------------------------------------------------- xh = (x -
- * mean) r, r = 1/sqrt(var + eps), y = xh w + b. With u = dy w: dx = r (u - mean(u) - xh mean(u
- * xh)); dw = sum dy xh; db = sum dy. */
+/* ---- LayerNorm -------------------------------------------------------------------------------
+ * xh = (x - mean) r, r = 1/sqrt(var + eps), y = xh w + b. With u = dy w:
+ * dx = r (u - mean(u) - xh mean(u xh)); dw = sum dy xh; db = sum dy. */
 static void norm(real *y, real *stats, const real *x, const real *w, const real *b, size_t R,
                  size_t n, real eps) {
     for (size_t row = 0; row < R; row++, x += n, y += n) {
@@ -105,8 +104,7 @@ static void norm_backward(real *dx, real *dw, real *db, const real *dy, const re
     }
 }
 
-/* ---- softmax
- * --------------------------------------------------------------------------------------- */
+/* ---- softmax --------------------------------------------------------------------------------- */
 
 static void softmax(real *x, size_t R, size_t n, size_t ld) {
     for (size_t row = 0; row < R; row++, x += ld) {
@@ -172,8 +170,7 @@ static void column_softmax_backward(real *dx, const real *y, const real *dy, siz
     }
 }
 
-/* ---- sums
- * -------------------------------------------------------------------------------------------- */
+/* ---- sums ------------------------------------------------------------------------------------ */
 
 static void add(real *y, const real *x, size_t n) {
     for (size_t i = 0; i < n; i++) y[i] += x[i];
@@ -214,8 +211,7 @@ static double square_sum(const real *x, size_t n) {
     return total;
 }
 
-/* ---- Adam
- * ------------------------------------------------------------------------------------------ */
+/* ---- Adam ------------------------------------------------------------------------------------ */
 
 #ifdef SMOE_F64
 #define SQRT sqrt

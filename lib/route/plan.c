@@ -86,8 +86,7 @@ void smoe_plan_seal(smoe_plan *plan) {
         }
 }
 
-/* ---- the products of dense plans, one a group
- * ------------------------------------------------------- */
+/* ---- the products of dense plans, one a group ------------------------------------------------ */
 
 typedef struct pieces {
     const smoe_plan *plan;
@@ -154,8 +153,7 @@ static smoe_product to_weights(size_t g, const void *context) {
                           .b_col = plan->G * x->d};
 }
 
-/* ---- dispatch and combine
- * ---------------------------------------------------------------------------- */
+/* ---- dispatch and combine -------------------------------------------------------------------- */
 
 void smoe_plan_dispatch(const smoe_plan *plan, real *slots, const real *x, size_t d) {
     if (!plan->sparse) {
@@ -241,8 +239,7 @@ void smoe_plan_dispatch_backward(smoe_plan *plan, real *dx, const real *dslots, 
     }
 }
 
-/* ---- statistics
- * ---------------------------------------------------------------------------------------- */
+/* ---- statistics ------------------------------------------------------------------------------ */
 
 /* Largest of n weights `stride` apart, and exp of the entropy of the weights made to sum to one. */
 static void concentration(const real *w, size_t n, size_t stride, double *most, double *effective) {

@@ -1,11 +1,14 @@
 /*
  * Tokens Choice (V-MoE 2.3-2.4, 4, appendix A): every token chooses its top K experts, experts have
  * buffers of fixed size, first choices are placed before second ones.
- *   weights    g itself, softmax before top-k, not renormalised; g = softmax(W x + N(0,
- * (noise/E)^2)) order      vanilla: as the tokens come; bpr: by largest g; bpr-sum: by the sum of
- * the top K auxiliary  (importance + load)/2 averaged over groups, training only; CV^2 =
- * variance/mean^2 of importance_e = sum_t softmax(W x_t)_e and load_e = sum_t Phi((z_te -
- * threshold_t)/sigma), threshold the k-th largest noisy logit
+ *   weights    g itself, softmax before top-k, not renormalised:
+ *              g = softmax(W x + N(0, (noise/E)^2))
+ *   order      vanilla: as the tokens come; bpr: by largest g; bpr-sum: by the sum of the top K
+ *   auxiliary  (importance + load)/2 averaged over groups, training only, each the squared variation
+ *              CV^2 = variance/mean^2 over experts of
+ *              importance_e = sum_t softmax(W x_t)_e
+ *              load_e = sum_t Phi((z_te - threshold_t)/sigma), the threshold being the k-th largest
+ *              noisy logit of the token
  */
 #include "math/kernels.h"
 #include "route/gate.h"

@@ -1,9 +1,9 @@
 /*
  * The run directory: made exclusively, described by files that a stranger can rerun it from.
- *   spec.yaml env.json metrics.jsonl log.txt STATUS ckpt/step_00001000/{model,state}.safetensors
- * ckpt/latest ckpt/best Checkpoints appear whole or not at all: a temporary directory, fsync of
- * files and folders, rename. smoe-run(5) is the long form. run.c has the directory, checkpoint.c
- * the checkpoints.
+ *   spec.yaml env.json metrics.jsonl log.txt STATUS
+ *   ckpt/step_00001000/{model,state}.safetensors ckpt/latest ckpt/best
+ * Checkpoints appear whole or not at all: a temporary directory, fsync of files and folders,
+ * rename. smoe-run(5) is the long form. run.c has the directory, checkpoint.c the checkpoints.
  */
 #ifndef SMOE_RUN_H
 #define SMOE_RUN_H

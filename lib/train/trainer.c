@@ -44,8 +44,7 @@ static void note(const trainer *t, const char *fmt, ...) {
     if (o && o->note) o->note(o->user, text);
 }
 
-/* ---- start
- * ------------------------------------------------------------------------------------------- */
+/* ---- start ----------------------------------------------------------------------------------- */
 
 static int open_data(trainer *t, smoe_err *err) {
     const smoe_spec *spec = t->spec;
@@ -109,8 +108,7 @@ static int start(trainer *t, smoe_err *err) {
     return smoe_loader_open(&t->loader, t->train, spec, &options, err);
 }
 
-/* ---- a step
- * ------------------------------------------------------------------------------------------- */
+/* ---- a step ---------------------------------------------------------------------------------- */
 
 /* The first parameter that is no longer finite; else the one of `layer` with the largest weight. */
 static const char *suspect(const trainer *t, const char *layer) {
@@ -178,8 +176,7 @@ static int step(trainer *t, smoe_err *err) {
     return 0;
 }
 
-/* ---- what is due
- * ---------------------------------------------------------------------------------------- */
+/* ---- what is due ----------------------------------------------------------------------------- */
 
 static json_t *record(const trainer *t) {
     json_t *r = json_object();
@@ -309,8 +306,7 @@ static int loop(trainer *t, smoe_err *err) {
     return 0;
 }
 
-/* ---- end
- * ---------------------------------------------------------------------------------------------- */
+/* ---- end ------------------------------------------------------------------------------------- */
 
 static int ascending(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;

@@ -77,9 +77,8 @@ void smoe_head_reserve(smoe_head_layer *l, const smoe_space *space) {
     if (is_map(l)) reserve_map(l, space);
 }
 
-/* ---- attention pooling
- * --------------------------------------------------------------------------------- For each head:
- * a = softmax(K q / sqrt(d/H)), o = a V. */
+/* ---- attention pooling -----------------------------------------------------------------------
+ * For each head: a = softmax(K q / sqrt(d/H)), o = a V. */
 static void map_forward(smoe_head_layer *l, size_t B, const smoe_pass *pass) {
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
     const smoe_params *params = l->build->params;
@@ -146,8 +145,7 @@ static void map_backward(smoe_head_layer *l, size_t B, const smoe_pass *pass) {
     kern->add(smoe_gradient(params, l->latent), dlatent, d);
 }
 
-/* ---- the head
- * -------------------------------------------------------------------------------------------- */
+/* ---- the head -------------------------------------------------------------------------------- */
 
 void smoe_head_forward(smoe_head_layer *l, const real *x, const smoe_pass *pass) {
     const smoe_row_kernels *kern = smoe_kernels_get()->row;

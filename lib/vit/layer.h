@@ -39,8 +39,7 @@ static inline real *smoe_gradient(const smoe_params *params, size_t row) {
     return params->g + params->row[row].offset;
 }
 
-/* ---- norm: LayerNorm with epsilon 1e-6
- * ------------------------------------------------------------- */
+/* ---- norm: LayerNorm with epsilon 1e-6 ------------------------------------------------------- */
 typedef struct smoe_norm {
     smoe_params *params;
     size_t weight, bias, n;
@@ -52,8 +51,7 @@ void smoe_norm_reserve(smoe_norm *l, size_t R, const smoe_space *space);
 void smoe_norm_forward(smoe_norm *l, real *y, const real *x, size_t R);
 void smoe_norm_backward(smoe_norm *l, real *dx, const real *dy, const real *x, size_t R);
 
-/* ---- linear: Y = X W^T + b, W [out,in]
- * ---------------------------------------------------------------- */
+/* ---- linear: Y = X W^T + b, W [out,in] ------------------------------------------------------- */
 typedef struct smoe_linear {
     smoe_params *params;
     size_t weight, bias, in, out;
@@ -69,12 +67,10 @@ void smoe_linear_forward(const smoe_linear *l, real *y, const real *x, const rea
 /* dx [R,in] is overwritten; NULL when nobody needs it. */
 void smoe_linear_backward(const smoe_linear *l, real *dx, const real *dy, const real *x, size_t R);
 
-/* ---- dropout: kept elements scaled by 1/(1 - rate), keyed by (seed, step, site)
- * --------------------- */
+/* ---- dropout: kept elements scaled by 1/(1 - rate), keyed by (seed, step, site) -------------- */
 void smoe_dropout(real *x, size_t size, double rate, uint32_t site, const smoe_pass *pass);
 
-/* ---- embed: pixels to tokens
- * ---------------------------------------------------------------------- */
+/* ---- embed: pixels to tokens ----------------------------------------------------------------- */
 typedef struct smoe_embed {
     const smoe_build *build;
     size_t weight, bias, position, token; /* position and token where they are parameters */
@@ -90,8 +86,7 @@ void smoe_embed_forward(smoe_embed *l, real *x, const real *pixels, size_t B);
 void smoe_embed_backward(smoe_embed *l, const real *dx, size_t B);
 void smoe_embed_free(smoe_embed *l);
 
-/* ---- attention: multi-head self-attention (V B.2)
- * --------------------------------------------------- */
+/* ---- attention: multi-head self-attention (V B.2) -------------------------------------------- */
 typedef struct smoe_attention {
     const smoe_build *build;
     smoe_linear qkv, proj;
@@ -116,8 +111,7 @@ void smoe_attention_forward(smoe_attention *l, real *y, const real *x, const rea
 void smoe_attention_backward(smoe_attention *l, real *dx, const real *dy, const real *x,
                              const smoe_pass *pass);
 
-/* ---- mlp: E two-layer perceptrons, each on its own rows; the dense MLP is E = 1
- * ------------------- */
+/* ---- mlp: E two-layer perceptrons, each on its own rows; the dense MLP is E = 1 -------------- */
 typedef struct smoe_mlp {
     smoe_params *params;
     size_t fc1, fc1_bias, fc2, fc2_bias;
@@ -142,8 +136,7 @@ void smoe_mlp_forward(smoe_mlp *l, real *y, const real *x, const real *residual,
 void smoe_mlp_backward(smoe_mlp *l, real *dx, const real *dy, const real *x, const size_t *first,
                        const smoe_pass *pass);
 
-/* ---- moe: router, dispatch, experts, combine
- * ----------------------------------------------------------- */
+/* ---- moe: router, dispatch, experts, combine ------------------------------------------------- */
 typedef struct smoe_moe {
     smoe_router *router;
     smoe_mlp experts;
@@ -160,8 +153,7 @@ void smoe_moe_forward(smoe_moe *l, real *y, const real *x, const real *residual,
 void smoe_moe_backward(smoe_moe *l, real *dx, const real *dy, const real *x, const smoe_pass *pass);
 void smoe_moe_free(smoe_moe *l);
 
-/* ---- head: final norm, pooling, classifier
- * -------------------------------------------------------------- */
+/* ---- head: final norm, pooling, classifier --------------------------------------------------- */
 typedef struct smoe_head_layer {
     const smoe_build *build;
     smoe_norm norm;

@@ -101,8 +101,7 @@ smoe_params *smoe_model_params(smoe_model *m) {
     return &m->params;
 }
 
-/* ---- memory
- * ---------------------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 /* Scratch is free again after each layer; in inference, so are a block's kept buffers. */
 static void reserve_block(smoe_model *m, block *b, const smoe_space *space) {
@@ -159,8 +158,7 @@ int smoe_model_reserve(smoe_model *m, size_t B, bool train, smoe_err *err) {
     return 0;
 }
 
-/* ---- passes
- * ---------------------------------------------------------------------------------------------- */
+/* ---- passes ---------------------------------------------------------------------------------- */
 
 void smoe_model_forward(smoe_model *m, const real *pixels, const smoe_pass *pass) {
     size_t R = pass->images * m->build.T, layer = 0;
@@ -215,8 +213,7 @@ void smoe_model_backward(smoe_model *m, const real *dlogits, const smoe_pass *pa
     smoe_clock_lap(pass->clock, SMOE_PART_embed);
 }
 
-/* ---- what others may look at
- * --------------------------------------------------------------------------- */
+/* ---- what others may look at ----------------------------------------------------------------- */
 
 const real *smoe_model_logits(const smoe_model *m) {
     return m->head.logits;
