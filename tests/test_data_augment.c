@@ -204,8 +204,7 @@ static void test_shear(void **state) {
     smoe_image_free(&work);
 }
 
-/* ---- crop and flip
- * --------------------------------------------------------------------------------------- */
+/* ---- crop and flip --------------------------------------------------------------------------- */
 
 /* Every window of a 16 x 16 image padded by 2 appears, and is the image moved with grey around it.
  */

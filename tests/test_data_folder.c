@@ -112,8 +112,7 @@ static void assert_sets_equal(const smoe_dataset *a, const smoe_dataset *b) {
     free(y);
 }
 
-/* ---- what is read
- * ----------------------------------------------------------------------------------------- */
+/* ---- what is read ---------------------------------------------------------------------------- */
 
 static void test_order_and_labels(void **state) {
     static const struct {
@@ -254,8 +253,7 @@ static void test_more_classes_than_there_are(void **state) {
     datafiles_refused(&spec, "train", SMOE_USAGE, "data.classes: 1", path, "2 classes", NULL);
 }
 
-/* ---- data.limit
- * -------------------------------------------------------------------------------------------- */
+/* ---- data.limit ------------------------------------------------------------------------------ */
 
 /* Three classes of 5, 1 and 4 images in turns. A limit of 6: one each, then two of the classes with
  * more left have one more each, and the last goes to the first of them: 3, 1, 2. */
@@ -293,8 +291,7 @@ static void test_limit(void **state) {
     }
 }
 
-/* ---- what is refused, and how
- * ------------------------------------------------------------------------------ */
+/* ---- what is refused, and how ---------------------------------------------------------------- */
 
 static void test_no_data(void **state) {
     fixture *f = *state;

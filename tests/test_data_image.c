@@ -20,8 +20,7 @@ static smoe_image image_of(const uint8_t *pixel, size_t width, size_t height, si
     return image;
 }
 
-/* ---- resizing
- * ---------------------------------------------------------------------------------------- */
+/* ---- resizing -------------------------------------------------------------------------------- */
 
 /* Halving: the filter is 2 pixels wide to either side. Output 0 has its centre at 0.5: inputs 0, 1,
  * 2 weigh .75, .75, .25 of 1.75 (the fourth lies outside), so (3*0 + 3*70 + 140)/7 = 50; output 1
@@ -95,8 +94,7 @@ static void test_constant_stays(void **state) {
     smoe_image_free(&out);
 }
 
-/* ---- boxes
- * --------------------------------------------------------------------------------------------- */
+/* ---- boxes ----------------------------------------------------------------------------------- */
 
 static void test_inception_box(void **state) {
     (void)state;
@@ -123,8 +121,7 @@ static void test_inception_box(void **state) {
     assert_true(b.width == b.height && b.width == 1);
 }
 
-/* ---- channels
- * -------------------------------------------------------------------------------------------- */
+/* ---- channels -------------------------------------------------------------------------------- */
 
 static void test_channels(void **state) {
     (void)state;
@@ -138,8 +135,7 @@ static void test_channels(void **state) {
     smoe_image_free(&image);
 }
 
-/* ---- decoding
- * -------------------------------------------------------------------------------------------- */
+/* ---- decoding -------------------------------------------------------------------------------- */
 
 static void decode(smoe_image *image, const uint8_t *bytes, size_t size, smoe_image_kind kind,
                    size_t channels, size_t shrink) {
@@ -278,8 +274,7 @@ static void test_shrinking_is_close(void **state) {
     free(pixel);
 }
 
-/* ---- bytes that must be refused
- * ---------------------------------------------------------------------------- */
+/* ---- bytes that must be refused -------------------------------------------------------------- */
 
 static void refused(const uint8_t *bytes, size_t size, smoe_image_kind kind, const char *word) {
     smoe_image_header header;

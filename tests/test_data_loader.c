@@ -56,8 +56,7 @@ static uint64_t fingerprint(const smoe_batch *b) {
     return hash;
 }
 
-/* ---- which images
- * -------------------------------------------------------------------------------------- */
+/* ---- which images ---------------------------------------------------------------------------- */
 
 /* 23 images in batches of 5: four batches an epoch, no image twice in it, the short batch dropped;
  * the next epoch has another order, and each image is left out in its turn. */
@@ -154,8 +153,7 @@ static void test_batch_larger_than_the_data(void **state) {
     smoe_dataset_free(set);
 }
 
-/* ---- the same bits
- * ---------------------------------------------------------------------------------------- */
+/* ---- the same bits --------------------------------------------------------------------------- */
 
 /* Starting at step s gives what the loader that began at 0 gives there, with everything switched
  * on, in finite and endless data, within an epoch and across its end; threads of OpenMP change
@@ -260,8 +258,7 @@ static void test_closing_at_any_moment(void **state) {
     smoe_dataset_free(NULL);
 }
 
-/* ---- mixup
- * ------------------------------------------------------------------------------------------------
+/* ---- mixup --------------------------------------------------------------------------------------
  */
 
 /* Every image of a batch is lambda of itself and 1 - lambda of its neighbour, pixels and targets

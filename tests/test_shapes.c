@@ -163,8 +163,7 @@ static void test_sizes_and_channels(void **state) {
     }
 }
 
-/* ---- a linear classifier on pixels
- * ------------------------------------------------------------------------ */
+/* ---- a linear classifier on pixels ----------------------------------------------------------- */
 
 enum { SIDE = 32, FEATURES = 3 * SIDE * SIDE, TRAIN = 3000, TEST = 1000, PASSES = 5 };
 
