@@ -1,0 +1,340 @@
+/*
+ * Matrix products against a plain loop in double: odd shapes on both sides of every block size,
+ * transposes, gaps between rows, alpha, add, bias, k = 0; the bits of a row whatever is around it;
+ * NaN and infinity where they belong. Runs again for every instruction set.
+ */
+#include "base/rng.h"
+#include "base/threads.h"
+#include "isas.h"
+#include "math/gemm.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+static const real HOLE = 1e30f; /* what lies where a product has no business */
+
+static real *filled(size_t n, real value) {
+    real *x = malloc((n + 1) * sizeof *x);
+    assert_non_null(x);
+    for (size_t i = 0; i <= n; i++) x[i] = value;
+    return x;
+}
+
+/* A matrix with `gap` unused elements after each row, NaN in the gaps; as such or transposed. */
+typedef struct matrix {
+    real *at;
+    size_t row, col, ld;
+} matrix;
+
+static matrix matrix_of(size_t m, size_t n, size_t gap, bool transposed, smoe_rng *rng) {
+    size_t rows = transposed ? n : m, width = transposed ? m : n;
+    matrix x = {.ld = width + gap};
+    x.at = filled(rows * x.ld, (real)NAN);
+    x.row = transposed ? 1 : x.ld;
+    x.col = transposed ? x.ld : 1;
+    for (size_t i = 0; i < m; i++)
+        for (size_t j = 0; j < n; j++)
+            x.at[i * x.row + j * x.col] = (real)(2 * smoe_rng_uniform(rng) - 1);
+    return x;
+}
+
+/* A product with all that it needs; start: C before, for those that accumulate. */
+typedef struct fixture {
+    smoe_product p;
+    matrix a, b, add;
+    real *c, *start, *bias;
+} fixture;
+
+enum { NO_ADD, ADD_OTHER, ADD_ITSELF, ADDS };
+
+static fixture fixture_of(size_t m, size_t n, size_t k, uint64_t seed) {
+    smoe_rng rng = smoe_rng_at(seed, SMOE_RNG_TEST, 0, 0, 0);
+    size_t kind = smoe_rng_below(&rng, ADDS), ldc = n + smoe_rng_below(&rng, 3);
+    fixture f = {.a = matrix_of(m, k, smoe_rng_below(&rng, 4), smoe_rng_below(&rng, 2), &rng),
+                 .b = matrix_of(k, n, smoe_rng_below(&rng, 4), smoe_rng_below(&rng, 2), &rng),
+                 .add = matrix_of(m, n, smoe_rng_below(&rng, 3), false, &rng),
+                 .c = filled(m * ldc, HOLE),
+                 .bias = filled(n, (real)0.25)};
+    for (size_t i = 0; kind == ADD_ITSELF && i < m; i++)
+        for (size_t j = 0; j < n; j++) f.c[i * ldc + j] = (real)smoe_rng_uniform(&rng);
+    f.start = filled(m * ldc, 0);
+    memcpy(f.start, f.c, m * ldc * sizeof *f.c);
+    f.p = (smoe_product){.m = m,
+                         .n = n,
+                         .k = k,
+                         .c = f.c,
+                         .ldc = ldc,
+                         .a = f.a.at,
+                         .a_row = f.a.row,
+                         .a_col = f.a.col,
+                         .b = f.b.at,
+                         .b_row = f.b.row,
+                         .b_col = f.b.col,
+                         .alpha = smoe_rng_below(&rng, 2) ? 1 : (real)-0.7};
+    if (kind == ADD_OTHER) f.p.add = f.add.at, f.p.ldadd = f.add.ld;
+    if (kind == ADD_ITSELF) f.p.add = f.c, f.p.ldadd = ldc;
+    if (smoe_rng_below(&rng, 2)) f.p.bias = f.bias;
+    return f;
+}
+
+static void fixture_free(fixture *f) {
+    free(f->a.at);
+    free(f->b.at);
+    free(f->add.at);
+    free(f->c);
+    free(f->start);
+    free(f->bias);
+}
+
+/*
+ * Each of k roundings is half an ulp of a partial sum of at most sum |a b|; a few more for the end.
+ * Nothing outside C changes.
+ */
+static void assert_product(const fixture *f) {
+    const smoe_product *p = &f->p;
+    const double ulp = 0x1p-24;
+    for (size_t i = 0; i < p->m; i++)
+        for (size_t j = 0; j < p->ldc; j++) {
+            double sum = 0, size = 0, c = (double)f->c[i * p->ldc + j];
+            if (j >= p->n) {
+                assert_true(f->c[i * p->ldc + j] == HOLE);
+                continue;
+            }
+            for (size_t q = 0; q < p->k; q++) {
+                double t = (double)p->a[i * p->a_row + q * p->a_col] *
+                           (double)p->b[q * p->b_row + j * p->b_col];
+                sum += t;
+                size += fabs(t);
+            }
+            const real *from = p->add == f->c ? f->start : p->add;
+            double add = from ? (double)from[i * p->ldadd + j] : 0;
+            double bias = p->bias ? (double)p->bias[j] : 0;
+            sum = sum * (double)p->alpha + add + bias;
+            size += fabs(add) + fabs(bias);
+            if (!(fabs(c - sum) <= ((double)p->k / 2 + 4) * ulp * size))
+                fail_msg("%zu x %zu x %zu: C[%zu,%zu] = %.9g, not %.9g", p->m, p->n, p->k, i, j, c,
+                         sum);
+        }
+    assert_true(f->c[p->m * p->ldc] == HOLE);
+}
+
+static void against_loops(void **state) {
+    (void)state;
+    static const size_t sizes[] = {1, 2, 3, 5, 6, 7, 8, 13, 14, 15, 16, 17, 29, 31, 32, 33, 48, 65};
+    enum { SIZES = sizeof sizes / sizeof *sizes };
+    smoe_rng rng = smoe_rng_at(1, SMOE_RNG_TEST, 0, 0, 0);
+    for (uint64_t i = 0; i < 1500; i++) {
+        size_t m = sizes[smoe_rng_below(&rng, SIZES)], n = sizes[smoe_rng_below(&rng, SIZES)];
+        fixture f = fixture_of(m, n, sizes[smoe_rng_below(&rng, SIZES)], i);
+        if (i % 2)
+            smoe_gemm(&f.p);
+        else
+            smoe_gemm_serial(&f.p);
+        assert_product(&f);
+        fixture_free(&f);
+    }
+}
+
+/* On both sides of the blocks of k (256), of n (512), of rows (8 panels of 6 or 14), and of what is
+ * worth sharing. */
+static void across_blocks(void **state) {
+    (void)state;
+    static const size_t sizes[][3] = {{3, 5, 255},   {5, 3, 256},    {14, 33, 257}, {2, 4, 513},
+                                      {3, 511, 9},   {7, 512, 3},    {4, 513, 20},  {113, 520, 3},
+                                      {112, 16, 70}, {257, 140, 70}, {49, 17, 300}, {96, 300, 260}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (uint64_t seed = 0; seed < 3; seed++) {
+            fixture f = fixture_of(sizes[i][0], sizes[i][1], sizes[i][2], 100 * i + seed);
+            smoe_gemm(&f.p);
+            assert_product(&f);
+            fixture_free(&f);
+        }
+}
+
+static void empty_products(void **state) {
+    (void)state;
+    static const size_t sizes[][3] = {{3, 5, 0}, {20, 40, 0}, {0, 4, 3}, {4, 0, 3}, {0, 0, 0}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (uint64_t seed = 0; seed < 8; seed++) {
+            fixture f = fixture_of(sizes[i][0], sizes[i][1], sizes[i][2], seed);
+            if (seed % 2)
+                smoe_gemm(&f.p);
+            else
+                smoe_gemm_serial(&f.p);
+            assert_product(&f);
+            fixture_free(&f);
+        }
+}
+
+/* ---- bits ------------------------------------------------------------------------------------ */
+
+static void with_threads(fixture *f, real *c, int threads) {
+    smoe_product p = f->p;
+    memcpy(c, f->start, p.m * p.ldc * sizeof *c);
+    p.c = c;
+    if (p.add == f->c) p.add = c;
+    smoe_threads_set(threads);
+    if (threads)
+        smoe_gemm(&p);
+    else
+        smoe_gemm_serial(&p);
+}
+
+static void same_bits_for_any_threads(void **state) {
+    (void)state;
+    static const size_t sizes[][3] = {
+        {300, 200, 290}, {40, 700, 300}, {500, 20, 513}, {64, 64, 64}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (uint64_t seed = 0; seed < 3; seed++) {
+            fixture f = fixture_of(sizes[i][0], sizes[i][1], sizes[i][2], seed);
+            size_t bytes = f.p.m * f.p.ldc * sizeof(real);
+            real *alone = filled(f.p.m * f.p.ldc, 0), *shared = filled(f.p.m * f.p.ldc, 0);
+            with_threads(&f, alone, 0);
+            for (int threads = 1; threads <= 3; threads++) {
+                with_threads(&f, shared, threads);
+                assert_memory_equal(alone, shared, bytes);
+            }
+            free(alone);
+            free(shared);
+            fixture_free(&f);
+        }
+    smoe_threads_set(2);
+}
+
+/* Any rectangle of C, computed alone from its rows of A and columns of B, has the bits it has in the
+ * whole: with other neighbours, at other places of a tile and a vector. */
+static void same_bits_in_any_company(void **state) {
+    (void)state;
+    smoe_rng rng = smoe_rng_at(2, SMOE_RNG_TEST, 0, 0, 0);
+    for (uint64_t seed = 0; seed < 6; seed++) {
+        fixture f = fixture_of(61, 75, 300, seed);
+        real *whole = filled(f.p.m * f.p.ldc, 0), *part = filled(f.p.m * f.p.ldc, 0);
+        with_threads(&f, whole, 1);
+        for (size_t round = 0; round < 40; round++) {
+            size_t i0 = smoe_rng_below(&rng, 61), j0 = smoe_rng_below(&rng, 75);
+            smoe_product p = f.p;
+            p.m = 1 + smoe_rng_below(&rng, 61 - i0);
+            p.n = 1 + smoe_rng_below(&rng, 75 - j0);
+            memcpy(part, f.start, f.p.m * f.p.ldc * sizeof *part);
+            if (p.add) p.add = (p.add == f.c ? part : p.add) + i0 * p.ldadd + j0;
+            p.c = part + i0 * p.ldc + j0;
+            p.a += i0 * p.a_row;
+            p.b += j0 * p.b_col;
+            if (p.bias) p.bias += j0;
+            smoe_gemm_serial(&p);
+            for (size_t i = i0; i < i0 + p.m; i++)
+                assert_memory_equal(part + i * p.ldc + j0, whole + i * p.ldc + j0,
+                                    p.n * sizeof(real));
+        }
+        free(whole);
+        free(part);
+        fixture_free(&f);
+    }
+}
+
+/* ---- many products, the common ones ----------------------------------------------------------- */
+
+static smoe_product ith(size_t i, const void *context) {
+    return ((const fixture *)context)[i].p;
+}
+
+/* Of different shapes, empty ones among them: more and fewer than there are threads. */
+static void each(void **state) {
+    (void)state;
+    for (size_t count = 0; count <= 24; count += 3)
+        for (int threads = 1; threads <= 3; threads++) {
+            fixture f[24];
+            for (size_t i = 0; i < count; i++) f[i] = fixture_of(i * 7 % 20, 9 + i, 40, i);
+            smoe_threads_set(threads);
+            smoe_gemm_each(count, ith, f);
+            for (size_t i = 0; i < count; i++) {
+                assert_product(&f[i]);
+                fixture_free(&f[i]);
+            }
+        }
+    fixture two[2] = {fixture_of(300, 200, 100, 1), fixture_of(20, 200, 100, 2)};
+    smoe_threads_set(2);
+    smoe_gemm_each(2, ith, two);
+    for (size_t i = 0; i < 2; i++) {
+        assert_product(&two[i]);
+        fixture_free(&two[i]);
+    }
+}
+
+/* X = (1 2; 3 4), W = (1 0; 0 1; 1 1), b = (10 20 30): Y = (11 22 33; 13 24 37). With dY = Y:
+ * dX = dY W = (44 55; 50 61), dW = 1 + dY^T X = (51 75; 95 141; 145 215). */
+static void linear_by_hand(void **state) {
+    (void)state;
+    const real x[] = {1, 2, 3, 4}, w[] = {1, 0, 0, 1, 1, 1}, b[] = {10, 20, 30};
+    real y[6], dx[4], dw[6] = {1, 1, 1, 1, 1, 1};
+    smoe_product p = smoe_linear_product(y, x, w, b, 2, 3, 2);
+    smoe_gemm(&p);
+    const real right[] = {11, 22, 33, 13, 24, 37}, right_dx[] = {44, 55, 50, 61};
+    assert_memory_equal(y, right, sizeof right);
+    p = smoe_linear_dx_product(dx, y, w, 2, 3, 2);
+    smoe_gemm(&p);
+    assert_memory_equal(dx, right_dx, sizeof right_dx);
+    p = smoe_linear_dw_product(dw, y, x, 2, 3, 2);
+    smoe_gemm(&p);
+    const real right_dw[] = {51, 75, 95, 141, 145, 215};
+    for (size_t i = 0; i < 6; i++) assert_float_equal(dw[i], right_dw[i], 0);
+}
+
+/* ---- numbers that are none -------------------------------------------------------------------- */
+
+static void not_finite(void **state) {
+    (void)state;
+    enum { M = 20, N = 40, K = 30 };
+    const real bad[] = {(real)NAN, (real)INFINITY, -(real)INFINITY};
+    for (size_t v = 0; v < 3; v++)
+        for (int in_b = 0; in_b < 2; in_b++) {
+            real a[M * K], b[K * N], c[M * N];
+            for (size_t i = 0; i < M * K; i++) a[i] = 1;
+            for (size_t i = 0; i < K * N; i++) b[i] = 1;
+            if (in_b)
+                b[7 * N + 33] = bad[v]; /* column 33 */
+            else
+                a[17 * K + 7] = bad[v]; /* row 17 */
+            smoe_product p = {.m = M,
+                              .n = N,
+                              .k = K,
+                              .c = c,
+                              .ldc = N,
+                              .a = a,
+                              .a_row = K,
+                              .a_col = 1,
+                              .b = b,
+                              .b_row = N,
+                              .b_col = 1,
+                              .alpha = 1};
+            smoe_gemm(&p);
+            for (size_t i = 0; i < M * N; i++) {
+                bool hit = in_b ? i % N == 33 : i / N == 17;
+                if (!hit) assert_float_equal(c[i], K, 0);
+                if (hit) assert_true(v ? c[i] == bad[v] : isnan(c[i]));
+            }
+            a[17 * K + 7] = 0; /* 0 times infinity is no number */
+            b[7 * N + 33] = bad[v];
+            smoe_gemm(&p);
+            assert_true(isnan(c[17 * N + 33]));
+        }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(isas_run_again), /* first: threads and fork do not go together */
+        cmocka_unit_test(against_loops),
+        cmocka_unit_test(across_blocks),
+        cmocka_unit_test(empty_products),
+        cmocka_unit_test(same_bits_for_any_threads),
+        cmocka_unit_test(same_bits_in_any_company),
+        cmocka_unit_test(each),
+        cmocka_unit_test(linear_by_hand),
+        cmocka_unit_test(not_finite),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
