@@ -227,13 +227,14 @@ static int train(const train_job *job, const smoe_options *options, smoe_err *er
                               .measure = fewshot ? smoe_fewshot_record : NULL,
                               .measure_user = fewshot};
     smoe_train_result result = {0};
+    bool taken = job->mode == SMOE_RUN_NEW && is_directory(job->dir);
     int status = smoe_train(&job->spec, &how, &result, err);
     smoe_progress_close(&progress);
     smoe_fewshot_free(fewshot);
     if (!status) return report(job, &result, options, err);
     if (err->code == SMOE_STOPPED)
         smoe_fail_more(err, SMOE_STOPPED, "`smoe train --resume %s` continues", job->dir);
-    else if (job->mode == SMOE_RUN_NEW && err->code == SMOE_USAGE && is_directory(job->dir))
+    else if (taken)
         smoe_fail_more(err, SMOE_USAGE, "-o DIR puts the run elsewhere");
     return -1;
 }

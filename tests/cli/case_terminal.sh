@@ -8,7 +8,7 @@ grep -qE '^plain: 24 steps, ' out || fail "$(cat out)"
 [ "$(wc -l <out)" -eq 1 ] || fail "more than the result on standard output"
 status 0 smoe train tiny.yaml -q -o quiet >out 2>err
 [ -s err ] && fail "-q, yet: $(cat err)"
-command -v script >/dev/null || skip "no script(1) to make a terminal"
+script -qec true /dev/null >/dev/null 2>&1 </dev/null || skip "no terminal to be had from script(1)"
 TERM=xterm script -qec "stty cols 60; smoe train tiny.yaml train.steps=300 -o tty" /dev/null >screen </dev/null
 tr '\r' '\n' <screen | sed 's/\x1b\[[0-9;]*[mK]//g' >lines
 grep -qE '^step [0-9]+/300  loss ' lines || fail "no progress line: $(head -c 400 lines)"
