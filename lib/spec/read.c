@@ -279,6 +279,7 @@ static bool first_time(source *src, const smoe_origin *where, const char *key, i
 }
 
 static void read_mapping(source *src, const char *section);
+static void read_sweep(source *src, const yaml_event_t *value);
 
 static void read_section(source *src, const char *section, const yaml_event_t *value) {
     if (!plain_node(src, value, section)) {
@@ -318,7 +319,9 @@ static void read_entry(source *src, const char *section, const yaml_event_t *key
     int first = good && leaf && !nested && row < 0 ? smoe_row_section(key) : -1;
     int level = 1;
     for (const char *c = key; first >= 0 && *c; c++) level += *c == '.';
-    if (row >= 0 && first_time(src, &where, key, row, 0))
+    if (good && leaf && !*section && !strcmp(whole, "sweep"))
+        read_sweep(src, &value);
+    else if (row >= 0 && first_time(src, &where, key, row, 0))
         read_value(src, row, &value);
     else if (first >= 0 && first_time(src, &where, key, first, level))
         read_section(src, key, &value);
@@ -336,6 +339,203 @@ static void read_mapping(source *src, const char *section) {
         if (!next(src, &event)) return;
         bool end = event.type == YAML_MAPPING_END_EVENT;
         if (!end) read_entry(src, section, &event);
+        yaml_event_delete(&event);
+        if (end) return;
+    }
+}
+
+/* ---- the section sweep -------------------------------------------------------------------------
+ * Its keys are dotted keys of the table, its values lists of what an override could give; whether a
+ * value is a good one is seen when it is set in a cell. */
+
+void smoe_sweep_key_clear(smoe_sweep_key *key) {
+    for (size_t i = 0; i < key->count; i++) free(key->value[i]);
+    free(key->value);
+    free(key->key);
+}
+
+static void sweep_problem(source *src, const smoe_origin *where, const char *key,
+                          const char *text) {
+    src->reading->spec->sweep.bad = true;
+    smoe_reading_problem(src->reading, where, key, "%s", text);
+}
+
+/* Adds a value; takes over `text`, NULL when out of memory. */
+static void sweep_add(source *src, const smoe_origin *where, smoe_sweep_key *key, char *text) {
+    char **value = text ? realloc(key->value, (key->count + 1) * sizeof *value) : NULL;
+    bool twice = false;
+    for (size_t i = 0; value && i < key->count; i++) twice |= !strcmp(value[i], text);
+    if (!value) sweep_problem(src, where, key->key, "out of memory");
+    if (twice) sweep_problem(src, where, key->key, "a value stands there twice");
+    if (value) key->value = value;
+    if (value && !twice)
+        key->value[key->count++] = text;
+    else
+        free(text);
+}
+
+/* "[4, 5]" of an inner list, whose start was read. */
+static char *sweep_list(source *src, const char *key) {
+    char *text = strdup("[");
+    for (bool some = false;; some = true) {
+        yaml_event_t event;
+        if (!next(src, &event)) break;
+        bool end = event.type == YAML_SEQUENCE_END_EVENT;
+        smoe_origin where = place(src, &event);
+        const char *item = event.type == YAML_SCALAR_EVENT ? scalar(&event) : NULL;
+        if (!end && !item) {
+            sweep_problem(src, &where, key, "an item of an inner list must be a single value");
+            skip(src, &event);
+        }
+        char *longer =
+            text && (end || item)
+                ? smoe_text_format("%s%s%s", text, some && !end ? ", " : "", end ? "]" : item)
+                : NULL;
+        if (end || item) {
+            free(text);
+            text = longer;
+        }
+        yaml_event_delete(&event);
+        if (end) break;
+    }
+    return text;
+}
+
+/* The values behind a key: a list, or one alone. */
+static void sweep_values(source *src, smoe_sweep_key *key, const yaml_event_t *first) {
+    smoe_origin where = place(src, first);
+    if (first->type == YAML_SCALAR_EVENT && scalar(first)) {
+        sweep_add(src, &where, key, strdup(scalar(first)));
+        return;
+    }
+    if (first->type != YAML_SEQUENCE_START_EVENT) {
+        sweep_problem(src, &where, key->key, "expected a list of values");
+        skip(src, first);
+        return;
+    }
+    for (;;) {
+        yaml_event_t event;
+        if (!next(src, &event)) return;
+        bool end = event.type == YAML_SEQUENCE_END_EVENT;
+        smoe_origin at = place(src, &event);
+        if (event.type == YAML_SCALAR_EVENT && scalar(&event))
+            sweep_add(src, &at, key, strdup(scalar(&event)));
+        else if (event.type == YAML_SEQUENCE_START_EVENT)
+            sweep_add(src, &at, key, sweep_list(src, key->key));
+        else if (!end) {
+            sweep_problem(src, &at, key->key, "a value must be a single one or a list");
+            skip(src, &event);
+        }
+        yaml_event_delete(&event);
+        if (end) break;
+    }
+    if (!key->count) sweep_problem(src, &where, key->key, "has no values");
+}
+
+/* Room for one more key, or NULL after a problem. */
+static smoe_sweep_key *sweep_key(source *src, const smoe_origin *where, const char *name,
+                                 bool zip) {
+    smoe_sweep_spec *sweep = &src->reading->spec->sweep;
+    smoe_sweep_key *key = realloc(sweep->key, (sweep->keys + 1) * sizeof *key);
+    if (key) sweep->key = key;
+    if (!key || !(key[sweep->keys].key = strdup(name))) {
+        sweep_problem(src, where, "sweep", "out of memory");
+        return NULL;
+    }
+    key[sweep->keys].value = NULL;
+    key[sweep->keys].count = 0;
+    key[sweep->keys].zip = zip;
+    for (size_t i = 0; i < sweep->keys; i++)
+        if (!strcmp(key[i].key, name)) sweep_problem(src, where, name, "is swept twice");
+    return &key[sweep->keys++];
+}
+
+/* A key of grid or zip and its values; of zip, as many as the one before it. */
+static void sweep_entry(source *src, const yaml_event_t *name, bool zip) {
+    smoe_sweep_spec *sweep = &src->reading->spec->sweep;
+    smoe_origin where = place(src, name);
+    const char *text = name->type == YAML_SCALAR_EVENT ? scalar(name) : NULL;
+    smoe_sweep_key *key = NULL;
+    if (!text || smoe_row_find(text) < 0) {
+        if (text)
+            unknown_key(src->reading, &where, "", text, text);
+        else
+            sweep_problem(src, &where, "sweep", "a key must be a word");
+        sweep->bad = true;
+        skip(src, name);
+    } else {
+        key = sweep_key(src, &where, text, zip);
+    }
+    yaml_event_t value;
+    if (!next(src, &value)) return;
+    if (key)
+        sweep_values(src, key, &value);
+    else
+        skip(src, &value);
+    yaml_event_delete(&value);
+    if (key && zip && sweep->keys > 1 && key[-1].zip && key[-1].count != key->count)
+        sweep_problem(src, &where, key->key, "the lists of zip must be of one length");
+}
+
+static void sweep_group(source *src, const yaml_event_t *group, const char *name, bool zip) {
+    if (group->type != YAML_MAPPING_START_EVENT) {
+        smoe_origin where = place(src, group);
+        sweep_problem(src, &where, name, "expected KEY: [VALUE, ...]");
+        skip(src, group);
+        return;
+    }
+    for (;;) {
+        yaml_event_t event;
+        if (!next(src, &event)) return;
+        bool end = event.type == YAML_MAPPING_END_EVENT;
+        if (!end) sweep_entry(src, &event, zip);
+        yaml_event_delete(&event);
+        if (end) return;
+    }
+}
+
+/* grid, zip or seeds, and what is behind it. */
+static void sweep_part(source *src, const yaml_event_t *name, bool seen[3]) {
+    static const char *const parts[] = {"grid", "zip", "seeds"};
+    const char *text = name->type == YAML_SCALAR_EVENT ? scalar(name) : NULL;
+    smoe_origin where = place(src, name);
+    size_t part = 0;
+    while (text && part < 3 && strcmp(parts[part], text)) part++;
+    bool known = text && part < 3 && !seen[part];
+    if (!known)
+        sweep_problem(src, &where, "sweep",
+                      text && part < 3 ? "duplicate key" : "known here: grid, zip, seeds");
+    if (!text) skip(src, name);
+    yaml_event_t value;
+    if (!next(src, &value)) return;
+    if (!known) {
+        skip(src, &value);
+    } else if (part == 2) {
+        smoe_sweep_key *seeds = sweep_key(src, &where, "seed", false);
+        if (seeds) sweep_values(src, seeds, &value);
+    } else {
+        sweep_group(src, &value, part ? "sweep.zip" : "sweep.grid", part == 1);
+    }
+    if (known) seen[part] = true;
+    yaml_event_delete(&value);
+}
+
+static void read_sweep(source *src, const yaml_event_t *value) {
+    bool seen[3] = {false};
+    smoe_origin where = place(src, value);
+    if (value->type != YAML_MAPPING_START_EVENT || src->reading->spec->sweep.keys) {
+        sweep_problem(src, &where, "sweep",
+                      value->type == YAML_MAPPING_START_EVENT
+                          ? "duplicate key"
+                          : "expected {grid: {KEY: [..]}, zip: {KEY: [..]}, seeds: [..]}");
+        skip(src, value);
+        return;
+    }
+    for (;;) {
+        yaml_event_t event;
+        if (!next(src, &event)) return;
+        bool end = event.type == YAML_MAPPING_END_EVENT;
+        if (!end) sweep_part(src, &event, seen);
         yaml_event_delete(&event);
         if (end) return;
     }

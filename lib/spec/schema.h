@@ -100,6 +100,8 @@ void smoe_reading_file(smoe_reading *reading, const char *text, size_t length);
 void smoe_reading_override(smoe_reading *reading, size_t index);
 void smoe_reading_resolve(smoe_reading *reading);
 
+void smoe_sweep_key_clear(smoe_sweep_key *key);
+
 /* ---- values ---- */
 
 /* Reads text as the row's kind into the spec; `plain` is false for quoted text, which is never

@@ -113,6 +113,21 @@ typedef struct smoe_eval_spec {
     smoe_fewshot_spec fewshot;
 } smoe_eval_spec;
 
+/* One swept key and its values, as an override would give them. */
+typedef struct smoe_sweep_key {
+    char *key;
+    char **value; /* [count] */
+    size_t count;
+    bool zip; /* of sweep.zip: these keys change together */
+} smoe_sweep_key;
+
+/* The section `sweep`, which smoe sweep alone looks at; no part of a resolved spec. */
+typedef struct smoe_sweep_spec {
+    smoe_sweep_key *key; /* sweep.grid, sweep.zip and sweep.seeds (key "seed"), in file order */
+    size_t keys;
+    bool bad; /* there are mistakes in it */
+} smoe_sweep_spec;
+
 typedef struct smoe_spec {
     char *name;
     uint64_t seed;
@@ -120,6 +135,7 @@ typedef struct smoe_spec {
     smoe_model_spec model;
     smoe_train_spec train;
     smoe_eval_spec eval;
+    smoe_sweep_spec sweep;
     char *file; /* the file it came from, for messages; NULL when from text */
     char *
         folder; /* what a relative data.path of the spec is relative to; NULL: the current folder */

@@ -1,0 +1,122 @@
+/* Figures through gnuplot; see gnuplot.h. Only its script language is relied on, version 5 and up. */
+#include "draw/gnuplot.h"
+#include "train/file.h"
+
+#include <math.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+/* A single-quoted string of gnuplot: nothing is special but the quote, which is doubled. */
+static void put_text(FILE *out, const char *text) {
+    fputc('\'', out);
+    for (const char *c = text ? text : ""; *c; c++) {
+        if (*c == '\'') fputc('\'', out);
+        fputc((unsigned char)*c < ' ' ? ' ' : *c, out);
+    }
+    fputc('\'', out);
+}
+
+static void put_data(FILE *out, const smoe_figure *figure) {
+    for (size_t i = 0; i < figure->lines; i++) {
+        fprintf(out, "$line%zu << END\n", i);
+        for (size_t k = 0; k < figure->line[i].points; k++) {
+            const smoe_figure_point *p = &figure->line[i].point[k];
+            if (!isfinite(p->x) || !isfinite(p->y)) continue;
+            fprintf(out, "%.10g %.10g %.10g\n", p->x, p->y, isfinite(p->error) ? p->error : 0);
+        }
+        fputs("END\n", out);
+    }
+}
+
+/* The names of categories, each where a point has it. */
+static void put_ticks(FILE *out, const smoe_figure *figure) {
+    bool some = false;
+    for (size_t i = 0; i < figure->lines; i++)
+        for (size_t k = 0; k < figure->line[i].points; k++) {
+            const smoe_figure_point *p = &figure->line[i].point[k];
+            if (!p->label) continue;
+            fputs(some ? ", " : "set xtics rotate by -30 (", out);
+            put_text(out, p->label);
+            fprintf(out, " %.10g", p->x);
+            some = true;
+        }
+    if (some) fputs(")\nset offsets graph 0.05, graph 0.05, 0, 0\n", out);
+}
+
+static void put_script(FILE *out, const smoe_figure *figure, const char *name) {
+    fprintf(out, "# Draws %s.svg: gnuplot %s.gp\n", name, name);
+    put_data(out, figure);
+    fputs("set terminal svg size 720,480 font 'sans,13' noenhanced background 'white'\n"
+          "set output ",
+          out);
+    char file[300];
+    snprintf(file, sizeof file, "%s.svg", name);
+    put_text(out, file);
+    fputs("\nset title ", out);
+    put_text(out, figure->title);
+    fputs("\nset xlabel ", out);
+    put_text(out, figure->x_label);
+    fputs("\nset ylabel ", out);
+    put_text(out, figure->y_label);
+    fputs("\nset grid\nset key outside right top\n", out);
+    if (figure->log_x) fputs("set logscale x 2\n", out);
+    put_ticks(out, figure);
+    fputs("plot", out);
+    for (size_t i = 0; i < figure->lines; i++) {
+        fprintf(out, "%s $line%zu using 1:2 with linespoints linetype %zu pointtype 7 ",
+                i ? ", \\\n    " : "", i, i + 1);
+        if (figure->line[i].title) {
+            fputs("title ", out);
+            put_text(out, figure->line[i].title);
+        } else {
+            fputs("notitle", out);
+        }
+        fprintf(out,
+                ", \\\n     $line%zu using 1:2:3 with yerrorbars linetype %zu pointtype 7 notitle",
+                i, i + 1);
+    }
+    fputc('\n', out);
+}
+
+/* gnuplot NAME.gp in the folder, silently. Whether it succeeded. */
+static bool run(const char *folder, const char *script) {
+    char *argv[] = {(char[]){"gnuplot"}, (char *)script, NULL};
+    posix_spawn_file_actions_t actions;
+    pid_t child;
+    int status = -1;
+    if (posix_spawn_file_actions_init(&actions)) return false;
+    bool ready = !posix_spawn_file_actions_addchdir_np(&actions, folder) &&
+                 !posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", 0, 0) &&
+                 !posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", 1, 0) &&
+                 !posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", 1, 0);
+    if (ready && !posix_spawnp(&child, "gnuplot", &actions, NULL, argv, environ))
+        while (waitpid(child, &status, 0) < 0)
+            ;
+    posix_spawn_file_actions_destroy(&actions);
+    return !status;
+}
+
+int smoe_figure_write(const smoe_figure *figure, const char *folder, const char *name, bool *drawn,
+                      smoe_err *err) {
+    char *text = NULL, *path = smoe_text_format("%s/%s.gp", folder, name);
+    char *image = smoe_text_format("%s/%s.svg", folder, name);
+    size_t size = 0;
+    *drawn = false;
+    FILE *out = open_memstream(&text, &size);
+    if (out) put_script(out, figure, name);
+    int bad = !out || !path || !image || ferror(out);
+    if (out) bad |= fclose(out);
+    int status = bad ? smoe_fail(err, SMOE_RUNTIME, "%s/%s.gp: out of memory", folder, name)
+                     : smoe_file_write(path, text, size, err);
+    if (!status) *drawn = run(folder, strrchr(path, '/') + 1) && !access(image, F_OK);
+    free(text);
+    free(path);
+    free(image);
+    return status;
+}

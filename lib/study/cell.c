@@ -1,0 +1,164 @@
+/* Running a cell and measuring it; see cell.h. Its numbers come from metrics.jsonl, which a resumed run
+ * continues, and not from memory: so a cell that was killed comes to the same. */
+#include "study/cell.h"
+#include "base/clock.h"
+#include "study/cost.h"
+#include "study/fewshot.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* ---- measuring -------------------------------------------------------------------------------- */
+
+typedef struct reader {
+    json_t *result;
+    double *rates; /* train/images_per_s */
+    size_t count, room;
+    double best;
+} reader;
+
+static void take(json_t *result, const char *name, const json_t *record, const char *key) {
+    json_t *value = json_object_get(record, key);
+    if (value) json_object_set(result, name, value);
+}
+
+static int keep_rate(reader *r, double rate) {
+    if (r->count == r->room) {
+        size_t room = r->room ? 2 * r->room : 256;
+        double *rates = realloc(r->rates, room * sizeof *rates);
+        if (!rates) return -1;
+        r->rates = rates;
+        r->room = room;
+    }
+    r->rates[r->count++] = rate;
+    return 0;
+}
+
+static int read_record(reader *r, const json_t *record) {
+    const json_t *rate = json_object_get(record, "train/images_per_s");
+    const json_t *precision = json_object_get(record, "test/precision_at_1");
+    if (json_is_number(rate) && keep_rate(r, json_number_value(rate))) return -1;
+    take(r->result, "train_loss", record, "train/loss");
+    take(r->result, "test_loss", record, "test/loss");
+    take(r->result, "precision_at_1", record, "test/precision_at_1");
+    if (json_is_number(precision) && json_number_value(precision) > r->best) {
+        r->best = json_number_value(precision);
+        json_object_set_new(r->result, "best_precision_at_1", json_real(r->best));
+        take(r->result, "best_step", record, "step");
+    }
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)record, key, value) {
+        static const char prefix[] = "test/fewshot_";
+        size_t length = sizeof prefix - 1;
+        if (!strncmp(key, prefix, length) && !key[length + strspn(key + length, "0123456789")])
+            json_object_set(r->result, key + strlen("test/"), value);
+    }
+    return 0;
+}
+
+static int ascending(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+json_t *smoe_cell_measure(const char *run_dir, size_t batch_size, smoe_err *err) {
+    reader r = {.result = json_object(), .best = -1};
+    char *path = smoe_text_format("%s/metrics.jsonl", run_dir), *line = NULL;
+    FILE *in = path ? fopen(path, "re") : NULL;
+    size_t room = 0;
+    bool failed = !r.result || !path;
+    if (!in && !failed) smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot be read", path);
+    while (in && !failed && getline(&line, &room, in) > 0) {
+        json_t *record = json_loads(line, 0, NULL);
+        failed = record && read_record(&r, record);
+        json_decref(record);
+    }
+    if (r.count) {
+        qsort(r.rates, r.count, sizeof *r.rates, ascending);
+        json_object_set_new(r.result, "step_s",
+                            smoe_run_number((double)batch_size / r.rates[r.count / 2]));
+    }
+    if (failed) smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", run_dir);
+    if (failed || !in) {
+        json_decref(r.result);
+        r.result = NULL;
+    }
+    if (in) fclose(in);
+    free(line);
+    free(path);
+    free(r.rates);
+    return r.result;
+}
+
+static int add_cost(json_t *result, const smoe_spec *spec, size_t classes, smoe_err *err) {
+    smoe_cost cost = {0};
+    int status = smoe_cost_estimate(&cost, spec, classes, NULL, err);
+    if (!status) {
+        json_object_set_new(result, "params", json_real(cost.params));
+        json_object_set_new(result, "flops_train_per_image", json_real(cost.flops_train_per_image));
+        json_object_set_new(result, "flops_infer_per_image", json_real(cost.flops_infer_per_image));
+        json_object_set_new(result, "train_exaflop", json_real(cost.train_exaflop));
+    }
+    smoe_cost_free(&cost);
+    return status;
+}
+
+/* ---- running ---------------------------------------------------------------------------------- */
+
+static int train(const smoe_spec *spec, const char *dir, const smoe_cell_options *options,
+                 size_t *classes, smoe_err *err) {
+    smoe_fewshot *fewshot;
+    struct stat st;
+    json_t *env = options->env;
+    if (smoe_fewshot_open(&fewshot, spec, err)) {
+        json_decref(env);
+        return -1;
+    }
+    smoe_train_options how = {.dir = dir,
+                              .mode = stat(dir, &st) ? SMOE_RUN_NEW : SMOE_RUN_RESUME,
+                              .env = env,
+                              .stop = options->stop,
+                              .observer = options->observer,
+                              .measure = fewshot ? smoe_fewshot_record : NULL,
+                              .measure_user = fewshot};
+    smoe_train_result result = {0};
+    int status = smoe_train(spec, &how, &result, err);
+    *classes = result.classes;
+    smoe_fewshot_free(fewshot);
+    return status;
+}
+
+int smoe_cell_run(const smoe_sweep *sweep, size_t i, const smoe_cell_options *options,
+                  smoe_err *err) {
+    const smoe_cell *cell = &sweep->cell[i];
+    smoe_spec spec = {0};
+    size_t classes = 0;
+    double start = smoe_now();
+    json_t *result = NULL, *env = options->env;
+    char *dir = smoe_cell_dir(sweep, i);
+    int status =
+        dir ? smoe_spec_parse(&spec, cell->spec, strlen(cell->spec), cell->name, NULL, NULL, 0, err)
+            : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    if (status)
+        json_decref(env);
+    else
+        status = train(&spec, dir, options, &classes, err);
+    if (!status && !(result = smoe_cell_measure(dir, spec.train.batch_size, err))) status = -1;
+    if (!status) status = add_cost(result, &spec, classes, err);
+    if (!status) {
+        json_object_set_new(result, "seconds", json_real(smoe_now() - start));
+        status = smoe_cell_finish(sweep, i,
+                                  json_pack("{s:s, s:O}", "status", "done", "result", result), err);
+    } else if (err->code != SMOE_STOPPED) {
+        smoe_err ignored;
+        (void)!smoe_cell_finish(sweep, i, smoe_cell_failure((int)err->code, err->text), &ignored);
+    }
+    json_decref(result);
+    smoe_spec_free(&spec);
+    free(dir);
+    return status;
+}

@@ -1,0 +1,24 @@
+/* One cell of a sweep: trained like any run, then measured from what the run wrote. */
+#ifndef SMOE_CELL_H
+#define SMOE_CELL_H
+
+#include "study/sweep.h"
+#include "train/trainer.h"
+
+typedef struct smoe_cell_options {
+    json_t *env; /* for env.json; taken over */
+    const volatile sig_atomic_t *stop;
+    const smoe_observer *observer;
+} smoe_cell_options;
+
+/* Trains cell i in its run directory, going on from its last checkpoint where there is one, and
+ * writes how it went; whoever calls has the claim. -1 with SMOE_STOPPED leaves the cell open; any
+ * other failure is the cell's outcome as well. */
+int smoe_cell_run(const smoe_sweep *sweep, size_t i, const smoe_cell_options *options,
+                  smoe_err *err) SMOE_MUST_CHECK;
+
+/* {train_loss, test_loss, precision_at_1, best_precision_at_1, best_step, fewshot_K ..., step_s}
+ * from the metrics of a run: of the last records, and step_s the median. NULL with err. */
+json_t *smoe_cell_measure(const char *run_dir, size_t batch_size, smoe_err *err);
+
+#endif

@@ -1,0 +1,261 @@
+/*
+ * The ledger of a sweep on disk and the claims on its cells; see sweep.h. The ledger is written once,
+ * whole, and never changed; what changes is one file a cell, written by whoever holds its claim.
+ */
+#include "study/ledger.h"
+#include "train/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { LEDGER_MOST = 1 << 30, OUTCOME_MOST = 1 << 20 };
+
+static int no_memory(const char *dir, smoe_err *err) {
+    return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", dir);
+}
+
+/* ---- writing ---------------------------------------------------------------------------------- */
+
+static json_t *columns_json(const smoe_sweep *sweep) {
+    json_t *list = json_array();
+    for (size_t c = 0; c < sweep->columns; c++)
+        if (json_array_append_new(list, json_string(sweep->column[c]))) goto fail;
+    return list;
+fail:
+    json_decref(list);
+    return NULL;
+}
+
+static json_t *cell_json(const smoe_sweep *sweep, const smoe_cell *cell) {
+    char hash[17];
+    snprintf(hash, sizeof hash, "%016" PRIx64, cell->hash);
+    json_t *set = json_object();
+    for (size_t c = 0; c < sweep->columns; c++)
+        json_object_set_new(set, sweep->column[c], json_string(cell->value[c]));
+    return json_pack("{s:s, s:s, s:o, s:o}", "cell", cell->name, "hash", hash, "set", set, "spec",
+                     json_loads(cell->spec, 0, NULL));
+}
+
+/* The ledger as text, fresh; NULL when out of memory. */
+static char *ledger_text(const smoe_sweep *sweep, size_t *size) {
+    char *text = NULL;
+    FILE *out = open_memstream(&text, size);
+    bool bad = !out;
+    for (size_t i = 0; i <= sweep->cells && !bad; i++) {
+        json_t *line = i ? cell_json(sweep, &sweep->cell[i - 1])
+                         : json_pack("{s:s, s:I, s:o}", "sweep", sweep->name, "cells",
+                                     (json_int_t)sweep->cells, "columns", columns_json(sweep));
+        bad = !line || json_dumpf(line, out, JSON_COMPACT | JSON_REAL_PRECISION(17)) ||
+              fputc('\n', out) == EOF;
+        json_decref(line);
+    }
+    if (out) bad |= fclose(out) != 0;
+    if (!bad) return text;
+    free(text);
+    return NULL;
+}
+
+static int make_folder(const char *path, bool exclusive, smoe_err *err) {
+    if (smoe_file_make_parents(path, err)) return -1;
+    if (!mkdir(path, 0777) || (errno == EEXIST && !exclusive)) return 0;
+    if (errno == EEXIST)
+        return smoe_fail(err, SMOE_USAGE, "%s: exists already; --resume continues a sweep", path);
+    return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot make the folder", path);
+}
+
+/* What two sweeps that should be one have different. */
+static int compare(const smoe_sweep *was, const smoe_sweep *is, smoe_err *err) {
+    if (was->cells != is->cells)
+        return smoe_fail(err, SMOE_USAGE,
+                         "%s: is another sweep: it has %zu cells, the spec now makes %zu", was->dir,
+                         was->cells, is->cells);
+    for (size_t i = 0; i < is->cells; i++)
+        if (strcmp(was->cell[i].name, is->cell[i].name) || was->cell[i].hash != is->cell[i].hash)
+            return smoe_fail(err, SMOE_USAGE,
+                             "%s: is another sweep: cell %s (%016" PRIx64 ") was %s (%016" PRIx64
+                             "); -o DIR puts this one elsewhere",
+                             was->dir, is->cell[i].name, is->cell[i].hash, was->cell[i].name,
+                             was->cell[i].hash);
+    return 0;
+}
+
+int smoe_sweep_create(smoe_sweep *sweep, const char *dir, bool join, smoe_err *err) {
+    char *ledger = smoe_text_format("%s/cells.jsonl", dir), *text = NULL;
+    char *claims = smoe_text_format("%s/claims", dir);
+    size_t size = 0;
+    smoe_sweep old = {0};
+    int status = -1;
+    if (!ledger || !claims) {
+        no_memory(dir, err);
+        goto out;
+    }
+    if (join && !access(ledger, F_OK)) {
+        status = smoe_sweep_open(&old, dir, err);
+        if (!status) status = compare(&old, sweep, err);
+        if (status) goto out;
+        smoe_sweep_free(sweep);
+        *sweep = old;
+        old = (smoe_sweep){0};
+        goto out;
+    }
+    if (make_folder(dir, !join, err) || make_folder(claims, false, err)) goto out;
+    text = ledger_text(sweep, &size);
+    sweep->dir = strdup(dir);
+    status = text && sweep->dir ? smoe_file_write(ledger, text, size, err) : no_memory(dir, err);
+out:
+    smoe_sweep_free(&old);
+    free(ledger);
+    free(claims);
+    free(text);
+    return status;
+}
+
+/* ---- reading ---------------------------------------------------------------------------------- */
+
+static int read_header(smoe_sweep *sweep, const json_t *line) {
+    const json_t *columns = json_object_get(line, "columns");
+    const char *name = json_string_value(json_object_get(line, "sweep"));
+    json_int_t cells = json_integer_value(json_object_get(line, "cells"));
+    if (!name || !json_is_array(columns) || cells < 1 || cells > LEDGER_MOST / 16) return -1;
+    sweep->name = strdup(name);
+    sweep->cell = calloc((size_t)cells, sizeof *sweep->cell);
+    sweep->column = calloc(json_array_size(columns) + 1, sizeof *sweep->column);
+    if (!sweep->name || !sweep->cell || !sweep->column) return -1;
+    for (; sweep->columns < json_array_size(columns); sweep->columns++) {
+        const char *text = json_string_value(json_array_get(columns, sweep->columns));
+        if (!text || !(sweep->column[sweep->columns] = strdup(text))) return -1;
+        if (!strcmp(text, "seed")) sweep->seed = sweep->columns;
+    }
+    return 0;
+}
+
+/* A cell whose hash is that of its spec. */
+static int read_cell(smoe_sweep *sweep, const json_t *line) {
+    smoe_cell *cell = &sweep->cell[sweep->cells++];
+    const char *name = json_string_value(json_object_get(line, "cell"));
+    const char *hash = json_string_value(json_object_get(line, "hash"));
+    cell->value = calloc(sweep->columns + 1, sizeof *cell->value);
+    if (!name || !*name || strchr(name, '/') || *name == '.' || !hash || !cell->value) return -1;
+    if (!(cell->name = strdup(name))) return -1;
+    for (size_t c = 0; c < sweep->columns; c++) {
+        const char *value =
+            json_string_value(json_object_get(json_object_get(line, "set"), sweep->column[c]));
+        if (!value || !(cell->value[c] = strdup(value))) return -1;
+    }
+    if (smoe_cell_set_spec(cell, json_object_get(line, "spec"))) return -1;
+    return cell->hash == strtoull(hash, NULL, 16) ? 0 : -1;
+}
+
+static int read_ledger(smoe_sweep *sweep, const char *path, char *text, smoe_err *err) {
+    char *rest = text, *piece;
+    size_t number = 0, cells = 0;
+    while ((piece = strsep(&rest, "\n")) && *piece) {
+        json_t *line = json_loads(piece, 0, NULL);
+        int bad = !number                ? read_header(sweep, line)
+                  : sweep->cells < cells ? read_cell(sweep, line)
+                                         : -1;
+        if (!number++) cells = (size_t)json_integer_value(json_object_get(line, "cells"));
+        json_decref(line);
+        if (bad)
+            return smoe_fail(err, SMOE_DATA,
+                             "%s:%zu: not a line of a sweep, or changed since it was written", path,
+                             number);
+    }
+    if (number && sweep->cells == cells) return 0;
+    return smoe_fail(err, SMOE_DATA, "%s: has %zu cells, its first line says %zu", path,
+                     sweep->cells, cells);
+}
+
+int smoe_sweep_open(smoe_sweep *sweep, const char *dir, smoe_err *err) {
+    *sweep = (smoe_sweep){.dir = strdup(dir), .seed = SIZE_MAX};
+    char *path = smoe_text_format("%s/cells.jsonl", dir), *text = NULL;
+    size_t size = 0;
+    int status = -1;
+    if (!path || !sweep->dir) {
+        no_memory(dir, err);
+    } else if (access(path, F_OK)) {
+        smoe_fail(err, SMOE_USAGE, "%s: no sweep there (no cells.jsonl)", dir);
+    } else if (!smoe_file_read(path, LEDGER_MOST, &text, &size, err)) {
+        status = read_ledger(sweep, path, text, err);
+        for (size_t i = 0; i < sweep->cells && !status; i++) status = smoe_cell_look(sweep, i, err);
+    }
+    free(text);
+    free(path);
+    if (status) smoe_sweep_free(sweep);
+    return status;
+}
+
+/* ---- cells ------------------------------------------------------------------------------------ */
+
+char *smoe_cell_dir(const smoe_sweep *sweep, size_t i) {
+    return smoe_text_format("%s/%s", sweep->dir, sweep->cell[i].name);
+}
+
+static char *claim_path(const smoe_sweep *sweep, size_t i, const char *suffix) {
+    return smoe_text_format("%s/claims/%s.%s", sweep->dir, sweep->cell[i].name, suffix);
+}
+
+int smoe_cell_claim(const smoe_sweep *sweep, size_t i, int *fd, smoe_err *err) {
+    char *path = claim_path(sweep, i, "lock");
+    if (!path) return no_memory(sweep->dir, err);
+    *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    int got = *fd < 0 ? smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot open", path) : 1;
+    if (got == 1 && flock(*fd, LOCK_EX | LOCK_NB)) {
+        got =
+            errno == EWOULDBLOCK ? 0 : smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot lock", path);
+        close(*fd);
+    }
+    free(path);
+    return got;
+}
+
+int smoe_cell_look(smoe_sweep *sweep, size_t i, smoe_err *err) {
+    smoe_cell *cell = &sweep->cell[i];
+    char *path = claim_path(sweep, i, "json"), *text = NULL;
+    size_t size = 0;
+    int status = 0;
+    if (!path) return no_memory(sweep->dir, err);
+    json_decref(cell->outcome);
+    cell->outcome = NULL;
+    cell->state = SMOE_CELL_OPEN;
+    if (access(path, F_OK)) goto out;
+    status = smoe_file_read(path, OUTCOME_MOST, &text, &size, err);
+    if (status) goto out;
+    cell->outcome = json_loadb(text, size, 0, NULL);
+    const char *word = json_string_value(json_object_get(cell->outcome, "status"));
+    if (word && !strcmp(word, "done"))
+        cell->state = SMOE_CELL_DONE;
+    else if (word && !strcmp(word, "failed"))
+        cell->state = SMOE_CELL_FAILED;
+    else
+        status = smoe_fail(err, SMOE_DATA,
+                           "%s: does not say how a cell went; remove it to run the "
+                           "cell again",
+                           path);
+out:
+    free(text);
+    free(path);
+    return status;
+}
+
+int smoe_cell_finish(const smoe_sweep *sweep, size_t i, json_t *outcome, smoe_err *err) {
+    char *path = claim_path(sweep, i, "json");
+    char *text = outcome ? json_dumps(outcome, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) : NULL;
+    int status =
+        path && text ? smoe_file_write(path, text, strlen(text), err) : no_memory(sweep->dir, err);
+    json_decref(outcome);
+    free(path);
+    free(text);
+    return status;
+}
+
+json_t *smoe_cell_failure(int code, const char *error) {
+    return json_pack("{s:s, s:i, s:s}", "status", "failed", "code", code, "error", error);
+}

@@ -1,0 +1,11 @@
+/* What sweep.c and ledger.c share about cells. */
+#ifndef SMOE_LEDGER_H
+#define SMOE_LEDGER_H
+
+#include "study/sweep.h"
+
+/* The spec of a cell, in its stored form, and its hash; -1 when out of memory. */
+int smoe_cell_set_spec(smoe_cell *cell, const json_t *spec);
+void smoe_cell_clear(smoe_cell *cell, size_t columns);
+
+#endif

@@ -1,0 +1,243 @@
+/* Results of a sweep; see results.h. The figure is in results_figure.c. */
+#include "study/results.h"
+#include "study/results_figure.h"
+#include "train/file.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- collecting ------------------------------------------------------------------------------- */
+
+static const json_t *result_of(const smoe_cell *cell) {
+    return cell->state == SMOE_CELL_DONE ? json_object_get(cell->outcome, "result") : NULL;
+}
+
+size_t smoe_results_metric(const smoe_results *results, const char *name) {
+    for (size_t m = 0; m < results->metrics; m++)
+        if (!strcmp(results->metric[m], name)) return m;
+    return SIZE_MAX;
+}
+
+/* Every metric that some cell has, in the order in which cells first have them. */
+static int find_metrics(smoe_results *r) {
+    for (size_t i = 0; i < r->sweep->cells; i++) {
+        const char *key;
+        json_t *value;
+        json_object_foreach((json_t *)result_of(&r->sweep->cell[i]), key, value) {
+            if (smoe_results_metric(r, key) != SIZE_MAX) continue;
+            const char **metric = realloc(r->metric, (r->metrics + 1) * sizeof *metric);
+            if (!metric) return -1;
+            r->metric = metric;
+            r->metric[r->metrics++] = key;
+        }
+    }
+    return 0;
+}
+
+static bool same_group(const smoe_sweep *sweep, const smoe_cell *a, const smoe_cell *b) {
+    for (size_t c = 0; c < sweep->columns; c++)
+        if (c != sweep->seed && strcmp(a->value[c], b->value[c])) return false;
+    return true;
+}
+
+int smoe_results_make(smoe_results *r, const smoe_sweep *sweep, smoe_err *err) {
+    *r = (smoe_results){.sweep = sweep};
+    int status = find_metrics(r);
+    r->value = calloc(sweep->cells * r->metrics + 1, sizeof *r->value);
+    r->group = calloc(sweep->cells + 1, sizeof *r->group);
+    r->first = calloc(sweep->cells + 1, sizeof *r->first);
+    if (status || !r->value || !r->group || !r->first)
+        return smoe_fail(err, SMOE_RUNTIME, "out of memory for the results");
+    for (size_t i = 0; i < sweep->cells; i++) {
+        size_t g = 0;
+        while (g < r->groups && !same_group(sweep, &sweep->cell[r->first[g]], &sweep->cell[i])) g++;
+        if (g == r->groups) r->first[r->groups++] = i;
+        r->group[i] = g;
+        for (size_t m = 0; m < r->metrics; m++) {
+            const json_t *value = json_object_get(result_of(&sweep->cell[i]), r->metric[m]);
+            r->value[i * r->metrics + m] = json_is_number(value) ? json_number_value(value) : NAN;
+        }
+    }
+    return 0;
+}
+
+void smoe_results_free(smoe_results *r) {
+    free(r->metric);
+    free(r->value);
+    free(r->group);
+    free(r->first);
+    *r = (smoe_results){0};
+}
+
+smoe_stats smoe_results_stats(const smoe_results *r, size_t group, size_t metric) {
+    double *value = calloc(r->sweep->cells + 1, sizeof *value);
+    size_t n = 0;
+    if (!value || metric == SIZE_MAX) {
+        free(value);
+        return (smoe_stats){.mean = NAN, .sd = NAN};
+    }
+    for (size_t i = 0; i < r->sweep->cells; i++)
+        if (r->group[i] == group) value[n++] = r->value[i * r->metrics + metric];
+    smoe_stats stats = smoe_stats_of(value, n);
+    free(value);
+    return stats;
+}
+
+const char *smoe_results_text(char *buf, size_t size, smoe_stats s) {
+    if (!s.n)
+        snprintf(buf, size, "-");
+    else if (s.n == 1)
+        snprintf(buf, size, "%.4g", s.mean);
+    else
+        snprintf(buf, size, "%.4g \xc2\xb1 %.2g", s.mean, s.sd);
+    return buf;
+}
+
+/* ---- writing ---------------------------------------------------------------------------------- */
+
+static void put_field(FILE *out, const char *text) {
+    if (!strpbrk(text, ",\"\n")) {
+        fputs(text, out);
+        return;
+    }
+    fputc('"', out);
+    for (; *text; text++) {
+        if (*text == '"') fputc('"', out);
+        fputc(*text, out);
+    }
+    fputc('"', out);
+}
+
+/* A number with full digits, nothing where there is none. */
+static void put_number(FILE *out, double x) {
+    if (isfinite(x))
+        fprintf(out, ",%.17g", x);
+    else
+        fputc(',', out);
+}
+
+static const char *state_name(smoe_cell_state state) {
+    return state == SMOE_CELL_DONE ? "done" : state == SMOE_CELL_FAILED ? "failed" : "open";
+}
+
+static void put_cells(FILE *out, const smoe_results *r) {
+    const smoe_sweep *sweep = r->sweep;
+    fputs("cell", out);
+    for (size_t c = 0; c < sweep->columns; c++) fprintf(out, ",%s", sweep->column[c]);
+    fputs(",status", out);
+    for (size_t m = 0; m < r->metrics; m++) fprintf(out, ",%s", r->metric[m]);
+    fputc('\n', out);
+    for (size_t i = 0; i < sweep->cells; i++) {
+        put_field(out, sweep->cell[i].name);
+        for (size_t c = 0; c < sweep->columns; c++) {
+            fputc(',', out);
+            put_field(out, sweep->cell[i].value[c]);
+        }
+        fprintf(out, ",%s", state_name(sweep->cell[i].state));
+        for (size_t m = 0; m < r->metrics; m++) put_number(out, r->value[i * r->metrics + m]);
+        fputc('\n', out);
+    }
+}
+
+static void put_summary(FILE *out, const smoe_results *r) {
+    const smoe_sweep *sweep = r->sweep;
+    const char *comma = "";
+    for (size_t c = 0; c < sweep->columns; c++) {
+        if (c == sweep->seed) continue;
+        fprintf(out, "%s%s", comma, sweep->column[c]);
+        comma = ",";
+    }
+    for (size_t m = 0; m < r->metrics; m++, comma = ",")
+        fprintf(out, "%s%s_mean,%s_sd,%s_n", comma, r->metric[m], r->metric[m], r->metric[m]);
+    fputc('\n', out);
+    for (size_t g = 0; g < r->groups; g++) {
+        comma = "";
+        for (size_t c = 0; c < sweep->columns; c++) {
+            if (c == sweep->seed) continue;
+            fputs(comma, out);
+            put_field(out, sweep->cell[r->first[g]].value[c]);
+            comma = ",";
+        }
+        for (size_t m = 0; m < r->metrics; m++, comma = ",") {
+            smoe_stats s = smoe_results_stats(r, g, m);
+            fputs(comma, out);
+            if (s.n) fprintf(out, "%.17g", s.mean);
+            put_number(out, s.sd);
+            fprintf(out, ",%zu", s.n);
+        }
+        fputc('\n', out);
+    }
+}
+
+/* Metrics that a person looks at first. */
+static bool shown(const char *metric) {
+    return !strcmp(metric, "precision_at_1") || !strcmp(metric, "test_loss") ||
+           !strcmp(metric, "step_s") || !strcmp(metric, "params") ||
+           !strcmp(metric, "flops_train_per_image") || !strncmp(metric, "fewshot_", 8);
+}
+
+static void put_markdown(FILE *out, const smoe_results *r) {
+    const smoe_sweep *sweep = r->sweep;
+    char text[64];
+    size_t failed = 0, open = 0;
+    fprintf(out, "# %s\n\n", sweep->name);
+    fputs("Mean and standard deviation over the seeds; n of them.\n\n|", out);
+    for (size_t c = 0; c < sweep->columns; c++)
+        if (c != sweep->seed) fprintf(out, " %s |", sweep->column[c]);
+    fputs(" n |", out);
+    for (size_t m = 0; m < r->metrics; m++)
+        if (shown(r->metric[m])) fprintf(out, " %s |", r->metric[m]);
+    fputs("\n|", out);
+    for (size_t c = 0; c < sweep->columns; c++)
+        if (c != sweep->seed) fputs(" --- |", out);
+    fputs(" ---: |", out);
+    for (size_t m = 0; m < r->metrics; m++)
+        if (shown(r->metric[m])) fputs(" ---: |", out);
+    fputc('\n', out);
+    for (size_t g = 0; g < r->groups; g++) {
+        size_t n = 0;
+        for (size_t i = 0; i < sweep->cells; i++)
+            n += r->group[i] == g && sweep->cell[i].state == SMOE_CELL_DONE;
+        fputc('|', out);
+        for (size_t c = 0; c < sweep->columns; c++)
+            if (c != sweep->seed) fprintf(out, " %s |", sweep->cell[r->first[g]].value[c]);
+        fprintf(out, " %zu |", n);
+        for (size_t m = 0; m < r->metrics; m++)
+            if (shown(r->metric[m]))
+                fprintf(out, " %s |",
+                        smoe_results_text(text, sizeof text, smoe_results_stats(r, g, m)));
+        fputc('\n', out);
+    }
+    for (size_t i = 0; i < sweep->cells; i++) {
+        failed += sweep->cell[i].state == SMOE_CELL_FAILED;
+        open += sweep->cell[i].state == SMOE_CELL_OPEN;
+    }
+    if (failed || open)
+        fprintf(out, "\n%zu of %zu cells failed, %zu are not finished.\n", failed, sweep->cells,
+                open);
+}
+
+static int write_with(const smoe_results *r, const char *name,
+                      void (*put)(FILE *out, const smoe_results *r), smoe_err *err) {
+    char *text = NULL, *path = smoe_text_format("%s/%s", r->sweep->dir, name);
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    if (out) put(out, r);
+    bool bad = !out || !path || ferror(out);
+    if (out) bad |= fclose(out) != 0;
+    int status = bad ? smoe_fail(err, SMOE_RUNTIME, "%s/%s: out of memory", r->sweep->dir, name)
+                     : smoe_file_write(path, text, size, err);
+    free(text);
+    free(path);
+    return status;
+}
+
+int smoe_results_write(const smoe_results *r, bool *drawn, smoe_err *err) {
+    *drawn = false;
+    if (write_with(r, "results.csv", put_cells, err)) return -1;
+    if (write_with(r, "summary.csv", put_summary, err)) return -1;
+    if (write_with(r, "summary.md", put_markdown, err)) return -1;
+    return smoe_results_figure(r, drawn, err);
+}
