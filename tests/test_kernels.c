@@ -1,0 +1,481 @@
+/*
+ * The row kernels of every instruction set that this processor has, against the C library and plain
+ * loops in double: exp, the normal distribution and GELU over a dense sweep of all floats, the rest
+ * over widths on both sides of a vector's. NaN stays NaN; a value's bits do not depend on its place.
+ */
+#include "base/rng.h"
+#include "base/threads.h"
+#include "isas.h"
+#include "math/rows.h"
+#include "math/simd.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#define EACH_ISA(k)                                                                               \
+    for (size_t isa_ = 0; isas_all[isa_]; isa_++)                                                 \
+        for (const smoe_kernels *isa_k_ = smoe_kernels_of(isas_all[isa_]); isa_k_; isa_k_ = NULL) \
+            for (const smoe_row_kernels *k = isa_k_->row; k; k = NULL)
+
+/* ---- functions over all floats ----------------------------------------------------------------- */
+
+enum { STRIDE = 6007, BLOCK = 4096 }; /* 715 000 of the 2^32 floats; prime */
+
+/* The next block of the sweep into x; false at its end. */
+static bool sweep(real x[BLOCK], uint64_t *bits) {
+    for (size_t i = 0; i < BLOCK; i++, *bits += STRIDE) {
+        uint32_t b = (uint32_t)*bits;
+        if (*bits >> 32) b = 0x3f800000;
+        memcpy(&x[i], &b, sizeof b);
+    }
+    return *bits - (uint64_t)BLOCK * STRIDE < (uint64_t)1 << 32;
+}
+
+static double normal(double x) {
+    return erfc(-x * M_SQRT1_2) / 2;
+}
+
+/* exp: relative error, 8.8e-8 at most seen (an ulp is up to 1.2e-7); 0 below -87.3, overflow where
+ * single precision ends. */
+static void exp_over_all_floats(void **state) {
+    (void)state;
+    real x[BLOCK], y[BLOCK];
+    double worst = 0;
+    for (uint64_t bits = 0; sweep(x, &bits);) {
+        for (size_t i = 0; i < BLOCK; i += VL) vstore(y + i, vexp(vload(x + i)));
+        for (size_t i = 0; i < BLOCK; i++) {
+            double right = exp((double)x[i]);
+            if (isnan(x[i])) {
+                assert_true(isnan(y[i]));
+            } else if (x[i] < -87.3f) {
+                assert_true(y[i] == 0);
+            } else if (x[i] > 88.72f) {
+                assert_true(y[i] > 3.4e38f);
+            } else {
+                worst = fmax(worst, fabs((double)y[i] - right) / right);
+            }
+        }
+    }
+    assert_true(worst < 1.2e-7);
+}
+
+/* Phi: seen at most 2.1e-7 off, and 3.4e-6 of itself where it is above 1e-30: there x^2/2, near 60,
+ * is known to 4e-6 only. */
+static void normal_over_all_floats(void **state) {
+    (void)state;
+    real x[BLOCK], y[BLOCK];
+    double worst = 0, relative = 0;
+    for (uint64_t bits = 0; sweep(x, &bits);) {
+        for (size_t i = 0; i < BLOCK; i += VL) {
+            vreal density;
+            vstore(y + i, vnormal(vload(x + i), &density));
+        }
+        for (size_t i = 0; i < BLOCK; i++) {
+            if (isnan(x[i])) {
+                assert_true(isnan(y[i]));
+                continue;
+            }
+            double right = normal((double)x[i]), error = fabs((double)y[i] - right);
+            worst = fmax(worst, error);
+            if (right > 1e-30) relative = fmax(relative, error / right);
+        }
+    }
+    assert_true(worst < 4e-7);
+    assert_true(relative < 1e-5);
+}
+
+/*
+ * GELU and its slope, in both forms. Seen at most: 2.3e-7 |x| and 2.3e-7 (erf), 1.2e-7 |x| and 2.0e-6
+ * (tanh, near |x| = 4, where x s (1 - s) 2z' takes 1 - s from an s that is nearly 1).
+ */
+typedef struct errors {
+    double y, slope;
+} errors;
+
+static void gelu_errors(const smoe_row_kernels *k, smoe_gelu kind, errors *worst) {
+    real x[BLOCK], y[BLOCK], a[BLOCK], dx[BLOCK], ones[BLOCK];
+    for (size_t i = 0; i < BLOCK; i++) ones[i] = 1;
+    for (uint64_t bits = 0; sweep(x, &bits);) {
+        k->gelu(y, x, BLOCK, kind);
+        k->gelu_backward(dx, a, ones, x, BLOCK, kind);
+        assert_memory_equal(a, y, sizeof y); /* the activation that is not kept is the same */
+        for (size_t i = 0; i < BLOCK; i++) {
+            double v = (double)x[i], right, slope;
+            if (isnan(v)) assert_true(isnan(y[i]) && isnan(dx[i]));
+            if (v == HUGE_VAL) assert_true(y[i] == x[i]);
+            if (!isfinite(v) || fabs(v) > 1e18) continue; /* x^2 is no float */
+            if (kind == SMOE_GELU_ERF) {
+                right = v * normal(v);
+                slope = normal(v) + v * exp(-v * v / 2) / sqrt(2 * M_PI);
+            } else {
+                double c = sqrt(2 / M_PI), t = tanh(c * (v + 0.044715 * v * v * v));
+                right = v * (1 + t) / 2;
+                slope = (1 + t) / 2 + v / 2 * (1 - t * t) * c * (1 + 3 * 0.044715 * v * v);
+            }
+            worst->y = fmax(worst->y, fabs((double)y[i] - right) / fmax(fabs(v), 1e-30));
+            worst->slope = fmax(worst->slope, fabs((double)dx[i] - slope));
+        }
+    }
+}
+
+static void gelu_over_all_floats(void **state) {
+    (void)state;
+    EACH_ISA(k) {
+        for (int kind = SMOE_GELU_ERF; kind <= SMOE_GELU_TANH; kind++) {
+            errors worst = {0, 0};
+            gelu_errors(k, (smoe_gelu)kind, &worst);
+            assert_true(worst.y < 4e-7);
+            assert_true(worst.slope < (kind == SMOE_GELU_ERF ? 4e-7 : 4e-6));
+        }
+    }
+}
+
+/* ---- rows ------------------------------------------------------------------------------------- */
+
+enum { ROWS = 5, WIDEST = 70, LD = WIDEST + 3, SIZE = ROWS * LD + 1 };
+
+/* What a few operations on sums of 70 numbers near 1 may be off by, in single precision. */
+static const double CLOSE = 4e-6;
+static const real HOLE = 1e30f; /* what lies where a kernel has no business */
+
+static void numbers(real *x, size_t n, uint64_t seed) {
+    smoe_rng rng = smoe_rng_at(seed, SMOE_RNG_TEST, 0, 0, 0);
+    for (size_t i = 0; i < n; i++) x[i] = (real)smoe_rng_normal(&rng);
+}
+
+static void holes(real *x) {
+    for (size_t i = 0; i < SIZE; i++) x[i] = HOLE;
+}
+
+static void assert_holes(const real *x, size_t from) {
+    for (size_t i = from; i < SIZE; i++) assert_true(x[i] == HOLE);
+}
+
+/* y, stats and all gradients of a LayerNorm of one row, by the formulas of kern_row.c in double. */
+static void check_norm_row(const real *y, const real *stats, const real *x, const real *w,
+                           const real *b, size_t n) {
+    double mean = 0, var = 0;
+    for (size_t i = 0; i < n; i++) mean += (double)x[i] / (double)n;
+    for (size_t i = 0; i < n; i++) var += ((double)x[i] - mean) * ((double)x[i] - mean) / (double)n;
+    double r = 1 / sqrt(var + 1e-6);
+    assert_float_equal(stats[0], mean, CLOSE);
+    assert_float_equal(stats[1] / r, 1, CLOSE);
+    for (size_t i = 0; i < n; i++)
+        assert_float_equal(y[i], ((double)x[i] - mean) * r * (double)w[i] + (double)b[i], 2e-5);
+}
+
+static void norms(void **state) {
+    (void)state;
+    real x[SIZE], y[SIZE], w[WIDEST], b[WIDEST], stats[2 * ROWS], one[WIDEST], stat[2];
+    numbers(x, SIZE, 1);
+    numbers(w, WIDEST, 2);
+    numbers(b, WIDEST, 3);
+    EACH_ISA(k) {
+        for (size_t n = 2; n <= WIDEST; n++) {
+            holes(y);
+            k->norm(y, stats, x, w, b, ROWS, n, 1e-6f);
+            assert_holes(y, ROWS * n);
+            for (size_t r = 0; r < ROWS; r++) {
+                check_norm_row(y + r * n, stats + 2 * r, x + r * n, w, b, n);
+                k->norm(one, stat, x + r * n, w, b, 1, n, 1e-6f);
+                assert_memory_equal(one, y + r * n, n * sizeof(real)); /* whatever the others */
+            }
+            real bad = x[n + 1];
+            x[n + 1] = (real)NAN; /* row 1 */
+            k->norm(y, stats, x, w, b, ROWS, n, 1e-6f);
+            for (size_t i = 0; i < ROWS * n; i++) assert_true(isnan(y[i]) == (i / n == 1));
+            x[n + 1] = bad;
+        }
+    }
+}
+
+/* dx = r (u - mean u - xh mean(u xh)), dw = sum dy xh, db = sum dy, all added to what is there. */
+static void norm_backwards(void **state) {
+    (void)state;
+    real x[SIZE], y[SIZE], w[WIDEST], dy[SIZE], stats[2 * ROWS], dx[SIZE], dw[WIDEST], db[WIDEST];
+    numbers(x, SIZE, 1);
+    numbers(w, WIDEST, 2);
+    numbers(dy, SIZE, 3);
+    EACH_ISA(k) {
+        for (size_t n = 2; n <= WIDEST; n += 3) {
+            double sums[2][WIDEST] = {{0}};
+            for (size_t i = 0; i < SIZE; i++) dx[i] = i < ROWS * n ? 2 : HOLE;
+            for (size_t i = 0; i < n; i++) dw[i] = db[i] = 3;
+            k->norm(y, stats, x, w, w, ROWS, n, 1e-6f);
+            k->norm_backward(dx, dw, db, dy, x, stats, w, ROWS, n);
+            assert_holes(dx, ROWS * n);
+            for (size_t row = 0; row < ROWS; row++) {
+                double mean = (double)stats[2 * row], r = (double)stats[2 * row + 1];
+                double u = 0, ux = 0, size = (double)n;
+                for (size_t i = 0; i < n; i++) {
+                    double g = (double)dy[row * n + i], xh = ((double)x[row * n + i] - mean) * r;
+                    u += g * (double)w[i] / size;
+                    ux += g * (double)w[i] * xh / size;
+                    sums[0][i] += g * xh;
+                    sums[1][i] += g;
+                }
+                for (size_t i = 0; i < n; i++) {
+                    double xh = ((double)x[row * n + i] - mean) * r;
+                    double d = r * ((double)dy[row * n + i] * (double)w[i] - u - xh * ux);
+                    assert_float_equal(dx[row * n + i], 2 + d, 2e-5 * (1 + r));
+                }
+            }
+            for (size_t i = 0; i < n; i++) {
+                assert_float_equal(dw[i], 3 + sums[0][i], 2e-5);
+                assert_float_equal(db[i], 3 + sums[1][i], 2e-5);
+            }
+        }
+    }
+}
+
+static void softmaxes(void **state) {
+    (void)state;
+    real start[SIZE], x[SIZE], dp[SIZE];
+    numbers(start, SIZE, 4);
+    for (size_t i = 0; i < SIZE; i++) start[i] *= 5;
+    EACH_ISA(k) {
+        for (size_t n = 1; n <= WIDEST; n++) {
+            memcpy(x, start, sizeof x);
+            k->softmax(x, ROWS, n, LD);
+            numbers(dp, SIZE, 5);
+            k->softmax_backward(dp, x, ROWS, n, LD);
+            real dy[SIZE];
+            numbers(dy, SIZE, 5);
+            for (size_t r = 0; r < ROWS; r++) {
+                double sum = 0, along = 0;
+                for (size_t i = 0; i < n; i++) sum += exp((double)start[r * LD + i]);
+                for (size_t i = 0; i < n; i++)
+                    along += exp((double)start[r * LD + i]) / sum * (double)dy[r * LD + i];
+                for (size_t i = 0; i < LD; i++) {
+                    double p = exp((double)start[r * LD + i]) / sum;
+                    double d = p * ((double)dy[r * LD + i] - along);
+                    if (i >= n) assert_true(x[r * LD + i] == start[r * LD + i]);
+                    if (i >= n) assert_true(dp[r * LD + i] == dy[r * LD + i]);
+                    if (i < n) assert_float_equal((double)x[r * LD + i] / p, 1, CLOSE);
+                    if (i < n) assert_float_equal(dp[r * LD + i], d, CLOSE);
+                }
+            }
+        }
+    }
+}
+
+/* Logits that would overflow without the maximum taken off; -inf is no weight; NaN and +inf spoil
+ * their row and no other. */
+static void softmax_of_extremes(void **state) {
+    (void)state;
+    EACH_ISA(k) {
+        for (size_t n = 2; n <= 40; n++) {
+            real x[3][40];
+            for (size_t i = 0; i < n; i++) x[0][i] = x[1][i] = x[2][i] = (real)(1e4 + (double)i);
+            x[0][n - 1] = -(real)INFINITY;
+            x[1][n / 2] = (real)NAN;
+            x[2][n - 1] = (real)INFINITY;
+            k->softmax(x[0], 3, n, 40);
+            double sum = 0;
+            for (size_t i = 0; i < n; i++) sum += (double)x[0][i];
+            assert_float_equal(sum, 1, 1e-6);
+            assert_true(x[0][n - 1] == 0);
+            for (size_t i = 0; i < n; i++) assert_true(isnan(x[1][i]));
+            assert_true(isnan(x[2][n - 1]));
+            for (size_t i = 0; i < n; i++) x[0][i] = -(real)INFINITY;
+            k->softmax(x[0], 1, n, 40);
+            for (size_t i = 0; i < n; i++) assert_true(isnan(x[0][i]));
+            real flat[80], y[80]; /* the same by columns */
+            for (size_t i = 0; i < 80; i++) flat[i] = i == 41 ? (real)NAN : 1;
+            k->column_softmax(y, flat, 2, 40);
+            for (size_t i = 0; i < 80; i++) assert_true(isnan(y[i]) == (i % 40 == 1));
+        }
+    }
+}
+
+static void column_softmaxes(void **state) {
+    (void)state;
+    real x[SIZE], y[SIZE], dy[SIZE], dx[SIZE], one[SIZE];
+    numbers(x, SIZE, 6);
+    numbers(dy, SIZE, 7);
+    EACH_ISA(k) {
+        for (size_t n = 1; n <= WIDEST; n++) {
+            holes(y);
+            for (size_t i = 0; i < SIZE; i++) dx[i] = i < ROWS * n ? 2 : HOLE;
+            k->column_softmax(y, x, ROWS, n);
+            k->column_softmax_backward(dx, y, dy, ROWS, n);
+            assert_holes(y, ROWS * n);
+            assert_holes(dx, ROWS * n);
+            for (size_t j = 0; j < n; j++) {
+                double sum = 0, along = 0;
+                for (size_t r = 0; r < ROWS; r++) sum += exp((double)x[r * n + j]);
+                for (size_t r = 0; r < ROWS; r++)
+                    along += exp((double)x[r * n + j]) / sum * (double)dy[r * n + j];
+                for (size_t r = 0; r < ROWS; r++) {
+                    double p = exp((double)x[r * n + j]) / sum;
+                    assert_float_equal((double)y[r * n + j] / p, 1, CLOSE);
+                    assert_float_equal(dx[r * n + j], 2 + p * ((double)dy[r * n + j] - along),
+                                       CLOSE);
+                }
+            }
+            k->column_softmax(one, x, 1, n); /* of one row: exactly one */
+            for (size_t j = 0; j < n; j++) assert_true(one[j] == 1);
+        }
+    }
+}
+
+static void sums(void **state) {
+    (void)state;
+    real x[SIZE], y[SIZE], start[SIZE];
+    numbers(x, SIZE, 8);
+    numbers(start, SIZE, 9);
+    EACH_ISA(k) {
+        for (size_t n = 0; n <= WIDEST; n++) {
+            double dot = 0, squares = 0;
+            for (size_t i = 0; i < n; i++) dot += (double)x[i] * (double)start[i];
+            for (size_t i = 0; i < n; i++) squares += (double)x[i] * (double)x[i];
+            assert_float_equal(k->dot(x, start, n), dot, 2e-5);
+            assert_float_equal(k->square_sum(x, n), squares, 1e-12);
+            holes(y);
+            memcpy(y, start, n * sizeof *y);
+            k->add(y, x, n);
+            k->axpy(y, (real)-0.5, x, n);
+            assert_holes(y, n);
+            for (size_t i = 0; i < n; i++)
+                assert_float_equal(y[i], (double)start[i] + (double)x[i] / 2, CLOSE);
+            k->scale(y, 3, x, n);
+            assert_holes(y, n);
+            for (size_t i = 0; i < n; i++) assert_true(y[i] == 3 * x[i]);
+            memcpy(y, start, n * sizeof *y);
+            k->column_sum(y, x, ROWS, n);
+            assert_holes(y, n);
+            for (size_t i = 0; i < n; i++) {
+                double sum = (double)start[i];
+                for (size_t r = 0; r < ROWS; r++) sum += (double)x[r * n + i];
+                assert_float_equal(y[i], sum, CLOSE);
+            }
+        }
+    }
+}
+
+/* By the formula of kernels.h, with gradients cleared. */
+static void adam(void **state) {
+    (void)state;
+    const smoe_adam_constants c = {.clip = 0.5f,
+                                   .beta1 = 0.9f,
+                                   .beta2 = 0.99f,
+                                   .correct1 = 2,
+                                   .correct2 = 3,
+                                   .eps = 0.01f,
+                                   .rate = 0.1f,
+                                   .decay = 0.2f};
+    real w[SIZE], g[SIZE], m[SIZE], v[SIZE], start[4][SIZE];
+    for (size_t i = 0; i < 4; i++) numbers(start[i], SIZE, 10 + i);
+    for (size_t i = 0; i < SIZE; i++) start[3][i] *= start[3][i];
+    EACH_ISA(k) {
+        for (size_t n = 0; n <= WIDEST; n++) {
+            real *const slab[] = {w, g, m, v};
+            for (size_t i = 0; i < 4; i++) {
+                holes(slab[i]);
+                memcpy(slab[i], start[i], n * sizeof *w);
+            }
+            k->adam(w, g, m, v, n, &c);
+            for (size_t i = 0; i < 4; i++) assert_holes(slab[i], n);
+            for (size_t i = 0; i < n; i++) {
+                double gi = 0.5 * (double)start[1][i], mi = 0.9 * (double)start[2][i] + 0.1 * gi;
+                double vi = 0.99 * (double)start[3][i] + 0.01 * gi * gi, wi = (double)start[0][i];
+                wi -= 0.1 * (2 * mi / (sqrt(3 * vi) + 0.01) + 0.2 * wi);
+                assert_float_equal(w[i], wi, CLOSE);
+                assert_float_equal(m[i], mi, CLOSE);
+                assert_float_equal(v[i], vi, CLOSE);
+                assert_true(g[i] == 0);
+            }
+        }
+    }
+}
+
+/* GELU of a value has the same bits wherever in a vector or at the end of a row it lies. */
+static void place_does_not_matter(void **state) {
+    (void)state;
+    real x[WIDEST], y[WIDEST], one;
+    numbers(x, WIDEST, 14);
+    EACH_ISA(k) {
+        for (int kind = SMOE_GELU_ERF; kind <= SMOE_GELU_TANH; kind++) {
+            k->gelu(y, x, WIDEST, (smoe_gelu)kind);
+            for (size_t i = 0; i < WIDEST; i++) {
+                k->gelu(&one, x + i, 1, (smoe_gelu)kind);
+                assert_memory_equal(&one, y + i, sizeof one);
+            }
+        }
+    }
+}
+
+/* ---- over threads ------------------------------------------------------------------------------ */
+
+enum { MANY = 700, BROAD = 96 }; /* several tasks of each of rows.c's loops */
+
+typedef struct results {
+    real gelu[MANY * BROAD], dx[MANY * BROAD], a[MANY * BROAD], norm[MANY * BROAD], stats[2 * MANY],
+        norm_dx[MANY * BROAD], dw[BROAD], db[BROAD], sum[BROAD], add[MANY * BROAD];
+} results;
+
+static void all_of_them(results *r, const real *x, const real *dy, const real *w, real *parts) {
+    memset(r, 0, sizeof *r);
+    smoe_rows_gelu(r->gelu, x, MANY * BROAD, SMOE_GELU_ERF);
+    smoe_rows_gelu_backward(r->dx, r->a, dy, x, MANY * BROAD, SMOE_GELU_TANH);
+    smoe_rows_norm(r->norm, r->stats, x, w, w, MANY, BROAD, 1e-6f);
+    smoe_rows_norm_backward(r->norm_dx, r->dw, r->db, dy, x, r->stats, w, MANY, BROAD, parts);
+    smoe_rows_sum(r->sum, dy, MANY, BROAD, parts);
+    smoe_rows_add(r->add, x, MANY * BROAD);
+}
+
+static void same_bits_for_any_threads(void **state) {
+    (void)state;
+    size_t n = MANY * BROAD;
+    real *x = malloc(n * sizeof *x), *dy = malloc(n * sizeof *dy), w[BROAD];
+    real *parts = malloc(smoe_rows_parts(BROAD) * sizeof *parts);
+    results *one = malloc(sizeof *one), *more = malloc(sizeof *more);
+    assert_true(x && dy && parts && one && more);
+    numbers(x, n, 15);
+    numbers(dy, n, 16);
+    numbers(w, BROAD, 17);
+    smoe_threads_set(1);
+    all_of_them(one, x, dy, w, parts);
+    for (int threads = 2; threads <= 3; threads++) {
+        smoe_threads_set(threads);
+        all_of_them(more, x, dy, w, parts);
+        assert_memory_equal(one, more, sizeof *one);
+    }
+    for (size_t j = 0; j < BROAD; j++) { /* and they are the sums: 700 numbers near 1 */
+        double db = 0, dw = 0;
+        for (size_t r = 0; r < MANY; r++) {
+            double mean = (double)one->stats[2 * r], inverse = (double)one->stats[2 * r + 1];
+            db += (double)dy[r * BROAD + j];
+            dw += (double)dy[r * BROAD + j] * ((double)x[r * BROAD + j] - mean) * inverse;
+        }
+        assert_float_equal(one->db[j], db, 1e-4);
+        assert_float_equal(one->sum[j], db, 1e-4);
+        assert_float_equal(one->dw[j], dw, 1e-4);
+    }
+    assert_memory_equal(one->add, x, n * sizeof *x);
+    void *all[] = {x, dy, parts, one, more};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
+    smoe_threads_set(2);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(isas_run_again),
+        cmocka_unit_test(exp_over_all_floats),
+        cmocka_unit_test(normal_over_all_floats),
+        cmocka_unit_test(gelu_over_all_floats),
+        cmocka_unit_test(norms),
+        cmocka_unit_test(norm_backwards),
+        cmocka_unit_test(softmaxes),
+        cmocka_unit_test(softmax_of_extremes),
+        cmocka_unit_test(column_softmaxes),
+        cmocka_unit_test(sums),
+        cmocka_unit_test(adam),
+        cmocka_unit_test(place_does_not_matter),
+        cmocka_unit_test(same_bits_for_any_threads),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
