@@ -31,7 +31,7 @@ double smoe_schedule_rate(const smoe_train_spec *spec, size_t step) {
         share = (double)(spec->steps - step) / (double)cooldown;
         t = (double)(spec->steps - cooldown);
     }
-    if (t <= W) return peak * share * t / W;
+    if (t <= W && W > 0) return peak * share * t / W;
     return peak * share * decayed(spec, t);
 }
 
@@ -74,7 +74,9 @@ static void sgd(real *restrict w, real *restrict g, real *restrict m, size_t n, 
 void smoe_optim_step(smoe_params *params, const smoe_train_spec *spec, size_t step, double norm) {
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
     double clip = spec->optimizer.clip, t = (double)step + 1;
-    double beta1 = spec->optimizer.beta1, beta2 = spec->optimizer.beta2;
+    /* The corrections follow the betas as the moments have them, in `real`: rounded, 1 - 0.999
+     * is off by 1e-5 of itself. */
+    double beta1 = (double)(real)spec->optimizer.beta1, beta2 = (double)(real)spec->optimizer.beta2;
     smoe_adam_constants all = {
         .clip = (real)(clip > 0 && norm > clip ? clip / norm : 1),
         .beta1 = (real)beta1,

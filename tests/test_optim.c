@@ -1,0 +1,294 @@
+/* Schedules at points of their formulas, two steps of each optimiser by hand, decay groups, clipping,
+ * and the norm of all gradients. */
+#include "close.h"
+#include "base/threads.h"
+#include "gradcheck.h"
+#include "train/optim.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <cmocka.h>
+
+static const double CLOSE = 2e-7; /* weights near 1 in single precision, an ulp or two */
+
+static smoe_train_spec train(smoe_schedule name, size_t steps, size_t warmup, size_t cooldown) {
+    smoe_train_spec t = {.steps = steps};
+    t.optimizer.lr = 0.5;
+    t.schedule.name = name;
+    t.schedule.warmup = warmup;
+    t.schedule.cooldown = cooldown;
+    t.schedule.timescale = 12;
+    return t;
+}
+
+static void assert_rate(const smoe_train_spec *t, size_t step, double share) {
+    assert_close(smoe_schedule_rate(t, step), 0.5 * share, 1e-15);
+}
+
+static void constant(void **state) {
+    (void)state;
+    smoe_train_spec t = train(SMOE_CONSTANT, 100, 10, 20);
+    assert_rate(&t, 0, 1);
+    assert_rate(&t, 99, 1);
+}
+
+/* Warm-up to the peak at the fourth step, then from (steps - 4)/(steps - 4) down, 1/8 at the last. */
+static void linear(void **state) {
+    (void)state;
+    smoe_train_spec t = train(SMOE_LINEAR, 12, 4, 5);
+    assert_rate(&t, 0, 0.25);
+    assert_rate(&t, 2, 0.75);
+    assert_rate(&t, 3, 1);
+    assert_rate(&t, 4, 1);
+    assert_rate(&t, 8, 0.5);
+    assert_rate(&t, 11, 0.125);
+    t = train(SMOE_LINEAR, 10, 0, 0);
+    assert_rate(&t, 0, 1);
+    assert_rate(&t, 9, 0.1);
+}
+
+/* t - W of steps - W + 1 = 6: cosines of 30, 90, 150 degrees at t - W = 1, 3, 5. */
+static void cosine(void **state) {
+    (void)state;
+    smoe_train_spec t = train(SMOE_COSINE, 7, 2, 0);
+    assert_rate(&t, 0, 0.5);
+    assert_rate(&t, 1, 1);
+    assert_rate(&t, 2, (1 + sqrt(0.75)) / 2);
+    assert_rate(&t, 4, 0.5);
+    assert_rate(&t, 6, (1 - sqrt(0.75)) / 2);
+}
+
+/*
+ * W = 4, timescale 12, 60 steps, cooldown 20: at t = 4 the peak, at t = 4 + 36 = 40, the last before
+ * the cooldown, 1/sqrt(1 + 3) = 1/2; then 1/2 times 20/20, 10/20, 1/20.
+ */
+static void rsqrt(void **state) {
+    (void)state;
+    smoe_train_spec t = train(SMOE_RSQRT, 60, 4, 20);
+    assert_rate(&t, 1, 0.5);
+    assert_rate(&t, 3, 1);
+    assert_rate(&t, 3 + 12, 1 / sqrt(2));
+    assert_rate(&t, 39, 0.5);
+    assert_rate(&t, 40, 0.5);
+    assert_rate(&t, 50, 0.25);
+    assert_rate(&t, 59, 0.025);
+    t = train(SMOE_RSQRT, 60, 4, 0);
+    assert_rate(&t, 51, 1 / sqrt(5));
+}
+
+/* Warm-up and cooldown may fill the run, each alone or together. */
+static void nothing_between(void **state) {
+    (void)state;
+    smoe_train_spec t = train(SMOE_RSQRT, 10, 5, 5);
+    assert_rate(&t, 4, 1);
+    assert_rate(&t, 5, 1);
+    assert_rate(&t, 9, 0.2);
+    t = train(SMOE_RSQRT, 10, 0, 10);
+    assert_rate(&t, 0, 1);
+    assert_rate(&t, 9, 0.1);
+    static const smoe_schedule all[] = {SMOE_LINEAR, SMOE_COSINE, SMOE_RSQRT};
+    for (size_t i = 0; i < 3; i++) {
+        t = train(all[i], 10, 10, 0);
+        assert_rate(&t, 0, 0.1);
+        assert_rate(&t, 9, 1);
+    }
+}
+
+/* ---- steps ------------------------------------------------------------------------------------- */
+
+/* A table of one tensor of each decay group, two numbers each: (plain, kernel, head). */
+static void table(smoe_params *params, const smoe_train_spec *t) {
+    const size_t two = 2;
+    smoe_err err;
+    *params = (smoe_params){0};
+    for (int group = SMOE_PARAM_PLAIN; group <= SMOE_PARAM_HEAD; group++)
+        smoe_params_add(params, (smoe_param_group)group, 1, 0, 1, &two, "t%d", group);
+    assert_int_equal(smoe_params_allocate(params, smoe_optim_slabs(t), &err), 0);
+    smoe_params_init(params, 0);
+}
+
+static void gradients(smoe_params *params, real first, real second) {
+    for (size_t i = 0; i < params->count; i++) {
+        params->g[params->row[i].offset] = first;
+        params->g[params->row[i].offset + 1] = second;
+    }
+}
+
+static void assert_weights(const smoe_params *params, size_t row, double first, double second) {
+    assert_close(params->w[params->row[row].offset], first, CLOSE);
+    assert_close(params->w[params->row[row].offset + 1], second, CLOSE);
+}
+
+static void assert_cleared(const smoe_params *params) {
+    for (size_t i = 0; i < params->size; i++) assert_true(params->g[i] == 0);
+}
+
+static smoe_train_spec constant_rate(smoe_optimizer name) {
+    smoe_train_spec t = train(SMOE_CONSTANT, 10, 0, 0);
+    t.optimizer.name = name;
+    t.optimizer.lr = 0.1;
+    t.optimizer.beta1 = 0.5;
+    t.optimizer.beta2 = 0.75;
+    t.optimizer.eps = 1;
+    t.optimizer.momentum = 0.5;
+    return t;
+}
+
+/*
+ * Adam, rate 0.1, betas 1/2 and 3/4, eps 1, w = 1.
+ *   g = 4:  m = 2, m^ = 2/(1/2) = 4;  v = 4, v^ = 4/(1/4) = 16;  step 4/(4 + 1): w = 1 - 0.08 = 0.92
+ *   g = -2: m = 0, so w stays;  v = 3 + 1 = 4
+ *   g = 0 then 2: m = 0; then m = 1, m^ = 1/(3/4) = 4/3; v = 1, v^ = 1/(7/16) = 16/7;
+ *           w = 1 - 0.1 (4/3)/(4/sqrt 7 + 1)
+ */
+static void adam_by_hand(void **state) {
+    (void)state;
+    smoe_train_spec t = constant_rate(SMOE_ADAM);
+    smoe_params params;
+    assert_int_equal(smoe_optim_slabs(&t), 4);
+    table(&params, &t);
+    gradients(&params, 4, 0);
+    smoe_optim_step(&params, &t, 0, 0);
+    assert_cleared(&params);
+    for (size_t row = 0; row < 3; row++) assert_weights(&params, row, 0.92, 1);
+    gradients(&params, -2, 2);
+    smoe_optim_step(&params, &t, 1, 0);
+    for (size_t row = 0; row < 3; row++)
+        assert_weights(&params, row, 0.92, 1 - 0.1 * (4. / 3) / (4 / sqrt(7) + 1));
+    assert_close(params.m[0], 0, CLOSE);
+    assert_close(params.v[0], 4, CLOSE);
+    smoe_params_free(&params);
+}
+
+/* Momentum 1/2: moves 4, then 4/2 - 1 = 1: w = 1 - 0.4 - 0.1. Without: -4, +1. */
+static void sgd_by_hand(void **state) {
+    (void)state;
+    smoe_train_spec t = constant_rate(SMOE_SGD);
+    smoe_params params;
+    assert_int_equal(smoe_optim_slabs(&t), 3);
+    table(&params, &t);
+    gradients(&params, 4, 1);
+    smoe_optim_step(&params, &t, 0, 0);
+    assert_cleared(&params);
+    assert_weights(&params, 0, 0.6, 0.9);
+    gradients(&params, -1, 0);
+    smoe_optim_step(&params, &t, 1, 0);
+    for (size_t row = 0; row < 3; row++) assert_weights(&params, row, 0.5, 0.85);
+    smoe_params_free(&params);
+    t.optimizer.momentum = 0;
+    assert_int_equal(smoe_optim_slabs(&t), 2);
+    table(&params, &t);
+    gradients(&params, 4, 1);
+    smoe_optim_step(&params, &t, 0, 0);
+    gradients(&params, -1, 0);
+    smoe_optim_step(&params, &t, 1, 0);
+    assert_weights(&params, 0, 0.7, 0.9);
+    smoe_params_free(&params);
+}
+
+/* Without gradients only decay is left: times the rate, kernels 0.2, head 3, others none. */
+static void decay_groups(void **state) {
+    (void)state;
+    for (int name = SMOE_ADAM; name <= SMOE_SGD; name++) {
+        smoe_train_spec t = constant_rate((smoe_optimizer)name);
+        smoe_params params;
+        t.optimizer.weight_decay = 0.2;
+        t.optimizer.head_weight_decay = 3;
+        table(&params, &t);
+        smoe_optim_step(&params, &t, 0, 0);
+        assert_weights(&params, 0, 1, 1);
+        assert_weights(&params, 1, 0.98, 0.98);
+        assert_weights(&params, 2, 0.7, 0.7);
+        smoe_params_free(&params);
+    }
+}
+
+/* Six gradients, three times (3, 4): norm sqrt(75). Clipped to sqrt(3): g = (0.6, 0.8), moved times
+ * the rate of 0.1. A norm below the limit, or no limit, changes nothing. */
+static void clipping(void **state) {
+    (void)state;
+    const double clip[] = {sqrt(3), 100, 0}, first[] = {0.94, 0.7, 0.7},
+                 second[] = {0.92, 0.6, 0.6};
+    for (size_t i = 0; i < 3; i++) {
+        smoe_train_spec t = constant_rate(SMOE_SGD);
+        smoe_params params;
+        t.optimizer.clip = clip[i];
+        table(&params, &t);
+        gradients(&params, 3, 4);
+        double norm = smoe_optim_norm(&params);
+        assert_close(norm, sqrt(75), 1e-12);
+        smoe_optim_step(&params, &t, 0, norm);
+        for (size_t row = 0; row < 3; row++) assert_weights(&params, row, first[i], second[i]);
+        smoe_params_free(&params);
+    }
+}
+
+/* The step asks the schedule for its rate. */
+static void rate_of_the_step(void **state) {
+    (void)state;
+    smoe_train_spec t = constant_rate(SMOE_SGD);
+    smoe_params params;
+    t.optimizer.momentum = 0;
+    t.schedule.name = SMOE_LINEAR;
+    t.schedule.warmup = 4;
+    table(&params, &t);
+    gradients(&params, 1, 2);
+    smoe_optim_step(&params, &t, 1, 0); /* 0.1 * 2/4 */
+    assert_weights(&params, 0, 0.95, 0.9);
+    smoe_params_free(&params);
+}
+
+/* Large tensors, several tasks each: the same bits for any threads, and the norm is one. */
+static void same_bits_for_any_threads(void **state) {
+    (void)state;
+    static const size_t sizes[] = {100000, 3, 70000};
+    enum { ALL = 3 };
+    for (int name = SMOE_ADAM; name <= SMOE_SGD; name++) {
+        smoe_params params[ALL];
+        double norm[ALL], squares = 0;
+        for (int threads = 1; threads <= ALL; threads++) {
+            smoe_params *p = &params[threads - 1];
+            smoe_err err;
+            smoe_train_spec t = constant_rate((smoe_optimizer)name);
+            *p = (smoe_params){0};
+            for (size_t i = 0; i < 3; i++)
+                smoe_params_add(p, SMOE_PARAM_KERNEL, 0, 1, 1, &sizes[i], "t%zu", i);
+            assert_int_equal(smoe_params_allocate(p, 4, &err), 0);
+            smoe_threads_set(threads);
+            smoe_params_init(p, 5);
+            for (size_t i = 0; i < 3; i++) gradcheck_normal(p->g + p->row[i].offset, sizes[i], i);
+            squares = 0;
+            for (size_t i = 0; i < p->size; i++) squares += (double)p->g[i] * (double)p->g[i];
+            norm[threads - 1] = smoe_optim_norm(p);
+            t.optimizer.clip = 1;
+            smoe_optim_step(p, &t, 3, norm[threads - 1]);
+        }
+        assert_close(norm[0] / sqrt(squares), 1, 1e-12);
+        for (int i = 1; i < ALL; i++) {
+            assert_true(norm[i] == norm[0]);
+            assert_memory_equal(params[i].w, params[0].w, params[0].size * sizeof(real));
+            assert_memory_equal(params[i].m, params[0].m, params[0].size * sizeof(real));
+        }
+        for (int i = 0; i < ALL; i++) smoe_params_free(&params[i]);
+    }
+    smoe_threads_set(2);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(constant),
+        cmocka_unit_test(linear),
+        cmocka_unit_test(cosine),
+        cmocka_unit_test(rsqrt),
+        cmocka_unit_test(nothing_between),
+        cmocka_unit_test(adam_by_hand),
+        cmocka_unit_test(sgd_by_hand),
+        cmocka_unit_test(decay_groups),
+        cmocka_unit_test(clipping),
+        cmocka_unit_test(rate_of_the_step),
+        cmocka_unit_test(same_bits_for_any_threads),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
