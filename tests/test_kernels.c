@@ -3,6 +3,7 @@
  * loops in double: exp, the normal distribution and GELU over a dense sweep of all floats, the rest
  * over widths on both sides of a vector's. NaN stays NaN; a value's bits do not depend on its place.
  */
+#include "close.h"
 #include "base/rng.h"
 #include "base/threads.h"
 #include "isas.h"
@@ -161,10 +162,10 @@ static void check_norm_row(const real *y, const real *stats, const real *x, cons
     for (size_t i = 0; i < n; i++) mean += (double)x[i] / (double)n;
     for (size_t i = 0; i < n; i++) var += ((double)x[i] - mean) * ((double)x[i] - mean) / (double)n;
     double r = 1 / sqrt(var + 1e-6);
-    assert_float_equal(stats[0], mean, CLOSE);
-    assert_float_equal(stats[1] / r, 1, CLOSE);
+    assert_close(stats[0], mean, CLOSE);
+    assert_close(stats[1] / r, 1, CLOSE);
     for (size_t i = 0; i < n; i++)
-        assert_float_equal(y[i], ((double)x[i] - mean) * r * (double)w[i] + (double)b[i], 2e-5);
+        assert_close(y[i], ((double)x[i] - mean) * r * (double)w[i] + (double)b[i], 2e-5);
 }
 
 static void norms(void **state) {
@@ -220,12 +221,12 @@ static void norm_backwards(void **state) {
                 for (size_t i = 0; i < n; i++) {
                     double xh = ((double)x[row * n + i] - mean) * r;
                     double d = r * ((double)dy[row * n + i] * (double)w[i] - u - xh * ux);
-                    assert_float_equal(dx[row * n + i], 2 + d, 2e-5 * (1 + r));
+                    assert_close(dx[row * n + i], 2 + d, 2e-5 * (1 + r));
                 }
             }
             for (size_t i = 0; i < n; i++) {
-                assert_float_equal(dw[i], 3 + sums[0][i], 2e-5);
-                assert_float_equal(db[i], 3 + sums[1][i], 2e-5);
+                assert_close(dw[i], 3 + sums[0][i], 2e-5);
+                assert_close(db[i], 3 + sums[1][i], 2e-5);
             }
         }
     }
@@ -254,8 +255,8 @@ static void softmaxes(void **state) {
                     double d = p * ((double)dy[r * LD + i] - along);
                     if (i >= n) assert_true(x[r * LD + i] == start[r * LD + i]);
                     if (i >= n) assert_true(dp[r * LD + i] == dy[r * LD + i]);
-                    if (i < n) assert_float_equal((double)x[r * LD + i] / p, 1, CLOSE);
-                    if (i < n) assert_float_equal(dp[r * LD + i], d, CLOSE);
+                    if (i < n) assert_close((double)x[r * LD + i] / p, 1, CLOSE);
+                    if (i < n) assert_close(dp[r * LD + i], d, CLOSE);
                 }
             }
         }
@@ -276,7 +277,7 @@ static void softmax_of_extremes(void **state) {
             k->softmax(x[0], 3, n, 40);
             double sum = 0;
             for (size_t i = 0; i < n; i++) sum += (double)x[0][i];
-            assert_float_equal(sum, 1, 1e-6);
+            assert_close(sum, 1, 1e-6);
             assert_true(x[0][n - 1] == 0);
             for (size_t i = 0; i < n; i++) assert_true(isnan(x[1][i]));
             assert_true(isnan(x[2][n - 1]));
@@ -311,9 +312,8 @@ static void column_softmaxes(void **state) {
                     along += exp((double)x[r * n + j]) / sum * (double)dy[r * n + j];
                 for (size_t r = 0; r < ROWS; r++) {
                     double p = exp((double)x[r * n + j]) / sum;
-                    assert_float_equal((double)y[r * n + j] / p, 1, CLOSE);
-                    assert_float_equal(dx[r * n + j], 2 + p * ((double)dy[r * n + j] - along),
-                                       CLOSE);
+                    assert_close((double)y[r * n + j] / p, 1, CLOSE);
+                    assert_close(dx[r * n + j], 2 + p * ((double)dy[r * n + j] - along), CLOSE);
                 }
             }
             k->column_softmax(one, x, 1, n); /* of one row: exactly one */
@@ -332,15 +332,15 @@ static void sums(void **state) {
             double dot = 0, squares = 0;
             for (size_t i = 0; i < n; i++) dot += (double)x[i] * (double)start[i];
             for (size_t i = 0; i < n; i++) squares += (double)x[i] * (double)x[i];
-            assert_float_equal(k->dot(x, start, n), dot, 2e-5);
-            assert_float_equal(k->square_sum(x, n), squares, 1e-12);
+            assert_close(k->dot(x, start, n), dot, 2e-5);
+            assert_close(k->square_sum(x, n), squares, 1e-12);
             holes(y);
             memcpy(y, start, n * sizeof *y);
             k->add(y, x, n);
             k->axpy(y, (real)-0.5, x, n);
             assert_holes(y, n);
             for (size_t i = 0; i < n; i++)
-                assert_float_equal(y[i], (double)start[i] + (double)x[i] / 2, CLOSE);
+                assert_close(y[i], (double)start[i] + (double)x[i] / 2, CLOSE);
             k->scale(y, 3, x, n);
             assert_holes(y, n);
             for (size_t i = 0; i < n; i++) assert_true(y[i] == 3 * x[i]);
@@ -350,7 +350,7 @@ static void sums(void **state) {
             for (size_t i = 0; i < n; i++) {
                 double sum = (double)start[i];
                 for (size_t r = 0; r < ROWS; r++) sum += (double)x[r * n + i];
-                assert_float_equal(y[i], sum, CLOSE);
+                assert_close(y[i], sum, CLOSE);
             }
         }
     }
@@ -383,9 +383,9 @@ static void adam(void **state) {
                 double gi = 0.5 * (double)start[1][i], mi = 0.9 * (double)start[2][i] + 0.1 * gi;
                 double vi = 0.99 * (double)start[3][i] + 0.01 * gi * gi, wi = (double)start[0][i];
                 wi -= 0.1 * (2 * mi / (sqrt(3 * vi) + 0.01) + 0.2 * wi);
-                assert_float_equal(w[i], wi, CLOSE);
-                assert_float_equal(m[i], mi, CLOSE);
-                assert_float_equal(v[i], vi, CLOSE);
+                assert_close(w[i], wi, CLOSE);
+                assert_close(m[i], mi, CLOSE);
+                assert_close(v[i], vi, CLOSE);
                 assert_true(g[i] == 0);
             }
         }
@@ -451,9 +451,9 @@ static void same_bits_for_any_threads(void **state) {
             db += (double)dy[r * BROAD + j];
             dw += (double)dy[r * BROAD + j] * ((double)x[r * BROAD + j] - mean) * inverse;
         }
-        assert_float_equal(one->db[j], db, 1e-4);
-        assert_float_equal(one->sum[j], db, 1e-4);
-        assert_float_equal(one->dw[j], dw, 1e-4);
+        assert_close(one->db[j], db, 1e-4);
+        assert_close(one->sum[j], db, 1e-4);
+        assert_close(one->dw[j], dw, 1e-4);
     }
     assert_memory_equal(one->add, x, n * sizeof *x);
     void *all[] = {x, dy, parts, one, more};

@@ -3,6 +3,7 @@
  * plans filled by the test itself; the statistics on plans whose numbers are known; and the whole
  * MoE layer: identity equals the experts alone, soft equals algorithm 1 of the paper written out.
  */
+#include "close.h"
 #include "base/rng.h"
 #include "base/threads.h"
 #include "gradcheck.h"
@@ -106,7 +107,7 @@ static void assert_mixed(const real *y, const real *add, const double *w, bool t
             double sum = add ? (double)add[i * d + j] : 0;
             for (size_t p = 0; p < k; p++)
                 sum += (transposed ? w[p * m + i] : w[i * k + p]) * (double)x[p * d + j];
-            assert_float_equal(y[i * d + j], sum, CLOSE);
+            assert_close(y[i * d + j], sum, CLOSE);
         }
 }
 
@@ -122,8 +123,8 @@ static void check_weight_gradients(const fixture *f) {
     if (!p->sparse) {
         for (size_t i = 0; i < p->tokens * p->S; i++) {
             size_t t = i / p->S, row = i % p->S * p->G + t / p->T;
-            assert_float_equal(p->dcomb[i], along(f, f->dy, f->out, t, row), CLOSE);
-            assert_float_equal(p->ddisp[i], along(f, f->x, f->dslots, t, row), CLOSE);
+            assert_close(p->dcomb[i], along(f, f->dy, f->out, t, row), CLOSE);
+            assert_close(p->ddisp[i], along(f, f->x, f->dslots, t, row), CLOSE);
         }
         return;
     }
@@ -131,7 +132,7 @@ static void check_weight_gradients(const fixture *f) {
         size_t slot = (size_t)p->slot[i];
         double expected =
             along(f, f->dy, f->out, (size_t)p->slot_token[slot], (size_t)p->row[slot]);
-        assert_float_equal(p->dweight[slot], expected, CLOSE);
+        assert_close(p->dweight[slot], expected, CLOSE);
     }
 }
 
@@ -222,11 +223,11 @@ static void dense_statistics(void **state) {
     memcpy(f.plan.disp, (real[]){1, (real)0.5, 0, (real)0.5}, 4 * sizeof(real));
     memcpy(f.plan.comb, (real[]){(real)0.75, (real)0.25, (real)0.5, (real)0.5}, 4 * sizeof(real));
     smoe_plan_measure(&f.plan, &stats);
-    assert_float_equal(stats.dispatch_max, 0.75, 1e-12);
-    assert_float_equal(stats.tokens_per_slot, 1.5, 1e-12);
-    assert_float_equal(stats.combine_max, 0.625, 1e-12);
-    assert_float_equal(stats.slots_per_token, (4 / pow(3, 0.75) + 2) / 2, 1e-12);
-    assert_float_equal(stats.dropped, 0, 0);
+    assert_close(stats.dispatch_max, 0.75, 1e-12);
+    assert_close(stats.tokens_per_slot, 1.5, 1e-12);
+    assert_close(stats.combine_max, 0.625, 1e-12);
+    assert_close(stats.slots_per_token, (4 / pow(3, 0.75) + 2) / 2, 1e-12);
+    assert_close(stats.dropped, 0, 0);
     smoe_arena_free(&f.arena);
 }
 
@@ -242,9 +243,9 @@ static void sparse_statistics(void **state) {
     memcpy(f.plan.slot_weight, (real[]){(real)0.5, (real)0.25, (real)0.5}, 3 * sizeof(real));
     smoe_plan_seal(&f.plan);
     smoe_plan_measure(&f.plan, &stats);
-    assert_float_equal(stats.dropped, 0.5, 0);
-    assert_float_equal(stats.combine_max, 0.1875, 1e-12);
-    assert_float_equal(stats.slots_per_token, 0.75, 1e-12);
+    assert_close(stats.dropped, 0.5, 0);
+    assert_close(stats.combine_max, 0.1875, 1e-12);
+    assert_close(stats.slots_per_token, 0.75, 1e-12);
     smoe_arena_free(&f.arena);
 }
 
@@ -328,7 +329,7 @@ static void identity_is_the_experts_alone(void **state) {
             for (size_t i = 0; i < 8; i++) x[i] = (double)l.x[r * 8 + i];
             expert(&l, r % l.T % l.spec.model.moe.experts, out, x);
             for (size_t i = 0; i < 8; i++)
-                assert_float_equal(l.y[r * 8 + i], out[i] + (double)l.residual[r * 8 + i], CLOSE);
+                assert_close(l.y[r * 8 + i], out[i] + (double)l.residual[r * 8 + i], CLOSE);
         }
         layer_free(&l);
     }
@@ -379,7 +380,7 @@ static void soft_is_the_papers_algorithm(void **state) {
             soft_image(&l, b, y);
             for (size_t i = 0; i < l.T * l.d; i++) {
                 size_t at = b * l.T * l.d + i;
-                assert_float_equal(l.y[at], y[i] + (double)l.residual[at], CLOSE);
+                assert_close(l.y[at], y[i] + (double)l.residual[at], CLOSE);
             }
         }
         layer_free(&l);

@@ -2,6 +2,7 @@
  * Routing worked by hand: small numbers whose result is in the comments. The laws that all routers
  * keep, and plain recounts of larger cases, are in test_routers.c.
  */
+#include "close.h"
 #include "routed.h"
 
 #include <math.h>
@@ -20,7 +21,7 @@ static void begin(routed *r, const char *keys, size_t T, const real *x) {
 }
 
 static void assert_all(const real *x, const double *expected, size_t n) {
-    for (size_t i = 0; i < n; i++) assert_float_equal(x[i], expected[i], CLOSE);
+    for (size_t i = 0; i < n; i++) assert_close(x[i], expected[i], CLOSE);
 }
 
 /* ---- soft routing -----------------------------------------------------------------------------
@@ -70,14 +71,14 @@ static void soft_normalised_mixes_raw_tokens(void **state) {
     routed_pass(&r, 1, false);
     const double disp[] = {16. / 17, 8. / 9, 1. / 17, 1. / 9}, comb[] = {2. / 3, 1. / 3, 0.5, 0.5};
     for (size_t i = 0; i < 4; i++) {
-        assert_float_equal(r.plan->disp[i], disp[i], 3e-6); /* ln 16 x 1e-6 short */
-        assert_float_equal(r.plan->comb[i], comb[i], 3e-6);
+        assert_close(r.plan->disp[i], disp[i], 3e-6); /* ln 16 x 1e-6 short */
+        assert_close(r.plan->comb[i], comb[i], 3e-6);
     }
     assert_true(r.plan->comb[2] == r.plan->comb[3]); /* the zero vector maps to zero exactly */
     real slots[4];
     smoe_plan_dispatch(r.plan, slots, r.x, 2);
-    assert_float_equal(slots[0], 48. / 17, 1e-5);
-    assert_float_equal(slots[1], 64. / 17, 1e-5);
+    assert_close(slots[0], 48. / 17, 1e-5);
+    assert_close(slots[1], 64. / 17, 1e-5);
     routed_free(&r);
 }
 
@@ -98,9 +99,9 @@ static void two_epsilons(void **state) {
         memcpy(routed_tensor(&r, "phi"), phi, sizeof phi);
         *routed_tensor(&r, "scale") = 1;
         routed_pass(&r, 1, false);
-        assert_float_equal(log((double)(r.plan->comb[0] / r.plan->comb[1])), length[i], 3e-6);
-        assert_float_equal(r.plan->disp[0], 1, 0); /* one token: every D is 1 */
-        assert_float_equal(r.plan->disp[1], 1, 0);
+        assert_close(log((double)(r.plan->comb[0] / r.plan->comb[1])), length[i], 3e-6);
+        assert_close(r.plan->disp[0], 1, 0); /* one token: every D is 1 */
+        assert_close(r.plan->disp[1], 1, 0);
         routed_free(&r);
     }
 }
@@ -143,7 +144,7 @@ static void identity_places(void **state) {
     const int32_t tokens[] = {0, 2, 4, 1, 3};
     for (size_t i = 0; i < 5; i++) {
         assert_int_equal(r.plan->slot_token[i], tokens[i]);
-        assert_float_equal(r.plan->slot_weight[i], 1, 0);
+        assert_close(r.plan->slot_weight[i], 1, 0);
     }
     assert_int_equal(r.plan->used[0], 3);
     assert_int_equal(r.plan->used[1], 2);
@@ -190,15 +191,15 @@ static void placement_order(void **state) {
     assert_int_equal(r.plan->lost[0], 1);
     assert_int_equal(r.plan->chosen[1], 1);
     assert_int_equal(r.plan->lost[1], 0);
-    assert_float_equal(r.plan->slot_weight[1], 0.9, CLOSE); /* g itself */
+    assert_close(r.plan->slot_weight[1], 0.9, CLOSE); /* g itself */
     /* a dropped token's output is the residual alone */
     real slots[3 * 8], y[4 * 8], residual[4 * 8];
     for (size_t i = 0; i < 32; i++) residual[i] = (real)i;
     for (size_t i = 0; i < 24; i++) slots[i] = 1;
     smoe_plan_combine(r.plan, y, slots, residual, 8);
     for (size_t i = 0; i < 8; i++) {
-        assert_float_equal(y[2 * 8 + i], 16 + (double)i, 0);
-        assert_float_equal(y[8 + i], 8 + (double)i + 0.9, 1e-5);
+        assert_close(y[2 * 8 + i], 16 + (double)i, 0);
+        assert_close(y[8 + i], 8 + (double)i + 0.9, 1e-5);
     }
     routed_free(&r);
     gated(&r, TOKENS "model.moe.priority=bpr", 4, 2, g);
@@ -300,13 +301,15 @@ static void experts_choose(void **state) {
     (void)state;
     const double g[] = {.6, .4, .9, .1, .8, .2};
     routed r;
-    gated(&r, "model.moe.router=experts-choice model.moe.experts=2 model.moe.capacity=0.667", 3, 2,
-          g);
+    gated(&r,
+          "model.moe.router=experts-choice model.moe.experts=2 model.moe.noise=0 "
+          "model.moe.capacity=0.667",
+          3, 2, g);
     routed_pass(&r, 1, true);
     assert_buffer(&r, 0, "1");
     assert_buffer(&r, 1, "0");
-    assert_float_equal(r.plan->slot_weight[0], .9, CLOSE);
-    assert_float_equal(r.plan->slot_weight[r.plan->P], .4, CLOSE);
+    assert_close(r.plan->slot_weight[0], .9, CLOSE);
+    assert_close(r.plan->slot_weight[r.plan->P], .4, CLOSE);
     assert_int_equal(r.plan->dropped, 1);
     routed_free(&r);
 }
@@ -321,11 +324,11 @@ static void importance(void **state) {
     routed r;
     gated(&r, TOKENS, 2, 2, g);
     routed_pass(&r, 1, true);
-    assert_float_equal(r.plan->aux, 1. / 32, CLOSE);
+    assert_close(r.plan->aux, 1. / 32, CLOSE);
     routed_free(&r);
     gated(&r, TOKENS, 2, 2, balanced);
     routed_pass(&r, 1, true);
-    assert_float_equal(r.plan->aux, 0, CLOSE);
+    assert_close(r.plan->aux, 0, CLOSE);
     routed_free(&r);
 }
 
@@ -343,7 +346,7 @@ static void load_under_much_noise(void **state) {
           1, 2, g);
     r.spec.model.moe.noise = 2e5;
     routed_pass(&r, 1, true);
-    assert_float_equal(r.plan->aux, 1. / 8, 1e-4);
+    assert_close(r.plan->aux, 1. / 8, 1e-4);
     routed_free(&r);
 }
 
