@@ -1,0 +1,339 @@
+/* The ground floor: random streams against Random123's published answers and their laws, the
+ * parameter table, arenas, errors, text. */
+#include "base/clock.h"
+#include "base/param.h"
+#include "base/rng.h"
+#include "base/threads.h"
+#include "close.h"
+
+#include <errno.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+/* ---- random streams ----------------------------------------------------------------------------- */
+
+/* Philox 4x64-10 of counter 0 and key 0, from the known answers that come with Random123. A stream's
+ * purpose is in its key, so one of purpose 0 and seed 0 is the one with key 0. */
+static void philox_known_answer(void **state) {
+    (void)state;
+    const uint64_t right[] = {0x16554d9eca36314cu, 0xdb20fe9d672d0fdcu, 0xd7e772cee186176bu,
+                              0x7e68b68aec7ba23bu};
+    smoe_rng rng = smoe_rng_at(0, (smoe_purpose)0, 0, 0, 0);
+    for (size_t i = 0; i < 4; i++) assert_true(smoe_rng_u64(&rng) == right[i]);
+    assert_true(smoe_rng_u64(&rng) != right[0]); /* the next block is another */
+}
+
+/* Any part of its name makes another stream; the same name the same one. */
+static void streams_by_name(void **state) {
+    (void)state;
+    const smoe_rng names[] = {
+        smoe_rng_at(1, SMOE_RNG_INIT, 2, 3, 4),  smoe_rng_at(2, SMOE_RNG_INIT, 2, 3, 4),
+        smoe_rng_at(1, SMOE_RNG_MIXUP, 2, 3, 4), smoe_rng_at(1, SMOE_RNG_INIT, 3, 3, 4),
+        smoe_rng_at(1, SMOE_RNG_INIT, 2, 4, 4),  smoe_rng_at(1, SMOE_RNG_INIT, 2, 3, 5),
+        smoe_rng_at(1, SMOE_RNG_INIT, 2, 4, 3),
+    };
+    enum { NAMES = sizeof names / sizeof *names };
+    uint64_t first[NAMES];
+    for (size_t i = 0; i < NAMES; i++) {
+        smoe_rng a = names[i], b = names[i];
+        first[i] = smoe_rng_u64(&a);
+        assert_true(first[i] == smoe_rng_u64(&b));
+        for (size_t j = 0; j < i; j++) assert_true(first[i] != first[j]);
+    }
+}
+
+/* n draws: mean and variance within five standard errors; all of [0,1), none outside. */
+static void moments(void **state) {
+    (void)state;
+    enum { N = 20000 };
+    smoe_rng rng = smoe_rng_at(3, SMOE_RNG_TEST, 0, 0, 0);
+    double sum = 0, squares = 0, fourth = 0, low = 1, high = 0;
+    for (size_t i = 0; i < N; i++) {
+        double u = smoe_rng_uniform(&rng);
+        low = fmin(low, u);
+        high = fmax(high, u);
+        sum += u / N;
+    }
+    assert_true(low >= 0 && low < 1e-3 && high < 1 && high > 1 - 1e-3);
+    assert_close(sum, 0.5, 5 * sqrt(1. / 12 / N));
+    sum = 0;
+    for (size_t i = 0; i < N; i++) {
+        double x = smoe_rng_normal(&rng);
+        sum += x / N;
+        squares += x * x / N;
+        fourth += x * x * x * x / N;
+    }
+    assert_close(sum, 0, 5 / sqrt(N));
+    assert_close(squares, 1, 5 * sqrt(2. / N));
+    assert_close(fourth, 3, 5 * sqrt(96. / N)); /* variance of x^4: 105 - 9 */
+}
+
+static void below_is_unbiased(void **state) {
+    (void)state;
+    enum { N = 12000, FACES = 6 };
+    smoe_rng rng = smoe_rng_at(4, SMOE_RNG_TEST, 0, 0, 0);
+    size_t count[FACES] = {0};
+    for (size_t i = 0; i < N; i++) {
+        uint64_t face = smoe_rng_below(&rng, FACES);
+        assert_true(face < FACES);
+        count[face]++;
+    }
+    for (size_t i = 0; i < FACES; i++) assert_close(count[i], 2000, 5 * sqrt(N * 5. / 36));
+    for (size_t i = 0; i < 50; i++) assert_true(smoe_rng_below(&rng, 1) == 0);
+    uint64_t huge = ((uint64_t)1 << 63) + 1; /* half of all words are rejected */
+    for (size_t i = 0; i < 50; i++) assert_true(smoe_rng_below(&rng, huge) < huge);
+}
+
+/* Each of the 24 orders of four, equally often. */
+static void permutations(void **state) {
+    (void)state;
+    enum { N = 24000 };
+    smoe_rng rng = smoe_rng_at(5, SMOE_RNG_TEST, 0, 0, 0);
+    size_t count[256] = {0}, orders = 0;
+    for (size_t i = 0; i < N; i++) {
+        uint32_t p[4], seen = 0;
+        smoe_rng_permutation(&rng, p, 4);
+        for (size_t k = 0; k < 4; k++) seen |= 1u << p[k];
+        assert_int_equal(seen, 15);
+        count[p[0] | p[1] << 2 | p[2] << 4 | p[3] << 6]++;
+    }
+    for (size_t i = 0; i < 256; i++) {
+        if (!count[i]) continue;
+        orders++;
+        assert_close(count[i], 1000, 5 * sqrt(N * 23. / 576));
+    }
+    assert_int_equal(orders, 24);
+    smoe_rng_permutation(&rng, NULL, 0);
+}
+
+/* FNV-1a's published values of "" and "a". */
+static void names(void **state) {
+    (void)state;
+    assert_int_equal(smoe_rng_name(""), 0x811c9dc5u);
+    assert_int_equal(smoe_rng_name("a"), 0xe40c292cu);
+}
+
+/* ---- parameters -------------------------------------------------------------------------------- */
+
+static void table(smoe_params *params, bool more) {
+    const size_t matrix[] = {3, 5}, tall[] = {300, 301}, experts[] = {4, 2, 3};
+    *params = (smoe_params){0};
+    if (more) smoe_params_add(params, SMOE_PARAM_PLAIN, 0, 1, 2, matrix, "first.%d", 7);
+    smoe_params_add(params, SMOE_PARAM_KERNEL, 2, 0.5, 2, tall, "tall");
+    smoe_params_add(params, SMOE_PARAM_PLAIN, 3, 0, 0, NULL, "scalar");
+    smoe_params_add(params, SMOE_PARAM_KERNEL, 0, 1, 3, experts, "x.experts.fc1");
+}
+
+static void parameter_table(void **state) {
+    (void)state;
+    smoe_params params;
+    smoe_err err;
+    table(&params, true);
+    assert_int_equal(params.count, 4);
+    assert_int_equal(params.total, 15 + 300 * 301 + 1 + 24);
+    assert_string_equal(params.row[0].name, "first.7");
+    assert_ptr_equal(smoe_params_find(&params, "scalar"), &params.row[2]);
+    assert_null(smoe_params_find(&params, "scala"));
+    assert_int_equal(params.row[2].size, 1);
+    assert_true(params.row[3].expert && !params.row[1].expert);
+    size_t end = 0;
+    for (size_t i = 0; i < params.count; i++) { /* in order, apart, on cache lines */
+        assert_true(params.row[i].offset >= end);
+        assert_int_equal(params.row[i].offset % 16, 0);
+        end = params.row[i].offset + params.row[i].size;
+    }
+    assert_true(params.size >= end);
+    for (int slabs = 1; slabs <= 4; slabs++) {
+        assert_int_equal(smoe_params_allocate(&params, slabs, &err), 0);
+        assert_int_equal(!!params.g + !!params.m + !!params.v, slabs - 1);
+    }
+    assert_true((uintptr_t)params.w % 64 == 0);
+    smoe_params_free(&params);
+}
+
+/* Initial values: by (seed, name) whatever else is in the table and however many threads; mean 2 and
+ * std 1/2 within five standard errors of 90300; constants exact. */
+static void initial_values(void **state) {
+    (void)state;
+    smoe_params a, b, c;
+    smoe_err err;
+    table(&a, true);
+    table(&b, false);
+    table(&c, false);
+    assert_false(smoe_params_allocate(&a, 1, &err) || smoe_params_allocate(&b, 1, &err) ||
+                 smoe_params_allocate(&c, 1, &err));
+    smoe_threads_set(1);
+    smoe_params_init(&a, 9);
+    smoe_threads_set(3);
+    smoe_params_init(&b, 9);
+    smoe_params_init(&c, 10);
+    smoe_threads_set(2);
+    const real *x = a.w + a.row[1].offset;
+    size_t n = a.row[1].size;
+    assert_memory_equal(x, b.w + b.row[0].offset, n * sizeof *x);
+    assert_memory_not_equal(x, c.w + c.row[0].offset, n * sizeof *x);
+    double mean = 0, var = 0;
+    for (size_t i = 0; i < n; i++) mean += (double)x[i] / (double)n;
+    for (size_t i = 0; i < n; i++) var += pow((double)x[i] - mean, 2) / (double)n;
+    assert_close(mean, 2, 5 * 0.5 / sqrt((double)n));
+    assert_close(var, 0.25, 5 * 0.25 * sqrt(2 / (double)n));
+    assert_true(a.w[a.row[2].offset] == 3);
+    smoe_params_free(&a);
+    smoe_params_free(&b);
+    smoe_params_free(&c);
+}
+
+/* ---- arenas ------------------------------------------------------------------------------------- */
+
+static void arena(void **state) {
+    (void)state;
+    smoe_arena a = {0};
+    smoe_err err;
+    char *piece[3];
+    assert_null(smoe_arena_take(&a, 3, 1));
+    size_t mark = a.used;
+    assert_null(smoe_arena_take(&a, 100, 8));
+    a.used = mark; /* given back: the next piece lies over it */
+    assert_null(smoe_arena_take(&a, 5, 4));
+    size_t peak = a.peak;
+    assert_int_equal(peak, 64 + 832);
+    assert_int_equal(smoe_arena_bind(&a, &err), 0);
+    assert_int_equal(a.size, peak);
+    assert_int_equal(a.used, 0);
+    piece[0] = smoe_arena_take(&a, 3, 1);
+    piece[1] = smoe_arena_take(&a, 100, 8);
+    a.used = mark;
+    piece[2] = smoe_arena_take(&a, 5, 4);
+    for (size_t i = 0; i < 3; i++) assert_int_equal((uintptr_t)piece[i] % 64, 0);
+    assert_ptr_equal(piece[1], piece[0] + 64);
+    assert_ptr_equal(piece[2], piece[1]);
+    for (size_t i = 0; i < a.size; i++) assert_int_equal(a.base[i], 0);
+    memset(a.base, 1, a.size);
+    smoe_arena_free(&a);
+    assert_null(a.base);
+    smoe_arena_free(&a);
+    assert_int_equal(smoe_arena_bind(&a, &err), 0); /* of nothing: still bound */
+    assert_non_null(a.base);
+    smoe_arena_free(&a);
+}
+
+/* More than any machine has: an error that says how much, not a crash. */
+static void arena_too_large(void **state) {
+    (void)state;
+    smoe_arena a = {0};
+    smoe_err err = {0};
+    smoe_arena_take(&a, (size_t)1 << 60, 1);
+    assert_int_equal(smoe_arena_bind(&a, &err), -1);
+    assert_int_equal(err.code, SMOE_RUNTIME);
+    assert_non_null(strstr(err.text, "1.15 EB"));
+    assert_null(a.base);
+}
+
+/* ---- errors ------------------------------------------------------------------------------------ */
+
+static void errors(void **state) {
+    (void)state;
+    smoe_err err = {0};
+    assert_int_equal(smoe_fail(&err, SMOE_DATA, "bad %d", 7), -1);
+    assert_int_equal(err.code, SMOE_DATA);
+    assert_string_equal(err.text, "bad 7");
+    assert_int_equal(err.lines, 1);
+    assert_int_equal(smoe_fail_more(&err, SMOE_USAGE, "worse"), -1);
+    assert_int_equal(err.code, SMOE_DATA);
+    assert_string_equal(err.text, "bad 7\nworse");
+    assert_int_equal(smoe_fail_prefix(&err, "%s", "f"), -1);
+    assert_string_equal(err.text, "f: bad 7\nf: worse");
+    assert_int_equal(err.lines, 2);
+    errno = ENOENT;
+    assert_int_equal(smoe_fail_errno(&err, SMOE_RUNTIME, "x"), -1);
+    assert_string_equal(err.text, "x: No such file or directory");
+    assert_int_equal(err.lines, 1);
+    assert_int_equal(smoe_fail(NULL, SMOE_DATA, "nobody looks"), -1);
+}
+
+/* Far more lines than fit: none is cut without the last line saying how many are left out. */
+static void errors_that_do_not_fit(void **state) {
+    (void)state;
+    smoe_err err = {0};
+    for (int i = 0; i < 500; i++) smoe_fail_more(&err, SMOE_USAGE, "line %d of very many", i);
+    assert_int_equal(err.lines, 500);
+    assert_true(strlen(err.text) < sizeof err.text);
+    assert_int_equal(strncmp(err.text, "line 0 of very many\nline 1 of very many\n", 40), 0);
+    const char *last = strrchr(err.text, '\n');
+    assert_non_null(last);
+    size_t shown = 0, left = strtoul(last + 1 + strcspn(last + 1, "0123456789"), NULL, 10);
+    for (const char *at = err.text; at < last; at = strchr(at, '\n') + 1) shown++;
+    assert_int_equal(shown + left, 500);
+}
+
+/* ---- text -------------------------------------------------------------------------------------- */
+
+static void text(void **state) {
+    (void)state;
+    assert_int_equal(smoe_text_distance("", ""), 0);
+    assert_int_equal(smoe_text_distance("kitten", "sitting"), 3);
+    assert_int_equal(smoe_text_distance("abc", ""), 3);
+    const char *const words[] = {"experts", "slots", "router"};
+    assert_int_equal(smoe_text_nearest("expert", words, 3), 0);
+    assert_int_equal(smoe_text_nearest("ruoter", words, 3), 2);
+    assert_int_equal(smoe_text_nearest("completely", words, 3), -1);
+    assert_int_equal(smoe_text_nearest("x", NULL, 0), -1);
+    char *made = smoe_text_format("%d-%s", 3, "x");
+    assert_string_equal(made, "3-x");
+    free(made);
+    char buf[32];
+    assert_string_equal(smoe_text_si(buf, sizeof buf, 1.25e9, "B"), "1.25 GB");
+    assert_string_equal(smoe_text_si(buf, sizeof buf, 37.5e6, ""), "37.5 M");
+    assert_string_equal(smoe_text_si(buf, sizeof buf, 0, "B"), "0 B");
+    assert_string_equal(smoe_text_si(buf, sizeof buf, 999.9996e3, "B"), "1 MB");
+}
+
+/* ---- clock, threads ----------------------------------------------------------------------------- */
+
+static void clocks_and_threads(void **state) {
+    (void)state;
+    smoe_clock clock = {0};
+    double start = smoe_now();
+    smoe_clock_start(&clock);
+    while (smoe_now() - start < 0.002) {
+    }
+    smoe_clock_lap(&clock, SMOE_PART_attention);
+    double seconds = smoe_now() - start;
+    assert_true(clock.seconds[SMOE_PART_attention] >= 0.0019);
+    assert_true(clock.seconds[SMOE_PART_attention] <= seconds);
+    assert_true(clock.seconds[SMOE_PART_mlp] == 0);
+    smoe_clock_start(NULL);
+    smoe_clock_lap(NULL, SMOE_PART_mlp);
+    assert_string_equal(smoe_part_name(SMOE_PART_router), "router");
+    for (int n = 1; n <= 3; n++) {
+        smoe_threads_set(n);
+        assert_int_equal(smoe_threads(), n);
+    }
+    smoe_threads_set(0);
+    assert_true(smoe_threads() >= 1);
+    assert_int_equal(smoe_thread(), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(philox_known_answer),
+        cmocka_unit_test(streams_by_name),
+        cmocka_unit_test(moments),
+        cmocka_unit_test(below_is_unbiased),
+        cmocka_unit_test(permutations),
+        cmocka_unit_test(names),
+        cmocka_unit_test(parameter_table),
+        cmocka_unit_test(initial_values),
+        cmocka_unit_test(arena),
+        cmocka_unit_test(arena_too_large),
+        cmocka_unit_test(errors),
+        cmocka_unit_test(errors_that_do_not_fit),
+        cmocka_unit_test(text),
+        cmocka_unit_test(clocks_and_threads),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
