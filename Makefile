@@ -124,7 +124,7 @@ quickstart: deps
 	build/smoe eval $(QUICK)
 	@echo
 	@echo "The run is in $(QUICK); 'make quickstart' replaces it. What to type next:"
-	@echo "    build/smoe inspect $(QUICK)                     how the tokens were routed"
+	@echo "    build/smoe inspect $(QUICK)               how the tokens were routed"
 	@echo "    build/smoe cost experiments/quickstart.yaml          what the model costs"
 	@echo "    build/smoe train experiments/quickstart.yaml seed=1  another run, in runs/"
 	@echo "    build/smoe help                                      everything else"

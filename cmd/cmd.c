@@ -58,3 +58,14 @@ int smoe_cmd_classes(const smoe_spec *spec, size_t given, bool read, size_t *cla
     smoe_dataset_free(set);
     return status;
 }
+
+double smoe_cmd_bytes(const smoe_cost *cost) {
+    return cost->bytes.weights + cost->bytes.gradients + cost->bytes.optimizer +
+           cost->bytes.activations;
+}
+
+json_t *smoe_cmd_bytes_json(const smoe_cost *cost) {
+    return json_pack("{s:f, s:f, s:f, s:f}", "weights", cost->bytes.weights, "gradients",
+                     cost->bytes.gradients, "optimizer", cost->bytes.optimizer, "activations",
+                     cost->bytes.activations);
+}

@@ -5,6 +5,7 @@
 
 #include "opt.h"
 #include "spec/spec.h"
+#include "study/cost.h"
 
 #include <jansson.h>
 
@@ -32,5 +33,9 @@ bool smoe_cmd_color(const smoe_options *options, FILE *out);
  * only looked at where `read` allows it. */
 int smoe_cmd_classes(const smoe_spec *spec, size_t given, bool read, size_t *classes,
                      smoe_err *err) SMOE_MUST_CHECK;
+
+/* The bytes of a run: all of them, and by kind. */
+double smoe_cmd_bytes(const smoe_cost *cost);
+json_t *smoe_cmd_bytes_json(const smoe_cost *cost);
 
 #endif

@@ -17,13 +17,11 @@ static json_t *layers_json(const smoe_cost *cost) {
 }
 
 static json_t *cost_json(const smoe_cost *c) {
-    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:{s:f, s:f, s:f, s:f}, s:o}", "params",
-                     c->params, "params_active", c->params_active, "params_expert",
-                     c->params_expert, "flops_infer_per_image", c->flops_infer_per_image,
-                     "flops_train_per_image", c->flops_train_per_image, "train_exaflop",
-                     c->train_exaflop, "bytes", "weights", c->bytes.weights, "gradients",
-                     c->bytes.gradients, "optimizer", c->bytes.optimizer, "activations",
-                     c->bytes.activations, "layers", layers_json(c));
+    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:o}", "params", c->params,
+                     "params_active", c->params_active, "params_expert", c->params_expert,
+                     "flops_infer_per_image", c->flops_infer_per_image, "flops_train_per_image",
+                     c->flops_train_per_image, "train_exaflop", c->train_exaflop, "bytes",
+                     smoe_cmd_bytes_json(c), "layers", layers_json(c));
 }
 
 static void add_si(smoe_table *table, double n, const char *unit) {
@@ -61,17 +59,15 @@ static void print_totals(const smoe_cost *c, const smoe_spec *spec) {
            "products)\n",
            smoe_text_si(a, sizeof a, c->flops_infer_per_image, "FLOP"),
            smoe_text_si(b, sizeof b, c->flops_train_per_image, "FLOP"));
-    printf("the run     %.4g exaFLOP: %zu steps of %zu images\n", c->train_exaflop,
-           spec->train.steps, spec->train.batch_size);
+    printf("the run     %s: %zu steps of %zu images\n",
+           smoe_text_si(a, sizeof a, 1e18 * c->train_exaflop, "FLOP"), spec->train.steps,
+           spec->train.batch_size);
     printf("memory      %s weights + %s gradients + %s optimizer + %s activations = %s\n",
            smoe_text_si(a, sizeof a, c->bytes.weights, "B"),
            smoe_text_si(b, sizeof b, c->bytes.gradients, "B"),
            smoe_text_si(d, sizeof d, c->bytes.optimizer, "B"),
            smoe_text_si(e, sizeof e, c->bytes.activations, "B"),
-           smoe_text_si(f, sizeof f,
-                        c->bytes.weights + c->bytes.gradients + c->bytes.optimizer +
-                            c->bytes.activations,
-                        "B"));
+           smoe_text_si(f, sizeof f, smoe_cmd_bytes(c), "B"));
 }
 
 static int cost_of(const smoe_spec *spec, const smoe_options *options, smoe_err *err) {

@@ -104,9 +104,8 @@ static void on_eval(void *user, uint64_t step, const char *split, const smoe_eva
     smoe_progress *p = user;
     if (p->quiet) return;
     char line[256];
-    snprintf(line, sizeof line, "step %llu: %s loss %.4f, precision@1 %.4f (%zu images, %.1f s)",
-             (unsigned long long)step, split, eval->loss, eval->precision_at_1, eval->images,
-             eval->seconds);
+    snprintf(line, sizeof line, "step %llu: %s loss %.4f, precision@1 %.4f (%zu images)",
+             (unsigned long long)step, split, eval->loss, eval->precision_at_1, eval->images);
     say(p, line);
 }
 

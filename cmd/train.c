@@ -122,14 +122,12 @@ static json_t *plan_json(const train_job *job, const moe_shape *shape, const smo
                       (json_int_t)shape->slots_per_expert, "slots", (json_int_t)shape->slots,
                       "slots_per_token", (double)shape->slots / (double)shape->tokens));
     }
-    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:{s:f, s:f, s:f, s:f}, s:o}", "dir",
-                     job->dir, "steps", (json_int_t)spec->train.steps, "batch",
-                     (json_int_t)spec->train.batch_size, "classes", (json_int_t)classes, "tokens",
-                     (json_int_t)smoe_spec_tokens(spec), "params", cost->params,
-                     "flops_train_per_image", cost->flops_train_per_image, "train_exaflop",
-                     cost->train_exaflop, "bytes", "weights", cost->bytes.weights, "gradients",
-                     cost->bytes.gradients, "optimizer", cost->bytes.optimizer, "activations",
-                     cost->bytes.activations, "moe_layers", layers);
+    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:o, s:o}", "dir", job->dir, "steps",
+                     (json_int_t)spec->train.steps, "batch", (json_int_t)spec->train.batch_size,
+                     "classes", (json_int_t)classes, "tokens", (json_int_t)smoe_spec_tokens(spec),
+                     "params", cost->params, "flops_train_per_image", cost->flops_train_per_image,
+                     "train_exaflop", cost->train_exaflop, "bytes", smoe_cmd_bytes_json(cost),
+                     "moe_layers", layers);
 }
 
 static void print_moe(const smoe_spec *spec, const moe_shape *s) {
@@ -146,8 +144,6 @@ static void print_plan(const train_job *job, const moe_shape *shape, const smoe_
     const smoe_spec *spec = &job->spec;
     const smoe_model_spec *m = &spec->model;
     char a[32], b[32], c[32];
-    double bytes = cost->bytes.weights + cost->bytes.gradients + cost->bytes.optimizer +
-                   cost->bytes.activations;
     printf("run         %s\n", job->dir);
     printf("model       width %zu, depth %zu, mlp %zu, heads %zu; %zu tokens an image (%zu px, "
            "patch %zu), "
@@ -159,10 +155,11 @@ static void print_plan(const train_job *job, const moe_shape *shape, const smoe_
            smoe_text_si(a, sizeof a, cost->params, ""),
            smoe_text_si(b, sizeof b, cost->params_expert, ""),
            smoe_text_si(c, sizeof c, cost->params_active, ""));
-    printf("training    %zu steps of %zu images; %s an image, %.4g exaFLOP in all\n",
-           spec->train.steps, spec->train.batch_size,
-           smoe_text_si(a, sizeof a, cost->flops_train_per_image, "FLOP"), cost->train_exaflop);
-    printf("memory      %s, of these %s activations\n", smoe_text_si(a, sizeof a, bytes, "B"),
+    printf("training    %zu steps of %zu images; %s an image, %s in all\n", spec->train.steps,
+           spec->train.batch_size, smoe_text_si(a, sizeof a, cost->flops_train_per_image, "FLOP"),
+           smoe_text_si(b, sizeof b, 1e18 * cost->train_exaflop, "FLOP"));
+    printf("memory      %s, of these %s activations\n",
+           smoe_text_si(a, sizeof a, smoe_cmd_bytes(cost), "B"),
            smoe_text_si(b, sizeof b, cost->bytes.activations, "B"));
 }
 

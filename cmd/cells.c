@@ -1,0 +1,328 @@
+/*
+ * Processes of a sweep; see cells.h. The parent keeps every signal it cares about blocked and waits
+ * for them in one place, so that nothing is missed and no handler is needed; it starts no threads,
+ * since a process that has OpenMP threads cannot fork one that wants some.
+ */
+#include "cells.h"
+#include "cmd.h"
+#include "live.h"
+#include "base/clock.h"
+#include "base/threads.h"
+#include "study/cell.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+typedef struct worker { /* a cell that runs */
+    pid_t pid;
+    size_t cell;
+    int claim; /* open in the parent too until the outcome is written */
+} worker;
+
+typedef struct runner {
+    smoe_sweep *sweep;
+    const smoe_options *options;
+    smoe_live live;
+    worker *worker; /* [running], room for jobs */
+    size_t jobs, running;
+    bool *settled; /* [cells] done, failed, or to be left */
+    bool stopping, told;
+    size_t failed; /* in this process */
+    sigset_t signals, before;
+} runner;
+
+/* ---- in a cell's process ---------------------------------------------------------------------- */
+
+/* The one piece of state a signal handler can reach. */
+static volatile sig_atomic_t stop;
+
+/* First: finish the step, write a checkpoint. Second: die of it at once. */
+static void on_signal(int number) {
+    if (stop) {
+        signal(number, SIG_DFL);
+        raise(number);
+    }
+    stop = 1;
+}
+
+static void child(runner *r, size_t cell, pid_t parent) {
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    smoe_err err = {0};
+    /* Its own group: a Ctrl-C reaches the parent alone, which passes it on once. */
+    setpgid(0, 0);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    sigprocmask(SIG_SETMASK, &r->before, NULL);
+    if (getppid() != parent) _exit(SMOE_STOPPED);
+    for (size_t i = 0; i < r->running; i++) close(r->worker[i].claim);
+    size_t threads = (size_t)smoe_threads() / r->jobs;
+    smoe_threads_set(threads ? (int)threads : 1);
+    smoe_observer observer = smoe_live_observer(&r->live, cell);
+    smoe_cell_options how = {.env = smoe_cmd_env(r->options), .stop = &stop, .observer = &observer};
+    int status = smoe_cell_run(r->sweep, cell, &how, &err);
+    _exit(status ? (int)err.code : 0);
+}
+
+/* ---- in the parent ---------------------------------------------------------------------------- */
+
+/* Takes up a cell if nobody has it: 1 it runs, 0 another has it or it is settled by now, -1. */
+static int begin(runner *r, size_t cell, smoe_err *err) {
+    int claim, got = smoe_cell_claim(r->sweep, cell, &claim, err);
+    if (got <= 0) return got;
+    if (smoe_cell_look(r->sweep, cell, err)) goto fail;
+    smoe_cell_state state = r->sweep->cell[cell].state;
+    if (state == SMOE_CELL_DONE || (state == SMOE_CELL_FAILED && !r->options->retry_failed)) {
+        r->settled[cell] = true;
+        close(claim);
+        return 0;
+    }
+    pid_t parent = getpid(), pid = fork();
+    if (pid < 0) {
+        smoe_fail_errno(err, SMOE_RUNTIME, "cannot start a process");
+        goto fail;
+    }
+    if (!pid) child(r, cell, parent);
+    r->worker[r->running++] = (worker){pid, cell, claim};
+    smoe_live_set(&r->live, cell, SMOE_LIVE_RUNNING);
+    return 1;
+fail:
+    close(claim);
+    return -1;
+}
+
+/* A process has ended: its cell's outcome is there, or is written now. */
+static int end(runner *r, size_t which, int status, smoe_err *err) {
+    worker w = r->worker[which];
+    r->worker[which] = r->worker[--r->running];
+    int bad = smoe_cell_look(r->sweep, w.cell, err);
+    smoe_cell *cell = &r->sweep->cell[w.cell];
+    bool stopped = r->stopping && (WIFSIGNALED(status) || WEXITSTATUS(status) == SMOE_STOPPED);
+    bool silent = WIFSIGNALED(status) || (WEXITSTATUS(status) && cell->state != SMOE_CELL_FAILED);
+    if (!bad && silent && !stopped) {
+        char text[128];
+        if (WIFSIGNALED(status))
+            snprintf(text, sizeof text, "the process was ended by signal %d (%s)", WTERMSIG(status),
+                     strsignal(WTERMSIG(status)));
+        else
+            snprintf(text, sizeof text, "the process ended with status %d", WEXITSTATUS(status));
+        bad = smoe_cell_finish(r->sweep, w.cell, smoe_cell_failure(SMOE_RUNTIME, text), err);
+        if (!bad) bad = smoe_cell_look(r->sweep, w.cell, err);
+    }
+    close(w.claim);
+    if (bad) return -1;
+    r->settled[w.cell] = cell->state != SMOE_CELL_OPEN || stopped;
+    r->failed += cell->state == SMOE_CELL_FAILED;
+    smoe_live_end(&r->live, w.cell);
+    return 0;
+}
+
+static int reap(runner *r, smoe_err *err) {
+    for (size_t i = 0; i < r->running;) {
+        int status;
+        pid_t pid = waitpid(r->worker[i].pid, &status, WNOHANG);
+        if (pid == r->worker[i].pid) {
+            if (end(r, i, status, err)) return -1;
+        } else {
+            i++;
+        }
+    }
+    return 0;
+}
+
+static void forward(const runner *r) {
+    for (size_t i = 0; i < r->running; i++) kill(r->worker[i].pid, SIGTERM);
+}
+
+/* Waits for a child's end, a request to stop, or for a moment. */
+static void wait_for_news(runner *r) {
+    struct timespec moment = {.tv_nsec = 200000000};
+    int number = sigtimedwait(&r->signals, NULL, &moment);
+    if (number != SIGINT && number != SIGTERM) return;
+    forward(r);
+    if (r->stopping) { /* the second time */
+        sigprocmask(SIG_SETMASK, &r->before, NULL);
+        signal(number, SIG_DFL);
+        raise(number);
+    }
+    r->stopping = true;
+    smoe_live_say(&r->live, "stopping: every running cell writes a checkpoint");
+}
+
+/* Starts cells until all jobs are taken. *held: some cell is another process's. */
+static int fill(runner *r, bool *held, smoe_err *err) {
+    *held = false;
+    for (size_t i = 0; i < r->sweep->cells && r->running < r->jobs; i++) {
+        bool ours = r->settled[i];
+        for (size_t w = 0; w < r->running; w++) ours |= r->worker[w].cell == i;
+        if (ours) continue;
+        int got = begin(r, i, err);
+        if (got < 0) return -1;
+        *held |= !got && !r->settled[i];
+    }
+    return 0;
+}
+
+static int loop(runner *r, smoe_err *err) {
+    for (;;) {
+        bool held = false;
+        if (reap(r, err)) return -1;
+        if (r->failed && r->options->fail_fast && !r->stopping) {
+            r->stopping = true;
+            forward(r);
+        }
+        if (!r->stopping && fill(r, &held, err)) return -1;
+        smoe_live_show(&r->live);
+        if (!r->running && (r->stopping || !held)) return 0;
+        if (held && !r->running && !r->told) {
+            smoe_live_say(&r->live, "waiting for cells that other processes run");
+            r->told = true;
+        }
+        wait_for_news(r);
+    }
+}
+
+/* Every process that still runs is told to stop and waited for. */
+static void give_up(runner *r) {
+    forward(r);
+    for (size_t i = 0; i < r->running; i++)
+        while (waitpid(r->worker[i].pid, NULL, 0) < 0 && errno == EINTR)
+            ;
+}
+
+static int conclude(const runner *r, smoe_err *err) {
+    const smoe_sweep *sweep = r->sweep;
+    size_t failed = 0, open = 0;
+    for (size_t i = 0; i < sweep->cells; i++) {
+        failed += sweep->cell[i].state == SMOE_CELL_FAILED;
+        open += sweep->cell[i].state == SMOE_CELL_OPEN;
+    }
+    if (open && !(r->failed && r->options->fail_fast))
+        return smoe_fail(err, SMOE_STOPPED,
+                         "stopped on request with %zu of %zu cells left; --resume "
+                         "continues",
+                         open, sweep->cells);
+    if (!failed) return 0;
+    smoe_fail(err, SMOE_PARTIAL, "%zu of %zu cells failed:", failed, sweep->cells);
+    for (size_t i = 0; i < sweep->cells; i++) {
+        const char *text = json_string_value(json_object_get(sweep->cell[i].outcome, "error"));
+        if (sweep->cell[i].state == SMOE_CELL_FAILED)
+            smoe_fail_more(err, SMOE_PARTIAL, "%s: %.*s", sweep->cell[i].name,
+                           text ? (int)strcspn(text, "\n") : 1, text ? text : "?");
+    }
+    return smoe_fail_more(err, SMOE_PARTIAL, "--resume --retry-failed runs them again");
+}
+
+/* Runs what is open, and with --retry-failed what failed, then waits for cells that other processes
+ * have. */
+static int run_cells(smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
+    runner r = {
+        .sweep = sweep, .options = options, .jobs = options->jobs ? (size_t)options->jobs : 1};
+    r.worker = calloc(r.jobs, sizeof *r.worker);
+    r.settled = calloc(sweep->cells, sizeof *r.settled);
+    int status = smoe_live_open(&r.live, sweep, options, err);
+    if (!status && (!r.worker || !r.settled))
+        status = smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    sigemptyset(&r.signals);
+    sigaddset(&r.signals, SIGCHLD);
+    sigaddset(&r.signals, SIGINT);
+    sigaddset(&r.signals, SIGTERM);
+    sigprocmask(SIG_BLOCK, &r.signals, &r.before);
+    if (!status) {
+        status = loop(&r, err);
+        if (status) give_up(&r);
+    }
+    sigprocmask(SIG_SETMASK, &r.before, NULL);
+    smoe_live_close(&r.live);
+    free(r.worker);
+    free(r.settled);
+    return status ? -1 : conclude(&r, err);
+}
+
+/* ---- the command ------------------------------------------------------------------------------ */
+
+static bool is_directory(const char *path) {
+    struct stat st;
+    return !stat(path, &st) && S_ISDIR(st.st_mode);
+}
+
+/* Runs the cells and writes and prints what came of them, of failed and stopped sweeps too. */
+static int run_and_report(const smoe_cells_kind *kind, smoe_sweep *sweep,
+                          const smoe_options *options, smoe_err *err) {
+    smoe_results results;
+    smoe_err ran = {0};
+    bool drawn;
+    int run = run_cells(sweep, options, &ran);
+    int status = smoe_results_make(&results, sweep, err);
+    if (!status) status = smoe_results_write(&results, &drawn, err);
+    if (!status && !drawn && !options->quiet)
+        fprintf(stderr, "%s/sweep.gp draws the figure; gnuplot is not here\n", sweep->dir);
+    if (!status) status = kind->report(&results, options, err);
+    smoe_results_free(&results);
+    if (run) *err = ran;
+    return run || status ? -1 : 0;
+}
+
+static int check(const smoe_options *options, const char *arg, bool folder, smoe_err *err) {
+    if (!arg)
+        return smoe_fail(err, SMOE_USAGE, "SPEC.yaml is missing (or --resume DIR, --status DIR)");
+    if (options->retry_failed && !options->resume)
+        return smoe_fail(err, SMOE_USAGE, "--retry-failed goes with --resume");
+    if (options->status && !folder)
+        return smoe_fail(err, SMOE_USAGE, "%s is no folder; --status wants the one of a sweep",
+                         arg);
+    if (folder && !options->resume && !options->status && !options->dry_run)
+        return smoe_fail(err, SMOE_USAGE,
+                         "%s is a folder; --resume continues a sweep, --status tells how far it is",
+                         arg);
+    if (folder && options->overrides)
+        return smoe_fail(err, SMOE_USAGE, "'%s': the cells of a sweep that is there are fixed",
+                         options->override[0]);
+    if (folder && options->args && options->out)
+        return smoe_fail(err, SMOE_USAGE, "%s is the sweep; -o %s has no meaning beside it", arg,
+                         options->out);
+    return 0;
+}
+
+/* The cells, with a folder unless this is a dry run. */
+static int prepare(smoe_sweep *sweep, const smoe_cells_kind *kind, const char *arg, bool folder,
+                   const smoe_options *options, smoe_err *err) {
+    if (folder) {
+        if (smoe_sweep_open(sweep, arg, err)) return -1;
+        return kind->check ? kind->check(sweep, err) : 0;
+    }
+    if (kind->expand(sweep, arg, options, err)) return -1;
+    if (options->dry_run) return 0;
+    char *dir = options->out ? strdup(options->out)
+                             : smoe_text_format("runs/%s-%s", sweep->name, kind->suffix);
+    int status = dir ? smoe_sweep_create(sweep, dir, options->resume, err)
+                     : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    free(dir);
+    return status;
+}
+
+int smoe_cells_command(const smoe_cells_kind *kind, const smoe_options *options, smoe_err *err) {
+    smoe_sweep sweep = {0};
+    bool going_on = options->resume || options->status;
+    const char *arg = options->args ? options->arg[0] : going_on ? options->out : NULL;
+    bool folder = arg && is_directory(arg);
+    int status = check(options, arg, folder, err);
+    if (!status) status = prepare(&sweep, kind, arg, folder, options, err);
+    if (status)
+        ;
+    else if (options->dry_run)
+        status = smoe_cells_estimate(&sweep, options, err);
+    else if (options->status)
+        status = smoe_cells_status(&sweep, options, err);
+    else
+        status = run_and_report(kind, &sweep, options, err);
+    smoe_sweep_free(&sweep);
+    return status;
+}

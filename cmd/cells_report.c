@@ -1,0 +1,228 @@
+/* What is printed about the cells of a sweep: summary, status, estimate; see cells.h. */
+#include "cells.h"
+#include "cmd.h"
+#include "progress.h"
+#include "table.h"
+#include "study/bench.h"
+#include "study/cost.h"
+#include "train/run.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- the summary ------------------------------------------------------------------------------ */
+
+static json_t *values_json(const smoe_sweep *sweep, const smoe_cell *cell, bool seed) {
+    json_t *set = json_object();
+    for (size_t c = 0; c < sweep->columns; c++)
+        if (seed || c != sweep->seed)
+            json_object_set_new(set, sweep->column[c], json_string(cell->value[c]));
+    return set;
+}
+
+static json_t *group_json(const smoe_results *r, size_t g) {
+    json_t *metrics = json_object();
+    for (size_t m = 0; m < r->metrics; m++) {
+        smoe_stats s = smoe_results_stats(r, g, m);
+        json_object_set_new(metrics, r->metric[m],
+                            json_pack("{s:o, s:o, s:I}", "mean", smoe_run_number(s.mean), "sd",
+                                      smoe_run_number(s.sd), "n", (json_int_t)s.n));
+    }
+    return json_pack("{s:o, s:o}", "set",
+                     values_json(r->sweep, &r->sweep->cell[r->first[g]], false), "metrics",
+                     metrics);
+}
+
+json_t *smoe_cells_json(const smoe_results *r) {
+    json_t *cells = json_array(), *groups = json_array();
+    for (size_t i = 0; i < r->sweep->cells; i++) {
+        const smoe_cell *cell = &r->sweep->cell[i];
+        json_t *row =
+            json_pack("{s:s, s:o}", "cell", cell->name, "set", values_json(r->sweep, cell, true));
+        if (cell->outcome) json_object_update(row, cell->outcome);
+        json_array_append_new(cells, row);
+    }
+    for (size_t g = 0; g < r->groups; g++) json_array_append_new(groups, group_json(r, g));
+    return json_pack("{s:s, s:s, s:o, s:o}", "sweep", r->sweep->name, "dir", r->sweep->dir, "cells",
+                     cells, "groups", groups);
+}
+
+/* What a person looks at; fewshot_K beside them. */
+static bool wanted(const char *metric) {
+    return !strcmp(metric, "precision_at_1") || !strcmp(metric, "test_loss") ||
+           !strcmp(metric, "step_s") || !strncmp(metric, "fewshot_", 8);
+}
+
+int smoe_cells_summary(const smoe_results *r, const smoe_options *options, smoe_err *err) {
+    const smoe_sweep *sweep = r->sweep;
+    smoe_table table = {0};
+    char text[64];
+    if (options->json) return smoe_cmd_json(smoe_cells_json(r), err);
+    for (size_t c = 0; c < sweep->columns; c++) {
+        if (c == sweep->seed) continue;
+        const char *dot = strrchr(sweep->column[c], '.');
+        smoe_table_add(&table, "%s", dot ? dot + 1 : sweep->column[c]);
+        table.columns++;
+    }
+    for (size_t m = 0; m < r->metrics; m++) {
+        if (!wanted(r->metric[m])) continue;
+        smoe_table_add(&table, "%s", r->metric[m]);
+        table.columns++;
+    }
+    smoe_table_add(&table, "n");
+    table.columns++;
+    for (size_t g = 0; g < r->groups; g++) {
+        size_t n = 0;
+        for (size_t c = 0; c < sweep->columns; c++)
+            if (c != sweep->seed) smoe_table_add(&table, "%s", sweep->cell[r->first[g]].value[c]);
+        for (size_t m = 0; m < r->metrics; m++)
+            if (wanted(r->metric[m]))
+                smoe_table_add(&table, "%s",
+                               smoe_results_text(text, sizeof text, smoe_results_stats(r, g, m)));
+        for (size_t i = 0; i < sweep->cells; i++)
+            n += r->group[i] == g && sweep->cell[i].state == SMOE_CELL_DONE;
+        smoe_table_add(&table, "%zu", n);
+    }
+    int status = smoe_table_print(&table, stdout, smoe_cmd_color(options, stdout), err);
+    if (!status) printf("%s: results.csv, summary.csv, summary.md\n", sweep->dir);
+    smoe_table_free(&table);
+    return status;
+}
+
+/* ---- the status ------------------------------------------------------------------------------- */
+
+/* "done", "failed", "running" (another process has it), "stopped" (it has begun), "waiting". */
+static const char *state_of(const smoe_sweep *sweep, size_t i) {
+    smoe_err ignored;
+    int fd;
+    if (sweep->cell[i].state == SMOE_CELL_DONE) return "done";
+    int claim = smoe_cell_claim(sweep, i, &fd, &ignored);
+    if (claim == 1) close(fd);
+    if (!claim) return "running";
+    if (sweep->cell[i].state == SMOE_CELL_FAILED) return "failed";
+    char *dir = smoe_cell_dir(sweep, i);
+    bool begun = dir && !access(dir, F_OK);
+    free(dir);
+    return begun ? "stopped" : "waiting";
+}
+
+int smoe_cells_status(const smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
+    smoe_table table = {.columns = 3};
+    json_t *list = json_array();
+    smoe_table_add(&table, "cell");
+    smoe_table_add(&table, "state");
+    smoe_table_add(&table, "precision@1");
+    for (size_t i = 0; i < sweep->cells; i++) {
+        const smoe_cell *cell = &sweep->cell[i];
+        const json_t *p =
+            json_object_get(json_object_get(cell->outcome, "result"), "precision_at_1");
+        const char *state = state_of(sweep, i);
+        smoe_table_add(&table, "%s", cell->name);
+        smoe_table_add(&table, "%s", state);
+        if (p)
+            smoe_table_add(&table, "%.4f", json_number_value(p));
+        else
+            smoe_table_add(&table, "-");
+        json_array_append_new(list, json_pack("{s:s, s:s}", "cell", cell->name, "state", state));
+    }
+    int status;
+    if (options->json) {
+        status = smoe_cmd_json(list, err);
+    } else {
+        status = smoe_table_print(&table, stdout, smoe_cmd_color(options, stdout), err);
+        json_decref(list);
+    }
+    smoe_table_free(&table);
+    return status;
+}
+
+/* ---- the estimate ----------------------------------------------------------------------------- */
+
+/* Above this, in FLOPs a step, measuring would take longer than anyone waits for a dry run. */
+static const double most_flops = 2e12;
+
+typedef struct estimate {
+    double params, flops, bytes, seconds; /* flops: of training; seconds 0: not measured */
+} estimate;
+
+static int estimate_cell(estimate *e, const smoe_spec *spec, const smoe_options *options,
+                         smoe_err *err) {
+    smoe_cost cost = {0};
+    smoe_bench bench;
+    size_t classes, given = options->classes ? (size_t)options->classes : 0;
+    if (smoe_cmd_classes(spec, given, true, &classes, err)) return -1;
+    int status = smoe_cost_estimate(&cost, spec, classes, NULL, err);
+    double step = cost.flops_train_per_image * (double)spec->train.batch_size;
+    *e = (estimate){.params = cost.params,
+                    .flops = step * (double)spec->train.steps,
+                    .bytes = cost.bytes.weights + cost.bytes.gradients + cost.bytes.optimizer +
+                             cost.bytes.activations};
+    smoe_cost_free(&cost);
+    if (status || step > most_flops) return status;
+    status = smoe_bench_run(&bench, spec, classes, 1, NULL, NULL, err);
+    if (!status) e->seconds = bench.train.min * (double)spec->train.steps;
+    return status;
+}
+
+/* Cells that differ in the seed alone cost the same: measured once. */
+static size_t like(const smoe_sweep *sweep, size_t i) {
+    for (size_t k = 0; k < i; k++) {
+        bool same = true;
+        for (size_t c = 0; c < sweep->columns; c++)
+            same &= c == sweep->seed || !strcmp(sweep->cell[k].value[c], sweep->cell[i].value[c]);
+        if (same) return k;
+    }
+    return i;
+}
+
+static void add_row(smoe_table *table, const char *name, const estimate *e) {
+    char text[32];
+    smoe_table_add(table, "%s", name);
+    smoe_table_add(table, "%s", smoe_text_si(text, sizeof text, e->params, ""));
+    smoe_table_add(table, "%s", smoe_text_si(text, sizeof text, e->flops, "FLOP"));
+    smoe_table_add(table, "%s", smoe_text_si(text, sizeof text, e->bytes, "B"));
+    smoe_table_add(table, "%s",
+                   e->seconds > 0 ? smoe_progress_time(text, sizeof text, e->seconds) : "-");
+}
+
+int smoe_cells_estimate(const smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
+    estimate *all = calloc(sweep->cells, sizeof *all), sum = {0};
+    smoe_table table = {.columns = 5};
+    json_t *list = json_array();
+    int status = all && list ? 0 : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    static const char *const heading[] = {"cell", "parameters", "training", "memory", "time"};
+    for (size_t c = 0; c < 5; c++) smoe_table_add(&table, "%s", heading[c]);
+    for (size_t i = 0; i < sweep->cells && !status; i++) {
+        const smoe_cell *cell = &sweep->cell[i];
+        size_t twin = like(sweep, i);
+        smoe_spec spec = {0};
+        if (twin < i) {
+            all[i] = all[twin];
+        } else {
+            status = smoe_spec_parse(&spec, cell->spec, strlen(cell->spec), cell->name, NULL, NULL,
+                                     0, err);
+            if (!status) status = estimate_cell(&all[i], &spec, options, err);
+            smoe_spec_free(&spec);
+        }
+        sum.flops += all[i].flops;
+        sum.seconds += all[i].seconds;
+        if (all[i].params > sum.params) sum.params = all[i].params;
+        if (all[i].bytes > sum.bytes) sum.bytes = all[i].bytes;
+        add_row(&table, cell->name, &all[i]);
+        json_array_append_new(
+            list, json_pack("{s:s, s:o, s:f, s:f, s:f, s:o}", "cell", cell->name, "set",
+                            values_json(sweep, cell, true), "params", all[i].params, "flops_train",
+                            all[i].flops, "bytes", all[i].bytes, "seconds",
+                            all[i].seconds > 0 ? json_real(all[i].seconds) : json_null()));
+    }
+    add_row(&table, "all (parameters, memory: the largest)", &sum);
+    if (!status && options->json)
+        status = smoe_cmd_json(json_incref(list), err);
+    else if (!status)
+        status = smoe_table_print(&table, stdout, smoe_cmd_color(options, stdout), err);
+    smoe_table_free(&table);
+    json_decref(list);
+    free(all);
+    return status;
+}

@@ -1,0 +1,141 @@
+/* The live table of a sweep; see live.h. */
+#include "live.h"
+#include "progress.h"
+#include "base/clock.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static const double redraw_after = 0.2; /* seconds */
+
+int smoe_live_open(smoe_live *live, const smoe_sweep *sweep, const smoe_options *options,
+                   smoe_err *err) {
+    const char *term = getenv("TERM");
+    *live = (smoe_live){.sweep = sweep,
+                        .quiet = options->quiet,
+                        .lines = !options->quiet && !options->no_progress,
+                        .terminal = isatty(STDERR_FILENO) && term && strcmp(term, "dumb")};
+    live->cell = mmap(NULL, sweep->cells * sizeof *live->cell, PROT_READ | PROT_WRITE,
+                      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (live->cell != MAP_FAILED) return 0;
+    live->cell = NULL;
+    return smoe_fail_errno(err, SMOE_RUNTIME, "no memory to share between the cells");
+}
+
+static void on_step(void *user, const smoe_step *step) {
+    smoe_live_cell *cell = user;
+    cell->step = step->step;
+    cell->steps = step->steps;
+    cell->loss = step->loss;
+    cell->precision = step->precision;
+    cell->left = step->seconds_left;
+}
+
+static void on_eval(void *user, uint64_t step, const char *split, const smoe_eval *eval) {
+    (void)step, (void)split;
+    ((smoe_live_cell *)user)->test_precision = eval->precision_at_1;
+}
+
+smoe_observer smoe_live_observer(smoe_live *live, size_t cell) {
+    return (smoe_observer){.user = &live->cell[cell], .step = on_step, .eval = on_eval};
+}
+
+void smoe_live_set(smoe_live *live, size_t cell, smoe_live_state state) {
+    live->cell[cell].state = state;
+}
+
+/* ---- the table -------------------------------------------------------------------------------- */
+
+static void erase(smoe_live *live) {
+    if (live->drawn) fprintf(stderr, "\033[%zuA\r\033[J", live->drawn);
+    live->drawn = 0;
+}
+
+static double result_number(const smoe_cell *cell, const char *name) {
+    return json_number_value(json_object_get(json_object_get(cell->outcome, "result"), name));
+}
+
+static void draw_cell(const smoe_live *live, size_t i, int width) {
+    const smoe_live_cell *c = &live->cell[i];
+    const smoe_cell *cell = &live->sweep->cell[i];
+    char line[400], left[32];
+    if (cell->state == SMOE_CELL_DONE)
+        snprintf(line, sizeof line, "%-40s done     precision@1 %.4f  loss %.4f", cell->name,
+                 result_number(cell, "precision_at_1"), result_number(cell, "test_loss"));
+    else if (cell->state == SMOE_CELL_FAILED)
+        snprintf(line, sizeof line, "%-40s failed", cell->name);
+    else if (c->state == SMOE_LIVE_RUNNING)
+        snprintf(line, sizeof line,
+                 "%-40s running  step %llu/%llu  loss %.4f  precision %.3f  test %.3f  %s left",
+                 cell->name, (unsigned long long)c->step, (unsigned long long)c->steps, c->loss,
+                 c->precision, c->test_precision, smoe_progress_time(left, sizeof left, c->left));
+    else
+        snprintf(line, sizeof line, "%-40s waiting", cell->name);
+    fprintf(stderr, "%.*s\n", width - 1, line);
+}
+
+static void count_states(const smoe_live *live, size_t *done, size_t *failed) {
+    *done = *failed = 0;
+    for (size_t i = 0; i < live->sweep->cells; i++) {
+        *done += live->sweep->cell[i].state == SMOE_CELL_DONE;
+        *failed += live->sweep->cell[i].state == SMOE_CELL_FAILED;
+    }
+}
+
+/* All cells where they fit, else those that run. */
+static void draw(smoe_live *live) {
+    struct winsize size;
+    bool known = !ioctl(STDERR_FILENO, TIOCGWINSZ, &size) && size.ws_col && size.ws_row;
+    int width = known ? size.ws_col : 80;
+    size_t height = known ? size.ws_row : 24, done, failed;
+    bool all = live->sweep->cells + 2 <= height;
+    erase(live);
+    for (size_t i = 0; i < live->sweep->cells && live->drawn + 2 < height; i++) {
+        if (!all && live->cell[i].state != SMOE_LIVE_RUNNING) continue;
+        draw_cell(live, i, width);
+        live->drawn++;
+    }
+    count_states(live, &done, &failed);
+    fprintf(stderr, "%zu of %zu cells done, %zu failed\n", done, live->sweep->cells, failed);
+    live->drawn++;
+    live->last = smoe_now();
+}
+
+void smoe_live_show(smoe_live *live) {
+    if (live->lines && live->terminal && smoe_now() - live->last >= redraw_after) draw(live);
+}
+
+void smoe_live_say(smoe_live *live, const char *text) {
+    if (live->quiet) return;
+    erase(live);
+    fprintf(stderr, "%s\n", text);
+    live->last = 0;
+}
+
+void smoe_live_end(smoe_live *live, size_t i) {
+    const smoe_cell *cell = &live->sweep->cell[i];
+    char text[600];
+    size_t done, failed;
+    live->cell[i].state = SMOE_LIVE_ENDED;
+    live->last = 0;
+    if (live->terminal && live->lines) return;
+    count_states(live, &done, &failed);
+    if (cell->state == SMOE_CELL_DONE)
+        snprintf(text, sizeof text, "%s: precision@1 %.4f, %.1f s (%zu of %zu done)", cell->name,
+                 result_number(cell, "precision_at_1"), result_number(cell, "seconds"), done,
+                 live->sweep->cells);
+    else if (cell->state == SMOE_CELL_FAILED)
+        snprintf(text, sizeof text, "%s: failed", cell->name);
+    else
+        snprintf(text, sizeof text, "%s: stopped", cell->name);
+    smoe_live_say(live, text);
+}
+
+void smoe_live_close(smoe_live *live) {
+    if (live->cell && live->lines && live->terminal) draw(live);
+    if (live->cell) munmap(live->cell, live->sweep->cells * sizeof *live->cell);
+    live->cell = NULL;
+}

@@ -1,0 +1,47 @@
+/*
+ * How a sweep tells where it is, on stderr: a table that is redrawn on a terminal, a line a finished
+ * cell elsewhere. The cells' processes write into memory they share with their parent.
+ */
+#ifndef SMOE_LIVE_H
+#define SMOE_LIVE_H
+
+#include "opt.h"
+#include "study/sweep.h"
+#include "train/trainer.h"
+
+typedef enum smoe_live_state {
+    SMOE_LIVE_WAITING,
+    SMOE_LIVE_RUNNING,
+    SMOE_LIVE_ENDED
+} smoe_live_state;
+
+typedef struct smoe_live_cell {
+    smoe_live_state state;
+    uint64_t step, steps;
+    double loss, precision, test_precision, left;
+} smoe_live_cell;
+
+typedef struct smoe_live {
+    const smoe_sweep *sweep;
+    smoe_live_cell *cell; /* [cells], shared */
+    bool quiet, lines, terminal;
+    size_t drawn; /* lines of the table on the terminal */
+    double last;  /* when it was drawn */
+} smoe_live;
+
+int smoe_live_open(smoe_live *live, const smoe_sweep *sweep, const smoe_options *options,
+                   smoe_err *err) SMOE_MUST_CHECK;
+
+/* For the process of a cell: its observer. */
+smoe_observer smoe_live_observer(smoe_live *live, size_t cell);
+
+void smoe_live_set(smoe_live *live, size_t cell, smoe_live_state state);
+/* The cell has ended, as its outcome says. */
+void smoe_live_end(smoe_live *live, size_t cell);
+/* Redraws the table where there is one and it is time. */
+void smoe_live_show(smoe_live *live);
+/* A line that stays. */
+void smoe_live_say(smoe_live *live, const char *text);
+void smoe_live_close(smoe_live *live);
+
+#endif
