@@ -124,10 +124,11 @@ quickstart: deps
 	build/smoe eval $(QUICK)
 	@echo
 	@echo "The run is in $(QUICK); 'make quickstart' replaces it. What to type next:"
-	@echo "    build/smoe inspect $(QUICK)               how the tokens were routed"
-	@echo "    build/smoe cost experiments/quickstart.yaml          what the model costs"
-	@echo "    build/smoe train experiments/quickstart.yaml seed=1  another run, in runs/"
-	@echo "    build/smoe help                                      everything else"
+	@printf '    %-52s %s\n' \
+	    'build/smoe inspect $(QUICK)' 'how the tokens were routed' \
+	    'build/smoe cost experiments/quickstart.yaml' 'what the model costs' \
+	    'build/smoe train experiments/quickstart.yaml seed=1' 'another run, in runs/' \
+	    'build/smoe help' 'everything else'
 
 check: deps
 	@$(MAKE) --no-print-directory $(PARALLEL) all tests
