@@ -1,6 +1,6 @@
 # The help, the man pages and the README name the same commands and options, and every example of a page is a command.
 . "$ROOT/tests/cli/lib.sh"
-options_of_help() { sed -n '/^Options:/,$p' | sed '/^key=value/,$d' | grep -oE '^ +(-[a-z], )?--[a-z-]+' | grep -oE -e '--[a-z-]+' | sort; }
+options_of_help() { sed -n '/^Options:/,$p' | sed '/^key=value/,$d' | grep -oE '^ +(-[a-zA-Z], )?--[a-z-]+' | grep -oE -e '--[a-z-]+' | sort; }
 options_of_page() {
     sed -n '/^\.SH OPTIONS/,/^\.SH [^O]/p' "$1" | sed 's/\\-/-/g' | awk '/^\.TP/ { getline; print }' |
         grep -oE -e '--[a-z-]+' | sort
