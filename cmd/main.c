@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Every line of err on stderr, after "smoe COMMAND: ". */
 static void complain(const smoe_command *command, const smoe_err *err) {
@@ -82,7 +83,19 @@ static int run_bare(int argc, char **argv, smoe_err *err) {
     return status;
 }
 
+/*
+ * By default OpenMP's threads wait for each other by spinning for milliseconds. Where other programs
+ * want the same processors, a thread that spins keeps the one it waits for from running: training a
+ * small model became ten times slower (experiments/NOTES.md). The runtime reads its settings while it
+ * is loaded, before main, so the program sets them and starts over; a user's own settings stand.
+ */
+static void wait_briefly(char **argv) {
+    if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT")) return;
+    if (!setenv("GOMP_SPINCOUNT", "300", 1)) execv("/proc/self/exe", argv);
+}
+
 int main(int argc, char **argv) {
+    wait_briefly(argv);
     /* A limit on file sizes is then a write error like a full disk, reported with the file's name.
      */
     signal(SIGXFSZ, SIG_IGN);
