@@ -284,7 +284,6 @@ static int loop(trainer *t, smoe_err *err) {
         if (step(t, err)) return -1;
         t->durations[t->done++] = smoe_now() - begin;
         bool last = t->state.step == train->steps;
-        bool stop = !last && t->options->stop && *t->options->stop;
         double images_per_s = (double)(++since * train->batch_size) / (smoe_now() - mark);
         tell(t, images_per_s);
         if (due(train->log_every, t->state.step) || last) {
@@ -297,6 +296,8 @@ static int loop(trainer *t, smoe_err *err) {
             if (evaluate(t, err)) return -1;
             mark += smoe_now() - paused;
         }
+        /* Looked at last: a request that came during an evaluation need not wait for a step. */
+        bool stop = !last && t->options->stop && *t->options->stop;
         if ((due(train->checkpoint_every, t->state.step) || last || stop) && checkpoint(t, err))
             return -1;
         if (stop)
