@@ -1,0 +1,562 @@
+/*
+ * Sweeps without training: the section `sweep` and its mistakes, the cells of a grid, the ledger and
+ * its damages, claims between processes, results and figures of outcomes that the test wrote, and the
+ * rows of an ablation. Training is in tests/cli/case_sweep.sh.
+ */
+#include "scratch.h"
+#include "specs.h"
+#include "study/ablate.h"
+#include "study/cell.h"
+#include "study/results_figure.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#define SMALL "model: {width: 8, depth: 2, mlp: 8, heads: 1, moe: {experts: 4}}\n"
+
+/* ---- the section ------------------------------------------------------------------------------ */
+
+static void the_section_is_read(void **state) {
+    (void)state;
+    smoe_spec s =
+        specs_good("sweep:\n"
+                   "  grid: {model.moe.experts: [2, 4], model.moe.layers: [none, [1, 2]]}\n"
+                   "  zip: {train.steps: [10, 20], train.batch_size: [8, 16]}\n"
+                   "  seeds: [0, 7]\n"
+                   "name: x\n",
+                   NULL, NULL, NULL);
+    assert_int_equal(s.sweep.keys, 5);
+    assert_string_equal(s.sweep.key[0].key, "model.moe.experts");
+    assert_string_equal(s.sweep.key[0].value[1], "4");
+    assert_string_equal(s.sweep.key[1].value[0], "none");
+    assert_string_equal(s.sweep.key[1].value[1], "[1, 2]");
+    assert_true(s.sweep.key[2].zip && s.sweep.key[3].zip && !s.sweep.key[1].zip);
+    assert_string_equal(s.sweep.key[4].key, "seed");
+    assert_string_equal(s.sweep.key[4].value[1], "7");
+    assert_string_equal(s.name, "x");
+    /* and is no part of the resolved spec */
+    char *yaml = specs_yaml(&s, false);
+    assert_null(strstr(yaml, "sweep"));
+    free(yaml);
+    smoe_spec_free(&s);
+}
+
+static void mistakes_in_the_section(void **state) {
+    (void)state;
+    specs_wrong("sweep: 3", NULL,
+                "t:1:8: sweep: expected {grid: {KEY: [..]}, zip: {KEY: [..]}, seeds: [..]}");
+    specs_wrong("sweep: {gird: {}}", NULL, "t:1:9: sweep: known here: grid, zip, seeds");
+    specs_wrong("sweep: {grid: {train.stepps: [1]}}", NULL,
+                "t:1:16: train.stepps: unknown key; did you mean train.steps?");
+    specs_wrong("sweep: {grid: {train.steps: []}}", NULL, "t:1:29: train.steps: has no values");
+    specs_wrong("sweep: {grid: {train.steps: [1, 2, 1]}}", NULL,
+                "t:1:36: train.steps: a value stands there twice");
+    specs_wrong("sweep: {grid: {train.steps: {a: 1}}}", NULL,
+                "t:1:29: train.steps: expected a list of values");
+    specs_wrong("sweep: {grid: {seed: [1]}, seeds: [2]}", NULL, "t:1:28: seed: is swept twice");
+    specs_wrong("sweep: {zip: {train.steps: [1, 2], train.batch_size: [1]}}", NULL,
+                "t:1:36: train.batch_size: the lists of zip must be of one length");
+    specs_wrong("sweep: {seeds: [1], seeds: [2]}", NULL, "t:1:21: sweep: duplicate key");
+    specs_wrong("sweep: {grid: [1]}", NULL, "t:1:15: sweep.grid: expected KEY: [VALUE, ...]");
+}
+
+/* ---- axes ------------------------------------------------------------------------------------- */
+
+static void the_command_line_beats_the_section(void **state) {
+    (void)state;
+    smoe_spec s = specs_good("sweep: {grid: {model.moe.experts: [2, 4], train.steps: [1, 2]}, "
+                             "zip: {train.log_every: [1, 2], train.keep: [3, 4]}, seeds: [0, 1]}",
+                             NULL, NULL, NULL);
+    char *overrides[] = {"train.steps=5", "model.moe.experts=8, 16,32", "seed=9",
+                         "model.moe.layers=[0,1],[1]", "data.augment={crop: pad, flip: true}"};
+    char *plain[5];
+    size_t plains;
+    smoe_axes axes = {0};
+    smoe_err err;
+    assert_int_equal(smoe_axes_of(&axes, &s.sweep, overrides, 5, plain, &plains, &err), 0);
+    assert_int_equal(plains, 3);
+    assert_string_equal(plain[0], "train.steps=5");
+    assert_string_equal(plain[1], "seed=9");
+    assert_string_equal(plain[2], "data.augment={crop: pad, flip: true}");
+    assert_int_equal(axes.count, 3);
+    assert_int_equal(axes.axis[0].columns, 2); /* zip */
+    assert_string_equal(axes.axis[0].point[1].override[1], "train.keep=4");
+    assert_int_equal(axes.axis[1].points, 3);
+    assert_string_equal(axes.axis[1].point[1].override[0], "model.moe.experts=16");
+    assert_string_equal(axes.axis[2].point[0].value[0], "[0,1]");
+    assert_string_equal(axes.axis[2].point[1].override[0], "model.moe.layers=[1]");
+    assert_true(smoe_axes_has(&axes, "train.keep") && !smoe_axes_has(&axes, "seed"));
+    smoe_axes_free(&axes);
+    char *twice[] = {"train.steps=1,2", "train.steps=3,4"};
+    assert_int_equal(smoe_axes_of(&axes, &s.sweep, twice, 2, plain, &plains, &err), -1);
+    assert_int_equal(err.code, SMOE_USAGE);
+    assert_string_equal(err.text, "override train.steps=3,4: train.steps is swept twice");
+    smoe_axes_free(&axes);
+    smoe_spec_free(&s);
+}
+
+/* ---- cells ------------------------------------------------------------------------------------ */
+
+typedef struct world {
+    scratch folder;
+    char spec[SCRATCH_PATH], dir[SCRATCH_PATH];
+} world;
+
+static int setup(void **state) {
+    world *w = calloc(1, sizeof *w);
+    scratch_make(&w->folder);
+    scratch_path(&w->folder, w->spec, "spec.yaml");
+    scratch_path(&w->folder, w->dir, "sweep");
+    *state = w;
+    return 0;
+}
+
+static int teardown(void **state) {
+    world *w = *state;
+    scratch_remove(&w->folder);
+    free(w);
+    return 0;
+}
+
+/* The cells of a text of a spec that sweeps. */
+static int expand(world *w, smoe_sweep *sweep, const char *text, bool skip, size_t *skipped,
+                  smoe_err *err) {
+    scratch_write(w->spec, text, strlen(text));
+    smoe_spec spec;
+    smoe_axes axes = {0};
+    char *plain[1];
+    size_t plains;
+    smoe_err ignored;
+    (void)!smoe_spec_read(&spec, w->spec, NULL, 0, &ignored);
+    assert_int_equal(smoe_axes_of(&axes, &spec.sweep, NULL, 0, plain, &plains, err), 0);
+    int status = smoe_sweep_expand(sweep, w->spec, NULL, 0, &axes, skip, skipped, err);
+    smoe_axes_free(&axes);
+    smoe_spec_free(&spec);
+    return status;
+}
+
+static smoe_sweep cells_of(world *w, const char *text) {
+    smoe_sweep sweep;
+    smoe_err err;
+    size_t skipped;
+    if (expand(w, &sweep, text, false, &skipped, &err)) fail_msg("%s", err.text);
+    return sweep;
+}
+
+static const char grid[] =
+    "name: g\n" SMALL
+    "sweep: {grid: {model.moe.experts: [2, 4], model.moe.router: [soft, uniform]}, "
+    "seeds: [0, 1]}\n";
+
+static void cells_are_every_combination(void **state) {
+    smoe_sweep sweep = cells_of(*state, grid);
+    assert_int_equal(sweep.cells, 8);
+    assert_int_equal(sweep.columns, 3);
+    assert_int_equal(sweep.seed, 2);
+    assert_string_equal(sweep.cell[0].name, "000-experts=2,router=soft,seed=0");
+    assert_string_equal(sweep.cell[3].name, "003-experts=2,router=uniform,seed=1");
+    assert_string_equal(sweep.cell[7].name, "007-experts=4,router=uniform,seed=1");
+    smoe_spec s = specs_good(sweep.cell[7].spec, NULL, NULL, NULL);
+    assert_int_equal(s.model.moe.experts, 4);
+    assert_string_equal(s.model.moe.router, "uniform");
+    assert_int_equal(s.seed, 1);
+    assert_int_equal(s.model.width, 8);
+    smoe_spec_free(&s);
+    for (size_t i = 0; i < 8; i++)
+        for (size_t k = 0; k < i; k++) assert_true(sweep.cell[i].hash != sweep.cell[k].hash);
+    smoe_sweep_free(&sweep);
+}
+
+static const char invalid[] =
+    SMALL "sweep: {grid: {model.moe.experts: [2, 3, 4], model.heads: [1, 3]}}\n"
+          "train: {batch_size: 8}\n";
+
+static void invalid_cells_are_all_named(void **state) {
+    smoe_sweep sweep;
+    smoe_err err;
+    size_t skipped;
+    assert_int_equal(expand(*state, &sweep, invalid, false, &skipped, &err), -1);
+    assert_int_equal(err.code, SMOE_USAGE);
+    assert_int_equal(skipped, 3);
+    assert_int_equal(err.lines, 3);
+    for (int experts = 2; experts <= 4; experts++) {
+        char text[200];
+        snprintf(
+            text, sizeof text,
+            "model.moe.experts=%d model.heads=3: override model.heads=3: model.heads: 3 heads do "
+            "not divide the width 8",
+            experts);
+        assert_non_null(strstr(err.text, text));
+    }
+    smoe_sweep_free(&sweep);
+    assert_int_equal(expand(*state, &sweep, invalid, true, &skipped, &err), 0);
+    assert_int_equal(skipped, 3);
+    assert_int_equal(sweep.cells, 3);
+    assert_string_equal(sweep.cell[1].name, "002-experts=3,heads=1"); /* numbers stay */
+    smoe_sweep_free(&sweep);
+}
+
+/* ---- the ledger ------------------------------------------------------------------------------- */
+
+static void the_ledger_gives_the_cells_back(void **state) {
+    world *w = *state;
+    smoe_sweep made = cells_of(w, grid), read;
+    smoe_err err;
+    assert_int_equal(smoe_sweep_create(&made, w->dir, false, &err), 0);
+    assert_int_equal(smoe_sweep_open(&read, w->dir, &err), 0);
+    assert_int_equal(read.cells, made.cells);
+    assert_int_equal(read.seed, made.seed);
+    assert_string_equal(read.name, "g");
+    for (size_t i = 0; i < made.cells; i++) {
+        assert_string_equal(read.cell[i].name, made.cell[i].name);
+        assert_string_equal(read.cell[i].spec, made.cell[i].spec);
+        assert_true(read.cell[i].hash == made.cell[i].hash);
+        assert_int_equal(read.cell[i].state, SMOE_CELL_OPEN);
+        for (size_t c = 0; c < made.columns; c++)
+            assert_string_equal(read.cell[i].value[c], made.cell[i].value[c]);
+    }
+    smoe_sweep_free(&read);
+    smoe_sweep_free(&made);
+}
+
+static void folders_are_made_exclusively(void **state) {
+    world *w = *state;
+    smoe_sweep first = cells_of(w, grid), second = cells_of(w, grid);
+    smoe_err err;
+    assert_int_equal(smoe_sweep_create(&first, w->dir, false, &err), 0);
+    assert_int_equal(smoe_sweep_create(&second, w->dir, false, &err), -1);
+    assert_int_equal(err.code, SMOE_USAGE);
+    assert_non_null(strstr(err.text, "exists already; --resume continues a sweep"));
+    assert_int_equal(smoe_sweep_create(&second, w->dir, true, &err), 0);
+    smoe_sweep_free(&second);
+    second = cells_of(w, SMALL "name: g\nsweep: {seeds: [0, 1, 2]}\n");
+    assert_int_equal(smoe_sweep_create(&second, w->dir, true, &err), -1);
+    assert_int_equal(err.code, SMOE_USAGE);
+    assert_non_null(strstr(err.text, "is another sweep: it has 8 cells, the spec now makes 3"));
+    smoe_sweep_free(&second);
+    char text[600];
+    snprintf(text, sizeof text, "%strain: {steps: 77}\n", grid);
+    second = cells_of(w, text);
+    assert_int_equal(smoe_sweep_create(&second, w->dir, true, &err), -1);
+    assert_non_null(strstr(err.text, "is another sweep: cell 000-"));
+    smoe_sweep_free(&second);
+    smoe_sweep_free(&first);
+    assert_int_equal(smoe_sweep_open(&first, "/nowhere/at/all", &err), -1);
+    assert_int_equal(err.code, SMOE_USAGE);
+    assert_non_null(strstr(err.text, "no sweep there"));
+}
+
+/* One character of a spec in the ledger changed, a line cut, a line added: never a sweep. */
+static void a_damaged_ledger_is_refused(void **state) {
+    world *w = *state;
+    smoe_sweep sweep = cells_of(w, grid);
+    smoe_err err;
+    char path[SCRATCH_PATH + 16];
+    assert_int_equal(smoe_sweep_create(&sweep, w->dir, false, &err), 0);
+    smoe_sweep_free(&sweep);
+    snprintf(path, sizeof path, "%s/cells.jsonl", w->dir);
+    size_t size;
+    char *text = scratch_read(path, &size), *at = strstr(text, "\"depth\":2");
+    assert_non_null(at);
+    at[8] = '3';
+    scratch_write(path, text, size);
+    assert_int_equal(smoe_sweep_open(&sweep, w->dir, &err), -1);
+    assert_int_equal(err.code, SMOE_DATA);
+    assert_non_null(strstr(err.text, "cells.jsonl:2: not a line of a sweep, or changed"));
+    at[8] = '2';
+    for (size_t cut = 0; cut < size; cut += 97) {
+        scratch_write(path, text, cut);
+        assert_int_equal(smoe_sweep_open(&sweep, w->dir, &err), -1);
+        assert_int_equal(err.code, SMOE_DATA);
+    }
+    scratch_write(path, text, size);
+    assert_int_equal(smoe_sweep_open(&sweep, w->dir, &err), 0);
+    smoe_sweep_free(&sweep);
+    free(text);
+}
+
+/* ---- claims ----------------------------------------------------------------------------------- */
+
+/* A process that holds a claim until it is killed; it has it once this returns. */
+static pid_t holder(const smoe_sweep *sweep, size_t cell) {
+    int ready[2];
+    assert_int_equal(pipe(ready), 0);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (!pid) {
+        int fd;
+        smoe_err err;
+        char word = smoe_cell_claim(sweep, cell, &fd, &err) == 1 ? 'y' : 'n';
+        if (write(ready[1], &word, 1) != 1) _exit(1);
+        for (;;) pause();
+    }
+    char word = 0;
+    assert_int_equal(read(ready[0], &word, 1), 1);
+    assert_int_equal(word, 'y');
+    close(ready[0]);
+    close(ready[1]);
+    return pid;
+}
+
+static void a_claim_dies_with_its_process(void **state) {
+    world *w = *state;
+    smoe_sweep sweep = cells_of(w, grid);
+    smoe_err err;
+    int fd;
+    assert_int_equal(smoe_sweep_create(&sweep, w->dir, false, &err), 0);
+    pid_t other = holder(&sweep, 3);
+    assert_int_equal(smoe_cell_claim(&sweep, 3, &fd, &err), 0);
+    assert_int_equal(smoe_cell_claim(&sweep, 4, &fd, &err), 1);
+    close(fd);
+    kill(other, SIGKILL);
+    assert_int_equal(waitpid(other, NULL, 0), other);
+    assert_int_equal(smoe_cell_claim(&sweep, 3, &fd, &err), 1);
+    close(fd);
+    smoe_sweep_free(&sweep);
+}
+
+static void outcomes_are_kept(void **state) {
+    world *w = *state;
+    smoe_sweep sweep = cells_of(w, grid), read;
+    smoe_err err;
+    assert_int_equal(smoe_sweep_create(&sweep, w->dir, false, &err), 0);
+    assert_int_equal(
+        smoe_cell_finish(&sweep, 1, smoe_cell_failure(4, "step 3: the loss is nan"), &err), 0);
+    assert_int_equal(
+        smoe_cell_finish(&sweep, 2, json_pack("{s:s, s:{}}", "status", "done", "result"), &err), 0);
+    assert_int_equal(smoe_sweep_open(&read, w->dir, &err), 0);
+    assert_int_equal(read.cell[0].state, SMOE_CELL_OPEN);
+    assert_int_equal(read.cell[1].state, SMOE_CELL_FAILED);
+    assert_int_equal(json_integer_value(json_object_get(read.cell[1].outcome, "code")), 4);
+    assert_int_equal(read.cell[2].state, SMOE_CELL_DONE);
+    smoe_sweep_free(&read);
+    char path[SCRATCH_PATH + 100];
+    snprintf(path, sizeof path, "%s/claims/%s.json", w->dir, sweep.cell[5].name);
+    scratch_write(path, "{\"status\": \"do", 14);
+    assert_int_equal(smoe_sweep_open(&read, w->dir, &err), -1);
+    assert_int_equal(err.code, SMOE_DATA);
+    assert_non_null(strstr(err.text, "does not say how a cell went"));
+    smoe_sweep_free(&sweep);
+}
+
+/* ---- results ---------------------------------------------------------------------------------- */
+
+static void done(const smoe_sweep *sweep, size_t cell, double precision, double step) {
+    smoe_err err;
+    assert_int_equal(smoe_cell_finish(sweep, cell,
+                                      json_pack("{s:s, s:{s:f, s:f}}", "status", "done", "result",
+                                                "precision_at_1", precision, "step_s", step),
+                                      &err),
+                     0);
+}
+
+/* Experts 2, 4, 8 over two seeds; one seed of experts 8 failed. */
+static void results_by_hand(void **state) {
+    world *w = *state;
+    smoe_sweep sweep = cells_of(
+        w, "name: r\n" SMALL "sweep: {grid: {model.moe.experts: [2, 4, 8]}, seeds: [0, 1]}\n");
+    smoe_err err;
+    bool drawn;
+    assert_int_equal(smoe_sweep_create(&sweep, w->dir, false, &err), 0);
+    done(&sweep, 0, 0.5, 1);
+    done(&sweep, 1, 0.75, 3);
+    done(&sweep, 2, 0.25, 1);
+    done(&sweep, 3, 0.25, 1);
+    done(&sweep, 4, 1, 1);
+    assert_int_equal(smoe_cell_finish(&sweep, 5, smoe_cell_failure(1, "x"), &err), 0);
+    smoe_sweep_free(&sweep);
+    assert_int_equal(smoe_sweep_open(&sweep, w->dir, &err), 0);
+    smoe_results r;
+    assert_int_equal(smoe_results_make(&r, &sweep, &err), 0);
+    assert_int_equal(r.groups, 3);
+    size_t metric = smoe_results_metric(&r, "precision_at_1");
+    assert_int_equal(smoe_results_metric(&r, "nothing"), SIZE_MAX);
+    smoe_stats s = smoe_results_stats(&r, 0, metric);
+    assert_int_equal(s.n, 2);
+    assert_float_equal(s.mean, 0.625, 1e-15);
+    assert_float_equal(s.sd, 0.25 / sqrt(2), 1e-15);
+    s = smoe_results_stats(&r, 2, metric);
+    assert_true(s.n == 1 && s.mean == 1 && isnan(s.sd));
+    assert_int_equal(smoe_results_write(&r, &drawn, &err), 0);
+    smoe_results_free(&r);
+    smoe_sweep_free(&sweep);
+    char path[SCRATCH_PATH + 16];
+    snprintf(path, sizeof path, "%s/summary.csv", w->dir);
+    char *text = scratch_read(path, NULL);
+    assert_string_equal(text,
+                        "model.moe.experts,precision_at_1_mean,precision_at_1_sd,precision_at_1_n,"
+                        "step_s_mean,step_s_sd,step_s_n\n"
+                        "2,0.625,0.17677669529663689,2,2,1.4142135623730951,2\n"
+                        "4,0.25,0,2,1,0,2\n"
+                        "8,1,,1,1,,1\n");
+    free(text);
+    snprintf(path, sizeof path, "%s/results.csv", w->dir);
+    text = scratch_read(path, NULL);
+    assert_non_null(strstr(text, "cell,model.moe.experts,seed,status,precision_at_1,step_s\n"
+                                 "\"000-experts=2,seed=0\",2,0,done,0.5,1\n"));
+    assert_non_null(strstr(text, "\"005-experts=8,seed=1\",8,1,failed,,\n"));
+    free(text);
+    snprintf(path, sizeof path, "%s/sweep.gp", w->dir);
+    text = scratch_read(path, NULL);
+    assert_non_null(strstr(text, "$line0 << END\n2 0.625 0.1767766953\n4 0.25 0\n8 1 0\nEND\n"));
+    assert_non_null(strstr(text, "set logscale x 2\n"));
+    assert_non_null(strstr(text, "set xlabel 'model.moe.experts'\n"));
+    free(text);
+    snprintf(path, sizeof path, "%s/sweep.svg", w->dir);
+    assert_int_equal(drawn, !access(path, F_OK));
+}
+
+static void powers_are_recognised(void **state) {
+    (void)state;
+    double powers[] = {8, 2, 4, 2, 1}, steps[] = {10, 20, 30, 40}, two[] = {1, 100},
+           zero[] = {0, 1, 10}, thirds[] = {1e-4, 3e-4, 1e-3};
+    assert_true(smoe_results_powers(powers, 5));
+    assert_false(smoe_results_powers(steps, 4)); /* 40 < 1.4 * 30 */
+    assert_false(smoe_results_powers(two, 2));
+    assert_false(smoe_results_powers(zero, 3));
+    assert_true(smoe_results_powers(thirds, 3));
+}
+
+/* The last records count; the best precision is kept with its step; a half line is no record. */
+static void a_run_is_measured_from_its_metrics(void **state) {
+    world *w = *state;
+    char path[SCRATCH_PATH];
+    static const char metrics[] =
+        "{\"step\":1,\"train/loss\":3.0,\"train/images_per_s\":10}\n"
+        "{\"step\":2,\"train/loss\":2.0,\"train/images_per_s\":40}\n"
+        "{\"step\":2,\"test/loss\":2.5,\"test/precision_at_1\":0.75,\"test/fewshot_5\":0.5,"
+        "\"test/fewshot_5_sd\":0.125}\n"
+        "{\"step\":3,\"train/loss\":1.0,\"train/images_per_s\":20}\n"
+        "{\"step\":3,\"test/loss\":2.25,\"test/precision_at_1\":0.5,\"test/fewshot_5\":0.25}\n"
+        "{\"step\":4,\"train/lo";
+    scratch_write(scratch_path(&w->folder, path, "metrics.jsonl"), metrics, sizeof metrics - 1);
+    smoe_err err;
+    json_t *r = smoe_cell_measure(w->folder.dir, 8, &err);
+    json_t *want = json_pack("{s:f, s:f, s:f, s:f, s:i, s:f, s:f}", "train_loss", 1.0, "test_loss",
+                             2.25, "precision_at_1", 0.5, "best_precision_at_1", 0.75, "best_step",
+                             2, "fewshot_5", 0.25, "step_s", 8 / 20.0);
+    assert_true(json_equal(r, want));
+    json_decref(r);
+    json_decref(want);
+    assert_null(smoe_cell_measure("/nowhere/at/all", 8, &err));
+    assert_int_equal(err.code, SMOE_RUNTIME);
+}
+
+/* ---- ablations -------------------------------------------------------------------------------- */
+
+static const char all_routers[] = "soft,soft-uniform,uniform-soft,uniform,identity,dense";
+
+static void rows_of_an_ablation(void **state) {
+    world *w = *state;
+    static const char text[] = "data: {image_size: 16}\n" SMALL; /* 16 tokens, 4 experts, 1 slot */
+    scratch_write(w->spec, text, strlen(text));
+    smoe_spec spec;
+    smoe_err err;
+    smoe_axes axes = {0};
+    smoe_sweep sweep;
+    size_t skipped;
+    assert_int_equal(smoe_spec_read(&spec, w->spec, NULL, 0, &err), 0);
+    assert_int_equal(smoe_ablate_axes(&axes, &spec, all_routers, "3,4", &err), 0);
+    assert_int_equal(smoe_sweep_expand(&sweep, w->spec, NULL, 0, &axes, false, &skipped, &err), 0);
+    assert_int_equal(sweep.cells, 12);
+    for (size_t i = 0; i < 12; i++) {
+        smoe_spec s = specs_good(sweep.cell[i].spec, NULL, NULL, NULL);
+        const char *router = sweep.cell[i].value[0];
+        assert_int_equal(s.seed, 3 + i % 2);
+        if (!strcmp(router, "dense"))
+            assert_int_equal(s.model.moe.layer_count, 0);
+        else
+            assert_string_equal(s.model.moe.router, router);
+        /* 16 tokens over 4 experts */
+        assert_int_equal(s.model.moe.slots_per_expert, strcmp(router, "identity") ? 1 : 4);
+        smoe_spec_free(&s);
+    }
+    smoe_sweep_free(&sweep);
+    smoe_axes_free(&axes);
+    assert_int_equal(smoe_ablate_axes(&axes, &spec, "soft,unifrom", "0", &err), -1);
+    assert_string_equal(err.text, "--routers: no router 'unifrom'; did you mean 'uniform'?");
+    smoe_axes_free(&axes);
+    assert_int_equal(smoe_ablate_axes(&axes, &spec, "soft,dense,soft", "0", &err), -1);
+    assert_string_equal(err.text, "--routers: 'soft' is there twice");
+    smoe_axes_free(&axes);
+    smoe_spec_free(&spec);
+    spec = specs_good("model: {moe: {layers: none}}", NULL, NULL, NULL);
+    assert_int_equal(smoe_ablate_axes(&axes, &spec, "soft", "0", &err), -1);
+    assert_int_equal(err.code, SMOE_USAGE);
+    smoe_axes_free(&axes);
+    smoe_spec_free(&spec);
+}
+
+/* uniform - soft: -0.25, -0.26, -0.24 (told apart); dense - soft: 0.1, -0.1 and a seed without
+ * result. */
+static void rows_are_compared_seed_by_seed(void **state) {
+    world *w = *state;
+    scratch_write(w->spec, SMALL, strlen(SMALL));
+    smoe_spec spec;
+    smoe_err err;
+    smoe_axes axes = {0};
+    smoe_sweep sweep;
+    size_t skipped;
+    assert_int_equal(smoe_spec_read(&spec, w->spec, NULL, 0, &err), 0);
+    assert_int_equal(smoe_ablate_axes(&axes, &spec, "uniform,soft,dense", "0,1,2", &err), 0);
+    assert_int_equal(smoe_sweep_expand(&sweep, w->spec, NULL, 0, &axes, false, &skipped, &err), 0);
+    assert_int_equal(smoe_sweep_create(&sweep, w->dir, false, &err), 0);
+    const double precision[] = {0.25, 0.44, 0.66, 0.5, 0.7, 0.9, 0.6, 0.6};
+    for (size_t i = 0; i < 8; i++) done(&sweep, i, precision[i], 1);
+    for (size_t i = 0; i < 9; i++) assert_int_equal(smoe_cell_look(&sweep, i, &err), 0);
+    smoe_results r;
+    assert_int_equal(smoe_results_make(&r, &sweep, &err), 0);
+    size_t soft = smoe_ablate_reference(&r), metric = smoe_results_metric(&r, "precision_at_1");
+    assert_int_equal(soft, 1);
+    smoe_paired uniform = smoe_ablate_compare(&r, 0, soft, metric);
+    assert_int_equal(uniform.n, 3);
+    assert_float_equal(uniform.mean, -0.25, 1e-12);
+    assert_float_equal(uniform.half, 4.302653 * 0.01 / sqrt(3), 1e-7);
+    assert_true(uniform.distinguishable);
+    smoe_paired dense = smoe_ablate_compare(&r, 2, soft, metric);
+    assert_int_equal(dense.n, 2);
+    assert_float_equal(dense.mean, 0, 1e-12);
+    assert_false(dense.distinguishable);
+    assert_int_equal(smoe_ablate_write(&r, &err), 0);
+    char path[SCRATCH_PATH + 20];
+    snprintf(path, sizeof path, "%s/differences.csv", w->dir);
+    char *text = scratch_read(path, NULL);
+    assert_non_null(strstr(text, "uniform,soft,precision_at_1,-0.25"));
+    assert_non_null(strstr(text, ",3,true\n"));
+    assert_non_null(strstr(text, ",2,false\n"));
+    free(text);
+    smoe_results_free(&r);
+    smoe_sweep_free(&sweep);
+    smoe_axes_free(&axes);
+    smoe_spec_free(&spec);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_section_is_read),
+        cmocka_unit_test(mistakes_in_the_section),
+        cmocka_unit_test(the_command_line_beats_the_section),
+        cmocka_unit_test_setup_teardown(cells_are_every_combination, setup, teardown),
+        cmocka_unit_test_setup_teardown(invalid_cells_are_all_named, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_ledger_gives_the_cells_back, setup, teardown),
+        cmocka_unit_test_setup_teardown(folders_are_made_exclusively, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_damaged_ledger_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_claim_dies_with_its_process, setup, teardown),
+        cmocka_unit_test_setup_teardown(outcomes_are_kept, setup, teardown),
+        cmocka_unit_test_setup_teardown(results_by_hand, setup, teardown),
+        cmocka_unit_test(powers_are_recognised),
+        cmocka_unit_test_setup_teardown(a_run_is_measured_from_its_metrics, setup, teardown),
+        cmocka_unit_test_setup_teardown(rows_of_an_ablation, setup, teardown),
+        cmocka_unit_test_setup_teardown(rows_are_compared_seed_by_seed, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
