@@ -48,7 +48,7 @@ bool models_make(models_rig *rig, const char *keys, size_t B, bool train) {
     rig->image = calloc(B * rig->pixels, sizeof *rig->image);
     assert_non_null(rig->image);
     gradcheck_normal(rig->image, B * rig->pixels, 17);
-    rig->pass = (smoe_pass){.train = train, .seed = rig->spec.seed, .step = 6, .images = B};
+    rig->pass = (smoe_pass){.train = train, .seed = rig->spec.seed, .step = 7, .images = B};
     return true;
 }
 

@@ -25,6 +25,10 @@ void smoe_gate_reserve(smoe_gate *gate, size_t B, bool train, bool noise, smoe_a
     gate->dz = train ? smoe_arena_take(keep, n, sizeof(real)) : NULL;
 }
 
+double smoe_gate_noise(const smoe_gate *gate, const smoe_pass *pass) {
+    return pass->train ? gate->base.spec->noise / (double)gate->base.E : 0;
+}
+
 void smoe_gate_forward(smoe_gate *gate, const real *x, double std, const smoe_pass *pass) {
     smoe_router *r = &gate->base;
     const smoe_row_kernels *kern = smoe_kernels_get()->row;

@@ -26,7 +26,10 @@ typedef struct smoe_ranked {
 /* Registers W and sets the group to `group_images` images. */
 void smoe_gate_init(smoe_gate *gate);
 void smoe_gate_reserve(smoe_gate *gate, size_t B, bool train, bool noise, smoe_arena *keep);
-/* Fills z, noisy and g. std: of the noise, 0 for none. */
+/* Standard deviation of the noise of a pass: noise/E in training, else 0. */
+double smoe_gate_noise(const smoe_gate *gate, const smoe_pass *pass);
+/* Fills z, noisy and g. std: of the noise, 0 for none. If `reserve` was told of none, noise goes
+ * into z itself. */
 void smoe_gate_forward(smoe_gate *gate, const real *x, double std, const smoe_pass *pass);
 /* dz holds the gradients of the auxiliary loss (or zeros); adds those of the plan's weights through
  * the softmax, then dW += dz^T x and dx += dz W. */

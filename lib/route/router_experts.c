@@ -1,7 +1,8 @@
 /*
- * Experts Choice (Soft MoE 3.2): g = softmax over experts of W x; each expert takes the tokens of
- * the group with the highest g, as many as its buffer holds, weighted by g. A token may be taken by
- * several experts or by none. No noise, no auxiliary loss.
+ * Experts Choice (Soft MoE 3.2): g = softmax over experts of W x + N(0, (noise/E)^2), the noise in
+ * training only; each expert takes the tokens of the group with the highest g, as many as its
+ * buffer holds, weighted by g. A token may be taken by several experts or by none. No auxiliary
+ * loss, hence nobody asks for the logits without their noise.
  */
 #include "base/threads.h"
 #include "route/gate.h"
@@ -40,7 +41,7 @@ static void forward(smoe_router *r, const real *x, const smoe_pass *pass) {
     smoe_plan *plan = &r->plan;
     size_t E = r->E;
     smoe_plan_begin(plan, pass->images * r->image_tokens);
-    smoe_gate_forward(&self->gate, x, 0, pass);
+    smoe_gate_forward(&self->gate, x, smoe_gate_noise(&self->gate, pass), pass);
     memset(plan->lost, 0, E * sizeof *plan->lost);
     memset(plan->chosen, 0, E * sizeof *plan->chosen);
 #pragma omp parallel for schedule(static) num_threads(self->threads)

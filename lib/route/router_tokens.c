@@ -34,10 +34,6 @@ static int init(smoe_router *r, smoe_err *err) {
     return 0;
 }
 
-static double noise_std(const smoe_router *r, const smoe_pass *pass) {
-    return pass->train ? r->spec->noise / (double)r->E : 0;
-}
-
 static void reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep) {
     tokens_router *self = (tokens_router *)r;
     size_t tokens = B * r->image_tokens, G = (tokens + r->T - 1) / r->T;
@@ -158,7 +154,7 @@ static double auxiliary(tokens_router *self, size_t g, size_t first, size_t n, d
 static void forward(smoe_router *r, const real *x, const smoe_pass *pass) {
     tokens_router *self = (tokens_router *)r;
     smoe_plan *plan = &r->plan;
-    double sigma = noise_std(r, pass), aux = 0;
+    double sigma = smoe_gate_noise(&self->gate, pass), aux = 0;
     size_t E = r->E, K = r->spec->k;
     smoe_plan_begin(plan, pass->images * r->image_tokens);
     smoe_gate_forward(&self->gate, x, sigma, pass);
@@ -216,7 +212,8 @@ static void auxiliary_backward(tokens_router *self, size_t g, size_t first, size
 static void backward(smoe_router *r, real *dx, const real *x, const smoe_pass *pass) {
     tokens_router *self = (tokens_router *)r;
     const smoe_plan *plan = &r->plan;
-    double sigma = noise_std(r, pass), scale = r->spec->aux_weight / (2 * (double)plan->G);
+    double sigma = smoe_gate_noise(&self->gate, pass);
+    double scale = r->spec->aux_weight / (2 * (double)plan->G);
     memset(self->gate.dz, 0, plan->tokens * r->E * sizeof(real));
     if (pass->train && r->spec->aux_weight > 0) {
 #pragma omp parallel for schedule(static)
