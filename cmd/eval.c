@@ -98,7 +98,7 @@ static int evaluate(smoe_loaded *l, const smoe_options *options, smoe_err *err) 
     collector c = {.progress = &progress};
     smoe_eval eval = {0};
     smoe_fewshot *fewshot = NULL;
-    smoe_fewshot_score score[SMOE_MAX_SHOTS];
+    smoe_fewshot_score score[SMOE_MAX_SHOTS] = {0};
     int status = smoe_load_model(l, err);
     if (!status) status = smoe_fewshot_open(&fewshot, &l->spec, err);
     if (!status) status = collector_open(&c, l, options, err);

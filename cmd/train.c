@@ -44,7 +44,7 @@ typedef struct train_job {
     char *file; /* the spec's; fresh */
     char *dir;  /* the run directory; fresh */
     smoe_run_mode mode;
-    smoe_spec spec;
+    smoe_spec *spec;
 } train_job;
 
 /* SPEC, RUN with --resume, or with --resume and -o no argument at all. */
@@ -78,14 +78,14 @@ static int choose_dir(train_job *job, const smoe_options *options, smoe_err *err
     if (!job->dir && options->out) job->dir = strdup(options->out);
     if (!job->dir)
         job->dir =
-            smoe_text_format("runs/%s-%llu", job->spec.name, (unsigned long long)job->spec.seed);
+            smoe_text_format("runs/%s-%llu", job->spec->name, (unsigned long long)job->spec->seed);
     return job->dir ? 0 : smoe_fail(err, SMOE_RUNTIME, "out of memory");
 }
 
 static void job_free(train_job *job) {
     free(job->file);
     free(job->dir);
-    smoe_spec_free(&job->spec);
+    smoe_spec_free(job->spec);
 }
 
 /* ---- the dry run ---- */
@@ -110,7 +110,7 @@ static int shape_of(moe_shape *shape, const smoe_spec *spec, smoe_err *err) {
 
 static json_t *plan_json(const train_job *job, const moe_shape *shape, const smoe_cost *cost,
                          size_t classes) {
-    const smoe_spec *spec = &job->spec;
+    const smoe_spec *spec = job->spec;
     json_t *layers = json_array();
     for (size_t i = 0; i < spec->model.depth; i++) {
         if (!spec->model.moe.is_moe[i]) continue;
@@ -141,7 +141,7 @@ static void print_moe(const smoe_spec *spec, const moe_shape *s) {
 
 static void print_plan(const train_job *job, const moe_shape *shape, const smoe_cost *cost,
                        size_t classes) {
-    const smoe_spec *spec = &job->spec;
+    const smoe_spec *spec = job->spec;
     const smoe_model_spec *m = &spec->model;
     char a[32], b[32], c[32];
     printf("run         %s\n", job->dir);
@@ -167,9 +167,9 @@ static int dry_run(const train_job *job, const smoe_options *options, smoe_err *
     smoe_cost cost = {0};
     moe_shape shape;
     size_t classes;
-    int status = shape_of(&shape, &job->spec, err);
-    if (!status) status = smoe_cmd_classes(&job->spec, 0, true, &classes, err);
-    if (!status) status = smoe_cost_estimate(&cost, &job->spec, classes, NULL, err);
+    int status = shape_of(&shape, job->spec, err);
+    if (!status) status = smoe_cmd_classes(job->spec, 0, true, &classes, err);
+    if (!status) status = smoe_cost_estimate(&cost, job->spec, classes, NULL, err);
     if (!status && options->json)
         status = smoe_cmd_json(plan_json(job, &shape, &cost, classes), err);
     else if (!status)
@@ -200,7 +200,7 @@ static int report(const train_job *job, const smoe_train_result *r, const smoe_o
     }
     printf("%s: %llu steps, train loss %.4f", job->dir, (unsigned long long)r->step, r->train_loss);
     if (tested)
-        printf(", %s loss %.4f, precision@1 %.4f (best %.4f at step %llu)", job->spec.eval.split,
+        printf(", %s loss %.4f, precision@1 %.4f (best %.4f at step %llu)", job->spec->eval.split,
                r->test.loss, r->test.precision_at_1, r->best, (unsigned long long)r->best_step);
     putchar('\n');
     return 0;
@@ -209,7 +209,7 @@ static int report(const train_job *job, const smoe_train_result *r, const smoe_o
 static int train(const train_job *job, const smoe_options *options, smoe_err *err) {
     smoe_progress progress;
     smoe_fewshot *fewshot;
-    if (smoe_fewshot_open(&fewshot, &job->spec, err)) return -1;
+    if (smoe_fewshot_open(&fewshot, job->spec, err)) return -1;
     smoe_progress_open(&progress, options, stderr, &stop);
     if (catch_signals(err)) {
         smoe_fewshot_free(fewshot);
@@ -225,7 +225,7 @@ static int train(const train_job *job, const smoe_options *options, smoe_err *er
                               .measure_user = fewshot};
     smoe_train_result result = {0};
     bool taken = job->mode == SMOE_RUN_NEW && is_directory(job->dir);
-    int status = smoe_train(&job->spec, &how, &result, err);
+    int status = smoe_train(job->spec, &how, &result, err);
     smoe_progress_close(&progress);
     smoe_fewshot_free(fewshot);
     if (!status) return report(job, &result, options, err);
@@ -237,15 +237,16 @@ static int train(const train_job *job, const smoe_options *options, smoe_err *er
 }
 
 int cmd_train(const smoe_options *options, smoe_err *err) {
-    train_job job = {0};
+    smoe_spec spec = {0};
+    train_job job = {.spec = &spec};
     int status = choose_spec(&job, options, err);
     if (!status)
-        status = smoe_spec_read(&job.spec, job.file, options->override, options->overrides, err);
+        status = smoe_spec_read(&spec, job.file, options->override, options->overrides, err);
     if (!status) status = choose_dir(&job, options, err);
     if (status)
         ;
     else if (options->print_config)
-        status = smoe_cmd_print_config(&job.spec, err);
+        status = smoe_cmd_print_config(&spec, err);
     else if (options->dry_run)
         status = dry_run(&job, options, err);
     else
