@@ -1,0 +1,28 @@
+# An ablation: six rows over two seeds, the same data and dense weights in all, compared seed by seed.
+. "$ROOT/tests/cli/lib.sh"
+status 0 smoe ablate tiny.yaml --seeds 0,1 -q -J2 -o table >out
+for row in soft soft-uniform uniform-soft uniform identity dense; do
+    grep -q "^$row .* 2$" out || fail "no row $row: $(cat out)"
+    [ $row = soft ] || grep -q "^$row  *precision_at_1 .*distinguishable$" out || fail "no difference of $row: $(cat out)"
+done
+[ "$(wc -l <table/differences.csv)" -eq 16 ] || fail "$(cat table/differences.csv)" # 5 rows x 3 metrics, heading
+grep -q 'slots_per_expert: 4' table/*identity,seed=0/spec.yaml || fail "identity has no slot for each token"
+grep -q 'layers: none' table/*dense,seed=1/spec.yaml || fail "dense has experts"
+
+# the same data in the same order: the first loss, before any update, is the same in all rows that start alike
+first() { head -n 1 "$1/metrics.jsonl" | grep -o '"train/lr":[^,]*,\|"step":[^,]*,\|"epoch":[^,]*,'; }
+for cell in table/*seed=1; do
+    [ "$(first "$cell")" = "$(first table/000-router=soft,seed=0)" ] || fail "$cell starts elsewhere"
+done
+
+# one seed: nothing is distinguishable
+status 0 smoe ablate tiny.yaml --routers experts-choice,dense --seeds 5 -q -o one >out
+grep -q '^Differences from experts-choice' out || fail "$(cat out)"
+grep -q '[^t] distinguishable' out && fail "$(cat out)"
+status 0 smoe ablate --resume one -q --json >json
+grep -q '"reference": "experts-choice"' json || fail "$(cat json)"
+[ "$(smoe ablate --status one | grep -c ' done ')" -eq 2 ] || fail "$(smoe ablate --status one)"
+# a sweep is no ablation
+status 0 smoe sweep tiny.yaml train.steps=10,12 -q -o other >/dev/null
+status 2 smoe ablate --resume other 2>err
+grep -q 'no ablation' err || fail "$(cat err)"

@@ -1,0 +1,60 @@
+# A sweep: killed, stopped, shared by two processes, it comes to what an undisturbed one comes to; failed cells are named.
+. "$ROOT/tests/cli/lib.sh"
+more="model.moe.experts=2,4 seed=0,1 train.steps=300 eval.fewshot.shots=2"
+# results.csv without what depends on the clock: step_s and seconds
+untimed() {
+    awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) drop[i] = $i == "step_s" || $i == "seconds" }
+        { quoted = /^"/; for (i = 1; i <= NF; i++) if (!drop[i - (NR > 1 && quoted)]) printf "%s ", $i; print "" }' "$1/results.csv"
+}
+same_sweep() {
+    untimed "$1" >a && untimed "$2" >b && cmp a b || { diff a b; fail "$1 and $2 differ in their results"; }
+    for cell in "$1"/0*; do same_run "$cell" "$2/${cell##*/}"; done
+}
+status 0 smoe sweep tiny.yaml $more -q -o whole >out
+grep -q '^experts .*precision_at_1 .*fewshot_2 ' out || fail "$(cat out)"
+[ "$(ls whole | grep -c '^0')" -eq 4 ] || fail "cells: $(ls whole)"
+[ "$(grep -c ,done, whole/results.csv)" -eq 4 ] || fail "$(cat whole/results.csv)"
+grep -q '^| 4 | 2 |' whole/summary.md || fail "$(cat whole/summary.md)"
+[ -s whole/sweep.gp ] || fail "no script of the figure"
+command -v gnuplot >/dev/null && { grep -q '<svg' whole/sweep.svg || fail "no figure"; }
+
+# a cell is a run like any other
+status 0 smoe train tiny.yaml -q -o alone model.moe.experts=4 seed=1 train.steps=300 eval.fewshot.shots=2 >/dev/null
+cmp alone/ckpt/latest/model.safetensors "whole/003-experts=4,seed=1/ckpt/latest/model.safetensors" || fail "a cell is no run"
+
+# killed with all it started, twice; then stopped on request; then finished by two processes
+for lines in 40 150; do
+    setsid smoe sweep tiny.yaml $more -q --resume -o parts -J2 >/dev/null 2>&1 &
+    wait_for "parts/000-experts=2,seed=0/metrics.jsonl" $lines
+    kill -KILL $!
+    wait $! 2>/dev/null
+done
+smoe sweep --resume parts -q -J2 >/dev/null 2>err &
+wait_for "parts/001-experts=2,seed=1/metrics.jsonl" 200
+kill -TERM $!
+wait $!
+got=$?
+[ $got -eq 75 ] || [ $got -eq 0 ] || fail "status $got after SIGTERM: $(cat err)"
+smoe sweep --resume parts -q >one 2>&1 &
+status 0 smoe sweep --resume parts -q >two
+wait $! || fail "the other process: $(cat one)"
+same_sweep whole parts
+[ "$(smoe sweep --status parts | grep -c ' done ')" -eq 4 ] || fail "$(smoe sweep --status parts)"
+
+# nothing is run again
+before=$(ls -l --time-style=full-iso parts/0*/STATUS)
+status 0 smoe sweep --resume parts -q >/dev/null
+[ "$before" = "$(ls -l --time-style=full-iso parts/0*/STATUS)" ] || fail "a finished cell was run again"
+
+# failed cells: named, status 5, not run again unless asked
+mkdir data
+status 5 smoe sweep tiny.yaml data.source=shapes,cifar10 data.path=data -q -o bad >/dev/null 2>err
+grep -q '1 of 2 cells failed' err && grep -q '001-source=cifar10: ' err || fail "$(cat err)"
+grep -q '"code": 3' bad/claims/001*.json || fail "$(cat bad/claims/001*.json)"
+status 5 smoe sweep --resume bad -q >/dev/null 2>&1
+grep -q 'failed' bad/summary.md || fail "$(cat bad/summary.md)"
+stamp=$(stat -c %y bad/claims/001*.json)
+status 5 smoe sweep --resume --retry-failed bad -q >/dev/null 2>&1
+[ "$stamp" != "$(stat -c %y bad/claims/001*.json)" ] || fail "--retry-failed ran nothing"
+status 5 smoe sweep tiny.yaml data.source=cifar10,shapes data.path=data -q --fail-fast -o fast >/dev/null 2>err
+[ ! -d fast/001-source=shapes ] || fail "--fail-fast went on"
