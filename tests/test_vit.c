@@ -1,0 +1,214 @@
+/*
+ * The forward pass of whole dense models, written out once more in loops over double, tensor by
+ * tensor of the parameter table by its checkpoint name: patches, positions, class token, LayerNorms,
+ * attention with and without qk_norm, MLPs, pooling by mean, token and attention. (The MoE layer is
+ * written out in test_plan.c.) The model's own code is used for nothing but its tensors.
+ */
+#include "close.h"
+#include "models.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+enum { T_MOST = 17, D_MOST = 16, H_MOST = 64 };
+typedef double rows[T_MOST][D_MOST];
+
+/* Sizes of the model at hand, and where its tensors are. */
+typedef struct net {
+    const models_rig *r;
+    size_t T, d, H, h;
+} net;
+
+static const real *tensor(const net *n, const char *prefix, const char *name) {
+    char full[96];
+    snprintf(full, sizeof full, "%s%s", prefix, name);
+    const smoe_param *p = smoe_params_find(n->r->params, full);
+    if (!p) fail_msg("no tensor %s", full);
+    return n->r->params->w + p->offset;
+}
+
+/* out [o] = W x + b */
+static void linear(const net *n, const char *prefix, const char *name, double *out, const double *x,
+                   size_t o, size_t i) {
+    char full[96];
+    snprintf(full, sizeof full, "%s%s", prefix, name);
+    const real *w = tensor(n, full, ".weight"), *b = tensor(n, full, ".bias");
+    for (size_t j = 0; j < o; j++) {
+        out[j] = (double)b[j];
+        for (size_t k = 0; k < i; k++) out[j] += (double)w[j * i + k] * x[k];
+    }
+}
+
+static void norm(const net *n, const char *prefix, const char *name, double *out, const double *x,
+                 size_t size) {
+    char full[96];
+    snprintf(full, sizeof full, "%s%s", prefix, name);
+    const real *w = tensor(n, full, ".weight"), *b = tensor(n, full, ".bias");
+    double mean = 0, var = 0;
+    for (size_t i = 0; i < size; i++) mean += x[i] / (double)size;
+    for (size_t i = 0; i < size; i++) var += (x[i] - mean) * (x[i] - mean) / (double)size;
+    for (size_t i = 0; i < size; i++)
+        out[i] = (x[i] - mean) / sqrt(var + 1e-6) * (double)w[i] + (double)b[i];
+}
+
+static double gelu(const net *n, double x) {
+    if (n->r->spec.model.gelu == SMOE_GELU_ERF) return x * erfc(-x / sqrt(2)) / 2;
+    return x / 2 * (1 + tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+}
+
+static void add_mlp(const net *n, const char *prefix, double *y, const double *x) {
+    double hidden[H_MOST], out[D_MOST];
+    linear(n, prefix, "mlp.fc1", hidden, x, n->h, n->d);
+    for (size_t i = 0; i < n->h; i++) hidden[i] = gelu(n, hidden[i]);
+    linear(n, prefix, "mlp.fc2", out, hidden, n->d, n->h);
+    for (size_t i = 0; i < n->d; i++) y[i] += out[i];
+}
+
+/* out [dh] = sum over tokens of softmax(q . k / sqrt dh) v */
+static void attend(const net *n, double *out, const double *q, double k[][D_MOST],
+                   double v[][D_MOST], size_t column) {
+    size_t dh = n->d / n->H;
+    double weight[T_MOST], sum = 0;
+    for (size_t t = 0; t < n->T; t++) {
+        weight[t] = 0;
+        for (size_t i = 0; i < dh; i++) weight[t] += q[column + i] * k[t][column + i];
+        sum += weight[t] = exp(weight[t] / sqrt((double)dh));
+    }
+    for (size_t i = 0; i < dh; i++) {
+        out[column + i] = 0;
+        for (size_t t = 0; t < n->T; t++) out[column + i] += weight[t] / sum * v[t][column + i];
+    }
+}
+
+static void block(const net *n, size_t b, rows x) {
+    rows q, k, v;
+    char prefix[32];
+    size_t d = n->d, dh = d / n->H;
+    snprintf(prefix, sizeof prefix, "blocks.%zu.", b);
+    for (size_t t = 0; t < n->T; t++) {
+        double normed[D_MOST], qkv[3 * D_MOST];
+        norm(n, prefix, "norm1", normed, x[t], d);
+        linear(n, prefix, "attn.qkv", qkv, normed, 3 * d, d);
+        memcpy(q[t], qkv, d * sizeof *qkv);
+        memcpy(k[t], qkv + d, d * sizeof *qkv);
+        memcpy(v[t], qkv + 2 * d, d * sizeof *qkv);
+        for (size_t c = 0; c < d && n->r->spec.model.qk_norm; c += dh) {
+            norm(n, prefix, "attn.q_norm", q[t] + c, qkv + c, dh);
+            norm(n, prefix, "attn.k_norm", k[t] + c, qkv + d + c, dh);
+        }
+    }
+    for (size_t t = 0; t < n->T; t++) {
+        double heads[D_MOST], out[D_MOST], normed[D_MOST];
+        for (size_t c = 0; c < d; c += dh) attend(n, heads, q[t], k, v, c);
+        linear(n, prefix, "attn.proj", out, heads, d, d);
+        for (size_t i = 0; i < d; i++) x[t][i] += out[i];
+        norm(n, prefix, "norm2", normed, x[t], d);
+        add_mlp(n, prefix, x[t], normed);
+    }
+}
+
+/* Position of patch (row, column): its quarters are sin and cos of column w and of row w. */
+static double position_of(const net *n, size_t row, size_t column, size_t i) {
+    size_t quarter = n->d / 4;
+    double w = pow(10000, -(double)(i % quarter) / (double)(quarter - 1));
+    double angle = (double)(i / quarter < 2 ? column : row) * w;
+    return i / quarter % 2 ? cos(angle) : sin(angle);
+}
+
+static void embed(const net *n, rows x, const real *pixels) {
+    const smoe_spec *spec = &n->r->spec;
+    size_t size = spec->data.image_size, patch = spec->model.patch_size, side = size / patch;
+    size_t in = spec->data.channels * patch * patch, token = spec->model.head == SMOE_HEAD_TOKEN;
+    bool learned = spec->model.position == SMOE_POSITION_LEARNED;
+    const real *position = learned ? tensor(n, "", "pos_embed") : NULL;
+    for (size_t p = 0; p < side * side; p++) {
+        double cut[256];
+        size_t row = p / side, column = p % side;
+        for (size_t i = 0; i < in; i++) {
+            size_t c = i / patch / patch, y = row * patch + i / patch % patch;
+            cut[i] = (double)pixels[(c * size + y) * size + column * patch + i % patch];
+        }
+        linear(n, "patch_embed.", "proj", x[p + token], cut, n->d, in);
+        for (size_t i = 0; i < n->d; i++)
+            x[p + token][i] +=
+                learned ? (double)position[(p + token) * n->d + i] : position_of(n, row, column, i);
+    }
+    for (size_t i = 0; token && i < n->d; i++)
+        x[0][i] = (double)tensor(n, "", "cls_token")[i] + (learned ? (double)position[i] : 0);
+}
+
+static void pool(const net *n, double *features, rows x) {
+    size_t d = n->d;
+    rows normed, k, v;
+    for (size_t t = 0; t < n->T; t++) norm(n, "", "norm", normed[t], x[t], d);
+    for (size_t i = 0; i < d; i++) {
+        features[i] = n->r->spec.model.head == SMOE_HEAD_TOKEN ? normed[0][i] : 0;
+        for (size_t t = 0; t < n->T && n->r->spec.model.head == SMOE_HEAD_GAP; t++)
+            features[i] += normed[t][i] / (double)n->T;
+    }
+    if (n->r->spec.model.head != SMOE_HEAD_MAP) return;
+    double latent[D_MOST], q[D_MOST], heads[D_MOST], kv[2 * D_MOST], after[D_MOST];
+    for (size_t i = 0; i < d; i++) latent[i] = (double)tensor(n, "", "attn_pool.latent")[i];
+    linear(n, "attn_pool.", "q", q, latent, d, d);
+    for (size_t t = 0; t < n->T; t++) {
+        linear(n, "attn_pool.", "kv", kv, normed[t], 2 * d, d);
+        memcpy(k[t], kv, d * sizeof *kv);
+        memcpy(v[t], kv + d, d * sizeof *kv);
+    }
+    for (size_t c = 0; c < d; c += d / n->H) attend(n, heads, q, k, v, c);
+    linear(n, "attn_pool.", "proj", features, heads, d, d);
+    norm(n, "attn_pool.", "norm", after, features, d);
+    add_mlp(n, "attn_pool.", features, after);
+}
+
+/* Some dozens of roundings of numbers up to about ten. */
+static const double CLOSE = 1e-4;
+
+static void written_out(const char *keys) {
+    models_rig r;
+    char all[256];
+    snprintf(all, sizeof all, "model.moe.layers=none %s", keys);
+    if (!models_make(&r, all, 3, false)) fail_msg("%s was refused", all);
+    net n = {&r, smoe_spec_tokens(&r.spec), r.spec.model.width, r.spec.model.heads,
+             r.spec.model.mlp};
+    assert_true(n.T <= T_MOST && n.d <= D_MOST && n.h <= H_MOST);
+    smoe_model_forward(r.model, r.image, &r.pass);
+    for (size_t b = 0; b < 3; b++) {
+        rows x;
+        double features[D_MOST], logits[8];
+        embed(&n, x, r.image + b * r.pixels);
+        for (size_t i = 0; i < r.spec.model.depth; i++) block(&n, i, x);
+        pool(&n, features, x);
+        linear(&n, "", "head", logits, features, r.N, n.d);
+        for (size_t i = 0; i < n.d; i++)
+            assert_close(smoe_model_features(r.model)[b * n.d + i], features[i], CLOSE);
+        for (size_t i = 0; i < r.N; i++)
+            assert_close(smoe_model_logits(r.model)[b * r.N + i], logits[i], CLOSE);
+    }
+    models_free(&r);
+}
+
+static void dense_models(void **state) {
+    (void)state;
+    static const char *const keys[] = {
+        "",
+        "model.patch_size=2 data.channels=3 model.width=16 model.heads=4 model.depth=3",
+        "model.head=token model.patch_size=2 model.gelu=tanh",
+        "model.head=map model.mlp=40",
+        "model.head=map model.gelu=tanh model.qk_norm=true model.patch_size=2",
+        "model.position=sincos2d model.patch_size=2 model.width=12 model.heads=3",
+        "model.position=sincos2d model.head=token model.qk_norm=true model.heads=1",
+        "model.patch_size=8", /* one token */
+    };
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) written_out(keys[i]);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(dense_models)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
