@@ -1,0 +1,322 @@
+"""smoe's models once more, in PyTorch and double precision, from METHODS' equations and autograd.
+
+    reference.py > expected.def      logits and losses of every case, which tests/test_interop.c holds smoe to
+
+Needs torch; where timm is installed the dense cases are compared with its VisionTransformer as well. Weights and
+pixels are formulas (below, and again in test_interop.c), so that nothing but numbers passes between the two.
+"""
+import math
+import sys
+
+import torch
+import torch.nn.functional as F
+
+torch.set_default_dtype(torch.float64)
+
+IMAGES, STEPS, LABELS = 4, 4, [0, 3, 1, 4]
+BASE = {"width": 8, "depth": 2, "mlp": 6, "heads": 2, "patch_size": 4, "head": "gap", "position": "learned",
+        "gelu": "erf", "qk_norm": "false", "layers": "last-1", "router": "soft", "experts": 3, "slots_per_expert": 0,
+        "total_slots": 0, "group_images": 1, "normalize": "true", "l2_eps": "paper", "k": 1, "capacity": 1.0,
+        "priority": "bpr", "skip_patch": 1.0, "noise": 1.0, "aux_weight": 0.01, "loss": "softmax", "name": "adam"}
+SIZE, CLASSES, RATE, MOMENTUM, DECAY, HEAD_DECAY, CLIP = 8, 5, 0.01, 0.9, 0.03, 3.0, 1.0
+BETA1, BETA2, EPS = 0.9, 0.999, 1e-3
+
+CHOICE = "model.patch_size=2 model.moe.noise=0 model.moe.aux_weight=0.5 "
+TOKENS = CHOICE + "model.moe.router=tokens-choice "
+EXPERTS = CHOICE + "model.moe.router=experts-choice "
+CASES = [
+    "model.moe.layers=none",
+    "model.moe.layers=none model.head=token model.gelu=tanh train.loss=sigmoid",
+    "model.moe.layers=none model.head=map model.qk_norm=true",
+    "model.moe.layers=none model.head=token model.position=sincos2d model.qk_norm=true",
+    "model.moe.layers=none model.patch_size=2 train.optimizer.name=sgd",
+    "model.moe.slots_per_expert=1 model.patch_size=2",
+    "model.moe.slots_per_expert=3 model.moe.l2_eps=vmoe train.optimizer.name=sgd",
+    "model.moe.total_slots=6 model.moe.normalize=false model.head=token",
+    "model.moe.slots_per_expert=2 model.moe.layers=every-1 model.patch_size=2 train.loss=sigmoid",
+    "model.moe.router=soft-uniform model.moe.slots_per_expert=2",
+    "model.moe.router=uniform-soft model.moe.slots_per_expert=2",
+    "model.moe.router=uniform model.moe.slots_per_expert=2",
+    "model.moe.router=identity model.moe.slots_per_expert=2",
+    TOKENS + "model.moe.k=1 model.moe.priority=vanilla",
+    TOKENS + "model.moe.k=1 model.moe.group_images=4 model.moe.capacity=0.5",
+    TOKENS + "model.moe.k=2 model.moe.group_images=2 model.moe.capacity=0.6 train.optimizer.name=sgd",
+    TOKENS + "model.moe.k=2 model.moe.priority=bpr-sum model.moe.skip_patch=0.7",
+    TOKENS + "model.moe.k=3 model.moe.priority=vanilla model.moe.skip_patch=0.4 model.moe.group_images=2",
+    EXPERTS + "model.moe.capacity=0.7",
+    EXPERTS + "model.moe.capacity=2 model.moe.group_images=4 train.loss=sigmoid",
+]
+
+
+def case_spec(keys):
+    spec = dict(BASE)
+    for key in keys.split():
+        name, value = key.split("=")
+        leaf = name.rsplit(".", 1)[-1]
+        spec[leaf] = type(BASE[leaf])(value)
+    return spec
+
+
+# ---- weights and pixels
+
+def shapes(spec):
+    d, h, E, dh = spec["width"], spec["mlp"], spec["experts"], spec["width"] // spec["heads"]
+    T, p = (SIZE // spec["patch_size"]) ** 2, spec["patch_size"]
+    norm = lambda name, n: [(name + ".weight", [n]), (name + ".bias", [n])]
+    linear = lambda name, n, m: [(name + ".weight", [n, m]), (name + ".bias", [n])]
+    rows = [("patch_embed.proj.weight", [d, 1, p, p]), ("patch_embed.proj.bias", [d])]
+    token = spec["head"] == "token"
+    T += token
+    rows += [("cls_token", [1, 1, d])] if token else []
+    rows += [("pos_embed", [1, T, d])] if spec["position"] == "learned" else []
+    sparse = {"none": [], "last-1": [spec["depth"] - 1], "every-1": range(spec["depth"])}[spec["layers"]]
+    P = spec["total_slots"] // E or spec["slots_per_expert"]
+    for i in range(spec["depth"]):
+        b = f"blocks.{i}."
+        rows += norm(b + "norm1", d) + linear(b + "attn.qkv", 3 * d, d) + linear(b + "attn.proj", d, d)
+        rows += norm(b + "attn.q_norm", dh) + norm(b + "attn.k_norm", dh) if spec["qk_norm"] == "true" else []
+        rows += norm(b + "norm2", d)
+        m = b + "mlp."
+        if i not in sparse:
+            rows += linear(m + "fc1", h, d) + linear(m + "fc2", d, h)
+            continue
+        if spec["router"].endswith("choice"):
+            rows += [(m + "router.weight", [E, d])]
+        elif "soft" in spec["router"]:
+            rows += [(m + "router.phi", [d, E, P])]
+            rows += [(m + "router.scale", [])] if spec["normalize"] == "true" else []
+        rows += [(m + "experts.fc1.weight", [E, h, d]), (m + "experts.fc1.bias", [E, h]),
+                 (m + "experts.fc2.weight", [E, d, h]), (m + "experts.fc2.bias", [E, d])]
+    rows += norm("norm", d) + linear("head", CLASSES, d)
+    if spec["head"] == "map":
+        a = "attn_pool."
+        rows += [(a + "latent", [1, 1, d])] + linear(a + "q", d, d) + linear(a + "kv", 2 * d, d)
+        rows += linear(a + "proj", d, d) + norm(a + "norm", d) + linear(a + "mlp.fc1", h, d) + linear(a + "mlp.fc2", d, h)
+    return dict(rows)
+
+
+def weights(spec):
+    """Element i of a tensor: ((3 i^2 + 7 i + sum of the name's bytes) mod 251 - 125)/n, exact in single precision;
+    n 128 for kernels, 512 for the rest; norms' weights that plus one, the scale of a router 4 more."""
+    out = {}
+    for name, shape in shapes(spec).items():
+        i = torch.arange(math.prod(shape))
+        v = ((3 * i * i + 7 * i + sum(name.encode())) % 251 - 125).double()
+        kernel = name.endswith((".weight", ".phi")) and "norm" not in name
+        v = v / (128 if kernel else 512)
+        v += 4 if name.endswith(".scale") else "norm" in name and name.endswith(".weight")
+        out[name] = v.reshape(shape).requires_grad_()
+    return out
+
+
+def pixels():
+    i = torch.arange(IMAGES * SIZE * SIZE)
+    return (((5 * i * i + 11 * i + i // 64 * 77) % 256).double() / 127.5 - 1).reshape(IMAGES, 1, SIZE, SIZE)
+
+
+# ---- the model
+
+def norm(x, w, name):
+    return F.layer_norm(x, x.shape[-1:], w[name + ".weight"], w[name + ".bias"], 1e-6)
+
+
+def linear(x, w, name):
+    return x @ w[name + ".weight"].T + w[name + ".bias"]
+
+
+def mlp(x, w, name, spec, expert=None):
+    at = lambda n: w[name + n] if expert is None else w[name + "experts." + n][expert]
+    gelu = F.gelu(x @ at("fc1.weight").T + at("fc1.bias"), approximate="tanh" if spec["gelu"] == "tanh" else "none")
+    return gelu @ at("fc2.weight").T + at("fc2.bias")
+
+
+def positions(side, d):
+    row, column = torch.meshgrid(torch.arange(side), torch.arange(side), indexing="ij")
+    omega = 10000 ** (-torch.arange(d // 4) / (d // 4 - 1))
+    x, y = column.reshape(-1, 1) * omega, row.reshape(-1, 1) * omega
+    return torch.cat([x.sin(), x.cos(), y.sin(), y.cos()], 1)
+
+
+def attend(q, k, v, H):
+    split = lambda x: x.unflatten(-1, (H, -1)).transpose(-2, -3)
+    q, k, v = split(q), split(k), split(v)
+    return (torch.softmax(q @ k.mT / math.sqrt(q.shape[-1]), -1) @ v).transpose(-2, -3).flatten(-2)
+
+
+def attention(x, w, name, spec):
+    q, k, v = linear(x, w, name + "qkv").chunk(3, -1)
+    if spec["qk_norm"] == "true":
+        heads = lambda x: x.unflatten(-1, (spec["heads"], -1))
+        q, k = norm(heads(q), w, name + "q_norm").flatten(-2), norm(heads(k), w, name + "k_norm").flatten(-2)
+    return linear(attend(q, k, v, spec["heads"]), w, name + "proj")
+
+
+def soft(X, w, name, spec):
+    """Soft MoE, algorithm 2, of one image [T,d]; its ablations."""
+    T, E = X.shape[0], spec["experts"]
+    P = spec["total_slots"] // E or spec["slots_per_expert"]
+    logits = torch.zeros(T, E * P)
+    if "soft" in spec["router"]:
+        phi = w[name + "router.phi"].flatten(1)
+        if spec["normalize"] == "true":
+            if spec["l2_eps"] == "paper":
+                unit = lambda v, axis: v / (v.norm(dim=axis, keepdim=True) + 1e-6)
+            else:
+                unit = lambda v, axis: v * torch.rsqrt((v * v).sum(axis, keepdim=True) + 1e-6)
+            logits = unit(X, 1) @ (w[name + "router.scale"] * unit(phi, 0))
+        else:
+            logits = X @ phi
+    D, C = torch.softmax(logits, 0), torch.softmax(logits, 1)
+    if spec["router"].startswith("uniform"):
+        D = torch.full_like(D, 1 / T)
+    if spec["router"].endswith("uniform"):
+        C = torch.full_like(C, 1 / (E * P))
+    return C @ torch.cat([mlp(x, w, name, spec, e) for e, x in enumerate((D.T @ X).split(P))])
+
+
+def choose(g, spec):
+    """The (token, expert) pairs that are placed, of a group's g [tokens, E]."""
+    n, E = g.shape
+    if spec["router"] == "experts-choice":
+        room = min(n, max(1, round(n * spec["capacity"] / E)))
+        return [(t, e) for e in range(E) for t in g[:, e].argsort(descending=True, stable=True)[:room].tolist()]
+    K = spec["k"]
+    room = max(1, round(K * n * spec["capacity"] / E))
+    order = g.argsort(dim=1, descending=True, stable=True)[:, :K]
+    score = g.gather(1, order).sum(1) if spec["priority"] == "bpr-sum" else g.max(1).values
+    turn = score.argsort(descending=True, stable=True)[: round(spec["skip_patch"] * n)].tolist()
+    if spec["priority"] == "vanilla":
+        turn.sort()
+    placed, used = [], [0] * E
+    for k in range(K):
+        for t in turn:
+            e = int(order[t, k])
+            if used[e] < room:
+                placed.append((t, e))
+                used[e] += 1
+    return placed
+
+
+def choice(X, w, name, spec):
+    """A choice router on one group [tokens, d], without noise: the output and the auxiliary loss."""
+    g = torch.softmax(X @ w[name + "router.weight"].T, 1)
+    y = [torch.zeros(X.shape[1]) for _ in X]
+    for t, e in choose(g.detach(), spec):
+        y[t] = y[t] + g[t, e] * mlp(X[t], w, name, spec, e)
+    importance = g.sum(0)
+    aux = importance.var(unbiased=False) / importance.mean() ** 2 / 2
+    return torch.stack(y), aux if spec["router"] == "tokens-choice" else 0 * aux
+
+
+def mixture(x, w, name, spec):
+    """[B,T,d] through a MoE layer: the output and the auxiliary loss."""
+    B, T, _ = x.shape
+    if spec["router"] == "identity":
+        return torch.stack([mlp(x[:, t], w, name, spec, t % spec["experts"]) for t in range(T)], 1), 0
+    if not spec["router"].endswith("choice"):
+        return torch.stack([soft(image, w, name, spec) for image in x]), 0
+    groups = [choice(group.flatten(0, 1), w, name, spec) for group in x.split(spec["group_images"])]
+    return torch.cat([y for y, _ in groups]).reshape(x.shape), sum(aux for _, aux in groups) / len(groups)
+
+
+def forward(images, w, spec):
+    """Logits [B,N] and the sum of the auxiliary losses."""
+    p, d, aux = spec["patch_size"], spec["width"], 0
+    x = F.conv2d(images, w["patch_embed.proj.weight"], w["patch_embed.proj.bias"], stride=p).flatten(2).mT
+    if spec["position"] == "sincos2d":
+        x = x + positions(SIZE // p, d)
+    if spec["head"] == "token":
+        x = torch.cat([w["cls_token"].expand(len(x), 1, d), x], 1)
+    if spec["position"] == "learned":
+        x = x + w["pos_embed"]
+    for i in range(spec["depth"]):
+        b = f"blocks.{i}."
+        x = x + attention(norm(x, w, b + "norm1"), w, b + "attn.", spec)
+        y, more = norm(x, w, b + "norm2"), 0
+        if b + "mlp.fc1.weight" in w:
+            y = mlp(y, w, b + "mlp.", spec)
+        else:
+            y, more = mixture(y, w, b + "mlp.", spec)
+        x, aux = x + y, aux + more
+    x = norm(x, w, "norm")
+    if spec["head"] == "token":
+        x = x[:, 0]
+    elif spec["head"] == "gap":
+        x = x.mean(1)
+    else:
+        k, v = linear(x, w, "attn_pool.kv").chunk(2, -1)
+        q = linear(w["attn_pool.latent"], w, "attn_pool.q").expand(len(x), 1, d)
+        x = linear(attend(q, k, v, spec["heads"])[:, 0], w, "attn_pool.proj")
+        x = x + mlp(norm(x, w, "attn_pool.norm"), w, "attn_pool.mlp.", spec)
+    return linear(x, w, "head"), aux
+
+
+# ---- training
+
+def decay(name):
+    if name == "head.weight":
+        return HEAD_DECAY
+    return DECAY if name.endswith((".weight", ".phi")) and "norm" not in name else 0
+
+
+def train(images, w, spec):
+    """The losses before each of STEPS updates."""
+    labels, losses = torch.tensor(LABELS), []
+    m, v = {k: 0 * x.detach() for k, x in w.items()}, {k: 0 * x.detach() for k, x in w.items()}
+    for step in range(1, STEPS + 1):
+        logits, aux = forward(images, w, spec)
+        if spec["loss"] == "softmax":
+            loss = F.cross_entropy(logits, labels)
+        else:
+            target = F.one_hot(labels, CLASSES).double()
+            loss = F.binary_cross_entropy_with_logits(logits, target, reduction="sum") / len(labels)
+        loss = loss + spec["aux_weight"] * aux
+        losses.append(loss.item())
+        grads = dict(zip(w, torch.autograd.grad(loss, list(w.values()), allow_unused=True, materialize_grads=True)))
+        clip = min(1, CLIP / math.sqrt(sum(g.square().sum().item() for g in grads.values())))
+        for name, x in w.items():
+            g = clip * grads[name]
+            if spec["name"] == "sgd":
+                move = m[name] = MOMENTUM * m[name] + g
+            else:
+                m[name] = BETA1 * m[name] + (1 - BETA1) * g
+                v[name] = BETA2 * v[name] + (1 - BETA2) * g * g
+                move = m[name] / (1 - BETA1**step) / ((v[name] / (1 - BETA2**step)).sqrt() + EPS)
+            x.data -= RATE * (move + decay(name) * x.data)
+    return losses
+
+
+def agrees_with_timm(images, w, spec, logits):
+    try:
+        from timm.models.vision_transformer import VisionTransformer
+    except ImportError:
+        return
+    if spec["layers"] != "none" or spec["position"] != "learned":
+        return
+    approximate = "tanh" if spec["gelu"] == "tanh" else "none"
+    model = VisionTransformer(
+        img_size=SIZE, patch_size=spec["patch_size"], in_chans=1, num_classes=CLASSES, embed_dim=spec["width"],
+        depth=spec["depth"], num_heads=spec["heads"], mlp_ratio=spec["mlp"] / spec["width"],
+        qk_norm=spec["qk_norm"] == "true", class_token=spec["head"] == "token", fc_norm=False,
+        global_pool={"gap": "avg", "token": "token", "map": "map"}[spec["head"]],
+        act_layer=lambda: torch.nn.GELU(approximate=approximate)).eval()
+    model.load_state_dict({k: x.detach() for k, x in w.items()})
+    off = (model(images) - logits).abs().max().item()
+    if not off < 1e-12:
+        sys.exit(f"timm's logits differ by {off:g}")
+
+
+def row(numbers):
+    return ", ".join(f"{x:.9g}" for x in numbers)
+
+
+print("/* Written by tests/interop/reference.py. CASE(overrides of models_base, logits [images, classes], losses before\n"
+      " * each step): see tests/test_interop.c. */")
+for keys in CASES:
+    spec, images = case_spec(keys), pixels()
+    w = weights(spec)
+    with torch.no_grad():
+        logits, _ = forward(images, w, spec)
+        agrees_with_timm(images, w, spec, logits)
+    rows = ",\n      ".join(row(image.tolist()) for image in logits)
+    print(f'CASE("{keys}",\n     ({rows}),\n     ({row(train(images, w, spec))}))')
