@@ -2,6 +2,7 @@
  * study/cost against small models counted by hand in the comments, against the parameter table that
  * the model itself builds, and at its limits. test_cost_papers.c has the papers' tables.
  */
+#include "close.h"
 #include "overrides.h"
 #include "study/cost.h"
 #include "vit/model.h"
@@ -33,9 +34,9 @@ static const smoe_cost_layer *row_of(const smoe_cost *cost, const char *name) {
 static void assert_row(const smoe_cost *cost, const char *name, double params, double infer,
                        double train) {
     const smoe_cost_layer *row = row_of(cost, name);
-    assert_float_equal(row->params, params, 0);
-    assert_float_equal(row->flops_infer, infer, 0);
-    assert_float_equal(row->flops_train, train, 0);
+    assert_close(row->params, params, 0);
+    assert_close(row->flops_infer, infer, 0);
+    assert_close(row->flops_train, train, 0);
 }
 
 /*
@@ -66,22 +67,22 @@ static void counted_by_hand_soft(void **state) {
     assert_row(&cost, "norm", 8, 0, 0);
     assert_row(&cost, "head", 15, 24, 72);
     assert_int_equal(cost.layers, 11);
-    assert_float_equal(cost.params, 316, 0);
-    assert_float_equal(cost.params_expert, 152, 0);
-    assert_float_equal(cost.params_active, 164 + 2 / 4.0 * 76, 0);
-    assert_float_equal(cost.products_infer_per_image, 1368, 0);
-    assert_float_equal(cost.products_train_per_image, 3976, 0);
-    assert_float_equal(cost.flops_infer_per_image, 1368 + 928, 0);
-    assert_float_equal(cost.flops_train_per_image, 3976 + 4 * 928 + 164, 0);
-    assert_float_equal(cost.train_exaflop, 7852e2 * 8 / 1e18, 1e-27);
-    assert_float_equal(cost.bytes.weights, 1264, 0);
-    assert_float_equal(cost.bytes.gradients, 1264, 0);
-    assert_float_equal(cost.bytes.optimizer, 2528, 0);
+    assert_close(cost.params, 316, 0);
+    assert_close(cost.params_expert, 152, 0);
+    assert_close(cost.params_active, 164 + 2 / 4.0 * 76, 0);
+    assert_close(cost.products_infer_per_image, 1368, 0);
+    assert_close(cost.products_train_per_image, 3976, 0);
+    assert_close(cost.flops_infer_per_image, 1368 + 928, 0);
+    assert_close(cost.flops_train_per_image, 3976 + 4 * 928 + 164, 0);
+    assert_close(cost.train_exaflop, 7852e2 * 8 / 1e18, 1e-27);
+    assert_close(cost.bytes.weights, 1264, 0);
+    assert_close(cost.bytes.gradients, 1264, 0);
+    assert_close(cost.bytes.optimizer, 2528, 0);
     smoe_cost_free(&cost);
 
     overrides_set(&list, "train.optimizer={name: sgd, momentum: 0.9}");
     overrides_cost(&cost, tiny, &list, NULL);
-    assert_float_equal(cost.bytes.optimizer, 1264, 0);
+    assert_close(cost.bytes.optimizer, 1264, 0);
     smoe_cost_free(&cost);
 }
 
@@ -105,28 +106,28 @@ static void counted_by_hand_choice(void **state) {
     assert_row(&cost, "blocks.0.mlp.dispatch", 0, 384, 768);
     assert_row(&cost, "blocks.0.mlp.experts", 152, 768, 2304);
     assert_row(&cost, "blocks.0.mlp.combine", 0, 384, 1152);
-    assert_float_equal(cost.params_active, 163 + 1.5 * 76, 0);
-    assert_float_equal(cost.flops_infer_per_image - cost.products_infer_per_image, 1088 + 192, 0);
+    assert_close(cost.params_active, 163 + 1.5 * 76, 0);
+    assert_close(cost.flops_infer_per_image - cost.products_infer_per_image, 1088 + 192, 0);
     smoe_cost_free(&cost);
 
     overrides_cost(&cost, tiny, &list, NULL);
     assert_row(&cost, "blocks.0.mlp.dispatch", 0, 0, 0);
     assert_row(&cost, "blocks.0.mlp.combine", 0, 0, 0);
-    assert_float_equal(cost.flops_infer_per_image - cost.products_infer_per_image, 1088, 0);
+    assert_close(cost.flops_infer_per_image - cost.products_infer_per_image, 1088, 0);
     smoe_cost_free(&cost);
 
     overrides_set(&list, "model.moe.k=1");
     overrides_set(&list, "model.moe.capacity=2"); /* 8 places an image, but only 4 choices */
     overrides_cost(&cost, tiny, &list, NULL);
     assert_row(&cost, "blocks.0.mlp.experts", 152, 8 * 128, 8 * 384);
-    assert_float_equal(cost.params_active, 163 + 76, 0);
+    assert_close(cost.params_active, 163 + 76, 0);
     smoe_cost_free(&cost);
 
     overrides_set(&list, "model.moe.router=experts-choice"); /* K does not count */
     overrides_set(&list, "model.moe.k=2");
     overrides_cost(&cost, tiny, &list, NULL);
     assert_row(&cost, "blocks.0.mlp.experts", 152, 8 * 128, 8 * 384);
-    assert_float_equal(cost.params_active, 163 + 2 * 76, 0);
+    assert_close(cost.params_active, 163 + 2 * 76, 0);
     smoe_cost_free(&cost);
 }
 
@@ -142,7 +143,7 @@ static void counted_by_hand_identity(void **state) {
     assert_row(&cost, "blocks.0.mlp.dispatch", 0, 0, 0);
     assert_row(&cost, "blocks.0.mlp.experts", 152, 4 * 128, 4 * 384);
     assert_row(&cost, "blocks.0.mlp.combine", 0, 0, 0);
-    assert_float_equal(cost.params_active, 155 + 76, 0);
+    assert_close(cost.params_active, 155 + 76, 0);
     smoe_cost_free(&cost);
 }
 
@@ -153,7 +154,7 @@ static void never_more_active_than_there_are(void **state) {
     overrides list = {0};
     overrides_set(&list, "model.moe.slots_per_expert=6");
     overrides_cost(&cost, tiny, &list, NULL);
-    assert_float_equal(cost.params_active, cost.params, 0);
+    assert_close(cost.params_active, cost.params, 0);
     smoe_cost_free(&cost);
 }
 
@@ -174,11 +175,11 @@ static void fixed_routing_is_cheaper(void **state) {
         overrides list = {0};
         overrides_set(&list, "model.moe.router=%s", rows[i].router);
         overrides_cost(&cost, tiny, &list, NULL);
-        assert_float_equal(row_of(&cost, "blocks.0.mlp.router")->params, rows[i].router_params, 0);
+        assert_close(row_of(&cost, "blocks.0.mlp.router")->params, rows[i].router_params, 0);
         assert_row(&cost, "blocks.0.mlp.dispatch", 0, 64, rows[i].dispatch);
         assert_row(&cost, "blocks.0.mlp.combine", 0, 64, rows[i].combine);
-        assert_float_equal(cost.flops_infer_per_image - cost.products_infer_per_image,
-                           800 + rows[i].element, 0);
+        assert_close(cost.flops_infer_per_image - cost.products_infer_per_image,
+                     800 + rows[i].element, 0);
         smoe_cost_free(&cost);
     }
 }
@@ -194,7 +195,7 @@ static void other_heads(void **state) {
     overrides_cost(&cost, tiny, &list, NULL);
     assert_row(&cost, "attn_pool", 168, 480, 1440);
     /* element-wise as above, and 4*2*4 for the weights and 9*8 for the MLP of the pool */
-    assert_float_equal(cost.flops_infer_per_image - cost.products_infer_per_image, 928 + 104, 0);
+    assert_close(cost.flops_infer_per_image - cost.products_infer_per_image, 928 + 104, 0);
     smoe_cost_free(&cost);
 
     overrides_set(&list, "model.head=token");
@@ -224,7 +225,7 @@ static void assert_table(const char *text, overrides *list) {
     if (smoe_cost_estimate(&cost, &spec, 0, NULL, &err)) fail_msg("%s", err.text);
     if (smoe_model_create(&model, &spec, spec.data.classes, &err)) fail_msg("%s", err.text);
     const smoe_params *params = smoe_model_params(model);
-    assert_float_equal(cost.params, (double)params->total, 0);
+    assert_close(cost.params, (double)params->total, 0);
     for (size_t i = 0; i < cost.layers; i++) {
         double sum = 0;
         for (size_t j = 0; j < params->count; j++)
@@ -236,7 +237,7 @@ static void assert_table(const char *text, overrides *list) {
     }
     for (size_t j = 0; j < params->count; j++)
         if (params->row[j].expert) expert += (double)params->row[j].size;
-    assert_float_equal(cost.params_expert, expert, 0);
+    assert_close(cost.params_expert, expert, 0);
     assert_true(cost.params_active <= cost.params);
     smoe_model_free(model);
     smoe_cost_free(&cost);
@@ -308,7 +309,7 @@ static void largest_model_costs_nothing(void **state) {
     clock_gettime(CLOCK_MONOTONIC, &end);
     assert_true(peak_kilobytes() - before < 64 * 1024);
     assert_true(end.tv_sec - start.tv_sec < 2); /* a millisecond in fact; busy machines stall */
-    assert_float_equal(cost.bytes.weights, 4 * cost.params, 0);
+    assert_close(cost.bytes.weights, 4 * cost.params, 0);
     assert_true(cost.bytes.weights > 216e9);
     assert_true(cost.bytes.activations > 1e12); /* 4096 images of 256 tokens through 32 blocks */
     smoe_cost_free(&cost);
@@ -327,7 +328,7 @@ static void classes_must_be_known(void **state) {
     assert_non_null(strstr(err.text, "data.classes"));
     smoe_cost_free(&cost);
     if (smoe_cost_estimate(&cost, &spec, 3, NULL, &err)) fail_msg("%s", err.text);
-    assert_float_equal(row_of(&cost, "head")->params, 15, 0);
+    assert_close(row_of(&cost, "head")->params, 15, 0);
     smoe_cost_free(&cost);
     smoe_spec_free(&spec);
 }

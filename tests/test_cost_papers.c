@@ -2,6 +2,7 @@
  * study/cost against the papers: every row of the tables in tests/reference, the predictions of a
  * separate implementation of the same formulas to their last digit, and experiments/paper.
  */
+#include "close.h"
 #include "overrides.h"
 #include "study/cost.h"
 
@@ -116,7 +117,7 @@ static void soft_moe_long_runs(void **state) {
                       f[1]);
         /* The print cuts the parameters off, but rounds those of ViT H/14 (668.67 to 669M). */
         bool rounded = *f[2] == 'H' && number(f[4]) == 0;
-        assert_float_equal(number(f[7]), unit * floor(millions / unit + (rounded ? 0.5 : 0)), 1e-9);
+        assert_close(number(f[7]), unit * floor(millions / unit + (rounded ? 0.5 : 0)), 1e-9);
         if (number(f[0]) == 2) {
             gflop_error[count] = error_percent(cost.flops_infer_per_image / 1e9, f[8]);
             exaflop_error[count++] = error_percent(cost.train_exaflop / 2, f[9]);
@@ -219,7 +220,7 @@ static void vmoe_models(void **state) {
         set_vmoe(&list, f, &options.pre_logits);
         overrides_cost(&cost, vmoe, &list, &options);
         assert_digits(cost.params / 1e6, f[9], "params", f[0]);
-        assert_float_equal(round(cost.params / 1e5) / 10, number(f[7]), 1e-9);
+        assert_close(round(cost.params / 1e5) / 10, number(f[7]), 1e-9);
         double images = 303e6 * number(f[6]);
         if (images > 0) {
             double exaflop = cost.flops_train_per_image * images / 1e18;
@@ -298,7 +299,7 @@ static void soft_moe_experts_sweep(void **state) {
         overrides_set(&list, "model.moe.experts=%s", ends[i].experts);
         overrides_set(&list, "model.moe.total_slots=4096");
         overrides_cost(&cost, papers, &list, NULL);
-        assert_float_equal(floor(cost.params / ends[i].unit) * ends[i].unit, ends[i].printed, 1);
+        assert_close(floor(cost.params / ends[i].unit) * ends[i].unit, ends[i].printed, 1);
         smoe_cost_free(&cost);
     }
 }

@@ -3,6 +3,7 @@
  * on the normal equations, one strength at a time; the draws; the whole over a model whose features
  * the test knows from a pass of its own.
  */
+#include "close.h"
 #include "base/rng.h"
 #include "math/ridge.h"
 #include "study/fewshot.h"
@@ -81,9 +82,9 @@ static void one_input_by_hand(void **state) {
     assert_int_equal(smoe_ridge_create(&ridge, X, Y, 2, 1, 1, &err), 0);
     double w;
     smoe_ridge_weights(&ridge, 1.5, &w, 1);
-    assert_float_equal(w, 2, 1e-14);
+    assert_close(w, 2, 1e-14);
     smoe_ridge_weights(&ridge, 8, &w, 1);
-    assert_float_equal(w, 1, 1e-14);
+    assert_close(w, 1, 1e-14);
     smoe_ridge_free(&ridge);
 }
 
@@ -97,8 +98,8 @@ static void one_row_by_hand(void **state) {
     assert_int_equal(ridge.r, 1);
     double w[2];
     smoe_ridge_weights(&ridge, 7, w, 1);
-    assert_float_equal(w[0], 3 * 2 / 32.0, 1e-14);
-    assert_float_equal(w[1], 4 * 2 / 32.0, 1e-14);
+    assert_close(w[0], 3 * 2 / 32.0, 1e-14);
+    assert_close(w[1], 4 * 2 / 32.0, 1e-14);
     smoe_ridge_free(&ridge);
 }
 
@@ -123,7 +124,7 @@ static void agrees_with_the_normal_equations(void **state) {
             assert_true(scale > 0);
             /* condition at l2 = 2^-10: up to 1e5, times 1e-16, with room */
             for (size_t i = 0; i < D * N; i++)
-                assert_float_equal(W[i / N * (N + 1) + i % N], other[i], 1e-9 * scale);
+                assert_close(W[i / N * (N + 1) + i % N], other[i], 1e-9 * scale);
         }
         smoe_ridge_free(&ridge);
         free(X);
@@ -377,10 +378,10 @@ static void a_model_is_measured_as_defined(void **state) {
         assert_int_equal(score[k].shots, k ? 4 : 1);
         /* One image in 60 of one draw may fall the other way: a batch of seven rounds unlike one of
          * one. */
-        assert_float_equal(score[k].mean, mean, 1.01 / 60 / 3);
+        assert_close(score[k].mean, mean, 1.01 / 60 / 3);
         assert_true(score[k].sd >= 0 && score[k].sd < 0.5);
         const char *key = k ? "test/fewshot_4" : "test/fewshot_1";
-        assert_float_equal(json_real_value(json_object_get(record, key)), score[k].mean, 0);
+        assert_close(json_real_value(json_object_get(record, key)), score[k].mean, 0);
     }
     assert_int_equal(json_object_size(record), 6);
     json_decref(record);
@@ -403,8 +404,8 @@ static void other_data_is_what_data_would_be(void **state) {
     assert_int_equal(smoe_fewshot_open(&fewshot, &other, &err), 0);
     assert_int_equal(smoe_fewshot_measure(fewshot, s.model, 7, there, &err), 0);
     for (size_t k = 0; k < 2; k++) {
-        assert_float_equal(here[k].mean, there[k].mean, 0);
-        assert_float_equal(here[k].l2, there[k].l2, 0);
+        assert_close(here[k].mean, there[k].mean, 0);
+        assert_close(here[k].l2, there[k].l2, 0);
     }
     smoe_fewshot_free(fewshot);
     smoe_spec_free(&other);

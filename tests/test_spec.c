@@ -3,6 +3,7 @@
  * kind of scalar, overrides, round trips, and the man page held against the schema table. What is
  * resolved from the values is in test_spec_resolve.c. Runs from the root of the tree.
  */
+#include "close.h"
 #include "scratch.h"
 #include "spec/schema.h"
 #include "specs.h"
@@ -131,10 +132,10 @@ static void the_contract_s_spec_reads_as_written(void **state) {
     assert_true(!s.model.moe.is_moe[5] && s.model.moe.is_moe[6] && s.model.moe.is_moe[11]);
     assert_string_equal(s.model.moe.router, "soft");
     assert_int_equal(s.model.moe.priority, SMOE_BPR);
-    assert_float_equal(s.model.moe.aux_weight, 0.01, 0);
-    assert_float_equal(s.train.optimizer.lr, 1e-3, 0);
-    assert_float_equal(s.train.optimizer.eps, 1e-8, 0);
-    assert_float_equal(s.train.optimizer.head_weight_decay, 3.0, 0);
+    assert_close(s.model.moe.aux_weight, 0.01, 0);
+    assert_close(s.train.optimizer.lr, 1e-3, 0);
+    assert_close(s.train.optimizer.eps, 1e-8, 0);
+    assert_close(s.train.optimizer.head_weight_decay, 3.0, 0);
     assert_int_equal(s.train.schedule.name, SMOE_RSQRT);
     assert_int_equal(s.train.schedule.cooldown, 200);
     assert_int_equal(s.eval.fewshot.count, 3);

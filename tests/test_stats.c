@@ -1,4 +1,5 @@
 /* Statistics of small samples against tables of Student's t and cases worked by hand. */
+#include "close.h"
 #include "study/stats.h"
 
 #include <math.h>
@@ -19,8 +20,8 @@ static void quantiles_are_those_of_the_tables(void **state) {
                  {0.9995, 4, 8.610}};
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         double t = smoe_stats_t_quantile(table[i].p, table[i].freedom);
-        assert_float_equal(t, table[i].t, 5e-4);
-        assert_float_equal(smoe_stats_t_quantile(1 - table[i].p, table[i].freedom), -t, 1e-9);
+        assert_close(t, table[i].t, 5e-4);
+        assert_close(smoe_stats_t_quantile(1 - table[i].p, table[i].freedom), -t, 1e-9);
     }
 }
 
@@ -28,19 +29,18 @@ static void quantiles_are_those_of_the_tables(void **state) {
 static void closed_forms(void **state) {
     (void)state;
     for (double t = -20; t <= 20; t += 0.37) {
-        assert_float_equal(smoe_stats_t_cdf(t, 1), 0.5 + atan(t) / M_PI, 1e-12);
-        assert_float_equal(smoe_stats_t_cdf(t, 2), 0.5 + t / (2 * sqrt(2 + t * t)), 1e-12);
+        assert_close(smoe_stats_t_cdf(t, 1), 0.5 + atan(t) / M_PI, 1e-12);
+        assert_close(smoe_stats_t_cdf(t, 2), 0.5 + t / (2 * sqrt(2 + t * t)), 1e-12);
     }
     /* and many are the normal distribution, to O(1/n) */
-    assert_float_equal(smoe_stats_t_cdf(1.3, 1e7), 0.5 * erfc(-1.3 / sqrt(2)), 1e-7);
+    assert_close(smoe_stats_t_cdf(1.3, 1e7), 0.5 * erfc(-1.3 / sqrt(2)), 1e-7);
 }
 
 static void quantile_inverts_the_distribution(void **state) {
     (void)state;
     for (double freedom = 1; freedom < 300; freedom *= 1.7)
         for (double p = 0.01; p < 1; p += 0.07)
-            assert_float_equal(smoe_stats_t_cdf(smoe_stats_t_quantile(p, freedom), freedom), p,
-                               1e-10);
+            assert_close(smoe_stats_t_cdf(smoe_stats_t_quantile(p, freedom), freedom), p, 1e-10);
 }
 
 /* 1, 2, 3, 6: mean 3, squares 4 + 1 + 0 + 9 = 14, sd sqrt(14/3). */
@@ -49,8 +49,8 @@ static void mean_and_deviation(void **state) {
     const double value[] = {1, NAN, 2, 3, INFINITY, 6};
     smoe_stats s = smoe_stats_of(value, 6);
     assert_int_equal(s.n, 4);
-    assert_float_equal(s.mean, 3, 1e-15);
-    assert_float_equal(s.sd, sqrt(14.0 / 3), 1e-15);
+    assert_close(s.mean, 3, 1e-15);
+    assert_close(s.sd, sqrt(14.0 / 3), 1e-15);
     s = smoe_stats_of(value, 1);
     assert_true(s.n == 1 && s.mean == 1 && isnan(s.sd));
     s = smoe_stats_of(value, 0);
@@ -64,14 +64,14 @@ static void pairs_by_hand(void **state) {
     const double a[] = {2, 4, 6, NAN}, b[] = {1, 2, 3, 4}, far[] = {5, 7, 9, 1};
     smoe_paired p = smoe_stats_paired(a, b, 4, 0.95);
     assert_int_equal(p.n, 3);
-    assert_float_equal(p.mean, 2, 1e-15);
-    assert_float_equal(p.half, 4.302653 / sqrt(3), 1e-5);
+    assert_close(p.mean, 2, 1e-15);
+    assert_close(p.half, 4.302653 / sqrt(3), 1e-5);
     assert_false(p.distinguishable);
     p = smoe_stats_paired(far, b, 3, 0.95);
-    assert_float_equal(p.mean, 5, 1e-15);
+    assert_close(p.mean, 5, 1e-15);
     assert_true(p.distinguishable);
     p = smoe_stats_paired(b, far, 3, 0.95);
-    assert_float_equal(p.mean, -5, 1e-15);
+    assert_close(p.mean, -5, 1e-15);
     assert_true(p.distinguishable);
 }
 

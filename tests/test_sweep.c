@@ -3,6 +3,7 @@
  * its damages, claims between processes, results and figures of outcomes that the test wrote, and the
  * rows of an ablation. Training is in tests/cli/case_sweep.sh.
  */
+#include "close.h"
 #include "scratch.h"
 #include "specs.h"
 #include "study/ablate.h"
@@ -382,8 +383,8 @@ static void results_by_hand(void **state) {
     assert_int_equal(smoe_results_metric(&r, "nothing"), SIZE_MAX);
     smoe_stats s = smoe_results_stats(&r, 0, metric);
     assert_int_equal(s.n, 2);
-    assert_float_equal(s.mean, 0.625, 1e-15);
-    assert_float_equal(s.sd, 0.25 / sqrt(2), 1e-15);
+    assert_close(s.mean, 0.625, 1e-15);
+    assert_close(s.sd, 0.25 / sqrt(2), 1e-15);
     s = smoe_results_stats(&r, 2, metric);
     assert_true(s.n == 1 && s.mean == 1 && isnan(s.sd));
     assert_int_equal(smoe_results_write(&r, &drawn, &err), 0);
@@ -519,12 +520,12 @@ static void rows_are_compared_seed_by_seed(void **state) {
     assert_int_equal(soft, 1);
     smoe_paired uniform = smoe_ablate_compare(&r, 0, soft, metric);
     assert_int_equal(uniform.n, 3);
-    assert_float_equal(uniform.mean, -0.25, 1e-12);
-    assert_float_equal(uniform.half, 4.302653 * 0.01 / sqrt(3), 1e-7);
+    assert_close(uniform.mean, -0.25, 1e-12);
+    assert_close(uniform.half, 4.302653 * 0.01 / sqrt(3), 1e-7);
     assert_true(uniform.distinguishable);
     smoe_paired dense = smoe_ablate_compare(&r, 2, soft, metric);
     assert_int_equal(dense.n, 2);
-    assert_float_equal(dense.mean, 0, 1e-12);
+    assert_close(dense.mean, 0, 1e-12);
     assert_false(dense.distinguishable);
     assert_int_equal(smoe_ablate_write(&r, &err), 0);
     char path[SCRATCH_PATH + 20];
