@@ -177,6 +177,16 @@ static void cells_are_every_combination(void **state) {
     smoe_sweep_free(&sweep);
 }
 
+/* A seed that changes together with another key is an axis of both. */
+static void seeds_may_be_zipped(void **state) {
+    smoe_sweep sweep =
+        cells_of(*state, SMALL "sweep: {zip: {model.moe.experts: [2, 4], seed: [5, 6]}}\n");
+    assert_int_equal(sweep.cells, 2);
+    assert_int_equal(sweep.seed, 1);
+    assert_string_equal(sweep.cell[1].name, "001-experts=4,seed=6");
+    smoe_sweep_free(&sweep);
+}
+
 static const char invalid[] =
     SMALL "sweep: {grid: {model.moe.experts: [2, 3, 4], model.heads: [1, 3]}}\n"
           "train: {batch_size: 8}\n";
@@ -547,6 +557,7 @@ int main(void) {
         cmocka_unit_test(mistakes_in_the_section),
         cmocka_unit_test(the_command_line_beats_the_section),
         cmocka_unit_test_setup_teardown(cells_are_every_combination, setup, teardown),
+        cmocka_unit_test_setup_teardown(seeds_may_be_zipped, setup, teardown),
         cmocka_unit_test_setup_teardown(invalid_cells_are_all_named, setup, teardown),
         cmocka_unit_test_setup_teardown(the_ledger_gives_the_cells_back, setup, teardown),
         cmocka_unit_test_setup_teardown(folders_are_made_exclusively, setup, teardown),

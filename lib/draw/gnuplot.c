@@ -10,8 +10,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-extern char **environ;
-
 /* A single-quoted string of gnuplot: nothing is special but the quote, which is doubled. */
 static void put_text(FILE *out, const char *text) {
     fputc('\'', out);
@@ -34,8 +32,8 @@ static void put_data(FILE *out, const smoe_figure *figure) {
     }
 }
 
-/* The names of categories, each where a point has it. */
-static void put_ticks(FILE *out, const smoe_figure *figure) {
+/* The names of categories, each where a point has it. Are there any? */
+static bool put_ticks(FILE *out, const smoe_figure *figure) {
     bool some = false;
     for (size_t i = 0; i < figure->lines; i++)
         for (size_t k = 0; k < figure->line[i].points; k++) {
@@ -46,7 +44,31 @@ static void put_ticks(FILE *out, const smoe_figure *figure) {
             fprintf(out, " %.10g", p->x);
             some = true;
         }
-    if (some) fputs(")\nset offsets graph 0.05, graph 0.05, 0, 0\n", out);
+    if (some) fputs(")\n", out);
+    return some;
+}
+
+/* Both ranges, with room around the outermost points and bars, which would else lie on the frame. */
+static void put_ranges(FILE *out, const smoe_figure *figure) {
+    double x[2] = {INFINITY, -INFINITY}, y[2] = {INFINITY, -INFINITY};
+    for (size_t i = 0; i < figure->lines; i++)
+        for (size_t k = 0; k < figure->line[i].points; k++) {
+            const smoe_figure_point *p = &figure->line[i].point[k];
+            double bar = isfinite(p->error) ? p->error : 0;
+            if (!isfinite(p->x) || !isfinite(p->y)) continue;
+            x[0] = fmin(x[0], p->x);
+            x[1] = fmax(x[1], p->x);
+            y[0] = fmin(y[0], p->y - bar);
+            y[1] = fmax(y[1], p->y + bar);
+        }
+    if (!(x[0] <= x[1])) return; /* nothing to see */
+    double wide = x[1] > x[0] ? (x[1] - x[0]) / 20 : 1, high = (y[1] - y[0]) / 20;
+    if (high <= 0) high = fmax(fabs(y[1]) / 20, 1e-3);
+    if (figure->log_x)
+        fprintf(out, "set xrange [%.10g:%.10g]\n", x[0] / 1.2, x[1] * 1.2);
+    else
+        fprintf(out, "set xrange [%.10g:%.10g]\n", x[0] - wide, x[1] + wide);
+    fprintf(out, "set yrange [%.10g:%.10g]\n", y[0] - high, y[1] + high);
 }
 
 static void put_script(FILE *out, const smoe_figure *figure, const char *name) {
@@ -66,11 +88,13 @@ static void put_script(FILE *out, const smoe_figure *figure, const char *name) {
     put_text(out, figure->y_label);
     fputs("\nset grid\nset key outside right top\n", out);
     if (figure->log_x) fputs("set logscale x 2\n", out);
-    put_ticks(out, figure);
+    put_ranges(out, figure);
+    bool categories = put_ticks(out, figure);
     fputs("plot", out);
     for (size_t i = 0; i < figure->lines; i++) {
-        fprintf(out, "%s $line%zu using 1:2 with linespoints linetype %zu pointtype 7 ",
-                i ? ", \\\n    " : "", i, i + 1);
+        if (i) fputs(", \\\n    ", out);
+        fprintf(out, " $line%zu using 1:2 with %s linetype %zu pointtype 7 ", i,
+                categories ? "points" : "linespoints", i + 1);
         if (figure->line[i].title) {
             fputs("title ", out);
             put_text(out, figure->line[i].title);
@@ -110,11 +134,15 @@ int smoe_figure_write(const smoe_figure *figure, const char *folder, const char 
     *drawn = false;
     FILE *out = open_memstream(&text, &size);
     if (out) put_script(out, figure, name);
-    int bad = !out || !path || !image || ferror(out);
+    int status = -1, bad = !out || ferror(out);
     if (out) bad |= fclose(out);
-    int status = bad ? smoe_fail(err, SMOE_RUNTIME, "%s/%s.gp: out of memory", folder, name)
-                     : smoe_file_write(path, text, size, err);
+    if (bad || !path || !image) {
+        smoe_fail(err, SMOE_RUNTIME, "%s/%s.gp: out of memory", folder, name);
+        goto out;
+    }
+    status = smoe_file_write(path, text, size, err);
     if (!status) *drawn = run(folder, strrchr(path, '/') + 1) && !access(image, F_OK);
+out:
     free(text);
     free(path);
     free(image);

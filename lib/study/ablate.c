@@ -51,7 +51,11 @@ static int add_seed(smoe_axis *axis, const char *seed) {
 /* Adds a point for each item of the list. */
 static int add_list(smoe_axis *axis, const smoe_spec *spec, const char *list, smoe_err *err) {
     char *copy = strdup(list), *rest = copy, *item;
-    int status = axis && copy ? 0 : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    int status = 0;
+    if (!axis || !copy) {
+        free(copy);
+        return smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    }
     while (!status && (item = strsep(&rest, ","))) {
         if (spec && !is_router(item)) status = unknown(item, err);
         for (size_t p = 0; p < axis->points && !status; p++)

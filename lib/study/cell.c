@@ -140,10 +140,13 @@ int smoe_cell_run(const smoe_sweep *sweep, size_t i, const smoe_cell_options *op
     double start = smoe_now();
     json_t *result = NULL, *env = options->env;
     char *dir = smoe_cell_dir(sweep, i);
-    int status =
-        dir ? smoe_spec_parse(&spec, cell->spec, strlen(cell->spec), cell->name, NULL, NULL, 0, err)
-            : smoe_fail(err, SMOE_RUNTIME, "out of memory");
-    if (status)
+    int status = -1;
+    if (!dir)
+        smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    else
+        status =
+            smoe_spec_parse(&spec, cell->spec, strlen(cell->spec), cell->name, NULL, NULL, 0, err);
+    if (status || !dir)
         json_decref(env);
     else
         status = train(&spec, dir, options, &classes, err);

@@ -250,11 +250,11 @@ int smoe_fewshot_solve(size_t *correct, const real *x, const int64_t *label, siz
                        const real *query, const int64_t *asked, size_t q, size_t d, size_t N,
                        smoe_err *err) {
     size_t D = d + 1, wide = SMOE_FEWSHOT_STRENGTHS * N;
-    solver s = {.mean = malloc(d * sizeof(double)),
-                .scale = malloc(d * sizeof(double)),
-                .X = malloc(n * D * sizeof(double)),
-                .Y = malloc(n * N * sizeof(double)),
-                .W = malloc(D * wide * sizeof(double))};
+    solver s = {.mean = malloc(D * sizeof(double)),
+                .scale = malloc(D * sizeof(double)),
+                .X = malloc((n * D + 1) * sizeof(double)),
+                .Y = malloc((n * N + 1) * sizeof(double)),
+                .W = malloc((D * wide + 1) * sizeof(double))};
     smoe_ridge ridge = {0};
     int status = -1, failed = 0;
     if (!s.mean || !s.scale || !s.X || !s.Y || !s.W) {

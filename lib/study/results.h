@@ -28,7 +28,8 @@ smoe_stats smoe_results_stats(const smoe_results *results, size_t group, size_t 
 const char *smoe_results_text(char *buf, size_t size, smoe_stats stats);
 
 /* DIR/results.csv, a row a cell; DIR/summary.csv, a row a group with mean, sd and n of every metric;
- * DIR/summary.md; DIR/sweep.gp and, with gnuplot, DIR/sweep.svg (*drawn). */
+ * DIR/summary.md; DIR/sweep.gp and, with gnuplot, DIR/sweep.svg (*drawn is
+ * false when that one should be there and is not). */
 int smoe_results_write(const smoe_results *results, bool *drawn, smoe_err *err) SMOE_MUST_CHECK;
 
 #endif

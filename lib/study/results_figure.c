@@ -99,11 +99,11 @@ static int add_point(plan *p, size_t group) {
     while (l < f->lines && !same_line(p, p->of[l], group)) l++;
     if (l == f->lines) {
         f->line[l].point = calloc(p->r->groups, sizeof *f->line[l].point);
+        if (!f->line[l].point) return -1;
         f->line[l].title = p->title[l] = title_of(p, group);
         p->of[l] = group;
         f->lines++;
     }
-    if (!f->line[l].point) return -1;
     smoe_stats s = smoe_results_stats(p->r, group, p->metric);
     const char *text = value_of(p, group, p->x);
     smoe_figure_point *point = &f->line[l].point[f->line[l].points++];
@@ -131,7 +131,7 @@ static bool choose_x(plan *p) {
 int smoe_results_figure(const smoe_results *r, bool *drawn, smoe_err *err) {
     plan p = {.r = r, .metric = smoe_results_metric(r, "precision_at_1")};
     size_t n = r->groups;
-    *drawn = false;
+    *drawn = true;
     if (p.metric == SIZE_MAX) p.metric = smoe_results_metric(r, "train_loss");
     if (p.metric == SIZE_MAX || !choose_x(&p)) return 0;
     double *x = calloc(n + 1, sizeof *x);
@@ -144,9 +144,10 @@ int smoe_results_figure(const smoe_results *r, bool *drawn, smoe_err *err) {
         if (p.numbers) number_of(value_of(&p, g, p.x), &x[g]);
     }
     if (status) smoe_fail(err, SMOE_RUNTIME, "out of memory for a figure");
-    for (size_t l = 0; l < p.figure.lines && !status; l++)
-        qsort(p.figure.line[l].point, p.figure.line[l].points, sizeof *p.figure.line[l].point,
-              by_x);
+    for (size_t l = 0; l < p.figure.lines && !status; l++) {
+        smoe_figure_line *line = &p.figure.line[l];
+        if (line->point) qsort(line->point, line->points, sizeof *line->point, by_x);
+    }
     p.figure.title = r->sweep->name;
     p.figure.x_label = r->sweep->column[p.x];
     p.figure.y_label = r->metric[p.metric];

@@ -84,8 +84,8 @@ static const char *item_end(const char *text) {
 
 /* An axis of `keys` that change together; a single one for a key of the grid. */
 static int axis_of_keys(smoe_axes *axes, const smoe_sweep_key *const *key, size_t keys) {
-    const char *column[64], *value[64], *override[64];
-    if (keys > 64) return -1;
+    const char *column[64] = {0}, *value[64] = {0}, *override[64] = {0};
+    if (!keys || keys > 64) return -1;
     for (size_t k = 0; k < keys; k++) column[k] = key[k]->key;
     smoe_axis *axis = smoe_axes_add(axes, column, keys);
     int status = axis ? 0 : -1;
@@ -135,7 +135,8 @@ static int add_swept(smoe_axes *axes, const smoe_sweep_spec *sweep, char *const 
     size_t zipped = 0;
     for (size_t i = 0; i < sweep->keys; i++) {
         const smoe_sweep_key *key = &sweep->key[i];
-        if (overridden(key->key, overrides, count) || !strcmp(key->key, "seed") != seed) continue;
+        bool last = !key->zip && !strcmp(key->key, "seed");
+        if (overridden(key->key, overrides, count) || last != seed) continue;
         if (key->zip && zipped < 64)
             together[zipped++] = key;
         else if (axis_of_keys(axes, &key, 1))
@@ -314,7 +315,7 @@ int smoe_sweep_expand(smoe_sweep *sweep, const char *file, char *const *override
         if (cells > MOST_CELLS) return smoe_fail(err, SMOE_USAGE, "more than %d cells", MOST_CELLS);
     }
     char **override = calloc(longest + 1, sizeof *override);
-    sweep->cell = calloc(cells, sizeof *sweep->cell);
+    sweep->cell = calloc(cells + 1, sizeof *sweep->cell);
     int status = !override || !sweep->cell || columns_of(sweep, axes) ? -1 : 0;
     if (status) smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu cells", cells);
     for (size_t i = 0; i < count && !status; i++) override[i] = overrides[i];
