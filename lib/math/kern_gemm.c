@@ -62,8 +62,10 @@ static inline void pack_panel(real *dst, const real *src, size_t rs, size_t cs, 
                 transpose(r);
                 real *to = dst + p * width + i0;
                 for (size_t q = 0; q < VL; q++, to += width) {
-                    if (width <= VL || width - i0 >= VL) vstore(to, r[q]);
-                    else vstore_part(to, r[q], width - i0);
+                    if (width <= VL || width - i0 >= VL)
+                        vstore(to, r[q]);
+                    else
+                        vstore_part(to, r[q], width - i0);
                 }
             }
     } else if (rs == 1 && rows == width) {

@@ -7,7 +7,7 @@
 #define SMOE_KERNELS_H
 
 #include "base/base.h"
-#include "spec/spec.h"
+#include "math/gelu.h"
 
 /* Pieces of a matrix product; see gemm.c for how they fit together. */
 typedef struct smoe_gemm_kernels {

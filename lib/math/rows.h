@@ -6,7 +6,7 @@
 #define SMOE_ROWS_H
 
 #include "base/base.h"
-#include "spec/spec.h"
+#include "math/gelu.h"
 
 enum { SMOE_ROW_PARTS = 16 };
 

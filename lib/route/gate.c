@@ -62,7 +62,7 @@ void smoe_gate_backward(smoe_gate *gate, real *dx, const real *x) {
         const real *g = gate->g + t * E;
         real *dz = gate->dz + t * E, sum = 0;
         for (int32_t i = plan->first[t]; i < plan->first[t + 1]; i++) {
-            size_t slot = (size_t)plan->slot[i], e = slot / r->P % E;
+            size_t slot = (size_t)plan->slot[i], e = slot / r->P - t / r->T * E;
             sum += g[e] * plan->dweight[slot];
             dz[e] += g[e] * plan->dweight[slot];
         }

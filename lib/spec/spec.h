@@ -7,6 +7,7 @@
 #define SMOE_SPEC_H
 
 #include "base/base.h"
+#include "math/gelu.h"
 
 #include <stdio.h>
 
@@ -26,7 +27,6 @@ typedef enum smoe_fewshot_source { /* trained: data.source; then as smoe_source,
 typedef enum smoe_crop { SMOE_CROP_NONE, SMOE_CROP_PAD, SMOE_CROP_INCEPTION } smoe_crop;
 typedef enum smoe_head { SMOE_HEAD_GAP, SMOE_HEAD_TOKEN, SMOE_HEAD_MAP } smoe_head;
 typedef enum smoe_position { SMOE_POSITION_LEARNED, SMOE_POSITION_SINCOS2D } smoe_position;
-typedef enum smoe_gelu { SMOE_GELU_ERF, SMOE_GELU_TANH } smoe_gelu;
 typedef enum smoe_l2 { SMOE_L2_PAPER, SMOE_L2_VMOE } smoe_l2;
 typedef enum smoe_priority { SMOE_VANILLA, SMOE_BPR, SMOE_BPR_SUM } smoe_priority;
 typedef enum smoe_rounding { SMOE_ROUND, SMOE_CEIL } smoe_rounding;

@@ -67,45 +67,57 @@ static int load_init(trainer *t, smoe_err *err) {
     return 0;
 }
 
-static int start(trainer *t, smoe_err *err) {
+static int open_loader(trainer *t, smoe_err *err) {
+    smoe_loader_options options = {.batch_size = t->spec->train.batch_size,
+                                   .train = true,
+                                   .multi = t->spec->train.loss == SMOE_LOSS_SIGMOID,
+                                   .seed = t->spec->seed,
+                                   .first_step = t->state.step};
+    return smoe_loader_open(&t->loader, t->train, t->spec, &options, err);
+}
+
+/* What can go wrong before there is a run directory does: data, model, files to start from, memory. */
+static int prepare(trainer *t, smoe_err *err) {
     const smoe_spec *spec = t->spec;
     size_t B = spec->train.batch_size;
-    json_t *env = t->options->env;
-    /* What can be known to be bad is, before there is a run directory. */
-    if (open_data(t, err) || smoe_model_create(&t->model, spec, t->N, err) ||
-        (t->options->init && smoe_safetensors_open(&t->init, t->options->init, err))) {
-        json_decref(env);
-        return -1;
-    }
+    if (open_data(t, err) || smoe_model_create(&t->model, spec, t->N, err)) return -1;
+    if (t->options->init && smoe_safetensors_open(&t->init, t->options->init, err)) return -1;
     t->params = smoe_model_params(t->model);
     t->dlogits = calloc(B * t->N, sizeof *t->dlogits);
     t->rows = calloc(B, sizeof *t->rows);
     t->durations = calloc(spec->train.steps, sizeof *t->durations);
-    if (smoe_run_open(&t->run, t->options->dir, t->options->mode, spec, env, err)) return -1;
     if (!t->dlogits || !t->rows || !t->durations)
         return smoe_fail(err, SMOE_RUNTIME, "out of memory for a batch of %zu images", B);
     if (smoe_params_allocate(t->params, smoe_optim_slabs(&spec->train), err) ||
         smoe_model_reserve(t->model, B, true, err))
         return -1;
+    return t->options->mode == SMOE_RUN_RESUME ? 0 : open_loader(t, err);
+}
+
+static int restore(trainer *t, smoe_err *err) {
+    int restored = smoe_run_restore(t->run, t->params, &t->state, err);
+    if (restored <= 0) return restored;
+    if (smoe_run_truncate(t->run, t->state.step, err)) return -1;
+    note(t, "resumed after step %llu", (unsigned long long)t->state.step);
+    return 1;
+}
+
+static int start(trainer *t, smoe_err *err) {
     t->state.best = -1;
-    int restored = 0;
-    if (t->options->mode == SMOE_RUN_RESUME) {
-        restored = smoe_run_restore(t->run, t->params, &t->state, err);
-        if (restored < 0) return -1;
+    if (prepare(t, err)) {
+        json_decref(t->options->env);
+        return -1;
     }
-    if (restored) {
-        if (smoe_run_truncate(t->run, t->state.step, err)) return -1;
-        note(t, "resumed after step %llu", (unsigned long long)t->state.step);
-    } else {
-        smoe_params_init(t->params, spec->seed);
+    bool resume = t->options->mode == SMOE_RUN_RESUME;
+    if (smoe_run_open(&t->run, t->options->dir, t->options->mode, t->spec, t->options->env, err))
+        return -1;
+    int restored = resume ? restore(t, err) : 0;
+    if (restored < 0) return -1;
+    if (!restored) {
+        smoe_params_init(t->params, t->spec->seed);
         if (t->init && load_init(t, err)) return -1;
     }
-    smoe_loader_options options = {.batch_size = B,
-                                   .train = true,
-                                   .multi = spec->train.loss == SMOE_LOSS_SIGMOID,
-                                   .seed = spec->seed,
-                                   .first_step = t->state.step};
-    return smoe_loader_open(&t->loader, t->train, spec, &options, err);
+    return resume ? open_loader(t, err) : 0;
 }
 
 /* ---- a step ---------------------------------------------------------------------------------- */

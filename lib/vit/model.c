@@ -42,7 +42,7 @@ static int build_blocks(smoe_model *m, smoe_err *err) {
     const smoe_model_spec *spec = &m->spec.model;
     for (size_t i = 0; i < m->L; i++) {
         block *b = &m->blocks[i];
-        char path[32];
+        char path[48];
         snprintf(path, sizeof path, "blocks.%zu.norm1", i);
         smoe_norm_init(&b->norm1, &m->build, spec->width, path);
         smoe_attention_init(&b->attention, &m->build, i);
