@@ -296,10 +296,11 @@ static void moe_backward(rig *r) {
 /* Every row of routers.def; with 2 experts of 3 slots for T = 4, and 5 experts. */
 static void moe(void **state) {
     (void)state;
-    static const char *const sizes[] = {"model.moe.experts=2 model.moe.slots_per_expert=3",
-                                        "model.moe.experts=5 model.moe.slots_per_expert=1",
-                                        "model.moe.expert_dropout=0.3 model.moe.aux_weight=3 "
-                                        "model.moe.slots_per_expert=2"};
+    static const char *const sizes[] = {
+        "model.moe.experts=2 model.moe.slots_per_expert=3",
+        "model.moe.experts=5 model.moe.slots_per_expert=1",
+        "model.moe.slots_per_expert=2 model.moe.expert_dropout=0.3 model.moe.aux_weight=3",
+    };
     for (size_t i = 0; smoe_router_name(i); i++)
         for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
             rig r;

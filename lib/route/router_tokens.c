@@ -132,7 +132,8 @@ static void squared_variation_slopes(double *x, size_t n, double scale) {
     for (size_t i = 0; i < n; i++) x[i] = f * (x[i] - mean - (mean > 0 ? variance / mean : 0));
 }
 
-static double auxiliary(tokens_router *self, size_t g, size_t first, size_t n, double sigma) {
+/* Fills the importance and load of one group. */
+static void balance(tokens_router *self, size_t g, size_t first, size_t n, double sigma) {
     const smoe_router *r = &self->gate.base;
     size_t E = r->E;
     double *importance = self->sums + g * 2 * E, *load = importance + E;
@@ -146,9 +147,6 @@ static double auxiliary(tokens_router *self, size_t g, size_t first, size_t n, d
             if (sigma > 0) load[e] += erfc(-load_score(self, t, e, sigma) * M_SQRT1_2) / 2;
         }
     }
-    double sum = squared_variation(importance, E);
-    if (sigma > 0) sum += squared_variation(load, E);
-    return sum / 2;
 }
 
 static void forward(smoe_router *r, const real *x, const smoe_pass *pass) {
@@ -167,7 +165,7 @@ static void forward(smoe_router *r, const real *x, const smoe_pass *pass) {
     for (size_t g = 0; g < plan->G; g++) {
         size_t first = g * r->T, left = plan->tokens - first, n = left < r->T ? left : r->T;
         place(self, g, first, n);
-        if (pass->train) auxiliary(self, g, first, n, sigma);
+        if (pass->train) balance(self, g, first, n, sigma);
     }
     smoe_plan_seal(plan);
     if (!pass->train) return;
