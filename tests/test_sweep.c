@@ -9,6 +9,7 @@
 #include "study/ablate.h"
 #include "study/cell.h"
 #include "study/results_figure.h"
+#include "vit/model.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -507,6 +508,71 @@ static void rows_of_an_ablation(void **state) {
     smoe_spec_free(&spec);
 }
 
+/* The tensors that two models share by name and shape, compared; how many there are. */
+static size_t shared_weights(const smoe_spec *a, const smoe_spec *b) {
+    const smoe_spec *spec[] = {a, b};
+    smoe_model *model[2];
+    smoe_err err;
+    size_t shared = 0;
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(smoe_model_create(&model[i], spec[i], 10, &err), 0);
+        assert_int_equal(smoe_params_allocate(smoe_model_params(model[i]), 1, &err), 0);
+        smoe_params_init(smoe_model_params(model[i]), spec[i]->seed);
+    }
+    const smoe_params *p = smoe_model_params(model[0]), *q = smoe_model_params(model[1]);
+    for (size_t i = 0; i < p->count; i++) {
+        const smoe_param *other = smoe_params_find(q, p->row[i].name);
+        if (!other || other->size != p->row[i].size) continue;
+        assert_memory_equal(p->w + p->row[i].offset, q->w + other->offset,
+                            other->size * sizeof *p->w);
+        shared++;
+    }
+    for (size_t i = 0; i < 2; i++) smoe_model_free(model[i]);
+    return shared;
+}
+
+static void same_batches(const smoe_spec *a, const smoe_spec *b) {
+    const smoe_spec *spec[] = {a, b};
+    smoe_dataset *set[2];
+    smoe_loader *loader[2];
+    smoe_batch batch[2];
+    smoe_err err;
+    for (size_t i = 0; i < 2; i++) {
+        smoe_loader_options options = {
+            .batch_size = spec[i]->train.batch_size, .train = true, .seed = spec[i]->seed};
+        assert_int_equal(smoe_dataset_open(&set[i], spec[i], "train", &err), 0);
+        assert_int_equal(smoe_loader_open(&loader[i], set[i], spec[i], &options, &err), 0);
+    }
+    for (size_t step = 0; step < 3; step++) {
+        for (size_t i = 0; i < 2; i++)
+            assert_int_equal(smoe_loader_next(loader[i], &batch[i], &err), 1);
+        assert_memory_equal(batch[0].index, batch[1].index, batch[0].images * sizeof(uint64_t));
+        assert_memory_equal(batch[0].pixels, batch[1].pixels,
+                            batch[0].images * 3 * 16 * 16 * sizeof(real));
+    }
+    for (size_t i = 0; i < 2; i++) {
+        smoe_loader_free(loader[i]);
+        smoe_dataset_free(set[i]);
+    }
+}
+
+/* What makes the pairs pairs: one seed, one order of the data, one start outside the MoE layers. */
+static void rows_of_one_seed_start_alike(void **state) {
+    (void)state;
+    static const char text[] =
+        "data: {image_size: 16, limit: 50}\ntrain: {batch_size: 8, steps: 9}\n" SMALL;
+    smoe_spec soft = specs_good(text, "seed=3", NULL, NULL);
+    smoe_spec dense = specs_good(text, "seed=3", "model.moe.layers=none", NULL);
+    smoe_spec uniform = specs_good(text, "seed=3", "model.moe.router=uniform", NULL);
+    /* embedding 3, two blocks of 8 (norms, attention), a dense MLP 4, norm 2, head 2 */
+    assert_int_equal(shared_weights(&soft, &dense), 3 + 16 + 4 + 2 + 2);
+    assert_int_equal(shared_weights(&soft, &uniform), 3 + 16 + 4 + 2 + 2 + 4); /* and experts */
+    same_batches(&soft, &dense);
+    smoe_spec_free(&soft);
+    smoe_spec_free(&dense);
+    smoe_spec_free(&uniform);
+}
+
 /* uniform - soft: -0.25, -0.26, -0.24 (told apart); dense - soft: 0.1, -0.1 and a seed without
  * result. */
 static void rows_are_compared_seed_by_seed(void **state) {
@@ -568,6 +634,7 @@ int main(void) {
         cmocka_unit_test(powers_are_recognised),
         cmocka_unit_test_setup_teardown(a_run_is_measured_from_its_metrics, setup, teardown),
         cmocka_unit_test_setup_teardown(rows_of_an_ablation, setup, teardown),
+        cmocka_unit_test(rows_of_one_seed_start_alike),
         cmocka_unit_test_setup_teardown(rows_are_compared_seed_by_seed, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -20,7 +20,7 @@ static void texts_free(char **text, size_t count) {
 static char **texts_copy(const char *const *text, size_t count) {
     char **copy = calloc(count + 1, sizeof *copy);
     for (size_t i = 0; copy && i < count; i++)
-        if (!(copy[i] = strdup(text[i]))) {
+        if (!text[i] || !(copy[i] = strdup(text[i]))) {
             texts_free(copy, count);
             return NULL;
         }
