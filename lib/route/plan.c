@@ -51,7 +51,11 @@ void smoe_plan_begin(smoe_plan *plan, size_t tokens) {
     plan->G = (tokens + plan->T - 1) / plan->T;
     plan->aux = 0;
     plan->dropped = 0;
-    if (plan->sparse) return;
+    if (plan->sparse) {
+        memset(plan->chosen, 0, plan->E * sizeof *plan->chosen);
+        memset(plan->lost, 0, plan->E * sizeof *plan->lost);
+        return;
+    }
     for (size_t e = 0; e <= plan->E; e++) plan->first_row[e] = e * plan->P * plan->G;
     plan->rows = plan->first_row[plan->E];
 }

@@ -42,8 +42,6 @@ static void forward(smoe_router *r, const real *x, const smoe_pass *pass) {
     size_t E = r->E;
     smoe_plan_begin(plan, pass->images * r->image_tokens);
     smoe_gate_forward(&self->gate, x, smoe_gate_noise(&self->gate, pass), pass);
-    memset(plan->lost, 0, E * sizeof *plan->lost);
-    memset(plan->chosen, 0, E * sizeof *plan->chosen);
 #pragma omp parallel for schedule(static) num_threads(self->threads)
     for (size_t buffer = 0; buffer < plan->G * E; buffer++) {
         size_t first = buffer / E * r->T, e = buffer % E, left = plan->tokens - first;

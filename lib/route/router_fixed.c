@@ -15,7 +15,8 @@ static int init_uniform(smoe_router *r, smoe_err *err) {
 }
 
 static void reserve_uniform(smoe_router *r, size_t B, bool train, smoe_arena *keep) {
-    smoe_plan_reserve_dense(&r->plan, B, r->T, r->E, r->P, train, keep);
+    (void)train; /* constant weights have no gradients */
+    smoe_plan_reserve_dense(&r->plan, B, r->T, r->E, r->P, false, keep);
 }
 
 static void forward_uniform(smoe_router *r, const real *x, const smoe_pass *pass) {

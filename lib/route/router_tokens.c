@@ -156,8 +156,6 @@ static void forward(smoe_router *r, const real *x, const smoe_pass *pass) {
     size_t E = r->E, K = r->spec->k;
     smoe_plan_begin(plan, pass->images * r->image_tokens);
     smoe_gate_forward(&self->gate, x, sigma, pass);
-    memset(plan->chosen, 0, E * sizeof *plan->chosen);
-    memset(plan->lost, 0, E * sizeof *plan->lost);
 #pragma omp parallel for schedule(static)
     for (size_t t = 0; t < plan->tokens; t++)
         top_experts(self->choice + t * K, self->gate.g + t * E, E, K);

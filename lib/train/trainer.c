@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { DURATIONS = 4096 };
+
 typedef struct trainer {
     const smoe_spec *spec;
     const smoe_train_options *options;
@@ -26,7 +28,7 @@ typedef struct trainer {
     size_t N;
     real *dlogits;     /* [B,N] */
     double *rows;      /* [B] losses of a batch */
-    double *durations; /* seconds of the steps of this process */
+    double *durations; /* seconds of the latest DURATIONS steps of this process */
     size_t done;       /* steps of this process */
     double start;      /* clock when the first step began */
     double loss, aux, precision, norm, epoch, rate, waited;
@@ -85,7 +87,7 @@ static int prepare(trainer *t, smoe_err *err) {
     t->params = smoe_model_params(t->model);
     t->dlogits = calloc(B * t->N, sizeof *t->dlogits);
     t->rows = calloc(B, sizeof *t->rows);
-    t->durations = calloc(spec->train.steps, sizeof *t->durations);
+    t->durations = calloc(DURATIONS, sizeof *t->durations);
     if (!t->dlogits || !t->rows || !t->durations)
         return smoe_fail(err, SMOE_RUNTIME, "out of memory for a batch of %zu images", B);
     if (smoe_params_allocate(t->params, smoe_optim_slabs(&spec->train), err) ||
@@ -294,7 +296,7 @@ static int loop(trainer *t, smoe_err *err) {
     while (t->state.step < train->steps) {
         double begin = smoe_now();
         if (step(t, err)) return -1;
-        t->durations[t->done++] = smoe_now() - begin;
+        t->durations[t->done++ % DURATIONS] = smoe_now() - begin;
         bool last = t->state.step == train->steps;
         double images_per_s = (double)(++since * train->batch_size) / (smoe_now() - mark);
         tell(t, images_per_s);
@@ -310,7 +312,9 @@ static int loop(trainer *t, smoe_err *err) {
         }
         /* Looked at last: a request that came during an evaluation need not wait for a step. */
         bool stop = !last && t->options->stop && *t->options->stop;
-        if ((due(train->checkpoint_every, t->state.step) || last || stop) && checkpoint(t, err))
+        bool best = train->checkpoint_every && t->state.best_step == t->state.step;
+        if ((due(train->checkpoint_every, t->state.step) || best || last || stop) &&
+            checkpoint(t, err))
             return -1;
         if (stop)
             return smoe_fail(err, SMOE_STOPPED, "stopped on request after step %llu of %zu",
@@ -333,8 +337,9 @@ static void finish(trainer *t, int status, smoe_err *err) {
     r->best = t->state.best;
     r->best_step = t->state.best_step;
     if (t->done) {
-        qsort(t->durations, t->done, sizeof *t->durations, ascending);
-        r->step_seconds = t->durations[t->done / 2];
+        size_t n = t->done < DURATIONS ? t->done : DURATIONS;
+        qsort(t->durations, n, sizeof *t->durations, ascending);
+        r->step_seconds = t->durations[n / 2];
     }
     if (!t->run) return;
     if (status) smoe_run_log(t->run, "%s", err->text);
