@@ -1,0 +1,336 @@
+#!/usr/bin/env python3
+"""Times other programs on smoe's benchmark models, in the same minutes, and prints how they compare.
+
+    tests/bench/peer.py                              all four cases, every peer that can be imported
+    tests/bench/peer.py tiny-dense tiny-soft64       some cases
+    tests/bench/peer.py --peers torch --turns 5 --rounds 10 --threads 2
+
+Optional: nothing else here needs it, make check never runs it. It needs Python 3.9 and whichever peers are wanted:
+    torch      PyTorch, eager            pip install torch   (or Debian's python3-torch)
+    compile    PyTorch, torch.compile    version 2, and a C++ compiler
+    jax        JAX, jit                  pip install jax
+What is not there is left out and said. s16-soft128 takes 16 GB of memory, in one process at a time.
+
+Every case is the model of experiments/bench/CASE.yaml: same shapes, batch, threads, cross-entropy and Adam, in single
+precision; the counts of parameters are compared. A peer gets its fast paths: fused attention, batched experts, fused
+Adam. Weight decay and clipping by the global norm are left to smoe alone, which has them on.
+smoe bench and the peers take turns, each in a process of its own, so that a noisy machine is noisy for all. A turn warms
+up and then times some rounds; from all turns come the minimum and the median of the turns' medians. A ratio above 1
+says how many times faster smoe is.
+"""
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+CASES = {  # image, patch, width, depth, MLP, heads, classes, batch, MoE blocks (the last ones), experts of one slot
+    "s16-dense": dict(image=224, patch=16, d=384, L=12, h=1536, H=6, N=1000, B=8, moe=0, E=0),
+    "s16-soft128": dict(image=224, patch=16, d=384, L=12, h=1536, H=6, N=1000, B=8, moe=6, E=128),
+    "tiny-dense": dict(image=32, patch=4, d=192, L=6, h=768, H=3, N=10, B=64, moe=0, E=0),
+    "tiny-soft64": dict(image=32, patch=4, d=192, L=6, h=768, H=3, N=10, B=64, moe=3, E=64),
+}
+
+
+def timed(run, rounds, warmup=2):
+    """run() must return only when its work is done."""
+    for _ in range(warmup):
+        run()
+    seconds = []
+    for _ in range(rounds):
+        start = time.perf_counter()
+        run()
+        seconds.append(time.perf_counter() - start)
+    return {"min": min(seconds), "median": statistics.median(seconds)}
+
+
+# ---- PyTorch
+
+def torch_model(case):
+    import torch
+    import torch.nn.functional as F
+    from torch import nn
+
+    d, h, H, E = case["d"], case["h"], case["H"], case["E"]
+
+    class Attention(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.qkv, self.proj = nn.Linear(d, 3 * d), nn.Linear(d, d)
+
+        def forward(self, x):
+            B, T, _ = x.shape
+            q, k, v = self.qkv(x).view(B, T, 3, H, d // H).permute(2, 0, 3, 1, 4)
+            if hasattr(F, "scaled_dot_product_attention"):
+                y = F.scaled_dot_product_attention(q, k, v)
+            else:
+                y = torch.softmax(q @ k.transpose(-1, -2) * (d // H) ** -0.5, -1) @ v
+            return self.proj(y.transpose(1, 2).reshape(B, T, d))
+
+    class Soft(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.phi, self.scale = nn.Parameter(torch.randn(d, E) / d**0.5), nn.Parameter(torch.ones(()))
+            self.w1, self.b1 = nn.Parameter(torch.randn(E, d, h) / d**0.5), nn.Parameter(torch.zeros(E, 1, h))
+            self.w2, self.b2 = nn.Parameter(torch.randn(E, h, d) / h**0.5), nn.Parameter(torch.zeros(E, 1, d))
+
+        def forward(self, x):
+            phi = self.scale * self.phi / (self.phi.norm(dim=0, keepdim=True) + 1e-6)
+            logits = (x / (x.norm(dim=2, keepdim=True) + 1e-6)) @ phi
+            slots = torch.softmax(logits, 1).transpose(1, 2) @ x
+            y = F.gelu(torch.baddbmm(self.b1, slots.transpose(0, 1), self.w1))
+            y = torch.baddbmm(self.b2, y, self.w2)
+            return torch.softmax(logits, 2) @ y.transpose(0, 1)
+
+    class Block(nn.Module):
+        def __init__(self, sparse):
+            super().__init__()
+            self.norm1, self.norm2 = nn.LayerNorm(d, eps=1e-6), nn.LayerNorm(d, eps=1e-6)
+            self.attention = Attention()
+            self.mlp = Soft() if sparse else nn.Sequential(nn.Linear(d, h), nn.GELU(), nn.Linear(h, d))
+
+        def forward(self, x):
+            x = x + self.attention(self.norm1(x))
+            return x + self.mlp(self.norm2(x))
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.patches = nn.Conv2d(3, d, case["patch"], case["patch"])
+            self.position = nn.Parameter(0.02 * torch.randn(1, (case["image"] // case["patch"]) ** 2, d))
+            self.blocks = nn.Sequential(*[Block(i >= case["L"] - case["moe"]) for i in range(case["L"])])
+            self.norm, self.head = nn.LayerNorm(d, eps=1e-6), nn.Linear(d, case["N"])
+
+        def forward(self, x):
+            x = self.patches(x).flatten(2).transpose(1, 2) + self.position
+            return self.head(self.norm(self.blocks(x)).mean(1))
+
+    return Model()
+
+
+def torch_adam(parameters):
+    import torch
+
+    try:
+        return torch.optim.Adam(parameters, lr=1e-3, fused=True)
+    except (TypeError, RuntimeError):  # versions without it for CPUs
+        return torch.optim.Adam(parameters, lr=1e-3, foreach=True)
+
+
+def time_torch(case, rounds, threads, compiled):
+    import torch
+    import torch.nn.functional as F
+
+    torch.set_num_threads(threads)
+    torch.manual_seed(0)
+    model = torch_model(case)
+    x = torch.rand(case["B"], 3, case["image"], case["image"]) * 2 - 1
+    labels = torch.randint(case["N"], (case["B"],))
+    forward = torch.compile(model) if compiled else model
+    no_gradient = getattr(torch, "inference_mode", torch.no_grad)
+
+    def infer():
+        with no_gradient():
+            forward(x)
+
+    out = {"version": torch.__version__, "params": sum(p.numel() for p in model.parameters())}
+    out["infer_s"] = timed(infer, rounds)
+    adam = torch_adam(model.parameters())
+
+    def step():
+        adam.zero_grad(set_to_none=True)
+        F.cross_entropy(forward(x), labels).backward()
+        adam.step()
+
+    out["train_s"] = timed(step, rounds)
+    return out
+
+
+# ---- JAX
+
+def jax_weights(case, key):
+    import jax
+    import jax.numpy as jnp
+
+    d, h, E, p = case["d"], case["h"], case["E"], case["patch"]
+    keys = iter(jax.random.split(key, 1000))
+    normal = lambda *shape: jax.random.normal(next(keys), shape) / shape[-2] ** 0.5
+    norm = lambda: (jnp.ones(d), jnp.zeros(d))
+    w = {"patches": (normal(3 * p * p, d), jnp.zeros(d)), "norm": norm(), "head": (normal(d, case["N"]), jnp.zeros(case["N"])),
+         "position": normal((case["image"] // p) ** 2, d), "blocks": []}
+    for i in range(case["L"]):
+        block = {"norm1": norm(), "norm2": norm(), "qkv": (normal(d, 3 * d), jnp.zeros(3 * d)), "proj": (normal(d, d), jnp.zeros(d))}
+        if i >= case["L"] - case["moe"]:
+            block |= {"phi": normal(d, E), "scale": jnp.ones(()), "fc1": (normal(E, d, h), jnp.zeros((E, 1, h))),
+                      "fc2": (normal(E, h, d), jnp.zeros((E, 1, d)))}
+        else:
+            block |= {"fc1": (normal(d, h), jnp.zeros(h)), "fc2": (normal(h, d), jnp.zeros(d))}
+        w["blocks"].append(block)
+    return w
+
+
+def jax_forward(w, x, case):
+    import jax
+    import jax.numpy as jnp
+
+    d, H, p, side = case["d"], case["H"], case["patch"], case["image"] // case["patch"]
+    linear = lambda x, wb: x @ wb[0] + wb[1]
+    gelu = lambda x: jax.nn.gelu(x, approximate=False)
+    unit = lambda x, axis: x / (jnp.linalg.norm(x, axis=axis, keepdims=True) + 1e-6)
+
+    def norm(x, wb):
+        x = x - x.mean(-1, keepdims=True)
+        return x * jax.lax.rsqrt((x * x).mean(-1, keepdims=True) + 1e-6) * wb[0] + wb[1]
+
+    B = x.shape[0]
+    x = x.reshape(B, 3, side, p, side, p).transpose(0, 2, 4, 1, 3, 5).reshape(B, side * side, -1)
+    x = linear(x, w["patches"]) + w["position"]
+    for b in w["blocks"]:
+        q, k, v = linear(norm(x, b["norm1"]), b["qkv"]).reshape(B, -1, 3, H, d // H).transpose(2, 0, 3, 1, 4)
+        a = jax.nn.softmax(q @ k.swapaxes(-1, -2) * (d // H) ** -0.5) @ v
+        x = x + linear(a.swapaxes(1, 2).reshape(B, -1, d), b["proj"])
+        y = norm(x, b["norm2"])
+        if "phi" in b:
+            logits = unit(y, 2) @ (b["scale"] * unit(b["phi"], 0))
+            slots = jax.nn.softmax(logits, 1).swapaxes(1, 2) @ y
+            slots = linear(gelu(linear(slots.swapaxes(0, 1), b["fc1"])), b["fc2"]).swapaxes(0, 1)
+            x = x + jax.nn.softmax(logits, 2) @ slots
+        else:
+            x = x + linear(gelu(linear(y, b["fc1"])), b["fc2"])
+    return linear(norm(x, w["norm"]).mean(1), w["head"])
+
+
+def time_jax(case, rounds, threads):
+    # XLA sizes its pool by the processors it may run on.
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
+    os.environ["JAX_PLATFORMS"] = "cpu"
+    import jax
+    import jax.numpy as jnp
+
+    key = jax.random.PRNGKey(0)
+    w = jax_weights(case, key)
+    x = jax.random.uniform(key, (case["B"], 3, case["image"], case["image"]), minval=-1, maxval=1)
+    labels = jax.random.randint(key, (case["B"],), 0, case["N"])
+
+    def loss(w):
+        logits = jax.nn.log_softmax(jax_forward(w, x, case))
+        return -jnp.take_along_axis(logits, labels[:, None], 1).mean()
+
+    def step(state, t):
+        w, m, v = state
+        g = jax.grad(loss)(w)
+        each = jax.tree_util.tree_map
+        m = each(lambda m, g: 0.9 * m + 0.1 * g, m, g)
+        v = each(lambda v, g: 0.999 * v + 0.001 * g * g, v, g)
+        a, b = 1e-3 / (1 - 0.9**t), 1 / (1 - 0.999**t)
+        return each(lambda w, m, v: w - a * m / (jnp.sqrt(v * b) + 1e-8), w, m, v), m, v
+
+    out = {"version": jax.__version__, "params": sum(leaf.size for leaf in jax.tree_util.tree_leaves(w))}
+    infer = jax.jit(lambda w, x: jax_forward(w, x, case))
+    out["infer_s"] = timed(lambda: infer(w, x).block_until_ready(), rounds)
+    zeros = lambda: jax.tree_util.tree_map(jnp.zeros_like, w)
+    state, t = (w, zeros(), zeros()), 0
+    del w, infer
+    update = jax.jit(step, donate_argnums=0)
+
+    def train():
+        nonlocal state, t
+        t += 1
+        state = jax.block_until_ready(update(state, float(t)))
+
+    out["train_s"] = timed(train, rounds)
+    return out
+
+
+PEERS = {
+    "torch": lambda case, rounds, threads: time_torch(case, rounds, threads, False),
+    "compile": lambda case, rounds, threads: time_torch(case, rounds, threads, True),
+    "jax": time_jax,
+}
+
+
+# ---- turns
+
+def run_json(command):
+    """The object a command prints last on stdout, or None and why not."""
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if done.returncode:
+        said = done.stderr.strip().splitlines() or ["nothing said"]
+        return None, f"exit status {done.returncode}: {said[-1]}"
+    try:
+        return json.loads(done.stdout[done.stdout.index("{"):]), None
+    except ValueError:
+        return None, "no JSON on its standard output"
+
+
+def take_turns(name, args):
+    """{program: [results]} of a case."""
+    programs = {"smoe": [args.smoe, "bench", os.path.join(ROOT, "experiments", "bench", name + ".yaml"), "--json",
+                         "--quiet", "--rounds", str(args.rounds), "--threads", str(args.threads),
+                         "--classes", str(CASES[name]["N"])]}
+    for peer in args.peers:
+        programs[peer] = [sys.executable, os.path.abspath(__file__), "--worker", peer, "--rounds", str(args.rounds),
+                          "--threads", str(args.threads), name]
+    results = {}
+    for turn in range(args.turns):
+        for program, command in list(programs.items()):
+            print(f"{name}: turn {turn + 1} of {args.turns}: {program}", file=sys.stderr)
+            result, fault = run_json(command)
+            if result is None:
+                print(f"{name}: {program}: left out: {fault}", file=sys.stderr)
+                del programs[program]
+                results.pop(program, None)
+                if program == "smoe":
+                    return {}
+                continue
+            results.setdefault(program, []).append(result)
+    return results
+
+
+def summary(turns, what):
+    return min(t[what]["min"] for t in turns), statistics.median(t[what]["median"] for t in turns)
+
+
+def report(name, results):
+    ours = {what: summary(results["smoe"], what) for what in ("train_s", "infer_s")}
+    for program, turns in results.items():
+        if turns[0]["params"] != results["smoe"][0]["params"]:
+            sys.exit(f"{name}: {program} has {turns[0]['params']:.0f} parameters, smoe {results['smoe'][0]['params']:.0f}")
+        label = f"{program} {turns[0].get('version', '')}".strip()
+        for what in ("train_s", "infer_s"):
+            least, median = summary(turns, what)
+            print(f"{name:12} {label:24} {what[:-2]:6} {least:9.4f} {median:9.4f}"
+                  f" {least / ours[what][0]:9.2f} {median / ours[what][1]:9.2f}")
+    sys.stdout.flush()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("cases", nargs="*", metavar="CASE", help="of " + ", ".join(CASES) + " [all]")
+    parser.add_argument("--peers", default=",".join(PEERS), help="comma-separated [%(default)s]")
+    parser.add_argument("--turns", type=int, default=3, help="[%(default)s]")
+    parser.add_argument("--rounds", type=int, default=5, help="timed rounds of a turn [%(default)s]")
+    parser.add_argument("--threads", type=int, default=os.cpu_count(), help="[%(default)s]")
+    parser.add_argument("--smoe", default=os.path.join(ROOT, "build", "smoe"), help="the program [build/smoe]")
+    parser.add_argument("--worker", choices=PEERS, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    args.peers = args.peers.split(",")
+    unknown = [x for x in args.cases if x not in CASES] + [x for x in args.peers if x not in PEERS]
+    if unknown:
+        parser.error("unknown: " + ", ".join(unknown))
+    if args.worker:
+        print(json.dumps(PEERS[args.worker](CASES[args.cases[0]], args.rounds, args.threads)))
+        return
+    print(f"{'case':12} {'program':24} {'pass':6} {'min s':>9} {'median s':>9} {'min/smoe':>9} {'med/smoe':>9}", flush=True)
+    for name in args.cases or CASES:
+        results = take_turns(name, args)
+        if results:
+            report(name, results)
+
+
+if __name__ == "__main__":
+    main()
