@@ -273,6 +273,9 @@ static int run_and_report(const smoe_cells_kind *kind, smoe_sweep *sweep,
 static int check(const smoe_options *options, const char *arg, bool folder, smoe_err *err) {
     if (!arg)
         return smoe_fail(err, SMOE_USAGE, "SPEC.yaml is missing (or --resume DIR, --status DIR)");
+    if (!strcmp(arg, "-"))
+        return smoe_fail(err, SMOE_USAGE,
+                         "a spec that is swept is read once a cell: give a file, not -");
     if (options->retry_failed && !options->resume)
         return smoe_fail(err, SMOE_USAGE, "--retry-failed goes with --resume");
     if (options->status && !folder)

@@ -5,11 +5,15 @@
 #include "study/cost.h"
 #include "study/fewshot.h"
 
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
 
 /* ---- measuring -------------------------------------------------------------------------------- */
 
@@ -109,6 +113,17 @@ static int add_cost(json_t *result, const smoe_spec *spec, size_t classes, smoe_
 
 /* ---- running ---------------------------------------------------------------------------------- */
 
+/* A process that dies lets go of its claim a moment before it lets go of its run (files are closed in
+ * the order they were opened): that moment, ten seconds at most, is waited for. */
+static void wait_for_run(const char *dir) {
+    char *path = smoe_text_format("%s/metrics.jsonl", dir);
+    int fd = path ? open(path, O_RDWR | O_CLOEXEC) : -1;
+    const struct timespec nap = {.tv_nsec = 20000000};
+    for (int i = 0; fd >= 0 && i < 500 && flock(fd, LOCK_EX | LOCK_NB); i++) nanosleep(&nap, NULL);
+    if (fd >= 0) close(fd);
+    free(path);
+}
+
 static int train(const smoe_spec *spec, const char *dir, const smoe_cell_options *options,
                  size_t *classes, smoe_err *err) {
     smoe_fewshot *fewshot;
@@ -126,6 +141,7 @@ static int train(const smoe_spec *spec, const char *dir, const smoe_cell_options
                               .measure = fewshot ? smoe_fewshot_record : NULL,
                               .measure_user = fewshot};
     smoe_train_result result = {0};
+    wait_for_run(dir);
     int status = smoe_train(spec, &how, &result, err);
     *classes = result.classes;
     smoe_fewshot_free(fewshot);
