@@ -2,7 +2,7 @@
 # Runs test programs side by side, each under a timeout, and sums up. Usage: tests/run.sh PROGRAM ...
 # A program reports as cmocka does, or with a last line "N passed, N failed[, N skipped]", or by its exit status
 # alone. What it printed is shown only when it failed. The last line says how all of it went.
-TIMEOUT=${TIMEOUT:-300}
+TIMEOUT=${TIMEOUT:-900}
 LOGS=build/check
 
 # The counts in a log: "passed failed skipped".

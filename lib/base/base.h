@@ -78,8 +78,7 @@ int smoe_arena_bind(smoe_arena *arena, smoe_err *err) SMOE_MUST_CHECK;
 
 void smoe_arena_free(smoe_arena *arena);
 
-/* ---- text ---------------------------------------------------------------------------------------
- */
+/* ---- text ------------------------------------------------------------------------------------ */
 
 /* Edit distance between two words; small numbers, for "did you mean". */
 size_t smoe_text_distance(const char *a, const char *b);
@@ -93,5 +92,15 @@ char *smoe_text_format(const char *fmt, ...) SMOE_PRINTF(1, 2);
 
 /* "1.25 GB", "37.5 M": n with three significant digits, an SI prefix and the unit. Returns buf. */
 const char *smoe_text_si(char *buf, size_t size, double n, const char *unit);
+
+/* Is every character of the text printable UTF-8 (so that it survives YAML and JSON)? */
+bool smoe_text_printable(const char *text);
+/* As much of text as fits, control characters replaced, for a message. Returns buf. */
+const char *smoe_text_shown(const char *text, char *buf, size_t size);
+
+/* Numbers are read and written with a point whatever the caller's locale: enter, then leave with
+ * what enter gave. */
+void *smoe_locale_enter(void);
+void smoe_locale_leave(void *old);
 
 #endif

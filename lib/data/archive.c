@@ -1,5 +1,6 @@
 /* Files in directories and archives, see archive.h. */
 #include "data/archive.h"
+#include "base/file.h"
 
 #include <archive.h>
 #include <archive_entry.h>
@@ -49,42 +50,12 @@ static int no_memory(smoe_err *err, const char *path, size_t size) {
     return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory for %zu bytes", path, size);
 }
 
-/* All of an open file of at most `most` bytes. */
-static int read_descriptor(int fd, const char *path, size_t most, uint8_t **bytes, size_t *size,
-                           smoe_err *err) {
-    struct stat st;
-    if (fstat(fd, &st)) return smoe_fail_errno(err, SMOE_RUNTIME, "%s", path);
-    if (!S_ISREG(st.st_mode)) return smoe_fail(err, SMOE_DATA, "%s: not a regular file", path);
-    if ((uint64_t)st.st_size > most)
-        return smoe_fail(err, SMOE_DATA, "%s: %lld bytes, at most %zu are accepted", path,
-                         (long long)st.st_size, most);
-    size_t room = (size_t)st.st_size;
-    uint8_t *p = malloc(room + 1);
-    if (!p) return no_memory(err, path, room);
-    for (*size = 0; *size < room;) {
-        ssize_t n = read(fd, p + *size, room - *size);
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) {
-            free(p);
-            return smoe_fail_errno(err, SMOE_RUNTIME, "%s: at byte %zu", path, *size);
-        }
-        if (!n) break; /* it shrank meanwhile: what is left is judged by whoever decodes it */
-        *size += (size_t)n;
-    }
-    *bytes = p;
-    return 0;
-}
-
 int smoe_member_file_read(const char *folder, const char *name, size_t most, uint8_t **bytes,
                           size_t *size, smoe_err *err) {
-    char *path = name ? smoe_text_format("%s/%s", folder, name) : strdup(folder);
+    char *path = name ? smoe_text_format("%s/%s", folder, name) : strdup(folder), *text = NULL;
     if (!path) return no_memory(err, folder, 0);
-    int status = -1, fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        smoe_fail_errno(err, errno == ENOENT ? SMOE_DATA : SMOE_RUNTIME, "%s", path);
-    else
-        status = read_descriptor(fd, path, most, bytes, size, err);
-    if (fd >= 0) close(fd);
+    int status = smoe_file_read(path, most, &text, size, err);
+    if (!status) *bytes = (uint8_t *)text;
     free(path);
     return status;
 }

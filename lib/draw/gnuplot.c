@@ -1,6 +1,6 @@
 /* Figures through gnuplot; see gnuplot.h. Only its script language is relied on, version 5 and up. */
 #include "draw/gnuplot.h"
-#include "train/file.h"
+#include "base/file.h"
 
 #include <math.h>
 #include <spawn.h>

@@ -123,18 +123,8 @@ json_t *smoe_value_json(const smoe_spec *spec, const smoe_row *row);
 /* Significant digits, at most 17, from which the number can be read back exactly. */
 int smoe_value_digits(double number);
 
-/* Is every character of the text printable UTF-8 (so that it survives YAML and JSON)? */
-bool smoe_text_printable(const char *text);
-/* As much of text as fits, control characters replaced, for a message. Returns buf. */
-const char *smoe_text_shown(const char *text, char *buf, size_t size);
-
 /* The path of a row as a resolved spec should carry it: absolute where the given one is there, else
  * as given. *path is fresh, or NULL for no path. Returns -1 when out of memory. */
 int smoe_path_portable(const smoe_spec *spec, const smoe_row *row, char **path);
-
-/* Numbers are read and written with a point whatever the caller's locale: enter, then leave with
- * what enter gave. */
-void *smoe_locale_enter(void);
-void smoe_locale_leave(void *old);
 
 #endif

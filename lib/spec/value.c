@@ -25,62 +25,6 @@ static int problem_text(char *problem, const char *expected, const char *text) {
 
 /* ---- text ------------------------------------------------------------------ */
 
-/* One UTF-8 character: its code point and, in *length, its bytes; -1 for what is not UTF-8. */
-static long decode(const unsigned char *text, size_t *length) {
-    static const long least[] = {0, 0, 0x80, 0x800, 0x10000};
-    size_t n = text[0] < 0x80             ? 1
-               : (text[0] & 0xe0) == 0xc0 ? 2
-               : (text[0] & 0xf0) == 0xe0 ? 3
-               : (text[0] & 0xf8) == 0xf0 ? 4
-                                          : 0;
-    if (!n) return -1;
-    long point = n == 1 ? text[0] : text[0] & (0x7f >> n);
-    for (size_t i = 1; i < n; i++) {
-        if ((text[i] & 0xc0) != 0x80) return -1;
-        point = point << 6 | (text[i] & 0x3f);
-    }
-    *length = n;
-    return point < least[n] || point > 0x10ffff || (point >= 0xd800 && point < 0xe000) ? -1 : point;
-}
-
-static bool printable(long point) {
-    bool control = point < 0x20 || (point >= 0x7f && point < 0xa0);
-    bool breaks = point == 0x2028 || point == 0x2029;
-    return point >= 0 && !control && !breaks && point != 0xfeff && (point & 0xfffe) != 0xfffe;
-}
-
-bool smoe_text_printable(const char *text) {
-    size_t length = 0;
-    for (const unsigned char *c = (const unsigned char *)text; *c; c += length)
-        if (!printable(decode(c, &length))) return false;
-    return true;
-}
-
-const char *smoe_text_shown(const char *text, char *buf, size_t size) {
-    size_t used = 0, length = 1;
-    const unsigned char *c = (const unsigned char *)text;
-    for (; *c && used + 8 <= size; c += length) { /* a character of four bytes and "..." */
-        long point = decode(c, &length);
-        if (point < 0) length = 1;
-        bool good = printable(point);
-        memcpy(buf + used, good ? c : (const unsigned char *)"?", good ? length : 1);
-        used += good ? length : 1;
-    }
-    memcpy(buf + used, *c ? "..." : "", *c ? 4 : 1);
-    return buf;
-}
-
-void *smoe_locale_enter(void) {
-    locale_t c = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
-    return c ? uselocale(c) : NULL;
-}
-
-void smoe_locale_leave(void *old) {
-    if (!old) return;
-    locale_t ours = uselocale((locale_t)old);
-    freelocale(ours);
-}
-
 /* ---- numbers --------------------------------------------------------------- */
 
 /* Is the number inside "[LOW, HIGH]", with round brackets for bounds that are left out? */

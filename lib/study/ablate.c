@@ -1,6 +1,6 @@
 /* Routing ablations; see ablate.h. */
 #include "study/ablate.h"
-#include "train/file.h"
+#include "base/file.h"
 
 #include <math.h>
 #include <stdio.h>

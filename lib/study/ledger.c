@@ -3,7 +3,7 @@
  * whole, and never changed; what changes is one file a cell, written by whoever holds its claim.
  */
 #include "study/ledger.h"
-#include "train/file.h"
+#include "base/file.h"
 
 #include <errno.h>
 #include <fcntl.h>

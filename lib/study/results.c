@@ -1,7 +1,7 @@
 /* Results of a sweep; see results.h. The figure is in results_figure.c. */
 #include "study/results.h"
 #include "study/results_figure.h"
-#include "train/file.h"
+#include "base/file.h"
 
 #include <math.h>
 #include <stdio.h>

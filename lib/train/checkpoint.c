@@ -7,7 +7,7 @@
  * whole at any moment, and what a killed process leaves has a name that smoe_checkpoints_recover
  * knows.
  */
-#include "train/file.h"
+#include "base/file.h"
 #include "train/run.h"
 #include "train/safetensors.h"
 

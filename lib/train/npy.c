@@ -4,7 +4,7 @@
  * elements in C order. Writing only.
  */
 #include "train/npy.h"
-#include "train/file.h"
+#include "base/file.h"
 
 #include <assert.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
  */
 #include "train/run.h"
 #include "train/env.h"
-#include "train/file.h"
+#include "base/file.h"
 
 #include <dirent.h>
 #include <errno.h>

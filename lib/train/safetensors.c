@@ -4,8 +4,7 @@
  * mean is for params_io.c.
  */
 #include "train/safetensors.h"
-#include "spec/schema.h"
-#include "train/file.h"
+#include "base/file.h"
 
 #include <errno.h>
 #include <fcntl.h>

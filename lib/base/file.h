@@ -7,7 +7,7 @@
 
 #include "base/base.h"
 
-/* Every temporary file and directory of this room has this in its name. */
+/* Every temporary file and directory has this in its name. */
 #define SMOE_FILE_TEMPORARY ".tmp-"
 
 /* A file being written. A target that is there and no regular file (a pipe, /dev/null) is written
@@ -32,8 +32,8 @@ int smoe_file_write(const char *path, const void *bytes, size_t size,
 /* All bytes to fd, over interruptions and short writes; 0, or -1 with errno. */
 int smoe_file_write_fd(int fd, const void *bytes, size_t size) SMOE_MUST_CHECK;
 
-/* The whole of a regular file of at most `most` bytes in fresh memory with a NUL after it. Failures
- * are SMOE_DATA. */
+/* The whole of a regular file of at most `most` bytes in fresh memory with a NUL after it. A file
+ * that is not there, no file or too large is SMOE_DATA, one that cannot be read SMOE_RUNTIME. */
 int smoe_file_read(const char *path, size_t most, char **text, size_t *size,
                    smoe_err *err) SMOE_MUST_CHECK;
 

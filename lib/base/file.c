@@ -1,6 +1,6 @@
 /* Whole files, links and folders: see file.h. Every return value of the system is looked at here,
  * so that a full disk is an error where it happens. */
-#include "train/file.h"
+#include "base/file.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -119,7 +119,7 @@ int smoe_file_read(const char *path, size_t most, char **text, size_t *size, smo
     FILE *in = fopen(path, "rbe");
     struct stat there;
     if (!in || fstat(fileno(in), &there)) {
-        smoe_fail_errno(err, SMOE_DATA, "%s: cannot read", path);
+        smoe_fail_errno(err, errno == ENOENT ? SMOE_DATA : SMOE_RUNTIME, "%s: cannot read", path);
         goto out;
     }
     if (!S_ISREG(there.st_mode)) {
@@ -127,7 +127,7 @@ int smoe_file_read(const char *path, size_t most, char **text, size_t *size, smo
         goto out;
     }
     if ((uintmax_t)there.st_size > most) {
-        smoe_fail(err, SMOE_DATA, "%s: %jd bytes, more than the %zu it may have", path,
+        smoe_fail(err, SMOE_DATA, "%s: %jd bytes, at most %zu are accepted", path,
                   (intmax_t)there.st_size, most);
         goto out;
     }
@@ -138,7 +138,7 @@ int smoe_file_read(const char *path, size_t most, char **text, size_t *size, smo
     }
     *size = fread(bytes, 1, (size_t)there.st_size, in);
     if (ferror(in)) {
-        smoe_fail_errno(err, SMOE_DATA, "%s: cannot read", path);
+        smoe_fail_errno(err, SMOE_RUNTIME, "%s: at byte %zu", path, *size);
         goto out;
     }
     bytes[*size] = '\0';
