@@ -7,7 +7,7 @@
 #include "load.h"
 #include "progress.h"
 #include "table.h"
-#include "train/file.h"
+#include "base/file.h"
 #include "train/trainer.h"
 
 #include <stdlib.h>

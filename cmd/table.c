@@ -1,6 +1,6 @@
 /* Tables of text; see table.h. */
 #include "table.h"
-#include "train/file.h"
+#include "base/file.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
