@@ -620,6 +620,31 @@ static void test_params_partial_and_types(void **state) {
     smoe_params_free(&p);
 }
 
+/* Starting from another task: the classifier of three classes is left alone, the norm is taken. */
+static void test_params_another_head(void **state) {
+    (void)state;
+    smoe_params p = {0};
+    size_t w[] = {2, 1};
+    smoe_params_add(&p, SMOE_PARAM_HEAD, 7, 0, 2, w, "head.weight");
+    smoe_params_add(&p, SMOE_PARAM_PLAIN, 7, 0, 1, w, "norm.bias");
+    smoe_err err = {0};
+    assert_int_equal(smoe_params_allocate(&p, 1, &err), 0);
+    smoe_params_init(&p, 0);
+    const char *header =
+        "{\"head.weight\":{\"dtype\":\"BF16\",\"shape\":[3,1],\"data_offsets\":[0,6]},"
+        "\"norm.bias\":{\"dtype\":\"BF16\",\"shape\":[2],\"data_offsets\":[6,10]}}";
+    const char *data = "\x80\x3f\x80\x3f\x80\x3f\x80\x3f\x00\xc0"; /* 1 1 1, 1 -2 */
+    size_t loaded = 99;
+    assert_int_equal(load_small(&p, header, data, 10, false, &loaded, &err), -1);
+    assert_string_equal(err.text, "f: tensor head.weight: shape [3, 1], expected [2, 1]");
+    assert_int_equal(load_small(&p, header, data, 10, true, &loaded, &err), 0);
+    assert_int_equal(loaded, 1);
+    const real *head = p.w + p.row[0].offset, *norm = p.w + p.row[1].offset;
+    assert_true(head[0] == 7 && head[1] == 7);
+    assert_true(norm[0] == 1 && norm[1] == -2);
+    smoe_params_free(&p);
+}
+
 /* ---- an independent implementation ---- */
 
 /* Runs tests/interop/layout.py; true when there is a python3 to run it. Its failure fails the test.
@@ -719,6 +744,7 @@ int main(void) {
         TEST(test_params_round_trip),
         TEST(test_params_faults_in_one_pass),
         TEST(test_params_partial_and_types),
+        TEST(test_params_another_head),
         TEST(test_reads_files_of_others),
         TEST(test_others_read_our_files),
     };

@@ -54,6 +54,15 @@ static bool known(const smoe_params *params, const smoe_slab *slabs, size_t coun
     return false;
 }
 
+/* What a row is filled from, NULL for nothing. A classifier for another number of classes counts as
+ * missing where missing tensors are allowed: that is what starting from another task's model means. */
+static const smoe_tensor *source_of(const smoe_safetensors *file, const smoe_param *row,
+                                    const char *name, bool partial) {
+    const smoe_tensor *t = smoe_safetensors_find(file, name);
+    bool head = t && !strncmp(row->name, "head.", 5) && t->ndim == row->ndim;
+    return partial && head && t->dim[0] != row->dim[0] ? NULL : t;
+}
+
 /* Everything that keeps the file from being loaded, a line each. Returns 0 when there is nothing.
  */
 static int file_check(const smoe_params *params, const smoe_slab *slabs, size_t count,
@@ -65,7 +74,7 @@ static int file_check(const smoe_params *params, const smoe_slab *slabs, size_t 
         for (size_t i = 0; i < params->count; i++) {
             const smoe_param *row = &params->row[i];
             snprintf(name, sizeof name, "%s%s", slabs[s].prefix, row->name);
-            const smoe_tensor *t = smoe_safetensors_find(file, name);
+            const smoe_tensor *t = source_of(file, row, name, partial);
             if (t) {
                 bad |= row_refused(row, t, name, path, found);
             } else if (!partial) {
@@ -109,7 +118,7 @@ int smoe_params_load_slabs(const smoe_params *params, const smoe_slab *slabs, si
         for (size_t i = 0; i < params->count; i++) {
             char name[NAME_TEXT];
             snprintf(name, sizeof name, "%s%s", slabs[s].prefix, params->row[i].name);
-            const smoe_tensor *t = smoe_safetensors_find(file, name);
+            const smoe_tensor *t = source_of(file, &params->row[i], name, partial);
             if (!t) continue;
             if (slabs[s].values) row_fill(slabs[s].values + params->row[i].offset, t);
             filled++;
