@@ -260,7 +260,8 @@ static void unknown_key(smoe_reading *reading, const smoe_origin *where, const c
         used += (size_t)snprintf(known + used, sizeof known - used, "%s%.*s", used ? ", " : "",
                                  (int)length, name);
     }
-    smoe_reading_problem(reading, where, shown, "unknown key; known here: %s", known);
+    smoe_reading_problem(reading, where, shown, "unknown key; known here: %s%s", known,
+                         *section ? "" : ", sweep"); /* sweep: no row, it is read by itself */
 }
 
 /* The first time that a row (level 0) or section (level 1...) is named? Reports a second time. */
