@@ -6,6 +6,7 @@
 #include "cells.h"
 #include "cmd.h"
 #include "live.h"
+#include "stop.h"
 #include "base/clock.h"
 #include "base/threads.h"
 #include "study/cell.h"
@@ -40,25 +41,11 @@ typedef struct runner {
 
 /* ---- in a cell's process ---------------------------------------------------------------------- */
 
-/* The one piece of state a signal handler can reach. */
-static volatile sig_atomic_t stop;
-
-/* First: finish the step, write a checkpoint. Second: die of it at once. */
-static void on_signal(int number) {
-    if (stop) {
-        signal(number, SIG_DFL);
-        raise(number);
-    }
-    stop = 1;
-}
-
 static void child(runner *r, size_t cell, pid_t parent) {
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
     smoe_err err = {0};
     /* Its own group: a Ctrl-C reaches the parent alone, which passes it on once. */
     setpgid(0, 0);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+    const volatile sig_atomic_t *stop = smoe_stop_catch();
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     sigprocmask(SIG_SETMASK, &r->before, NULL);
     if (getppid() != parent) _exit(SMOE_STOPPED);
@@ -66,7 +53,7 @@ static void child(runner *r, size_t cell, pid_t parent) {
     size_t threads = (size_t)smoe_threads() / r->jobs;
     smoe_threads_set(threads ? (int)threads : 1);
     smoe_observer observer = smoe_live_observer(&r->live, cell);
-    smoe_cell_options how = {.env = smoe_cmd_env(r->options), .stop = &stop, .observer = &observer};
+    smoe_cell_options how = {.env = smoe_cmd_env(r->options), .stop = stop, .observer = &observer};
     int status = smoe_cell_run(r->sweep, cell, &how, &err);
     _exit(status ? (int)err.code : 0);
 }

@@ -5,6 +5,7 @@
  */
 #include "cmd.h"
 #include "progress.h"
+#include "stop.h"
 #include "route/router.h"
 #include "study/cost.h"
 #include "study/fewshot.h"
@@ -13,25 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-
-/* The one piece of state a signal handler can reach. */
-static volatile sig_atomic_t stop;
-
-/* First: finish the step, write a checkpoint. Second: die of it at once. */
-static void on_signal(int number) {
-    if (stop) {
-        signal(number, SIG_DFL);
-        raise(number);
-    }
-    stop = 1;
-}
-
-static int catch_signals(smoe_err *err) {
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
-    if (sigaction(SIGINT, &action, NULL) || sigaction(SIGTERM, &action, NULL))
-        return smoe_fail_errno(err, SMOE_RUNTIME, "cannot catch signals");
-    return 0;
-}
 
 /* ---- which spec, which directory ---- */
 
@@ -210,16 +192,17 @@ static int train(const train_job *job, const smoe_options *options, smoe_err *er
     smoe_progress progress;
     smoe_fewshot *fewshot;
     if (smoe_fewshot_open(&fewshot, job->spec, err)) return -1;
-    smoe_progress_open(&progress, options, stderr, &stop);
-    if (catch_signals(err)) {
+    const volatile sig_atomic_t *stop = smoe_stop_catch();
+    if (!stop) {
         smoe_fewshot_free(fewshot);
-        return -1;
+        return smoe_fail_errno(err, SMOE_RUNTIME, "cannot catch signals");
     }
+    smoe_progress_open(&progress, options, stderr, stop);
     smoe_train_options how = {.dir = job->dir,
                               .mode = job->mode,
                               .init = options->init,
                               .env = smoe_cmd_env(options),
-                              .stop = &stop,
+                              .stop = stop,
                               .observer = &progress.observer,
                               .measure = fewshot ? smoe_fewshot_record : NULL,
                               .measure_user = fewshot};

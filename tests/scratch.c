@@ -65,3 +65,15 @@ size_t scratch_entries(const char *path) {
     closedir(dir);
     return n;
 }
+
+int scratch_setup(void **state) {
+    scratch *s = *state = calloc(1, sizeof *s);
+    scratch_make(s);
+    return 0;
+}
+
+int scratch_teardown(void **state) {
+    scratch_remove(*state);
+    free(*state);
+    return 0;
+}

@@ -13,6 +13,10 @@ typedef struct scratch {
 void scratch_make(scratch *s);
 void scratch_remove(scratch *s);
 
+/* The same as a test's setup and teardown: *state is the folder. */
+int scratch_setup(void **state);
+int scratch_teardown(void **state);
+
 /* The path of a name in the folder, in buf, which it returns. */
 const char *scratch_path(const scratch *s, char buf[SCRATCH_PATH], const char *name);
 

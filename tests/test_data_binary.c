@@ -16,18 +16,6 @@
 
 enum { SIDE = 32, PLANE = SIDE * SIDE, RECORD = 1 + 3 * PLANE };
 
-static int setup(void **state) {
-    scratch *s = *state = calloc(1, sizeof *s);
-    scratch_make(s);
-    return 0;
-}
-
-static int teardown(void **state) {
-    scratch_remove(*state);
-    free(*state);
-    return 0;
-}
-
 static smoe_dataset *open_set(const smoe_spec *spec, const char *split) {
     smoe_dataset *set;
     smoe_err err = {0};
@@ -385,7 +373,7 @@ static void test_idx_refused(void **state) {
 }
 
 int main(void) {
-#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define CASE(f) cmocka_unit_test_setup_teardown(f, scratch_setup, scratch_teardown)
     const struct CMUnitTest tests[] = {
         CASE(test_cifar10),       CASE(test_cifar100),      CASE(test_cifar_limit),
         CASE(test_cifar_resized), CASE(test_cifar_refused), CASE(test_gzip),

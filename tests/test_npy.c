@@ -11,18 +11,6 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-static int setup(void **state) {
-    scratch *s = *state = calloc(1, sizeof *s);
-    scratch_make(s);
-    return 0;
-}
-
-static int teardown(void **state) {
-    scratch_remove(*state);
-    free(*state);
-    return 0;
-}
-
 /* Writes and compares with: magic and version, length 118 (so 128 in all), dictionary, spaces,
  * newline, data. */
 static void check(const scratch *s, const char *dtype, const void *data, size_t bytes, int ndim,
@@ -98,11 +86,12 @@ static void test_failures_keep_the_old_file(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_matrix_f4, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_vector_i8, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_scalar_and_empty_f8, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_many_axes, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_failures_keep_the_old_file, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_matrix_f4, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(test_vector_i8, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(test_scalar_and_empty_f8, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(test_many_axes, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(test_failures_keep_the_old_file, scratch_setup,
+                                        scratch_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

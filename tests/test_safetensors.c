@@ -20,18 +20,6 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-static int setup(void **state) {
-    scratch *s = *state = calloc(1, sizeof *s);
-    scratch_make(s);
-    return 0;
-}
-
-static int teardown(void **state) {
-    scratch_remove(*state);
-    free(*state);
-    return 0;
-}
-
 /* Length, header, data, in exactly as many bytes: a sanitizer sees every byte read beyond. */
 static char *assemble(const char *header, const void *data, size_t data_size, size_t *size) {
     uint64_t length = strlen(header);
@@ -725,7 +713,7 @@ static void test_others_read_our_files(void **state) {
     if (!layout("check", path, "12")) skip();
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, scratch_setup, scratch_teardown)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

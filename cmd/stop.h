@@ -1,0 +1,13 @@
+/* Requests to stop: the first SIGINT or SIGTERM asks, the second ends the process. */
+#ifndef SMOE_STOP_H
+#define SMOE_STOP_H
+
+#include "base/base.h"
+
+#include <signal.h>
+
+/* Catches both signals from now on. Returns the flag that the first of them sets, NULL with errno when they cannot be
+ * caught. */
+const volatile sig_atomic_t *smoe_stop_catch(void);
+
+#endif
