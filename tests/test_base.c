@@ -1,5 +1,6 @@
 /* The ground floor: random streams against Random123's published answers and their laws, the
  * parameter table, arenas, errors, text. */
+#include "base/bf16.h"
 #include "base/clock.h"
 #include "base/param.h"
 #include "base/rng.h"
@@ -272,6 +273,40 @@ static void errors_that_do_not_fit(void **state) {
 
 /* ---- text -------------------------------------------------------------------------------------- */
 
+/* ---- BF16 --------------------------------------------------------------------------------------- */
+
+/* Every number comes back; between two neighbours the nearer one is taken, at the middle the even
+ * one. Of infinities and NaN there is one pattern at least that comes back. */
+static void bf16(void **state) {
+    (void)state;
+    for (uint32_t i = 0; i < 1 << 16; i++) {
+        float x = smoe_bf16_widen((smoe_bf16)i);
+        if (isnan(x)) {
+            assert_true(smoe_bf16_round(x) == (i | 0x40));
+            continue;
+        }
+        assert_true(smoe_bf16_round(x) == i);
+        if (isinf(x)) continue;
+        uint32_t middle = i << 16 | 0x8000, even = i + (i & 1);
+        assert_true(smoe_bf16_round(smoe_float_of_bits(middle - 1)) == i);
+        assert_true(smoe_bf16_round(smoe_float_of_bits(middle)) == even);
+        assert_true(smoe_bf16_round(smoe_float_of_bits(middle + 1)) == i + 1);
+    }
+    static const struct {
+        uint32_t from;
+        smoe_bf16 to;
+    } rows[] = {
+        {0x3f800000, 0x3f80}, /* 1 */
+        {0x3f808000, 0x3f80}, /* 1 + 2^-8: a tie, down to even */
+        {0x3f818000, 0x3f82}, /* 1 + 3 * 2^-8: a tie, up to even */
+        {0x7f7fffff, 0x7f80}, /* the largest float: infinity */
+        {0x7f800001, 0x7fc0}, /* a signalling NaN whose payload is lost: still a NaN */
+        {0xffc12345, 0xffc1}, /* a quiet one: sign and upper payload stay */
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        assert_true(smoe_bf16_round(smoe_float_of_bits(rows[i].from)) == rows[i].to);
+}
+
 static void text(void **state) {
     (void)state;
     assert_int_equal(smoe_text_distance("", ""), 0);
@@ -332,6 +367,7 @@ int main(void) {
         cmocka_unit_test(arena_too_large),
         cmocka_unit_test(errors),
         cmocka_unit_test(errors_that_do_not_fit),
+        cmocka_unit_test(bf16),
         cmocka_unit_test(text),
         cmocka_unit_test(clocks_and_threads),
     };

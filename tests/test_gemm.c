@@ -237,6 +237,39 @@ static void same_bits_in_any_company(void **state) {
     }
 }
 
+/* B in BF16: the bits of the product with the same values in `real`, for any place in the blocks.
+ * The copy ends with the last element used, so that a sanitizer sees what is read beyond. */
+static void narrow_b(void **state) {
+    (void)state;
+    static const size_t sizes[][3] = {{1, 1, 1},    {3, 5, 7},      {2, 33, 17},   {13, 65, 31},
+                                      {14, 32, 64}, {40, 140, 300}, {9, 530, 260}, {3, 4, 0}};
+    smoe_rng rng = smoe_rng_at(3, SMOE_RNG_TEST, 0, 0, 0);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (uint64_t seed = 0; seed < 8; seed++) {
+            fixture f = fixture_of(sizes[i][0], sizes[i][1], sizes[i][2], seed);
+            size_t k = f.p.k, n = f.p.n, bytes = f.p.m * f.p.ldc * sizeof(real);
+            size_t used = k ? (k - 1) * f.p.b_row + (n - 1) * f.p.b_col + 1 : 0;
+            smoe_bf16 *b = malloc((used + !used) * sizeof *b);
+            real *wide = filled(f.p.m * f.p.ldc, 0), *narrow = filled(f.p.m * f.p.ldc, 0);
+            for (size_t j = 0; j < used; j++) {
+                b[j] = (smoe_bf16)smoe_rng_below(&rng, 1 << 16); /* any pattern, NaN included */
+                f.b.at[j] = smoe_bf16_widen(b[j]);
+            }
+            with_threads(&f, wide, 2);
+            f.p.b_bf16 = b;
+            f.p.b = NULL;
+            for (int threads = 0; threads <= 3; threads++) {
+                with_threads(&f, narrow, threads);
+                assert_memory_equal(wide, narrow, bytes);
+            }
+            free(b);
+            free(wide);
+            free(narrow);
+            fixture_free(&f);
+        }
+    smoe_threads_set(2);
+}
+
 /* ---- many products, the common ones ----------------------------------------------------------- */
 
 static smoe_product ith(size_t i, const void *context) {
@@ -333,6 +366,7 @@ int main(void) {
         cmocka_unit_test(empty_products),
         cmocka_unit_test(same_bits_for_any_threads),
         cmocka_unit_test(same_bits_in_any_company),
+        cmocka_unit_test(narrow_b),
         cmocka_unit_test(each),
         cmocka_unit_test(linear_by_hand),
         cmocka_unit_test(not_finite),

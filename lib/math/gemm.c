@@ -51,6 +51,16 @@ static void row_block(const smoe_product *x, const smoe_gemm_kernels *kern, cons
         }
 }
 
+/* Columns j .. j+n of B, rows p .. p+k. */
+static void column_panel(const smoe_product *x, const smoe_gemm_kernels *kern, real *packed,
+                         size_t p, size_t j, size_t k, size_t n) {
+    size_t at = p * x->b_row + j * x->b_col;
+    if (x->b_bf16)
+        kern->pack_b_bf16(packed, x->b_bf16 + at, x->b_row, x->b_col, k, n);
+    else
+        kern->pack_b(packed, x->b + at, x->b_row, x->b_col, k, n);
+}
+
 void smoe_gemm_serial(const smoe_product *x) {
     const smoe_gemm_kernels *kern = smoe_kernels_get()->gemm;
     ALIGNED real packed_a[MR_MAX * PANELS * KC + SPILL], packed_b[KC * NC];
@@ -60,10 +70,8 @@ void smoe_gemm_serial(const smoe_product *x) {
         size_t p0 = 0;
         do { /* k = 0 is one step, which writes add + bias */
             step s = {p0, min(x->k - p0, KC), j0, min(x->n - j0, NC), packed_b};
-            const real *b = x->b + p0 * x->b_row + j0 * x->b_col;
             for (size_t j = 0; j < s.n; j += kern->nr)
-                kern->pack_b(packed_b + j * s.k, b + j * x->b_col, x->b_row, x->b_col, s.k,
-                             min(s.n - j, kern->nr));
+                column_panel(x, kern, packed_b + j * s.k, p0, j0 + j, s.k, min(s.n - j, kern->nr));
             for (size_t i = 0; i < x->m; i += mc)
                 row_block(x, kern, &s, i, min(x->m - i, mc), packed_a);
             p0 += KC;
@@ -101,7 +109,10 @@ static smoe_product piece(const smoe_product *x, const smoe_gemm_kernels *kern, 
     p.n = min(x->n - j0, columns);
     p.c += i0 * x->ldc + j0;
     p.a += i0 * x->a_row;
-    p.b += j0 * x->b_col;
+    if (p.b_bf16)
+        p.b_bf16 += j0 * x->b_col;
+    else
+        p.b += j0 * x->b_col;
     if (p.add) p.add += i0 * x->ldadd + j0;
     if (p.bias) p.bias += j0;
     return p;

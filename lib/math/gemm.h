@@ -7,6 +7,7 @@
 #define SMOE_GEMM_H
 
 #include "base/base.h"
+#include "base/bf16.h"
 
 /* One product. A is [m,k] with element (i,p) at a[i*a_row + p*a_col], B likewise [k,n]; a transpose
  * is a swap of strides. `add` [m,n] (may be C itself: accumulate) and `bias` [n] may be NULL. */
@@ -17,6 +18,8 @@ typedef struct smoe_product {
     const real *a;
     size_t a_row, a_col;
     const real *b;
+    const smoe_bf16 *b_bf16; /* not NULL: stands for b, widened where it is used: the bits of the
+                                product are those of the same values in `real` */
     size_t b_row, b_col;
     const real *add;
     size_t ldadd;

@@ -45,20 +45,29 @@ static inline void transpose(vreal r[VL]) {
     }
 }
 
+/* Elements of a packing's source, at a pointer to real or, where `narrow`, to BF16. */
+static inline vreal source_vector(const void *src, size_t at, bool narrow) {
+    return narrow ? vwiden((const smoe_bf16 *)src + at) : vload((const real *)src + at);
+}
+static inline real source_element(const void *src, size_t at, bool narrow) {
+    return narrow ? smoe_bf16_widen(((const smoe_bf16 *)src)[at]) : ((const real *)src)[at];
+}
+
 /*
  * dst[p*width + i] = src(i, p), i < rows <= width, src(i,p) = src[i*rs + p*cs]; zeros for rows <= i <
- * width: the heart of both packings. Whole vectors are stored even where less than one is left of a row:
+ * width: the heart of all packings. Whole vectors are stored even where less than one is left of a row:
  * what spills over is the start of the next row, written after it. The buffers have room for the last.
  */
-static inline void pack_panel(real *dst, const real *src, size_t rs, size_t cs, size_t rows,
-                              size_t k, size_t width) {
+static inline void pack_panel(real *dst, const void *src, bool narrow, size_t rs, size_t cs,
+                              size_t rows, size_t k, size_t width) {
     size_t p = 0;
     if (cs == 1) { /* long rows become columns: blocks of VL x VL in registers */
         for (; p + VL <= k; p += VL)
             for (size_t i0 = 0; i0 < width; i0 += VL) {
                 vreal r[VL];
                 for (size_t i = 0; i < VL; i++)
-                    r[i] = i0 + i < rows ? vload(src + (i0 + i) * rs + p) : (vreal){0};
+                    r[i] =
+                        i0 + i < rows ? source_vector(src, (i0 + i) * rs + p, narrow) : (vreal){0};
                 transpose(r);
                 real *to = dst + p * width + i0;
                 for (size_t q = 0; q < VL; q++, to += width) {
@@ -68,20 +77,25 @@ static inline void pack_panel(real *dst, const real *src, size_t rs, size_t cs, 
                         vstore_part(to, r[q], width - i0);
                 }
             }
-    } else if (rs == 1 && rows == width) {
-        for (; p < k; p++) memcpy(dst + p * width, src + p * cs, width * sizeof *dst);
+    } else if (rs == 1 && rows == width && !narrow) {
+        for (; p < k; p++) memcpy(dst + p * width, (const real *)src + p * cs, width * sizeof *dst);
     }
     for (; p < k; p++)
-        for (size_t i = 0; i < width; i++) dst[p * width + i] = i < rows ? src[i * rs + p * cs] : 0;
+        for (size_t i = 0; i < width; i++)
+            dst[p * width + i] = i < rows ? source_element(src, i * rs + p * cs, narrow) : 0;
 }
 
 static void pack_a(real *dst, const real *a, size_t rs, size_t cs, size_t m, size_t k) {
     for (size_t i = 0; i < m; i += MR, dst += MR * k)
-        pack_panel(dst, a + i * rs, rs, cs, m - i < MR ? m - i : MR, k, MR);
+        pack_panel(dst, a + i * rs, false, rs, cs, m - i < MR ? m - i : MR, k, MR);
 }
 
 static void pack_b(real *dst, const real *b, size_t rs, size_t cs, size_t k, size_t n) {
-    pack_panel(dst, b, cs, rs, n, k, NR);
+    pack_panel(dst, b, false, cs, rs, n, k, NR);
+}
+
+static void pack_b_bf16(real *dst, const smoe_bf16 *b, size_t rs, size_t cs, size_t k, size_t n) {
+    pack_panel(dst, b, true, cs, rs, n, k, NR);
 }
 
 /* c = add + bias + alpha * sum for the first n <= VL columns: one expression for whole and part
@@ -136,4 +150,5 @@ static double peak(size_t n) {
 }
 
 const smoe_gemm_kernels SMOE_KERN(smoe_gemm_kern);
-const smoe_gemm_kernels SMOE_KERN(smoe_gemm_kern) = {MR, NR, pack_a, pack_b, tile, peak};
+const smoe_gemm_kernels SMOE_KERN(smoe_gemm_kern) = {MR,          NR,   pack_a, pack_b,
+                                                     pack_b_bf16, tile, peak};

@@ -7,6 +7,7 @@
 #define SMOE_KERNELS_H
 
 #include "base/base.h"
+#include "base/bf16.h"
 #include "math/gelu.h"
 
 /* Pieces of a matrix product; see gemm.c for how they fit together. */
@@ -18,6 +19,8 @@ typedef struct smoe_gemm_kernels {
     /* dst: one panel of nr columns, [k][nr], zeros right of the last column; b(p,j) = b[p*rs +
      * j*cs]. */
     void (*pack_b)(real *dst, const real *b, size_t rs, size_t cs, size_t k, size_t n);
+    /* The same out of BF16, widened: exact. */
+    void (*pack_b_bf16)(real *dst, const smoe_bf16 *b, size_t rs, size_t cs, size_t k, size_t n);
     /* c [m,n] = add [m,n] + bias [n] + alpha * A B for one tile, m <= mr, n <= nr; add and bias may
      * be NULL. */
     void (*tile)(real *c, size_t ldc, const real *a, const real *b, size_t m, size_t n, size_t k,

@@ -4,6 +4,7 @@
  * mean is for params_io.c.
  */
 #include "train/safetensors.h"
+#include "base/bf16.h"
 #include "base/file.h"
 
 #include <errno.h>
@@ -377,18 +378,12 @@ void smoe_safetensors_free(smoe_safetensors *file) {
 
 /* ---- conversion ------------------------------------------------------------------------------ */
 
-static float float_of_bits(uint32_t bits) {
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
 /* IEEE half to single: sign 1, exponent 5 (bias 15), fraction 10; every half is a single. */
 static float float_of_half(uint16_t half) {
     uint32_t sign = (uint32_t)(half & 0x8000) << 16, exponent = half >> 10 & 31;
     uint32_t fraction = half & 0x3ff;
-    if (exponent == 31) return float_of_bits(sign | 0x7f800000 | fraction << 13);
-    if (exponent) return float_of_bits(sign | (exponent + 127 - 15) << 23 | fraction << 13);
+    if (exponent == 31) return smoe_float_of_bits(sign | 0x7f800000 | fraction << 13);
+    if (exponent) return smoe_float_of_bits(sign | (exponent + 127 - 15) << 23 | fraction << 13);
     float tiny = (float)fraction * 0x1p-24f; /* subnormal or zero: exact, and not one in single */
     return sign ? -tiny : tiny;
 }
@@ -408,7 +403,7 @@ bool smoe_tensor_convert(real *out, const smoe_tensor *tensor, size_t first, siz
     switch (tensor->dtype) {
     case SMOE_DTYPE_F32: CONVERT(float, x);
     case SMOE_DTYPE_F16: CONVERT(uint16_t, float_of_half(x));
-    case SMOE_DTYPE_BF16: CONVERT(uint16_t, float_of_bits((uint32_t)x << 16));
+    case SMOE_DTYPE_BF16: CONVERT(uint16_t, smoe_bf16_widen(x));
     case SMOE_DTYPE_F64: CONVERT(double, x);
     default: return false;
     }
