@@ -394,11 +394,110 @@ static void experts_choice_recounted(void **state) {
     }
 }
 
+/* ---- random routers --------------------------------------------------------------------------- */
+
+#define RANDOM "model.moe.router=tokens-choice model.moe.capacity=9 model.moe.group_images=1 "
+
+/* What the choice routers make of scores drawn by themselves: each token's expert is the one of its
+ * largest number, weighted by softmax; W and x have no part in it. */
+static void random_scores_recounted(void **state) {
+    (void)state;
+    routed r;
+    assert_true(routed_make(&r, RANDOM "model.moe.random_layers=all", TOKENS, IMAGES));
+    for (size_t i = 0; i < IMAGES * TOKENS * r.d; i++) r.x[i] = NAN;
+    r.pass.first = 30;
+    routed_pass(&r, IMAGES, false);
+    assert_int_equal(r.plan->placed, IMAGES * TOKENS); /* room for everyone */
+    for (size_t t = 0; t < r.plan->tokens; t++) {
+        double z[64], sum = 0;
+        size_t E = r.plan->E, best = 0;
+        smoe_rng rng = smoe_rng_at(r.pass.seed, SMOE_RNG_SCORES, 1, 30 + t / TOKENS, t % TOKENS);
+        for (size_t e = 0; e < E; e++) z[e] = smoe_rng_normal(&rng);
+        for (size_t e = 0; e < E; e++) sum += exp(z[e]);
+        for (size_t e = 0; e < E; e++) best = z[e] > z[best] ? e : best;
+        size_t slot = (size_t)r.plan->slot[r.plan->first[t]];
+        assert_int_equal(slot / r.plan->P % E, best);
+        assert_close(r.plan->slot_weight[slot], exp(z[best]) / sum, 3e-6);
+    }
+    routed_free(&r);
+}
+
+/* An image's scores are those of its number, whatever batch it comes in; those of a seed differ. */
+static void random_scores_belong_to_images(void **state) {
+    (void)state;
+    routed all, one;
+    assert_true(routed_make(&all, RANDOM "model.moe.random_layers=[1]", TOKENS, IMAGES));
+    assert_true(routed_make(&one, RANDOM "model.moe.random_layers=[1]", TOKENS, IMAGES));
+    routed_pass(&all, IMAGES, false);
+    one.pass.first = 3;
+    routed_pass(&one, 1, false);
+    size_t buffers = one.plan->S, at = 3 * buffers;
+    assert_memory_equal(all.plan->used + 3 * all.plan->E, one.plan->used,
+                        one.plan->E * sizeof *one.plan->used);
+    for (size_t e = 0; e < one.plan->E; e++)
+        for (size_t p = 0; p < (size_t)one.plan->used[e]; p++) {
+            size_t slot = e * one.plan->P + p;
+            assert_true(all.plan->slot_weight[at + slot] == one.plan->slot_weight[slot]);
+            assert_int_equal(all.plan->slot_token[at + slot],
+                             3 * TOKENS + (size_t)one.plan->slot_token[slot]);
+        }
+    uint64_t bits = routed_bits(one.plan);
+    one.pass.seed++;
+    routed_pass(&one, 1, false);
+    assert_int_not_equal(bits, routed_bits(one.plan));
+    routed_free(&all);
+    routed_free(&one);
+}
+
+/* Training takes no notice; nor does evaluation of the blocks that are not named. */
+static void only_named_layers_are_random(void **state) {
+    (void)state;
+    static const char *const keys[] = {"", "model.moe.random_layers=all",
+                                       "model.moe.random_layers=[0]"};
+    uint64_t bits[3][2];
+    for (size_t i = 0; i < 3; i++)
+        for (int train = 0; train < 2; train++) {
+            routed r;
+            char text[200];
+            snprintf(text, sizeof text, "%s model.moe.layers=[0,1] %s", RANDOM, keys[i]);
+            assert_true(routed_make(&r, text, TOKENS, IMAGES));
+            routed_pass(&r, IMAGES, train);
+            bits[i][train] = routed_bits(r.plan);
+            routed_free(&r);
+        }
+    assert_int_equal(bits[0][1], bits[1][1]);
+    assert_int_equal(bits[0][1], bits[2][1]);
+    assert_int_equal(bits[0][0], bits[2][0]);
+    assert_int_not_equal(bits[0][0], bits[1][0]);
+}
+
+/* 4 experts, 100 seeds of 60 tokens: 1500 each on average, deviation sqrt(6000 3/16) = 33.5; five of
+ * them are 168. */
+static void random_scores_favour_nobody(void **state) {
+    (void)state;
+    routed r;
+    size_t chosen[4] = {0};
+    assert_true(
+        routed_make(&r, RANDOM "model.moe.experts=4 model.moe.router=random", TOKENS, IMAGES));
+    for (r.pass.seed = 0; r.pass.seed < 100; r.pass.seed++) {
+        routed_pass(&r, IMAGES, false);
+        for (size_t e = 0; e < 4; e++) chosen[e] += r.plan->chosen[e];
+    }
+    for (size_t e = 0; e < 4; e++) assert_in_range(chosen[e], 1500 - 168, 1500 + 168);
+    routed_free(&r);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plans_are_lawful),         cmocka_unit_test(same_seed_same_bits),
-        cmocka_unit_test(no_noise_in_evaluation),   cmocka_unit_test(tokens_choice_recounted),
+        cmocka_unit_test(plans_are_lawful),
+        cmocka_unit_test(same_seed_same_bits),
+        cmocka_unit_test(no_noise_in_evaluation),
+        cmocka_unit_test(tokens_choice_recounted),
         cmocka_unit_test(experts_choice_recounted),
+        cmocka_unit_test(random_scores_recounted),
+        cmocka_unit_test(random_scores_belong_to_images),
+        cmocka_unit_test(only_named_layers_are_random),
+        cmocka_unit_test(random_scores_favour_nobody),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

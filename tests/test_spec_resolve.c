@@ -70,11 +70,17 @@ static void layers_mean_these_blocks(void **state) {
         const char *layers;
         size_t depth;
         const char *map, *written;
-    } cases[] = {{"none", 4, "----", "none"},          {"[]", 4, "----", "none"},
-                 {"last-1", 4, "---X", "last-1"},      {"last-4", 4, "XXXX", "last-4"},
-                 {"every-2", 5, "-X-X-", "every-2"},   {"every-1", 3, "XXX", "every-1"},
-                 {"every-3", 7, "--X--X-", "every-3"}, {"[3, 0]", 4, "X--X", "[0, 3]"},
-                 {"last-half", 5, "---XX", "last-2"},  {"last-half", 1, "X", "last-1"}};
+    } cases[] = {{"none", 4, "----", "none"},
+                 {"[]", 4, "----", "none"},
+                 {"last-1", 4, "---X", "last-1"},
+                 {"last-4", 4, "XXXX", "last-4"},
+                 {"every-2", 5, "-X-X-", "every-2"},
+                 {"every-1", 3, "XXX", "every-1"},
+                 {"every-3", 7, "--X--X-", "every-3"},
+                 {"[3, 0]", 4, "X--X", "[0, 3]"},
+                 {"last-half", 5, "---XX", "last-2"},
+                 {"last-half", 1, "X", "last-1"},
+                 {"all", 3, "XXX", "all"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[128];
         snprintf(text, sizeof text, "model: {depth: %zu, moe: {layers: %s}}", cases[i].depth,
@@ -90,6 +96,45 @@ static void layers_mean_these_blocks(void **state) {
         assert_string_equal(s.model.moe.layers, cases[i].written);
         smoe_spec_free(&s);
     }
+}
+
+/* Words count among the MoE blocks, here 1, 3, 5; a list names blocks. */
+static void random_layers_are_some_with_experts(void **state) {
+    (void)state;
+    static const struct {
+        const char *layers, *map;
+    } cases[] = {{"none", "------"},   {"all", "-X-X-X"},     {"last-2", "---X-X"},
+                 {"[5, 1]", "-X---X"}, {"every-2", "---X--"}, {"last-half", "-----X"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[160];
+        snprintf(text, sizeof text,
+                 "model: {depth: 6, moe: {layers: every-2, router: experts-choice, random_layers: "
+                 "%s}}",
+                 cases[i].layers);
+        smoe_spec s = specs_good(text, NULL, NULL, NULL);
+        for (size_t block = 0; block < 6; block++)
+            assert_int_equal(s.model.moe.is_random[block], cases[i].map[block] == 'X');
+        smoe_spec_free(&s);
+    }
+#define CHOICE "model: {depth: 4, moe: {layers: [1, 3], router: tokens-choice}}"
+    specs_wrong(CHOICE, "model.moe.random_layers=[2]",
+                "override model.moe.random_layers=[2]: model.moe.random_layers: block 2 has no "
+                "experts: see model.moe.layers");
+    specs_wrong(CHOICE, "model.moe.random_layers=last-3",
+                "override model.moe.random_layers=last-3: model.moe.random_layers: last-3 of 2 "
+                "blocks: take last-2 at most, or last-half");
+    specs_wrong("model: {moe: {router: soft}}", "model.moe.random_layers=all",
+                "override model.moe.random_layers=all: model.moe.random_layers: router soft makes "
+                "no choices that could be random: tokens-choice and experts-choice do");
+}
+
+static void router_random_is_tokens_choice(void **state) {
+    (void)state;
+    smoe_spec s = specs_good(CHOICE, "model.moe.router=random", NULL, NULL);
+    assert_string_equal(s.model.moe.router, "tokens-choice");
+    assert_string_equal(s.model.moe.random_layers, "all");
+    assert_true(s.model.moe.is_random[1] && s.model.moe.is_random[3] && !s.model.moe.is_random[2]);
+    smoe_spec_free(&s);
 }
 
 static void slots_come_from_one_of_three(void **state) {
@@ -310,6 +355,8 @@ int main(void) {
         cmocka_unit_test(variants_are_those_of_the_papers),
         cmocka_unit_test(sizes_override_the_variant_s),
         cmocka_unit_test(layers_mean_these_blocks),
+        cmocka_unit_test(random_layers_are_some_with_experts),
+        cmocka_unit_test(router_random_is_tokens_choice),
         cmocka_unit_test(slots_come_from_one_of_three),
         cmocka_unit_test(capacity_rounds_half_to_even),
         cmocka_unit_test(tokens_count_the_class_token),

@@ -29,13 +29,30 @@ double smoe_gate_noise(const smoe_gate *gate, const smoe_pass *pass) {
     return pass->train ? gate->base.spec->noise / (double)gate->base.E : 0;
 }
 
+/* z = W x; or, of a random router, standard normal numbers keyed by block, image and token, so that
+ * every expert is as likely as any other (V-MoE E.1). */
+static void fill_logits(smoe_gate *gate, const real *x, const smoe_pass *pass) {
+    smoe_router *r = &gate->base;
+    size_t R = pass->images * r->image_tokens, E = r->E;
+    if (pass->train || !r->spec->is_random[r->block]) {
+        smoe_product z = smoe_linear_product(
+            gate->z, x, r->params->w + r->params->row[gate->weight].offset, NULL, R, E, r->d);
+        smoe_gemm(&z);
+        return;
+    }
+#pragma omp parallel for schedule(static)
+    for (size_t t = 0; t < R; t++) {
+        smoe_rng rng = smoe_rng_at(pass->seed, SMOE_RNG_SCORES, (uint32_t)r->block,
+                                   pass->first + t / r->image_tokens, t % r->image_tokens);
+        for (size_t e = 0; e < E; e++) gate->z[t * E + e] = (real)smoe_rng_normal(&rng);
+    }
+}
+
 void smoe_gate_forward(smoe_gate *gate, const real *x, double std, const smoe_pass *pass) {
     smoe_router *r = &gate->base;
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
     size_t R = pass->images * r->image_tokens, E = r->E;
-    smoe_product z = smoe_linear_product(
-        gate->z, x, r->params->w + r->params->row[gate->weight].offset, NULL, R, E, r->d);
-    smoe_gemm(&z);
+    fill_logits(gate, x, pass);
 #pragma omp parallel for schedule(static)
     for (size_t t = 0; t < R; t++) {
         const real *from = gate->z + t * E;

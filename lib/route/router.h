@@ -18,6 +18,7 @@ typedef struct smoe_pass {
     uint64_t seed;     /* of the run */
     uint64_t step;     /* keys every random stream of the pass */
     size_t images;     /* B of this pass, at most what was reserved */
+    size_t first;      /* evaluation: number of its first image, keys the scores of random routers */
     smoe_clock *clock; /* NULL: nobody measures */
 } smoe_pass;
 

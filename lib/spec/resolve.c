@@ -62,6 +62,13 @@ int smoe_reading_presets(smoe_reading *reading) {
     return 0;
 }
 
+/* Sets a row to a text that is known to be good for it. */
+static void set_text(smoe_reading *reading, const char *key, const char *text) {
+    char problem[SMOE_PROBLEM];
+    if (smoe_value_set(reading->spec, &smoe_rows[row_of(key)], text, true, problem))
+        smoe_reading_problem(reading, origin_of(reading, key), key, "%s", problem);
+}
+
 /* ---- sizes ----------------------------------------------------------------- */
 
 /* A size that only repeats what the file's variant says (as in a resolved spec) follows an override
@@ -84,11 +91,7 @@ static void resolve_sizes(smoe_reading *reading) {
     for (size_t i = 0; i < 4; i++) set += given(reading, keys[i]);
     /* All four sizes given and no variant: there is none, rather than the default one's name over
      * other sizes. */
-    char problem[SMOE_PROBLEM];
-    if (set == 4 && !given(reading, "model.variant") &&
-        smoe_value_set(reading->spec, &smoe_rows[row_of("model.variant")], "none", true, problem))
-        smoe_reading_problem(reading, origin_of(reading, "model.variant"), "model.variant", "%s",
-                             problem);
+    if (set == 4 && !given(reading, "model.variant")) set_text(reading, "model.variant", "none");
     const smoe_variant *variant = smoe_variant_find(model->variant), none = {0};
     const smoe_variant *named = variant ? variant : &none;
     const smoe_variant *file = reading->file_variant ? reading->file_variant : &none;
@@ -107,60 +110,99 @@ static void resolve_sizes(smoe_reading *reading) {
 
 /* ---- blocks with experts --------------------------------------------------- */
 
-/* Marks the blocks of "[4, 5]"; the text is the canonical one of value.c. */
-static void mark_listed(smoe_reading *reading) {
-    smoe_model_spec *model = &reading->spec->model;
-    for (char *c = model->moe.layers + 1; *c && *c != ']';) {
+/* A key that picks blocks: a word counts among `from`, in rising order; a list names some of them. */
+typedef struct picking {
+    const char *const *keys; /* whom a clash may blame */
+    const char *text;        /* the canonical one of value.c */
+    bool *picked;            /* [blocks of the model] */
+    const size_t *from;
+    size_t count;
+} picking;
+
+static bool pick(const picking *p, size_t block) {
+    for (size_t i = 0; i < p->count; i++)
+        if (p->from[i] == block) return p->picked[block] = true;
+    return false;
+}
+
+static void pick_listed(smoe_reading *reading, const picking *p) {
+    size_t depth = reading->spec->model.depth;
+    for (char *c = (char *)p->text + 1; *c && *c != ']';) {
         size_t block = strtoul(c, &c, 10);
-        if (block < model->depth)
-            model->moe.is_moe[block] = true;
+        if (pick(p, block))
+            ;
+        else if (block < depth)
+            clash(reading, p->keys, "block %zu has no experts: see model.moe.layers", block);
         else
-            clash(reading, KEYS("model.moe.layers", "model.depth", "model.variant"),
-                  "block %zu is not there: the model has blocks 0 to %zu", block, model->depth - 1);
+            clash(reading, p->keys, "block %zu is not there: the model has blocks 0 to %zu", block,
+                  depth - 1);
         while (*c == ',' || *c == ' ') c++;
     }
 }
 
-static void mark_last(smoe_reading *reading, size_t count) {
-    smoe_model_spec *model = &reading->spec->model;
-    if (count > model->depth)
-        clash(reading, KEYS("model.moe.layers", "model.depth", "model.variant"),
-              "last-%zu of %zu blocks: take last-%zu at most, or last-half", count, model->depth,
-              model->depth);
-    for (size_t i = 0; i < count && i < model->depth; i++)
-        model->moe.is_moe[model->depth - 1 - i] = true;
+static void pick_last(smoe_reading *reading, const picking *p, size_t count) {
+    if (count > p->count)
+        clash(reading, p->keys, "last-%zu of %zu blocks: take last-%zu at most, or last-half",
+              count, p->count, p->count);
+    for (size_t i = 0; i < count && i < p->count; i++) pick(p, p->from[p->count - 1 - i]);
 }
 
-static void mark_every(smoe_reading *reading, size_t stride) {
-    smoe_model_spec *model = &reading->spec->model;
-    if (stride > model->depth)
-        clash(reading, KEYS("model.moe.layers", "model.depth", "model.variant"),
-              "every-%zu of %zu blocks is none of them: take every-%zu at most", stride,
-              model->depth, model->depth);
-    for (size_t i = stride - 1; i < model->depth; i += stride) model->moe.is_moe[i] = true;
+static void pick_every(smoe_reading *reading, const picking *p, size_t stride) {
+    if (stride > p->count)
+        clash(reading, p->keys, "every-%zu of %zu blocks is none of them: take every-%zu at most",
+              stride, p->count, p->count);
+    for (size_t i = stride - 1; i < p->count; i += stride) pick(p, p->from[i]);
+}
+
+static void pick_blocks(smoe_reading *reading, const picking *p) {
+    size_t half = p->count > 1 ? p->count / 2 : 1;
+    if (*p->text == '[')
+        pick_listed(reading, p);
+    else if (!strcmp(p->text, "all"))
+        pick_last(reading, p, p->count);
+    else if (!strncmp(p->text, "last-", 5))
+        pick_last(reading, p,
+                  !strcmp(p->text, "last-half") ? half : strtoul(p->text + 5, NULL, 10));
+    else if (!strncmp(p->text, "every-", 6))
+        pick_every(reading, p, strtoul(p->text + 6, NULL, 10));
 }
 
 static void resolve_layers(smoe_reading *reading) {
     smoe_model_spec *model = &reading->spec->model;
-    char *text = model->moe.layers;
-    if (!strcmp(text, "last-half")) {
-        char *fixed = smoe_text_format("last-%zu", model->depth > 1 ? model->depth / 2 : 1);
-        if (!fixed) {
-            smoe_reading_problem(reading, origin_of(reading, "model.moe.layers"),
-                                 "model.moe.layers", "out of memory");
-            return;
-        }
-        free(text);
-        text = model->moe.layers = fixed;
+    size_t all[SMOE_MAX_BLOCKS];
+    if (!strcmp(model->moe.layers, "last-half")) {
+        char fixed[32];
+        snprintf(fixed, sizeof fixed, "last-%zu", model->depth > 1 ? model->depth / 2 : 1);
+        set_text(reading, "model.moe.layers", fixed);
     }
-    if (*text == '[')
-        mark_listed(reading);
-    else if (!strncmp(text, "last-", 5))
-        mark_last(reading, strtoul(text + 5, NULL, 10));
-    else if (!strncmp(text, "every-", 6))
-        mark_every(reading, strtoul(text + 6, NULL, 10));
+    for (size_t i = 0; i < model->depth; i++) all[i] = i;
+    pick_blocks(reading,
+                &(picking){.keys = KEYS("model.moe.layers", "model.depth", "model.variant"),
+                           .text = model->moe.layers,
+                           .picked = model->moe.is_moe,
+                           .from = all,
+                           .count = model->depth});
     model->moe.layer_count = 0;
     for (size_t i = 0; i < model->depth; i++) model->moe.layer_count += model->moe.is_moe[i];
+}
+
+/* `router: random` stands for tokens-choice with random scores in every layer. */
+static void resolve_random(smoe_reading *reading) {
+    smoe_model_spec *model = &reading->spec->model;
+    size_t with[SMOE_MAX_BLOCKS], count = 0;
+    if (!strcmp(model->moe.router, "random")) {
+        set_text(reading, "model.moe.router", "tokens-choice");
+        set_text(reading, "model.moe.random_layers", "all");
+        origin_of(reading, "model.moe.random_layers")->kind = SMOE_FROM_FITTED;
+    }
+    for (size_t i = 0; i < model->depth; i++)
+        if (model->moe.is_moe[i]) with[count++] = i;
+    if (!count) return; /* a dense model */
+    pick_blocks(reading, &(picking){.keys = KEYS("model.moe.random_layers", "model.moe.layers"),
+                                    .text = model->moe.random_layers,
+                                    .picked = model->moe.is_random,
+                                    .from = with,
+                                    .count = count});
 }
 
 /* ---- experts and slots ----------------------------------------------------- */
@@ -192,6 +234,11 @@ static void check_router(smoe_reading *reading) {
         clash(reading, KEYS("model.moe.k", "model.moe.experts"),
               "a token cannot choose %zu of %zu experts: take k of %zu at most", moe->k,
               moe->experts, moe->experts);
+    if (!choice && strcmp(moe->random_layers, "none"))
+        clash(
+            reading, KEYS("model.moe.random_layers", "model.moe.router"),
+            "router %s makes no choices that could be random: tokens-choice and experts-choice do",
+            moe->router);
     if (choice && spec->train.batch_size % moe->group_images)
         clash(reading, KEYS("model.moe.group_images", "train.batch_size"),
               "groups of %zu images do not divide the batch of %zu: take a divisor of it",
@@ -283,6 +330,7 @@ static void resolve_schedule(smoe_reading *reading) {
 void smoe_reading_resolve(smoe_reading *reading) {
     resolve_sizes(reading);
     resolve_layers(reading);
+    resolve_random(reading);
     resolve_schedule(reading);
     resolve_moe(reading);
     check_model(reading);

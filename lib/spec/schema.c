@@ -16,7 +16,7 @@ static const char variant_choices[] = "none"
 #define ROUTER(name, type, summary) "|" name
 static const char router_choices[] =
 #include "route/routers.def"
-    ;
+    "|random"; /* no router of its own: resolve.c says what it stands for */
 #undef ROUTER
 #define SMOE_ROUTER_CHOICES (router_choices + 1)
 

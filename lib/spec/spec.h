@@ -53,10 +53,10 @@ typedef struct smoe_data_spec {
 } smoe_data_spec;
 
 typedef struct smoe_moe_spec {
-    char *layers;                 /* as written: none, last-N, every-N or a list */
+    char *layers;                 /* as written: none, all, last-N, every-N or a list */
     bool is_moe[SMOE_MAX_BLOCKS]; /* resolved */
     size_t layer_count;           /* how many of is_moe are set */
-    char *router;                 /* a name of route/routers.def */
+    char *router;                 /* a name of route/routers.def; `random` is resolved */
     size_t experts;
     size_t slots_per_expert; /* P; 0 only where total_slots or capacity decides */
     size_t total_slots;      /* 0, or S = E*P */
@@ -68,7 +68,10 @@ typedef struct smoe_moe_spec {
     size_t capacity_multiple_of;
     size_t group_images;
     smoe_priority priority;
-    double skip_patch, noise, aux_weight, expert_dropout;
+    double skip_patch;
+    char *random_layers;             /* as written: none, all, last-N, every-N or a list */
+    bool is_random[SMOE_MAX_BLOCKS]; /* resolved: at evaluation the router's scores are noise */
+    double noise, aux_weight, expert_dropout;
 } smoe_moe_spec;
 
 typedef struct smoe_model_spec {

@@ -179,16 +179,16 @@ static int read_text(char **to, const char *text, char *problem) {
     return copy_text(to, text, problem);
 }
 
-/* none, last-half, last-N, every-N; which blocks these are is resolved once the depth is known. */
+/* none, all, last-half, last-N, every-N; which blocks these are is resolved once the depth is known. */
 static int read_layers(char **to, const char *text, char *problem) {
     const char *number = !strncmp(text, "last-", 5)    ? text + 5
                          : !strncmp(text, "every-", 6) ? text + 6
                                                        : NULL;
-    bool word = !strcmp(text, "none") || !strcmp(text, "last-half");
+    bool word = !strcmp(text, "none") || !strcmp(text, "all") || !strcmp(text, "last-half");
     bool counted = number && *number >= '1' && *number <= '9' && !*digits(number);
     if (!word && !(counted && strlen(number) <= 3))
         return problem_text(
-            problem, "none, last-half, last-N, every-N or a list of blocks like [4, 5]", text);
+            problem, "none, all, last-half, last-N, every-N or a list of blocks like [4, 5]", text);
     return copy_text(to, text, problem);
 }
 

@@ -142,9 +142,9 @@ static void features_free(features *f) {
 }
 
 /* The features of a batch, behind those that are there. */
-static void features_add(features *f, smoe_model *model, size_t d, const real *pixels,
-                         const int64_t *label, size_t images) {
-    smoe_pass pass = {.images = images};
+static void features_add(features *f, uint64_t seed, smoe_model *model, size_t d,
+                         const real *pixels, const int64_t *label, size_t images) {
+    smoe_pass pass = {.seed = seed, .images = images, .first = f->n};
     smoe_model_forward(model, pixels, &pass);
     const real *x = smoe_model_features(model);
     for (size_t i = 0; i < images * d; i++) f->x[f->n * d + i] = x[i];
@@ -162,7 +162,7 @@ static int features_of_queries(features *f, const smoe_fewshot *few, smoe_model 
     if (features_room(f, smoe_dataset_images(few->queries), d, err)) return -1;
     if (smoe_loader_open(&loader, few->queries, &few->view, &options, err)) return -1;
     while ((more = smoe_loader_next(loader, &b, err)) > 0)
-        features_add(f, model, d, b.pixels, b.label, b.images);
+        features_add(f, few->spec->seed, model, d, b.pixels, b.label, b.images);
     smoe_loader_free(loader);
     return more;
 }
@@ -186,7 +186,7 @@ static int features_of_draw(features *f, const smoe_fewshot *few, size_t draw, s
                                label + held, err))
             goto out;
         if (++held < batch && i + 1 < few->count) continue;
-        features_add(f, model, d, pixels, label, held);
+        features_add(f, few->spec->seed, model, d, pixels, label, held);
         held = 0;
     }
     status = 0;

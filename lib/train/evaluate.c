@@ -23,7 +23,7 @@ int smoe_evaluate(smoe_model *model, const smoe_spec *spec, const smoe_dataset *
     }
     if (smoe_loader_open(&loader, set, spec, &options, err)) goto out;
     while ((more = smoe_loader_next(loader, &batch, err)) > 0) {
-        smoe_pass pass = {.seed = spec->seed, .images = batch.images};
+        smoe_pass pass = {.seed = spec->seed, .images = batch.images, .first = images};
         smoe_model_forward(model, batch.pixels, &pass);
         const real *logits = smoe_model_logits(model);
         smoe_loss_batch(&sums, NULL, rows, logits, batch.target, batch.images, N, spec->train.loss);
