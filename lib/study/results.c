@@ -2,6 +2,7 @@
 #include "study/results.h"
 #include "study/results_figure.h"
 #include "base/file.h"
+#include "base/frame.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -97,77 +98,47 @@ const char *smoe_results_text(char *buf, size_t size, smoe_stats s) {
 
 /* ---- writing ---------------------------------------------------------------------------------- */
 
-static void put_field(FILE *out, const char *text) {
-    if (!strpbrk(text, ",\"\n")) {
-        fputs(text, out);
-        return;
-    }
-    fputc('"', out);
-    for (; *text; text++) {
-        if (*text == '"') fputc('"', out);
-        fputc(*text, out);
-    }
-    fputc('"', out);
-}
-
-/* A number with full digits, nothing where there is none. */
-static void put_number(FILE *out, double x) {
-    if (isfinite(x))
-        fprintf(out, ",%.17g", x);
-    else
-        fputc(',', out);
-}
-
 static const char *state_name(smoe_cell_state state) {
     return state == SMOE_CELL_DONE ? "done" : state == SMOE_CELL_FAILED ? "failed" : "open";
 }
 
-static void put_cells(FILE *out, const smoe_results *r) {
+/* results.csv: a row a cell. */
+static void fill_cells(smoe_frame *frame, const smoe_results *r) {
     const smoe_sweep *sweep = r->sweep;
-    fputs("cell", out);
-    for (size_t c = 0; c < sweep->columns; c++) fprintf(out, ",%s", sweep->column[c]);
-    fputs(",status", out);
-    for (size_t m = 0; m < r->metrics; m++) fprintf(out, ",%s", r->metric[m]);
-    fputc('\n', out);
+    smoe_frame_column(frame, "cell", true);
+    for (size_t c = 0; c < sweep->columns; c++) smoe_frame_column(frame, sweep->column[c], true);
+    smoe_frame_column(frame, "status", true);
+    for (size_t m = 0; m < r->metrics; m++) smoe_frame_column(frame, r->metric[m], false);
     for (size_t i = 0; i < sweep->cells; i++) {
-        put_field(out, sweep->cell[i].name);
-        for (size_t c = 0; c < sweep->columns; c++) {
-            fputc(',', out);
-            put_field(out, sweep->cell[i].value[c]);
-        }
-        fprintf(out, ",%s", state_name(sweep->cell[i].state));
-        for (size_t m = 0; m < r->metrics; m++) put_number(out, r->value[i * r->metrics + m]);
-        fputc('\n', out);
+        smoe_frame_text(frame, sweep->cell[i].name);
+        for (size_t c = 0; c < sweep->columns; c++) smoe_frame_text(frame, sweep->cell[i].value[c]);
+        smoe_frame_text(frame, state_name(sweep->cell[i].state));
+        smoe_frame_numbers(frame, r->value + i * r->metrics, r->metrics);
     }
 }
 
-static void put_summary(FILE *out, const smoe_results *r) {
+/* summary.csv: a row a group. */
+static void fill_summary(smoe_frame *frame, const smoe_results *r) {
+    static const char *const parts[] = {"mean", "sd", "n"};
     const smoe_sweep *sweep = r->sweep;
-    const char *comma = "";
-    for (size_t c = 0; c < sweep->columns; c++) {
-        if (c == sweep->seed) continue;
-        fprintf(out, "%s%s", comma, sweep->column[c]);
-        comma = ",";
-    }
-    for (size_t m = 0; m < r->metrics; m++, comma = ",")
-        fprintf(out, "%s%s_mean,%s_sd,%s_n", comma, r->metric[m], r->metric[m], r->metric[m]);
-    fputc('\n', out);
+    for (size_t c = 0; c < sweep->columns; c++)
+        if (c != sweep->seed) smoe_frame_column(frame, sweep->column[c], true);
+    for (size_t m = 0; m < r->metrics; m++)
+        for (size_t part = 0; part < 3; part++) {
+            char *name = smoe_text_format("%s_%s", r->metric[m], parts[part]);
+            if (name)
+                smoe_frame_column(frame, name, false);
+            else
+                frame->failed = true;
+            free(name);
+        }
     for (size_t g = 0; g < r->groups; g++) {
-        comma = "";
-        for (size_t c = 0; c < sweep->columns; c++) {
-            if (c == sweep->seed) continue;
-            fputs(comma, out);
-            put_field(out, sweep->cell[r->first[g]].value[c]);
-            comma = ",";
-        }
-        for (size_t m = 0; m < r->metrics; m++, comma = ",") {
+        for (size_t c = 0; c < sweep->columns; c++)
+            if (c != sweep->seed) smoe_frame_text(frame, sweep->cell[r->first[g]].value[c]);
+        for (size_t m = 0; m < r->metrics; m++) {
             smoe_stats s = smoe_results_stats(r, g, m);
-            fputs(comma, out);
-            if (s.n) fprintf(out, "%.17g", s.mean);
-            put_number(out, s.sd);
-            fprintf(out, ",%zu", s.n);
+            smoe_frame_numbers(frame, (const double[]){s.mean, s.sd, (double)s.n}, 3);
         }
-        fputc('\n', out);
     }
 }
 
@@ -219,15 +190,27 @@ static void put_markdown(FILE *out, const smoe_results *r) {
                 open);
 }
 
-static int write_with(const smoe_results *r, const char *name,
-                      void (*put)(FILE *out, const smoe_results *r), smoe_err *err) {
-    char *text = NULL, *path = smoe_text_format("%s/%s", r->sweep->dir, name);
+static int write_frame(const smoe_results *r, const char *name,
+                       void (*fill)(smoe_frame *frame, const smoe_results *r), smoe_err *err) {
+    smoe_frame frame;
+    char *path = smoe_text_format("%s/%s.csv", r->sweep->dir, name);
+    smoe_frame_init(&frame, name, NULL, NULL, NULL);
+    fill(&frame, r);
+    int status = path ? smoe_frame_csv(&frame, path, err)
+                      : smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", r->sweep->dir);
+    smoe_frame_free(&frame);
+    free(path);
+    return status;
+}
+
+static int write_markdown(const smoe_results *r, smoe_err *err) {
+    char *text = NULL, *path = smoe_text_format("%s/summary.md", r->sweep->dir);
     size_t size = 0;
     FILE *out = open_memstream(&text, &size);
-    if (out) put(out, r);
+    if (out) put_markdown(out, r);
     bool bad = !out || !path || ferror(out);
     if (out) bad |= fclose(out) != 0;
-    int status = bad ? smoe_fail(err, SMOE_RUNTIME, "%s/%s: out of memory", r->sweep->dir, name)
+    int status = bad ? smoe_fail(err, SMOE_RUNTIME, "%s/summary.md: out of memory", r->sweep->dir)
                      : smoe_file_write(path, text, size, err);
     free(text);
     free(path);
@@ -236,8 +219,8 @@ static int write_with(const smoe_results *r, const char *name,
 
 int smoe_results_write(const smoe_results *r, bool *drawn, smoe_err *err) {
     *drawn = false;
-    if (write_with(r, "results.csv", put_cells, err)) return -1;
-    if (write_with(r, "summary.csv", put_summary, err)) return -1;
-    if (write_with(r, "summary.md", put_markdown, err)) return -1;
+    if (write_frame(r, "results", fill_cells, err)) return -1;
+    if (write_frame(r, "summary", fill_summary, err)) return -1;
+    if (write_markdown(r, err)) return -1;
     return smoe_results_figure(r, drawn, err);
 }

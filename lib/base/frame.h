@@ -1,0 +1,61 @@
+/*
+ * Frames: tables of results with a name, a title and a caption, on their way into files and figures. Columns
+ * hold numbers or text; rows are added cell by cell. Running out of memory is remembered and reported when
+ * the frame is written.
+ */
+#ifndef SMOE_FRAME_H
+#define SMOE_FRAME_H
+
+#include "base/base.h"
+
+#include <jansson.h>
+
+typedef union smoe_datum {
+    double number;    /* NAN: none */
+    const char *text; /* belongs to the frame */
+} smoe_datum;
+
+typedef struct smoe_column {
+    char *name;
+    bool text;
+} smoe_column;
+
+typedef struct smoe_frame {
+    const char *name;     /* "dispatch_bands": of its file, and of its member in JSON; borrowed */
+    const char *title;    /* for a heading; borrowed */
+    const char *caption;  /* a sentence: what is measured, and where the papers show it; borrowed */
+    smoe_column *column;  /* [columns] */
+    size_t columns, rows; /* rows: complete ones */
+    smoe_datum *datum;    /* [rows,columns] */
+    size_t data, room;    /* cells held, cells there is memory for */
+    char **kept;          /* [texts] what the text cells point to */
+    size_t texts, text_room;
+    bool failed; /* out of memory */
+} smoe_frame;
+
+/* An empty frame. `columns`: names with blanks between, a text column's ending in '$' (which is no part of the
+ * name); NULL or "": columns are added one by one. The strings must outlive the frame. */
+void smoe_frame_init(smoe_frame *frame, const char *name, const char *title, const char *caption,
+                     const char *columns);
+void smoe_frame_column(smoe_frame *frame, const char *name, bool text); /* before the first row */
+void smoe_frame_free(smoe_frame *frame);
+
+/* The next cell of the row that is being filled; its column must be of that kind. Text is copied. */
+void smoe_frame_number(smoe_frame *frame, double number);
+void smoe_frame_text(smoe_frame *frame, const char *text);
+/* Several cells at once. */
+void smoe_frame_numbers(smoe_frame *frame, const double *number, size_t count);
+
+/* The column of a name, SIZE_MAX where there is none. */
+size_t smoe_frame_find(const smoe_frame *frame, const char *name);
+double smoe_frame_number_at(const smoe_frame *frame, size_t row, size_t column);
+const char *smoe_frame_text_at(const smoe_frame *frame, size_t row, size_t column);
+
+/* Comma-separated values in a file that is whole or not there: a heading, then the rows; numbers that give the same
+ * double when read again, nothing for NAN and infinities; text in quotes where it must be. */
+int smoe_frame_csv(const smoe_frame *frame, const char *path, smoe_err *err) SMOE_MUST_CHECK;
+
+/* {"title", "caption", "columns": [names], "rows": [[cells]]}, null for what is no number; NULL when out of memory. */
+json_t *smoe_frame_json(const smoe_frame *frame);
+
+#endif

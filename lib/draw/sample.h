@@ -1,0 +1,44 @@
+/*
+ * What a router did with one image, kept whole for pictures: the image, and in every MoE layer the dispatch and combine
+ * weights or the placements. Filled by study/, drawn here.
+ */
+#ifndef SMOE_SAMPLE_H
+#define SMOE_SAMPLE_H
+
+#include "base/base.h"
+
+/* One placement of a sparse router. */
+typedef struct smoe_sample_place {
+    size_t token;  /* of the image, 0 .. T-1 */
+    size_t expert; /* 0 .. E-1 */
+    size_t slot;   /* position in the expert's buffer, 0 .. P-1; the buffer is the group's */
+    float weight;  /* of the expert's output in the token's */
+} smoe_sample_place;
+
+typedef struct smoe_sample_layer {
+    size_t block;   /* number of the transformer block */
+    size_t E, P, S; /* experts, slots of an expert, S = E*P */
+    float *dispatch,
+        *combine; /* [T,S] dense routers: weight of token t in slot s; of slot s in token t; else NULL */
+    smoe_sample_place *
+        place; /* [places] sparse routers, by token, then expert; else NULL. A token without one was dropped */
+    size_t places;
+    float *
+        gate; /* [T,E] g, the softmax over experts by which choices are made; NULL: the router has none */
+} smoe_sample_layer;
+
+typedef struct smoe_sample {
+    char *run;                   /* the run it is from, as in the column `run` of the frames */
+    size_t image;                /* which image of the split, in data-set order */
+    char *name;                  /* its file, or "shapes/test/17" */
+    char *label, *prediction;    /* names of its class and of the class it was given */
+    double probability;          /* of the prediction: softmax, or sigmoid with that loss */
+    size_t channels, size, side; /* 1 or 3; pixels along an edge; patches along an edge */
+    float *pixels;               /* [channels, size, size] in [-1, 1] */
+    size_t T,
+        first_patch; /* tokens; the token of patch 0: 1 behind a class token, else 0. Patches lie row by row */
+    smoe_sample_layer *layer; /* [layers] the MoE layers in order */
+    size_t layers;
+} smoe_sample;
+
+#endif
