@@ -5,8 +5,10 @@
 #include "progress.h"
 #include "study/fewshot.h"
 #include "train/npy.h"
+#include "train/routing.h"
 #include "train/trainer.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -71,21 +73,26 @@ static json_t *fewshot_json(const smoe_fewshot_score *score, size_t count, bool 
     return object;
 }
 
-static int report(const smoe_loaded *l, const smoe_eval *eval, const smoe_fewshot_score *score,
-                  const smoe_options *options, smoe_err *err) {
+static int report(const smoe_loaded *l, const smoe_eval *eval, const smoe_routing *routing,
+                  const smoe_fewshot_score *score, const smoe_options *options, smoe_err *err) {
     const char *split = l->spec.eval.split;
     size_t count = l->spec.eval.fewshot.count;
-    if (options->json)
-        return smoe_cmd_json(json_pack("{s:s, s:s, s:I, s:o, s:o, s:o, s:o}", "checkpoint", l->path,
-                                       "split", split, "images", (json_int_t)eval->images, "loss",
-                                       smoe_run_number(eval->loss), "precision_at_1",
+    double dropped = smoe_routing_dropped(routing);
+    if (options->json) {
+        json_t *counts = json_object();
+        smoe_routing_record(routing, counts);
+        return smoe_cmd_json(json_pack("{s:s, s:s, s:I, s:o, s:o, s:o, s:o, s:o}", "checkpoint",
+                                       l->path, "split", split, "images", (json_int_t)eval->images,
+                                       "loss", smoe_run_number(eval->loss), "precision_at_1",
                                        smoe_run_number(eval->precision_at_1), "fewshot",
                                        fewshot_json(score, count, false), "fewshot_detail",
-                                       fewshot_json(score, count, true)),
+                                       fewshot_json(score, count, true), "routing", counts),
                              err);
+    }
     printf("checkpoint      %s\nsplit           %s\nimages          %zu\nloss            %.6f\n"
            "precision_at_1  %.4f\n",
            l->path, split, eval->images, eval->loss, eval->precision_at_1);
+    if (isfinite(dropped)) printf("dropped         %.4f  (of the worst layer)\n", dropped);
     for (size_t k = 0; k < count; k++)
         printf("fewshot %-6zu  %.4f  (deviation %.4f over %zu draws, l2 %g)\n", score[k].shots,
                score[k].mean, score[k].sd, l->spec.eval.fewshot.seeds, score[k].l2);
@@ -96,19 +103,23 @@ static int evaluate(smoe_loaded *l, const smoe_options *options, smoe_err *err) 
     smoe_progress progress;
     smoe_progress_open(&progress, options, stderr, NULL);
     collector c = {.progress = &progress};
+    smoe_routing routing = {0};
     smoe_eval eval = {0};
     smoe_fewshot *fewshot = NULL;
     smoe_fewshot_score score[SMOE_MAX_SHOTS] = {0};
     int status = smoe_load_model(l, err);
     if (!status) status = smoe_fewshot_open(&fewshot, &l->spec, err);
     if (!status) status = collector_open(&c, l, options, err);
+    if (!status) status = smoe_routing_open(&routing, l->model, err);
     if (!status)
         status = smoe_evaluate(l->model, &l->spec, l->set, l->batch, collect, &c, &eval, err);
+    smoe_routing_stop(&routing);
     smoe_progress_close(&progress);
     if (!status && fewshot) status = smoe_fewshot_measure(fewshot, l->model, l->batch, score, err);
     if (!status) status = collector_write(&c, options, err);
-    if (!status) status = report(l, &eval, score, options, err);
+    if (!status) status = report(l, &eval, &routing, score, options, err);
     smoe_fewshot_free(fewshot);
+    smoe_routing_free(&routing);
     free(c.logits);
     free(c.labels);
     return status;

@@ -48,6 +48,7 @@ static int read_record(reader *r, const json_t *record) {
     take(r->result, "train_loss", record, "train/loss");
     take(r->result, "test_loss", record, "test/loss");
     take(r->result, "precision_at_1", record, "test/precision_at_1");
+    take(r->result, "dropped", record, "test/dropped");
     if (json_is_number(precision) && json_number_value(precision) > r->best) {
         r->best = json_number_value(precision);
         json_object_set_new(r->result, "best_precision_at_1", json_real(r->best));

@@ -4,6 +4,7 @@
 #include "train/trainer.h"
 #include "train/loss.h"
 #include "train/optim.h"
+#include "train/routing.h"
 #include "train/safetensors.h"
 
 #include <math.h>
@@ -242,22 +243,35 @@ static int log_step(trainer *t, double images_per_s, smoe_err *err) {
     return smoe_run_metrics(t->run, r, err);
 }
 
+/* The test split in batches of B; its counts of routing go into the record. */
+static int evaluate_split(trainer *t, size_t B, json_t *r, smoe_err *err) {
+    smoe_routing routing;
+    smoe_eval *eval = &t->result->test;
+    int status = smoe_routing_open(&routing, t->model, err);
+    if (!status) status = smoe_evaluate(t->model, t->spec, t->test, B, NULL, NULL, eval, err);
+    if (!status) {
+        set(r, "test/loss", eval->loss);
+        set(r, "test/precision_at_1", eval->precision_at_1);
+        smoe_routing_record(&routing, r);
+    }
+    smoe_routing_free(&routing);
+    return status;
+}
+
 static int evaluate(trainer *t, smoe_err *err) {
     size_t B = t->spec->eval.batch_size;
     if (B > t->spec->train.batch_size) B = t->spec->train.batch_size;
-    smoe_eval *eval = &t->result->test;
-    if (smoe_evaluate(t->model, t->spec, t->test, B, NULL, NULL, eval, err)) return -1;
+    const smoe_eval *eval = &t->result->test;
+    const smoe_train_options *options = t->options;
+    json_t *r = record(t);
+    if (evaluate_split(t, B, r, err) ||
+        (options->measure && options->measure(options->measure_user, t->model, B, r, err))) {
+        json_decref(r);
+        return -1;
+    }
     if (eval->precision_at_1 > t->state.best) {
         t->state.best = eval->precision_at_1;
         t->state.best_step = t->state.step;
-    }
-    json_t *r = record(t);
-    set(r, "test/loss", eval->loss);
-    set(r, "test/precision_at_1", eval->precision_at_1);
-    const smoe_train_options *options = t->options;
-    if (options->measure && options->measure(options->measure_user, t->model, B, r, err)) {
-        json_decref(r);
-        return -1;
     }
     const smoe_observer *o = t->options->observer;
     if (o && o->eval) o->eval(o->user, t->state.step, t->spec->eval.split, eval);

@@ -23,3 +23,16 @@ grep -q "\"test/precision_at_1\": *$last" more/metrics.jsonl || fail "--init did
 # a model of other sizes: the tensor is named
 status 3 smoe eval run -q --spec tiny.yaml model.width=32 2>err
 grep -q 'patch_embed.proj.weight' err || fail "$(cat err)"
+# routers that choose: counts as in training's own evaluation, for its batches; random routers at evaluation
+status 0 smoe train tiny.yaml -q -o choice model.moe.router=tokens-choice model.moe.capacity=0.5 >/dev/null
+status 0 smoe eval choice -q --json eval.batch_size=8 >eval.json
+tr -d ' \n' <eval.json | grep -o '"test/dropped".*\]' >counts || fail "$(cat eval.json)"
+tail -n 1 choice/metrics.jsonl | tr -d ' \n' | grep -o '"test/dropped".*\]' | cmp - counts || fail "$(cat counts; tail -n 1 choice/metrics.jsonl)"
+status 0 smoe eval choice -q model.moe.router=random --logits r8.npy eval.batch_size=8 >random
+grep -q '^dropped  *0\.[0-9]*' random || fail "$(cat random)"
+status 0 smoe eval choice -q -j1 model.moe.random_layers=[1] --logits r40.npy eval.batch_size=40 >/dev/null
+cmp r8.npy r40.npy || fail "random scores depend on the batch"
+status 0 smoe eval choice -q --logits l8.npy eval.batch_size=8 >/dev/null
+cmp -s r8.npy l8.npy && fail "random routers change nothing"
+status 2 smoe eval run -q model.moe.random_layers=all 2>err
+grep -q 'router soft makes no choices' err || fail "$(cat err)"

@@ -1,0 +1,86 @@
+/* Counts of routing over an evaluation; see routing.h. */
+#include "train/routing.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static void count(void *routing, size_t i, const smoe_router *router) {
+    smoe_routing *r = routing;
+    const smoe_plan *plan = &router->plan;
+    if (!plan->sparse) return;
+    r->tokens[i] += plan->tokens;
+    r->dropped[i] += plan->dropped;
+    for (size_t e = 0; e < r->E; e++) {
+        r->chosen[i * r->E + e] += plan->chosen[e];
+        r->lost[i * r->E + e] += plan->lost[e];
+    }
+}
+
+int smoe_routing_open(smoe_routing *r, smoe_model *model, smoe_err *err) {
+    size_t layers = smoe_model_moe_layers(model);
+    *r = (smoe_routing){.layers = layers};
+    r->E = layers ? smoe_model_router(model, 0)->E : 0;
+    r->tokens = calloc(layers + 1, sizeof *r->tokens);
+    r->dropped = calloc(layers + 1, sizeof *r->dropped);
+    r->chosen = calloc(layers * r->E + 1, sizeof *r->chosen);
+    r->lost = calloc(layers * r->E + 1, sizeof *r->lost);
+    if (!r->tokens || !r->dropped || !r->chosen || !r->lost)
+        return smoe_fail(err, SMOE_RUNTIME, "out of memory for the counts of %zu layers", layers);
+    r->model = model;
+    smoe_model_watch(model, count, r);
+    return 0;
+}
+
+void smoe_routing_stop(smoe_routing *r) {
+    if (r->model) smoe_model_watch(r->model, NULL, NULL);
+}
+
+void smoe_routing_free(smoe_routing *r) {
+    smoe_routing_stop(r);
+    free(r->tokens);
+    free(r->dropped);
+    free(r->chosen);
+    free(r->lost);
+    *r = (smoe_routing){0};
+}
+
+static double share(const smoe_routing *r, size_t layer) {
+    return (double)r->dropped[layer] / (double)r->tokens[layer];
+}
+
+double smoe_routing_dropped(const smoe_routing *r) {
+    double worst = NAN;
+    for (size_t i = 0; i < r->layers; i++)
+        if (r->tokens[i] && !(share(r, i) <= worst)) worst = share(r, i);
+    return worst;
+}
+
+/* One list over the experts of a layer: choices made minus `minus`. */
+static void add_list(json_t *record, size_t block, const char *name, const size_t *made,
+                     const size_t *minus, size_t E) {
+    char key[64];
+    json_t *list = json_array();
+    for (size_t e = 0; e < E; e++)
+        json_array_append_new(list, json_integer((json_int_t)(made[e] - (minus ? minus[e] : 0))));
+    snprintf(key, sizeof key, "blocks.%zu/router/%s", block, name);
+    json_object_set_new(record, key, list);
+}
+
+void smoe_routing_record(const smoe_routing *r, json_t *record) {
+    double worst = smoe_routing_dropped(r);
+    if (isfinite(worst)) json_object_set_new(record, "test/dropped", smoe_run_number(worst));
+    for (size_t i = 0; i < r->layers; i++) {
+        const size_t *chosen = r->chosen + i * r->E, *lost = r->lost + i * r->E;
+        size_t block = smoe_model_moe_block(r->model, i), made = 0;
+        char key[64];
+        for (size_t e = 0; e < r->E; e++) made += chosen[e];
+        if (!r->tokens[i]) continue;
+        snprintf(key, sizeof key, "blocks.%zu/router/dropped", block);
+        json_object_set_new(record, key, smoe_run_number(share(r, i)));
+        if (!made) continue; /* identity: nobody chooses */
+        add_list(record, block, "chosen", chosen, NULL, r->E);
+        add_list(record, block, "placed", chosen, lost, r->E);
+        add_list(record, block, "lost", lost, NULL, r->E);
+    }
+}

@@ -1,0 +1,31 @@
+/*
+ * What became of tokens and choices over a whole evaluation, exact counts of every layer whose router
+ * places tokens (Soft MoE paper, appendix B: token dropping; V-MoE: load of experts). Layers of the
+ * soft family have nothing to count.
+ */
+#ifndef SMOE_ROUTING_H
+#define SMOE_ROUTING_H
+
+#include "train/trainer.h"
+
+typedef struct smoe_routing {
+    smoe_model *model;
+    size_t layers, E;
+    size_t *tokens, *dropped; /* [layers] tokens 0: this layer places none */
+    size_t *chosen, *lost;    /* [layers,E] choices made; choices that found the buffer full */
+} smoe_routing;
+
+/* Counts what the passes of `model` do from now on, until `stop`, as the model's smoe_plan_watch: it must
+ * stay where it is meanwhile. Free in any case. */
+int smoe_routing_open(smoe_routing *routing, smoe_model *model, smoe_err *err) SMOE_MUST_CHECK;
+void smoe_routing_stop(smoe_routing *routing);
+void smoe_routing_free(smoe_routing *routing);
+
+/* The largest share of dropped tokens of a layer; NAN where none places tokens. */
+double smoe_routing_dropped(const smoe_routing *routing);
+
+/* Adds test/dropped and, a layer each, blocks.I/router/dropped and the lists over experts
+ * blocks.I/router/chosen, /placed and /lost (where choices were made). */
+void smoe_routing_record(const smoe_routing *routing, json_t *record);
+
+#endif
