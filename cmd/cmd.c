@@ -59,6 +59,11 @@ int smoe_cmd_classes(const smoe_spec *spec, size_t given, bool read, size_t *cla
     return status;
 }
 
+int smoe_cmd_target(const char *path, const smoe_options *options, smoe_err *err) {
+    if (!path || options->force || access(path, F_OK)) return 0;
+    return smoe_fail(err, SMOE_USAGE, "%s is there already; --force replaces it", path);
+}
+
 double smoe_cmd_bytes(const smoe_cost *cost) {
     return cost->bytes.weights + cost->bytes.gradients + cost->bytes.optimizer +
            cost->bytes.activations;

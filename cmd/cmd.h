@@ -34,6 +34,10 @@ bool smoe_cmd_color(const smoe_options *options, FILE *out);
 int smoe_cmd_classes(const smoe_spec *spec, size_t given, bool read, size_t *classes,
                      smoe_err *err) SMOE_MUST_CHECK;
 
+/* Refuses to write over a file that is there without --force, before the work and not after it; NULL
+ * is no file. */
+int smoe_cmd_target(const char *path, const smoe_options *options, smoe_err *err) SMOE_MUST_CHECK;
+
 /* The bytes of a run: all of them, and by kind. */
 double smoe_cmd_bytes(const smoe_cost *cost);
 json_t *smoe_cmd_bytes_json(const smoe_cost *cost);

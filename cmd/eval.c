@@ -11,7 +11,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* Logits and labels as they come; either may go unkept. */
 typedef struct collector {
@@ -33,12 +32,6 @@ static int collect(void *user, const real *logits, const int64_t *labels, size_t
     c->done += images;
     smoe_progress_count(c->progress, c->done, c->images, "images");
     return 0;
-}
-
-/* Refused before the work, not after it. */
-static int check_target(const char *path, const smoe_options *options, smoe_err *err) {
-    if (!path || options->force || access(path, F_OK)) return 0;
-    return smoe_fail(err, SMOE_USAGE, "%s is there already; --force replaces it", path);
 }
 
 static int collector_open(collector *c, const smoe_loaded *l, const smoe_options *options,
@@ -128,8 +121,8 @@ static int evaluate(smoe_loaded *l, const smoe_options *options, smoe_err *err) 
 int cmd_eval(const smoe_options *options, smoe_err *err) {
     smoe_loaded loaded = {0};
     int status = smoe_load_spec(&loaded, options, err);
-    if (!status) status = check_target(options->logits, options, err);
-    if (!status) status = check_target(options->labels, options, err);
+    if (!status) status = smoe_cmd_target(options->logits, options, err);
+    if (!status) status = smoe_cmd_target(options->labels, options, err);
     if (status)
         ;
     else if (options->print_config)

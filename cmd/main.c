@@ -25,10 +25,11 @@ static void complain(const smoe_command *command, const smoe_err *err) {
 
 static int check_arguments(const smoe_options *options, const smoe_command *command,
                            smoe_err *err) {
-    if (options->args < command->fewest)
-        smoe_fail(err, SMOE_USAGE, "%.*s is missing", (int)strcspn(command->arguments, " "),
-                  command->arguments);
-    else if (options->args > command->most)
+    if (options->args < command->fewest) {
+        const char *word = command->arguments; /* of the first that is missing */
+        for (size_t i = 0; i < options->args; i++) word += strcspn(word, " ") + 1;
+        smoe_fail(err, SMOE_USAGE, "%.*s is missing", (int)strcspn(word, " "), word);
+    } else if (options->args > command->most)
         smoe_fail(err, SMOE_USAGE, "'%s' is one argument too many", options->arg[command->most]);
     else if (options->overrides && !strstr(command->arguments, "key="))
         smoe_fail(err, SMOE_USAGE, "'%s': %s takes no spec keys", options->override[0],

@@ -23,6 +23,7 @@
 #include "route/router.h"
 #include "vit/model.h"
 #include "train/run.h"
+#include "train/model_file.h"
 #include "train/safetensors.h"
 #include "train/npy.h"
 #include "train/trainer.h"

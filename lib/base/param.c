@@ -54,20 +54,23 @@ int smoe_params_allocate(smoe_params *params, int slabs, smoe_err *err) {
     return 0;
 }
 
+void smoe_param_initial(real *out, const smoe_param *p, uint64_t seed, size_t first, size_t count) {
+    enum { RUN = SMOE_PARAM_RUN };
+    uint32_t name = smoe_rng_name(p->name);
+    size_t end = first + count;
+#pragma omp parallel for schedule(static)
+    for (size_t r = first / RUN; r < (end + RUN - 1) / RUN; r++) {
+        smoe_rng rng = smoe_rng_at(seed, SMOE_RNG_INIT, name, r, 0);
+        for (size_t j = r * RUN; j < end && j < (r + 1) * RUN; j++)
+            out[j - first] =
+                (real)(p->std > 0 ? p->mean + p->std * smoe_rng_normal(&rng) : p->mean);
+    }
+}
+
 void smoe_params_init(smoe_params *params, uint64_t seed) {
-    enum { RUN = 1 << 16 }; /* elements of one stream: large tensors are filled in parallel */
     for (size_t i = 0; i < params->count; i++) {
         const smoe_param *p = &params->row[i];
-        real *w = params->w + p->offset;
-        uint32_t name = smoe_rng_name(p->name);
-        size_t runs = (p->size + RUN - 1) / RUN;
-#pragma omp parallel for schedule(static)
-        for (size_t r = 0; r < runs; r++) {
-            smoe_rng rng = smoe_rng_at(seed, SMOE_RNG_INIT, name, r, 0);
-            size_t end = (r + 1) * RUN < p->size ? (r + 1) * RUN : p->size;
-            for (size_t j = r * RUN; j < end; j++)
-                w[j] = (real)(p->std > 0 ? p->mean + p->std * smoe_rng_normal(&rng) : p->mean);
-        }
+        smoe_param_initial(params->w + p->offset, p, seed, 0, p->size);
     }
 }
 

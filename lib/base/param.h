@@ -46,6 +46,12 @@ int smoe_params_allocate(smoe_params *params, int slabs, smoe_err *err) SMOE_MUS
 /* Every weight from its own stream (seed, name): the same values whatever else the model has. */
 void smoe_params_init(smoe_params *params, uint64_t seed);
 
+/* Elements [first, first + count) of a row's initial values; first is a multiple of SMOE_PARAM_RUN,
+ * the elements of one stream: large tensors are filled in parallel, or piece by piece. */
+enum { SMOE_PARAM_RUN = 1 << 16 };
+void smoe_param_initial(real *out, const smoe_param *row, uint64_t seed, size_t first,
+                        size_t count);
+
 /* The row of that name, or NULL. */
 const smoe_param *smoe_params_find(const smoe_params *params, const char *name);
 

@@ -8,6 +8,7 @@
  * knows.
  */
 #include "base/file.h"
+#include "train/model_file.h"
 #include "train/run.h"
 #include "train/safetensors.h"
 
@@ -123,26 +124,6 @@ static int latest_step(const char *ckpt, uint64_t *step, smoe_err *err) {
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-static int model_write(const char *path, const smoe_params *params, const smoe_spec *spec,
-                       const char *step, smoe_err *err) {
-    smoe_tensor *tensors = NULL;
-    char *json = smoe_spec_json(spec);
-    int status = json ? smoe_params_tensors(params, params->w, "", &tensors, err)
-                      : smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", path);
-    if (!status) {
-        /* timm's and transformers' loaders ask for the format. */
-        smoe_pair metadata[] = {{"format", "pt"},
-                                {"smoe.version", SMOE_VERSION},
-                                {"smoe.step", step},
-                                {"smoe.spec", json}};
-        status = smoe_safetensors_write(path, tensors, params->count, metadata,
-                                        sizeof metadata / sizeof *metadata, err);
-    }
-    free(tensors);
-    free(json);
-    return status;
-}
-
 /* Numbers as JSON has them: back to the same double, whatever the locale. */
 static void real_text(char buf[NAME_ROOM], double x) {
     json_t *number = json_real(x);
@@ -192,7 +173,8 @@ static int build(const char *folder, const smoe_params *params, const smoe_spec 
     snprintf(step, sizeof step, "%" PRIu64, state->step);
     if (smoe_file_remove(folder, err)) return -1;
     if (mkdir(folder, 0777)) return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot make", folder);
-    if (model_write(in_folder(&at, folder, "model.safetensors"), params, spec, step, err))
+    if (smoe_model_file_write(in_folder(&at, folder, "model.safetensors"), params, spec,
+                              state->step, err))
         return -1;
     if (state_write(in_folder(&at, folder, "state.safetensors"), params, state, step, err))
         return -1;

@@ -149,7 +149,7 @@ int smoe_params_tensors(const smoe_params *params, const real *slab, const char 
                           .dtype = sizeof(real) == sizeof(double) ? SMOE_DTYPE_F64 : SMOE_DTYPE_F32,
                           .ndim = row->ndim,
                           .size = row->size,
-                          .data = slab + row->offset};
+                          .data = slab ? slab + row->offset : NULL};
         memcpy(block[i].dim, row->dim, (size_t)row->ndim * sizeof *row->dim);
         name += sprintf(name, "%s%s", prefix, row->name) + 1;
     }

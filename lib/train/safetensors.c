@@ -4,7 +4,6 @@
  * mean is for params_io.c.
  */
 #include "train/safetensors.h"
-#include "base/bf16.h"
 #include "base/file.h"
 
 #include <errno.h>
@@ -56,9 +55,12 @@ static const struct {
 };
 enum { TYPES = sizeof types / sizeof *types };
 
-/* Of a type that is used here; 0 of the others. */
-static unsigned type_bytes(smoe_dtype dtype) {
+size_t smoe_dtype_bytes(smoe_dtype dtype) {
     return dtype < SMOE_DTYPE_OTHER ? types[dtype].bits / 8 : 0;
+}
+
+const char *smoe_dtype_name(smoe_dtype dtype) {
+    return dtype < SMOE_DTYPE_OTHER ? types[dtype].name : "";
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -363,6 +365,19 @@ const char *smoe_safetensors_metadata(const smoe_safetensors *file, const char *
     return json_string_value(json_object_get(json_object_get(file->header, METADATA), key));
 }
 
+int smoe_safetensors_pairs(const smoe_safetensors *file, smoe_pair **pairs, size_t *count,
+                           smoe_err *err) {
+    json_t *metadata = json_object_get(file->header, METADATA), *value;
+    const char *key;
+    *count = 0;
+    *pairs = calloc(json_object_size(metadata) + 1, sizeof **pairs);
+    if (!*pairs) return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", file->path);
+    json_object_foreach(metadata, key, value) {
+        (*pairs)[(*count)++] = (smoe_pair){key, json_string_value(value)};
+    }
+    return 0;
+}
+
 const char *smoe_safetensors_path(const smoe_safetensors *file) {
     return file->path;
 }
@@ -376,45 +391,12 @@ void smoe_safetensors_free(smoe_safetensors *file) {
     free(file);
 }
 
-/* ---- conversion ------------------------------------------------------------------------------ */
-
-/* IEEE half to single: sign 1, exponent 5 (bias 15), fraction 10; every half is a single. */
-static float float_of_half(uint16_t half) {
-    uint32_t sign = (uint32_t)(half & 0x8000) << 16, exponent = half >> 10 & 31;
-    uint32_t fraction = half & 0x3ff;
-    if (exponent == 31) return smoe_float_of_bits(sign | 0x7f800000 | fraction << 13);
-    if (exponent) return smoe_float_of_bits(sign | (exponent + 127 - 15) << 23 | fraction << 13);
-    float tiny = (float)fraction * 0x1p-24f; /* subnormal or zero: exact, and not one in single */
-    return sign ? -tiny : tiny;
-}
-
-/* The loop is written once; memcpy reads unaligned bytes and costs a plain load. */
-#define CONVERT(type, expression)                  \
-    for (size_t i = 0; i < count; i++) {           \
-        type x;                                    \
-        memcpy(&x, from + i * sizeof x, sizeof x); \
-        out[i] = (real)(expression);               \
-    }                                              \
-    return true
-
-bool smoe_tensor_convert(real *out, const smoe_tensor *tensor, size_t first, size_t count) {
-    if (tensor->dtype > SMOE_DTYPE_F64) return false;
-    const char *from = (const char *)tensor->data + first * type_bytes(tensor->dtype);
-    switch (tensor->dtype) {
-    case SMOE_DTYPE_F32: CONVERT(float, x);
-    case SMOE_DTYPE_F16: CONVERT(uint16_t, float_of_half(x));
-    case SMOE_DTYPE_BF16: CONVERT(uint16_t, smoe_bf16_widen(x));
-    case SMOE_DTYPE_F64: CONVERT(double, x);
-    default: return false;
-    }
-}
-
 /* ---- writing --------------------------------------------------------------------------------- */
 
 /* Larger elements first keeps every tensor aligned to its own type. */
 static int write_order(const void *a, const void *b) {
     const smoe_tensor *x = *(const smoe_tensor *const *)a, *y = *(const smoe_tensor *const *)b;
-    unsigned p = type_bytes(x->dtype), q = type_bytes(y->dtype);
+    size_t p = smoe_dtype_bytes(x->dtype), q = smoe_dtype_bytes(y->dtype);
     return p != q ? (p > q ? -1 : 1) : strcmp(x->name, y->name);
 }
 
@@ -440,7 +422,7 @@ static char *header_make(const smoe_tensor *const *order, size_t count, const sm
     if (pairs) bad |= json_object_set_new(header, METADATA, inner);
     size_t at = 0;
     for (size_t i = 0; i < count; i++) {
-        size_t end = at + order[i]->size * type_bytes(order[i]->dtype);
+        size_t end = at + order[i]->size * smoe_dtype_bytes(order[i]->dtype);
         bad |= json_object_get(header, order[i]->name) != NULL; /* a name given twice */
         bad |= json_object_set_new(header, order[i]->name, entry_make(order[i], at, end));
         at = end;
@@ -460,17 +442,35 @@ static int header_put(smoe_file *out, const char *header, smoe_err *err) {
     return smoe_file_put(out, spaces, padding, err);
 }
 
-int smoe_safetensors_write(const char *path, const smoe_tensor *tensors, size_t count,
-                           const smoe_pair *metadata, size_t pairs, smoe_err *err) {
+/* The bytes of one tensor, from memory or from its source a piece at a time. */
+static int tensor_put(smoe_file *out, const smoe_tensor *t, smoe_tensor_source *source,
+                      const void *user, void *piece, smoe_err *err) {
+    size_t bytes = smoe_dtype_bytes(t->dtype);
+    if (!source) return smoe_file_put(out, t->data, t->size * bytes, err);
+    for (size_t first = 0; first < t->size; first += SMOE_TENSOR_PIECE) {
+        size_t left = t->size - first, count = left < SMOE_TENSOR_PIECE ? left : SMOE_TENSOR_PIECE;
+        if (source(user, t, first, count, piece, err)) {
+            smoe_file_abandon(out);
+            return -1;
+        }
+        if (smoe_file_put(out, piece, count * bytes, err)) return -1;
+    }
+    return 0;
+}
+
+int smoe_safetensors_stream(const char *path, const smoe_tensor *tensors, size_t count,
+                            const smoe_pair *metadata, size_t pairs, smoe_tensor_source *source,
+                            const void *user, smoe_err *err) {
     int status = -1;
     char *header = NULL;
+    void *piece = source ? malloc(SMOE_TENSOR_PIECE * sizeof(double)) : NULL;
     const smoe_tensor **order = calloc(count + 1, sizeof *order);
     if (order) {
         for (size_t i = 0; i < count; i++) order[i] = &tensors[i];
         qsort(order, count, sizeof *order, write_order);
         header = header_make(order, count, metadata, pairs);
     }
-    if (!header) {
+    if (!header || (source && !piece)) {
         smoe_fail(err, SMOE_RUNTIME,
                   "%s: cannot make the header: out of memory, or a name that is double or no UTF-8",
                   path);
@@ -479,11 +479,16 @@ int smoe_safetensors_write(const char *path, const smoe_tensor *tensors, size_t 
     smoe_file out;
     if (smoe_file_create(&out, path, err) || header_put(&out, header, err)) goto out;
     for (size_t i = 0; i < count; i++)
-        if (smoe_file_put(&out, order[i]->data, order[i]->size * type_bytes(order[i]->dtype), err))
-            goto out;
+        if (tensor_put(&out, order[i], source, user, piece, err)) goto out;
     status = smoe_file_commit(&out, err);
 out:
+    free(piece);
     free(header);
     free(order);
     return status;
+}
+
+int smoe_safetensors_write(const char *path, const smoe_tensor *tensors, size_t count,
+                           const smoe_pair *metadata, size_t pairs, smoe_err *err) {
+    return smoe_safetensors_stream(path, tensors, count, metadata, pairs, NULL, NULL, err);
 }

@@ -19,6 +19,10 @@ typedef enum smoe_dtype {
     SMOE_DTYPE_OTHER /* valid in the format, unused here */
 } smoe_dtype;
 
+/* Bytes of an element and the format's word for it; 0 and "" of SMOE_DTYPE_OTHER. */
+size_t smoe_dtype_bytes(smoe_dtype dtype);
+const char *smoe_dtype_name(smoe_dtype dtype);
+
 enum { SMOE_TENSOR_DIMS = 8 };
 
 typedef struct smoe_tensor {
@@ -46,6 +50,12 @@ size_t smoe_safetensors_count(const smoe_safetensors *file);
 const smoe_tensor *smoe_safetensors_at(const smoe_safetensors *file, size_t i);
 const smoe_tensor *smoe_safetensors_find(const smoe_safetensors *file, const char *name);
 const char *smoe_safetensors_metadata(const smoe_safetensors *file, const char *key); /* or NULL */
+/* All metadata in the order of the file, in a fresh array; the words are borrowed from the file. */
+typedef struct smoe_pair {
+    const char *key, *value;
+} smoe_pair;
+int smoe_safetensors_pairs(const smoe_safetensors *file, smoe_pair **pairs, size_t *count,
+                           smoe_err *err) SMOE_MUST_CHECK;
 const char *smoe_safetensors_path(const smoe_safetensors *file);
 void smoe_safetensors_free(smoe_safetensors *file);
 
@@ -54,9 +64,11 @@ void smoe_safetensors_free(smoe_safetensors *file);
  * hold no weights. */
 bool smoe_tensor_convert(real *out, const smoe_tensor *tensor, size_t first, size_t count);
 
-typedef struct smoe_pair {
-    const char *key, *value;
-} smoe_pair;
+/* Elements [first, first + count) of a tensor of weights (F32, F16, BF16, F64) in `type` (F32, F16,
+ * BF16) to out: rounded once, to nearest, ties to even; infinities and NaN stay, bit for bit where
+ * the type does. Returns first + count, or the first element that is finite and beyond `type`. */
+size_t smoe_tensor_store(void *out, smoe_dtype type, const smoe_tensor *tensor, size_t first,
+                         size_t count);
 
 /* Writes path whole or not at all (temporary name, fsync, rename): header padded with spaces so
  * that data starts on 64 bytes, tensors by size of an element, largest first, then by name; data
@@ -64,6 +76,16 @@ typedef struct smoe_pair {
  * Errors (disk full too) are SMOE_RUNTIME naming path. */
 int smoe_safetensors_write(const char *path, const smoe_tensor *tensors, size_t count,
                            const smoe_pair *metadata, size_t pairs, smoe_err *err) SMOE_MUST_CHECK;
+
+/* The same for tensors that are not in memory: `source` puts elements [first, first + count) of
+ * `tensor`, one of `tensors`, in its dtype to out; its `data` is for the source to use. Pieces come
+ * in order and start at multiples of SMOE_TENSOR_PIECE. When source fails nothing is left behind. */
+enum { SMOE_TENSOR_PIECE = 1 << 20 };
+typedef int smoe_tensor_source(const void *user, const smoe_tensor *tensor, size_t first,
+                               size_t count, void *out, smoe_err *err);
+int smoe_safetensors_stream(const char *path, const smoe_tensor *tensors, size_t count,
+                            const smoe_pair *metadata, size_t pairs, smoe_tensor_source *source,
+                            const void *user, smoe_err *err) SMOE_MUST_CHECK;
 
 /* ---- the parameter table in and out (params_io.c) ---- */
 
@@ -88,7 +110,7 @@ int smoe_params_load_slabs(const smoe_params *params, const smoe_slab *slabs, si
                            smoe_err *err) SMOE_MUST_CHECK;
 
 /* A slab as params->count tensors named PREFIX + row name, F32 (F64 where real is double),
- * borrowing the slab and the table. Tensors and their names live in *tensors until free(*tensors).
+ * borrowing the slab (NULL: no data) and the table. Tensors and their names live in *tensors until free(*tensors).
  */
 int smoe_params_tensors(const smoe_params *params, const real *slab, const char *prefix,
                         smoe_tensor **tensors, smoe_err *err) SMOE_MUST_CHECK;

@@ -1,0 +1,82 @@
+/* smoe convert and smoe init: a model file in the storage type one wants, out of another one or out
+ * of a spec's initial values; train/model_file.h does both. */
+#include "cmd.h"
+#include "train/model_file.h"
+#include "train/run.h"
+#include "vit/model.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* --type and --only; `preset` where there is no --type. */
+static smoe_storage storage_of(const smoe_options *options, smoe_dtype preset) {
+    smoe_storage storage = {.type = preset, .only = options->only, .dry = options->dry_run};
+    if (options->type)
+        storage.type = !strcmp(options->type, "bf16")  ? SMOE_DTYPE_BF16
+                       : !strcmp(options->type, "f16") ? SMOE_DTYPE_F16
+                                                       : SMOE_DTYPE_F32;
+    return storage;
+}
+
+static int report(const smoe_storage *storage, const smoe_stored *stored,
+                  const smoe_options *options, smoe_err *err) {
+    const char *path = options->arg[1], *type = smoe_dtype_name(storage->type);
+    char bytes[32];
+    if (options->json)
+        return smoe_cmd_json(json_pack("{s:s, s:s, s:I, s:I, s:f}", "file", path, "type", type,
+                                       "tensors", (json_int_t)stored->tensors, "changed",
+                                       (json_int_t)stored->changed, "bytes", stored->bytes),
+                             err);
+    printf("%s%s: %zu tensors, %zu of them now %s, %s\n", storage->dry ? "would write " : "", path,
+           stored->tensors, stored->changed, type,
+           smoe_text_si(bytes, sizeof bytes, stored->bytes, "B"));
+    return 0;
+}
+
+int cmd_convert(const smoe_options *options, smoe_err *err) {
+    smoe_safetensors *file = NULL;
+    smoe_stored stored;
+    char *path = NULL, *text = NULL;
+    int status = -1;
+    if (!options->type) {
+        smoe_fail(err, SMOE_USAGE, "--type is missing: f32, bf16 or f16");
+        goto out;
+    }
+    smoe_storage storage = storage_of(options, SMOE_DTYPE_F32);
+    if (smoe_cmd_target(options->arg[1], options, err)) goto out;
+    if (smoe_run_locate(options->arg[0], options->which, &path, &text, err)) goto out;
+    if (smoe_safetensors_open(&file, path, err)) goto out;
+    if (smoe_model_file_convert(options->arg[1], file, &storage, &stored, err)) goto out;
+    status = report(&storage, &stored, options, err);
+out:
+    smoe_safetensors_free(file);
+    free(path);
+    free(text);
+    return status;
+}
+
+static int init(const smoe_spec *spec, const smoe_options *options, smoe_err *err) {
+    smoe_model *model = NULL;
+    smoe_storage storage = storage_of(options, SMOE_DTYPE_F32);
+    smoe_stored stored;
+    size_t classes;
+    if (smoe_cmd_target(options->arg[1], options, err)) return -1;
+    if (smoe_cmd_classes(spec, (size_t)options->classes, true, &classes, err)) return -1;
+    int status = smoe_model_create(&model, spec, classes, err);
+    if (!status)
+        status = smoe_model_file_initial(options->arg[1], smoe_model_params(model), spec, &storage,
+                                         &stored, err);
+    if (!status) status = report(&storage, &stored, options, err);
+    smoe_model_free(model);
+    return status;
+}
+
+int cmd_init(const smoe_options *options, smoe_err *err) {
+    smoe_spec spec = {0};
+    int status = smoe_spec_read(&spec, options->arg[0], options->override, options->overrides, err);
+    if (!status)
+        status =
+            options->print_config ? smoe_cmd_print_config(&spec, err) : init(&spec, options, err);
+    smoe_spec_free(&spec);
+    return status;
+}

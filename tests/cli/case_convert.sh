@@ -1,0 +1,42 @@
+# convert changes what weights are stored in; BF16 and the same values in F32 give the same bits everywhere; init is step 0.
+. "$ROOT/tests/cli/lib.sh"
+status 0 smoe train tiny.yaml -q -o run >/dev/null
+status 0 smoe convert run half.safetensors --type bf16 >out
+grep -qE '^half.safetensors: [0-9]+ tensors, [0-9]+ of them now BF16, [0-9.]+ kB$' out || fail "$(cat out)"
+status 0 smoe convert half.safetensors full.safetensors --type f32 >/dev/null
+half=$(wc -c <half.safetensors) full=$(wc -c <full.safetensors)
+[ $((full - half)) -gt 10000 ] || fail "$half and $full bytes"
+for f in half full; do
+    status 0 smoe eval $f.safetensors -q data.limit=100 --logits $f.npy | sed 1d >$f.eval
+    status 0 smoe inspect $f.safetensors -q data.limit=100 | sed 1d >$f.inspect
+done
+for kind in npy eval inspect; do cmp half.$kind full.$kind || fail "BF16 and the same values in F32 differ: $kind"; done
+# what is exact in the new type comes back, metadata and all
+status 0 smoe convert full.safetensors again.safetensors --type bf16 >/dev/null
+cmp half.safetensors again.safetensors || fail "there and back is another file"
+status 0 smoe convert run/ckpt/latest same.safetensors --type f32 >/dev/null
+cmp same.safetensors run/ckpt/latest/model.safetensors || fail "F32 to F32 is another file"
+# experts alone, in the three types; a mixed file is a model like any other
+for type in f32 f16 bf16; do
+    status 0 smoe convert run $type.safetensors --type $type --only .experts. >/dev/null
+    status 0 smoe eval $type.safetensors -q data.limit=100 --logits $type.npy >/dev/null
+done
+cmp f32.npy bf16.npy >/dev/null && fail "rounding the experts changed no logit"
+# another program's weights, as the start of a run
+status 0 smoe train tiny.yaml -q --init half.safetensors train.steps=4 -o more >/dev/null
+# the start of a run by itself, and what training starts from
+status 0 smoe init tiny.yaml start.safetensors seed=3 >/dev/null
+status 0 smoe train tiny.yaml -q seed=3 train.steps=4 train.optimizer.lr=0 -o still >/dev/null
+status 0 smoe eval start.safetensors -q --logits a.npy data.limit=100 >/dev/null
+status 0 smoe eval still -q --logits b.npy data.limit=100 >/dev/null
+cmp a.npy b.npy || fail "init is not what training starts from"
+# refusals leave nothing behind
+status 2 smoe convert run half.safetensors --type f32 2>err
+grep -q 'half.safetensors is there already' err || fail "$(cat err)"
+status 0 smoe convert run half.safetensors --type bf16 --force >/dev/null
+cmp half.safetensors again.safetensors || fail "--force wrote another file"
+status 1 smoe convert run no/such/folder.safetensors --type bf16 2>/dev/null
+status 3 smoe convert tiny.yaml x.safetensors --type bf16 2>/dev/null
+status 2 smoe init tiny.yaml x.safetensors model.width=x 2>/dev/null
+status 0 smoe init tiny.yaml x.safetensors --dry-run >/dev/null
+[ ! -e x.safetensors ] || fail "a refusal left x.safetensors behind"
