@@ -12,8 +12,8 @@
 #include <omp.h>
 
 enum {
-    KC = 256, /* a panel of B, KC x nr, stays in the first cache */
-    NC = 512, /* a block of B, KC x NC, in the second */
+    KC = 384, /* rows of a block of B at most: a panel of nr columns fills the first cache */
+    BLOCK = KC * 512, /* elements of a block of B: it stays in the second cache */
     MR_MAX = 14,
     SPILL = 16,     /* elements packing may write past a panel: less than a vector */
     PANELS = 8,     /* panels of A in a block */
@@ -25,8 +25,17 @@ enum {
 static size_t min(size_t a, size_t b) {
     return a < b ? a : b;
 }
+static size_t max(size_t a, size_t b) {
+    return a > b ? a : b;
+}
 static size_t blocks(size_t n, size_t size) {
     return (n + size - 1) / size;
+}
+
+/* The size of equal steps over n, `most` at most, in whole `unit`s. */
+static size_t even(size_t n, size_t most, size_t unit) {
+    size_t steps = blocks(n, most / unit * unit);
+    return steps ? blocks(blocks(n, steps), unit) * unit : 0;
 }
 
 /* One step (p0, j0) of the loops over k and n. */
@@ -63,18 +72,19 @@ static void column_panel(const smoe_product *x, const smoe_gemm_kernels *kern, r
 
 void smoe_gemm_serial(const smoe_product *x) {
     const smoe_gemm_kernels *kern = smoe_kernels_get()->gemm;
-    ALIGNED real packed_a[MR_MAX * PANELS * KC + SPILL], packed_b[KC * NC];
-    size_t mc = PANELS * kern->mr;
-    if (!x->m) return;
-    for (size_t j0 = 0; j0 < x->n; j0 += NC) {
+    ALIGNED real packed_a[MR_MAX * PANELS * KC + SPILL], packed_b[BLOCK];
+    if (!x->m || !x->n) return;
+    size_t mc = PANELS * kern->mr, kc = even(x->k, KC, 1),
+           nc = even(x->n, BLOCK / max(kc, 1), kern->nr);
+    for (size_t j0 = 0; j0 < x->n; j0 += nc) {
         size_t p0 = 0;
         do { /* k = 0 is one step, which writes add + bias */
-            step s = {p0, min(x->k - p0, KC), j0, min(x->n - j0, NC), packed_b};
+            step s = {p0, min(x->k - p0, kc), j0, min(x->n - j0, nc), packed_b};
             for (size_t j = 0; j < s.n; j += kern->nr)
                 column_panel(x, kern, packed_b + j * s.k, p0, j0 + j, s.k, min(s.n - j, kern->nr));
             for (size_t i = 0; i < x->m; i += mc)
                 row_block(x, kern, &s, i, min(x->m - i, mc), packed_a);
-            p0 += KC;
+            p0 += kc;
         } while (p0 < x->k);
     }
 }

@@ -8,9 +8,9 @@
 #include "math/simd.h"
 
 #if SMOE_VBYTES == 64
-enum { MR = 14 }; /* 28 sums + 2 of B + broadcasts in 32 registers */
+enum { MR = 14, HALF = 8, FEW = 4 }; /* 28 sums + 2 of B + broadcasts in 32 registers */
 #else
-enum { MR = 6 }; /* 12 sums + 2 of B + a broadcast in 16 registers */
+enum { MR = 6, HALF = 4, FEW = 2 }; /* 12 sums + 2 of B + a broadcast in 16 registers */
 #endif
 enum { NV = 2, NR = NV * VL };
 
@@ -53,10 +53,17 @@ static inline real source_element(const void *src, size_t at, bool narrow) {
     return narrow ? smoe_bf16_widen(((const smoe_bf16 *)src)[at]) : ((const real *)src)[at];
 }
 
+/* Into the second cache; a place past the end of an array is harmless. */
+static inline void ask_for(const void *src, size_t at, bool narrow) {
+    __builtin_prefetch((const char *)src + at * (narrow ? sizeof(smoe_bf16) : sizeof(real)), 0, 2);
+}
+
 /*
  * dst[p*width + i] = src(i, p), i < rows <= width, src(i,p) = src[i*rs + p*cs]; zeros for rows <= i <
  * width: the heart of all packings. Whole vectors are stored even where less than one is left of a row:
  * what spills over is the start of the next row, written after it. The buffers have room for the last.
+ * The panel after this one is asked for on the way: an expert's weights pass once and from memory, and
+ * each of their short rows would make the processor wait anew.
  */
 static inline void pack_panel(real *dst, const void *src, bool narrow, size_t rs, size_t cs,
                               size_t rows, size_t k, size_t width) {
@@ -68,6 +75,7 @@ static inline void pack_panel(real *dst, const void *src, bool narrow, size_t rs
                 for (size_t i = 0; i < VL; i++)
                     r[i] =
                         i0 + i < rows ? source_vector(src, (i0 + i) * rs + p, narrow) : (vreal){0};
+                for (size_t i = 0; i < VL; i++) ask_for(src, (width + i0 + i) * rs + p, narrow);
                 transpose(r);
                 real *to = dst + p * width + i0;
                 for (size_t q = 0; q < VL; q++, to += width) {
@@ -78,7 +86,10 @@ static inline void pack_panel(real *dst, const void *src, bool narrow, size_t rs
                 }
             }
     } else if (rs == 1 && rows == width && !narrow) {
-        for (; p < k; p++) memcpy(dst + p * width, (const real *)src + p * cs, width * sizeof *dst);
+        for (; p < k; p++) {
+            memcpy(dst + p * width, (const real *)src + p * cs, width * sizeof *dst);
+            for (size_t i = 0; i < width; i += VL) ask_for(src, p * cs + width + i, narrow);
+        }
     }
     for (; p < k; p++)
         for (size_t i = 0; i < width; i++)
@@ -112,13 +123,15 @@ static inline void finish(real *c, vreal sum, real alpha, const real *add, const
         vstore_part(c, start, n);
 }
 
-static void tile(real *c, size_t ldc, const real *a, const real *b, size_t m, size_t n, size_t k,
-                 real alpha, const real *add, size_t ldadd, const real *bias) {
+/* The tile with `rows` >= m rows of sums, a constant: the fewer, the fewer multiply-adds for nothing. */
+static inline __attribute__((always_inline)) void
+tile_of(size_t rows, real *c, size_t ldc, const real *a, const real *b, size_t m, size_t n,
+        size_t k, real alpha, const real *add, size_t ldadd, const real *bias) {
     vreal sum[MR][NV] = {{{0}}};
     for (size_t p = 0; p < k; p++, a += MR, b += NR) {
         vreal b0 = vload(b), b1 = vload(b + VL);
 #pragma GCC unroll 14
-        for (int i = 0; i < MR; i++) {
+        for (size_t i = 0; i < rows; i++) {
             vreal ai = vset(a[i]);
             sum[i][0] += ai * b0;
             sum[i][1] += ai * b1;
@@ -126,13 +139,27 @@ static void tile(real *c, size_t ldc, const real *a, const real *b, size_t m, si
     }
     size_t n0 = n < VL ? n : VL, n1 = n - n0;
 #pragma GCC unroll 14
-    for (size_t i = 0; i < MR; i++) {
+    for (size_t i = 0; i < rows; i++) {
         if (i == m) break;
         finish(c + i * ldc, sum[i][0], alpha, add ? add + i * ldadd : NULL, bias, n0);
         if (n1)
             finish(c + i * ldc + VL, sum[i][1], alpha, add ? add + i * ldadd + VL : NULL,
                    bias ? bias + VL : NULL, n1);
     }
+}
+
+static void tile(real *c, size_t ldc, const real *a, const real *b, size_t m, size_t n, size_t k,
+                 real alpha, const real *add, size_t ldadd, const real *bias) {
+    /* Few terms: the time goes into C, whose next tile lies to the right. */
+    if (k <= MR)
+        for (size_t i = 0; i < m; i++)
+            for (size_t j = NR; j < 2 * NR; j += VL) __builtin_prefetch(c + i * ldc + j, 1, 2);
+    if (m <= FEW)
+        tile_of(FEW, c, ldc, a, b, m, n, k, alpha, add, ldadd, bias);
+    else if (m <= HALF)
+        tile_of(HALF, c, ldc, a, b, m, n, k, alpha, add, ldadd, bias);
+    else
+        tile_of(MR, c, ldc, a, b, m, n, k, alpha, add, ldadd, bias);
 }
 
 /* Twelve independent chains: more than the latency of a multiply-add times the units that do them. */
