@@ -1,7 +1,6 @@
 /* Trained models for eval and inspect; see load.h. */
 #include "load.h"
 #include "train/run.h"
-#include "train/safetensors.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -25,13 +24,8 @@ out:
 }
 
 static int load_weights(smoe_loaded *l, smoe_err *err) {
-    smoe_safetensors *file = NULL;
-    smoe_params *params = smoe_model_params(l->model);
-    int status = smoe_safetensors_open(&file, l->path, err);
-    if (!status) status = smoe_params_allocate(params, 1, err);
-    if (!status) status = smoe_params_load(params, file, false, NULL, err);
-    smoe_safetensors_free(file);
-    return status;
+    if (smoe_safetensors_open(&l->file, l->path, err)) return -1;
+    return smoe_params_map(smoe_model_params(l->model), l->file, err);
 }
 
 int smoe_load_model(smoe_loaded *l, smoe_err *err) {
@@ -45,6 +39,7 @@ int smoe_load_model(smoe_loaded *l, smoe_err *err) {
 
 void smoe_loaded_free(smoe_loaded *l) {
     smoe_model_free(l->model);
+    smoe_safetensors_free(l->file);
     smoe_dataset_free(l->set);
     smoe_spec_free(&l->spec);
     free(l->path);

@@ -6,14 +6,16 @@
 #include "opt.h"
 #include "data/data.h"
 #include "spec/spec.h"
+#include "train/safetensors.h"
 #include "vit/model.h"
 
 typedef struct smoe_loaded {
     char *path; /* the safetensors file */
     smoe_spec spec;
-    smoe_dataset *set; /* the split eval.split */
-    size_t batch;      /* eval.batch_size, or all images where they are fewer */
-    smoe_model *model; /* reserved for a batch */
+    smoe_dataset *set;      /* the split eval.split */
+    size_t batch;           /* eval.batch_size, or all images where they are fewer */
+    smoe_safetensors *file; /* whose pages are the weights */
+    smoe_model *model;      /* reserved for a batch */
 } smoe_loaded;
 
 /* The file and the spec of options->arg[0]. Release with smoe_loaded_free in any case. */

@@ -86,6 +86,8 @@ void smoe_params_free(smoe_params *params) {
         smoe_arena arena = {.base = (char *)all[i], .size = params->size * sizeof(real)};
         smoe_arena_free(&arena);
     }
+    smoe_arena_free(&params->copies);
+    free(params->place);
     free(params->row);
     *params = (smoe_params){0};
 }

@@ -7,6 +7,7 @@
 #define SMOE_PARAM_H
 
 #include "base/base.h"
+#include "base/bf16.h"
 
 enum { SMOE_PARAM_DIMS = 4 };
 
@@ -27,13 +28,21 @@ typedef struct smoe_param {
     double mean, std; /* initial values: normal(mean, std), constant where std is 0 */
 } smoe_param;
 
+/* The weights of a row that is only read, where the file has them. */
+typedef struct smoe_param_place {
+    const real *values;
+    const smoe_bf16 *narrow; /* not NULL: they are stored in BF16, and values is NULL */
+} smoe_param_place;
+
 typedef struct smoe_params {
     smoe_param *row;
     size_t count, room;
-    size_t size;         /* elements of a slab, padding included */
-    size_t total;        /* parameters, padding not included */
-    bool failed;         /* an add ran out of memory; reported when slabs are asked for */
-    real *w, *g, *m, *v; /* slabs; NULL until allocated */
+    size_t size;             /* elements of a slab, padding included */
+    size_t total;            /* parameters, padding not included */
+    bool failed;             /* an add ran out of memory; reported when slabs are asked for */
+    real *w, *g, *m, *v;     /* slabs; NULL until allocated */
+    smoe_param_place *place; /* [count]: weights lie here and not in w; NULL: in w */
+    smoe_arena copies;       /* those of them that could not stay in the file */
 } smoe_params;
 
 /* Adds a row and returns its index. Cannot be seen to fail: memory is checked in _allocate. */
@@ -54,6 +63,23 @@ void smoe_param_initial(real *out, const smoe_param *row, uint64_t seed, size_t 
 
 /* The row of that name, or NULL. */
 const smoe_param *smoe_params_find(const smoe_params *params, const char *name);
+
+/* The weights of a row, to be read; NULL when they are in BF16, which only an expert's kernels
+ * (smoe_param_streams) can be. */
+static inline const real *smoe_weight(const smoe_params *params, size_t row) {
+    return params->place ? params->place[row].values : params->w + params->row[row].offset;
+}
+static inline const smoe_bf16 *smoe_weight_bf16(const smoe_params *params, size_t row) {
+    return params->place ? params->place[row].narrow : NULL;
+}
+static inline real *smoe_gradient(const smoe_params *params, size_t row) {
+    return params->g + params->row[row].offset;
+}
+
+/* Whether a row is used by matrix products of experts alone, which take BF16 as it is. */
+static inline bool smoe_param_streams(const smoe_param *row) {
+    return row->expert && row->group == SMOE_PARAM_KERNEL;
+}
 
 void smoe_params_free(smoe_params *params);
 

@@ -35,8 +35,8 @@ static void fill_logits(smoe_gate *gate, const real *x, const smoe_pass *pass) {
     smoe_router *r = &gate->base;
     size_t R = pass->images * r->image_tokens, E = r->E;
     if (pass->train || !r->spec->is_random[r->block]) {
-        smoe_product z = smoe_linear_product(
-            gate->z, x, r->params->w + r->params->row[gate->weight].offset, NULL, R, E, r->d);
+        smoe_product z =
+            smoe_linear_product(gate->z, x, smoe_weight(r->params, gate->weight), NULL, R, E, r->d);
         smoe_gemm(&z);
         return;
     }

@@ -124,10 +124,10 @@ static void forward(smoe_router *r, const real *x, const smoe_pass *pass) {
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
     smoe_plan_begin(plan, pass->images * r->T);
     size_t R = plan->tokens, S = plan->S, d = r->d;
-    const real *phi = r->params->w + r->params->row[soft->phi].offset, *columns = phi;
+    const real *phi = smoe_weight(r->params, soft->phi), *columns = phi;
     real scale = 1;
     if (r->spec->normalize) {
-        scale = r->params->w[r->params->row[soft->scale].offset];
+        scale = *smoe_weight(r->params, soft->scale);
         normalise_phi(soft, phi);
         columns = soft->unit;
     }

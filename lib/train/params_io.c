@@ -133,6 +133,59 @@ int smoe_params_load(smoe_params *params, const smoe_safetensors *file, bool par
     return smoe_params_load_slabs(params, &weights, 1, file, partial, loaded, err);
 }
 
+/* Whether a tensor's elements lie as the machine reads them: a file may start data at any byte. */
+static bool aligned(const smoe_tensor *t) {
+    return (uintptr_t)t->data % smoe_dtype_bytes(t->dtype) == 0;
+}
+
+/* Where the file itself serves as the memory of a row; nothing where it has to be copied. */
+static smoe_param_place place_of(const smoe_param *row, const smoe_tensor *t) {
+    smoe_dtype own = sizeof(real) == sizeof(double) ? SMOE_DTYPE_F64 : SMOE_DTYPE_F32;
+    smoe_param_place place = {0};
+    if (t->dtype == own && aligned(t)) place.values = t->data;
+    if (t->dtype == SMOE_DTYPE_BF16 && aligned(t) && smoe_param_streams(row))
+        place.narrow = t->data;
+    return place;
+}
+
+/* Looks every row up; those to be copied get their memory, which is there on the second time. */
+static void places_find(const smoe_params *params, const smoe_safetensors *file,
+                        smoe_param_place *places, smoe_arena *copies) {
+    for (size_t i = 0; i < params->count; i++) {
+        const smoe_param *row = &params->row[i];
+        const smoe_tensor *t = smoe_safetensors_find(file, row->name);
+        places[i] = place_of(row, t);
+        if (places[i].values || places[i].narrow) continue;
+        real *copy = smoe_arena_take(copies, row->size, sizeof(real));
+        if (copy) row_fill(copy, t);
+        places[i].values = copy;
+    }
+}
+
+int smoe_params_map(smoe_params *params, const smoe_safetensors *file, smoe_err *err) {
+    smoe_slab weights = {"", NULL};
+    smoe_err found = {0};
+    if (params->failed)
+        return smoe_fail(err, SMOE_RUNTIME, "out of memory for the parameter table");
+    if (file_check(params, &weights, 1, file, false, &found)) {
+        if (err) *err = found;
+        return -1;
+    }
+    smoe_param_place *places = calloc(params->count + 1, sizeof *places);
+    if (!places)
+        return smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu parameters", params->count);
+    smoe_arena copies = {0};
+    places_find(params, file, places, &copies);
+    if (smoe_arena_bind(&copies, err)) {
+        free(places);
+        return smoe_fail_prefix(err, "%s", smoe_safetensors_path(file));
+    }
+    places_find(params, file, places, &copies);
+    params->place = places;
+    params->copies = copies;
+    return 0;
+}
+
 int smoe_params_tensors(const smoe_params *params, const real *slab, const char *prefix,
                         smoe_tensor **tensors, smoe_err *err) {
     /* One block: the tensors, then their names. */

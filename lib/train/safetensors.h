@@ -98,6 +98,13 @@ int smoe_safetensors_stream(const char *path, const smoe_tensor *tensors, size_t
 int smoe_params_load(smoe_params *params, const smoe_safetensors *file, bool partial,
                      size_t *loaded, smoe_err *err) SMOE_MUST_CHECK;
 
+/* Weights for reading alone, with the same demands on the file as smoe_params_load: where a tensor
+ * is stored as it is computed with (F32 that is aligned), and the kernels of experts in BF16 too,
+ * the file's pages are the memory, and nothing is copied; the rest is converted. The table must be
+ * without slabs, and `file` stay open for as long as the table is used. */
+int smoe_params_map(smoe_params *params, const smoe_safetensors *file,
+                    smoe_err *err) SMOE_MUST_CHECK;
+
 /* A slab (params->w, ->m ...) and what its tensors' names have before the row's name ("", "m."). */
 typedef struct smoe_slab {
     const char *prefix;

@@ -31,14 +31,6 @@ typedef struct smoe_space {
     int threads; /* of the passes: some scratch is one piece a thread */
 } smoe_space;
 
-/* A tensor of the table, by row: where it is now, and its gradient. */
-static inline real *smoe_weight(const smoe_params *params, size_t row) {
-    return params->w + params->row[row].offset;
-}
-static inline real *smoe_gradient(const smoe_params *params, size_t row) {
-    return params->g + params->row[row].offset;
-}
-
 /* ---- norm: LayerNorm with epsilon 1e-6 ------------------------------------------------------- */
 typedef struct smoe_norm {
     smoe_params *params;

@@ -51,6 +51,7 @@ typedef struct layer {
     const size_t *first;
     real *y;
     const real *x, *w, *bias, *residual;
+    const smoe_bf16 *w_bf16; /* not NULL: stands for w */
     size_t out, in;
 } layer;
 
@@ -61,9 +62,10 @@ static size_t rows_of(const layer *x, size_t e) {
 static smoe_product expert_forward(size_t e, const void *context) {
     const layer *x = context;
     size_t row = x->first[e];
-    smoe_product p =
-        smoe_linear_product(x->y + row * x->out, x->x + row * x->in, x->w + e * x->out * x->in,
-                            x->bias + e * x->out, rows_of(x, e), x->out, x->in);
+    smoe_product p = smoe_linear_product(x->y + row * x->out, x->x + row * x->in,
+                                         x->w ? x->w + e * x->out * x->in : NULL,
+                                         x->bias + e * x->out, rows_of(x, e), x->out, x->in);
+    if (x->w_bf16) p.b_bf16 = x->w_bf16 + e * x->out * x->in;
     p.add = x->residual ? x->residual + row * x->out : NULL;
     p.ldadd = x->out;
     return p;
@@ -105,6 +107,7 @@ void smoe_mlp_forward(smoe_mlp *l, real *y, const real *x, const real *residual,
                  .y = l->hidden,
                  .x = x,
                  .w = smoe_weight(l->params, l->fc1),
+                 .w_bf16 = smoe_weight_bf16(l->params, l->fc1),
                  .bias = smoe_weight(l->params, l->fc1_bias),
                  .out = l->h,
                  .in = l->d};
@@ -115,6 +118,7 @@ void smoe_mlp_forward(smoe_mlp *l, real *y, const real *x, const real *residual,
                  .y = y,
                  .x = l->active,
                  .w = smoe_weight(l->params, l->fc2),
+                 .w_bf16 = smoe_weight_bf16(l->params, l->fc2),
                  .bias = smoe_weight(l->params, l->fc2_bias),
                  .residual = residual,
                  .out = l->d,
