@@ -12,7 +12,7 @@ enum { MR = 14, HALF = 8, FEW = 4 }; /* 28 sums + 2 of B + broadcasts in 32 regi
 #else
 enum { MR = 6, HALF = 4, FEW = 2 }; /* 12 sums + 2 of B + a broadcast in 16 registers */
 #endif
-enum { NV = 2, NR = NV * VL };
+enum { NV = 2, NR = NV * VL, SHALLOW = 128 };
 
 #if defined SMOE_F64 && SMOE_VBYTES == 16
 #define LOW(a, b) __builtin_shufflevector(a, b, 0, 2)
@@ -65,8 +65,9 @@ static inline void ask_for(const void *src, size_t at, bool narrow) {
  * The panel after this one is asked for on the way: an expert's weights pass once and from memory, and
  * each of their short rows would make the processor wait anew.
  */
-static inline void pack_panel(real *dst, const void *src, bool narrow, size_t rs, size_t cs,
-                              size_t rows, size_t k, size_t width) {
+static inline __attribute__((always_inline)) void pack_panel(real *dst, const void *src,
+                                                             bool narrow, size_t rs, size_t cs,
+                                                             size_t rows, size_t k, size_t width) {
     size_t p = 0;
     if (cs == 1) { /* long rows become columns: blocks of VL x VL in registers */
         for (; p + VL <= k; p += VL)
@@ -150,8 +151,8 @@ tile_of(size_t rows, real *c, size_t ldc, const real *a, const real *b, size_t m
 
 static void tile(real *c, size_t ldc, const real *a, const real *b, size_t m, size_t n, size_t k,
                  real alpha, const real *add, size_t ldadd, const real *bias) {
-    /* Few terms: the time goes into C, whose next tile lies to the right. */
-    if (k <= MR)
+    /* Few terms added to C: the time goes into C, whose next tile lies to the right. */
+    if (k <= SHALLOW && add == c)
         for (size_t i = 0; i < m; i++)
             for (size_t j = NR; j < 2 * NR; j += VL) __builtin_prefetch(c + i * ldc + j, 1, 2);
     if (m <= FEW)
