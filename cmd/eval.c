@@ -120,7 +120,7 @@ static int evaluate(smoe_loaded *l, const smoe_options *options, smoe_err *err) 
 
 int cmd_eval(const smoe_options *options, smoe_err *err) {
     smoe_loaded loaded = {0};
-    int status = smoe_load_spec(&loaded, options, err);
+    int status = smoe_load_spec(&loaded, options->arg[0], options, err);
     if (!status) status = smoe_cmd_target(options->logits, options, err);
     if (!status) status = smoe_cmd_target(options->labels, options, err);
     if (status)

@@ -1,156 +1,221 @@
 /*
- * smoe inspect: how each MoE layer routes the images of a split. One pass over the split; the plan
- * of every layer is measured as it passes (route/plan.h says what the numbers are) and averaged
- * over the images.
+ * smoe inspect: what the routers of trained models do with the images of a split. One pass over the split for each run; the
+ * analyses are study/inspect.def, a table each. This file finds runs and images, and writes; inspect_show.c prints.
  */
 #include "cmd.h"
+#include "inspect_show.h"
 #include "load.h"
 #include "progress.h"
-#include "table.h"
 #include "base/file.h"
-#include "train/trainer.h"
 
+#include <ctype.h>
+#include <errno.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
-typedef struct layer_sums {
-    smoe_plan_stats sum; /* each weighted by the tokens it stands for */
-    double tokens;
-} layer_sums;
+enum { IMAGES = 8 }; /* kept whole unless --images says which, evenly over the split */
 
-typedef struct inspection {
-    layer_sums *layer;
-    size_t done, images;
-    smoe_progress *progress;
-} inspection;
+/* One run; its model is gone once its rows are in the tables. */
+typedef struct inspected {
+    char *label; /* the argument, without a final '/' */
+    smoe_loaded loaded;
+    char *metrics; /* metrics.jsonl of its run directory; NULL: none */
+    size_t *image; /* [images] */
+    size_t images;
+    smoe_inspection *inspection;
+} inspected;
 
-/* One measured quantity: a column of the table, a member of the JSON. */
-static const struct metric {
-    const char *name, *heading;
-    size_t at;
-} metrics[] = {
-    {"dispatch_max", "dispatch max", offsetof(smoe_plan_stats, dispatch_max)},
-    {"combine_max", "combine max", offsetof(smoe_plan_stats, combine_max)},
-    {"tokens_per_slot", "tokens per slot", offsetof(smoe_plan_stats, tokens_per_slot)},
-    {"slots_per_token", "slots per token", offsetof(smoe_plan_stats, slots_per_token)},
-    {"dropped", "dropped", offsetof(smoe_plan_stats, dropped)},
-};
-enum { METRICS = sizeof metrics / sizeof *metrics };
-
-static double *value_of(smoe_plan_stats *stats, size_t metric) {
-    return (double *)((char *)stats + metrics[metric].at);
+static void inspected_free(inspected *x) {
+    smoe_inspect_free(x->inspection);
+    smoe_loaded_free(&x->loaded);
+    free(x->label);
+    free(x->metrics);
+    free(x->image);
 }
 
-static void watch(void *user, size_t i, const smoe_router *router) {
-    layer_sums *layer = &((inspection *)user)->layer[i];
-    double tokens = (double)router->plan.tokens;
-    smoe_plan_stats stats;
-    smoe_plan_measure(&router->plan, &stats);
-    for (size_t m = 0; m < METRICS; m++) *value_of(&layer->sum, m) += tokens * *value_of(&stats, m);
-    layer->tokens += tokens;
-}
+/* ---- images ----------------------------------------------------------------------------------- */
 
-static int count(void *user, const real *logits, const int64_t *labels, size_t images,
-                 size_t classes, smoe_err *err) {
-    (void)logits, (void)labels, (void)classes, (void)err;
-    inspection *in = user;
-    in->done += images;
-    smoe_progress_count(in->progress, in->done, in->images, "images");
+static int add_image(inspected *x, size_t image, smoe_err *err) {
+    for (size_t i = 0; i < x->images; i++)
+        if (x->image[i] == image)
+            return smoe_fail(err, SMOE_USAGE, "--images: %zu is there twice", image);
+    size_t *more = realloc(x->image, (x->images + 1) * sizeof *more);
+    if (!more) return smoe_fail(err, SMOE_RUNTIME, "out of memory for a list of images");
+    x->image = more;
+    x->image[x->images++] = image;
     return 0;
 }
 
-static void fill_table(smoe_table *table, const smoe_model *model, const inspection *in,
-                       bool readable) {
-    table->columns = 1 + METRICS;
-    smoe_table_add(table, "layer");
-    for (size_t m = 0; m < METRICS; m++)
-        smoe_table_add(table, "%s", readable ? metrics[m].heading : metrics[m].name);
-    for (size_t i = 0; i < smoe_model_moe_layers(model); i++) {
-        smoe_table_add(table, "blocks.%zu", smoe_model_moe_block(model, i));
-        for (size_t m = 0; m < METRICS; m++) {
-            double value = *value_of(&in->layer[i].sum, m);
-            if (readable)
-                smoe_table_add(table, "%.4g", value);
-            else
-                smoe_table_add(table, "%.17g", value);
-        }
+/* "0,17,1203"; whether the split has them is found out when it is open. */
+static int read_images(inspected *x, const char *list, smoe_err *err) {
+    for (const char *at = list;; at++) {
+        char *end;
+        errno = 0;
+        unsigned long long image = strtoull(at, &end, 10);
+        if (!isdigit((unsigned char)*at) || errno || (*end && *end != ','))
+            return smoe_fail(err, SMOE_USAGE,
+                             "--images: '%s' is not a list of image numbers like 0,17,1203", list);
+        if (add_image(x, image, err)) return -1;
+        at = end;
+        if (!*at) return 0;
     }
 }
 
-static json_t *layers_json(const smoe_model *model, const inspection *in) {
-    json_t *layers = json_array();
-    for (size_t i = 0; i < smoe_model_moe_layers(model); i++) {
-        json_t *row = json_pack("{s:I}", "block", (json_int_t)smoe_model_moe_block(model, i));
-        for (size_t m = 0; m < METRICS; m++)
-            json_object_set_new(row, metrics[m].name,
-                                smoe_run_number(*value_of(&in->layer[i].sum, m)));
-        json_array_append_new(layers, row);
-    }
-    return layers;
+static int choose_images(inspected *x, const smoe_options *options, smoe_err *err) {
+    size_t all = smoe_dataset_images(x->loaded.set), count = all < IMAGES ? all : IMAGES;
+    if (options->images) return 0; /* read already */
+    if (!options->out && !options->dump_routing) return 0;
+    for (size_t i = 0; i < count; i++)
+        if (add_image(x, i * all / count, err)) return -1;
+    return 0;
 }
 
-static int write_csv(const smoe_model *model, const inspection *in, const smoe_options *options,
-                     smoe_err *err) {
-    smoe_table table = {0};
-    char *path = smoe_text_format("%s/routing.csv", options->out);
-    int status =
-        path ? smoe_file_make_parents(path, err) : smoe_fail(err, SMOE_RUNTIME, "out of memory");
-    fill_table(&table, model, in, false);
-    if (!status) status = smoe_table_csv(&table, path, options->force, err);
-    smoe_table_free(&table);
+/* ---- one run ----------------------------------------------------------------------------------- */
+
+/* RUN/metrics.jsonl of RUN/ckpt/STEP/model.safetensors, where it is there. */
+static char *metrics_of(const char *checkpoint) {
+    char *path = strdup(checkpoint), *found = NULL;
+    for (int up = 0; path && up < 3; up++) {
+        char *slash = strrchr(path, '/');
+        if (slash) *slash = '\0';
+        if (up == 1 && strcmp(slash ? path + strlen(path) - 4 : "", "ckpt")) break;
+        if (up == 2) found = smoe_text_format("%s/metrics.jsonl", slash ? path : ".");
+    }
     free(path);
-    return status;
+    if (!found || !access(found, R_OK)) return found;
+    free(found);
+    return NULL;
 }
 
-static int report(const smoe_loaded *l, const inspection *in, const smoe_options *options,
-                  smoe_err *err) {
-    if (options->out && write_csv(l->model, in, options, err)) return -1;
-    if (options->json)
-        return smoe_cmd_json(json_pack("{s:s, s:s, s:I, s:s, s:o}", "checkpoint", l->path, "split",
-                                       l->spec.eval.split, "images", (json_int_t)in->done, "router",
-                                       l->spec.model.moe.router, "layers",
-                                       layers_json(l->model, in)),
-                             err);
-    smoe_table table = {0};
-    fill_table(&table, l->model, in, true);
-    printf("%s, %zu images of %s, router %s\n", l->path, in->done, l->spec.eval.split,
-           l->spec.model.moe.router);
-    int status = smoe_table_print(&table, stdout, smoe_cmd_color(options, stdout), err);
-    smoe_table_free(&table);
-    return status;
+static int find(inspected *x, const char *arg, const smoe_options *options, smoe_err *err) {
+    x->label = strdup(arg);
+    if (!x->label) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    for (size_t n = strlen(arg); n > 1 && x->label[n - 1] == '/'; n--) x->label[n - 1] = '\0';
+    if (options->images && read_images(x, options->images, err)) return -1;
+    if (smoe_load_spec(&x->loaded, arg, options, err)) return -1;
+    x->metrics = metrics_of(x->loaded.path);
+    return 0;
 }
 
-static int inspect(smoe_loaded *l, const smoe_options *options, smoe_err *err) {
+static void count(void *user, size_t done, size_t images) {
+    smoe_progress_count(user, done, images, "images");
+}
+
+static int look(inspected *x, smoe_frame *frames, const smoe_options *options, smoe_err *err) {
     smoe_progress progress;
     smoe_progress_open(&progress, options, stderr, NULL);
-    if (smoe_load_model(l, err)) return -1;
-    size_t layers = smoe_model_moe_layers(l->model);
-    if (!layers) return smoe_fail(err, SMOE_USAGE, "%s has no MoE layer", l->path);
-    inspection in = {.layer = calloc(layers, sizeof *in.layer),
-                     .images = smoe_dataset_images(l->set),
-                     .progress = &progress};
-    if (!in.layer) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
-    smoe_eval eval;
-    smoe_model_watch(l->model, watch, &in);
-    int status = smoe_evaluate(l->model, &l->spec, l->set, l->batch, count, &in, &eval, err);
+    smoe_loaded *l = &x->loaded;
+    int status = smoe_load_model(l, err);
+    if (!status) status = choose_images(x, options, err);
+    if (!status) {
+        smoe_inspect_subject subject = {.run = x->label,
+                                        .checkpoint = l->path,
+                                        .metrics = x->metrics,
+                                        .spec = &l->spec,
+                                        .set = l->set,
+                                        .model = l->model,
+                                        .batch = l->batch,
+                                        .image = x->image,
+                                        .images = x->images,
+                                        .random_routers = options->random_routers,
+                                        .progress = count,
+                                        .progress_user = &progress};
+        status = smoe_inspect_run(&x->inspection, &subject, err);
+    }
     smoe_progress_close(&progress);
-    for (size_t i = 0; i < layers; i++)
-        for (size_t m = 0; m < METRICS; m++) *value_of(&in.layer[i].sum, m) /= in.layer[i].tokens;
-    if (!status) status = report(l, &in, options, err);
-    free(in.layer);
+    if (!status) status = smoe_inspect_fill(x->inspection, frames, err);
+    if (!status && options->dump_routing)
+        status = smoe_inspect_dump(x->inspection, options->dump_routing, err);
+    smoe_loaded_free(l);
+    return status;
+}
+
+/* ---- files ------------------------------------------------------------------------------------- */
+
+static int refuse(const char *path, const smoe_options *options, smoe_err *err) {
+    if (options->force || access(path, F_OK)) return 0;
+    return smoe_fail(err, SMOE_RUNTIME, "%s is there already; --force replaces it", path);
+}
+
+/* Refused before the work, not after it. */
+static int check_targets(const smoe_frame *frames, size_t tables, const smoe_options *options,
+                         smoe_err *err) {
+    int status = options->dump_routing ? refuse(options->dump_routing, options, err) : 0;
+    for (size_t i = 0; i < tables && options->out && !status; i++) {
+        char *path = smoe_text_format("%s/%s.csv", options->out, frames[i].name);
+        status = path ? refuse(path, options, err) : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+        free(path);
+    }
+    return status;
+}
+
+/* A table without rows has no file; that of an earlier inspection goes. */
+static int write_tables(const smoe_frame *frames, size_t tables, const char *folder,
+                        smoe_err *err) {
+    int status = 0;
+    for (size_t i = 0; i < tables && !status; i++) {
+        char *path = smoe_text_format("%s/%s.csv", folder, frames[i].name);
+        if (!path)
+            status = smoe_fail(err, SMOE_RUNTIME, "out of memory");
+        else if (!frames[i].rows)
+            status = smoe_file_remove(path, err);
+        else if (!(status = smoe_file_make_parents(path, err)))
+            status = smoe_frame_csv(&frames[i], path, err);
+        free(path);
+    }
+    return status;
+}
+
+/* ---- the command -------------------------------------------------------------------------------- */
+
+static int check_arguments(const inspected *x, size_t runs, const smoe_options *options,
+                           smoe_err *err) {
+    if (runs > 1 && options->dump_routing)
+        return smoe_fail(err, SMOE_USAGE, "--dump-routing takes one run");
+    if (runs > 1 && options->print_config)
+        return smoe_fail(err, SMOE_USAGE, "--print-config takes one run");
+    for (size_t i = 0; i < runs; i++) {
+        if (!x[i].loaded.spec.model.moe.layer_count)
+            return smoe_fail(err, SMOE_USAGE, "%s has no MoE layer", x[i].loaded.path);
+        for (size_t k = 0; k < i; k++)
+            if (!strcmp(x[i].label, x[k].label))
+                return smoe_fail(err, SMOE_USAGE, "%s is there twice", x[i].label);
+    }
+    return 0;
+}
+
+static int inspect(inspected *x, size_t runs, const smoe_options *options, smoe_err *err) {
+    smoe_frame *frames = NULL;
+    size_t tables = 0;
+    int status = smoe_frames_open(&frames, &tables, err);
+    if (!status) status = check_targets(frames, tables, options, err);
+    for (size_t i = 0; i < runs && !status; i++) status = look(&x[i], frames, options, err);
+    if (!status && options->out) status = write_tables(frames, tables, options->out, err);
+    if (!status) status = smoe_inspect_show(frames, tables, options, err);
+    smoe_frames_free(frames, tables);
     return status;
 }
 
 int cmd_inspect(const smoe_options *options, smoe_err *err) {
-    smoe_loaded loaded = {0};
-    int status = smoe_load_spec(&loaded, options, err);
+    size_t runs = options->args;
+    inspected *x = calloc(runs, sizeof *x);
+    int status = 0;
+    if (!x) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    for (size_t i = 0; i < runs && !status; i++)
+        status = find(&x[i], options->arg[i], options, err);
+    if (!status) status = check_arguments(x, runs, options, err);
     if (status)
         ;
     else if (options->print_config)
-        status = smoe_cmd_print_config(&loaded.spec, err);
+        status = smoe_cmd_print_config(&x->loaded.spec, err);
     else if (options->dry_run)
-        printf("would inspect %s on the %s split\n", loaded.path, loaded.spec.eval.split);
+        for (size_t i = 0; i < runs; i++)
+            printf("would inspect %s on the %s split\n", x[i].loaded.path,
+                   x[i].loaded.spec.eval.split);
     else
-        status = inspect(&loaded, options, err);
-    smoe_loaded_free(&loaded);
+        status = inspect(x, runs, options, err);
+    for (size_t i = 0; i < runs; i++) inspected_free(&x[i]);
+    free(x);
     return status;
 }

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-int smoe_load_spec(smoe_loaded *l, const smoe_options *options, smoe_err *err) {
+int smoe_load_spec(smoe_loaded *l, const char *arg, const smoe_options *options, smoe_err *err) {
     char *text = NULL;
-    int status = smoe_run_locate(options->arg[0], options->which, &l->path, &text, err);
+    int status = smoe_run_locate(arg, options->which, &l->path, &text, err);
     if (status) goto out;
     if (options->spec)
         status =
@@ -43,4 +43,5 @@ void smoe_loaded_free(smoe_loaded *l) {
     smoe_dataset_free(l->set);
     smoe_spec_free(&l->spec);
     free(l->path);
+    *l = (smoe_loaded){0};
 }

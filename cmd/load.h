@@ -18,8 +18,9 @@ typedef struct smoe_loaded {
     smoe_model *model;      /* reserved for a batch */
 } smoe_loaded;
 
-/* The file and the spec of options->arg[0]. Release with smoe_loaded_free in any case. */
-int smoe_load_spec(smoe_loaded *loaded, const smoe_options *options, smoe_err *err) SMOE_MUST_CHECK;
+/* The file and the spec of the argument. Release with smoe_loaded_free in any case. */
+int smoe_load_spec(smoe_loaded *loaded, const char *arg, const smoe_options *options,
+                   smoe_err *err) SMOE_MUST_CHECK;
 
 /* After it: data, model and weights. */
 int smoe_load_model(smoe_loaded *loaded, smoe_err *err) SMOE_MUST_CHECK;

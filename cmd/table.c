@@ -1,11 +1,9 @@
 /* Tables of text; see table.h. */
 #include "table.h"
-#include "base/file.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { MOST_COLUMNS = 32 };
 
@@ -48,27 +46,6 @@ int smoe_table_print(const smoe_table *table, FILE *out, bool bold, smoe_err *er
         if (column + 1 == table->columns) fputc('\n', out);
     }
     return 0;
-}
-
-int smoe_table_csv(const smoe_table *table, const char *path, bool force, smoe_err *err) {
-    if (!force && !access(path, F_OK))
-        return smoe_fail(err, SMOE_RUNTIME, "%s is there already; --force replaces it", path);
-    char *text = NULL;
-    size_t size = 0;
-    FILE *out = open_memstream(&text, &size);
-    int status = -1;
-    if (!out || table->failed) goto out;
-    for (size_t i = 0; i < table->cells; i++)
-        fprintf(out, "%s%c", table->cell[i], (i + 1) % table->columns ? ',' : '\n');
-    status = ferror(out) ? -1 : 0;
-out:
-    if (out && fclose(out)) status = -1;
-    if (status)
-        smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", path);
-    else
-        status = smoe_file_write(path, text, size, err);
-    free(text);
-    return status;
 }
 
 void smoe_table_free(smoe_table *table) {

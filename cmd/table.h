@@ -21,11 +21,6 @@ void smoe_table_add(smoe_table *table, const char *fmt, ...) SMOE_PRINTF(2, 3);
  * where `bold` is set. */
 int smoe_table_print(const smoe_table *table, FILE *out, bool bold, smoe_err *err) SMOE_MUST_CHECK;
 
-/* The same as comma-separated values in a new file; an existing one is replaced only with `force`.
- * Cells hold no commas. */
-int smoe_table_csv(const smoe_table *table, const char *path, bool force,
-                   smoe_err *err) SMOE_MUST_CHECK;
-
 void smoe_table_free(smoe_table *table);
 
 #endif

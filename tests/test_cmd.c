@@ -2,7 +2,6 @@
  * tests/cli/ has the rest. */
 #include "opt.h"
 #include "progress.h"
-#include "scratch.h"
 #include "table.h"
 
 #include <setjmp.h>
@@ -114,27 +113,6 @@ static void test_table_aligns(void **state) {
     smoe_table_free(&table);
 }
 
-static void test_table_csv(void **state) {
-    (void)state;
-    scratch folder;
-    scratch_make(&folder);
-    char buf[SCRATCH_PATH];
-    const char *path = scratch_path(&folder, buf, "table.csv");
-    smoe_table table = {.columns = 2};
-    smoe_err err = {0};
-    fill(&table);
-    assert_int_equal(smoe_table_csv(&table, path, false, &err), 0);
-    char *text = scratch_read(path, NULL);
-    assert_string_equal(text, "layer,value\nnorm,1.5\nattention,20\n");
-    free(text);
-    assert_int_equal(smoe_table_csv(&table, path, false, &err), -1);
-    assert_int_equal(err.code, SMOE_RUNTIME);
-    assert_non_null(strstr(err.text, "is there already; --force replaces it"));
-    assert_int_equal(smoe_table_csv(&table, path, true, &err), 0);
-    smoe_table_free(&table);
-    scratch_remove(&folder);
-}
-
 static void test_times(void **state) {
     (void)state;
     static const struct {
@@ -150,13 +128,9 @@ static void test_times(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_any_order),
-        cmocka_unit_test(test_what_is_an_override),
-        cmocka_unit_test(test_defaults_are_set),
-        cmocka_unit_test(test_table_is_sound),
-        cmocka_unit_test(test_table_aligns),
-        cmocka_unit_test(test_table_csv),
-        cmocka_unit_test(test_times),
+        cmocka_unit_test(test_any_order),        cmocka_unit_test(test_what_is_an_override),
+        cmocka_unit_test(test_defaults_are_set), cmocka_unit_test(test_table_is_sound),
+        cmocka_unit_test(test_table_aligns),     cmocka_unit_test(test_times),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* Frames: what goes in comes out, in memory, as CSV and as JSON; and the frames of smoe inspect. */
 #include "scratch.h"
 #include "base/frame.h"
-#include "study/routing.h"
+#include "study/inspect.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -40,7 +40,7 @@ static void cells_come_back(void **state) {
     smoe_frame_free(&frame);
 }
 
-/* Full digits; no number where there is none; quotes around what has commas, quotes or line ends. */
+/* As many digits as it takes; no number where there is none; quotes around what has commas, quotes or line ends. */
 static void csv(void **state) {
     char buf[SCRATCH_PATH];
     const char *path = scratch_path(*state, buf, "sizes.csv");
@@ -50,9 +50,9 @@ static void csv(void **state) {
     assert_int_equal(smoe_frame_csv(&frame, path, &err), 0);
     char *text = scratch_read(path, NULL);
     assert_string_equal(text, "run,size,share\n"
-                              "\"a, b\",3,0.10000000000000001\n"
-                              "\"a, b\",-1.0000000000000001e+300,\n"
-                              "\"say \"\"c\"\"\n\",,0.33333333333333331\n");
+                              "\"a, b\",3,0.1\n"
+                              "\"a, b\",-1e+300,\n"
+                              "\"say \"\"c\"\"\n\",,0.3333333333333333\n");
     free(text);
     smoe_frame_free(&frame);
 }

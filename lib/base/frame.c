@@ -97,6 +97,12 @@ void smoe_frame_text(smoe_frame *frame, const char *text) {
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
+const smoe_frame *smoe_frames_find(const smoe_frame *frames, size_t count, const char *name) {
+    for (size_t i = 0; i < count; i++)
+        if (!strcmp(frames[i].name, name)) return &frames[i];
+    return NULL;
+}
+
 size_t smoe_frame_find(const smoe_frame *frame, const char *name) {
     for (size_t c = 0; c < frame->columns; c++)
         if (!strcmp(frame->column[c].name, name)) return c;
@@ -128,6 +134,16 @@ static void put_text(FILE *out, const char *text) {
     fputc('"', out);
 }
 
+/* With the fewest digits, from 15 on, that give the same double again. */
+static void put_number(FILE *out, double x) {
+    char text[32];
+    for (int digits = 15; digits <= 17; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, x);
+        if (strtod(text, NULL) == x) break;
+    }
+    fputs(text, out);
+}
+
 static void put_rows(FILE *out, const smoe_frame *frame) {
     for (size_t c = 0; c < frame->columns; c++) {
         if (c) fputc(',', out);
@@ -141,7 +157,7 @@ static void put_rows(FILE *out, const smoe_frame *frame) {
         if (frame->column[c].text)
             put_text(out, datum.text);
         else if (isfinite(datum.number))
-            fprintf(out, "%.17g", datum.number);
+            put_number(out, datum.number);
         if (c + 1 == frame->columns) fputc('\n', out);
     }
 }

@@ -46,6 +46,9 @@ void smoe_frame_text(smoe_frame *frame, const char *text);
 /* Several cells at once. */
 void smoe_frame_numbers(smoe_frame *frame, const double *number, size_t count);
 
+/* The frame of a name among several; NULL where there is none. */
+const smoe_frame *smoe_frames_find(const smoe_frame *frames, size_t count, const char *name);
+
 /* The column of a name, SIZE_MAX where there is none. */
 size_t smoe_frame_find(const smoe_frame *frame, const char *name);
 double smoe_frame_number_at(const smoe_frame *frame, size_t row, size_t column);

@@ -20,7 +20,8 @@ typedef enum smoe_purpose {
     SMOE_RNG_SHAPES = 7,  /* generated images; layer: split, sample: index */
     SMOE_RNG_FEWSHOT = 8, /* chosen shots; step: which seed */
     SMOE_RNG_TEST = 9,    /* tests */
-    SMOE_RNG_SCORES = 10  /* scores of a random router; layer: block, step: image, sample: token */
+    SMOE_RNG_SCORES = 10, /* scores of a random router; layer: block, step: image, sample: token */
+    SMOE_RNG_ANALYSIS = 11 /* comparisons with chance; layer: which, step: draw, sample: image */
 } smoe_purpose;
 
 typedef struct smoe_rng {

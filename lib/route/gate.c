@@ -22,6 +22,7 @@ void smoe_gate_reserve(smoe_gate *gate, size_t B, bool train, bool noise, smoe_a
     gate->z = smoe_arena_take(keep, n, sizeof(real));
     gate->noisy = noise ? smoe_arena_take(keep, n, sizeof(real)) : gate->z;
     gate->g = smoe_arena_take(keep, n, sizeof(real));
+    r->plan.gate = gate->g;
     gate->dz = train ? smoe_arena_take(keep, n, sizeof(real)) : NULL;
 }
 

@@ -45,6 +45,7 @@ typedef struct smoe_plan {
     /* choice routers: exact counts of the last pass, and the auxiliary loss (0: none) */
     size_t dropped;        /* tokens without a placement */
     size_t *chosen, *lost; /* [E] choices made; choices that found the buffer full */
+    const real *gate;      /* [tokens,E] what the choices were made by; NULL: not a choice router */
     double aux;
 } smoe_plan;
 

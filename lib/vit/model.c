@@ -262,6 +262,10 @@ const smoe_router *smoe_model_router(const smoe_model *m, size_t i) {
     return m->blocks[m->moe[i]].moe.router;
 }
 
+void smoe_model_randomise(smoe_model *m, const bool *random) {
+    memcpy(m->spec.model.moe.is_random, random, m->L * sizeof *random);
+}
+
 void smoe_model_watch(smoe_model *m, smoe_plan_watch *watch, void *user) {
     m->watch = watch;
     m->watch_user = user;

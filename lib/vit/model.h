@@ -52,6 +52,8 @@ double smoe_model_aux(const smoe_model *model);
 size_t smoe_model_moe_layers(const smoe_model *model);
 size_t smoe_model_moe_block(const smoe_model *model, size_t i);
 const smoe_router *smoe_model_router(const smoe_model *model, size_t i);
+/* Blocks whose choice routers get random scores at evaluation, instead of those of the spec: block i where random[i]. */
+void smoe_model_randomise(smoe_model *model, const bool *random);
 typedef void smoe_plan_watch(void *user, size_t i, const smoe_router *router);
 void smoe_model_watch(smoe_model *model, smoe_plan_watch *watch, void *user);
 

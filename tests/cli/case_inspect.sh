@@ -1,29 +1,85 @@
-# inspect: the routing of each MoE layer as table, JSON and CSV.
+# inspect: what routers do, as printed tables, JSON, CSV and .npy; one run and several.
 . "$ROOT/tests/cli/lib.sh"
 status 0 smoe train tiny.yaml -q -o run >/dev/null
 status 0 smoe inspect run -q >table
 grep -qE '^blocks\.1 ' table || fail "$(cat table)"
-status 0 smoe inspect run -q --json -o here >result.json
-for key in dispatch_max combine_max tokens_per_slot slots_per_token dropped; do
+status 0 smoe inspect run/ -q --json -o here >result.json
+for key in dispatch_max combine_max tokens_per_slot slots_per_token dropped tables; do
     grep -q "\"$key\"" result.json || fail "inspect --json has no $key"
-    head -n 1 here/routing.csv | grep -q "$key" || fail "routing.csv has no $key"
 done
+[ "$(head -n 1 here/routing.csv)" = run,block,dispatch_max,combine_max,tokens_per_slot,slots_per_token,dropped ] ||
+    fail "$(cat here/routing.csv)"
 [ "$(wc -l <here/routing.csv)" -eq 2 ] || fail "$(cat here/routing.csv)"
 # 2 slots for each of 4 experts over 16 tokens
-awk -F, 'NR == 2 { exit !($2 > 1 / 16 && $2 <= 1 && $3 > 1 / 8 && $3 <= 1 && $4 >= 1 && $4 <= 16 && $5 >= 1 && $5 <= 8 && $6 == 0) }' \
+awk -F, 'NR == 2 { exit !($1 == "run" && $2 == 1 && $3 > 1 / 16 && $3 <= 1 && $4 > 1 / 8 && $4 <= 1 && $5 >= 1 && $5 <= 16 && $6 >= 1 && $6 <= 8 && $7 == 0) }' \
     here/routing.csv || fail "out of bounds: $(cat here/routing.csv)"
+# Every table of the folder is described in the manual and is in the JSON; what belongs to other routers is not there.
+for csv in here/*.csv; do
+    table=$(basename "$csv" .csv)
+    grep -q "\"$table\": {" result.json || fail "inspect --json has no table $table"
+    sed -n '/^\.SS Tables/,/^\.SS JSON/p' "$ROOT/man/smoe-inspect.1" | grep -qw "$table" || fail "smoe-inspect.1 lacks the table $table"
+done
+for table in runs dispatch_token_sum token_weight combine_expert tokens_to_fraction dispatch_bands combine_bands slot_correlation \
+    slot_alignment class_expert position_expert expert_information companions over_steps; do
+    [ -s "here/$table.csv" ] || fail "no $table.csv"
+done
+[ ! -e here/expert_load.csv ] || fail "expert_load of a soft router"
 status 1 smoe inspect run -q -o here 2>/dev/null >&2
+echo old >here/expert_load.csv
 status 0 smoe inspect run -q -o here --force >/dev/null
+[ ! -e here/expert_load.csv ] || fail "a table of an earlier inspection stays"
+# Threads do not matter, to the bit.
+status 0 smoe inspect run -q -j 1 --json -o one >one.json
+status 0 smoe inspect run -q -j 2 --json -o two >two.json
+cmp one.json two.json || fail "the result depends on the threads"
+diff -r one two || fail "the tables depend on the threads"
 # Where the weights are known: uniform mixes 16 tokens into each slot and 8 slots into each token, identity mixes nothing.
 status 0 smoe train tiny.yaml -q train.steps=4 model.moe.router=uniform -o uniform >/dev/null
 status 0 smoe inspect uniform -q -o uniform >/dev/null
 sed 1d uniform/routing.csv | awk -F, '
     function near(a, b) { return a - b < 1e-5 && b - a < 1e-5 }
-    { exit !(near($2, 1 / 16) && near($3, 1 / 8) && near($4, 16) && near($5, 8) && near($6, 0)) }' ||
+    { exit !(near($3, 1 / 16) && near($4, 1 / 8) && near($5, 16) && near($6, 8) && near($7, 0)) }' ||
     fail "uniform: $(cat uniform/routing.csv)"
 status 0 smoe train tiny.yaml -q train.steps=4 model.moe.router=identity model.moe.slots_per_expert=4 -o identity
 status 0 smoe inspect identity -q -o identity >/dev/null
-[ "$(sed 1d identity/routing.csv)" = blocks.1,1,1,1,1,0 ] || fail "identity: $(cat identity/routing.csv)"
+[ "$(sed 1d identity/routing.csv)" = identity,1,1,1,1,1,0 ] || fail "identity: $(cat identity/routing.csv)"
+# Several runs: rows of each in the same tables.
+status 0 smoe train tiny.yaml -q train.steps=4 model.moe.router=tokens-choice -o choice >/dev/null
+status 0 smoe inspect run choice uniform -q -o several >table
+for run in run choice uniform; do
+    grep -qE "^$run +blocks\.1 " table || fail "$(cat table)"
+    grep -q "^$run," several/routing.csv || fail "$(cat several/routing.csv)"
+done
+[ "$(cut -d, -f 1 several/expert_load.csv | sort -u | tr '\n' ' ')" = "choice run " ] || fail "$(cat several/expert_load.csv)"
+status 0 smoe inspect run choice -q --json >several.json
+grep -q '"runs": \[' several.json || fail "no runs: $(head several.json)"
+# Random routers: the router as it is, that of the block, all up to it.
+status 0 smoe inspect choice -q --random-routers -o random >/dev/null
+[ "$(sed 1d random/router_value.csv | cut -d, -f 1-3 | tr '\n' ' ')" = "choice,1,none choice,1,this choice,1,up to " ] ||
+    fail "$(cat random/router_value.csv)"
+# The dump: [2 images, 1 layer, 2, 16 tokens, 8 slots] in float32, and [placements, 6] in float64.
+status 0 smoe inspect run -q --images 3,199 --dump-routing soft.npy >/dev/null
+head -c 128 soft.npy | grep -aq "'<f4', 'fortran_order': False, 'shape': (2, 1, 2, 16, 8)" || fail "$(head -c 128 soft.npy)"
+[ "$(wc -c <soft.npy)" -eq $((128 + 4 * 2 * 2 * 16 * 8)) ] || fail "$(wc -c <soft.npy) bytes"
+status 0 smoe inspect identity -q --images 7 --dump-routing identity.npy >/dev/null
+head -c 128 identity.npy | grep -aq "'<f8', 'fortran_order': False, 'shape': (16, 6)" || fail "$(head -c 128 identity.npy)"
+status 1 smoe inspect run -q --dump-routing soft.npy 2>/dev/null >&2
+# What cannot be asked.
 status 0 smoe train tiny.yaml -q train.steps=4 model.moe.layers=none -o dense >/dev/null
-status 2 smoe inspect dense 2>err
-grep -q "no MoE layer" err || fail "$(cat err)"
+refused() {
+    message=$1
+    shift
+    status 2 smoe inspect "$@" 2>err >out
+    grep -qe "$message" err || fail "inspect $*: $(cat err)"
+}
+refused "no MoE layer" dense
+refused "no MoE layer" run dense -o other
+[ ! -e other ] || fail "a refused inspection left a folder"
+refused "image 200 is not there: the split test has images 0 to 199" run --images 3,200
+refused "'3,x' is not a list of image numbers" run --images 3,x
+refused "'-1' is not a list of image numbers" run --images=-1
+refused "'3,' is not a list of image numbers" run --images 3,
+refused "3 is there twice" run --images 3,4,3
+refused "run is there twice" run run/
+refused "dump-routing takes one run" run choice --dump-routing x.npy
+refused "print-config takes one run" run choice --print-config

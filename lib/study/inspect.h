@@ -1,0 +1,53 @@
+/*
+ * What the routers of a trained model do with a data set: the analyses of the two papers, each a table (a row of
+ * inspect.def) and, for a few images, everything there is. Accumulated in one pass over the images, in memory that does not
+ * grow with their number, in double and in a fixed order: the same bits for any number of threads.
+ */
+#ifndef SMOE_INSPECT_H
+#define SMOE_INSPECT_H
+
+#include "base/frame.h"
+#include "data/data.h"
+#include "draw/sample.h"
+#include "spec/spec.h"
+#include "vit/model.h"
+
+/* One empty frame for every row of inspect.def, in a fresh array of *count. */
+int smoe_frames_open(smoe_frame **frames, size_t *count, smoe_err *err) SMOE_MUST_CHECK;
+void smoe_frames_free(smoe_frame *frames, size_t count);
+
+/* One run to be looked at; everything is borrowed. */
+typedef struct smoe_inspect_subject {
+    const char *run;        /* what the column `run` says */
+    const char *checkpoint; /* the file */
+    const char *metrics;    /* its metrics.jsonl; NULL: none */
+    const smoe_spec *spec;
+    const smoe_dataset *set;
+    smoe_model *model; /* reserved for `batch` images */
+    size_t batch;
+    const size_t
+        *image; /* [images] indices of those to keep whole, in data-set order, no two the same */
+    size_t images;
+    bool
+        random_routers; /* measure the value of routers: two evaluations more for every MoE layer */
+    void (*progress)(void *user, size_t done, size_t images); /* may be NULL */
+    void *progress_user;
+} smoe_inspect_subject;
+
+typedef struct smoe_inspection smoe_inspection;
+
+/* Evaluates the whole split. SMOE_USAGE: no MoE layer; an image past the end. Free in any case. */
+int smoe_inspect_run(smoe_inspection **inspection, const smoe_inspect_subject *subject,
+                     smoe_err *err) SMOE_MUST_CHECK;
+/* Adds its rows to the frames of smoe_frames_open. */
+int smoe_inspect_fill(smoe_inspection *inspection, smoe_frame *frames,
+                      smoe_err *err) SMOE_MUST_CHECK;
+/* The images that were kept; they live as long as `inspection`. */
+const smoe_sample *smoe_inspect_samples(const smoe_inspection *inspection, size_t *count);
+/* Their weights or placements as a .npy file: dense float32 [images, layers, 2, T, S], dispatch then combine; sparse float64
+ * [placements, 6], rows (image, block, token, expert, slot of the expert's buffer, weight). */
+int smoe_inspect_dump(const smoe_inspection *inspection, const char *path,
+                      smoe_err *err) SMOE_MUST_CHECK;
+void smoe_inspect_free(smoe_inspection *inspection);
+
+#endif

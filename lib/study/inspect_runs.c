@@ -1,0 +1,153 @@
+/*
+ * Tables about runs as a whole: what was inspected, the means of each layer (route/plan.h says what the numbers are), and what
+ * training recorded.
+ */
+#include "study/inspect_view.h"
+#include "base/file.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- runs ------------------------------------------------------------------------------------ */
+
+int smoe_fill_runs(const smoe_inspection *r, smoe_frame *frame, smoe_err *err) {
+    (void)err;
+    const smoe_inspect_subject *s = &r->subject;
+    const smoe_moe_spec *moe = &s->spec->model.moe;
+    smoe_frame_text(frame, s->run);
+    smoe_frame_text(frame, s->checkpoint);
+    smoe_frame_text(frame, s->spec->eval.split);
+    smoe_frame_text(frame, moe->router);
+    const double number[] = {(double)r->images,
+                             (double)r->N,
+                             r->eval.loss,
+                             r->eval.precision_at_1,
+                             (double)r->T,
+                             (double)r->side,
+                             (double)r->first_patch,
+                             (double)r->layers,
+                             (double)r->E,
+                             (double)r->P,
+                             r->has & SMOE_INSPECT_GATE ? (double)moe->group_images : 1,
+                             (double)smoe_model_params(s->model)->total};
+    smoe_frame_numbers(frame, number, sizeof number / sizeof *number);
+    return 0;
+}
+
+/* ---- means of a layer ------------------------------------------------------------------------ */
+
+typedef struct means {
+    smoe_plan_stats sum; /* each weighted by the tokens it stands for */
+    double tokens;
+} means;
+
+enum { MEANS = sizeof(smoe_plan_stats) / sizeof(double) };
+_Static_assert(MEANS * sizeof(double) == sizeof(smoe_plan_stats), "all of it numbers");
+
+static void add_plan(means *m, const smoe_plan *plan) {
+    smoe_plan_stats stats;
+    double *sum = (double *)&m->sum;
+    smoe_plan_measure(plan, &stats);
+    for (size_t i = 0; i < MEANS; i++) sum[i] += (double)plan->tokens * ((double *)&stats)[i];
+    m->tokens += (double)plan->tokens;
+}
+
+/* Dense plans image by image, so that it does not matter how images are batched. */
+static void means_image(void *state, const smoe_inspection *r, const smoe_inspect_view *view) {
+    if (!view->disp) return;
+    smoe_plan one = {.G = 1,
+                     .T = r->T,
+                     .E = r->E,
+                     .P = r->P,
+                     .S = r->S,
+                     .tokens = r->T,
+                     .disp = (real *)view->disp,
+                     .comb = (real *)view->comb};
+    add_plan(state, &one);
+}
+
+static void means_batch(void *state, const smoe_inspection *r, const smoe_plan *plan) {
+    (void)r;
+    if (plan->sparse) add_plan(state, plan);
+}
+
+const smoe_counter smoe_counter_means = {
+    .size = sizeof(means), .image = means_image, .batch = means_batch};
+
+int smoe_fill_routing(const smoe_inspection *r, smoe_frame *frame, smoe_err *err) {
+    (void)err;
+    for (size_t l = 0; l < r->layers; l++) {
+        const means *m = smoe_inspect_state(r, SMOE_COUNT_MEANS, l);
+        const smoe_plan_stats *sum = &m->sum;
+        smoe_inspect_row(r, frame, l);
+        smoe_frame_number(frame, sum->dispatch_max / m->tokens);
+        smoe_frame_number(frame, sum->combine_max / m->tokens);
+        smoe_frame_number(frame, sum->tokens_per_slot / m->tokens);
+        smoe_frame_number(frame, sum->slots_per_token / m->tokens);
+        smoe_frame_number(frame, sum->dropped / m->tokens);
+    }
+    return 0;
+}
+
+/* ---- over training --------------------------------------------------------------------------- */
+
+/* The block and quantity of "blocks.3/router/dropped"; without a block, the loss and precision and the like. False: not of
+ * interest here. */
+static bool read_key(const char *key, double *block, const char **metric) {
+    static const char *const whole[] = {"train/loss", "test/loss", "test/precision_at_1",
+                                        "test/dropped"};
+    unsigned number;
+    int length = 0;
+    *block = NAN;
+    *metric = key;
+    for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
+        if (!strcmp(key, whole[i])) return true;
+    if (sscanf(key, "blocks.%u/router/%n", &number, &length) < 1 || !length) return false;
+    *block = number;
+    *metric = key + length;
+    return true;
+}
+
+/* Records of training and of evaluations name quantities of a block alike; of the latter it becomes test/NAME. */
+static void add_record(const smoe_inspection *r, smoe_frame *frame, const json_t *record) {
+    double step = json_number_value(json_object_get(record, "step")), block;
+    bool test = json_object_get(record, "test/loss");
+    const char *key, *metric;
+    json_t *value;
+    json_object_foreach((json_t *)record, key, value) {
+        char name[128];
+        if (!json_is_number(value) || !read_key(key, &block, &metric)) continue;
+        snprintf(name, sizeof name, "%s%s", test && isfinite(block) ? "test/" : "", metric);
+        smoe_frame_text(frame, r->subject.run);
+        smoe_frame_numbers(frame, (const double[]){step, block}, 2);
+        smoe_frame_text(frame, name);
+        smoe_frame_number(frame, json_number_value(value));
+    }
+}
+
+int smoe_fill_over_steps(const smoe_inspection *r, smoe_frame *frame, smoe_err *err) {
+    const char *path = r->subject.metrics;
+    char *line = NULL;
+    size_t room = 0, number = 0;
+    ssize_t length;
+    int status = 0;
+    if (!path) return 0;
+    FILE *file = fopen(path, "r");
+    if (!file) return smoe_fail_errno(err, SMOE_DATA, "%s", path);
+    while (!status && (length = getline(&line, &room, file)) > 0 && line[length - 1] == '\n') {
+        json_error_t error;
+        json_t *record = json_loadb(line, (size_t)length, 0, &error);
+        number++;
+        if (json_is_object(record))
+            add_record(r, frame, record);
+        else
+            status = smoe_fail(err, SMOE_DATA, "%s:%zu: not a JSON object", path, number);
+        json_decref(record);
+    }
+    if (!status && ferror(file)) status = smoe_fail_errno(err, SMOE_RUNTIME, "%s", path);
+    free(line);
+    fclose(file);
+    return status;
+}
