@@ -1,9 +1,14 @@
 /* smoe bench: how fast a spec trains and answers on this machine, and how near that is to what the
  * machine can do; study/bench.h says how it is measured. */
 #include "cmd.h"
+#include "load.h"
 #include "progress.h"
 #include "table.h"
 #include "study/bench.h"
+#include "train/run.h"
+#include "train/safetensors.h"
+
+#include <math.h>
 
 static json_t *time_json(const smoe_bench_time *t) {
     return json_pack("{s:f, s:f}", "min", t->min, "median", t->median);
@@ -16,35 +21,53 @@ static json_t *parts_json(const smoe_clock *parts) {
     return object;
 }
 
+/* Seconds of a batch that memory and arithmetic alone would take, with weights out of a file. */
+static double reading_s(const smoe_bench *b) {
+    return b->weight_bytes / b->read_bandwidth;
+}
+static double arithmetic_s(const smoe_bench *b) {
+    return b->flops_infer / b->fma_gflops / 1e9;
+}
+
+/* What was not measured is null: training, where the weights are in a file; the file, elsewhere. */
 static json_t *bench_json(const smoe_bench *b) {
+    bool file = b->weight_bytes > 0;
+    double none = file ? NAN : 0; /* makes null of a number of the training */
+    json_t *limits = !file ? json_null()
+                           : json_pack("{s:f, s:f, s:f, s:f}", "weight_bytes", b->weight_bytes,
+                                       "read_bytes_per_s", b->read_bandwidth, "read_s",
+                                       reading_s(b), "arithmetic_s", arithmetic_s(b));
     return json_pack(
-        "{s:I, s:i, s:f, s:f, s:f, s:o, s:o, s:f, s:f, s:{s:f, s:f}, s:{s:f, s:f}, s:f, s:f, s:f, "
-        "s:{s:o, s:o}}",
+        "{s:I, s:i, s:f, s:o, s:f, s:o, s:o, s:f, s:f, s:{s:o, s:f}, s:{s:o, s:f}, s:o, s:f, s:f, "
+        "s:{s:o, s:o}, s:o}",
         "batch", (json_int_t)b->batch, "threads", b->threads, "params", b->params, "flops_train",
-        b->flops_train, "flops_infer", b->flops_infer, "train_s", time_json(&b->train), "infer_s",
-        time_json(&b->infer), "gemm_gflops", b->gemm_gflops, "fma_gflops", b->fma_gflops,
-        "mfu_gemm", "train", b->mfu_gemm_train, "infer", b->mfu_gemm_infer, "mfu_fma", "train",
-        b->mfu_fma_train, "infer", b->mfu_fma_infer, "optimizer_bytes_per_s",
-        b->optimizer_bandwidth, "planned_bytes", b->planned_bytes, "peak_rss_bytes",
-        b->peak_rss_bytes, "breakdown", "train", parts_json(&b->train_parts), "infer",
-        parts_json(&b->infer_parts));
+        smoe_run_number(b->flops_train + none), "flops_infer", b->flops_infer, "train_s",
+        file ? json_null() : time_json(&b->train), "infer_s", time_json(&b->infer), "gemm_gflops",
+        b->gemm_gflops, "fma_gflops", b->fma_gflops, "mfu_gemm", "train",
+        smoe_run_number(b->mfu_gemm_train + none), "infer", b->mfu_gemm_infer, "mfu_fma", "train",
+        smoe_run_number(b->mfu_fma_train + none), "infer", b->mfu_fma_infer,
+        "optimizer_bytes_per_s", smoe_run_number(b->optimizer_bandwidth + none), "planned_bytes",
+        b->planned_bytes, "peak_rss_bytes", b->peak_rss_bytes, "breakdown", "train",
+        file ? json_null() : parts_json(&b->train_parts), "infer", parts_json(&b->infer_parts),
+        "weights", limits);
 }
 
 static int print_parts(const smoe_bench *b, bool bold, smoe_err *err) {
-    smoe_table table = {.columns = 4};
+    bool trained = b->train.min > 0;
+    const smoe_clock *parts = trained ? &b->train_parts : &b->infer_parts;
+    smoe_table table = {.columns = trained ? 4 : 3};
     smoe_table_add(&table, "part");
-    smoe_table_add(&table, "train ms");
+    if (trained) smoe_table_add(&table, "train ms");
     smoe_table_add(&table, "infer ms");
-    smoe_table_add(&table, "train %%");
+    smoe_table_add(&table, trained ? "train %%" : "infer %%");
     double whole = 0;
-    for (int p = 0; p < SMOE_PART_COUNT; p++) whole += b->train_parts.seconds[p];
+    for (int p = 0; p < SMOE_PART_COUNT; p++) whole += parts->seconds[p];
     for (int p = 0; p < SMOE_PART_COUNT; p++) {
-        double train = b->train_parts.seconds[p];
-        if (train <= 0) continue;
+        if (parts->seconds[p] <= 0) continue;
         smoe_table_add(&table, "%s", smoe_part_name((smoe_part)p));
-        smoe_table_add(&table, "%.2f", 1e3 * train);
+        if (trained) smoe_table_add(&table, "%.2f", 1e3 * parts->seconds[p]);
         smoe_table_add(&table, "%.2f", 1e3 * b->infer_parts.seconds[p]);
-        smoe_table_add(&table, "%.1f", 100 * train / whole);
+        smoe_table_add(&table, "%.1f", 100 * parts->seconds[p] / whole);
     }
     int status = smoe_table_print(&table, stdout, bold, err);
     smoe_table_free(&table);
@@ -53,16 +76,26 @@ static int print_parts(const smoe_bench *b, bool bold, smoe_err *err) {
 
 static int print_bench(const smoe_bench *b, bool bold, smoe_err *err) {
     char a[32], c[32];
-    printf("training   %.4f s a step (median %.4f), %.0f images/s, %.0f GFLOP/s: %.0f%% of a large "
-           "product, %.0f%% of the multiply-adds\n",
-           b->train.min, b->train.median, (double)b->batch / b->train.min,
-           b->flops_train / b->train.min / 1e9, 100 * b->mfu_gemm_train, 100 * b->mfu_fma_train);
+    if (b->train.min > 0)
+        printf("training   %.4f s a step (median %.4f), %.0f images/s, %.0f GFLOP/s: %.0f%% of a "
+               "large "
+               "product, %.0f%% of the multiply-adds\n",
+               b->train.min, b->train.median, (double)b->batch / b->train.min,
+               b->flops_train / b->train.min / 1e9, 100 * b->mfu_gemm_train,
+               100 * b->mfu_fma_train);
     printf(
         "inference  %.4f s a batch (median %.4f), %.0f images/s, %.0f GFLOP/s: %.0f%% and %.0f%%\n",
         b->infer.min, b->infer.median, (double)b->batch / b->infer.min,
         b->flops_infer / b->infer.min / 1e9, 100 * b->mfu_gemm_infer, 100 * b->mfu_fma_infer);
     printf("limits     %.0f GFLOP/s large BLIS product, %.0f GFLOP/s multiply-adds, %d threads\n",
            b->gemm_gflops, b->fma_gflops, b->threads);
+    if (b->weight_bytes > 0)
+        printf(
+            "weights    %s of the file, read plainly at %s/s: %.4f s a batch; multiply-adds alone "
+            "%.4f s: bound by %s\n",
+            smoe_text_si(a, sizeof a, b->weight_bytes, "B"),
+            smoe_text_si(c, sizeof c, b->read_bandwidth, "B"), reading_s(b), arithmetic_s(b),
+            reading_s(b) > arithmetic_s(b) ? "memory" : "arithmetic");
     printf("memory     %s peak, %s planned\n\n", smoe_text_si(a, sizeof a, b->peak_rss_bytes, "B"),
            smoe_text_si(c, sizeof c, b->planned_bytes, "B"));
     return print_parts(b, bold, err);
@@ -72,11 +105,16 @@ static void show(void *progress, size_t done, size_t of) {
     smoe_progress_count(progress, done, of, "passes");
 }
 
-static int bench(const smoe_spec *spec, const smoe_options *options, smoe_err *err) {
+static int bench(const smoe_spec *spec, const smoe_safetensors *weights,
+                 const smoe_options *options, smoe_err *err) {
     size_t classes, rounds = options->rounds ? (size_t)options->rounds : 10;
+    const smoe_tensor *head = weights ? smoe_safetensors_find(weights, "head.weight") : NULL;
     if (rounds > SMOE_BENCH_MOST)
         return smoe_fail(err, SMOE_USAGE, "--rounds: at most %d", SMOE_BENCH_MOST);
-    if (smoe_cmd_classes(spec, (size_t)options->classes, false, &classes, err)) return -1;
+    if (head && head->ndim == 2)
+        classes = head->dim[0];
+    else if (smoe_cmd_classes(spec, (size_t)options->classes, false, &classes, err))
+        return -1;
     if (options->dry_run) {
         printf("would time %zu rounds of %zu images\n", rounds, spec->train.batch_size);
         return 0;
@@ -84,7 +122,7 @@ static int bench(const smoe_spec *spec, const smoe_options *options, smoe_err *e
     smoe_progress progress;
     smoe_progress_open(&progress, options, stderr, NULL);
     smoe_bench result;
-    int status = smoe_bench_run(&result, spec, classes, rounds, show, &progress, err);
+    int status = smoe_bench_run(&result, spec, classes, weights, rounds, show, &progress, err);
     smoe_progress_close(&progress);
     if (status) return -1;
     if (options->json) return smoe_cmd_json(bench_json(&result), err);
@@ -92,11 +130,16 @@ static int bench(const smoe_spec *spec, const smoe_options *options, smoe_err *e
 }
 
 int cmd_bench(const smoe_options *options, smoe_err *err) {
-    smoe_spec spec = {0};
-    int status = smoe_spec_read(&spec, options->arg[0], options->override, options->overrides, err);
+    smoe_loaded loaded = {0}; /* of which a spec alone uses nothing but the spec */
+    smoe_spec *spec = &loaded.spec;
+    bool model = smoe_run_is_model(options->arg[0]);
+    int status =
+        model ? smoe_load_spec(&loaded, options->arg[0], options, err)
+              : smoe_spec_read(spec, options->arg[0], options->override, options->overrides, err);
+    if (!status && model) status = smoe_safetensors_open(&loaded.file, loaded.path, err);
     if (!status)
-        status =
-            options->print_config ? smoe_cmd_print_config(&spec, err) : bench(&spec, options, err);
-    smoe_spec_free(&spec);
+        status = options->print_config ? smoe_cmd_print_config(spec, err)
+                                       : bench(spec, loaded.file, options, err);
+    smoe_loaded_free(&loaded);
     return status;
 }

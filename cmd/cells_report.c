@@ -160,7 +160,7 @@ static int estimate_cell(estimate *e, const smoe_spec *spec, const smoe_options 
                              cost.bytes.activations};
     smoe_cost_free(&cost);
     if (status || step > most_flops) return status;
-    status = smoe_bench_run(&bench, spec, classes, 1, NULL, NULL, err);
+    status = smoe_bench_run(&bench, spec, classes, NULL, 1, NULL, NULL, err);
     if (!status) e->seconds = bench.train.min * (double)spec->train.steps;
     return status;
 }

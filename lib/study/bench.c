@@ -10,9 +10,14 @@
 #include "vit/model.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 
-enum { SIDE = 1024 /* of the yardstick's square matrices */, FMA_ROUNDS = 2000000 };
+enum {
+    SIDE = 1024, /* of the yardstick's square matrices */
+    FMA_ROUNDS = 2000000,
+    WINDOW = 256 << 20 /* bytes of weights that one measurement reads */
+};
 
 typedef struct bencher {
     const smoe_spec *spec;
@@ -21,8 +26,11 @@ typedef struct bencher {
     size_t B, N, step;
     real *pixels, *target, *dlogits; /* one batch */
     double *rows;
-    real *square[3]; /* of the yardstick product */
-    double *seconds; /* [rounds] */
+    real *square[3];     /* of the yardstick product */
+    const char *weights; /* the first byte of those in a file; NULL: in memory */
+    size_t window;       /* where in them the next measurement reads */
+    uint64_t sum;        /* of what it read, so that the compiler keeps the loop */
+    double *seconds;     /* [rounds] */
     smoe_bench *out;
 } bencher;
 
@@ -67,6 +75,26 @@ static double train(bencher *x, smoe_clock *clock) {
     return smoe_now() - start;
 }
 
+/* Reads a window of the weights, another one each time, so that no cache serves it twice. */
+static void measure_reading(bencher *x) {
+    enum { STEP = 4 * sizeof(uint64_t) };
+    size_t size = (size_t)x->out->weight_bytes, count = size < WINDOW ? size : WINDOW;
+    if (x->window + count > size) x->window = 0;
+    const char *from = x->weights + x->window;
+    uint64_t sum = 0;
+    double start = smoe_now();
+#pragma omp parallel for schedule(static) reduction(+ : sum)
+    for (size_t i = 0; i < count / STEP; i++) {
+        uint64_t word[4];
+        memcpy(word, from + i * STEP, sizeof word);
+        sum += word[0] + word[1] + word[2] + word[3];
+    }
+    double rate = (double)count / (smoe_now() - start);
+    x->window += count;
+    x->sum += sum;
+    if (rate > x->out->read_bandwidth) x->out->read_bandwidth = rate;
+}
+
 /* The limits, measured once between two timed passes; the best so far stays. */
 static void measure_limits(bencher *x) {
     double start = smoe_now();
@@ -80,6 +108,7 @@ static void measure_limits(bencher *x) {
     flops += smoe_kernels_get()->gemm->peak(FMA_ROUNDS);
     rate = 1e-9 * flops / (smoe_now() - start);
     if (rate > x->out->fma_gflops) x->out->fma_gflops = rate;
+    if (x->weights) measure_reading(x);
 }
 
 static int ascending(const void *a, const void *b) {
@@ -106,29 +135,60 @@ static void time_rounds(bencher *x, double (*pass)(bencher *, smoe_clock *), siz
     *time = (smoe_bench_time){x->seconds[0], x->seconds[rounds / 2]};
 }
 
-static void conclude(smoe_bench *b, const smoe_cost *cost) {
-    double B = (double)b->batch;
-    b->params = cost->params;
-    b->flops_train = B * cost->products_train_per_image;
-    b->flops_infer = B * cost->products_infer_per_image;
+static void conclude_training(smoe_bench *b, const smoe_cost *cost) {
+    b->flops_train = (double)b->batch * cost->products_train_per_image;
     b->planned_bytes = cost->bytes.weights + cost->bytes.gradients + cost->bytes.optimizer +
                        cost->bytes.activations;
     b->mfu_gemm_train = b->flops_train / b->train.min / 1e9 / b->gemm_gflops;
     b->mfu_fma_train = b->flops_train / b->train.min / 1e9 / b->fma_gflops;
-    b->mfu_gemm_infer = b->flops_infer / b->infer.min / 1e9 / b->gemm_gflops;
-    b->mfu_fma_infer = b->flops_infer / b->infer.min / 1e9 / b->fma_gflops;
     /* The norm reads the gradients; Adam reads and writes weights, gradients and two moments. */
     b->optimizer_bandwidth =
         9 * sizeof(real) * cost->params / b->train_parts.seconds[SMOE_PART_optimizer];
+}
+
+static void conclude(smoe_bench *b, const smoe_cost *cost) {
+    b->params = cost->params;
+    b->flops_infer = (double)b->batch * cost->products_infer_per_image;
+    b->mfu_gemm_infer = b->flops_infer / b->infer.min / 1e9 / b->gemm_gflops;
+    b->mfu_fma_infer = b->flops_infer / b->infer.min / 1e9 / b->fma_gflops;
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
     b->peak_rss_bytes = 1024.0 * (double)usage.ru_maxrss;
 }
 
-int smoe_bench_run(smoe_bench *bench, const smoe_spec *spec, size_t classes, size_t rounds,
+/* Inference with initial weights, or with those of a file, which stay in it. */
+static int bench_inference(bencher *x, const smoe_safetensors *weights, size_t rounds, watcher *w,
+                           smoe_err *err) {
+    smoe_bench *b = x->out;
+    if (weights ? smoe_params_map(x->params, weights, err)
+                : smoe_params_allocate(x->params, 1, err))
+        return -1;
+    b->planned_bytes = (double)smoe_model_measure(x->model, x->B, false);
+    if (smoe_model_reserve(x->model, x->B, false, err)) return -1;
+    if (!weights) smoe_params_init(x->params, x->spec->seed);
+    for (size_t i = 0; weights && i < smoe_safetensors_count(weights); i++) {
+        const smoe_tensor *t = smoe_safetensors_at(weights, i);
+        b->weight_bytes += (double)(t->size * smoe_dtype_bytes(t->dtype));
+        if (!i) x->weights = t->data;
+    }
+    b->planned_bytes += b->weight_bytes;
+    time_rounds(x, infer, rounds, &b->infer, &b->infer_parts, w);
+    return 0;
+}
+
+static int bench_training(bencher *x, size_t rounds, watcher *w, smoe_err *err) {
+    if (smoe_params_allocate(x->params, smoe_optim_slabs(&x->spec->train), err) ||
+        smoe_model_reserve(x->model, x->B, true, err))
+        return -1;
+    time_rounds(x, train, rounds, &x->out->train, &x->out->train_parts, w);
+    return 0;
+}
+
+int smoe_bench_run(smoe_bench *bench, const smoe_spec *spec, size_t classes,
+                   const smoe_safetensors *weights, size_t rounds,
                    void (*progress)(void *, size_t, size_t), void *user, smoe_err *err) {
     bencher x = {.spec = spec, .B = spec->train.batch_size, .N = classes, .out = bench};
-    watcher w = {progress, user, 0, 2 * rounds};
+    watcher w = {progress, user, 0, weights ? rounds : 2 * rounds};
     smoe_cost cost = {0};
     int status = -1;
     *bench = (smoe_bench){.batch = x.B, .threads = smoe_threads()};
@@ -136,15 +196,10 @@ int smoe_bench_run(smoe_bench *bench, const smoe_spec *spec, size_t classes, siz
     if (smoe_model_create(&x.model, spec, classes, err)) goto out;
     x.params = smoe_model_params(x.model);
     if (allocate(&x, rounds, err)) goto out;
-    if (smoe_params_allocate(x.params, 1, err) || smoe_model_reserve(x.model, x.B, false, err))
-        goto out;
-    smoe_params_init(x.params, spec->seed);
-    time_rounds(&x, infer, rounds, &bench->infer, &bench->infer_parts, &w);
-    if (smoe_params_allocate(x.params, smoe_optim_slabs(&spec->train), err) ||
-        smoe_model_reserve(x.model, x.B, true, err))
-        goto out;
-    time_rounds(&x, train, rounds, &bench->train, &bench->train_parts, &w);
+    if (bench_inference(&x, weights, rounds, &w, err)) goto out;
+    if (!weights && bench_training(&x, rounds, &w, err)) goto out;
     conclude(bench, &cost);
+    if (!weights) conclude_training(bench, &cost);
     status = 0;
 out:
     smoe_cost_free(&cost);

@@ -2,13 +2,14 @@
  * How fast a spec's model trains and answers here, against the limits of the machine measured in
  * the same minutes: training step and inference of one batch of random pixels, a large BLIS product
  * on the same threads, and multiply-adds on registers, in turn, so that a slow moment hits all of
- * them.
+ * them. With a file of weights: inference alone, out of the file.
  */
 #ifndef SMOE_BENCH_H
 #define SMOE_BENCH_H
 
 #include "base/clock.h"
 #include "spec/spec.h"
+#include "train/safetensors.h"
 
 enum { SMOE_BENCH_MOST = 1000 }; /* rounds at most */
 
@@ -26,12 +27,18 @@ typedef struct smoe_bench {
     double optimizer_bandwidth; /* bytes/s of norm and update, 9 arrays read or written,
                                    mean */
     double planned_bytes, peak_rss_bytes;
+    double weight_bytes,
+        read_bandwidth; /* of a file of weights: bytes in it, and bytes/s at which a
+                                            plain loop on all threads reads it; 0 without one */
     smoe_clock train_parts, infer_parts; /* means over the rounds */
 } smoe_bench;
 
 /* `rounds` timed rounds after one that is not, of inference and then of training (each with
- * products in between). progress(user, done, of) may be NULL. */
-int smoe_bench_run(smoe_bench *bench, const smoe_spec *spec, size_t classes, size_t rounds,
+ * products in between). `weights`, a checkpoint of that spec: inference with its weights where they
+ * lie, and no training, whose results are 0 then; NULL: initial weights in memory. progress(user,
+ * done, of) may be NULL. */
+int smoe_bench_run(smoe_bench *bench, const smoe_spec *spec, size_t classes,
+                   const smoe_safetensors *weights, size_t rounds,
                    void (*progress)(void *user, size_t done, size_t of), void *user,
                    smoe_err *err) SMOE_MUST_CHECK;
 

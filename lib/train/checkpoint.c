@@ -438,6 +438,17 @@ static int model_path(const char *arg, const char *which, place *model, smoe_err
         arg);
 }
 
+bool smoe_run_is_model(const char *arg) {
+    struct stat there;
+    if (stat(arg, &there)) return false;
+    if (S_ISDIR(there.st_mode)) return true;
+    unsigned char length[8] = {1, 1, 1, 1, 1, 1, 1, 1};
+    int fd = open(arg, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    bool whole = fd >= 0 && read(fd, length, sizeof length) == (ssize_t)sizeof length;
+    if (fd >= 0) close(fd);
+    return whole && !length[4] && !length[5] && !length[6] && !length[7];
+}
+
 int smoe_run_locate(const char *arg, const char *which, char **model, char **spec_text,
                     smoe_err *err) {
     place at;

@@ -88,6 +88,10 @@ int smoe_run_restore(smoe_run *run, smoe_params *params, smoe_checkpoint *state,
 int smoe_run_locate(const char *arg, const char *which, char **model, char **spec_text,
                     smoe_err *err) SMOE_MUST_CHECK;
 
+/* Whether arg is for smoe_run_locate and no spec: a folder, or a file that begins like a safetensors
+ * file, with the eight bytes of a length that is far below 2^32, as no text does. */
+bool smoe_run_is_model(const char *arg);
+
 /* For run.c: makes the checkpoints of a run that was killed at any moment usable again. */
 int smoe_checkpoints_recover(const char *run_dir, smoe_err *err) SMOE_MUST_CHECK;
 
