@@ -41,33 +41,59 @@ static size_t even(size_t n, size_t most, size_t unit) {
 /* One step (p0, j0) of the loops over k and n. */
 typedef struct step {
     size_t p0, k, j0, n;
-    const real *packed_b;
+    real *packed_b;
 } step;
 
+/* Packs columns j .. j+n of a step's part of B. */
+static void pack_columns(const smoe_product *x, const smoe_gemm_kernels *kern, const step *s,
+                         size_t j, size_t n) {
+    size_t at = s->p0 * x->b_row + (s->j0 + j) * x->b_col;
+    real *to = s->packed_b + j * s->k;
+    if (x->b_bf16)
+        kern->pack_b_bf16(to, x->b_bf16 + at, x->b_row, x->b_col, s->k, n);
+    else
+        kern->pack_b(to, x->b + at, x->b_row, x->b_col, s->k, n);
+}
+
+/* The panel of B right of column j, spread over the `tiles` tiles that are computed before it is packed: an expert's weights
+ * pass once and from memory, which would otherwise lie idle meanwhile. */
+static smoe_ahead next_columns(const smoe_product *x, const smoe_gemm_kernels *kern, const step *s,
+                               size_t j, size_t tiles) {
+    size_t size = x->b_bf16 ? sizeof(smoe_bf16) : sizeof(real);
+    size_t at = (s->p0 * x->b_row + (s->j0 + j + kern->nr) * x->b_col) * size;
+    size_t row = (x->b_row == 1 ? s->k : kern->nr) * size; /* bytes that lie side by side */
+    size_t stride = (x->b_row == 1 ? x->b_col : x->b_row) * size, run = max(blocks(row, 128), 1);
+    return (smoe_ahead){.at = (x->b_bf16 ? (const char *)x->b_bf16 : (const char *)x->b) + at,
+                        .left = run,
+                        .run = run,
+                        .mask = tiles >= 4   ? 3
+                                : tiles >= 2 ? 1
+                                             : 0,
+                        .skip = (ptrdiff_t)stride - (ptrdiff_t)run * 128};
+}
+
+/* Rows i0 .. i0+m of C. B is packed panel by panel while the first rows pass. */
 static void row_block(const smoe_product *x, const smoe_gemm_kernels *kern, const step *s,
                       size_t i0, size_t m, real *packed_a) {
     kern->pack_a(packed_a, x->a + i0 * x->a_row + s->p0 * x->a_col, x->a_row, x->a_col, m, s->k);
     bool first = s->p0 == 0;
     const real *add = first ? x->add : x->c;
     size_t ldadd = first ? x->ldadd : x->ldc;
-    for (size_t j = 0; j < s->n; j += kern->nr)
+    for (size_t j = 0; j < s->n; j += kern->nr) {
+        size_t n = min(s->n - j, kern->nr);
+        smoe_ahead ahead = {.at = (const char *)x->c, .mask = SIZE_MAX};
+        if (i0 == 0) {
+            pack_columns(x, kern, s, j, n);
+            if (j + n < s->n) ahead = next_columns(x, kern, s, j, blocks(m, kern->mr));
+        }
         for (size_t i = 0; i < m; i += kern->mr) {
             size_t at = i0 + i, col = s->j0 + j;
             kern->tile(x->c + at * x->ldc + col, x->ldc, packed_a + i * s->k,
-                       s->packed_b + j * s->k, min(m - i, kern->mr), min(s->n - j, kern->nr), s->k,
-                       x->alpha, add ? add + at * ldadd + col : NULL, ldadd,
-                       first && x->bias ? x->bias + col : NULL);
+                       s->packed_b + j * s->k, min(m - i, kern->mr), n, s->k, x->alpha,
+                       add ? add + at * ldadd + col : NULL, ldadd,
+                       first && x->bias ? x->bias + col : NULL, &ahead);
         }
-}
-
-/* Columns j .. j+n of B, rows p .. p+k. */
-static void column_panel(const smoe_product *x, const smoe_gemm_kernels *kern, real *packed,
-                         size_t p, size_t j, size_t k, size_t n) {
-    size_t at = p * x->b_row + j * x->b_col;
-    if (x->b_bf16)
-        kern->pack_b_bf16(packed, x->b_bf16 + at, x->b_row, x->b_col, k, n);
-    else
-        kern->pack_b(packed, x->b + at, x->b_row, x->b_col, k, n);
+    }
 }
 
 void smoe_gemm_serial(const smoe_product *x) {
@@ -80,8 +106,6 @@ void smoe_gemm_serial(const smoe_product *x) {
         size_t p0 = 0;
         do { /* k = 0 is one step, which writes add + bias */
             step s = {p0, min(x->k - p0, kc), j0, min(x->n - j0, nc), packed_b};
-            for (size_t j = 0; j < s.n; j += kern->nr)
-                column_panel(x, kern, packed_b + j * s.k, p0, j0 + j, s.k, min(s.n - j, kern->nr));
             for (size_t i = 0; i < x->m; i += mc)
                 row_block(x, kern, &s, i, min(x->m - i, mc), packed_a);
             p0 += kc;

@@ -53,17 +53,10 @@ static inline real source_element(const void *src, size_t at, bool narrow) {
     return narrow ? smoe_bf16_widen(((const smoe_bf16 *)src)[at]) : ((const real *)src)[at];
 }
 
-/* Into the second cache; a place past the end of an array is harmless. */
-static inline void ask_for(const void *src, size_t at, bool narrow) {
-    __builtin_prefetch((const char *)src + at * (narrow ? sizeof(smoe_bf16) : sizeof(real)), 0, 2);
-}
-
 /*
  * dst[p*width + i] = src(i, p), i < rows <= width, src(i,p) = src[i*rs + p*cs]; zeros for rows <= i <
  * width: the heart of all packings. Whole vectors are stored even where less than one is left of a row:
  * what spills over is the start of the next row, written after it. The buffers have room for the last.
- * The panel after this one is asked for on the way: an expert's weights pass once and from memory, and
- * each of their short rows would make the processor wait anew.
  */
 static inline __attribute__((always_inline)) void pack_panel(real *dst, const void *src,
                                                              bool narrow, size_t rs, size_t cs,
@@ -76,7 +69,6 @@ static inline __attribute__((always_inline)) void pack_panel(real *dst, const vo
                 for (size_t i = 0; i < VL; i++)
                     r[i] =
                         i0 + i < rows ? source_vector(src, (i0 + i) * rs + p, narrow) : (vreal){0};
-                for (size_t i = 0; i < VL; i++) ask_for(src, (width + i0 + i) * rs + p, narrow);
                 transpose(r);
                 real *to = dst + p * width + i0;
                 for (size_t q = 0; q < VL; q++, to += width) {
@@ -87,10 +79,7 @@ static inline __attribute__((always_inline)) void pack_panel(real *dst, const vo
                 }
             }
     } else if (rs == 1 && rows == width && !narrow) {
-        for (; p < k; p++) {
-            memcpy(dst + p * width, (const real *)src + p * cs, width * sizeof *dst);
-            for (size_t i = 0; i < width; i += VL) ask_for(src, p * cs + width + i, narrow);
-        }
+        for (; p < k; p++) memcpy(dst + p * width, (const real *)src + p * cs, width * sizeof *dst);
     }
     for (; p < k; p++)
         for (size_t i = 0; i < width; i++)
@@ -124,13 +113,25 @@ static inline void finish(real *c, vreal sum, real alpha, const real *add, const
         vstore_part(c, start, n);
 }
 
+/* Two cache lines of what comes next, into the second cache. */
+static inline void ask(smoe_ahead *next) {
+    __builtin_prefetch(next->at, 0, 2);
+    __builtin_prefetch(next->at + 64, 0, 2);
+    next->at += 128;
+    if (--next->left) return;
+    next->at += next->skip;
+    next->left = next->run;
+}
+
 /* The tile with `rows` >= m rows of sums, a constant: the fewer, the fewer multiply-adds for nothing. */
 static inline __attribute__((always_inline)) void
 tile_of(size_t rows, real *c, size_t ldc, const real *a, const real *b, size_t m, size_t n,
-        size_t k, real alpha, const real *add, size_t ldadd, const real *bias) {
+        size_t k, real alpha, const real *add, size_t ldadd, const real *bias, smoe_ahead *ahead) {
+    smoe_ahead next = *ahead;
     vreal sum[MR][NV] = {{{0}}};
     for (size_t p = 0; p < k; p++, a += MR, b += NR) {
         vreal b0 = vload(b), b1 = vload(b + VL);
+        if (!(p & next.mask)) ask(&next);
 #pragma GCC unroll 14
         for (size_t i = 0; i < rows; i++) {
             vreal ai = vset(a[i]);
@@ -138,6 +139,7 @@ tile_of(size_t rows, real *c, size_t ldc, const real *a, const real *b, size_t m
             sum[i][1] += ai * b1;
         }
     }
+    *ahead = next;
     size_t n0 = n < VL ? n : VL, n1 = n - n0;
 #pragma GCC unroll 14
     for (size_t i = 0; i < rows; i++) {
@@ -150,17 +152,17 @@ tile_of(size_t rows, real *c, size_t ldc, const real *a, const real *b, size_t m
 }
 
 static void tile(real *c, size_t ldc, const real *a, const real *b, size_t m, size_t n, size_t k,
-                 real alpha, const real *add, size_t ldadd, const real *bias) {
+                 real alpha, const real *add, size_t ldadd, const real *bias, smoe_ahead *ahead) {
     /* Few terms added to C: the time goes into C, whose next tile lies to the right. */
     if (k <= SHALLOW && add == c)
         for (size_t i = 0; i < m; i++)
             for (size_t j = NR; j < 2 * NR; j += VL) __builtin_prefetch(c + i * ldc + j, 1, 2);
     if (m <= FEW)
-        tile_of(FEW, c, ldc, a, b, m, n, k, alpha, add, ldadd, bias);
+        tile_of(FEW, c, ldc, a, b, m, n, k, alpha, add, ldadd, bias, ahead);
     else if (m <= HALF)
-        tile_of(HALF, c, ldc, a, b, m, n, k, alpha, add, ldadd, bias);
+        tile_of(HALF, c, ldc, a, b, m, n, k, alpha, add, ldadd, bias, ahead);
     else
-        tile_of(MR, c, ldc, a, b, m, n, k, alpha, add, ldadd, bias);
+        tile_of(MR, c, ldc, a, b, m, n, k, alpha, add, ldadd, bias, ahead);
 }
 
 /* Twelve independent chains: more than the latency of a multiply-add times the units that do them. */

@@ -10,6 +10,15 @@
 #include "base/bf16.h"
 #include "math/gelu.h"
 
+/* What a tile asks the memory for while it computes: at every step of k that has no bit of `mask`, two cache lines (of 64
+ * bytes) from `at` on; `left` times until it moves on by `skip` bytes, then `run` times. Addresses past the end of an array
+ * are harmless. */
+typedef struct smoe_ahead {
+    const char *at;
+    size_t left, run, mask;
+    ptrdiff_t skip;
+} smoe_ahead;
+
 /* Pieces of a matrix product; see gemm.c for how they fit together. */
 typedef struct smoe_gemm_kernels {
     size_t mr, nr; /* rows and columns of a tile */
@@ -22,9 +31,9 @@ typedef struct smoe_gemm_kernels {
     /* The same out of BF16, widened: exact. */
     void (*pack_b_bf16)(real *dst, const smoe_bf16 *b, size_t rs, size_t cs, size_t k, size_t n);
     /* c [m,n] = add [m,n] + bias [n] + alpha * A B for one tile, m <= mr, n <= nr; add and bias may
-     * be NULL. */
+     * be NULL. `ahead` is moved on. */
     void (*tile)(real *c, size_t ldc, const real *a, const real *b, size_t m, size_t n, size_t k,
-                 real alpha, const real *add, size_t ldadd, const real *bias);
+                 real alpha, const real *add, size_t ldadd, const real *bias, smoe_ahead *ahead);
     /* Multiply-adds on registers only, n rounds; returns how many FLOPs that was: the processor's limit. */
     double (*peak)(size_t n);
 } smoe_gemm_kernels;
