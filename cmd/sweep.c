@@ -18,8 +18,8 @@ static int expand(smoe_sweep *sweep, const char *file, const smoe_options *optio
     int status = smoe_spec_read(&spec, file, NULL, 0, err);
     if (status && !spec.sweep.bad && err->code == SMOE_USAGE && spec.origin) status = 0;
     if (!status)
-        status = smoe_axes_of(&axes, &spec.sweep, options->override, options->overrides, plain,
-                              &plains, err);
+        status = smoe_axes_of(&axes, &spec.sweep.train, options->override, options->overrides,
+                              plain, &plains, err);
     if (!status && !axes.count) {
         status = smoe_spec_read(&base, file, plain, plains, err);
         if (!status)

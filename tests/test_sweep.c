@@ -36,14 +36,14 @@ static void the_section_is_read(void **state) {
                    "  seeds: [0, 7]\n"
                    "name: x\n",
                    NULL, NULL, NULL);
-    assert_int_equal(s.sweep.keys, 5);
-    assert_string_equal(s.sweep.key[0].key, "model.moe.experts");
-    assert_string_equal(s.sweep.key[0].value[1], "4");
-    assert_string_equal(s.sweep.key[1].value[0], "none");
-    assert_string_equal(s.sweep.key[1].value[1], "[1, 2]");
-    assert_true(s.sweep.key[2].zip && s.sweep.key[3].zip && !s.sweep.key[1].zip);
-    assert_string_equal(s.sweep.key[4].key, "seed");
-    assert_string_equal(s.sweep.key[4].value[1], "7");
+    assert_int_equal(s.sweep.train.count, 5);
+    assert_string_equal(s.sweep.train.key[0].key, "model.moe.experts");
+    assert_string_equal(s.sweep.train.key[0].value[1], "4");
+    assert_string_equal(s.sweep.train.key[1].value[0], "none");
+    assert_string_equal(s.sweep.train.key[1].value[1], "[1, 2]");
+    assert_true(s.sweep.train.key[2].zip && s.sweep.train.key[3].zip && !s.sweep.train.key[1].zip);
+    assert_string_equal(s.sweep.train.key[4].key, "seed");
+    assert_string_equal(s.sweep.train.key[4].value[1], "7");
     assert_string_equal(s.name, "x");
     /* and is no part of the resolved spec */
     char *yaml = specs_yaml(&s, false);
@@ -56,7 +56,8 @@ static void mistakes_in_the_section(void **state) {
     (void)state;
     specs_wrong("sweep: 3", NULL,
                 "t:1:8: sweep: expected {grid: {KEY: [..]}, zip: {KEY: [..]}, seeds: [..]}");
-    specs_wrong("sweep: {gird: {}}", NULL, "t:1:9: sweep: known here: grid, zip, seeds");
+    specs_wrong("sweep: {gird: {}}", NULL,
+                "t:1:9: sweep: known here: grid, zip, seeds, evaluate, figure");
     specs_wrong("sweep: {grid: {train.stepps: [1]}}", NULL,
                 "t:1:16: train.stepps: unknown key; did you mean train.steps?");
     specs_wrong("sweep: {grid: {train.steps: []}}", NULL, "t:1:29: train.steps: has no values");
@@ -84,7 +85,7 @@ static void the_command_line_beats_the_section(void **state) {
     size_t plains;
     smoe_axes axes = {0};
     smoe_err err;
-    assert_int_equal(smoe_axes_of(&axes, &s.sweep, overrides, 5, plain, &plains, &err), 0);
+    assert_int_equal(smoe_axes_of(&axes, &s.sweep.train, overrides, 5, plain, &plains, &err), 0);
     assert_int_equal(plains, 3);
     assert_string_equal(plain[0], "train.steps=5");
     assert_string_equal(plain[1], "seed=9");
@@ -99,7 +100,7 @@ static void the_command_line_beats_the_section(void **state) {
     assert_true(smoe_axes_has(&axes, "train.keep") && !smoe_axes_has(&axes, "seed"));
     smoe_axes_free(&axes);
     char *twice[] = {"train.steps=1,2", "train.steps=3,4"};
-    assert_int_equal(smoe_axes_of(&axes, &s.sweep, twice, 2, plain, &plains, &err), -1);
+    assert_int_equal(smoe_axes_of(&axes, &s.sweep.train, twice, 2, plain, &plains, &err), -1);
     assert_int_equal(err.code, SMOE_USAGE);
     assert_string_equal(err.text, "override train.steps=3,4: train.steps is swept twice");
     smoe_axes_free(&axes);
@@ -139,7 +140,7 @@ static int expand(world *w, smoe_sweep *sweep, const char *text, bool skip, size
     size_t plains;
     smoe_err ignored;
     (void)!smoe_spec_read(&spec, w->spec, NULL, 0, &ignored);
-    assert_int_equal(smoe_axes_of(&axes, &spec.sweep, NULL, 0, plain, &plains, err), 0);
+    assert_int_equal(smoe_axes_of(&axes, &spec.sweep.train, NULL, 0, plain, &plains, err), 0);
     int status = smoe_sweep_expand(sweep, w->spec, NULL, 0, &axes, skip, skipped, err);
     smoe_axes_free(&axes);
     smoe_spec_free(&spec);

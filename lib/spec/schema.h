@@ -100,7 +100,7 @@ void smoe_reading_file(smoe_reading *reading, const char *text, size_t length);
 void smoe_reading_override(smoe_reading *reading, size_t index);
 void smoe_reading_resolve(smoe_reading *reading);
 
-void smoe_sweep_key_clear(smoe_sweep_key *key);
+void smoe_sweep_spec_clear(smoe_sweep_spec *sweep);
 
 /* ---- values ---- */
 

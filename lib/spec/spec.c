@@ -90,8 +90,7 @@ out:
 void smoe_spec_free(smoe_spec *spec) {
     if (!spec) return;
     for (size_t i = 0; i < SMOE_ROW_COUNT; i++) smoe_value_clear(spec, &smoe_rows[i]);
-    for (size_t i = 0; i < spec->sweep.keys; i++) smoe_sweep_key_clear(&spec->sweep.key[i]);
-    free(spec->sweep.key);
+    smoe_sweep_spec_clear(&spec->sweep);
     free(spec->file);
     free(spec->folder);
     free(spec->origin);

@@ -124,10 +124,22 @@ typedef struct smoe_sweep_key {
     bool zip; /* of sweep.zip: these keys change together */
 } smoe_sweep_key;
 
+typedef struct smoe_sweep_keys {
+    smoe_sweep_key *key; /* in file order */
+    size_t count;
+} smoe_sweep_keys;
+
+/* What the figure of a sweep shows: columns of its results; NULL: as it comes. */
+typedef struct smoe_sweep_figure {
+    char *x, *y, *line; /* a point's place; what tells lines apart */
+} smoe_sweep_figure;
+
 /* The section `sweep`, which smoe sweep alone looks at; no part of a resolved spec. */
 typedef struct smoe_sweep_spec {
-    smoe_sweep_key *key; /* sweep.grid, sweep.zip and sweep.seeds (key "seed"), in file order */
-    size_t keys;
+    smoe_sweep_keys train;    /* sweep.grid, sweep.zip and sweep.seeds (key "seed") */
+    smoe_sweep_keys evaluate; /* sweep.evaluate.grid and .zip */
+    smoe_sweep_figure figure;
+    bool seen;
     bool bad; /* there are mistakes in it */
 } smoe_sweep_spec;
 

@@ -129,12 +129,12 @@ static bool overridden(const char *key, char *const *overrides, size_t count) {
     return false;
 }
 
-static int add_swept(smoe_axes *axes, const smoe_sweep_spec *sweep, char *const *overrides,
+static int add_swept(smoe_axes *axes, const smoe_sweep_keys *keys, char *const *overrides,
                      size_t count, bool seed) {
     const smoe_sweep_key *together[64];
     size_t zipped = 0;
-    for (size_t i = 0; i < sweep->keys; i++) {
-        const smoe_sweep_key *key = &sweep->key[i];
+    for (size_t i = 0; i < keys->count; i++) {
+        const smoe_sweep_key *key = &keys->key[i];
         bool last = !key->zip && !strcmp(key->key, "seed");
         if (overridden(key->key, overrides, count) || last != seed) continue;
         if (key->zip && zipped < 64)
@@ -166,15 +166,15 @@ static int add_listed(smoe_axes *axes, char *const *overrides, size_t count, boo
     return 0;
 }
 
-int smoe_axes_of(smoe_axes *axes, const smoe_sweep_spec *sweep, char *const *overrides,
-                 size_t count, char **plain, size_t *plains, smoe_err *err) {
+int smoe_axes_of(smoe_axes *axes, const smoe_sweep_keys *keys, char *const *overrides, size_t count,
+                 char **plain, size_t *plains, smoe_err *err) {
     *plains = 0;
     for (size_t i = 0; i < count; i++) {
         const char *equals = strchr(overrides[i], '=');
         if (!equals || !*item_end(equals + 1)) plain[(*plains)++] = overrides[i];
     }
     for (int seed = 0; seed < 2; seed++) {
-        if (add_swept(axes, sweep, overrides, count, seed))
+        if (add_swept(axes, keys, overrides, count, seed))
             return smoe_fail(err, SMOE_RUNTIME, "out of memory");
         if (add_listed(axes, overrides, count, seed, err)) return -1;
     }

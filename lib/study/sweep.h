@@ -65,10 +65,10 @@ smoe_axis *smoe_axes_add(smoe_axes *axes, const char *const *column, size_t colu
 /* Adds a point; everything is copied. 0 or -1 (out of memory). */
 int smoe_axis_add(smoe_axis *axis, const char *const *value, const char *const *override,
                   size_t overrides);
-/* The axes of a spec's section `sweep` and of overrides with lists, key=a,b,c, which beat it; the
+/* The axes of keys of a spec's section `sweep` and of overrides with lists, key=a,b,c, which beat it; the
  * seed comes last. `plain` [count] gets the other overrides (pointers), *plains of them. */
-int smoe_axes_of(smoe_axes *axes, const smoe_sweep_spec *sweep, char *const *overrides,
-                 size_t count, char **plain, size_t *plains, smoe_err *err) SMOE_MUST_CHECK;
+int smoe_axes_of(smoe_axes *axes, const smoe_sweep_keys *keys, char *const *overrides, size_t count,
+                 char **plain, size_t *plains, smoe_err *err) SMOE_MUST_CHECK;
 /* Whether an axis has the column. */
 bool smoe_axes_has(const smoe_axes *axes, const char *column);
 void smoe_axes_free(smoe_axes *axes);

@@ -1,0 +1,39 @@
+/* Events of a YAML text, for what reads one: read.c the keys of the table, sweep.c the section `sweep`. */
+#ifndef SMOE_EVENTS_H
+#define SMOE_EVENTS_H
+
+#include "spec/schema.h"
+
+#include <yaml.h>
+
+/* One run of the parser, over a file or over an override's value. */
+typedef struct smoe_events {
+    smoe_reading *reading;
+    const char *text;
+    size_t length;
+    smoe_origin where; /* kind and index; line and column are filled in for each event */
+    yaml_parser_t parser;
+    bool stop;
+    size_t line[SMOE_ROW_COUNT]
+               [SMOE_ROW_LEVELS]; /* of a row [0] or a section's first row [level] */
+} smoe_events;
+
+/* Where an event starts. */
+smoe_origin smoe_events_place(const smoe_events *src, const yaml_event_t *event);
+/* The next event, the caller's to delete; false when there is none because of a syntax error
+ * (reported) or an earlier stop. */
+bool smoe_events_next(smoe_events *src, yaml_event_t *event);
+/* Reads past the node that starts with this event. */
+void smoe_events_skip(smoe_events *src, const yaml_event_t *first);
+/* YAML beyond plain values has no meaning in a spec: is this node free of it? Reports it otherwise. */
+bool smoe_events_plain(smoe_events *src, const yaml_event_t *event, const char *key);
+/* The scalar's text, or NULL when a NUL hides in it. */
+const char *smoe_events_scalar(const yaml_event_t *event);
+
+/* Reports an unknown key: where such a key belongs, or which are known here (read.c). */
+void smoe_events_unknown(smoe_reading *reading, const smoe_origin *where, const char *section,
+                         const char *leaf, const char *full);
+/* Reads the section `sweep`, which starts with this event (sweep.c). */
+void smoe_events_sweep(smoe_events *src, const yaml_event_t *value);
+
+#endif

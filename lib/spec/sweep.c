@@ -1,0 +1,283 @@
+/*
+ * Reading the section `sweep`. Its keys are dotted keys of the table, its values lists of what an
+ * override could give; whether a value is a good one is seen when it is set in a cell.
+ */
+#include "spec/events.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void keys_clear(smoe_sweep_keys *keys) {
+    for (size_t k = 0; k < keys->count; k++) {
+        smoe_sweep_key *key = &keys->key[k];
+        for (size_t i = 0; i < key->count; i++) free(key->value[i]);
+        free(key->value);
+        free(key->key);
+    }
+    free(keys->key);
+}
+
+void smoe_sweep_spec_clear(smoe_sweep_spec *sweep) {
+    keys_clear(&sweep->train);
+    keys_clear(&sweep->evaluate);
+    free(sweep->figure.x);
+    free(sweep->figure.y);
+    free(sweep->figure.line);
+    *sweep = (smoe_sweep_spec){0};
+}
+
+static void sweep_problem(smoe_events *src, const smoe_origin *where, const char *key,
+                          const char *text) {
+    src->reading->spec->sweep.bad = true;
+    smoe_reading_problem(src->reading, where, key, "%s", text);
+}
+
+/* Adds a value; takes over `text`, NULL when out of memory. */
+static void sweep_add(smoe_events *src, const smoe_origin *where, smoe_sweep_key *key, char *text) {
+    char **value = text ? realloc(key->value, (key->count + 1) * sizeof *value) : NULL;
+    bool twice = false;
+    for (size_t i = 0; value && i < key->count; i++) twice |= !strcmp(value[i], text);
+    if (!value) sweep_problem(src, where, key->key, "out of memory");
+    if (twice) sweep_problem(src, where, key->key, "a value stands there twice");
+    if (value) key->value = value;
+    if (value && !twice)
+        key->value[key->count++] = text;
+    else
+        free(text);
+}
+
+/* "[4, 5]" of an inner list, whose start was read. */
+static char *sweep_list(smoe_events *src, const char *key) {
+    char *text = strdup("[");
+    for (bool some = false;; some = true) {
+        yaml_event_t event;
+        if (!smoe_events_next(src, &event)) break;
+        bool end = event.type == YAML_SEQUENCE_END_EVENT;
+        smoe_origin where = smoe_events_place(src, &event);
+        const char *item = event.type == YAML_SCALAR_EVENT ? smoe_events_scalar(&event) : NULL;
+        if (!end && !item) {
+            sweep_problem(src, &where, key, "an item of an inner list must be a single value");
+            smoe_events_skip(src, &event);
+        }
+        char *longer =
+            text && (end || item)
+                ? smoe_text_format("%s%s%s", text, some && !end ? ", " : "", end ? "]" : item)
+                : NULL;
+        if (end || item) {
+            free(text);
+            text = longer;
+        }
+        yaml_event_delete(&event);
+        if (end) break;
+    }
+    return text;
+}
+
+/* The values behind a key: a list, or one alone. */
+static void sweep_values(smoe_events *src, smoe_sweep_key *key, const yaml_event_t *first) {
+    smoe_origin where = smoe_events_place(src, first);
+    if (first->type == YAML_SCALAR_EVENT && smoe_events_scalar(first)) {
+        sweep_add(src, &where, key, strdup(smoe_events_scalar(first)));
+        return;
+    }
+    if (first->type != YAML_SEQUENCE_START_EVENT) {
+        sweep_problem(src, &where, key->key, "expected a list of values");
+        smoe_events_skip(src, first);
+        return;
+    }
+    for (;;) {
+        yaml_event_t event;
+        if (!smoe_events_next(src, &event)) return;
+        bool end = event.type == YAML_SEQUENCE_END_EVENT;
+        smoe_origin at = smoe_events_place(src, &event);
+        if (event.type == YAML_SCALAR_EVENT && smoe_events_scalar(&event))
+            sweep_add(src, &at, key, strdup(smoe_events_scalar(&event)));
+        else if (event.type == YAML_SEQUENCE_START_EVENT)
+            sweep_add(src, &at, key, sweep_list(src, key->key));
+        else if (!end) {
+            sweep_problem(src, &at, key->key, "a value must be a single one or a list");
+            smoe_events_skip(src, &event);
+        }
+        yaml_event_delete(&event);
+        if (end) break;
+    }
+    if (!key->count) sweep_problem(src, &where, key->key, "has no values");
+}
+
+/* Room for one more key, or NULL after a problem. */
+static smoe_sweep_key *sweep_key(smoe_events *src, const smoe_origin *where, smoe_sweep_keys *keys,
+                                 const char *name, bool zip) {
+    smoe_sweep_key *key = realloc(keys->key, (keys->count + 1) * sizeof *key);
+    if (key) keys->key = key;
+    if (!key || !(key[keys->count].key = strdup(name))) {
+        sweep_problem(src, where, "sweep", "out of memory");
+        return NULL;
+    }
+    key[keys->count].value = NULL;
+    key[keys->count].count = 0;
+    key[keys->count].zip = zip;
+    for (size_t i = 0; i < keys->count; i++)
+        if (!strcmp(key[i].key, name)) sweep_problem(src, where, name, "is swept twice");
+    return &key[keys->count++];
+}
+
+/* A key of grid or zip and its values; of zip, as many as the one before it. */
+static void sweep_entry(smoe_events *src, smoe_sweep_keys *keys, const yaml_event_t *name,
+                        bool zip) {
+    smoe_origin where = smoe_events_place(src, name);
+    const char *text = name->type == YAML_SCALAR_EVENT ? smoe_events_scalar(name) : NULL;
+    smoe_sweep_key *key = NULL;
+    if (!text || smoe_row_find(text) < 0) {
+        if (text)
+            smoe_events_unknown(src->reading, &where, "", text, text);
+        else
+            sweep_problem(src, &where, "sweep", "a key must be a word");
+        src->reading->spec->sweep.bad = true;
+        smoe_events_skip(src, name);
+    } else {
+        key = sweep_key(src, &where, keys, text, zip);
+    }
+    yaml_event_t value;
+    if (!smoe_events_next(src, &value)) return;
+    if (key)
+        sweep_values(src, key, &value);
+    else
+        smoe_events_skip(src, &value);
+    yaml_event_delete(&value);
+    if (key && zip && keys->count > 1 && key[-1].zip && key[-1].count != key->count)
+        sweep_problem(src, &where, key->key, "the lists of zip must be of one length");
+}
+
+static void sweep_group(smoe_events *src, smoe_sweep_keys *keys, const yaml_event_t *group,
+                        const char *name, bool zip) {
+    if (group->type != YAML_MAPPING_START_EVENT) {
+        smoe_origin where = smoe_events_place(src, group);
+        sweep_problem(src, &where, name, "expected KEY: [VALUE, ...]");
+        smoe_events_skip(src, group);
+        return;
+    }
+    for (;;) {
+        yaml_event_t event;
+        if (!smoe_events_next(src, &event)) return;
+        bool end = event.type == YAML_MAPPING_END_EVENT;
+        if (!end) sweep_entry(src, keys, &event, zip);
+        yaml_event_delete(&event);
+        if (end) return;
+    }
+}
+
+/* ---- its parts -------------------------------------------------------------------------------- */
+
+enum { MOST_PARTS = 5 };
+
+/* Parts of a section that has begun, in the order of the text. */
+typedef struct parts {
+    const char *section;
+    const char *name[MOST_PARTS + 1]; /* NULL behind the last */
+    bool seen[MOST_PARTS];
+    smoe_origin where; /* of the name of the latest part */
+} parts;
+
+static void unknown_part(smoe_events *src, const parts *p) {
+    char known[200] = "known here: ";
+    size_t used = strlen(known);
+    for (size_t i = 0; p->name[i]; i++)
+        used +=
+            (size_t)snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", p->name[i]);
+    sweep_problem(src, &p->where, p->section, known);
+}
+
+/* The next part, with the event its value starts with; false at the end. Others are reported. */
+static bool next_part(smoe_events *src, parts *p, size_t *part, yaml_event_t *value) {
+    for (;;) {
+        yaml_event_t name;
+        if (!smoe_events_next(src, &name)) return false;
+        bool end = name.type == YAML_MAPPING_END_EVENT, known = false;
+        const char *text = name.type == YAML_SCALAR_EVENT ? smoe_events_scalar(&name) : NULL;
+        p->where = smoe_events_place(src, &name);
+        for (*part = 0; text && p->name[*part] && !known; *part += !known)
+            known = !strcmp(p->name[*part], text);
+        if (!end && !known) unknown_part(src, p);
+        if (known && p->seen[*part]) sweep_problem(src, &p->where, p->section, "duplicate key");
+        if (!end && !text) smoe_events_skip(src, &name);
+        yaml_event_delete(&name);
+        if (end || !smoe_events_next(src, value)) return false;
+        if (known && !p->seen[*part]) return p->seen[*part] = true;
+        smoe_events_skip(src, value);
+        yaml_event_delete(value);
+    }
+}
+
+/* Whether the section is a mapping, as it must be; reports it otherwise. */
+static bool is_section(smoe_events *src, const yaml_event_t *value, const char *name,
+                       const char *expected) {
+    if (value->type == YAML_MAPPING_START_EVENT) return true;
+    smoe_origin where = smoe_events_place(src, value);
+    sweep_problem(src, &where, name, expected);
+    smoe_events_skip(src, value);
+    return false;
+}
+
+static void read_evaluate(smoe_events *src, const yaml_event_t *start) {
+    parts p = {.section = "sweep.evaluate", .name = {"grid", "zip"}};
+    smoe_sweep_keys *keys = &src->reading->spec->sweep.evaluate;
+    yaml_event_t value;
+    size_t part;
+    if (!is_section(src, start, p.section, "expected {grid: {KEY: [..]}, zip: {KEY: [..]}}"))
+        return;
+    while (next_part(src, &p, &part, &value)) {
+        sweep_group(src, keys, &value, part ? "sweep.evaluate.zip" : "sweep.evaluate.grid", part);
+        yaml_event_delete(&value);
+    }
+}
+
+/* What stands on the axes is seen when it is drawn. */
+static void read_figure(smoe_events *src, const yaml_event_t *start) {
+    parts p = {.section = "sweep.figure", .name = {"x", "y", "line"}};
+    smoe_sweep_figure *figure = &src->reading->spec->sweep.figure;
+    char **const text[] = {&figure->x, &figure->y, &figure->line};
+    yaml_event_t value;
+    size_t part;
+    if (!is_section(src, start, p.section, "expected {x: COLUMN, y: COLUMN, line: COLUMN}")) return;
+    while (next_part(src, &p, &part, &value)) {
+        smoe_origin where = smoe_events_place(src, &value);
+        const char *word = value.type == YAML_SCALAR_EVENT ? smoe_events_scalar(&value) : NULL;
+        if (!word || !*word)
+            sweep_problem(src, &where, p.section, "expected the name of a column of results.csv");
+        else if (!(*text[part] = strdup(word)))
+            sweep_problem(src, &where, p.section, "out of memory");
+        smoe_events_skip(src, &value);
+        yaml_event_delete(&value);
+    }
+}
+
+void smoe_events_sweep(smoe_events *src, const yaml_event_t *start) {
+    parts p = {.section = "sweep", .name = {"grid", "zip", "seeds", "evaluate", "figure"}};
+    smoe_sweep_spec *sweep = &src->reading->spec->sweep;
+    smoe_origin where = smoe_events_place(src, start);
+    yaml_event_t value;
+    size_t part;
+    if (!is_section(src, start, "sweep",
+                    "expected {grid: {KEY: [..]}, zip: {KEY: [..]}, seeds: [..]}"))
+        return;
+    if (sweep->seen) {
+        sweep_problem(src, &where, "sweep", "duplicate key");
+        smoe_events_skip(src, start);
+        return;
+    }
+    sweep->seen = true;
+    while (next_part(src, &p, &part, &value)) {
+        smoe_sweep_key *seeds =
+            part == 2 ? sweep_key(src, &p.where, &sweep->train, "seed", false) : NULL;
+        switch (part) {
+        case 0: sweep_group(src, &sweep->train, &value, "sweep.grid", false); break;
+        case 1: sweep_group(src, &sweep->train, &value, "sweep.zip", true); break;
+        case 2:
+            if (seeds) sweep_values(src, seeds, &value);
+            break;
+        case 3: read_evaluate(src, &value); break;
+        default: read_figure(src, &value);
+        }
+        yaml_event_delete(&value);
+    }
+}
