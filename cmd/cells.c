@@ -53,7 +53,11 @@ static void child(runner *r, size_t cell, pid_t parent) {
     size_t threads = (size_t)smoe_threads() / r->jobs;
     smoe_threads_set(threads ? (int)threads : 1);
     smoe_observer observer = smoe_live_observer(&r->live, cell);
-    smoe_cell_options how = {.env = smoe_cmd_env(r->options), .stop = stop, .observer = &observer};
+    smoe_cell_options how = {.env = smoe_cmd_env(r->options),
+                             .stop = stop,
+                             .observer = &observer,
+                             .evaluated = smoe_live_evaluated,
+                             .evaluated_user = observer.user};
     int status = smoe_cell_run(r->sweep, cell, &how, &err);
     _exit(status ? (int)err.code : 0);
 }
@@ -240,17 +244,35 @@ static bool is_directory(const char *path) {
     return !stat(path, &st) && S_ISDIR(st.st_mode);
 }
 
+static bool is_there(const char *dir, const char *name) {
+    char *path = smoe_text_format("%s/%s", dir, name);
+    bool there = path && !access(path, F_OK);
+    free(path);
+    return there;
+}
+
+bool smoe_cells_is_run(const char *arg) {
+    return is_directory(arg) && is_there(arg, "spec.yaml") && !is_there(arg, "cells.jsonl");
+}
+
+/* Draws the figures; says so where that needs another program. */
+static int draw(const smoe_results *results, const smoe_options *options, smoe_err *err) {
+    bool drawn;
+    if (smoe_results_draw(results, &drawn, err)) return -1;
+    if (!drawn && !options->quiet)
+        fprintf(stderr, "%s/*.gp draw the figures; gnuplot is not here\n", results->sweep->dir);
+    return 0;
+}
+
 /* Runs the cells and writes and prints what came of them, of failed and stopped sweeps too. */
 static int run_and_report(const smoe_cells_kind *kind, smoe_sweep *sweep,
                           const smoe_options *options, smoe_err *err) {
     smoe_results results;
     smoe_err ran = {0};
-    bool drawn;
     int run = run_cells(sweep, options, &ran);
     int status = smoe_results_make(&results, sweep, err);
-    if (!status) status = smoe_results_write(&results, &drawn, err);
-    if (!status && !drawn && !options->quiet)
-        fprintf(stderr, "%s/sweep.gp draws the figure; gnuplot is not here\n", sweep->dir);
+    if (!status) status = smoe_results_write(&results, err);
+    if (!status) status = draw(&results, options, err);
     if (!status) status = kind->report(&results, options, err);
     smoe_results_free(&results);
     if (run) *err = ran;
@@ -291,10 +313,36 @@ static int prepare(smoe_sweep *sweep, const smoe_cells_kind *kind, const char *a
     if (kind->expand(sweep, arg, options, err)) return -1;
     if (options->dry_run) return 0;
     char *dir = options->out ? strdup(options->out)
-                             : smoe_text_format("runs/%s-%s", sweep->name, kind->suffix);
+                             : smoe_text_format("runs/%s-%s", sweep->name,
+                                                sweep->run ? "evaluate" : kind->suffix);
     int status = dir ? smoe_sweep_create(sweep, dir, options->resume, err)
                      : smoe_fail(err, SMOE_RUNTIME, "out of memory");
     free(dir);
+    return status;
+}
+
+/* What the command line wants to see beats the spec. */
+static int set_figure(smoe_sweep_figure *figure, const smoe_options *options, smoe_err *err) {
+    const char *const wish[] = {options->x, options->y, options->line};
+    char **const text[] = {&figure->x, &figure->y, &figure->line};
+    for (size_t i = 0; i < 3; i++) {
+        if (!wish[i]) continue;
+        free(*text[i]);
+        *text[i] = strdup(wish[i]);
+        if (!*text[i]) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    }
+    return 0;
+}
+
+/* --status; a figure that is asked for is drawn. */
+static int tell(const smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
+    smoe_results results = {0};
+    int status = smoe_cells_status(sweep, options, err);
+    if (!status && (options->x || options->y || options->line)) {
+        status = smoe_results_make(&results, sweep, err);
+        if (!status) status = draw(&results, options, err);
+        smoe_results_free(&results);
+    }
     return status;
 }
 
@@ -302,15 +350,16 @@ int smoe_cells_command(const smoe_cells_kind *kind, const smoe_options *options,
     smoe_sweep sweep = {0};
     bool going_on = options->resume || options->status;
     const char *arg = options->args ? options->arg[0] : going_on ? options->out : NULL;
-    bool folder = arg && is_directory(arg);
+    bool folder = arg && is_directory(arg) && !smoe_cells_is_run(arg);
     int status = check(options, arg, folder, err);
     if (!status) status = prepare(&sweep, kind, arg, folder, options, err);
+    if (!status) status = set_figure(&sweep.figure, options, err);
     if (status)
         ;
     else if (options->dry_run)
         status = smoe_cells_estimate(&sweep, options, err);
     else if (options->status)
-        status = smoe_cells_status(&sweep, options, err);
+        status = tell(&sweep, options, err);
     else
         status = run_and_report(kind, &sweep, options, err);
     smoe_sweep_free(&sweep);

@@ -15,8 +15,8 @@
 /* One kind of sweep: what differs between the commands. */
 typedef struct smoe_cells_kind {
     const char *suffix; /* of the default folder, runs/NAME-SUFFIX */
-    /* The cells of a spec. */
-    int (*expand)(smoe_sweep *sweep, const char *file, const smoe_options *options, smoe_err *err);
+    /* The cells of a spec, or of the directory of a run. */
+    int (*expand)(smoe_sweep *sweep, const char *arg, const smoe_options *options, smoe_err *err);
     /* Is a sweep that is there of this kind? NULL: any is. */
     int (*check)(const smoe_sweep *sweep, smoe_err *err);
     /* Prints what came of it. */
@@ -28,6 +28,9 @@ typedef struct smoe_cells_kind {
  * SMOE_PARTIAL names the failed cells. */
 int smoe_cells_command(const smoe_cells_kind *kind, const smoe_options *options,
                        smoe_err *err) SMOE_MUST_CHECK;
+
+/* Is that the directory of a run, and not of a sweep? */
+bool smoe_cells_is_run(const char *arg);
 
 /* The table of the summary on stdout, or with --json the cells and groups. */
 int smoe_cells_summary(const smoe_results *results, const smoe_options *options,

@@ -5,6 +5,7 @@
 #include "table.h"
 #include "study/bench.h"
 #include "study/cost.h"
+#include "study/evaluations.h"
 #include "train/run.h"
 
 #include <stdlib.h>
@@ -44,50 +45,60 @@ json_t *smoe_cells_json(const smoe_results *r) {
         json_array_append_new(cells, row);
     }
     for (size_t g = 0; g < r->groups; g++) json_array_append_new(groups, group_json(r, g));
-    return json_pack("{s:s, s:s, s:o, s:o}", "sweep", r->sweep->name, "dir", r->sweep->dir, "cells",
-                     cells, "groups", groups);
+    json_t *value = json_pack("{s:s, s:s, s:o, s:o}", "sweep", r->sweep->name, "dir", r->sweep->dir,
+                              "cells", cells, "groups", groups);
+    if (value && r->evaluations) {
+        json_t *list = json_array();
+        for (size_t g = 0; g < r->evaluations->groups; g++)
+            json_array_append_new(list, group_json(r->evaluations, g));
+        json_object_set_new(value, "evaluations", list);
+    }
+    return value;
 }
 
-/* What a person looks at; fewshot_K beside them. */
-static bool wanted(const char *metric) {
-    return !strcmp(metric, "precision_at_1") || !strcmp(metric, "test_loss") ||
-           !strcmp(metric, "step_s") || !strncmp(metric, "fewshot_", 8);
-}
-
-int smoe_cells_summary(const smoe_results *r, const smoe_options *options, smoe_err *err) {
+/* A row a group: what is set, what came of it, how many are done. */
+static int print_groups(const smoe_results *r, const smoe_options *options, smoe_err *err) {
     const smoe_sweep *sweep = r->sweep;
     smoe_table table = {0};
     char text[64];
-    if (options->json) return smoe_cmd_json(smoe_cells_json(r), err);
     for (size_t c = 0; c < sweep->columns; c++) {
         if (c == sweep->seed) continue;
         const char *dot = strrchr(sweep->column[c], '.');
-        smoe_table_add(&table, "%s", dot ? dot + 1 : sweep->column[c]);
+        bool own = strncmp(sweep->column[c], SMOE_EVALUATED, strlen(SMOE_EVALUATED)) != 0;
+        smoe_table_add(&table, "%s%s", own ? "" : "at ", dot ? dot + 1 : sweep->column[c]);
         table.columns++;
     }
     for (size_t m = 0; m < r->metrics; m++) {
-        if (!wanted(r->metric[m])) continue;
+        if (!smoe_results_shown(r->metric[m], true)) continue;
         smoe_table_add(&table, "%s", r->metric[m]);
         table.columns++;
     }
     smoe_table_add(&table, "n");
     table.columns++;
     for (size_t g = 0; g < r->groups; g++) {
-        size_t n = 0;
         for (size_t c = 0; c < sweep->columns; c++)
             if (c != sweep->seed) smoe_table_add(&table, "%s", sweep->cell[r->first[g]].value[c]);
         for (size_t m = 0; m < r->metrics; m++)
-            if (wanted(r->metric[m]))
+            if (smoe_results_shown(r->metric[m], true))
                 smoe_table_add(&table, "%s",
                                smoe_results_text(text, sizeof text, smoe_results_stats(r, g, m)));
-        for (size_t i = 0; i < sweep->cells; i++)
-            n += r->group[i] == g && sweep->cell[i].state == SMOE_CELL_DONE;
-        smoe_table_add(&table, "%zu", n);
+        smoe_table_add(&table, "%zu", smoe_results_done(r, g));
     }
     int status = smoe_table_print(&table, stdout, smoe_cmd_color(options, stdout), err);
-    if (!status) printf("%s: results.csv, summary.csv, summary.md\n", sweep->dir);
     smoe_table_free(&table);
     return status;
+}
+
+int smoe_cells_summary(const smoe_results *r, const smoe_options *options, smoe_err *err) {
+    if (options->json) return smoe_cmd_json(smoe_cells_json(r), err);
+    if (print_groups(r, options, err)) return -1;
+    if (r->evaluations) {
+        printf("\nEvaluated at other settings:\n");
+        if (print_groups(r->evaluations, options, err)) return -1;
+    }
+    printf("%s: results.csv, summary.csv, %ssummary.md\n", r->sweep->dir,
+           r->evaluations ? "evaluations.csv, evaluations_summary.csv, " : "");
+    return 0;
 }
 
 /* ---- the status ------------------------------------------------------------------------------- */
@@ -186,6 +197,17 @@ static void add_row(smoe_table *table, const char *name, const estimate *e) {
                    e->seconds > 0 ? smoe_progress_time(text, sizeof text, e->seconds) : "-");
 }
 
+/* What a cell is evaluated at, once it is trained. */
+static void print_points(const smoe_sweep *sweep) {
+    const smoe_axis *axis = &sweep->evaluate;
+    printf("%s%zu evaluations%s:\n", sweep->run ? "" : "then ", axis->points,
+           sweep->run ? "" : " of each cell");
+    for (size_t p = 0; p < axis->points; p++)
+        for (size_t c = 0; c < axis->columns; c++)
+            printf("%s%s=%s%s", c ? " " : "  ", axis->column[c], axis->point[p].value[c],
+                   c + 1 < axis->columns ? "" : "\n");
+}
+
 int smoe_cells_estimate(const smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
     estimate *all = calloc(sweep->cells, sizeof *all), sum = {0};
     smoe_table table = {.columns = 5};
@@ -196,6 +218,7 @@ int smoe_cells_estimate(const smoe_sweep *sweep, const smoe_options *options, sm
     for (size_t i = 0; i < sweep->cells && !status; i++) {
         const smoe_cell *cell = &sweep->cell[i];
         size_t twin = like(sweep, i);
+        if (sweep->run) break; /* nothing is trained */
         smoe_spec spec = {0};
         if (twin < i) {
             all[i] = all[twin];
@@ -221,6 +244,7 @@ int smoe_cells_estimate(const smoe_sweep *sweep, const smoe_options *options, sm
         status = smoe_cmd_json(json_incref(list), err);
     else if (!status)
         status = smoe_table_print(&table, stdout, smoe_cmd_color(options, stdout), err);
+    if (!status && !options->json && sweep->evaluate.points) print_points(sweep);
     smoe_table_free(&table);
     json_decref(list);
     free(all);

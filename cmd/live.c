@@ -43,6 +43,12 @@ smoe_observer smoe_live_observer(smoe_live *live, size_t cell) {
     return (smoe_observer){.user = &live->cell[cell], .step = on_step, .eval = on_eval};
 }
 
+void smoe_live_evaluated(void *user, size_t done, size_t of) {
+    smoe_live_cell *cell = user;
+    cell->evaluation = done + 1;
+    cell->evaluations = of;
+}
+
 void smoe_live_set(smoe_live *live, size_t cell, smoe_live_state state) {
     live->cell[cell].state = state;
 }
@@ -67,6 +73,9 @@ static void draw_cell(const smoe_live *live, size_t i, int width) {
                  result_number(cell, "precision_at_1"), result_number(cell, "test_loss"));
     else if (cell->state == SMOE_CELL_FAILED)
         snprintf(line, sizeof line, "%-40s failed", cell->name);
+    else if (c->state == SMOE_LIVE_RUNNING && c->evaluations)
+        snprintf(line, sizeof line, "%-40s running  evaluation %zu/%zu", cell->name, c->evaluation,
+                 c->evaluations);
     else if (c->state == SMOE_LIVE_RUNNING)
         snprintf(line, sizeof line,
                  "%-40s running  step %llu/%llu  loss %.4f  precision %.3f  test %.3f  %s left",

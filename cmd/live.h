@@ -19,6 +19,7 @@ typedef struct smoe_live_cell {
     smoe_live_state state;
     uint64_t step, steps;
     double loss, precision, test_precision, left;
+    size_t evaluation, evaluations; /* at other settings: begun, of; 0: not there yet */
 } smoe_live_cell;
 
 typedef struct smoe_live {
@@ -34,6 +35,9 @@ int smoe_live_open(smoe_live *live, const smoe_sweep *sweep, const smoe_options 
 
 /* For the process of a cell: its observer. */
 smoe_observer smoe_live_observer(smoe_live *live, size_t cell);
+
+/* The same for its evaluations at other settings (study/evaluations.h); `user` is the observer's. */
+void smoe_live_evaluated(void *user, size_t done, size_t of);
 
 void smoe_live_set(smoe_live *live, size_t cell, smoe_live_state state);
 /* The cell has ended, as its outcome says. */

@@ -1,49 +1,144 @@
-/* smoe sweep: a grid of runs from one spec, its section `sweep` and lists on the command line; cells.h
- * runs what comes of it. */
+/* smoe sweep: a grid of runs from one spec, its section `sweep` and lists on the command line, and
+ * evaluations of them, or of one run that is there, at other settings; cells.h runs what comes of
+ * it. */
 #include "cells.h"
 #include "cmd.h"
+#include "study/evaluations.h"
+#include "train/run.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+/* The command line: overrides of the cells, and those of their evaluations without the prefix. */
+typedef struct lists {
+    char **own, **later;
+    size_t owns, laters;
+    char **plain; /* of own, those without a list; then of later */
+    size_t plains;
+    smoe_axes axes, points;
+} lists;
+
+static int lists_open(lists *l, const smoe_options *options, smoe_err *err) {
+    size_t prefix = strlen(SMOE_EVALUATED), n = options->overrides + 1;
+    *l = (lists){.own = calloc(n, sizeof *l->own),
+                 .later = calloc(n, sizeof *l->later),
+                 .plain = calloc(n, sizeof *l->plain)};
+    if (!l->own || !l->later || !l->plain) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    for (size_t i = 0; i < options->overrides; i++)
+        if (strncmp(options->override[i], SMOE_EVALUATED, prefix))
+            l->own[l->owns++] = options->override[i];
+        else
+            l->later[l->laters++] = options->override[i] + prefix;
+    return 0;
+}
+
+static void lists_free(lists *l) {
+    smoe_axes_free(&l->axes);
+    smoe_axes_free(&l->points);
+    free(l->own);
+    free(l->later);
+    free(l->plain);
+}
+
+/* The axes of the cells and of the evaluations; the latter have lists alone. */
+static int lists_axes(lists *l, const smoe_sweep_spec *sweep, smoe_err *err) {
+    size_t single = 0;
+    if (smoe_axes_of(&l->points, &sweep->evaluate, l->later, l->laters, l->plain, &single, err))
+        return -1;
+    if (single)
+        return smoe_fail(err, SMOE_USAGE, "override %s%s: give two values or more, as in a,b",
+                         SMOE_EVALUATED, l->plain[0]);
+    return smoe_axes_of(&l->axes, &sweep->train, l->own, l->owns, l->plain, &l->plains, err);
+}
+
+static void move_figure(smoe_sweep *sweep, smoe_spec *spec) {
+    sweep->figure = spec->sweep.figure;
+    spec->sweep.figure = (smoe_sweep_figure){0};
+}
+
+/* The cells, from the lists. */
+static int make_cells(smoe_sweep *sweep, const char *file, lists *l, const smoe_options *options,
+                      smoe_err *err) {
+    smoe_spec base = {0};
+    smoe_err own = {0};
+    size_t skipped = 0;
+    int status = smoe_sweep_expand(sweep, file, l->plain, l->plains, &l->axes,
+                                   options->skip_invalid, &skipped, err);
+    /* What every cell has is said once. */
+    if (status && skipped && !sweep->cells &&
+        smoe_spec_read(&base, file, l->plain, l->plains, &own))
+        *err = own;
+    else if (status && skipped && l->axes.count)
+        smoe_fail_more(err, SMOE_USAGE,
+                       "%zu combinations are no valid spec; --skip-invalid leaves them out",
+                       skipped);
+    else if (skipped && !options->quiet && !status)
+        fprintf(stderr, "%zu combinations are no valid spec and skipped:\n%s\n", skipped,
+                err->text);
+    smoe_spec_free(&base);
+    return status;
+}
 
 /* The cells of SPEC.yaml and the overrides. */
-static int expand(smoe_sweep *sweep, const char *file, const smoe_options *options, smoe_err *err) {
-    smoe_spec spec, base = {0};
-    smoe_err own = {0};
-    smoe_axes axes = {0};
-    size_t plains = 0, skipped = 0;
-    char **plain = calloc(options->overrides + 1, sizeof *plain);
-    if (!plain) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
+static int expand_spec(smoe_sweep *sweep, const char *file, const smoe_options *options,
+                       smoe_err *err) {
+    smoe_spec spec;
+    lists l;
     /* What is wrong with the spec by itself may be right in every cell; mistakes in its section
      * `sweep`, or no spec at all, are not. */
     int status = smoe_spec_read(&spec, file, NULL, 0, err);
     if (status && !spec.sweep.bad && err->code == SMOE_USAGE && spec.origin) status = 0;
-    if (!status)
-        status = smoe_axes_of(&axes, &spec.sweep.train, options->override, options->overrides,
-                              plain, &plains, err);
-    if (!status && !axes.count) {
-        status = smoe_spec_read(&base, file, plain, plains, err);
-        if (!status)
-            status = smoe_fail(err, SMOE_USAGE,
-                               "%s: nothing is swept: give it a section sweep, or key=a,b,c", file);
-    } else if (!status) {
-        status = smoe_sweep_expand(sweep, file, plain, plains, &axes, options->skip_invalid,
-                                   &skipped, err);
-        /* What every cell has is said once. */
-        if (status && skipped && !sweep->cells && smoe_spec_read(&base, file, plain, plains, &own))
-            *err = own;
-        else if (status && skipped)
-            smoe_fail_more(err, SMOE_USAGE,
-                           "%zu combinations are no valid spec; --skip-invalid leaves them out",
-                           skipped);
-        else if (skipped && !options->quiet)
-            fprintf(stderr, "%zu combinations are no valid spec and skipped:\n%s\n", skipped,
-                    err->text);
-    }
-    smoe_spec_free(&base);
+    int opened = lists_open(&l, options, err);
+    if (!status) status = opened ? -1 : lists_axes(&l, &spec.sweep, err);
+    bool nothing = !status && !l.axes.count && !l.points.count;
+    if (!status) status = make_cells(sweep, file, &l, options, err);
+    if (!status && nothing)
+        status = smoe_fail(err, SMOE_USAGE,
+                           "%s: nothing is swept: give it a section sweep, or key=a,b,c", file);
+    if (!status && l.points.count) status = smoe_evaluations_plan(sweep, &l.points, err);
+    if (!status) move_figure(sweep, &spec);
+    lists_free(&l);
     smoe_spec_free(&spec);
-    smoe_axes_free(&axes);
-    free(plain);
     return status;
+}
+
+/* A sweep of one cell, which is there: the run, evaluated at the lists of the command line. */
+static int expand_run(smoe_sweep *sweep, const char *dir, const smoe_options *options,
+                      smoe_err *err) {
+    static const smoe_sweep_keys none = {0};
+    static const smoe_axes one = {0};
+    lists l;
+    char *file = smoe_text_format("%s/spec.yaml", dir), *model = NULL, *text = NULL;
+    size_t skipped;
+    int status = lists_open(&l, options, err);
+    if (!status && l.laters)
+        status = smoe_fail(err, SMOE_USAGE,
+                           "%s%s: %s is a run, which is evaluated and not trained; leave out %s",
+                           SMOE_EVALUATED, l.later[0], dir, SMOE_EVALUATED);
+    if (!status) status = smoe_axes_of(&l.points, &none, l.own, l.owns, l.plain, &l.plains, err);
+    if (!status && !l.points.count)
+        status = smoe_fail(err, SMOE_USAGE, "%s: nothing is swept: give key=a,b,c", dir);
+    if (!status) status = smoe_run_locate(dir, "latest", &model, &text, err);
+    if (!status && !file) status = smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    if (!status)
+        status = smoe_sweep_expand(sweep, file, l.plain, l.plains, &one, false, &skipped, err);
+    if (!status) {
+        sweep->run = realpath(dir, NULL);
+        sweep->checkpoint = realpath(model, NULL);
+        if (!sweep->run || !sweep->checkpoint)
+            status = smoe_fail_errno(err, SMOE_RUNTIME, "%s: has no path", model);
+    }
+    if (!status) status = smoe_evaluations_plan(sweep, &l.points, err);
+    lists_free(&l);
+    free(file);
+    free(model);
+    free(text);
+    return status;
+}
+
+static int expand(smoe_sweep *sweep, const char *arg, const smoe_options *options, smoe_err *err) {
+    return smoe_cells_is_run(arg) ? expand_run(sweep, arg, options, err)
+                                  : expand_spec(sweep, arg, options, err);
 }
 
 int cmd_sweep(const smoe_options *options, smoe_err *err) {

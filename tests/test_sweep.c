@@ -72,6 +72,31 @@ static void mistakes_in_the_section(void **state) {
     specs_wrong("sweep: {grid: [1]}", NULL, "t:1:15: sweep.grid: expected KEY: [VALUE, ...]");
 }
 
+static void the_evaluations_are_read(void **state) {
+    (void)state;
+    smoe_spec s =
+        specs_good("sweep:\n"
+                   "  evaluate:\n"
+                   "    grid: {model.moe.random_layers: [none, [1], [0, 1]], model.moe.k: 2}\n"
+                   "    zip: {model.moe.capacity: [0.5, 1], model.moe.priority: [bpr, vanilla]}\n"
+                   "  figure: {x: train_s, line: model.moe.router}\n",
+                   NULL, NULL, NULL);
+    assert_int_equal(s.sweep.train.count, 0);
+    assert_int_equal(s.sweep.evaluate.count, 4);
+    assert_string_equal(s.sweep.evaluate.key[0].value[2], "[0, 1]");
+    assert_true(s.sweep.evaluate.key[3].zip && !s.sweep.evaluate.key[1].zip);
+    assert_string_equal(s.sweep.figure.x, "train_s");
+    assert_null(s.sweep.figure.y);
+    smoe_spec_free(&s);
+    specs_wrong("sweep: {evaluate: 3}", NULL,
+                "t:1:19: sweep.evaluate: expected {grid: {KEY: [..]}, zip: {KEY: [..]}}");
+    specs_wrong("sweep: {evaluate: {seeds: [1]}}", NULL,
+                "t:1:20: sweep.evaluate: known here: grid, zip");
+    specs_wrong("sweep: {figure: {x: [1]}}", NULL,
+                "t:1:21: sweep.figure: expected the name of a column of results.csv");
+    specs_wrong("sweep: {figure: {z: x}}", NULL, "t:1:18: sweep.figure: known here: x, y, line");
+}
+
 /* ---- axes ------------------------------------------------------------------------------------- */
 
 static void the_command_line_beats_the_section(void **state) {
@@ -399,7 +424,8 @@ static void results_by_hand(void **state) {
     assert_close(s.sd, 0.25 / sqrt(2), 1e-15);
     s = smoe_results_stats(&r, 2, metric);
     assert_true(s.n == 1 && s.mean == 1 && isnan(s.sd));
-    assert_int_equal(smoe_results_write(&r, &drawn, &err), 0);
+    assert_int_equal(smoe_results_write(&r, &err), 0);
+    assert_int_equal(smoe_results_draw(&r, &drawn, &err), 0);
     smoe_results_free(&r);
     smoe_sweep_free(&sweep);
     char path[SCRATCH_PATH + 16];
@@ -408,7 +434,7 @@ static void results_by_hand(void **state) {
     assert_string_equal(text,
                         "model.moe.experts,precision_at_1_mean,precision_at_1_sd,precision_at_1_n,"
                         "step_s_mean,step_s_sd,step_s_n\n"
-                        "2,0.625,0.17677669529663689,2,2,1.4142135623730951,2\n"
+                        "2,0.625,0.1767766952966369,2,2,1.4142135623730951,2\n"
                         "4,0.25,0,2,1,0,2\n"
                         "8,1,,1,1,,1\n");
     free(text);
@@ -622,6 +648,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_section_is_read),
         cmocka_unit_test(mistakes_in_the_section),
+        cmocka_unit_test(the_evaluations_are_read),
         cmocka_unit_test(the_command_line_beats_the_section),
         cmocka_unit_test_setup_teardown(cells_are_every_combination, setup, teardown),
         cmocka_unit_test_setup_teardown(seeds_may_be_zipped, setup, teardown),

@@ -14,11 +14,11 @@
 
 /* What a pass is for; handed down unchanged from the trainer to every layer and router. */
 typedef struct smoe_pass {
-    bool train;        /* noise, dropout and auxiliary losses are on */
-    uint64_t seed;     /* of the run */
-    uint64_t step;     /* keys every random stream of the pass */
-    size_t images;     /* B of this pass, at most what was reserved */
-    size_t first;      /* evaluation: number of its first image, keys the scores of random routers */
+    bool train;    /* noise, dropout and auxiliary losses are on */
+    uint64_t seed; /* of the run */
+    uint64_t step; /* keys every random stream of the pass */
+    size_t images; /* B of this pass, at most what was reserved */
+    size_t first;  /* evaluation: number of its first image, keys the scores of random routers */
     smoe_clock *clock; /* NULL: nobody measures */
 } smoe_pass;
 

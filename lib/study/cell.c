@@ -149,6 +149,34 @@ static int train(const smoe_spec *spec, const char *dir, const smoe_cell_options
     return status;
 }
 
+/* The points of the sweep, of the last checkpoint. */
+static int evaluate(const smoe_sweep *sweep, size_t i, const char *dir,
+                    const smoe_cell_options *options, smoe_err *err) {
+    const smoe_evaluations_options how = {
+        .stop = options->stop, .done = options->evaluated, .user = options->evaluated_user};
+    char *model = NULL, *text = NULL;
+    if (!sweep->evaluate.points) return 0;
+    int status = sweep->checkpoint ? 0 : smoe_run_locate(dir, "latest", &model, &text, err);
+    if (!status)
+        status = smoe_evaluations_run(sweep, i, model ? model : sweep->checkpoint, &how, err);
+    free(model);
+    free(text);
+    return status;
+}
+
+/* What there is to say about a cell that is trained; NULL with err. */
+static json_t *measure(const smoe_sweep *sweep, const smoe_spec *spec, const char *dir,
+                       size_t classes, smoe_err *err) {
+    json_t *result = smoe_cell_measure(dir, spec->train.batch_size, err);
+    const json_t *step = json_object_get(result, "step_s");
+    if (json_is_number(step))
+        json_object_set_new(result, "train_s",
+                            json_real(json_number_value(step) * (double)spec->train.steps));
+    if (!result || sweep->run || !add_cost(result, spec, classes, err)) return result;
+    json_decref(result);
+    return NULL;
+}
+
 int smoe_cell_run(const smoe_sweep *sweep, size_t i, const smoe_cell_options *options,
                   smoe_err *err) {
     const smoe_cell *cell = &sweep->cell[i];
@@ -157,18 +185,15 @@ int smoe_cell_run(const smoe_sweep *sweep, size_t i, const smoe_cell_options *op
     double start = smoe_now();
     json_t *result = NULL, *env = options->env;
     char *dir = smoe_cell_dir(sweep, i);
-    int status = -1;
-    if (!dir)
-        smoe_fail(err, SMOE_RUNTIME, "out of memory");
-    else
-        status =
-            smoe_spec_parse(&spec, cell->spec, strlen(cell->spec), cell->name, NULL, NULL, 0, err);
-    if (status || !dir)
+    int status =
+        dir ? smoe_spec_parse(&spec, cell->spec, strlen(cell->spec), cell->name, NULL, NULL, 0, err)
+            : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    if (status || !dir || sweep->run)
         json_decref(env);
     else
         status = train(&spec, dir, options, &classes, err);
-    if (!status && !(result = smoe_cell_measure(dir, spec.train.batch_size, err))) status = -1;
-    if (!status) status = add_cost(result, &spec, classes, err);
+    if (!status) status = evaluate(sweep, i, dir, options, err);
+    if (!status && !(result = measure(sweep, &spec, dir, classes, err))) status = -1;
     if (!status) {
         json_object_set_new(result, "seconds", json_real(smoe_now() - start));
         status = smoe_cell_finish(sweep, i,

@@ -2,17 +2,19 @@
 #ifndef SMOE_CELL_H
 #define SMOE_CELL_H
 
-#include "study/sweep.h"
+#include "study/evaluations.h"
 #include "train/trainer.h"
 
 typedef struct smoe_cell_options {
     json_t *env; /* for env.json; taken over */
     const volatile sig_atomic_t *stop;
     const smoe_observer *observer;
+    void (*evaluated)(void *user, size_t points, size_t of); /* see evaluations.h; may be NULL */
+    void *evaluated_user;
 } smoe_cell_options;
 
-/* Trains cell i in its run directory, going on from its last checkpoint where there is one, and
- * writes how it went; whoever calls has the claim. -1 with SMOE_STOPPED leaves the cell open; any
+/* Trains cell i in its run directory, going on from its last checkpoint where there is one (a run
+ * that is there is trained already), evaluates it at the sweep's points, and writes how it went; whoever calls has the claim. -1 with SMOE_STOPPED leaves the cell open; any
  * other failure is the cell's outcome as well. */
 int smoe_cell_run(const smoe_sweep *sweep, size_t i, const smoe_cell_options *options,
                   smoe_err *err) SMOE_MUST_CHECK;

@@ -23,14 +23,41 @@ static int no_memory(const char *dir, smoe_err *err) {
 
 /* ---- writing ---------------------------------------------------------------------------------- */
 
-static json_t *columns_json(const smoe_sweep *sweep) {
+static json_t *texts_json(char *const *text, size_t count) {
     json_t *list = json_array();
-    for (size_t c = 0; c < sweep->columns; c++)
-        if (json_array_append_new(list, json_string(sweep->column[c]))) goto fail;
+    for (size_t i = 0; i < count; i++)
+        if (json_array_append_new(list, json_string(text[i]))) goto fail;
     return list;
 fail:
     json_decref(list);
     return NULL;
+}
+
+/* What cells are evaluated at. */
+static json_t *evaluate_json(const smoe_sweep *sweep) {
+    const smoe_axis *axis = &sweep->evaluate;
+    json_t *points = json_array();
+    for (size_t p = 0; p < axis->points; p++)
+        json_array_append_new(points, texts_json(axis->point[p].value, axis->columns));
+    return json_pack("{s:o, s:o}", "columns", texts_json(axis->column, axis->columns), "points",
+                     points);
+}
+
+/* The first line. */
+static json_t *header_json(const smoe_sweep *sweep) {
+    const smoe_sweep_figure *figure = &sweep->figure;
+    json_t *line =
+        json_pack("{s:s, s:I, s:o}", "sweep", sweep->name, "cells", (json_int_t)sweep->cells,
+                  "columns", texts_json(sweep->column, sweep->columns));
+    if (line && sweep->evaluate.points) json_object_set_new(line, "evaluate", evaluate_json(sweep));
+    if (line && sweep->run)
+        json_object_update_new(
+            line, json_pack("{s:s, s:s}", "run", sweep->run, "checkpoint", sweep->checkpoint));
+    if (line && (figure->x || figure->y || figure->line))
+        json_object_set_new(
+            line, "figure",
+            json_pack("{s:s?, s:s?, s:s?}", "x", figure->x, "y", figure->y, "line", figure->line));
+    return line;
 }
 
 static json_t *cell_json(const smoe_sweep *sweep, const smoe_cell *cell) {
@@ -49,9 +76,7 @@ static char *ledger_text(const smoe_sweep *sweep, size_t *size) {
     FILE *out = open_memstream(&text, size);
     bool bad = !out;
     for (size_t i = 0; i <= sweep->cells && !bad; i++) {
-        json_t *line = i ? cell_json(sweep, &sweep->cell[i - 1])
-                         : json_pack("{s:s, s:I, s:o}", "sweep", sweep->name, "cells",
-                                     (json_int_t)sweep->cells, "columns", columns_json(sweep));
+        json_t *line = i ? cell_json(sweep, &sweep->cell[i - 1]) : header_json(sweep);
         bad = !line || json_dumpf(line, out, JSON_COMPACT | JSON_REAL_PRECISION(17)) ||
               fputc('\n', out) == EOF;
         json_decref(line);
@@ -83,7 +108,16 @@ static int compare(const smoe_sweep *was, const smoe_sweep *is, smoe_err *err) {
                              "); -o DIR puts this one elsewhere",
                              was->dir, is->cell[i].name, is->cell[i].hash, was->cell[i].name,
                              was->cell[i].hash);
-    return 0;
+    json_t *a = evaluate_json(was), *b = evaluate_json(is);
+    bool same = json_equal(a, b) && !was->checkpoint == !is->checkpoint &&
+                (!is->checkpoint || !strcmp(was->checkpoint, is->checkpoint));
+    json_decref(a);
+    json_decref(b);
+    return same ? 0
+                : smoe_fail(err, SMOE_USAGE,
+                            "%s: is another sweep: what it evaluates is different; -o DIR puts "
+                            "this one elsewhere",
+                            was->dir);
 }
 
 int smoe_sweep_create(smoe_sweep *sweep, const char *dir, bool join, smoe_err *err) {
@@ -119,6 +153,48 @@ out:
 
 /* ---- reading ---------------------------------------------------------------------------------- */
 
+/* A copy of a text in an object; NULL where there is none. -1 when out of memory. */
+static int read_text(char **to, const json_t *object, const char *key) {
+    const char *text = json_string_value(json_object_get(object, key));
+    return text && !(*to = strdup(text)) ? -1 : 0;
+}
+
+/* A point: its values, and the overrides that make it so. */
+static int read_point(smoe_axis *axis, const json_t *values) {
+    const char **value = calloc(axis->columns, sizeof *value);
+    const char **override = calloc(axis->columns, sizeof *override);
+    int status = value && override && json_array_size(values) == axis->columns ? 0 : -1;
+    for (size_t c = 0; c < axis->columns && !status; c++) {
+        value[c] = json_string_value(json_array_get(values, c));
+        override[c] = value[c] ? smoe_text_format("%s=%s", axis->column[c], value[c]) : NULL;
+        if (!override[c]) status = -1;
+    }
+    if (!status) status = smoe_axis_add(axis, value, override, axis->columns);
+    for (size_t c = 0; override && c < axis->columns; c++) free((char *) override[c]);
+    free(override);
+    free(value);
+    return status;
+}
+
+static int read_evaluate(smoe_sweep *sweep, const json_t *evaluate) {
+    const json_t *columns = json_object_get(evaluate, "columns");
+    const json_t *points = json_object_get(evaluate, "points");
+    size_t count = json_array_size(columns);
+    smoe_axes axes = {0};
+    if (!evaluate) return 0;
+    const char **column = calloc(count + 1, sizeof *column);
+    int status = column && count ? 0 : -1;
+    for (size_t c = 0; c < count && !status; c++)
+        if (!(column[c] = json_string_value(json_array_get(columns, c)))) status = -1;
+    if (!status && !smoe_axes_add(&axes, column, count)) status = -1;
+    for (size_t p = 0; p < json_array_size(points) && !status; p++)
+        status = read_point(axes.axis, json_array_get(points, p));
+    if (axes.count) sweep->evaluate = *axes.axis; /* taken over, also on failure */
+    free(axes.axis);
+    free(column);
+    return status;
+}
+
 static int read_header(smoe_sweep *sweep, const json_t *line) {
     const json_t *columns = json_object_get(line, "columns");
     const char *name = json_string_value(json_object_get(line, "sweep"));
@@ -133,7 +209,12 @@ static int read_header(smoe_sweep *sweep, const json_t *line) {
         if (!text || !(sweep->column[sweep->columns] = strdup(text))) return -1;
         if (!strcmp(text, "seed")) sweep->seed = sweep->columns;
     }
-    return 0;
+    const json_t *figure = json_object_get(line, "figure");
+    if (read_text(&sweep->figure.x, figure, "x") || read_text(&sweep->figure.y, figure, "y") ||
+        read_text(&sweep->figure.line, figure, "line") || read_text(&sweep->run, line, "run") ||
+        read_text(&sweep->checkpoint, line, "checkpoint"))
+        return -1;
+    return read_evaluate(sweep, json_object_get(line, "evaluate"));
 }
 
 /* A cell whose hash is that of its spec. */
@@ -195,7 +276,8 @@ int smoe_sweep_open(smoe_sweep *sweep, const char *dir, smoe_err *err) {
 /* ---- cells ------------------------------------------------------------------------------------ */
 
 char *smoe_cell_dir(const smoe_sweep *sweep, size_t i) {
-    return smoe_text_format("%s/%s", sweep->dir, sweep->cell[i].name);
+    return sweep->run ? strdup(sweep->run)
+                      : smoe_text_format("%s/%s", sweep->dir, sweep->cell[i].name);
 }
 
 static char *claim_path(const smoe_sweep *sweep, size_t i, const char *suffix) {

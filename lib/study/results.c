@@ -1,6 +1,7 @@
 /* Results of a sweep; see results.h. The figure is in results_figure.c. */
 #include "study/results.h"
 #include "study/results_figure.h"
+#include "study/evaluations.h"
 #include "base/file.h"
 #include "base/frame.h"
 
@@ -43,6 +44,19 @@ static bool same_group(const smoe_sweep *sweep, const smoe_cell *a, const smoe_c
     return true;
 }
 
+/* The results of the cells' evaluations. */
+static int make_evaluations(smoe_results *r, smoe_err *err) {
+    if (!r->sweep->evaluate.points) return 0;
+    r->evaluated = calloc(1, sizeof *r->evaluated);
+    r->evaluations = calloc(1, sizeof *r->evaluations);
+    if (!r->evaluated || !r->evaluations)
+        return smoe_fail(err, SMOE_RUNTIME, "out of memory for the evaluations");
+    if (smoe_evaluations_table(r->evaluated, r->sweep, err)) return -1;
+    if (smoe_results_make(r->evaluations, r->evaluated, err)) return -1;
+    r->evaluations->x_from = r->sweep->columns;
+    return 0;
+}
+
 int smoe_results_make(smoe_results *r, const smoe_sweep *sweep, smoe_err *err) {
     *r = (smoe_results){.sweep = sweep};
     int status = find_metrics(r);
@@ -61,7 +75,7 @@ int smoe_results_make(smoe_results *r, const smoe_sweep *sweep, smoe_err *err) {
             r->value[i * r->metrics + m] = json_is_number(value) ? json_number_value(value) : NAN;
         }
     }
-    return 0;
+    return make_evaluations(r, err);
 }
 
 void smoe_results_free(smoe_results *r) {
@@ -69,6 +83,10 @@ void smoe_results_free(smoe_results *r) {
     free(r->value);
     free(r->group);
     free(r->first);
+    if (r->evaluations) smoe_results_free(r->evaluations);
+    if (r->evaluated) smoe_sweep_free(r->evaluated);
+    free(r->evaluations);
+    free(r->evaluated);
     *r = (smoe_results){0};
 }
 
@@ -142,45 +160,62 @@ static void fill_summary(smoe_frame *frame, const smoe_results *r) {
     }
 }
 
-/* Metrics that a person looks at first. */
-static bool shown(const char *metric) {
-    return !strcmp(metric, "precision_at_1") || !strcmp(metric, "test_loss") ||
-           !strcmp(metric, "step_s") || !strcmp(metric, "params") ||
-           !strcmp(metric, "flops_train_per_image") || !strncmp(metric, "fewshot_", 8);
+bool smoe_results_shown(const char *metric, bool brief) {
+    static const struct {
+        const char *name;
+        bool brief;
+    } rows[] = {
+        {"precision_at_1", true}, {"test_loss", true},      {"loss", true},
+        {"dropped", true},        {"step_s", true},         {"train_s", false},
+        {"params", false},        {"train_exaflop", false}, {"flops_train_per_image", false}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (!strcmp(metric, rows[i].name)) return rows[i].brief || !brief;
+    return !strncmp(metric, "fewshot_", 8);
 }
 
-static void put_markdown(FILE *out, const smoe_results *r) {
+size_t smoe_results_done(const smoe_results *r, size_t group) {
+    size_t n = 0;
+    for (size_t i = 0; i < r->sweep->cells; i++)
+        n += r->group[i] == group && r->sweep->cell[i].state == SMOE_CELL_DONE;
+    return n;
+}
+
+/* The table of the summary: a row a group. */
+static void put_table(FILE *out, const smoe_results *r) {
     const smoe_sweep *sweep = r->sweep;
     char text[64];
-    size_t failed = 0, open = 0;
-    fprintf(out, "# %s\n\n", sweep->name);
-    fputs("Mean and standard deviation over the seeds; n of them.\n\n|", out);
+    fputc('|', out);
     for (size_t c = 0; c < sweep->columns; c++)
         if (c != sweep->seed) fprintf(out, " %s |", sweep->column[c]);
     fputs(" n |", out);
     for (size_t m = 0; m < r->metrics; m++)
-        if (shown(r->metric[m])) fprintf(out, " %s |", r->metric[m]);
+        if (smoe_results_shown(r->metric[m], false)) fprintf(out, " %s |", r->metric[m]);
     fputs("\n|", out);
     for (size_t c = 0; c < sweep->columns; c++)
         if (c != sweep->seed) fputs(" --- |", out);
     fputs(" ---: |", out);
     for (size_t m = 0; m < r->metrics; m++)
-        if (shown(r->metric[m])) fputs(" ---: |", out);
+        if (smoe_results_shown(r->metric[m], false)) fputs(" ---: |", out);
     fputc('\n', out);
     for (size_t g = 0; g < r->groups; g++) {
-        size_t n = 0;
-        for (size_t i = 0; i < sweep->cells; i++)
-            n += r->group[i] == g && sweep->cell[i].state == SMOE_CELL_DONE;
         fputc('|', out);
         for (size_t c = 0; c < sweep->columns; c++)
             if (c != sweep->seed) fprintf(out, " %s |", sweep->cell[r->first[g]].value[c]);
-        fprintf(out, " %zu |", n);
+        fprintf(out, " %zu |", smoe_results_done(r, g));
         for (size_t m = 0; m < r->metrics; m++)
-            if (shown(r->metric[m]))
+            if (smoe_results_shown(r->metric[m], false))
                 fprintf(out, " %s |",
                         smoe_results_text(text, sizeof text, smoe_results_stats(r, g, m)));
         fputc('\n', out);
     }
+}
+
+static void put_markdown(FILE *out, const smoe_results *r) {
+    const smoe_sweep *sweep = r->sweep;
+    size_t failed = 0, open = 0;
+    fprintf(out, "# %s\n\n", sweep->name);
+    fputs("Mean and standard deviation over the seeds; n of them.\n\n", out);
+    put_table(out, r);
     for (size_t i = 0; i < sweep->cells; i++) {
         failed += sweep->cell[i].state == SMOE_CELL_FAILED;
         open += sweep->cell[i].state == SMOE_CELL_OPEN;
@@ -188,6 +223,9 @@ static void put_markdown(FILE *out, const smoe_results *r) {
     if (failed || open)
         fprintf(out, "\n%zu of %zu cells failed, %zu are not finished.\n", failed, sweep->cells,
                 open);
+    if (!r->evaluations) return;
+    fputs("\n## Evaluations\n\nThe trained cells, evaluated at other settings.\n\n", out);
+    put_table(out, r->evaluations);
 }
 
 static int write_frame(const smoe_results *r, const char *name,
@@ -217,10 +255,11 @@ static int write_markdown(const smoe_results *r, smoe_err *err) {
     return status;
 }
 
-int smoe_results_write(const smoe_results *r, bool *drawn, smoe_err *err) {
-    *drawn = false;
+int smoe_results_write(const smoe_results *r, smoe_err *err) {
     if (write_frame(r, "results", fill_cells, err)) return -1;
     if (write_frame(r, "summary", fill_summary, err)) return -1;
-    if (write_markdown(r, err)) return -1;
-    return smoe_results_figure(r, drawn, err);
+    if (r->evaluations && (write_frame(r->evaluations, "evaluations", fill_cells, err) ||
+                           write_frame(r->evaluations, "evaluations_summary", fill_summary, err)))
+        return -1;
+    return write_markdown(r, err);
 }

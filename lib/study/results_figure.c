@@ -8,8 +8,10 @@
 
 typedef struct plan {
     const smoe_results *r;
-    size_t x;     /* the column on the x axis */
-    bool numbers; /* its values are numbers */
+    size_t x;        /* the column on the x axis; SIZE_MAX: a metric is */
+    size_t x_metric; /* that one */
+    size_t line;     /* the only column that tells lines apart; SIZE_MAX: all but x do */
+    bool numbers;    /* places on the x axis are numbers */
     size_t metric;
     smoe_figure figure;
     char **title; /* [lines] */
@@ -54,10 +56,15 @@ bool smoe_results_powers(double *value, size_t n) {
     return distinct > 2;
 }
 
+/* Do lines differ by this column? */
+static bool tells_apart(const plan *p, size_t column) {
+    if (column == p->x || column == p->r->sweep->seed) return false;
+    return p->line == SIZE_MAX ? p->x != SIZE_MAX : column == p->line;
+}
+
 static bool same_line(const plan *p, size_t a, size_t b) {
     for (size_t c = 0; c < p->r->sweep->columns; c++)
-        if (c != p->x && c != p->r->sweep->seed && strcmp(value_of(p, a, c), value_of(p, b, c)))
-            return false;
+        if (tells_apart(p, c) && strcmp(value_of(p, a, c), value_of(p, b, c))) return false;
     return true;
 }
 
@@ -65,7 +72,7 @@ static bool same_line(const plan *p, size_t a, size_t b) {
 static char *title_of(const plan *p, size_t group) {
     char *title = NULL;
     for (size_t c = 0; c < p->r->sweep->columns; c++) {
-        if (c == p->x || c == p->r->sweep->seed) continue;
+        if (!tells_apart(p, c)) continue;
         const char *dot = strrchr(p->r->sweep->column[c], '.');
         char *longer =
             smoe_text_format("%s%s%s=%s", title ? title : "", title ? ", " : "",
@@ -93,9 +100,20 @@ static int by_x(const void *a, const void *b) {
     return rising(&((const smoe_figure_point *)a)->x, &((const smoe_figure_point *)b)->x);
 }
 
+/* Where a group stands on the x axis, if that is a number. */
+static double place_of(const plan *p, size_t group) {
+    double x = NAN;
+    if (p->x == SIZE_MAX) return smoe_results_stats(p->r, group, p->x_metric).mean;
+    if (p->numbers) number_of(value_of(p, group, p->x), &x);
+    return x;
+}
+
 static int add_point(plan *p, size_t group) {
     size_t l = 0;
     smoe_figure *f = &p->figure;
+    smoe_stats s = smoe_results_stats(p->r, group, p->metric);
+    smoe_figure_point point = {.x = place_of(p, group), .y = s.mean, .error = s.sd};
+    if (p->numbers && !isfinite(point.x)) return 0; /* not measured yet */
     while (l < f->lines && !same_line(p, p->of[l], group)) l++;
     if (l == f->lines) {
         f->line[l].point = calloc(p->r->groups, sizeof *f->line[l].point);
@@ -104,22 +122,41 @@ static int add_point(plan *p, size_t group) {
         p->of[l] = group;
         f->lines++;
     }
-    smoe_stats s = smoe_results_stats(p->r, group, p->metric);
-    const char *text = value_of(p, group, p->x);
-    smoe_figure_point *point = &f->line[l].point[f->line[l].points++];
-    *point = (smoe_figure_point){.y = s.mean, .error = s.sd};
-    if (p->numbers)
-        number_of(text, &point->x);
-    else
-        *point =
-            (smoe_figure_point){.x = category(p, group), .y = s.mean, .error = s.sd, .label = text};
+    if (!p->numbers) {
+        point.x = category(p, group);
+        point.label = value_of(p, group, p->x);
+    }
+    f->line[l].point[f->line[l].points++] = point;
     return 0;
 }
 
-static bool choose_x(plan *p) {
+static size_t column_of(const smoe_sweep *sweep, const char *name) {
+    for (size_t c = 0; name && c < sweep->columns; c++)
+        if (!strcmp(sweep->column[c], name)) return c;
+    return SIZE_MAX;
+}
+
+/* The first column whose values are no numbers; SIZE_MAX: none. */
+static size_t first_word(const plan *p) {
+    for (size_t c = 0; c < p->r->sweep->columns; c++) {
+        double x;
+        if (c == p->r->sweep->seed) continue;
+        for (size_t g = 0; g < p->r->groups; g++)
+            if (!number_of(value_of(p, g, c), &x)) return c;
+    }
+    return SIZE_MAX;
+}
+
+static bool choose_x(plan *p, const char *wish) {
     const smoe_sweep *sweep = p->r->sweep;
-    p->x = SIZE_MAX;
-    for (size_t c = 0; c < sweep->columns && !p->numbers; c++) {
+    p->x = column_of(sweep, wish);
+    p->x_metric = wish ? smoe_results_metric(p->r, wish) : SIZE_MAX;
+    if (p->x != SIZE_MAX) {
+        p->numbers = is_numeric(p, p->x);
+        return true;
+    }
+    if (p->x_metric != SIZE_MAX) return p->numbers = true;
+    for (size_t c = p->r->x_from; c < sweep->columns && !p->numbers; c++) {
         if (c == sweep->seed) continue;
         if (p->x == SIZE_MAX) p->x = c;
         p->numbers = is_numeric(p, c);
@@ -128,31 +165,47 @@ static bool choose_x(plan *p) {
     return p->x != SIZE_MAX;
 }
 
-int smoe_results_figure(const smoe_results *r, bool *drawn, smoe_err *err) {
-    plan p = {.r = r, .metric = smoe_results_metric(r, "precision_at_1")};
+static size_t choose_y(const smoe_results *r, const char *wish) {
+    const char *const names[] = {wish, "precision_at_1", "train_loss", "loss"};
+    size_t found = SIZE_MAX;
+    for (size_t i = 0; i < sizeof names / sizeof *names && found == SIZE_MAX; i++)
+        if (names[i]) found = smoe_results_metric(r, names[i]);
+    return found;
+}
+
+/* Points by x within lines; title, labels, whether the axis is logarithmic. */
+static void finish(plan *p, double *x) {
+    size_t n = 0;
+    for (size_t l = 0; l < p->figure.lines; l++) {
+        smoe_figure_line *line = &p->figure.line[l];
+        qsort(line->point, line->points, sizeof *line->point, by_x);
+        for (size_t i = 0; i < line->points; i++) x[n++] = line->point[i].x;
+    }
+    p->figure.title = p->r->sweep->name;
+    p->figure.x_label = p->x == SIZE_MAX ? p->r->metric[p->x_metric] : p->r->sweep->column[p->x];
+    p->figure.y_label = p->r->metric[p->metric];
+    p->figure.log_x = p->numbers && smoe_results_powers(x, n);
+}
+
+int smoe_results_figure(const smoe_results *r, const smoe_sweep_figure *wish, const char *name,
+                        bool *drawn, smoe_err *err) {
+    plan p = {.r = r, .metric = choose_y(r, wish->y)};
     size_t n = r->groups;
     *drawn = true;
-    if (p.metric == SIZE_MAX) p.metric = smoe_results_metric(r, "train_loss");
-    if (p.metric == SIZE_MAX || !choose_x(&p)) return 0;
+    if (p.metric == SIZE_MAX || !choose_x(&p, wish->x)) return 0;
+    p.line = column_of(r->sweep, wish->line);
+    if (p.line == SIZE_MAX && p.x == SIZE_MAX) p.line = first_word(&p);
     double *x = calloc(n + 1, sizeof *x);
     p.figure.line = calloc(n + 1, sizeof *p.figure.line);
     p.title = calloc(n + 1, sizeof *p.title);
     p.of = calloc(n + 1, sizeof *p.of);
     int status = x && p.figure.line && p.title && p.of ? 0 : -1;
-    for (size_t g = 0; g < n && !status; g++) {
-        status = add_point(&p, g);
-        if (p.numbers) number_of(value_of(&p, g, p.x), &x[g]);
-    }
+    for (size_t g = 0; g < n && !status; g++) status = add_point(&p, g);
     if (status) smoe_fail(err, SMOE_RUNTIME, "out of memory for a figure");
-    for (size_t l = 0; l < p.figure.lines && !status; l++) {
-        smoe_figure_line *line = &p.figure.line[l];
-        if (line->point) qsort(line->point, line->points, sizeof *line->point, by_x);
+    if (!status) {
+        finish(&p, x);
+        status = smoe_figure_write(&p.figure, r->sweep->dir, name, drawn, err);
     }
-    p.figure.title = r->sweep->name;
-    p.figure.x_label = r->sweep->column[p.x];
-    p.figure.y_label = r->metric[p.metric];
-    p.figure.log_x = p.numbers && x && smoe_results_powers(x, n);
-    if (!status) status = smoe_figure_write(&p.figure, r->sweep->dir, "sweep", drawn, err);
     for (size_t l = 0; l < p.figure.lines; l++) {
         free(p.figure.line[l].point);
         free(p.title[l]);
@@ -162,4 +215,31 @@ int smoe_results_figure(const smoe_results *r, bool *drawn, smoe_err *err) {
     free(p.of);
     free(x);
     return status;
+}
+
+/* ---- the figures of a sweep ------------------------------------------------------------------- */
+
+static bool knows(const smoe_results *r, const char *name, bool metrics, bool columns) {
+    if (!name || !r->metrics) return true;
+    if (columns && column_of(r->sweep, name) != SIZE_MAX) return true;
+    if (metrics && smoe_results_metric(r, name) != SIZE_MAX) return true;
+    return r->evaluations && knows(r->evaluations, name, metrics, columns);
+}
+
+int smoe_results_draw(const smoe_results *r, bool *drawn, smoe_err *err) {
+    const smoe_sweep_figure *wish = &r->sweep->figure;
+    bool also = true;
+    *drawn = false;
+    if (!knows(r, wish->x, true, true) || !knows(r, wish->y, true, false) ||
+        !knows(r, wish->line, false, true))
+        return smoe_fail(err, SMOE_USAGE,
+                         "%s: the figure cannot have x %s, y %s, line %s: x is a column of "
+                         "results.csv or evaluations.csv, y a measured one, line one that is set",
+                         r->sweep->dir, wish->x ? wish->x : "(any)", wish->y ? wish->y : "(any)",
+                         wish->line ? wish->line : "(any)");
+    if (smoe_results_figure(r, wish, "sweep", drawn, err)) return -1;
+    if (r->evaluations && smoe_results_figure(r->evaluations, wish, "evaluations", &also, err))
+        return -1;
+    *drawn = *drawn && also;
+    return 0;
 }

@@ -4,12 +4,18 @@
 
 #include "study/results.h"
 
-/* precision_at_1 (train_loss where nothing was evaluated) against the first column that has numbers
- * alone, at least two; a line for each combination of the others; bars of one standard deviation.
- * Without such a column, the first column's values side by side. Nothing is drawn where no cell is
- * done or nothing but the seed is swept. *drawn is false when
- * a script was left that gnuplot has not drawn. */
-int smoe_results_figure(const smoe_results *results, bool *drawn, smoe_err *err) SMOE_MUST_CHECK;
+/*
+ * DIR/NAME.gp and .svg: `y`, precision_at_1 unless it is given (the loss where there is none), against
+ * `x`, a column or a metric, with bars of one standard deviation.
+ *   x     not given: the first column from x_from on whose values are numbers, at least two; else the
+ *         first column from there, its values side by side
+ *   line  the column that tells lines apart. Not given: all but x; where x is a metric, the first
+ *         column whose values are no numbers
+ * A name that these results do not have counts as not given. Nothing is drawn where no cell is done or
+ * nothing but the seed is swept. *drawn is false when a script was left that gnuplot has not drawn.
+ */
+int smoe_results_figure(const smoe_results *results, const smoe_sweep_figure *wish,
+                        const char *name, bool *drawn, smoe_err *err) SMOE_MUST_CHECK;
 
 /* Whether values that rise from point to point look like powers: three or more, all positive, each
  * at least 1.4 times the one before. `value` is sorted in place. */

@@ -57,16 +57,17 @@ bool smoe_axes_has(const smoe_axes *axes, const char *column) {
     return false;
 }
 
-void smoe_axes_free(smoe_axes *axes) {
-    for (size_t i = 0; i < axes->count; i++) {
-        smoe_axis *axis = &axes->axis[i];
-        for (size_t p = 0; p < axis->points; p++) {
-            texts_free(axis->point[p].value, axis->columns);
-            texts_free(axis->point[p].override, axis->point[p].overrides);
-        }
-        texts_free(axis->column, axis->columns);
-        free(axis->point);
+static void axis_clear(smoe_axis *axis) {
+    for (size_t p = 0; p < axis->points; p++) {
+        texts_free(axis->point[p].value, axis->columns);
+        texts_free(axis->point[p].override, axis->point[p].overrides);
     }
+    texts_free(axis->column, axis->columns);
+    free(axis->point);
+}
+
+void smoe_axes_free(smoe_axes *axes) {
+    for (size_t i = 0; i < axes->count; i++) axis_clear(&axes->axis[i]);
     free(axes->axis);
     *axes = (smoe_axes){0};
 }
@@ -236,7 +237,13 @@ void smoe_cell_clear(smoe_cell *cell, size_t columns) {
 void smoe_sweep_free(smoe_sweep *sweep) {
     for (size_t i = 0; i < sweep->cells; i++) smoe_cell_clear(&sweep->cell[i], sweep->columns);
     texts_free(sweep->column, sweep->columns);
+    axis_clear(&sweep->evaluate);
+    free(sweep->figure.x);
+    free(sweep->figure.y);
+    free(sweep->figure.line);
     free(sweep->cell);
+    free(sweep->run);
+    free(sweep->checkpoint);
     free(sweep->name);
     free(sweep->dir);
     *sweep = (smoe_sweep){0};

@@ -8,6 +8,9 @@
  *   DIR/claims/CELL.lock   whoever holds a flock on it runs the cell; the kernel drops it with the
  *                          process, so that cells of killed processes are free again
  *   DIR/claims/CELL.json   how it went, once it has
+ *
+ * A sweep may evaluate its trained cells at other settings (study/evaluations.h). One over a run that
+ * is there has that run as its only cell, and trains nothing.
  */
 #ifndef SMOE_SWEEP_H
 #define SMOE_SWEEP_H
@@ -56,6 +59,9 @@ typedef struct smoe_sweep {
     size_t seed; /* the column that is the seed; SIZE_MAX: none */
     smoe_cell *cell;
     size_t cells;
+    smoe_axis evaluate;     /* what each trained cell is evaluated at; points 0: nothing */
+    char *run, *checkpoint; /* the run that is the only cell, and its weights; NULL: cells train */
+    smoe_sweep_figure figure; /* what the figures show */
 } smoe_sweep;
 
 /* ---- axes ---- */
@@ -93,7 +99,7 @@ void smoe_sweep_free(smoe_sweep *sweep);
 
 /* ---- a cell of a sweep with a directory ---- */
 
-/* The run directory, fresh; NULL when out of memory. */
+/* The run directory (sweep->run where there is one), fresh; NULL when out of memory. */
 char *smoe_cell_dir(const smoe_sweep *sweep, size_t i);
 
 /* 1: ours until *fd is closed by every process that has it; 0: another process runs it; -1. */

@@ -1,0 +1,69 @@
+# Evaluations at other settings: after training and of a run that is there; killed, they come to the same.
+. "$ROOT/tests/cli/lib.sh"
+cat tiny.yaml - >swept.yaml <<'END'
+sweep:
+  grid: {model.moe.router: [tokens-choice, experts-choice]}
+  seeds: [0, 1]
+  evaluate:
+    grid: {model.moe.capacity: [0.25, 1], model.moe.random_layers: [none, [1]]}
+END
+status 0 smoe sweep swept.yaml eval.batch_size=8 -q -o whole >out
+grep -q 'at capacity  *at random_layers' out || fail "$(cat out)"
+[ "$(grep -c ,done, whole/evaluations.csv)" -eq 16 ] || fail "$(cat whole/evaluations.csv)"
+[ "$(grep -c . whole/evaluations_summary.csv)" -eq 9 ] || fail "$(cat whole/evaluations_summary.csv)"
+grep -q '^## Evaluations' whole/summary.md || fail "$(cat whole/summary.md)"
+command -v gnuplot >/dev/null && { grep -q '<svg' whole/evaluations.svg || fail "no figure"; }
+
+# at the settings of training, what training said; and what eval says
+cell="whole/000-router=tokens-choice,seed=0"
+# point CAPACITY LAYERS: loss, precision and dropped share of the cell there
+point() { awk -F, -v c="$1" -v r="$2" '$3 == "tokens-choice" && $4 == 0 && $5 == c && $6 == r { printf "%.14g %.14g %.14g\n", $8, $9, $10 }' whole/evaluations.csv; }
+tail -n 1 "$cell/metrics.jsonl" | sed 's/.*"test\/loss":\([^,]*\),"test\/precision_at_1":\([^,]*\),"test\/dropped":\([^,]*\),.*/\1 \2 \3/' |
+    awk '{ printf "%.14g %.14g %.14g\n", $1, $2, $3 }' >said
+[ "$(point 1 none)" = "$(cat said)" ] || fail "$(cat said): $(cat whole/evaluations.csv)"
+smoe eval "$cell" -q --json model.moe.capacity=0.25 model.moe.random_layers=[1] |
+    awk '/"loss"|"precision_at_1"|"test.dropped"/ { printf "%.14g ", $2 }' >said
+[ "$(point 0.25 '[1]') " = "$(cat said)" ] || fail "$(cat said): $(cat whole/evaluations.csv)"
+
+# a run that is there: no training, the same numbers
+status 0 smoe sweep "$cell" model.moe.capacity=0.25,1 model.moe.random_layers=none,[1] -q -o there >out
+cut -d, -f4- there/evaluations.csv >a
+sed -n '1p; /,tokens-choice,0,/p' whole/evaluations.csv | sed 's/^"[^"]*"/cell/' | cut -d, -f6- >b
+cmp a b || fail "$(cat a b)"
+status 2 smoe sweep "$cell" model.moe.capacity=0.25,1 -q -o there 2>err
+status 0 smoe sweep --resume there -q >again
+cmp out again || fail "the report changed: $(cat out again)"
+
+# what cannot be evaluated is named before anything runs
+status 2 smoe sweep swept.yaml evaluate.model.moe.experts=2,4 -o never 2>err
+grep -q 'evaluate.model.moe.experts: cannot change after training' err || fail "$(cat err)"
+status 2 smoe sweep swept.yaml evaluate.model.moe.capacity=0 -o never 2>err
+grep -q 'evaluate.model.moe.capacity=0: give two values or more' err || fail "$(cat err)"
+[ ! -e never ] || fail "a folder was made"
+smoe sweep swept.yaml -n >out || fail "dry run"
+grep -q '^then 4 evaluations of each cell:$' out || fail "$(cat out)"
+
+# killed over and over, among evaluations too
+for tenths in 1 1 2 3 2 1 4; do
+    smoe sweep --resume swept.yaml eval.batch_size=8 -q -o parts >/dev/null 2>&1 &
+    sleep "0.$tenths"
+    kill -KILL $! 2>/dev/null
+    wait $! 2>/dev/null
+done
+status 0 smoe sweep --resume swept.yaml eval.batch_size=8 -q -o parts >/dev/null
+cmp whole/evaluations.csv parts/evaluations.csv || fail "killed: $(diff whole/evaluations.csv parts/evaluations.csv)"
+
+# stopped between evaluations: nothing that was evaluated is evaluated again
+first="cut/claims/000-router=tokens-choice,seed=0"
+mkdir cut && cp -r whole/. cut/
+rm "$first.json" && echo '[{"loss": 7, "precision_at_1": 0.5}]' >"$first.evaluations.json"
+status 0 smoe sweep --resume cut -q >/dev/null
+grep -qF ',tokens-choice,0,0.25,none,done,7,0.5,' cut/evaluations.csv || fail "$(cat cut/evaluations.csv)"
+sed 2d cut/evaluations.csv >a
+sed 2d whole/evaluations.csv | cmp - a || fail "$(cat a)"
+
+# figures of a sweep that is there
+status 0 smoe sweep --status whole --x train_exaflop --y dropped >/dev/null 2>err
+grep -q "set xlabel 'train_exaflop'" whole/sweep.gp && grep -q "set ylabel 'dropped'" whole/sweep.gp || fail "$(cat whole/sweep.gp)"
+status 2 smoe sweep --status whole --x nothing >/dev/null 2>err
+grep -q 'the figure cannot have x nothing' err || fail "$(cat err)"
