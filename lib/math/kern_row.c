@@ -201,11 +201,13 @@ static void column_sum(real *out, const real *x, size_t R, size_t n) {
 }
 
 static double square_sum(const real *x, size_t n) {
-    enum { LANES = 16 };
+    enum { LANES = 16, AHEAD = 1024 }; /* asked for early: slabs are read at the speed of memory */
     double sum[LANES] = {0}, total = 0;
     size_t i = 0;
-    for (; i + LANES <= n; i += LANES)
+    for (; i + LANES <= n; i += LANES) {
+        __builtin_prefetch(x + i + AHEAD);
         for (size_t j = 0; j < LANES; j++) sum[j] += (double)x[i + j] * (double)x[i + j];
+    }
     for (; i < n; i++) sum[0] += (double)x[i] * (double)x[i];
     for (size_t j = 0; j < LANES; j++) total += sum[j];
     return total;
