@@ -29,6 +29,16 @@ static double arithmetic_s(const smoe_bench *b) {
     return b->flops_infer / b->fma_gflops / 1e9;
 }
 
+static json_t *limits_json(const smoe_bench_limit *limit) {
+    json_t *object = json_object();
+    for (int p = 0; p < SMOE_PART_COUNT; p++)
+        if (limit[p].seconds > 0)
+            json_object_set_new(object, smoe_part_name((smoe_part)p),
+                                json_pack("{s:f, s:s}", "seconds", limit[p].seconds, "bound_by",
+                                          limit[p].memory ? "memory" : "arithmetic"));
+    return object;
+}
+
 /* What was not measured is null: training, where the weights are in a file; the file, elsewhere. */
 static json_t *bench_json(const smoe_bench *b) {
     bool file = b->weight_bytes > 0;
@@ -38,36 +48,58 @@ static json_t *bench_json(const smoe_bench *b) {
                                        "read_bytes_per_s", b->read_bandwidth, "read_s",
                                        reading_s(b), "arithmetic_s", arithmetic_s(b));
     return json_pack(
-        "{s:I, s:i, s:f, s:o, s:f, s:o, s:o, s:f, s:f, s:{s:o, s:f}, s:{s:o, s:f}, s:o, s:f, s:f, "
-        "s:{s:o, s:o}, s:o}",
+        "{s:I, s:i, s:f, s:o, s:f, s:o, s:o, s:f, s:f, s:f, s:{s:o, s:f}, s:{s:o, s:f, s:o}, s:o, "
+        "s:o, "
+        "s:f, s:f, s:{s:o, s:o}, s:{s:o, s:o}, s:o}",
         "batch", (json_int_t)b->batch, "threads", b->threads, "params", b->params, "flops_train",
         smoe_run_number(b->flops_train + none), "flops_infer", b->flops_infer, "train_s",
         file ? json_null() : time_json(&b->train), "infer_s", time_json(&b->infer), "gemm_gflops",
-        b->gemm_gflops, "fma_gflops", b->fma_gflops, "mfu_gemm", "train",
-        smoe_run_number(b->mfu_gemm_train + none), "infer", b->mfu_gemm_infer, "mfu_fma", "train",
-        smoe_run_number(b->mfu_fma_train + none), "infer", b->mfu_fma_infer,
-        "optimizer_bytes_per_s", smoe_run_number(b->optimizer_bandwidth + none), "planned_bytes",
-        b->planned_bytes, "peak_rss_bytes", b->peak_rss_bytes, "breakdown", "train",
+        b->gemm_gflops, "fma_gflops", b->fma_gflops, "memory_bytes_per_s", b->memory_bandwidth,
+        "mfu_gemm", "train", smoe_run_number(b->mfu_gemm_train + none), "infer", b->mfu_gemm_infer,
+        "mfu_fma", "train", smoe_run_number(b->mfu_fma_train + none), "infer", b->mfu_fma_infer,
+        "train_without_optimizer", smoe_run_number(b->mfu_fma_layers + none),
+        "optimizer_bytes_per_s", smoe_run_number(b->optimizer_bandwidth + none), "data_s",
+        b->data_s > 0 ? json_real(b->data_s) : json_null(), "planned_bytes", b->planned_bytes,
+        "peak_rss_bytes", b->peak_rss_bytes, "breakdown", "train",
         file ? json_null() : parts_json(&b->train_parts), "infer", parts_json(&b->infer_parts),
-        "weights", limits);
+        "limits", "train", file ? json_null() : limits_json(b->train_limit), "infer",
+        limits_json(b->infer_limit), "weights", limits);
+}
+
+/* One pass: each part's time, its share, and how near it is to what it cannot be faster than. */
+typedef struct pass {
+    const char *name;
+    const smoe_clock *parts;
+    const smoe_bench_limit *limit;
+} pass;
+
+static void add_part(smoe_table *table, const pass *x, smoe_part p) {
+    double seconds = x->parts->seconds[p], whole = 0;
+    for (int i = 0; i < SMOE_PART_COUNT; i++) whole += x->parts->seconds[i];
+    smoe_table_add(table, "%.2f", 1e3 * seconds);
+    smoe_table_add(table, "%.1f", 100 * seconds / whole);
+    if (x->limit[p].seconds > 0 && seconds > 0)
+        smoe_table_add(table, "%.0f%% of %s", 100 * x->limit[p].seconds / seconds,
+                       x->limit[p].memory ? "memory" : "multiply-adds");
+    else
+        smoe_table_add(table, "-");
 }
 
 static int print_parts(const smoe_bench *b, bool bold, smoe_err *err) {
-    bool trained = b->train.min > 0;
-    const smoe_clock *parts = trained ? &b->train_parts : &b->infer_parts;
-    smoe_table table = {.columns = trained ? 4 : 3};
+    const pass passes[] = {{"infer", &b->infer_parts, b->infer_limit},
+                           {"train", &b->train_parts, b->train_limit}};
+    size_t count = b->train.min > 0 ? 2 : 1;
+    smoe_table table = {.columns = 1 + 3 * count};
     smoe_table_add(&table, "part");
-    if (trained) smoe_table_add(&table, "train ms");
-    smoe_table_add(&table, "infer ms");
-    smoe_table_add(&table, trained ? "train %%" : "infer %%");
-    double whole = 0;
-    for (int p = 0; p < SMOE_PART_COUNT; p++) whole += parts->seconds[p];
+    for (size_t i = count; i-- > 0;) {
+        smoe_table_add(&table, "%s ms", passes[i].name);
+        smoe_table_add(&table, "%s %%", passes[i].name);
+        smoe_table_add(&table, "of its limit");
+    }
     for (int p = 0; p < SMOE_PART_COUNT; p++) {
-        if (parts->seconds[p] <= 0) continue;
+        if (passes[count - 1].parts->seconds[p] <= 0) continue;
         smoe_table_add(&table, "%s", smoe_part_name((smoe_part)p));
-        if (trained) smoe_table_add(&table, "%.2f", 1e3 * parts->seconds[p]);
-        smoe_table_add(&table, "%.2f", 1e3 * b->infer_parts.seconds[p]);
-        smoe_table_add(&table, "%.1f", 100 * parts->seconds[p] / whole);
+        for (size_t i = count; i-- > 0;) add_part(&table, &passes[i], (smoe_part)p);
     }
     int status = smoe_table_print(&table, stdout, bold, err);
     smoe_table_free(&table);
@@ -78,17 +110,21 @@ static int print_bench(const smoe_bench *b, bool bold, smoe_err *err) {
     char a[32], c[32];
     if (b->train.min > 0)
         printf("training   %.4f s a step (median %.4f), %.0f images/s, %.0f GFLOP/s: %.0f%% of a "
-               "large "
-               "product, %.0f%% of the multiply-adds\n",
+               "large product, %.0f%% of the multiply-adds (%.0f%% without the optimizer)\n",
                b->train.min, b->train.median, (double)b->batch / b->train.min,
-               b->flops_train / b->train.min / 1e9, 100 * b->mfu_gemm_train,
-               100 * b->mfu_fma_train);
+               b->flops_train / b->train.min / 1e9, 100 * b->mfu_gemm_train, 100 * b->mfu_fma_train,
+               100 * b->mfu_fma_layers);
     printf(
         "inference  %.4f s a batch (median %.4f), %.0f images/s, %.0f GFLOP/s: %.0f%% and %.0f%%\n",
         b->infer.min, b->infer.median, (double)b->batch / b->infer.min,
         b->flops_infer / b->infer.min / 1e9, 100 * b->mfu_gemm_infer, 100 * b->mfu_fma_infer);
-    printf("limits     %.0f GFLOP/s large BLIS product, %.0f GFLOP/s multiply-adds, %d threads\n",
-           b->gemm_gflops, b->fma_gflops, b->threads);
+    printf("limits     %.0f GFLOP/s large BLIS product, %.0f GFLOP/s multiply-adds, %s/s of memory "
+           "read and written, %d threads\n",
+           b->gemm_gflops, b->fma_gflops, smoe_text_si(a, sizeof a, b->memory_bandwidth, "B"),
+           b->threads);
+    if (b->data_s > 0)
+        printf("data       %.2f ms of processor time a batch, beside the step: %.1f%% of its\n",
+               1e3 * b->data_s, 100 * b->data_s / b->train.min / b->threads);
     if (b->weight_bytes > 0)
         printf(
             "weights    %s of the file, read plainly at %s/s: %.4f s a batch; multiply-adds alone "

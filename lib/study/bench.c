@@ -2,9 +2,9 @@
 #include "study/bench.h"
 #include "base/rng.h"
 #include "base/threads.h"
-#include "math/blas.h"
-#include "math/kernels.h"
+#include "data/data.h"
 #include "study/cost.h"
+#include "study/yardstick.h"
 #include "train/loss.h"
 #include "train/optim.h"
 #include "vit/model.h"
@@ -12,12 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-
-enum {
-    SIDE = 1024, /* of the yardstick's square matrices */
-    FMA_ROUNDS = 2000000,
-    WINDOW = 256 << 20 /* bytes of weights that one measurement reads */
-};
+#include <time.h>
 
 typedef struct bencher {
     const smoe_spec *spec;
@@ -26,11 +21,8 @@ typedef struct bencher {
     size_t B, N, step;
     real *pixels, *target, *dlogits; /* one batch */
     double *rows;
-    real *square[3];     /* of the yardstick product */
-    const char *weights; /* the first byte of those in a file; NULL: in memory */
-    size_t window;       /* where in them the next measurement reads */
-    uint64_t sum;        /* of what it read, so that the compiler keeps the loop */
-    double *seconds;     /* [rounds] */
+    double *seconds; /* [rounds] */
+    smoe_yardstick machine;
     smoe_bench *out;
 } bencher;
 
@@ -41,16 +33,12 @@ static int allocate(bencher *x, size_t rounds, smoe_err *err) {
     x->dlogits = malloc(x->B * x->N * sizeof(real));
     x->rows = malloc(x->B * sizeof(double));
     x->seconds = malloc(rounds * sizeof(double));
-    for (int i = 0; i < 3; i++) x->square[i] = calloc((size_t)SIDE * SIDE, sizeof(real));
-    if (!x->pixels || !x->target || !x->dlogits || !x->rows || !x->seconds || !x->square[0] ||
-        !x->square[1] || !x->square[2])
+    if (!x->pixels || !x->target || !x->dlogits || !x->rows || !x->seconds)
         return smoe_fail(err, SMOE_RUNTIME, "out of memory for a batch of %zu images", x->B);
     smoe_rng rng = smoe_rng_at(x->spec->seed, SMOE_RNG_TEST, 0, 0, 0);
     for (size_t i = 0; i < x->B * image; i++) x->pixels[i] = (real)(2 * smoe_rng_uniform(&rng) - 1);
     for (size_t b = 0; b < x->B; b++) x->target[b * x->N + smoe_rng_below(&rng, x->N)] = 1;
-    for (size_t i = 0; i < (size_t)SIDE * SIDE; i++)
-        x->square[1][i] = x->square[2][i] = (real)smoe_rng_uniform(&rng);
-    return 0;
+    return smoe_yardstick_open(&x->machine, err);
 }
 
 static double infer(bencher *x, smoe_clock *clock) {
@@ -75,42 +63,6 @@ static double train(bencher *x, smoe_clock *clock) {
     return smoe_now() - start;
 }
 
-/* Reads a window of the weights, another one each time, so that no cache serves it twice. */
-static void measure_reading(bencher *x) {
-    enum { STEP = 4 * sizeof(uint64_t) };
-    size_t size = (size_t)x->out->weight_bytes, count = size < WINDOW ? size : WINDOW;
-    if (x->window + count > size) x->window = 0;
-    const char *from = x->weights + x->window;
-    uint64_t sum = 0;
-    double start = smoe_now();
-#pragma omp parallel for schedule(static) reduction(+ : sum)
-    for (size_t i = 0; i < count / STEP; i++) {
-        uint64_t word[4];
-        memcpy(word, from + i * STEP, sizeof word);
-        sum += word[0] + word[1] + word[2] + word[3];
-    }
-    double rate = (double)count / (smoe_now() - start);
-    x->window += count;
-    x->sum += sum;
-    if (rate > x->out->read_bandwidth) x->out->read_bandwidth = rate;
-}
-
-/* The limits, measured once between two timed passes; the best so far stays. */
-static void measure_limits(bencher *x) {
-    double start = smoe_now();
-    smoe_blas_product(x->square[0], x->square[1], x->square[2], SIDE, SIDE, SIDE, x->out->threads);
-    double rate = 2e-9 * SIDE * SIDE * SIDE / (smoe_now() - start);
-    if (rate > x->out->gemm_gflops) x->out->gemm_gflops = rate;
-
-    double flops = 0;
-    start = smoe_now();
-#pragma omp parallel reduction(+ : flops)
-    flops += smoe_kernels_get()->gemm->peak(FMA_ROUNDS);
-    rate = 1e-9 * flops / (smoe_now() - start);
-    if (rate > x->out->fma_gflops) x->out->fma_gflops = rate;
-    if (x->weights) measure_reading(x);
-}
-
 static int ascending(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
@@ -126,7 +78,7 @@ static void time_rounds(bencher *x, double (*pass)(bencher *, smoe_clock *), siz
                         smoe_bench_time *time, smoe_clock *parts, watcher *w) {
     pass(x, NULL);
     for (size_t i = 0; i < rounds; i++) {
-        measure_limits(x);
+        smoe_yardstick_measure(&x->machine);
         x->seconds[i] = pass(x, parts);
         if (w->progress) w->progress(w->user, ++w->done, w->of);
     }
@@ -135,25 +87,82 @@ static void time_rounds(bencher *x, double (*pass)(bencher *, smoe_clock *), siz
     *time = (smoe_bench_time){x->seconds[0], x->seconds[rounds / 2]};
 }
 
+static const smoe_part part_of[SMOE_COST_KINDS] = {
+    [SMOE_COST_EMBEDDING] = SMOE_PART_embed,     [SMOE_COST_NORM] = SMOE_PART_norm,
+    [SMOE_COST_ATTENTION] = SMOE_PART_attention, [SMOE_COST_MLP] = SMOE_PART_mlp,
+    [SMOE_COST_ROUTER] = SMOE_PART_router,       [SMOE_COST_DISPATCH] = SMOE_PART_dispatch,
+    [SMOE_COST_EXPERTS] = SMOE_PART_experts,     [SMOE_COST_COMBINE] = SMOE_PART_combine,
+    [SMOE_COST_HEAD] = SMOE_PART_head,
+};
+
+/* What a part cannot be faster than: its products at the speed of multiply-adds, or what has to pass through memory. */
+static smoe_bench_limit limit_of(const smoe_bench *b, double flops, double bytes) {
+    double compute = flops / b->fma_gflops / 1e9, memory = bytes / b->memory_bandwidth;
+    return (smoe_bench_limit){compute > memory ? compute : memory, memory > compute};
+}
+
+/* Bytes a pass moves at least. Weights are read once forward, once for the gradient of the input, and
+ * their gradient is read and written; a norm reads and writes its rows, and its backward pass reads two
+ * arrays and adds to a third; the optimiser reads the gradients for their norm, then reads and writes all it has. */
+static void count_bytes(double train[SMOE_PART_COUNT], double infer[SMOE_PART_COUNT],
+                        const smoe_spec *spec, const smoe_cost *cost) {
+    double side = (double)(spec->data.image_size / spec->model.patch_size);
+    double rows =
+        (double)spec->train.batch_size * (side * side + (spec->model.head == SMOE_HEAD_TOKEN));
+    double norms =
+        2.0 * (double)spec->model.depth * rows * (double)spec->model.width * sizeof(real);
+    for (size_t i = 0; i < cost->layers; i++) {
+        double weights = sizeof(real) * cost->layer[i].params;
+        train[part_of[cost->layer[i].kind]] += 4 * weights;
+        infer[part_of[cost->layer[i].kind]] += weights;
+    }
+    infer[SMOE_PART_norm] += 2 * norms;
+    train[SMOE_PART_norm] += 6 * norms;
+    train[SMOE_PART_optimizer] =
+        2 * (cost->bytes.weights + cost->bytes.gradients + cost->bytes.optimizer) +
+        cost->bytes.gradients;
+}
+
+static void set_limits(smoe_bench *b, const smoe_spec *spec, const smoe_cost *cost) {
+    double train_flops[SMOE_PART_COUNT] = {0}, infer_flops[SMOE_PART_COUNT] = {0};
+    double train_bytes[SMOE_PART_COUNT] = {0}, infer_bytes[SMOE_PART_COUNT] = {0};
+    count_bytes(train_bytes, infer_bytes, spec, cost);
+    for (size_t i = 0; i < cost->layers; i++) {
+        smoe_part part = part_of[cost->layer[i].kind];
+        train_flops[part] += (double)b->batch * cost->layer[i].flops_train;
+        infer_flops[part] += (double)b->batch * cost->layer[i].flops_infer;
+    }
+    for (size_t p = 0; p < SMOE_PART_COUNT; p++) {
+        b->train_limit[p] = limit_of(b, train_flops[p], train_bytes[p]);
+        b->infer_limit[p] = limit_of(b, infer_flops[p], infer_bytes[p]);
+    }
+    if (b->train.min > 0)
+        b->optimizer_bandwidth =
+            train_bytes[SMOE_PART_optimizer] / b->train_parts.seconds[SMOE_PART_optimizer];
+}
+
 static void conclude_training(smoe_bench *b, const smoe_cost *cost) {
+    double layers = b->train.min - b->train_parts.seconds[SMOE_PART_optimizer];
     b->flops_train = (double)b->batch * cost->products_train_per_image;
     b->planned_bytes = cost->bytes.weights + cost->bytes.gradients + cost->bytes.optimizer +
                        cost->bytes.activations;
     b->mfu_gemm_train = b->flops_train / b->train.min / 1e9 / b->gemm_gflops;
     b->mfu_fma_train = b->flops_train / b->train.min / 1e9 / b->fma_gflops;
-    /* The norm reads the gradients; Adam reads and writes weights, gradients and two moments. */
-    b->optimizer_bandwidth =
-        9 * sizeof(real) * cost->params / b->train_parts.seconds[SMOE_PART_optimizer];
+    b->mfu_fma_layers = b->flops_train / layers / 1e9 / b->fma_gflops;
 }
 
-static void conclude(smoe_bench *b, const smoe_cost *cost) {
+static void conclude(smoe_bench *b, const smoe_yardstick *machine, const smoe_cost *cost) {
+    b->gemm_gflops = machine->gemm_gflops;
+    b->fma_gflops = machine->fma_gflops;
+    b->memory_bandwidth = machine->memory_bandwidth;
+    b->read_bandwidth = machine->read_bandwidth;
     b->params = cost->params;
     b->flops_infer = (double)b->batch * cost->products_infer_per_image;
     b->mfu_gemm_infer = b->flops_infer / b->infer.min / 1e9 / b->gemm_gflops;
     b->mfu_fma_infer = b->flops_infer / b->infer.min / 1e9 / b->fma_gflops;
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
-    b->peak_rss_bytes = 1024.0 * (double)usage.ru_maxrss;
+    b->peak_rss_bytes = 1024.0 * (double)usage.ru_maxrss - machine->bytes;
 }
 
 /* Inference with initial weights, or with those of a file, which stay in it. */
@@ -169,9 +178,10 @@ static int bench_inference(bencher *x, const smoe_safetensors *weights, size_t r
     for (size_t i = 0; weights && i < smoe_safetensors_count(weights); i++) {
         const smoe_tensor *t = smoe_safetensors_at(weights, i);
         b->weight_bytes += (double)(t->size * smoe_dtype_bytes(t->dtype));
-        if (!i) x->weights = t->data;
+        if (!i) x->machine.file = t->data;
     }
     b->planned_bytes += b->weight_bytes;
+    x->machine.file_bytes = (size_t)b->weight_bytes;
     time_rounds(x, infer, rounds, &b->infer, &b->infer_parts, w);
     return 0;
 }
@@ -182,6 +192,37 @@ static int bench_training(bencher *x, size_t rounds, watcher *w, smoe_err *err) 
         return -1;
     time_rounds(x, train, rounds, &x->out->train, &x->out->train_parts, w);
     return 0;
+}
+
+static double processor_time(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Batches of the spec's data, augmented, until enough time went by to be measured. */
+static void time_data(bencher *x) {
+    enum { FIRST = 4, MOST = 1000 }; /* batches: what is prepared ahead; enough */
+    const double enough = 0.3;
+    smoe_dataset *set = NULL;
+    smoe_loader *loader = NULL;
+    smoe_batch batch;
+    smoe_err ignored = {0};
+    smoe_loader_options options = {.batch_size = x->B, .train = true, .seed = x->spec->seed};
+    size_t made = 0;
+    double start = 0, spent = 0;
+    if (smoe_dataset_open(&set, x->spec, "train", &ignored) ||
+        smoe_loader_open(&loader, set, x->spec, &options, &ignored))
+        goto out;
+    for (; made < MOST && spent < enough; made++) {
+        if (smoe_loader_next(loader, &batch, &ignored) != 1) goto out;
+        if (made == FIRST) start = processor_time();
+        if (made > FIRST) spent = processor_time() - start;
+    }
+    x->out->data_s = spent / (double)(made - 1 - FIRST);
+out:
+    smoe_loader_free(loader);
+    smoe_dataset_free(set);
 }
 
 int smoe_bench_run(smoe_bench *bench, const smoe_spec *spec, size_t classes,
@@ -197,14 +238,18 @@ int smoe_bench_run(smoe_bench *bench, const smoe_spec *spec, size_t classes,
     x.params = smoe_model_params(x.model);
     if (allocate(&x, rounds, err)) goto out;
     if (bench_inference(&x, weights, rounds, &w, err)) goto out;
-    if (!weights && bench_training(&x, rounds, &w, err)) goto out;
-    conclude(bench, &cost);
+    if (!weights) {
+        if (bench_training(&x, rounds, &w, err)) goto out;
+        time_data(&x);
+    }
+    conclude(bench, &x.machine, &cost);
     if (!weights) conclude_training(bench, &cost);
+    set_limits(bench, spec, &cost);
     status = 0;
 out:
     smoe_cost_free(&cost);
     smoe_model_free(x.model);
-    for (int i = 0; i < 3; i++) free(x.square[i]);
+    smoe_yardstick_free(&x.machine);
     free(x.pixels);
     free(x.target);
     free(x.dlogits);

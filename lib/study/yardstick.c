@@ -1,0 +1,98 @@
+/* Measuring the machine; see yardstick.h. */
+#include "study/yardstick.h"
+#include "base/clock.h"
+#include "base/threads.h"
+#include "math/blas.h"
+#include "math/kernels.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    SIDE = 1024, /* of the square matrices */
+    FMA_ROUNDS = 2000000,
+    ARRAYS = 4,         /* weights, gradients and two moments */
+    LENGTH = 16 << 20,  /* numbers of an array: together more than a cache holds for long */
+    CHUNK = 1 << 15,    /* numbers of an array that a thread takes, as the optimiser does */
+    WINDOW = 256 << 20, /* bytes of the file that one measurement reads */
+};
+
+int smoe_yardstick_open(smoe_yardstick *y, smoe_err *err) {
+    size_t square = (size_t)SIDE * SIDE, slab = (size_t)ARRAYS * LENGTH;
+    *y = (smoe_yardstick){.threads = smoe_threads(),
+                          .bytes = (double)((3 * square + slab) * sizeof(real))};
+    y->slab = malloc(slab * sizeof(real));
+    for (int i = 0; i < 3; i++) y->square[i] = malloc(square * sizeof(real));
+    if (!y->slab || !y->square[0] || !y->square[1] || !y->square[2]) {
+        smoe_yardstick_free(y);
+        return smoe_fail(err, SMOE_RUNTIME, "out of memory for what the machine is measured with");
+    }
+    for (int i = 0; i < 3; i++)
+        for (size_t j = 0; j < square; j++) y->square[i][j] = (real)(j % 7);
+#pragma omp parallel for schedule(static)
+    for (size_t i = 0; i < slab; i++) y->slab[i] = 1;
+    return 0;
+}
+
+void smoe_yardstick_free(smoe_yardstick *y) {
+    for (int i = 0; i < 3; i++) free(y->square[i]);
+    free(y->slab);
+}
+
+static void keep(double *best, double value) {
+    if (value > *best) *best = value;
+}
+
+static void measure_product(smoe_yardstick *y) {
+    double start = smoe_now();
+    smoe_blas_product(y->square[0], y->square[1], y->square[2], SIDE, SIDE, SIDE, y->threads);
+    keep(&y->gemm_gflops, 2e-9 * SIDE * SIDE * SIDE / (smoe_now() - start));
+}
+
+static void measure_multiply_adds(smoe_yardstick *y) {
+    double flops = 0, start = smoe_now();
+#pragma omp parallel reduction(+ : flops)
+    flops += smoe_kernels_get()->gemm->peak(FMA_ROUNDS);
+    keep(&y->fma_gflops, 1e-9 * flops / (smoe_now() - start));
+}
+
+static void measure_memory(smoe_yardstick *y) {
+    double start = smoe_now();
+#pragma omp parallel for schedule(static)
+    for (size_t at = 0; at < LENGTH; at += CHUNK) {
+        real *a = y->slab + at, *b = a + LENGTH, *c = b + LENGTH, *d = c + LENGTH;
+        for (size_t i = 0; i < CHUNK; i++) {
+            a[i] += 1;
+            b[i] += 1;
+            c[i] += 1;
+            d[i] += 1;
+        }
+    }
+    keep(&y->memory_bandwidth, 2.0 * ARRAYS * LENGTH * sizeof(real) / (smoe_now() - start));
+}
+
+/* Reads a window of the file, another one each time, so that no cache serves it twice. */
+static void measure_reading(smoe_yardstick *y) {
+    enum { STEP = 4 * sizeof(uint64_t) };
+    size_t count = y->file_bytes < WINDOW ? y->file_bytes : WINDOW;
+    if (y->window + count > y->file_bytes) y->window = 0;
+    const char *from = y->file + y->window;
+    uint64_t sum = 0;
+    double start = smoe_now();
+#pragma omp parallel for schedule(static) reduction(+ : sum)
+    for (size_t i = 0; i < count / STEP; i++) {
+        uint64_t word[4];
+        memcpy(word, from + i * STEP, sizeof word);
+        sum += word[0] + word[1] + word[2] + word[3];
+    }
+    keep(&y->read_bandwidth, (double)count / (smoe_now() - start));
+    y->window += count;
+    y->sum += sum;
+}
+
+void smoe_yardstick_measure(smoe_yardstick *y) {
+    measure_product(y);
+    measure_multiply_adds(y);
+    measure_memory(y);
+    if (y->file) measure_reading(y);
+}
