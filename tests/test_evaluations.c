@@ -8,6 +8,7 @@
 #include "study/evaluations.h"
 #include "study/results_figure.h"
 
+#include <glob.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -42,22 +43,29 @@ static int teardown(void **state) {
     "name: g\nmodel: {width: 8, depth: 2, mlp: 8, heads: 1, moe: {layers: all, " \
     "experts: 4, router: tokens-choice}}\ntrain: {batch_size: 8}\n"
 
-/* The cells of a text and their points; 0, or the code of the failure. */
-static int plan(world *w, smoe_sweep *sweep, const char *text, smoe_err *err) {
+/* The cells of a file and their points; 0, or the code of the failure. A file that cannot be read, and
+ * cells that are no valid spec, fail the test. */
+static int plan_file(smoe_sweep *sweep, const char *file, smoe_err *err) {
     smoe_spec spec;
     smoe_axes axes = {0}, points = {0};
     char *plain[1];
     size_t n, skipped;
-    scratch_write(w->spec, text, strlen(text));
-    if (smoe_spec_read(&spec, w->spec, NULL, 0, err)) fail_msg("%s", err->text);
+    if (smoe_spec_read(&spec, file, NULL, 0, err)) fail_msg("%s", err->text);
     assert_int_equal(smoe_axes_of(&axes, &spec.sweep.train, NULL, 0, plain, &n, err), 0);
     assert_int_equal(smoe_axes_of(&points, &spec.sweep.evaluate, NULL, 0, plain, &n, err), 0);
-    assert_int_equal(smoe_sweep_expand(sweep, w->spec, NULL, 0, &axes, false, &skipped, err), 0);
-    int code = smoe_evaluations_plan(sweep, &points, err) ? (int)err->code : 0;
+    if (smoe_sweep_expand(sweep, file, NULL, 0, &axes, false, &skipped, err))
+        fail_msg("%s: %s", file, err->text);
+    int code = 0;
+    if (points.count && smoe_evaluations_plan(sweep, &points, err)) code = (int)err->code;
     smoe_axes_free(&axes);
     smoe_axes_free(&points);
     smoe_spec_free(&spec);
     return code;
+}
+
+static int plan(world *w, smoe_sweep *sweep, const char *text, smoe_err *err) {
+    scratch_write(w->spec, text, strlen(text));
+    return plan_file(sweep, w->spec, err);
 }
 
 static const char good[] =
@@ -258,10 +266,33 @@ static void a_metric_on_the_x_axis(void **state) {
     smoe_sweep_free(&sweep);
 }
 
+/* Every spec of experiments/, the papers' scale included: all its cells and points are valid. */
+static void experiments_expand(void **state) {
+    (void)state;
+    glob_t files;
+    size_t cells = 0, points = 0;
+    assert_int_equal(glob("experiments/*.yaml", 0, NULL, &files), 0);
+    assert_int_equal(glob("experiments/paper/*.yaml", GLOB_APPEND, NULL, &files), 0);
+    for (size_t i = 0; i < files.gl_pathc; i++) {
+        smoe_sweep sweep;
+        smoe_err err = {0};
+        if (plan_file(&sweep, files.gl_pathv[i], &err))
+            fail_msg("%s: %s", files.gl_pathv[i], err.text);
+        cells += sweep.cells;
+        points += sweep.cells * sweep.evaluate.points;
+        smoe_sweep_free(&sweep);
+    }
+    globfree(&files);
+    /* The twelve experiments have hundreds; without their sections there would be a cell a spec. */
+    assert_in_range(cells, 500, 5000);
+    assert_in_range(points, 200, 5000);
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {TEST(points_are_every_combination),
                                        TEST(impossible_points_are_named), TEST(results_are_tabled),
-                                       TEST(a_metric_on_the_x_axis)};
+                                       TEST(a_metric_on_the_x_axis),
+                                       cmocka_unit_test(experiments_expand)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

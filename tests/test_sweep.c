@@ -63,6 +63,12 @@ static void mistakes_in_the_section(void **state) {
     specs_wrong("sweep: {grid: {train.steps: []}}", NULL, "t:1:29: train.steps: has no values");
     specs_wrong("sweep: {grid: {train.steps: [1, 2, 1]}}", NULL,
                 "t:1:36: train.steps: a value stands there twice");
+    /* in zip a value may come again, a combination may not */
+    smoe_spec s = specs_good("sweep: {zip: {train.steps: [1, 1, 2], train.keep: [3, 4, 3]}}", NULL,
+                             NULL, NULL);
+    smoe_spec_free(&s);
+    specs_wrong("sweep: {zip: {train.steps: [1, 2, 1], train.keep: [3, 4, 3]}}", NULL,
+                "t:1:14: sweep.zip: a combination of values stands there twice");
     specs_wrong("sweep: {grid: {train.steps: {a: 1}}}", NULL,
                 "t:1:29: train.steps: expected a list of values");
     specs_wrong("sweep: {grid: {seed: [1]}, seeds: [2]}", NULL, "t:1:28: seed: is swept twice");
@@ -471,18 +477,22 @@ static void a_run_is_measured_from_its_metrics(void **state) {
     char path[SCRATCH_PATH];
     static const char metrics[] =
         "{\"step\":1,\"train/loss\":3.0,\"train/images_per_s\":10}\n"
-        "{\"step\":2,\"train/loss\":2.0,\"train/images_per_s\":40}\n"
+        "{\"step\":2,\"train/loss\":2.0,\"train/images_per_s\":40,"
+        "\"blocks.1/router/dispatch_max\":0.9,\"blocks.1/router/combine_max\":0.125}\n"
         "{\"step\":2,\"test/loss\":2.5,\"test/precision_at_1\":0.75,\"test/fewshot_5\":0.5,"
         "\"test/fewshot_5_sd\":0.125}\n"
-        "{\"step\":3,\"train/loss\":1.0,\"train/images_per_s\":20}\n"
+        "{\"step\":3,\"train/loss\":1.0,\"train/images_per_s\":20,"
+        "\"blocks.0/router/dispatch_max\":0.25,\"blocks.1/router/dispatch_max\":0.75,"
+        "\"blocks.10/router/dispatch_max\":0.5}\n" /* the largest over the layers, the latest record */
         "{\"step\":3,\"test/loss\":2.25,\"test/precision_at_1\":0.5,\"test/fewshot_5\":0.25}\n"
         "{\"step\":4,\"train/lo";
     scratch_write(scratch_path(&w->folder, path, "metrics.jsonl"), metrics, sizeof metrics - 1);
     smoe_err err;
     json_t *r = smoe_cell_measure(w->folder.dir, 8, &err);
-    json_t *want = json_pack("{s:f, s:f, s:f, s:f, s:i, s:f, s:f}", "train_loss", 1.0, "test_loss",
-                             2.25, "precision_at_1", 0.5, "best_precision_at_1", 0.75, "best_step",
-                             2, "fewshot_5", 0.25, "step_s", 8 / 20.0);
+    json_t *want = json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:i, s:f, s:f}", "dispatch_max", 0.75,
+                             "combine_max", 0.125, "train_loss", 1.0, "test_loss", 2.25,
+                             "precision_at_1", 0.5, "best_precision_at_1", 0.75, "best_step", 2,
+                             "fewshot_5", 0.25, "step_s", 8 / 20.0);
     assert_true(json_equal(r, want));
     json_decref(r);
     json_decref(want);

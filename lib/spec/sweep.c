@@ -36,7 +36,7 @@ static void sweep_problem(smoe_events *src, const smoe_origin *where, const char
 static void sweep_add(smoe_events *src, const smoe_origin *where, smoe_sweep_key *key, char *text) {
     char **value = text ? realloc(key->value, (key->count + 1) * sizeof *value) : NULL;
     bool twice = false;
-    for (size_t i = 0; value && i < key->count; i++) twice |= !strcmp(value[i], text);
+    for (size_t i = 0; value && !key->zip && i < key->count; i++) twice |= !strcmp(value[i], text);
     if (!value) sweep_problem(src, where, key->key, "out of memory");
     if (twice) sweep_problem(src, where, key->key, "a value stands there twice");
     if (value) key->value = value;
@@ -148,10 +148,27 @@ static void sweep_entry(smoe_events *src, smoe_sweep_keys *keys, const yaml_even
         sweep_problem(src, &where, key->key, "the lists of zip must be of one length");
 }
 
+/* Values of single keys of zip may come again, but not all of them together. */
+static bool points_differ(const smoe_sweep_keys *keys) {
+    size_t points = 0;
+    for (size_t k = 0; k < keys->count; k++)
+        if (keys->key[k].zip) points = keys->key[k].count;
+    for (size_t b = 1; b < points; b++)
+        for (size_t a = 0; a < b; a++) {
+            bool same = true;
+            for (size_t k = 0; k < keys->count; k++) {
+                const smoe_sweep_key *key = &keys->key[k];
+                if (key->zip) same &= b < key->count && !strcmp(key->value[a], key->value[b]);
+            }
+            if (same) return false;
+        }
+    return true;
+}
+
 static void sweep_group(smoe_events *src, smoe_sweep_keys *keys, const yaml_event_t *group,
                         const char *name, bool zip) {
+    smoe_origin where = smoe_events_place(src, group);
     if (group->type != YAML_MAPPING_START_EVENT) {
-        smoe_origin where = smoe_events_place(src, group);
         sweep_problem(src, &where, name, "expected KEY: [VALUE, ...]");
         smoe_events_skip(src, group);
         return;
@@ -162,7 +179,10 @@ static void sweep_group(smoe_events *src, smoe_sweep_keys *keys, const yaml_even
         bool end = event.type == YAML_MAPPING_END_EVENT;
         if (!end) sweep_entry(src, keys, &event, zip);
         yaml_event_delete(&event);
-        if (end) return;
+        if (!end) continue;
+        if (zip && !points_differ(keys))
+            sweep_problem(src, &where, name, "a combination of values stands there twice");
+        return;
     }
 }
 

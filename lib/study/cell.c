@@ -41,6 +41,20 @@ static int keep_rate(reader *r, double rate) {
     return 0;
 }
 
+/* The largest over the layers of a router's statistic, "blocks.I/router/NAME". */
+static void take_largest(json_t *result, const char *name, const json_t *record) {
+    double largest = -1;
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)record, key, value) {
+        const char *tail = strstr(key, "/router/");
+        if (tail && !strcmp(tail + strlen("/router/"), name) && json_is_number(value) &&
+            json_number_value(value) > largest)
+            largest = json_number_value(value);
+    }
+    if (largest >= 0) json_object_set_new(result, name, json_real(largest));
+}
+
 static int read_record(reader *r, const json_t *record) {
     const json_t *rate = json_object_get(record, "train/images_per_s");
     const json_t *precision = json_object_get(record, "test/precision_at_1");
@@ -49,6 +63,8 @@ static int read_record(reader *r, const json_t *record) {
     take(r->result, "test_loss", record, "test/loss");
     take(r->result, "precision_at_1", record, "test/precision_at_1");
     take(r->result, "dropped", record, "test/dropped");
+    take_largest(r->result, "dispatch_max", record);
+    take_largest(r->result, "combine_max", record);
     if (json_is_number(precision) && json_number_value(precision) > r->best) {
         r->best = json_number_value(precision);
         json_object_set_new(r->result, "best_precision_at_1", json_real(r->best));

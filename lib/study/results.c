@@ -164,10 +164,17 @@ bool smoe_results_shown(const char *metric, bool brief) {
     static const struct {
         const char *name;
         bool brief;
-    } rows[] = {
-        {"precision_at_1", true}, {"test_loss", true},      {"loss", true},
-        {"dropped", true},        {"step_s", true},         {"train_s", false},
-        {"params", false},        {"train_exaflop", false}, {"flops_train_per_image", false}};
+    } rows[] = {{"precision_at_1", true},
+                {"test_loss", true},
+                {"loss", true},
+                {"dropped", true},
+                {"dispatch_max", false},
+                {"combine_max", false},
+                {"step_s", true},
+                {"train_s", false},
+                {"params", false},
+                {"train_exaflop", false},
+                {"flops_train_per_image", false}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (!strcmp(metric, rows[i].name)) return rows[i].brief || !brief;
     return !strncmp(metric, "fewshot_", 8);
