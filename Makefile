@@ -14,7 +14,7 @@ once        = $(eval $1 := $2)$($1)
 PKG        := yaml-0.1 jansson libpng libturbojpeg libarchive zlib
 PKG_CFLAGS  = $(call once,PKG_CFLAGS,$(shell pkg-config --cflags $(PKG)))
 PKG_LIBS    = $(call once,PKG_LIBS,$(shell pkg-config --libs $(PKG)))
-BLIS_DIR    = $(call once,BLIS_DIR,$(firstword $(dir $(wildcard /usr/include/*/blis-openmp/blis.h))))
+BLIS_DIR    = $(call once,BLIS_DIR,$(firstword $(dir $(wildcard /usr/include/$(MACHINE)-*/blis-openmp/blis.h))))
 
 WARNINGS   := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes
 ALL_CFLAGS  = -std=c11 -D_GNU_SOURCE= -Ilib -Icmd $(WARNINGS) -O2 -fopenmp -pthread -MMD -MP \
@@ -134,13 +134,17 @@ check: deps
 	@$(MAKE) --no-print-directory $(PARALLEL) all tests
 	@$(MAKE) --no-print-directory $(PARALLEL) FLAVOUR=f64 $(patsubst %.c,build/f64/%,$(wildcard tests/test_grad*.c))
 	@$(MAKE) --no-print-directory $(PARALLEL) FLAVOUR=san build/san/smoe tests fuzzers
-	@$(LINT) tests/run.sh \
+	@$(LINT) $(PORTABLE) tests/run.sh \
 	    $(TEST_SRC:%.c=build/release/%) $(patsubst %.c,build/f64/%,$(wildcard tests/test_grad*.c)) \
-	    $(TEST_SRC:%.c=build/san/%) $(FUZZ_SRC:%.c=build/san/%) tests/cli/run.sh tests/lint.sh
+	    $(TEST_SRC:%.c=build/san/%) $(FUZZ_SRC:%.c=build/san/%) tests/cli/run.sh tests/lint.sh tests/portable.sh
 
 LINT        = CC='$(CC)' HEADER_FLAGS='$(filter-out -MMD -MP,$(ALL_CFLAGS))'
 lint:
 	@$(LINT) tests/lint.sh
+
+PORTABLE    = STRICT='$(STRICT)' KERNEL='$(KERNEL)'
+portable: all
+	@$(LINT) $(PORTABLE) tests/portable.sh
 
 # Every fuzz target in turn, FUZZ_SECONDS each; what fails is printed with the command that repeats it.
 FUZZ_SECONDS ?= 300
@@ -190,12 +194,13 @@ help:
 	@echo 'make bench        time the specs of experiments/bench'
 	@echo 'make fuzz         fuzz every parser for FUZZ_SECONDS ($(FUZZ_SECONDS)) each'
 	@echo 'make lint         style, includes, man pages, clang-tidy'
+	@echo 'make portable     no AVX outside the kernels for it; aarch64, where its compiler and qemu are installed'
 	@echo 'make deps         install the Debian packages of packages.txt that are missing'
 	@echo 'make install      program, library, man pages, completions (prefix=$(prefix), DESTDIR)'
 	@echo 'make uninstall    remove them'
 	@echo 'make clean        remove build/'
 	@echo 'Yours to set: CC, CFLAGS, CPPFLAGS, LDFLAGS, LDLIBS, prefix, DESTDIR.'
 
-.PHONY: all tests fuzzers missing deps quickstart check lint fuzz bench install uninstall clean help always
+.PHONY: all tests fuzzers missing deps quickstart check lint portable fuzz bench install uninstall clean help always
 .SECONDARY: $(ALL_OBJ)
 -include $(ALL_OBJ:.o=.d)

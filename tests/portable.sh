@@ -1,0 +1,96 @@
+#!/bin/sh
+# What other processors need. Everything but the kernels made for AVX runs on any x86-64, as the instructions in the objects
+# show; and all of it compiles for aarch64 without a warning, where the numerical tests pass under qemu (Debian's packages
+# gcc-aarch64-linux-gnu, libc6-dev-arm64-cross and qemu-user-static; without them this part is skipped). CC, HEADER_FLAGS,
+# STRICT and KERNEL come from the Makefile, the objects from `make`.
+passed=0 failed=0 skipped=0
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+out=$work/out
+
+# verdict NAME: passes when nothing was written to $out
+verdict() {
+    if [ -s "$out" ]; then
+        echo "portable: $1:"
+        sed 's/^/    /' "$out" | head -n 40
+        failed=$((failed + 1))
+    else
+        passed=$((passed + 1))
+    fi
+}
+
+skip() {
+    echo "portable: skipped: $1"
+    skipped=$((skipped + 1))
+}
+
+# Instructions of the objects $@ that not every x86-64 has: those with VEX and EVEX codes, and the bit manipulations. (tzcnt
+# is what compilers write for bsf: older processors run it as that.)
+beyond() {
+    objdump -d --no-show-raw-insn "$@" | awk '
+        /file format/ { file = $1 }
+        $1 ~ /^[0-9a-f]+:$/ && (($2 ~ /^v/ && /%[xyz]mm/) ||
+            $2 ~ /^(andn|bextr|blsi|blsr|blsmsk|bzhi|mulx|pdep|pext|rorx|sarx|shlx|shrx|lzcnt|popcnt|movbe)[lq]?$/) {
+            if (!(file in seen)) print file " " $0
+            seen[file]
+        }'
+}
+
+case $(${CC:-cc} -dumpmachine) in
+x86_64-*)
+    if ! command -v objdump >/dev/null; then
+        skip "instructions: no objdump"
+    elif grep -q ' -m' build/release/flags; then
+        skip "instructions: the flags ask for another processor: $(cat build/release/flags)"
+    else
+        objects=$(find build/release/lib build/release/cmd -name '*.o')
+        plain=$(echo "$objects" | grep -v '\.v[34]\.o$')
+        [ "$(echo "$plain" | wc -l)" -gt 50 ] || echo "only these objects are there: $plain" >"$out"
+        beyond $plain >>"$out"
+        verdict "instructions that not every x86-64 has"
+        # What the check must see where it is: one line a file.
+        wide=$(echo "$objects" | grep '\.v[34]\.o$')
+        [ "$(beyond $wide | wc -l)" -eq "$(echo "$wide" | wc -l)" ] || echo "no AVX found in some of: $wide" >"$out"
+        verdict "the kernels for AVX have none"
+    fi
+    ;;
+*) skip "instructions: this is no x86-64" ;;
+esac
+
+cross=aarch64-linux-gnu-gcc
+qemu=$(command -v qemu-aarch64-static || command -v qemu-aarch64)
+if ! command -v $cross >/dev/null; then
+    skip "aarch64: no $cross"
+else
+    # The headers of libraries that are the same for every processor.
+    mkdir "$work/include"
+    for h in Random123 yaml jansson jansson_config turbojpeg archive archive_entry zlib zconf lapack lapacke \
+        lapacke_config lapacke_mangling lapacke_utils; do
+        for f in /usr/include/$h /usr/include/$h.h; do [ -e "$f" ] && ln -s "$f" "$work/include/"; done
+    done
+    cat >"$work/compile" <<EOF
+for f; do
+    case \$f in lib/math/kern_*) how='$KERNEL' ;; *) how='$STRICT' ;; esac
+    $cross $HEADER_FLAGS \$how -isystem $work/include -Itests/portable -Itests \
+        -Wno-unknown-pragmas -c -o $work/\$(echo \$f | tr / _).o \$f 2>&1
+done
+EOF
+    tests="base gemm kernels loss optim npy stats grad"
+    helpers=$(ls tests/*.c | grep -v '^tests/test_')
+    ls lib/*/*.c cmd/*.c $helpers $(for t in $tests; do echo tests/test_$t.c; done) |
+        xargs -P "$(nproc 2>/dev/null || echo 1)" -n 8 sh "$work/compile" >"$out"
+    verdict "sources that do not compile for aarch64, or with warnings"
+    if [ -z "$qemu" ]; then
+        skip "running aarch64: no qemu-aarch64-static"
+    else
+        aarch64-linux-gnu-ar rcs "$work/all.a" "$work"/lib_*.o $(for h in $helpers; do echo "$work/$(echo $h | tr / _).o"; done)
+        for t in $tests; do
+            $cross -static -fopenmp -pthread -o "$work/$t" "$work/tests_test_$t.c.o" "$work/all.a" -lm >"$out" 2>&1 &&
+                : >"$out" && { "$qemu" "$work/$t" >"$work/log" 2>&1 || tail -n 5 "$work/log" >"$out"; }
+            verdict "test_$t on aarch64"
+        done
+    fi
+fi
+
+echo "$passed passed, $failed failed$([ $skipped -gt 0 ] && echo ", $skipped skipped")"
+[ $failed -eq 0 ]
