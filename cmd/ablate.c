@@ -10,16 +10,21 @@
 #include <stdlib.h>
 
 static int expand(smoe_sweep *sweep, const char *file, const smoe_options *options, smoe_err *err) {
-    smoe_spec spec;
+    smoe_spec_text text;
+    smoe_spec spec = {0};
     smoe_axes axes = {0};
     size_t skipped;
-    int status = smoe_spec_read(&spec, file, options->override, options->overrides, err);
+    int status = smoe_spec_text_read(&text, file, err);
+    if (!status)
+        status = smoe_spec_parse(&spec, text.text, text.length, text.label, text.folder,
+                                 options->override, options->overrides, err);
     if (!status) status = smoe_ablate_axes(&axes, &spec, options->routers, options->seeds, err);
     if (!status)
-        status = smoe_sweep_expand(sweep, file, options->override, options->overrides, &axes, false,
-                                   &skipped, err);
+        status = smoe_sweep_expand(sweep, &text, options->override, options->overrides, &axes,
+                                   false, &skipped, err);
     smoe_axes_free(&axes);
     smoe_spec_free(&spec);
+    smoe_spec_text_free(&text);
     return status;
 }
 

@@ -35,7 +35,7 @@ typedef struct runner {
     size_t jobs, running;
     bool *settled; /* [cells] done, failed, or to be left */
     bool stopping, told;
-    size_t failed; /* in this process */
+    size_t failed, killed; /* cells of this process */
     sigset_t signals, before;
 } runner;
 
@@ -89,6 +89,11 @@ fail:
     return -1;
 }
 
+static bool killed(int status) {
+    int number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    return number == SIGKILL || number == SIGTERM || number == SIGINT || number == SIGHUP;
+}
+
 /* A process has ended: its cell's outcome is there, or is written now. */
 static int end(runner *r, size_t which, int status, smoe_err *err) {
     worker w = r->worker[which];
@@ -97,6 +102,10 @@ static int end(runner *r, size_t which, int status, smoe_err *err) {
     smoe_cell *cell = &r->sweep->cell[w.cell];
     bool stopped = r->stopping && (WIFSIGNALED(status) || WEXITSTATUS(status) == SMOE_STOPPED);
     bool silent = WIFSIGNALED(status) || (WEXITSTATUS(status) && cell->state != SMOE_CELL_FAILED);
+    if (killed(status)) { /* from outside, or for want of memory: no fault of the cell's */
+        r->killed += !stopped && cell->state == SMOE_CELL_OPEN;
+        stopped = true;
+    }
     if (!bad && silent && !stopped) {
         char text[128];
         if (WIFSIGNALED(status))
@@ -195,13 +204,17 @@ static int conclude(const runner *r, smoe_err *err) {
         failed += sweep->cell[i].state == SMOE_CELL_FAILED;
         open += sweep->cell[i].state == SMOE_CELL_OPEN;
     }
-    if (open && !(r->failed && r->options->fail_fast))
+    if (open && !r->killed && !(r->failed && r->options->fail_fast))
         return smoe_fail(err, SMOE_STOPPED,
                          "stopped on request with %zu of %zu cells left; --resume "
                          "continues",
                          open, sweep->cells);
-    if (!failed) return 0;
-    smoe_fail(err, SMOE_PARTIAL, "%zu of %zu cells failed:", failed, sweep->cells);
+    if (!failed && !r->killed) return 0;
+    if (r->killed)
+        smoe_fail(err, SMOE_PARTIAL, "%zu of %zu cells were killed; --resume goes on with them",
+                  r->killed, sweep->cells);
+    if (!failed) return -1;
+    smoe_fail_more(err, SMOE_PARTIAL, "%zu of %zu cells failed:", failed, sweep->cells);
     for (size_t i = 0; i < sweep->cells; i++) {
         const char *text = json_string_value(json_object_get(sweep->cell[i].outcome, "error"));
         if (sweep->cell[i].state == SMOE_CELL_FAILED)
@@ -282,9 +295,9 @@ static int run_and_report(const smoe_cells_kind *kind, smoe_sweep *sweep,
 static int check(const smoe_options *options, const char *arg, bool folder, smoe_err *err) {
     if (!arg)
         return smoe_fail(err, SMOE_USAGE, "SPEC.yaml is missing (or --resume DIR, --status DIR)");
-    if (!strcmp(arg, "-"))
-        return smoe_fail(err, SMOE_USAGE,
-                         "a spec that is swept is read once a cell: give a file, not -");
+    if (options->force && (options->resume || options->status))
+        return smoe_fail(err, SMOE_USAGE, "--force starts anew: it does not go with --%s",
+                         options->resume ? "resume" : "status");
     if (options->retry_failed && !options->resume)
         return smoe_fail(err, SMOE_USAGE, "--retry-failed goes with --resume");
     if (options->status && !folder)
@@ -315,8 +328,9 @@ static int prepare(smoe_sweep *sweep, const smoe_cells_kind *kind, const char *a
     char *dir = options->out ? strdup(options->out)
                              : smoe_text_format("runs/%s-%s", sweep->name,
                                                 sweep->run ? "evaluate" : kind->suffix);
-    int status = dir ? smoe_sweep_create(sweep, dir, options->resume, err)
-                     : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    int status = dir ? 0 : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    if (!status && options->force) status = smoe_sweep_remove(dir, err);
+    if (!status) status = smoe_sweep_create(sweep, dir, options->resume || options->force, err);
     free(dir);
     return status;
 }

@@ -154,25 +154,50 @@ int smoe_cells_status(const smoe_sweep *sweep, const smoe_options *options, smoe
 static const double most_flops = 2e12;
 
 typedef struct estimate {
-    double params, flops, bytes, seconds; /* flops: of training; seconds 0: not measured */
+    double params, flops, bytes; /* flops: of training */
+    double seconds;
+    bool measured; /* else from the FLOPs and the rate of the reference */
 } estimate;
 
+/* What stands for cells that are too large to be measured: FLOP/s of training one wide block. */
+static int reference_rate(double *rate, smoe_err *err) {
+    static const char text[] =
+        "data: {image_size: 64, classes: 10}\n"
+        "model: {width: 768, depth: 1, mlp: 3072, heads: 12, moe: {layers: none}}\n"
+        "train: {batch_size: 4}\n";
+    smoe_spec spec;
+    smoe_bench bench;
+    int status = smoe_spec_parse(&spec, text, sizeof text - 1, "reference", NULL, NULL, 0, err);
+    if (!status) status = smoe_bench_run(&bench, &spec, 10, NULL, 1, NULL, NULL, err);
+    if (!status) *rate = bench.flops_train / bench.train.min;
+    smoe_spec_free(&spec);
+    return status;
+}
+
+/* *rate: of the reference, 0 as long as nobody asked. */
 static int estimate_cell(estimate *e, const smoe_spec *spec, const smoe_options *options,
-                         smoe_err *err) {
+                         double *rate, smoe_err *err) {
     smoe_cost cost = {0};
     smoe_bench bench;
     size_t classes, given = options->classes ? (size_t)options->classes : 0;
     if (smoe_cmd_classes(spec, given, true, &classes, err)) return -1;
     int status = smoe_cost_estimate(&cost, spec, classes, NULL, err);
     double step = cost.flops_train_per_image * (double)spec->train.batch_size;
+    double products = cost.products_train_per_image * (double)spec->train.batch_size;
     *e = (estimate){.params = cost.params,
                     .flops = step * (double)spec->train.steps,
                     .bytes = cost.bytes.weights + cost.bytes.gradients + cost.bytes.optimizer +
-                             cost.bytes.activations};
+                             cost.bytes.activations,
+                    .measured = step <= most_flops};
     smoe_cost_free(&cost);
-    if (status || step > most_flops) return status;
-    status = smoe_bench_run(&bench, spec, classes, NULL, 1, NULL, NULL, err);
-    if (!status) e->seconds = bench.train.min * (double)spec->train.steps;
+    if (status) return -1;
+    if (e->measured) {
+        status = smoe_bench_run(&bench, spec, classes, NULL, 1, NULL, NULL, err);
+        if (!status) e->seconds = bench.train.min * (double)spec->train.steps;
+    } else {
+        if (!*rate) status = reference_rate(rate, err);
+        if (!status) e->seconds = products / *rate * (double)spec->train.steps;
+    }
     return status;
 }
 
@@ -193,8 +218,14 @@ static void add_row(smoe_table *table, const char *name, const estimate *e) {
     smoe_table_add(table, "%s", smoe_text_si(text, sizeof text, e->params, ""));
     smoe_table_add(table, "%s", smoe_text_si(text, sizeof text, e->flops, "FLOP"));
     smoe_table_add(table, "%s", smoe_text_si(text, sizeof text, e->bytes, "B"));
-    smoe_table_add(table, "%s",
-                   e->seconds > 0 ? smoe_progress_time(text, sizeof text, e->seconds) : "-");
+    smoe_table_add(table, "%s%s", e->measured ? "" : "about ",
+                   smoe_progress_time(text, sizeof text, e->seconds));
+}
+
+static json_t *estimate_json(const smoe_sweep *sweep, const smoe_cell *cell, const estimate *e) {
+    return json_pack("{s:s, s:o, s:f, s:f, s:f, s:f, s:b}", "cell", cell->name, "set",
+                     values_json(sweep, cell, true), "params", e->params, "flops_train", e->flops,
+                     "bytes", e->bytes, "seconds", e->seconds, "measured", e->measured);
 }
 
 /* What a cell is evaluated at, once it is trained. */
@@ -209,7 +240,8 @@ static void print_points(const smoe_sweep *sweep) {
 }
 
 int smoe_cells_estimate(const smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
-    estimate *all = calloc(sweep->cells, sizeof *all), sum = {0};
+    estimate *all = calloc(sweep->cells, sizeof *all), sum = {.measured = true};
+    double rate = 0;
     smoe_table table = {.columns = 5};
     json_t *list = json_array();
     int status = all && list ? 0 : smoe_fail(err, SMOE_RUNTIME, "out of memory");
@@ -225,19 +257,16 @@ int smoe_cells_estimate(const smoe_sweep *sweep, const smoe_options *options, sm
         } else {
             status = smoe_spec_parse(&spec, cell->spec, strlen(cell->spec), cell->name, NULL, NULL,
                                      0, err);
-            if (!status) status = estimate_cell(&all[i], &spec, options, err);
+            if (!status) status = estimate_cell(&all[i], &spec, options, &rate, err);
             smoe_spec_free(&spec);
         }
         sum.flops += all[i].flops;
         sum.seconds += all[i].seconds;
+        sum.measured &= all[i].measured;
         if (all[i].params > sum.params) sum.params = all[i].params;
         if (all[i].bytes > sum.bytes) sum.bytes = all[i].bytes;
         add_row(&table, cell->name, &all[i]);
-        json_array_append_new(
-            list, json_pack("{s:s, s:o, s:f, s:f, s:f, s:o}", "cell", cell->name, "set",
-                            values_json(sweep, cell, true), "params", all[i].params, "flops_train",
-                            all[i].flops, "bytes", all[i].bytes, "seconds",
-                            all[i].seconds > 0 ? json_real(all[i].seconds) : json_null()));
+        json_array_append_new(list, estimate_json(sweep, cell, &all[i]));
     }
     add_row(&table, "all (parameters, memory: the largest)", &sum);
     if (!status && options->json)

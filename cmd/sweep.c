@@ -57,16 +57,17 @@ static void move_figure(smoe_sweep *sweep, smoe_spec *spec) {
 }
 
 /* The cells, from the lists. */
-static int make_cells(smoe_sweep *sweep, const char *file, lists *l, const smoe_options *options,
-                      smoe_err *err) {
+static int make_cells(smoe_sweep *sweep, const smoe_spec_text *text, lists *l,
+                      const smoe_options *options, smoe_err *err) {
     smoe_spec base = {0};
     smoe_err own = {0};
     size_t skipped = 0;
-    int status = smoe_sweep_expand(sweep, file, l->plain, l->plains, &l->axes,
+    int status = smoe_sweep_expand(sweep, text, l->plain, l->plains, &l->axes,
                                    options->skip_invalid, &skipped, err);
     /* What every cell has is said once. */
     if (status && skipped && !sweep->cells &&
-        smoe_spec_read(&base, file, l->plain, l->plains, &own))
+        smoe_spec_parse(&base, text->text, text->length, text->label, text->folder, l->plain,
+                        l->plains, &own))
         *err = own;
     else if (status && skipped && l->axes.count)
         smoe_fail_more(err, SMOE_USAGE,
@@ -82,23 +83,29 @@ static int make_cells(smoe_sweep *sweep, const char *file, lists *l, const smoe_
 /* The cells of SPEC.yaml and the overrides. */
 static int expand_spec(smoe_sweep *sweep, const char *file, const smoe_options *options,
                        smoe_err *err) {
-    smoe_spec spec;
+    smoe_spec_text text;
+    smoe_spec spec = {0};
     lists l;
+    int status = smoe_spec_text_read(&text, file, err);
+    if (!status)
+        status =
+            smoe_spec_parse(&spec, text.text, text.length, text.label, text.folder, NULL, 0, err);
     /* What is wrong with the spec by itself may be right in every cell; mistakes in its section
      * `sweep`, or no spec at all, are not. */
-    int status = smoe_spec_read(&spec, file, NULL, 0, err);
     if (status && !spec.sweep.bad && err->code == SMOE_USAGE && spec.origin) status = 0;
     int opened = lists_open(&l, options, err);
     if (!status) status = opened ? -1 : lists_axes(&l, &spec.sweep, err);
     bool nothing = !status && !l.axes.count && !l.points.count;
-    if (!status) status = make_cells(sweep, file, &l, options, err);
+    if (!status) status = make_cells(sweep, &text, &l, options, err);
     if (!status && nothing)
-        status = smoe_fail(err, SMOE_USAGE,
-                           "%s: nothing is swept: give it a section sweep, or key=a,b,c", file);
+        status =
+            smoe_fail(err, SMOE_USAGE,
+                      "%s: nothing is swept: give it a section sweep, or key=a,b,c", text.label);
     if (!status && l.points.count) status = smoe_evaluations_plan(sweep, &l.points, err);
     if (!status) move_figure(sweep, &spec);
     lists_free(&l);
     smoe_spec_free(&spec);
+    smoe_spec_text_free(&text);
     return status;
 }
 
@@ -108,6 +115,7 @@ static int expand_run(smoe_sweep *sweep, const char *dir, const smoe_options *op
     static const smoe_sweep_keys none = {0};
     static const smoe_axes one = {0};
     lists l;
+    smoe_spec_text spec = {0};
     char *file = smoe_text_format("%s/spec.yaml", dir), *model = NULL, *text = NULL;
     size_t skipped;
     int status = lists_open(&l, options, err);
@@ -119,9 +127,11 @@ static int expand_run(smoe_sweep *sweep, const char *dir, const smoe_options *op
     if (!status && !l.points.count)
         status = smoe_fail(err, SMOE_USAGE, "%s: nothing is swept: give key=a,b,c", dir);
     if (!status) status = smoe_run_locate(dir, "latest", &model, &text, err);
-    if (!status && !file) status = smoe_fail(err, SMOE_RUNTIME, "out of memory");
     if (!status)
-        status = smoe_sweep_expand(sweep, file, l.plain, l.plains, &one, false, &skipped, err);
+        status = file ? smoe_spec_text_read(&spec, file, err)
+                      : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    if (!status)
+        status = smoe_sweep_expand(sweep, &spec, l.plain, l.plains, &one, false, &skipped, err);
     if (!status) {
         sweep->run = realpath(dir, NULL);
         sweep->checkpoint = realpath(model, NULL);
@@ -130,6 +140,7 @@ static int expand_run(smoe_sweep *sweep, const char *dir, const smoe_options *op
     }
     if (!status) status = smoe_evaluations_plan(sweep, &l.points, err);
     lists_free(&l);
+    smoe_spec_text_free(&spec);
     free(file);
     free(model);
     free(text);

@@ -29,6 +29,10 @@ void specs_wrong(const char *text, const char *override, const char *message) {
     smoe_spec_free(&spec);
 }
 
+smoe_spec_text specs_text(const char *text) {
+    return (smoe_spec_text){.text = (char *)text, .length = strlen(text), .label = (char *)"t"};
+}
+
 char *specs_yaml(const smoe_spec *spec, bool origins) {
     char *text = NULL;
     size_t size = 0;

@@ -5,6 +5,7 @@
  */
 #include "close.h"
 #include "scratch.h"
+#include "specs.h"
 #include "study/evaluations.h"
 #include "study/results_figure.h"
 
@@ -20,13 +21,12 @@
 
 typedef struct world {
     scratch folder;
-    char spec[SCRATCH_PATH], dir[SCRATCH_PATH];
+    char dir[SCRATCH_PATH];
 } world;
 
 static int setup(void **state) {
     world *w = calloc(1, sizeof *w);
     scratch_make(&w->folder);
-    scratch_path(&w->folder, w->spec, "spec.yaml");
     scratch_path(&w->folder, w->dir, "sweep");
     *state = w;
     return 0;
@@ -43,18 +43,19 @@ static int teardown(void **state) {
     "name: g\nmodel: {width: 8, depth: 2, mlp: 8, heads: 1, moe: {layers: all, " \
     "experts: 4, router: tokens-choice}}\ntrain: {batch_size: 8}\n"
 
-/* The cells of a file and their points; 0, or the code of the failure. A file that cannot be read, and
- * cells that are no valid spec, fail the test. */
-static int plan_file(smoe_sweep *sweep, const char *file, smoe_err *err) {
+/* The cells of a text and their points; 0, or the code of the failure. Cells that are no valid spec fail the
+ * test. */
+static int plan_text(smoe_sweep *sweep, const smoe_spec_text *from, smoe_err *err) {
     smoe_spec spec;
     smoe_axes axes = {0}, points = {0};
     char *plain[1];
     size_t n, skipped;
-    if (smoe_spec_read(&spec, file, NULL, 0, err)) fail_msg("%s", err->text);
+    if (smoe_spec_parse(&spec, from->text, from->length, from->label, from->folder, NULL, 0, err))
+        fail_msg("%s", err->text);
     assert_int_equal(smoe_axes_of(&axes, &spec.sweep.train, NULL, 0, plain, &n, err), 0);
     assert_int_equal(smoe_axes_of(&points, &spec.sweep.evaluate, NULL, 0, plain, &n, err), 0);
-    if (smoe_sweep_expand(sweep, file, NULL, 0, &axes, false, &skipped, err))
-        fail_msg("%s: %s", file, err->text);
+    if (smoe_sweep_expand(sweep, from, NULL, 0, &axes, false, &skipped, err))
+        fail_msg("%s: %s", from->label, err->text);
     int code = 0;
     if (points.count && smoe_evaluations_plan(sweep, &points, err)) code = (int)err->code;
     smoe_axes_free(&axes);
@@ -63,9 +64,18 @@ static int plan_file(smoe_sweep *sweep, const char *file, smoe_err *err) {
     return code;
 }
 
-static int plan(world *w, smoe_sweep *sweep, const char *text, smoe_err *err) {
-    scratch_write(w->spec, text, strlen(text));
-    return plan_file(sweep, w->spec, err);
+static int plan(smoe_sweep *sweep, const char *text, smoe_err *err) {
+    smoe_spec_text from = specs_text(text);
+    return plan_text(sweep, &from, err);
+}
+
+/* The same of a file, which must be there. */
+static int plan_file(smoe_sweep *sweep, const char *file, smoe_err *err) {
+    smoe_spec_text from;
+    if (smoe_spec_text_read(&from, file, err)) fail_msg("%s", err->text);
+    int code = plan_text(sweep, &from, err);
+    smoe_spec_text_free(&from);
+    return code;
 }
 
 static const char good[] =
@@ -92,7 +102,7 @@ static void points_are_every_combination(void **state) {
     world *w = *state;
     smoe_sweep sweep, read, other;
     smoe_err err;
-    assert_int_equal(plan(w, &sweep, good, &err), 0);
+    assert_int_equal(plan(&sweep, good, &err), 0);
     assert_points(&sweep);
     assert_int_equal(smoe_sweep_create(&sweep, w->dir, false, &err), 0);
     assert_int_equal(smoe_sweep_open(&read, w->dir, &err), 0);
@@ -100,10 +110,10 @@ static void points_are_every_combination(void **state) {
     smoe_sweep_free(&read);
     smoe_sweep_free(&sweep);
     /* the same again takes part, one with other points does not */
-    assert_int_equal(plan(w, &sweep, good, &err), 0);
+    assert_int_equal(plan(&sweep, good, &err), 0);
     assert_int_equal(smoe_sweep_create(&sweep, w->dir, true, &err), 0);
     smoe_sweep_free(&sweep);
-    assert_int_equal(plan(w, &other,
+    assert_int_equal(plan(&other,
                           TRAINED "sweep: {grid: {model.moe.k: [1, 2]}, seeds: [0, 1], evaluate: "
                                   "{grid: {model.moe.k: [1, 2]}}}\n",
                           &err),
@@ -116,9 +126,10 @@ static void points_are_every_combination(void **state) {
 
 /* Everything that is wrong is said before anything runs. */
 static void impossible_points_are_named(void **state) {
+    (void)state;
     smoe_sweep sweep;
     smoe_err err;
-    assert_int_equal(plan(*state, &sweep,
+    assert_int_equal(plan(&sweep,
                           TRAINED "sweep: {evaluate: {grid: {model.moe.experts: [1, 2], "
                                   "train.steps: [1], eval.batch_size: [4]}}}\n",
                           &err),
@@ -128,13 +139,13 @@ static void impossible_points_are_named(void **state) {
     assert_non_null(strstr(err.text, "evaluate.train.steps: cannot change after training"));
     smoe_sweep_free(&sweep);
     assert_int_equal(
-        plan(*state, &sweep, TRAINED "sweep: {evaluate: {grid: {model.moe.k: [4, 5]}}}\n", &err),
+        plan(&sweep, TRAINED "sweep: {evaluate: {grid: {model.moe.k: [4, 5]}}}\n", &err),
         SMOE_USAGE);
     assert_int_equal(err.lines, 1);
     assert_non_null(strstr(err.text, "000 at model.moe.k=5: "));
     assert_non_null(strstr(err.text, "a token cannot choose 5 of 4 experts"));
     smoe_sweep_free(&sweep);
-    assert_int_equal(plan(*state, &sweep,
+    assert_int_equal(plan(&sweep,
                           TRAINED
                           "sweep: {evaluate: {grid: {model.moe.router: [soft, experts-choice]}}}\n",
                           &err),
@@ -170,7 +181,7 @@ static void results_are_tabled(void **state) {
     smoe_results r;
     smoe_err err;
     bool drawn;
-    assert_int_equal(plan(w, &sweep,
+    assert_int_equal(plan(&sweep,
                           TRAINED "sweep: {grid: {model.moe.k: [1, 2]}, seeds: [0, 1], "
                                   "evaluate: {grid: {model.moe.capacity: [0.5, 2]}}}\n",
                           &err),
@@ -233,7 +244,7 @@ static void a_metric_on_the_x_axis(void **state) {
     smoe_results r;
     smoe_err err;
     bool drawn;
-    assert_int_equal(plan(w, &sweep,
+    assert_int_equal(plan(&sweep,
                           TRAINED "sweep: {grid: {model.mlp: [8, 16], model.moe.router: "
                                   "[tokens-choice, experts-choice]}, "
                                   "evaluate: {grid: {model.moe.capacity: [0.5, 2]}}, "

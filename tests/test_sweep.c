@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
@@ -142,13 +143,12 @@ static void the_command_line_beats_the_section(void **state) {
 
 typedef struct world {
     scratch folder;
-    char spec[SCRATCH_PATH], dir[SCRATCH_PATH];
+    char dir[SCRATCH_PATH];
 } world;
 
 static int setup(void **state) {
     world *w = calloc(1, sizeof *w);
     scratch_make(&w->folder);
-    scratch_path(&w->folder, w->spec, "spec.yaml");
     scratch_path(&w->folder, w->dir, "sweep");
     *state = w;
     return 0;
@@ -162,27 +162,26 @@ static int teardown(void **state) {
 }
 
 /* The cells of a text of a spec that sweeps. */
-static int expand(world *w, smoe_sweep *sweep, const char *text, bool skip, size_t *skipped,
-                  smoe_err *err) {
-    scratch_write(w->spec, text, strlen(text));
+static int expand(smoe_sweep *sweep, const char *text, bool skip, size_t *skipped, smoe_err *err) {
     smoe_spec spec;
+    smoe_spec_text from = specs_text(text);
     smoe_axes axes = {0};
     char *plain[1];
     size_t plains;
     smoe_err ignored;
-    (void)!smoe_spec_read(&spec, w->spec, NULL, 0, &ignored);
+    (void)!smoe_spec_parse(&spec, text, strlen(text), "t", NULL, NULL, 0, &ignored);
     assert_int_equal(smoe_axes_of(&axes, &spec.sweep.train, NULL, 0, plain, &plains, err), 0);
-    int status = smoe_sweep_expand(sweep, w->spec, NULL, 0, &axes, skip, skipped, err);
+    int status = smoe_sweep_expand(sweep, &from, NULL, 0, &axes, skip, skipped, err);
     smoe_axes_free(&axes);
     smoe_spec_free(&spec);
     return status;
 }
 
-static smoe_sweep cells_of(world *w, const char *text) {
+static smoe_sweep cells_of(const char *text) {
     smoe_sweep sweep;
     smoe_err err;
     size_t skipped;
-    if (expand(w, &sweep, text, false, &skipped, &err)) fail_msg("%s", err.text);
+    if (expand(&sweep, text, false, &skipped, &err)) fail_msg("%s", err.text);
     return sweep;
 }
 
@@ -192,7 +191,8 @@ static const char grid[] =
     "seeds: [0, 1]}\n";
 
 static void cells_are_every_combination(void **state) {
-    smoe_sweep sweep = cells_of(*state, grid);
+    (void)state;
+    smoe_sweep sweep = cells_of(grid);
     assert_int_equal(sweep.cells, 8);
     assert_int_equal(sweep.columns, 3);
     assert_int_equal(sweep.seed, 2);
@@ -212,8 +212,8 @@ static void cells_are_every_combination(void **state) {
 
 /* A seed that changes together with another key is an axis of both. */
 static void seeds_may_be_zipped(void **state) {
-    smoe_sweep sweep =
-        cells_of(*state, SMALL "sweep: {zip: {model.moe.experts: [2, 4], seed: [5, 6]}}\n");
+    (void)state;
+    smoe_sweep sweep = cells_of(SMALL "sweep: {zip: {model.moe.experts: [2, 4], seed: [5, 6]}}\n");
     assert_int_equal(sweep.cells, 2);
     assert_int_equal(sweep.seed, 1);
     assert_string_equal(sweep.cell[1].name, "001-experts=4,seed=6");
@@ -225,10 +225,11 @@ static const char invalid[] =
           "train: {batch_size: 8}\n";
 
 static void invalid_cells_are_all_named(void **state) {
+    (void)state;
     smoe_sweep sweep;
     smoe_err err;
     size_t skipped;
-    assert_int_equal(expand(*state, &sweep, invalid, false, &skipped, &err), -1);
+    assert_int_equal(expand(&sweep, invalid, false, &skipped, &err), -1);
     assert_int_equal(err.code, SMOE_USAGE);
     assert_int_equal(skipped, 3);
     assert_int_equal(err.lines, 3);
@@ -242,7 +243,7 @@ static void invalid_cells_are_all_named(void **state) {
         assert_non_null(strstr(err.text, text));
     }
     smoe_sweep_free(&sweep);
-    assert_int_equal(expand(*state, &sweep, invalid, true, &skipped, &err), 0);
+    assert_int_equal(expand(&sweep, invalid, true, &skipped, &err), 0);
     assert_int_equal(skipped, 3);
     assert_int_equal(sweep.cells, 3);
     assert_string_equal(sweep.cell[1].name, "002-experts=3,heads=1"); /* numbers stay */
@@ -253,7 +254,7 @@ static void invalid_cells_are_all_named(void **state) {
 
 static void the_ledger_gives_the_cells_back(void **state) {
     world *w = *state;
-    smoe_sweep made = cells_of(w, grid), read;
+    smoe_sweep made = cells_of(grid), read;
     smoe_err err;
     assert_int_equal(smoe_sweep_create(&made, w->dir, false, &err), 0);
     assert_int_equal(smoe_sweep_open(&read, w->dir, &err), 0);
@@ -274,22 +275,23 @@ static void the_ledger_gives_the_cells_back(void **state) {
 
 static void folders_are_made_exclusively(void **state) {
     world *w = *state;
-    smoe_sweep first = cells_of(w, grid), second = cells_of(w, grid);
+    smoe_sweep first = cells_of(grid), second = cells_of(grid);
     smoe_err err;
     assert_int_equal(smoe_sweep_create(&first, w->dir, false, &err), 0);
     assert_int_equal(smoe_sweep_create(&second, w->dir, false, &err), -1);
     assert_int_equal(err.code, SMOE_USAGE);
-    assert_non_null(strstr(err.text, "exists already; --resume continues a sweep"));
+    assert_non_null(
+        strstr(err.text, "exists already; --resume continues a sweep, --force replaces one"));
     assert_int_equal(smoe_sweep_create(&second, w->dir, true, &err), 0);
     smoe_sweep_free(&second);
-    second = cells_of(w, SMALL "name: g\nsweep: {seeds: [0, 1, 2]}\n");
+    second = cells_of(SMALL "name: g\nsweep: {seeds: [0, 1, 2]}\n");
     assert_int_equal(smoe_sweep_create(&second, w->dir, true, &err), -1);
     assert_int_equal(err.code, SMOE_USAGE);
     assert_non_null(strstr(err.text, "is another sweep: it has 8 cells, the spec now makes 3"));
     smoe_sweep_free(&second);
     char text[600];
     snprintf(text, sizeof text, "%strain: {steps: 77}\n", grid);
-    second = cells_of(w, text);
+    second = cells_of(text);
     assert_int_equal(smoe_sweep_create(&second, w->dir, true, &err), -1);
     assert_non_null(strstr(err.text, "is another sweep: cell 000-"));
     smoe_sweep_free(&second);
@@ -299,10 +301,68 @@ static void folders_are_made_exclusively(void **state) {
     assert_non_null(strstr(err.text, "no sweep there"));
 }
 
+/* A process that holds a claim until it is killed; it has it once this returns. */
+static pid_t holder(const smoe_sweep *sweep, size_t cell) {
+    int ready[2];
+    assert_int_equal(pipe(ready), 0);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (!pid) {
+        int fd;
+        smoe_err err;
+        char word = smoe_cell_claim(sweep, cell, &fd, &err) == 1 ? 'y' : 'n';
+        if (write(ready[1], &word, 1) != 1) _exit(1);
+        for (;;) pause();
+    }
+    char word = 0;
+    assert_int_equal(read(ready[0], &word, 1), 1);
+    assert_int_equal(word, 'y');
+    close(ready[0]);
+    close(ready[1]);
+    return pid;
+}
+
+/* What the sweep wrote goes, what somebody else put there stays; never while a cell runs, never anything
+ * that is no sweep. */
+static void a_sweep_can_be_removed(void **state) {
+    world *w = *state;
+    smoe_sweep sweep = cells_of(grid);
+    smoe_err err;
+    int fd;
+    char cell[2 * SCRATCH_PATH], note[SCRATCH_PATH + 16];
+    assert_int_equal(smoe_sweep_create(&sweep, w->dir, false, &err), 0);
+    char *run = smoe_cell_dir(&sweep, 2);
+    assert_int_equal(mkdir(run, 0777), 0);
+    snprintf(cell, sizeof cell, "%s/spec.yaml", run);
+    scratch_write(cell, "x", 1);
+    snprintf(note, sizeof note, "%s/note.txt", w->dir);
+    scratch_write(note, "y", 1);
+    pid_t other = holder(&sweep, 5);
+    assert_int_equal(smoe_sweep_remove(w->dir, &err), -1);
+    assert_int_equal(err.code, SMOE_USAGE);
+    assert_non_null(strstr(err.text, "another process runs cell 005-"));
+    assert_int_equal(access(cell, F_OK), 0);
+    kill(other, SIGKILL);
+    assert_int_equal(waitpid(other, NULL, 0), other);
+    assert_int_equal(smoe_sweep_remove(w->dir, &err), 0);
+    assert_int_equal(access(note, F_OK), 0);
+    assert_int_equal(access(run, F_OK), -1);
+    assert_int_equal(smoe_sweep_remove(w->dir, &err), -1); /* no sweep any more */
+    assert_int_equal(err.code, SMOE_USAGE);
+    smoe_sweep again = cells_of(grid);
+    assert_int_equal(smoe_sweep_create(&again, w->dir, true, &err), 0);
+    assert_int_equal(smoe_cell_claim(&again, 5, &fd, &err), 1);
+    close(fd);
+    assert_int_equal(smoe_sweep_remove("/nowhere/at/all", &err), 0);
+    free(run);
+    smoe_sweep_free(&again);
+    smoe_sweep_free(&sweep);
+}
+
 /* One character of a spec in the ledger changed, a line cut, a line added: never a sweep. */
 static void a_damaged_ledger_is_refused(void **state) {
     world *w = *state;
-    smoe_sweep sweep = cells_of(w, grid);
+    smoe_sweep sweep = cells_of(grid);
     smoe_err err;
     char path[SCRATCH_PATH + 16];
     assert_int_equal(smoe_sweep_create(&sweep, w->dir, false, &err), 0);
@@ -330,30 +390,9 @@ static void a_damaged_ledger_is_refused(void **state) {
 
 /* ---- claims ----------------------------------------------------------------------------------- */
 
-/* A process that holds a claim until it is killed; it has it once this returns. */
-static pid_t holder(const smoe_sweep *sweep, size_t cell) {
-    int ready[2];
-    assert_int_equal(pipe(ready), 0);
-    pid_t pid = fork();
-    assert_true(pid >= 0);
-    if (!pid) {
-        int fd;
-        smoe_err err;
-        char word = smoe_cell_claim(sweep, cell, &fd, &err) == 1 ? 'y' : 'n';
-        if (write(ready[1], &word, 1) != 1) _exit(1);
-        for (;;) pause();
-    }
-    char word = 0;
-    assert_int_equal(read(ready[0], &word, 1), 1);
-    assert_int_equal(word, 'y');
-    close(ready[0]);
-    close(ready[1]);
-    return pid;
-}
-
 static void a_claim_dies_with_its_process(void **state) {
     world *w = *state;
-    smoe_sweep sweep = cells_of(w, grid);
+    smoe_sweep sweep = cells_of(grid);
     smoe_err err;
     int fd;
     assert_int_equal(smoe_sweep_create(&sweep, w->dir, false, &err), 0);
@@ -370,7 +409,7 @@ static void a_claim_dies_with_its_process(void **state) {
 
 static void outcomes_are_kept(void **state) {
     world *w = *state;
-    smoe_sweep sweep = cells_of(w, grid), read;
+    smoe_sweep sweep = cells_of(grid), read;
     smoe_err err;
     assert_int_equal(smoe_sweep_create(&sweep, w->dir, false, &err), 0);
     assert_int_equal(
@@ -406,8 +445,8 @@ static void done(const smoe_sweep *sweep, size_t cell, double precision, double 
 /* Experts 2, 4, 8 over two seeds; one seed of experts 8 failed. */
 static void results_by_hand(void **state) {
     world *w = *state;
-    smoe_sweep sweep = cells_of(
-        w, "name: r\n" SMALL "sweep: {grid: {model.moe.experts: [2, 4, 8]}, seeds: [0, 1]}\n");
+    smoe_sweep sweep = cells_of("name: r\n" SMALL
+                                "sweep: {grid: {model.moe.experts: [2, 4, 8]}, seeds: [0, 1]}\n");
     smoe_err err;
     bool drawn;
     assert_int_equal(smoe_sweep_create(&sweep, w->dir, false, &err), 0);
@@ -505,17 +544,17 @@ static void a_run_is_measured_from_its_metrics(void **state) {
 static const char all_routers[] = "soft,soft-uniform,uniform-soft,uniform,identity,dense";
 
 static void rows_of_an_ablation(void **state) {
-    world *w = *state;
+    (void)state;
     static const char text[] = "data: {image_size: 16}\n" SMALL; /* 16 tokens, 4 experts, 1 slot */
-    scratch_write(w->spec, text, strlen(text));
+    smoe_spec_text from = specs_text(text);
     smoe_spec spec;
     smoe_err err;
     smoe_axes axes = {0};
     smoe_sweep sweep;
     size_t skipped;
-    assert_int_equal(smoe_spec_read(&spec, w->spec, NULL, 0, &err), 0);
+    assert_int_equal(smoe_spec_parse(&spec, from.text, from.length, "t", NULL, NULL, 0, &err), 0);
     assert_int_equal(smoe_ablate_axes(&axes, &spec, all_routers, "3,4", &err), 0);
-    assert_int_equal(smoe_sweep_expand(&sweep, w->spec, NULL, 0, &axes, false, &skipped, &err), 0);
+    assert_int_equal(smoe_sweep_expand(&sweep, &from, NULL, 0, &axes, false, &skipped, &err), 0);
     assert_int_equal(sweep.cells, 12);
     for (size_t i = 0; i < 12; i++) {
         smoe_spec s = specs_good(sweep.cell[i].spec, NULL, NULL, NULL);
@@ -614,15 +653,15 @@ static void rows_of_one_seed_start_alike(void **state) {
  * result. */
 static void rows_are_compared_seed_by_seed(void **state) {
     world *w = *state;
-    scratch_write(w->spec, SMALL, strlen(SMALL));
+    smoe_spec_text from = specs_text(SMALL);
     smoe_spec spec;
     smoe_err err;
     smoe_axes axes = {0};
     smoe_sweep sweep;
     size_t skipped;
-    assert_int_equal(smoe_spec_read(&spec, w->spec, NULL, 0, &err), 0);
+    assert_int_equal(smoe_spec_parse(&spec, from.text, from.length, "t", NULL, NULL, 0, &err), 0);
     assert_int_equal(smoe_ablate_axes(&axes, &spec, "uniform,soft,dense", "0,1,2", &err), 0);
-    assert_int_equal(smoe_sweep_expand(&sweep, w->spec, NULL, 0, &axes, false, &skipped, &err), 0);
+    assert_int_equal(smoe_sweep_expand(&sweep, &from, NULL, 0, &axes, false, &skipped, &err), 0);
     assert_int_equal(smoe_sweep_create(&sweep, w->dir, false, &err), 0);
     const double precision[] = {0.25, 0.44, 0.66, 0.5, 0.7, 0.9, 0.6, 0.6};
     for (size_t i = 0; i < 8; i++) done(&sweep, i, precision[i], 1);
@@ -665,6 +704,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(invalid_cells_are_all_named, setup, teardown),
         cmocka_unit_test_setup_teardown(the_ledger_gives_the_cells_back, setup, teardown),
         cmocka_unit_test_setup_teardown(folders_are_made_exclusively, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_sweep_can_be_removed, setup, teardown),
         cmocka_unit_test_setup_teardown(a_damaged_ledger_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(a_claim_dies_with_its_process, setup, teardown),
         cmocka_unit_test_setup_teardown(outcomes_are_kept, setup, teardown),

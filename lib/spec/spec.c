@@ -61,29 +61,41 @@ static char *slurp(const char *file, size_t *length, smoe_err *err) {
     return text;
 }
 
+int smoe_spec_text_read(smoe_spec_text *to, const char *file, smoe_err *err) {
+    bool standard = !strcmp(file, "-");
+    *to = (smoe_spec_text){0};
+    to->text = slurp(file, &to->length, err);
+    if (!to->text) return -1;
+    char *whole = standard ? NULL : realpath(file, NULL);
+    to->label = strdup(standard ? "<stdin>" : file);
+    to->folder = standard ? NULL : strdup(whole ? dirname(whole) : ".");
+    free(whole);
+    return to->label && (standard || to->folder)
+               ? 0
+               : smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", file);
+}
+
+void smoe_spec_text_free(smoe_spec_text *text) {
+    free(text->text);
+    free(text->label);
+    free(text->folder);
+    *text = (smoe_spec_text){0};
+}
+
 int smoe_spec_read(smoe_spec *spec, const char *file, char *const *overrides, size_t count,
                    smoe_err *err) {
+    smoe_spec_text text;
     *spec = (smoe_spec){0};
     if (err) *err = (smoe_err){0};
-    size_t length = 0;
-    int status = -1;
-    char *whole = NULL, *text = slurp(file, &length, err);
-    if (!text) return -1;
-    bool standard = !strcmp(file, "-");
-    if (!standard) {
-        /* The folder as it is now, whatever becomes of links and of the current folder later. */
-        whole = realpath(file, NULL);
-        spec->file = strdup(file);
-        spec->folder = strdup(whole ? dirname(whole) : ".");
-        if (!spec->file || !spec->folder) {
-            smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", file);
-            goto out;
-        }
+    int status = smoe_spec_text_read(&text, file, err);
+    if (!status) {
+        spec->folder = text.folder; /* the spec's now, like the label of a file */
+        spec->file = text.folder ? text.label : NULL;
+        text.folder = NULL;
+        status = parse(spec, text.text, text.length, text.label, overrides, count, err);
+        if (spec->file) text.label = NULL;
     }
-    status = parse(spec, text, length, standard ? "<stdin>" : file, overrides, count, err);
-out:
-    free(whole);
-    free(text);
+    smoe_spec_text_free(&text);
     return status;
 }
 

@@ -167,6 +167,20 @@ typedef struct smoe_spec {
 int smoe_spec_read(smoe_spec *spec, const char *file, char *const *overrides, size_t count,
                    smoe_err *err) SMOE_MUST_CHECK;
 
+/* A spec not yet read, with what its messages and its relative data paths go by: a file is looked at once,
+ * however often it is then parsed with other overrides. */
+typedef struct smoe_spec_text {
+    char *text;
+    size_t length;
+    char *label;  /* FILE, or <stdin> */
+    char *folder; /* of the file, as it is now, whatever becomes of links and of the current folder;
+                     NULL of standard input */
+} smoe_spec_text;
+
+/* FILE ("-": standard input). SMOE_USAGE where there is none. Free in any case. */
+int smoe_spec_text_read(smoe_spec_text *text, const char *file, smoe_err *err) SMOE_MUST_CHECK;
+void smoe_spec_text_free(smoe_spec_text *text);
+
 /* The same from YAML (or JSON, which is YAML) in memory; `label` stands for the file in messages
  * and `folder` (may be NULL: the current one) is what relative data paths are relative to. */
 int smoe_spec_parse(smoe_spec *spec, const char *text, size_t length, const char *label,

@@ -91,7 +91,9 @@ static int make_folder(const char *path, bool exclusive, smoe_err *err) {
     if (smoe_file_make_parents(path, err)) return -1;
     if (!mkdir(path, 0777) || (errno == EEXIST && !exclusive)) return 0;
     if (errno == EEXIST)
-        return smoe_fail(err, SMOE_USAGE, "%s: exists already; --resume continues a sweep", path);
+        return smoe_fail(err, SMOE_USAGE,
+                         "%s: exists already; --resume continues a sweep, --force replaces one",
+                         path);
     return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot make the folder", path);
 }
 
@@ -340,4 +342,52 @@ int smoe_cell_finish(const smoe_sweep *sweep, size_t i, json_t *outcome, smoe_er
 
 json_t *smoe_cell_failure(int code, const char *error) {
     return json_pack("{s:s, s:i, s:s}", "status", "failed", "code", code, "error", error);
+}
+
+/* ---- removing --------------------------------------------------------------------------------- */
+
+static int remove_in(const char *dir, const char *name, smoe_err *err) {
+    char *path = smoe_text_format("%s/%s", dir, name);
+    int status = path ? smoe_file_remove(path, err) : no_memory(dir, err);
+    free(path);
+    return status;
+}
+
+/* Nobody runs any of the cells? */
+static int check_idle(const smoe_sweep *sweep, smoe_err *err) {
+    for (size_t i = 0; i < sweep->cells; i++) {
+        int fd, got = smoe_cell_claim(sweep, i, &fd, err);
+        if (got < 0) return -1;
+        if (!got)
+            return smoe_fail(err, SMOE_USAGE, "%s: another process runs cell %s", sweep->dir,
+                             sweep->cell[i].name);
+        close(fd);
+    }
+    return 0;
+}
+
+int smoe_sweep_remove(const char *dir, smoe_err *err) {
+    static const char *const written[] = {
+        "results.csv",
+        "summary.csv",
+        "summary.md",
+        "evaluations.csv",
+        "evaluations_summary.csv",
+        "sweep.gp",
+        "sweep.svg",
+        "evaluations.gp",
+        "evaluations.svg",
+        "differences.csv",
+        "claims",
+        "cells.jsonl" /* the last: until then the folder is still known for a sweep */};
+    smoe_sweep sweep = {0};
+    if (access(dir, F_OK)) return 0;
+    int status = smoe_sweep_open(&sweep, dir, err);
+    if (!status) status = check_idle(&sweep, err);
+    for (size_t i = 0; i < sweep.cells && !status && !sweep.run; i++)
+        status = remove_in(dir, sweep.cell[i].name, err);
+    for (size_t i = 0; i < sizeof written / sizeof *written && !status; i++)
+        status = remove_in(dir, written[i], err);
+    smoe_sweep_free(&sweep);
+    return status;
 }

@@ -281,14 +281,15 @@ static size_t combine(smoe_cell *cell, char **override, size_t given, const smoe
 }
 
 /* Resolves a combination: 1 a cell, 0 no valid spec, its first mistake added to err; -1. */
-static int resolve(smoe_sweep *sweep, smoe_cell *cell, const char *file, char *const *override,
-                   size_t overrides, smoe_err *err) {
+static int resolve(smoe_sweep *sweep, smoe_cell *cell, const smoe_spec_text *from,
+                   char *const *override, size_t overrides, smoe_err *err) {
     smoe_spec spec;
     smoe_err own = {0};
     char what[400], *text = NULL;
     json_t *json = NULL;
     int status = 1;
-    if (smoe_spec_read(&spec, file, override, overrides, &own)) {
+    if (smoe_spec_parse(&spec, from->text, from->length, from->label, from->folder, override,
+                        overrides, &own)) {
         describe(what, sizeof what, sweep, cell);
         size_t first = strcspn(own.text, "\n");
         status = own.code == SMOE_USAGE ? 0 : -1;
@@ -307,8 +308,9 @@ out:
     return status;
 }
 
-int smoe_sweep_expand(smoe_sweep *sweep, const char *file, char *const *overrides, size_t count,
-                      const smoe_axes *axes, bool skip, size_t *skipped, smoe_err *err) {
+int smoe_sweep_expand(smoe_sweep *sweep, const smoe_spec_text *text, char *const *overrides,
+                      size_t count, const smoe_axes *axes, bool skip, size_t *skipped,
+                      smoe_err *err) {
     size_t cells = 1, longest = count;
     *sweep = (smoe_sweep){0};
     *skipped = 0;
@@ -329,7 +331,7 @@ int smoe_sweep_expand(smoe_sweep *sweep, const char *file, char *const *override
     for (size_t number = 0; number < cells && !status; number++) {
         smoe_cell *cell = &sweep->cell[sweep->cells];
         size_t n = combine(cell, override, count, axes, sweep->columns, number);
-        int good = n ? resolve(sweep, cell, file, override, n - 1, err) : -1;
+        int good = n ? resolve(sweep, cell, text, override, n - 1, err) : -1;
         if (good == 1 && !(cell->name = cell_name(sweep, cell, number))) good = -1;
         if (good < 1) smoe_cell_clear(cell, sweep->columns);
         sweep->cells += good == 1;

@@ -84,16 +84,22 @@ void smoe_axes_free(smoe_axes *axes);
 /* Every combination, the last axis fastest, each resolved. Combinations that are no valid spec are
  * all named in err (SMOE_USAGE); with `skip` they are left out and counted in *skipped, and err has
  * their names although the call succeeds. */
-int smoe_sweep_expand(smoe_sweep *sweep, const char *file, char *const *overrides, size_t count,
-                      const smoe_axes *axes, bool skip, size_t *skipped,
+int smoe_sweep_expand(smoe_sweep *sweep, const smoe_spec_text *text, char *const *overrides,
+                      size_t count, const smoe_axes *axes, bool skip, size_t *skipped,
                       smoe_err *err) SMOE_MUST_CHECK;
 
 /* Makes DIR, exclusively (SMOE_USAGE when it is there), and writes the ledger. With `join`, a DIR
- * that has the same ledger is taken as it is; another ledger is refused with what differs. */
+ * that is there is used, and taken as it is if it has the same ledger; another ledger is refused with
+ * what differs. */
 int smoe_sweep_create(smoe_sweep *sweep, const char *dir, bool join, smoe_err *err) SMOE_MUST_CHECK;
 
 /* Reads the ledger of DIR and looks at every cell. SMOE_USAGE: no sweep there; SMOE_DATA: damaged. */
 int smoe_sweep_open(smoe_sweep *sweep, const char *dir, smoe_err *err) SMOE_MUST_CHECK;
+
+/* Removes what a sweep wrote into DIR: its cells' run directories, claims, results and figures, then the
+ * ledger; other files stay. DIR that is not there: nothing. SMOE_USAGE: it holds no sweep, or another
+ * process runs one of the cells. */
+int smoe_sweep_remove(const char *dir, smoe_err *err) SMOE_MUST_CHECK;
 
 void smoe_sweep_free(smoe_sweep *sweep);
 

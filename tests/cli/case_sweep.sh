@@ -8,7 +8,7 @@ untimed() {
 }
 same_sweep() {
     untimed "$1" >a && untimed "$2" >b && cmp a b || { diff a b; fail "$1 and $2 differ in their results"; }
-    for cell in "$1"/0*; do same_run "$cell" "$2/${cell##*/}"; done
+    for cell in "$1"/0*seed=[01]; do same_run "$cell" "$2/${cell##*/}"; done
 }
 status 0 smoe sweep tiny.yaml $more -q -o whole >out
 grep -q '^experts .*precision_at_1 .*fewshot_2 ' out || fail "$(cat out)"
@@ -41,6 +41,17 @@ status 0 smoe sweep --resume parts -q >two
 wait $! || fail "the other process: $(cat one)"
 same_sweep whole parts
 [ "$(smoe sweep --status parts | grep -c ' done ')" -eq 4 ] || fail "$(smoe sweep --status parts)"
+
+# a cell's own process killed: the others go on, the cell is taken up again by a resume
+smoe sweep tiny.yaml $more -q -o shot >/dev/null 2>err &
+wait_for "shot/001-experts=2,seed=1/metrics.jsonl" 60
+kill -KILL "$(awk '{ print $2 }' "shot/001-experts=2,seed=1/STATUS")"
+wait $!
+got=$?
+[ $got -eq 5 ] && grep -q '1 of 4 cells were killed; --resume goes on with them' err || fail "status $got: $(cat err)"
+[ "$(smoe sweep --status shot | grep -c ' done ')" -eq 3 ] || fail "$(smoe sweep --status shot)"
+status 0 smoe sweep --resume shot -q >/dev/null
+same_sweep whole shot
 
 # nothing is run again
 before=$(ls -l --time-style=full-iso parts/0*/STATUS)
