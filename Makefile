@@ -64,6 +64,9 @@ $(OBJ)/flags: always
 
 $(OBJ)/lib/train/env.o: FILE_CFLAGS = -DSMOE_CFLAGS='"$(subst ",\",-O2 $(STRICT) $(FLAVOUR_CFLAGS) $(CPPFLAGS) $(CFLAGS))"'
 
+# The page of the report goes into the library as it is.
+$(OBJ)/lib/draw/report_part.o: $(wildcard lib/draw/report*.html lib/draw/report*.css lib/draw/report*.js)
+
 $(OBJ)/%.o: %.c $(OBJ)/flags
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) $(STRICT) $(FILE_CFLAGS) $(CFLAGS) -c -o $@ $<

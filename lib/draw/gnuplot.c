@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 /* A single-quoted string of gnuplot: nothing is special but the quote, which is doubled. */
-static void put_text(FILE *out, const char *text) {
+void smoe_gnuplot_text(FILE *out, const char *text) {
     fputc('\'', out);
     for (const char *c = text ? text : ""; *c; c++) {
         if (*c == '\'') fputc('\'', out);
@@ -40,7 +40,7 @@ static bool put_ticks(FILE *out, const smoe_figure *figure) {
             const smoe_figure_point *p = &figure->line[i].point[k];
             if (!p->label) continue;
             fputs(some ? ", " : "set xtics rotate by -30 (", out);
-            put_text(out, p->label);
+            smoe_gnuplot_text(out, p->label);
             fprintf(out, " %.10g", p->x);
             some = true;
         }
@@ -79,13 +79,13 @@ static void put_script(FILE *out, const smoe_figure *figure, const char *name) {
           out);
     char file[300];
     snprintf(file, sizeof file, "%s.svg", name);
-    put_text(out, file);
+    smoe_gnuplot_text(out, file);
     fputs("\nset title ", out);
-    put_text(out, figure->title);
+    smoe_gnuplot_text(out, figure->title);
     fputs("\nset xlabel ", out);
-    put_text(out, figure->x_label);
+    smoe_gnuplot_text(out, figure->x_label);
     fputs("\nset ylabel ", out);
-    put_text(out, figure->y_label);
+    smoe_gnuplot_text(out, figure->y_label);
     fputs("\nset grid\nset key outside right top\n", out);
     if (figure->log_x) fputs("set logscale x 2\n", out);
     put_ranges(out, figure);
@@ -97,7 +97,7 @@ static void put_script(FILE *out, const smoe_figure *figure, const char *name) {
                 categories ? "points" : "linespoints", i + 1);
         if (figure->line[i].title) {
             fputs("title ", out);
-            put_text(out, figure->line[i].title);
+            smoe_gnuplot_text(out, figure->line[i].title);
         } else {
             fputs("notitle", out);
         }
@@ -126,25 +126,33 @@ static bool run(const char *folder, const char *script) {
     return !status;
 }
 
+int smoe_gnuplot_draw(const char *folder, const char *name, const char *script, size_t size,
+                      bool *drawn, smoe_err *err) {
+    char *path = smoe_text_format("%s/%s.gp", folder, name);
+    char *image = smoe_text_format("%s/%s.svg", folder, name);
+    int status = -1;
+    *drawn = false;
+    if (!path || !image)
+        smoe_fail(err, SMOE_RUNTIME, "%s/%s.gp: out of memory", folder, name);
+    else
+        status = smoe_file_write(path, script, size, err);
+    if (!status) *drawn = run(folder, strrchr(path, '/') + 1) && !access(image, F_OK);
+    free(path);
+    free(image);
+    return status;
+}
+
 int smoe_figure_write(const smoe_figure *figure, const char *folder, const char *name, bool *drawn,
                       smoe_err *err) {
-    char *text = NULL, *path = smoe_text_format("%s/%s.gp", folder, name);
-    char *image = smoe_text_format("%s/%s.svg", folder, name);
+    char *text = NULL;
     size_t size = 0;
     *drawn = false;
     FILE *out = open_memstream(&text, &size);
     if (out) put_script(out, figure, name);
-    int status = -1, bad = !out || ferror(out);
+    int bad = !out || ferror(out);
     if (out) bad |= fclose(out);
-    if (bad || !path || !image) {
-        smoe_fail(err, SMOE_RUNTIME, "%s/%s.gp: out of memory", folder, name);
-        goto out;
-    }
-    status = smoe_file_write(path, text, size, err);
-    if (!status) *drawn = run(folder, strrchr(path, '/') + 1) && !access(image, F_OK);
-out:
+    int status = bad ? smoe_fail(err, SMOE_RUNTIME, "%s/%s.gp: out of memory", folder, name)
+                     : smoe_gnuplot_draw(folder, name, text, size, drawn, err);
     free(text);
-    free(path);
-    free(image);
     return status;
 }

@@ -1,11 +1,13 @@
 /*
- * Figures of lines with error bars: a gnuplot script with its data in it, kept, and the SVG that
- * gnuplot makes of it where gnuplot is installed.
+ * gnuplot: scripts are kept, and made into SVG where gnuplot is installed. Figures of lines with
+ * error bars, whose scripts have their data in them; figures.h draws from tables.
  */
 #ifndef SMOE_GNUPLOT_H
 #define SMOE_GNUPLOT_H
 
 #include "base/base.h"
+
+#include <stdio.h>
 
 typedef struct smoe_figure_point {
     double x, y;
@@ -31,5 +33,12 @@ typedef struct smoe_figure {
  * elsewhere. */
 int smoe_figure_write(const smoe_figure *figure, const char *folder, const char *name, bool *drawn,
                       smoe_err *err) SMOE_MUST_CHECK;
+
+/* The same for a script already written: FOLDER/NAME.gp and, where gnuplot makes it, NAME.svg. */
+int smoe_gnuplot_draw(const char *folder, const char *name, const char *script, size_t size,
+                      bool *drawn, smoe_err *err) SMOE_MUST_CHECK;
+
+/* A string of gnuplot's language: quoted, on one line. */
+void smoe_gnuplot_text(FILE *out, const char *text);
 
 #endif

@@ -1,0 +1,318 @@
+/* Sheets of overlays; see overlay.h. A tile is the image under one look: what is done to each
+ * patch. */
+#include "draw/overlay.h"
+#include "base/file.h"
+#include "draw/png.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    CHOSEN = 8,   /* units of a sheet, by rule */
+    PEAKED = 4,   /* of these, slots that mix few tokens */
+    ACROSS = 6,   /* tiles side by side */
+    LEGIBLE = 144 /* pixels of a large tile at least */
+};
+
+/* What is laid over a patch: `colour` with this opacity. */
+typedef struct look {
+    float opacity;
+    uint8_t colour[3];
+} look;
+
+int smoe_sample_picture(const smoe_sample *s, smoe_image *image, smoe_err *err) {
+    size_t area = s->size * s->size;
+    if (smoe_image_shape(image, s->size, s->size, s->channels, err)) return -1;
+    for (size_t i = 0; i < area; i++)
+        for (size_t c = 0; c < s->channels; c++) {
+            float v = (s->pixels[c * area + i] + 1) * 127.5f;
+            image->pixel[i * s->channels + c] = (uint8_t)lrintf(fminf(fmaxf(v, 0), 255));
+        }
+    return 0;
+}
+
+double smoe_sample_effective(const float *w, size_t n, size_t step) {
+    double sum = 0, entropy = 0;
+    for (size_t i = 0; i < n; i++) sum += (double)w[i * step];
+    for (size_t i = 0; i < n && sum > 0; i++) {
+        double p = (double)w[i * step] / sum;
+        if (p > 0) entropy -= p * log(p);
+    }
+    return sum > 0 ? exp(entropy) : 0;
+}
+
+/* ---- weights of a layer, whichever way it keeps them ----------------------------------------- */
+
+/* take, give [units, T]: dispatch weight of a token in a unit, combine weight of the unit in the
+ * token; of choice routers both the weight of the placement. placed [T]: is any expert's. */
+typedef struct weights {
+    size_t units, T;
+    bool sparse;
+    float *take, *give;
+    bool *placed;
+} weights;
+
+static void weights_free(weights *w) {
+    free(w->take);
+    free(w->give);
+    free(w->placed);
+}
+
+static int weights_fill(weights *w, const smoe_sample *s, const smoe_sample_layer *l,
+                        smoe_err *err) {
+    *w = (weights){.units = l->dispatch ? l->S : l->E, .T = s->T, .sparse = !l->dispatch};
+    w->take = calloc(w->units * w->T, sizeof *w->take);
+    w->give = calloc(w->units * w->T, sizeof *w->give);
+    w->placed = calloc(w->T, sizeof *w->placed);
+    if (!w->take || !w->give || !w->placed) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    for (size_t u = 0; l->dispatch && u < w->units; u++)
+        for (size_t t = 0; t < w->T; t++) {
+            w->take[u * w->T + t] = l->dispatch[t * l->S + u];
+            w->give[u * w->T + t] = l->combine[t * l->S + u];
+        }
+    for (size_t i = 0; !l->dispatch && i < l->places; i++) {
+        size_t at = l->place[i].expert * w->T + l->place[i].token;
+        w->take[at] += l->place[i].weight;
+        w->give[at] += l->place[i].weight;
+        w->placed[l->place[i].token] = true;
+    }
+    return 0;
+}
+
+/* ---- which units ----------------------------------------------------------------------------- */
+
+/* The unit that is not yet among the chosen and has the largest score; the first of equals. */
+static size_t best_of(const double *score, size_t units, const size_t *chosen, size_t count) {
+    size_t best = SIZE_MAX;
+    for (size_t u = 0; u < units; u++) {
+        bool taken = false;
+        for (size_t i = 0; i < count && !taken; i++) taken = chosen[i] == u;
+        if (!taken && (best == SIZE_MAX || score[u] > score[best])) best = u;
+    }
+    return best;
+}
+
+/* Up to CHOSEN units by the rule of overlay.h. Returns how many, 0 also when out of memory. */
+static size_t choose(const weights *w, size_t chosen[CHOSEN]) {
+    double *score = malloc(w->units * sizeof *score);
+    size_t count = 0, most = w->units < CHOSEN ? w->units : CHOSEN;
+    while (score && count < most) {
+        for (size_t u = 0; u < w->units; u++) {
+            const float *take = w->take + u * w->T, *give = w->give + u * w->T;
+            score[u] = 0;
+            if (!w->sparse && count < PEAKED)
+                score[u] = -smoe_sample_effective(take, w->T, 1);
+            else
+                for (size_t t = 0; t < w->T; t++)
+                    score[u] += w->sparse ? (double)(take[t] > 0) : (double)give[t];
+        }
+        chosen[count] = best_of(score, w->units, chosen, count);
+        count++;
+    }
+    free(score);
+    return count;
+}
+
+/* ---- looks ----------------------------------------------------------------------------------- */
+
+/* Darker the smaller the weight is beside the unit's largest; [patches]. */
+static void look_unit(look *looks, const smoe_sample *s, const weights *w, size_t unit) {
+    const float *take = w->take + unit * w->T + s->first_patch;
+    size_t patches = s->side * s->side;
+    float most = 0;
+    for (size_t p = 0; p < patches; p++) most = fmaxf(most, take[p]);
+    for (size_t p = 0; p < patches; p++)
+        looks[p] = (look){0.92f * (1 - (most > 0 ? take[p] / most : 0)), {8, 10, 14}};
+}
+
+static void look_dropped(look *looks, const smoe_sample *s, const weights *w) {
+    for (size_t p = 0; p < s->side * s->side; p++)
+        looks[p] = (look){w->placed[s->first_patch + p] ? 0 : 1, {255, 255, 255}};
+}
+
+/* A hue of its own for each unit; neighbours differ in lightness too. */
+static void unit_colour(uint8_t colour[3], size_t unit, size_t units) {
+    double hue = fmod((double)unit * 360 / (double)units + 200, 360) / 60;
+    double light = unit % 2 ? 0.62 : 0.48, chroma = 0.62 * (1 - fabs(2 * light - 1));
+    double x = chroma * (1 - fabs(fmod(hue, 2) - 1)), m = light - chroma / 2;
+    const double rgb[6][3] = {{chroma, x, 0}, {x, chroma, 0}, {0, chroma, x},
+                              {0, x, chroma}, {x, 0, chroma}, {chroma, 0, x}};
+    for (size_t c = 0; c < 3; c++) colour[c] = (uint8_t)lrint(255 * (rgb[(size_t)hue % 6][c] + m));
+}
+
+static void look_who(look *looks, const smoe_sample *s, const weights *w) {
+    for (size_t p = 0; p < s->side * s->side; p++) {
+        size_t best = SIZE_MAX, t = s->first_patch + p;
+        for (size_t u = 0; u < w->units; u++) {
+            float v = w->give[u * w->T + t];
+            if (v > 0 && (best == SIZE_MAX || v > w->give[best * w->T + t])) best = u;
+        }
+        looks[p] = (look){0.92f, {8, 10, 14}};
+        if (best == SIZE_MAX) continue;
+        looks[p].opacity = 0.72f;
+        unit_colour(looks[p].colour, best, w->units);
+    }
+}
+
+/* ---- sheets ---------------------------------------------------------------------------------- */
+
+typedef struct sheet {
+    const smoe_sample *sample;
+    const smoe_image *picture;
+    look *looks; /* [tiles, patches] */
+    size_t tiles;
+} sheet;
+
+/* One tile into the sheet's image, its corner at (left, top), every pixel `scale` wide. */
+static void paint(smoe_image *out, size_t left, size_t top, size_t scale, const sheet *sh,
+                  size_t tile) {
+    const smoe_sample *s = sh->sample;
+    const look *looks = sh->looks + tile * s->side * s->side;
+    for (size_t y = 0; y < s->size * scale; y++)
+        for (size_t x = 0; x < s->size * scale; x++) {
+            size_t px = x / scale, py = y / scale;
+            const look *l = &looks[py * s->side / s->size * s->side + px * s->side / s->size];
+            const uint8_t *in = sh->picture->pixel + (py * s->size + px) * s->channels;
+            uint8_t *to = out->pixel + ((top + y) * out->width + left + x) * 3;
+            for (size_t c = 0; c < 3; c++) {
+                float v = in[s->channels == 3 ? c : 0];
+                to[c] = (uint8_t)lrintf(v + l->opacity * ((float)l->colour[c] - v));
+            }
+        }
+}
+
+static int write_sheet(const sheet *sh, size_t scale, size_t gap, const char *path, smoe_err *err) {
+    size_t across = sh->tiles < ACROSS ? sh->tiles : ACROSS, each = sh->sample->size * scale;
+    size_t down = (sh->tiles + across - 1) / across;
+    smoe_image out = {0};
+    int status =
+        smoe_image_shape(&out, across * (each + gap) + gap, down * (each + gap) + gap, 3, err);
+    if (!status) {
+        memset(out.pixel, 255, out.width * out.height * 3);
+        for (size_t i = 0; i < sh->tiles; i++)
+            paint(&out, gap + i % across * (each + gap), gap + i / across * (each + gap), scale, sh,
+                  i);
+        status = smoe_png_write(&out, path, err);
+    }
+    smoe_image_free(&out);
+    return status;
+}
+
+void smoe_overlays_frame(smoe_frame *frame) {
+    smoe_frame_init(
+        frame, "overlays", "Overlays",
+        "The tiles of each sheet, counted from 0, row by row: the image; dropped patches in "
+        "white; each patch in the colour of the unit with the largest combine weight (who); "
+        "and for some units (slots, or experts of choice routers) the image darkened where a "
+        "patch has little weight (S Fig. 10, V Fig. 5)",
+        "run$ file$ image block tile shows$ unit effective_tokens largest_weight");
+}
+
+static void add_row(smoe_frame *f, const smoe_sample *s, const smoe_sample_layer *l,
+                    const char *file, size_t tile, const char *shows, const weights *w,
+                    size_t unit) {
+    double effective = NAN, most = NAN;
+    if (unit != SIZE_MAX) {
+        most = 0;
+        effective = smoe_sample_effective(w->take + unit * w->T, w->T, 1);
+        for (size_t t = 0; t < w->T; t++) most = fmax(most, (double)w->take[unit * w->T + t]);
+    }
+    smoe_frame_text(f, s->run);
+    smoe_frame_text(f, file);
+    smoe_frame_numbers(f, (double[]){(double)s->image, (double)l->block, (double)tile}, 3);
+    smoe_frame_text(f, shows);
+    smoe_frame_numbers(f, (double[]){unit == SIZE_MAX ? NAN : (double)unit, effective, most}, 3);
+}
+
+/* The looks of every tile, and their rows in the table. */
+static void fill_sheet(sheet *sh, const smoe_sample_layer *l, const weights *w, const size_t *unit,
+                       size_t count, const char *file, smoe_frame *f) {
+    const smoe_sample *s = sh->sample;
+    size_t patches = s->side * s->side;
+    sh->tiles = 1; /* the image itself: looks are zero */
+    add_row(f, s, l, file, 0, "image", w, SIZE_MAX);
+    if (w->sparse) {
+        look_dropped(sh->looks + sh->tiles * patches, s, w);
+        add_row(f, s, l, file, sh->tiles++, "dropped", w, SIZE_MAX);
+    }
+    look_who(sh->looks + sh->tiles * patches, s, w);
+    add_row(f, s, l, file, sh->tiles++, "who", w, SIZE_MAX);
+    for (size_t i = 0; i < count; i++) {
+        look_unit(sh->looks + sh->tiles * patches, s, w, unit[i]);
+        add_row(f, s, l, file, sh->tiles++, w->sparse ? "expert" : "slot", w, unit[i]);
+    }
+}
+
+static int write_sheets(const sheet *sh, const char *folder, const char *stem, smoe_err *err) {
+    size_t large = (LEGIBLE + sh->sample->size - 1) / sh->sample->size;
+    for (int big = 0; big < 2; big++) {
+        char *path = smoe_text_format("%s/%s%s.png", folder, stem, big ? "-large" : "");
+        int status = path ? 0 : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+        if (!status) status = smoe_file_make_parents(path, err);
+        if (!status) status = write_sheet(sh, big ? large : 1, big ? 8 : 2, path, err);
+        free(path);
+        if (status) return -1;
+    }
+    return 0;
+}
+
+static int write_layer(const smoe_sample *s, const smoe_sample_layer *l, const smoe_image *picture,
+                       const smoe_overlay_units *units, const char *folder, const char *stem,
+                       smoe_frame *frame, smoe_err *err) {
+    weights w;
+    size_t chosen[CHOSEN], count = units->count;
+    const size_t *unit = units->unit;
+    sheet sh = {.sample = s, .picture = picture};
+    char file[128];
+    int status = weights_fill(&w, s, l, err);
+    for (size_t i = 0; i < count && !status; i++)
+        if (unit && unit[i] >= w.units)
+            status =
+                smoe_fail(err, SMOE_USAGE, "blocks.%zu of %s has no %s %zu, only 0 .. %zu",
+                          l->block, s->run, w.sparse ? "expert" : "slot", unit[i], w.units - 1);
+    if (!status && !unit) {
+        count = choose(&w, chosen);
+        unit = chosen;
+    }
+    if (!status) {
+        sh.looks = calloc((count + 3) * s->side * s->side, sizeof *sh.looks);
+        if (!sh.looks) status = smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    }
+    if (!status) {
+        snprintf(file, sizeof file, "%s-large.png", stem);
+        fill_sheet(&sh, l, &w, unit, count, file, frame);
+        status = write_sheets(&sh, folder, stem, err);
+    }
+    free(sh.looks);
+    weights_free(&w);
+    return status;
+}
+
+static int write_sample(const smoe_sample *s, size_t run, bool several,
+                        const smoe_overlay_units *units, const char *folder, smoe_frame *frame,
+                        smoe_err *err) {
+    smoe_image picture = {0};
+    int status = smoe_sample_picture(s, &picture, err);
+    for (size_t l = 0; l < s->layers && !status; l++) {
+        char stem[96], prefix[32] = "";
+        if (several) snprintf(prefix, sizeof prefix, "run%zu-", run);
+        snprintf(stem, sizeof stem, "overlays/%simage%zu-blocks%zu", prefix, s->image,
+                 s->layer[l].block);
+        status = write_layer(s, &s->layer[l], &picture, units, folder, stem, frame, err);
+    }
+    smoe_image_free(&picture);
+    return status;
+}
+
+int smoe_overlays_write(const smoe_sample *samples, size_t count, const smoe_overlay_units *units,
+                        const char *folder, smoe_frame *frame, smoe_err *err) {
+    bool several = count && strcmp(samples[0].run, samples[count - 1].run);
+    size_t run = 1;
+    for (size_t i = 0; i < count; i++) {
+        run += i && strcmp(samples[i].run, samples[i - 1].run);
+        if (write_sample(&samples[i], run, several, units, folder, frame, err)) return -1;
+    }
+    return 0;
+}

@@ -1,0 +1,43 @@
+/*
+ * Overlays: pictures of what routers do with an image (S Fig. 10, V Fig. 5). A sheet for each image
+ * and layer shows side by side
+ *   the image itself
+ *   choice routers: the image with the patches no expert processes in white
+ *   who: each patch in the colour of the slot or expert whose combine weight is largest
+ *   units: for some slots (choice routers: experts), the image darkened where a patch has little
+ *   weight, in proportion to the unit's largest
+ */
+#ifndef SMOE_OVERLAY_H
+#define SMOE_OVERLAY_H
+
+#include "base/frame.h"
+#include "data/image.h"
+#include "draw/sample.h"
+
+/* The image of a sample, 8 bits a pixel. */
+int smoe_sample_picture(const smoe_sample *sample, smoe_image *image,
+                        smoe_err *err) SMOE_MUST_CHECK;
+
+/* exp of the entropy of weights divided by their sum: how many count. w[i * step], i < n; 0 where
+ * all are 0. */
+double smoe_sample_effective(const float *w, size_t n, size_t step);
+
+/* Which units a sheet shows. Chosen by the caller, or by rule: of slots, the four that mix the
+ * fewest effective tokens, then the four others that give most combine weight; of experts, the
+ * eight that take the most tokens. Ties: the lower number first. */
+typedef struct smoe_overlay_units {
+    const size_t *unit; /* NULL: by rule */
+    size_t count;
+} smoe_overlay_units;
+
+/* The empty table of smoe_overlays_write. */
+void smoe_overlays_frame(smoe_frame *frame);
+
+/* Writes FOLDER/overlays/imageN-blocksM.png, a pixel for a pixel, and -large.png, magnified to be
+ * legible, for every sample and MoE layer; with several runs their names begin with runK- in the
+ * order of the samples. Adds a row to `frame` for every tile. A unit that a layer does not have is
+ * SMOE_USAGE. */
+int smoe_overlays_write(const smoe_sample *samples, size_t count, const smoe_overlay_units *units,
+                        const char *folder, smoe_frame *frame, smoe_err *err) SMOE_MUST_CHECK;
+
+#endif

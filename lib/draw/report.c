@@ -1,0 +1,162 @@
+/* The page of the report; see report.h. report.html has {{name}} where something goes in. */
+#include "draw/report.h"
+#include "base/file.h"
+#include "draw/figures.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Text between tags or in quotes. */
+static void put_html(FILE *out, const char *text) {
+    for (const char *c = text; *c; c++) switch (*c) {
+        case '<': fputs("&lt;", out); break;
+        case '>': fputs("&gt;", out); break;
+        case '&': fputs("&amp;", out); break;
+        case '"': fputs("&quot;", out); break;
+        case '\'': fputs("&#39;", out); break;
+        default: fputc((unsigned char)*c < ' ' ? ' ' : *c, out);
+        }
+}
+
+/* A column's name for a reader: "slots per expert". */
+static void put_heading(FILE *out, const char *name) {
+    for (const char *c = name; *c; c++) fputc(*c == '_' ? ' ' : *c, out);
+}
+
+/* Whole numbers in groups of three digits, others to four digits; a dash for none. */
+static void put_number(FILE *out, double v) {
+    char text[32];
+    if (!isfinite(v)) {
+        fputs("\xe2\x80\x93", out);
+    } else if (v != floor(v) || fabs(v) >= 1e15) {
+        fprintf(out, "%.4g", v);
+    } else {
+        int length = snprintf(text, sizeof text, "%.0f", v);
+        for (int i = 0; i < length; i++) {
+            if (i && text[i - 1] != '-' && (length - i) % 3 == 0)
+                fputs("\xe2\x80\xaf", out); /* a narrow space */
+            fputc(text[i], out);
+        }
+    }
+}
+
+static void put_cell(FILE *out, const smoe_frame *f, size_t row, size_t column) {
+    if (f->column[column].text) {
+        fputs("<td class=\"text\">", out);
+        put_html(out, smoe_frame_text_at(f, row, column));
+    } else {
+        double v = smoe_frame_number_at(f, row, column);
+        fputs("<td>", out);
+        put_number(out, v);
+    }
+    fputs("</td>", out);
+}
+
+/* The runs beside one another, a column each. */
+static void put_runs(FILE *out, const smoe_frame *f) {
+    fprintf(
+        out,
+        "<div class=\"scroll\"><table class=\"runs\"><caption>%s</caption>\n<thead><tr><td></td>",
+        f->title);
+    for (size_t r = 0; r < f->rows; r++) {
+        fputs("<th scope=\"col\">", out);
+        put_html(out, smoe_frame_text_at(f, r, 0));
+        fputs("</th>", out);
+    }
+    fputs("</tr></thead>\n<tbody>\n", out);
+    for (size_t c = 1; c < f->columns; c++) {
+        fputs("<tr><th scope=\"row\">", out);
+        put_heading(out, f->column[c].name);
+        fputs("</th>", out);
+        for (size_t r = 0; r < f->rows; r++) put_cell(out, f, r, c);
+        fputs("</tr>\n", out);
+    }
+    fputs("</tbody></table></div>\n", out);
+}
+
+/* All rows; the name of the only run is left out. */
+static void put_table(FILE *out, const smoe_frame *f, bool several) {
+    fprintf(out,
+            "<div><p class=\"note\">%s.</p>\n<div class=\"scroll\"><table "
+            "aria-label=\"%s\">\n<thead><tr>",
+            f->caption, f->title);
+    for (size_t c = !several; c < f->columns; c++) {
+        fputs("<th scope=\"col\">", out);
+        put_heading(out, f->column[c].name);
+        fputs("</th>", out);
+    }
+    fputs("</tr></thead>\n<tbody>\n", out);
+    for (size_t r = 0; r < f->rows; r++) {
+        fputs("<tr>", out);
+        for (size_t c = !several; c < f->columns; c++) put_cell(out, f, r, c);
+        fputs("</tr>\n", out);
+    }
+    fputs("</tbody></table></div></div>\n", out);
+}
+
+static void put_names(FILE *out, const smoe_frame *runs) {
+    for (size_t r = 0; runs && r < runs->rows; r++) {
+        if (r) fputs(r + 1 < runs->rows ? ", " : " and ", out);
+        put_html(out, smoe_frame_text_at(runs, r, 0));
+    }
+}
+
+static void put_count(FILE *out, size_t count) {
+    if (count == 1)
+        fputs("one run", out);
+    else
+        fprintf(out, "%zu runs", count);
+}
+
+/* What stands for {{name}}. */
+static int put_named(FILE *out, const smoe_report *report, const char *name, smoe_err *err) {
+    const smoe_frame *runs = smoe_figure_frame(report->frames, report->frame_count, "runs");
+    const smoe_frame *routing = smoe_figure_frame(report->frames, report->frame_count, "routing");
+    size_t size;
+    const char *part = smoe_report_part(name, &size);
+    if (part)
+        fwrite(part, 1, size, out);
+    else if (!strcmp(name, "data"))
+        return smoe_report_data(report, out, err);
+    else if (!strcmp(name, "version"))
+        fputs(SMOE_VERSION, out);
+    else if (!strcmp(name, "title"))
+        put_names(out, runs);
+    else if (!strcmp(name, "count"))
+        put_count(out, runs ? runs->rows : 0);
+    else if (!strcmp(name, "summary")) {
+        if (runs) put_runs(out, runs);
+        if (routing) put_table(out, routing, runs && runs->rows > 1);
+    }
+    return 0;
+}
+
+static int put_page(FILE *out, const smoe_report *report, smoe_err *err) {
+    size_t size;
+    const char *page = smoe_report_part("report.html", &size), *end = page + size;
+    while (page < end) {
+        const char *open = memmem(page, (size_t)(end - page), "{{", 2);
+        const char *close = open ? memmem(open, (size_t)(end - open), "}}", 2) : NULL;
+        char name[32];
+        fwrite(page, 1, (size_t)((close ? open : end) - page), out);
+        if (!close) break;
+        snprintf(name, sizeof name, "%.*s", (int)(close - open - 2), open + 2);
+        if (put_named(out, report, name, err)) return -1;
+        page = close + 2;
+    }
+    return 0;
+}
+
+int smoe_report_write(const smoe_report *report, const char *path, smoe_err *err) {
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    int status = out ? put_page(out, report, err) : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    bool bad = out && ferror(out);
+    if (out) bad |= fclose(out) != 0;
+    if (!status && bad) status = smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    status = status ? smoe_fail_prefix(err, "%s", path) : smoe_file_write(path, text, size, err);
+    free(text);
+    return status;
+}

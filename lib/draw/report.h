@@ -1,0 +1,31 @@
+/*
+ * The report of smoe inspect: one HTML file that asks nobody for anything. The page is report.html
+ * with its style and scripts, compiled into the library; the tables, the figures' rows and the
+ * samples go into it as JSON.
+ */
+#ifndef SMOE_REPORT_H
+#define SMOE_REPORT_H
+
+#include "base/frame.h"
+#include "draw/sample.h"
+
+#include <stdio.h>
+
+typedef struct smoe_report {
+    const smoe_frame *frames; /* [frame_count]; `runs` and `routing` make the summary */
+    size_t frame_count;
+    const smoe_sample *samples; /* [sample_count], those of a run together */
+    size_t sample_count;
+} smoe_report;
+
+/* Writes the file at path. Tables and samples that would make the page too heavy to open are left
+ * out of it and named there: tables beyond 2 MB together, samples beyond 2.5 MB. */
+int smoe_report_write(const smoe_report *report, const char *path, smoe_err *err) SMOE_MUST_CHECK;
+
+/* For report.c: the JSON object that report.js reads. Fails only when out of memory. */
+int smoe_report_data(const smoe_report *report, FILE *out, smoe_err *err) SMOE_MUST_CHECK;
+
+/* What the page is made of: "report.html", "report.css" ...; NULL for an unknown name. */
+const char *smoe_report_part(const char *name, size_t *size);
+
+#endif

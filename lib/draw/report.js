@@ -1,0 +1,246 @@
+/*
+ * The report put together: reads the tables and samples that report_data.c wrote into the page,
+ * draws the figures of figures.def into the sections they belong to, and starts the viewers. Which
+ * figures there are is data; drawing is in report_figure.js, the viewer in report_viewer.js.
+ */
+const data = JSON.parse(document.getElementById('data').textContent);
+const slots = []; /* places of panels, drawn again when widths or colours change */
+
+/* A column as an array: plain, or runs of equal values as [value, times, ...]. */
+function unpack(column) {
+    const list = column.runs ? column.runs.reduce((out, v, i, all) => {
+        if (i % 2 === 0) for (let k = 0; k < all[i + 1]; k++) out.push(v);
+        return out;
+    }, []) : column.list;
+    return column.names ? list.map(i => column.names[i]) : list;
+}
+
+/* Rows of a frame on demand: {title, caption, rows, at: {column: [values]}}. */
+const frames = {};
+function frame(name) {
+    if (!(name in frames)) {
+        const packed = data.frames[name];
+        if (!packed || !packed.data) return null;
+        const at = {};
+        packed.columns.forEach((column, i) => at[column] = unpack(packed.data[i]));
+        frames[name] = {...packed, at, rows: packed.rows};
+    }
+    return frames[name];
+}
+
+const distinct = list => [...new Set(list)];
+const runs = distinct((frame('runs') || {at: {run: []}}).at.run);
+const blocks = distinct((frame('routing') || {at: {block: []}}).at.block).sort((a, b) => a - b);
+
+function seriesName(column, value) {
+    if (column === 'block') return value === null ? '' : `blocks.${value}`;
+    if (column === 'fraction') return `${shown(value * 100, 3)}% of the weight`;
+    if (column === 'choice') return `choice ${value}`;
+    return String(value);
+}
+
+/* Ordered series (layers, fractions, choices) take colours from light to dark, others apart. */
+function colour(i, n, ordered) {
+    return ordered && n > 1 ? `var(--l${Math.round(i * 7 / (n - 1))})` : `var(--s${i % 6})`;
+}
+
+/* ---- from rows to panels ---------------------------------------------------------------------- */
+
+function rowsWhere(table, conditions) {
+    const out = [];
+    for (let r = 0; r < table.rows; r++)
+        if (conditions.every(([column, value]) => table.at[column][r] === value)) out.push(r);
+    return out;
+}
+
+function seriesOf(fig, table, rows) {
+    const values = fig.z ? distinct(table.at[fig.z]).filter(v => rows.some(r => table.at[fig.z][r] === v)) : [null];
+    const every = fig.z ? distinct(table.at[fig.z]) : [null];
+    if (every.every(v => typeof v === 'number')) every.sort((a, b) => a - b);
+    const ordered = fig.z && every.every(v => typeof v === 'number');
+    const out = [];
+    for (const value of values)
+        fig.y.forEach((y, k) => {
+            const own = rows.filter(r => !fig.z || table.at[fig.z][r] === value);
+            const names = [fig.z ? seriesName(fig.z, value) : '', fig.y.length > 1 ? y.replace(/_/g, ' ') : ''].filter(Boolean);
+            const count = fig.z ? every.length : fig.y.length, at = fig.z ? every.indexOf(value) : k;
+            out.push({name: names.join(', '), colour: colour(at, count, ordered), dashed: fig.z && k > 0,
+                points: fig.kind === 'cumulative' ? cumulative(own.map(r => table.at[fig.x][r]))
+                    : own.map(r => [table.at[fig.x][r], table.at[y][r]]).sort((a, b) => a[0] - b[0])});
+        });
+    return out;
+}
+
+/* The share of values that are at most x. */
+function cumulative(values) {
+    const sorted = values.filter(Number.isFinite).sort((a, b) => a - b);
+    return sorted.length ? [[sorted[0], 0], ...sorted.map((v, i) => [v, (i + 1) / sorted.length])] : [];
+}
+
+const bandPairs = [['p0.5', 'p99.5'], ['p2.5', 'p97.5'], ['p5', 'p95'], ['p10', 'p90'], ['p20', 'p80']];
+
+function matrixOf(fig, table, rows) {
+    const own = rows.filter(r => Number.isFinite(table.at[fig.x][r]) && Number.isFinite(table.at[fig.y[0]][r]));
+    const xs = distinct(own.map(r => table.at[fig.x][r])).sort((a, b) => a - b), ys = distinct(own.map(r => table.at[fig.y[0]][r])).sort((a, b) => a - b);
+    const xAt = new Map(xs.map((v, i) => [v, i])), yAt = new Map(ys.map((v, i) => [v, i]));
+    const cells = new Float64Array(xs.length * ys.length).fill(NaN), columnNames = [], rowNames = [];
+    for (const r of own) {
+        const c = xAt.get(table.at[fig.x][r]), w = yAt.get(table.at[fig.y[0]][r]);
+        cells[w * xs.length + c] = table.at[fig.z][r] ?? NaN;
+        columnNames[c] = table.at[fig.xName || fig.x][r];
+        rowNames[w] = table.at[fig.yName || fig.y[0]][r];
+    }
+    let low = Infinity, high = -Infinity;
+    for (const v of cells) {
+        if (v < low) low = v;
+        if (v > high) high = v;
+    }
+    return {rows: ys.length, columns: xs.length, rowNames, columnNames, value: (r, c) => cells[r * xs.length + c],
+        low: fig.signed ? -1 : Math.min(low, 0), high: fig.signed ? 1 : high, signed: fig.signed, square: !fig.xName};
+}
+
+/* The panel of a figure for the rows that meet the conditions, or null where there are none. */
+function panelOf(fig, conditions, title) {
+    const table = frame(fig.frame), rows = rowsWhere(table, conditions);
+    if (!rows.length) return null;
+    const panel = {kind: fig.kind === 'heat' ? 'heat' : fig.kind === 'bars' ? 'bar' : 'line', title, step: fig.kind === 'steps' || fig.kind === 'cumulative',
+        stacked: fig.stacked, x: {label: fig.xTitle, log: fig.logX}, y: {label: fig.yTitle, from: fig.zero ? 0 : undefined},
+        alt: `${table.title}, ${title}: ${fig.yTitle} over ${fig.xTitle}; the numbers are in the table ${fig.frame}`};
+    if (fig.kind === 'heat') {
+        panel.matrix = matrixOf(fig, table, rows);
+        return panel.matrix.rows ? panel : null;
+    }
+    panel.series = seriesOf(fig, table, rows);
+    if (!panel.series.some(s => s.points.some(p => Number.isFinite(p[1])))) return null;
+    if (fig.kind === 'bands') {
+        panel.bands = bandPairs.map(([low, high]) => ({points: rows.map(r => [table.at[fig.x][r], table.at[low][r], table.at[high][r]])}));
+        panel.y.low = 0;
+        panel.y.high = 1;
+    }
+    return panel;
+}
+
+/* ---- sections ------------------------------------------------------------------------------- */
+
+function legend(panels) {
+    const seen = new Map();
+    for (const p of panels) for (const s of p.series || []) if (s.name) seen.set(s.name, s);
+    return seen.size > 1 ? html('ul.key', {}, ...[...seen.values()].map(s => html('li', {}, html(s.dashed ? 'i.dashed' : 'i', {style: `--colour:${s.colour}`}), s.name))) : '';
+}
+
+/* A figure with its panels in a place; nothing where no panel has rows. */
+function addFigure(fig, sets, place) {
+    const table = frame(fig.frame);
+    if (!table) {
+        const packed = data.frames[fig.frame];
+        if (packed && packed.rows)
+            place.append(html('p.note', {}, `${packed.title}: ${shown(packed.rows)} rows, too many to carry here; they are in ${fig.frame}.csv.`));
+        return;
+    }
+    const panels = sets.map(([conditions, title]) => panelOf(fig, conditions, title)).filter(Boolean);
+    if (!panels.length) return;
+    const grid = html('div.panels');
+    const caption = html('figcaption', {}, html('strong', {}, table.title), ' ', html('span', {}, table.caption + '.'));
+    const own = place.lastElementChild && place.lastElementChild.classList.contains('figures') ? place.lastElementChild : html('div.figures');
+    own.append(html(panels.length > 1 ? 'figure.wide' : 'figure', {'data-figure': fig.name}, caption, legend(panels), grid, tableOf(fig.frame, 'The numbers')));
+    place.append(own);
+    slots.push({grid, panels});
+}
+
+/* A table of a frame, filled when it is opened; long ones show their beginning. */
+function tableOf(name, title) {
+    const table = frame(name), most = 400, place = html('div.scroll');
+    const details = html('details', {}, html('summary', {}, title), place);
+    details.addEventListener('toggle', () => {
+        if (!details.open || place.firstChild) return;
+        const head = html('tr', {}, ...table.columns.map(c => html('th', {scope: 'col'}, c.replace(/_/g, ' '))));
+        const body = html('tbody');
+        for (let r = 0; r < Math.min(table.rows, most); r++)
+            body.append(html('tr', {}, ...table.columns.map(c => {
+                const v = table.at[c][r];
+                return html(typeof v === 'string' ? 'td.text' : 'td', {}, shown(v));
+            })));
+        place.append(html('table', {}, html('caption', {}, `${table.title} (${name}.csv)`), html('thead', {}, head), body));
+        if (table.rows > most) place.append(html('p.note', {}, `The first ${most} of ${shown(table.rows)} rows; all are in ${name}.csv.`));
+    });
+    return details;
+}
+
+const numbers = [['tokens_per_slot', 'effective tokens of a slot'], ['slots_per_token', 'effective slots of a token'],
+    ['dispatch_max', 'largest dispatch weight'], ['combine_max', 'largest combine weight'], ['dropped', 'tokens dropped']];
+
+function layerSection(block) {
+    const section = html('section', {id: `blocks.${block}`}, html('h2', {}, `blocks.${block}`));
+    const routing = frame('routing');
+    for (const r of rowsWhere(routing, [['block', block]])) {
+        const list = html('dl.numbers');
+        for (const [column, text] of numbers) {
+            const v = routing.at[column][r];
+            list.append(html('div', {}, html('dd', {}, column === 'dropped' ? `${shown(v * 100, 3)}%` : shown(v, 4)), html('dt', {}, text)));
+        }
+        section.append(...(runs.length > 1 ? [html('h3', {}, routing.at.run[r])] : []), list);
+    }
+    for (const fig of data.figures.filter(f => f.panel.includes('block')))
+        addFigure(fig, runs.map(run => [[['run', run], ['block', block]], runs.length > 1 ? run : fig.yTitle]), section);
+    return section;
+}
+
+function build() {
+    const main = document.getElementById('layers');
+    const across = html('section', {id: 'across'}, html('h2', {}, 'Across layers'));
+    for (const fig of data.figures.filter(f => f.panel.join() === 'run'))
+        addFigure(fig, runs.map(run => [[['run', run]], runs.length > 1 ? run : fig.yTitle]), across);
+    main.append(across, ...blocks.map(layerSection));
+    const training = html('section', {id: 'training'}, html('h2', {}, 'During training'));
+    for (const fig of data.figures.filter(f => f.panel.join() === 'run,metric')) {
+        const table = frame(fig.frame);
+        if (table)
+            addFigure(fig, distinct(table.at.metric).flatMap(metric => runs.map(run =>
+                [[['run', run], ['metric', metric]], metric.replace(/_/g, ' ') + (runs.length > 1 ? `, ${run}` : '')])), training);
+    }
+    if (training.children.length > 1) main.append(training);
+    const tables = html('section', {id: 'tables'}, html('h2', {}, 'All tables'));
+    for (const name in data.frames)
+        if (data.frames[name].rows) {
+            const f = frame(name);
+            tables.append(f ? tableOf(name, `${f.title} · ${shown(f.rows)} rows`)
+                : html('p.note', {}, `${data.frames[name].title}: ${shown(data.frames[name].rows)} rows, in ${name}.csv only`));
+        }
+    main.append(tables);
+    const nav = document.getElementById('contents');
+    for (const section of main.querySelectorAll('section')) nav.append(html('a', {href: '#' + section.id}, section.querySelector('h2').textContent));
+}
+
+/* Draws every panel for the width of its place: as many beside one another as stay legible. */
+function draw() {
+    for (const {grid, panels} of slots) {
+        const width = grid.clientWidth, fit = Math.max(1, Math.min(panels.length, Math.floor((width + 28) / 308), 4));
+        const across = panels.length === 1 ? 1 : fit, each = Math.min((width - 28 * (across - 1)) / across, panels[0].kind === 'heat' ? 420 : 520);
+        grid.style.gridTemplateColumns = `repeat(${across}, minmax(0, ${Math.floor(each)}px))`;
+        grid.replaceChildren(...panels.map(p => drawPanel(p, Math.floor(each))));
+    }
+}
+
+async function start() {
+    build();
+    draw();
+    const place = document.getElementById('viewers');
+    for (const samples of data.samples) if (samples.images.length && samples.layers.length) await new Viewer(samples, samples.run, place).start();
+    if (!viewers.length) document.getElementById('viewer').hidden = true;
+    let width = document.body.clientWidth;
+    new ResizeObserver(() => {
+        if (document.body.clientWidth === width) return;
+        width = document.body.clientWidth;
+        draw();
+        viewers.forEach(v => v.show(false));
+    }).observe(document.body);
+    dark.addEventListener('change', draw);
+    for (const [when, state] of [['beforeprint', true], ['afterprint', false]])
+        window.addEventListener(when, () => {
+            printing = state;
+            draw();
+        });
+    document.documentElement.dataset.ready = 'yes';
+}
+
+start();

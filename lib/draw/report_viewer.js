@@ -1,0 +1,373 @@
+/*
+ * The viewer of the report: an image, a layer, a slot or expert, and at once the patches it takes;
+ * a patch, and at once the slots it is rebuilt from. Everything is in the page: pixels as PNG,
+ * weights as bytes (see report_data.c for how they are packed).
+ *
+ * A unit is what takes tokens: a slot of the soft family, an expert of the choice routers. For an
+ * image and a layer, `view` has
+ *   units, tokens   how many
+ *   take(u, t)      dispatch weight of token t in unit u (choice: the weight of the placement)
+ *   give(t, u)      combine weight of unit u in token t
+ *   lost(t)         choice: no expert processes token t
+ */
+function bytes(text) {
+    const raw = atob(text), out = new Uint8Array(raw.length);
+    for (let i = 0; i < raw.length; i++) out[i] = raw.charCodeAt(i);
+    return out;
+}
+
+function softView(layer, packed) {
+    const T = layer.tokens, S = layer.slots;
+    const d = bytes(packed.dispatch), c = bytes(packed.combine);
+    return {
+        units: S, tokens: T,
+        take: (u, t) => d[u * T + t] / 255 * packed.dispatchMax[u],
+        give: (t, u) => c[t * S + u] / 255 * packed.combineMax[t],
+        lost: () => false
+    };
+}
+
+function choiceView(layer, packed) {
+    const T = layer.tokens, E = layer.experts;
+    const weight = new Float64Array(T * E), placed = new Uint8Array(T);
+    packed.placements.forEach(([t, e, w]) => {
+        weight[t * E + e] += w;
+        placed[t] = 1;
+    });
+    return {
+        units: E, tokens: T,
+        take: (u, t) => weight[t * E + u],
+        give: (t, u) => weight[t * E + u],
+        lost: t => !placed[t]
+    };
+}
+
+const viewers = [];
+
+class Viewer {
+    /* samples: of one run; `place` receives the elements. */
+    constructor(samples, run, place) {
+        this.samples = samples;
+        this.image = 0;
+        this.layer = 0;
+        this.unit = 0;
+        this.patch = 0;
+        this.mode = 'weight'; /* choice: weight of one expert, 'lost' or 'who' */
+        this.stretch = false;
+        this.views = new Map();
+        this.pictures = [];
+        this.build(run, place);
+    }
+
+    async start() {
+        for (const image of this.samples.images) {
+            const picture = new Image();
+            picture.src = 'data:image/png;base64,' + image.png;
+            await picture.decode();
+            this.pictures.push(picture);
+        }
+        this.thumbs.forEach((canvas, i) => this.paint(canvas, this.pictures[i], 44, null));
+        this.unit = this.heaviest();
+        this.show(true);
+    }
+
+    get choice() { return this.samples.layers[this.layer].kind === 'choice'; }
+    get noun() { return this.choice ? 'expert' : 'slot'; }
+
+    view() {
+        const key = this.image + '/' + this.layer;
+        if (!this.views.has(key)) {
+            const layer = this.samples.layers[this.layer];
+            this.views.set(key, (layer.kind === 'choice' ? choiceView : softView)(layer, layer.images[this.image]));
+        }
+        return this.views.get(key);
+    }
+
+    /* The unit with the largest single weight: something to see at first sight. */
+    heaviest() {
+        const view = this.view();
+        let best = 0, most = 0;
+        for (let u = 0; u < view.units; u++)
+            for (let t = this.samples.first; t < view.tokens; t++)
+                if (view.take(u, t) > most) [best, most] = [u, view.take(u, t)];
+        return best;
+    }
+
+    /* ---- what is on the page -------------------------------------------------------------- */
+
+    build(run, place) {
+        const id = 'viewer-' + viewers.length;
+        this.thumbs = [];
+        this.strip = html('div.strip', {role: 'group', 'aria-label': 'Image'});
+        this.samples.images.forEach((image, i) => {
+            const canvas = html('canvas', {'aria-hidden': 'true'});
+            const button = html('button', {type: 'button', 'aria-label': `image ${image.index}, ${image.className}`}, canvas);
+            button.addEventListener('click', () => this.go({image: i}));
+            this.thumbs.push(canvas);
+            this.strip.append(button);
+        });
+        this.layerPick = html('div.segments', {role: 'group', 'aria-label': 'Layer'});
+        this.samples.layers.forEach((layer, i) => {
+            const button = html('button', {type: 'button'}, `blocks.${layer.block}`);
+            button.addEventListener('click', () => this.go({layer: i}));
+            this.layerPick.append(button);
+        });
+        this.modePick = html('div.segments', {role: 'group', 'aria-label': 'What is shown'});
+        for (const [mode, text] of [['weight', 'one expert'], ['lost', 'dropped patches'], ['who', 'who took what']]) {
+            const button = html('button', {type: 'button', 'data-mode': mode}, text);
+            button.addEventListener('click', () => this.go({mode}));
+            this.modePick.append(button);
+        }
+        this.canvas = html('canvas', {role: 'img'});
+        this.canvas.addEventListener('click', event => this.clicked(event));
+        this.slider = html('input', {type: 'range', min: 0, id: id + '-unit'});
+        this.slider.addEventListener('input', () => this.go({unit: Number(this.slider.value), mode: 'weight'}));
+        this.sliderLabel = html('label', {for: id + '-unit'});
+        this.contrast = html('input', {type: 'checkbox', id: id + '-contrast'});
+        this.contrast.addEventListener('change', () => this.go({stretch: this.contrast.checked}));
+        this.legend = html('div.legend');
+        this.facts = html('dl.facts');
+        this.back = html('div.back');
+        this.live = html('p.live', {role: 'status', 'aria-live': 'polite'});
+        this.grid = html('div.tiles', {role: 'group'});
+        this.gridTitle = html('h4');
+        this.table = html('div.scroll');
+        const details = html('details', {}, html('summary', {}, 'These weights as a table'), this.table);
+        details.addEventListener('toggle', () => this.fillTable());
+        this.details = details;
+        this.root = html('div.viewer', {tabindex: '0', role: 'group', 'aria-label': `Viewer of ${run}`, 'aria-describedby': 'viewer-keys'},
+            html('h3', {}, run), this.strip,
+            html('div.bar', {}, this.layerPick, this.modePick),
+            html('div.stage', {},
+                html('div.picture', {}, this.canvas, this.legend,
+                    html('div.control', {}, this.sliderLabel, this.slider),
+                    html('label.check', {for: id + '-contrast'}, this.contrast, ' stretch the shading from least to most')),
+                html('div.side', {}, this.facts, this.back)),
+            this.live, this.gridTitle, this.grid, details);
+        this.root.addEventListener('keydown', event => this.key(event));
+        place.append(this.root);
+        viewers.push(this);
+    }
+
+    /* Changes what is chosen, within its bounds, and shows it. Other runs follow to the same image. */
+    go(change, follow = true) {
+        const wrap = (v, n) => (v % n + n) % n;
+        const before = this.image + '/' + this.layer;
+        Object.assign(this, change);
+        this.image = wrap(this.image, this.samples.images.length);
+        this.layer = wrap(this.layer, this.samples.layers.length);
+        const layer = this.samples.layers[this.layer];
+        this.unit = wrap(this.unit, this.choice ? layer.experts : layer.slots);
+        this.patch = wrap(this.patch, layer.tokens);
+        if (follow && change.image !== undefined)
+            for (const other of viewers) {
+                const index = this.samples.images[this.image].index;
+                const at = other === this ? -1 : other.samples.images.findIndex(image => image.index === index);
+                if (at >= 0) other.go({image: at}, false);
+            }
+        this.show(before !== this.image + '/' + this.layer);
+    }
+
+    key(event) {
+        if (event.ctrlKey || event.metaKey || event.altKey) return;
+        if (event.target.tagName === 'INPUT' && event.target.type === 'range' && !event.shiftKey) return;
+        const side = this.samples.side, move = {ArrowLeft: -1, ArrowRight: 1, ArrowUp: -side, ArrowDown: side}[event.key];
+        if (move !== undefined && event.shiftKey) this.go({patch: this.patch + move});
+        else if (event.key === 'ArrowLeft') this.go({unit: this.unit - 1, mode: 'weight'});
+        else if (event.key === 'ArrowRight') this.go({unit: this.unit + 1, mode: 'weight'});
+        else if (event.key === 'ArrowUp') this.go({layer: this.layer - 1});
+        else if (event.key === 'ArrowDown') this.go({layer: this.layer + 1});
+        else if (event.key === 'PageUp') this.go({image: this.image - 1});
+        else if (event.key === 'PageDown') this.go({image: this.image + 1});
+        else return;
+        event.preventDefault();
+    }
+
+    clicked(event) {
+        const at = this.canvas.getBoundingClientRect(), side = this.samples.side;
+        const column = Math.floor((event.clientX - at.left) / at.width * side), row = Math.floor((event.clientY - at.top) / at.height * side);
+        if (row >= 0 && row < side && column >= 0 && column < side) this.go({patch: this.samples.first + row * side + column});
+    }
+
+    /* ---- drawing --------------------------------------------------------------------------- */
+
+    /* The image, magnified without smoothing; look(t) gives {light, tint} of the patch of token t. */
+    paint(canvas, picture, size, look) {
+        const scale = window.devicePixelRatio || 1, side = this.samples.side;
+        canvas.width = canvas.height = Math.round(size * scale);
+        canvas.style.width = canvas.style.height = size + 'px';
+        const pen = canvas.getContext('2d'), n = canvas.width;
+        pen.imageSmoothingEnabled = false;
+        pen.drawImage(picture, 0, 0, n, n);
+        if (!look) return;
+        for (let p = 0; p < side * side; p++) {
+            const left = Math.round(p % side * n / side), top = Math.round(Math.floor(p / side) * n / side);
+            const right = Math.round((p % side + 1) * n / side), bottom = Math.round((Math.floor(p / side) + 1) * n / side);
+            const {light, tint} = look(this.samples.first + p);
+            pen.fillStyle = tint || `rgba(8, 10, 14, ${(1 - light) * 0.92})`;
+            pen.fillRect(left, top, right - left, bottom - top);
+        }
+    }
+
+    look(view, unit) {
+        let most = 0, least = Infinity;
+        for (let t = this.samples.first; t < view.tokens; t++) {
+            most = Math.max(most, view.take(unit, t));
+            least = Math.min(least, view.take(unit, t));
+        }
+        const from = this.stretch ? least : 0;
+        return {most, least, of: t => ({light: most > from ? (view.take(unit, t) - from) / (most - from) : most > 0 ? 1 : 0})};
+    }
+
+    lookMode(view, mode) {
+        if (mode === 'lost') return t => view.lost(t) ? {tint: '#fff'} : {light: 1};
+        return t => {
+            let best = -1;
+            for (let u = 0; u < view.units; u++)
+                if (view.take(u, t) > 0 && (best < 0 || view.take(u, t) > view.take(best, t))) best = u;
+            return {tint: best < 0 ? 'rgba(8, 10, 14, 0.92)' : this.hue(best, view.units, 0.72)};
+        };
+    }
+
+    hue(unit, units, alpha) {
+        return `hsla(${(unit * 360 / units + 200) % 360}, 62%, ${unit % 2 ? 62 : 48}%, ${alpha})`;
+    }
+
+    show(fresh) {
+        const view = this.view(), layer = this.samples.layers[this.layer], image = this.samples.images[this.image];
+        const size = Math.min(this.canvas.parentElement.clientWidth || 320, 384);
+        const mark = (group, chosen) => [...group.children].forEach((b, i) => b.setAttribute('aria-pressed', String(chosen(b, i))));
+        mark(this.strip, (b, i) => i === this.image);
+        mark(this.layerPick, (b, i) => i === this.layer);
+        mark(this.modePick, b => b.dataset.mode === this.mode);
+        this.modePick.hidden = !this.choice;
+        if (!this.choice) this.mode = 'weight';
+        const look = this.look(view, this.unit);
+        this.paint(this.canvas, this.pictures[this.image], size, this.mode === 'weight' ? look.of : this.lookMode(view, this.mode));
+        this.outline(size);
+        this.slider.max = view.units - 1;
+        this.slider.value = this.unit;
+        this.slider.setAttribute('aria-valuetext', `${this.noun} ${this.unit}`);
+        this.sliderLabel.textContent = `${this.noun} ${this.unit} of ${view.units}`;
+        this.say(view, layer, image, look);
+        this.rebuilt(view);
+        if (fresh) this.tiles(view);
+        mark(this.grid, b => this.mode === b.dataset.mode && (this.mode !== 'weight' || Number(b.dataset.unit) === this.unit));
+        this.fillTable();
+    }
+
+    outline(size) {
+        const p = this.patch - this.samples.first, side = this.samples.side;
+        if (p < 0) return;
+        const pen = this.canvas.getContext('2d'), n = this.canvas.width, cell = n / side, thick = Math.max(n / size * 2, 2);
+        for (const [colour, inset] of [['#fff', thick / 2], ['#111', thick * 1.5]]) {
+            pen.strokeStyle = colour;
+            pen.lineWidth = thick;
+            pen.strokeRect(p % side * cell + inset, Math.floor(p / side) * cell + inset, cell - 2 * inset, cell - 2 * inset);
+        }
+    }
+
+    where(t) {
+        const p = t - this.samples.first, side = this.samples.side;
+        return p < 0 ? 'the class token' : `the patch in row ${Math.floor(p / side) + 1}, column ${p % side + 1}`;
+    }
+
+    /* Effective count: the exponential of the entropy of weights normalised to one. */
+    effective(weights) {
+        const sum = weights.reduce((a, b) => a + b, 0);
+        return sum > 0 ? Math.exp(-weights.reduce((h, w) => w > 0 ? h + w / sum * Math.log(w / sum) : h, 0)) : 0;
+    }
+
+    say(view, layer, image, look) {
+        const taken = Array.from({length: view.tokens}, (_, t) => view.take(this.unit, t));
+        let top = 0, lost = 0;
+        for (let t = 0; t < view.tokens; t++) {
+            if (taken[t] > taken[top]) top = t;
+            lost += view.lost(t);
+        }
+        const dropped = this.choice ? `; ${lost} of ${view.tokens} tokens are dropped` : '';
+        const facts = [['Image', `${image.index} · ${image.name}`],
+            ['Label', image.className === image.predictedName ? `${image.className}, found` : `${image.className}, taken for ${image.predictedName}`]];
+        let sentence;
+        if (this.choice) {
+            const count = taken.filter(w => w > 0).length;
+            facts.push(['Expert', `${this.unit} takes ${count} of ${view.tokens} tokens`]);
+            sentence = count ? `Expert ${this.unit} takes ${count} of ${view.tokens} tokens; most weight, ${shown(taken[top], 3)}, for ${this.where(top)}`
+                : `Expert ${this.unit} takes no token of this image`;
+            facts.push(['Dropped', `${lost} of ${view.tokens} tokens`]);
+        } else {
+            const per = layer.slots / layer.experts;
+            facts.push(['Slot', `${this.unit}, of expert ${Math.floor(this.unit / per)}`],
+                ['Effective tokens', `${shown(this.effective(taken), 3)} of ${view.tokens}`]);
+            sentence = `Slot ${this.unit} of expert ${Math.floor(this.unit / per)} takes ${shown(this.effective(taken), 3)} effective tokens; `
+                + `most weight, ${shown(taken[top], 3)}, for ${this.where(top)}`;
+        }
+        facts.push(['Largest weight', shown(taken[top], 3)]);
+        this.facts.replaceChildren(...facts.map(([term, text]) => html('div', {}, html('dt', {}, term), html('dd', {}, text))));
+        const words = {weight: sentence + dropped, lost: `White patches are processed by no expert${dropped}`,
+            who: `Each patch in the colour of the expert that weighs it most; dark: dropped${dropped}`}[this.mode];
+        this.live.textContent = `${words}.`;
+        this.canvas.setAttribute('aria-label', `Image ${image.index}, ${image.className}, blocks.${layer.block}. ${words}.`);
+        this.legend.replaceChildren(...(this.mode !== 'weight' ? [] : [html('span', {}, this.stretch ? shown(look.least, 3) : '0'), html('i'),
+            html('span', {}, shown(look.most, 3))]));
+        this.legend.hidden = this.mode !== 'weight';
+    }
+
+    /* The reverse: which units the chosen patch is rebuilt from. */
+    rebuilt(view) {
+        const given = Array.from({length: view.units}, (_, u) => [view.give(this.patch, u), u]).filter(g => g[0] > 0);
+        given.sort((a, b) => b[0] - a[0] || a[1] - b[1]);
+        const list = html('ol.bars');
+        for (const [weight, unit] of given.slice(0, 8)) {
+            const button = html('button', {type: 'button', 'aria-label': `${this.noun} ${unit}, weight ${shown(weight, 3)}`},
+                html('span', {}, `${this.noun} ${unit}`), html('i', {style: `--share:${weight / given[0][0]}`}), html('b', {}, shown(weight, 3)));
+            button.addEventListener('click', () => this.go({unit, mode: 'weight'}));
+            list.append(html('li', {}, button));
+        }
+        const text = this.where(this.patch), name = text[0].toUpperCase() + text.slice(1);
+        const head = !given.length ? `${name} is dropped: no expert processes it.`
+            : this.choice ? `${name} goes to` : `${name} is rebuilt from ${shown(this.effective(given.map(g => g[0])), 3)} effective slots`;
+        this.back.replaceChildren(html('h4', {}, head), list);
+        if (given.length > 8) this.back.append(html('p.note', {}, `and ${given.length - 8} more with less weight`));
+    }
+
+    /* Every unit of the layer, small. */
+    tiles(view) {
+        const most = 144, size = view.units > 32 ? 52 : 72, picture = this.pictures[this.image];
+        this.gridTitle.textContent = this.choice ? 'What each expert takes of this image' : 'What each slot takes of this image';
+        this.grid.setAttribute('aria-label', this.gridTitle.textContent);
+        const tile = (text, mode, unit, look) => {
+            const canvas = html('canvas', {'aria-hidden': 'true'});
+            this.paint(canvas, picture, size, look);
+            const button = html('button', {type: 'button', 'aria-label': mode === 'weight' ? `${this.noun} ${unit}` : text, 'data-mode': mode,
+                'data-unit': unit}, canvas, html('span', {}, text));
+            button.addEventListener('click', () => this.go(mode === 'weight' ? {mode, unit} : {mode}));
+            return button;
+        };
+        const all = this.choice ? [tile('dropped', 'lost', -1, this.lookMode(view, 'lost')), tile('who', 'who', -1, this.lookMode(view, 'who'))] : [];
+        const count = this.all ? view.units : Math.min(view.units, most);
+        for (let u = 0; u < count; u++) all.push(tile(String(u), 'weight', u, this.look(view, u).of));
+        this.grid.replaceChildren(...all);
+        if (count < view.units) {
+            const more = html('button.more', {type: 'button'}, `all ${view.units}`);
+            more.addEventListener('click', () => {
+                this.all = true;
+                this.show(true);
+            });
+            this.grid.append(more);
+        }
+    }
+
+    /* The chosen unit's weights in the places of their patches. */
+    fillTable() {
+        if (!this.details.open) return;
+        const view = this.view(), side = this.samples.side, body = html('tbody');
+        for (let r = 0; r < side; r++) {
+            const row = html('tr', {}, html('th', {scope: 'row'}, `row ${r + 1}`));
+            for (let c = 0; c < side; c++) row.append(html('td', {}, shown(view.take(this.unit, this.samples.first + r * side + c), 3)));
+            body.append(row);
+        }
+        const head = html('tr', {}, html('td'), ...Array.from({length: side}, (_, c) => html('th', {scope: 'col'}, String(c + 1))));
+        this.table.replaceChildren(html('table', {}, html('caption', {}, `Weights of ${this.noun} ${this.unit}, patch by patch`), html('thead', {}, head), body));
+    }
+}

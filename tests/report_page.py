@@ -1,0 +1,196 @@
+"""Opens a report.html in headless Chromium and uses it: python3 report_page.py CHROMIUM REPORT.html [SHOTS]
+
+Through the DevTools protocol over a pipe, with Python's standard library alone. Checks, at 1280 and 390 pixels, by day and by
+night: nothing on the console, no request but for the file itself, nothing wider than the window, a viewer that follows clicks
+and keys and says so in words. With SHOTS, a folder, pictures of the page are left there. Prints what fails; exit status 1 then.
+"""
+
+import base64
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+
+class Browser:
+    def __init__(self, program, profile):
+        to_child, self.output = os.pipe()
+        self.input, from_child = os.pipe()
+
+        def place():
+            os.dup2(to_child, 13)
+            os.dup2(from_child, 14)
+            os.dup2(13, 3)
+            os.dup2(14, 4)
+
+        self.process = subprocess.Popen(
+            [program, '--headless=new', '--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage', '--no-first-run',
+             '--disable-background-networking', '--disable-component-update', '--remote-debugging-pipe',
+             '--user-data-dir=' + profile],
+            preexec_fn=place, close_fds=False, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        os.close(to_child)
+        os.close(from_child)
+        self.rest, self.count, self.events, self.session = b'', 0, [], None
+
+    def receive(self):
+        while b'\0' not in self.rest:
+            part = os.read(self.input, 1 << 20)
+            if not part:
+                sys.exit('report_page: the browser went away')
+            self.rest += part
+        message, self.rest = self.rest.split(b'\0', 1)
+        return json.loads(message)
+
+    def call(self, method, **params):
+        self.count += 1
+        message = {'id': self.count, 'method': method, 'params': params}
+        if self.session:
+            message['sessionId'] = self.session
+        os.write(self.output, json.dumps(message).encode() + b'\0')
+        while True:
+            answer = self.receive()
+            if answer.get('id') == self.count:
+                if 'error' in answer:
+                    sys.exit(f'report_page: {method}: {answer["error"]["message"]}')
+                return answer['result']
+            self.events.append(answer)
+
+    def value(self, expression):
+        answer = self.call('Runtime.evaluate', expression=expression, awaitPromise=True, returnByValue=True)
+        if 'exceptionDetails' in answer:
+            return 'exception: ' + answer['exceptionDetails'].get('exception', {}).get('description', '?')
+        return answer['result'].get('value')
+
+    def close(self):
+        try:
+            self.session = None
+            self.call('Browser.close')
+            self.process.wait(10)
+        except Exception:
+            self.process.kill()
+            self.process.wait()
+
+
+KEYS = {'ArrowLeft': 37, 'ArrowUp': 38, 'ArrowRight': 39, 'ArrowDown': 40, 'PageUp': 33, 'PageDown': 34}
+
+
+def press(browser, key, shift=False):
+    for kind in ('rawKeyDown', 'keyUp'):
+        browser.call('Input.dispatchKeyEvent', type=kind, key=key, code=key, windowsVirtualKeyCode=KEYS[key],
+                     modifiers=8 if shift else 0)
+
+
+def click(browser, expression):
+    """A click of the mouse in the middle of an element."""
+    x, y = browser.value(f'''(() => {{ const e = {expression}; e.scrollIntoView({{block: "center"}});
+        const r = e.getBoundingClientRect(); return [r.left + r.width / 2, r.top + r.height / 2]; }})()''')
+    for kind in ('mousePressed', 'mouseReleased'):
+        browser.call('Input.dispatchMouseEvent', type=kind, x=x, y=y, button='left', clickCount=1)
+
+
+def picture(browser, folder, name):
+    size = browser.call('Page.getLayoutMetrics')['cssContentSize']
+    shot = browser.call('Page.captureScreenshot', captureBeyondViewport=True,
+                        clip={'x': 0, 'y': 0, 'width': size['width'], 'height': min(size['height'], 15000), 'scale': 1})
+    with open(os.path.join(folder, name + '.png'), 'wb') as out:
+        out.write(base64.b64decode(shot['data']))
+
+
+def open_page(browser, address, width, scheme):
+    browser.call('Emulation.setDeviceMetricsOverride', width=width, height=900, deviceScaleFactor=1, mobile=False)
+    browser.call('Emulation.setEmulatedMedia', features=[{'name': 'prefers-color-scheme', 'value': scheme}])
+    browser.call('Emulation.setScrollbarsHidden', hidden=True)
+    browser.events.clear()
+    browser.call('Page.navigate', url=address)
+    return browser.value('''new Promise(done => { const wait = n => document.documentElement && document.documentElement.dataset.ready
+        ? done('ready') : n ? setTimeout(wait, 50, n - 1) : done('never ready'); wait(200); })''')
+
+
+STATE = '(v => [v.image, v.layer, v.unit, v.patch, v.mode].join())(viewers[0])'
+WORDS = 'viewers[0].root.querySelector("[role=status]").textContent'
+PIXELS = 'viewers[0].canvas.toDataURL()'
+
+
+def use_viewer(browser, check):
+    """Each step changes one part of the state; words and picture follow."""
+    if browser.value('viewers.length') == 0:
+        return
+    images, layers = browser.value('[viewers[0].samples.images.length, viewers[0].samples.layers.length]')
+    browser.value('viewers[0].root.focus()')
+
+    def step(what, act, part):
+        before = browser.value(f'[{STATE}, {WORDS}, {PIXELS}]')
+        act()
+        after = browser.value(f'[{STATE}, {WORDS}, {PIXELS}]')
+        old, new = before[0].split(','), after[0].split(',')
+        check(old[part] != new[part], f'{what}: the viewer does not follow ({before[0]} to {after[0]})')
+        check(before[2] != after[2], f'{what}: the picture stays the same')
+        if part != 3:
+            check(before[1] != after[1], f'{what}: the words stay the same')
+
+    step('right arrow', lambda: press(browser, 'ArrowRight'), 2)
+    step('left arrow', lambda: press(browser, 'ArrowLeft'), 2)
+    if layers > 1:
+        step('down arrow', lambda: press(browser, 'ArrowDown'), 1)
+        step('up arrow', lambda: press(browser, 'ArrowUp'), 1)
+    if images > 1:
+        step('page down', lambda: press(browser, 'PageDown'), 0)
+        step('page up', lambda: press(browser, 'PageUp'), 0)
+        step('a click on an image', lambda: click(browser, 'viewers[0].strip.lastElementChild'), 0)
+    step('shift and right arrow', lambda: press(browser, 'ArrowRight', True), 3)
+    step('a click on a patch', lambda: click(browser, 'viewers[0].canvas'), 3)
+    step('a click on a tile', lambda: click(browser, 'viewers[0].grid.querySelector("[data-unit=\\"2\\"]")'), 2)
+    if layers > 1:
+        step('a click on a layer', lambda: click(browser, 'viewers[0].layerPick.lastElementChild'), 1)
+    check(browser.value('viewers[0].canvas.getAttribute("aria-label").length') > 20, 'the picture has no words')
+
+
+def main():
+    program, report = sys.argv[1], os.path.abspath(sys.argv[2])
+    shots = sys.argv[3] if len(sys.argv) > 3 else None
+    address, failures = 'file://' + report, []
+
+    def check(good, words):
+        if not good:
+            failures.append(words)
+
+    with tempfile.TemporaryDirectory() as profile:
+        browser = Browser(program, profile)
+        try:
+            target = browser.call('Target.createTarget', url='about:blank')['targetId']
+            browser.session = browser.call('Target.attachToTarget', targetId=target, flatten=True)['sessionId']
+            for domain in ('Page', 'Runtime', 'Log', 'Network'):
+                browser.call(domain + '.enable')
+            for width in (1280, 390):
+                for scheme in ('light', 'dark'):
+                    where = f'{width} pixels, {scheme}'
+                    state = open_page(browser, address, width, scheme)
+                    check(state == 'ready', f'{where}: {state}')
+                    if shots:
+                        picture(browser, shots, f'{width}-{scheme}')
+                    use_viewer(browser, lambda good, words, where=where: check(good, f'{where}: {words}'))
+                    browser.value('document.querySelectorAll("details").forEach(d => d.open = true)')
+                    browser.value('new Promise(done => setTimeout(done, 100))')
+                    wide = browser.value('''[...document.querySelectorAll("body *")].filter(e => !e.closest(".scroll, .skip")
+                        && e.getBoundingClientRect().right > document.documentElement.clientWidth + 0.5).map(e => e.tagName + "." + e.getAttribute("class"))
+                        .slice(0, 5).join(" ")''')
+                    check(wide == '' and browser.value('document.documentElement.scrollWidth <= document.documentElement.clientWidth'),
+                          f'{where}: wider than the window: {wide}')
+                    for event in browser.events:
+                        method, params = event.get('method'), event.get('params', {})
+                        if method == 'Network.requestWillBeSent' and not params['request']['url'].startswith((address, 'data:')):
+                            failures.append(f'{where}: request to {params["request"]["url"]}')
+                        elif method == 'Runtime.exceptionThrown':
+                            failures.append(f'{where}: {params["exceptionDetails"].get("exception", {}).get("description")}')
+                        elif method in ('Log.entryAdded', 'Runtime.consoleAPICalled'):
+                            failures.append(f'{where}: console: {json.dumps(params)[:300]}')
+        finally:
+            browser.close()
+    for failure in failures:
+        print(failure)
+    print('report_page:', 'failed' if failures else 'passed')
+    sys.exit(bool(failures))
+
+
+main()
