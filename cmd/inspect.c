@@ -3,6 +3,7 @@
  * analyses are study/inspect.def, a table each. This file finds runs and images, and writes; inspect_show.c prints.
  */
 #include "cmd.h"
+#include "inspect_draw.h"
 #include "inspect_show.h"
 #include "load.h"
 #include "progress.h"
@@ -23,6 +24,8 @@ typedef struct inspected {
     char *metrics; /* metrics.jsonl of its run directory; NULL: none */
     size_t *image; /* [images] */
     size_t images;
+    size_t *slot; /* [slots] of --slots, the same for every run; NULL: chosen by rule */
+    size_t slots;
     smoe_inspection *inspection;
 } inspected;
 
@@ -32,31 +35,35 @@ static void inspected_free(inspected *x) {
     free(x->label);
     free(x->metrics);
     free(x->image);
+    free(x->slot);
 }
 
 /* ---- images ----------------------------------------------------------------------------------- */
 
-static int add_image(inspected *x, size_t image, smoe_err *err) {
-    for (size_t i = 0; i < x->images; i++)
-        if (x->image[i] == image)
-            return smoe_fail(err, SMOE_USAGE, "--images: %zu is there twice", image);
-    size_t *more = realloc(x->image, (x->images + 1) * sizeof *more);
-    if (!more) return smoe_fail(err, SMOE_RUNTIME, "out of memory for a list of images");
-    x->image = more;
-    x->image[x->images++] = image;
+/* Adds to a list in which nothing may be twice. */
+static int add_number(size_t **list, size_t *count, size_t number, const char *option,
+                      smoe_err *err) {
+    for (size_t i = 0; i < *count; i++)
+        if ((*list)[i] == number)
+            return smoe_fail(err, SMOE_USAGE, "%s: %zu is there twice", option, number);
+    size_t *more = realloc(*list, (*count + 1) * sizeof *more);
+    if (!more) return smoe_fail(err, SMOE_RUNTIME, "out of memory for a list of numbers");
+    *list = more;
+    (*list)[(*count)++] = number;
     return 0;
 }
 
-/* "0,17,1203"; whether the split has them is found out when it is open. */
-static int read_images(inspected *x, const char *list, smoe_err *err) {
-    for (const char *at = list;; at++) {
+/* "0,17,1203", the argument of --images or --slots; whether they are there is found out later. */
+static int read_numbers(size_t **list, size_t *count, const char *text, const char *option,
+                        const char *what, smoe_err *err) {
+    for (const char *at = text;; at++) {
         char *end;
         errno = 0;
-        unsigned long long image = strtoull(at, &end, 10);
+        unsigned long long number = strtoull(at, &end, 10);
         if (!isdigit((unsigned char)*at) || errno || (*end && *end != ','))
-            return smoe_fail(err, SMOE_USAGE,
-                             "--images: '%s' is not a list of image numbers like 0,17,1203", list);
-        if (add_image(x, image, err)) return -1;
+            return smoe_fail(err, SMOE_USAGE, "%s: '%s' is not a list of %s numbers like 0,17,1203",
+                             option, text, what);
+        if (add_number(list, count, number, option, err)) return -1;
         at = end;
         if (!*at) return 0;
     }
@@ -67,7 +74,7 @@ static int choose_images(inspected *x, const smoe_options *options, smoe_err *er
     if (options->images) return 0; /* read already */
     if (!options->out && !options->dump_routing) return 0;
     for (size_t i = 0; i < count; i++)
-        if (add_image(x, i * all / count, err)) return -1;
+        if (add_number(&x->image, &x->images, i * all / count, "--images", err)) return -1;
     return 0;
 }
 
@@ -92,7 +99,11 @@ static int find(inspected *x, const char *arg, const smoe_options *options, smoe
     x->label = strdup(arg);
     if (!x->label) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
     for (size_t n = strlen(arg); n > 1 && x->label[n - 1] == '/'; n--) x->label[n - 1] = '\0';
-    if (options->images && read_images(x, options->images, err)) return -1;
+    if (options->images &&
+        read_numbers(&x->image, &x->images, options->images, "--images", "image", err))
+        return -1;
+    if (options->slots && read_numbers(&x->slot, &x->slots, options->slots, "--slots", "slot", err))
+        return -1;
     if (smoe_load_spec(&x->loaded, arg, options, err)) return -1;
     x->metrics = metrics_of(x->loaded.path);
     return 0;
@@ -102,11 +113,28 @@ static void count(void *user, size_t done, size_t images) {
     smoe_progress_count(user, done, images, "images");
 }
 
+/* Does every MoE layer have the slots asked for; of choice routers, the experts? */
+static int check_slots(const inspected *x, smoe_err *err) {
+    for (size_t l = 0; l < smoe_model_moe_layers(x->loaded.model); l++) {
+        const smoe_router *router = smoe_model_router(x->loaded.model, l);
+        bool sparse = router->plan.sparse;
+        size_t units = sparse ? router->E : router->E * router->P;
+        for (size_t i = 0; i < x->slots; i++)
+            if (x->slot[i] >= units)
+                return smoe_fail(err, SMOE_USAGE,
+                                 "--slots: %zu is not there: blocks.%zu of %s has the %s 0 to %zu",
+                                 x->slot[i], smoe_model_moe_block(x->loaded.model, l), x->label,
+                                 sparse ? "experts" : "slots", units - 1);
+    }
+    return 0;
+}
+
 static int look(inspected *x, smoe_frame *frames, const smoe_options *options, smoe_err *err) {
     smoe_progress progress;
     smoe_progress_open(&progress, options, stderr, NULL);
     smoe_loaded *l = &x->loaded;
     int status = smoe_load_model(l, err);
+    if (!status) status = check_slots(x, err);
     if (!status) status = choose_images(x, options, err);
     if (!status) {
         smoe_inspect_subject subject = {.run = x->label,
@@ -138,7 +166,7 @@ static int refuse(const char *path, const smoe_options *options, smoe_err *err) 
     return smoe_fail(err, SMOE_RUNTIME, "%s is there already; --force replaces it", path);
 }
 
-/* Refused before the work, not after it. */
+/* Refused before the work, not after it. Pictures come with the report. */
 static int check_targets(const smoe_frame *frames, size_t tables, const smoe_options *options,
                          smoe_err *err) {
     int status = options->dump_routing ? refuse(options->dump_routing, options, err) : 0;
@@ -147,6 +175,9 @@ static int check_targets(const smoe_frame *frames, size_t tables, const smoe_opt
         status = path ? refuse(path, options, err) : smoe_fail(err, SMOE_RUNTIME, "out of memory");
         free(path);
     }
+    char *report = options->out ? smoe_text_format("%s/report.html", options->out) : NULL;
+    if (report && !status) status = refuse(report, options, err);
+    free(report);
     return status;
 }
 
@@ -164,6 +195,24 @@ static int write_tables(const smoe_frame *frames, size_t tables, const char *fol
             status = smoe_frame_csv(&frames[i], path, err);
         free(path);
     }
+    return status;
+}
+
+/* Figures, overlays and report, from the images kept of all runs. */
+static int draw(const smoe_frame *frames, size_t tables, const inspected *x, size_t runs,
+                const smoe_options *options, smoe_err *err) {
+    size_t count = 0, kept;
+    for (size_t i = 0; i < runs; i++) count += x[i].images;
+    smoe_sample *samples = calloc(count + 1, sizeof *samples);
+    if (!samples) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    count = 0;
+    for (size_t i = 0; i < runs; i++, count += kept) {
+        const smoe_sample *own = smoe_inspect_samples(x[i].inspection, &kept);
+        memcpy(samples + count, own, kept * sizeof *own);
+    }
+    int status = smoe_inspect_draw(frames, tables, samples, count,
+                                   &(smoe_overlay_units){x->slot, x->slots}, options, err);
+    free(samples);
     return status;
 }
 
@@ -192,6 +241,7 @@ static int inspect(inspected *x, size_t runs, const smoe_options *options, smoe_
     if (!status) status = check_targets(frames, tables, options, err);
     for (size_t i = 0; i < runs && !status; i++) status = look(&x[i], frames, options, err);
     if (!status && options->out) status = write_tables(frames, tables, options->out, err);
+    if (!status && options->out) status = draw(frames, tables, x, runs, options, err);
     if (!status) status = smoe_inspect_show(frames, tables, options, err);
     smoe_frames_free(frames, tables);
     return status;

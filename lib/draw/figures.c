@@ -19,7 +19,7 @@ enum {
     NAME = 64,         /* bytes of a column name */
     SERIES = 64,       /* lines of a panel at most */
     PANEL_WIDTH = 360, /* pixels */
-    PANEL_HEIGHT = 270,
+    PANEL_HEIGHT = 290,
     BOXES = 4096, /* cells of a panel drawn as boxes; more become an image */
     TICKS = 16    /* names along an axis at most */
 };
@@ -37,7 +37,8 @@ const smoe_figure_row *smoe_figure_row_at(size_t i) {
 }
 
 const char *smoe_figure_kind_name(smoe_figure_kind kind) {
-    static const char *const names[] = {"lines", "steps", "cumulative", "bands", "bars", "heat"};
+    static const char *const names[] = {"lines", "steps", "histogram", "cumulative",
+                                        "bands", "bars",  "heat"};
     return names[kind];
 }
 
@@ -159,11 +160,12 @@ static void put_rows(FILE *out, const smoe_frame *f, const panel *p) {
 /* X where the row belongs to the line that begins with row `start`. */
 static void put_x(FILE *out, const smoe_frame *f, const smoe_figure_row *row, const panel *p,
                   size_t start) {
-    bool filtered = !p->whole || *row->z;
+    bool lines = row->kind <= SMOE_FIGURE_CUMULATIVE;
+    bool filtered = !p->whole || (lines && *row->z);
     fputc('(', out);
     if (filtered) {
         if (!p->whole) put_condition(out, f, row->panel, start);
-        put_condition(out, f, row->z, start);
+        if (lines) put_condition(out, f, row->z, start);
         fputs("1 ? ", out);
     }
     fprintf(out, "column(\"%s\")%s)", row->x, filtered ? " : NaN" : "");
@@ -185,32 +187,25 @@ static void put_title(FILE *out, const smoe_frame *f, const smoe_figure_row *row
 }
 
 static void put_lines(FILE *out, const smoe_frame *f, const smoe_figure_row *row, const panel *p) {
-    size_t series[SERIES], n = find_series(f, row, p, series), drawn = 0;
-    char y[NAME], second[NAME];
-    bool several = smoe_figure_word(row->y, 1, second, sizeof second) != NULL;
+    static const char *const styles[] = {"linespoints pt 7 ps 0.5", "steps", "histeps", "lines"};
+    size_t series[SERIES], n = find_series(f, row, p, series), lines = 0;
+    char y[NAME];
+    bool several = smoe_figure_word(row->y, 1, y, sizeof y) != NULL;
     bool ordered = *row->z && !f->column[smoe_frame_find(f, row->z)].text;
-    for (size_t i = 0; i < n; i++) {
-        size_t k = 0;
-        if (row->kind == SMOE_FIGURE_CUMULATIVE) {
-            fputs(drawn++ ? ", \\\n     " : "plot ", out);
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k == 0 || smoe_figure_word(row->y, k, y, sizeof y); k++) {
+            fputs(lines++ ? ", \\\n     " : "plot ", out);
             put_rows(out, f, p);
             put_x(out, f, row, p, series[i]);
-            fprintf(out, ":(1) smooth cnormal with lines lw 2 lc rgb '%s'",
-                    colour_of(i, n, ordered));
-            put_title(out, f, row, series[i], NULL);
-            continue;
-        }
-        for (; smoe_figure_word(row->y, k, y, sizeof y); k++) {
-            fputs(drawn++ ? ", \\\n     " : "plot ", out);
-            put_rows(out, f, p);
-            put_x(out, f, row, p, series[i]);
-            fprintf(out, ":(column(\"%s\")) with %s lw 2 pt 7 ps 0.5 lc rgb '%s'%s", y,
-                    row->kind == SMOE_FIGURE_STEPS ? "steps" : "linespoints",
+            if (row->kind == SMOE_FIGURE_CUMULATIVE)
+                fputs(":(1) smooth cnormal", out);
+            else
+                fprintf(out, ":(column(\"%s\"))", smoe_figure_word(row->y, k, y, sizeof y));
+            fprintf(out, " with %s lw 2 lc rgb '%s'%s", styles[row->kind],
                     *row->z ? colour_of(i, n, ordered) : colours[k % 6],
                     *row->z && k ? " dt 2" : "");
             put_title(out, f, row, series[i], several ? y : NULL);
         }
-    }
 }
 
 static void put_bands(FILE *out, const smoe_frame *f, const smoe_figure_row *row, const panel *p) {
@@ -251,27 +246,29 @@ static void put_bars(FILE *out, const smoe_frame *f, const smoe_figure_row *row,
     }
 }
 
-/* Names at ranks along an axis of a heat map, thinned out. */
+/* Names at ranks along an axis of a heat map, thinned out to TICKS. */
 static void put_names(FILE *out, const smoe_frame *f, const char *axis, const char *rank,
                       const char *name, const panel *p) {
-    size_t at = smoe_frame_find(f, rank), what = smoe_frame_find(f, name), named = 0;
+    size_t at = smoe_frame_find(f, rank), what = smoe_frame_find(f, name);
+    bool seen[TICKS] = {false};
     double most = 0;
     for (size_t r = p->first; r <= p->last; r++) most = fmax(most, smoe_frame_number_at(f, r, at));
-    double every = ceil((most + 1) / TICKS), seen = -1;
+    double every = ceil((most + 1) / TICKS);
+    fprintf(out, "set %s (", axis);
+    const char *comma = "";
     for (size_t r = p->first; r <= p->last; r++) {
         double v = smoe_frame_number_at(f, r, at);
-        if (!isfinite(v) || fmod(v, every) > 0 || v <= seen) continue;
         char number[32];
-        snprintf(number, sizeof number, "%g",
-                 f->column[what].text ? 0 : smoe_frame_number_at(f, r, what));
-        if (named++)
-            fputs(", ", out);
-        else
-            fprintf(out, "set %s (", axis);
+        if (fmod(v, every) > 0 || seen[(size_t)(v / every)]) continue;
+        seen[(size_t)(v / every)] = true;
+        if (!f->column[what].text)
+            snprintf(number, sizeof number, "%g", smoe_frame_number_at(f, r, what));
+        fputs(comma, out);
         smoe_gnuplot_text(out, f->column[what].text ? smoe_frame_text_at(f, r, what) : number);
         fprintf(out, " %g", v);
+        comma = ", ";
     }
-    if (named) fputs(")\n", out);
+    fputs(")\n", out);
 }
 
 static void put_heat(FILE *out, const smoe_frame *f, const smoe_figure_row *row, const panel *p) {
@@ -303,7 +300,7 @@ static void put_head(FILE *out, const smoe_frame *f, const smoe_figure_row *row,
             "set datafile missing NaN\n"
             "set border 3 lc rgb '#5d666f'\n"
             "set tics nomirror\n"
-            "set key bottom right samplen 1.5\n"
+            "set key below horizontal samplen 1.5\n"
             "set boxwidth 0.8 relative\n",
             row->name, f->name, row->name, across * PANEL_WIDTH + 40, down * PANEL_HEIGHT + 50,
             row->name);
@@ -312,11 +309,7 @@ static void put_head(FILE *out, const smoe_frame *f, const smoe_figure_row *row,
                               : "set palette defined (0 '#f6f8fa', 0.25 '#c6d9e8', 0.5 '#7aaad0', "
                                 "0.75 '#2e6ca0', 1 '#0c2c54')\n",
           out);
-    if (row->kind == SMOE_FIGURE_HEAT && !(row->flags & SIGNED)) fputs("set cbrange [0:*]\n", out);
     if (row->kind != SMOE_FIGURE_HEAT) fputs("set grid lc rgb '#e2dfd9' dt 1\n", out);
-    if (row->flags & ZERO) fputs("set yrange [0:*]\n", out);
-    if (row->kind == SMOE_FIGURE_STEPS || row->kind == SMOE_FIGURE_CUMULATIVE)
-        fputs("set key bottom right\n", out);
     fputs("set xlabel ", out);
     smoe_gnuplot_text(out, row->x_title);
     fputs("\nset ylabel ", out);
@@ -324,6 +317,30 @@ static void put_head(FILE *out, const smoe_frame *f, const smoe_figure_row *row,
     fprintf(out, "\nset multiplot layout %zu,%zu title ", down, across);
     smoe_gnuplot_text(out, f->title);
     fputs("\n", out);
+}
+
+/* Gnuplot complains of ranges that it has to find and that are a point: these are widened. `from`:
+ * where the range begins unless values lie below; NAN: at the least. */
+static void put_range(FILE *out, const smoe_frame *f, const smoe_figure_row *row, const char *axis,
+                      const char *list, const panel *p, double from) {
+    double low = INFINITY, high = -INFINITY;
+    char name[NAME];
+    for (size_t i = 0; smoe_figure_word(list, i, name, sizeof name); i++)
+        for (size_t r = p->first; r <= p->last; r++) {
+            double v = smoe_frame_number_at(f, r, smoe_frame_find(f, name));
+            if (!isfinite(v) || !same_panel(f, row->panel, p->first, r)) continue;
+            low = fmin(low, v);
+            high = fmax(high, v);
+        }
+    if (!isfinite(low)) low = high = 0;
+    if (low < from) from = NAN;
+    if (isfinite(from)) low = from;
+    if (low == high)
+        fprintf(out, "set %s [%.17g:%.17g]\n", axis, low - (isfinite(from) ? 0 : 0.5), high + 0.5);
+    else if (isfinite(from))
+        fprintf(out, "set %s [%g:*]\n", axis, from);
+    else
+        fprintf(out, "set %s [*:*]\n", axis);
 }
 
 /* What sets a panel apart: "soft, block 3". */
@@ -347,11 +364,21 @@ static void put_panel_title(FILE *out, const smoe_frame *f, const smoe_figure_ro
     fputc('\n', out);
 }
 
+static void put_ranges(FILE *out, const smoe_frame *f, const smoe_figure_row *row, const panel *p) {
+    if (row->kind == SMOE_FIGURE_HEAT) {
+        if (!(row->flags & SIGNED)) put_range(out, f, row, "cbrange", row->z, p, 0);
+        return;
+    }
+    put_range(out, f, row, "xrange", row->x, p, NAN);
+    if (*row->y) put_range(out, f, row, "yrange", row->y, p, row->flags & ZERO ? 0 : NAN);
+}
+
 static void put_script(FILE *out, const smoe_frame *f, const smoe_figure_row *row,
                        const panel *panels, size_t count) {
     put_head(out, f, row, count);
     for (size_t i = 0; i < count; i++) {
         put_panel_title(out, f, row, panels[i].first);
+        put_ranges(out, f, row, &panels[i]);
         switch (row->kind) {
         case SMOE_FIGURE_BANDS: put_bands(out, f, row, &panels[i]); break;
         case SMOE_FIGURE_BARS: put_bars(out, f, row, &panels[i]); break;

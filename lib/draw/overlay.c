@@ -276,14 +276,13 @@ static int write_layer(const smoe_sample *s, const smoe_sample_layer *l, const s
         count = choose(&w, chosen);
         unit = chosen;
     }
-    if (!status) {
-        sh.looks = calloc((count + 3) * s->side * s->side, sizeof *sh.looks);
-        if (!sh.looks) status = smoe_fail(err, SMOE_RUNTIME, "out of memory");
-    }
-    if (!status) {
+    if (!status) sh.looks = calloc((count + 3) * s->side * s->side, sizeof *sh.looks);
+    if (sh.looks) {
         snprintf(file, sizeof file, "%s-large.png", stem);
         fill_sheet(&sh, l, &w, unit, count, file, frame);
         status = write_sheets(&sh, folder, stem, err);
+    } else if (!status) {
+        status = smoe_fail(err, SMOE_RUNTIME, "out of memory");
     }
     free(sh.looks);
     weights_free(&w);

@@ -60,21 +60,30 @@ function seriesOf(fig, table, rows) {
     const ordered = fig.z && every.every(v => typeof v === 'number');
     const out = [];
     for (const value of values)
-        fig.y.forEach((y, k) => {
+        (fig.y.length ? fig.y : ['']).forEach((y, k) => {
             const own = rows.filter(r => !fig.z || table.at[fig.z][r] === value);
             const names = [fig.z ? seriesName(fig.z, value) : '', fig.y.length > 1 ? y.replace(/_/g, ' ') : ''].filter(Boolean);
             const count = fig.z ? every.length : fig.y.length, at = fig.z ? every.indexOf(value) : k;
             out.push({name: names.join(', '), colour: colour(at, count, ordered), dashed: fig.z && k > 0,
-                points: fig.kind === 'cumulative' ? cumulative(own.map(r => table.at[fig.x][r]))
-                    : own.map(r => [table.at[fig.x][r], table.at[y][r]]).sort((a, b) => a[0] - b[0])});
+                points: pointsOf(fig, own.map(r => [table.at[fig.x][r], y ? table.at[y][r] : NaN]).sort((a, b) => a[0] - b[0]))});
         });
     return out;
 }
 
-/* The share of values that are at most x. */
-function cumulative(values) {
-    const sorted = values.filter(Number.isFinite).sort((a, b) => a - b);
-    return sorted.length ? [[sorted[0], 0], ...sorted.map((v, i) => [v, (i + 1) / sorted.length])] : [];
+/* Points of a line as they are drawn. Cumulative: the share of values that are at most x. Histogram: each bin from its left edge,
+ * and down to 0 after the last. */
+function pointsOf(fig, points) {
+    if (!points.length) return points;
+    const last = points[points.length - 1][0];
+    if (fig.kind === 'cumulative') return [[points[0][0], 0], ...points.map((p, i) => [p[0], (i + 1) / points.length])];
+    if (fig.kind !== 'histogram') return points;
+    const bin = points.reduce((least, p, i) => i ? Math.min(least, p[0] - points[i - 1][0]) : least, Infinity), half = Number.isFinite(bin) ? bin / 2 : 0;
+    const steps = [[points[0][0] - half, 0]];
+    points.forEach((p, i) => {
+        if (i && p[0] - points[i - 1][0] > 1.5 * bin) steps.push([points[i - 1][0] + half, 0]);
+        steps.push([p[0] - half, p[1]]);
+    });
+    return [...steps, [last + half, 0]];
 }
 
 const bandPairs = [['p0.5', 'p99.5'], ['p2.5', 'p97.5'], ['p5', 'p95'], ['p10', 'p90'], ['p20', 'p80']];
@@ -103,9 +112,9 @@ function matrixOf(fig, table, rows) {
 function panelOf(fig, conditions, title) {
     const table = frame(fig.frame), rows = rowsWhere(table, conditions);
     if (!rows.length) return null;
-    const panel = {kind: fig.kind === 'heat' ? 'heat' : fig.kind === 'bars' ? 'bar' : 'line', title, step: fig.kind === 'steps' || fig.kind === 'cumulative',
+    const panel = {kind: fig.kind === 'heat' ? 'heat' : fig.kind === 'bars' ? 'bar' : 'line', title, step: ['steps', 'cumulative', 'histogram'].includes(fig.kind),
         stacked: fig.stacked, x: {label: fig.xTitle, log: fig.logX}, y: {label: fig.yTitle, from: fig.zero ? 0 : undefined},
-        alt: `${table.title}, ${title}: ${fig.yTitle} over ${fig.xTitle}; the numbers are in the table ${fig.frame}`};
+        alt: `${table.title}${title && ', ' + title}: ${fig.yTitle} over ${fig.xTitle}; the numbers are in the table ${fig.frame}`};
     if (fig.kind === 'heat') {
         panel.matrix = matrixOf(fig, table, rows);
         return panel.matrix.rows ? panel : null;
@@ -172,16 +181,18 @@ const numbers = [['tokens_per_slot', 'effective tokens of a slot'], ['slots_per_
 function layerSection(block) {
     const section = html('section', {id: `blocks.${block}`}, html('h2', {}, `blocks.${block}`));
     const routing = frame('routing');
-    for (const r of rowsWhere(routing, [['block', block]])) {
-        const list = html('dl.numbers');
-        for (const [column, text] of numbers) {
-            const v = routing.at[column][r];
-            list.append(html('div', {}, html('dd', {}, column === 'dropped' ? `${shown(v * 100, 3)}%` : shown(v, 4)), html('dt', {}, text)));
-        }
-        section.append(...(runs.length > 1 ? [html('h3', {}, routing.at.run[r])] : []), list);
+    const value = (column, r) => column === 'dropped' ? `${shown(routing.at[column][r] * 100, 3)}%` : shown(routing.at[column][r], 4);
+    const rows = rowsWhere(routing, [['block', block]]);
+    if (rows.length === 1) {
+        section.append(html('dl.numbers', {}, ...numbers.map(([column, text]) =>
+            html('div', {}, html('dd', {}, value(column, rows[0])), html('dt', {}, text)))));
+    } else {
+        const head = html('tr', {}, html('td'), ...numbers.map(([, text]) => html('th', {scope: 'col'}, text)));
+        const body = rows.map(r => html('tr', {}, html('th', {scope: 'row'}, routing.at.run[r]), ...numbers.map(([column]) => html('td', {}, value(column, r)))));
+        section.append(html('div.scroll', {}, html('table', {'aria-label': `Means of blocks.${block}`}, html('thead', {}, head), html('tbody', {}, ...body))));
     }
     for (const fig of data.figures.filter(f => f.panel.includes('block')))
-        addFigure(fig, runs.map(run => [[['run', run], ['block', block]], runs.length > 1 ? run : fig.yTitle]), section);
+        addFigure(fig, runs.map(run => [[['run', run], ['block', block]], runs.length > 1 ? run : '']), section);
     return section;
 }
 
@@ -189,7 +200,7 @@ function build() {
     const main = document.getElementById('layers');
     const across = html('section', {id: 'across'}, html('h2', {}, 'Across layers'));
     for (const fig of data.figures.filter(f => f.panel.join() === 'run'))
-        addFigure(fig, runs.map(run => [[['run', run]], runs.length > 1 ? run : fig.yTitle]), across);
+        addFigure(fig, runs.map(run => [[['run', run]], runs.length > 1 ? run : '']), across);
     main.append(across, ...blocks.map(layerSection));
     const training = html('section', {id: 'training'}, html('h2', {}, 'During training'));
     for (const fig of data.figures.filter(f => f.panel.join() === 'run,metric')) {
@@ -215,7 +226,7 @@ function build() {
 function draw() {
     for (const {grid, panels} of slots) {
         const width = grid.clientWidth, fit = Math.max(1, Math.min(panels.length, Math.floor((width + 28) / 308), 4));
-        const across = panels.length === 1 ? 1 : fit, each = Math.min((width - 28 * (across - 1)) / across, panels[0].kind === 'heat' ? 420 : 520);
+        const across = Math.ceil(panels.length / Math.ceil(panels.length / fit)), each = Math.min((width - 28 * (across - 1)) / across, panels[0].kind === 'heat' ? 420 : 520);
         grid.style.gridTemplateColumns = `repeat(${across}, minmax(0, ${Math.floor(each)}px))`;
         grid.replaceChildren(...panels.map(p => drawPanel(p, Math.floor(each))));
     }
@@ -225,8 +236,13 @@ async function start() {
     build();
     draw();
     const place = document.getElementById('viewers');
-    for (const samples of data.samples) if (samples.images.length && samples.layers.length) await new Viewer(samples, samples.run, place).start();
-    if (!viewers.length) document.getElementById('viewer').hidden = true;
+    for (const samples of data.samples) {
+        if (samples.images.length) await new Viewer(samples, samples.run, place).start();
+        if (samples.left)
+            place.append(html('p.note', {}, `${samples.run}: ${samples.left} more ${samples.left > 1 ? 'images are' : 'image is'} too much for one page; `
+                + 'the folder overlays beside it has the pictures.'));
+    }
+    if (!data.samples.length) document.getElementById('viewer').hidden = true;
     let width = document.body.clientWidth;
     new ResizeObserver(() => {
         if (document.body.clientWidth === width) return;

@@ -143,7 +143,7 @@ function linePanel(panel, width, height) {
         node.append(svg('path', {class: 'band', d: upper + lower + 'Z'}));
     }
     for (const s of panel.series) {
-        const few = s.points.length < 9;
+        const few = s.points.length < 9 && !panel.step;
         node.append(svg('path', {class: s.dashed ? 'line dashed' : 'line', d: path(s.points, x, y, panel.step), style: `stroke:${s.colour}`}));
         if (few)
             for (const [px, py] of s.points)
@@ -214,7 +214,7 @@ function heatPanel(panel, width) {
     image.setAttribute('href', canvas.toDataURL());
     node.append(image);
     const g = svg('g', {class: 'axes', 'aria-hidden': 'true'});
-    const across = Math.ceil(m.columns / Math.max(Math.floor(w / 34), 1)), down = Math.ceil(m.rows / Math.max(Math.floor(h / 20), 1));
+    const across = Math.ceil(m.columns / Math.max(Math.floor(w / 34), 1)), down = Math.ceil(m.rows / Math.max(Math.floor(h / 15), 1));
     for (let c = 0; c < m.columns; c += across)
         g.append(svg('text', {x: left + (c + 0.5) * w / m.columns, y: top + h + 15, 'text-anchor': 'middle'}, m.columnNames[c]));
     for (let r = 0; r < m.rows; r += down)
@@ -273,7 +273,7 @@ function drawPanel(panel, width) {
     const height = Math.round(Math.min(Math.max(width * 0.58, 180), 290));
     const drawn = panel.kind === 'heat' ? heatPanel(panel, width)
         : panel.kind === 'bar' ? barPanel(panel, width, height) : linePanel(panel, width, height);
-    const head = html('div.head', {}, html('span', {}, panel.title || panel.y.label));
+    const head = html('div.head', {}, html('span', {}, panel.title ? html('b', {}, panel.title) : '', ' ', panel.y.label));
     if (panel.matrix) head.append(heatLegend(panel.matrix));
     return html('div.panel', {}, head, drawn);
 }

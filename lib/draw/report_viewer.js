@@ -288,7 +288,7 @@ class Viewer {
         const dropped = this.choice ? `; ${lost} of ${view.tokens} tokens are dropped` : '';
         const facts = [['Image', `${image.index} · ${image.name}`],
             ['Label', image.className === image.predictedName ? `${image.className}, found` : `${image.className}, taken for ${image.predictedName}`]];
-        let sentence;
+        let sentence = '';
         if (this.choice) {
             const count = taken.filter(w => w > 0).length;
             facts.push(['Expert', `${this.unit} takes ${count} of ${view.tokens} tokens`]);
@@ -306,7 +306,7 @@ class Viewer {
         this.facts.replaceChildren(...facts.map(([term, text]) => html('div', {}, html('dt', {}, term), html('dd', {}, text))));
         const words = {weight: sentence + dropped, lost: `White patches are processed by no expert${dropped}`,
             who: `Each patch in the colour of the expert that weighs it most; dark: dropped${dropped}`}[this.mode];
-        this.live.textContent = `${words}.`;
+        this.live.textContent = `blocks.${layer.block}: ${words}.`;
         this.canvas.setAttribute('aria-label', `Image ${image.index}, ${image.className}, blocks.${layer.block}. ${words}.`);
         this.legend.replaceChildren(...(this.mode !== 'weight' ? [] : [html('span', {}, this.stretch ? shown(look.least, 3) : '0'), html('i'),
             html('span', {}, shown(look.most, 3))]));

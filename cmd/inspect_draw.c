@@ -1,0 +1,37 @@
+/* The pictures of smoe inspect; see inspect_draw.h. */
+#include "inspect_draw.h"
+#include "draw/figures.h"
+#include "draw/report.h"
+
+#include <stdlib.h>
+
+static int draw_overlays(const smoe_sample *samples, size_t count, const smoe_overlay_units *units,
+                         const char *folder, smoe_err *err) {
+    smoe_frame tiles;
+    smoe_overlays_frame(&tiles);
+    int status = smoe_overlays_write(samples, count, units, folder, &tiles, err);
+    char *path = status ? NULL : smoe_text_format("%s/overlays/tiles.csv", folder);
+    if (!status)
+        status = path ? smoe_frame_csv(&tiles, path, err)
+                      : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    smoe_frame_free(&tiles);
+    free(path);
+    return status;
+}
+
+int smoe_inspect_draw(const smoe_frame *frames, size_t tables, const smoe_sample *samples,
+                      size_t count, const smoe_overlay_units *units, const smoe_options *options,
+                      smoe_err *err) {
+    const smoe_report report = {frames, tables, samples, count};
+    size_t scripts, drawn;
+    int status = draw_overlays(samples, count, units, options->out, err);
+    if (!status) status = smoe_figures_write(frames, tables, options->out, &scripts, &drawn, err);
+    if (!status && drawn < scripts && !options->quiet)
+        fprintf(stderr, "%s/*.gp draw the figures; gnuplot is not here\n", options->out);
+    char *path = status ? NULL : smoe_text_format("%s/report.html", options->out);
+    if (!status)
+        status = path ? smoe_report_write(&report, path, err)
+                      : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    free(path);
+    return status;
+}

@@ -1,0 +1,62 @@
+# inspect -o: figures, overlays and the report, of one run and of several, whatever the runs are called.
+. "$ROOT/tests/cli/lib.sh"
+status 0 smoe train tiny.yaml -q -o run >/dev/null
+status 0 smoe train tiny.yaml -q train.steps=4 model.moe.router=tokens-choice model.moe.capacity=0.5 model.head=token -o "it's <b>&\"x\"" >/dev/null
+status 0 smoe inspect run -q -o one >/dev/null
+for figure in dispatch_token_sum combine_expert slot_alignment expert_information tokens_to_fraction dispatch_bands combine_bands \
+    slot_correlation class_expert position_expert over_steps; do
+    grep -q "'$figure.csv'" "one/$figure.gp" || fail "no script of $figure"
+    [ -s "one/$figure.csv" ] || fail "no table beside $figure.gp"
+    command -v gnuplot >/dev/null && { grep -q '<svg' "one/$figure.svg" || fail "no figure $figure"; }
+done
+[ ! -e one/expert_load.gp ] || fail "a figure of choice routers for a soft one"
+# By rule 8 images of the split, each true to size and large, and a row a tile.
+[ "$(ls one/overlays | grep -c '^image[0-9]*-blocks1.png$')" -eq 8 ] || fail "$(ls one/overlays)"
+[ "$(ls one/overlays | grep -c '^image[0-9]*-blocks1-large.png$')" -eq 8 ] || fail "$(ls one/overlays)"
+# The image, who, and 8 slots; and the heading.
+[ "$(wc -l <one/overlays/tiles.csv)" -eq $((8 * 10 + 1)) ] || fail "$(wc -l <one/overlays/tiles.csv) rows of tiles"
+# Asked for.
+status 0 smoe inspect run -q -o asked --images 3,7 --slots 5,0 >/dev/null
+[ "$(cut -d, -f 3-7 asked/overlays/tiles.csv | sed 1d | tr '\n' ' ')" = \
+    "3,1,0,image, 3,1,1,who, 3,1,2,slot,5 3,1,3,slot,0 7,1,0,image, 7,1,1,who, 7,1,2,slot,5 7,1,3,slot,0 " ] ||
+    fail "$(cat asked/overlays/tiles.csv)"
+# Two runs; the second drops tokens and has a class token.
+status 0 smoe inspect run "it's <b>&\"x\"" -q -o two >/dev/null
+for figure in expert_load dropped_by_position gate_weights experts_per_image processed_times; do
+    [ -s "two/$figure.gp" ] || fail "no script of $figure"
+done
+ls two/overlays | grep -q '^run2-image0-blocks1.png$' || fail "$(ls two/overlays)"
+grep -qF '<b>' two/report.html && fail "a name's markup is in the report"
+grep -qF 'it&#39;s &lt;b&gt;&amp;&quot;x&quot;' two/report.html || fail "the name is not in the report"
+for report in one two; do
+    [ "$(wc -c <$report/report.html)" -lt 5000000 ] || fail "$report/report.html is too large"
+done
+# Scripts can be run by hand, and say nothing.
+if command -v gnuplot >/dev/null; then
+    for script in two/*.gp; do
+        said=$(cd two && gnuplot "$(basename "$script")" 2>&1) || fail "gnuplot fails on $script"
+        [ -z "$said" ] || fail "$script: $said"
+    done
+fi
+# Without gnuplot one remark, and everything else.
+mkdir bin
+ln -s "$(command -v smoe)" bin/smoe
+(PATH=$PWD/bin status 0 smoe inspect run --no-progress -o without >/dev/null 2>err) || fail "$(cat err)"
+[ "$(cat err)" = "without/*.gp draw the figures; gnuplot is not here" ] || fail "$(cat err)"
+[ -s without/class_expert.gp ] && [ ! -e without/class_expert.svg ] && cmp one/report.html without/report.html ||
+    fail "without gnuplot: $(ls without)"
+# What is there is not replaced unasked.
+mkdir old
+echo mine >old/report.html
+status 1 smoe inspect run -q -o old 2>err >&2
+grep -q "old/report.html is there already" err && [ "$(cat old/report.html)" = mine ] || fail "$(cat err)"
+refused() {
+    message=$1
+    shift
+    status 2 smoe inspect "$@" 2>err >out
+    grep -qe "$message" err || fail "inspect $*: $(cat err)"
+}
+refused "8 is not there: blocks.1 of run has the slots 0 to 7" run --slots 0,8
+refused "4 is not there: blocks.1 of it's .* has the experts 0 to 3" "it's <b>&\"x\"" --slots 4
+refused "'1,x' is not a list of slot numbers" run --slots 1,x
+refused "1 is there twice" run --slots 1,1

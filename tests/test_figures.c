@@ -1,0 +1,187 @@
+/* The table of figures, and the gnuplot scripts that come of it. */
+#include "draw/figures.h"
+#include "drawn.h"
+#include "scratch.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+/* Columns of every table of smoe inspect, text columns ending in '$'. */
+static const struct {
+    const char *name, *columns;
+} frames[] = {
+#define FRAME(name, needs, title, columns, caption) {#name, columns},
+#include "study/inspect.def"
+#undef FRAME
+};
+
+/* Is the word, with `$` or without, in the list? */
+static bool has(const char *list, const char *word) {
+    char one[64];
+    for (size_t i = 0; smoe_figure_word(list, i, one, sizeof one); i++) {
+        one[strcspn(one, "$")] = '\0';
+        if (!strcmp(one, word)) return true;
+    }
+    return false;
+}
+
+static void check_columns(const smoe_figure_row *row, const char *columns, const char *list) {
+    char word[64];
+    for (size_t i = 0; smoe_figure_word(list, i, word, sizeof word); i++)
+        if (!has(columns, word)) fail_msg("%s: %s has no column %s", row->name, row->frame, word);
+}
+
+static void test_table(void **state) {
+    (void)state;
+    size_t count = 0;
+    for (const smoe_figure_row *row; (row = smoe_figure_row_at(count)); count++) {
+        const char *columns = NULL;
+        for (size_t i = 0; i < sizeof frames / sizeof *frames; i++)
+            if (!strcmp(frames[i].name, row->frame)) columns = frames[i].columns;
+        if (!columns) fail_msg("%s: there is no table %s", row->name, row->frame);
+        const char *lists[] = {row->panel, row->x, row->y, row->z, row->x_name, row->y_name};
+        for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+            check_columns(row, columns, lists[i]);
+        if (row->kind == SMOE_FIGURE_BANDS)
+            check_columns(row, columns, "p0.5 p2.5 p5 p10 p20 p80 p90 p95 p97.5 p99.5");
+        assert_true(*row->x_title && *row->y_title);
+        assert_true(!strncmp(row->panel, "run", 3));
+        for (size_t i = 0; i < count; i++)
+            assert_string_not_equal(row->name, smoe_figure_row_at(i)->name);
+    }
+    assert_true(count > 10);
+    assert_null(smoe_figure_row_at(count + 1));
+}
+
+static void test_words(void **state) {
+    (void)state;
+    char buf[4];
+    assert_string_equal(smoe_figure_word(" ab  c", 0, buf, sizeof buf), "ab");
+    assert_string_equal(smoe_figure_word(" ab  c", 1, buf, sizeof buf), "c");
+    assert_string_equal(smoe_figure_word("abcdef", 0, buf, sizeof buf), "abc");
+    assert_null(smoe_figure_word(" ab  c", 2, buf, sizeof buf));
+    assert_null(smoe_figure_word("", 0, buf, sizeof buf));
+    assert_string_equal(smoe_figure_kind_name(SMOE_FIGURE_LINES), "lines");
+    assert_string_equal(smoe_figure_kind_name(SMOE_FIGURE_CUMULATIVE), "cumulative");
+    assert_string_equal(smoe_figure_kind_name(SMOE_FIGURE_HEAT), "heat");
+}
+
+/* ---- scripts --------------------------------------------------------------------------------- */
+
+static void write_all(const drawn *d, const scratch *s, size_t *scripts, size_t *done) {
+    smoe_err err = {0};
+    char path[SCRATCH_PATH], name[64];
+    for (size_t i = 0; i < DRAWN_FRAMES; i++) {
+        snprintf(name, sizeof name, "%s.csv", d->frame[i].name);
+        assert_int_equal(smoe_frame_csv(&d->frame[i], scratch_path(s, path, name), &err), 0);
+    }
+    assert_int_equal(smoe_figures_write(d->frame, DRAWN_FRAMES, s->dir, scripts, done, &err), 0);
+}
+
+static void check_has(const char *text, const char *part) {
+    if (!strstr(text, part)) fail_msg("not there: %s\nin: %s", part, text);
+}
+
+/* The lines that matter of scripts, as someone would write them by hand from the rows: the soft run
+ * fills rows 0 to 3 of combine_expert (2 ranks, blocks 1 and 3), the other run rows 4 to 7. */
+static void test_scripts(void **state) {
+    static const struct {
+        const char *file, *part;
+    } parts[] = {
+        {"combine_expert.gp", "set output 'combine_expert.svg'"},
+        {"combine_expert.gp", "set title 'a, <b>&\"c\"''d'\n"},
+        {"combine_expert.gp", "plot 'combine_expert.csv' every ::0::3 using (column(\"block\") == "
+                              "1 && 1 ? column(\"rank\") : "
+                              "NaN):(column(\"times_least\")) with linespoints pt 7 ps 0.5 lw 2 lc "
+                              "rgb '#3f2c73' title 'block 1'"},
+        {"combine_expert.gp", "'combine_expert.csv' every ::4::7 using (column(\"block\") == 3 && "
+                              "1 ? column(\"rank\") : NaN)"},
+        {"dispatch_bands.gp", "'dispatch_bands.csv' every ::4::7 using "
+                              "(column(\"rank\")):(column(\"p0.5\")):(column(\"p99.5\")) "
+                              "with filledcurves"},
+        {"slot_correlation.gp",
+         "every ::16::31 using (column(\"other\")):(column(\"slot\")):(column(\"other\") - 0.5)"},
+        {"slot_correlation.gp", "set cbrange [-1:1]"},
+        {"expert_load.gp", "plot 'expert_load.csv' every ::0::1 using "
+                           "(column(\"expert\")):(column(\"placed\") + column(\"lost\"))"},
+        {"class_expert.gp", "set ytics ('cat' 2, 'dog' 1)"},
+        {"class_expert.gp", "set xtics ('0' 1, '1' 2)"},
+        {"over_steps.gp", "every ::0::5 using (strcol(\"metric\") eq 'dispatch_max' && "
+                          "column(\"block\") == 3 && 1 ? column(\"step\")"},
+        {"over_steps.gp", "set title 'choice, loss'"},
+    };
+    scratch s;
+    size_t scripts, done;
+    char path[SCRATCH_PATH];
+    scratch_make(&s);
+    write_all(*state, &s, &scripts, &done);
+    assert_int_equal(scripts, 6); /* all tables but runs and routing */
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        char *text = scratch_read(scratch_path(&s, path, parts[i].file), NULL);
+        check_has(text, parts[i].part);
+        free(text);
+    }
+    scratch_remove(&s);
+}
+
+/* gnuplot draws every script, and has nothing to say about any. */
+static void test_gnuplot(void **state) {
+    if (system("command -v gnuplot >/dev/null 2>&1")) {
+        print_message("gnuplot is not here: nothing was drawn\n");
+        skip();
+    }
+    scratch s;
+    size_t scripts, done;
+    char path[SCRATCH_PATH], command[SCRATCH_PATH + 100];
+    scratch_make(&s);
+    write_all(*state, &s, &scripts, &done);
+    assert_int_equal(done, scripts);
+    snprintf(command, sizeof command, "cd %s && for f in *.gp; do gnuplot $f; done >said 2>&1",
+             s.dir);
+    assert_int_equal(system(command), 0);
+    char *said = scratch_read(scratch_path(&s, path, "said"), NULL);
+    assert_string_equal(said, "");
+    free(said);
+    char *svg = scratch_read(scratch_path(&s, path, "combine_expert.svg"), NULL);
+    check_has(svg, "<svg");
+    check_has(svg, "a, &lt;b>&amp;"); /* the run, escaped */
+    check_has(svg, "block 3");
+    free(svg);
+    scratch_remove(&s);
+}
+
+/* Without gnuplot the scripts are there and nothing else. */
+static void test_without(void **state) {
+    scratch s;
+    size_t scripts, done;
+    char path[SCRATCH_PATH], *before = strdup(getenv("PATH"));
+    scratch_make(&s);
+    setenv("PATH", s.dir, 1);
+    write_all(*state, &s, &scripts, &done);
+    setenv("PATH", before, 1);
+    free(before);
+    assert_int_equal(scripts, 6);
+    assert_int_equal(done, 0);
+    assert_int_equal(access(scratch_path(&s, path, "class_expert.gp"), F_OK), 0);
+    assert_int_equal(access(scratch_path(&s, path, "class_expert.svg"), F_OK), -1);
+    scratch_remove(&s);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_table),
+        cmocka_unit_test(test_words),
+        cmocka_unit_test_setup_teardown(test_scripts, drawn_setup, drawn_teardown),
+        cmocka_unit_test_setup_teardown(test_gnuplot, drawn_setup, drawn_teardown),
+        cmocka_unit_test_setup_teardown(test_without, drawn_setup, drawn_teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,234 @@
+/* PNG files and overlays, against pixels worked out by hand. */
+#include "base/file.h"
+#include "close.h"
+#include "data/decode.h"
+#include "draw/overlay.h"
+#include "draw/png.h"
+#include "drawn.h"
+#include "scratch.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+static void read_png(smoe_image *image, const char *path, size_t channels) {
+    size_t size;
+    char *bytes = scratch_read(path, &size);
+    smoe_image_header header;
+    smoe_err err = {0};
+    assert_int_equal(smoe_decode_header(&header, SMOE_IMAGE_PNG, (uint8_t *)bytes, size, &err), 0);
+    assert_int_equal(smoe_decode(image, &header, channels, 1, (uint8_t *)bytes, size, &err), 0);
+    free(bytes);
+}
+
+/* What is written is what is read, grey and colour, for sizes that fill no byte boundary. */
+static void test_png(void **state) {
+    (void)state;
+    scratch s;
+    char path[SCRATCH_PATH];
+    scratch_make(&s);
+    for (size_t channels = 1; channels <= 3; channels += 2) {
+        smoe_image in = {0}, out = {0};
+        smoe_err err = {0};
+        assert_int_equal(smoe_image_shape(&in, 7, 5, channels, &err), 0);
+        for (size_t i = 0; i < 35 * channels; i++) in.pixel[i] = (uint8_t)(i * 37);
+        assert_int_equal(smoe_png_write(&in, scratch_path(&s, path, "a.png"), &err), 0);
+        read_png(&out, path, channels);
+        assert_int_equal(out.width, 7);
+        assert_int_equal(out.height, 5);
+        assert_memory_equal(out.pixel, in.pixel, 35 * channels);
+        smoe_image_free(&in);
+        smoe_image_free(&out);
+    }
+    smoe_err err = {0};
+    smoe_image one = {.width = 1, .height = 1, .channels = 1, .pixel = (uint8_t[]){9}};
+    assert_int_equal(smoe_png_write(&one, "/nowhere/a.png", &err), -1);
+    assert_int_equal(err.code, SMOE_RUNTIME);
+    assert_non_null(strstr(err.text, "/nowhere/a.png"));
+    scratch_remove(&s);
+}
+
+/* -1 is 0, 1 is 255, 0 is 127.5 rounded to even; beyond is cut. */
+static void test_picture(void **state) {
+    (void)state;
+    float pixels[] = {-1, 0, 1, 3};
+    smoe_sample s = {.channels = 1, .size = 2, .pixels = pixels};
+    smoe_image image = {0};
+    smoe_err err = {0};
+    assert_int_equal(smoe_sample_picture(&s, &image, &err), 0);
+    assert_memory_equal(image.pixel, ((uint8_t[]){0, 128, 255, 255}), 4);
+    smoe_image_free(&image);
+}
+
+/* exp of the entropy: of n equal weights n, of one 1, of (1/2, 1/4, 1/4) 2^(3/2), whatever the sum. */
+static void test_effective(void **state) {
+    (void)state;
+    float even[] = {3, 3, 3, 3}, one[] = {0, 7, 0}, mixed[] = {2, -9, 1, -9, 1, -9},
+          none[] = {0, 0};
+    assert_close(smoe_sample_effective(even, 4, 1), 4, 1e-12);
+    assert_close(smoe_sample_effective(one, 3, 1), 1, 1e-12);
+    assert_close(smoe_sample_effective(mixed, 3, 2), 2 * sqrt(2), 1e-12);
+    assert_close(smoe_sample_effective(none, 2, 1), 0, 0);
+}
+
+/* ---- sheets ---------------------------------------------------------------------------------- */
+
+typedef struct sheets {
+    scratch scratch;
+    smoe_frame tiles;
+    drawn *drawn;
+} sheets;
+
+static void make(sheets *s, drawn *d, size_t first, size_t count, const smoe_overlay_units *units) {
+    smoe_err err = {0};
+    s->drawn = d;
+    scratch_make(&s->scratch);
+    smoe_overlays_frame(&s->tiles);
+    if (smoe_overlays_write(d->sample + first, count, units, s->scratch.dir, &s->tiles, &err))
+        fail_msg("%s", err.text);
+}
+
+static void drop(sheets *s) {
+    smoe_frame_free(&s->tiles);
+    scratch_remove(&s->scratch);
+}
+
+/* "what unit" of the tiles of a file, with blanks between. */
+static const char *tiles_of(const sheets *s, const char *file, char *buf, size_t size) {
+    size_t used = 0;
+    buf[0] = '\0';
+    for (size_t r = 0; r < s->tiles.rows; r++)
+        if (!strcmp(smoe_frame_text_at(&s->tiles, r, 1), file))
+            used += (size_t)snprintf(buf + used, size - used, "%s %g ",
+                                     smoe_frame_text_at(&s->tiles, r, 5),
+                                     smoe_frame_number_at(&s->tiles, r, 6));
+    return buf;
+}
+
+/* A pixel of a sheet must be what the look makes of the image's pixel: v + opacity*(colour - v). */
+static void check_pixel(const smoe_image *sheet, size_t x, size_t y, const smoe_sample *s,
+                        size_t pixel, double opacity, const double colour[3]) {
+    for (size_t c = 0; c < 3; c++) {
+        double v = rint(((double)s->pixels[c * 16 + pixel] + 1) * 127.5);
+        double want = v + opacity * (colour[c] - v);
+        /* half a step of rounding, in float */
+        assert_close(sheet->pixel[(y * sheet->width + x) * 3 + c], want, 0.501);
+    }
+}
+
+/* Slots 0 to 2 have weights 1/2 and 1/6: 1/3 of the largest is dark by 0.92*(2/3). Tiles are 4
+ * pixels with 2 between and around; the first is the image, the second who, then the units. */
+static void test_soft(void **state) {
+    const double dark[3] = {8, 10, 14};
+    sheets s;
+    char path[SCRATCH_PATH];
+    make(&s, *state, 0, 2, &(smoe_overlay_units){(size_t[]){2, 3}, 2});
+    smoe_image sheet = {0};
+    read_png(&sheet, scratch_path(&s.scratch, path, "overlays/image0-blocks1.png"), 3);
+    const smoe_sample *sample = &s.drawn->sample[0];
+    assert_int_equal(sheet.width, 4 * 6 + 2);
+    assert_int_equal(sheet.height, 8);
+    assert_memory_equal(sheet.pixel, ((uint8_t[]){255, 255, 255}), 3);
+    for (size_t y = 0; y < 4; y++)
+        for (size_t x = 0; x < 4; x++) {
+            size_t patch = y / 2 * 2 + x / 2;
+            check_pixel(&sheet, 2 + x, 2 + y, sample, y * 4 + x, 0, dark);
+            check_pixel(&sheet, 14 + x, 2 + y, sample, y * 4 + x, patch == 2 ? 0 : 0.92 * 2 / 3,
+                        dark);
+        }
+    smoe_image_free(&sheet);
+    /* Slot 3 of block 3 takes patch 0 alone. */
+    read_png(&sheet, scratch_path(&s.scratch, path, "overlays/image1-blocks3.png"), 3);
+    check_pixel(&sheet, 20, 2, &s.drawn->sample[1], 0, 0, dark);
+    check_pixel(&sheet, 23, 5, &s.drawn->sample[1], 15, 0.92, dark);
+    smoe_image_free(&sheet);
+    /* The large one: 144/4 = 36 times, 8 between and around; the pixel in the middle of pixel 15. */
+    read_png(&sheet, scratch_path(&s.scratch, path, "overlays/image1-blocks3-large.png"), 3);
+    assert_int_equal(sheet.width, 4 * (144 + 8) + 8);
+    check_pixel(&sheet, 3 * 152 + 8 + 126, 8 + 126, &s.drawn->sample[1], 15, 0.92, dark);
+    check_pixel(&sheet, 3 * 152 + 8 + 143, 8 + 143, &s.drawn->sample[1], 15, 0.92, dark);
+    smoe_image_free(&sheet);
+    drop(&s);
+}
+
+/* Of block 3, slot 3 mixes one token and comes first, then the equal ones in their order. */
+static void test_rule(void **state) {
+    sheets s;
+    char text[300];
+    make(&s, *state, 0, 3, &(smoe_overlay_units){NULL, 0});
+    assert_string_equal(tiles_of(&s, "overlays/run1-image0-blocks1-large.png", text, sizeof text),
+                        "image nan who nan slot 0 slot 1 slot 2 slot 3 ");
+    assert_string_equal(tiles_of(&s, "overlays/run1-image1-blocks3-large.png", text, sizeof text),
+                        "image nan who nan slot 3 slot 0 slot 1 slot 2 ");
+    assert_string_equal(tiles_of(&s, "overlays/run2-image0-blocks3-large.png", text, sizeof text),
+                        "image nan dropped nan who nan expert 0 expert 1 ");
+    drop(&s);
+}
+
+/* Tokens 1 .. 4 are patches 0 .. 3; token 3, patch 2, is dropped, and so white; expert 0 gives patch
+ * 1 a third of the weight of patch 0 and nothing to patch 3. */
+static void test_choice(void **state) {
+    const double dark[3] = {8, 10, 14}, white[3] = {255, 255, 255};
+    sheets s;
+    char path[SCRATCH_PATH];
+    make(&s, *state, 2, 1, &(smoe_overlay_units){(size_t[]){0}, 1});
+    const smoe_sample *sample = &s.drawn->sample[2];
+    smoe_image sheet = {0};
+    read_png(&sheet, scratch_path(&s.scratch, path, "overlays/image0-blocks1.png"), 3);
+    check_pixel(&sheet, 8, 2, sample, 0, 0, white);
+    check_pixel(&sheet, 8, 4, sample, 8, 1, white);
+    check_pixel(&sheet, 10, 4, sample, 10, 0, white);
+    check_pixel(&sheet, 14, 4, sample, 8, 0.92, dark); /* who: nobody */
+    check_pixel(&sheet, 20, 2, sample, 0, 0, dark);
+    check_pixel(&sheet, 22, 2, sample, 2, 0.92 * 2 / 3, dark);
+    check_pixel(&sheet, 22, 4, sample, 10, 0.92, dark);
+    /* who: patch 1 has more weight in expert 1 than in expert 0, so that it looks like patch 3. */
+    const uint8_t *one = sheet.pixel + (2 * sheet.width + 16) * 3;
+    const uint8_t *three = sheet.pixel + (4 * sheet.width + 16) * 3;
+    for (size_t c = 0; c < 3; c++) {
+        double from_one = rint(((double)sample->pixels[c * 16 + 2] + 1) * 127.5);
+        double from_three = rint(((double)sample->pixels[c * 16 + 10] + 1) * 127.5);
+        /* the same colour at 0.72 over different pixels; two roundings */
+        assert_close(one[c] - 0.28 * from_one, three[c] - 0.28 * from_three, 1.01);
+    }
+    smoe_image_free(&sheet);
+    drop(&s);
+}
+
+static void test_refused(void **state) {
+    const drawn *d = *state;
+    scratch s;
+    smoe_frame tiles;
+    smoe_err err = {0};
+    scratch_make(&s);
+    smoe_overlays_frame(&tiles);
+    assert_int_equal(smoe_overlays_write(d->sample, 1, &(smoe_overlay_units){(size_t[]){4}, 1},
+                                         s.dir, &tiles, &err),
+                     -1);
+    assert_int_equal(err.code, SMOE_USAGE);
+    assert_non_null(strstr(err.text, "no slot 4, only 0 .. 3"));
+    assert_int_equal(smoe_overlays_write(d->sample + 2, 1, &(smoe_overlay_units){(size_t[]){2}, 1},
+                                         s.dir, &tiles, &err),
+                     -1);
+    assert_non_null(strstr(err.text, "no expert 2, only 0 .. 1"));
+    smoe_frame_free(&tiles);
+    scratch_remove(&s);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_png),
+        cmocka_unit_test(test_picture),
+        cmocka_unit_test(test_effective),
+        cmocka_unit_test_setup_teardown(test_soft, drawn_setup, drawn_teardown),
+        cmocka_unit_test_setup_teardown(test_rule, drawn_setup, drawn_teardown),
+        cmocka_unit_test_setup_teardown(test_choice, drawn_setup, drawn_teardown),
+        cmocka_unit_test_setup_teardown(test_refused, drawn_setup, drawn_teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
