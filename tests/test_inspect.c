@@ -211,7 +211,13 @@ static void soft_tables_are_what_the_weights_say(void **state) {
     (void)state;
     for (size_t k = 0; k < SOFT_KINDS; k++) {
         inspected x;
-        inspected_make(&x, soft_kinds[k], IMAGES, 7);
+        inspected_open(&x, soft_kinds[k], IMAGES, 7);
+        if (k == 0) /* weights that differ */
+            *inspected_tensor(&x, "blocks.1.mlp.router.scale", NULL) = 60;
+        inspected_run(&x);
+        const smoe_frame *tokens = inspected_frame(&x, "token_weight");
+        assert_true(
+            k || inspected_number(tokens, 1, "light") * inspected_number(tokens, 1, "heavy") > 0);
         for (size_t l = 0; l < x.L; l++) {
             check_means(&x, l);
             check_token_sums(&x, l);

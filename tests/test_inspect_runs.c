@@ -5,6 +5,7 @@
 #include "close.h"
 #include "inspected.h"
 #include "scratch.h"
+#include "base/rng.h"
 #include "base/threads.h"
 #include "train/trainer.h"
 
@@ -197,6 +198,35 @@ static int keep(void *user, const real *batch, const int64_t *labels, size_t ima
     return 0;
 }
 
+/* The largest change of a logit of an image, all changes added to *sum, among companions of its own drawing: others than itself, in its place of the group
+ * of four of its batch of ten, the last of which has two. */
+static double change_among(const inspected *x, size_t image, size_t round, const real *before,
+                           double *sum) {
+    size_t place = image % 10 % 4, size = image % 10 < 8 ? 4 : 2;
+    real pixels[4 * 64], target[10];
+    double change = 0;
+    int64_t label;
+    smoe_err err;
+    smoe_rng rng = smoe_rng_at(x->spec.seed, SMOE_RNG_ANALYSIS, 2, round, image);
+    for (size_t i = 0; i < size; i++) {
+        size_t others[IMAGES], n = 0;
+        for (size_t k = 0; k < IMAGES; k++)
+            if (k != image) others[n++] = k;
+        size_t drawn = others[smoe_rng_below(&rng, n)];
+        assert_int_equal(smoe_dataset_image(x->set, i == place ? image : drawn, false,
+                                            pixels + i * 64, target, &label, &err),
+                         0);
+    }
+    smoe_model_forward(x->model, pixels, &(smoe_pass){.images = size});
+    for (size_t c = 0; c < x->N; c++) {
+        double after = (double)smoe_model_logits(x->model)[place * x->N + c];
+        double off = fabs(after - (double)before[image * x->N + c]);
+        change = fmax(change, off);
+        *sum += off;
+    }
+    return change;
+}
+
 /* Images of the soft family do not meet. Those of groups do; the logits they are compared with are those of the evaluation. */
 static void companions(void **state) {
     (void)state;
@@ -218,13 +248,17 @@ static void companions(void **state) {
     logits l = {.all = calloc(IMAGES * x.N, sizeof *l.all)};
     smoe_eval eval;
     smoe_err err;
-    double squares = 0;
+    double squares = 0, change = 0, sum = 0;
     assert_int_equal(smoe_evaluate(x.model, &x.spec, x.set, 10, keep, &l, &eval, &err), 0);
     for (size_t i = 0; i < 16; i++)
         for (size_t c = 0; c < x.N; c++)
             squares += pow((double)l.all[i * IMAGES / 16 * x.N + c], 2);
     /* Groups of 4 in batches of 10: products of other shapes may round otherwise. */
     assert_close(inspected_number(frame, 0, "logit_rms"), sqrt(squares / (16 * (double)x.N)), 1e-6);
+    for (size_t i = 0; i < 16 * 4; i++)
+        change = fmax(change, change_among(&x, i / 4 * IMAGES / 16, i % 4, l.all, &sum));
+    assert_close(largest, change, 1e-6);
+    assert_close(inspected_number(frame, 0, "mean_change"), sum / (16 * 4 * (double)x.N), 1e-6);
     free(l.all);
     inspected_free(&x);
 }
@@ -242,13 +276,15 @@ static smoe_eval evaluate_like(const inspected *x, const char *keys) {
     return eval;
 }
 
-#define CHOICE "model.moe.router=tokens-choice model.moe.group_images=2 "
+#define CHOICE                                                             \
+    "model.depth=3 model.moe.layers=[1,2] model.moe.router=tokens-choice " \
+    "model.moe.group_images=2 "
 
 static void value_of_routers(void **state) {
     (void)state;
     static const char *const keys[] = {
-        CHOICE, CHOICE "model.moe.random_layers=[0]", CHOICE "model.moe.random_layers=[0]",
-        CHOICE, CHOICE "model.moe.random_layers=[1]", CHOICE "model.moe.random_layers=all"};
+        CHOICE, CHOICE "model.moe.random_layers=[1]", CHOICE "model.moe.random_layers=[1]",
+        CHOICE, CHOICE "model.moe.random_layers=[2]", CHOICE "model.moe.random_layers=all"};
     static const char *const random[] = {"none", "this", "up to"};
     inspected x;
     inspected_open(&x, CHOICE, IMAGES, 8);
@@ -258,7 +294,7 @@ static void value_of_routers(void **state) {
     assert_int_equal(frame->rows, 6);
     for (size_t i = 0; i < 6; i++) {
         smoe_eval eval = evaluate_like(&x, keys[i]);
-        assert_true(inspected_number(frame, i, "block") == (double)(i / 3));
+        assert_true(inspected_number(frame, i, "block") == (double)(1 + i / 3));
         assert_string_equal(smoe_frame_text_at(frame, i, smoe_frame_find(frame, "random")),
                             random[i % 3]);
         assert_true(inspected_number(frame, i, "precision_at_1") == eval.precision_at_1);
