@@ -49,26 +49,49 @@ int smoe_fill_router_value(const smoe_inspection *r, smoe_frame *frame, smoe_err
 enum { SAMPLE = 16, ROUNDS = 4 };
 enum { COMPANIONS = 2 }; /* keys the random streams, beside those of inspect_experts.c */
 
+/* An image, and the images of its group where it is evaluated with the rest of its batch. */
+typedef struct target {
+    size_t image, first, size;
+} target;
+
 typedef struct company {
-    size_t group;       /* images at once: group_images, at least two and at most a batch */
-    size_t first, size; /* the images of the target's group, in data-set order */
-    real *pixels;       /* [size, an image] */
-    real *target;       /* [N] not looked at */
-    real *before;       /* [N] logits among its own companions */
-    size_t image_size;
-    double largest, sum, squares, compared, changed, rounds;
+    target target[SAMPLE];
+    size_t targets;
+    size_t
+        group; /* images of a full group: those that a choice router sees together, at least two */
+    real *pixels; /* [batch, an image] */
+    real *unused; /* [N] targets, which nobody looks at */
+    real *before; /* [SAMPLE,N] logits among an image's own companions */
+    size_t an_image;
+    double largest, sum, squares, compared, changed;
 } company;
 
-static int load(const smoe_inspection *r, company *c, size_t place, size_t image, smoe_err *err) {
-    int64_t label;
-    return smoe_dataset_image(r->subject.set, image, false, c->pixels + place * c->image_size,
-                              c->target, &label, err);
+static void choose(const smoe_inspection *r, company *c) {
+    size_t batch = r->subject.batch;
+    c->targets = r->images < SAMPLE ? r->images : SAMPLE;
+    for (size_t i = 0; i < c->targets; i++) {
+        size_t image = i * r->images / c->targets, start = image / batch * batch;
+        size_t end = start + batch < r->images ? start + batch : r->images;
+        size_t first = start + (image - start) / c->group * c->group;
+        size_t size = end - first < c->group ? end - first : c->group;
+        c->target[i] = (target){image, first, size};
+    }
 }
 
-static const real *logits_of(const smoe_inspection *r, const company *c, size_t place) {
-    smoe_pass pass = {.seed = r->subject.spec->seed, .images = c->size, .first = c->first};
-    smoe_model_forward(r->subject.model, c->pixels, &pass);
-    return smoe_model_logits(r->subject.model) + place * r->N;
+/* The group of a target, behind `held` images: in round 0 its own, later others, drawn from the rest of the split. */
+static int load_group(const smoe_inspection *r, company *c, const target *t, size_t round,
+                      size_t held, smoe_err *err) {
+    int64_t label;
+    smoe_rng rng =
+        smoe_rng_at(r->subject.spec->seed, SMOE_RNG_ANALYSIS, COMPANIONS, round, t->image);
+    for (size_t i = 0; i < t->size; i++) {
+        size_t image = t->first + i, other = smoe_rng_below(&rng, r->images - 1);
+        if (round && image != t->image) image = other + (other >= t->image);
+        real *pixels = c->pixels + (held + i) * c->an_image;
+        if (smoe_dataset_image(r->subject.set, image, false, pixels, c->unused, &label, err))
+            return -1;
+    }
+    return 0;
 }
 
 static size_t best(const real *logit, size_t N) {
@@ -78,72 +101,85 @@ static size_t best(const real *logit, size_t N) {
     return at;
 }
 
-static void compare(const smoe_inspection *r, company *c, const real *after) {
-    for (size_t i = 0; i < r->N; i++) {
-        double change = fabs((double)after[i] - (double)c->before[i]);
+static void compare(company *c, const real *before, const real *after, size_t N) {
+    for (size_t i = 0; i < N; i++) {
+        double change = fabs((double)after[i] - (double)before[i]);
         c->largest = fmax(c->largest, change);
         c->sum += change;
-        c->squares += (double)c->before[i] * (double)c->before[i];
+        c->squares += (double)before[i] * (double)before[i];
     }
-    c->compared += (double)r->N;
-    c->changed += best(after, r->N) != best(c->before, r->N);
-    c->rounds++;
+    c->compared += (double)N;
+    c->changed += best(after, N) != best(before, N);
 }
 
-/* The image among those it is evaluated with, then among others, drawn from the rest of the split. */
-static int meet(const smoe_inspection *r, company *c, size_t image, smoe_err *err) {
-    size_t batch = r->subject.batch, start = image / batch * batch;
-    c->first = start + (image - start) / c->group * c->group;
-    c->size = c->group;
-    if (c->size > start + batch - c->first) c->size = start + batch - c->first;
-    if (c->size > r->images - c->first) c->size = r->images - c->first;
-    size_t place = image - c->first;
-    for (size_t i = 0; i < c->size; i++)
-        if (load(r, c, i, c->first + i, err)) return -1;
-    memcpy(c->before, logits_of(r, c, place), r->N * sizeof *c->before);
-    for (size_t round = 0; round < ROUNDS; round++) {
-        smoe_rng rng =
-            smoe_rng_at(r->subject.spec->seed, SMOE_RNG_ANALYSIS, COMPANIONS, round, image);
-        for (size_t i = 0; i < c->size; i++) {
-            size_t other = smoe_rng_below(&rng, r->images - 1);
-            if (i != place && load(r, c, i, other + (other >= image), err)) return -1;
+/* Targets [from, to) in one pass: all of full groups, or one alone. */
+static int meet(const smoe_inspection *r, company *c, size_t from, size_t to, smoe_err *err) {
+    const target *t = &c->target[from];
+    for (size_t round = 0; round <= ROUNDS; round++) {
+        size_t held = 0;
+        for (size_t i = from; i < to; i++) {
+            if (load_group(r, c, &c->target[i], round, held, err)) return -1;
+            held += c->target[i].size;
         }
-        compare(r, c, logits_of(r, c, place));
+        smoe_pass pass = {.seed = r->subject.spec->seed, .images = held, .first = t->first};
+        smoe_model_forward(r->subject.model, c->pixels, &pass);
+        const real *logit = smoe_model_logits(r->subject.model);
+        for (size_t i = from; i < to; i++) {
+            real *before = c->before + i * r->N;
+            const real *after = logit + (c->target[i].image - c->target[i].first) * r->N;
+            if (round)
+                compare(c, before, after, r->N);
+            else
+                memcpy(before, after, r->N * sizeof *before);
+            logit += c->target[i].size * r->N;
+        }
+    }
+    return 0;
+}
+
+static int meet_all(const smoe_inspection *r, company *c, smoe_err *err) {
+    for (size_t from = 0, to; from < c->targets; from = to) {
+        to = from + 1;
+        if (c->target[from].size == c->group)
+            while (to < c->targets && c->target[to].size == c->group &&
+                   (to + 1 - from) * c->group <= r->subject.batch)
+                to++;
+        if (meet(r, c, from, to, err)) return -1;
     }
     return 0;
 }
 
 int smoe_fill_companions(const smoe_inspection *r, smoe_frame *frame, smoe_err *err) {
     const smoe_data_spec *data = &r->subject.spec->data;
-    size_t group = r->subject.spec->model.moe.group_images;
-    size_t sample = r->images < SAMPLE ? r->images : SAMPLE;
-    company c = {.image_size = data->channels * data->image_size * data->image_size};
+    size_t group = r->has & SMOE_INSPECT_GATE ? r->subject.spec->model.moe.group_images : 1;
+    size_t batch = r->subject.batch;
+    company c = {.an_image = data->channels * data->image_size * data->image_size};
     int status = -1;
-    if (r->subject.batch < 2) return 0; /* no companions */
+    if (batch < 2) return 0; /* no companions */
     if (group < 2) group = 2;
-    c.group = group < r->subject.batch ? group : r->subject.batch;
-    c.pixels = calloc(c.group * c.image_size, sizeof *c.pixels);
-    c.target = calloc(r->N, sizeof *c.target);
-    c.before = calloc(r->N, sizeof *c.before);
-    if (!c.pixels || !c.target || !c.before) {
+    c.group = group < batch ? group : batch;
+    c.pixels = calloc(batch * c.an_image, sizeof *c.pixels);
+    c.unused = calloc(r->N, sizeof *c.unused);
+    c.before = calloc(SAMPLE * r->N, sizeof *c.before);
+    if (!c.pixels || !c.unused || !c.before) {
         smoe_fail(err, SMOE_RUNTIME, "out of memory for companions");
         goto out;
     }
-    for (size_t i = 0; i < sample; i++)
-        if (meet(r, &c, i * r->images / sample, err)) goto out;
+    choose(r, &c);
+    if (meet_all(r, &c, err)) goto out;
     const double number[] = {(double)c.group,
-                             (double)sample,
+                             (double)c.targets,
                              ROUNDS,
                              c.largest,
                              c.sum / c.compared,
-                             c.changed / c.rounds,
+                             c.changed / (double)(c.targets * ROUNDS),
                              sqrt(c.squares / c.compared)};
     smoe_frame_text(frame, r->subject.run);
     smoe_frame_numbers(frame, number, sizeof number / sizeof *number);
     status = 0;
 out:
     free(c.pixels);
-    free(c.target);
+    free(c.unused);
     free(c.before);
     return status;
 }
