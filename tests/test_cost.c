@@ -84,6 +84,11 @@ static void counted_by_hand_soft(void **state) {
     overrides_cost(&cost, tiny, &list, NULL);
     assert_close(cost.bytes.optimizer, 1264, 0);
     smoe_cost_free(&cost);
+
+    overrides_set(&list, "train.optimizer={name: adam, moments: bf16-first}");
+    overrides_cost(&cost, tiny, &list, NULL);
+    assert_close(cost.bytes.optimizer, 1896, 0); /* 6 bytes for each of 316 parameters */
+    smoe_cost_free(&cost);
 }
 
 /*

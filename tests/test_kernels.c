@@ -461,6 +461,72 @@ static void same_bits_for_any_threads(void **state) {
     smoe_threads_set(2);
 }
 
+/* ---- BF16 ---- */
+
+static void narrow_and_widen(void **state) {
+    (void)state;
+    enum { N = 1 << 16 };
+    const smoe_row_kernels *kern = smoe_kernels_get()->row;
+    smoe_bf16 *from = malloc(N * sizeof *from), *to = malloc(N * sizeof *to);
+    real *wide = malloc(N * sizeof *wide);
+    for (size_t i = 0; i < N; i++) from[i] = (smoe_bf16)i;
+    kern->widen(wide, from, N);
+    for (size_t i = 0; i < N; i++) {
+        float right = smoe_bf16_widen((smoe_bf16)i);
+        assert_true(isnan(right) ? isnan(wide[i]) : wide[i] == right);
+    }
+    smoe_rng rng = smoe_rng_at(1, SMOE_RNG_TEST, 0, 0, 0);
+    for (size_t i = 0; i < N; i++) {
+        float x = smoe_float_of_bits((uint32_t)smoe_rng_u64(&rng));
+        wide[i] = x; /* any pattern */
+        to[i] = smoe_bf16_round(x);
+    }
+    kern->narrow(from, wide, N);
+    for (size_t i = 0; i < N; i++) assert_true(from[i] == to[i]);
+    free(from);
+    free(to);
+    free(wide);
+}
+
+/*
+ * Rounding by chance: to one of the two neighbours; up as often as the number is far from the lower
+ * one; a number of BF16 stays. Of K = 2^18 draws with chance p the count has a deviation of
+ * sqrt(K p (1 - p)) <= 256; six of them, which happen to be exceeded once in 10^9.
+ */
+static void narrow_by_chance(void **state) {
+    (void)state;
+    enum { K = 1 << 18 };
+    const smoe_row_kernels *kern = smoe_kernels_get()->row;
+    real *x = malloc(K * sizeof *x);
+    smoe_bf16 *y = malloc(K * sizeof *y), *z = malloc(K * sizeof *z);
+    static const unsigned parts[] = {0, 1, 0x1000, 0x8000, 0xc000, 0xffff}; /* of 2^16 */
+    for (size_t c = 0; c < sizeof parts / sizeof *parts; c++) {
+        const uint32_t low = 0x3a12;
+        for (size_t i = 0; i < K; i++) x[i] = smoe_float_of_bits(low << 16 | parts[c]);
+        kern->narrow_random(y, x, K, 77);
+        size_t up = 0, runs = 0;
+        for (size_t i = 0; i < K; i++) {
+            assert_true(y[i] == low || y[i] == low + 1);
+            up += y[i] != low;
+            runs += i && (y[i] != low) && (y[i - 1] != low);
+        }
+        double p = parts[c] / 65536.0;
+        assert_true(fabs((double)up - K * p) <= 6 * 256 * 2 * sqrt(p * (1 - p)));
+        /* Neighbours know nothing of each other: both up with p^2, counted with deviation <= K/2. */
+        assert_true(fabs((double)runs - K * p * p) <= 6 * 512);
+        kern->narrow_random(z, x, K, 78);
+        size_t same = 0;
+        for (size_t i = 0; i < K; i++) same += y[i] == z[i];
+        assert_true(fabs((double)same - K * (1 - 2 * p * (1 - p))) <= 6 * 256);
+        kern->narrow_random(z, x, 1000,
+                            77); /* what a number becomes is its place's and the key's */
+        assert_memory_equal(y, z, 1000 * sizeof *y);
+    }
+    free(x);
+    free(y);
+    free(z);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(isas_run_again),
@@ -476,6 +542,8 @@ int main(void) {
         cmocka_unit_test(adam),
         cmocka_unit_test(place_does_not_matter),
         cmocka_unit_test(same_bits_for_any_threads),
+        cmocka_unit_test(narrow_and_widen),
+        cmocka_unit_test(narrow_by_chance),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

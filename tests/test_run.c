@@ -629,8 +629,10 @@ static void test_state_metadata_is_checked(void **state) {
     smoe_run *run = opened(r, SMOE_RUN_NEW);
     assert_int_equal(checkpoint(r, run, 1, 0, 9), 0);
     smoe_tensor *m, *v, all[4];
-    assert_int_equal(smoe_params_tensors(&r->params, r->params.m, "m.", &m, &r->err), 0);
-    assert_int_equal(smoe_params_tensors(&r->params, r->params.v, "v.", &v, &r->err), 0);
+    assert_int_equal(
+        smoe_params_tensors(&r->params, &(smoe_slab){"m.", r->params.m, NULL}, &m, &r->err), 0);
+    assert_int_equal(
+        smoe_params_tensors(&r->params, &(smoe_slab){"v.", r->params.v, NULL}, &v, &r->err), 0);
     memcpy(all, m, 2 * sizeof *m);
     memcpy(all + 2, v, 2 * sizeof *v);
     static const struct {

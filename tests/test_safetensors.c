@@ -518,11 +518,11 @@ static void test_params_round_trip(void **state) {
         for (size_t i = 0; i < p.row[r].size; i++)
             p.w[p.row[r].offset + i] = (real)pattern(p.row[r].name, i);
     smoe_tensor *t;
-    assert_int_equal(smoe_params_tensors(&p, p.w, "m.", &t, &err), 0);
+    assert_int_equal(smoe_params_tensors(&p, &(smoe_slab){"m.", p.w, NULL}, &t, &err), 0);
     assert_string_equal(t[p.count - 1].name, "m.head.bias");
     assert_ptr_equal(t[1].data, p.w + p.row[1].offset); /* no copy */
     free(t);
-    assert_int_equal(smoe_params_tensors(&p, p.w, "", &t, &err), 0);
+    assert_int_equal(smoe_params_tensors(&p, &(smoe_slab){"", p.w, NULL}, &t, &err), 0);
     scratch_path(*state, path, "p");
     assert_int_equal(smoe_safetensors_write(path, t, p.count, NULL, 0, &err), 0);
     free(t);
@@ -701,7 +701,7 @@ static void test_others_read_our_files(void **state) {
         for (size_t i = 0; i < p.row[r].size; i++)
             p.w[p.row[r].offset + i] = (real)pattern(p.row[r].name, i);
     smoe_tensor *t;
-    assert_int_equal(smoe_params_tensors(&p, p.w, "", &t, &err), 0);
+    assert_int_equal(smoe_params_tensors(&p, &(smoe_slab){"", p.w, NULL}, &t, &err), 0);
     smoe_pair pairs[] = {{"format", "pt"},
                          {"smoe.version", SMOE_VERSION},
                          {"smoe.step", "12"},

@@ -36,11 +36,11 @@ size_t smoe_params_add(smoe_params *params, smoe_param_group group, double mean,
     return params->count++;
 }
 
-static int slab(real **where, size_t n, smoe_err *err) {
+static int slab(void **where, const smoe_params *params, size_t elem, smoe_err *err) {
     smoe_arena arena = {0};
-    smoe_arena_take(&arena, n, sizeof(real));
-    if (smoe_arena_bind(&arena, err)) return -1;
-    *where = (real *)arena.base;
+    smoe_arena_take(&arena, params->size, elem);
+    if (smoe_arena_bind(&arena, err)) return smoe_fail_prefix(err, "%zu parameters", params->total);
+    *where = arena.base;
     return 0;
 }
 
@@ -49,9 +49,24 @@ int smoe_params_allocate(smoe_params *params, int slabs, smoe_err *err) {
         return smoe_fail(err, SMOE_RUNTIME, "out of memory for the parameter table");
     real **all[] = {&params->w, &params->g, &params->m, &params->v};
     for (int i = 0; i < slabs; i++)
-        if (!*all[i] && slab(all[i], params->size, err))
-            return smoe_fail_prefix(err, "%zu parameters", params->total);
+        if (!*all[i] && slab((void **)all[i], params, sizeof(real), err)) return -1;
     return 0;
+}
+
+static int moment(real **wide, smoe_bf16 **narrow, smoe_moment kind, const smoe_params *params,
+                  smoe_err *err) {
+    if (kind == SMOE_MOMENT_REAL && !*wide) return slab((void **)wide, params, sizeof **wide, err);
+    if (kind == SMOE_MOMENT_BF16 && !*narrow)
+        return slab((void **)narrow, params, sizeof **narrow, err);
+    return 0;
+}
+
+int smoe_params_allocate_moments(smoe_params *params, smoe_moment first, smoe_moment second,
+                                 smoe_err *err) {
+    return moment(&params->m, &params->m_bf16, first, params, err) ||
+                   moment(&params->v, &params->v_bf16, second, params, err)
+               ? -1
+               : 0;
 }
 
 void smoe_param_initial(real *out, const smoe_param *p, uint64_t seed, size_t first, size_t count) {
@@ -80,12 +95,16 @@ const smoe_param *smoe_params_find(const smoe_params *params, const char *name) 
     return NULL;
 }
 
+static void slab_free(void *base, const smoe_params *params, size_t elem) {
+    smoe_arena arena = {.base = base, .size = params->size * elem};
+    smoe_arena_free(&arena);
+}
+
 void smoe_params_free(smoe_params *params) {
     real *all[] = {params->w, params->g, params->m, params->v};
-    for (int i = 0; i < 4; i++) {
-        smoe_arena arena = {.base = (char *)all[i], .size = params->size * sizeof(real)};
-        smoe_arena_free(&arena);
-    }
+    for (int i = 0; i < 4; i++) slab_free(all[i], params, sizeof(real));
+    slab_free(params->m_bf16, params, sizeof(smoe_bf16));
+    slab_free(params->v_bf16, params, sizeof(smoe_bf16));
     smoe_arena_free(&params->copies);
     free(params->place);
     free(params->row);

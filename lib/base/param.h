@@ -37,12 +37,13 @@ typedef struct smoe_param_place {
 typedef struct smoe_params {
     smoe_param *row;
     size_t count, room;
-    size_t size;             /* elements of a slab, padding included */
-    size_t total;            /* parameters, padding not included */
-    bool failed;             /* an add ran out of memory; reported when slabs are asked for */
-    real *w, *g, *m, *v;     /* slabs; NULL until allocated */
-    smoe_param_place *place; /* [count]: weights lie here and not in w; NULL: in w */
-    smoe_arena copies;       /* those of them that could not stay in the file */
+    size_t size;                /* elements of a slab, padding included */
+    size_t total;               /* parameters, padding not included */
+    bool failed;                /* an add ran out of memory; reported when slabs are asked for */
+    real *w, *g, *m, *v;        /* slabs; NULL until allocated */
+    smoe_bf16 *m_bf16, *v_bf16; /* moments in BF16, which then m or v are not there for */
+    smoe_param_place *place;    /* [count]: weights lie here and not in w; NULL: in w */
+    smoe_arena copies;          /* those of them that could not stay in the file */
 } smoe_params;
 
 /* Adds a row and returns its index. Cannot be seen to fail: memory is checked in _allocate. */
@@ -54,6 +55,11 @@ int smoe_params_allocate(smoe_params *params, int slabs, smoe_err *err) SMOE_MUS
 
 /* Every weight from its own stream (seed, name): the same values whatever else the model has. */
 void smoe_params_init(smoe_params *params, uint64_t seed);
+
+/* Moments by themselves: each in `real`, in BF16, or not at all. */
+typedef enum smoe_moment { SMOE_MOMENT_NONE, SMOE_MOMENT_REAL, SMOE_MOMENT_BF16 } smoe_moment;
+int smoe_params_allocate_moments(smoe_params *params, smoe_moment first, smoe_moment second,
+                                 smoe_err *err) SMOE_MUST_CHECK;
 
 /* Elements [first, first + count) of a row's initial values; first is a multiple of SMOE_PARAM_RUN,
  * the elements of one stream: large tensors are filled in parallel, or piece by piece. */

@@ -235,6 +235,24 @@ static void adam(real *restrict w, real *restrict g, real *restrict m, real *res
     }
 }
 
+static void widen(real *restrict y, const smoe_bf16 *restrict x, size_t n) {
+    for (size_t i = 0; i < n; i++) y[i] = smoe_bf16_widen(x[i]);
+}
+
+static void narrow(smoe_bf16 *restrict y, const real *restrict x, size_t n) {
+    for (size_t i = 0; i < n; i++) y[i] = smoe_bf16_round((float)x[i]);
+}
+
+/* The hash is the last part of MurmurHash3, which mixes every bit of 32 into every other. */
+static void narrow_random(smoe_bf16 *restrict y, const real *restrict x, size_t n, uint32_t key) {
+    for (size_t i = 0; i < n; i++) {
+        uint32_t h = key + (uint32_t)i * 0x9e3779b9u;
+        h = (h ^ h >> 16) * 0x85ebca6bu;
+        h = (h ^ h >> 13) * 0xc2b2ae35u;
+        y[i] = (smoe_bf16)((smoe_float_bits((float)x[i]) + (h >> 16)) >> 16);
+    }
+}
+
 const smoe_row_kernels SMOE_KERN(smoe_row_kern);
 const smoe_row_kernels SMOE_KERN(smoe_row_kern) = {gelu,
                                                    gelu_backward,
@@ -250,4 +268,7 @@ const smoe_row_kernels SMOE_KERN(smoe_row_kern) = {gelu,
                                                    dot,
                                                    column_sum,
                                                    square_sum,
+                                                   widen,
+                                                   narrow,
+                                                   narrow_random,
                                                    adam};

@@ -74,6 +74,12 @@ typedef struct smoe_row_kernels {
     void (*column_sum)(real *out, const real *x, size_t R, size_t n);
     /* Sum of squares, in double. */
     double (*square_sum)(const real *x, size_t n);
+    /* y = x out of BF16; y = x to BF16, to nearest. */
+    void (*widen)(real *y, const smoe_bf16 *x, size_t n);
+    void (*narrow)(smoe_bf16 *y, const real *x, size_t n);
+    /* y = x to one of the two BF16 numbers around it, so that its expectation is x: up when 16 bits
+     * of a hash of (key, i) added to the bits that go carry. x finite. */
+    void (*narrow_random)(smoe_bf16 *y, const real *x, size_t n, uint32_t key);
     /* One Adam step, and g becomes 0; see smoe_adam_constants. */
     void (*adam)(real *w, real *g, real *m, real *v, size_t n, const smoe_adam_constants *k);
 } smoe_row_kernels;

@@ -32,6 +32,11 @@ typedef enum smoe_priority { SMOE_VANILLA, SMOE_BPR, SMOE_BPR_SUM } smoe_priorit
 typedef enum smoe_rounding { SMOE_ROUND, SMOE_CEIL } smoe_rounding;
 typedef enum smoe_loss { SMOE_LOSS_SOFTMAX, SMOE_LOSS_SIGMOID } smoe_loss;
 typedef enum smoe_optimizer { SMOE_ADAM, SMOE_SGD } smoe_optimizer;
+typedef enum smoe_moments {
+    SMOE_MOMENTS_F32,
+    SMOE_MOMENTS_BF16_FIRST,
+    SMOE_MOMENTS_BF16
+} smoe_moments;
 typedef enum smoe_schedule { SMOE_CONSTANT, SMOE_LINEAR, SMOE_COSINE, SMOE_RSQRT } smoe_schedule;
 
 typedef struct smoe_data_spec {
@@ -92,6 +97,7 @@ typedef struct smoe_train_spec {
     struct {
         smoe_optimizer name;
         double lr, beta1, beta2, eps, momentum, weight_decay, head_weight_decay, clip;
+        smoe_moments moments;
     } optimizer;
     struct {
         smoe_schedule name;

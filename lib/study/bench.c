@@ -187,7 +187,7 @@ static int bench_inference(bencher *x, const smoe_safetensors *weights, size_t r
 }
 
 static int bench_training(bencher *x, size_t rounds, watcher *w, smoe_err *err) {
-    if (smoe_params_allocate(x->params, smoe_optim_slabs(&x->spec->train), err) ||
+    if (smoe_optim_allocate(x->params, &x->spec->train, err) ||
         smoe_model_reserve(x->model, x->B, true, err))
         return -1;
     time_rounds(x, train, rounds, &x->out->train, &x->out->train_parts, w);

@@ -15,6 +15,7 @@
  */
 #include "study/cost.h"
 
+#include "train/optim.h"
 #include "vit/model.h"
 
 #include <stdarg.h>
@@ -241,10 +242,9 @@ static double elementwise(const sizes *s, const smoe_spec *spec, const smoe_cost
 }
 
 static int count_bytes(smoe_cost *cost, const smoe_spec *spec, size_t classes, smoe_err *err) {
-    double moments = spec->train.optimizer.name == SMOE_ADAM ? 2 : 1;
     cost->bytes.weights = 4 * cost->params;
     cost->bytes.gradients = 4 * cost->params;
-    cost->bytes.optimizer = 4 * moments * cost->params;
+    cost->bytes.optimizer = (double)smoe_optim_bytes(&spec->train) * cost->params;
     smoe_model *model = NULL;
     size_t N = spec->data.classes ? spec->data.classes : classes;
     if (smoe_model_create(&model, spec, N, err)) return -1;

@@ -132,6 +132,14 @@ static void real_text(char buf[NAME_ROOM], double x) {
     json_decref(number);
 }
 
+/* The moments that are there; how many. */
+static size_t moments_of(const smoe_params *params, smoe_slab slabs[2]) {
+    size_t count = 0;
+    if (params->m || params->m_bf16) slabs[count++] = (smoe_slab){"m.", params->m, params->m_bf16};
+    if (params->v || params->v_bf16) slabs[count++] = (smoe_slab){"v.", params->v, params->v_bf16};
+    return count;
+}
+
 /* The moments of the table as tensors in one array; names live in the two blocks. */
 static int state_write(const char *path, const smoe_params *params, const smoe_checkpoint *state,
                        const char *step, smoe_err *err) {
@@ -144,23 +152,23 @@ static int state_write(const char *path, const smoe_params *params, const smoe_c
                             {"smoe.optimizer_steps", optimizer_steps},
                             {"smoe.best", best},
                             {"smoe.best_step", best_step}};
-    smoe_tensor *m = NULL, *v = NULL, *all = NULL;
-    size_t count = 0;
+    smoe_slab slabs[2];
+    smoe_tensor *block[2] = {NULL, NULL}, *all = calloc(2 * params->count + 1, sizeof *all);
+    size_t moments = moments_of(params, slabs), count = 0;
     int status = -1;
-    if (params->m && smoe_params_tensors(params, params->m, "m.", &m, err)) goto out;
-    if (params->v && smoe_params_tensors(params, params->v, "v.", &v, err)) goto out;
-    all = calloc(2 * params->count + 1, sizeof *all);
     if (!all) {
         smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", path);
         goto out;
     }
-    for (size_t i = 0; m && i < params->count; i++) all[count++] = m[i];
-    for (size_t i = 0; v && i < params->count; i++) all[count++] = v[i];
+    for (size_t s = 0; s < moments; s++) {
+        if (smoe_params_tensors(params, &slabs[s], &block[s], err)) goto out;
+        for (size_t i = 0; i < params->count; i++) all[count++] = block[s][i];
+    }
     status =
         smoe_safetensors_write(path, all, count, metadata, sizeof metadata / sizeof *metadata, err);
 out:
-    free(m);
-    free(v);
+    free(block[0]);
+    free(block[1]);
     free(all);
     return status;
 }
@@ -330,23 +338,20 @@ static int step_load(const char *ckpt, uint64_t step, const smoe_params *params,
     place at;
     smoe_safetensors *model = NULL, *moments = NULL;
     smoe_checkpoint read;
-    smoe_slab weights = {"", NULL}, slabs[2];
-    size_t count = 0;
+    smoe_slab weights = {.prefix = ""}, slabs[2], checked[2];
+    size_t count = moments_of(params, slabs);
     int status = -1;
-    if (params->m) slabs[count++] = (smoe_slab){"m.", NULL};
-    if (params->v) slabs[count++] = (smoe_slab){"v.", NULL};
+    for (size_t i = 0; i < count; i++) checked[i] = (smoe_slab){.prefix = slabs[i].prefix};
     if (smoe_safetensors_open(&model, step_path(&at, ckpt, "", step, "model.safetensors"), err))
         goto out;
     if (smoe_safetensors_open(&moments, step_path(&at, ckpt, "", step, "state.safetensors"), err))
         goto out;
     if (step_agrees(model, step, err) || state_read(moments, step, &read, err)) goto out;
     if (smoe_params_load_slabs(params, &weights, 1, model, false, NULL, err)) goto out;
-    if (smoe_params_load_slabs(params, slabs, count, moments, false, NULL, err)) goto out;
+    if (smoe_params_load_slabs(params, checked, count, moments, false, NULL, err)) goto out;
     status = 0;
     if (!fill) goto out;
     weights.values = params->w;
-    for (size_t i = 0; i < count; i++)
-        slabs[i].values = slabs[i].prefix[0] == 'm' ? params->m : params->v;
     status = smoe_params_load_slabs(params, &weights, 1, model, false, NULL, err) ||
                      smoe_params_load_slabs(params, slabs, count, moments, false, NULL, err)
                  ? -1

@@ -27,10 +27,11 @@ static int describe(smoe_pair pairs[PAIRS], char step[24], char **json, const ch
 int smoe_model_file_write(const char *path, const smoe_params *params, const smoe_spec *spec,
                           uint64_t steps, smoe_err *err) {
     smoe_tensor *tensors = NULL;
+    smoe_slab weights = {.prefix = "", .values = params->w};
     smoe_pair pairs[PAIRS];
     char *json = NULL, step[24];
     int status = describe(pairs, step, &json, path, spec, steps, err);
-    if (!status) status = smoe_params_tensors(params, params->w, "", &tensors, err);
+    if (!status) status = smoe_params_tensors(params, &weights, &tensors, err);
     if (!status) status = smoe_safetensors_write(path, tensors, params->count, pairs, PAIRS, err);
     free(tensors);
     free(json);
@@ -89,10 +90,11 @@ static int initial_values(const void *user, const smoe_tensor *to, size_t first,
 int smoe_model_file_initial(const char *path, const smoe_params *params, const smoe_spec *spec,
                             const smoe_storage *storage, smoe_stored *stored, smoe_err *err) {
     smoe_tensor *tensors = NULL;
+    smoe_slab weights = {.prefix = ""};
     smoe_pair pairs[PAIRS];
     char *json = NULL, step[24];
     int status = describe(pairs, step, &json, path, spec, 0, err);
-    if (!status) status = smoe_params_tensors(params, NULL, "", &tensors, err);
+    if (!status) status = smoe_params_tensors(params, &weights, &tensors, err);
     if (!status) {
         for (size_t i = 0; i < params->count; i++) {
             tensors[i].dtype = SMOE_DTYPE_F32;

@@ -1,14 +1,30 @@
 /* Optimisers and schedules; see optim.h for the formulas. */
 #include "train/optim.h"
+#include "base/rng.h"
 #include "math/kernels.h"
 
 #include <math.h>
 
 enum { CHUNK = 1 << 15 }; /* elements of one task */
 
-int smoe_optim_slabs(const smoe_train_spec *spec) {
-    if (spec->optimizer.name == SMOE_ADAM) return 4;
-    return spec->optimizer.momentum > 0 ? 3 : 2;
+/* How each of the two moments is stored, if it is there at all. */
+static smoe_moment moment_of(const smoe_train_spec *spec, int which) {
+    bool adam = spec->optimizer.name == SMOE_ADAM;
+    if (which == 0 && !adam && !(spec->optimizer.momentum > 0)) return SMOE_MOMENT_NONE;
+    if (which == 1 && !adam) return SMOE_MOMENT_NONE;
+    smoe_moments from = which == 0 ? SMOE_MOMENTS_BF16_FIRST : SMOE_MOMENTS_BF16;
+    return spec->optimizer.moments >= from ? SMOE_MOMENT_BF16 : SMOE_MOMENT_REAL;
+}
+
+int smoe_optim_allocate(smoe_params *params, const smoe_train_spec *spec, smoe_err *err) {
+    if (smoe_params_allocate(params, 2, err)) return -1;
+    return smoe_params_allocate_moments(params, moment_of(spec, 0), moment_of(spec, 1), err);
+}
+
+size_t smoe_optim_bytes(const smoe_train_spec *spec) {
+    static const size_t bytes[] = {
+        [SMOE_MOMENT_REAL] = sizeof(real), [SMOE_MOMENT_BF16] = sizeof(smoe_bf16)};
+    return bytes[moment_of(spec, 0)] + bytes[moment_of(spec, 1)];
 }
 
 static double decayed(const smoe_train_spec *spec, double t) {
@@ -71,8 +87,34 @@ static void sgd(real *restrict w, real *restrict g, real *restrict m, size_t n, 
     }
 }
 
-void smoe_optim_step(smoe_params *params, const smoe_train_spec *spec, size_t step, double norm) {
+/* Elements at .. at+n of the slabs, moments in `real`. */
+static void update(real *w, real *g, real *m, real *v, size_t n, const smoe_train_spec *spec,
+                   const smoe_adam_constants *k) {
+    if (spec->optimizer.name == SMOE_ADAM)
+        smoe_kernels_get()->row->adam(w, g, m, v, n, k);
+    else
+        sgd(w, g, m, n, k->clip, (real)spec->optimizer.momentum, k->rate, k->decay);
+}
+
+/* The same with moments in BF16: through a few thousand bytes that stay in the first cache. */
+static void update_narrow(const smoe_params *params, size_t at, size_t n, uint32_t key,
+                          const smoe_train_spec *spec, const smoe_adam_constants *k) {
+    enum { PIECE = 1024 };
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
+    real first[PIECE], second[PIECE];
+    for (size_t end = at + n; at < end; at += PIECE, key += PIECE) {
+        size_t count = end - at < PIECE ? end - at : PIECE;
+        smoe_bf16 *m = params->m_bf16 + at, *v = params->v_bf16 ? params->v_bf16 + at : NULL;
+        kern->widen(first, m, count);
+        if (v) kern->widen(second, v, count);
+        update(params->w + at, params->g + at, first, params->v ? params->v + at : second, count,
+               spec, k);
+        kern->narrow(m, first, count);
+        if (v) kern->narrow_random(v, second, count, key);
+    }
+}
+
+void smoe_optim_step(smoe_params *params, const smoe_train_spec *spec, size_t step, double norm) {
     double clip = spec->optimizer.clip, t = (double)step + 1;
     /* The corrections follow the betas as the moments have them, in `real`: rounded, 1 - 0.999
      * is off by 1e-5 of itself. */
@@ -91,15 +133,18 @@ void smoe_optim_step(smoe_params *params, const smoe_train_spec *spec, size_t st
         const smoe_param *p = &params->row[i];
         smoe_adam_constants k = all;
         k.decay = (real)decay_of(spec, p->group);
+        uint32_t name = smoe_rng_name(p->name);
 #pragma omp for schedule(static) nowait
         for (size_t j = 0; j < p->size; j += CHUNK) {
             size_t at = p->offset + j, n = p->size - j < CHUNK ? p->size - j : CHUNK;
-            real *w = params->w + at, *g = params->g + at;
-            if (spec->optimizer.name == SMOE_ADAM)
-                kern->adam(w, g, params->m + at, params->v + at, n, &k);
-            else
-                sgd(w, g, params->m ? params->m + at : NULL, n, k.clip,
-                    (real)spec->optimizer.momentum, k.rate, k.decay);
+            if (params->m_bf16) {
+                /* Runs of other seeds may round alike, so there is none in the key. */
+                smoe_rng rng = smoe_rng_at(0, SMOE_RNG_ROUNDING, name, step, j / CHUNK);
+                update_narrow(params, at, n, (uint32_t)smoe_rng_u64(&rng), spec, &k);
+            } else {
+                update(params->w + at, params->g + at, params->m ? params->m + at : NULL,
+                       params->v ? params->v + at : NULL, n, spec, &k);
+            }
         }
     }
 }

@@ -10,8 +10,12 @@
 #include "base/param.h"
 #include "spec/spec.h"
 
-/* Slabs the optimiser needs (see smoe_params_allocate). */
-int smoe_optim_slabs(const smoe_train_spec *spec);
+/* Weights, gradients, and the moments as the optimiser has them. */
+int smoe_optim_allocate(smoe_params *params, const smoe_train_spec *spec,
+                        smoe_err *err) SMOE_MUST_CHECK;
+
+/* Bytes of moments for each parameter: 8 with Adam, 6 and 4 with some in BF16. */
+size_t smoe_optim_bytes(const smoe_train_spec *spec);
 
 /*
  * Learning rate of the step after `step` finished ones (step < steps). With t = step + 1:
@@ -28,7 +32,12 @@ double smoe_schedule_rate(const smoe_train_spec *spec, size_t step);
 double smoe_optim_norm(const smoe_params *params);
 
 /* One update from the gradients, scaled by min(1, clip/norm); leaves them zero. `step`: updates
- * done so far. */
+ * done so far.
+ * Moments in BF16 are updated as `real` and rounded: the first, which changes by a tenth of itself
+ * (V B.3), to nearest; the second, which changes by a thousandth, less than half of BF16's last bit,
+ * up or down by chance so that its expectation is right. Rounded to nearest it would stand still:
+ * never fall, and rise only to gradients far above it. The chance is keyed by (parameter, step,
+ * place). */
 void smoe_optim_step(smoe_params *params, const smoe_train_spec *spec, size_t step, double norm);
 
 #endif

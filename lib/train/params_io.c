@@ -121,6 +121,9 @@ int smoe_params_load_slabs(const smoe_params *params, const smoe_slab *slabs, si
             const smoe_tensor *t = source_of(file, &params->row[i], name, partial);
             if (!t) continue;
             if (slabs[s].values) row_fill(slabs[s].values + params->row[i].offset, t);
+            if (slabs[s].narrow)
+                (void)smoe_tensor_store(slabs[s].narrow + params->row[i].offset, SMOE_DTYPE_BF16, t,
+                                        0, t->size);
             filled++;
         }
     if (loaded) *loaded = filled;
@@ -129,7 +132,7 @@ int smoe_params_load_slabs(const smoe_params *params, const smoe_slab *slabs, si
 
 int smoe_params_load(smoe_params *params, const smoe_safetensors *file, bool partial,
                      size_t *loaded, smoe_err *err) {
-    smoe_slab weights = {"", params->w};
+    smoe_slab weights = {.prefix = "", .values = params->w};
     return smoe_params_load_slabs(params, &weights, 1, file, partial, loaded, err);
 }
 
@@ -163,7 +166,7 @@ static void places_find(const smoe_params *params, const smoe_safetensors *file,
 }
 
 int smoe_params_map(smoe_params *params, const smoe_safetensors *file, smoe_err *err) {
-    smoe_slab weights = {"", NULL};
+    smoe_slab weights = {.prefix = ""};
     smoe_err found = {0};
     if (params->failed)
         return smoe_fail(err, SMOE_RUNTIME, "out of memory for the parameter table");
@@ -186,25 +189,27 @@ int smoe_params_map(smoe_params *params, const smoe_safetensors *file, smoe_err 
     return 0;
 }
 
-int smoe_params_tensors(const smoe_params *params, const real *slab, const char *prefix,
-                        smoe_tensor **tensors, smoe_err *err) {
+int smoe_params_tensors(const smoe_params *params, const smoe_slab *slab, smoe_tensor **tensors,
+                        smoe_err *err) {
     /* One block: the tensors, then their names. */
-    size_t letters = 0, prefix_length = strlen(prefix);
+    size_t letters = 0, prefix_length = strlen(slab->prefix);
     for (size_t i = 0; i < params->count; i++)
         letters += prefix_length + strlen(params->row[i].name) + 1;
     smoe_tensor *block = malloc(params->count * sizeof *block + letters + 1);
     if (!block) return smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu names", params->count);
     char *name = (char *)(block + params->count);
+    smoe_dtype own = sizeof(real) == sizeof(double) ? SMOE_DTYPE_F64 : SMOE_DTYPE_F32;
     for (size_t i = 0; i < params->count; i++) {
         const smoe_param *row = &params->row[i];
-        block[i] =
-            (smoe_tensor){.name = name,
-                          .dtype = sizeof(real) == sizeof(double) ? SMOE_DTYPE_F64 : SMOE_DTYPE_F32,
-                          .ndim = row->ndim,
-                          .size = row->size,
-                          .data = slab ? slab + row->offset : NULL};
-        memcpy(block[i].dim, row->dim, (size_t)row->ndim * sizeof *row->dim);
-        name += sprintf(name, "%s%s", prefix, row->name) + 1;
+        smoe_tensor *t = &block[i];
+        *t = (smoe_tensor){.name = name, .dtype = own, .ndim = row->ndim, .size = row->size};
+        if (slab->values) t->data = slab->values + row->offset;
+        if (slab->narrow) {
+            t->dtype = SMOE_DTYPE_BF16;
+            t->data = slab->narrow + row->offset;
+        }
+        memcpy(t->dim, row->dim, (size_t)row->ndim * sizeof *row->dim);
+        name += sprintf(name, "%s%s", slab->prefix, row->name) + 1;
     }
     *tensors = block;
     return 0;

@@ -108,7 +108,8 @@ int smoe_params_map(smoe_params *params, const smoe_safetensors *file,
 /* A slab (params->w, ->m ...) and what its tensors' names have before the row's name ("", "m."). */
 typedef struct smoe_slab {
     const char *prefix;
-    real *values; /* NULL: the tensors are checked and not read */
+    real *values;      /* both NULL: the tensors are checked and not read */
+    smoe_bf16 *narrow; /* the slab, where it is one in BF16 */
 } smoe_slab;
 
 /* smoe_params_load for several slabs that lie in one file. */
@@ -116,10 +117,10 @@ int smoe_params_load_slabs(const smoe_params *params, const smoe_slab *slabs, si
                            const smoe_safetensors *file, bool partial, size_t *loaded,
                            smoe_err *err) SMOE_MUST_CHECK;
 
-/* A slab as params->count tensors named PREFIX + row name, F32 (F64 where real is double),
- * borrowing the slab (NULL: no data) and the table. Tensors and their names live in *tensors until free(*tensors).
- */
-int smoe_params_tensors(const smoe_params *params, const real *slab, const char *prefix,
-                        smoe_tensor **tensors, smoe_err *err) SMOE_MUST_CHECK;
+/* A slab as params->count tensors named PREFIX + row name: BF16, or F32 (F64 where real is double),
+ * then also without data; borrowing the slab and the table. Tensors and their names live in *tensors
+ * until free(*tensors). */
+int smoe_params_tensors(const smoe_params *params, const smoe_slab *slab, smoe_tensor **tensors,
+                        smoe_err *err) SMOE_MUST_CHECK;
 
 #endif

@@ -91,7 +91,7 @@ static int prepare(trainer *t, smoe_err *err) {
     t->durations = calloc(DURATIONS, sizeof *t->durations);
     if (!t->dlogits || !t->rows || !t->durations)
         return smoe_fail(err, SMOE_RUNTIME, "out of memory for a batch of %zu images", B);
-    if (smoe_params_allocate(t->params, smoe_optim_slabs(&spec->train), err) ||
+    if (smoe_optim_allocate(t->params, &spec->train, err) ||
         smoe_model_reserve(t->model, B, true, err))
         return -1;
     return t->options->mode == SMOE_RUN_RESUME ? 0 : open_loader(t, err);
