@@ -105,7 +105,8 @@ static smoe_bench_limit limit_of(const smoe_bench *b, double flops, double bytes
  * their gradient is read and written; a norm reads and writes its rows, and its backward pass reads two
  * arrays and adds to a third; the optimiser reads the gradients for their norm, then reads and writes all it has. */
 static void count_bytes(double train[SMOE_PART_COUNT], double infer[SMOE_PART_COUNT],
-                        const smoe_spec *spec, const smoe_cost *cost) {
+                        const smoe_bench *b, const smoe_spec *spec, const smoe_cost *cost) {
+    double stored = b->weight_bytes > 0 ? b->weight_bytes / cost->params : sizeof(real);
     double side = (double)(spec->data.image_size / spec->model.patch_size);
     double rows =
         (double)spec->train.batch_size * (side * side + (spec->model.head == SMOE_HEAD_TOKEN));
@@ -114,7 +115,7 @@ static void count_bytes(double train[SMOE_PART_COUNT], double infer[SMOE_PART_CO
     for (size_t i = 0; i < cost->layers; i++) {
         double weights = sizeof(real) * cost->layer[i].params;
         train[part_of[cost->layer[i].kind]] += 4 * weights;
-        infer[part_of[cost->layer[i].kind]] += weights;
+        infer[part_of[cost->layer[i].kind]] += stored * cost->layer[i].params;
     }
     infer[SMOE_PART_norm] += 2 * norms;
     train[SMOE_PART_norm] += 6 * norms;
@@ -126,7 +127,7 @@ static void count_bytes(double train[SMOE_PART_COUNT], double infer[SMOE_PART_CO
 static void set_limits(smoe_bench *b, const smoe_spec *spec, const smoe_cost *cost) {
     double train_flops[SMOE_PART_COUNT] = {0}, infer_flops[SMOE_PART_COUNT] = {0};
     double train_bytes[SMOE_PART_COUNT] = {0}, infer_bytes[SMOE_PART_COUNT] = {0};
-    count_bytes(train_bytes, infer_bytes, spec, cost);
+    count_bytes(train_bytes, infer_bytes, b, spec, cost);
     for (size_t i = 0; i < cost->layers; i++) {
         smoe_part part = part_of[cost->layer[i].kind];
         train_flops[part] += (double)b->batch * cost->layer[i].flops_train;
