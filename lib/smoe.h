@@ -28,5 +28,6 @@
 #include "train/npy.h"
 #include "train/trainer.h"
 #include "study/cost.h"
+#include "study/inspect.h"
 
 #endif

@@ -55,12 +55,6 @@ const char *smoe_figure_word(const char *list, size_t i, char *buf, size_t size)
     }
 }
 
-const smoe_frame *smoe_figure_frame(const smoe_frame *frames, size_t count, const char *name) {
-    for (size_t i = 0; i < count; i++)
-        if (!strcmp(frames[i].name, name)) return &frames[i];
-    return NULL;
-}
-
 /* ---- rows ------------------------------------------------------------------------------------ */
 
 typedef struct panel {
@@ -414,7 +408,7 @@ int smoe_figures_write(const smoe_frame *frames, size_t count, const char *folde
                        size_t *drawn, smoe_err *err) {
     *scripts = *drawn = 0;
     for (size_t i = 0; i < FIGURES; i++) {
-        const smoe_frame *f = smoe_figure_frame(frames, count, figures[i].frame);
+        const smoe_frame *f = smoe_frames_find(frames, count, figures[i].frame);
         size_t panels;
         bool done = false;
         if (!f || !f->rows) continue;

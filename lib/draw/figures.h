@@ -38,9 +38,6 @@ const char *smoe_figure_kind_name(smoe_figure_kind kind);
  * returned; NULL past the last. */
 const char *smoe_figure_word(const char *list, size_t i, char *buf, size_t size);
 
-/* The frame of a name; NULL where there is none. */
-const smoe_frame *smoe_figure_frame(const smoe_frame *frames, size_t count, const char *name);
-
 /* Writes FOLDER/NAME.gp for every row whose frame has rows to draw, and has gnuplot make
  * FOLDER/NAME.svg of it. FOLDER must hold the frames' CSV files, FOLDER/FRAME.csv. *scripts and
  * *drawn: how many of each came out; fewer drawn than scripts: gnuplot is missing or failed. */

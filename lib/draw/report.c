@@ -111,8 +111,8 @@ static void put_count(FILE *out, size_t count) {
 
 /* What stands for {{name}}. */
 static int put_named(FILE *out, const smoe_report *report, const char *name, smoe_err *err) {
-    const smoe_frame *runs = smoe_figure_frame(report->frames, report->frame_count, "runs");
-    const smoe_frame *routing = smoe_figure_frame(report->frames, report->frame_count, "routing");
+    const smoe_frame *runs = smoe_frames_find(report->frames, report->frame_count, "runs");
+    const smoe_frame *routing = smoe_frames_find(report->frames, report->frame_count, "routing");
     size_t size;
     const char *part = smoe_report_part(name, &size);
     if (part)

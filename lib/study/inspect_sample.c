@@ -104,14 +104,19 @@ static double probability(const real *logit, size_t N, size_t best, smoe_loss lo
     return 1 / sum;
 }
 
+size_t smoe_samples_best(const real *logit, size_t N) {
+    size_t best = 0;
+    for (size_t c = 1; c < N; c++)
+        if (logit[c] > logit[best]) best = c;
+    return best;
+}
+
 int smoe_samples_predict(smoe_inspection *r, const real *logits, size_t images, smoe_err *err) {
     for (size_t i = 0; i < r->subject.images; i++) {
         smoe_sample *s = &r->sample[i];
         if (s->image < r->seen || s->image >= r->seen + images) continue;
         const real *logit = logits + (s->image - r->seen) * r->N;
-        size_t best = 0;
-        for (size_t c = 1; c < r->N; c++)
-            if (logit[c] > logit[best]) best = c;
+        size_t best = smoe_samples_best(logit, r->N);
         s->prediction = strdup(smoe_dataset_class_name(r->subject.set, best));
         s->probability = probability(logit, r->N, best, r->subject.spec->train.loss);
         if (!s->prediction) return smoe_fail(err, SMOE_RUNTIME, "out of memory for a name");

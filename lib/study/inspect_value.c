@@ -94,13 +94,6 @@ static int load_group(const smoe_inspection *r, company *c, const target *t, siz
     return 0;
 }
 
-static size_t best(const real *logit, size_t N) {
-    size_t at = 0;
-    for (size_t i = 1; i < N; i++)
-        if (logit[i] > logit[at]) at = i;
-    return at;
-}
-
 static void compare(company *c, const real *before, const real *after, size_t N) {
     for (size_t i = 0; i < N; i++) {
         double change = fabs((double)after[i] - (double)before[i]);
@@ -109,7 +102,7 @@ static void compare(company *c, const real *before, const real *after, size_t N)
         c->squares += (double)before[i] * (double)before[i];
     }
     c->compared += (double)N;
-    c->changed += best(after, N) != best(before, N);
+    c->changed += smoe_samples_best(after, N) != smoe_samples_best(before, N);
 }
 
 /* Targets [from, to) in one pass: all of full groups, or one alone. */
