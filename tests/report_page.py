@@ -81,10 +81,10 @@ def press(browser, key, shift=False):
                      modifiers=8 if shift else 0)
 
 
-def click(browser, expression):
-    """A click of the mouse in the middle of an element."""
+def click(browser, expression, at=0.5):
+    """A click of the mouse in the middle of an element, or at another share of its width and height."""
     x, y = browser.value(f'''(() => {{ const e = {expression}; e.scrollIntoView({{block: "center"}});
-        const r = e.getBoundingClientRect(); return [r.left + r.width / 2, r.top + r.height / 2]; }})()''')
+        const r = e.getBoundingClientRect(); return [r.left + r.width * {at}, r.top + r.height * {at}]; }})()''')
     for kind in ('mousePressed', 'mouseReleased'):
         browser.call('Input.dispatchMouseEvent', type=kind, x=x, y=y, button='left', clickCount=1)
 
@@ -140,7 +140,8 @@ def use_viewer(browser, check):
         step('page up', lambda: press(browser, 'PageUp'), 0)
         step('a click on an image', lambda: click(browser, 'viewers[0].strip.lastElementChild'), 0)
     step('shift and right arrow', lambda: press(browser, 'ArrowRight', True), 3)
-    step('a click on a patch', lambda: click(browser, 'viewers[0].canvas'), 3)
+    browser.value('viewers[0].go({patch: -1})')  # the last one, to click on the first
+    step('a click on a patch', lambda: click(browser, 'viewers[0].canvas', 0.05), 3)
     step('a click on a tile', lambda: click(browser, 'viewers[0].grid.querySelector("[data-unit=\\"2\\"]")'), 2)
     if layers > 1:
         step('a click on a layer', lambda: click(browser, 'viewers[0].layerPick.lastElementChild'), 1)

@@ -18,7 +18,7 @@ enum {
     ZERO = SMOE_FIGURE_ZERO,
     NAME = 64,         /* bytes of a column name */
     SERIES = 64,       /* lines of a panel at most */
-    PANEL_WIDTH = 360, /* pixels */
+    PANEL_WIDTH = 360, /* pixels; larger where there is one alone */
     PANEL_HEIGHT = 290,
     BOXES = 4096, /* cells of a panel drawn as boxes; more become an image */
     TICKS = 16    /* names along an axis at most */
@@ -285,6 +285,8 @@ static void put_heat(FILE *out, const smoe_frame *f, const smoe_figure_row *row,
 
 static void put_head(FILE *out, const smoe_frame *f, const smoe_figure_row *row, size_t panels) {
     size_t across = panels < 3 ? panels : 3, down = (panels + across - 1) / across;
+    size_t width = across * PANEL_WIDTH, height = down * PANEL_HEIGHT;
+    if (panels == 1) width += width / 2, height += height / 4;
     fprintf(out,
             "# Draws %s.svg from %s.csv: gnuplot %s.gp\n"
             "set terminal svg size %zu,%zu font 'sans,12' noenhanced background '#ffffff'\n"
@@ -296,8 +298,7 @@ static void put_head(FILE *out, const smoe_frame *f, const smoe_figure_row *row,
             "set tics nomirror\n"
             "set key below horizontal samplen 1.5\n"
             "set boxwidth 0.8 relative\n",
-            row->name, f->name, row->name, across * PANEL_WIDTH + 40, down * PANEL_HEIGHT + 50,
-            row->name);
+            row->name, f->name, row->name, width + 40, height + 50, row->name);
     fputs(row->flags & SIGNED ? "set palette defined (-1 '#14548c', -0.5 '#7aaad0', 0 '#f7f6f3', "
                                 "0.5 '#e7a06a', 1 '#ac4a0e')\nset cbrange [-1:1]\n"
                               : "set palette defined (0 '#f6f8fa', 0.25 '#c6d9e8', 0.5 '#7aaad0', "
@@ -313,26 +314,30 @@ static void put_head(FILE *out, const smoe_frame *f, const smoe_figure_row *row,
     fputs("\n", out);
 }
 
-/* Gnuplot complains of ranges that it has to find and that are a point: these are widened. `from`:
- * where the range begins unless values lie below; NAN: at the least. */
-static void put_range(FILE *out, const smoe_frame *f, const smoe_figure_row *row, const char *axis,
-                      const char *list, const panel *p, double from) {
-    double low = INFINITY, high = -INFINITY;
+/* The least and the largest number of the panel in some columns; both 0 where there is none. */
+static void find_range(const smoe_frame *f, const smoe_figure_row *row, const char *list,
+                       const panel *p, double *low, double *high) {
     char name[NAME];
+    *low = INFINITY;
+    *high = -INFINITY;
     for (size_t i = 0; smoe_figure_word(list, i, name, sizeof name); i++)
         for (size_t r = p->first; r <= p->last; r++) {
             double v = smoe_frame_number_at(f, r, smoe_frame_find(f, name));
             if (!isfinite(v) || !same_panel(f, row->panel, p->first, r)) continue;
-            low = fmin(low, v);
-            high = fmax(high, v);
+            *low = fmin(*low, v);
+            *high = fmax(*high, v);
         }
-    if (!isfinite(low)) low = high = 0;
-    if (low < from) from = NAN;
-    if (isfinite(from)) low = from;
+    if (!(*low <= *high)) *low = *high = 0;
+}
+
+/* A range for gnuplot to find, from `from` where values are not below it (NAN: free). It complains
+ * of one that is a point: that is widened. */
+static void put_range(FILE *out, const char *axis, double low, double high, double from) {
+    if (low >= from) low = from;
     if (low == high)
-        fprintf(out, "set %s [%.17g:%.17g]\n", axis, low - (isfinite(from) ? 0 : 0.5), high + 0.5);
-    else if (isfinite(from))
-        fprintf(out, "set %s [%g:*]\n", axis, from);
+        fprintf(out, "set %s [%.17g:%.17g]\n", axis, low - (isnan(from) ? 0.5 : 0), high + 0.5);
+    else if (low == from)
+        fprintf(out, "set %s [%.17g:*]\n", axis, from);
     else
         fprintf(out, "set %s [*:*]\n", axis);
 }
@@ -358,13 +363,20 @@ static void put_panel_title(FILE *out, const smoe_frame *f, const smoe_figure_ro
     fputc('\n', out);
 }
 
+/* Colours begin at 0 unless all cells are nearly alike: then what differs would not be seen. */
 static void put_ranges(FILE *out, const smoe_frame *f, const smoe_figure_row *row, const panel *p) {
+    double low, high;
+    if (row->flags & SIGNED) return;
     if (row->kind == SMOE_FIGURE_HEAT) {
-        if (!(row->flags & SIGNED)) put_range(out, f, row, "cbrange", row->z, p, 0);
+        find_range(f, row, row->z, p, &low, &high);
+        put_range(out, "cbrange", low, high, low > high / 2 ? low : 0);
         return;
     }
-    put_range(out, f, row, "xrange", row->x, p, NAN);
-    if (*row->y) put_range(out, f, row, "yrange", row->y, p, row->flags & ZERO ? 0 : NAN);
+    find_range(f, row, row->x, p, &low, &high);
+    put_range(out, "xrange", low, high, NAN);
+    if (!strcmp(row->x, "block")) fprintf(out, "set xtics %g\n", fmax(1, ceil((high - low) / 12)));
+    find_range(f, row, row->y, p, &low, &high);
+    if (*row->y) put_range(out, "yrange", low, high, row->flags & ZERO ? 0 : NAN);
 }
 
 static void put_script(FILE *out, const smoe_frame *f, const smoe_figure_row *row,

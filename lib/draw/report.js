@@ -105,7 +105,7 @@ function matrixOf(fig, table, rows) {
         if (v > high) high = v;
     }
     return {rows: ys.length, columns: xs.length, rowNames, columnNames, value: (r, c) => cells[r * xs.length + c],
-        low: fig.signed ? -1 : Math.min(low, 0), high: fig.signed ? 1 : high, signed: fig.signed, square: !fig.xName};
+        low: fig.signed ? -1 : low > high / 2 ? low : Math.min(low, 0), high: fig.signed ? 1 : high, signed: fig.signed, square: !fig.xName};
 }
 
 /* The panel of a figure for the rows that meet the conditions, or null where there are none. */
@@ -185,7 +185,7 @@ function layerSection(block) {
     const rows = rowsWhere(routing, [['block', block]]);
     if (rows.length === 1) {
         section.append(html('dl.numbers', {}, ...numbers.map(([column, text]) =>
-            html('div', {}, html('dd', {}, value(column, rows[0])), html('dt', {}, text)))));
+            html('div', {}, html('dt', {}, text), html('dd', {}, value(column, rows[0]))))));
     } else {
         const head = html('tr', {}, html('td'), ...numbers.map(([, text]) => html('th', {scope: 'col'}, text)));
         const body = rows.map(r => html('tr', {}, html('th', {scope: 'row'}, routing.at.run[r]), ...numbers.map(([column]) => html('td', {}, value(column, r)))));

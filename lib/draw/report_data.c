@@ -91,6 +91,7 @@ static size_t index_names(const smoe_frame *f, size_t column, size_t *index, siz
     for (size_t r = 0; r < f->rows; r++) {
         const char *text = smoe_frame_text_at(f, r, column);
         size_t i = names;
+        if (r && !strcmp(smoe_frame_text_at(f, r - 1, column), text)) i = index[r - 1] + 1;
         while (i && strcmp(smoe_frame_text_at(f, first[i - 1], column), text)) i--;
         if (!i) {
             first[names++] = r;

@@ -67,7 +67,7 @@ class Viewer {
             this.pictures.push(picture);
         }
         this.thumbs.forEach((canvas, i) => this.paint(canvas, this.pictures[i], 44, null));
-        this.unit = this.heaviest();
+        [this.unit, this.patch] = this.heaviest();
         this.show(true);
     }
 
@@ -83,13 +83,13 @@ class Viewer {
         return this.views.get(key);
     }
 
-    /* The unit with the largest single weight: something to see at first sight. */
+    /* The unit and the patch of the largest weight: something to see at first sight. */
     heaviest() {
         const view = this.view();
-        let best = 0, most = 0;
+        let best = [0, this.samples.first], most = 0;
         for (let u = 0; u < view.units; u++)
             for (let t = this.samples.first; t < view.tokens; t++)
-                if (view.take(u, t) > most) [best, most] = [u, view.take(u, t)];
+                if (view.take(u, t) > most) [best, most] = [[u, t], view.take(u, t)];
         return best;
     }
 
@@ -320,7 +320,7 @@ class Viewer {
         const list = html('ol.bars');
         for (const [weight, unit] of given.slice(0, 8)) {
             const button = html('button', {type: 'button', 'aria-label': `${this.noun} ${unit}, weight ${shown(weight, 3)}`},
-                html('span', {}, `${this.noun} ${unit}`), html('i', {style: `--share:${weight / given[0][0]}`}), html('b', {}, shown(weight, 3)));
+                html('span', {}, `${this.noun} ${unit}`), html('i', {style: `--share:${weight / given[0][0]}`}), html('b', {}, weight.toPrecision(3)));
             button.addEventListener('click', () => this.go({unit, mode: 'weight'}));
             list.append(html('li', {}, button));
         }
