@@ -601,6 +601,23 @@ static void experts_by_class_and_position(void **state) {
     }
 }
 
+/* Classes of which the split has no image: no weight, and the last places. */
+static void classes_without_images(void **state) {
+    (void)state;
+    inspected x;
+    inspected_make(&x, "model.moe.router=soft data.classes=12", 10, 5);
+    const smoe_frame *frame = inspected_frame(&x, "class_expert");
+    assert_int_equal(frame->rows, x.L * 12 * x.E);
+    for (size_t r = 0; r < frame->rows; r++) {
+        double class = inspected_number(frame, r, "class");
+        bool none = isnan(inspected_number(frame, r, "weight"));
+        assert_true(none == (class >= 10));
+        assert_true(isnan(inspected_number(frame, r, "lift")) == none);
+        if (none) assert_true(inspected_number(frame, r, "class_rank") == class + 1);
+    }
+    inspected_free(&x);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(soft_tables_are_what_the_weights_say),
@@ -608,6 +625,7 @@ int main(void) {
         cmocka_unit_test(slot_vectors_are_compared),
         cmocka_unit_test(sparse_tables_are_what_the_placements_say),
         cmocka_unit_test(experts_by_class_and_position),
+        cmocka_unit_test(classes_without_images),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -277,7 +277,7 @@ static double information(const double *mass, size_t rows, size_t E, double *row
     }
     *expert_entropy = entropy(expert, E, all);
     double bits = entropy(row, rows, all) + *expert_entropy - entropy(mass, rows * E, all);
-    return bits > 0 ? bits : 0; /* roundings may leave it below */
+    return bits > 1e-12 ? bits : 0; /* less is what roundings leave */
 }
 
 static int fill_information(const smoe_inspection *r, smoe_frame *frame, size_t l,
