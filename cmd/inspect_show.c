@@ -42,7 +42,7 @@ static const shown more[] = {
     {"heavy tokens", "token_weight", "heavy", NULL, 0},
     {"most/least expert", "combine_expert", "times_least", NULL, 1},
     {"slots within", "slot_alignment", "within_mean", NULL, 0},
-    {"across", "slot_alignment", "across_mean", NULL, 0},
+    {"slots across", "slot_alignment", "across_mean", NULL, 0},
     {"class bits", "expert_information", "bits", "class", 0},
     {"chance", "expert_information", "by_chance", "class", 0},
     {"position bits", "expert_information", "bits", "position", 0},
