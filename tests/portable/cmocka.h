@@ -20,25 +20,25 @@ struct CMUnitTest {
 #define cmocka_unit_test_setup_teardown(f, setup, teardown) \
     { #f, f, setup, teardown }
 
-#define fail_msg(...)                            \
-    do {                                         \
-        printf("%s:%d: ", __FILE__, __LINE__);   \
-        printf(__VA_ARGS__);                     \
-        puts("");                                \
-        exit(1);                                 \
+#define fail_msg(...)                          \
+    do {                                       \
+        printf("%s:%d: ", __FILE__, __LINE__); \
+        printf(__VA_ARGS__);                   \
+        puts("");                              \
+        exit(1);                               \
     } while (0)
-#define assert_true(c)                   \
-    do {                                 \
+#define assert_true(c)                    \
+    do {                                  \
         if (!(c)) fail_msg("not %s", #c); \
     } while (0)
 #define assert_false(c) assert_true(!(c))
 #define assert_null(p) assert_true((p) == NULL)
 #define assert_non_null(p) assert_true((p) != NULL)
 #define assert_ptr_equal(a, b) assert_true((const void *)(a) == (const void *)(b))
-#define assert_int_equal(a, b)                                                         \
-    do {                                                                               \
-        long long a_ = (long long)(a), b_ = (long long)(b);                            \
-        if (a_ != b_) fail_msg("%s = %lld, not %s = %lld", #a, a_, #b, b_);            \
+#define assert_int_equal(a, b)                                              \
+    do {                                                                    \
+        long long a_ = (long long)(a), b_ = (long long)(b);                 \
+        if (a_ != b_) fail_msg("%s = %lld, not %s = %lld", #a, a_, #b, b_); \
     } while (0)
 #define assert_in_range(x, least, most) assert_true((x) >= (least) && (x) <= (most))
 #define assert_memory_equal(a, b, size) assert_true(!memcmp(a, b, size))
@@ -46,10 +46,10 @@ struct CMUnitTest {
 #define assert_string_equal(a, b) assert_true(!strcmp(a, b))
 
 #define print_error printf
-#define _fail(file, line)                   \
-    do {                                    \
-        printf("%s:%d\n", (file), (line));  \
-        exit(1);                            \
+#define _fail(file, line)                  \
+    do {                                   \
+        printf("%s:%d\n", (file), (line)); \
+        exit(1);                           \
     } while (0)
 
 static inline int portable_run(const struct CMUnitTest *tests, size_t count) {
