@@ -116,6 +116,12 @@ def use_viewer(browser, check):
     """Each step changes one part of the state; words and picture follow."""
     if browser.value('viewers.length') == 0:
         return
+    # Soft weights come out of the page as they went in: a slot's and a token's sum to 1, bytes being within 1/510 of the largest.
+    check(browser.value('''viewers.filter(v => !v.choice).every(v => { const w = v.view();
+        const near = (n, f) => { const x = Array.from({length: n}, (_, k) => f(k)), m = Math.max(...x);
+            return Math.abs(x.reduce((a, b) => a + b, 0) - 1) <= n * m / 510 + 1e-3; };
+        return [...Array(w.units).keys()].every(u => near(w.tokens, t => w.take(u, t)))
+            && [...Array(w.tokens).keys()].every(t => near(w.units, u => w.give(t, u))); })'''), 'weights do not sum to 1')
     images, layers = browser.value('[viewers[0].samples.images.length, viewers[0].samples.layers.length]')
     browser.value('viewers[0].root.focus()')
 

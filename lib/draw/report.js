@@ -55,15 +55,15 @@ function rowsWhere(table, conditions) {
 
 function seriesOf(fig, table, rows) {
     const values = fig.z ? distinct(table.at[fig.z]).filter(v => rows.some(r => table.at[fig.z][r] === v)) : [null];
-    const every = fig.z ? distinct(table.at[fig.z]) : [null];
+    const every = fig.z ? distinct(table.at[fig.z]).filter(v => v !== null) : [];
     if (every.every(v => typeof v === 'number')) every.sort((a, b) => a - b);
-    const ordered = fig.z && every.every(v => typeof v === 'number');
+    const ordered = every.length > 0 && every.every(v => typeof v === 'number');
     const out = [];
     for (const value of values)
         (fig.y.length ? fig.y : ['']).forEach((y, k) => {
             const own = rows.filter(r => !fig.z || table.at[fig.z][r] === value);
             const names = [fig.z ? seriesName(fig.z, value) : '', fig.y.length > 1 ? y.replace(/_/g, ' ') : ''].filter(Boolean);
-            const count = fig.z ? every.length : fig.y.length, at = fig.z ? every.indexOf(value) : k;
+            const count = fig.z ? every.length : fig.y.length, at = fig.z ? Math.max(every.indexOf(value), 0) : k;
             out.push({name: names.join(', '), colour: colour(at, count, ordered), dashed: fig.z && k > 0,
                 points: pointsOf(fig, own.map(r => [table.at[fig.x][r], y ? table.at[y][r] : NaN]).sort((a, b) => a[0] - b[0]))});
         });
@@ -114,7 +114,7 @@ function panelOf(fig, conditions, title) {
     if (!rows.length) return null;
     const panel = {kind: fig.kind === 'heat' ? 'heat' : fig.kind === 'bars' ? 'bar' : 'line', title, step: ['steps', 'cumulative', 'histogram'].includes(fig.kind),
         stacked: fig.stacked, x: {label: fig.xTitle, log: fig.logX}, y: {label: fig.yTitle, from: fig.zero ? 0 : undefined},
-        alt: `${table.title}${title && ', ' + title}: ${fig.yTitle} over ${fig.xTitle}; the numbers are in the table ${fig.frame}`};
+        alt: `${table.title}${title && ', ' + title}: ${fig.yTitle || title} over ${fig.xTitle}; the numbers are in the table ${fig.frame}`};
     if (fig.kind === 'heat') {
         panel.matrix = matrixOf(fig, table, rows);
         return panel.matrix.rows ? panel : null;
@@ -196,18 +196,26 @@ function layerSection(block) {
     return section;
 }
 
+/* What training recorded, a panel a quantity: of one run with a line a block, of several with a line a run and a panel a block. */
+function metricPanels(table) {
+    return distinct(table.at.metric).flatMap(metric => {
+        const own = rowsWhere(table, [['metric', metric]]), name = metric.replace(/_/g, ' ');
+        if (runs.length === 1) return [[[['metric', metric]], name]];
+        return distinct(own.map(r => table.at.block[r])).map(block =>
+            [[['metric', metric], ['block', block]], block === null ? name : `${name}, blocks.${block}`]);
+    });
+}
+
 function build() {
     const main = document.getElementById('layers');
     const across = html('section', {id: 'across'}, html('h2', {}, 'Across layers'));
     for (const fig of data.figures.filter(f => f.panel.join() === 'run'))
         addFigure(fig, runs.map(run => [[['run', run]], runs.length > 1 ? run : '']), across);
     main.append(across, ...blocks.map(layerSection));
-    const training = html('section', {id: 'training'}, html('h2', {}, 'During training'));
+    const training = html('section', {id: 'training'}, html('h2', {}, 'Training'));
     for (const fig of data.figures.filter(f => f.panel.join() === 'run,metric')) {
         const table = frame(fig.frame);
-        if (table)
-            addFigure(fig, distinct(table.at.metric).flatMap(metric => runs.map(run =>
-                [[['run', run], ['metric', metric]], metric.replace(/_/g, ' ') + (runs.length > 1 ? `, ${run}` : '')])), training);
+        if (table) addFigure({...fig, z: runs.length > 1 ? 'run' : fig.z, yTitle: ''}, metricPanels(table), training);
     }
     if (training.children.length > 1) main.append(training);
     const tables = html('section', {id: 'tables'}, html('h2', {}, 'All tables'));

@@ -84,7 +84,13 @@ function scale(axis, values, start, end, room) {
     }
     const f = axis.log ? Math.log : v => v;
     const at = v => start + (end - start) * (f(v) - f(low)) / (f(high) - f(low));
-    at.ticks = axis.log ? logTicks(low, high) : ticks(low, high, Math.abs(end - start) / room, values.every(Number.isInteger));
+    /* As many decimals as the steps between them have. */
+    const step = () => at.ticks.length > 1 ? at.ticks[1] - at.ticks[0] : 0;
+    at.text = v => axis.log || Math.abs(v) >= 1e4 || step() < 1e-5 ? shown(v, 3)
+        : v.toFixed(Math.max(0, -Math.floor(Math.log10(step()) + 1e-9))).replace('-', '−');
+    const count = Math.abs(end - start) / room, whole = values.every(Number.isInteger);
+    at.ticks = axis.log ? logTicks(low, high) : ticks(low, high, count, whole);
+    if (at.ticks.length < 3 && !axis.log) at.ticks = ticks(low, high, 2 * count, whole);
     at.low = low;
     at.high = high;
     return at;
@@ -94,11 +100,11 @@ function axes(node, box, x, y, panel) {
     const g = svg('g', {class: 'axes', 'aria-hidden': 'true'});
     for (const v of y.ticks) {
         g.append(svg('line', {x1: box.left, x2: box.right, y1: y(v), y2: y(v)}),
-            svg('text', {x: box.left - 6, y: y(v) + 4, 'text-anchor': 'end'}, shown(v, 3)));
+            svg('text', {x: box.left - 6, y: y(v) + 4, 'text-anchor': 'end'}, y.text(v)));
     }
     if (!panel.names)
         for (const v of x.ticks)
-            g.append(svg('text', {x: x(v), y: box.bottom + 16, 'text-anchor': 'middle'}, shown(v, 3)));
+            g.append(svg('text', {x: x(v), y: box.bottom + 16, 'text-anchor': 'middle'}, x.text(v)));
     g.append(svg('line', {class: 'base', x1: box.left, x2: box.right, y1: box.bottom, y2: box.bottom}));
     if (panel.x.label)
         g.append(svg('text', {class: 'label', x: (box.left + box.right) / 2, y: box.bottom + 34, 'text-anchor': 'middle'},
@@ -135,7 +141,7 @@ function linePanel(panel, width, height) {
     const bands = panel.bands || [];
     const xs = panel.series.flatMap(s => s.points.map(p => p[0]));
     const ys = panel.series.flatMap(s => s.points.map(p => p[1])).concat(bands.flatMap(b => b.points.flatMap(p => [p[1], p[2]])));
-    const x = scale(panel.x, xs, box.left, box.right, 64), y = scale(panel.y, ys, box.bottom, box.top, 42);
+    const x = scale(panel.x, xs, box.left, box.right, 64), y = scale(panel.y, ys, box.bottom, box.top, 34);
     axes(node, box, x, y, panel);
     for (const band of bands) {
         const upper = path(band.points.map(p => [p[0], p[2]]), x, y);
@@ -162,7 +168,7 @@ function barPanel(panel, width, height) {
     const gap = xs.reduce((least, v, i) => i ? Math.min(least, v - xs[i - 1]) : least, Infinity);
     const wide = Number.isFinite(gap) ? gap : 1;
     const x = scale({low: xs[0] - wide / 2, high: xs[xs.length - 1] + wide / 2}, [], box.left, box.right, 64);
-    const y = scale({...panel.y, from: 0}, sums, box.bottom, box.top, 42);
+    const y = scale({...panel.y, from: 0}, sums, box.bottom, box.top, 34);
     const every = Math.ceil(xs.length / Math.max(Math.floor((box.right - box.left) / (panel.names ? 64 : 40)), 1));
     x.ticks = xs.filter((v, i) => i % every === 0);
     axes(node, box, x, y, panel);
