@@ -9,9 +9,11 @@
 
 #include <string.h>
 
+enum { BAND = 16 }; /* experts that one task chooses for: a cache line of weights */
+
 typedef struct experts_router {
     smoe_gate gate;
-    smoe_ranked *ranked; /* [threads,T] */
+    smoe_ranked *ranked; /* [threads,BAND,T] */
     int threads;
 } experts_router;
 
@@ -33,28 +35,40 @@ static void reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep) {
     smoe_gate_reserve(&self->gate, B, train, false, keep);
     smoe_plan_reserve_sparse(&r->plan, G, r->T, r->E, r->P, train, keep);
     self->threads = smoe_threads();
-    self->ranked = smoe_arena_take(keep, (size_t)self->threads * r->T, sizeof *self->ranked);
+    self->ranked = smoe_arena_take(keep, (size_t)self->threads * BAND * r->T, sizeof *self->ranked);
 }
 
-static void forward(smoe_router *r, const real *x, const smoe_pass *pass) {
-    experts_router *self = (experts_router *)r;
+/* The choices of `count` experts from e on, of one group with n tokens from `first` on. Their weights are
+ * gathered token by token, since those of neighbouring experts lie side by side. */
+static void choose(experts_router *self, smoe_ranked *ranked, size_t g, size_t e, size_t count) {
+    smoe_router *r = &self->gate.base;
     smoe_plan *plan = &r->plan;
-    size_t E = r->E;
-    smoe_plan_begin(plan, pass->images * r->image_tokens);
-    smoe_gate_forward(&self->gate, x, smoe_gate_noise(&self->gate, pass), pass);
-#pragma omp parallel for schedule(static) num_threads(self->threads)
-    for (size_t buffer = 0; buffer < plan->G * E; buffer++) {
-        size_t first = buffer / E * r->T, e = buffer % E, left = plan->tokens - first;
-        size_t n = left < r->T ? left : r->T, room = capacity(r, n);
-        smoe_ranked *ranked = self->ranked + smoe_thread() * r->T;
-        for (size_t i = 0; i < n; i++)
-            ranked[i] = (smoe_ranked){self->gate.g[(first + i) * E + e], (int32_t)i};
+    size_t E = r->E, first = g * r->T, left = plan->tokens - first;
+    size_t n = left < r->T ? left : r->T, room = capacity(r, n);
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < count; k++)
+            ranked[k * n + i] = (smoe_ranked){self->gate.g[(first + i) * E + e + k], (int32_t)i};
+    for (size_t k = 0; k < count; k++, ranked += n) {
+        size_t buffer = g * E + e + k;
         smoe_ranked_select(ranked, n, room);
         for (size_t p = 0; p < room; p++) {
             plan->slot_token[buffer * r->P + p] = (int32_t)first + ranked[p].index;
             plan->slot_weight[buffer * r->P + p] = ranked[p].score;
         }
         plan->used[buffer] = (int32_t)room;
+    }
+}
+
+static void forward(smoe_router *r, const real *x, const smoe_pass *pass) {
+    experts_router *self = (experts_router *)r;
+    smoe_plan *plan = &r->plan;
+    size_t E = r->E, bands = (E + BAND - 1) / BAND;
+    smoe_plan_begin(plan, pass->images * r->image_tokens);
+    smoe_gate_forward(&self->gate, x, smoe_gate_noise(&self->gate, pass), pass);
+#pragma omp parallel for schedule(static) num_threads(self->threads)
+    for (size_t task = 0; task < plan->G * bands; task++) {
+        size_t e = task % bands * BAND, count = E - e < BAND ? E - e : BAND;
+        choose(self, self->ranked + smoe_thread() * BAND * r->T, task / bands, e, count);
     }
     for (size_t buffer = 0; buffer < plan->G * E; buffer++)
         plan->chosen[buffer % E] += (size_t)plan->used[buffer];

@@ -107,7 +107,11 @@ static void place(tokens_router *self, size_t g, size_t first, size_t n) {
         }
 }
 
-/* Phi((z - threshold)/sigma), threshold the k-th largest noisy logit of the token. */
+/* Beyond this many deviations Phi is 0 or 1 to the last bit of a sum of such numbers, and its density
+ * nothing beside what is within: with many experts sigma is small, and nearly all logits are beyond. */
+static const double far_off = 9;
+
+/* (z - threshold)/sigma, threshold the k-th largest noisy logit of the token. */
 static double load_score(const tokens_router *self, size_t t, size_t e, double sigma) {
     const smoe_router *r = &self->gate.base;
     size_t K = r->spec->k, last = (size_t)self->choice[t * K + K - 1];
@@ -142,9 +146,10 @@ static void balance(tokens_router *self, size_t g, size_t first, size_t n, doubl
         real *soft = self->soft + t * E;
         memcpy(soft, self->gate.z + t * E, E * sizeof *soft);
         smoe_kernels_get()->row->softmax(soft, 1, E, E);
-        for (size_t e = 0; e < E; e++) {
-            importance[e] += (double)soft[e];
-            if (sigma > 0) load[e] += erfc(-load_score(self, t, e, sigma) * M_SQRT1_2) / 2;
+        for (size_t e = 0; e < E; e++) importance[e] += (double)soft[e];
+        for (size_t e = 0; e < E && sigma > 0; e++) {
+            double u = load_score(self, t, e, sigma);
+            if (u > -far_off) load[e] += u < far_off ? erfc(-u * M_SQRT1_2) / 2 : 1;
         }
     }
 }
@@ -197,6 +202,7 @@ static void auxiliary_backward(tokens_router *self, size_t g, size_t first, size
         if (!(sigma > 0)) continue;
         for (size_t e = 0; e < E; e++) {
             double u = load_score(self, t, e, sigma);
+            if (!(fabs(u) < far_off)) continue;
             double slope = dload[e] * exp(-u * u / 2) / (sigma * sqrt(2 * M_PI));
             dz[e] += (real)slope;
             moved += slope;
