@@ -49,9 +49,11 @@ int smoe_fill_router_value(const smoe_inspection *r, smoe_frame *frame, smoe_err
 enum { SAMPLE = 16, ROUNDS = 4 };
 enum { COMPANIONS = 2 }; /* keys the random streams, beside those of inspect_experts.c */
 
-/* An image, and the images of its group where it is evaluated with the rest of its batch. */
+/* An image, the images of its group where it is evaluated with the rest of its batch, and what other companions did to its
+ * logits. Sums are a target's own, so that they do not depend on who shared a pass. */
 typedef struct target {
     size_t image, first, size;
+    double largest, sum, squares, changed;
 } target;
 
 typedef struct company {
@@ -63,7 +65,6 @@ typedef struct company {
     real *unused; /* [N] targets, which nobody looks at */
     real *before; /* [SAMPLE,N] logits among an image's own companions */
     size_t an_image;
-    double largest, sum, squares, compared, changed;
 } company;
 
 static void choose(const smoe_inspection *r, company *c) {
@@ -74,7 +75,7 @@ static void choose(const smoe_inspection *r, company *c) {
         size_t end = start + batch < r->images ? start + batch : r->images;
         size_t first = start + (image - start) / c->group * c->group;
         size_t size = end - first < c->group ? end - first : c->group;
-        c->target[i] = (target){image, first, size};
+        c->target[i] = (target){.image = image, .first = first, .size = size};
     }
 }
 
@@ -94,15 +95,14 @@ static int load_group(const smoe_inspection *r, company *c, const target *t, siz
     return 0;
 }
 
-static void compare(company *c, const real *before, const real *after, size_t N) {
+static void compare(target *t, const real *before, const real *after, size_t N) {
     for (size_t i = 0; i < N; i++) {
         double change = fabs((double)after[i] - (double)before[i]);
-        c->largest = fmax(c->largest, change);
-        c->sum += change;
-        c->squares += (double)before[i] * (double)before[i];
+        t->largest = fmax(t->largest, change);
+        t->sum += change;
+        t->squares += (double)before[i] * (double)before[i];
     }
-    c->compared += (double)N;
-    c->changed += smoe_samples_best(after, N) != smoe_samples_best(before, N);
+    t->changed += smoe_samples_best(after, N) != smoe_samples_best(before, N);
 }
 
 /* Targets [from, to) in one pass: all of full groups, or one alone. */
@@ -121,7 +121,7 @@ static int meet(const smoe_inspection *r, company *c, size_t from, size_t to, sm
             real *before = c->before + i * r->N;
             const real *after = logit + (c->target[i].image - c->target[i].first) * r->N;
             if (round)
-                compare(c, before, after, r->N);
+                compare(&c->target[i], before, after, r->N);
             else
                 memcpy(before, after, r->N * sizeof *before);
             logit += c->target[i].size * r->N;
@@ -160,13 +160,17 @@ int smoe_fill_companions(const smoe_inspection *r, smoe_frame *frame, smoe_err *
     }
     choose(r, &c);
     if (meet_all(r, &c, err)) goto out;
-    const double number[] = {(double)c.group,
-                             (double)c.targets,
-                             ROUNDS,
-                             c.largest,
-                             c.sum / c.compared,
-                             c.changed / (double)(c.targets * ROUNDS),
-                             sqrt(c.squares / c.compared)};
+    target all = {0};
+    for (size_t i = 0; i < c.targets; i++) {
+        all.largest = fmax(all.largest, c.target[i].largest);
+        all.sum += c.target[i].sum;
+        all.squares += c.target[i].squares;
+        all.changed += c.target[i].changed;
+    }
+    double rounds = (double)(c.targets * ROUNDS), compared = rounds * (double)r->N;
+    const double number[] = {
+        (double)c.group,      (double)c.targets,           ROUNDS, all.largest, all.sum / compared,
+        all.changed / rounds, sqrt(all.squares / compared)};
     smoe_frame_text(frame, r->subject.run);
     smoe_frame_numbers(frame, number, sizeof number / sizeof *number);
     status = 0;
