@@ -161,11 +161,11 @@ static void test_rule(void **state) {
     sheets s;
     char text[300];
     make(&s, *state, 0, 3, &(smoe_overlay_units){NULL, 0});
-    assert_string_equal(tiles_of(&s, "overlays/run1-image0-blocks1-large.png", text, sizeof text),
+    assert_string_equal(tiles_of(&s, "overlays/run1-image0-blocks1.png", text, sizeof text),
                         "image nan who nan slot 0 slot 1 slot 2 slot 3 ");
-    assert_string_equal(tiles_of(&s, "overlays/run1-image1-blocks3-large.png", text, sizeof text),
+    assert_string_equal(tiles_of(&s, "overlays/run1-image1-blocks3.png", text, sizeof text),
                         "image nan who nan slot 3 slot 0 slot 1 slot 2 ");
-    assert_string_equal(tiles_of(&s, "overlays/run2-image0-blocks3-large.png", text, sizeof text),
+    assert_string_equal(tiles_of(&s, "overlays/run2-image0-blocks3.png", text, sizeof text),
                         "image nan dropped nan who nan expert 0 expert 1 ");
     drop(&s);
 }

@@ -245,13 +245,14 @@ static void fill_sheet(sheet *sh, const smoe_sample_layer *l, const weights *w, 
     }
 }
 
+/* True to size, and magnified where that is not legible. */
 static int write_sheets(const sheet *sh, const char *folder, const char *stem, smoe_err *err) {
     size_t large = (LEGIBLE + sh->sample->size - 1) / sh->sample->size;
-    for (int big = 0; big < 2; big++) {
-        char *path = smoe_text_format("%s/%s%s.png", folder, stem, big ? "-large" : "");
+    for (size_t i = 0; i < (large > 1 ? 2 : 1); i++) {
+        char *path = smoe_text_format("%s/%s%s.png", folder, stem, i ? "-large" : "");
         int status = path ? 0 : smoe_fail(err, SMOE_RUNTIME, "out of memory");
         if (!status) status = smoe_file_make_parents(path, err);
-        if (!status) status = write_sheet(sh, big ? large : 1, big ? 8 : 2, path, err);
+        if (!status) status = write_sheet(sh, i ? large : 1, i ? 8 : 2, path, err);
         free(path);
         if (status) return -1;
     }
@@ -278,7 +279,7 @@ static int write_layer(const smoe_sample *s, const smoe_sample_layer *l, const s
     }
     if (!status) sh.looks = calloc((count + 3) * s->side * s->side, sizeof *sh.looks);
     if (sh.looks) {
-        snprintf(file, sizeof file, "%s-large.png", stem);
+        snprintf(file, sizeof file, "%s.png", stem);
         fill_sheet(&sh, l, &w, unit, count, file, frame);
         status = write_sheets(&sh, folder, stem, err);
     } else if (!status) {

@@ -33,10 +33,10 @@ typedef struct smoe_overlay_units {
 /* The empty table of smoe_overlays_write. */
 void smoe_overlays_frame(smoe_frame *frame);
 
-/* Writes FOLDER/overlays/imageN-blocksM.png, a pixel for a pixel, and -large.png, magnified to be
- * legible, for every sample and MoE layer; with several runs their names begin with runK- in the
- * order of the samples. Adds a row to `frame` for every tile. A unit that a layer does not have is
- * SMOE_USAGE. */
+/* Writes FOLDER/overlays/imageN-blocksM.png, a pixel for a pixel, for every sample and MoE layer, and
+ * of images under 144 pixels also -large.png, magnified to be legible; with several runs their names
+ * begin with runK- in the order of the samples. Adds a row to `frame` for every tile. A unit that a
+ * layer does not have is SMOE_USAGE. */
 int smoe_overlays_write(const smoe_sample *samples, size_t count, const smoe_overlay_units *units,
                         const char *folder, smoe_frame *frame, smoe_err *err) SMOE_MUST_CHECK;
 
