@@ -53,6 +53,12 @@ done
 status 0 smoe sweep --resume swept.yaml eval.batch_size=8 -q -o parts >/dev/null
 cmp whole/evaluations.csv parts/evaluations.csv || fail "killed: $(diff whole/evaluations.csv parts/evaluations.csv)"
 
+# shared by two processes from the start
+smoe sweep --resume swept.yaml eval.batch_size=8 -q -o shared >one 2>&1 &
+status 0 smoe sweep --resume swept.yaml eval.batch_size=8 -q -o shared >/dev/null
+wait $! || fail "the other process: $(cat one)"
+cmp whole/evaluations.csv shared/evaluations.csv || fail "shared: $(diff whole/evaluations.csv shared/evaluations.csv)"
+
 # stopped between evaluations: nothing that was evaluated is evaluated again
 first="cut/claims/000-router=tokens-choice,seed=0"
 mkdir cut && cp -r whole/. cut/
