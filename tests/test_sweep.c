@@ -643,7 +643,15 @@ static void rows_of_one_seed_start_alike(void **state) {
     /* embedding 3, two blocks of 8 (norms, attention), a dense MLP 4, norm 2, head 2 */
     assert_int_equal(shared_weights(&soft, &dense), 3 + 16 + 4 + 2 + 2);
     assert_int_equal(shared_weights(&soft, &uniform), 3 + 16 + 4 + 2 + 2 + 4); /* and experts */
+    smoe_spec tokens = specs_good(text, "seed=3", "model.moe.router=tokens-choice", NULL);
+    smoe_spec experts = specs_good(text, "seed=3", "model.moe.router=experts-choice", NULL);
+    assert_int_equal(shared_weights(&soft, &tokens), 3 + 16 + 4 + 2 + 2 + 4);
+    assert_int_equal(shared_weights(&tokens, &experts), 3 + 16 + 4 + 2 + 2 + 4 + 1); /* and W */
     same_batches(&soft, &dense);
+    same_batches(&soft, &tokens);
+    same_batches(&tokens, &experts);
+    smoe_spec_free(&tokens);
+    smoe_spec_free(&experts);
     smoe_spec_free(&soft);
     smoe_spec_free(&dense);
     smoe_spec_free(&uniform);

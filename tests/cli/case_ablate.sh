@@ -9,6 +9,16 @@ done
 grep -q 'slots_per_expert: 4' table/*identity,seed=0/spec.yaml || fail "identity has no slot for each token"
 grep -q 'layers: none' table/*dense,seed=1/spec.yaml || fail "dense has experts"
 
+# routers that choose beside those that mix, the same cells as the table's where they are the same
+status 0 smoe ablate tiny.yaml --routers tokens-choice,experts-choice,soft --seeds 0,1 -q -o choice >out
+for row in tokens-choice experts-choice; do
+    grep -q "^$row  *precision_at_1 .*distinguishable$" out || fail "no difference of $row: $(cat out)"
+done
+grep -q '^Differences from soft' out || fail "$(cat out)"
+grep -q '^router,.*,dropped_mean,' choice/summary.csv || fail "$(cat choice/summary.csv)"
+same_run choice/*router=soft,seed=1 table/*router=soft,seed=1
+status 2 smoe ablate tiny.yaml --routers random,soft -q -o none 2>err
+
 # one seed: nothing is distinguishable
 status 0 smoe ablate tiny.yaml --routers experts-choice,dense --seeds 5 -q -o one >out
 grep -q '^Differences from experts-choice' out || fail "$(cat out)"
