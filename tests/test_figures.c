@@ -3,6 +3,7 @@
 #include "drawn.h"
 #include "scratch.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -132,6 +133,43 @@ static void test_scripts(void **state) {
     scratch_remove(&s);
 }
 
+/* The script of a correlation of 65 slots, 4225 cells, one of them without a number or not. */
+static char *large_script(const scratch *s, bool hole) {
+    smoe_frame f;
+    smoe_err err = {0};
+    size_t scripts, done;
+    char path[SCRATCH_PATH];
+    smoe_frame_init(&f, "slot_correlation", "t", "c", "run$ block slot other cosine");
+    for (size_t i = 0; i < 65 * 65; i++) {
+        double slot = (double)(i / 65), other = (double)(i % 65);
+        smoe_frame_text(&f, "a");
+        smoe_frame_numbers(
+            &f, (double[]){1, slot, other, hole && i == 70 ? NAN : cos(slot - other)}, 4);
+    }
+    assert_int_equal(smoe_frame_csv(&f, scratch_path(s, path, "slot_correlation.csv"), &err), 0);
+    assert_int_equal(smoe_figures_write(&f, 1, s->dir, &scripts, &done, &err), 0);
+    assert_int_equal(scripts, 1);
+    smoe_frame_free(&f);
+    return scratch_read(scratch_path(s, path, "slot_correlation.gp"), NULL);
+}
+
+/* Many cells are one image where every cell has a number, else boxes. */
+static void test_large(void **state) {
+    (void)state;
+    scratch s;
+    scratch_make(&s);
+    char *image = large_script(&s, false), *boxes = large_script(&s, true);
+    check_has(image,
+              "(column(\"slot\") * 65 + column(\"other\")):(column(\"cosine\")) smooth unique");
+    check_has(image, "plot $grid using (int($1) % 65):(int($1) / 65):2 with image");
+    assert_null(strstr(image, "boxxyerror"));
+    assert_null(strstr(boxes, "with image"));
+    check_has(boxes, "boxxyerror");
+    free(image);
+    free(boxes);
+    scratch_remove(&s);
+}
+
 /* gnuplot draws every script, and has nothing to say about any. */
 static void test_gnuplot(void **state) {
     if (system("command -v gnuplot >/dev/null 2>&1")) {
@@ -144,6 +182,7 @@ static void test_gnuplot(void **state) {
     scratch_make(&s);
     write_all(*state, &s, &scripts, &done);
     assert_int_equal(done, scripts);
+    free(large_script(&s, false)); /* in the place of the small one */
     snprintf(command, sizeof command, "cd %s && for f in *.gp; do gnuplot $f; done >said 2>&1",
              s.dir);
     assert_int_equal(system(command), 0);
@@ -154,6 +193,9 @@ static void test_gnuplot(void **state) {
     check_has(svg, "<svg");
     check_has(svg, "a, &lt;b>&amp;"); /* the run, escaped */
     check_has(svg, "block 3");
+    free(svg);
+    svg = scratch_read(scratch_path(&s, path, "slot_correlation.svg"), NULL);
+    check_has(svg, "<image");
     free(svg);
     scratch_remove(&s);
 }
@@ -180,6 +222,7 @@ int main(void) {
         cmocka_unit_test(test_table),
         cmocka_unit_test(test_words),
         cmocka_unit_test_setup_teardown(test_scripts, drawn_setup, drawn_teardown),
+        cmocka_unit_test(test_large),
         cmocka_unit_test_setup_teardown(test_gnuplot, drawn_setup, drawn_teardown),
         cmocka_unit_test_setup_teardown(test_without, drawn_setup, drawn_teardown),
     };

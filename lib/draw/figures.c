@@ -21,7 +21,7 @@ enum {
     PANEL_WIDTH = 360, /* pixels; larger where there is one alone */
     PANEL_HEIGHT = 290,
     BOXES = 4096, /* cells of a panel drawn as boxes; more become an image */
-    TICKS = 16    /* names along an axis at most */
+    TICKS = 16    /* names along the vertical axis at most; half as many along the other */
 };
 
 static const smoe_figure_row figures[] = {
@@ -240,20 +240,48 @@ static void put_bars(FILE *out, const smoe_frame *f, const smoe_figure_row *row,
     }
 }
 
-/* Names at ranks along an axis of a heat map, thinned out to TICKS. */
+/* The least and the largest number of the panel in some columns; both 0 where there is none. */
+static void find_range(const smoe_frame *f, const smoe_figure_row *row, const char *list,
+                       const panel *p, double *low, double *high) {
+    char name[NAME];
+    *low = INFINITY;
+    *high = -INFINITY;
+    for (size_t i = 0; smoe_figure_word(list, i, name, sizeof name); i++)
+        for (size_t r = p->first; r <= p->last; r++) {
+            double v = smoe_frame_number_at(f, r, smoe_frame_find(f, name));
+            if (!isfinite(v) || !same_panel(f, row->panel, p->first, r)) continue;
+            *low = fmin(*low, v);
+            *high = fmax(*high, v);
+        }
+    if (!(*low <= *high)) *low = *high = 0;
+}
+
+/* A range for gnuplot to find, from `from` where values are not below it (NAN: free). It complains
+ * of one that is a point: that is widened. */
+static void put_range(FILE *out, const char *axis, double low, double high, double from) {
+    if (low >= from) low = from;
+    if (low == high)
+        fprintf(out, "set %s [%.17g:%.17g]\n", axis, low - (isnan(from) ? 0.5 : 0), high + 0.5);
+    else if (low == from)
+        fprintf(out, "set %s [%.17g:*]\n", axis, from);
+    else
+        fprintf(out, "set %s [*:*]\n", axis);
+}
+
+/* Names at ranks along an axis of a heat map, thinned out to `most` of them. */
 static void put_names(FILE *out, const smoe_frame *f, const char *axis, const char *rank,
-                      const char *name, const panel *p) {
+                      const char *name, const panel *p, const smoe_figure_row *row, size_t most) {
     size_t at = smoe_frame_find(f, rank), what = smoe_frame_find(f, name);
     bool seen[TICKS] = {false};
-    double most = 0;
-    for (size_t r = p->first; r <= p->last; r++) most = fmax(most, smoe_frame_number_at(f, r, at));
-    double every = ceil((most + 1) / TICKS);
+    double low, high;
+    find_range(f, row, rank, p, &low, &high);
+    double every = ceil((high + 1) / (double)most);
     fprintf(out, "set %s (", axis);
     const char *comma = "";
     for (size_t r = p->first; r <= p->last; r++) {
         double v = smoe_frame_number_at(f, r, at);
         char number[32];
-        if (fmod(v, every) > 0 || seen[(size_t)(v / every)]) continue;
+        if (!isfinite(v) || fmod(v, every) > 0 || seen[(size_t)(v / every)]) continue;
         seen[(size_t)(v / every)] = true;
         if (!f->column[what].text)
             snprintf(number, sizeof number, "%g", smoe_frame_number_at(f, r, what));
@@ -265,22 +293,50 @@ static void put_names(FILE *out, const smoe_frame *f, const char *axis, const ch
     fputs(")\n", out);
 }
 
+/* Does every cell of the panel's rectangle have a number? */
+static bool complete(const smoe_frame *f, const smoe_figure_row *row, const panel *p) {
+    double left, right, top, bottom;
+    size_t z = smoe_frame_find(f, row->z), cells = 0;
+    find_range(f, row, row->x, p, &left, &right);
+    find_range(f, row, row->y, p, &top, &bottom);
+    for (size_t r = p->first; r <= p->last; r++) cells += isfinite(smoe_frame_number_at(f, r, z));
+    return (double)cells == (right - left + 1) * (bottom - top + 1);
+}
+
+/* A box a cell makes sharp edges and, of many cells, large files: then they become one image, for
+ * which gnuplot wants them in order, rows after one another. Sorting is what `smooth unique` does. */
+static void put_image(FILE *out, const smoe_frame *f, const smoe_figure_row *row, const panel *p) {
+    double low, high;
+    find_range(f, row, row->x, p, &low, &high);
+    size_t n = (size_t)high + 1;
+    fputs("set format x '%.0f'\nset table $grid separator whitespace\nplot ", out);
+    put_rows(out, f, p);
+    fprintf(out,
+            "(column(\"%s\") * %zu + column(\"%s\")):(column(\"%s\")) smooth unique\n"
+            "unset table\nset format x\n"
+            "set datafile separator whitespace\nset datafile nocolumnheaders\n"
+            "plot $grid using (int($1) %% %zu):(int($1) / %zu):2 with image notitle\n"
+            "set datafile separator comma\nset datafile columnheaders",
+            row->y, n, row->x, row->z, n, n);
+}
+
 static void put_heat(FILE *out, const smoe_frame *f, const smoe_figure_row *row, const panel *p) {
-    bool boxes = *row->x_name || *row->y_name || p->last - p->first < BOXES;
-    if (*row->x_name) put_names(out, f, "xtics", row->x, row->x_name, p);
-    if (*row->y_name) put_names(out, f, "ytics", row->y, row->y_name, p);
-    fputs("set xrange [*:*] noextend\nset yrange [*:*] noextend reverse\nplot ", out);
+    if (*row->x_name) put_names(out, f, "xtics", row->x, row->x_name, p, row, TICKS / 2);
+    if (*row->y_name) put_names(out, f, "ytics", row->y, row->y_name, p, row, TICKS);
+    fputs("set xrange [*:*] noextend\nset yrange [*:*] noextend reverse\n", out);
+    if (p->last - p->first >= BOXES && complete(f, row, p)) {
+        put_image(out, f, row, p);
+        return;
+    }
+    fputs("plot ", out);
     put_rows(out, f, p);
     put_x(out, f, row, p, p->first);
-    fprintf(out, ":(column(\"%s\"))", row->y);
-    if (boxes)
-        fprintf(out,
-                ":(column(\"%s\") - 0.5):(column(\"%s\") + 0.5):(column(\"%s\") - 0.5):"
-                "(column(\"%s\") + 0.5):(column(\"%s\")) with boxxyerror fs solid noborder lc "
-                "palette notitle",
-                row->x, row->x, row->y, row->y, row->z);
-    else
-        fprintf(out, ":(column(\"%s\")) with image notitle", row->z);
+    fprintf(
+        out,
+        ":(column(\"%s\")):(column(\"%s\") - 0.5):(column(\"%s\") + 0.5):(column(\"%s\") - 0.5):"
+        "(column(\"%s\") + 0.5):(column(\"%s\")) with boxxyerror fs solid noborder lc palette "
+        "notitle",
+        row->y, row->x, row->x, row->y, row->y, row->z);
 }
 
 static void put_head(FILE *out, const smoe_frame *f, const smoe_figure_row *row, size_t panels) {
@@ -312,34 +368,6 @@ static void put_head(FILE *out, const smoe_frame *f, const smoe_figure_row *row,
     fprintf(out, "\nset multiplot layout %zu,%zu title ", down, across);
     smoe_gnuplot_text(out, f->title);
     fputs("\n", out);
-}
-
-/* The least and the largest number of the panel in some columns; both 0 where there is none. */
-static void find_range(const smoe_frame *f, const smoe_figure_row *row, const char *list,
-                       const panel *p, double *low, double *high) {
-    char name[NAME];
-    *low = INFINITY;
-    *high = -INFINITY;
-    for (size_t i = 0; smoe_figure_word(list, i, name, sizeof name); i++)
-        for (size_t r = p->first; r <= p->last; r++) {
-            double v = smoe_frame_number_at(f, r, smoe_frame_find(f, name));
-            if (!isfinite(v) || !same_panel(f, row->panel, p->first, r)) continue;
-            *low = fmin(*low, v);
-            *high = fmax(*high, v);
-        }
-    if (!(*low <= *high)) *low = *high = 0;
-}
-
-/* A range for gnuplot to find, from `from` where values are not below it (NAN: free). It complains
- * of one that is a point: that is widened. */
-static void put_range(FILE *out, const char *axis, double low, double high, double from) {
-    if (low >= from) low = from;
-    if (low == high)
-        fprintf(out, "set %s [%.17g:%.17g]\n", axis, low - (isnan(from) ? 0.5 : 0), high + 0.5);
-    else if (low == from)
-        fprintf(out, "set %s [%.17g:*]\n", axis, from);
-    else
-        fprintf(out, "set %s [*:*]\n", axis);
 }
 
 /* What sets a panel apart: "soft, block 3". */
