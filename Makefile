@@ -155,9 +155,14 @@ fuzz: deps
 	@$(MAKE) --no-print-directory $(PARALLEL) FLAVOUR=san fuzzers
 	@for f in $(FUZZ_SRC:%.c=build/san/%); do $$f --seconds $(FUZZ_SECONDS) || exit 1; done
 
+# One after the other, for each needs the whole machine; the table is begun anew.
+BENCHED    := runs/bench.md
 bench: deps
 	@$(MAKE) --no-print-directory $(PARALLEL) all
-	@for s in $(wildcard experiments/bench/*.yaml); do echo "== $$s"; build/smoe bench $$s || exit 1; done
+	@rm -f $(BENCHED)
+	@for s in $(sort $(wildcard experiments/bench/*.yaml)); do \
+	    echo "== $$s"; build/smoe bench $$s --append $(BENCHED) || exit 1; done
+	@cat $(BENCHED)
 
 # ---- installing
 bindir = $(DESTDIR)$(prefix)/bin
@@ -194,7 +199,7 @@ help:
 	@echo 'make              build build/smoe'
 	@echo 'make quickstart   install what is missing, build, train and evaluate a small model (minutes)'
 	@echo 'make check        install what is missing, build all flavours, run every test'
-	@echo 'make bench        time the specs of experiments/bench'
+	@echo 'make bench        time the specs of experiments/bench, with a table in $(BENCHED)'
 	@echo 'make fuzz         fuzz every parser for FUZZ_SECONDS ($(FUZZ_SECONDS)) each'
 	@echo 'make lint         style, includes, man pages, clang-tidy'
 	@echo 'make portable     no AVX outside the kernels for it; aarch64, where its compiler and qemu are installed'

@@ -4,11 +4,17 @@
 #include "load.h"
 #include "progress.h"
 #include "table.h"
+#include "base/file.h"
+#include "base/threads.h"
 #include "study/bench.h"
+#include "train/env.h"
 #include "train/run.h"
 #include "train/safetensors.h"
 
 #include <math.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
 
 static json_t *time_json(const smoe_bench_time *t) {
     return json_pack("{s:f, s:f}", "min", t->min, "median", t->median);
@@ -137,6 +143,62 @@ static int print_bench(const smoe_bench *b, bool bold, smoe_err *err) {
     return print_parts(b, bold, err);
 }
 
+/* ---- a table of benchmarks -------------------------------------------------------------------- */
+
+static void add_heading(FILE *out) {
+    json_t *env = smoe_env_json(0, NULL, NULL, NULL, smoe_threads());
+    const char *cpu = json_string_value(json_object_get(env, "cpu"));
+    char date[SMOE_DATE_TEXT];
+    fprintf(
+        out,
+        "smoe %s, %s, %d threads, %s. Shares are of what the machine did between the rounds.\n\n"
+        "| case | images | training step, s | of multiply-adds, without the optimizer | optimizer, "
+        "of memory | inference, s | of multiply-adds | memory, peak and planned |\n"
+        "|---|---|---|---|---|---|---|---|\n",
+        SMOE_VERSION, cpu ? cpu : "a processor", smoe_threads(),
+        smoe_env_date(date, (long long)time(NULL)));
+    json_decref(env);
+}
+
+static void add_row(FILE *out, const char *name, const smoe_bench *b) {
+    char peak[32], planned[32];
+    fprintf(out, "| %s | %zu | ", name, b->batch);
+    if (b->train.min > 0)
+        fprintf(out, "%.4g | %.0f%% | %.0f%% | ", b->train.min, 100 * b->mfu_fma_layers,
+                100 * b->optimizer_bandwidth / b->memory_bandwidth);
+    else
+        fprintf(out, "- | - | - | ");
+    fprintf(out, "%.4g | %.0f%% | %s, %s |\n", b->infer.min, 100 * b->mfu_fma_infer,
+            smoe_text_si(peak, sizeof peak, b->peak_rss_bytes, "B"),
+            smoe_text_si(planned, sizeof planned, b->planned_bytes, "B"));
+}
+
+/* Adds the benchmark to the Markdown table in `path`, which is made when it is not there. */
+static int append(const char *path, const char *name, const smoe_bench *b, smoe_err *err) {
+    enum { MOST = 1 << 20 };
+    char *before = NULL, *text = NULL;
+    size_t length = 0, size;
+    bool fresh = access(path, F_OK);
+    if (!fresh && smoe_file_read(path, MOST, &before, &length, err)) return -1;
+    FILE *out = open_memstream(&text, &size);
+    int status = -1;
+    if (!out) {
+        smoe_fail(err, SMOE_RUNTIME, "out of memory for %s", path);
+        goto end;
+    }
+    if (length) fwrite(before, 1, length, out);
+    if (fresh) add_heading(out);
+    add_row(out, name, b);
+    if (fclose(out))
+        smoe_fail(err, SMOE_RUNTIME, "out of memory for %s", path);
+    else if (!fresh || !smoe_file_make_parents(path, err))
+        status = smoe_file_write(path, text, size, err);
+end:
+    free(before);
+    free(text);
+    return status;
+}
+
 static void show(void *progress, size_t done, size_t of) {
     smoe_progress_count(progress, done, of, "passes");
 }
@@ -161,6 +223,7 @@ static int bench(const smoe_spec *spec, const smoe_safetensors *weights,
     int status = smoe_bench_run(&result, spec, classes, weights, rounds, show, &progress, err);
     smoe_progress_close(&progress);
     if (status) return -1;
+    if (options->append && append(options->append, spec->name, &result, err)) return -1;
     if (options->json) return smoe_cmd_json(bench_json(&result), err);
     return print_bench(&result, smoe_cmd_color(options, stdout), err);
 }

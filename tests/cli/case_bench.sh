@@ -1,0 +1,17 @@
+# smoe bench --append: a table with one heading and a line a benchmark; each part of the model has a limit.
+. "$ROOT/tests/cli/lib.sh"
+for name in first second; do
+    status 0 smoe bench tiny.yaml name=$name --rounds 1 -q --append tables/bench.md --json >$name.json
+done
+[ "$(grep -c '^| case ' tables/bench.md)" -eq 1 ] || fail "not one heading: $(cat tables/bench.md)"
+[ "$(sed -n '5,$p' tables/bench.md | cut -d' ' -f2 | xargs)" = "first second" ] || fail "not two lines: $(cat tables/bench.md)"
+for part in embed norm attention mlp router dispatch experts combine head optimizer; do
+    sed -n '/"limits": {/,$p' first.json | grep -q "\"$part\": {" || fail "no limit of $part"
+done
+grep -Eq '"memory_bytes_per_s": [0-9]' first.json || fail "memory was not measured"
+grep -Eq '"data_s": [0-9]' first.json || fail "the data were not measured"
+
+# What cannot be written is said, and what was there is kept.
+mkdir folder
+status 3 smoe bench tiny.yaml --rounds 1 -q --append folder >/dev/null
+status 1 smoe bench tiny.yaml --rounds 1 -q --append /dev/null/bench.md >/dev/null
