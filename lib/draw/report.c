@@ -55,10 +55,10 @@ static void put_cell(FILE *out, const smoe_frame *f, size_t row, size_t column) 
 
 /* The runs beside one another, a column each. */
 static void put_runs(FILE *out, const smoe_frame *f) {
-    fprintf(
-        out,
-        "<div class=\"scroll\"><table class=\"runs\"><caption>%s</caption>\n<thead><tr><td></td>",
-        f->title);
+    fprintf(out,
+            "<div><h3>%s</h3>\n<div class=\"scroll\"><table class=\"runs\" aria-label=\"%s\">\n"
+            "<thead><tr><td></td>",
+            f->title, f->title);
     for (size_t r = 0; r < f->rows; r++) {
         fputs("<th scope=\"col\">", out);
         put_html(out, smoe_frame_text_at(f, r, 0));
@@ -72,15 +72,15 @@ static void put_runs(FILE *out, const smoe_frame *f) {
         for (size_t r = 0; r < f->rows; r++) put_cell(out, f, r, c);
         fputs("</tr>\n", out);
     }
-    fputs("</tbody></table></div>\n", out);
+    fputs("</tbody></table></div></div>\n", out);
 }
 
 /* All rows; the name of the only run is left out. */
 static void put_table(FILE *out, const smoe_frame *f, bool several) {
     fprintf(out,
-            "<div><p class=\"note\">%s.</p>\n<div class=\"scroll\"><table "
+            "<h3>%s</h3>\n<p class=\"note\">%s.</p>\n<div class=\"scroll\"><table "
             "aria-label=\"%s\">\n<thead><tr>",
-            f->caption, f->title);
+            f->title, f->caption, f->title);
     for (size_t c = !several; c < f->columns; c++) {
         fputs("<th scope=\"col\">", out);
         put_heading(out, f->column[c].name);
@@ -92,7 +92,7 @@ static void put_table(FILE *out, const smoe_frame *f, bool several) {
         for (size_t c = !several; c < f->columns; c++) put_cell(out, f, r, c);
         fputs("</tr>\n", out);
     }
-    fputs("</tbody></table></div></div>\n", out);
+    fputs("</tbody></table></div>\n", out);
 }
 
 static void put_names(FILE *out, const smoe_frame *runs) {
@@ -109,10 +109,22 @@ static void put_count(FILE *out, size_t count) {
         fprintf(out, "%zu runs", count);
 }
 
+/* The runs, then the tables that are short and no figure. */
+static void put_summary(FILE *out, const smoe_report *report, const smoe_frame *runs) {
+    static const char *const tables[] = {"routing", "token_weight", "companions"};
+    if (!runs) return;
+    put_runs(out, runs);
+    fputs("<div>", out);
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+        const smoe_frame *f = smoe_frames_find(report->frames, report->frame_count, tables[i]);
+        if (f && f->rows) put_table(out, f, runs->rows > 1);
+    }
+    fputs("</div>\n", out);
+}
+
 /* What stands for {{name}}. */
 static int put_named(FILE *out, const smoe_report *report, const char *name, smoe_err *err) {
     const smoe_frame *runs = smoe_frames_find(report->frames, report->frame_count, "runs");
-    const smoe_frame *routing = smoe_frames_find(report->frames, report->frame_count, "routing");
     size_t size;
     const char *part = smoe_report_part(name, &size);
     if (part)
@@ -125,10 +137,8 @@ static int put_named(FILE *out, const smoe_report *report, const char *name, smo
         put_names(out, runs);
     else if (!strcmp(name, "count"))
         put_count(out, runs ? runs->rows : 0);
-    else if (!strcmp(name, "summary")) {
-        if (runs) put_runs(out, runs);
-        if (routing) put_table(out, routing, runs && runs->rows > 1);
-    }
+    else if (!strcmp(name, "summary"))
+        put_summary(out, report, runs);
     return 0;
 }
 

@@ -12,7 +12,7 @@
 #include <stdio.h>
 
 typedef struct smoe_report {
-    const smoe_frame *frames; /* [frame_count]; `runs` and `routing` make the summary */
+    const smoe_frame *frames; /* [frame_count]; `runs`, `routing` and others make the summary */
     size_t frame_count;
     const smoe_sample *samples; /* [sample_count], those of a run together */
     size_t sample_count;
