@@ -103,7 +103,8 @@ def open_page(browser, address, width, scheme):
     browser.call('Emulation.setScrollbarsHidden', hidden=True)
     browser.events.clear()
     browser.call('Page.navigate', url=address)
-    return browser.value('''new Promise(done => { const wait = n => document.documentElement && document.documentElement.dataset.ready
+    return browser.value('''new Promise(done => { const drawn = () => document.documentElement && document.documentElement.dataset.ready
+        && [...document.querySelectorAll(".panels")].every(p => p.firstChild); const wait = n => drawn()
         ? done('ready') : n ? setTimeout(wait, 50, n - 1) : done('never ready'); wait(200); })''')
 
 

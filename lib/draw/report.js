@@ -231,9 +231,13 @@ function build() {
 }
 
 /* Draws every panel for the width of its place: as many beside one another as stay legible. */
+let drawnFor = 0; /* width of the page, in pixels */
 function draw() {
+    drawnFor = document.body.clientWidth;
     for (const {grid, panels} of slots) {
-        const width = grid.clientWidth, fit = Math.max(1, Math.min(panels.length, Math.floor((width + 28) / 308), 4));
+        const width = grid.clientWidth;
+        if (!width) continue; /* not laid out yet: drawn when it is */
+        const fit = Math.max(1, Math.min(panels.length, Math.floor((width + 28) / 308), 4));
         const across = Math.ceil(panels.length / Math.ceil(panels.length / fit)), each = Math.min((width - 28 * (across - 1)) / across, panels[0].kind === 'heat' ? 420 : 520);
         grid.style.gridTemplateColumns = `repeat(${across}, minmax(0, ${Math.floor(each)}px))`;
         grid.replaceChildren(...panels.map(p => drawPanel(p, Math.floor(each))));
@@ -251,10 +255,8 @@ async function start() {
                 + 'the folder overlays beside it has the pictures.'));
     }
     if (!data.samples.length) document.getElementById('viewer').hidden = true;
-    let width = document.body.clientWidth;
     new ResizeObserver(() => {
-        if (document.body.clientWidth === width) return;
-        width = document.body.clientWidth;
+        if (document.body.clientWidth === drawnFor) return;
         draw();
         viewers.forEach(v => v.show(false));
     }).observe(document.body);
