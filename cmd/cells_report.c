@@ -118,32 +118,51 @@ static const char *state_of(const smoe_sweep *sweep, size_t i) {
     return begun ? "stopped" : "waiting";
 }
 
+/* One row of the status; a sweep that evaluates says how many evaluations are there. */
+static int add_status(smoe_table *table, json_t *rows, const smoe_sweep *sweep, size_t i,
+                      smoe_err *err) {
+    const smoe_cell *cell = &sweep->cell[i];
+    const json_t *p = json_object_get(json_object_get(cell->outcome, "result"), "precision_at_1");
+    const char *state = state_of(sweep, i);
+    json_t *row = json_pack("{s:s, s:s}", "cell", cell->name, "state", state), *list;
+    smoe_table_add(table, "%s", cell->name);
+    smoe_table_add(table, "%s", state);
+    if (p)
+        smoe_table_add(table, "%.4f", json_number_value(p));
+    else
+        smoe_table_add(table, "-");
+    if (row && sweep->evaluate.points) {
+        if (smoe_evaluations_read(&list, sweep, i, err)) {
+            json_decref(row);
+            return -1;
+        }
+        size_t n = json_array_size(list);
+        smoe_table_add(table, "%zu of %zu", n, sweep->evaluate.points);
+        json_object_set_new(row, "evaluations", json_integer((json_int_t)n));
+        json_decref(list);
+    }
+    json_array_append_new(rows, row);
+    return 0;
+}
+
 int smoe_cells_status(const smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
     smoe_table table = {.columns = 3};
-    json_t *list = json_array();
+    json_t *rows = json_array();
+    int status = 0;
     smoe_table_add(&table, "cell");
     smoe_table_add(&table, "state");
     smoe_table_add(&table, "precision@1");
-    for (size_t i = 0; i < sweep->cells; i++) {
-        const smoe_cell *cell = &sweep->cell[i];
-        const json_t *p =
-            json_object_get(json_object_get(cell->outcome, "result"), "precision_at_1");
-        const char *state = state_of(sweep, i);
-        smoe_table_add(&table, "%s", cell->name);
-        smoe_table_add(&table, "%s", state);
-        if (p)
-            smoe_table_add(&table, "%.4f", json_number_value(p));
-        else
-            smoe_table_add(&table, "-");
-        json_array_append_new(list, json_pack("{s:s, s:s}", "cell", cell->name, "state", state));
+    if (sweep->evaluate.points) {
+        smoe_table_add(&table, "evaluations");
+        table.columns++;
     }
-    int status;
-    if (options->json) {
-        status = smoe_cmd_json(list, err);
-    } else {
+    for (size_t i = 0; i < sweep->cells && !status; i++)
+        status = add_status(&table, rows, sweep, i, err);
+    if (!status && options->json)
+        status = smoe_cmd_json(json_incref(rows), err);
+    else if (!status)
         status = smoe_table_print(&table, stdout, smoe_cmd_color(options, stdout), err);
-        json_decref(list);
-    }
+    json_decref(rows);
     smoe_table_free(&table);
     return status;
 }

@@ -68,6 +68,8 @@ grep -qF ',tokens-choice,0,0.25,none,done,7,0.5,' cut/evaluations.csv || fail "$
 sed 2d cut/evaluations.csv >a
 sed 2d whole/evaluations.csv | cmp - a || fail "$(cat a)"
 
+[ "$(smoe sweep --status whole | grep -c '  4 of 4$')" -eq 4 ] || fail "$(smoe sweep --status whole)"
+
 # figures of a sweep that is there
 status 0 smoe sweep --status whole --x train_exaflop --y dropped >/dev/null 2>err
 grep -q "set xlabel 'train_exaflop'" whole/sweep.gp && grep -q "set ylabel 'dropped'" whole/sweep.gp || fail "$(cat whole/sweep.gp)"
