@@ -230,8 +230,9 @@ function build() {
     for (const section of main.querySelectorAll('section')) nav.append(html('a', {href: '#' + section.id}, section.querySelector('h2').textContent));
 }
 
+let drawnFor = 0; /* width of the page at the last drawing, in pixels */
+
 /* Draws every panel for the width of its place: as many beside one another as stay legible. */
-let drawnFor = 0; /* width of the page, in pixels */
 function draw() {
     drawnFor = document.body.clientWidth;
     for (const {grid, panels} of slots) {
