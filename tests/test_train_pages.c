@@ -1,9 +1,11 @@
 /*
- * smoe-checkpoint(5) and smoe-run(5) against the program: every tensor of every kind of model with
- * its shape, every key of a record and of env.json. A new tensor or metric that the pages do not
- * know fails here.
+ * smoe-checkpoint(5), smoe-run(5) and smoe-routers(7) against the program: every tensor of every kind
+ * of model with its shape, every key of a record and of env.json, every router with its summary and
+ * its keys. A new tensor, metric or router that the pages do not know fails here.
  */
+#include "route/router.h"
 #include "scratch.h"
+#include "spec/schema.h"
 #include "train/env.h"
 #include "train/trainer.h"
 
@@ -14,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <cmocka.h>
 
 /* A page as plain text: roff's escaped minus signs undone. */
@@ -27,6 +30,17 @@ static char *page(const char *name) {
         if (*from != '\\') *to++ = *from;
     *to = '\0';
     return text;
+}
+
+/* Does the word stand by itself on a line that is set in bold, whatever else does? */
+static bool in_bold(const char *text, const char *word) {
+    size_t n = strlen(word);
+    for (const char *at = text; (at = strstr(at, word)); at++) {
+        const char *line = at;
+        while (line > text && line[-1] != '\n') line--;
+        if (!strncmp(line, ".B", 2) && strchr(" \"", at[-1]) && strchr(" \"\n", at[n])) return true;
+    }
+    return false;
 }
 
 /* "blocks.11.mlp" as "blocks.I.mlp" */
@@ -121,13 +135,11 @@ static void test_tensors(void **state) {
     check_model(text, "head: gap, moe: {layers: none}", 31);
     check_model(text, "head: token, qk_norm: true, moe: {layers: none}", 40);
     check_model(text, "head: map, position: sincos2d, moe: {layers: none}", 43);
-    static const char *const routers[] = {"soft",     "soft-uniform",  "uniform-soft",  "uniform",
-                                          "identity", "tokens-choice", "experts-choice"};
-    for (size_t i = 0; i < sizeof routers / sizeof *routers; i++) {
+    for (size_t i = 0; smoe_router_name(i); i++) {
         char model[128];
         snprintf(model, sizeof model,
                  "moe: {layers: [1], experts: %d, slots_per_expert: %d, router: %s}", E,
-                 !strcmp(routers[i], "identity") ? 4 : P, routers[i]);
+                 !strcmp(smoe_router_name(i), "identity") ? 4 : P, smoe_router_name(i));
         check_model(text, model, 31);
     }
     free(text);
@@ -152,12 +164,9 @@ static void assert_keys(const char *text, const json_t *object, const char *what
     const char *key;
     json_t *value;
     json_object_foreach((json_t *)object, key, value) {
-        char name[128], bold[2][140];
+        char name[128];
         with_letter(name, key);
-        snprintf(bold[0], sizeof bold[0], "\n.B %s\n", name);
-        snprintf(bold[1], sizeof bold[1], "\n.BR %s ,\n", name);
-        if (!strstr(text, bold[0]) && !strstr(text, bold[1]))
-            fail_msg("smoe-run(5) does not have %s of %s", name, what);
+        if (!in_bold(text, name)) fail_msg("smoe-run(5) does not have %s of %s", name, what);
     }
 }
 
@@ -211,11 +220,76 @@ static void test_keys(void **state) {
     scratch_remove(&s);
 }
 
+/* ---- routers ---- */
+
+static size_t moe_key(const char *name, size_t length) {
+    char key[128];
+    snprintf(key, sizeof key, "model.moe.%.*s", (int)length, name);
+    return (size_t)smoe_row_find(key);
+}
+
+/* The words of a line ".BR a ", " b" must be keys of model.moe; returns how many there are. */
+static size_t assert_moe_keys(const char *line, const char *router) {
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789_";
+    size_t count = 0, length;
+    assert_true(!strncmp(line, ".BR ", 4));
+    for (line += 4; *line != '\n'; line += length ? length : 1) {
+        length = strspn(line, letters);
+        if (!length) continue;
+        if (moe_key(line, length) >= SMOE_ROW_COUNT)
+            fail_msg("smoe-routers(7), %s: no key %.*s", router, (int)length, line);
+        count++;
+    }
+    return count;
+}
+
+/* Headings are the rows of routers.def in their order, nothing else; each begins with the row's summary and ends
+ * with its keys. */
+static void test_routers(void **state) {
+    (void)state;
+    char *text = page("smoe-routers.7"), *at = strstr(text, "\n.SH ROUTERS\n");
+    assert_non_null(at);
+    size_t i = 0;
+    for (const char *end = strstr(at + 1, "\n.SH "); (at = strstr(at + 1, "\n.SS ")) && at < end;
+         i++) {
+        const char *name = smoe_router_name(i), *summary = smoe_router_summary(i);
+        char heading[64];
+        snprintf(heading, sizeof heading, "\n.SS %s\n", name ? name : "");
+        if (!name || strncmp(at, heading, strlen(heading)))
+            fail_msg("smoe-routers(7): %.30s stands where %s should", at + 1,
+                     name ? name : "nothing");
+        if (strncasecmp(at + strlen(heading), summary, strlen(summary)))
+            fail_msg("smoe-routers(7): %s does not begin with: %s", name, summary);
+        const char *keys = strstr(at, "\nKeys:\n"), *next = strstr(at + 1, "\n.S");
+        assert_true(keys && keys < next);
+        assert_true(assert_moe_keys(keys + strlen("\nKeys:\n"), name) >= 3);
+    }
+    assert_true(i > 0);
+    assert_null(smoe_router_name(i));
+    for (size_t row = 0; row < SMOE_ROW_COUNT; row++) {
+        const char *key = smoe_rows[row].key, *moe = "model.moe.";
+        if (strncmp(key, moe, strlen(moe))) continue;
+        if (!in_bold(text, key) && !in_bold(text, key + strlen(moe)))
+            fail_msg("smoe-routers(7) does not have %s", key);
+    }
+    free(text);
+}
+
+/* The checker of words itself. */
+static void test_bold_checker(void **state) {
+    (void)state;
+    assert_true(in_bold("x\n.BR a \", \" b \", \" c .\n", "b"));
+    assert_true(in_bold("\n.B a/b\n", "a/b"));
+    assert_false(in_bold("\n.B a/b\n", "a"));
+    assert_false(in_bold("\n.B a/b\n", "b"));
+    assert_false(in_bold("\n.I b\nb\n b \n", "b"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shape_checker),
-        cmocka_unit_test(test_tensors),
-        cmocka_unit_test(test_keys),
+        cmocka_unit_test(test_shape_checker), cmocka_unit_test(test_bold_checker),
+        cmocka_unit_test(test_tensors),       cmocka_unit_test(test_keys),
+        cmocka_unit_test(test_routers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,3 +31,10 @@ for page in "$ROOT"/man/smoe-*.1; do
     command=${page##*/smoe-}
     echo "$commands" | grep -qx "${command%.1}" || fail "$page is of no command"
 done
+for page in "$ROOT"/man/*.[57]; do
+    section=${page##*.} name=${page##*/}
+    name=${name%.*}
+    grep -qF "$name($section)" "$ROOT/README.md" || fail "README.md does not name $name($section)"
+    sed -n '/^\.SH SEE ALSO/,$p' "$ROOT/man/smoe.1" | sed 's/\\-/-/g' | grep -qE "^\.BR $name \($section\)" ||
+        fail "smoe.1 does not refer to $name($section)"
+done
