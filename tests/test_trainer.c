@@ -1,6 +1,6 @@
 /*
- * Training from the outside: a run directory and what is in it. Eight images are learnt by heart; a
- * run stopped and resumed at any steps is, byte for byte, the run that never stopped, whatever the
+ * Training from the outside: a run directory and what is in it. Eight images are learnt by heart;
+ * auxiliary losses stand apart; a run stopped and resumed at any steps is, byte for byte, the run that never stopped, whatever the
  * threads; a loss that is no number ends the run and names its place; evaluation does not depend on
  * its batches.
  */
@@ -101,6 +101,49 @@ static void eight_images_by_heart(void **state) {
         smoe_spec_free(&spec);
         scratch_remove(&s);
     }
+}
+
+/* The first record of one step of training with `keys`; free it. */
+static json_t *first_record(const char *keys) {
+    scratch s;
+    char dir[SCRATCH_PATH];
+    job j;
+    smoe_spec spec;
+    scratch_make(&s);
+    assert_true(models_spec(&spec, keys));
+    finishes(&j, &spec, scratch_path(&s, dir, "run"), SMOE_RUN_NEW);
+    char *text = read_in(dir, "metrics.jsonl", NULL);
+    json_t *record = json_loads(text, JSON_DISABLE_EOF_CHECK, NULL);
+    assert_non_null(record);
+    free(text);
+    smoe_spec_free(&spec);
+    scratch_remove(&s);
+    return record;
+}
+
+/* The auxiliary loss stands by itself, as it is before its weight; the loss is without it. The first
+ * step's are computed before the weight could change anything. */
+#define ONE_STEP SMALL_RUN "data.limit=8 train.steps=1 train.eval_every=0 model.moe.group_images=8 "
+
+static void auxiliary_losses_apart(void **state) {
+    (void)state;
+    json_t *light = first_record(ONE_STEP "model.moe.router=tokens-choice model.moe.aux_weight=0"),
+           *heavy = first_record(ONE_STEP "model.moe.router=tokens-choice model.moe.aux_weight=9"),
+           *none = first_record(ONE_STEP "model.moe.router=experts-choice model.moe.aux_weight=9");
+    static const char *const same[] = {"train/loss", "train/aux_loss"};
+    for (int i = 0; i < 2; i++) {
+        double a = json_number_value(json_object_get(light, same[i]));
+        double b = json_number_value(json_object_get(heavy, same[i]));
+        assert_true(a > 0);
+        assert_close(b, a, 0);
+    }
+    double a = json_number_value(json_object_get(light, "train/gradient_norm"));
+    double b = json_number_value(json_object_get(heavy, "train/gradient_norm"));
+    assert_true(b > a); /* what is trained on has it */
+    assert_null(json_object_get(none, "train/aux_loss"));
+    json_decref(light);
+    json_decref(heavy);
+    json_decref(none);
 }
 
 /* ---- resuming ---------------------------------------------------------------------------------- */
@@ -391,6 +434,7 @@ static void evaluation_does_not_depend_on_batches(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(eight_images_by_heart),
+        cmocka_unit_test(auxiliary_losses_apart),
         cmocka_unit_test(resuming_is_never_having_stopped),
         cmocka_unit_test(seeds_and_threads),
         cmocka_unit_test(resuming_what_is_done),

@@ -89,11 +89,13 @@ int smoe_spec_read(smoe_spec *spec, const char *file, char *const *overrides, si
     if (err) *err = (smoe_err){0};
     int status = smoe_spec_text_read(&text, file, err);
     if (!status) {
-        spec->folder = text.folder; /* the spec's now, like the label of a file */
-        spec->file = text.folder ? text.label : NULL;
-        text.folder = NULL;
-        status = parse(spec, text.text, text.length, text.label, overrides, count, err);
-        if (spec->file) text.label = NULL;
+        const char *label = text.label;
+        if (text.folder) { /* a file: its name and folder are the spec's from here on */
+            spec->folder = text.folder;
+            spec->file = text.label;
+            text.folder = text.label = NULL;
+        }
+        status = parse(spec, text.text, text.length, label, overrides, count, err);
     }
     smoe_spec_text_free(&text);
     return status;

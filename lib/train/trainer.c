@@ -160,7 +160,7 @@ static int nonfinite_loss(trainer *t, const smoe_pass *pass, smoe_err *err) {
         err, SMOE_NONFINITE,
         "step %llu: the loss is %g: first non-finite values in layer %s, parameter %s; "
         "the last checkpoint is as it was",
-        (unsigned long long)t->state.step + 1, t->loss, layer, suspect(t, layer));
+        (unsigned long long)t->state.step + 1, t->loss + t->aux, layer, suspect(t, layer));
 }
 
 static int step(trainer *t, smoe_err *err) {
@@ -172,8 +172,8 @@ static int step(trainer *t, smoe_err *err) {
     smoe_loss_sums sums = {0};
     smoe_loss_batch(&sums, t->dlogits, t->rows, smoe_model_logits(t->model), batch.target,
                     batch.images, t->N, t->spec->train.loss);
-    t->loss =
-        sums.loss / (double)batch.images + t->spec->model.moe.aux_weight * smoe_model_aux(t->model);
+    t->loss = sums.loss / (double)batch.images;
+    t->aux = smoe_model_aux(t->model);
     t->precision = (double)sums.correct / (double)batch.images;
     t->epoch = batch.epoch;
     t->rate = smoe_schedule_rate(&t->spec->train, t->state.step);
