@@ -237,6 +237,34 @@ static void same_bits_in_any_company(void **state) {
     }
 }
 
+/* Past the caches or not: the same bits, at addresses that allow it and at others. */
+static void streamed(void **state) {
+    (void)state;
+    static const size_t sizes[][3] = {
+        {70, 96, 8}, {33, 64, 200}, {29, 50, 31}, {20, 64, 900}, {5, 32, 0}};
+    enum { MOST = 1 << 14, ALIGN = 64 / sizeof(real) };
+    real *plain = aligned_alloc(64, MOST * sizeof(real)),
+         *past = aligned_alloc(64, MOST * sizeof(real));
+    assert_true(plain && past);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (size_t shift = 0; shift < 2; shift++) {
+            fixture f = fixture_of(sizes[i][0], sizes[i][1], sizes[i][2], 3);
+            smoe_product p = f.p;
+            p.add = NULL;
+            p.ldc = (p.n + ALIGN - 1) / ALIGN * ALIGN;
+            for (size_t j = 0; j < MOST; j++) plain[j] = past[j] = HOLE;
+            p.c = plain + shift;
+            smoe_gemm(&p);
+            p.c = past + shift;
+            p.stream = true;
+            smoe_gemm(&p);
+            assert_memory_equal(plain, past, MOST * sizeof(real));
+            fixture_free(&f);
+        }
+    free(plain);
+    free(past);
+}
+
 /* B in BF16: the bits of the product with the same values in `real`, for any place in the blocks.
  * The copy ends with the last element used, so that a sanitizer sees what is read beyond. */
 static void narrow_b(void **state) {
@@ -366,6 +394,7 @@ int main(void) {
         cmocka_unit_test(empty_products),
         cmocka_unit_test(same_bits_for_any_threads),
         cmocka_unit_test(same_bits_in_any_company),
+        cmocka_unit_test(streamed),
         cmocka_unit_test(narrow_b),
         cmocka_unit_test(each),
         cmocka_unit_test(linear_by_hand),

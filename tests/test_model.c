@@ -3,6 +3,7 @@
  * training or for inference, for more images or with other threads, changes no bit; what is said to
  * be needed of memory is what is taken; who is blamed for a number that is none.
  */
+#include "base/rng.h"
 #include "base/threads.h"
 #include "close.h"
 #include "gradcheck.h"
@@ -313,6 +314,57 @@ static void features_before_the_head(void **state) {
     }
 }
 
+/* One training pass and its backward pass over random dlogits. */
+static void differentiate(models_rig *r) {
+    real dlogits[IMAGES * MOST_CLASSES];
+    smoe_rng rng = smoe_rng_at(4, SMOE_RNG_TEST, 0, 0, 0);
+    for (size_t i = 0; i < r->B * r->N; i++) dlogits[i] = (real)smoe_rng_normal(&rng);
+    smoe_pass pass = {.train = true, .images = r->B};
+    smoe_model_forward(r->model, r->image, &pass);
+    smoe_model_backward(r->model, dlogits, &pass);
+}
+
+/* A fresh gradient counts as zero whatever is in memory, for experts without a row too; the optimiser leaves those of the
+ * experts' kernels fresh, and zeros in all others. */
+static void fresh_gradients(void **state) {
+    (void)state;
+    static const char *const routers[] = {
+        "soft", "tokens-choice model.moe.experts=9 model.moe.capacity=0.2",
+        "identity model.moe.experts=2 model.moe.slots_per_expert=2"};
+    for (size_t k = 0; k < sizeof routers / sizeof *routers; k++) {
+        char keys[200];
+        models_rig r;
+        snprintf(keys, sizeof keys, "model.moe.router=%s", routers[k]);
+        if (!models_make(&r, keys, IMAGES, true)) fail_msg("%s was refused", keys);
+        size_t bytes = r.params->size * sizeof(real), fresh = 0;
+        real *zeroed = malloc(bytes);
+        assert_non_null(zeroed);
+        memset(r.params->g, 0, bytes);
+        differentiate(&r);
+        memcpy(zeroed, r.params->g, bytes);
+        smoe_optim_step(r.params, &(smoe_train_spec){.optimizer = {.name = SMOE_SGD}}, 0,
+                        1); /* lr 0 */
+        for (size_t i = 0; i < r.params->count; i++) {
+            const smoe_param *p = &r.params->row[i];
+            assert_int_equal(p->fresh,
+                             strstr(p->name, ".experts.fc") && strstr(p->name, ".weight"));
+            fresh += p->fresh;
+            for (size_t j = 0; j < p->size; j++) {
+                real *g = &r.params->g[p->offset + j];
+                if (p->fresh)
+                    *g = (real)NAN;
+                else
+                    assert_true(*g == 0);
+            }
+        }
+        assert_true(fresh > 0);
+        differentiate(&r);
+        assert_memory_equal(r.params->g, zeroed, bytes);
+        free(zeroed);
+        models_free(&r);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(images_are_independent),
@@ -323,6 +375,7 @@ int main(void) {
         cmocka_unit_test(first_layer_that_is_not_finite),
         cmocka_unit_test(plans_can_be_watched),
         cmocka_unit_test(features_before_the_head),
+        cmocka_unit_test(fresh_gradients),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

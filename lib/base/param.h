@@ -25,6 +25,7 @@ typedef struct smoe_param {
     size_t size, offset; /* elements; offset into every slab, a multiple of 16 */
     smoe_param_group group;
     bool expert;      /* first axis counts experts, each used by some rows only */
+    bool fresh;       /* the gradient counts as 0, whatever is in memory: backward overwrites it */
     double mean, std; /* initial values: normal(mean, std), constant where std is 0 */
 } smoe_param;
 
@@ -82,7 +83,8 @@ static inline real *smoe_gradient(const smoe_params *params, size_t row) {
     return params->g + params->row[row].offset;
 }
 
-/* Whether a row is used by matrix products of experts alone, which take BF16 as it is. */
+/* Whether a row is used by matrix products of experts alone, which take BF16 as it is and overwrite a gradient that is fresh:
+ * most of a large model, where setting it to 0 and reading that again would be a tenth of a step. */
 static inline bool smoe_param_streams(const smoe_param *row) {
     return row->expert && row->group == SMOE_PARAM_KERNEL;
 }

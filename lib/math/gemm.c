@@ -91,7 +91,7 @@ static void row_block(const smoe_product *x, const smoe_gemm_kernels *kern, cons
             kern->tile(x->c + at * x->ldc + col, x->ldc, packed_a + i * s->k,
                        s->packed_b + j * s->k, min(m - i, kern->mr), n, s->k, x->alpha,
                        add ? add + at * ldadd + col : NULL, ldadd,
-                       first && x->bias ? x->bias + col : NULL, &ahead);
+                       first && x->bias ? x->bias + col : NULL, x->stream && s->k == x->k, &ahead);
         }
     }
 }
@@ -111,6 +111,7 @@ void smoe_gemm_serial(const smoe_product *x) {
             p0 += kc;
         } while (p0 < x->k);
     }
+    if (x->stream) kern->settle();
 }
 
 /* Into how many pieces of rows and of columns each product is cut. */

@@ -25,6 +25,8 @@ typedef struct smoe_product {
     size_t ldadd;
     const real *bias;
     real alpha;
+    bool stream; /* nobody reads C soon: it may pass the caches by, where there is no `add` and k is
+                    one block */
 } smoe_product;
 
 /* Shared by all threads; not to be called from inside a parallel region. */
@@ -42,7 +44,7 @@ smoe_product smoe_linear_product(real *y, const real *x, const real *w, const re
 /* dX [R,in] = dY [R,out] W (overwrites). */
 smoe_product smoe_linear_dx_product(real *dx, const real *dy, const real *w, size_t R, size_t out,
                                     size_t in);
-/* dW [out,in] += dY^T X. */
+/* dW [out,in] += dY^T X; without its `add`, dW = dY^T X. */
 smoe_product smoe_linear_dw_product(real *dw, const real *dy, const real *x, size_t R, size_t out,
                                     size_t in);
 

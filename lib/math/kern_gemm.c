@@ -102,15 +102,17 @@ static void pack_b_bf16(real *dst, const smoe_bf16 *b, size_t rs, size_t cs, siz
 /* c = add + bias + alpha * sum for the first n <= VL columns: one expression for whole and part
  * vectors, so that a result does not depend on where in a tile it lies. */
 static inline void finish(real *c, vreal sum, real alpha, const real *add, const real *bias,
-                          size_t n) {
+                          size_t n, bool stream) {
     vreal start = {0};
     if (add) start = n == VL ? vload(add) : vload_part(add, n, 0);
     if (bias) start += n == VL ? vload(bias) : vload_part(bias, n, 0);
     start += alpha * sum;
-    if (n == VL)
-        vstore(c, start);
-    else
+    if (n != VL)
         vstore_part(c, start, n);
+    else if (stream)
+        vstream(c, start);
+    else
+        vstore(c, start);
 }
 
 /* Two cache lines of what comes next, into the second cache. */
@@ -126,7 +128,8 @@ static inline void ask(smoe_ahead *next) {
 /* The tile with `rows` >= m rows of sums, a constant: the fewer, the fewer multiply-adds for nothing. */
 static inline __attribute__((always_inline)) void
 tile_of(size_t rows, real *c, size_t ldc, const real *a, const real *b, size_t m, size_t n,
-        size_t k, real alpha, const real *add, size_t ldadd, const real *bias, smoe_ahead *ahead) {
+        size_t k, real alpha, const real *add, size_t ldadd, const real *bias, bool stream,
+        smoe_ahead *ahead) {
     smoe_ahead next = *ahead;
     vreal sum[MR][NV] = {{{0}}};
     for (size_t p = 0; p < k; p++, a += MR, b += NR) {
@@ -144,25 +147,27 @@ tile_of(size_t rows, real *c, size_t ldc, const real *a, const real *b, size_t m
 #pragma GCC unroll 14
     for (size_t i = 0; i < rows; i++) {
         if (i == m) break;
-        finish(c + i * ldc, sum[i][0], alpha, add ? add + i * ldadd : NULL, bias, n0);
+        finish(c + i * ldc, sum[i][0], alpha, add ? add + i * ldadd : NULL, bias, n0, stream);
         if (n1)
             finish(c + i * ldc + VL, sum[i][1], alpha, add ? add + i * ldadd + VL : NULL,
-                   bias ? bias + VL : NULL, n1);
+                   bias ? bias + VL : NULL, n1, stream);
     }
 }
 
 static void tile(real *c, size_t ldc, const real *a, const real *b, size_t m, size_t n, size_t k,
-                 real alpha, const real *add, size_t ldadd, const real *bias, smoe_ahead *ahead) {
+                 real alpha, const real *add, size_t ldadd, const real *bias, bool stream,
+                 smoe_ahead *ahead) {
+    stream = stream && (uintptr_t)c % SMOE_VBYTES == 0 && ldc % VL == 0;
     /* Few terms added to C: the time goes into C, whose next tile lies to the right. */
     if (k <= SHALLOW && add == c)
         for (size_t i = 0; i < m; i++)
             for (size_t j = NR; j < 2 * NR; j += VL) __builtin_prefetch(c + i * ldc + j, 1, 2);
     if (m <= FEW)
-        tile_of(FEW, c, ldc, a, b, m, n, k, alpha, add, ldadd, bias, ahead);
+        tile_of(FEW, c, ldc, a, b, m, n, k, alpha, add, ldadd, bias, stream, ahead);
     else if (m <= HALF)
-        tile_of(HALF, c, ldc, a, b, m, n, k, alpha, add, ldadd, bias, ahead);
+        tile_of(HALF, c, ldc, a, b, m, n, k, alpha, add, ldadd, bias, stream, ahead);
     else
-        tile_of(MR, c, ldc, a, b, m, n, k, alpha, add, ldadd, bias, ahead);
+        tile_of(MR, c, ldc, a, b, m, n, k, alpha, add, ldadd, bias, stream, ahead);
 }
 
 /* Twelve independent chains: more than the latency of a multiply-add times the units that do them. */
@@ -181,4 +186,4 @@ static double peak(size_t n) {
 
 const smoe_gemm_kernels SMOE_KERN(smoe_gemm_kern);
 const smoe_gemm_kernels SMOE_KERN(smoe_gemm_kern) = {MR,          NR,   pack_a, pack_b,
-                                                     pack_b_bf16, tile, peak};
+                                                     pack_b_bf16, tile, vfence, peak};

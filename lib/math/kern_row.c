@@ -231,7 +231,7 @@ static void adam(real *restrict w, real *restrict g, real *restrict m, real *res
         w[i] -= c.rate * (mi * c.correct1 / (SQRT(vi * c.correct2) + c.eps) + c.decay * w[i]);
         m[i] = mi;
         v[i] = vi;
-        g[i] = 0;
+        if (!c.leave) g[i] = 0;
     }
 }
 

@@ -31,9 +31,12 @@ typedef struct smoe_gemm_kernels {
     /* The same out of BF16, widened: exact. */
     void (*pack_b_bf16)(real *dst, const smoe_bf16 *b, size_t rs, size_t cs, size_t k, size_t n);
     /* c [m,n] = add [m,n] + bias [n] + alpha * A B for one tile, m <= mr, n <= nr; add and bias may
-     * be NULL. `ahead` is moved on. */
+     * be NULL. With `stream` C passes the caches by, and `settle` must be called before other threads read it. `ahead` is
+     * moved on. */
     void (*tile)(real *c, size_t ldc, const real *a, const real *b, size_t m, size_t n, size_t k,
-                 real alpha, const real *add, size_t ldadd, const real *bias, smoe_ahead *ahead);
+                 real alpha, const real *add, size_t ldadd, const real *bias, bool stream,
+                 smoe_ahead *ahead);
+    void (*settle)(void);
     /* Multiply-adds on registers only, n rounds; returns how many FLOPs that was: the processor's limit. */
     double (*peak)(size_t n);
 } smoe_gemm_kernels;
@@ -41,6 +44,7 @@ typedef struct smoe_gemm_kernels {
 /* w -= rate * (m' * correct1 / (sqrt(v' * correct2) + eps) + decay * w), g' = clip * g,
  * m' = beta1 m + (1 - beta1) g', v' = beta2 v + (1 - beta2) g'^2. */
 typedef struct smoe_adam_constants {
+    bool leave; /* g as it is, instead of setting it to 0 */
     real clip, beta1, beta2, correct1, correct2, eps, rate, decay;
 } smoe_adam_constants;
 
@@ -80,7 +84,7 @@ typedef struct smoe_row_kernels {
     /* y = x to one of the two BF16 numbers around it, so that its expectation is x: up when 16 bits
      * of a hash of (key, i) added to the bits that go carry. x finite. */
     void (*narrow_random)(smoe_bf16 *y, const real *x, size_t n, uint32_t key);
-    /* One Adam step, and g becomes 0; see smoe_adam_constants. */
+    /* One Adam step, and g becomes 0 unless it is left; see smoe_adam_constants. */
     void (*adam)(real *w, real *g, real *m, real *v, size_t n, const smoe_adam_constants *k);
 } smoe_row_kernels;
 

@@ -12,6 +12,9 @@
 
 #include <math.h>
 #include <string.h>
+#ifdef __AVX2__
+#include <immintrin.h>
+#endif
 
 #ifndef SMOE_ISA
 #define SMOE_ISA base
@@ -45,6 +48,25 @@ static inline vreal vload(const real *p) {
 }
 static inline void vstore(real *p, vreal v) {
     *(vreal_loose *)p = v;
+}
+/* The same past the caches, to an aligned address, where the processor can; a fence must follow before others read it. */
+static inline void vstream(real *p, vreal v) {
+#if defined __AVX512F__ && defined SMOE_F64
+    _mm512_stream_pd(p, (__m512d)v);
+#elif defined __AVX512F__
+    _mm512_stream_ps(p, (__m512)v);
+#elif defined __AVX2__ && defined SMOE_F64
+    _mm256_stream_pd(p, (__m256d)v);
+#elif defined __AVX2__
+    _mm256_stream_ps(p, (__m256)v);
+#else
+    vstore(p, v);
+#endif
+}
+static inline void vfence(void) {
+#ifdef __AVX2__
+    _mm_sfence();
+#endif
 }
 /* VL numbers in BF16, which is the upper half of a float. */
 static inline vreal vwiden(const smoe_bf16 *p) {

@@ -101,9 +101,10 @@ static smoe_bench_limit limit_of(const smoe_bench *b, double flops, double bytes
     return (smoe_bench_limit){compute > memory ? compute : memory, memory > compute};
 }
 
-/* Bytes a pass moves at least. Weights are read once forward, once for the gradient of the input, and
- * their gradient is read and written; a norm reads and writes its rows, and its backward pass reads two
- * arrays and adds to a third; the optimiser reads the gradients for their norm, then reads and writes all it has. */
+/* Bytes a pass moves at least. Weights are read once forward and once for the gradient of the input; their gradient
+ * is written, and read before where it is not an expert's; a norm reads and writes its rows, and its backward pass reads
+ * two arrays and adds to a third; the optimiser reads the gradients twice, once for their norm, writes zeros where they are
+ * not experts', and reads and writes weights and moments. */
 static void count_bytes(double train[SMOE_PART_COUNT], double infer[SMOE_PART_COUNT],
                         const smoe_bench *b, const smoe_spec *spec, const smoe_cost *cost) {
     double stored = b->weight_bytes > 0 ? b->weight_bytes / cost->params : sizeof(real);
@@ -113,15 +114,16 @@ static void count_bytes(double train[SMOE_PART_COUNT], double infer[SMOE_PART_CO
     double norms =
         2.0 * (double)spec->model.depth * rows * (double)spec->model.width * sizeof(real);
     for (size_t i = 0; i < cost->layers; i++) {
+        smoe_part part = part_of[cost->layer[i].kind];
         double weights = sizeof(real) * cost->layer[i].params;
-        train[part_of[cost->layer[i].kind]] += 4 * weights;
+        train[part] += (part == SMOE_PART_experts ? 3 : 4) * weights;
         infer[part_of[cost->layer[i].kind]] += stored * cost->layer[i].params;
     }
     infer[SMOE_PART_norm] += 2 * norms;
     train[SMOE_PART_norm] += 6 * norms;
-    train[SMOE_PART_optimizer] =
-        2 * (cost->bytes.weights + cost->bytes.gradients + cost->bytes.optimizer) +
-        cost->bytes.gradients;
+    train[SMOE_PART_optimizer] = 2 * (cost->bytes.weights + cost->bytes.optimizer) +
+                                 2 * cost->bytes.gradients +
+                                 sizeof(real) * (cost->params - cost->params_expert);
 }
 
 static void set_limits(smoe_bench *b, const smoe_spec *spec, const smoe_cost *cost) {

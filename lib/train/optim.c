@@ -78,12 +78,12 @@ static double decay_of(const smoe_train_spec *spec, smoe_param_group group) {
 }
 
 static void sgd(real *restrict w, real *restrict g, real *restrict m, size_t n, real clip,
-                real momentum, real rate, real decay) {
+                real momentum, real rate, real decay, bool leave) {
     for (size_t i = 0; i < n; i++) {
         real move = clip * g[i];
         if (m) move = m[i] = momentum * m[i] + move;
         w[i] -= rate * (move + decay * w[i]);
-        g[i] = 0;
+        if (!leave) g[i] = 0;
     }
 }
 
@@ -93,7 +93,7 @@ static void update(real *w, real *g, real *m, real *v, size_t n, const smoe_trai
     if (spec->optimizer.name == SMOE_ADAM)
         smoe_kernels_get()->row->adam(w, g, m, v, n, k);
     else
-        sgd(w, g, m, n, k->clip, (real)spec->optimizer.momentum, k->rate, k->decay);
+        sgd(w, g, m, n, k->clip, (real)spec->optimizer.momentum, k->rate, k->decay, k->leave);
 }
 
 /* The same with moments in BF16: through a few thousand bytes that stay in the first cache. */
@@ -133,6 +133,7 @@ void smoe_optim_step(smoe_params *params, const smoe_train_spec *spec, size_t st
         const smoe_param *p = &params->row[i];
         smoe_adam_constants k = all;
         k.decay = (real)decay_of(spec, p->group);
+        k.leave = smoe_param_streams(p);
         uint32_t name = smoe_rng_name(p->name);
 #pragma omp for schedule(static) nowait
         for (size_t j = 0; j < p->size; j += CHUNK) {
@@ -147,4 +148,6 @@ void smoe_optim_step(smoe_params *params, const smoe_train_spec *spec, size_t st
             }
         }
     }
+    for (size_t i = 0; i < params->count; i++)
+        params->row[i].fresh = smoe_param_streams(&params->row[i]);
 }

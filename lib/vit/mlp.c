@@ -46,6 +46,10 @@ void smoe_mlp_reserve(smoe_mlp *l, size_t rows, const smoe_space *space) {
         smoe_arena_take(space->scratch, smoe_rows_parts(l->h > l->d ? l->h : l->d), sizeof(real));
 }
 
+enum {
+    CACHED = 32 << 20
+}; /* bytes of a gradient that the caches may still hold when the optimiser reads it */
+
 /* One layer of all experts: pointers to expert 0, to be moved on by expert and row. */
 typedef struct layer {
     const size_t *first;
@@ -53,6 +57,7 @@ typedef struct layer {
     const real *x, *w, *bias, *residual;
     const smoe_bf16 *w_bf16; /* not NULL: stands for w */
     size_t out, in;
+    bool fresh, stream; /* of a gradient: overwritten; too large for the caches to keep */
 } layer;
 
 static size_t rows_of(const layer *x, size_t e) {
@@ -82,8 +87,23 @@ static smoe_product expert_dx(size_t e, const void *context) {
 static smoe_product expert_dw(size_t e, const void *context) {
     const layer *x = context;
     size_t row = x->first[e];
-    return smoe_linear_dw_product(x->y + e * x->out * x->in, x->x + row * x->out,
-                                  x->residual + row * x->in, rows_of(x, e), x->out, x->in);
+    smoe_product p =
+        smoe_linear_dw_product(x->y + e * x->out * x->in, x->x + row * x->out,
+                               x->residual + row * x->in, rows_of(x, e), x->out, x->in);
+    if (x->fresh) p.add = NULL;
+    p.stream = x->fresh && x->stream;
+    return p;
+}
+
+/* The gradient of a layer's weights, parameter `row`, from those of its output, x->x, and its input. */
+static void weights_backward(const smoe_mlp *l, layer *x, size_t row, const real *input) {
+    smoe_param *p = &l->params->row[row];
+    x->y = smoe_gradient(l->params, row);
+    x->residual = input;
+    x->fresh = p->fresh;
+    x->stream = p->size * sizeof(real) > CACHED;
+    smoe_gemm_each(l->E, expert_dw, x);
+    p->fresh = false;
 }
 
 /* db [E,n] += the sums of each expert's rows. Few experts: threads share the rows of each. */
@@ -139,19 +159,15 @@ void smoe_mlp_backward(smoe_mlp *l, real *dx, const real *dy, const real *x, con
     smoe_dropout(l->dactive, size, l->dropout, l->site, pass);
     smoe_rows_gelu_backward(l->dactive, l->active, l->dactive, l->hidden, size, l->gelu);
     smoe_dropout(l->active, size, l->dropout, l->site, pass);
-    fc2.y = smoe_gradient(l->params, l->fc2);
-    fc2.residual = l->active;
-    smoe_gemm_each(l->E, expert_dw, &fc2);
+    weights_backward(l, &fc2, l->fc2, l->active);
     bias_backward(l, smoe_gradient(l->params, l->fc2_bias), dy, first, l->d);
 
     layer fc1 = {.first = first,
-                 .y = smoe_gradient(l->params, l->fc1),
                  .x = l->dactive,
                  .w = smoe_weight(l->params, l->fc1),
-                 .residual = x,
                  .out = l->h,
                  .in = l->d};
-    smoe_gemm_each(l->E, expert_dw, &fc1);
+    weights_backward(l, &fc1, l->fc1, x);
     bias_backward(l, smoe_gradient(l->params, l->fc1_bias), l->dactive, first, l->h);
     fc1.y = dx;
     smoe_gemm_each(l->E, expert_dx, &fc1);
