@@ -198,8 +198,9 @@ static int keep(void *user, const real *batch, const int64_t *labels, size_t ima
     return 0;
 }
 
-/* The largest change of a logit of an image, all changes added to *sum, among companions of its own drawing: others than itself, in its place of the group
- * of four of its batch of ten, the last of which has two. */
+/* The largest change of a logit of an image, all changes added to *sum, among companions of its own
+ * drawing: others than itself, in its place of the group of four of its batch of ten, the last of
+ * which has two. */
 static double change_among(const inspected *x, size_t image, size_t round, const real *before,
                            double *sum) {
     size_t place = image % 10 % 4, size = image % 10 < 8 ? 4 : 2;

@@ -1,8 +1,8 @@
 /*
  * Training from the outside: a run directory and what is in it. Eight images are learnt by heart;
- * auxiliary losses stand apart; a run stopped and resumed at any steps is, byte for byte, the run that never stopped, whatever the
- * threads; a loss that is no number ends the run and names its place; evaluation does not depend on
- * its batches.
+ * auxiliary losses stand apart; a run stopped and resumed at any steps is, byte for byte, the run that
+ * never stopped, whatever the threads; a loss that is no number ends the run and names its place;
+ * evaluation does not depend on its batches.
  */
 #include "base/threads.h"
 #include "close.h"

@@ -14,8 +14,9 @@ typedef struct smoe_cell_options {
 } smoe_cell_options;
 
 /* Trains cell i in its run directory, going on from its last checkpoint where there is one (a run
- * that is there is trained already), evaluates it at the sweep's points, and writes how it went; whoever calls has the claim. -1 with SMOE_STOPPED leaves the cell open; any
- * other failure is the cell's outcome as well. */
+ * that is there is trained already), evaluates it at the sweep's points, and writes how it went;
+ * whoever calls has the claim. -1 with SMOE_STOPPED leaves the cell open; any other failure is the
+ * cell's outcome as well. */
 int smoe_cell_run(const smoe_sweep *sweep, size_t i, const smoe_cell_options *options,
                   smoe_err *err) SMOE_MUST_CHECK;
 

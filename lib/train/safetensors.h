@@ -93,8 +93,8 @@ int smoe_safetensors_stream(const char *path, const smoe_tensor *tensors, size_t
  * its shape, and no other tensor; SMOE_DATA names, in one pass, every tensor that is missing,
  * unknown, misshapen or of another type. Shapes are exact: the same elements under other unit axes
  * are refused. Nothing is changed on failure. `partial` (train --init): missing and unknown tensors
- * are allowed, and a head for another number of classes counts as missing; any other wrong shape or type still fails. *loaded (may be NULL) counts the rows that were
- * filled. */
+ * are allowed, and a head for another number of classes counts as missing; any other wrong shape or
+ * type still fails. *loaded (may be NULL) counts the rows that were filled. */
 int smoe_params_load(smoe_params *params, const smoe_safetensors *file, bool partial,
                      size_t *loaded, smoe_err *err) SMOE_MUST_CHECK;
 
