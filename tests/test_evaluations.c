@@ -245,8 +245,8 @@ static void a_metric_on_the_x_axis(void **state) {
     smoe_err err;
     bool drawn;
     assert_int_equal(plan(&sweep,
-                          TRAINED "sweep: {grid: {model.mlp: [8, 16], model.moe.router: "
-                                  "[tokens-choice, experts-choice]}, "
+                          TRAINED "sweep: {grid: {model.mlp: [8, 16]}, zip: {model.moe.router: "
+                                  "[tokens-choice, experts-choice], model.moe.layers: [all, [1]]}, "
                                   "evaluate: {grid: {model.moe.capacity: [0.5, 2]}}, "
                                   "figure: {x: train_s}}\n",
                           &err),
@@ -267,7 +267,7 @@ static void a_metric_on_the_x_axis(void **state) {
     assert_non_null(strstr(text, "set xlabel 'train_s'\n"));
     assert_non_null(strstr(text, "$line0 << END\n10 0.75 0\n20 0.5 0\nEND\n"));
     assert_non_null(strstr(text, "$line1 << END\n7 0.25 0\nEND\n"));
-    assert_non_null(strstr(text, "router=experts-choice"));
+    assert_non_null(strstr(text, "router=experts-choice, layers=[1]"));
     free(text);
     sweep.figure.y = strdup("nothing");
     assert_int_equal(smoe_results_draw(&r, &drawn, &err), -1);

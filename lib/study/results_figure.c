@@ -10,7 +10,7 @@ typedef struct plan {
     const smoe_results *r;
     size_t x;        /* the column on the x axis; SIZE_MAX: a metric is */
     size_t x_metric; /* that one */
-    size_t line;     /* the only column that tells lines apart; SIZE_MAX: all but x do */
+    size_t line;     /* the only column that tells lines apart; SIZE_MAX: see tells_apart */
     bool numbers;    /* places on the x axis are numbers */
     size_t metric;
     smoe_figure figure;
@@ -56,10 +56,19 @@ bool smoe_results_powers(double *value, size_t n) {
     return distinct > 2;
 }
 
+/* Has the column a value that is no number? */
+static bool has_words(const plan *p, size_t column) {
+    double x;
+    for (size_t g = 0; g < p->r->groups; g++)
+        if (!number_of(value_of(p, g, column), &x)) return true;
+    return false;
+}
+
 /* Do lines differ by this column? */
 static bool tells_apart(const plan *p, size_t column) {
     if (column == p->x || column == p->r->sweep->seed) return false;
-    return p->line == SIZE_MAX ? p->x != SIZE_MAX : column == p->line;
+    if (p->line != SIZE_MAX) return column == p->line;
+    return p->x != SIZE_MAX || has_words(p, column);
 }
 
 static bool same_line(const plan *p, size_t a, size_t b) {
@@ -136,17 +145,6 @@ static size_t column_of(const smoe_sweep *sweep, const char *name) {
     return SIZE_MAX;
 }
 
-/* The first column whose values are no numbers; SIZE_MAX: none. */
-static size_t first_word(const plan *p) {
-    for (size_t c = 0; c < p->r->sweep->columns; c++) {
-        double x;
-        if (c == p->r->sweep->seed) continue;
-        for (size_t g = 0; g < p->r->groups; g++)
-            if (!number_of(value_of(p, g, c), &x)) return c;
-    }
-    return SIZE_MAX;
-}
-
 static bool choose_x(plan *p, const char *wish) {
     const smoe_sweep *sweep = p->r->sweep;
     p->x = column_of(sweep, wish);
@@ -194,7 +192,6 @@ int smoe_results_figure(const smoe_results *r, const smoe_sweep_figure *wish, co
     *drawn = true;
     if (p.metric == SIZE_MAX || !choose_x(&p, wish->x)) return 0;
     p.line = column_of(r->sweep, wish->line);
-    if (p.line == SIZE_MAX && p.x == SIZE_MAX) p.line = first_word(&p);
     double *x = calloc(n + 1, sizeof *x);
     p.figure.line = calloc(n + 1, sizeof *p.figure.line);
     p.title = calloc(n + 1, sizeof *p.title);

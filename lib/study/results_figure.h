@@ -9,8 +9,8 @@
  * `x`, a column or a metric, with bars of one standard deviation.
  *   x     not given: the first column from x_from on whose values are numbers, at least two; else the
  *         first column from there, its values side by side
- *   line  the column that tells lines apart. Not given: all but x; where x is a metric, the first
- *         column whose values are no numbers
+ *   line  the column that tells lines apart. Not given: all but x; where x is a metric, all
+ *         columns whose values are no numbers
  * A name that these results do not have counts as not given. Nothing is drawn where no cell is done or
  * nothing but the seed is swept. *drawn is false when a script was left that gnuplot has not drawn.
  */
