@@ -86,7 +86,7 @@ static void put_script(FILE *out, const smoe_figure *figure, const char *name) {
     smoe_gnuplot_text(out, figure->x_label);
     fputs("\nset ylabel ", out);
     smoe_gnuplot_text(out, figure->y_label);
-    fputs("\nset grid\nset key outside right top\n", out);
+    fputs("\nset grid\nset key above\nset format '%g'\n", out);
     if (figure->log_x) fputs("set logscale x 2\n", out);
     put_ranges(out, figure);
     bool categories = put_ticks(out, figure);
