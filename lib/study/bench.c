@@ -163,9 +163,6 @@ static void conclude(smoe_bench *b, const smoe_yardstick *machine, const smoe_co
     b->flops_infer = (double)b->batch * cost->products_infer_per_image;
     b->mfu_gemm_infer = b->flops_infer / b->infer.min / 1e9 / b->gemm_gflops;
     b->mfu_fma_infer = b->flops_infer / b->infer.min / 1e9 / b->fma_gflops;
-    struct rusage usage;
-    getrusage(RUSAGE_SELF, &usage);
-    b->peak_rss_bytes = 1024.0 * (double)usage.ru_maxrss - machine->bytes;
 }
 
 /* Inference with initial weights, or with those of a file, which stay in it. */
@@ -201,6 +198,13 @@ static double processor_time(void) {
     struct timespec t;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* The peak of the process so far, without the yardsticks: before any data are opened. */
+static void note_peak(smoe_bench *b, const smoe_yardstick *machine) {
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    b->peak_rss_bytes = 1024.0 * (double)usage.ru_maxrss - machine->bytes;
 }
 
 /* Batches of the spec's data, augmented, until enough time went by to be measured. */
@@ -241,10 +245,9 @@ int smoe_bench_run(smoe_bench *bench, const smoe_spec *spec, size_t classes,
     x.params = smoe_model_params(x.model);
     if (allocate(&x, rounds, err)) goto out;
     if (bench_inference(&x, weights, rounds, &w, err)) goto out;
-    if (!weights) {
-        if (bench_training(&x, rounds, &w, err)) goto out;
-        time_data(&x);
-    }
+    if (!weights && bench_training(&x, rounds, &w, err)) goto out;
+    note_peak(bench, &x.machine);
+    if (!weights) time_data(&x);
     conclude(bench, &x.machine, &cost);
     if (!weights) conclude_training(bench, &cost);
     set_limits(bench, spec, &cost);
