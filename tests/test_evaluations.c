@@ -4,7 +4,7 @@
  * for trained cells is in tests/cli/case_evaluations.sh.
  */
 #include "close.h"
-#include "scratch.h"
+#include "world.h"
 #include "specs.h"
 #include "study/evaluations.h"
 #include "study/results_figure.h"
@@ -18,26 +18,6 @@
 #include <string.h>
 #include <unistd.h>
 #include <cmocka.h>
-
-typedef struct world {
-    scratch folder;
-    char dir[SCRATCH_PATH];
-} world;
-
-static int setup(void **state) {
-    world *w = calloc(1, sizeof *w);
-    scratch_make(&w->folder);
-    scratch_path(&w->folder, w->dir, "sweep");
-    *state = w;
-    return 0;
-}
-
-static int teardown(void **state) {
-    world *w = *state;
-    scratch_remove(&w->folder);
-    free(w);
-    return 0;
-}
 
 #define TRAINED                                                                  \
     "name: g\nmodel: {width: 8, depth: 2, mlp: 8, heads: 1, moe: {layers: all, " \
@@ -300,7 +280,7 @@ static void experiments_expand(void **state) {
 }
 
 int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, world_setup, world_teardown)
     const struct CMUnitTest tests[] = {TEST(points_are_every_combination),
                                        TEST(impossible_points_are_named), TEST(results_are_tabled),
                                        TEST(a_metric_on_the_x_axis),

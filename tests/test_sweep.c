@@ -4,7 +4,7 @@
  * rows of an ablation. Training is in tests/cli/case_sweep.sh.
  */
 #include "close.h"
-#include "scratch.h"
+#include "world.h"
 #include "specs.h"
 #include "study/ablate.h"
 #include "study/cell.h"
@@ -140,26 +140,6 @@ static void the_command_line_beats_the_section(void **state) {
 }
 
 /* ---- cells ------------------------------------------------------------------------------------ */
-
-typedef struct world {
-    scratch folder;
-    char dir[SCRATCH_PATH];
-} world;
-
-static int setup(void **state) {
-    world *w = calloc(1, sizeof *w);
-    scratch_make(&w->folder);
-    scratch_path(&w->folder, w->dir, "sweep");
-    *state = w;
-    return 0;
-}
-
-static int teardown(void **state) {
-    world *w = *state;
-    scratch_remove(&w->folder);
-    free(w);
-    return 0;
-}
 
 /* The cells of a text of a spec that sweeps. */
 static int expand(smoe_sweep *sweep, const char *text, bool skip, size_t *skipped, smoe_err *err) {
@@ -707,21 +687,24 @@ int main(void) {
         cmocka_unit_test(mistakes_in_the_section),
         cmocka_unit_test(the_evaluations_are_read),
         cmocka_unit_test(the_command_line_beats_the_section),
-        cmocka_unit_test_setup_teardown(cells_are_every_combination, setup, teardown),
-        cmocka_unit_test_setup_teardown(seeds_may_be_zipped, setup, teardown),
-        cmocka_unit_test_setup_teardown(invalid_cells_are_all_named, setup, teardown),
-        cmocka_unit_test_setup_teardown(the_ledger_gives_the_cells_back, setup, teardown),
-        cmocka_unit_test_setup_teardown(folders_are_made_exclusively, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_sweep_can_be_removed, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_damaged_ledger_is_refused, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_claim_dies_with_its_process, setup, teardown),
-        cmocka_unit_test_setup_teardown(outcomes_are_kept, setup, teardown),
-        cmocka_unit_test_setup_teardown(results_by_hand, setup, teardown),
+        cmocka_unit_test_setup_teardown(cells_are_every_combination, world_setup, world_teardown),
+        cmocka_unit_test_setup_teardown(seeds_may_be_zipped, world_setup, world_teardown),
+        cmocka_unit_test_setup_teardown(invalid_cells_are_all_named, world_setup, world_teardown),
+        cmocka_unit_test_setup_teardown(the_ledger_gives_the_cells_back, world_setup,
+                                        world_teardown),
+        cmocka_unit_test_setup_teardown(folders_are_made_exclusively, world_setup, world_teardown),
+        cmocka_unit_test_setup_teardown(a_sweep_can_be_removed, world_setup, world_teardown),
+        cmocka_unit_test_setup_teardown(a_damaged_ledger_is_refused, world_setup, world_teardown),
+        cmocka_unit_test_setup_teardown(a_claim_dies_with_its_process, world_setup, world_teardown),
+        cmocka_unit_test_setup_teardown(outcomes_are_kept, world_setup, world_teardown),
+        cmocka_unit_test_setup_teardown(results_by_hand, world_setup, world_teardown),
         cmocka_unit_test(powers_are_recognised),
-        cmocka_unit_test_setup_teardown(a_run_is_measured_from_its_metrics, setup, teardown),
-        cmocka_unit_test_setup_teardown(rows_of_an_ablation, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_run_is_measured_from_its_metrics, world_setup,
+                                        world_teardown),
+        cmocka_unit_test_setup_teardown(rows_of_an_ablation, world_setup, world_teardown),
         cmocka_unit_test(rows_of_one_seed_start_alike),
-        cmocka_unit_test_setup_teardown(rows_are_compared_seed_by_seed, setup, teardown),
+        cmocka_unit_test_setup_teardown(rows_are_compared_seed_by_seed, world_setup,
+                                        world_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
