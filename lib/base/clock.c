@@ -8,19 +8,9 @@ static const char *const names[] = {
     SMOE_PARTS(PART)
 #undef PART
 };
-static const char *const helps[] = {
-#define PART(name, help) help,
-    SMOE_PARTS(PART)
-#undef PART
-};
-
 const char *smoe_part_name(smoe_part part) {
     return names[part];
 }
-const char *smoe_part_help(smoe_part part) {
-    return helps[part];
-}
-
 double smoe_now(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);

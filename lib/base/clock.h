@@ -26,7 +26,6 @@ typedef enum smoe_part {
 } smoe_part;
 
 const char *smoe_part_name(smoe_part part);
-const char *smoe_part_help(smoe_part part);
 
 typedef struct smoe_clock {
     double last, seconds[SMOE_PART_COUNT];

@@ -31,7 +31,7 @@ double smoe_schedule_rate(const smoe_train_spec *spec, size_t step);
 /* Norm of all gradients, in double, in an order that does not depend on threads. */
 double smoe_optim_norm(const smoe_params *params);
 
-/* One update from the gradients, scaled by min(1, clip/norm); leaves them zero. `step`: updates
+/* One update from the gradients, scaled by min(1, clip/norm); leaves them zero, or fresh (base/param.h). `step`: updates
  * done so far.
  * Moments in BF16 are updated as `real` and rounded: the first, which changes by a tenth of itself
  * (V B.3), to nearest; the second, which changes by a thousandth, less than half of BF16's last bit,

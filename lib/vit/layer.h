@@ -3,7 +3,7 @@
  *   init      checks the spec and registers parameters; the only one that can fail
  *   reserve   names every buffer it uses; runs once to count and once to bind
  *   forward   from x to y; neither allocates nor fails
- *   backward  from the gradient of y: adds to the parameters' gradients and to dx
+ *   backward  from the gradient of y: adds to the parameters' gradients (overwrites fresh ones, base/param.h) and to dx
  * Activations are rows: [R, width], R = B*T, the tokens of an image together.
  */
 #ifndef SMOE_LAYER_H

@@ -35,7 +35,7 @@ void smoe_model_forward(smoe_model *model, const real *pixels, const smoe_pass *
 const real *smoe_model_logits(const smoe_model *model);
 const real *smoe_model_features(const smoe_model *model);
 
-/* dlogits [B, N] -> adds to every parameter's gradient; the auxiliary losses' gradients
+/* dlogits [B, N] -> adds to every parameter's gradient (a fresh one counts as zero, base/param.h); the auxiliary losses' gradients
  * (aux_weight) included. */
 void smoe_model_backward(smoe_model *model, const real *dlogits, const smoe_pass *pass);
 
