@@ -27,7 +27,7 @@ tab=$(printf '\t')
 for f in $sources; do grep -nH "$tab" "$f"; done >"$out"
 verdict "tabs"
 
-# Rooms from the top down; a file may include its own room and those below. routers.def is data, read for its names.
+# Rooms from the top down; a file may include its own room and those below. routers.def is data, read for its rows.
 awk '
     BEGIN {
         n = split("cmd study draw train vit route data spec math base", room, " ")

@@ -4,6 +4,7 @@
  */
 #include "close.h"
 #include "overrides.h"
+#include "spec/routers.h"
 #include "study/cost.h"
 #include "vit/model.h"
 
@@ -258,18 +259,13 @@ static const char spread[] =
 
 static void matches_the_parameter_table(void **state) {
     (void)state;
-    static const char *const routers[] = {
-#define ROUTER(name, type, summary) name,
-#include "route/routers.def"
-#undef ROUTER
-    };
     static const char *const changes[] = {"model.head=token",        "model.head=map",
                                           "model.qk_norm=true",      "model.position=sincos2d",
                                           "model.moe.layers=none",   "model.moe.normalize=false",
                                           "model.moe.layers=[0, 3]", "model.moe.layers=every-2"};
-    for (size_t i = 0; i < sizeof routers / sizeof *routers; i++) {
+    for (size_t i = 0; i < SMOE_ROUTERS; i++) {
         overrides list = {0};
-        overrides_set(&list, "model.moe.router=%s", routers[i]);
+        overrides_set(&list, "model.moe.router=%s", smoe_routers[i].name);
         assert_table(spread, &list);
         overrides_set(&list, "model.moe.normalize=false");
         assert_table(spread, &list);

@@ -6,6 +6,7 @@
  */
 #include "gradcheck.h"
 #include "models.h"
+#include "spec/routers.h"
 #include "vit/layer.h"
 
 #include <math.h>
@@ -301,12 +302,12 @@ static void moe(void **state) {
         "model.moe.experts=5 model.moe.slots_per_expert=1",
         "model.moe.slots_per_expert=2 model.moe.expert_dropout=0.3 model.moe.aux_weight=3",
     };
-    for (size_t i = 0; smoe_router_name(i); i++)
+    for (size_t i = 0; i < SMOE_ROUTERS; i++)
         for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
             rig r;
             smoe_err err = {0};
             char keys[200];
-            snprintf(keys, sizeof keys, "model.moe.router=%s %s", smoe_router_name(i), sizes[k]);
+            snprintf(keys, sizeof keys, "model.moe.router=%s %s", smoe_routers[i].name, sizes[k]);
             begin(&r, keys);
             r.reserve = moe_reserve, r.forward = moe_forward, r.backward = moe_backward;
             if (smoe_moe_init(&r.moe, &r.build, 1, &err)) fail_msg("%s", err.text);

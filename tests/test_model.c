@@ -8,6 +8,7 @@
 #include "close.h"
 #include "gradcheck.h"
 #include "models.h"
+#include "spec/routers.h"
 #include "train/loss.h"
 #include "train/optim.h"
 
@@ -86,11 +87,11 @@ static void independent(const char *keys) {
 static void images_are_independent(void **state) {
     (void)state;
     static const char *const heads[] = {"gap", "token", "map"};
-    for (size_t i = 0; smoe_router_name(i); i++)
+    for (size_t i = 0; i < SMOE_ROUTERS; i++)
         for (size_t h = 0; h < 3; h++) {
             char keys[256];
             snprintf(keys, sizeof keys, WIDER "model.head=%s model.moe.router=%s %s", heads[h],
-                     smoe_router_name(i), h == 2 ? "model.qk_norm=true" : "");
+                     smoe_routers[i].name, h == 2 ? "model.qk_norm=true" : "");
             independent(keys);
         }
     independent(WIDER "model.moe.layers=none");
@@ -168,12 +169,12 @@ static void same_bits(const char *keys) {
 
 static void same_bits_for_any_threads(void **state) {
     (void)state;
-    for (size_t i = 0; smoe_router_name(i); i++) {
+    for (size_t i = 0; i < SMOE_ROUTERS; i++) {
         char keys[256];
         snprintf(keys, sizeof keys,
                  WIDER "train.batch_size=9 model.moe.router=%s model.moe.group_images=3 "
                        "model.moe.k=2 model.dropout=0.1 model.moe.expert_dropout=0.2",
-                 smoe_router_name(i));
+                 smoe_routers[i].name);
         same_bits(keys);
     }
     same_bits(WIDER "model.head=map model.qk_norm=true");
@@ -220,11 +221,11 @@ static size_t mapped(void) {
 static void memory_is_as_measured(void **state) {
     (void)state;
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    for (size_t i = 0; smoe_router_name(i); i++)
+    for (size_t i = 0; i < SMOE_ROUTERS; i++)
         for (int train = 0; train < 2; train++) {
             models_rig r;
             char keys[200];
-            snprintf(keys, sizeof keys, WIDER "model.moe.router=%s", smoe_router_name(i));
+            snprintf(keys, sizeof keys, WIDER "model.moe.router=%s", smoe_routers[i].name);
             assert_true(models_make(&r, keys, 1, train));
             mapped(); /* whatever the C library needs for it is there now */
             size_t one = smoe_model_measure(r.model, 1, train), before = mapped();

@@ -9,6 +9,7 @@
 #include "base/rng.h"
 #include "base/threads.h"
 #include "routed.h"
+#include "spec/routers.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -39,20 +40,20 @@ enum { SIZES = sizeof sizes / sizeof *sizes };
 
 /* Calls law for every router and size it accepts, in training and in evaluation. */
 static void for_all(void (*law)(routed *r, bool train)) {
-    for (size_t i = 0; smoe_router_name(i); i++) {
+    for (size_t i = 0; i < SMOE_ROUTERS; i++) {
         size_t accepted = 0;
         for (size_t s = 0; s < SIZES; s++)
             for (int train = 0; train < 2; train++) {
                 routed r;
                 char keys[256];
-                snprintf(keys, sizeof keys, "model.moe.router=%s %s", smoe_router_name(i),
+                snprintf(keys, sizeof keys, "model.moe.router=%s %s", smoe_routers[i].name,
                          sizes[s].keys);
                 if (!routed_make(&r, keys, sizes[s].T, IMAGES)) continue;
                 accepted++;
                 law(&r, train);
                 routed_free(&r);
             }
-        if (accepted < SIZES) fail_msg("%s accepts %zu sizes", smoe_router_name(i), accepted);
+        if (accepted < SIZES) fail_msg("%s accepts %zu sizes", smoe_routers[i].name, accepted);
     }
 }
 
@@ -147,6 +148,23 @@ static void lawful(routed *r, bool train) {
     }
 }
 
+/* What specs and costs believe of the router is what it does. */
+static void as_its_row_says(routed *r, bool train) {
+    const smoe_router_row *row = smoe_router_find(r->spec.model.moe.router);
+    bool soft = row->family == SMOE_FAMILY_SOFT;
+    routed_pass(r, IMAGES, train);
+    assert_int_equal(r->plan->sparse, !soft);
+    assert_int_equal(r->plan->gate != NULL, smoe_moe_choices(&r->spec.model.moe) > 0);
+    assert_int_equal(row->learns_dispatch, soft && !r->plan->disp_constant);
+    assert_int_equal(row->learns_combine, soft && !r->plan->comb_constant);
+    if (row->family == SMOE_FAMILY_FIXED) assert_int_equal(r->plan->placed, r->plan->tokens);
+}
+
+static void rows_are_true(void **state) {
+    (void)state;
+    for_all(as_its_row_says);
+}
+
 static void plans_are_lawful(void **state) {
     (void)state;
     for_all(lawful);
@@ -181,7 +199,7 @@ static void quiet(routed *r, bool train) {
     r->pass.seed += 5;
     r->pass.step += 7;
     routed_pass(r, IMAGES, train);
-    bool noisy = strstr(r->spec.model.moe.router, "-choice") && r->router->E > 1;
+    bool noisy = r->plan->gate && r->router->E > 1;
     if (!train) assert_int_equal(bits, routed_bits(r->plan));
     if (!train) assert_close(r->plan->aux, 0, 0);
     if (train && noisy) assert_int_not_equal(bits, routed_bits(r->plan));
@@ -489,6 +507,7 @@ static void random_scores_favour_nobody(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_are_true),
         cmocka_unit_test(plans_are_lawful),
         cmocka_unit_test(same_seed_same_bits),
         cmocka_unit_test(no_noise_in_evaluation),

@@ -125,7 +125,7 @@ static void random_layers_are_some_with_experts(void **state) {
                 "blocks: take last-2 at most, or last-half");
     specs_wrong("model: {moe: {router: soft}}", "model.moe.random_layers=all",
                 "override model.moe.random_layers=all: model.moe.random_layers: router soft makes "
-                "no choices that could be random: tokens-choice and experts-choice do");
+                "no choices that could be random, as tokens-choice does");
 }
 
 static void router_random_is_tokens_choice(void **state) {
@@ -156,6 +156,20 @@ static void slots_come_from_one_of_three(void **state) {
     assert_int_equal(smoe_moe_slots_per_expert(&s.model.moe, 196), 24);
     assert_int_equal(smoe_moe_slots_per_expert(&s.model.moe, 204), 26); /* 25.5 */
     assert_int_equal(smoe_moe_slots_per_expert(&s.model.moe, 1), 1);    /* 0.125, at least one */
+    smoe_spec_free(&s);
+}
+
+/* 196 tokens among 64 experts, of which some get 4: round(196/64) = 3 would not do. */
+static void identity_without_slots_has_what_it_needs(void **state) {
+    (void)state;
+    smoe_spec s =
+        specs_good("data: {image_size: 224}\n"
+                   "model: {patch_size: 16, moe: {router: identity, slots_per_expert: 0}}",
+                   "model.moe.capacity=0.1", NULL, NULL);
+    assert_int_equal(smoe_moe_slots_per_expert(&s.model.moe, smoe_spec_tokens(&s)), 4);
+    char *text = specs_yaml(&s, true);
+    assert_non_null(strstr(text, "; an expert has 4 slots\n"));
+    free(text);
     smoe_spec_free(&s);
 }
 
@@ -358,6 +372,7 @@ int main(void) {
         cmocka_unit_test(random_layers_are_some_with_experts),
         cmocka_unit_test(router_random_is_tokens_choice),
         cmocka_unit_test(slots_come_from_one_of_three),
+        cmocka_unit_test(identity_without_slots_has_what_it_needs),
         cmocka_unit_test(capacity_rounds_half_to_even),
         cmocka_unit_test(tokens_count_the_class_token),
         cmocka_unit_test(defaults_fit_the_run),

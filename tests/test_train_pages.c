@@ -3,8 +3,8 @@
  * of model with its shape, every key of a record and of env.json, every router with its summary and
  * its keys. A new tensor, metric or router that the pages do not know fails here.
  */
-#include "route/router.h"
 #include "scratch.h"
+#include "spec/routers.h"
 #include "spec/schema.h"
 #include "train/env.h"
 #include "train/trainer.h"
@@ -135,11 +135,11 @@ static void test_tensors(void **state) {
     check_model(text, "head: gap, moe: {layers: none}", 31);
     check_model(text, "head: token, qk_norm: true, moe: {layers: none}", 40);
     check_model(text, "head: map, position: sincos2d, moe: {layers: none}", 43);
-    for (size_t i = 0; smoe_router_name(i); i++) {
+    for (size_t i = 0; i < SMOE_ROUTERS; i++) {
         char model[128];
         snprintf(model, sizeof model,
                  "moe: {layers: [1], experts: %d, slots_per_expert: %d, router: %s}", E,
-                 !strcmp(smoe_router_name(i), "identity") ? 4 : P, smoe_router_name(i));
+                 !strcmp(smoe_routers[i].name, "identity") ? 4 : P, smoe_routers[i].name);
         check_model(text, model, 31);
     }
     free(text);
@@ -252,20 +252,19 @@ static void test_routers(void **state) {
     size_t i = 0;
     for (const char *end = strstr(at + 1, "\n.SH "); (at = strstr(at + 1, "\n.SS ")) && at < end;
          i++) {
-        const char *name = smoe_router_name(i), *summary = smoe_router_summary(i);
+        if (i == SMOE_ROUTERS) fail_msg("smoe-routers(7): %.30s is no router", at + 1);
+        const char *name = smoe_routers[i].name, *summary = smoe_routers[i].summary;
         char heading[64];
-        snprintf(heading, sizeof heading, "\n.SS %s\n", name ? name : "");
-        if (!name || strncmp(at, heading, strlen(heading)))
-            fail_msg("smoe-routers(7): %.30s stands where %s should", at + 1,
-                     name ? name : "nothing");
+        snprintf(heading, sizeof heading, "\n.SS %s\n", name);
+        if (strncmp(at, heading, strlen(heading)))
+            fail_msg("smoe-routers(7): %.30s stands where %s should", at + 1, name);
         if (strncasecmp(at + strlen(heading), summary, strlen(summary)))
             fail_msg("smoe-routers(7): %s does not begin with: %s", name, summary);
         const char *keys = strstr(at, "\nKeys:\n"), *next = strstr(at + 1, "\n.S");
         assert_true(keys && keys < next);
         assert_true(assert_moe_keys(keys + strlen("\nKeys:\n"), name) >= 3);
     }
-    assert_true(i > 0);
-    assert_null(smoe_router_name(i));
+    assert_int_equal(i, SMOE_ROUTERS);
     for (size_t row = 0; row < SMOE_ROW_COUNT; row++) {
         const char *key = smoe_rows[row].key, *moe = "model.moe.";
         if (strncmp(key, moe, strlen(moe))) continue;

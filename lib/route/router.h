@@ -55,8 +55,4 @@ smoe_router *smoe_router_create(const smoe_moe_spec *spec, smoe_params *params, 
                                 size_t image_tokens, size_t d, smoe_err *err);
 void smoe_router_free(smoe_router *router);
 
-/* Name and summary of the i-th row of routers.def; NULL past the last. */
-const char *smoe_router_name(size_t i);
-const char *smoe_router_summary(size_t i);
-
 #endif

@@ -3,6 +3,7 @@
  * other keys, the blocks with experts, and the checks that no single row can make. Each problem
  * names the key that was set last, closest to the user's hand, and says what would do.
  */
+#include "spec/routers.h"
 #include "spec/schema.h"
 
 #include <assert.h>
@@ -227,29 +228,27 @@ static void check_slots(smoe_reading *reading) {
 static void check_router(smoe_reading *reading) {
     const smoe_spec *spec = reading->spec;
     const smoe_moe_spec *moe = &spec->model.moe;
-    bool tokens_choice = !strcmp(moe->router, "tokens-choice");
-    bool choice = tokens_choice || !strcmp(moe->router, "experts-choice");
-    size_t T = smoe_spec_tokens(spec);
-    if (tokens_choice && moe->k > moe->experts)
+    const smoe_router_row *router = smoe_router_find(moe->router);
+    if (!router) return; /* memory was short for `random`, and that has been said */
+    size_t T = smoe_spec_tokens(spec), choices = smoe_moe_choices(moe);
+    if (router->family == SMOE_FAMILY_TOKENS_CHOICE && choices > moe->experts)
         clash(reading, KEYS("model.moe.k", "model.moe.experts"),
               "a token cannot choose %zu of %zu experts: take k of %zu at most", moe->k,
               moe->experts, moe->experts);
-    if (!choice && strcmp(moe->random_layers, "none"))
-        clash(
-            reading, KEYS("model.moe.random_layers", "model.moe.router"),
-            "router %s makes no choices that could be random: tokens-choice and experts-choice do",
-            moe->router);
-    if (choice && spec->train.batch_size % moe->group_images)
+    if (!choices && strcmp(moe->random_layers, "none"))
+        clash(reading, KEYS("model.moe.random_layers", "model.moe.router"),
+              "router %s makes no choices that could be random, as tokens-choice does",
+              moe->router);
+    if (choices && spec->train.batch_size % moe->group_images)
         clash(reading, KEYS("model.moe.group_images", "train.batch_size"),
               "groups of %zu images do not divide the batch of %zu: take a divisor of it",
               moe->group_images, spec->train.batch_size);
     size_t P = smoe_moe_slots_per_expert(moe, T), E = moe->experts;
-    if (!strcmp(moe->router, "identity") && P && P * E < T)
+    if (router->family == SMOE_FAMILY_FIXED && P && P * E < T)
         clash(reading, KEYS("model.moe.router", "model.moe.slots_per_expert", "model.moe.experts"),
-              "identity needs a slot for each of %zu tokens, but %zu experts with %zu slots have "
-              "%zu: "
+              "%s needs a slot for each of %zu tokens, but %zu experts with %zu slots have %zu: "
               "take %zu slots_per_expert",
-              T, E, P, P * E, (T + E - 1) / E);
+              moe->router, T, E, P, P * E, (T + E - 1) / E);
 }
 
 /* The default group is made to divide the batch; a group that was given is not touched but checked.

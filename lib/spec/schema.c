@@ -13,7 +13,7 @@ static const char variant_choices[] = "none"
 #undef VARIANT
 #define SMOE_VARIANT_CHOICES variant_choices
 
-#define ROUTER(name, type, summary) "|" name
+#define ROUTER(name, ...) "|" name
 static const char router_choices[] =
 #include "route/routers.def"
     "|random"; /* no router of its own: resolve.c says what it stands for */

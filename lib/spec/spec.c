@@ -3,6 +3,7 @@
  * that follow from a resolved one. Tables in schema.c, values in value.c, YAML in read.c, what
  * follows in resolve.c, writing in write.c.
  */
+#include "spec/routers.h"
 #include "spec/schema.h"
 
 #include <errno.h>
@@ -126,6 +127,9 @@ static size_t at_least_one(double number) {
 size_t smoe_moe_slots_per_expert(const smoe_moe_spec *moe, size_t tokens) {
     if (moe->slots_per_expert) return moe->slots_per_expert;
     if (moe->total_slots) return moe->total_slots / moe->experts;
+    const smoe_router_row *router = smoe_router_find(moe->router);
+    if (router && router->family == SMOE_FAMILY_FIXED)
+        return (tokens + moe->experts - 1) / moe->experts;
     return at_least_one(nearbyint((double)tokens * moe->capacity / (double)moe->experts));
 }
 

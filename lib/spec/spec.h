@@ -215,8 +215,9 @@ void smoe_spec_free(smoe_spec *spec);
 /* Tokens of an image as the blocks see them: (image/patch)^2, plus one with a class token. */
 size_t smoe_spec_tokens(const smoe_spec *spec);
 
-/* P of the soft family and identity for a group of `tokens` tokens: slots_per_expert, or
- * total_slots/E, or round(tokens * capacity / E) where both are 0; at least 1. */
+/* P of the soft family and of fixed routers for a group of `tokens` tokens: slots_per_expert, or
+ * total_slots/E; where both are 0, round(tokens * capacity / E), at least 1, or for fixed routers as
+ * many as the tokens take, ceil(tokens / E). */
 size_t smoe_moe_slots_per_expert(const smoe_moe_spec *moe, size_t tokens);
 
 /* The buffer Be of one expert for a group of `tokens` tokens and `choices` choices a token (K for

@@ -3,6 +3,7 @@
  * which is YAML too. Both walk the schema table; the values themselves are put into words by
  * value.c.
  */
+#include "spec/routers.h"
 #include "spec/schema.h"
 
 #include <stdlib.h>
@@ -34,11 +35,10 @@ static void write_derived(const smoe_spec *spec, const char *key, FILE *out) {
     const smoe_moe_spec *moe = &spec->model.moe;
     size_t T = smoe_spec_tokens(spec);
     if (!moe->layer_count || strcmp(key, "model.moe.capacity")) return;
-    if (!strcmp(moe->router, "tokens-choice"))
+    size_t choices = smoe_moe_choices(moe);
+    if (choices)
         fprintf(out, "; a buffer has %zu places",
-                smoe_moe_capacity(moe, moe->group_images * T, moe->k));
-    else if (!strcmp(moe->router, "experts-choice"))
-        fprintf(out, "; a buffer has %zu places", smoe_moe_capacity(moe, moe->group_images * T, 1));
+                smoe_moe_capacity(moe, moe->group_images * T, choices));
     else if (!moe->slots_per_expert && !moe->total_slots)
         fprintf(out, "; an expert has %zu slots", smoe_moe_slots_per_expert(moe, T));
 }

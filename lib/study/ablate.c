@@ -1,29 +1,25 @@
 /* Routing ablations; see ablate.h. */
 #include "study/ablate.h"
 #include "base/file.h"
+#include "spec/routers.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const routers[] = {
-#define ROUTER(name, type, summary) name,
-#include "route/routers.def"
-#undef ROUTER
-    "dense"};
-enum { ROUTERS = sizeof routers / sizeof *routers };
+static const char dense[] = "dense"; /* the row without experts */
 
-static bool is_router(const char *name) {
-    for (size_t i = 0; i < ROUTERS; i++)
-        if (!strcmp(routers[i], name)) return true;
-    return false;
+static bool is_row(const char *name) {
+    return smoe_router_find(name) || !strcmp(name, dense);
 }
 
 static int unknown(const char *name, smoe_err *err) {
-    int nearest = smoe_text_nearest(name, routers, ROUTERS);
+    const char *known[SMOE_ROUTERS + 1] = {dense};
+    for (size_t i = 0; i < SMOE_ROUTERS; i++) known[i + 1] = smoe_routers[i].name;
+    int nearest = smoe_text_nearest(name, known, SMOE_ROUTERS + 1);
     return smoe_fail(err, SMOE_USAGE, "--routers: no router '%s'%s%s%s", name,
-                     nearest < 0 ? "" : "; did you mean '", nearest < 0 ? "" : routers[nearest],
+                     nearest < 0 ? "" : "; did you mean '", nearest < 0 ? "" : known[nearest],
                      nearest < 0 ? "" : "'?");
 }
 
@@ -35,8 +31,9 @@ static int add_router(smoe_axis *axis, const smoe_spec *spec, const char *name) 
     size_t T = smoe_spec_tokens(spec), E = moe->experts, P = smoe_moe_slots_per_expert(moe, T);
     char router[64], slots[64];
     const char *override[] = {router, slots, "model.moe.total_slots=0"};
-    bool dense = !strcmp(name, "dense"), more = !strcmp(name, "identity") && E * P < T;
-    snprintf(router, sizeof router, dense ? "model.moe.layers=none" : "model.moe.router=%s", name);
+    const smoe_router_row *row = smoe_router_find(name);
+    bool more = row && row->family == SMOE_FAMILY_FIXED && E * P < T;
+    snprintf(router, sizeof router, row ? "model.moe.router=%s" : "model.moe.layers=none", name);
     snprintf(slots, sizeof slots, "model.moe.slots_per_expert=%zu", (T + E - 1) / E);
     return smoe_axis_add(axis, &name, override, more ? 3 : 1);
 }
@@ -57,7 +54,7 @@ static int add_list(smoe_axis *axis, const smoe_spec *spec, const char *list, sm
         return smoe_fail(err, SMOE_RUNTIME, "out of memory");
     }
     while (!status && (item = strsep(&rest, ","))) {
-        if (spec && !is_router(item)) status = unknown(item, err);
+        if (spec && !is_row(item)) status = unknown(item, err);
         for (size_t p = 0; p < axis->points && !status; p++)
             if (!strcmp(axis->point[p].value[0], item))
                 status =

@@ -15,6 +15,7 @@
  */
 #include "study/cost.h"
 
+#include "spec/routers.h"
 #include "train/optim.h"
 #include "vit/model.h"
 
@@ -29,23 +30,6 @@ enum {
         8 /* patch_embed pos_embed cls_token norm attn_pool pre_logits head, one spare */
 };
 
-typedef enum family { SLOTS, IDENTITY, TOKENS_CHOICE, EXPERTS_CHOICE } family;
-
-/* What a router costs, beside routers.def: a test asks for a row here for every row there. */
-static const struct router_cost {
-    const char *name;
-    family family;
-    bool learnt_dispatch, learnt_combine; /* slot weights that are a softmax of the logits */
-} router_costs[] = {
-    {"soft", SLOTS, true, true},
-    {"soft-uniform", SLOTS, true, false},
-    {"uniform-soft", SLOTS, false, true},
-    {"uniform", SLOTS, false, false},
-    {"identity", IDENTITY, false, false},
-    {"tokens-choice", TOKENS_CHOICE, false, false},
-    {"experts-choice", EXPERTS_CHOICE, false, false},
-};
-
 /* A spec as numbers, in the letters of base.h; m, r and places are those of one image. */
 typedef struct sizes {
     double L, d, h, heads, N;
@@ -57,7 +41,7 @@ typedef struct sizes {
     double rows_used;  /* those that can hold a token's choice: no more than K a token */
     double places;     /* einsum: E Be, buffer places of the whole group */
     double moe, dense; /* blocks of either kind */
-    const struct router_cost *router; /* NULL: no MoE block */
+    const smoe_router_row *router; /* NULL: no MoE block */
 } sizes;
 
 static const char *const kind_names[SMOE_COST_KINDS] = {
@@ -74,39 +58,30 @@ const char *smoe_cost_kind_name(smoe_cost_kind kind) {
 
 /* ---- the spec as numbers --------------------------------------------------------------------- */
 
-static double capacity_of_group(const smoe_moe_spec *moe, double tokens, size_t choices,
-                                bool unrounded) {
+static double capacity_of_group(const smoe_moe_spec *moe, double tokens, bool unrounded) {
+    size_t choices = smoe_moe_choices(moe);
     if (unrounded) return (double)choices * moe->capacity * tokens / (double)moe->experts;
     return (double)smoe_moe_capacity(moe, (size_t)tokens, choices);
 }
 
-static int size_experts(sizes *s, const smoe_moe_spec *moe, const smoe_cost_options *options,
-                        smoe_err *err) {
-    for (size_t i = 0; i < sizeof router_costs / sizeof *router_costs; i++)
-        if (!strcmp(moe->router, router_costs[i].name)) s->router = &router_costs[i];
-    if (!s->router)
-        return smoe_fail(err, SMOE_USAGE, "model.moe.router: no cost is known for '%s'",
-                         moe->router);
+static void size_experts(sizes *s, const smoe_moe_spec *moe, const smoe_cost_options *options) {
+    double images = (double)moe->group_images, most;
+    s->router = smoe_router_find(moe->router);
     s->E = (double)moe->experts;
     switch (s->router->family) {
-    case SLOTS:
+    case SMOE_FAMILY_SOFT:
         s->slots = s->E * (double)smoe_moe_slots_per_expert(moe, (size_t)s->m);
         s->rows = s->rows_used = s->slots;
         break;
-    case IDENTITY: s->rows = s->rows_used = s->m; break;
-    case TOKENS_CHOICE:
-    case EXPERTS_CHOICE: {
-        bool tokens_choose = s->router->family == TOKENS_CHOICE;
-        double images = (double)moe->group_images, most = s->E;
-        size_t choices = tokens_choose ? moe->k : 1;
-        if (tokens_choose) most = (double)moe->k;
-        s->places = s->E * capacity_of_group(moe, images * s->m, choices, options->unrounded);
+    case SMOE_FAMILY_FIXED: s->rows = s->rows_used = s->m; break;
+    case SMOE_FAMILY_TOKENS_CHOICE:
+    case SMOE_FAMILY_EXPERTS_CHOICE:
+        s->places = s->E * capacity_of_group(moe, images * s->m, options->unrounded);
         s->rows = s->places / images;
-        s->rows_used = s->rows < most * s->m ? s->rows : most * s->m;
+        most = s->m * (s->router->family == SMOE_FAMILY_TOKENS_CHOICE ? (double)moe->k : s->E);
+        s->rows_used = s->rows < most ? s->rows : most;
         break;
     }
-    }
-    return 0;
 }
 
 static int size_spec(sizes *s, const smoe_spec *spec, size_t classes,
@@ -129,7 +104,8 @@ static int size_spec(sizes *s, const smoe_spec *spec, size_t classes,
                  .m = (double)smoe_spec_tokens(spec),
                  .moe = (double)model->moe.layer_count,
                  .dense = (double)(model->depth - model->moe.layer_count)};
-    return model->moe.layer_count ? size_experts(s, &model->moe, options, err) : 0;
+    if (model->moe.layer_count) size_experts(s, &model->moe, options);
+    return 0;
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
@@ -176,18 +152,18 @@ static void add_attention(smoe_cost *cost, const smoe_spec *spec, const sizes *s
 
 static void add_moe(smoe_cost *cost, const smoe_spec *spec, const sizes *s,
                     const smoe_cost_options *options, size_t block) {
-    const struct router_cost *router = s->router;
+    const smoe_router_row *router = s->router;
     double phi = 0, mixed = 0; /* router parameters with a gradient; products of one mixing side */
     double scale = 0;
     int dispatch = 2, combine = 3;
-    if (router->family == SLOTS) {
-        bool learnt = router->learnt_dispatch || router->learnt_combine;
+    if (router->family == SMOE_FAMILY_SOFT) {
+        bool learnt = router->learns_dispatch || router->learns_combine;
         phi = learnt ? s->d * s->slots : 0;
         scale = learnt && spec->model.moe.normalize ? 1 : 0;
         mixed = s->m * s->slots * s->d;
-        dispatch = router->learnt_dispatch ? 3 : 2;
-        combine = router->learnt_combine ? 3 : 2;
-    } else if (router->family != IDENTITY) {
+        dispatch = router->learns_dispatch ? 3 : 2;
+        combine = router->learns_combine ? 3 : 2;
+    } else if (router->family != SMOE_FAMILY_FIXED) {
         phi = s->d * s->E;
         mixed = options->einsum ? s->m * s->places * s->d : 0;
     }
@@ -235,7 +211,7 @@ static double elementwise(const sizes *s, const smoe_spec *spec, const smoe_cost
                    4 * s->L * s->heads * s->m * s->m;
     if (s->router)
         flops += 8 * s->moe * s->m * s->slots *
-                 ((int)s->router->learnt_dispatch + (int)s->router->learnt_combine);
+                 ((int)s->router->learns_dispatch + (int)s->router->learns_combine);
     if (options->einsum) flops += 4 * s->moe * s->m * s->places;
     if (spec->model.head == SMOE_HEAD_MAP) flops += 4 * s->heads * s->m + 9 * s->h;
     return flops;

@@ -1,0 +1,24 @@
+/* The table of routers, and questions to it; see routers.h. */
+#include "spec/routers.h"
+
+#include <string.h>
+
+#define ROUTER(name, type, family, learns_dispatch, learns_combine, summary) \
+    {name, summary, SMOE_FAMILY_##family, learns_dispatch, learns_combine},
+const smoe_router_row smoe_routers[SMOE_ROUTERS] = {
+#include "route/routers.def"
+};
+#undef ROUTER
+
+const smoe_router_row *smoe_router_find(const char *name) {
+    for (size_t i = 0; i < SMOE_ROUTERS; i++)
+        if (!strcmp(smoe_routers[i].name, name)) return &smoe_routers[i];
+    return NULL;
+}
+
+size_t smoe_moe_choices(const smoe_moe_spec *moe) {
+    const smoe_router_row *router = smoe_router_find(moe->router);
+    if (!router) return 0;
+    if (router->family == SMOE_FAMILY_TOKENS_CHOICE) return moe->k;
+    return router->family == SMOE_FAMILY_EXPERTS_CHOICE;
+}

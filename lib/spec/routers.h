@@ -1,0 +1,40 @@
+/*
+ * Routers as specs and costs see them: the rows of route/routers.def without the code, which is in
+ * route/. Whatever depends on the router is asked of its row, never of its name.
+ */
+#ifndef SMOE_SPEC_ROUTERS_H
+#define SMOE_SPEC_ROUTERS_H
+
+#include "spec/spec.h"
+
+/* How experts come by their inputs. */
+typedef enum smoe_router_family {
+    SMOE_FAMILY_SOFT,          /* an expert has P slots, each a mix of all tokens of an image */
+    SMOE_FAMILY_FIXED,         /* tokens go to experts by a rule, and find a slot each */
+    SMOE_FAMILY_TOKENS_CHOICE, /* a token chooses K experts, whose buffers are of fixed size */
+    SMOE_FAMILY_EXPERTS_CHOICE /* an expert chooses as many tokens as its buffer holds */
+} smoe_router_family;
+
+typedef struct smoe_router_row {
+    const char *name, *summary;
+    smoe_router_family family;
+    bool learns_dispatch, learns_combine; /* weights of slots that are a softmax of logits */
+} smoe_router_row;
+
+enum {
+    SMOE_ROUTERS = 0
+#define ROUTER(...) +1
+#include "route/routers.def"
+#undef ROUTER
+};
+
+extern const smoe_router_row smoe_routers[SMOE_ROUTERS];
+
+/* The row of that name; NULL where there is none, as for `dense`. */
+const smoe_router_row *smoe_router_find(const char *name);
+
+/* Choices of a token that experts' buffers are sized for: K for tokens-choice, 1 for experts-choice,
+ * 0 where nobody chooses. */
+size_t smoe_moe_choices(const smoe_moe_spec *moe);
+
+#endif
