@@ -6,20 +6,22 @@
 #include <string.h>
 
 int smoe_load_spec(smoe_loaded *l, const char *arg, const smoe_options *options, smoe_err *err) {
-    char *text = NULL;
-    int status = smoe_run_locate(arg, options->which, &l->path, &text, err);
+    smoe_spec_text file = {0}, carried = {0};
+    int status = smoe_run_locate(arg, options->which, &l->path, &carried.text, err);
     if (status) goto out;
     if (options->spec)
-        status =
-            smoe_spec_read(&l->spec, options->spec, options->override, options->overrides, err);
-    else if (text)
-        status = smoe_spec_parse(&l->spec, text, strlen(text), l->path, NULL, options->override,
-                                 options->overrides, err);
-    else
+        status = smoe_spec_text_read(&file, options->spec, err);
+    else if (!carried.text)
         status = smoe_fail(err, SMOE_USAGE,
                            "%s carries no spec; describe the model with --spec SPEC.yaml", l->path);
+    if (status) goto out;
+    if (carried.text) carried.length = strlen(carried.text);
+    carried.label = l->path;
+    status = smoe_spec_parse_trained(&l->spec, options->spec ? &file : &carried, options->override,
+                                     options->overrides, err);
 out:
-    free(text);
+    free(carried.text);
+    smoe_spec_text_free(&file);
     return status;
 }
 

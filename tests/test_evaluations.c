@@ -133,6 +133,11 @@ static void impossible_points_are_named(void **state) {
     assert_int_equal(err.lines, 1);
     assert_non_null(strstr(err.text, "router=soft: needs other parameters than were trained"));
     smoe_sweep_free(&sweep);
+    /* 3 does not divide the batch of 8, which is training's business */
+    assert_int_equal(
+        plan(&sweep, TRAINED "sweep: {evaluate: {grid: {model.moe.group_images: [3]}}}\n", &err),
+        0);
+    smoe_sweep_free(&sweep);
 }
 
 /* Results of `count` points of a cell: precision `p`, then a quarter more at each. */

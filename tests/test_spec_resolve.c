@@ -218,6 +218,30 @@ static void defaults_fit_the_run(void **state) {
     smoe_spec_free(&s);
 }
 
+/* What only training asks is no matter where the model is there; all else is. */
+static void trained_models_are_not_asked_about_training(void **state) {
+    (void)state;
+    const smoe_spec_text text =
+        specs_text("model: {moe: {router: tokens-choice, group_images: 12}}\n"
+                   "train: {steps: 50, schedule: {warmup: 40, cooldown: 40}}");
+    char *overrides[] = {(char *)"train.batch_size=16", (char *)"model.moe.k=65"};
+    smoe_err err;
+    smoe_spec s;
+    assert_int_equal(smoe_spec_parse_trained(&s, &text, overrides, 1, &err), 0);
+    assert_int_equal(s.model.moe.group_images, 12);
+    assert_int_equal(s.train.batch_size, 16);
+    smoe_spec_free(&s);
+    assert_int_equal(smoe_spec_parse_trained(&s, &text, overrides, 2, &err), -1);
+    assert_string_equal(err.text, "override model.moe.k=65: model.moe.k: a token cannot choose 65 "
+                                  "of 64 experts: take k of 64 at most");
+    smoe_spec_free(&s);
+    specs_wrong(text.text, overrides[0],
+                "t:2:39: train.schedule.warmup: 40 steps of warm-up and 40 of cooldown do not fit "
+                "in train.steps 50: shorten them or train longer\n"
+                "override train.batch_size=16: train.batch_size: groups of 12 images do not divide "
+                "the batch of 16: take a divisor of it");
+}
+
 static void origins_are_told(void **state) {
     (void)state;
     smoe_spec s = specs_good("seed: 7\nmodel: {variant: Ti}\ntrain: {steps: 10}",
@@ -376,6 +400,7 @@ int main(void) {
         cmocka_unit_test(capacity_rounds_half_to_even),
         cmocka_unit_test(tokens_count_the_class_token),
         cmocka_unit_test(defaults_fit_the_run),
+        cmocka_unit_test(trained_models_are_not_asked_about_training),
         cmocka_unit_test(origins_are_told),
         cmocka_unit_test_setup_teardown(data_is_looked_for_in_this_order, make_place, remove_place),
         cmocka_unit_test_setup_teardown(a_missing_path_names_the_places, make_place, remove_place),

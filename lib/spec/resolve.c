@@ -239,7 +239,7 @@ static void check_router(smoe_reading *reading) {
         clash(reading, KEYS("model.moe.random_layers", "model.moe.router"),
               "router %s makes no choices that could be random, as tokens-choice does",
               moe->router);
-    if (choices && spec->train.batch_size % moe->group_images)
+    if (choices && !reading->trained && spec->train.batch_size % moe->group_images)
         clash(reading, KEYS("model.moe.group_images", "train.batch_size"),
               "groups of %zu images do not divide the batch of %zu: take a divisor of it",
               moe->group_images, spec->train.batch_size);
@@ -320,6 +320,7 @@ static void resolve_schedule(smoe_reading *reading) {
         origin_of(reading, "train.schedule.cooldown")->kind = SMOE_FROM_FITTED;
     }
     if (reading->spec->train.schedule.name == SMOE_CONSTANT || *warmup + *cooldown <= steps) return;
+    if (reading->trained) return;
     clash(reading, KEYS("train.schedule.warmup", "train.schedule.cooldown", "train.steps"),
           "%zu steps of warm-up and %zu of cooldown do not fit in train.steps %zu: "
           "shorten them or train longer",

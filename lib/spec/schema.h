@@ -86,6 +86,7 @@ typedef struct smoe_reading {
     smoe_err *err;
     const char *label;
     char *const *overrides;
+    bool trained; /* the model is there: what only training asks of the keys is not checked */
     bool bad[SMOE_ROW_COUNT]; /* rows with a mistake of their own: no cross-check speaks of them */
     size_t problems;
     const smoe_variant *file_variant; /* the one the file itself names, or NULL */

@@ -14,9 +14,10 @@
 
 enum { LARGEST = 1 << 20 }; /* bytes of a spec file: more is some other kind of file */
 
-static int parse(smoe_spec *spec, const char *text, size_t length, const char *label,
+static int parse(smoe_spec *spec, const char *text, size_t length, const char *label, bool trained,
                  char *const *overrides, size_t count, smoe_err *err) {
-    smoe_reading reading = {.spec = spec, .err = err, .label = label, .overrides = overrides};
+    smoe_reading reading = {
+        .spec = spec, .err = err, .label = label, .overrides = overrides, .trained = trained};
     spec->origin = calloc(SMOE_ROW_COUNT, sizeof *spec->origin);
     if (!spec->origin) return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", label);
     if (length > LARGEST)
@@ -38,7 +39,7 @@ int smoe_spec_parse(smoe_spec *spec, const char *text, size_t length, const char
     if (err) *err = (smoe_err){0};
     if (folder && !(spec->folder = strdup(folder)))
         return smoe_fail(err, SMOE_RUNTIME, "out of memory");
-    return parse(spec, text, length, label ? label : "spec", overrides, count, err);
+    return parse(spec, text, length, label ? label : "spec", false, overrides, count, err);
 }
 
 /* At most LARGEST + 1 bytes of the file, so that a larger one is seen to be larger. */
@@ -83,21 +84,29 @@ void smoe_spec_text_free(smoe_spec_text *text) {
     *text = (smoe_spec_text){0};
 }
 
+/* Of a text with a folder, which is a file, the spec gets the name and the folder. */
+static int parse_text(smoe_spec *spec, const smoe_spec_text *from, bool trained,
+                      char *const *overrides, size_t count, smoe_err *err) {
+    bool file = from->folder != NULL;
+    *spec = (smoe_spec){0};
+    if (err) *err = (smoe_err){0};
+    if (file && !((spec->folder = strdup(from->folder)) && (spec->file = strdup(from->label))))
+        return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", from->label);
+    return parse(spec, from->text, from->length, from->label, trained, overrides, count, err);
+}
+
+int smoe_spec_parse_trained(smoe_spec *spec, const smoe_spec_text *from, char *const *overrides,
+                            size_t count, smoe_err *err) {
+    return parse_text(spec, from, true, overrides, count, err);
+}
+
 int smoe_spec_read(smoe_spec *spec, const char *file, char *const *overrides, size_t count,
                    smoe_err *err) {
     smoe_spec_text text;
     *spec = (smoe_spec){0};
     if (err) *err = (smoe_err){0};
     int status = smoe_spec_text_read(&text, file, err);
-    if (!status) {
-        const char *label = text.label;
-        if (text.folder) { /* a file: its name and folder are the spec's from here on */
-            spec->folder = text.folder;
-            spec->file = text.label;
-            text.folder = text.label = NULL;
-        }
-        status = parse(spec, text.text, text.length, label, overrides, count, err);
-    }
+    if (!status) status = parse_text(spec, &text, false, overrides, count, err);
     smoe_spec_text_free(&text);
     return status;
 }

@@ -193,6 +193,11 @@ int smoe_spec_parse(smoe_spec *spec, const char *text, size_t length, const char
                     const char *folder, char *const *overrides, size_t count,
                     smoe_err *err) SMOE_MUST_CHECK;
 
+/* The spec of a model that is trained already and is only evaluated: the keys of `train` may be what
+ * they like. Groups need not divide the batch, nor warm-up and cooldown fit into the steps. */
+int smoe_spec_parse_trained(smoe_spec *spec, const smoe_spec_text *from, char *const *overrides,
+                            size_t count, smoe_err *err) SMOE_MUST_CHECK;
+
 /* Writes the resolved spec as YAML, every key, valid input again with the same meaning (numbers
  * with full round-trip digits). With `origins`, a comment after each key says where its value came
  * from (default, variant, file:line, override). Returns -1 when the stream reports an error. */

@@ -55,15 +55,21 @@ static bool same_parameters(smoe_model *a, smoe_model *b) {
     return same;
 }
 
+/* The spec of a cell at a point. */
+static int parse_point(smoe_spec *spec, const smoe_cell *cell, const smoe_point *point,
+                       smoe_err *err) {
+    const smoe_spec_text text = {
+        .text = cell->spec, .length = strlen(cell->spec), .label = cell->name};
+    return smoe_spec_parse_trained(spec, &text, point->override, point->overrides, err);
+}
+
 /* Is the point possible for the cell, whose model is given? What is wrong is added to err. */
 static int check_point(const smoe_cell *cell, smoe_model *trained, const smoe_point *point,
                        smoe_err *err) {
     smoe_spec spec;
     smoe_model *model = NULL;
     smoe_err own = {0};
-    size_t length = strlen(cell->spec);
-    int status = smoe_spec_parse(&spec, cell->spec, length, cell->name, NULL, point->override,
-                                 point->overrides, &own);
+    int status = parse_point(&spec, cell, point, &own);
     if (!status) status = smoe_model_create(&model, &spec, 2, &own);
     if (!status && !same_parameters(trained, model))
         status = smoe_fail(&own, SMOE_USAGE, "needs other parameters than were trained");
@@ -225,8 +231,7 @@ static int evaluate(stage *s, const smoe_point *point, json_t *result, smoe_err 
     smoe_routing routing = {0};
     smoe_eval eval;
     size_t images, batch = 0;
-    int status = smoe_spec_parse(&spec, s->cell->spec, strlen(s->cell->spec), s->cell->name, NULL,
-                                 point->override, point->overrides, err);
+    int status = parse_point(&spec, s->cell, point, err);
     if (!status) status = open_data(s, &spec, err);
     if (!status) {
         images = smoe_dataset_images(s->set);

@@ -34,5 +34,11 @@ status 0 smoe eval choice -q -j1 model.moe.random_layers=[1] --logits r40.npy ev
 cmp r8.npy r40.npy || fail "random scores depend on the batch"
 status 0 smoe eval choice -q --logits l8.npy eval.batch_size=8 >/dev/null
 cmp -s r8.npy l8.npy && fail "random routers change nothing"
+# what only training asks of the keys is nothing to evaluation: groups that divide the batch, a warm-up that fits
+status 0 smoe eval choice -q --logits other.npy eval.batch_size=8 train.batch_size=7 train.steps=1 >/dev/null
+cmp l8.npy other.npy || fail "train.batch_size changes an evaluation"
+status 0 smoe eval choice -q eval.batch_size=8 model.moe.group_images=3 >/dev/null
+status 2 smoe train tiny.yaml -n model.moe.router=tokens-choice model.moe.group_images=3 2>err
+grep -q 'groups of 3 images do not divide the batch' err || fail "$(cat err)"
 status 2 smoe eval run -q model.moe.random_layers=all 2>err
 grep -q 'router soft makes no choices' err || fail "$(cat err)"
