@@ -128,7 +128,6 @@ static void test_new_run(void **state) {
     char *argv[] = {"smoe", "train", "\xff"};
     json_t *env = smoe_env_json(3, argv, "BLIS", NULL, 2);
     assert_int_equal(smoe_run_open(&run, r->run, SMOE_RUN_NEW, &r->spec, env, &r->err), 0);
-    assert_string_equal(smoe_run_dir(run), r->run);
     char status[200], host[100];
     assert_int_equal(gethostname(host, sizeof host), 0);
     snprintf(status, sizeof status, "running %ld %s\n", (long)getpid(), host);
@@ -341,8 +340,6 @@ static void test_metrics_lines(void **state) {
     assert_file(r, "metrics.jsonl",
                 "{\"step\":1,\"train/loss\":0.10000000000000001}\n"
                 "{\"step\":4,\"train/loss\":1.0}\n");
-    assert_int_equal(smoe_run_empty(run, &r->err), 0);
-    assert_file(r, "metrics.jsonl", "");
     closed(r, run, "done");
 }
 

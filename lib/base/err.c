@@ -30,14 +30,19 @@ static void append(smoe_err *err, const char *fmt, va_list args, const char *tai
     snprintf(more, sizeof err->text - (size_t)(more - err->text), "\n... and %lu more", n + 1);
 }
 
-int smoe_fail(smoe_err *err, smoe_code code, const char *fmt, ...) {
-    if (!err) return -1;
+/* Begins anew with that line. */
+static void fill(smoe_err *err, smoe_code code, const char *fmt, va_list args, const char *tail) {
     err->code = code;
     err->lines = 0;
     err->text[0] = '\0';
+    append(err, fmt, args, tail);
+}
+
+int smoe_fail(smoe_err *err, smoe_code code, const char *fmt, ...) {
+    if (!err) return -1;
     va_list args;
     va_start(args, fmt);
-    append(err, fmt, args, "");
+    fill(err, code, fmt, args, "");
     va_end(args);
     return -1;
 }
@@ -46,12 +51,9 @@ int smoe_fail_errno(smoe_err *err, smoe_code code, const char *fmt, ...) {
     char tail[256];
     snprintf(tail, sizeof tail, ": %s", strerror(errno));
     if (!err) return -1;
-    err->code = code;
-    err->lines = 0;
-    err->text[0] = '\0';
     va_list args;
     va_start(args, fmt);
-    append(err, fmt, args, tail);
+    fill(err, code, fmt, args, tail);
     va_end(args);
     return -1;
 }

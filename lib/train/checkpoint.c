@@ -7,15 +7,16 @@
  * whole at any moment, and what a killed process leaves has a name that smoe_checkpoints_recover
  * knows.
  */
+#include "train/checkpoint.h"
 #include "base/file.h"
 #include "train/model_file.h"
-#include "train/run.h"
 #include "train/safetensors.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -237,14 +238,13 @@ static int retain(const char *ckpt, size_t keep, smoe_err *err) {
     return status;
 }
 
-int smoe_run_checkpoint(smoe_run *run, const smoe_params *params, const smoe_spec *spec,
-                        const smoe_checkpoint *state, size_t keep, smoe_err *err) {
+int smoe_checkpoint_write(const char *dir, const smoe_params *params, const smoe_spec *spec,
+                          const smoe_checkpoint *state, size_t keep, smoe_err *err) {
     place ckpt, building, link;
     char name[NAME_ROOM];
-    in_folder(&ckpt, smoe_run_dir(run), "ckpt");
+    in_folder(&ckpt, dir, "ckpt");
     step_path(&building, ckpt.path, BUILDING, state->step, NULL);
     snprintf(name, sizeof name, "step_%08" PRIu64, state->step);
-    if (smoe_run_sync(run, err)) return -1; /* the records of a checkpoint are there when it is */
     if (mkdir(ckpt.path, 0777) && errno != EEXIST)
         return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot make", ckpt.path);
     if (build(building.path, params, spec, state, err) || install(ckpt.path, state->step, err)) {
@@ -280,9 +280,9 @@ static int replaced_recover(const char *ckpt, smoe_err *err) {
     return status;
 }
 
-int smoe_checkpoints_recover(const char *run_dir, smoe_err *err) {
+int smoe_checkpoints_recover(const char *dir, smoe_err *err) {
     place ckpt;
-    in_folder(&ckpt, run_dir, "ckpt");
+    in_folder(&ckpt, dir, "ckpt");
     if (access(ckpt.path, F_OK)) return 0;
     return replaced_recover(ckpt.path, err) || smoe_file_sweep(ckpt.path, err) ? -1 : 0;
 }
@@ -383,13 +383,13 @@ static void suggest_older(const char *ckpt, uint64_t bad, const smoe_params *par
     free(list.step);
 }
 
-int smoe_run_restore(smoe_run *run, smoe_params *params, smoe_checkpoint *state, smoe_err *err) {
+int smoe_checkpoint_restore(const char *dir, smoe_params *params, smoe_checkpoint *state,
+                            smoe_err *err) {
     place ckpt;
     uint64_t step = 0;
-    in_folder(&ckpt, smoe_run_dir(run), "ckpt");
+    in_folder(&ckpt, dir, "ckpt");
     int found = latest_step(ckpt.path, &step, err);
-    if (found < 0) return -1;
-    if (!found) return smoe_run_empty(run, err);
+    if (found <= 0) return found;
     if (!step_load(ckpt.path, step, params, true, state, err)) return 1;
     if (err && err->code == SMOE_DATA) suggest_older(ckpt.path, step, params, err);
     return -1;
@@ -397,76 +397,30 @@ int smoe_run_restore(smoe_run *run, smoe_params *params, smoe_checkpoint *state,
 
 /* ---- finding --------------------------------------------------------------------------------- */
 
-/* The checkpoint `which` of a run directory as a path of its model. */
-static int run_model(const char *dir, const char *which, place *model, smoe_err *err) {
-    place ckpt;
+char *smoe_checkpoint_find(const char *dir, const char *which, smoe_err *err) {
+    place ckpt, at;
     uint64_t step = 0;
-    in_folder(&ckpt, dir, "ckpt");
     int found;
-    if (!which || !strcmp(which, "latest"))
+    in_folder(&ckpt, dir, "ckpt");
+    if (!which || !strcmp(which, "latest")) {
         found = latest_step(ckpt.path, &step, err);
-    else if (!strcmp(which, "best"))
+    } else if (!strcmp(which, "best")) {
         found = link_step(ckpt.path, "best", &step, err);
-    else if (step_of(which, &step))
-        found = !access(step_path(model, ckpt.path, "", step, NULL), F_OK);
-    else
-        return smoe_fail(err, SMOE_USAGE,
-                         "checkpoint %s: not best, latest or step_ and eight digits", which);
-    if (found < 0) return -1;
-    if (found) {
-        step_path(model, ckpt.path, "", step, "model.safetensors");
-        return 0;
+    } else if (step_of(which, &step)) {
+        found = !access(step_path(&at, ckpt.path, "", step, NULL), F_OK);
+    } else {
+        smoe_fail(err, SMOE_USAGE, "checkpoint %s: not best, latest or step_ and eight digits",
+                  which);
+        return NULL;
     }
-    if (latest_step(ckpt.path, &step, NULL) > 0)
-        return smoe_fail(err, SMOE_DATA, "%s: the run has no checkpoint %s", dir, which);
-    return smoe_fail(err, SMOE_DATA, "%s: the run has no checkpoint yet", dir);
-}
-
-/* What arg means, as the path of a model file. */
-static int model_path(const char *arg, const char *which, place *model, smoe_err *err) {
-    struct stat there;
-    if (stat(arg, &there))
-        return smoe_fail_errno(err, SMOE_USAGE, "%s: neither a run, a checkpoint nor a file", arg);
-    if (S_ISREG(there.st_mode)) {
-        if (snprintf(model->path, sizeof model->path, "%s", arg) < (int)sizeof model->path)
-            return 0;
-        return smoe_fail(err, SMOE_USAGE, "the path is too long");
+    if (found > 0) {
+        char *path = strdup(step_path(&at, ckpt.path, "", step, "model.safetensors"));
+        if (!path) smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", dir);
+        return path;
     }
-    if (S_ISDIR(there.st_mode)) {
-        if (!access(in_folder(model, arg, "model.safetensors"), F_OK)) return 0;
-        if (!access(in_folder(model, arg, "spec.yaml"), F_OK))
-            return run_model(arg, which, model, err);
-    }
-    return smoe_fail(
-        err, SMOE_USAGE,
-        "%s: neither a run (no spec.yaml in it), a checkpoint (no model.safetensors) nor a file",
-        arg);
-}
-
-bool smoe_run_is_model(const char *arg) {
-    struct stat there;
-    if (stat(arg, &there)) return false;
-    if (S_ISDIR(there.st_mode)) return true;
-    unsigned char length[8] = {1, 1, 1, 1, 1, 1, 1, 1};
-    int fd = open(arg, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    bool whole = fd >= 0 && read(fd, length, sizeof length) == (ssize_t)sizeof length;
-    if (fd >= 0) close(fd);
-    return whole && !length[4] && !length[5] && !length[6] && !length[7];
-}
-
-int smoe_run_locate(const char *arg, const char *which, char **model, char **spec_text,
-                    smoe_err *err) {
-    place at;
-    smoe_safetensors *file = NULL;
-    *model = *spec_text = NULL;
-    if (model_path(arg, which, &at, err) || smoe_safetensors_open(&file, at.path, err)) return -1;
-    const char *spec = smoe_safetensors_metadata(file, "smoe.spec");
-    *model = strdup(at.path);
-    *spec_text = spec ? strdup(spec) : NULL;
-    smoe_safetensors_free(file);
-    if (*model && (!spec || *spec_text)) return 0;
-    free(*model);
-    free(*spec_text);
-    *model = *spec_text = NULL;
-    return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", at.path);
+    if (!found && latest_step(ckpt.path, &step, NULL) > 0)
+        smoe_fail(err, SMOE_DATA, "%s: the run has no checkpoint %s", dir, which);
+    else if (!found)
+        smoe_fail(err, SMOE_DATA, "%s: the run has no checkpoint yet", dir);
+    return NULL;
 }

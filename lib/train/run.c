@@ -1,5 +1,5 @@
 /*
- * The run directory, from mkdir to STATUS. Its checkpoints are in checkpoint.c. Every file but the
+ * The run directory, from mkdir to STATUS. Its checkpoints are made by checkpoint.c. Every file but the
  * two that grow (metrics.jsonl and log.txt) is replaced whole; the lock lies on metrics.jsonl
  * because that one keeps its inode.
  */
@@ -44,10 +44,10 @@ static int out_of_memory(const smoe_run *run, smoe_err *err) {
 
 /* ---- what a directory is --------------------------------------------------------------------- */
 
-typedef enum state { STRANGE, ABSENT, HALF_MADE, A_RUN } state;
+typedef enum kind { STRANGE, ABSENT, HALF_MADE, A_RUN } kind;
 
 /* HALF_MADE: holds nothing but what is written before STATUS, which comes last. */
-static state dir_state(const char *dir) {
+static kind dir_kind(const char *dir) {
     static const char *const early[] = {"spec.yaml", "env.json", "metrics.jsonl", "log.txt",
                                         "ckpt"};
     DIR *open = opendir(dir);
@@ -80,7 +80,7 @@ static int dir_make(const smoe_run *run, smoe_err *err) {
  * an older run counts. */
 static int dir_claim(const smoe_run *run, smoe_run_mode mode, bool *fresh, bool *made,
                      smoe_err *err) {
-    state found = mode == SMOE_RUN_NEW ? ABSENT : dir_state(run->dir);
+    kind found = mode == SMOE_RUN_NEW ? ABSENT : dir_kind(run->dir);
     *made = found == ABSENT && mode != SMOE_RUN_RESUME;
     *fresh = mode != SMOE_RUN_RESUME || found == HALF_MADE;
     if (found == A_RUN || found == HALF_MADE) return 0;
@@ -159,12 +159,20 @@ static int env_write(const smoe_run *run, json_t *env, bool fresh, smoe_err *err
     return status;
 }
 
+/* Drops every record. */
+static int empty_records(smoe_run *run, smoe_err *err) {
+    place at;
+    if (!ftruncate(run->metrics, 0)) return 0;
+    return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot empty",
+                           in_run(&at, run, "metrics.jsonl"));
+}
+
 /* Everything of a new run but STATUS; over what an older one left. */
 static int populate(smoe_run *run, const smoe_spec *spec, json_t *env, smoe_err *err) {
     place at;
     if (smoe_file_remove(in_run(&at, run, "ckpt"), err)) return -1;
     if (mkdir(at.path, 0777)) return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot make", at.path);
-    if (smoe_run_empty(run, err)) return -1;
+    if (empty_records(run, err)) return -1;
     if (smoe_file_remove(in_run(&at, run, "log.txt"), err)) return -1;
     return spec_write(run, spec, err) || env_write(run, env, true, err) ? -1 : 0;
 }
@@ -327,10 +335,6 @@ int smoe_run_close(smoe_run *run, const char *status, smoe_err *err) {
     return failed;
 }
 
-const char *smoe_run_dir(const smoe_run *run) {
-    return run->dir;
-}
-
 void smoe_run_log(smoe_run *run, const char *fmt, ...) {
     if (!run->log) return;
     char date[SMOE_DATE_TEXT];
@@ -398,6 +402,14 @@ static off_t records_end(FILE *in, const char *path, uint64_t step, smoe_err *er
     return end;
 }
 
+/* Everything written to metrics.jsonl reaches the disk. */
+static int sync_records(smoe_run *run, smoe_err *err) {
+    place at;
+    if (!fsync(run->metrics)) return 0;
+    return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot write",
+                           in_run(&at, run, "metrics.jsonl"));
+}
+
 int smoe_run_truncate(smoe_run *run, uint64_t step, smoe_err *err) {
     place at;
     FILE *in = fopen(in_run(&at, run, "metrics.jsonl"), "re");
@@ -407,19 +419,18 @@ int smoe_run_truncate(smoe_run *run, uint64_t step, smoe_err *err) {
     if (end < 0) return -1;
     if (ftruncate(run->metrics, end))
         return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot shorten", at.path);
-    return smoe_run_sync(run, err);
+    return sync_records(run, err);
 }
 
-int smoe_run_empty(smoe_run *run, smoe_err *err) {
-    place at;
-    if (!ftruncate(run->metrics, 0)) return 0;
-    return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot empty",
-                           in_run(&at, run, "metrics.jsonl"));
+/* ---- checkpoints ----------------------------------------------------------------------------- */
+
+int smoe_run_checkpoint(smoe_run *run, const smoe_params *params, const smoe_spec *spec,
+                        const smoe_checkpoint *state, size_t keep, smoe_err *err) {
+    if (sync_records(run, err)) return -1; /* the records of a checkpoint are there when it is */
+    return smoe_checkpoint_write(run->dir, params, spec, state, keep, err);
 }
 
-int smoe_run_sync(smoe_run *run, smoe_err *err) {
-    place at;
-    if (!fsync(run->metrics)) return 0;
-    return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot write",
-                           in_run(&at, run, "metrics.jsonl"));
+int smoe_run_restore(smoe_run *run, smoe_params *params, smoe_checkpoint *state, smoe_err *err) {
+    int found = smoe_checkpoint_restore(run->dir, params, state, err);
+    return found ? found : empty_records(run, err);
 }

@@ -3,14 +3,12 @@
  *   spec.yaml env.json metrics.jsonl log.txt STATUS
  *   ckpt/step_00001000/{model,state}.safetensors ckpt/latest ckpt/best
  * Checkpoints appear whole or not at all: a temporary directory, fsync of files and folders,
- * rename. smoe-run(5) is the long form. run.c has the directory, checkpoint.c the checkpoints.
+ * rename. smoe-run(5) is the long form.
  */
 #ifndef SMOE_RUN_H
 #define SMOE_RUN_H
 
-#include "base/base.h"
-#include "base/param.h"
-#include "spec/spec.h"
+#include "train/checkpoint.h"
 
 #include <jansson.h>
 
@@ -29,7 +27,6 @@ typedef enum smoe_run_mode { SMOE_RUN_NEW, SMOE_RUN_RESUME, SMOE_RUN_FORCE } smo
  * SMOE_RUNTIME. `env` is taken over, also on failure; may be NULL. */
 int smoe_run_open(smoe_run **run, const char *dir, smoe_run_mode mode, const smoe_spec *spec,
                   json_t *env, smoe_err *err) SMOE_MUST_CHECK;
-const char *smoe_run_dir(const smoe_run *run);
 
 /* A number for a record: jansson has no NaN and no infinity, they become null. */
 json_t *smoe_run_number(double x);
@@ -43,12 +40,6 @@ int smoe_run_metrics(smoe_run *run, json_t *record, smoe_err *err) SMOE_MUST_CHE
  * end too. Every record has an integer "step", never falling. */
 int smoe_run_truncate(smoe_run *run, uint64_t step, smoe_err *err) SMOE_MUST_CHECK;
 
-/* Drops every record. */
-int smoe_run_empty(smoe_run *run, smoe_err *err) SMOE_MUST_CHECK;
-
-/* Everything written to metrics.jsonl reaches the disk. A checkpoint does this by itself. */
-int smoe_run_sync(smoe_run *run, smoe_err *err) SMOE_MUST_CHECK;
-
 /* A line to log.txt, with time. Failures of the log are ignored. */
 void smoe_run_log(smoe_run *run, const char *fmt, ...) SMOE_PRINTF(2, 3);
 
@@ -56,29 +47,19 @@ void smoe_run_log(smoe_run *run, const char *fmt, ...) SMOE_PRINTF(2, 3);
  * any case. */
 int smoe_run_close(smoe_run *run, const char *status, smoe_err *err);
 
-/* ---- checkpoints (checkpoint.c) ---- */
+/* ---- checkpoints: checkpoint.h, in step with the records ---- */
 
-typedef struct smoe_checkpoint { /* what state.safetensors holds beside the moments */
-    uint64_t step; /* steps done; schedule, random streams and data position follow from it */
-    uint64_t optimizer_steps;
-    double best; /* best test precision so far, negative: none */
-    uint64_t best_step;
-} smoe_checkpoint;
-
-/* Writes ckpt/step_XXXXXXXX with weights, moments (those allocated) and `state`, points ckpt/best
- * (when best_step == step and best >= 0) and ckpt/latest at it, then deletes all but the newest
- * `keep`, the latest and the best. A checkpoint of that step that is there is replaced. The records
- * up to the step must be written before. Disk full or unwritable: SMOE_RUNTIME, and everything
- * older is still there. */
+/* smoe_checkpoint_write, after the records have reached the disk: those up to the step must be
+ * written before. */
 int smoe_run_checkpoint(smoe_run *run, const smoe_params *params, const smoe_spec *spec,
                         const smoe_checkpoint *state, size_t keep, smoe_err *err) SMOE_MUST_CHECK;
 
-/* Restores weights, moments (those allocated) and state from ckpt/latest. 1: restored; 0: the run
- * has no checkpoint yet, and what metrics.jsonl had is dropped, as the run starts again; -1 failed,
- * params and state untouched: SMOE_DATA names every fault and, if there is one, an older checkpoint
- * that is whole. */
+/* smoe_checkpoint_restore; where there is no checkpoint yet, what metrics.jsonl had is dropped, as
+ * the run starts again. */
 int smoe_run_restore(smoe_run *run, smoe_params *params, smoe_checkpoint *state,
                      smoe_err *err) SMOE_MUST_CHECK;
+
+/* ---- finding a model (locate.c) ---- */
 
 /* RUN|CHECKPOINT of eval and inspect: a run directory (its `which` checkpoint: "best", "latest" or
  * "step_..."; NULL: latest), a checkpoint directory, or a bare .safetensors file. *model is the
@@ -91,8 +72,5 @@ int smoe_run_locate(const char *arg, const char *which, char **model, char **spe
 /* Whether arg is for smoe_run_locate and no spec: a folder, or a file that begins like a safetensors
  * file, with the eight bytes of a length that is far below 2^32, as no text does. */
 bool smoe_run_is_model(const char *arg);
-
-/* For run.c: makes the checkpoints of a run that was killed at any moment usable again. */
-int smoe_checkpoints_recover(const char *run_dir, smoe_err *err) SMOE_MUST_CHECK;
 
 #endif

@@ -1,0 +1,40 @@
+/*
+ * Checkpoints of a run directory: ckpt/step_XXXXXXXX/{model,state}.safetensors, ckpt/latest and
+ * ckpt/best. They know nothing of the rest of the run; run.h says when they are made. DIR is the run
+ * directory. smoe-checkpoint(5) is the long form.
+ */
+#ifndef SMOE_CHECKPOINT_H
+#define SMOE_CHECKPOINT_H
+
+#include "base/base.h"
+#include "base/param.h"
+#include "spec/spec.h"
+
+typedef struct smoe_checkpoint { /* what state.safetensors holds beside the moments */
+    uint64_t step; /* steps done; schedule, random streams and data position follow from it */
+    uint64_t optimizer_steps;
+    double best; /* best test precision so far, negative: none */
+    uint64_t best_step;
+} smoe_checkpoint;
+
+/* Writes ckpt/step_XXXXXXXX with weights, moments (those allocated) and `state`, points ckpt/best
+ * (when best_step == step and best >= 0) and ckpt/latest at it, then deletes all but the newest
+ * `keep`, the latest and the best. A checkpoint of that step that is there is replaced. Disk full or
+ * unwritable: SMOE_RUNTIME, and everything older is still there. */
+int smoe_checkpoint_write(const char *dir, const smoe_params *params, const smoe_spec *spec,
+                          const smoe_checkpoint *state, size_t keep, smoe_err *err) SMOE_MUST_CHECK;
+
+/* Restores weights, moments (those allocated) and state from ckpt/latest. 1: restored; 0: there is no
+ * checkpoint yet; -1 failed, params and state untouched: SMOE_DATA names every fault and, if there is
+ * one, an older checkpoint that is whole. */
+int smoe_checkpoint_restore(const char *dir, smoe_params *params, smoe_checkpoint *state,
+                            smoe_err *err) SMOE_MUST_CHECK;
+
+/* Makes the checkpoints of a run that was killed at any moment usable again. */
+int smoe_checkpoints_recover(const char *dir, smoe_err *err) SMOE_MUST_CHECK;
+
+/* Path of the model of checkpoint `which`: "best", "latest" or "step_..."; NULL: latest. Fresh; NULL
+ * with err: SMOE_USAGE for another word, SMOE_DATA where there is no such checkpoint. */
+char *smoe_checkpoint_find(const char *dir, const char *which, smoe_err *err) SMOE_MUST_CHECK;
+
+#endif
