@@ -19,7 +19,7 @@
 static const struct {
     const char *name, *columns;
 } frames[] = {
-#define FRAME(name, needs, title, columns, caption) {#name, columns},
+#define FRAME(name, needs, per, title, columns, caption) {#name, columns},
 #include "study/inspect.def"
 #undef FRAME
 };

@@ -12,10 +12,11 @@
 static const struct row {
     const char *name, *title, *columns, *caption;
     unsigned needs;
-    smoe_fill *fill;
+    smoe_fill_layer *of_layer; /* one of the two */
+    smoe_fill_run *of_run;
 } rows[] = {
-#define FRAME(name, needs, title, columns, caption) \
-    {#name, title, columns, caption, SMOE_INSPECT_##needs, smoe_fill_##name},
+#define FRAME(name, needs, per, title, columns, caption) \
+    {#name, title, columns, caption, SMOE_INSPECT_##needs, .of_##per = smoe_fill_##name},
 #include "study/inspect.def"
 #undef FRAME
 };
@@ -50,7 +51,9 @@ void smoe_frames_free(smoe_frame *frames, size_t count) {
 int smoe_inspect_fill(smoe_inspection *r, smoe_frame *frames, smoe_err *err) {
     for (size_t i = 0; i < ROWS; i++) {
         if ((rows[i].needs & r->has) != rows[i].needs) continue;
-        if (rows[i].fill(r, &frames[i], err)) return -1;
+        for (size_t l = 0; rows[i].of_layer && l < r->layers; l++)
+            rows[i].of_layer(r, &frames[i], l);
+        if (rows[i].of_run && rows[i].of_run(r, &frames[i], err)) return -1;
         if (frames[i].failed)
             return smoe_fail(err, SMOE_RUNTIME, "out of memory for the table %s", rows[i].name);
     }

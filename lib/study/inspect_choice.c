@@ -120,69 +120,49 @@ static void fill_counts(const smoe_inspection *r, smoe_frame *frame, size_t l,
     }
 }
 
-int smoe_fill_processed_times(const smoe_inspection *r, smoe_frame *frame, smoe_err *err) {
-    (void)err;
-    for (size_t l = 0; l < r->layers; l++) {
-        const choices *c = smoe_inspect_state(r, SMOE_COUNT_CHOICES, l);
-        fill_counts(r, frame, l, c->processed, r->E, (double)(c->images * r->T));
-    }
-    return 0;
+void smoe_fill_processed_times(const smoe_inspection *r, smoe_frame *frame, size_t l) {
+    const choices *c = smoe_inspect_state(r, SMOE_COUNT_CHOICES, l);
+    fill_counts(r, frame, l, c->processed, r->E, (double)(c->images * r->T));
 }
 
-int smoe_fill_experts_per_image(const smoe_inspection *r, smoe_frame *frame, smoe_err *err) {
-    (void)err;
-    for (size_t l = 0; l < r->layers; l++) {
-        const choices *c = smoe_inspect_state(r, SMOE_COUNT_CHOICES, l);
-        fill_counts(r, frame, l, c->used, r->E, (double)c->images);
-    }
-    return 0;
+void smoe_fill_experts_per_image(const smoe_inspection *r, smoe_frame *frame, size_t l) {
+    const choices *c = smoe_inspect_state(r, SMOE_COUNT_CHOICES, l);
+    fill_counts(r, frame, l, c->used, r->E, (double)c->images);
 }
 
 /* A router without a gate places tokens by a rule: nobody chooses. */
-int smoe_fill_expert_load(const smoe_inspection *r, smoe_frame *frame, smoe_err *err) {
-    (void)err;
+void smoe_fill_expert_load(const smoe_inspection *r, smoe_frame *frame, size_t l) {
     bool gate = r->has & SMOE_INSPECT_GATE;
-    for (size_t l = 0; l < r->layers; l++) {
-        const choices *c = smoe_inspect_state(r, SMOE_COUNT_CHOICES, l);
-        uint64_t all = 0;
-        for (size_t e = 0; e < r->E; e++) all += c->placed[e];
-        for (size_t e = 0; e < r->E; e++) {
-            smoe_inspect_row(r, frame, l);
-            smoe_frame_number(frame, (double)e);
-            smoe_frame_number(frame, gate ? (double)c->chosen[e] : NAN);
-            smoe_frame_number(frame, (double)c->placed[e]);
-            smoe_frame_number(frame, gate ? (double)c->lost[e] : NAN);
-            smoe_frame_number(frame, (double)c->placed[e] / (double)all);
-        }
+    const choices *c = smoe_inspect_state(r, SMOE_COUNT_CHOICES, l);
+    uint64_t all = 0;
+    for (size_t e = 0; e < r->E; e++) all += c->placed[e];
+    for (size_t e = 0; e < r->E; e++) {
+        smoe_inspect_row(r, frame, l);
+        smoe_frame_number(frame, (double)e);
+        smoe_frame_number(frame, gate ? (double)c->chosen[e] : NAN);
+        smoe_frame_number(frame, (double)c->placed[e]);
+        smoe_frame_number(frame, gate ? (double)c->lost[e] : NAN);
+        smoe_frame_number(frame, (double)c->placed[e] / (double)all);
     }
-    return 0;
 }
 
-int smoe_fill_dropped_by_position(const smoe_inspection *r, smoe_frame *frame, smoe_err *err) {
-    (void)err;
-    for (size_t l = 0; l < r->layers; l++) {
-        const choices *c = smoe_inspect_state(r, SMOE_COUNT_CHOICES, l);
-        for (size_t t = 0; t < r->T; t++) {
-            smoe_inspect_row(r, frame, l);
-            smoe_inspect_position(r, frame, t);
-            smoe_frame_number(frame, (double)c->dropped[t] / (double)c->images);
-        }
+void smoe_fill_dropped_by_position(const smoe_inspection *r, smoe_frame *frame, size_t l) {
+    const choices *c = smoe_inspect_state(r, SMOE_COUNT_CHOICES, l);
+    for (size_t t = 0; t < r->T; t++) {
+        smoe_inspect_row(r, frame, l);
+        smoe_inspect_position(r, frame, t);
+        smoe_frame_number(frame, (double)c->dropped[t] / (double)c->images);
     }
-    return 0;
 }
 
-int smoe_fill_gate_weights(const smoe_inspection *r, smoe_frame *frame, smoe_err *err) {
-    (void)err;
-    for (size_t l = 0; l < r->layers; l++) {
-        const choices *c = smoe_inspect_state(r, SMOE_COUNT_CHOICES, l);
-        for (size_t i = 0; i < c->best * WEIGHT_BINS; i++) {
-            if (!c->weight[i]) continue;
-            smoe_inspect_row(r, frame, l);
-            smoe_frame_number(frame, (double)(i / WEIGHT_BINS) + 1);
-            smoe_frame_number(frame, (double)(i % WEIGHT_BINS) / (WEIGHT_BINS - 1));
-            smoe_frame_number(frame, (double)c->weight[i]);
-            smoe_frame_number(frame, (double)c->weight[i] / (double)(c->images * r->T));
-        }
+void smoe_fill_gate_weights(const smoe_inspection *r, smoe_frame *frame, size_t l) {
+    const choices *c = smoe_inspect_state(r, SMOE_COUNT_CHOICES, l);
+    for (size_t i = 0; i < c->best * WEIGHT_BINS; i++) {
+        if (!c->weight[i]) continue;
+        smoe_inspect_row(r, frame, l);
+        smoe_frame_number(frame, (double)(i / WEIGHT_BINS) + 1);
+        smoe_frame_number(frame, (double)(i % WEIGHT_BINS) / (WEIGHT_BINS - 1));
+        smoe_frame_number(frame, (double)c->weight[i]);
+        smoe_frame_number(frame, (double)c->weight[i] / (double)(c->images * r->T));
     }
-    return 0;
 }

@@ -136,9 +136,8 @@ static void order(table *t, ranked *list) {
     rank(t->row, list, t->rows);
 }
 
-/* From sums [rows,E] and the tokens behind each row. Free in any case. */
-static int table_make(table *t, const double *sums, const double *tokens, size_t rows, size_t E,
-                      smoe_err *err) {
+/* From sums [rows,E] and the tokens behind each row. False: out of memory. Free in any case. */
+static bool table_make(table *t, const double *sums, const double *tokens, size_t rows, size_t E) {
     ranked *list = calloc(rows + E, sizeof *list);
     double all = 0;
     *t = (table){.rows = rows,
@@ -147,50 +146,38 @@ static int table_make(table *t, const double *sums, const double *tokens, size_t
                  .mean = calloc(E, sizeof *t->mean),
                  .row = calloc(rows, sizeof *t->row),
                  .expert = calloc(E, sizeof *t->expert)};
-    if (!list || !t->weight || !t->mean || !t->row || !t->expert) {
-        free(list);
-        smoe_fail(err, SMOE_RUNTIME, "out of memory for a table of experts");
-        return -1;
-    }
-    for (size_t i = 0; i < rows; i++) {
+    bool made = list && t->weight && t->mean && t->row && t->expert;
+    for (size_t i = 0; made && i < rows; i++) {
         all += tokens[i];
         for (size_t e = 0; e < E; e++) {
             t->weight[i * E + e] = sums[i * E + e] / tokens[i];
             t->mean[e] += sums[i * E + e];
         }
     }
-    for (size_t e = 0; e < E; e++) t->mean[e] /= all;
-    order(t, list);
+    for (size_t e = 0; made && e < E; e++) t->mean[e] /= all;
+    if (made) order(t, list);
     free(list);
-    return 0;
+    return made;
 }
 
-static int class_table(table *t, const smoe_inspection *r, size_t l, smoe_err *err) {
+static bool class_table(table *t, const smoe_inspection *r, size_t l) {
     const experts *x = smoe_inspect_state(r, SMOE_COUNT_EXPERTS, l);
     double *tokens = calloc(r->N, sizeof *tokens);
     *t = (table){0};
-    if (!tokens) {
-        smoe_fail(err, SMOE_RUNTIME, "out of memory for a table of classes");
-        return -1;
-    }
-    for (size_t c = 0; c < r->N; c++) tokens[c] = (double)(x->images[c] * r->T);
-    int status = table_make(t, x->by_class, tokens, r->N, r->E, err);
+    for (size_t c = 0; tokens && c < r->N; c++) tokens[c] = (double)(x->images[c] * r->T);
+    bool made = tokens && table_make(t, x->by_class, tokens, r->N, r->E);
     free(tokens);
-    return status;
+    return made;
 }
 
-static int position_table(table *t, const smoe_inspection *r, size_t l, smoe_err *err) {
+static bool position_table(table *t, const smoe_inspection *r, size_t l) {
     const experts *x = smoe_inspect_state(r, SMOE_COUNT_EXPERTS, l);
     double *tokens = calloc(r->T, sizeof *tokens);
     *t = (table){0};
-    if (!tokens) {
-        smoe_fail(err, SMOE_RUNTIME, "out of memory for a table of positions");
-        return -1;
-    }
-    for (size_t i = 0; i < r->T; i++) tokens[i] = (double)x->all;
-    int status = table_make(t, x->by_position, tokens, r->T, r->E, err);
+    for (size_t i = 0; tokens && i < r->T; i++) tokens[i] = (double)x->all;
+    bool made = tokens && table_make(t, x->by_position, tokens, r->T, r->E);
     free(tokens);
-    return status;
+    return made;
 }
 
 static void fill_cell(smoe_frame *frame, const table *t, size_t row, size_t e) {
@@ -201,56 +188,47 @@ static void fill_cell(smoe_frame *frame, const table *t, size_t row, size_t e) {
     smoe_frame_number(frame, (double)t->expert[e] + 1);
 }
 
-int smoe_fill_class_expert(const smoe_inspection *r, smoe_frame *frame, smoe_err *err) {
-    int status = 0;
-    for (size_t l = 0; !status && l < r->layers; l++) {
-        table t;
-        status = class_table(&t, r, l, err);
-        for (size_t i = 0; !status && i < r->N * r->E; i++) {
-            smoe_inspect_row(r, frame, l);
-            smoe_frame_number(frame, (double)(i / r->E));
-            smoe_frame_text(frame, smoe_dataset_class_name(r->subject.set, i / r->E));
-            fill_cell(frame, &t, i / r->E, i % r->E);
-        }
-        table_free(&t);
+void smoe_fill_class_expert(const smoe_inspection *r, smoe_frame *frame, size_t l) {
+    table t;
+    bool made = class_table(&t, r, l);
+    frame->failed |= !made;
+    for (size_t i = 0; made && i < r->N * r->E; i++) {
+        smoe_inspect_row(r, frame, l);
+        smoe_frame_number(frame, (double)(i / r->E));
+        smoe_frame_text(frame, smoe_dataset_class_name(r->subject.set, i / r->E));
+        fill_cell(frame, &t, i / r->E, i % r->E);
     }
-    return status;
+    table_free(&t);
 }
 
-int smoe_fill_position_expert(const smoe_inspection *r, smoe_frame *frame, smoe_err *err) {
-    int status = 0;
-    for (size_t l = 0; !status && l < r->layers; l++) {
-        table t;
-        status = position_table(&t, r, l, err);
-        for (size_t i = 0; !status && i < r->T * r->E; i++) {
-            smoe_inspect_row(r, frame, l);
-            smoe_inspect_position(r, frame, i / r->E);
-            fill_cell(frame, &t, i / r->E, i % r->E);
-        }
-        table_free(&t);
+void smoe_fill_position_expert(const smoe_inspection *r, smoe_frame *frame, size_t l) {
+    table t;
+    bool made = position_table(&t, r, l);
+    frame->failed |= !made;
+    for (size_t i = 0; made && i < r->T * r->E; i++) {
+        smoe_inspect_row(r, frame, l);
+        smoe_inspect_position(r, frame, i / r->E);
+        fill_cell(frame, &t, i / r->E, i % r->E);
     }
-    return status;
+    table_free(&t);
 }
 
-int smoe_fill_combine_expert(const smoe_inspection *r, smoe_frame *frame, smoe_err *err) {
-    int status = 0;
-    for (size_t l = 0; !status && l < r->layers; l++) {
-        table t;
-        status = position_table(&t, r, l, err);
-        double least = status ? 0 : t.mean[0];
-        for (size_t e = 1; !status && e < r->E; e++) least = fmin(least, t.mean[e]);
-        for (size_t i = 0; !status && i < r->E; i++) {
-            size_t e = 0;
-            while (t.expert[e] != i) e++;
-            smoe_inspect_row(r, frame, l);
-            smoe_frame_number(frame, (double)i + 1);
-            smoe_frame_number(frame, (double)e);
-            smoe_frame_number(frame, t.mean[e]);
-            smoe_frame_number(frame, t.mean[e] / least); /* none without weight at the least */
-        }
-        table_free(&t);
+void smoe_fill_combine_expert(const smoe_inspection *r, smoe_frame *frame, size_t l) {
+    table t;
+    bool made = position_table(&t, r, l);
+    frame->failed |= !made;
+    double least = made ? t.mean[0] : 0;
+    for (size_t e = 1; made && e < r->E; e++) least = fmin(least, t.mean[e]);
+    for (size_t i = 0; made && i < r->E; i++) {
+        size_t e = 0;
+        while (t.expert[e] != i) e++;
+        smoe_inspect_row(r, frame, l);
+        smoe_frame_number(frame, (double)i + 1);
+        smoe_frame_number(frame, (double)e);
+        smoe_frame_number(frame, t.mean[e]);
+        smoe_frame_number(frame, t.mean[e] / least); /* none without weight at the least */
     }
-    return status;
+    table_free(&t);
 }
 
 /* ---- information ------------------------------------------------------------------------------ */
@@ -280,13 +258,12 @@ static double information(const double *mass, size_t rows, size_t E, double *row
     return bits > 1e-12 ? bits : 0; /* less is what roundings leave */
 }
 
-static int fill_information(const smoe_inspection *r, smoe_frame *frame, size_t l,
-                            const char *about, const double *mass, size_t rows, smoe_err *err) {
+static void fill_information(const smoe_inspection *r, smoe_frame *frame, size_t l,
+                             const char *about, const double *mass, size_t rows) {
     double *row = calloc(rows, sizeof *row), *expert = calloc(r->E, sizeof *expert);
     double by_chance[DRAWS], own, other;
-    int status = 0;
     if (!row || !expert) {
-        status = smoe_fail(err, SMOE_RUNTIME, "out of memory for the information of experts");
+        frame->failed = true;
         goto out;
     }
     double bits = information(mass, rows, r->E, row, expert, &own);
@@ -299,14 +276,10 @@ static int fill_information(const smoe_inspection *r, smoe_frame *frame, size_t 
 out:
     free(row);
     free(expert);
-    return status;
 }
 
-int smoe_fill_expert_information(const smoe_inspection *r, smoe_frame *frame, smoe_err *err) {
-    for (size_t l = 0; l < r->layers; l++) {
-        const experts *x = smoe_inspect_state(r, SMOE_COUNT_EXPERTS, l);
-        if (fill_information(r, frame, l, "class", x->by_class, r->N, err)) return -1;
-        if (fill_information(r, frame, l, "position", x->by_position, r->T, err)) return -1;
-    }
-    return 0;
+void smoe_fill_expert_information(const smoe_inspection *r, smoe_frame *frame, size_t l) {
+    const experts *x = smoe_inspect_state(r, SMOE_COUNT_EXPERTS, l);
+    fill_information(r, frame, l, "class", x->by_class, r->N);
+    fill_information(r, frame, l, "position", x->by_position, r->T);
 }

@@ -76,19 +76,15 @@ static void means_batch(void *state, const smoe_inspection *r, const smoe_plan *
 const smoe_counter smoe_counter_means = {
     .size = sizeof(means), .image = means_image, .batch = means_batch};
 
-int smoe_fill_routing(const smoe_inspection *r, smoe_frame *frame, smoe_err *err) {
-    (void)err;
-    for (size_t l = 0; l < r->layers; l++) {
-        const means *m = smoe_inspect_state(r, SMOE_COUNT_MEANS, l);
-        const smoe_plan_stats *sum = &m->sum;
-        smoe_inspect_row(r, frame, l);
-        smoe_frame_number(frame, sum->dispatch_max / m->tokens);
-        smoe_frame_number(frame, sum->combine_max / m->tokens);
-        smoe_frame_number(frame, sum->tokens_per_slot / m->tokens);
-        smoe_frame_number(frame, sum->slots_per_token / m->tokens);
-        smoe_frame_number(frame, sum->dropped / m->tokens);
-    }
-    return 0;
+void smoe_fill_routing(const smoe_inspection *r, smoe_frame *frame, size_t l) {
+    const means *m = smoe_inspect_state(r, SMOE_COUNT_MEANS, l);
+    const smoe_plan_stats *sum = &m->sum;
+    smoe_inspect_row(r, frame, l);
+    smoe_frame_number(frame, sum->dispatch_max / m->tokens);
+    smoe_frame_number(frame, sum->combine_max / m->tokens);
+    smoe_frame_number(frame, sum->tokens_per_slot / m->tokens);
+    smoe_frame_number(frame, sum->slots_per_token / m->tokens);
+    smoe_frame_number(frame, sum->dropped / m->tokens);
 }
 
 /* ---- over training --------------------------------------------------------------------------- */

@@ -34,22 +34,19 @@ static double inner(const double *a, const double *b, size_t d) {
     return sum;
 }
 
-int smoe_fill_slot_correlation(const smoe_inspection *r, smoe_frame *frame, smoe_err *err) {
+void smoe_fill_slot_correlation(const smoe_inspection *r, smoe_frame *frame, size_t l) {
     size_t slots = r->S < MOST_SLOTS ? r->S : MOST_SLOTS;
-    for (size_t l = 0; l < r->layers; l++) {
-        size_t d = smoe_model_router(r->subject.model, l)->d;
-        double *unit = unit_slots(r, l);
-        if (!unit) return smoe_fail(err, SMOE_RUNTIME, "out of memory for slot vectors");
-        for (size_t a = 0; a < slots; a++)
-            for (size_t b = 0; b < slots; b++) {
-                smoe_inspect_row(r, frame, l);
-                smoe_frame_number(frame, (double)a);
-                smoe_frame_number(frame, (double)b);
-                smoe_frame_number(frame, inner(unit + a * d, unit + b * d, d));
-            }
-        free(unit);
-    }
-    return 0;
+    size_t d = smoe_model_router(r->subject.model, l)->d;
+    double *unit = unit_slots(r, l);
+    frame->failed |= !unit;
+    for (size_t a = 0; unit && a < slots; a++)
+        for (size_t b = 0; b < slots; b++) {
+            smoe_inspect_row(r, frame, l);
+            smoe_frame_number(frame, (double)a);
+            smoe_frame_number(frame, (double)b);
+            smoe_frame_number(frame, inner(unit + a * d, unit + b * d, d));
+        }
+    free(unit);
 }
 
 /* Of the pairs of slot a with every later one: their number, sum and sum of squares, [2] within its expert and across. */
@@ -68,32 +65,29 @@ static void count_pairs(pairs *p, const double *unit, size_t a, const smoe_inspe
     }
 }
 
-int smoe_fill_slot_alignment(const smoe_inspection *r, smoe_frame *frame, smoe_err *err) {
-    for (size_t l = 0; l < r->layers; l++) {
-        size_t d = smoe_model_router(r->subject.model, l)->d;
-        double *unit = unit_slots(r, l);
-        pairs *of = calloc(r->S, sizeof *of), all = {0};
-        if (!unit || !of) {
-            free(unit);
-            free(of);
-            return smoe_fail(err, SMOE_RUNTIME, "out of memory for slot vectors");
-        }
-#pragma omp parallel for schedule(dynamic)
-        for (size_t a = 0; a < r->S; a++) count_pairs(&of[a], unit, a, r, d);
-        for (size_t a = 0; a < r->S; a++)
-            for (size_t k = 0; k < 2; k++) {
-                all.count[k] += of[a].count[k];
-                all.sum[k] += of[a].sum[k];
-                all.square[k] += of[a].square[k];
-            }
-        smoe_inspect_row(r, frame, l);
-        smoe_frame_number(frame, (double)r->S);
-        for (size_t k = 0; k < 2; k++) { /* 0/0, no such pair, is NAN */
-            smoe_frame_number(frame, all.sum[k] / all.count[k]);
-            smoe_frame_number(frame, sqrt(all.square[k] / all.count[k]));
-        }
-        free(unit);
-        free(of);
+void smoe_fill_slot_alignment(const smoe_inspection *r, smoe_frame *frame, size_t l) {
+    size_t d = smoe_model_router(r->subject.model, l)->d;
+    double *unit = unit_slots(r, l);
+    pairs *of = calloc(r->S, sizeof *of), all = {0};
+    if (!unit || !of) {
+        frame->failed = true;
+        goto out;
     }
-    return 0;
+#pragma omp parallel for schedule(dynamic)
+    for (size_t a = 0; a < r->S; a++) count_pairs(&of[a], unit, a, r, d);
+    for (size_t a = 0; a < r->S; a++)
+        for (size_t k = 0; k < 2; k++) {
+            all.count[k] += of[a].count[k];
+            all.sum[k] += of[a].sum[k];
+            all.square[k] += of[a].square[k];
+        }
+    smoe_inspect_row(r, frame, l);
+    smoe_frame_number(frame, (double)r->S);
+    for (size_t k = 0; k < 2; k++) { /* 0/0, no such pair, is NAN */
+        smoe_frame_number(frame, all.sum[k] / all.count[k]);
+        smoe_frame_number(frame, sqrt(all.square[k] / all.count[k]));
+    }
+out:
+    free(unit);
+    free(of);
 }

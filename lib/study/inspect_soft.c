@@ -55,38 +55,30 @@ const smoe_counter smoe_counter_token_sums = {.needs = SMOE_INSPECT_DENSE,
                                               .image = sums_image,
                                               .close = sums_close};
 
-int smoe_fill_dispatch_token_sum(const smoe_inspection *r, smoe_frame *frame, smoe_err *err) {
-    (void)err;
-    for (size_t l = 0; l < r->layers; l++) {
-        const token_sums *s = smoe_inspect_state(r, SMOE_COUNT_TOKEN_SUMS, l);
-        uint64_t below = 0;
-        for (size_t i = 0; i < SUM_BINS; i++) {
-            double edge = ((double)i + 0.5) / BINS_A_MEAN * (double)r->S / (double)r->T;
-            if (!s->count[i]) continue;
-            below += s->count[i];
-            smoe_inspect_row(r, frame, l);
-            smoe_frame_number(frame, i + 1 < SUM_BINS ? edge : s->largest);
-            smoe_frame_number(frame, (double)s->count[i]);
-            smoe_frame_number(frame, (double)below / (double)s->tokens);
-        }
+void smoe_fill_dispatch_token_sum(const smoe_inspection *r, smoe_frame *frame, size_t l) {
+    const token_sums *s = smoe_inspect_state(r, SMOE_COUNT_TOKEN_SUMS, l);
+    uint64_t below = 0;
+    for (size_t i = 0; i < SUM_BINS; i++) {
+        double edge = ((double)i + 0.5) / BINS_A_MEAN * (double)r->S / (double)r->T;
+        if (!s->count[i]) continue;
+        below += s->count[i];
+        smoe_inspect_row(r, frame, l);
+        smoe_frame_number(frame, i + 1 < SUM_BINS ? edge : s->largest);
+        smoe_frame_number(frame, (double)s->count[i]);
+        smoe_frame_number(frame, (double)below / (double)s->tokens);
     }
-    return 0;
 }
 
-int smoe_fill_token_weight(const smoe_inspection *r, smoe_frame *frame, smoe_err *err) {
-    (void)err;
-    for (size_t l = 0; l < r->layers; l++) {
-        const token_sums *s = smoe_inspect_state(r, SMOE_COUNT_TOKEN_SUMS, l);
-        double tokens = (double)s->tokens;
-        smoe_inspect_row(r, frame, l);
-        smoe_frame_number(frame, s->total / tokens);
-        smoe_frame_number(frame, (double)s->light / tokens);
-        smoe_frame_number(frame, (double)s->heavy / tokens);
-        smoe_frame_number(frame, s->largest);
-        smoe_frame_number(frame, (double)s->up_to_quarter / tokens);
-        smoe_frame_number(frame, (double)s->above_2 / tokens);
-    }
-    return 0;
+void smoe_fill_token_weight(const smoe_inspection *r, smoe_frame *frame, size_t l) {
+    const token_sums *s = smoe_inspect_state(r, SMOE_COUNT_TOKEN_SUMS, l);
+    double tokens = (double)s->tokens;
+    smoe_inspect_row(r, frame, l);
+    smoe_frame_number(frame, s->total / tokens);
+    smoe_frame_number(frame, (double)s->light / tokens);
+    smoe_frame_number(frame, (double)s->heavy / tokens);
+    smoe_frame_number(frame, s->largest);
+    smoe_frame_number(frame, (double)s->up_to_quarter / tokens);
+    smoe_frame_number(frame, (double)s->above_2 / tokens);
 }
 
 /* ---- cumulative weights ----------------------------------------------------------------------- */
@@ -159,16 +151,15 @@ static double percentile(const cumulative *c, size_t k, uint64_t share) {
     return (double)step / STEPS;
 }
 
-static void fill_bands(const smoe_inspection *r, smoe_frame *frame, smoe_counter_row counter) {
-    for (size_t l = 0; l < r->layers; l++) {
-        const cumulative *c = smoe_inspect_state(r, counter, l);
-        for (size_t k = 0; k < c->ranks; k++) {
-            smoe_inspect_row(r, frame, l);
-            smoe_frame_number(frame, (double)rank_at(c, k) + 1);
-            smoe_frame_number(frame, c->total[k] / (double)c->lists);
-            for (size_t p = 0; p < PERCENTILES; p++)
-                smoe_frame_number(frame, percentile(c, k, permille[p]));
-        }
+static void fill_bands(const smoe_inspection *r, smoe_frame *frame, size_t l,
+                       smoe_counter_row counter) {
+    const cumulative *c = smoe_inspect_state(r, counter, l);
+    for (size_t k = 0; k < c->ranks; k++) {
+        smoe_inspect_row(r, frame, l);
+        smoe_frame_number(frame, (double)rank_at(c, k) + 1);
+        smoe_frame_number(frame, c->total[k] / (double)c->lists);
+        for (size_t p = 0; p < PERCENTILES; p++)
+            smoe_frame_number(frame, percentile(c, k, permille[p]));
     }
 }
 
@@ -198,30 +189,22 @@ const smoe_counter smoe_counter_combine_sums = {.needs = SMOE_INSPECT_DENSE,
                                                 .image = combine_image,
                                                 .close = cumulative_close};
 
-int smoe_fill_dispatch_bands(const smoe_inspection *r, smoe_frame *frame, smoe_err *err) {
-    (void)err;
-    fill_bands(r, frame, SMOE_COUNT_DISPATCH_SUMS);
-    return 0;
+void smoe_fill_dispatch_bands(const smoe_inspection *r, smoe_frame *frame, size_t l) {
+    fill_bands(r, frame, l, SMOE_COUNT_DISPATCH_SUMS);
 }
 
-int smoe_fill_combine_bands(const smoe_inspection *r, smoe_frame *frame, smoe_err *err) {
-    (void)err;
-    fill_bands(r, frame, SMOE_COUNT_COMBINE_SUMS);
-    return 0;
+void smoe_fill_combine_bands(const smoe_inspection *r, smoe_frame *frame, size_t l) {
+    fill_bands(r, frame, l, SMOE_COUNT_COMBINE_SUMS);
 }
 
-int smoe_fill_tokens_to_fraction(const smoe_inspection *r, smoe_frame *frame, smoe_err *err) {
-    (void)err;
-    for (size_t l = 0; l < r->layers; l++) {
-        const cumulative *c = smoe_inspect_state(r, SMOE_COUNT_DISPATCH_SUMS, l);
-        for (size_t i = 0; i < c->lists_an_image * FRACTIONS; i++) {
-            size_t slot = i / FRACTIONS;
-            smoe_inspect_row(r, frame, l);
-            smoe_frame_number(frame, (double)slot);
-            smoe_frame_number(frame, (double)(slot / r->P));
-            smoe_frame_number(frame, fractions[i % FRACTIONS]);
-            smoe_frame_number(frame, (double)c->needed[i] / (double)c->images);
-        }
+void smoe_fill_tokens_to_fraction(const smoe_inspection *r, smoe_frame *frame, size_t l) {
+    const cumulative *c = smoe_inspect_state(r, SMOE_COUNT_DISPATCH_SUMS, l);
+    for (size_t i = 0; i < c->lists_an_image * FRACTIONS; i++) {
+        size_t slot = i / FRACTIONS;
+        smoe_inspect_row(r, frame, l);
+        smoe_frame_number(frame, (double)slot);
+        smoe_frame_number(frame, (double)(slot / r->P));
+        smoe_frame_number(frame, fractions[i % FRACTIONS]);
+        smoe_frame_number(frame, (double)c->needed[i] / (double)c->images);
     }
-    return 0;
 }

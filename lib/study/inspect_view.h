@@ -85,9 +85,10 @@ int smoe_samples_predict(smoe_inspection *r, const real *logits, size_t images,
 size_t smoe_samples_best(const real *logit, size_t N);
 void smoe_samples_free(smoe_sample *sample, size_t count);
 
-/* Writes the rows of one frame for one run. */
-typedef int smoe_fill(const smoe_inspection *r, smoe_frame *frame, smoe_err *err);
-#define FRAME(name, needs, title, columns, caption) smoe_fill smoe_fill_##name;
+/* Writes the rows of one frame: those of layer l, where nothing but memory can fail (frame->failed), or all of a run. */
+typedef void smoe_fill_layer(const smoe_inspection *r, smoe_frame *frame, size_t l);
+typedef int smoe_fill_run(const smoe_inspection *r, smoe_frame *frame, smoe_err *err);
+#define FRAME(name, needs, per, ...) smoe_fill_##per smoe_fill_##name;
 #include "study/inspect.def"
 #undef FRAME
 
