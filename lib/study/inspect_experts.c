@@ -160,62 +160,53 @@ static bool table_make(table *t, const double *sums, const double *tokens, size_
     return made;
 }
 
-static bool class_table(table *t, const smoe_inspection *r, size_t l) {
+/* The table of classes or of positions in layer l. False: out of memory. Free in any case. */
+static bool table_of(table *t, const smoe_inspection *r, size_t l, int of) {
     const experts *x = smoe_inspect_state(r, SMOE_COUNT_EXPERTS, l);
-    double *tokens = calloc(r->N, sizeof *tokens);
+    size_t rows = of == OF_CLASSES ? r->N : r->T;
+    double *tokens = calloc(rows, sizeof *tokens);
     *t = (table){0};
-    for (size_t c = 0; tokens && c < r->N; c++) tokens[c] = (double)(x->images[c] * r->T);
-    bool made = tokens && table_make(t, x->by_class, tokens, r->N, r->E);
+    for (size_t i = 0; tokens && i < rows; i++)
+        tokens[i] = (double)(of == OF_CLASSES ? x->images[i] * r->T : x->all);
+    const double *sums = of == OF_CLASSES ? x->by_class : x->by_position;
+    bool made = tokens && table_make(t, sums, tokens, rows, r->E);
     free(tokens);
     return made;
 }
 
-static bool position_table(table *t, const smoe_inspection *r, size_t l) {
-    const experts *x = smoe_inspect_state(r, SMOE_COUNT_EXPERTS, l);
-    double *tokens = calloc(r->T, sizeof *tokens);
-    *t = (table){0};
-    for (size_t i = 0; tokens && i < r->T; i++) tokens[i] = (double)x->all;
-    bool made = tokens && table_make(t, x->by_position, tokens, r->T, r->E);
-    free(tokens);
-    return made;
-}
-
-static void fill_cell(smoe_frame *frame, const table *t, size_t row, size_t e) {
-    smoe_frame_number(frame, (double)e);
-    smoe_frame_number(frame, t->weight[row * t->E + e]);
-    smoe_frame_number(frame, lift(t, row, e));
-    smoe_frame_number(frame, (double)t->row[row] + 1);
-    smoe_frame_number(frame, (double)t->expert[e] + 1);
+static void fill_table(const smoe_inspection *r, smoe_frame *frame, size_t l, int of) {
+    table t;
+    bool made = table_of(&t, r, l, of);
+    frame->failed |= !made;
+    for (size_t i = 0; made && i < t.rows * t.E; i++) {
+        size_t row = i / t.E, e = i % t.E;
+        smoe_inspect_row(r, frame, l);
+        if (of == OF_CLASSES) {
+            smoe_frame_number(frame, (double)row);
+            smoe_frame_text(frame, smoe_dataset_class_name(r->subject.set, row));
+        } else {
+            smoe_inspect_position(r, frame, row);
+        }
+        smoe_frame_number(frame, (double)e);
+        smoe_frame_number(frame, t.weight[i]);
+        smoe_frame_number(frame, lift(&t, row, e));
+        smoe_frame_number(frame, (double)t.row[row] + 1);
+        smoe_frame_number(frame, (double)t.expert[e] + 1);
+    }
+    table_free(&t);
 }
 
 void smoe_fill_class_expert(const smoe_inspection *r, smoe_frame *frame, size_t l) {
-    table t;
-    bool made = class_table(&t, r, l);
-    frame->failed |= !made;
-    for (size_t i = 0; made && i < r->N * r->E; i++) {
-        smoe_inspect_row(r, frame, l);
-        smoe_frame_number(frame, (double)(i / r->E));
-        smoe_frame_text(frame, smoe_dataset_class_name(r->subject.set, i / r->E));
-        fill_cell(frame, &t, i / r->E, i % r->E);
-    }
-    table_free(&t);
+    fill_table(r, frame, l, OF_CLASSES);
 }
 
 void smoe_fill_position_expert(const smoe_inspection *r, smoe_frame *frame, size_t l) {
-    table t;
-    bool made = position_table(&t, r, l);
-    frame->failed |= !made;
-    for (size_t i = 0; made && i < r->T * r->E; i++) {
-        smoe_inspect_row(r, frame, l);
-        smoe_inspect_position(r, frame, i / r->E);
-        fill_cell(frame, &t, i / r->E, i % r->E);
-    }
-    table_free(&t);
+    fill_table(r, frame, l, OF_POSITIONS);
 }
 
 void smoe_fill_combine_expert(const smoe_inspection *r, smoe_frame *frame, size_t l) {
     table t;
-    bool made = position_table(&t, r, l);
+    bool made = table_of(&t, r, l, OF_POSITIONS);
     frame->failed |= !made;
     double least = made ? t.mean[0] : 0;
     for (size_t e = 1; made && e < r->E; e++) least = fmin(least, t.mean[e]);
