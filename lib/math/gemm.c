@@ -16,6 +16,9 @@ enum {
     BLOCK = KC * 512, /* elements of a block of B: it stays in the second cache */
     MR_MAX = 14,
     SPILL = 16,     /* elements packing may write past a panel: less than a vector */
+    FEW = 64,       /* rows of A up to which packing B costs more than it gains */
+    DEEP = 128,     /* k from which that holds for columns of B, whose results are transposed */
+    RUN = 64,       /* columns that are collected before they pass the caches by */
     PANELS = 8,     /* panels of A in a block */
     TASKS = 2,      /* pieces a thread, at least */
     SMALL = 1 << 18 /* multiply-adds of a piece below which cutting costs more than it gains */
@@ -55,45 +58,112 @@ static void pack_columns(const smoe_product *x, const smoe_gemm_kernels *kern, c
         kern->pack_b(to, x->b + at, x->b_row, x->b_col, s->k, n);
 }
 
-/* The panel of B right of column j, spread over the `tiles` tiles that are computed before it is packed: an expert's weights
- * pass once and from memory, which would otherwise lie idle meanwhile. */
-static smoe_ahead next_columns(const smoe_product *x, const smoe_gemm_kernels *kern, const step *s,
-                               size_t j, size_t tiles) {
-    size_t size = x->b_bf16 ? sizeof(smoe_bf16) : sizeof(real);
-    size_t at = (s->p0 * x->b_row + (s->j0 + j + kern->nr) * x->b_col) * size;
-    size_t row = (x->b_row == 1 ? s->k : kern->nr) * size; /* bytes that lie side by side */
-    size_t stride = (x->b_row == 1 ? x->b_col : x->b_row) * size, run = max(blocks(row, 128), 1);
-    return (smoe_ahead){.at = (x->b_bf16 ? (const char *)x->b_bf16 : (const char *)x->b) + at,
+/* What comes next of B, `lines` runs of `length` elements `stride` apart, spread over so many tiles of depth k: an expert's
+ * weights pass once and from memory, which would otherwise lie idle meanwhile. */
+static smoe_ahead look_ahead(const void *at, size_t size, size_t lines, size_t length,
+                             size_t stride, size_t tiles, size_t k) {
+    size_t run = max(blocks(length * size, 128), 1), steps = tiles * k / max(lines * run, 1);
+    return (smoe_ahead){.at = at,
                         .left = run,
                         .run = run,
-                        .mask = tiles >= 4   ? 3
-                                : tiles >= 2 ? 1
+                        .mask = steps >= 4   ? 3
+                                : steps >= 2 ? 1
                                              : 0,
-                        .skip = (ptrdiff_t)stride - (ptrdiff_t)run * 128};
+                        .skip = (ptrdiff_t)(stride * size) - (ptrdiff_t)run * 128};
 }
 
-/* Rows i0 .. i0+m of C. B is packed panel by panel while the first rows pass. */
+/* The panel of B right of column j, while so many tiles are computed. */
+static smoe_ahead next_columns(const smoe_product *x, const smoe_gemm_kernels *kern, const step *s,
+                               size_t j, size_t tiles) {
+    size_t at = s->p0 * x->b_row + (s->j0 + j + kern->nr) * x->b_col;
+    size_t size = x->b_bf16 ? sizeof(smoe_bf16) : sizeof(real);
+    const char *b = x->b_bf16 ? (const char *)x->b_bf16 : (const char *)x->b;
+    return x->b_row == 1 ? look_ahead(b + at * size, size, kern->nr, s->k, x->b_col, tiles, s->k)
+                         : look_ahead(b + at * size, size, s->k, kern->nr, x->b_row, tiles, s->k);
+}
+
+/* Tile (i, j) of a product, where it lies and what is added to it, in the step of k from p0 on. */
+static smoe_tile tile_at(const smoe_product *x, size_t p0, size_t k, size_t i, size_t j) {
+    smoe_tile t = {.k = k, .c = x->c + i * x->ldc + j, .ldc = x->ldc, .alpha = x->alpha};
+    if (p0) {
+        t.add = t.c;
+        t.ldadd = x->ldc;
+    } else {
+        if (x->add) t.add = x->add + i * x->ldadd + j;
+        t.ldadd = x->ldadd;
+        if (x->bias) t.bias = x->bias + j;
+    }
+    t.ahead = (smoe_ahead){.at = (const char *)x->a, .left = SIZE_MAX, .mask = SIZE_MAX};
+    return t;
+}
+
+/* Rows i0 .. i0+m of C. B is packed panel by panel while the first rows pass, or used where it lies. */
 static void row_block(const smoe_product *x, const smoe_gemm_kernels *kern, const step *s,
                       size_t i0, size_t m, real *packed_a) {
-    kern->pack_a(packed_a, x->a + i0 * x->a_row + s->p0 * x->a_col, x->a_row, x->a_col, m, s->k);
-    bool first = s->p0 == 0;
-    const real *add = first ? x->add : x->c;
-    size_t ldadd = first ? x->ldadd : x->ldc;
+    ALIGNED real rows[MR_MAX * PANELS * (RUN + SPILL)];
+    size_t mr = m > kern->mr && m <= 2 * kern->half ? kern->half : kern->mr;
+    bool once = x->m <= FEW && x->b_col == 1 && !x->b_bf16;
+    bool stream = x->stream && s->k == x->k && !x->add && !x->bias;
+    bool collect = stream && kern->aliasing && x->ldc * sizeof(real) % kern->aliasing == 0;
+    kern->pack_a(packed_a, x->a + i0 * x->a_row + s->p0 * x->a_col, x->a_row, x->a_col, m, s->k,
+                 mr);
     for (size_t j = 0; j < s->n; j += kern->nr) {
         size_t n = min(s->n - j, kern->nr);
-        smoe_ahead ahead = {.at = (const char *)x->c, .mask = SIZE_MAX};
+        bool direct = once && n == kern->nr;
+        smoe_tile t = tile_at(x, s->p0, s->k, i0, s->j0 + j);
+        t.lda = mr;
+        t.b = direct ? x->b + s->p0 * x->b_row + s->j0 + j : s->packed_b + j * s->k;
+        t.ldb = direct ? x->b_row : kern->nr;
+        t.n = n;
+        t.stream = stream && !collect;
         if (i0 == 0) {
-            pack_columns(x, kern, s, j, n);
-            if (j + n < s->n) ahead = next_columns(x, kern, s, j, blocks(m, kern->mr));
+            if (!direct) pack_columns(x, kern, s, j, n);
+            if (j + n < s->n) t.ahead = next_columns(x, kern, s, j, blocks(m, mr));
         }
-        for (size_t i = 0; i < m; i += kern->mr) {
-            size_t at = i0 + i, col = s->j0 + j;
-            kern->tile(x->c + at * x->ldc + col, x->ldc, packed_a + i * s->k,
-                       s->packed_b + j * s->k, min(m - i, kern->mr), n, s->k, x->alpha,
-                       add ? add + at * ldadd + col : NULL, ldadd,
-                       first && x->bias ? x->bias + col : NULL, x->stream && s->k == x->k, &ahead);
+        size_t column = j % RUN;
+        if (collect) {
+            t.c = rows + column;
+            t.ldc = RUN + SPILL;
         }
+        for (size_t i = 0; i < m; i += mr, t.c += mr * t.ldc) {
+            t.a = packed_a + i * s->k;
+            t.m = min(m - i, mr);
+            kern->tile(&t);
+            if (t.add) t.add += mr * t.ldadd;
+        }
+        if (collect && (column + n >= RUN || j + n == s->n))
+            for (size_t i = 0; i < m; i++)
+                kern->stream(x->c + (i0 + i) * x->ldc + s->j0 + j - column,
+                             rows + i * (RUN + SPILL), column + n);
     }
+}
+
+/* A product of few rows with weights whose columns lie in one piece: the rows are packed, all of them, and the
+ * weights pass once, unpacked, a block of columns after the other. */
+static void few_rows(const smoe_product *x, const smoe_gemm_kernels *kern, size_t kc,
+                     real *packed) {
+    size_t width = x->m <= kern->nr / 2 ? kern->nr / 2 : kern->nr;
+    for (size_t p0 = 0; p0 < x->k; p0 += kc)
+        for (size_t i = 0; i < x->m; i += width)
+            (width == kern->nr ? kern->pack_b : kern->pack_half)(
+                packed + i * x->k + p0 * width, x->a + i * x->a_row + p0 * x->a_col, x->a_col,
+                x->a_row, min(x->k - p0, kc), min(x->m - i, width));
+    for (size_t j = 0; j < x->n; j += kern->across)
+        for (size_t p0 = 0; p0 < x->k; p0 += kc)
+            for (size_t i = 0; i < x->m; i += width) {
+                size_t k = min(x->k - p0, kc), n = min(x->n - j, kern->across);
+                smoe_tile t = tile_at(x, p0, k, i, j);
+                t.m = min(x->m - i, width);
+                t.n = n;
+                t.a = packed + i * x->k + p0 * width;
+                t.lda = width;
+                t.b = x->b + j * x->b_col + p0;
+                t.ldb = x->b_col;
+                if (i == 0 && j + n < x->n)
+                    t.ahead = look_ahead(t.b + kern->across * x->b_col, sizeof(real), kern->across,
+                                         k, x->b_col, kern->across / 8, k);
+                kern->tile_across(&t);
+            }
 }
 
 void smoe_gemm_serial(const smoe_product *x) {
@@ -102,6 +172,11 @@ void smoe_gemm_serial(const smoe_product *x) {
     if (!x->m || !x->n) return;
     size_t mc = PANELS * kern->mr, kc = even(x->k, KC, 1),
            nc = even(x->n, BLOCK / max(kc, 1), kern->nr);
+    if (x->m <= FEW && x->k >= DEEP && x->b_row == 1 && !x->b_bf16 &&
+        blocks(x->m, kern->nr) * kern->nr * x->k <= BLOCK) {
+        few_rows(x, kern, kc, packed_b);
+        return;
+    }
     for (size_t j0 = 0; j0 < x->n; j0 += nc) {
         size_t p0 = 0;
         do { /* k = 0 is one step, which writes add + bias */

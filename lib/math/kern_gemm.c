@@ -8,11 +8,28 @@
 #include "math/simd.h"
 
 #if SMOE_VBYTES == 64
-enum { MR = 14, HALF = 8, FEW = 4 }; /* 28 sums + 2 of B + broadcasts in 32 registers */
+enum {
+    MR = 14,
+    HALF = 8,
+    FEW = 4,     /* 28 sums + 2 of B + broadcasts in 32 registers */
+    STEPS = 1,   /* of k in a round of the tile's loop */
+    ACROSS2 = 8, /* columns across two vectors, and */
+    ACROSS = 48, /* of a block of them: whole vectors and whole tiles */
+    ALIASING = 0,
+};
 #else
-enum { MR = 6, HALF = 4, FEW = 2 }; /* 12 sums + 2 of B + a broadcast in 16 registers */
+enum {
+    MR = 6,
+    HALF = 4,
+    FEW = 2, /* 12 sums + 2 of B + a broadcast in 16 registers */
+    STEPS = 2,
+    ACROSS2 = 6,
+    ACROSS = 24,
+    ALIASING =
+        1024, /* Zen 3: stores whose addresses agree in the lowest bits wait for each other */
+};
 #endif
-enum { NV = 2, NR = NV * VL, SHALLOW = 128 };
+enum { NV = 2, NR = NV * VL, ACROSS1 = 8, SHALLOW = 128 };
 
 #if defined SMOE_F64 && SMOE_VBYTES == 16
 #define LOW(a, b) __builtin_shufflevector(a, b, 0, 2)
@@ -86,27 +103,35 @@ static inline __attribute__((always_inline)) void pack_panel(real *dst, const vo
             dst[p * width + i] = i < rows ? source_element(src, i * rs + p * cs, narrow) : 0;
 }
 
-static void pack_a(real *dst, const real *a, size_t rs, size_t cs, size_t m, size_t k) {
-    for (size_t i = 0; i < m; i += MR, dst += MR * k)
-        pack_panel(dst, a + i * rs, false, rs, cs, m - i < MR ? m - i : MR, k, MR);
+static void pack_a(real *dst, const real *a, size_t rs, size_t cs, size_t m, size_t k,
+                   size_t height) {
+    for (size_t i = 0; i < m; i += height, dst += height * k)
+        if (height == MR)
+            pack_panel(dst, a + i * rs, false, rs, cs, m - i < MR ? m - i : MR, k, MR);
+        else
+            pack_panel(dst, a + i * rs, false, rs, cs, m - i < HALF ? m - i : HALF, k, HALF);
 }
 
 static void pack_b(real *dst, const real *b, size_t rs, size_t cs, size_t k, size_t n) {
     pack_panel(dst, b, false, cs, rs, n, k, NR);
 }
 
+static void pack_half(real *dst, const real *b, size_t rs, size_t cs, size_t k, size_t n) {
+    pack_panel(dst, b, false, cs, rs, n, k, VL);
+}
+
 static void pack_b_bf16(real *dst, const smoe_bf16 *b, size_t rs, size_t cs, size_t k, size_t n) {
     pack_panel(dst, b, true, cs, rs, n, k, NR);
 }
 
-/* c = add + bias + alpha * sum for the first n <= VL columns: one expression for whole and part
- * vectors, so that a result does not depend on where in a tile it lies. */
+/* c = add + bias + alpha * sum for the first n <= VL columns: one expression for whole and part vectors, and never fused, so
+ * that a result does not depend on where in a tile it lies. */
 static inline void finish(real *c, vreal sum, real alpha, const real *add, const real *bias,
                           size_t n, bool stream) {
     vreal start = {0};
     if (add) start = n == VL ? vload(add) : vload_part(add, n, 0);
     if (bias) start += n == VL ? vload(bias) : vload_part(bias, n, 0);
-    start += alpha * sum;
+    start += vrounded(alpha * sum);
     if (n != VL)
         vstore_part(c, start, n);
     else if (stream)
@@ -125,25 +150,51 @@ static inline void ask(smoe_ahead *next) {
     next->left = next->run;
 }
 
-/* The tile with `rows` >= m rows of sums, a constant: the fewer, the fewer multiply-adds for nothing. */
-static inline __attribute__((always_inline)) void
-tile_of(size_t rows, real *c, size_t ldc, const real *a, const real *b, size_t m, size_t n,
-        size_t k, real alpha, const real *add, size_t ldadd, const real *bias, bool stream,
-        smoe_ahead *ahead) {
-    smoe_ahead next = *ahead;
-    vreal sum[MR][NV] = {{{0}}};
-    for (size_t p = 0; p < k; p++, a += MR, b += NR) {
-        vreal b0 = vload(b), b1 = vload(b + VL);
-        if (!(p & next.mask)) ask(&next);
+/* One step of k: rows of A times a row of B. */
+static inline __attribute__((always_inline)) void step(size_t rows, vreal sum[MR][NV],
+                                                       const real *a, vreal b0, vreal b1) {
 #pragma GCC unroll 14
-        for (size_t i = 0; i < rows; i++) {
-            vreal ai = vset(a[i]);
-            sum[i][0] += ai * b0;
-            sum[i][1] += ai * b1;
+    for (size_t i = 0; i < rows; i++) {
+        vreal ai = vset(a[i]);
+        sum[i][0] += ai * b0;
+        sum[i][1] += ai * b1;
+    }
+}
+
+/* The sums of a tile with `rows` >= m rows, a constant: the fewer, the fewer multiply-adds for nothing. A row of B is loaded
+ * a step ahead, but none behind the last, which may be the end of an array. */
+static inline __attribute__((always_inline)) void multiply(size_t rows, vreal sum[MR][NV],
+                                                           smoe_tile *t) {
+    size_t k = t->k, lda = t->lda, ldb = t->ldb, p = 0;
+    if (!k) return;
+    smoe_ahead next = t->ahead;
+    const real *a = t->a, *b = t->b;
+    vreal b0 = vload(b), b1 = vload(b + VL);
+    for (; p + STEPS < k; p += STEPS) {
+        if (!(p & next.mask)) ask(&next);
+#pragma GCC unroll 2
+        for (size_t s = 0; s < STEPS; s++, a += lda) {
+            step(rows, sum, a, b0, b1);
+            b += ldb;
+            b0 = vload(b), b1 = vload(b + VL);
         }
     }
-    *ahead = next;
-    size_t n0 = n < VL ? n : VL, n1 = n - n0;
+    for (; p + 1 < k; p++, a += lda) {
+        step(rows, sum, a, b0, b1);
+        b += ldb;
+        b0 = vload(b), b1 = vload(b + VL);
+    }
+    step(rows, sum, a, b0, b1);
+    t->ahead = next;
+}
+
+/* Writes m x n sums. The callers say what is constant: nothing is asked about it for each row. */
+static inline __attribute__((always_inline)) void put(size_t rows, const smoe_tile *t,
+                                                      vreal sum[MR][NV], size_t m, size_t n,
+                                                      const real *add, const real *bias,
+                                                      bool stream) {
+    size_t n0 = n < VL ? n : VL, n1 = n - n0, ldc = t->ldc, ldadd = t->ldadd;
+    real *c = t->c, alpha = t->alpha;
 #pragma GCC unroll 14
     for (size_t i = 0; i < rows; i++) {
         if (i == m) break;
@@ -154,20 +205,94 @@ tile_of(size_t rows, real *c, size_t ldc, const real *a, const real *b, size_t m
     }
 }
 
-static void tile(real *c, size_t ldc, const real *a, const real *b, size_t m, size_t n, size_t k,
-                 real alpha, const real *add, size_t ldadd, const real *bias, bool stream,
-                 smoe_ahead *ahead) {
-    stream = stream && (uintptr_t)c % SMOE_VBYTES == 0 && ldc % VL == 0;
-    /* Few terms added to C: the time goes into C, whose next tile lies to the right. */
-    if (k <= SHALLOW && add == c)
-        for (size_t i = 0; i < m; i++)
-            for (size_t j = NR; j < 2 * NR; j += VL) __builtin_prefetch(c + i * ldc + j, 1, 2);
-    if (m <= FEW)
-        tile_of(FEW, c, ldc, a, b, m, n, k, alpha, add, ldadd, bias, stream, ahead);
-    else if (m <= HALF)
-        tile_of(HALF, c, ldc, a, b, m, n, k, alpha, add, ldadd, bias, stream, ahead);
+static inline __attribute__((always_inline)) void tile_of(size_t rows, smoe_tile *t, bool stream) {
+    vreal sum[MR][NV] = {{{0}}};
+    multiply(rows, sum, t);
+    if (t->m < rows || t->n < NR)
+        put(rows, t, sum, t->m, t->n, t->add, t->bias, stream);
+    else if (t->add && t->bias)
+        put(rows, t, sum, rows, NR, t->add, t->bias, stream);
+    else if (t->add)
+        put(rows, t, sum, rows, NR, t->add, NULL, stream);
+    else if (t->bias)
+        put(rows, t, sum, rows, NR, NULL, t->bias, stream);
+    else if (stream)
+        put(rows, t, sum, rows, NR, NULL, NULL, true);
     else
-        tile_of(MR, c, ldc, a, b, m, n, k, alpha, add, ldadd, bias, stream, ahead);
+        put(rows, t, sum, rows, NR, NULL, NULL, false);
+}
+
+static void tile(smoe_tile *t) {
+    bool stream = t->stream && (uintptr_t)t->c % SMOE_VBYTES == 0 && t->ldc % VL == 0;
+    if (t->k > SHALLOW) {
+        if (STEPS > 1 && !stream)
+            for (size_t i = 0; i < t->m; i++) __builtin_prefetch(t->c + i * t->ldc, 1, 3);
+    } else if (t->add == t->c) {
+        /* Few terms added to C: the time goes into C, whose next tile lies to the right. */
+        for (size_t i = 0; i < t->m; i++)
+            for (size_t j = NR; j < 2 * NR; j += VL)
+                __builtin_prefetch(t->c + i * t->ldc + j, 1, 2);
+    }
+    if (t->m <= FEW)
+        tile_of(FEW, t, stream);
+    else if (t->m <= HALF)
+        tile_of(HALF, t, stream);
+    else
+        tile_of(MR, t, stream);
+}
+
+/* `columns` columns of B, of which n are there, across nv vectors of A's rows: the chains of `tile`, kept by columns of C. */
+static inline __attribute__((always_inline)) void
+multiply_across(size_t columns, size_t nv, real *sums, const real *b, size_t n, smoe_tile *t) {
+    const real *column[ACROSS1], *a = t->a;
+    vreal sum[ACROSS1][NV] = {{{0}}};
+    smoe_ahead next = t->ahead;
+    for (size_t j = 0; j < columns; j++) column[j] = b + (j < n ? j : n - 1) * t->ldb;
+    for (size_t p = 0; p < t->k; p++, a += nv * VL) {
+        vreal row[NV];
+        if (!(p & next.mask)) ask(&next);
+#pragma GCC unroll 2
+        for (size_t v = 0; v < nv; v++) row[v] = vload(a + v * VL);
+#pragma GCC unroll 8
+        for (size_t j = 0; j < columns; j++) {
+            vreal bj = vset(column[j][p]);
+#pragma GCC unroll 2
+            for (size_t v = 0; v < nv; v++) sum[j][v] += bj * row[v];
+        }
+    }
+    t->ahead = next;
+#pragma GCC unroll 8
+    for (size_t j = 0; j < columns; j++)
+#pragma GCC unroll 2
+        for (size_t v = 0; v < nv; v++) vstore(sums + (j * nv + v) * VL, sum[j][v]);
+}
+
+static void tile_across(smoe_tile *t) {
+    real sums[ACROSS * NR];
+    size_t m = t->m, n = t->n, width = t->lda;
+    if (width == VL)
+        for (size_t j = 0; j < n; j += ACROSS1)
+            multiply_across(ACROSS1, 1, sums + j * VL, t->b + j * t->ldb, n - j, t);
+    else
+        for (size_t j = 0; j < n; j += ACROSS2)
+            multiply_across(ACROSS2, 2, sums + j * NR, t->b + j * t->ldb, n - j, t);
+    for (size_t j = 0; j < n; j += VL)
+        for (size_t i = 0; i < m; i += VL) {
+            vreal r[VL];
+            for (size_t q = 0; q < VL; q++) r[q] = vload(sums + (j + q) * width + i);
+            transpose(r);
+            for (size_t q = 0; q < VL && i + q < m; q++)
+                finish(t->c + (i + q) * t->ldc + j, r[q], t->alpha,
+                       t->add ? t->add + (i + q) * t->ldadd + j : NULL,
+                       t->bias ? t->bias + j : NULL, n - j < VL ? n - j : VL, false);
+        }
+}
+
+static void stream(real *to, const real *from, size_t n) {
+    if ((uintptr_t)to % SMOE_VBYTES || n % VL)
+        memcpy(to, from, n * sizeof *to);
+    else
+        for (size_t i = 0; i < n; i += VL) vstream(to + i, vload(from + i));
 }
 
 /* Twelve independent chains: more than the latency of a multiply-add times the units that do them. */
@@ -185,5 +310,19 @@ static double peak(size_t n) {
 }
 
 const smoe_gemm_kernels SMOE_KERN(smoe_gemm_kern);
-const smoe_gemm_kernels SMOE_KERN(smoe_gemm_kern) = {MR,          NR,   pack_a, pack_b,
-                                                     pack_b_bf16, tile, vfence, peak};
+const smoe_gemm_kernels SMOE_KERN(smoe_gemm_kern) = {
+    .mr = MR,
+    .half = HALF,
+    .nr = NR,
+    .pack_a = pack_a,
+    .pack_b = pack_b,
+    .pack_b_bf16 = pack_b_bf16,
+    .tile = tile,
+    .across = ACROSS,
+    .pack_half = pack_half,
+    .tile_across = tile_across,
+    .stream = stream,
+    .settle = vfence,
+    .aliasing = ALIASING,
+    .peak = peak,
+};

@@ -19,24 +19,45 @@ typedef struct smoe_ahead {
     ptrdiff_t skip;
 } smoe_ahead;
 
-/* Pieces of a matrix product; see gemm.c for how they fit together. */
+/* One tile: c [m,n] = add [m,n] + bias [n] + alpha * A B; add and bias may be NULL. */
+typedef struct smoe_tile {
+    size_t m, n, k;
+    real *c;
+    size_t ldc;
+    const real *a, *b; /* as the kernel that gets them says */
+    size_t lda, ldb;
+    const real *add;
+    size_t ldadd;
+    const real *bias;
+    real alpha;
+    bool stream;      /* C passes the caches by; `settle` before other threads read it */
+    smoe_ahead ahead; /* moved on */
+} smoe_tile;
+
+/* Pieces of a matrix product; see gemm.c for how they fit together. Packings leave zeros below the last row or right of the
+ * last column, and need room for a vector behind. */
 typedef struct smoe_gemm_kernels {
-    size_t mr, nr; /* rows and columns of a tile */
-    /* dst: panels of mr rows, [ceil(m/mr)][k][mr], zeros below the last row, and room for a vector behind; a(i,p) = a[i*rs +
-     * p*cs]. */
-    void (*pack_a)(real *dst, const real *a, size_t rs, size_t cs, size_t m, size_t k);
-    /* dst: one panel of nr columns, [k][nr], zeros right of the last column; b(p,j) = b[p*rs +
-     * j*cs]. */
+    size_t mr, half, nr; /* rows of a tile, of a low one, and columns */
+    /* dst: panels of `height` rows (mr or half), [ceil(m/height)][k][height]; a(i,p) = a[i*rs + p*cs]. */
+    void (*pack_a)(real *dst, const real *a, size_t rs, size_t cs, size_t m, size_t k,
+                   size_t height);
+    /* dst: one panel of nr columns, [k][nr]; b(p,j) = b[p*rs + j*cs]. */
     void (*pack_b)(real *dst, const real *b, size_t rs, size_t cs, size_t k, size_t n);
     /* The same out of BF16, widened: exact. */
     void (*pack_b_bf16)(real *dst, const smoe_bf16 *b, size_t rs, size_t cs, size_t k, size_t n);
-    /* c [m,n] = add [m,n] + bias [n] + alpha * A B for one tile, m <= mr, n <= nr; add and bias may
-     * be NULL. With `stream` C passes the caches by, and `settle` must be called before other threads read it. `ahead` is
-     * moved on. */
-    void (*tile)(real *c, size_t ldc, const real *a, const real *b, size_t m, size_t n, size_t k,
-                 real alpha, const real *add, size_t ldadd, const real *bias, bool stream,
-                 smoe_ahead *ahead);
+    /* A tile of m <= lda rows and n <= nr columns. A is a panel, [k][lda]; B is a panel or, where n = nr, B itself: [k][ldb].
+     */
+    void (*tile)(smoe_tile *t);
+    /* The same numbers where A has few rows, without packing B: n <= across; A is a panel of pack_b's kind, m <= lda = nr, or of
+     * pack_half's, m <= lda = nr/2; the columns of B lie at b + j*ldb. */
+    size_t across;
+    void (*pack_half)(real *dst, const real *b, size_t rs, size_t cs, size_t k, size_t n);
+    void (*tile_across)(smoe_tile *t);
+    /* n numbers past the caches. */
+    void (*stream)(real *to, const real *from, size_t n);
     void (*settle)(void);
+    /* Rows of C that lie a multiple of so many bytes apart are better collected and written one by one; 0: never. */
+    size_t aliasing;
     /* Multiply-adds on registers only, n rounds; returns how many FLOPs that was: the processor's limit. */
     double (*peak)(size_t n);
 } smoe_gemm_kernels;

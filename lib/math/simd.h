@@ -86,6 +86,18 @@ static inline vreal vmax(vreal a, vreal b) {
     return vselect(a > b, a, b);
 }
 
+/* x, as a number that was rounded: what is added to it does not fuse with what it came from. */
+static inline vreal vrounded(vreal x) {
+#if defined __x86_64__
+    __asm__("" : "+v"(x));
+#elif defined __aarch64__
+    __asm__("" : "+w"(x));
+#else
+    __asm__("" : "+m"(x));
+#endif
+    return x;
+}
+
 /* The first n < VL elements, the others `fill`; and back. */
 static inline vreal vload_part(const real *p, size_t n, real fill) {
     real t[VL];
