@@ -98,3 +98,15 @@ double inspected_number(const smoe_frame *frame, size_t row, const char *column)
     if (c == SIZE_MAX) fail_msg("%s has no column %s", frame->name, column);
     return smoe_frame_number_at(frame, row, c);
 }
+
+const smoe_sample_layer *inspected_layer(const inspected *x, size_t image, size_t l) {
+    return &x->sample[image].layer[l];
+}
+
+size_t inspected_row(const smoe_frame *frame, const inspected *x, size_t l, size_t each) {
+    assert_int_equal(frame->rows, x->L * each);
+    size_t row = l * each;
+    assert_true(inspected_number(frame, row, "block") == (double)x->sample->layer[l].block);
+    assert_string_equal(smoe_frame_text_at(frame, row, 0), "mine");
+    return row;
+}

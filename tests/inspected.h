@@ -35,5 +35,10 @@ real *inspected_tensor(inspected *x, const char *name, size_t *size);
 /* The frame of a name, with at least one row. */
 const smoe_frame *inspected_frame(const inspected *x, const char *name);
 double inspected_number(const smoe_frame *frame, size_t row, const char *column);
+/* Rows of a frame by layers come layer after layer: the first of layer l where each has `each`. */
+size_t inspected_row(const smoe_frame *frame, const inspected *x, size_t l, size_t each);
+
+/* What layer l did with an image. */
+const smoe_sample_layer *inspected_layer(const inspected *x, size_t image, size_t l);
 
 #endif

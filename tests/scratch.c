@@ -56,6 +56,15 @@ void scratch_write(const char *path, const void *bytes, size_t size) {
     assert_int_equal(fclose(out), 0);
 }
 
+void scratch_assert_same(const char *a, const char *b) {
+    size_t a_size, b_size;
+    char *a_bytes = scratch_read(a, &a_size), *b_bytes = scratch_read(b, &b_size);
+    assert_int_equal(a_size, b_size);
+    assert_memory_equal(a_bytes, b_bytes, a_size);
+    free(a_bytes);
+    free(b_bytes);
+}
+
 size_t scratch_entries(const char *path) {
     DIR *dir = opendir(path);
     if (!dir) fail_msg("cannot list %s", path);

@@ -24,6 +24,9 @@ const char *scratch_path(const scratch *s, char buf[SCRATCH_PATH], const char *n
 char *scratch_read(const char *path, size_t *size);
 void scratch_write(const char *path, const void *bytes, size_t size);
 
+/* The two files have the same bytes. */
+void scratch_assert_same(const char *a, const char *b);
+
 /* Entries of a folder, "." and ".." not counted. */
 size_t scratch_entries(const char *path);
 

@@ -4,8 +4,6 @@
  */
 #include "close.h"
 #include "inspected.h"
-#include "base/rng.h"
-#include "base/threads.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -33,19 +31,6 @@ static const char *const sparse_kinds[] = {
     "model.moe.router=identity model.moe.slots_per_expert=6"};
 enum { SPARSE_KINDS = sizeof sparse_kinds / sizeof *sparse_kinds };
 
-static const smoe_sample_layer *layer_of(const inspected *x, size_t image, size_t l) {
-    return &x->sample[image].layer[l];
-}
-
-/* Rows come layer after layer; the first row of layer l where each has `each`. */
-static size_t row_of(const smoe_frame *frame, const inspected *x, size_t l, size_t each) {
-    assert_int_equal(frame->rows, x->L * each);
-    size_t row = l * each;
-    assert_true(inspected_number(frame, row, "block") == (double)x->sample->layer[l].block);
-    assert_string_equal(smoe_frame_text_at(frame, row, 0), "mine");
-    return row;
-}
-
 static int rising(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
@@ -66,27 +51,15 @@ static double entropy(const double *w, size_t n) {
     return nats;
 }
 
-/* The weight of expert e in token t of an image. */
-static double expert_weight(const inspected *x, size_t image, size_t l, size_t t, size_t e) {
-    const smoe_sample_layer *layer = layer_of(x, image, l);
-    double sum = 0;
-    for (size_t p = 0; layer->combine && p < x->P; p++)
-        sum += (double)layer->combine[t * x->S + e * x->P + p];
-    for (size_t i = 0; i < layer->places; i++)
-        if (layer->place[i].token == t && layer->place[i].expert == e)
-            sum += (double)layer->place[i].weight;
-    return sum;
-}
-
 /* ---- soft family ------------------------------------------------------------------------------- */
 
 static void check_means(const inspected *x, size_t l) {
     const smoe_frame *frame = inspected_frame(x, "routing");
-    size_t row = row_of(frame, x, l, 1), T = x->T, S = x->S;
+    size_t row = inspected_row(frame, x, l, 1), T = x->T, S = x->S;
     double dispatch_max = 0, combine_max = 0, tokens_per_slot = 0, slots_per_token = 0;
     double *w = calloc(T + S, sizeof *w);
     for (size_t i = 0; i < x->images; i++) {
-        const smoe_sample_layer *layer = layer_of(x, i, l);
+        const smoe_sample_layer *layer = inspected_layer(x, i, l);
         for (size_t s = 0; s < S; s++) {
             double most = 0;
             for (size_t t = 0; t < T; t++) w[t] = (double)layer->dispatch[t * S + s];
@@ -114,12 +87,12 @@ static void check_means(const inspected *x, size_t l) {
 static void check_token_sums(const inspected *x, size_t l) {
     const smoe_frame *shares = inspected_frame(x, "token_weight");
     const smoe_frame *bins = inspected_frame(x, "dispatch_token_sum");
-    size_t tokens = x->images * x->T, row = row_of(shares, x, l, 1);
+    size_t tokens = x->images * x->T, row = inspected_row(shares, x, l, 1);
     double *sum = calloc(tokens, sizeof *sum), mean = (double)x->S / (double)x->T, total = 0;
     size_t light = 0, heavy = 0, quarter = 0, two = 0;
     for (size_t i = 0; i < tokens; i++) {
         for (size_t s = 0; s < x->S; s++)
-            sum[i] += (double)layer_of(x, i / x->T, l)->dispatch[i % x->T * x->S + s];
+            sum[i] += (double)inspected_layer(x, i / x->T, l)->dispatch[i % x->T * x->S + s];
         total += sum[i];
         light += sum[i] < mean / 4;
         heavy += sum[i] > 2 * mean;
@@ -159,10 +132,10 @@ static void check_bands(const inspected *x, size_t l, bool dispatch) {
                        {"p95", 0.95},   {"p97.5", 0.975}, {"p99.5", 0.995}};
     const smoe_frame *frame = inspected_frame(x, dispatch ? "dispatch_bands" : "combine_bands");
     size_t n = dispatch ? x->T : x->S, each = dispatch ? x->S : x->T, lists = x->images * each;
-    size_t first = row_of(frame, x, l, n);
+    size_t first = inspected_row(frame, x, l, n);
     double *sums = calloc(lists * n, sizeof *sums), *column = calloc(lists, sizeof *column);
     for (size_t i = 0; i < lists; i++) {
-        const smoe_sample_layer *layer = layer_of(x, i / each, l);
+        const smoe_sample_layer *layer = inspected_layer(x, i / each, l);
         if (dispatch)
             cumulate(sums + i * n, layer->dispatch + i % each, n, x->S);
         else
@@ -188,14 +161,14 @@ static void check_bands(const inspected *x, size_t l, bool dispatch) {
 static void check_fractions(const inspected *x, size_t l) {
     static const double fractions[] = {0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99};
     const smoe_frame *frame = inspected_frame(x, "tokens_to_fraction");
-    size_t row = row_of(frame, x, l, x->S * 11);
+    size_t row = inspected_row(frame, x, l, x->S * 11);
     double *sums = calloc(x->T, sizeof *sums);
     for (size_t s = 0; s < x->S; s++)
         for (size_t f = 0; f < 11; f++, row++) {
             double tokens = 0;
             for (size_t i = 0; i < x->images; i++) {
                 size_t need = 1;
-                cumulate(sums, layer_of(x, i, l)->dispatch + s, x->T, x->S);
+                cumulate(sums, inspected_layer(x, i, l)->dispatch + s, x->T, x->S);
                 while (need < x->T && sums[need - 1] < fractions[f] - 1e-6) need++;
                 tokens += (double)need;
             }
@@ -269,7 +242,7 @@ static void check_slots(const char *keys, size_t shown) {
         const real *phi =
             inspected_tensor(&x, l ? "blocks.1.mlp.router.phi" : "blocks.0.mlp.router.phi", NULL);
         double sum[2] = {0}, square[2] = {0}, count[2] = {0};
-        size_t row = row_of(pairs, &x, l, shown * shown);
+        size_t row = inspected_row(pairs, &x, l, shown * shown);
         for (size_t a = 0; a < x.S; a++)
             for (size_t b = 0; b < x.S; b++) {
                 double c = cosine(phi, d, x.S, a, b);
@@ -284,7 +257,7 @@ static void check_slots(const char *keys, size_t shown) {
                 square[across] += c * c;
                 count[across]++;
             }
-        row = row_of(means, &x, l, 1);
+        row = inspected_row(means, &x, l, 1);
         assert_true(inspected_number(means, row, "slots") == (double)x.S);
         if (x.P > 1) {
             assert_close(inspected_number(means, row, "within_mean"), sum[0] / count[0], EXACT);
@@ -343,12 +316,12 @@ static void check_counts(const inspected *x, size_t l, const char *name, const c
 
 static void check_tokens(const inspected *x, size_t l) {
     const smoe_frame *frame = inspected_frame(x, "dropped_by_position");
-    size_t row = row_of(frame, x, l, x->T), *times = calloc(x->E + 1, sizeof *times);
+    size_t row = inspected_row(frame, x, l, x->T), *times = calloc(x->E + 1, sizeof *times);
     size_t *used = calloc(x->E + 1, sizeof *used), dropped = 0;
     for (size_t t = 0; t < x->T; t++) {
         size_t lost = 0;
         for (size_t i = 0; i < x->images; i++) {
-            size_t n = times_processed(layer_of(x, i, l), t);
+            size_t n = times_processed(inspected_layer(x, i, l), t);
             times[n]++;
             lost += !n;
         }
@@ -365,11 +338,11 @@ static void check_tokens(const inspected *x, size_t l) {
                      EXACT);
         dropped += lost;
     }
-    for (size_t i = 0; i < x->images; i++) used[experts_used(x, layer_of(x, i, l))]++;
+    for (size_t i = 0; i < x->images; i++) used[experts_used(x, inspected_layer(x, i, l))]++;
     check_counts(x, l, "processed_times", "tokens", times, x->E, (double)(x->images * x->T));
     check_counts(x, l, "experts_per_image", "images", used, x->E, (double)x->images);
     frame = inspected_frame(x, "routing");
-    assert_close(inspected_number(frame, row_of(frame, x, l, 1), "dropped"),
+    assert_close(inspected_number(frame, inspected_row(frame, x, l, 1), "dropped"),
                  (double)dropped / (double)(x->images * x->T), EXACT);
     free(times);
     free(used);
@@ -385,14 +358,14 @@ static size_t place_of(const float *gate, size_t E, size_t e) {
 /* Choices: of tokens, their k best experts, unless the token is skipped; of experts, what they took. */
 static void check_load(const inspected *x, size_t l) {
     const smoe_frame *frame = inspected_frame(x, "expert_load");
-    size_t row = row_of(frame, x, l, x->E), all = 0, made = 0;
+    size_t row = inspected_row(frame, x, l, x->E), all = 0, made = 0;
     const smoe_moe_spec *moe = &x->spec.model.moe;
-    bool tokens = !strcmp(moe->router, "tokens-choice"), gate = layer_of(x, 0, l)->gate;
-    for (size_t i = 0; i < x->images; i++) all += layer_of(x, i, l)->places;
+    bool tokens = !strcmp(moe->router, "tokens-choice"), gate = inspected_layer(x, 0, l)->gate;
+    for (size_t i = 0; i < x->images; i++) all += inspected_layer(x, i, l)->places;
     for (size_t e = 0; e < x->E; e++, row++) {
         size_t chosen = 0, placed = 0;
         for (size_t i = 0; i < x->images; i++) {
-            const smoe_sample_layer *layer = layer_of(x, i, l);
+            const smoe_sample_layer *layer = inspected_layer(x, i, l);
             for (size_t k = 0; k < layer->places; k++) placed += layer->place[k].expert == e;
             for (size_t t = 0; gate && t < x->T; t++)
                 chosen += place_of(layer->gate + t * x->E, x->E, e) < moe->k;
@@ -426,7 +399,8 @@ static void check_gate(const inspected *x, size_t l) {
         size_t choice = (size_t)inspected_number(frame, r, "choice"), count = 0;
         assert_true(choice >= 1 && choice <= best);
         for (size_t i = 0; i < x->images * x->T * x->E; i++) {
-            const float *gate = layer_of(x, i / x->T / x->E, l)->gate + i / x->E % x->T * x->E;
+            const float *gate =
+                inspected_layer(x, i / x->T / x->E, l)->gate + i / x->E % x->T * x->E;
             size_t e = i % x->E;
             count += place_of(gate, x->E, e) + 1 == choice &&
                      rint((double)gate[e] * 100) == rint(weight * 100);
@@ -447,175 +421,10 @@ static void sparse_tables_are_what_the_placements_say(void **state) {
         for (size_t l = 0; l < x.L; l++) {
             check_tokens(&x, l);
             check_load(&x, l);
-            if (layer_of(&x, 0, l)->gate) check_gate(&x, l);
+            if (inspected_layer(&x, 0, l)->gate) check_gate(&x, l);
         }
         inspected_free(&x);
     }
-}
-
-/* ---- experts, classes and positions ------------------------------------------------------------- */
-
-/* sum [rows,E] of the weights of experts over tokens; group[i * T + t] is the row of token t of image i. */
-static void sum_weights(double *sum, const inspected *x, size_t l, const size_t *group,
-                        size_t rows) {
-    memset(sum, 0, rows * x->E * sizeof *sum);
-    for (size_t i = 0; i < x->images * x->T; i++)
-        for (size_t e = 0; e < x->E; e++)
-            sum[group[i] * x->E + e] += expert_weight(x, i / x->T, l, i % x->T, e);
-}
-
-/* sum p log2 p/(p p), and the entropy of the experts. */
-static double information(const double *sum, size_t rows, size_t E, double *bits_of_experts) {
-    double all = 0, bits = 0;
-    double *expert = calloc(E, sizeof *expert), *row = calloc(rows, sizeof *row);
-    for (size_t i = 0; i < rows * E; i++) {
-        all += sum[i];
-        row[i / E] += sum[i];
-        expert[i % E] += sum[i];
-    }
-    for (size_t i = 0; i < rows * E; i++)
-        if (sum[i] > 0) bits += sum[i] / all * log2(sum[i] * all / (row[i / E] * expert[i % E]));
-    *bits_of_experts = entropy(expert, E) / log(2);
-    free(expert);
-    free(row);
-    return bits;
-}
-
-/* Mean weights of groups of tokens, ranks by the stated rule. */
-static void check_table(const inspected *x, size_t l, const char *name, const char *group_column,
-                        const double *sum, const size_t *tokens, size_t rows) {
-    const smoe_frame *frame = inspected_frame(x, name);
-    size_t first = row_of(frame, x, l, rows * x->E), E = x->E;
-    double *mean = calloc(E, sizeof *mean), *best = calloc(rows, sizeof *best);
-    size_t *home = calloc(rows, sizeof *home);
-    for (size_t i = 0; i < rows * E; i++) mean[i % E] += sum[i] / (double)(x->images * x->T);
-    for (size_t i = 0; i < rows * E; i++) {
-        size_t row = first + i, g = i / E, e = i % E, rank = 1;
-        double weight = sum[i] / (double)tokens[g], lift = weight / mean[e];
-        assert_true(inspected_number(frame, row, group_column) == (double)g);
-        assert_true(inspected_number(frame, row, "expert") == (double)e);
-        assert_close(inspected_number(frame, row, "weight"), weight, EXACT);
-        assert_close(inspected_number(frame, row, "lift"), lift, 1e-9); /* divided by about 1e-2 */
-        for (size_t o = 0; o < E; o++) rank += mean[o] > mean[e];
-        assert_true(inspected_number(frame, row, "expert_rank") == (double)rank);
-        if (!e || lift > best[g] * (1 + 1e-12)) {
-            best[g] = lift;
-            home[g] = (size_t)inspected_number(frame, row, "expert_rank");
-        }
-    }
-    char rank_column[32];
-    snprintf(rank_column, sizeof rank_column, "%s_rank", group_column);
-    for (size_t a = 0; a < rows; a++)
-        for (size_t b = 0; b < rows; b++) {
-            double one = inspected_number(frame, first + a * E, rank_column);
-            double other = inspected_number(frame, first + b * E, rank_column);
-            if (a != b) assert_true(one != other);
-            if (home[a] < home[b] || (home[a] == home[b] && best[a] > best[b] * (1 + 1e-9)))
-                assert_true(one < other);
-        }
-    free(mean);
-    free(best);
-    free(home);
-}
-
-static void check_information(const inspected *x, size_t l, size_t which, const size_t *own,
-                              size_t rows) {
-    const smoe_frame *frame = inspected_frame(x, "expert_information");
-    size_t row = row_of(frame, x, l, 2) + which, *drawn = calloc(x->images * x->T, sizeof *drawn);
-    double *sum = calloc(rows * x->E, sizeof *sum), bits, other, mean = 0, square = 0;
-    uint32_t *order = calloc(x->T, sizeof *order);
-    assert_string_equal(smoe_frame_text_at(frame, row, smoe_frame_find(frame, "about")),
-                        which ? "position" : "class");
-    sum_weights(sum, x, l, own, rows);
-    /* differences of entropies of up to 8 bits, rounded in the last place */
-    assert_close(inspected_number(frame, row, "bits"), information(sum, rows, x->E, &bits), 1e-13);
-    assert_close(inspected_number(frame, row, "expert_entropy"), bits, EXACT);
-    for (size_t draw = 1; draw <= 8; draw++) {
-        for (size_t i = 0; i < x->images; i++) {
-            smoe_rng rng = smoe_rng_at(x->spec.seed, SMOE_RNG_ANALYSIS, (uint32_t)which, draw, i);
-            size_t label = which ? 0 : smoe_dataset_label(x->set, smoe_rng_below(&rng, x->images));
-            if (which) smoe_rng_permutation(&rng, order, x->T);
-            for (size_t t = 0; t < x->T; t++) drawn[i * x->T + t] = which ? order[t] : label;
-        }
-        sum_weights(sum, x, l, drawn, rows);
-        double chance = information(sum, rows, x->E, &other);
-        mean += chance / 8;
-        square += chance * chance / 8;
-    }
-    assert_close(inspected_number(frame, row, "by_chance"), mean, 1e-13);
-    /* the deviation is a root: 1e-13 / 1e-7 before it */
-    assert_close(inspected_number(frame, row, "chance_sd"),
-                 sqrt(fmax(0, square - mean * mean) * 8 / 7), 3e-7);
-    free(drawn);
-    free(sum);
-    free(order);
-}
-
-static void check_experts(const inspected *x, size_t l) {
-    const smoe_frame *frame = inspected_frame(x, "combine_expert");
-    size_t n = x->images * x->T, rows = x->N > x->T ? x->N : x->T,
-           first = row_of(frame, x, l, x->E);
-    size_t *class = calloc(n, sizeof *class), *position = calloc(n, sizeof *position);
-    size_t *tokens = calloc(rows, sizeof *tokens);
-    double *sum = calloc(rows * x->E, sizeof *sum), before = INFINITY;
-    for (size_t i = 0; i < n; i++) {
-        class[i] = smoe_dataset_label(x->set, i / x->T);
-        position[i] = i % x->T;
-        tokens[class[i]]++;
-    }
-    sum_weights(sum, x, l, class, x->N);
-    for (size_t c = 0; c < x->N; c++) assert_true(tokens[c] > 0);
-    check_table(x, l, "class_expert", "class", sum, tokens, x->N);
-    for (size_t t = 0; t < x->T; t++) tokens[t] = x->images;
-    sum_weights(sum, x, l, position, x->T);
-    check_table(x, l, "position_expert", "position", sum, tokens, x->T);
-    for (size_t r = first; r < first + x->E; r++) {
-        size_t e = (size_t)inspected_number(frame, r, "expert");
-        double weight = 0, here = inspected_number(frame, r, "weight");
-        double least = inspected_number(frame, first + x->E - 1, "weight");
-        for (size_t t = 0; t < x->T; t++) weight += sum[t * x->E + e] / (double)n;
-        assert_close(here, weight, EXACT);
-        assert_close(inspected_number(frame, r, "times_least"), weight / least, 1e-9);
-        assert_true(inspected_number(frame, r, "rank") == (double)(r - first + 1) &&
-                    here <= before);
-        before = here;
-    }
-    check_information(x, l, 0, class, x->N);
-    check_information(x, l, 1, position, x->T);
-    free(class);
-    free(position);
-    free(tokens);
-    free(sum);
-}
-
-static void experts_by_class_and_position(void **state) {
-    (void)state;
-    static const char *const kinds[] = {"model.moe.router=soft",
-                                        "model.moe.router=tokens-choice model.moe.capacity=0.7",
-                                        "model.moe.router=experts-choice model.moe.group_images=2"};
-    for (size_t k = 0; k < 3; k++) {
-        inspected x;
-        inspected_make(&x, kinds[k], IMAGES, 8);
-        for (size_t l = 0; l < x.L; l++) check_experts(&x, l);
-        inspected_free(&x);
-    }
-}
-
-/* Classes of which the split has no image: no weight, and the last places. */
-static void classes_without_images(void **state) {
-    (void)state;
-    inspected x;
-    inspected_make(&x, "model.moe.router=soft data.classes=12", 10, 5);
-    const smoe_frame *frame = inspected_frame(&x, "class_expert");
-    assert_int_equal(frame->rows, x.L * 12 * x.E);
-    for (size_t r = 0; r < frame->rows; r++) {
-        double class = inspected_number(frame, r, "class");
-        bool none = isnan(inspected_number(frame, r, "weight"));
-        assert_true(none == (class >= 10));
-        assert_true(isnan(inspected_number(frame, r, "lift")) == none);
-        if (none) assert_true(inspected_number(frame, r, "class_rank") == class + 1);
-    }
-    inspected_free(&x);
 }
 
 int main(void) {
@@ -624,8 +433,6 @@ int main(void) {
         cmocka_unit_test(long_lists_keep_256_ranks),
         cmocka_unit_test(slot_vectors_are_compared),
         cmocka_unit_test(sparse_tables_are_what_the_placements_say),
-        cmocka_unit_test(experts_by_class_and_position),
-        cmocka_unit_test(classes_without_images),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

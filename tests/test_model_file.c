@@ -67,12 +67,7 @@ static void test_initial(void **state) {
     scratch_path(*state, again, "again");
     assert_int_equal(smoe_model_file_convert(again, file, &some, &result, &err), 0);
     assert_int_equal(result.changed, 4);
-    size_t a, b;
-    char *x = scratch_read(narrow, &a), *y = scratch_read(again, &b);
-    assert_int_equal(a, b);
-    assert_memory_equal(x, y, a);
-    free(x);
-    free(y);
+    scratch_assert_same(narrow, again);
     smoe_safetensors_free(file);
     smoe_safetensors_free(half);
     models_free(&r);
@@ -110,12 +105,7 @@ static void test_there_and_back(void **state) {
                                                  &result, &err),
                          0);
         smoe_safetensors_free(narrow);
-        size_t a, b;
-        char *p = scratch_read(path, &a), *q = scratch_read(back, &b);
-        assert_int_equal(a, b);
-        assert_memory_equal(p, q, a);
-        free(p);
-        free(q);
+        scratch_assert_same(path, back);
     }
     smoe_safetensors_free(first);
 }
