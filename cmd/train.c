@@ -11,6 +11,7 @@
 #include "study/fewshot.h"
 #include "train/trainer.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -180,7 +181,12 @@ static int report(const train_job *job, const smoe_train_result *r, const smoe_o
                                           "step", (json_int_t)r->best_step));
         return smoe_cmd_json(value, err);
     }
-    printf("%s: %llu steps, train loss %.4f", job->dir, (unsigned long long)r->step, r->train_loss);
+    printf("%s: %llu steps", job->dir, (unsigned long long)r->step);
+    if (isnan(r->train_loss)) {
+        puts(", none were left to do");
+        return 0;
+    }
+    printf(", train loss %.4f", r->train_loss);
     if (tested)
         printf(", %s loss %.4f, precision@1 %.4f (best %.4f at step %llu)", job->spec->eval.split,
                r->test.loss, r->test.precision_at_1, r->best, (unsigned long long)r->best_step);

@@ -347,7 +347,8 @@ static int ascending(const void *a, const void *b) {
 static void finish(trainer *t, int status, smoe_err *err) {
     smoe_train_result *r = t->result;
     r->step = t->state.step;
-    r->train_loss = t->loss;
+    r->train_loss = t->done ? t->loss : NAN;
+    r->step_seconds = NAN;
     r->best = t->state.best;
     r->best_step = t->state.best_step;
     if (t->done) {

@@ -50,7 +50,8 @@ typedef struct smoe_train_options {
 
 typedef struct smoe_train_result {
     uint64_t step;
-    double train_loss, step_seconds; /* of the last step; median over the latest 4096 */
+    double train_loss, step_seconds; /* of the last step; median over the latest 4096. NAN where a
+                                        resume found no step left to do */
     smoe_eval test;                  /* the last evaluation; images 0: none */
     double best;
     uint64_t best_step;
