@@ -135,6 +135,12 @@ static void counted_by_hand_choice(void **state) {
     assert_row(&cost, "blocks.0.mlp.experts", 152, 8 * 128, 8 * 384);
     assert_close(cost.params_active, 163 + 2 * 76, 0);
     smoe_cost_free(&cost);
+
+    overrides_set(&list, "model.moe.capacity=5"); /* an expert takes each token once at most */
+    overrides_cost(&cost, tiny, &list, NULL);
+    assert_row(&cost, "blocks.0.mlp.experts", 152, 8 * 128, 8 * 384);
+    assert_close(cost.params_active, cost.params, 0);
+    smoe_cost_free(&cost);
 }
 
 /* Identity moves each of the 4 tokens to one expert and back: no router, products in experts. */

@@ -259,6 +259,14 @@ static void origins_are_told(void **state) {
         if (!strstr(text, lines[i])) fail_msg("no line '%s' in\n%s", lines[i], text);
     free(text);
     smoe_spec_free(&s);
+    /* 2 images of 4 tokens: 8 * 2.5 / 2 = 10 places, but an expert takes each token once at most */
+    s = specs_good("data: {image_size: 8}\n"
+                   "model: {moe: {router: experts-choice, experts: 2, group_images: 2}}",
+                   "model.moe.capacity=2.5", NULL, NULL);
+    text = specs_yaml(&s, true);
+    assert_non_null(strstr(text, "override; a buffer has 8 places\n"));
+    free(text);
+    smoe_spec_free(&s);
 }
 
 /* ---- data paths ------------------------------------------------------------ */

@@ -6,6 +6,7 @@
  */
 #include "base/threads.h"
 #include "route/gate.h"
+#include "spec/routers.h"
 
 #include <string.h>
 
@@ -17,15 +18,10 @@ typedef struct experts_router {
     int threads;
 } experts_router;
 
-static size_t capacity(const smoe_router *r, size_t n) {
-    size_t room = smoe_moe_capacity(r->spec, n, 1);
-    return room < n ? room : n;
-}
-
 static int init(smoe_router *r, smoe_err *err) {
     (void)err;
     smoe_gate_init((smoe_gate *)r);
-    r->P = capacity(r, r->T);
+    r->P = smoe_moe_buffer(r->spec, r->T);
     return 0;
 }
 
@@ -44,7 +40,7 @@ static void choose(experts_router *self, smoe_ranked *ranked, size_t g, size_t e
     smoe_router *r = &self->gate.base;
     smoe_plan *plan = &r->plan;
     size_t E = r->E, first = g * r->T, left = plan->tokens - first;
-    size_t n = left < r->T ? left : r->T, room = capacity(r, n);
+    size_t n = left < r->T ? left : r->T, room = smoe_moe_buffer(r->spec, n);
     for (size_t i = 0; i < n; i++)
         for (size_t k = 0; k < count; k++)
             ranked[k * n + i] = (smoe_ranked){self->gate.g[(first + i) * E + e + k], (int32_t)i};

@@ -22,3 +22,10 @@ size_t smoe_moe_choices(const smoe_moe_spec *moe) {
     if (router->family == SMOE_FAMILY_TOKENS_CHOICE) return moe->k;
     return router->family == SMOE_FAMILY_EXPERTS_CHOICE;
 }
+
+size_t smoe_moe_buffer(const smoe_moe_spec *moe, size_t tokens) {
+    size_t places = smoe_moe_capacity(moe, tokens, smoe_moe_choices(moe));
+    const smoe_router_row *router = smoe_router_find(moe->router);
+    bool all = router && router->family == SMOE_FAMILY_EXPERTS_CHOICE && places > tokens;
+    return all ? tokens : places;
+}

@@ -37,4 +37,8 @@ const smoe_router_row *smoe_router_find(const char *name);
  * 0 where nobody chooses. */
 size_t smoe_moe_choices(const smoe_moe_spec *moe);
 
+/* Places of an expert's buffer for a group of `tokens` tokens, where somebody chooses: those of
+ * smoe_moe_capacity, but an expert that chooses takes each token once at most. */
+size_t smoe_moe_buffer(const smoe_moe_spec *moe, size_t tokens);
+
 #endif

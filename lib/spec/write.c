@@ -35,10 +35,8 @@ static void write_derived(const smoe_spec *spec, const char *key, FILE *out) {
     const smoe_moe_spec *moe = &spec->model.moe;
     size_t T = smoe_spec_tokens(spec);
     if (!moe->layer_count || strcmp(key, "model.moe.capacity")) return;
-    size_t choices = smoe_moe_choices(moe);
-    if (choices)
-        fprintf(out, "; a buffer has %zu places",
-                smoe_moe_capacity(moe, moe->group_images * T, choices));
+    if (smoe_moe_choices(moe))
+        fprintf(out, "; a buffer has %zu places", smoe_moe_buffer(moe, moe->group_images * T));
     else if (!moe->slots_per_expert && !moe->total_slots)
         fprintf(out, "; an expert has %zu slots", smoe_moe_slots_per_expert(moe, T));
 }

@@ -59,9 +59,8 @@ const char *smoe_cost_kind_name(smoe_cost_kind kind) {
 /* ---- the spec as numbers --------------------------------------------------------------------- */
 
 static double capacity_of_group(const smoe_moe_spec *moe, double tokens, bool unrounded) {
-    size_t choices = smoe_moe_choices(moe);
-    if (unrounded) return (double)choices * moe->capacity * tokens / (double)moe->experts;
-    return (double)smoe_moe_capacity(moe, (size_t)tokens, choices);
+    if (!unrounded) return (double)smoe_moe_buffer(moe, (size_t)tokens);
+    return (double)smoe_moe_choices(moe) * moe->capacity * tokens / (double)moe->experts;
 }
 
 static void size_experts(sizes *s, const smoe_moe_spec *moe, const smoe_cost_options *options) {
