@@ -49,27 +49,30 @@ static json_t *limits_json(const smoe_bench_limit *limit) {
 static json_t *bench_json(const smoe_bench *b) {
     bool file = b->weight_bytes > 0;
     double none = file ? NAN : 0; /* makes null of a number of the training */
-    json_t *limits = !file ? json_null()
-                           : json_pack("{s:f, s:f, s:f, s:f}", "weight_bytes", b->weight_bytes,
-                                       "read_bytes_per_s", b->read_bandwidth, "read_s",
-                                       reading_s(b), "arithmetic_s", arithmetic_s(b));
+    json_t *limits =
+        !file ? json_null()
+              : json_pack("{s:I, s:f, s:f, s:f}", "weight_bytes", (json_int_t)b->weight_bytes,
+                          "read_bytes_per_s", b->read_bandwidth, "read_s", reading_s(b),
+                          "arithmetic_s", arithmetic_s(b));
     return json_pack(
-        "{s:I, s:i, s:f, s:o, s:f, s:o, s:o, s:f, s:f, s:f, s:{s:o, s:f}, s:{s:o, s:f, s:o}, s:o, "
+        "{s:I, s:i, s:I, s:o, s:f, s:o, s:o, s:f, s:f, s:f, s:{s:o, s:f}, s:{s:o, s:f, s:o}, s:o, "
         "s:o, "
-        "s:f, s:f, s:{s:o, s:o}, s:{s:o, s:o}, s:o}",
-        "batch", (json_int_t)b->batch, "threads", b->threads, "params", b->params, "flops_train",
-        smoe_run_number(b->flops_train + none), "flops_infer", b->flops_infer, "train_s",
-        file ? json_null() : time_json(&b->train), "infer_s", time_json(&b->infer), "gemm_gflops",
-        b->gemm_gflops, "fma_gflops", b->fma_gflops, "memory_bytes_per_s", b->memory_bandwidth,
-        "mfu_gemm", "train", smoe_run_number(b->mfu_gemm_train + none), "infer", b->mfu_gemm_infer,
-        "mfu_fma", "train", smoe_run_number(b->mfu_fma_train + none), "infer", b->mfu_fma_infer,
-        "train_without_optimizer", smoe_run_number(b->mfu_fma_layers + none),
-        "optimizer_bytes_per_s", smoe_run_number(b->optimizer_bandwidth + none), "data_s",
-        b->data_s > 0 ? json_real(b->data_s) : json_null(), "planned_bytes", b->planned_bytes,
-        "peak_rss_bytes", b->peak_rss_bytes, "breakdown", "train",
-        file ? json_null() : parts_json(&b->train_parts), "infer", parts_json(&b->infer_parts),
-        "limits", "train", file ? json_null() : limits_json(b->train_limit), "infer",
-        limits_json(b->infer_limit), "weights", limits);
+        "s:I, s:I, s:{s:o, s:o}, s:{s:o, s:o}, s:o}",
+        "batch", (json_int_t)b->batch, "threads", b->threads, "params", (json_int_t)b->params,
+        "flops_train", smoe_run_number(b->flops_train + none), "flops_infer", b->flops_infer,
+        "train_s", file ? json_null() : time_json(&b->train), "infer_s", time_json(&b->infer),
+        "gemm_gflops", b->gemm_gflops, "fma_gflops", b->fma_gflops, "memory_bytes_per_s",
+        b->memory_bandwidth, "mfu_gemm", "train", smoe_run_number(b->mfu_gemm_train + none),
+        "infer", b->mfu_gemm_infer, "mfu_fma", "train", smoe_run_number(b->mfu_fma_train + none),
+        "infer", b->mfu_fma_infer, "train_without_optimizer",
+        smoe_run_number(b->mfu_fma_layers + none), "optimizer_bytes_per_s",
+        smoe_run_number(b->optimizer_bandwidth + none), "data_s",
+        b->data_s > 0 ? json_real(b->data_s) : json_null(), "planned_bytes",
+        (json_int_t)b->planned_bytes, "peak_rss_bytes", (json_int_t)b->peak_rss_bytes, "breakdown",
+        "train", file ? json_null() : parts_json(&b->train_parts), "infer",
+        parts_json(&b->infer_parts), "limits", "train",
+        file ? json_null() : limits_json(b->train_limit), "infer", limits_json(b->infer_limit),
+        "weights", limits);
 }
 
 /* One pass: each part's time, its share, and how near it is to what it cannot be faster than. */

@@ -242,9 +242,10 @@ static void add_row(smoe_table *table, const char *name, const estimate *e) {
 }
 
 static json_t *estimate_json(const smoe_sweep *sweep, const smoe_cell *cell, const estimate *e) {
-    return json_pack("{s:s, s:o, s:f, s:f, s:f, s:f, s:b}", "cell", cell->name, "set",
-                     values_json(sweep, cell, true), "params", e->params, "flops_train", e->flops,
-                     "bytes", e->bytes, "seconds", e->seconds, "measured", e->measured);
+    return json_pack("{s:s, s:o, s:I, s:f, s:I, s:f, s:b}", "cell", cell->name, "set",
+                     values_json(sweep, cell, true), "params", (json_int_t)e->params, "flops_train",
+                     e->flops, "bytes", (json_int_t)e->bytes, "seconds", e->seconds, "measured",
+                     e->measured);
 }
 
 /* What a cell is evaluated at, once it is trained. */

@@ -70,7 +70,8 @@ double smoe_cmd_bytes(const smoe_cost *cost) {
 }
 
 json_t *smoe_cmd_bytes_json(const smoe_cost *cost) {
-    return json_pack("{s:f, s:f, s:f, s:f}", "weights", cost->bytes.weights, "gradients",
-                     cost->bytes.gradients, "optimizer", cost->bytes.optimizer, "activations",
-                     cost->bytes.activations);
+    return json_pack("{s:I, s:I, s:I, s:I}", "weights", (json_int_t)cost->bytes.weights,
+                     "gradients", (json_int_t)cost->bytes.gradients, "optimizer",
+                     (json_int_t)cost->bytes.optimizer, "activations",
+                     (json_int_t)cost->bytes.activations);
 }

@@ -23,9 +23,10 @@ static int report(const smoe_storage *storage, const smoe_stored *stored,
     const char *path = options->arg[1], *type = smoe_dtype_name(storage->type);
     char bytes[32];
     if (options->json)
-        return smoe_cmd_json(json_pack("{s:s, s:s, s:I, s:I, s:f}", "file", path, "type", type,
+        return smoe_cmd_json(json_pack("{s:s, s:s, s:I, s:I, s:I}", "file", path, "type", type,
                                        "tensors", (json_int_t)stored->tensors, "changed",
-                                       (json_int_t)stored->changed, "bytes", stored->bytes),
+                                       (json_int_t)stored->changed, "bytes",
+                                       (json_int_t)stored->bytes),
                              err);
     printf("%s%s: %zu tensors, %zu of them now %s, %s\n", storage->dry ? "would write " : "", path,
            stored->tensors, stored->changed, type,

@@ -8,20 +8,21 @@ static json_t *layers_json(const smoe_cost *cost) {
     json_t *layers = json_array();
     for (size_t i = 0; i < cost->layers; i++) {
         const smoe_cost_layer *l = &cost->layer[i];
-        json_array_append_new(layers, json_pack("{s:s, s:s, s:f, s:f, s:f}", "name", l->name,
+        json_array_append_new(layers, json_pack("{s:s, s:s, s:I, s:f, s:f}", "name", l->name,
                                                 "kind", smoe_cost_kind_name(l->kind), "params",
-                                                l->params, "flops_infer", l->flops_infer,
-                                                "flops_train", l->flops_train));
+                                                (json_int_t)l->params, "flops_infer",
+                                                l->flops_infer, "flops_train", l->flops_train));
     }
     return layers;
 }
 
 static json_t *cost_json(const smoe_cost *c) {
-    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:o}", "params", c->params,
-                     "params_active", c->params_active, "params_expert", c->params_expert,
-                     "flops_infer_per_image", c->flops_infer_per_image, "flops_train_per_image",
-                     c->flops_train_per_image, "train_exaflop", c->train_exaflop, "bytes",
-                     smoe_cmd_bytes_json(c), "layers", layers_json(c));
+    return json_pack("{s:I, s:f, s:I, s:f, s:f, s:f, s:o, s:o}", "params", (json_int_t)c->params,
+                     "params_active", c->params_active, "params_expert",
+                     (json_int_t)c->params_expert, "flops_infer_per_image",
+                     c->flops_infer_per_image, "flops_train_per_image", c->flops_train_per_image,
+                     "train_exaflop", c->train_exaflop, "bytes", smoe_cmd_bytes_json(c), "layers",
+                     layers_json(c));
 }
 
 static void add_si(smoe_table *table, double n, const char *unit) {

@@ -105,12 +105,12 @@ static json_t *plan_json(const train_job *job, const moe_shape *shape, const smo
                       (json_int_t)shape->slots_per_expert, "slots", (json_int_t)shape->slots,
                       "slots_per_token", (double)shape->slots / (double)shape->tokens));
     }
-    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:o, s:o}", "dir", job->dir, "steps",
+    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:o, s:o}", "dir", job->dir, "steps",
                      (json_int_t)spec->train.steps, "batch", (json_int_t)spec->train.batch_size,
                      "classes", (json_int_t)classes, "tokens", (json_int_t)smoe_spec_tokens(spec),
-                     "params", cost->params, "flops_train_per_image", cost->flops_train_per_image,
-                     "train_exaflop", cost->train_exaflop, "bytes", smoe_cmd_bytes_json(cost),
-                     "moe_layers", layers);
+                     "params", (json_int_t)cost->params, "flops_train_per_image",
+                     cost->flops_train_per_image, "train_exaflop", cost->train_exaflop, "bytes",
+                     smoe_cmd_bytes_json(cost), "moe_layers", layers);
 }
 
 static void print_moe(const smoe_spec *spec, const moe_shape *s) {

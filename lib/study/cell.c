@@ -119,7 +119,7 @@ static int add_cost(json_t *result, const smoe_spec *spec, size_t classes, smoe_
     smoe_cost cost = {0};
     int status = smoe_cost_estimate(&cost, spec, classes, NULL, err);
     if (!status) {
-        json_object_set_new(result, "params", json_real(cost.params));
+        json_object_set_new(result, "params", json_integer((json_int_t)cost.params));
         json_object_set_new(result, "flops_train_per_image", json_real(cost.flops_train_per_image));
         json_object_set_new(result, "flops_infer_per_image", json_real(cost.flops_infer_per_image));
         json_object_set_new(result, "train_exaflop", json_real(cost.train_exaflop));
