@@ -54,8 +54,9 @@ ALL_OBJ    := $(LIB_OBJ) $(CMD_OBJ) $(HELPER_OBJ) $(TESTS:=.o) $(FUZZERS:=.o) $(
 # ---- building
 all: missing build/smoe
 
-build/smoe: $(OBJ)/smoe
-	@ln -sf $(FLAVOUR)/smoe $@
+# Looked at every time: another flavour may have been built since.
+build/smoe: $(OBJ)/smoe always
+	@[ "$$(readlink $@)" = $(FLAVOUR)/smoe ] || ln -sf $(FLAVOUR)/smoe $@
 
 # Rewritten only when compiler or flags change: then everything is built anew.
 $(OBJ)/flags: always
