@@ -18,9 +18,12 @@
 #include <string.h>
 #include <cmocka.h>
 
-/* A run, and when to ask it to stop (0: never). */
+/* A spec, where it is trained, and what came of it. */
 typedef struct job {
-    uint64_t stop_at;
+    scratch folder;
+    char dir[SCRATCH_PATH]; /* of the run, in the folder */
+    smoe_spec spec;
+    uint64_t stop_at; /* when to ask it to stop; 0: never */
     volatile sig_atomic_t stop;
     size_t steps, evals; /* times the observer was called */
     smoe_train_result result;
@@ -41,18 +44,39 @@ static void on_eval(void *user, uint64_t step, const char *split, const smoe_eva
     assert_string_equal(split, "test");
 }
 
-/* 0, or the code of the failure. */
-static int run(job *j, const smoe_spec *spec, const char *dir, smoe_run_mode mode,
-               uint64_t stop_at) {
-    *j = (job){.stop_at = stop_at};
-    const smoe_observer observer = {.user = j, .step = on_step, .eval = on_eval};
-    const smoe_train_options options = {
-        .dir = dir, .mode = mode, .stop = &j->stop, .observer = &observer};
-    return smoe_train(spec, &options, &j->result, &j->err) ? (int)j->err.code : 0;
+static void begin(job *j, const char *keys) {
+    *j = (job){0};
+    scratch_make(&j->folder);
+    scratch_path(&j->folder, j->dir, "run");
+    assert_true(models_spec(&j->spec, keys));
 }
 
-static void finishes(job *j, const smoe_spec *spec, const char *dir, smoe_run_mode mode) {
-    if (run(j, spec, dir, mode, 0)) fail_msg("%s", j->err.text);
+static void end(job *j) {
+    smoe_spec_free(&j->spec);
+    scratch_remove(&j->folder);
+}
+
+/* 0, or the code of the failure. */
+static int run(job *j, smoe_run_mode mode, uint64_t stop_at) {
+    j->stop_at = stop_at;
+    j->stop = 0;
+    j->steps = j->evals = 0;
+    j->result = (smoe_train_result){0};
+    const smoe_observer observer = {.user = j, .step = on_step, .eval = on_eval};
+    const smoe_train_options options = {
+        .dir = j->dir, .mode = mode, .stop = &j->stop, .observer = &observer};
+    return smoe_train(&j->spec, &options, &j->result, &j->err) ? (int)j->err.code : 0;
+}
+
+static void finishes(job *j, smoe_run_mode mode) {
+    if (run(j, mode, 0)) fail_msg("%s", j->err.text);
+}
+
+/* A run of that name; its path in `dir`. */
+static void finishes_in(job *j, char dir[SCRATCH_PATH], const char *name) {
+    scratch_path(&j->folder, j->dir, name);
+    finishes(j, SMOE_RUN_NEW);
+    memcpy(dir, j->dir, sizeof j->dir);
 }
 
 /* A file of a run directory, in fresh memory. */
@@ -87,37 +111,27 @@ static void eight_images_by_heart(void **state) {
                   "model.head=map model.moe.router=identity",
     };
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        scratch s;
-        char dir[SCRATCH_PATH];
         job j;
-        smoe_spec spec;
-        scratch_make(&s);
-        assert_true(models_spec(&spec, keys[i]));
-        finishes(&j, &spec, scratch_path(&s, dir, "run"), SMOE_RUN_NEW);
+        begin(&j, keys[i]);
+        finishes(&j, SMOE_RUN_NEW);
         if (!(j.result.train_loss < 0.05)) fail_msg("%s: loss %g", keys[i], j.result.train_loss);
-        assert_int_equal(j.steps, spec.train.steps);
+        assert_int_equal(j.steps, j.spec.train.steps);
         assert_int_equal(j.evals, 0);
-        assert_status(dir, "done");
-        smoe_spec_free(&spec);
-        scratch_remove(&s);
+        assert_status(j.dir, "done");
+        end(&j);
     }
 }
 
 /* The first record of one step of training with `keys`; free it. */
 static json_t *first_record(const char *keys) {
-    scratch s;
-    char dir[SCRATCH_PATH];
     job j;
-    smoe_spec spec;
-    scratch_make(&s);
-    assert_true(models_spec(&spec, keys));
-    finishes(&j, &spec, scratch_path(&s, dir, "run"), SMOE_RUN_NEW);
-    char *text = read_in(dir, "metrics.jsonl", NULL);
+    begin(&j, keys);
+    finishes(&j, SMOE_RUN_NEW);
+    char *text = read_in(j.dir, "metrics.jsonl", NULL);
     json_t *record = json_loads(text, JSON_DISABLE_EOF_CHECK, NULL);
     assert_non_null(record);
     free(text);
-    smoe_spec_free(&spec);
-    scratch_remove(&s);
+    end(&j);
     return record;
 }
 
@@ -165,11 +179,10 @@ static const char *const random_runs[] = {
 enum { RANDOM_RUNS = sizeof random_runs / sizeof *random_runs };
 
 static void same_file(const char *a, const char *b, const char *name) {
-    size_t n, m;
-    char *x = read_in(a, name, &n), *y = read_in(b, name, &m);
-    if (n != m || memcmp(x, y, n)) fail_msg("%s: the two runs differ", name);
-    free(x);
-    free(y);
+    char x[2 * SCRATCH_PATH], y[2 * SCRATCH_PATH];
+    snprintf(x, sizeof x, "%s/%s", a, name);
+    snprintf(y, sizeof y, "%s/%s", b, name);
+    scratch_assert_same(x, y);
 }
 
 /* The records of metrics.jsonl without what a clock says. */
@@ -207,28 +220,28 @@ static void same_run(const char *a, const char *b, const smoe_spec *spec) {
 }
 
 /* Stopped after each of these steps, the last one ends it; other threads every time. */
-static void interrupted(const smoe_spec *spec, const char *dir, const uint64_t *stops) {
+static void interrupted(job *j, const uint64_t *stops) {
     smoe_run_mode mode = SMOE_RUN_NEW;
+    size_t steps = j->spec.train.steps;
     for (size_t i = 0;; i++, mode = SMOE_RUN_RESUME) {
-        job j;
         smoe_threads_set(1 + (int)(i % 3));
-        int code = run(&j, spec, dir, mode, stops[i]);
+        int code = run(j, mode, stops[i]);
         uint64_t before = i ? stops[i - 1] : 0;
         if (!stops[i]) {
             assert_int_equal(code, 0);
-            assert_int_equal(j.steps, spec->train.steps - before);
-            assert_status(dir, "done");
+            assert_int_equal(j->steps, steps - before);
+            assert_status(j->dir, "done");
             break;
         }
         char expected[80];
         snprintf(expected, sizeof expected, "stopped on request after step %zu of %zu",
-                 (size_t)stops[i], spec->train.steps);
+                 (size_t)stops[i], steps);
         assert_int_equal(code, SMOE_STOPPED);
-        assert_string_equal(j.err.text, expected);
-        assert_int_equal(j.steps, stops[i] - before);
-        assert_int_equal(j.result.step, stops[i]);
-        assert_status(dir, "stopped");
-        free(read_in(dir, "ckpt/latest/model.safetensors", NULL));
+        assert_string_equal(j->err.text, expected);
+        assert_int_equal(j->steps, stops[i] - before);
+        assert_int_equal(j->result.step, stops[i]);
+        assert_status(j->dir, "stopped");
+        free(read_in(j->dir, "ckpt/latest/model.safetensors", NULL));
     }
     smoe_threads_set(2);
 }
@@ -237,70 +250,57 @@ static void resuming_is_never_having_stopped(void **state) {
     (void)state;
     static const uint64_t stops[][6] = {{3, 4, 9, 12, 0}, {1, 0}, {5, 10, 0}, {8, 0}};
     for (size_t i = 0; i < RANDOM_RUNS; i++) {
-        scratch s;
-        char whole[SCRATCH_PATH], parts[SCRATCH_PATH], name[32];
+        char whole[SCRATCH_PATH], name[32];
         job j;
-        smoe_spec spec;
-        scratch_make(&s);
-        assert_true(models_spec(&spec, random_runs[i]));
-        finishes(&j, &spec, scratch_path(&s, whole, "whole"), SMOE_RUN_NEW);
+        begin(&j, random_runs[i]);
+        finishes_in(&j, whole, "whole");
         for (size_t k = 0; k < sizeof stops / sizeof *stops; k++) {
             snprintf(name, sizeof name, "parts%zu", k);
-            interrupted(&spec, scratch_path(&s, parts, name), stops[k]);
-            same_run(whole, parts, &spec);
+            scratch_path(&j.folder, j.dir, name);
+            interrupted(&j, stops[k]);
+            same_run(whole, j.dir, &j.spec);
         }
-        smoe_spec_free(&spec);
-        scratch_remove(&s);
+        end(&j);
     }
 }
 
 /* Another seed is another run: the comparison above can fail. */
 static void seeds_and_threads(void **state) {
     (void)state;
-    scratch s;
     char one[SCRATCH_PATH], two[SCRATCH_PATH], other[SCRATCH_PATH];
     job j;
-    smoe_spec spec;
-    scratch_make(&s);
-    assert_true(models_spec(&spec, random_runs[0]));
+    begin(&j, random_runs[0]);
     smoe_threads_set(1);
-    finishes(&j, &spec, scratch_path(&s, one, "one"), SMOE_RUN_NEW);
+    finishes_in(&j, one, "one");
     smoe_threads_set(2);
-    finishes(&j, &spec, scratch_path(&s, two, "two"), SMOE_RUN_NEW);
-    same_run(one, two, &spec);
-    spec.seed++;
-    finishes(&j, &spec, scratch_path(&s, other, "other"), SMOE_RUN_NEW);
+    finishes_in(&j, two, "two");
+    same_run(one, two, &j.spec);
+    j.spec.seed++;
+    finishes_in(&j, other, "other");
     size_t n, m;
     char *a = read_in(one, "ckpt/latest/model.safetensors", &n);
     char *b = read_in(other, "ckpt/latest/model.safetensors", &m);
     assert_true(n == m && memcmp(a, b, n));
     free(a);
     free(b);
-    smoe_spec_free(&spec);
-    scratch_remove(&s);
+    end(&j);
 }
 
 /* Resuming a run that is done does nothing to it. */
 static void resuming_what_is_done(void **state) {
     (void)state;
-    scratch s;
-    char dir[SCRATCH_PATH];
     job j;
-    smoe_spec spec;
-    scratch_make(&s);
-    assert_true(models_spec(&spec, random_runs[2]));
-    finishes(&j, &spec, scratch_path(&s, dir, "run"), SMOE_RUN_NEW);
-    size_t n, m;
-    char *before = read_in(dir, "metrics.jsonl", &n);
-    finishes(&j, &spec, dir, SMOE_RUN_RESUME);
+    begin(&j, random_runs[2]);
+    finishes(&j, SMOE_RUN_NEW);
+    char *before = read_in(j.dir, "metrics.jsonl", NULL);
+    finishes(&j, SMOE_RUN_RESUME);
     assert_int_equal(j.steps, 0);
-    char *after = read_in(dir, "metrics.jsonl", &m);
+    char *after = read_in(j.dir, "metrics.jsonl", NULL);
     assert_string_equal(before, after);
-    assert_status(dir, "done");
+    assert_status(j.dir, "done");
     free(before);
     free(after);
-    smoe_spec_free(&spec);
-    scratch_remove(&s);
+    end(&j);
 }
 
 /* ---- what goes wrong ---------------------------------------------------------------------------- */
@@ -309,42 +309,33 @@ static void resuming_what_is_done(void **state) {
  * moves it alone, the second step all others: the third cannot be taken. */
 static void a_loss_that_is_no_number(void **state) {
     (void)state;
-    scratch s;
-    char dir[SCRATCH_PATH];
     job j;
-    smoe_spec spec;
-    scratch_make(&s);
-    assert_true(models_spec(&spec, SMALL_RUN "train.optimizer.clip=0 train.checkpoint_every=1 "
-                                             "train.eval_every=0 train.log_every=1"));
-    spec.train.optimizer.lr = 1e38;
-    assert_int_equal(run(&j, &spec, scratch_path(&s, dir, "run"), SMOE_RUN_NEW, 0), SMOE_NONFINITE);
+    begin(&j, SMALL_RUN "train.optimizer.clip=0 train.checkpoint_every=1 train.eval_every=0 "
+                        "train.log_every=1");
+    j.spec.train.optimizer.lr = 1e38;
+    assert_int_equal(run(&j, SMOE_RUN_NEW, 0), SMOE_NONFINITE);
     static const char *const words[] = {"step 3:", "the loss is ", "layer patch_embed,",
                                         "parameter patch_embed."};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (!strstr(j.err.text, words[i])) fail_msg("'%s' does not say '%s'", j.err.text, words[i]);
-    assert_status(dir, "failed");
-    free(read_in(dir, "ckpt/step_00000002/model.safetensors", NULL)); /* the last one is there */
+    assert_status(j.dir, "failed");
+    free(read_in(j.dir, "ckpt/step_00000002/model.safetensors", NULL)); /* the last one is there */
     assert_int_equal(j.result.step, 2);
-    smoe_spec_free(&spec);
-    scratch_remove(&s);
+    end(&j);
 }
 
 /* A place where no directory can be: an error at once, before any step. */
 static void no_place_to_write(void **state) {
     (void)state;
-    scratch s;
-    char file[SCRATCH_PATH], dir[2 * SCRATCH_PATH];
+    char file[SCRATCH_PATH];
     job j;
-    smoe_spec spec;
-    scratch_make(&s);
-    scratch_write(scratch_path(&s, file, "file"), "x", 1);
-    snprintf(dir, sizeof dir, "%s/run", file);
-    assert_true(models_spec(&spec, SMALL_RUN));
-    assert_int_equal(run(&j, &spec, dir, SMOE_RUN_NEW, 0), SMOE_RUNTIME);
+    begin(&j, SMALL_RUN);
+    scratch_write(scratch_path(&j.folder, file, "file"), "x", 1);
+    scratch_path(&j.folder, j.dir, "file/run");
+    assert_int_equal(run(&j, SMOE_RUN_NEW, 0), SMOE_RUNTIME);
     assert_non_null(strstr(j.err.text, file));
     assert_int_equal(j.steps, 0);
-    smoe_spec_free(&spec);
-    scratch_remove(&s);
+    end(&j);
 }
 
 /* ---- evaluation --------------------------------------------------------------------------------- */
