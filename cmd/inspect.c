@@ -161,22 +161,18 @@ static int look(inspected *x, smoe_frame *frames, const smoe_options *options, s
 
 /* ---- files ------------------------------------------------------------------------------------- */
 
-static int refuse(const char *path, const smoe_options *options, smoe_err *err) {
-    if (options->force || access(path, F_OK)) return 0;
-    return smoe_fail(err, SMOE_RUNTIME, "%s is there already; --force replaces it", path);
-}
-
 /* Refused before the work, not after it. Pictures come with the report. */
 static int check_targets(const smoe_frame *frames, size_t tables, const smoe_options *options,
                          smoe_err *err) {
-    int status = options->dump_routing ? refuse(options->dump_routing, options, err) : 0;
+    int status = smoe_cmd_target(options->dump_routing, options, err);
     for (size_t i = 0; i < tables && options->out && !status; i++) {
         char *path = smoe_text_format("%s/%s.csv", options->out, frames[i].name);
-        status = path ? refuse(path, options, err) : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+        status = path ? smoe_cmd_target(path, options, err)
+                      : smoe_fail(err, SMOE_RUNTIME, "out of memory");
         free(path);
     }
     char *report = options->out ? smoe_text_format("%s/report.html", options->out) : NULL;
-    if (report && !status) status = refuse(report, options, err);
+    if (!status) status = smoe_cmd_target(report, options, err);
     free(report);
     return status;
 }

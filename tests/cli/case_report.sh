@@ -48,7 +48,7 @@ ln -s "$(command -v smoe)" bin/smoe
 # What is there is not replaced unasked.
 mkdir old
 echo mine >old/report.html
-status 1 smoe inspect run -q -o old 2>err >&2
+status 2 smoe inspect run -q -o old 2>err >&2
 grep -q "old/report.html is there already" err && [ "$(cat old/report.html)" = mine ] || fail "$(cat err)"
 refused() {
     message=$1
