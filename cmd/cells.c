@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/threads.h"
 #include "study/cell.h"
+#include "study/compare.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -278,15 +279,14 @@ static int draw(const smoe_results *results, const smoe_options *options, smoe_e
 }
 
 /* Runs the cells and writes and prints what came of them, of failed and stopped sweeps too. */
-static int run_and_report(const smoe_cells_kind *kind, smoe_sweep *sweep,
-                          const smoe_options *options, smoe_err *err) {
+static int run_and_report(smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
     smoe_results results;
     smoe_err ran = {0};
     int run = run_cells(sweep, options, &ran);
     int status = smoe_results_make(&results, sweep, err);
     if (!status) status = smoe_results_write(&results, err);
     if (!status) status = draw(&results, options, err);
-    if (!status) status = kind->report(&results, options, err);
+    if (!status) status = smoe_cells_summary(&results, options, err);
     smoe_results_free(&results);
     if (run) *err = ran;
     return run || status ? -1 : 0;
@@ -316,14 +316,35 @@ static int check(const smoe_options *options, const char *arg, bool folder, smoe
     return 0;
 }
 
+/* What the command line wants to see beats the spec and the ledger. */
+static int set_wishes(smoe_sweep *sweep, const smoe_cells_kind *kind, const smoe_options *options,
+                      smoe_err *err) {
+    const char *const wish[] = {options->x, options->y, options->line};
+    char **const text[] = {&sweep->figure.x, &sweep->figure.y, &sweep->figure.line};
+    smoe_err ignored;
+    for (size_t i = 0; i < 3; i++) {
+        if (!wish[i]) continue;
+        free(*text[i]);
+        *text[i] = strdup(wish[i]);
+        if (!*text[i]) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    }
+    if (options->reference)
+        return smoe_compare_refer(sweep, options->reference, "--reference", err);
+    if (kind->reference && !sweep->reference)
+        (void)!smoe_compare_refer(sweep, kind->reference, "", &ignored);
+    return 0;
+}
+
 /* The cells, with a folder unless this is a dry run. */
 static int prepare(smoe_sweep *sweep, const smoe_cells_kind *kind, const char *arg, bool folder,
                    const smoe_options *options, smoe_err *err) {
     if (folder) {
         if (smoe_sweep_open(sweep, arg, err)) return -1;
-        return kind->check ? kind->check(sweep, err) : 0;
+        if (kind->check && kind->check(sweep, err)) return -1;
+        return set_wishes(sweep, kind, options, err);
     }
     if (kind->expand(sweep, arg, options, err)) return -1;
+    if (set_wishes(sweep, kind, options, err)) return -1;
     if (options->dry_run) return 0;
     char *dir = options->out ? strdup(options->out)
                              : smoe_text_format("runs/%s-%s", sweep->name,
@@ -332,31 +353,19 @@ static int prepare(smoe_sweep *sweep, const smoe_cells_kind *kind, const char *a
     if (!status && options->force) status = smoe_sweep_remove(dir, err);
     if (!status) status = smoe_sweep_create(sweep, dir, options->resume || options->force, err);
     free(dir);
-    return status;
+    /* The ledger of one that is there may have other wishes. */
+    return status ? -1 : set_wishes(sweep, kind, options, err);
 }
 
-/* What the command line wants to see beats the spec. */
-static int set_figure(smoe_sweep_figure *figure, const smoe_options *options, smoe_err *err) {
-    const char *const wish[] = {options->x, options->y, options->line};
-    char **const text[] = {&figure->x, &figure->y, &figure->line};
-    for (size_t i = 0; i < 3; i++) {
-        if (!wish[i]) continue;
-        free(*text[i]);
-        *text[i] = strdup(wish[i]);
-        if (!*text[i]) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
-    }
-    return 0;
-}
-
-/* --status; a figure that is asked for is drawn. */
+/* --status; what else is asked for, a figure or a reference, is made of the results so far. */
 static int tell(const smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
     smoe_results results = {0};
     int status = smoe_cells_status(sweep, options, err);
-    if (!status && (options->x || options->y || options->line)) {
-        status = smoe_results_make(&results, sweep, err);
-        if (!status) status = draw(&results, options, err);
-        smoe_results_free(&results);
-    }
+    if (status || !(options->x || options->y || options->line || options->reference)) return status;
+    status = smoe_results_make(&results, sweep, err);
+    if (!status && options->reference) status = smoe_results_write(&results, err);
+    if (!status) status = draw(&results, options, err);
+    smoe_results_free(&results);
     return status;
 }
 
@@ -367,7 +376,6 @@ int smoe_cells_command(const smoe_cells_kind *kind, const smoe_options *options,
     bool folder = arg && is_directory(arg) && !smoe_cells_is_run(arg);
     int status = check(options, arg, folder, err);
     if (!status) status = prepare(&sweep, kind, arg, folder, options, err);
-    if (!status) status = set_figure(&sweep.figure, options, err);
     if (status)
         ;
     else if (options->dry_run)
@@ -375,7 +383,7 @@ int smoe_cells_command(const smoe_cells_kind *kind, const smoe_options *options,
     else if (options->status)
         status = tell(&sweep, options, err);
     else
-        status = run_and_report(kind, &sweep, options, err);
+        status = run_and_report(&sweep, options, err);
     smoe_sweep_free(&sweep);
     return status;
 }

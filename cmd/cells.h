@@ -19,8 +19,8 @@ typedef struct smoe_cells_kind {
     int (*expand)(smoe_sweep *sweep, const char *arg, const smoe_options *options, smoe_err *err);
     /* Is a sweep that is there of this kind? NULL: any is. */
     int (*check)(const smoe_sweep *sweep, smoe_err *err);
-    /* Prints what came of it. */
-    int (*report)(const smoe_results *results, const smoe_options *options, smoe_err *err);
+    /* What rows are compared with where nobody says and some row has it; NULL: the first row. */
+    const char *reference;
 } smoe_cells_kind;
 
 /* The whole command: SPEC.yaml, or a folder with --resume or --status; the run or the dry run; the
@@ -32,12 +32,9 @@ int smoe_cells_command(const smoe_cells_kind *kind, const smoe_options *options,
 /* Is that the directory of a run, and not of a sweep? */
 bool smoe_cells_is_run(const char *arg);
 
-/* The table of the summary on stdout, or with --json the cells and groups. */
+/* The tables of the summary and of the differences on stdout, or with --json all results. */
 int smoe_cells_summary(const smoe_results *results, const smoe_options *options,
                        smoe_err *err) SMOE_MUST_CHECK;
-
-/* Cells and groups; NULL when out of memory. */
-json_t *smoe_cells_json(const smoe_results *results);
 
 /* How far each cell is: --status. */
 int smoe_cells_status(const smoe_sweep *sweep, const smoe_options *options,

@@ -3,6 +3,7 @@
  * it. */
 #include "cells.h"
 #include "cmd.h"
+#include "study/compare.h"
 #include "study/evaluations.h"
 #include "train/run.h"
 
@@ -103,6 +104,8 @@ static int expand_spec(smoe_sweep *sweep, const char *file, const smoe_options *
                       "%s: nothing is swept: give it a section sweep, or key=a,b,c", text.label);
     if (!status && l.points.count) status = smoe_evaluations_plan(sweep, &l.points, err);
     if (!status) move_figure(sweep, &spec);
+    if (!status && spec.sweep.reference && !options->reference)
+        status = smoe_compare_refer(sweep, spec.sweep.reference, "sweep.reference", err);
     lists_free(&l);
     smoe_spec_free(&spec);
     smoe_spec_text_free(&text);
@@ -153,7 +156,6 @@ static int expand(smoe_sweep *sweep, const char *arg, const smoe_options *option
 }
 
 int cmd_sweep(const smoe_options *options, smoe_err *err) {
-    static const smoe_cells_kind grid = {
-        .suffix = "sweep", .expand = expand, .report = smoe_cells_summary};
+    static const smoe_cells_kind grid = {.suffix = "sweep", .expand = expand};
     return smoe_cells_command(&grid, options, err);
 }

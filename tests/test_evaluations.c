@@ -23,37 +23,11 @@
     "name: g\nmodel: {width: 8, depth: 2, mlp: 8, heads: 1, moe: {layers: all, " \
     "experts: 4, router: tokens-choice}}\ntrain: {batch_size: 8}\n"
 
-/* The cells of a text and their points; 0, or the code of the failure. Cells that are no valid spec fail the
- * test. */
-static int plan_text(smoe_sweep *sweep, const smoe_spec_text *from, smoe_err *err) {
-    smoe_spec spec;
-    smoe_axes axes = {0}, points = {0};
-    char *plain[1];
-    size_t n, skipped;
-    if (smoe_spec_parse(&spec, from->text, from->length, from->label, from->folder, NULL, 0, err))
-        fail_msg("%s", err->text);
-    assert_int_equal(smoe_axes_of(&axes, &spec.sweep.train, NULL, 0, plain, &n, err), 0);
-    assert_int_equal(smoe_axes_of(&points, &spec.sweep.evaluate, NULL, 0, plain, &n, err), 0);
-    if (smoe_sweep_expand(sweep, from, NULL, 0, &axes, false, &skipped, err))
-        fail_msg("%s: %s", from->label, err->text);
-    int code = 0;
-    if (points.count && smoe_evaluations_plan(sweep, &points, err)) code = (int)err->code;
-    smoe_axes_free(&axes);
-    smoe_axes_free(&points);
-    smoe_spec_free(&spec);
-    return code;
-}
-
-static int plan(smoe_sweep *sweep, const char *text, smoe_err *err) {
-    smoe_spec_text from = specs_text(text);
-    return plan_text(sweep, &from, err);
-}
-
 /* The same of a file, which must be there. */
 static int plan_file(smoe_sweep *sweep, const char *file, smoe_err *err) {
     smoe_spec_text from;
     if (smoe_spec_text_read(&from, file, err)) fail_msg("%s", err->text);
-    int code = plan_text(sweep, &from, err);
+    int code = world_plan_text(sweep, &from, err);
     smoe_spec_text_free(&from);
     return code;
 }
@@ -82,7 +56,7 @@ static void points_are_every_combination(void **state) {
     world *w = *state;
     smoe_sweep sweep, read, other;
     smoe_err err;
-    assert_int_equal(plan(&sweep, good, &err), 0);
+    assert_int_equal(world_plan(&sweep, good, &err), 0);
     assert_points(&sweep);
     assert_int_equal(smoe_sweep_create(&sweep, w->dir, false, &err), 0);
     assert_int_equal(smoe_sweep_open(&read, w->dir, &err), 0);
@@ -90,13 +64,14 @@ static void points_are_every_combination(void **state) {
     smoe_sweep_free(&read);
     smoe_sweep_free(&sweep);
     /* the same again takes part, one with other points does not */
-    assert_int_equal(plan(&sweep, good, &err), 0);
+    assert_int_equal(world_plan(&sweep, good, &err), 0);
     assert_int_equal(smoe_sweep_create(&sweep, w->dir, true, &err), 0);
     smoe_sweep_free(&sweep);
-    assert_int_equal(plan(&other,
-                          TRAINED "sweep: {grid: {model.moe.k: [1, 2]}, seeds: [0, 1], evaluate: "
-                                  "{grid: {model.moe.k: [1, 2]}}}\n",
-                          &err),
+    assert_int_equal(world_plan(&other,
+                                TRAINED
+                                "sweep: {grid: {model.moe.k: [1, 2]}, seeds: [0, 1], evaluate: "
+                                "{grid: {model.moe.k: [1, 2]}}}\n",
+                                &err),
                      0);
     assert_int_equal(smoe_sweep_create(&other, w->dir, true, &err), -1);
     assert_int_equal(err.code, SMOE_USAGE);
@@ -109,33 +84,35 @@ static void impossible_points_are_named(void **state) {
     (void)state;
     smoe_sweep sweep;
     smoe_err err;
-    assert_int_equal(plan(&sweep,
-                          TRAINED "sweep: {evaluate: {grid: {model.moe.experts: [1, 2], "
-                                  "train.steps: [1], eval.batch_size: [4]}}}\n",
-                          &err),
+    assert_int_equal(world_plan(&sweep,
+                                TRAINED "sweep: {evaluate: {grid: {model.moe.experts: [1, 2], "
+                                        "train.steps: [1], eval.batch_size: [4]}}}\n",
+                                &err),
                      SMOE_USAGE);
     assert_int_equal(err.lines, 2);
     assert_non_null(strstr(err.text, "evaluate.model.moe.experts: cannot change after training"));
     assert_non_null(strstr(err.text, "evaluate.train.steps: cannot change after training"));
     smoe_sweep_free(&sweep);
     assert_int_equal(
-        plan(&sweep, TRAINED "sweep: {evaluate: {grid: {model.moe.k: [4, 5]}}}\n", &err),
+        world_plan(&sweep, TRAINED "sweep: {evaluate: {grid: {model.moe.k: [4, 5]}}}\n", &err),
         SMOE_USAGE);
     assert_int_equal(err.lines, 1);
     assert_non_null(strstr(err.text, "000 at model.moe.k=5: "));
     assert_non_null(strstr(err.text, "a token cannot choose 5 of 4 experts"));
     smoe_sweep_free(&sweep);
-    assert_int_equal(plan(&sweep,
-                          TRAINED
-                          "sweep: {evaluate: {grid: {model.moe.router: [soft, experts-choice]}}}\n",
-                          &err),
-                     SMOE_USAGE);
+    assert_int_equal(
+        world_plan(&sweep,
+                   TRAINED
+                   "sweep: {evaluate: {grid: {model.moe.router: [soft, experts-choice]}}}\n",
+                   &err),
+        SMOE_USAGE);
     assert_int_equal(err.lines, 1);
     assert_non_null(strstr(err.text, "router=soft: needs other parameters than were trained"));
     smoe_sweep_free(&sweep);
     /* 3 does not divide the batch of 8, which is training's business */
     assert_int_equal(
-        plan(&sweep, TRAINED "sweep: {evaluate: {grid: {model.moe.group_images: [3]}}}\n", &err),
+        world_plan(&sweep, TRAINED "sweep: {evaluate: {grid: {model.moe.group_images: [3]}}}\n",
+                   &err),
         0);
     smoe_sweep_free(&sweep);
 }
@@ -166,10 +143,10 @@ static void results_are_tabled(void **state) {
     smoe_results r;
     smoe_err err;
     bool drawn;
-    assert_int_equal(plan(&sweep,
-                          TRAINED "sweep: {grid: {model.moe.k: [1, 2]}, seeds: [0, 1], "
-                                  "evaluate: {grid: {model.moe.capacity: [0.5, 2]}}}\n",
-                          &err),
+    assert_int_equal(world_plan(&sweep,
+                                TRAINED "sweep: {grid: {model.moe.k: [1, 2]}, seeds: [0, 1], "
+                                        "evaluate: {grid: {model.moe.capacity: [0.5, 2]}}}\n",
+                                &err),
                      0);
     assert_int_equal(smoe_sweep_create(&sweep, w->dir, false, &err), 0);
     wrote(w, &sweep, 0, 2, 0);
@@ -213,15 +190,6 @@ static void results_are_tabled(void **state) {
 
 /* ---- what a figure shows ---------------------------------------------------------------------- */
 
-static void done(const smoe_sweep *sweep, size_t i, double precision, double seconds) {
-    smoe_err err;
-    json_t *result = json_pack("{s:f, s:f}", "precision_at_1", precision, "train_s", seconds);
-    assert_int_equal(smoe_cell_finish(sweep, i,
-                                      json_pack("{s:s, s:o}", "status", "done", "result", result),
-                                      &err),
-                     0);
-}
-
 /* Routers of two widths, by the time they take: a line a router, rising in time. */
 static void a_metric_on_the_x_axis(void **state) {
     world *w = *state;
@@ -229,19 +197,20 @@ static void a_metric_on_the_x_axis(void **state) {
     smoe_results r;
     smoe_err err;
     bool drawn;
-    assert_int_equal(plan(&sweep,
-                          TRAINED "sweep: {grid: {model.mlp: [8, 16]}, zip: {model.moe.router: "
-                                  "[tokens-choice, experts-choice], model.moe.layers: [all, [1]]}, "
-                                  "evaluate: {grid: {model.moe.capacity: [0.5, 2]}}, "
-                                  "figure: {x: train_s}}\n",
-                          &err),
+    assert_int_equal(world_plan(&sweep,
+                                TRAINED
+                                "sweep: {grid: {model.mlp: [8, 16]}, zip: {model.moe.router: "
+                                "[tokens-choice, experts-choice], model.moe.layers: [all, [1]]}, "
+                                "evaluate: {grid: {model.moe.capacity: [0.5, 2]}}, "
+                                "figure: {x: train_s}}\n",
+                                &err),
                      0);
     smoe_sweep_figure wish = {.x = strdup("train_s")};
     sweep.figure = wish;
     assert_int_equal(smoe_sweep_create(&sweep, w->dir, false, &err), 0);
-    done(&sweep, 0, 0.5, 20);
-    done(&sweep, 1, 0.25, 7);
-    done(&sweep, 2, 0.75, 10);
+    world_done(&sweep, 0, 0.5, "train_s", 20);
+    world_done(&sweep, 1, 0.25, "train_s", 7);
+    world_done(&sweep, 2, 0.75, "train_s", 10);
     wrote(w, &sweep, 0, 1, 0);
     smoe_sweep_free(&sweep);
     assert_int_equal(smoe_sweep_open(&sweep, w->dir, &err), 0);

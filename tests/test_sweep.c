@@ -35,6 +35,7 @@ static void the_section_is_read(void **state) {
                    "  grid: {model.moe.experts: [2, 4], model.moe.layers: [none, [1, 2]]}\n"
                    "  zip: {train.steps: [10, 20], train.batch_size: [8, 16]}\n"
                    "  seeds: [0, 7]\n"
+                   "  reference: model.moe.experts=2\n"
                    "name: x\n",
                    NULL, NULL, NULL);
     assert_int_equal(s.sweep.train.count, 5);
@@ -45,6 +46,7 @@ static void the_section_is_read(void **state) {
     assert_true(s.sweep.train.key[2].zip && s.sweep.train.key[3].zip && !s.sweep.train.key[1].zip);
     assert_string_equal(s.sweep.train.key[4].key, "seed");
     assert_string_equal(s.sweep.train.key[4].value[1], "7");
+    assert_string_equal(s.sweep.reference, "model.moe.experts=2");
     assert_string_equal(s.name, "x");
     /* and is no part of the resolved spec */
     char *yaml = specs_yaml(&s, false);
@@ -58,7 +60,7 @@ static void mistakes_in_the_section(void **state) {
     specs_wrong("sweep: 3", NULL,
                 "t:1:8: sweep: expected {grid: {KEY: [..]}, zip: {KEY: [..]}, seeds: [..]}");
     specs_wrong("sweep: {gird: {}}", NULL,
-                "t:1:9: sweep: known here: grid, zip, seeds, evaluate, figure");
+                "t:1:9: sweep: known here: grid, zip, seeds, evaluate, figure, reference");
     specs_wrong("sweep: {grid: {train.stepps: [1]}}", NULL,
                 "t:1:16: train.stepps: unknown key; did you mean train.steps?");
     specs_wrong("sweep: {grid: {train.steps: []}}", NULL, "t:1:29: train.steps: has no values");
@@ -76,6 +78,8 @@ static void mistakes_in_the_section(void **state) {
     specs_wrong("sweep: {zip: {train.steps: [1, 2], train.batch_size: [1]}}", NULL,
                 "t:1:36: train.batch_size: the lists of zip must be of one length");
     specs_wrong("sweep: {seeds: [1], seeds: [2]}", NULL, "t:1:21: sweep: duplicate key");
+    specs_wrong("sweep: {reference: {a: b}}", NULL,
+                "t:1:20: sweep.reference: expected KEY=VALUE, or several with commas between");
     specs_wrong("sweep: {grid: [1]}", NULL, "t:1:15: sweep.grid: expected KEY: [VALUE, ...]");
 }
 
@@ -413,15 +417,6 @@ static void outcomes_are_kept(void **state) {
 
 /* ---- results ---------------------------------------------------------------------------------- */
 
-static void done(const smoe_sweep *sweep, size_t cell, double precision, double step) {
-    smoe_err err;
-    assert_int_equal(smoe_cell_finish(sweep, cell,
-                                      json_pack("{s:s, s:{s:f, s:f}}", "status", "done", "result",
-                                                "precision_at_1", precision, "step_s", step),
-                                      &err),
-                     0);
-}
-
 /* Experts 2, 4, 8 over two seeds; one seed of experts 8 failed. */
 static void results_by_hand(void **state) {
     world *w = *state;
@@ -430,11 +425,11 @@ static void results_by_hand(void **state) {
     smoe_err err;
     bool drawn;
     assert_int_equal(smoe_sweep_create(&sweep, w->dir, false, &err), 0);
-    done(&sweep, 0, 0.5, 1);
-    done(&sweep, 1, 0.75, 3);
-    done(&sweep, 2, 0.25, 1);
-    done(&sweep, 3, 0.25, 1);
-    done(&sweep, 4, 1, 1);
+    world_done(&sweep, 0, 0.5, "step_s", 1);
+    world_done(&sweep, 1, 0.75, "step_s", 3);
+    world_done(&sweep, 2, 0.25, "step_s", 1);
+    world_done(&sweep, 3, 0.25, "step_s", 1);
+    world_done(&sweep, 4, 1, "step_s", 1);
     assert_int_equal(smoe_cell_finish(&sweep, 5, smoe_cell_failure(1, "x"), &err), 0);
     smoe_sweep_free(&sweep);
     assert_int_equal(smoe_sweep_open(&sweep, w->dir, &err), 0);
@@ -637,50 +632,6 @@ static void rows_of_one_seed_start_alike(void **state) {
     smoe_spec_free(&uniform);
 }
 
-/* uniform - soft: -0.25, -0.26, -0.24 (told apart); dense - soft: 0.1, -0.1 and a seed without
- * result. */
-static void rows_are_compared_seed_by_seed(void **state) {
-    world *w = *state;
-    smoe_spec_text from = specs_text(SMALL);
-    smoe_spec spec;
-    smoe_err err;
-    smoe_axes axes = {0};
-    smoe_sweep sweep;
-    size_t skipped;
-    assert_int_equal(smoe_spec_parse(&spec, from.text, from.length, "t", NULL, NULL, 0, &err), 0);
-    assert_int_equal(smoe_ablate_axes(&axes, &spec, "uniform,soft,dense", "0,1,2", &err), 0);
-    assert_int_equal(smoe_sweep_expand(&sweep, &from, NULL, 0, &axes, false, &skipped, &err), 0);
-    assert_int_equal(smoe_sweep_create(&sweep, w->dir, false, &err), 0);
-    const double precision[] = {0.25, 0.44, 0.66, 0.5, 0.7, 0.9, 0.6, 0.6};
-    for (size_t i = 0; i < 8; i++) done(&sweep, i, precision[i], 1);
-    for (size_t i = 0; i < 9; i++) assert_int_equal(smoe_cell_look(&sweep, i, &err), 0);
-    smoe_results r;
-    assert_int_equal(smoe_results_make(&r, &sweep, &err), 0);
-    size_t soft = smoe_ablate_reference(&r), metric = smoe_results_metric(&r, "precision_at_1");
-    assert_int_equal(soft, 1);
-    smoe_paired uniform = smoe_ablate_compare(&r, 0, soft, metric);
-    assert_int_equal(uniform.n, 3);
-    assert_close(uniform.mean, -0.25, 1e-12);
-    assert_close(uniform.half, 4.302653 * 0.01 / sqrt(3), 1e-7);
-    assert_true(uniform.distinguishable);
-    smoe_paired dense = smoe_ablate_compare(&r, 2, soft, metric);
-    assert_int_equal(dense.n, 2);
-    assert_close(dense.mean, 0, 1e-12);
-    assert_false(dense.distinguishable);
-    assert_int_equal(smoe_ablate_write(&r, &err), 0);
-    char path[SCRATCH_PATH + 20];
-    snprintf(path, sizeof path, "%s/differences.csv", w->dir);
-    char *text = scratch_read(path, NULL);
-    assert_non_null(strstr(text, "uniform,soft,precision_at_1,-0.25"));
-    assert_non_null(strstr(text, ",3,true\n"));
-    assert_non_null(strstr(text, ",2,false\n"));
-    free(text);
-    smoe_results_free(&r);
-    smoe_sweep_free(&sweep);
-    smoe_axes_free(&axes);
-    smoe_spec_free(&spec);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_section_is_read),
@@ -703,8 +654,6 @@ int main(void) {
                                         world_teardown),
         cmocka_unit_test_setup_teardown(rows_of_an_ablation, world_setup, world_teardown),
         cmocka_unit_test(rows_of_one_seed_start_alike),
-        cmocka_unit_test_setup_teardown(rows_are_compared_seed_by_seed, world_setup,
-                                        world_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -145,6 +145,7 @@ typedef struct smoe_sweep_spec {
     smoe_sweep_keys train;    /* sweep.grid, sweep.zip and sweep.seeds (key "seed") */
     smoe_sweep_keys evaluate; /* sweep.evaluate.grid and .zip */
     smoe_sweep_figure figure;
+    char *reference; /* "KEY=VALUE,KEY=VALUE", what rows are compared with; NULL: the first row */
     bool seen;
     bool bad; /* there are mistakes in it */
 } smoe_sweep_spec;

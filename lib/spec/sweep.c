@@ -23,6 +23,7 @@ void smoe_sweep_spec_clear(smoe_sweep_spec *sweep) {
     free(sweep->figure.x);
     free(sweep->figure.y);
     free(sweep->figure.line);
+    free(sweep->reference);
     *sweep = (smoe_sweep_spec){0};
 }
 
@@ -188,7 +189,7 @@ static void sweep_group(smoe_events *src, smoe_sweep_keys *keys, const yaml_even
 
 /* ---- its parts -------------------------------------------------------------------------------- */
 
-enum { MOST_PARTS = 5 };
+enum { MOST_PARTS = 6 };
 
 /* Parts of a section that has begun, in the order of the text. */
 typedef struct parts {
@@ -251,6 +252,17 @@ static void read_evaluate(smoe_events *src, const yaml_event_t *start) {
     }
 }
 
+/* A word as the value of a part, fresh; NULL where there is none, which is reported. */
+static char *read_word(smoe_events *src, const char *section, const yaml_event_t *value,
+                       const char *expected) {
+    smoe_origin where = smoe_events_place(src, value);
+    const char *word = value->type == YAML_SCALAR_EVENT ? smoe_events_scalar(value) : NULL;
+    char *copy = word && *word ? strdup(word) : NULL;
+    if (!copy) sweep_problem(src, &where, section, word && *word ? "out of memory" : expected);
+    smoe_events_skip(src, value);
+    return copy;
+}
+
 /* What stands on the axes is seen when it is drawn. */
 static void read_figure(smoe_events *src, const yaml_event_t *start) {
     parts p = {.section = "sweep.figure", .name = {"x", "y", "line"}};
@@ -260,19 +272,15 @@ static void read_figure(smoe_events *src, const yaml_event_t *start) {
     size_t part;
     if (!is_section(src, start, p.section, "expected {x: COLUMN, y: COLUMN, line: COLUMN}")) return;
     while (next_part(src, &p, &part, &value)) {
-        smoe_origin where = smoe_events_place(src, &value);
-        const char *word = value.type == YAML_SCALAR_EVENT ? smoe_events_scalar(&value) : NULL;
-        if (!word || !*word)
-            sweep_problem(src, &where, p.section, "expected the name of a column of results.csv");
-        else if (!(*text[part] = strdup(word)))
-            sweep_problem(src, &where, p.section, "out of memory");
-        smoe_events_skip(src, &value);
+        *text[part] =
+            read_word(src, p.section, &value, "expected the name of a column of results.csv");
         yaml_event_delete(&value);
     }
 }
 
 void smoe_events_sweep(smoe_events *src, const yaml_event_t *start) {
-    parts p = {.section = "sweep", .name = {"grid", "zip", "seeds", "evaluate", "figure"}};
+    parts p = {.section = "sweep",
+               .name = {"grid", "zip", "seeds", "evaluate", "figure", "reference"}};
     smoe_sweep_spec *sweep = &src->reading->spec->sweep;
     smoe_origin where = smoe_events_place(src, start);
     yaml_event_t value;
@@ -296,7 +304,10 @@ void smoe_events_sweep(smoe_events *src, const yaml_event_t *start) {
             if (seeds) sweep_values(src, seeds, &value);
             break;
         case 3: read_evaluate(src, &value); break;
-        default: read_figure(src, &value);
+        case 4: read_figure(src, &value); break;
+        default:
+            sweep->reference = read_word(src, "sweep.reference", &value,
+                                         "expected KEY=VALUE, or several with commas between");
         }
         yaml_event_delete(&value);
     }

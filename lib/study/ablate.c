@@ -1,9 +1,7 @@
 /* Routing ablations; see ablate.h. */
 #include "study/ablate.h"
-#include "base/file.h"
 #include "spec/routers.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,8 +20,6 @@ static int unknown(const char *name, smoe_err *err) {
                      nearest < 0 ? "" : "; did you mean '", nearest < 0 ? "" : known[nearest],
                      nearest < 0 ? "" : "'?");
 }
-
-/* ---- axes ------------------------------------------------------------------------------------- */
 
 /* A row of the table as overrides. */
 static int add_router(smoe_axis *axis, const smoe_spec *spec, const char *name) {
@@ -74,74 +70,4 @@ int smoe_ablate_axes(smoe_axes *axes, const smoe_spec *spec, const char *router_
                          "model.moe.layers: none: there is no MoE layer whose router could change");
     if (add_list(smoe_axes_add(axes, &router, 1), spec, router_list, err)) return -1;
     return add_list(smoe_axes_add(axes, &seed, 1), NULL, seeds, err);
-}
-
-/* ---- comparing -------------------------------------------------------------------------------- */
-
-static const char *router_of(const smoe_results *r, size_t group) {
-    return r->sweep->cell[r->first[group]].value[0];
-}
-
-size_t smoe_ablate_reference(const smoe_results *r) {
-    for (size_t g = 0; g < r->groups; g++)
-        if (!strcmp(router_of(r, g), "soft")) return g;
-    return 0;
-}
-
-smoe_paired smoe_ablate_compare(const smoe_results *r, size_t group, size_t reference,
-                                size_t metric) {
-    const smoe_sweep *sweep = r->sweep;
-    size_t n = 0;
-    double *a = calloc(2 * sweep->cells, sizeof *a), *b = a + sweep->cells;
-    smoe_paired paired = {.mean = NAN, .half = NAN};
-    if (!a) return paired;
-    for (size_t i = 0; i < sweep->cells; i++)
-        for (size_t k = 0; k < sweep->cells && r->group[i] == group; k++)
-            if (r->group[k] == reference &&
-                !strcmp(sweep->cell[i].value[sweep->seed], sweep->cell[k].value[sweep->seed])) {
-                a[n] = r->value[i * r->metrics + metric];
-                b[n++] = r->value[k * r->metrics + metric];
-            }
-    paired = smoe_stats_paired(a, b, n, 0.95);
-    free(a);
-    return paired;
-}
-
-bool smoe_ablate_metric(const char *metric) {
-    return !strcmp(metric, "precision_at_1") || !strcmp(metric, "test_loss") ||
-           !strcmp(metric, "step_s") || !strncmp(metric, "fewshot_", 8);
-}
-
-static void put_number(FILE *out, double x) {
-    fputc(',', out);
-    if (isfinite(x)) fprintf(out, "%.17g", x);
-}
-
-static void put_differences(FILE *out, const smoe_results *r) {
-    size_t reference = smoe_ablate_reference(r);
-    fputs("router,reference,metric,difference,low,high,n,distinguishable\n", out);
-    for (size_t g = 0; g < r->groups; g++)
-        for (size_t m = 0; m < r->metrics; m++) {
-            if (g == reference || !smoe_ablate_metric(r->metric[m])) continue;
-            smoe_paired p = smoe_ablate_compare(r, g, reference, m);
-            fprintf(out, "%s,%s,%s", router_of(r, g), router_of(r, reference), r->metric[m]);
-            put_number(out, p.mean);
-            put_number(out, p.mean - p.half);
-            put_number(out, p.mean + p.half);
-            fprintf(out, ",%zu,%s\n", p.n, p.distinguishable ? "true" : "false");
-        }
-}
-
-int smoe_ablate_write(const smoe_results *r, smoe_err *err) {
-    char *text = NULL, *path = smoe_text_format("%s/differences.csv", r->sweep->dir);
-    size_t size = 0;
-    FILE *out = open_memstream(&text, &size);
-    if (out) put_differences(out, r);
-    bool bad = !out || !path || ferror(out);
-    if (out) bad |= fclose(out) != 0;
-    int status = bad ? smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", r->sweep->dir)
-                     : smoe_file_write(path, text, size, err);
-    free(text);
-    free(path);
-    return status;
 }

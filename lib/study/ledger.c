@@ -57,6 +57,8 @@ static json_t *header_json(const smoe_sweep *sweep) {
         json_object_set_new(
             line, "figure",
             json_pack("{s:s?, s:s?, s:s?}", "x", figure->x, "y", figure->y, "line", figure->line));
+    if (line && sweep->reference)
+        json_object_set_new(line, "reference", json_string(sweep->reference));
     return line;
 }
 
@@ -214,7 +216,8 @@ static int read_header(smoe_sweep *sweep, const json_t *line) {
     const json_t *figure = json_object_get(line, "figure");
     if (read_text(&sweep->figure.x, figure, "x") || read_text(&sweep->figure.y, figure, "y") ||
         read_text(&sweep->figure.line, figure, "line") || read_text(&sweep->run, line, "run") ||
-        read_text(&sweep->checkpoint, line, "checkpoint"))
+        read_text(&sweep->checkpoint, line, "checkpoint") ||
+        read_text(&sweep->reference, line, "reference"))
         return -1;
     return read_evaluate(sweep, json_object_get(line, "evaluate"));
 }
@@ -378,6 +381,7 @@ int smoe_sweep_remove(const char *dir, smoe_err *err) {
         "evaluations.gp",
         "evaluations.svg",
         "differences.csv",
+        "evaluations_differences.csv",
         "claims",
         "cells.jsonl" /* the last: until then the folder is still known for a sweep */};
     smoe_sweep sweep = {0};

@@ -1,6 +1,6 @@
-/* Results of a sweep; see results.h. The figure is in results_figure.c. */
+/* Results of a sweep; see results.h. The figure is in results_figure.c, the comparing in compare.c. */
 #include "study/results.h"
-#include "study/results_figure.h"
+#include "study/compare.h"
 #include "study/evaluations.h"
 #include "base/file.h"
 #include "base/frame.h"
@@ -44,6 +44,8 @@ static bool same_group(const smoe_sweep *sweep, const smoe_cell *a, const smoe_c
     return true;
 }
 
+static int make(smoe_results *r, const smoe_sweep *sweep, size_t x_from, smoe_err *err);
+
 /* The results of the cells' evaluations. */
 static int make_evaluations(smoe_results *r, smoe_err *err) {
     if (!r->sweep->evaluate.points) return 0;
@@ -52,13 +54,11 @@ static int make_evaluations(smoe_results *r, smoe_err *err) {
     if (!r->evaluated || !r->evaluations)
         return smoe_fail(err, SMOE_RUNTIME, "out of memory for the evaluations");
     if (smoe_evaluations_table(r->evaluated, r->sweep, err)) return -1;
-    if (smoe_results_make(r->evaluations, r->evaluated, err)) return -1;
-    r->evaluations->x_from = r->sweep->columns;
-    return 0;
+    return make(r->evaluations, r->evaluated, r->sweep->columns, err);
 }
 
-int smoe_results_make(smoe_results *r, const smoe_sweep *sweep, smoe_err *err) {
-    *r = (smoe_results){.sweep = sweep};
+static int make(smoe_results *r, const smoe_sweep *sweep, size_t x_from, smoe_err *err) {
+    *r = (smoe_results){.sweep = sweep, .x_from = x_from};
     int status = find_metrics(r);
     r->value = calloc(sweep->cells * r->metrics + 1, sizeof *r->value);
     r->group = calloc(sweep->cells + 1, sizeof *r->group);
@@ -75,7 +75,11 @@ int smoe_results_make(smoe_results *r, const smoe_sweep *sweep, smoe_err *err) {
             r->value[i * r->metrics + m] = json_is_number(value) ? json_number_value(value) : NAN;
         }
     }
-    return make_evaluations(r, err);
+    return smoe_results_compare(r, err) ? -1 : make_evaluations(r, err);
+}
+
+int smoe_results_make(smoe_results *r, const smoe_sweep *sweep, smoe_err *err) {
+    return make(r, sweep, 0, err);
 }
 
 void smoe_results_free(smoe_results *r) {
@@ -83,6 +87,9 @@ void smoe_results_free(smoe_results *r) {
     free(r->value);
     free(r->group);
     free(r->first);
+    for (size_t c = 0; r->reference && c < r->sweep->columns; c++) free(r->reference[c]);
+    free(r->reference);
+    free(r->difference);
     if (r->evaluations) smoe_results_free(r->evaluations);
     if (r->evaluated) smoe_sweep_free(r->evaluated);
     free(r->evaluations);
@@ -111,6 +118,31 @@ const char *smoe_results_text(char *buf, size_t size, smoe_stats s) {
         snprintf(buf, size, "%.4g", s.mean);
     else
         snprintf(buf, size, "%.4g \xc2\xb1 %.2g", s.mean, s.sd);
+    return buf;
+}
+
+char *smoe_results_reference(const smoe_results *r) {
+    char *text = NULL;
+    for (size_t c = 0; r->reference && c < r->sweep->columns; c++) {
+        if (!r->reference[c]) continue;
+        char *longer = smoe_text_format("%s%s%s=%s", text ? text : "", text ? " " : "",
+                                        r->sweep->column[c], r->reference[c]);
+        free(text);
+        if (!(text = longer)) return NULL;
+    }
+    return text ? text : strdup("");
+}
+
+const char *smoe_results_row(const smoe_results *r, const smoe_difference *d, size_t column) {
+    bool set = r->reference[column] && !smoe_compare_is_any(r->reference[column]);
+    return d->pooled && !set ? NULL : r->sweep->cell[r->first[d->group]].value[column];
+}
+
+const char *smoe_results_difference(char *buf, size_t size, const smoe_paired *p) {
+    if (p->n == 1)
+        snprintf(buf, size, "%+.4g", p->mean);
+    else
+        snprintf(buf, size, "%+.4g \xc2\xb1 %.2g", p->mean, p->half);
     return buf;
 }
 
@@ -158,6 +190,35 @@ static void fill_summary(smoe_frame *frame, const smoe_results *r) {
             smoe_frame_numbers(frame, (const double[]){s.mean, s.sd, (double)s.n}, 3);
         }
     }
+}
+
+/* differences.csv: a row a difference; of a pool nothing stands where its rows differ. */
+static void fill_differences(smoe_frame *frame, const smoe_results *r) {
+    static const char *const numbers[] = {"difference", "low", "high", "n"};
+    const smoe_sweep *sweep = r->sweep;
+    char *reference = smoe_results_reference(r);
+    for (size_t c = 0; c < sweep->columns; c++)
+        if (c != sweep->seed) smoe_frame_column(frame, sweep->column[c], true);
+    smoe_frame_column(frame, "reference", true);
+    smoe_frame_column(frame, "metric", true);
+    for (size_t i = 0; i < 4; i++) smoe_frame_column(frame, numbers[i], false);
+    smoe_frame_column(frame, "distinguishable", true);
+    for (size_t i = 0; i < r->differences; i++) {
+        const smoe_difference *d = &r->difference[i];
+        const smoe_paired *p = &d->paired;
+        for (size_t c = 0; c < sweep->columns; c++) {
+            const char *value = smoe_results_row(r, d, c);
+            if (c != sweep->seed) smoe_frame_text(frame, value ? value : "");
+        }
+        smoe_frame_text(frame, reference ? reference : "");
+        smoe_frame_text(frame, r->metric[d->metric]);
+        smoe_frame_numbers(
+            frame, (const double[]){p->mean, p->mean - p->half, p->mean + p->half, (double)p->n},
+            4);
+        smoe_frame_text(frame, p->distinguishable ? "true" : "false");
+    }
+    frame->failed |= !reference;
+    free(reference);
 }
 
 bool smoe_results_shown(const char *metric, bool brief) {
@@ -217,12 +278,43 @@ static void put_table(FILE *out, const smoe_results *r) {
     }
 }
 
+static void put_differences(FILE *out, const smoe_results *r, const char *level) {
+    const smoe_sweep *sweep = r->sweep;
+    char text[64];
+    char *reference = smoe_results_reference(r);
+    if (r->differences) {
+        fprintf(out, "\n%s Differences from %s\n\n", level, reference ? reference : "");
+        fputs(
+            "Seed by seed, with the 95% interval of Student's t. Bold: it does not include 0.\n\n|",
+            out);
+        for (size_t c = 0; c < sweep->columns; c++)
+            if (c != sweep->seed) fprintf(out, " %s |", sweep->column[c]);
+        fputs(" metric | difference | n |\n|", out);
+        for (size_t c = 0; c < sweep->columns; c++)
+            if (c != sweep->seed) fputs(" --- |", out);
+        fputs(" --- | ---: | ---: |\n", out);
+    }
+    for (size_t i = 0; i < r->differences; i++) {
+        const smoe_difference *d = &r->difference[i];
+        const char *bold = d->paired.distinguishable ? "**" : "";
+        fputc('|', out);
+        for (size_t c = 0; c < sweep->columns; c++) {
+            const char *value = smoe_results_row(r, d, c);
+            if (c != sweep->seed) fprintf(out, " %s |", value ? value : "all");
+        }
+        fprintf(out, " %s | %s%s%s | %zu |\n", r->metric[d->metric], bold,
+                smoe_results_difference(text, sizeof text, &d->paired), bold, d->paired.n);
+    }
+    free(reference);
+}
+
 static void put_markdown(FILE *out, const smoe_results *r) {
     const smoe_sweep *sweep = r->sweep;
     size_t failed = 0, open = 0;
     fprintf(out, "# %s\n\n", sweep->name);
     fputs("Mean and standard deviation over the seeds; n of them.\n\n", out);
     put_table(out, r);
+    put_differences(out, r, "##");
     for (size_t i = 0; i < sweep->cells; i++) {
         failed += sweep->cell[i].state == SMOE_CELL_FAILED;
         open += sweep->cell[i].state == SMOE_CELL_OPEN;
@@ -233,6 +325,7 @@ static void put_markdown(FILE *out, const smoe_results *r) {
     if (!r->evaluations) return;
     fputs("\n## Evaluations\n\nThe trained cells, evaluated at other settings.\n\n", out);
     put_table(out, r->evaluations);
+    put_differences(out, r->evaluations, "###");
 }
 
 static int write_frame(const smoe_results *r, const char *name,
@@ -262,11 +355,23 @@ static int write_markdown(const smoe_results *r, smoe_err *err) {
     return status;
 }
 
+/* Differences as a file, where there are any; that of an earlier reference goes. */
+static int write_differences(const smoe_results *r, const char *name, smoe_err *err) {
+    if (r->differences) return write_frame(r, name, fill_differences, err);
+    char *path = smoe_text_format("%s/%s.csv", r->sweep->dir, name);
+    int status = path ? smoe_file_remove(path, err)
+                      : smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", r->sweep->dir);
+    free(path);
+    return status;
+}
+
 int smoe_results_write(const smoe_results *r, smoe_err *err) {
     if (write_frame(r, "results", fill_cells, err)) return -1;
     if (write_frame(r, "summary", fill_summary, err)) return -1;
+    if (write_differences(r, "differences", err)) return -1;
     if (r->evaluations && (write_frame(r->evaluations, "evaluations", fill_cells, err) ||
-                           write_frame(r->evaluations, "evaluations_summary", fill_summary, err)))
+                           write_frame(r->evaluations, "evaluations_summary", fill_summary, err) ||
+                           write_differences(r->evaluations, "evaluations_differences", err)))
         return -1;
     return write_markdown(r, err);
 }

@@ -163,7 +163,7 @@ static bool choose_x(plan *p, const char *wish) {
     return p->x != SIZE_MAX;
 }
 
-static size_t choose_y(const smoe_results *r, const char *wish) {
+size_t smoe_results_first(const smoe_results *r, const char *wish) {
     const char *const names[] = {wish, "precision_at_1", "train_loss", "loss"};
     size_t found = SIZE_MAX;
     for (size_t i = 0; i < sizeof names / sizeof *names && found == SIZE_MAX; i++)
@@ -187,7 +187,7 @@ static void finish(plan *p, double *x) {
 
 int smoe_results_figure(const smoe_results *r, const smoe_sweep_figure *wish, const char *name,
                         bool *drawn, smoe_err *err) {
-    plan p = {.r = r, .metric = choose_y(r, wish->y)};
+    plan p = {.r = r, .metric = smoe_results_first(r, wish->y)};
     size_t n = r->groups;
     *drawn = true;
     if (p.metric == SIZE_MAX || !choose_x(&p, wish->x)) return 0;

@@ -72,8 +72,7 @@ void smoe_axes_free(smoe_axes *axes) {
     *axes = (smoe_axes){0};
 }
 
-/* The end of the item at text: a comma outside brackets and braces, or the end. */
-static const char *item_end(const char *text) {
+const char *smoe_axes_item(const char *text) {
     int depth = 0;
     for (; *text; text++) {
         if (*text == '[' || *text == '{') depth++;
@@ -110,7 +109,7 @@ static int listed_key(smoe_sweep_key *key, const char *override) {
     key->value = calloc(strlen(text) + 2, sizeof *key->value);
     bool failed = !key->key || !key->value;
     for (const char *end; !failed; text = end + 1) {
-        end = item_end(text);
+        end = smoe_axes_item(text);
         while (isspace((unsigned char)*text)) text++;
         failed = !(key->value[key->count++] = strndup(text, (size_t)(end - text)));
         if (!*end) break;
@@ -151,7 +150,8 @@ static int add_listed(smoe_axes *axes, char *const *overrides, size_t count, boo
     for (size_t i = 0; i < count; i++) {
         smoe_sweep_key key = {0}, *const one = &key;
         const char *equals = strchr(overrides[i], '=');
-        if (!equals || !*item_end(equals + 1) || names_key(overrides[i], "seed") != seed) continue;
+        if (!equals || !*smoe_axes_item(equals + 1) || names_key(overrides[i], "seed") != seed)
+            continue;
         int status = listed_key(&key, overrides[i]);
         if (status)
             smoe_fail(err, SMOE_RUNTIME, "out of memory");
@@ -172,7 +172,7 @@ int smoe_axes_of(smoe_axes *axes, const smoe_sweep_keys *keys, char *const *over
     *plains = 0;
     for (size_t i = 0; i < count; i++) {
         const char *equals = strchr(overrides[i], '=');
-        if (!equals || !*item_end(equals + 1)) plain[(*plains)++] = overrides[i];
+        if (!equals || !*smoe_axes_item(equals + 1)) plain[(*plains)++] = overrides[i];
     }
     for (int seed = 0; seed < 2; seed++) {
         if (add_swept(axes, keys, overrides, count, seed))
@@ -241,6 +241,7 @@ void smoe_sweep_free(smoe_sweep *sweep) {
     free(sweep->figure.x);
     free(sweep->figure.y);
     free(sweep->figure.line);
+    free(sweep->reference);
     free(sweep->cell);
     free(sweep->run);
     free(sweep->checkpoint);

@@ -62,6 +62,7 @@ typedef struct smoe_sweep {
     smoe_axis evaluate;     /* what each trained cell is evaluated at; points 0: nothing */
     char *run, *checkpoint; /* the run that is the only cell, and its weights; NULL: cells train */
     smoe_sweep_figure figure; /* what the figures show */
+    char *reference;          /* what rows are compared with, see compare.h; NULL: the first row */
 } smoe_sweep;
 
 /* ---- axes ---- */
@@ -75,6 +76,8 @@ int smoe_axis_add(smoe_axis *axis, const char *const *value, const char *const *
  * seed comes last. `plain` [count] gets the other overrides (pointers), *plains of them. */
 int smoe_axes_of(smoe_axes *axes, const smoe_sweep_keys *keys, char *const *overrides, size_t count,
                  char **plain, size_t *plains, smoe_err *err) SMOE_MUST_CHECK;
+/* The end of the first item of a list a,b,c: a comma outside brackets and braces, or the end. */
+const char *smoe_axes_item(const char *list);
 /* Whether an axis has the column. */
 bool smoe_axes_has(const smoe_axes *axes, const char *column);
 void smoe_axes_free(smoe_axes *axes);

@@ -1,0 +1,296 @@
+/* Rows compared with a reference; see compare.h. */
+#include "study/compare.h"
+#include "study/evaluations.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- settings --------------------------------------------------------------------------------- */
+
+typedef struct setting {
+    char *key, *value;
+} setting;
+
+typedef struct settings {
+    setting *item;
+    size_t count;
+} settings;
+
+static void settings_free(settings *s) {
+    for (size_t i = 0; i < s->count; i++) {
+        free(s->item[i].key);
+        free(s->item[i].value);
+    }
+    free(s->item);
+}
+
+/* "KEY=VALUE" of this length. An item without '=' becomes a key without a value. */
+static int settings_add(settings *s, const char *text, size_t length) {
+    while (length && isspace((unsigned char)*text)) text++, length--;
+    while (length && isspace((unsigned char)text[length - 1])) length--;
+    setting *item = realloc(s->item, (s->count + 1) * sizeof *item);
+    if (!item) return -1;
+    s->item = item;
+    item += s->count++;
+    const char *equals = memchr(text, '=', length);
+    size_t key = equals ? (size_t)(equals - text) : length;
+    *item = (setting){.key = strndup(text, key)};
+    if (equals) item->value = strndup(equals + 1, length - key - 1);
+    return item->key && (item->value || !equals) ? 0 : -1;
+}
+
+static int settings_of(settings *s, const char *text) {
+    *s = (settings){0};
+    for (const char *end;; text = end + 1) {
+        end = smoe_axes_item(text);
+        if (settings_add(s, text, (size_t)(end - text))) return -1;
+        if (!*end) return 0;
+    }
+}
+
+bool smoe_compare_is_any(const char *value) {
+    return value && !strcmp(value, "*");
+}
+
+static const char *setting_of(const settings *s, const char *column) {
+    for (size_t i = 0; i < s->count; i++)
+        if (s->item[i].value && !strcmp(s->item[i].key, column)) return s->item[i].value;
+    return NULL;
+}
+
+/* ---- the check -------------------------------------------------------------------------------- */
+
+/* Rows of values: the cells of a sweep, or the points that they are evaluated at. */
+typedef struct rows {
+    const char *prefix; /* of the columns' names in a setting */
+    char *const *column;
+    size_t columns, seed;
+    char *const **value; /* [count][columns] */
+    size_t count;
+} rows;
+
+static bool is_column(const rows *r, size_t c, const char *key) {
+    size_t length = strlen(r->prefix);
+    return c != r->seed && !strncmp(key, r->prefix, length) && !strcmp(key + length, r->column[c]);
+}
+
+/* 1 known and there, 0 not of these rows; -1 with err: a value that none of them has. */
+static int find_setting(const rows *r, const setting *s, const char *from, smoe_err *err) {
+    size_t c = 0;
+    while (c < r->columns && !is_column(r, c, s->key)) c++;
+    if (c == r->columns) return 0;
+    for (size_t i = 0; i < r->count; i++)
+        if (smoe_compare_is_any(s->value) || !strcmp(r->value[i][c], s->value)) return 1;
+    return smoe_fail(err, SMOE_USAGE, "%s: no row has %s=%s", from, s->key, s->value);
+}
+
+/* Is `other` what `row` becomes with the settings, and not the same? */
+static bool is_counterpart(const rows *r, const settings *s, size_t row, size_t other) {
+    bool differ = false;
+    for (size_t c = 0; c < r->columns; c++) {
+        const char *own = r->value[row][c], *wanted = own;
+        if (c == r->seed) continue;
+        for (size_t i = 0; i < s->count; i++)
+            if (is_column(r, c, s->item[i].key)) wanted = s->item[i].value;
+        if (smoe_compare_is_any(wanted)) continue;
+        if (strcmp(r->value[other][c], wanted)) return false;
+        differ |= strcmp(own, wanted) != 0;
+    }
+    return differ;
+}
+
+static bool has_counterpart(const rows *r, const settings *s) {
+    for (size_t i = 0; i < r->count; i++)
+        for (size_t k = 0; k < r->count; k++)
+            if (is_counterpart(r, s, i, k)) return true;
+    return false;
+}
+
+static int unknown(const rows *tables, const char *key, const char *from, smoe_err *err) {
+    char known[2000] = "";
+    size_t used = 0;
+    for (size_t t = 0; t < 2; t++)
+        for (size_t c = 0; c < tables[t].columns && used < sizeof known; c++)
+            if (c != tables[t].seed)
+                used += (size_t)snprintf(known + used, sizeof known - used, "%s%s%s",
+                                         used ? ", " : "", tables[t].prefix, tables[t].column[c]);
+    return smoe_fail(err, SMOE_USAGE, "%s: '%s' is not KEY=VALUE with one of the swept keys: %s",
+                     from, key, known);
+}
+
+static int check(const rows *tables, const settings *s, const char *text, const char *from,
+                 smoe_err *err) {
+    bool named[2] = {false, false};
+    for (size_t i = 0; i < s->count; i++) {
+        int found = 0;
+        for (size_t t = 0; t < 2 && s->item[i].value && !found; t++) {
+            found = find_setting(&tables[t], &s->item[i], from, err);
+            if (found < 0) return -1;
+            named[t] |= found;
+        }
+        if (!found) return unknown(tables, s->item[i].key, from, err);
+    }
+    for (size_t t = 0; t < 2; t++)
+        if (named[t] && !has_counterpart(&tables[t], s))
+            return smoe_fail(err, SMOE_USAGE,
+                             "%s: no row differs from another in %s alone; keys that change "
+                             "together are given together, KEY=VALUE,KEY=VALUE",
+                             from, text);
+    return 0;
+}
+
+int smoe_compare_refer(smoe_sweep *sweep, const char *text, const char *from, smoe_err *err) {
+    settings s;
+    size_t points = sweep->evaluate.points;
+    char *const **cell = calloc(sweep->cells + 1, sizeof *cell);
+    char *const **point = calloc(points + 1, sizeof *point);
+    char *copy = strdup(text);
+    int status = settings_of(&s, text) || !cell || !point || !copy
+                     ? smoe_fail(err, SMOE_RUNTIME, "out of memory")
+                     : 0;
+    for (size_t i = 0; i < sweep->cells && !status; i++) cell[i] = sweep->cell[i].value;
+    for (size_t p = 0; p < points && !status; p++) point[p] = sweep->evaluate.point[p].value;
+    const rows tables[] = {
+        {"", sweep->column, sweep->columns, sweep->seed, cell, sweep->cells},
+        {SMOE_EVALUATED, sweep->evaluate.column, sweep->evaluate.columns, SIZE_MAX, point, points}};
+    if (!status) status = check(tables, &s, text, from, err);
+    if (!status) {
+        free(sweep->reference);
+        sweep->reference = copy;
+        copy = NULL;
+    }
+    settings_free(&s);
+    free(copy);
+    free(point);
+    free(cell);
+    return status;
+}
+
+/* ---- the differences -------------------------------------------------------------------------- */
+
+static char *const *values_of(const smoe_results *r, size_t group) {
+    return r->sweep->cell[r->first[group]].value;
+}
+
+/* What a row's reference has in each column; see results.h. */
+static int choose(smoe_results *r, bool *asked) {
+    const smoe_sweep *sweep = r->sweep;
+    settings s = {0};
+    int status = sweep->reference ? settings_of(&s, sweep->reference) : 0;
+    *asked = false;
+    for (size_t c = 0; c < sweep->columns && !status; c++) {
+        const char *value = setting_of(&s, sweep->column[c]);
+        if (!value || c == sweep->seed) continue;
+        *asked = true;
+        if (!(r->reference[c] = strdup(value))) status = -1;
+    }
+    for (size_t c = r->x_from; c < sweep->columns && !status && !*asked; c++)
+        if (c != sweep->seed && !(r->reference[c] = strdup(sweep->cell[0].value[c]))) status = -1;
+    settings_free(&s);
+    return status;
+}
+
+/* Is a row what the reference of another must be? */
+static bool is_reference(const smoe_results *r, size_t row, size_t of) {
+    for (size_t c = 0; c < r->sweep->columns; c++) {
+        const char *wanted = r->reference[c] ? r->reference[c] : values_of(r, of)[c];
+        if (c != r->sweep->seed && !smoe_compare_is_any(r->reference[c]) &&
+            strcmp(values_of(r, row)[c], wanted))
+            return false;
+    }
+    return true;
+}
+
+/* The row that a row is compared with; SIZE_MAX: none, several, or itself. */
+static size_t reference_of(const smoe_results *r, size_t group) {
+    size_t found = SIZE_MAX;
+    for (size_t g = 0; g < r->groups; g++) {
+        if (!is_reference(r, g, group)) continue;
+        if (g == group || found != SIZE_MAX) return SIZE_MAX;
+        found = g;
+    }
+    return found;
+}
+
+/* [cells] the cell of the same seed in the row's reference; SIZE_MAX: none. */
+static void find_partners(const smoe_results *r, const size_t *reference, size_t *partner) {
+    const smoe_sweep *sweep = r->sweep;
+    for (size_t i = 0; i < sweep->cells; i++) {
+        partner[i] = SIZE_MAX;
+        for (size_t k = 0; k < sweep->cells && reference[r->group[i]] != SIZE_MAX; k++)
+            if (r->group[k] == reference[r->group[i]] &&
+                (sweep->seed == SIZE_MAX ||
+                 !strcmp(sweep->cell[i].value[sweep->seed], sweep->cell[k].value[sweep->seed])))
+                partner[i] = k;
+    }
+}
+
+/* Whether two rows have the same in all columns for which the reference has a value. */
+static bool same_pool(const smoe_results *r, size_t a, size_t b) {
+    for (size_t c = 0; c < r->sweep->columns; c++)
+        if (r->reference[c] && !smoe_compare_is_any(r->reference[c]) &&
+            strcmp(values_of(r, a)[c], values_of(r, b)[c]))
+            return false;
+    return true;
+}
+
+/* Rows with a reference in the pool of a row; 0 where one before it is in the same pool. */
+static size_t pool_of(const smoe_results *r, const size_t *reference, size_t group) {
+    size_t count = 0;
+    for (size_t g = 0; g < r->groups; g++) {
+        if (reference[g] == SIZE_MAX || !same_pool(r, g, group)) continue;
+        if (g < group) return 0;
+        count++;
+    }
+    return count;
+}
+
+typedef struct pairs {
+    const size_t *partner;
+    double *a, *b; /* [cells] */
+} pairs;
+
+/* The difference of a row, or of its pool. One without pairs is left out. */
+static void add(smoe_results *r, const pairs *p, size_t group, size_t metric, bool pooled) {
+    size_t n = 0;
+    for (size_t i = 0; i < r->sweep->cells; i++) {
+        size_t g = r->group[i];
+        if (p->partner[i] == SIZE_MAX || !(pooled ? same_pool(r, g, group) : g == group)) continue;
+        p->a[n] = r->value[i * r->metrics + metric];
+        p->b[n++] = r->value[p->partner[i] * r->metrics + metric];
+    }
+    smoe_paired paired = smoe_stats_paired(p->a, p->b, n, 0.95);
+    if (paired.n)
+        r->difference[r->differences++] = (smoe_difference){group, metric, pooled, paired};
+}
+
+int smoe_results_compare(smoe_results *r, smoe_err *err) {
+    const smoe_sweep *sweep = r->sweep;
+    bool asked;
+    if (sweep->seed == SIZE_MAX && !sweep->reference) return 0;
+    size_t *reference = calloc(r->groups + 1, sizeof *reference);
+    size_t *partner = calloc(sweep->cells + 1, sizeof *partner);
+    pairs p = {partner, calloc(2 * sweep->cells + 1, sizeof *p.a), NULL};
+    r->reference = calloc(sweep->columns + 1, sizeof *r->reference);
+    r->difference = calloc(2 * r->groups * r->metrics + 1, sizeof *r->difference);
+    int status = reference && partner && p.a && r->reference && r->difference ? 0 : -1;
+    if (!status) status = choose(r, &asked);
+    if (!status) {
+        p.b = p.a + sweep->cells;
+        for (size_t g = 0; g < r->groups; g++) reference[g] = reference_of(r, g);
+        find_partners(r, reference, partner);
+    }
+    for (size_t m = 0; m < r->metrics && !status; m++) {
+        if (!smoe_results_shown(r->metric[m], true)) continue;
+        for (size_t g = 0; g < r->groups; g++)
+            if (reference[g] != SIZE_MAX) add(r, &p, g, m, false);
+        for (size_t g = 0; g < r->groups && asked; g++)
+            if (reference[g] != SIZE_MAX && pool_of(r, reference, g) > 1) add(r, &p, g, m, true);
+    }
+    if (status) smoe_fail(err, SMOE_RUNTIME, "out of memory for the differences");
+    free(p.a);
+    free(partner);
+    free(reference);
+    return status;
+}
