@@ -1,10 +1,8 @@
 /* What is printed about the cells of a sweep: summary, status, estimate; see cells.h. */
 #include "cells.h"
 #include "cmd.h"
-#include "progress.h"
+#include "estimate.h"
 #include "table.h"
-#include "study/bench.h"
-#include "study/cost.h"
 #include "study/evaluations.h"
 #include "train/run.h"
 
@@ -266,54 +264,18 @@ int smoe_cells_status(const smoe_sweep *sweep, const smoe_options *options, smoe
 
 /* ---- the estimate ----------------------------------------------------------------------------- */
 
-/* Above this, in FLOPs a step, measuring would take longer than anyone waits for a dry run. */
-static const double most_flops = 2e12;
-
-typedef struct estimate {
-    double params, flops, bytes; /* flops: of training */
-    double seconds;
-    bool measured; /* else from the FLOPs and the rate of the reference */
-} estimate;
-
-/* What stands for cells that are too large to be measured: FLOP/s of training one wide block. */
-static int reference_rate(double *rate, smoe_err *err) {
-    static const char text[] =
-        "data: {image_size: 64, classes: 10}\n"
-        "model: {width: 768, depth: 1, mlp: 3072, heads: 12, moe: {layers: none}}\n"
-        "train: {batch_size: 4}\n";
-    smoe_spec spec;
-    smoe_bench bench;
-    int status = smoe_spec_parse(&spec, text, sizeof text - 1, "reference", NULL, NULL, 0, err);
-    if (!status) status = smoe_bench_run(&bench, &spec, 10, NULL, 1, NULL, NULL, err);
-    if (!status) *rate = bench.flops_train / bench.train.min;
-    smoe_spec_free(&spec);
-    return status;
-}
-
-/* *rate: of the reference, 0 as long as nobody asked. */
-static int estimate_cell(estimate *e, const smoe_spec *spec, const smoe_options *options,
-                         double *rate, smoe_err *err) {
+static int estimate_cell(smoe_estimate *e, smoe_estimator *by, const smoe_cell *cell,
+                         const smoe_options *options, smoe_err *err) {
+    smoe_spec spec = {0};
     smoe_cost cost = {0};
-    smoe_bench bench;
     size_t classes, given = options->classes ? (size_t)options->classes : 0;
-    if (smoe_cmd_classes(spec, given, true, &classes, err)) return -1;
-    int status = smoe_cost_estimate(&cost, spec, classes, NULL, err);
-    double step = cost.flops_train_per_image * (double)spec->train.batch_size;
-    double products = cost.products_train_per_image * (double)spec->train.batch_size;
-    *e = (estimate){.params = cost.params,
-                    .flops = step * (double)spec->train.steps,
-                    .bytes = cost.bytes.weights + cost.bytes.gradients + cost.bytes.optimizer +
-                             cost.bytes.activations,
-                    .measured = step <= most_flops};
+    int status =
+        smoe_spec_parse(&spec, cell->spec, strlen(cell->spec), cell->name, NULL, NULL, 0, err);
+    if (!status) status = smoe_cmd_classes(&spec, given, true, &classes, err);
+    if (!status) status = smoe_cost_estimate(&cost, &spec, classes, NULL, err);
+    if (!status) status = smoe_estimate_make(e, by, &spec, classes, &cost, err);
     smoe_cost_free(&cost);
-    if (status) return -1;
-    if (e->measured) {
-        status = smoe_bench_run(&bench, spec, classes, NULL, 1, NULL, NULL, err);
-        if (!status) e->seconds = bench.train.min * (double)spec->train.steps;
-    } else {
-        if (!*rate) status = reference_rate(rate, err);
-        if (!status) e->seconds = products / *rate * (double)spec->train.steps;
-    }
+    smoe_spec_free(&spec);
     return status;
 }
 
@@ -328,21 +290,56 @@ static size_t like(const smoe_sweep *sweep, size_t i) {
     return i;
 }
 
-static void add_row(smoe_table *table, const char *name, const estimate *e) {
-    char text[32];
+static void add_row(smoe_table *table, const char *name, const smoe_estimate *e) {
+    char text[48];
     smoe_table_add(table, "%s", name);
     smoe_table_add(table, "%s", smoe_text_si(text, sizeof text, e->params, ""));
     smoe_table_add(table, "%s", smoe_text_si(text, sizeof text, e->flops, "FLOP"));
     smoe_table_add(table, "%s", smoe_text_si(text, sizeof text, e->bytes, "B"));
-    smoe_table_add(table, "%s%s", e->measured ? "" : "about ",
-                   smoe_progress_time(text, sizeof text, e->seconds));
+    smoe_table_add(table, "%s", smoe_estimate_time(text, sizeof text, e));
 }
 
-static json_t *estimate_json(const smoe_sweep *sweep, const smoe_cell *cell, const estimate *e) {
-    return json_pack("{s:s, s:o, s:I, s:f, s:I, s:f, s:b}", "cell", cell->name, "set",
-                     values_json(sweep, cell, true), "params", (json_int_t)e->params, "flops_train",
-                     e->flops, "bytes", (json_int_t)e->bytes, "seconds", e->seconds, "measured",
-                     e->measured);
+static json_t *estimate_json(const smoe_sweep *sweep, const smoe_cell *cell,
+                             const smoe_estimate *e) {
+    json_t *row = json_pack("{s:s, s:o, s:I, s:f, s:I}", "cell", cell->name, "set",
+                            values_json(sweep, cell, true), "params", (json_int_t)e->params,
+                            "flops_train", e->flops, "bytes", (json_int_t)e->bytes);
+    if (row) smoe_estimate_json(row, e);
+    return row;
+}
+
+/* Of all cells: their sum, and the largest in parameters and memory. */
+static smoe_estimate sum_of(const smoe_estimate *all, size_t cells) {
+    smoe_estimate sum = {.measured = true, .fits = true};
+    for (size_t i = 0; i < cells; i++) {
+        sum.params = fmax(sum.params, all[i].params);
+        sum.bytes = fmax(sum.bytes, all[i].bytes);
+        sum.flops += all[i].flops;
+        sum.seconds += all[i].seconds;
+        sum.measured &= all[i].measured;
+        sum.fits &= all[i].fits;
+    }
+    return sum;
+}
+
+/* What is too large for this machine, alone or beside others. */
+static void print_memory(const smoe_estimate *all, size_t cells, size_t jobs, double memory) {
+    char a[32], b[32];
+    size_t large = 0;
+    double least = INFINITY, most = 0;
+    for (size_t i = 0; i < cells; i++) {
+        large += !all[i].fits;
+        least = fmin(least, all[i].bytes);
+        if (all[i].fits) most = fmax(most, all[i].bytes);
+    }
+    smoe_text_si(a, sizeof a, memory, "B");
+    if (large)
+        printf("%zu of %zu cells do not fit: this machine has %s of memory, the smallest cell "
+               "needs %s\n",
+               large, cells, a, smoe_text_si(b, sizeof b, least, "B"));
+    if (jobs > 1 && (double)jobs * most > memory)
+        printf("%zu cells at once may not fit: this machine has %s of memory, they need up to %s\n",
+               jobs, a, smoe_text_si(b, sizeof b, (double)jobs * most, "B"));
 }
 
 /* What a cell is evaluated at, once it is trained. */
@@ -356,42 +353,51 @@ static void print_points(const smoe_sweep *sweep) {
                    c + 1 < axis->columns ? "" : "\n");
 }
 
-int smoe_cells_estimate(const smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
-    estimate *all = calloc(sweep->cells, sizeof *all), sum = {.measured = true};
-    double rate = 0;
-    smoe_table table = {.columns = 5};
-    json_t *list = json_array();
-    int status = all && list ? 0 : smoe_fail(err, SMOE_RUNTIME, "out of memory");
-    static const char *const heading[] = {"cell", "parameters", "training", "memory", "time"};
-    for (size_t c = 0; c < 5; c++) smoe_table_add(&table, "%s", heading[c]);
-    for (size_t i = 0; i < sweep->cells && !status; i++) {
-        const smoe_cell *cell = &sweep->cell[i];
+/* The estimates of all cells; those that differ in the seed alone are one. */
+static int estimate_all(smoe_estimate *all, smoe_estimator *by, const smoe_sweep *sweep,
+                        const smoe_options *options, smoe_err *err) {
+    for (size_t i = 0; i < sweep->cells; i++) {
         size_t twin = like(sweep, i);
-        if (sweep->run) break; /* nothing is trained */
-        smoe_spec spec = {0};
-        if (twin < i) {
+        if (twin < i)
             all[i] = all[twin];
-        } else {
-            status = smoe_spec_parse(&spec, cell->spec, strlen(cell->spec), cell->name, NULL, NULL,
-                                     0, err);
-            if (!status) status = estimate_cell(&all[i], &spec, options, &rate, err);
-            smoe_spec_free(&spec);
-        }
-        sum.flops += all[i].flops;
-        sum.seconds += all[i].seconds;
-        sum.measured &= all[i].measured;
-        if (all[i].params > sum.params) sum.params = all[i].params;
-        if (all[i].bytes > sum.bytes) sum.bytes = all[i].bytes;
-        add_row(&table, cell->name, &all[i]);
-        json_array_append_new(list, estimate_json(sweep, cell, &all[i]));
+        else if (estimate_cell(&all[i], by, &sweep->cell[i], options, err))
+            return -1;
     }
+    return 0;
+}
+
+static int print_estimates(const smoe_sweep *sweep, const smoe_estimate *all, double memory,
+                           const smoe_options *options, smoe_err *err) {
+    static const char *const heading[] = {"cell", "parameters", "training", "memory", "time"};
+    smoe_table table = {.columns = 5};
+    smoe_estimate sum = sum_of(all, sweep->cells);
+    for (size_t c = 0; c < 5; c++) smoe_table_add(&table, "%s", heading[c]);
+    for (size_t i = 0; i < sweep->cells; i++) add_row(&table, sweep->cell[i].name, &all[i]);
     add_row(&table, "all (parameters, memory: the largest)", &sum);
+    int status = smoe_table_print(&table, stdout, smoe_cmd_color(options, stdout), err);
+    smoe_table_free(&table);
+    if (!status) print_memory(all, sweep->cells, options->jobs ? (size_t)options->jobs : 1, memory);
+    return status;
+}
+
+int smoe_cells_estimate(const smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
+    size_t cells = sweep->run ? 0 : sweep->cells; /* a run that is there is not trained */
+    smoe_estimate *all = calloc(cells + 1, sizeof *all);
+    smoe_estimator by = {0};
+    json_t *list = json_array();
+    if (!all || !list) {
+        free(all);
+        json_decref(list);
+        return smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    }
+    int status = cells ? estimate_all(all, &by, sweep, options, err) : 0;
+    for (size_t i = 0; i < cells && !status; i++)
+        json_array_append_new(list, estimate_json(sweep, &sweep->cell[i], &all[i]));
     if (!status && options->json)
         status = smoe_cmd_json(json_incref(list), err);
-    else if (!status)
-        status = smoe_table_print(&table, stdout, smoe_cmd_color(options, stdout), err);
+    else if (!status && cells)
+        status = print_estimates(sweep, all, by.memory, options, err);
     if (!status && !options->json && sweep->evaluate.points) print_points(sweep);
-    smoe_table_free(&table);
     json_decref(list);
     free(all);
     return status;

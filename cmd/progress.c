@@ -19,12 +19,19 @@ static double now(void) {
 }
 
 const char *smoe_progress_time(char *buf, size_t size, double seconds) {
-    if (!(seconds >= 0 && seconds < 1e9)) {
+    const double hour = 3600, day = 24 * hour, year = 365.25 * day;
+    if (!(seconds >= 0 && seconds < 1e15)) {
         snprintf(buf, size, "?");
         return buf;
     }
     long s = lround(seconds);
-    if (s >= 3600)
+    if (seconds >= 1000 * year)
+        snprintf(buf, size, "%.0f thousand years", seconds / year / 1000);
+    else if (seconds >= 2 * year)
+        snprintf(buf, size, "%.*f years", seconds < 10 * year, seconds / year);
+    else if (seconds >= 2 * day)
+        snprintf(buf, size, "%.*f days", seconds < 10 * day, seconds / day);
+    else if (s >= 3600)
         snprintf(buf, size, "%ld:%02ld:%02ld", s / 3600, s / 60 % 60, s % 60);
     else
         snprintf(buf, size, "%ld:%02ld", s / 60, s % 60);

@@ -4,6 +4,7 @@
  * amounts to.
  */
 #include "cmd.h"
+#include "estimate.h"
 #include "progress.h"
 #include "stop.h"
 #include "route/router.h"
@@ -92,7 +93,7 @@ static int shape_of(moe_shape *shape, const smoe_spec *spec, smoe_err *err) {
 }
 
 static json_t *plan_json(const train_job *job, const moe_shape *shape, const smoe_cost *cost,
-                         size_t classes) {
+                         size_t classes, const smoe_estimate *estimate) {
     const smoe_spec *spec = job->spec;
     json_t *layers = json_array();
     for (size_t i = 0; i < spec->model.depth; i++) {
@@ -105,12 +106,15 @@ static json_t *plan_json(const train_job *job, const moe_shape *shape, const smo
                       (json_int_t)shape->slots_per_expert, "slots", (json_int_t)shape->slots,
                       "slots_per_token", (double)shape->slots / (double)shape->tokens));
     }
-    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:o, s:o}", "dir", job->dir, "steps",
-                     (json_int_t)spec->train.steps, "batch", (json_int_t)spec->train.batch_size,
-                     "classes", (json_int_t)classes, "tokens", (json_int_t)smoe_spec_tokens(spec),
-                     "params", (json_int_t)cost->params, "flops_train_per_image",
-                     cost->flops_train_per_image, "train_exaflop", cost->train_exaflop, "bytes",
-                     smoe_cmd_bytes_json(cost), "moe_layers", layers);
+    json_t *plan =
+        json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:o, s:o}", "dir", job->dir, "steps",
+                  (json_int_t)spec->train.steps, "batch", (json_int_t)spec->train.batch_size,
+                  "classes", (json_int_t)classes, "tokens", (json_int_t)smoe_spec_tokens(spec),
+                  "params", (json_int_t)cost->params, "flops_train_per_image",
+                  cost->flops_train_per_image, "train_exaflop", cost->train_exaflop, "bytes",
+                  smoe_cmd_bytes_json(cost), "moe_layers", layers);
+    if (plan) smoe_estimate_json(plan, estimate);
+    return plan;
 }
 
 static void print_moe(const smoe_spec *spec, const moe_shape *s) {
@@ -123,10 +127,10 @@ static void print_moe(const smoe_spec *spec, const moe_shape *s) {
 }
 
 static void print_plan(const train_job *job, const moe_shape *shape, const smoe_cost *cost,
-                       size_t classes) {
+                       size_t classes, const smoe_estimate *estimate) {
     const smoe_spec *spec = job->spec;
     const smoe_model_spec *m = &spec->model;
-    char a[32], b[32], c[32];
+    char a[48], b[32], c[32];
     printf("run         %s\n", job->dir);
     printf("model       width %zu, depth %zu, mlp %zu, heads %zu; %zu tokens an image (%zu px, "
            "patch %zu), "
@@ -141,22 +145,30 @@ static void print_plan(const train_job *job, const moe_shape *shape, const smoe_
     printf("training    %zu steps of %zu images; %s an image, %s in all\n", spec->train.steps,
            spec->train.batch_size, smoe_text_si(a, sizeof a, cost->flops_train_per_image, "FLOP"),
            smoe_text_si(b, sizeof b, 1e18 * cost->train_exaflop, "FLOP"));
-    printf("memory      %s, of these %s activations\n",
+    printf("memory      %s, of these %s activations",
            smoe_text_si(a, sizeof a, smoe_cmd_bytes(cost), "B"),
            smoe_text_si(b, sizeof b, cost->bytes.activations, "B"));
+    if (estimate->fits)
+        printf("\ntime        %s\n", smoe_estimate_time(a, sizeof a, estimate));
+    else
+        printf(": it does not fit, this machine has %s\n",
+               smoe_text_si(a, sizeof a, smoe_estimate_memory(), "B"));
 }
 
 static int dry_run(const train_job *job, const smoe_options *options, smoe_err *err) {
     smoe_cost cost = {0};
+    smoe_estimate estimate;
+    smoe_estimator by = {0};
     moe_shape shape;
     size_t classes;
     int status = shape_of(&shape, job->spec, err);
     if (!status) status = smoe_cmd_classes(job->spec, 0, true, &classes, err);
     if (!status) status = smoe_cost_estimate(&cost, job->spec, classes, NULL, err);
+    if (!status) status = smoe_estimate_make(&estimate, &by, job->spec, classes, &cost, err);
     if (!status && options->json)
-        status = smoe_cmd_json(plan_json(job, &shape, &cost, classes), err);
+        status = smoe_cmd_json(plan_json(job, &shape, &cost, classes, &estimate), err);
     else if (!status)
-        print_plan(job, &shape, &cost, classes);
+        print_plan(job, &shape, &cost, classes, &estimate);
     smoe_cost_free(&cost);
     return status;
 }

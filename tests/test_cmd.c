@@ -118,8 +118,20 @@ static void test_times(void **state) {
     static const struct {
         double seconds;
         const char *text;
-    } times[] = {{0, "0:00"},       {59.4, "0:59"},      {59.6, "1:00"}, {3599, "59:59"},
-                 {3600, "1:00:00"}, {86399, "23:59:59"}, {-1, "?"},      {1e300, "?"}};
+    } times[] = {{0, "0:00"},
+                 {59.4, "0:59"},
+                 {59.6, "1:00"},
+                 {3599, "59:59"},
+                 {3600, "1:00:00"},
+                 {86399, "23:59:59"},
+                 {-1, "?"},
+                 {1e300, "?"},
+                 {172799, "47:59:59"},
+                 {216000, "2.5 days"},
+                 {8640000, "100 days"},
+                 {2.5 * 31557600, "2.5 years"},
+                 {953683063, "30 years"},
+                 {1e12, "32 thousand years"}};
     char buf[32];
     for (size_t i = 0; i < sizeof times / sizeof *times; i++)
         assert_string_equal(smoe_progress_time(buf, sizeof buf, times[i].seconds), times[i].text);
