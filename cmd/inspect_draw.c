@@ -5,11 +5,14 @@
 
 #include <stdlib.h>
 
+/* Sheets that are there are replaced, those of other images too. */
 static int draw_overlays(const smoe_sample *samples, size_t count, const smoe_overlay_units *units,
-                         const char *folder, smoe_err *err) {
+                         const smoe_options *options, smoe_err *err) {
+    const char *folder = options->out;
     smoe_frame tiles;
     smoe_overlays_frame(&tiles);
-    int status = smoe_overlays_write(samples, count, units, folder, &tiles, err);
+    int status = options->force ? smoe_overlays_remove(folder, err) : 0;
+    if (!status) status = smoe_overlays_write(samples, count, units, folder, &tiles, err);
     char *path = status ? NULL : smoe_text_format("%s/overlays/tiles.csv", folder);
     if (!status)
         status = path ? smoe_frame_csv(&tiles, path, err)
@@ -24,7 +27,7 @@ int smoe_inspect_draw(const smoe_frame *frames, size_t tables, const smoe_sample
                       smoe_err *err) {
     const smoe_report report = {frames, tables, samples, count};
     size_t scripts, drawn;
-    int status = draw_overlays(samples, count, units, options->out, err);
+    int status = draw_overlays(samples, count, units, options, err);
     if (!status) status = smoe_figures_write(frames, tables, options->out, &scripts, &drawn, err);
     if (!status && drawn < scripts && !options->quiet)
         fprintf(stderr, "%s/*.gp draw the figures; gnuplot is not here\n", options->out);

@@ -444,15 +444,27 @@ out:
     return status;
 }
 
+/* What an earlier call drew. */
+static int remove_figure(const smoe_figure_row *row, const char *folder, smoe_err *err) {
+    static const char *const endings[] = {"gp", "svg"};
+    int status = 0;
+    for (size_t i = 0; i < 2 && !status; i++) {
+        char *path = smoe_text_format("%s/%s.%s", folder, row->name, endings[i]);
+        status = path ? smoe_file_remove(path, err) : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+        free(path);
+    }
+    return status;
+}
+
 int smoe_figures_write(const smoe_frame *frames, size_t count, const char *folder, size_t *scripts,
                        size_t *drawn, smoe_err *err) {
     *scripts = *drawn = 0;
     for (size_t i = 0; i < FIGURES; i++) {
         const smoe_frame *f = smoe_frames_find(frames, count, figures[i].frame);
-        size_t panels;
+        size_t panels = 0;
         bool done = false;
-        if (!f || !f->rows) continue;
-        if (write_figure(f, &figures[i], folder, &panels, &done, err)) return -1;
+        if (f && f->rows && write_figure(f, &figures[i], folder, &panels, &done, err)) return -1;
+        if (!panels && remove_figure(&figures[i], folder, err)) return -1;
         *scripts += panels > 0;
         *drawn += done;
     }

@@ -136,6 +136,7 @@ int smoe_gnuplot_draw(const char *folder, const char *name, const char *script, 
         smoe_fail(err, SMOE_RUNTIME, "%s/%s.gp: out of memory", folder, name);
     else
         status = smoe_file_write(path, script, size, err);
+    if (!status) status = smoe_file_remove(image, err); /* an older one is of other data */
     if (!status) *drawn = run(folder, strrchr(path, '/') + 1) && !access(image, F_OK);
     free(path);
     free(image);

@@ -4,6 +4,8 @@
 #include "base/file.h"
 #include "draw/png.h"
 
+#include <dirent.h>
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -315,4 +317,37 @@ int smoe_overlays_write(const smoe_sample *samples, size_t count, const smoe_ove
         if (write_sample(&samples[i], run, several, units, folder, frame, err)) return -1;
     }
     return 0;
+}
+
+/* Behind a word and the number that must follow it; NULL where they are not there. */
+static const char *behind(const char *text, const char *word) {
+    size_t length = strlen(word);
+    size_t digits = strncmp(text, word, length) ? 0 : strspn(text + length, "0123456789");
+    return digits ? text + length + digits : NULL;
+}
+
+/* Is that the name of a sheet, as write_sample and write_sheets make it? */
+static bool is_sheet(const char *name) {
+    const char *run = behind(name, "run");
+    const char *image = behind(run && *run == '-' ? run + 1 : name, "image");
+    const char *block = image ? behind(image, "-blocks") : NULL;
+    return block && (!strcmp(block, ".png") || !strcmp(block, "-large.png"));
+}
+
+int smoe_overlays_remove(const char *folder, smoe_err *err) {
+    char *path = smoe_text_format("%s/overlays", folder);
+    if (!path) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    DIR *dir = opendir(path);
+    int status = 0;
+    if (!dir && errno != ENOENT)
+        status = smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot be read", path);
+    for (struct dirent *entry; dir && !status && (entry = readdir(dir));) {
+        if (!is_sheet(entry->d_name)) continue;
+        char *file = smoe_text_format("%s/%s", path, entry->d_name);
+        status = file ? smoe_file_remove(file, err) : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+        free(file);
+    }
+    if (dir) closedir(dir);
+    free(path);
+    return status;
 }

@@ -149,8 +149,8 @@ int smoe_compare_refer(smoe_sweep *sweep, const char *text, const char *from, sm
     int status = settings_of(&s, text) || !cell || !point || !copy
                      ? smoe_fail(err, SMOE_RUNTIME, "out of memory")
                      : 0;
-    for (size_t i = 0; i < sweep->cells && !status; i++) cell[i] = sweep->cell[i].value;
-    for (size_t p = 0; p < points && !status; p++) point[p] = sweep->evaluate.point[p].value;
+    for (size_t i = 0; cell && i < sweep->cells; i++) cell[i] = sweep->cell[i].value;
+    for (size_t p = 0; point && p < points; p++) point[p] = sweep->evaluate.point[p].value;
     const rows tables[] = {
         {"", sweep->column, sweep->columns, sweep->seed, cell, sweep->cells},
         {SMOE_EVALUATED, sweep->evaluate.column, sweep->evaluate.columns, SIZE_MAX, point, points}};

@@ -45,6 +45,19 @@ ln -s "$(command -v smoe)" bin/smoe
 [ "$(cat err)" = "without/*.gp draw the figures; gnuplot is not here" ] || fail "$(cat err)"
 [ -s without/class_expert.gp ] && [ ! -e without/class_expert.svg ] && cmp one/report.html without/report.html ||
     fail "without gnuplot: $(ls without)"
+# Replaced, a folder has what belongs to the new inspection, and what somebody else put there.
+echo mine | tee two/notes.csv two/overlays/image.png two/overlays/image1-blocks2.png.txt two/mine.svg >/dev/null
+echo old | tee two/overlays/run3-image9-blocks12-large.png two/overlays/image9-blocks0.png >two/gate_weights.svg
+status 0 smoe inspect run -q -o two --images 3,7 --slots 5,0 --force >/dev/null
+for f in notes.csv overlays/image.png overlays/image1-blocks2.png.txt mine.svg; do
+    [ "$(cat two/$f)" = mine ] || fail "$f is gone"
+    rm two/$f
+done
+diff -r asked two || fail "a replaced inspection is not what a fresh one is"
+# Without gnuplot an older figure does not stay beside the new script.
+echo old >two/class_expert.svg
+(PATH=$PWD/bin status 0 smoe inspect run -q -o two --force >/dev/null) || fail "without gnuplot"
+[ ! -e two/class_expert.svg ] && [ -s two/class_expert.gp ] || fail "an old figure stays"
 # What is there is not replaced unasked.
 mkdir old
 echo mine >old/report.html
