@@ -4,6 +4,7 @@
 #include "data/data.h"
 #include "math/blas.h"
 #include "math/kernels.h"
+#include "spec/sources.h"
 #include "train/env.h"
 
 #include <stdlib.h>
@@ -41,14 +42,10 @@ bool smoe_cmd_color(const smoe_options *options, FILE *out) {
 
 int smoe_cmd_classes(const smoe_spec *spec, size_t given, bool read, size_t *classes,
                      smoe_err *err) {
-    smoe_source source = spec->data.source;
-    *classes = given                            ? given
-               : spec->data.classes             ? spec->data.classes
-               : source == SMOE_SOURCE_CIFAR10  ? 10
-               : source == SMOE_SOURCE_CIFAR100 ? 100
-                                                : 0;
+    const smoe_source_row *source = &smoe_sources[spec->data.source];
+    *classes = given ? given : spec->data.classes ? spec->data.classes : source->classes;
     if (*classes) return 0;
-    if (!read && source != SMOE_SOURCE_SHAPES) /* shapes are generated: nothing to read */
+    if (!read && !source->generated)
         return smoe_fail(
             err, SMOE_USAGE,
             "only the data knows the number of classes: give --classes N or data.classes=N");

@@ -27,14 +27,14 @@ tab=$(printf '\t')
 for f in $sources; do grep -nH "$tab" "$f"; done >"$out"
 verdict "tabs"
 
-# Rooms from the top down; a file may include its own room and those below. routers.def is data, read for its rows.
+# Rooms from the top down; a file may include its own room and those below. routers.def and sources.def are data, read for their rows.
 awk '
     BEGIN {
         n = split("cmd study draw train vit route data spec math base", room, " ")
         for (i = 1; i <= n; i++) level[room[i]] = i
     }
     FNR == 1 { here = FILENAME; sub(/^lib\//, "", here); sub(/\/.*/, "", here) }
-    /^#include "/ && !/routers\.def"/ {
+    /^#include "/ && !/(routers|sources)\.def"/ {
         there = $2; gsub(/"/, "", there)
         if (!sub(/\/.*/, "", there)) there = here
         if (there in level && here in level && level[there] < level[here])

@@ -2,6 +2,7 @@
 #include "data/archive.h"
 #include "data/dataset.h"
 #include "datafiles.h"
+#include "spec/sources.h"
 #include "scratch.h"
 
 #include <setjmp.h>
@@ -71,6 +72,7 @@ static void test_cifar10(void **state) {
     smoe_dataset *set = open_set(&spec, "train");
     assert_int_equal(smoe_dataset_images(set), 7);
     assert_int_equal(smoe_dataset_classes(set), 10);
+    assert_int_equal(smoe_sources[SMOE_SOURCE_CIFAR10].classes, 10); /* known without the data */
     assert_string_equal(smoe_dataset_class_name(set, 9), "truck");
     assert_string_equal(smoe_dataset_image_name(set, 4, buf, sizeof buf), "train/4");
     for (size_t i = 0; i < 7; i++) check_record(set, i, i, 10);
@@ -113,6 +115,7 @@ static void test_cifar100(void **state) {
     smoe_dataset *set = open_set(&spec, "train");
     assert_int_equal(smoe_dataset_images(set), 7);
     assert_int_equal(smoe_dataset_classes(set), 100);
+    assert_int_equal(smoe_sources[SMOE_SOURCE_CIFAR100].classes, 100);
     assert_string_equal(smoe_dataset_class_name(set, 0), "apple");
     assert_string_equal(smoe_dataset_class_name(set, 52), "oak_tree");
     assert_string_equal(smoe_dataset_class_name(set, 99), "worm");

@@ -4,21 +4,17 @@
  */
 #include "data/data.h"
 #include "data/dataset.h"
+#include "spec/sources.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const smoe_source_row *const sources[] = {
-    &smoe_source_shapes,   &smoe_source_folder, &smoe_source_cifar10,
-    &smoe_source_cifar100, &smoe_source_idx,
+static const smoe_source_type *const types[SMOE_SOURCES] = {
+#define SOURCE(name, source, type, ...) [source] = &type,
+#include "data/sources.def"
+#undef SOURCE
 };
-
-static const smoe_source_row *source_of(smoe_source source) {
-    for (size_t i = 0; i < sizeof sources / sizeof *sources; i++)
-        if (sources[i]->source == source) return sources[i];
-    return NULL;
-}
 
 static int check_request(const smoe_spec *spec, const char *split, smoe_err *err) {
     const smoe_data_spec *data = &spec->data;
@@ -34,7 +30,7 @@ static int check_request(const smoe_spec *spec, const char *split, smoe_err *err
 
 /* N: what the data says, or data.classes where that is more. */
 static int settle_classes(smoe_dataset *set, size_t wanted, smoe_err *err) {
-    const char *where = set->path ? set->path : set->row->name;
+    const char *where = set->path ? set->path : set->name;
     if (wanted && wanted < set->named)
         return smoe_fail(err, SMOE_USAGE, "data.classes: %zu, but %s has %zu classes", wanted,
                          where, set->named);
@@ -44,18 +40,18 @@ static int settle_classes(smoe_dataset *set, size_t wanted, smoe_err *err) {
 
 int smoe_dataset_open(smoe_dataset **out, const smoe_spec *spec, const char *split, smoe_err *err) {
     *out = NULL;
-    const smoe_source_row *row = source_of(spec->data.source);
-    if (!row) return smoe_fail(err, SMOE_USAGE, "data.source: unknown source");
+    smoe_source source = spec->data.source;
     if (check_request(spec, split, err)) return -1;
     smoe_dataset *set = calloc(1, sizeof *set);
     if (!set) return smoe_fail(err, SMOE_RUNTIME, "out of memory opening the data");
-    set->row = row;
+    set->type = types[source];
+    set->name = smoe_sources[source].name;
     set->size = spec->data.image_size;
     set->channels = spec->data.channels;
     set->cache_bytes = spec->data.cache_mb << 20;
     set->native = !strcmp(split, "train") && spec->data.augment.crop == SMOE_CROP_INCEPTION;
     snprintf(set->split, sizeof set->split, "%s", split);
-    if (row->open(set, spec, split, err) || settle_classes(set, spec->data.classes, err)) {
+    if (set->type->open(set, spec, split, err) || settle_classes(set, spec->data.classes, err)) {
         smoe_dataset_free(set);
         return -1;
     }
@@ -65,7 +61,7 @@ int smoe_dataset_open(smoe_dataset **out, const smoe_spec *spec, const char *spl
 
 void smoe_dataset_free(smoe_dataset *set) {
     if (!set) return;
-    if (set->row->close) set->row->close(set);
+    if (set->type->close) set->type->close(set);
     for (size_t i = 0; set->class_name && i < set->named; i++) free(set->class_name[i]);
     free(set->class_name);
     free(set->label);
@@ -90,18 +86,18 @@ const char *smoe_dataset_class_name(const smoe_dataset *set, size_t label) {
 }
 
 const char *smoe_dataset_image_name(const smoe_dataset *set, size_t i, char *buf, size_t size) {
-    set->row->image_name(set, i, buf, size);
+    set->type->image_name(set, i, buf, size);
     return buf;
 }
 
 size_t smoe_dataset_label(const smoe_dataset *set, size_t i) {
-    return set->row->label(set, i, NULL);
+    return set->type->label(set, i, NULL);
 }
 
 int smoe_dataset_image(const smoe_dataset *set, size_t i, bool multi, real *pixels, real *target,
                        int64_t *label, smoe_err *err) {
     smoe_image image = {0}, work = {0};
-    int status = set->row->image(set, i, NULL, &image, &work, err);
+    int status = set->type->image(set, i, NULL, &image, &work, err);
     if (!status) {
         smoe_dataset_pixels(set, &image, pixels);
         *label = smoe_dataset_target(set, i, multi, target);
@@ -122,7 +118,7 @@ void smoe_dataset_pixels(const smoe_dataset *set, const smoe_image *image, real 
 
 int64_t smoe_dataset_target(const smoe_dataset *set, uint64_t i, bool multi, real *target) {
     for (size_t k = 0; k < set->classes; k++) target[k] = 0;
-    size_t label = set->row->label(set, i, multi ? target : NULL);
+    size_t label = set->type->label(set, i, multi ? target : NULL);
     target[label] = 1;
     return (int64_t)label;
 }

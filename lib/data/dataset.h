@@ -1,7 +1,6 @@
 /*
  * Inside the data room: what a data set is made of and what a source must provide. A source is one
- * file source_*.c and one row of the table in data.c; the loader and everyone outside know none by
- * name.
+ * file source_*.c and one row of sources.def; the loader and everyone outside know none by name.
  */
 #ifndef SMOE_DATA_DATASET_H
 #define SMOE_DATA_DATASET_H
@@ -9,10 +8,7 @@
 #include "data/data.h"
 #include "data/image.h"
 
-typedef struct smoe_source_row {
-    smoe_source source;
-    const char *name;
-
+typedef struct smoe_source_type {
     /* Fills the set: path, images, names, label, store ... `split` is train, test or val. */
     int (*open)(smoe_dataset *set, const smoe_spec *spec, const char *split, smoe_err *err);
 
@@ -26,13 +22,15 @@ typedef struct smoe_source_row {
 
     void (*image_name)(const smoe_dataset *set, uint64_t i, char *buf, size_t size);
     void (*close)(smoe_dataset *set);
-} smoe_source_row;
+} smoe_source_type;
 
-extern const smoe_source_row smoe_source_shapes, smoe_source_folder, smoe_source_cifar10,
-    smoe_source_cifar100, smoe_source_idx;
+#define SOURCE(name, source, type, ...) extern const smoe_source_type type;
+#include "data/sources.def"
+#undef SOURCE
 
 struct smoe_dataset {
-    const smoe_source_row *row;
+    const smoe_source_type *type;
+    const char *name;      /* of its source */
     char split[8];         /* as asked for */
     char *path;            /* resolved; NULL for shapes */
     size_t size, channels; /* data.image_size, data.channels */

@@ -98,7 +98,7 @@ static int make_image(const smoe_loader *l, worker *w, uint64_t epoch, uint64_t 
                       smoe_err *err) {
     smoe_rng rng = smoe_rng_at(l->options.seed, SMOE_RNG_AUGMENT, 0, epoch, i);
     bool box = l->options.train && l->data.augment.crop == SMOE_CROP_INCEPTION;
-    if (l->set->row->image(l->set, i, box ? &rng : NULL, &w->image, &w->work, err)) return -1;
+    if (l->set->type->image(l->set, i, box ? &rng : NULL, &w->image, &w->work, err)) return -1;
     if (l->options.train && smoe_augment(&l->data, &w->image, &w->work, &rng, err)) return -1;
     smoe_dataset_pixels(l->set, &w->image, pixels);
     return 0;
@@ -206,9 +206,9 @@ double smoe_loader_waited(const smoe_loader *l) {
 static int check_options(const smoe_dataset *set, const smoe_loader_options *o, smoe_err *err) {
     if (!o->batch_size) return smoe_fail(err, SMOE_USAGE, "a batch size of 0");
     if (o->train && set->images < o->batch_size)
-        return smoe_fail(
-            err, SMOE_USAGE, "train.batch_size: %zu, but the split %s of %s has %zu images only",
-            o->batch_size, set->split, set->path ? set->path : set->row->name, set->images);
+        return smoe_fail(err, SMOE_USAGE,
+                         "train.batch_size: %zu, but the split %s of %s has %zu images only",
+                         o->batch_size, set->split, set->path ? set->path : set->name, set->images);
     if (set->images > UINT32_MAX)
         return smoe_fail(err, SMOE_USAGE, "%zu images are more than can be shuffled", set->images);
     return 0;

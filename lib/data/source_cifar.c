@@ -70,7 +70,7 @@ static int check_file(const smoe_binaries *files, const smoe_dataset *set, const
     if (whole != file->size)
         return smoe_binary_fail(files, set, file, whole, err,
                                 "a record of %zu bytes begins, %zu are there: truncated, or not %s",
-                                record, file->size - whole, set->row->name);
+                                record, file->size - whole, set->name);
     for (size_t at = a->header - 1; at < file->size; at += record)
         if (file->bytes[at] >= a->classes)
             return smoe_binary_fail(files, set, file, at, err, "label %u, must be below %zu",
@@ -117,7 +117,7 @@ static int cifar_open(smoe_dataset *set, const smoe_spec *spec, const char *spli
         goto out;
     if (!files.count) {
         smoe_fail(err, SMOE_DATA, "%s: no %s (or .gz) there, for the split %s of %s", set->path,
-                  r.pattern, split, set->row->name);
+                  r.pattern, split, set->name);
         goto out;
     }
     for (size_t i = 0; i < files.count; i++)
@@ -128,9 +128,7 @@ out:
     return status;
 }
 
-const smoe_source_row smoe_source_cifar10 = {
-    .source = SMOE_SOURCE_CIFAR10,
-    .name = "cifar10",
+const smoe_source_type smoe_source_cifar10 = {
     .open = cifar_open,
     .image = smoe_grid_image,
     .label = smoe_dataset_table_label,
@@ -138,9 +136,7 @@ const smoe_source_row smoe_source_cifar10 = {
     .close = smoe_grid_close,
 };
 
-const smoe_source_row smoe_source_cifar100 = {
-    .source = SMOE_SOURCE_CIFAR100,
-    .name = "cifar100",
+const smoe_source_type smoe_source_cifar100 = {
     .open = cifar_open,
     .image = smoe_grid_image,
     .label = smoe_dataset_table_label,

@@ -475,9 +475,7 @@ static void folder_close(smoe_dataset *set) {
     free(f);
 }
 
-const smoe_source_row smoe_source_folder = {
-    .source = SMOE_SOURCE_FOLDER,
-    .name = "image-folder",
+const smoe_source_type smoe_source_folder = {
     .open = folder_open,
     .image = folder_image,
     .label = smoe_dataset_table_label,

@@ -157,9 +157,7 @@ out:
     return status;
 }
 
-const smoe_source_row smoe_source_idx = {
-    .source = SMOE_SOURCE_IDX,
-    .name = "idx",
+const smoe_source_type smoe_source_idx = {
     .open = idx_open,
     .image = smoe_grid_image,
     .label = smoe_dataset_table_label,

@@ -330,9 +330,7 @@ const char *smoe_shapes_caption(const smoe_dataset *set, uint64_t i, char *buf, 
     return buf;
 }
 
-const smoe_source_row smoe_source_shapes = {
-    .source = SMOE_SOURCE_SHAPES,
-    .name = "shapes",
+const smoe_source_type smoe_source_shapes = {
     .open = shapes_open,
     .image = shapes_image,
     .label = shapes_label,

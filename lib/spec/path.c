@@ -4,6 +4,7 @@
  * archives and not places. This is the only file of the library that reads the environment.
  */
 #include "spec/schema.h"
+#include "spec/sources.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -88,10 +89,10 @@ int smoe_spec_fewshot_data(const smoe_spec *spec, smoe_spec *view, smoe_err *err
     memset(&data->augment, 0, sizeof data->augment);
     bool trained = spec->eval.fewshot.data.source == SMOE_FEWSHOT_TRAINED;
     if (!trained) {
-        data->source = (smoe_source)(spec->eval.fewshot.data.source - SMOE_FEWSHOT_SHAPES);
+        data->source = (smoe_source)(spec->eval.fewshot.data.source - SMOE_FEWSHOT_SOURCE);
         data->limit = spec->eval.fewshot.data.limit;
         data->classes = 0;
     }
-    if (data->source == SMOE_SOURCE_SHAPES) return 0;
+    if (smoe_sources[data->source].generated) return 0;
     return find(spec, trained ? "data.path" : "eval.fewshot.data.path", &data->path, err);
 }

@@ -5,6 +5,7 @@
  */
 #include "spec/routers.h"
 #include "spec/schema.h"
+#include "spec/sources.h"
 
 #include <assert.h>
 #include <stdarg.h>
@@ -297,10 +298,12 @@ static void check_model(smoe_reading *reading) {
 static void check_data(smoe_reading *reading) {
     const smoe_data_spec *data = &reading->spec->data;
     const smoe_fewshot_spec *fewshot = &reading->spec->eval.fewshot;
-    if (fewshot->data.source > SMOE_FEWSHOT_SHAPES && !fewshot->data.path)
+    size_t other = fewshot->data.source;
+    if (other >= SMOE_FEWSHOT_SOURCE && !smoe_sources[other - SMOE_FEWSHOT_SOURCE].generated &&
+        !fewshot->data.path)
         clash(reading, KEYS("eval.fewshot.data.source", "eval.fewshot.data.path"),
               "eval.fewshot.data.path must say where this data is (a folder or archive)");
-    if (data->source == SMOE_SOURCE_SHAPES || data->path || data->classes) return;
+    if (smoe_sources[data->source].generated || data->path || data->classes) return;
     clash(reading, KEYS("data.source", "data.path"),
           "data.path must say where the data is (a folder or archive); "
           "only data.source: shapes needs none");

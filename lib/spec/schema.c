@@ -5,7 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* Names out of two other tables, as choices: "none|Ti|S..." and "soft|soft-uniform...". */
+/* Names out of other tables, as choices: "none|Ti|S...", "soft|soft-uniform...", "shapes|image-folder...". */
 #define VARIANT(name, width, depth, mlp, heads) "|" name
 static const char variant_choices[] = "none"
 #include "spec/variants.def"
@@ -19,6 +19,14 @@ static const char router_choices[] =
     "|random"; /* no router of its own: resolve.c says what it stands for */
 #undef ROUTER
 #define SMOE_ROUTER_CHOICES (router_choices + 1)
+
+#define SOURCE(name, ...) "|" name
+static const char fewshot_choices[] = "trained"
+#include "data/sources.def"
+    ;
+#undef SOURCE
+#define SMOE_FEWSHOT_CHOICES fewshot_choices
+#define SMOE_SOURCE_CHOICES (fewshot_choices + sizeof "trained")
 
 #define KEY(key, kind, member, preset, range, help) \
     {key, SMOE_KIND_##kind, offsetof(smoe_spec, member), preset, range, help},

@@ -13,16 +13,14 @@
 
 enum { SMOE_MAX_BLOCKS = 256, SMOE_MAX_SHOTS = 16 };
 
-typedef enum smoe_source {
-    SMOE_SOURCE_SHAPES,
-    SMOE_SOURCE_FOLDER,
-    SMOE_SOURCE_CIFAR10,
-    SMOE_SOURCE_CIFAR100,
-    SMOE_SOURCE_IDX
+typedef enum smoe_source { /* rows of data/sources.def: sources.h says more of them */
+#define SOURCE(name, source, ...) source,
+#include "data/sources.def"
+#undef SOURCE
 } smoe_source;
-typedef enum smoe_fewshot_source { /* trained: data.source; then as smoe_source, one higher */
+typedef enum smoe_fewshot_source { /* data.source; or from the second on as smoe_source */
                                    SMOE_FEWSHOT_TRAINED,
-                                   SMOE_FEWSHOT_SHAPES
+                                   SMOE_FEWSHOT_SOURCE
 } smoe_fewshot_source;
 typedef enum smoe_crop { SMOE_CROP_NONE, SMOE_CROP_PAD, SMOE_CROP_INCEPTION } smoe_crop;
 typedef enum smoe_head { SMOE_HEAD_GAP, SMOE_HEAD_TOKEN, SMOE_HEAD_MAP } smoe_head;

@@ -1,0 +1,22 @@
+/* Data sources as specs and commands see them: the rows of data/sources.def without the code, which is in data/. */
+#ifndef SMOE_SPEC_SOURCES_H
+#define SMOE_SPEC_SOURCES_H
+
+#include "spec/spec.h"
+
+typedef struct smoe_source_row {
+    const char *name;
+    size_t classes; /* that it always has; 0: the data says */
+    bool generated; /* needs no path */
+} smoe_source_row;
+
+enum {
+    SMOE_SOURCES = 0
+#define SOURCE(...) +1
+#include "data/sources.def"
+#undef SOURCE
+};
+
+extern const smoe_source_row smoe_sources[SMOE_SOURCES]; /* by smoe_source */
+
+#endif
