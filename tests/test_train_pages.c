@@ -1,7 +1,8 @@
 /*
- * smoe-checkpoint(5), smoe-run(5) and smoe-routers(7) against the program: every tensor of every kind
- * of model with its shape, every key of a record and of env.json, every router with its summary and
- * its keys. A new tensor, metric or router that the pages do not know fails here.
+ * smoe-checkpoint(5), smoe-model(7), smoe-run(5) and smoe-routers(7) against the program: every tensor
+ * of every kind of model with its shape, its initial values and its weight decay, every key of a
+ * record and of env.json, every router with its summary and its keys. A new tensor, metric or router
+ * that the pages do not know fails here.
  */
 #include "scratch.h"
 #include "spec/routers.h"
@@ -13,6 +14,7 @@
 #include <stdarg.h>
 #include <stdint.h>
 #include <ctype.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -109,7 +111,10 @@ static void assert_documented(const char *text, const smoe_param *p) {
         fail_msg("smoe-checkpoint(5): %s has another shape", p->name);
 }
 
-static void check_model(const char *text, const char *model, size_t least) {
+/* What a page must say of a tensor. */
+typedef void tensor_check(const char *text, const smoe_param *p);
+
+static void check_model(const char *text, tensor_check *check, const char *model, size_t least) {
     smoe_err err = {0};
     smoe_spec spec = {0};
     smoe_model *m;
@@ -123,26 +128,90 @@ static void check_model(const char *text, const char *model, size_t least) {
     if (smoe_model_create(&m, &spec, N, &err)) fail_msg("%s", err.text);
     const smoe_params *params = smoe_model_params(m);
     assert_true(params->count >= least);
-    for (size_t i = 0; i < params->count; i++) assert_documented(text, &params->row[i]);
+    for (size_t i = 0; i < params->count; i++) check(text, &params->row[i]);
     smoe_model_free(m);
     smoe_spec_free(&spec);
 }
 
-static void test_tensors(void **state) {
-    (void)state;
-    char *text = page("smoe-checkpoint.5");
+static void check_tensors(const char *name, tensor_check *check) {
+    char *text = page(name);
     /* two blocks of 12 tensors, and 7 around them */
-    check_model(text, "head: gap, moe: {layers: none}", 31);
-    check_model(text, "head: token, qk_norm: true, moe: {layers: none}", 40);
-    check_model(text, "head: map, position: sincos2d, moe: {layers: none}", 43);
+    check_model(text, check, "head: gap, moe: {layers: none}", 31);
+    check_model(text, check, "head: token, qk_norm: true, moe: {layers: none}", 40);
+    check_model(text, check, "head: map, position: sincos2d, moe: {layers: none}", 43);
     for (size_t i = 0; i < SMOE_ROUTERS; i++) {
         char model[128];
         snprintf(model, sizeof model,
                  "moe: {layers: [1], experts: %d, slots_per_expert: %d, router: %s}", E,
                  !strcmp(smoe_routers[i].name, "identity") ? 4 : P, smoe_routers[i].name);
-        check_model(text, model, 31);
+        check_model(text, check, model, 31);
     }
     free(text);
+}
+
+static void test_tensors(void **state) {
+    (void)state;
+    check_tensors("smoe-checkpoint.5", assert_documented);
+}
+
+/* Squared deviation of "normal 0.02", "normal sqrt(2/(in+out))" ... for a tensor of this shape; 0 of a
+ * constant; -1 where the page has another expression. */
+static double variance_of(const char *text, const smoe_param *p) {
+    double out = p->ndim > 1 ? (double)p->dim[p->ndim - 2] : 1, in = 1;
+    if (p->ndim) in = (double)p->dim[p->ndim - 1];
+    if (p->ndim == 4) in = CHANNELS * PATCH * PATCH; /* a convolution is linear in a patch */
+    const struct {
+        const char *text;
+        double value;
+    } rows[] = {{"0 ", 0},
+                {"1 ", 0},
+                {"normal 0.02 ", 0.02 * 0.02},
+                {"normal sqrt(1/d) ", 1.0 / D},
+                {"normal sqrt(1/in) ", 1 / in},
+                {"normal sqrt(2/(in+out)) ", 2 / (in + out)}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (!strncmp(text, rows[i].text, strlen(rows[i].text))) return rows[i].value;
+    return -1;
+}
+
+/* The line of the page that starts with the name goes on with what the values start as, and with the
+ * group of weight decay. */
+static bool initial_matches(const char *at, const smoe_param *p) {
+    static const char *const groups[] = {
+        [SMOE_PARAM_PLAIN] = " none", [SMOE_PARAM_KERNEL] = " kernel", [SMOE_PARAM_HEAD] = " head"};
+    const char *group = groups[p->group], *end = at + strcspn(at, "\n") - strlen(group);
+    double off = variance_of(at, p) - p->std * p->std; /* p->std is rounded a few times */
+    return fabs(off) < 1e-15 && p->mean == (*at == '1') && end > at &&
+           !strncmp(end, group, strlen(group));
+}
+
+static void assert_initial(const char *text, const smoe_param *p) {
+    char name[128], start[132];
+    with_letter(name, p->name);
+    snprintf(start, sizeof start, "\n%s ", name);
+    const char *line = strstr(text, start);
+    if (!line) fail_msg("smoe-model(7) does not have %s", name);
+    line += strlen(start);
+    if (!initial_matches(line + strspn(line, " "), p))
+        fail_msg("smoe-model(7): %s starts otherwise, or has another decay", p->name);
+}
+
+static void test_initial_weights(void **state) {
+    (void)state;
+    check_tensors("smoe-model.7", assert_initial);
+}
+
+static void test_initial_checker(void **state) {
+    (void)state;
+    smoe_param p = {.ndim = 2, .dim = {3, 5}, .std = 0.5, .group = SMOE_PARAM_KERNEL};
+    assert_true(initial_matches("normal sqrt(2/(in+out))  kernel\n", &p));
+    assert_false(initial_matches("normal sqrt(2/(in+out))  head\n", &p));
+    assert_false(initial_matches("normal sqrt(1/in)  kernel\n", &p));
+    assert_false(initial_matches("normal sqrt(1/out)  kernel\n", &p));
+    assert_false(initial_matches("0  kernel\n", &p));
+    p = (smoe_param){.ndim = 1, .dim = {3}, .mean = 1};
+    assert_true(initial_matches("1  none\n", &p));
+    assert_false(initial_matches("0  none\n", &p));
 }
 
 /* The checker itself: it must refuse a shape that the page does not give. */
@@ -286,8 +355,9 @@ static void test_bold_checker(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shape_checker), cmocka_unit_test(test_bold_checker),
-        cmocka_unit_test(test_tensors),       cmocka_unit_test(test_keys),
+        cmocka_unit_test(test_shape_checker),   cmocka_unit_test(test_bold_checker),
+        cmocka_unit_test(test_tensors),         cmocka_unit_test(test_initial_checker),
+        cmocka_unit_test(test_initial_weights), cmocka_unit_test(test_keys),
         cmocka_unit_test(test_routers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
