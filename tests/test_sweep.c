@@ -1,7 +1,6 @@
 /*
- * Sweeps without training: the section `sweep` and its mistakes, the cells of a grid, the ledger and
- * its damages, claims between processes, results and figures of outcomes that the test wrote, and the
- * rows of an ablation. Training is in tests/cli/case_sweep.sh.
+ * Sweeps without training: the section `sweep` and its mistakes, the cells of a grid, results and
+ * figures of outcomes that the test wrote, and the rows of an ablation. Training is in tests/cli/case_sweep.sh.
  */
 #include "close.h"
 #include "world.h"
@@ -13,14 +12,11 @@
 
 #include <math.h>
 #include <setjmp.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -161,14 +157,6 @@ static int expand(smoe_sweep *sweep, const char *text, bool skip, size_t *skippe
     return status;
 }
 
-static smoe_sweep cells_of(const char *text) {
-    smoe_sweep sweep;
-    smoe_err err;
-    size_t skipped;
-    if (expand(&sweep, text, false, &skipped, &err)) fail_msg("%s", err.text);
-    return sweep;
-}
-
 static const char grid[] =
     "name: g\n" SMALL
     "sweep: {grid: {model.moe.experts: [2, 4], model.moe.router: [soft, uniform]}, "
@@ -176,7 +164,7 @@ static const char grid[] =
 
 static void cells_are_every_combination(void **state) {
     (void)state;
-    smoe_sweep sweep = cells_of(grid);
+    smoe_sweep sweep = world_cells(grid);
     assert_int_equal(sweep.cells, 8);
     assert_int_equal(sweep.columns, 3);
     assert_int_equal(sweep.seed, 2);
@@ -197,7 +185,8 @@ static void cells_are_every_combination(void **state) {
 /* A seed that changes together with another key is an axis of both. */
 static void seeds_may_be_zipped(void **state) {
     (void)state;
-    smoe_sweep sweep = cells_of(SMALL "sweep: {zip: {model.moe.experts: [2, 4], seed: [5, 6]}}\n");
+    smoe_sweep sweep =
+        world_cells(SMALL "sweep: {zip: {model.moe.experts: [2, 4], seed: [5, 6]}}\n");
     assert_int_equal(sweep.cells, 2);
     assert_int_equal(sweep.seed, 1);
     assert_string_equal(sweep.cell[1].name, "001-experts=4,seed=6");
@@ -234,194 +223,13 @@ static void invalid_cells_are_all_named(void **state) {
     smoe_sweep_free(&sweep);
 }
 
-/* ---- the ledger ------------------------------------------------------------------------------- */
-
-static void the_ledger_gives_the_cells_back(void **state) {
-    world *w = *state;
-    smoe_sweep made = cells_of(grid), read;
-    smoe_err err;
-    assert_int_equal(smoe_sweep_create(&made, w->dir, false, &err), 0);
-    assert_int_equal(smoe_sweep_open(&read, w->dir, &err), 0);
-    assert_int_equal(read.cells, made.cells);
-    assert_int_equal(read.seed, made.seed);
-    assert_string_equal(read.name, "g");
-    for (size_t i = 0; i < made.cells; i++) {
-        assert_string_equal(read.cell[i].name, made.cell[i].name);
-        assert_string_equal(read.cell[i].spec, made.cell[i].spec);
-        assert_true(read.cell[i].hash == made.cell[i].hash);
-        assert_int_equal(read.cell[i].state, SMOE_CELL_OPEN);
-        for (size_t c = 0; c < made.columns; c++)
-            assert_string_equal(read.cell[i].value[c], made.cell[i].value[c]);
-    }
-    smoe_sweep_free(&read);
-    smoe_sweep_free(&made);
-}
-
-static void folders_are_made_exclusively(void **state) {
-    world *w = *state;
-    smoe_sweep first = cells_of(grid), second = cells_of(grid);
-    smoe_err err;
-    assert_int_equal(smoe_sweep_create(&first, w->dir, false, &err), 0);
-    assert_int_equal(smoe_sweep_create(&second, w->dir, false, &err), -1);
-    assert_int_equal(err.code, SMOE_USAGE);
-    assert_non_null(
-        strstr(err.text, "exists already; --resume continues a sweep, --force replaces one"));
-    assert_int_equal(smoe_sweep_create(&second, w->dir, true, &err), 0);
-    smoe_sweep_free(&second);
-    second = cells_of(SMALL "name: g\nsweep: {seeds: [0, 1, 2]}\n");
-    assert_int_equal(smoe_sweep_create(&second, w->dir, true, &err), -1);
-    assert_int_equal(err.code, SMOE_USAGE);
-    assert_non_null(strstr(err.text, "is another sweep: it has 8 cells, the spec now makes 3"));
-    smoe_sweep_free(&second);
-    char text[600];
-    snprintf(text, sizeof text, "%strain: {steps: 77}\n", grid);
-    second = cells_of(text);
-    assert_int_equal(smoe_sweep_create(&second, w->dir, true, &err), -1);
-    assert_non_null(strstr(err.text, "is another sweep: cell 000-"));
-    smoe_sweep_free(&second);
-    smoe_sweep_free(&first);
-    assert_int_equal(smoe_sweep_open(&first, "/nowhere/at/all", &err), -1);
-    assert_int_equal(err.code, SMOE_USAGE);
-    assert_non_null(strstr(err.text, "no sweep there"));
-}
-
-/* A process that holds a claim until it is killed; it has it once this returns. */
-static pid_t holder(const smoe_sweep *sweep, size_t cell) {
-    int ready[2];
-    assert_int_equal(pipe(ready), 0);
-    pid_t pid = fork();
-    assert_true(pid >= 0);
-    if (!pid) {
-        int fd;
-        smoe_err err;
-        char word = smoe_cell_claim(sweep, cell, &fd, &err) == 1 ? 'y' : 'n';
-        if (write(ready[1], &word, 1) != 1) _exit(1);
-        for (;;) pause();
-    }
-    char word = 0;
-    assert_int_equal(read(ready[0], &word, 1), 1);
-    assert_int_equal(word, 'y');
-    close(ready[0]);
-    close(ready[1]);
-    return pid;
-}
-
-/* What the sweep wrote goes, what somebody else put there stays; never while a cell runs, never anything
- * that is no sweep. */
-static void a_sweep_can_be_removed(void **state) {
-    world *w = *state;
-    smoe_sweep sweep = cells_of(grid);
-    smoe_err err;
-    int fd;
-    char cell[2 * SCRATCH_PATH], note[SCRATCH_PATH + 16];
-    assert_int_equal(smoe_sweep_create(&sweep, w->dir, false, &err), 0);
-    char *run = smoe_cell_dir(&sweep, 2);
-    assert_int_equal(mkdir(run, 0777), 0);
-    snprintf(cell, sizeof cell, "%s/spec.yaml", run);
-    scratch_write(cell, "x", 1);
-    snprintf(note, sizeof note, "%s/note.txt", w->dir);
-    scratch_write(note, "y", 1);
-    pid_t other = holder(&sweep, 5);
-    assert_int_equal(smoe_sweep_remove(w->dir, &err), -1);
-    assert_int_equal(err.code, SMOE_USAGE);
-    assert_non_null(strstr(err.text, "another process runs cell 005-"));
-    assert_int_equal(access(cell, F_OK), 0);
-    kill(other, SIGKILL);
-    assert_int_equal(waitpid(other, NULL, 0), other);
-    assert_int_equal(smoe_sweep_remove(w->dir, &err), 0);
-    assert_int_equal(access(note, F_OK), 0);
-    assert_int_equal(access(run, F_OK), -1);
-    assert_int_equal(smoe_sweep_remove(w->dir, &err), -1); /* no sweep any more */
-    assert_int_equal(err.code, SMOE_USAGE);
-    smoe_sweep again = cells_of(grid);
-    assert_int_equal(smoe_sweep_create(&again, w->dir, true, &err), 0);
-    assert_int_equal(smoe_cell_claim(&again, 5, &fd, &err), 1);
-    close(fd);
-    assert_int_equal(smoe_sweep_remove("/nowhere/at/all", &err), 0);
-    free(run);
-    smoe_sweep_free(&again);
-    smoe_sweep_free(&sweep);
-}
-
-/* One character of a spec in the ledger changed, a line cut, a line added: never a sweep. */
-static void a_damaged_ledger_is_refused(void **state) {
-    world *w = *state;
-    smoe_sweep sweep = cells_of(grid);
-    smoe_err err;
-    char path[SCRATCH_PATH + 16];
-    assert_int_equal(smoe_sweep_create(&sweep, w->dir, false, &err), 0);
-    smoe_sweep_free(&sweep);
-    snprintf(path, sizeof path, "%s/cells.jsonl", w->dir);
-    size_t size;
-    char *text = scratch_read(path, &size), *at = strstr(text, "\"depth\":2");
-    assert_non_null(at);
-    at[8] = '3';
-    scratch_write(path, text, size);
-    assert_int_equal(smoe_sweep_open(&sweep, w->dir, &err), -1);
-    assert_int_equal(err.code, SMOE_DATA);
-    assert_non_null(strstr(err.text, "cells.jsonl:2: not a line of a sweep, or changed"));
-    at[8] = '2';
-    for (size_t cut = 0; cut < size; cut += 97) {
-        scratch_write(path, text, cut);
-        assert_int_equal(smoe_sweep_open(&sweep, w->dir, &err), -1);
-        assert_int_equal(err.code, SMOE_DATA);
-    }
-    scratch_write(path, text, size);
-    assert_int_equal(smoe_sweep_open(&sweep, w->dir, &err), 0);
-    smoe_sweep_free(&sweep);
-    free(text);
-}
-
-/* ---- claims ----------------------------------------------------------------------------------- */
-
-static void a_claim_dies_with_its_process(void **state) {
-    world *w = *state;
-    smoe_sweep sweep = cells_of(grid);
-    smoe_err err;
-    int fd;
-    assert_int_equal(smoe_sweep_create(&sweep, w->dir, false, &err), 0);
-    pid_t other = holder(&sweep, 3);
-    assert_int_equal(smoe_cell_claim(&sweep, 3, &fd, &err), 0);
-    assert_int_equal(smoe_cell_claim(&sweep, 4, &fd, &err), 1);
-    close(fd);
-    kill(other, SIGKILL);
-    assert_int_equal(waitpid(other, NULL, 0), other);
-    assert_int_equal(smoe_cell_claim(&sweep, 3, &fd, &err), 1);
-    close(fd);
-    smoe_sweep_free(&sweep);
-}
-
-static void outcomes_are_kept(void **state) {
-    world *w = *state;
-    smoe_sweep sweep = cells_of(grid), read;
-    smoe_err err;
-    assert_int_equal(smoe_sweep_create(&sweep, w->dir, false, &err), 0);
-    assert_int_equal(
-        smoe_cell_finish(&sweep, 1, smoe_cell_failure(4, "step 3: the loss is nan"), &err), 0);
-    assert_int_equal(
-        smoe_cell_finish(&sweep, 2, json_pack("{s:s, s:{}}", "status", "done", "result"), &err), 0);
-    assert_int_equal(smoe_sweep_open(&read, w->dir, &err), 0);
-    assert_int_equal(read.cell[0].state, SMOE_CELL_OPEN);
-    assert_int_equal(read.cell[1].state, SMOE_CELL_FAILED);
-    assert_int_equal(json_integer_value(json_object_get(read.cell[1].outcome, "code")), 4);
-    assert_int_equal(read.cell[2].state, SMOE_CELL_DONE);
-    smoe_sweep_free(&read);
-    char path[SCRATCH_PATH + 100];
-    snprintf(path, sizeof path, "%s/claims/%s.json", w->dir, sweep.cell[5].name);
-    scratch_write(path, "{\"status\": \"do", 14);
-    assert_int_equal(smoe_sweep_open(&read, w->dir, &err), -1);
-    assert_int_equal(err.code, SMOE_DATA);
-    assert_non_null(strstr(err.text, "does not say how a cell went"));
-    smoe_sweep_free(&sweep);
-}
-
 /* ---- results ---------------------------------------------------------------------------------- */
 
 /* Experts 2, 4, 8 over two seeds; one seed of experts 8 failed. */
 static void results_by_hand(void **state) {
     world *w = *state;
-    smoe_sweep sweep = cells_of("name: r\n" SMALL
-                                "sweep: {grid: {model.moe.experts: [2, 4, 8]}, seeds: [0, 1]}\n");
+    smoe_sweep sweep = world_cells(
+        "name: r\n" SMALL "sweep: {grid: {model.moe.experts: [2, 4, 8]}, seeds: [0, 1]}\n");
     smoe_err err;
     bool drawn;
     assert_int_equal(smoe_sweep_create(&sweep, w->dir, false, &err), 0);
@@ -641,13 +449,6 @@ int main(void) {
         cmocka_unit_test_setup_teardown(cells_are_every_combination, world_setup, world_teardown),
         cmocka_unit_test_setup_teardown(seeds_may_be_zipped, world_setup, world_teardown),
         cmocka_unit_test_setup_teardown(invalid_cells_are_all_named, world_setup, world_teardown),
-        cmocka_unit_test_setup_teardown(the_ledger_gives_the_cells_back, world_setup,
-                                        world_teardown),
-        cmocka_unit_test_setup_teardown(folders_are_made_exclusively, world_setup, world_teardown),
-        cmocka_unit_test_setup_teardown(a_sweep_can_be_removed, world_setup, world_teardown),
-        cmocka_unit_test_setup_teardown(a_damaged_ledger_is_refused, world_setup, world_teardown),
-        cmocka_unit_test_setup_teardown(a_claim_dies_with_its_process, world_setup, world_teardown),
-        cmocka_unit_test_setup_teardown(outcomes_are_kept, world_setup, world_teardown),
         cmocka_unit_test_setup_teardown(results_by_hand, world_setup, world_teardown),
         cmocka_unit_test(powers_are_recognised),
         cmocka_unit_test_setup_teardown(a_run_is_measured_from_its_metrics, world_setup,

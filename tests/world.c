@@ -52,6 +52,13 @@ int world_plan(smoe_sweep *sweep, const char *text, smoe_err *err) {
     return world_plan_text(sweep, &from, err);
 }
 
+smoe_sweep world_cells(const char *text) {
+    smoe_sweep sweep;
+    smoe_err err;
+    if (world_plan(&sweep, text, &err)) fail_msg("%s", err.text);
+    return sweep;
+}
+
 void world_done(const smoe_sweep *sweep, size_t i, double precision, const char *metric,
                 double value) {
     smoe_err err;

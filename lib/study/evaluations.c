@@ -14,20 +14,27 @@ enum { MOST_POINTS = 10000, FILE_MOST = 1 << 24 };
 
 /* ---- points ----------------------------------------------------------------------------------- */
 
-/* Keys that say how a model is used and not what it is. */
+/* Keys of model.moe that say how a model is used and not what it is. All of eval may change as well. */
+static const char *const usage[] = {
+    "router",       "k",        "capacity",   "capacity_rounding", "capacity_multiple_of",
+    "group_images", "priority", "skip_patch", "random_layers"};
+enum { USAGE = sizeof usage / sizeof *usage };
+
 static bool may_change(const char *key) {
-    static const char *const keys[] = {"model.moe.router",
-                                       "model.moe.k",
-                                       "model.moe.capacity",
-                                       "model.moe.priority",
-                                       "model.moe.skip_patch",
-                                       "model.moe.capacity_rounding",
-                                       "model.moe.group_images",
-                                       "model.moe.random_layers",
-                                       "model.moe.capacity_multiple_of"};
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        if (!strcmp(key, keys[i])) return true;
+    static const char section[] = "model.moe.";
+    bool moe = !strncmp(key, section, sizeof section - 1);
+    for (size_t i = 0; moe && i < USAGE; i++)
+        if (!strcmp(key + sizeof section - 1, usage[i])) return true;
     return !strncmp(key, "eval.", 5);
+}
+
+static void cannot_change(const char *key, smoe_err *err) {
+    char can[256] = "";
+    for (size_t i = 0, used = 0; i < USAGE; i++)
+        used += (size_t)snprintf(can + used, sizeof can - used, "%s%s", i ? ", " : "", usage[i]);
+    smoe_fail_more(err, SMOE_USAGE,
+                   "%s%s: cannot change after training; model.moe.%s and eval.* can",
+                   SMOE_EVALUATED, key, can);
 }
 
 static int check_keys(const smoe_axes *axes, smoe_err *err) {
@@ -36,11 +43,7 @@ static int check_keys(const smoe_axes *axes, smoe_err *err) {
         for (size_t c = 0; c < axes->axis[a].columns; c++) {
             const char *key = axes->axis[a].column[c];
             if (may_change(key)) continue;
-            smoe_fail_more(err, SMOE_USAGE,
-                           "%s%s: cannot change after training; model.moe.router, k, capacity, "
-                           "capacity_rounding, capacity_multiple_of, group_images, priority, "
-                           "skip_patch, random_layers and eval.* can",
-                           SMOE_EVALUATED, key);
+            cannot_change(key, err);
             bad = true;
         }
     return bad ? -1 : 0;

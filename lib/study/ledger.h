@@ -6,6 +6,5 @@
 
 /* The spec of a cell, in its stored form, and its hash; -1 when out of memory. */
 int smoe_cell_set_spec(smoe_cell *cell, const json_t *spec);
-void smoe_cell_clear(smoe_cell *cell, size_t columns);
 
 #endif

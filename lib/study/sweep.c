@@ -226,7 +226,7 @@ static void describe(char *buf, size_t size, const smoe_sweep *sweep, const smoe
                                  cell->value[c]);
 }
 
-void smoe_cell_clear(smoe_cell *cell, size_t columns) {
+static void cell_clear(smoe_cell *cell, size_t columns) {
     texts_free(cell->value, columns);
     free(cell->name);
     free(cell->spec);
@@ -235,7 +235,7 @@ void smoe_cell_clear(smoe_cell *cell, size_t columns) {
 }
 
 void smoe_sweep_free(smoe_sweep *sweep) {
-    for (size_t i = 0; i < sweep->cells; i++) smoe_cell_clear(&sweep->cell[i], sweep->columns);
+    for (size_t i = 0; i < sweep->cells; i++) cell_clear(&sweep->cell[i], sweep->columns);
     texts_free(sweep->column, sweep->columns);
     axis_clear(&sweep->evaluate);
     free(sweep->figure.x);
@@ -334,7 +334,7 @@ int smoe_sweep_expand(smoe_sweep *sweep, const smoe_spec_text *text, char *const
         size_t n = combine(cell, override, count, axes, sweep->columns, number);
         int good = n ? resolve(sweep, cell, text, override, n - 1, err) : -1;
         if (good == 1 && !(cell->name = cell_name(sweep, cell, number))) good = -1;
-        if (good < 1) smoe_cell_clear(cell, sweep->columns);
+        if (good < 1) cell_clear(cell, sweep->columns);
         sweep->cells += good == 1;
         *skipped += good == 0;
         if (!n) smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu cells", cells);
