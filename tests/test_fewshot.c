@@ -199,7 +199,8 @@ static void solving_agrees_with_elimination(void **state) {
         clouds(x, label, n, d, N, 0);
         clouds(query, asked, q, d, N, 1);
         smoe_err err;
-        assert_int_equal(smoe_fewshot_solve(ours, x, label, n, query, asked, q, d, N, &err), 0);
+        const smoe_features shots = {x, label, n}, queries = {query, asked, q};
+        assert_int_equal(smoe_fewshot_solve(ours, &shots, &queries, d, N, &err), 0);
         reference(theirs, x, label, n, query, asked, q, d, N);
         for (size_t l = 0; l < 30; l++) assert_int_equal(ours[l], theirs[l]);
         assert_true(ours[10] > q / 2 && ours[10] < q); /* neither hopeless nor trivial */
@@ -215,23 +216,25 @@ static void solving_agrees_with_elimination(void **state) {
  * feature decides at every strength. A query at 0 scores the same for both: the lower index. */
 static void two_points_by_hand(void **state) {
     (void)state;
-    const real x[] = {-1, 1}, query[] = {(real)-0.1, (real)0.1, -7, 30};
-    const int64_t label[] = {0, 1}, asked[] = {0, 1, 0, 1}, wrong[] = {1, 0, 1, 0};
+    real x[] = {-1, 1}, query[] = {(real)-0.1, (real)0.1, -7, 30};
+    int64_t label[] = {0, 1}, asked[] = {0, 1, 0, 1}, wrong[] = {1, 0, 1, 0};
+    const smoe_features shots = {x, label, 2}, right = {query, asked, 4}, not = {query, wrong, 4};
     size_t correct[30];
     smoe_err err;
-    assert_int_equal(smoe_fewshot_solve(correct, x, label, 2, query, asked, 4, 1, 2, &err), 0);
+    assert_int_equal(smoe_fewshot_solve(correct, &shots, &right, 1, 2, &err), 0);
     for (size_t l = 0; l < 30; l++) assert_int_equal(correct[l], 4);
-    assert_int_equal(smoe_fewshot_solve(correct, x, label, 2, query, wrong, 4, 1, 2, &err), 0);
+    assert_int_equal(smoe_fewshot_solve(correct, &shots, &not, 1, 2, &err), 0);
     for (size_t l = 0; l < 30; l++) assert_int_equal(correct[l], 0);
 }
 
 static void features_without_values_fail(void **state) {
     (void)state;
-    const real x[] = {NAN, 1}, query[] = {0};
-    const int64_t label[] = {0, 1}, asked[] = {0};
+    real x[] = {NAN, 1}, query[] = {0};
+    int64_t label[] = {0, 1}, asked[] = {0};
+    const smoe_features shots = {x, label, 2}, queries = {query, asked, 1};
     size_t correct[30];
     smoe_err err = {0};
-    assert_int_equal(smoe_fewshot_solve(correct, x, label, 2, query, asked, 1, 1, 2, &err), -1);
+    assert_int_equal(smoe_fewshot_solve(correct, &shots, &queries, 1, 2, &err), -1);
     assert_int_equal(err.code, SMOE_RUNTIME);
     assert_non_null(strstr(err.text, "are the features finite?"));
 }

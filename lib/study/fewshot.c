@@ -121,14 +121,7 @@ void smoe_fewshot_free(smoe_fewshot *f) {
 /* ---- features ---------------------------------------------------------------------------------
  */
 
-typedef struct features {
-    real *x;        /* [n,d] */
-    int64_t *label; /* [n] */
-    size_t n, room;
-} features;
-
-static int features_room(features *f, size_t n, size_t d, smoe_err *err) {
-    f->room = n;
+static int features_room(smoe_features *f, size_t n, size_t d, smoe_err *err) {
     f->x = malloc(n * d * sizeof *f->x);
     f->label = malloc(n * sizeof *f->label);
     return f->x && f->label
@@ -136,13 +129,13 @@ static int features_room(features *f, size_t n, size_t d, smoe_err *err) {
                : smoe_fail(err, SMOE_RUNTIME, "out of memory for the features of %zu images", n);
 }
 
-static void features_free(features *f) {
+static void features_free(smoe_features *f) {
     free(f->x);
     free(f->label);
 }
 
 /* The features of a batch, behind those that are there. */
-static void features_add(features *f, uint64_t seed, smoe_model *model, size_t d,
+static void features_add(smoe_features *f, uint64_t seed, smoe_model *model, size_t d,
                          const real *pixels, const int64_t *label, size_t images) {
     smoe_pass pass = {.seed = seed, .images = images, .first = f->n};
     smoe_model_forward(model, pixels, &pass);
@@ -152,7 +145,7 @@ static void features_add(features *f, uint64_t seed, smoe_model *model, size_t d
     f->n += images;
 }
 
-static int features_of_queries(features *f, const smoe_fewshot *few, smoe_model *model,
+static int features_of_queries(smoe_features *f, const smoe_fewshot *few, smoe_model *model,
                                size_t batch, smoe_err *err) {
     smoe_loader_options options = {.batch_size = batch, .seed = few->spec->seed};
     smoe_loader *loader = NULL;
@@ -167,8 +160,8 @@ static int features_of_queries(features *f, const smoe_fewshot *few, smoe_model 
     return more;
 }
 
-static int features_of_draw(features *f, const smoe_fewshot *few, size_t draw, smoe_model *model,
-                            size_t batch, smoe_err *err) {
+static int features_of_draw(smoe_features *f, const smoe_fewshot *few, size_t draw,
+                            smoe_model *model, size_t batch, smoe_err *err) {
     const smoe_data_spec *data = &few->view.data;
     size_t image = data->channels * data->image_size * data->image_size, held = 0;
     size_t d = few->spec->model.width, N = smoe_dataset_classes(few->train);
@@ -246,10 +239,9 @@ static void judge(const solver *s, double *scratch, const real *query, int64_t a
     }
 }
 
-int smoe_fewshot_solve(size_t *correct, const real *x, const int64_t *label, size_t n,
-                       const real *query, const int64_t *asked, size_t q, size_t d, size_t N,
-                       smoe_err *err) {
-    size_t D = d + 1, wide = SMOE_FEWSHOT_STRENGTHS * N;
+int smoe_fewshot_solve(size_t *correct, const smoe_features *shots, const smoe_features *queries,
+                       size_t d, size_t N, smoe_err *err) {
+    size_t n = shots->n, D = d + 1, wide = SMOE_FEWSHOT_STRENGTHS * N;
     solver s = {.mean = malloc(D * sizeof(double)),
                 .scale = malloc(D * sizeof(double)),
                 .X = malloc((n * D + 1) * sizeof(double)),
@@ -261,10 +253,10 @@ int smoe_fewshot_solve(size_t *correct, const real *x, const int64_t *label, siz
         smoe_fail(err, SMOE_RUNTIME, "out of memory for a regression on %zu images", n);
         goto out;
     }
-    whitening(s.mean, s.scale, x, n, d);
-    for (size_t i = 0; i < n; i++) whiten(s.X + i * D, s.mean, s.scale, x + i * d, d);
+    whitening(s.mean, s.scale, shots->x, n, d);
+    for (size_t i = 0; i < n; i++) whiten(s.X + i * D, s.mean, s.scale, shots->x + i * d, d);
     for (size_t i = 0; i < n; i++)
-        for (size_t c = 0; c < N; c++) s.Y[i * N + c] = (int64_t)c == label[i] ? 1 : -1;
+        for (size_t c = 0; c < N; c++) s.Y[i * N + c] = (int64_t)c == shots->label[i] ? 1 : -1;
     if (smoe_ridge_create(&ridge, s.X, s.Y, n, D, N, err)) goto out;
     for (int l = 0; l < SMOE_FEWSHOT_STRENGTHS; l++)
         smoe_ridge_weights(&ridge, ldexp(1, SMOE_FEWSHOT_LOWEST + l), s.W + (size_t)l * N, wide);
@@ -274,8 +266,8 @@ int smoe_fewshot_solve(size_t *correct, const real *x, const int64_t *label, siz
         double *scratch = malloc((D + wide) * sizeof *scratch);
         failed += !scratch;
 #pragma omp for
-        for (size_t i = 0; i < q; i++)
-            if (scratch) judge(&s, scratch, query + i * d, asked[i], d, N, counts);
+        for (size_t i = 0; i < queries->n; i++)
+            if (scratch) judge(&s, scratch, queries->x + i * d, queries->label[i], d, N, counts);
         free(scratch);
     }
     for (size_t l = 0; l < SMOE_FEWSHOT_STRENGTHS; l++) correct[l] = counts[l];
@@ -315,7 +307,8 @@ static smoe_fewshot_score summary(const size_t *correct, size_t draws, size_t q,
 }
 
 /* The first `shots` of each class, of a draw with `most` of each: moved to the front of `few`. */
-static void take_first(features *few, const features *all, size_t most, size_t shots, size_t d) {
+static void take_first(smoe_features *few, const smoe_features *all, size_t most, size_t shots,
+                       size_t d) {
     few->n = 0;
     for (size_t i = 0; i < all->n; i++) {
         if (i % most >= shots) continue;
@@ -329,7 +322,7 @@ int smoe_fewshot_measure(const smoe_fewshot *f, smoe_model *model, size_t batch,
     const smoe_fewshot_spec *wanted = &f->spec->eval.fewshot;
     size_t d = f->spec->model.width, N = smoe_dataset_classes(f->train),
            each = SMOE_FEWSHOT_STRENGTHS;
-    features queries = {0}, all = {0}, few = {0};
+    smoe_features queries = {0}, all = {0}, few = {0};
     size_t *correct = calloc(wanted->count * f->draws * each, sizeof *correct);
     int status = -1;
     if (!correct) {
@@ -342,8 +335,7 @@ int smoe_fewshot_measure(const smoe_fewshot *f, smoe_model *model, size_t batch,
         if (features_of_draw(&all, f, i, model, batch, err)) goto out;
         for (size_t k = 0; k < wanted->count; k++) {
             take_first(&few, &all, f->most, wanted->shots[k], d);
-            if (smoe_fewshot_solve(correct + (k * f->draws + i) * each, few.x, few.label, few.n,
-                                   queries.x, queries.label, queries.n, d, N, err))
+            if (smoe_fewshot_solve(correct + (k * f->draws + i) * each, &few, &queries, d, N, err))
                 goto out;
         }
     }

@@ -44,11 +44,16 @@ void smoe_fewshot_free(smoe_fewshot *fewshot);
 
 /* ---- its two halves, for whoever has features already ---- */
 
-/* Accuracy at every strength: correct [SMOE_FEWSHOT_STRENGTHS] of the queries. features [n,d] with
- * label [n] below N are fitted, query [q,d] with asked [q] are predicted. */
-int smoe_fewshot_solve(size_t *correct, const real *features, const int64_t *label, size_t n,
-                       const real *query, const int64_t *asked, size_t q, size_t d, size_t N,
-                       smoe_err *err) SMOE_MUST_CHECK;
+typedef struct smoe_features {
+    real *x;        /* [n,d] */
+    int64_t *label; /* [n] below N */
+    size_t n;
+} smoe_features;
+
+/* Accuracy at every strength: correct [SMOE_FEWSHOT_STRENGTHS] of the queries, when the shots are
+ * fitted. */
+int smoe_fewshot_solve(size_t *correct, const smoe_features *shots, const smoe_features *queries,
+                       size_t d, size_t N, smoe_err *err) SMOE_MUST_CHECK;
 
 /* The first `shots` images of every class in a random order of the train split; image [N*shots]
  * class by class, *count of them. */
