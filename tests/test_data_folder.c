@@ -468,6 +468,31 @@ static void test_cut_archives(void **state) {
     }
 }
 
+/* One bit anywhere in the data of a .tar.gz, its checksum and length included: refused, though most
+ * such bits leave a readable tar, of other images or fewer. The header before it may hold a name
+ * and a time that mean nothing. */
+static void test_flipped_gzip(void **state) {
+    enum { GZIP_HEADER = 10 };
+    fixture *f = *state;
+    char path[SCRATCH_PATH];
+    size_t size;
+    lay_out(f, path, "a.tar.gz", "");
+    char *bytes = scratch_read(path, &size);
+    for (size_t n = GZIP_HEADER; n < size; n += n < size - 8 ? 31 : 1) {
+        bytes[n] ^= (char)(1 << n % 8);
+        scratch_write(path, bytes, size);
+        smoe_spec spec = datafiles_spec(SMOE_SOURCE_FOLDER, path, SIDE, 3);
+        datafiles_refused(&spec, "train", SMOE_DATA, path, NULL);
+        bytes[n] ^= (char)(1 << n % 8);
+    }
+    bytes[size - 8] ^= 1;
+    scratch_write(path, bytes, size);
+    smoe_spec spec = datafiles_spec(SMOE_SOURCE_FOLDER, path, SIDE, 3);
+    datafiles_refused(&spec, "train", SMOE_DATA, path, "damaged gzip data near byte",
+                      "incorrect data check", NULL);
+    free(bytes);
+}
+
 /* What cannot be known at opening reaches the caller of the loader, with the file's name, each time
  * it asks. */
 static void test_damage_found_late(void **state) {
@@ -564,6 +589,7 @@ int main(void) {
         CASE(test_huge_member),
         CASE(test_twice_in_the_archive),
         CASE(test_cut_archives),
+        CASE(test_flipped_gzip),
         CASE(test_damage_found_late),
         CASE(test_random_boxes),
         cmocka_unit_test(test_cifar10_jpeg),

@@ -157,12 +157,86 @@ static const char *name_trick(const char *name) {
 
 /* ---- archives -------------------------------------------------------------------------------- */
 
-static int archive_failed(struct archive *a, const char *path, const char *name, smoe_err *err) {
-    const char *why = archive_error_string(a);
-    smoe_code code = archive_errno(a) == ENOMEM ? SMOE_RUNTIME : SMOE_DATA;
-    return smoe_fail(err, code, "%s: %s%sat byte %lld of the archive: %s", path, name ? name : "",
-                     name ? ": " : "", (long long)archive_filter_bytes(a, -1),
-                     why ? why : "cannot be read");
+/* An archive being read. What is gzip is inflated by zlib, not by libarchive, which passes over
+ * the checksum at the end: a damaged file would become other images, or fewer of them. */
+typedef struct opened {
+    struct archive *archive;
+    gzFile gzip; /* NULL where the file is read as it is */
+    uint8_t *block;
+} opened;
+
+/* What zlib, or else libarchive, could not go on for. */
+static int archive_failed(const opened *o, const char *path, const char *name, smoe_err *err) {
+    int gzip = Z_OK;
+    const char *why = o->gzip ? gzerror(o->gzip, &gzip) : NULL;
+    if (gzip == Z_BUF_ERROR)
+        return smoe_fail(err, SMOE_DATA, "%s: gzip data end early, at byte %lld", path,
+                         (long long)gzoffset(o->gzip));
+    if (gzip == Z_DATA_ERROR) /* zlib begins with the path */
+        return smoe_fail(err, SMOE_DATA, "%s: damaged gzip data near byte %lld: %s", path,
+                         (long long)gzoffset(o->gzip), why + strlen(path) + 2);
+    why = archive_error_string(o->archive);
+    smoe_code code = archive_errno(o->archive) == ENOMEM ? SMOE_RUNTIME : SMOE_DATA;
+    return smoe_fail(err, code, "%s: %s%sat byte %lld of the %sarchive: %s", path, name ? name : "",
+                     name ? ": " : "", (long long)archive_filter_bytes(o->archive, -1),
+                     o->gzip ? "inflated " : "", why ? why : "cannot be read");
+}
+
+/* libarchive's read callback: the next block inflated; 0 at the end, once the checksum was found to
+ * agree; -1 where archive_failed has something to say. */
+static la_ssize_t inflate_block(struct archive *a, void *user, const void **block) {
+    opened *o = user;
+    errno = 0;
+    int n = gzread(o->gzip, o->block, READ_BLOCK), code;
+    (void)gzerror(o->gzip, &code);
+    *block = o->block;
+    if (code == Z_OK) return n;
+    archive_set_error(a, code == Z_MEM_ERROR ? ENOMEM : errno, "%s",
+                      code == Z_ERRNO ? strerror(errno) : "out of memory inflating");
+    return -1;
+}
+
+/* Reads on to the end of the file: what follows the last member has to agree with the checksum. */
+static int inflate_rest(const opened *o, const char *path, smoe_err *err) {
+    const void *block;
+    la_ssize_t n = 0;
+    while (o->gzip && (n = inflate_block(o->archive, (void *)o, &block)) > 0)
+        ;
+    return n < 0 ? archive_failed(o, path, NULL, err) : 0;
+}
+
+/* By its first two bytes, as smoe_gunzip. */
+static bool is_gzip(const char *path) {
+    uint8_t magic[2] = {0};
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    bool gzip = fd >= 0 && read(fd, magic, 2) == 2 && magic[0] == 0x1f && magic[1] == 0x8b;
+    if (fd >= 0) close(fd);
+    return gzip;
+}
+
+static void archive_close(opened *o) {
+    if (o->archive) archive_read_free(o->archive);
+    if (o->gzip) gzclose_r(o->gzip);
+    free(o->block);
+}
+
+/* On failure too, archive_close is due. */
+static int archive_open(opened *o, const char *path, smoe_err *err) {
+    *o = (opened){.archive = archive_read_new()};
+    if (!o->archive) return no_memory(err, path, 0);
+    archive_read_support_format_tar(o->archive);
+    if (!is_gzip(path)) {
+        archive_read_support_format_zip_seekable(o->archive);
+        if (archive_read_open_filename(o->archive, path, READ_BLOCK) == ARCHIVE_OK) return 0;
+        return archive_failed(o, path, NULL, err);
+    }
+    o->block = malloc(READ_BLOCK);
+    errno = 0;
+    o->gzip = o->block ? gzopen(path, "rbe") : NULL;
+    if (!o->gzip && errno) return smoe_fail_errno(err, SMOE_DATA, "%s", path);
+    if (!o->gzip) return no_memory(err, path, READ_BLOCK);
+    if (archive_read_open(o->archive, o, NULL, inflate_block, NULL) == ARCHIVE_OK) return 0;
+    return archive_failed(o, path, NULL, err);
 }
 
 /* The member's name made plain, or NULL with an error: "./a/b/" becomes "a/b". Caller frees. */
@@ -184,7 +258,7 @@ static char *plain_name(struct archive_entry *entry, const char *path, smoe_err 
     return name;
 }
 
-static int visit_entry(struct archive *a, struct archive_entry *entry, smoe_member *member,
+static int visit_entry(opened *o, struct archive_entry *entry, smoe_member *member,
                        smoe_visit *visit, void *user, smoe_err *err) {
     char *name = plain_name(entry, member->path, err);
     int status = -1;
@@ -195,7 +269,7 @@ static int visit_entry(struct archive *a, struct archive_entry *entry, smoe_memb
     member->name = name;
     member->folder = type == AE_IFDIR;
     member->size = archive_entry_size_is_set(entry) ? (uint64_t)archive_entry_size(entry) : 0;
-    member->handle = a;
+    member->handle = o;
     if (root)
         status = 0;
     else if (trick && !strncmp(trick, "a control", 9))
@@ -215,24 +289,17 @@ static int visit_entry(struct archive *a, struct archive_entry *entry, smoe_memb
 }
 
 static int walk_archive(const char *path, smoe_visit *visit, void *user, smoe_err *err) {
-    struct archive *a = archive_read_new();
     smoe_member member = {.path = path};
+    opened o;
     int status = -1;
-    if (!a) return no_memory(err, path, 0);
-    archive_read_support_filter_gzip(a);
-    archive_read_support_format_tar(a);
-    archive_read_support_format_zip_seekable(a);
-    if (archive_read_open_filename(a, path, READ_BLOCK) != ARCHIVE_OK) {
-        archive_failed(a, path, NULL, err);
-        goto out;
-    }
+    if (archive_open(&o, path, err)) goto out;
     for (;; member.ordinal++) {
         struct archive_entry *entry;
-        int code = archive_read_next_header(a, &entry);
+        int code = archive_read_next_header(o.archive, &entry);
         if (code == ARCHIVE_EOF) break;
         if (code == ARCHIVE_RETRY) continue;
         if (code < ARCHIVE_WARN) {
-            archive_failed(a, path, NULL, err);
+            archive_failed(&o, path, NULL, err);
             goto out;
         }
         if (member.ordinal >= MOST_MEMBERS) {
@@ -240,26 +307,26 @@ static int walk_archive(const char *path, smoe_visit *visit, void *user, smoe_er
                       (unsigned long long)MOST_MEMBERS);
             goto out;
         }
-        if (visit_entry(a, entry, &member, visit, user, err)) goto out;
+        if (visit_entry(&o, entry, &member, visit, user, err)) goto out;
     }
-    status = 0;
+    status = inflate_rest(&o, path, err);
 out:
-    archive_read_free(a);
+    archive_close(&o);
     return status;
 }
 
 static int read_entry(const smoe_member *member, size_t most, uint8_t **bytes, size_t *size,
                       smoe_err *err) {
-    struct archive *a = member->handle;
+    const opened *o = member->handle;
     size_t room = member->size ? (size_t)member->size : FIRST_GUESS;
     uint8_t *p = malloc(room + 1);
     if (!p) return no_memory(err, member->path, room);
     for (*size = 0;;) {
-        la_ssize_t n = archive_read_data(a, p + *size, room + 1 - *size);
+        la_ssize_t n = archive_read_data(o->archive, p + *size, room + 1 - *size);
         if (n == ARCHIVE_RETRY) continue;
         if (n < 0) {
             free(p);
-            return archive_failed(a, member->path, member->name, err);
+            return archive_failed(o, member->path, member->name, err);
         }
         if (!n) break;
         *size += (size_t)n;

@@ -5,7 +5,8 @@
  *
  * Archives are not trusted: absolute names, "..", control characters, links, devices and members
  * larger than allowed are errors (SMOE_DATA) naming archive and member; so is an archive that ends
- * early or is damaged, with the byte of the archive where reading stopped.
+ * early or is damaged, with the byte of the archive where reading stopped. The checksums of gzip
+ * and zip are checked; a plain tar has none for what is in its members.
  */
 #ifndef SMOE_DATA_ARCHIVE_H
 #define SMOE_DATA_ARCHIVE_H
