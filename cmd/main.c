@@ -6,6 +6,7 @@
 #include "math/blas.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,6 +41,18 @@ static int check_arguments(const smoe_options *options, const smoe_command *comm
                           *command->arguments ? " " : "", command->arguments);
 }
 
+/* --threads, else what OpenMP was told or found. */
+static int set_threads(const smoe_options *options, smoe_err *err) {
+    long threads = options->threads ? options->threads : smoe_threads();
+    if (threads > SMOE_MOST_THREADS)
+        return smoe_fail(err, SMOE_USAGE, "%s: %ld threads are more than the %d there may be",
+                         options->threads ? "--threads" : "OMP_NUM_THREADS", threads,
+                         SMOE_MOST_THREADS);
+    smoe_threads_set((int)threads);
+    smoe_blas_start();
+    return 0;
+}
+
 static int run_command(const smoe_command *command, int argc, char **argv, smoe_err *err) {
     smoe_options options = {0};
     char **words =
@@ -54,9 +67,8 @@ static int run_command(const smoe_command *command, int argc, char **argv, smoe_
     } else if (!status && options.version) {
         puts("smoe " SMOE_VERSION);
     } else if (!status) {
-        smoe_threads_set(options.threads ? (int)options.threads : smoe_threads());
-        smoe_blas_start();
-        status = check_arguments(&options, command, err);
+        status = set_threads(&options, err);
+        if (!status) status = check_arguments(&options, command, err);
         if (!status) status = command->run(&options, err);
     }
     smoe_options_free(&options);
@@ -95,7 +107,16 @@ static void wait_briefly(char **argv) {
     if (!setenv("GOMP_SPINCOUNT", "300", 1)) execv("/proc/self/exe", argv);
 }
 
+/* A caller may close standard output or error. The next file opened would get its number, and what
+ * is printed would go into that file: metrics, a checkpoint. What stands in instead can be read
+ * only, so that printing still fails. */
+static void hold_standard_files(void) {
+    for (int fd = 0; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd ? O_RDONLY : O_WRONLY) != fd) _exit(1);
+}
+
 int main(int argc, char **argv) {
+    hold_standard_files();
     wait_briefly(argv);
     /* A limit on file sizes is then a write error like a full disk, reported with the file's name.
      */

@@ -81,8 +81,11 @@ static int unknown(const smoe_command *command, const char *text, smoe_err *err)
         const smoe_option *row = &smoe_option_rows[i];
         if (!smoe_option_applies(row, command)) {
             if (strcmp(row->name, name)) continue;
+            bool all = !strcmp(row->commands, "all"), bare = !strcmp(row->commands, "smoe");
             smoe_fail(err, SMOE_USAGE, "option '--%s' has no meaning here; it is for smoe %s", name,
-                      strcmp(row->commands, "smoe") ? row->commands : "itself");
+                      all    ? "COMMAND, behind the command"
+                      : bare ? "itself"
+                             : row->commands);
             return hint(command, err);
         }
         names[count++] = row->name;
@@ -136,6 +139,7 @@ static int sort_arguments(smoe_options *options, int argc, char **argv, smoe_err
     options->arg = calloc((size_t)argc + 1, sizeof(char *));
     if (!options->override || !options->arg) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
     for (int i = 0; i < argc; i++) {
+        if (!*argv[i]) return smoe_fail(err, SMOE_USAGE, "argument %d is empty", i + 1);
         if (is_override(argv[i]))
             options->override[options->overrides++] = argv[i];
         else
