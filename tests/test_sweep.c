@@ -136,6 +136,11 @@ static void the_command_line_beats_the_section(void **state) {
     assert_int_equal(err.code, SMOE_USAGE);
     assert_string_equal(err.text, "override train.steps=3,4: train.steps is swept twice");
     smoe_axes_free(&axes);
+    char *same[] = {"train.steps=1,2, 1"};
+    assert_int_equal(smoe_axes_of(&axes, &s.sweep.train, same, 1, plain, &plains, &err), -1);
+    assert_int_equal(err.code, SMOE_USAGE);
+    assert_string_equal(err.text, "override train.steps=1,2, 1: a value stands there twice");
+    smoe_axes_free(&axes);
     smoe_spec_free(&s);
 }
 

@@ -193,6 +193,7 @@ static void read_entry(smoe_events *src, const char *section, const yaml_event_t
     smoe_origin where = smoe_events_place(src, key_event);
     bool good = smoe_events_plain(src, key_event, *section ? section : NULL);
     const char *leaf = key_event->type == YAML_SCALAR_EVENT ? smoe_events_scalar(key_event) : NULL;
+    if (leaf && !*leaf) leaf = NULL;
     if (good && !leaf)
         smoe_reading_problem(src->reading, &where, *section ? section : NULL,
                              "a key must be a word");

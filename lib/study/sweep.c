@@ -117,6 +117,13 @@ static int listed_key(smoe_sweep_key *key, const char *override) {
     return failed ? -1 : 0;
 }
 
+static bool has_twice(const smoe_sweep_key *key) {
+    for (size_t i = 0; i < key->count; i++)
+        for (size_t k = 0; k < i; k++)
+            if (!strcmp(key->value[i], key->value[k])) return true;
+    return false;
+}
+
 static bool names_key(const char *override, const char *key) {
     size_t length = strlen(key);
     return !strncmp(override, key, length) && override[length] == '=';
@@ -155,6 +162,9 @@ static int add_listed(smoe_axes *axes, char *const *overrides, size_t count, boo
         int status = listed_key(&key, overrides[i]);
         if (status)
             smoe_fail(err, SMOE_RUNTIME, "out of memory");
+        else if (has_twice(&key))
+            status =
+                smoe_fail(err, SMOE_USAGE, "override %s: a value stands there twice", overrides[i]);
         else if (smoe_axes_has(axes, key.key))
             status =
                 smoe_fail(err, SMOE_USAGE, "override %s: %s is swept twice", overrides[i], key.key);
@@ -286,7 +296,7 @@ static int resolve(smoe_sweep *sweep, smoe_cell *cell, const smoe_spec_text *fro
                    char *const *override, size_t overrides, smoe_err *err) {
     smoe_spec spec;
     smoe_err own = {0};
-    char what[400], *text = NULL;
+    char what[400], shown[400], *text = NULL;
     json_t *json = NULL;
     int status = 1;
     if (smoe_spec_parse(&spec, from->text, from->length, from->label, from->folder, override,
@@ -294,7 +304,8 @@ static int resolve(smoe_sweep *sweep, smoe_cell *cell, const smoe_spec_text *fro
         describe(what, sizeof what, sweep, cell);
         size_t first = strcspn(own.text, "\n");
         status = own.code == SMOE_USAGE ? 0 : -1;
-        smoe_fail_more(err, own.code, "%s: %.*s", what, (int)first, own.text);
+        smoe_fail_more(err, own.code, "%s: %.*s", smoe_text_shown(what, shown, sizeof shown),
+                       (int)first, own.text);
         goto out;
     }
     text = smoe_spec_json(&spec);
