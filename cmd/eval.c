@@ -106,6 +106,7 @@ static int evaluate(smoe_loaded *l, const smoe_options *options, smoe_err *err) 
     if (!status) status = smoe_routing_open(&routing, l->model, err);
     if (!status)
         status = smoe_evaluate(l->model, &l->spec, l->set, l->batch, collect, &c, &eval, err);
+    if (status && err->code == SMOE_NONFINITE) smoe_fail_prefix(err, "%s", l->path);
     smoe_routing_stop(&routing);
     smoe_progress_close(&progress);
     if (!status && fewshot) status = smoe_fewshot_measure(fewshot, l->model, l->batch, score, err);

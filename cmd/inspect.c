@@ -150,6 +150,7 @@ static int look(inspected *x, smoe_frame *frames, const smoe_options *options, s
                                         .progress = count,
                                         .progress_user = &progress};
         status = smoe_inspect_run(&x->inspection, &subject, err);
+        if (status && err->code == SMOE_NONFINITE) smoe_fail_prefix(err, "%s", l->path);
     }
     smoe_progress_close(&progress);
     if (!status) status = smoe_inspect_fill(x->inspection, frames, err);

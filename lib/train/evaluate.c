@@ -1,8 +1,32 @@
 /* Evaluation: loss and precision@1 of a whole split; see trainer.h. */
 #include "train/loss.h"
 #include "train/trainer.h"
+#include "base/bf16.h"
 
+#include <math.h>
 #include <stdlib.h>
+
+static bool weight_is_finite(const smoe_params *params, size_t row, size_t i) {
+    const smoe_bf16 *narrow = smoe_weight_bf16(params, row);
+    return isfinite(narrow ? (double)smoe_bf16_widen(narrow[i])
+                           : (double)smoe_weight(params, row)[i]);
+}
+
+/* The first parameter that holds what is no finite number, or NULL. */
+static const char *bad_weight(const smoe_params *params) {
+    for (size_t row = 0; row < params->count; row++)
+        for (size_t i = 0; i < params->row[row].size; i++)
+            if (!weight_is_finite(params, row, i)) return params->row[row].name;
+    return NULL;
+}
+
+static int nonfinite_loss(smoe_model *model, size_t first, size_t images, double loss,
+                          smoe_err *err) {
+    const char *name = bad_weight(smoe_model_params(model));
+    return smoe_fail(err, SMOE_NONFINITE, "images %zu to %zu: the loss is %g: %s%s", first,
+                     first + images - 1, loss, name ? "values that are not finite in tensor " : "",
+                     name ? name : "every weight is finite, the activations are not");
+}
 
 int smoe_evaluate(smoe_model *model, const smoe_spec *spec, const smoe_dataset *set,
                   size_t batch_size, smoe_eval_sink *sink, void *user, smoe_eval *result,
@@ -27,6 +51,10 @@ int smoe_evaluate(smoe_model *model, const smoe_spec *spec, const smoe_dataset *
         smoe_model_forward(model, batch.pixels, &pass);
         const real *logits = smoe_model_logits(model);
         smoe_loss_batch(&sums, NULL, rows, logits, batch.target, batch.images, N, spec->train.loss);
+        if (!isfinite(sums.loss)) {
+            nonfinite_loss(model, images, batch.images, sums.loss, err);
+            goto out;
+        }
         images += batch.images;
         if (sink && sink(user, logits, batch.label, batch.images, N, err)) goto out;
     }

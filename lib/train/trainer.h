@@ -70,7 +70,7 @@ typedef int smoe_eval_sink(void *user, const real *logits, const int64_t *labels
 
 /* Loss and precision@1 of a whole split in batches of batch_size, for which `model` must be
  * reserved; no randomness, the last short batch included. sink may be NULL; its failure ends the
- * evaluation. */
+ * evaluation, and so does a loss that is not finite (SMOE_NONFINITE, naming images and tensor). */
 int smoe_evaluate(smoe_model *model, const smoe_spec *spec, const smoe_dataset *set,
                   size_t batch_size, smoe_eval_sink *sink, void *user, smoe_eval *result,
                   smoe_err *err) SMOE_MUST_CHECK;

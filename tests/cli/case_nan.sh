@@ -6,3 +6,17 @@ got=$?
 grep -q 'step' err || fail "no step in: $(cat err)"
 grep -qE '(blocks|head|norm|patch_embed|pos_embed)' err || fail "no layer in: $(cat err)"
 [ "$(cut -c1-6 run/STATUS)" = failed ] || fail "STATUS is $(cat run/STATUS)"
+# A weight that is no number: neither a loss nor a precision comes out, and the tensor is named, whatever its storage.
+# The bytes at a file's end are the position embedding's.
+spoil() { printf "$2" | dd of="$1" bs=1 seek=$(($(wc -c <"$1") - $(printf "$2" | wc -c))) conv=notrunc 2>/dev/null; }
+status 0 smoe init tiny.yaml f32.safetensors -q >/dev/null
+status 0 smoe init tiny.yaml bf16.safetensors -q --type bf16 >/dev/null
+spoil f32.safetensors '\000\000\300\177' # NaN
+spoil bf16.safetensors '\200\377'         # minus infinity
+for type in f32 bf16; do
+    for command in eval inspect; do
+        status 4 smoe $command $type.safetensors -q >out 2>err
+        grep -q "^smoe $command: $type.safetensors: images 0 to 99: the loss is -*nan: .* tensor pos_embed$" err || fail "$(cat err)"
+        [ ! -s out ] || fail "$command printed: $(cat out)"
+    done
+done
