@@ -46,8 +46,8 @@ uint8_t *datafiles_jpeg(const uint8_t *pixel, size_t width, size_t height, size_
     tjhandle tj = tjInitCompress();
     unsigned char *made = NULL;
     unsigned long n = 0;
-    assert_int_equal(tjCompress2(tj, pixel, (int)width, 0, (int)height,
-                                 channels == 1 ? TJPF_GRAY : TJPF_RGB, &made, &n,
+    int format = channels == 1 ? TJPF_GRAY : channels == 3 ? TJPF_RGB : TJPF_CMYK;
+    assert_int_equal(tjCompress2(tj, pixel, (int)width, 0, (int)height, format, &made, &n,
                                  channels == 1 ? TJSAMP_GRAY : TJSAMP_420, 90, 0),
                      0);
     uint8_t *bytes = malloc(n);

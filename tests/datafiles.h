@@ -14,8 +14,8 @@ typedef struct datafile {
 /* A spec with what the data room reads; path is lent. 64 MiB of cache, no augmentation. */
 smoe_spec datafiles_spec(smoe_source source, const char *path, size_t image_size, size_t channels);
 
-/* pixel [height, width, channels] encoded into fresh memory. Grey for 1 channel, RGB for 3, RGBA
- * for 4. */
+/* pixel [height, width, channels] encoded into fresh memory. Grey for 1 channel, RGB for 3; for 4
+ * RGBA, or in a JPEG the inks as they are stored. */
 uint8_t *datafiles_png(const uint8_t *pixel, size_t width, size_t height, size_t channels,
                        size_t *size);
 uint8_t *datafiles_jpeg(const uint8_t *pixel, size_t width, size_t height, size_t channels,

@@ -246,6 +246,34 @@ static void test_jpeg_as_turbojpeg(void **state) {
     free(jpeg);
 }
 
+/* Of four inks: light that two of them let through. 200/255 of red through cyan, half of that through
+ * black: 100; the JPEG itself is off by 2 at most for one colour throughout, in its YCCK and at quality 90. */
+static void test_jpeg_of_inks(void **state) {
+    (void)state;
+    static const struct {
+        uint8_t ink[4], colour[3];
+    } rows[] = {{{200, 100, 40, 255}, {200, 100, 40}},
+                {{200, 100, 40, 128}, {100, 50, 20}},
+                {{255, 255, 255, 0}, {0, 0, 0}}};
+    uint8_t pixel[16 * 16 * 4];
+    smoe_image image = {0};
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        size_t size;
+        for (size_t i = 0; i < sizeof pixel; i++) pixel[i] = rows[r].ink[i % 4];
+        uint8_t *jpeg = datafiles_jpeg(pixel, 16, 16, 4, &size);
+        decode(&image, jpeg, size, SMOE_IMAGE_JPEG, 3, 1);
+        for (size_t i = 0; i < 16 * 16 * 3; i++)
+            assert_in_range(image.pixel[i] + 2, rows[r].colour[i % 3], rows[r].colour[i % 3] + 4);
+        uint8_t luma = smoe_image_luma(image.pixel[0], image.pixel[1], image.pixel[2]);
+        decode(&image, jpeg, size, SMOE_IMAGE_JPEG, 1, 2);
+        assert_int_equal(image.channels, 1);
+        assert_int_equal(image.width, 8);
+        for (size_t i = 0; i < 8 * 8; i++) assert_int_equal(image.pixel[i], luma);
+        free(jpeg);
+    }
+    smoe_image_free(&image);
+}
+
 /* Decoding at a fraction and resizing is close to resizing the whole: smooth pictures, so within a
  * few levels. */
 static void test_shrinking_is_close(void **state) {
@@ -344,6 +372,7 @@ int main(void) {
         cmocka_unit_test(test_png_alpha),
         cmocka_unit_test(test_png_16_bits),
         cmocka_unit_test(test_jpeg_as_turbojpeg),
+        cmocka_unit_test(test_jpeg_of_inks),
         cmocka_unit_test(test_shrinking_is_close),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_huge_claims),

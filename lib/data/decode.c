@@ -22,7 +22,7 @@ static smoe_image_kind kind_of_bytes(const uint8_t *bytes, size_t size) {
 
 static int jpeg_header(smoe_image_header *header, const uint8_t *bytes, size_t size,
                        smoe_err *err) {
-    int width = 0, height = 0, sampling, space;
+    int width = 0, height = 0, sampling = 0, space = 0;
     tjhandle tj = tjInitDecompress();
     if (!tj) return smoe_fail(err, SMOE_RUNTIME, "cannot start the JPEG decoder");
     int failed = tjDecompressHeader3(tj, bytes, size, &width, &height, &sampling, &space);
@@ -33,6 +33,7 @@ static int jpeg_header(smoe_image_header *header, const uint8_t *bytes, size_t s
         smoe_fail(err, SMOE_DATA, "damaged JPEG header: no frame in %zu bytes", size);
     }
     tjDestroy(tj);
+    header->inks = !failed && (space == TJCS_CMYK || space == TJCS_YCCK);
     header->width = (size_t)width;
     header->height = (size_t)height;
     return failed ? -1 : 0;
@@ -67,21 +68,36 @@ int smoe_decode_header(smoe_image_header *header, smoe_image_kind promised, cons
     return 0;
 }
 
+/* Four inks to colour, in place. JPEG files hold, as Adobe began it, what each ink lets through: of red
+ * the light that cyan and black do. */
+static void inks_to_colour(smoe_image *image) {
+    size_t pixels = image->width * image->height;
+    for (size_t i = 0; i < pixels; i++) {
+        const uint8_t *ink = image->pixel + 4 * i;
+        unsigned black = ink[3];
+        for (size_t k = 0; k < 3; k++)
+            image->pixel[3 * i + k] = (uint8_t)((ink[k] * black + 127) / 255);
+    }
+    image->channels = 3;
+}
+
 /* Warnings are failures (a truncated scan is one), and scans are limited: a file of a few kilobytes
  * can claim enough of them to keep a decoder busy for minutes. */
 static int decode_jpeg(smoe_image *image, const smoe_image_header *header, size_t channels,
                        size_t shrink, const uint8_t *bytes, size_t size, smoe_err *err) {
     size_t width = (header->width + shrink - 1) / shrink;
     size_t height = (header->height + shrink - 1) / shrink;
-    if (smoe_image_shape(image, width, height, channels, err)) return -1;
+    int format = header->inks ? TJPF_CMYK : channels == 1 ? TJPF_GRAY : TJPF_RGB;
+    if (smoe_image_shape(image, width, height, header->inks ? 4 : channels, err)) return -1;
     tjhandle tj = tjInitDecompress();
     if (!tj) return smoe_fail(err, SMOE_RUNTIME, "cannot start the JPEG decoder");
-    int failed = tjDecompress2(tj, bytes, size, image->pixel, (int)width, 0, (int)height,
-                               channels == 1 ? TJPF_GRAY : TJPF_RGB,
+    int failed = tjDecompress2(tj, bytes, size, image->pixel, (int)width, 0, (int)height, format,
                                TJFLAG_ACCURATEDCT | TJFLAG_STOPONWARNING | TJFLAG_LIMITSCANS);
     if (failed) smoe_fail(err, SMOE_DATA, "damaged JPEG image: %s", tjGetErrorStr2(tj));
     tjDestroy(tj);
-    return failed ? -1 : 0;
+    if (failed || !header->inks) return failed ? -1 : 0;
+    inks_to_colour(image);
+    return smoe_image_convert(image, channels, err);
 }
 
 static int decode_png(smoe_image *image, size_t channels, const uint8_t *bytes, size_t size,

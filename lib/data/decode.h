@@ -18,6 +18,7 @@ typedef enum smoe_image_kind { SMOE_IMAGE_NONE, SMOE_IMAGE_JPEG, SMOE_IMAGE_PNG 
 typedef struct smoe_image_header {
     smoe_image_kind kind;
     size_t width, height;
+    bool inks; /* a JPEG of cyan, magenta, yellow and black */
 } smoe_image_header;
 
 /* What the ending of a file name promises: .jpg, .jpeg or .png in any case. */
