@@ -18,6 +18,8 @@
 #include "base/base.h"
 #include "base/param.h"
 #include "spec/spec.h"
+#include "spec/routers.h"
+#include "spec/sources.h"
 #include "data/data.h"
 #include "route/plan.h"
 #include "route/router.h"

@@ -23,8 +23,6 @@ static int problem_text(char *problem, const char *expected, const char *text) {
     return -1;
 }
 
-/* ---- text ------------------------------------------------------------------ */
-
 /* ---- numbers --------------------------------------------------------------- */
 
 /* Is the number inside "[LOW, HIGH]", with round brackets for bounds that are left out? */
