@@ -55,8 +55,7 @@ static void check_record(const smoe_dataset *set, size_t at, size_t i, size_t cl
             assert_true(pixels[c * PLANE + k] == (real)byte_of(i, c, k) / (real)127.5 - 1);
 }
 
-/* ---- cifar --------------------------------------------------------------------------------------
- */
+/* ---- cifar ----------------------------------------------------------------------------------- */
 
 /* Batches in the order of their names, whatever the order in the folder; other files are passed
  * over. */
@@ -195,8 +194,7 @@ static void test_cifar_refused(void **state) {
     free(bytes);
 }
 
-/* ---- gzip ---------------------------------------------------------------------------------------
- */
+/* ---- gzip ------------------------------------------------------------------------------------ */
 
 static void test_gzip(void **state) {
     const scratch *s = *state;
@@ -255,8 +253,7 @@ static void test_gzip_limit(void **state) {
     free(zeros);
 }
 
-/* ---- idx ----------------------------------------------------------------------------------------
- */
+/* ---- idx ------------------------------------------------------------------------------------- */
 
 enum { N = 5, ROWS = 4, COLUMNS = 6 };
 

@@ -258,8 +258,7 @@ static void test_closing_at_any_moment(void **state) {
     smoe_dataset_free(NULL);
 }
 
-/* ---- mixup --------------------------------------------------------------------------------------
- */
+/* ---- mixup ----------------------------------------------------------------------------------- */
 
 /* Every image of a batch is lambda of itself and 1 - lambda of its neighbour, pixels and targets
  * alike. */

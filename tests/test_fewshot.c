@@ -17,8 +17,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-/* ---- an independent solution ------------------------------------------------------------------
- */
+/* ---- an independent solution ----------------------------------------------------------------- */
 
 /* A [n,n] x = B [n,m] by elimination with partial pivots; both are overwritten, B by x. */
 static void eliminate(double *A, double *B, size_t n, size_t m) {
@@ -70,8 +69,7 @@ static void fill(double *x, size_t n, uint64_t stream) {
     for (size_t i = 0; i < n; i++) x[i] = smoe_rng_normal(&rng);
 }
 
-/* ---- the regression ---------------------------------------------------------------------------
- */
+/* ---- the regression -------------------------------------------------------------------------- */
 
 /* X = (1, 2)', Y = (3, 5)': W = (1*3 + 2*5) / (1 + 4 + l2) = 13 / (5 + l2). */
 static void one_input_by_hand(void **state) {
@@ -239,8 +237,7 @@ static void features_without_values_fail(void **state) {
     assert_non_null(strstr(err.text, "are the features finite?"));
 }
 
-/* ---- draws ------------------------------------------------------------------------------------
- */
+/* ---- draws ----------------------------------------------------------------------------------- */
 
 static void draws_are_balanced_seeded_and_nested(void **state) {
     (void)state;
@@ -298,8 +295,7 @@ static void no_shots_no_evaluation(void **state) {
     smoe_spec_free(&spec);
 }
 
-/* ---- the whole --------------------------------------------------------------------------------
- */
+/* ---- the whole ------------------------------------------------------------------------------- */
 
 static const char tiny[] = "data: {image_size: 8, limit: 60}\n"
                            "model: {width: 8, depth: 1, mlp: 8, heads: 1, moe: {layers: none}}\n"

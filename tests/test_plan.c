@@ -207,8 +207,7 @@ static void nobody_placed(void **state) {
     check(&f);
 }
 
-/* ---- statistics -------------------------------------------------------------------------------
- */
+/* ---- statistics ------------------------------------------------------------------------------ */
 
 /*
  * One group, T = 2, S = 2. D columns (1, 0), (1/2, 1/2): largest 1, 1/2: mean 3/4; tokens a slot
@@ -249,8 +248,7 @@ static void sparse_statistics(void **state) {
     smoe_arena_free(&f.arena);
 }
 
-/* ---- the whole layer --------------------------------------------------------------------------
- */
+/* ---- the whole layer ------------------------------------------------------------------------- */
 
 typedef struct layer {
     smoe_spec spec;

@@ -210,8 +210,7 @@ static void no_noise_in_evaluation(void **state) {
     for_all(quiet);
 }
 
-/* ---- a plain recount of the choice routers ----------------------------------------------------
- */
+/* ---- a plain recount of the choice routers --------------------------------------------------- */
 
 typedef struct ranked {
     double score;

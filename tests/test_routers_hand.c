@@ -24,8 +24,7 @@ static void assert_all(const real *x, const double *expected, size_t n) {
     for (size_t i = 0; i < n; i++) assert_close(x[i], expected[i], CLOSE);
 }
 
-/* ---- soft routing -----------------------------------------------------------------------------
- */
+/* ---- soft routing ---------------------------------------------------------------------------- */
 
 #define TWO "model.width=2 model.heads=1 model.moe.experts=2 model.moe.slots_per_expert=1 "
 
@@ -152,8 +151,7 @@ static void identity_places(void **state) {
     routed_free(&r);
 }
 
-/* ---- choices ----------------------------------------------------------------------------------
- */
+/* ---- choices --------------------------------------------------------------------------------- */
 
 /* W is the identity and x = ln g, so that the gate is g, exactly as written. */
 static void gated(routed *r, const char *keys, size_t T, size_t E, const double *g) {

@@ -121,8 +121,7 @@ out:
     return 0;
 }
 
-/* ---- names --------------------------------------------------------------------------------------
- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 static bool hidden_component(const char *name, size_t n) {
     static const char *const litter[] = {"__MACOSX", "Thumbs.db", "desktop.ini"};
@@ -416,8 +415,7 @@ static int walk_folder(smoe_member *member, const char *inside, int depth, smoe_
     return status;
 }
 
-/* ---- either -------------------------------------------------------------------------------------
- */
+/* ---- either ---------------------------------------------------------------------------------- */
 
 static int visit_file(const char *path, smoe_visit *visit, void *user, smoe_err *err) {
     const char *slash = strrchr(path, '/');

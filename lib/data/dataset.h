@@ -51,8 +51,7 @@ void smoe_dataset_pixels(const smoe_dataset *set, const smoe_image *image, real 
 /* target [N] of image i, zeros and ones; returns the main label. */
 int64_t smoe_dataset_target(const smoe_dataset *set, uint64_t i, bool multi, real *target);
 
-/* ---- for sources --------------------------------------------------------------------------------
- */
+/* ---- for sources ----------------------------------------------------------------------------- */
 
 /* The label of sources that keep a table of labels. */
 size_t smoe_dataset_table_label(const smoe_dataset *set, uint64_t i, real *multi);

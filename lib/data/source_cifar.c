@@ -1,10 +1,11 @@
 /*
  * `cifar10` and `cifar100`: the binary-version files. A record is one label byte (cifar100: a
  * coarse, then a fine label; the fine one is used) and 3072 bytes of pixels, planes R, G, B of 32 x
- * 32, rows top down. cifar10   train: data_batch_*.bin in the order of their names   test:
- * test_batch.bin cifar100  train: train.bin                                      test: test.bin Any
- * number of records a file, plain or .gz, in a directory, in an archive, or one file alone. There
- * is no third split: val is test.
+ * 32, rows top down.
+ *   cifar10   train: data_batch_*.bin in the order of their names   test: test_batch.bin
+ *   cifar100  train: train.bin                                      test: test.bin
+ * Any number of records a file, plain or .gz, in a directory, in an archive, or one file alone.
+ * There is no third split: val is test.
  */
 #include "data/binary.h"
 

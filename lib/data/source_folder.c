@@ -6,11 +6,12 @@
  *
  * Three ways to keep the images, decided at opening:
  *   pixels  decoded at image_size, when they fit in data.cache_mb and random boxes of larger
- * originals are not wanted bytes   the files as they are, decoded when asked for; archives always
- * end here otherwise, and are refused when even that does not fit: unpacking them is the honest
- * remedy disk    a directory whose files are read again each time Every header is checked at
- * opening; images that fit in data.cache_mb are also decoded once then, so that damage is found
- * before training starts.
+ *           originals are not wanted
+ *   bytes   the files as they are, decoded when asked for; archives always end here otherwise, and
+ *           are refused when even that does not fit: unpacking them is the honest remedy
+ *   disk    a directory whose files are read again each time
+ * Every header is checked at opening; images that fit in data.cache_mb are also decoded once then,
+ * so that damage is found before training starts.
  */
 #include "data/archive.h"
 #include "data/dataset.h"

@@ -7,8 +7,9 @@
  * gradient of the one factor, gradient of the other; twice where a factor has no gradient (the
  * pixels, constant dispatch or combine weights). Element-wise work is a small estimate on top:
  *
- *   forward   33 L m d + 9 h (dense m + MoE r) + 4 L a m^2 + MoE (8 m S a softmaxed side | 4 m E
- * Be) training  4 times that, and 1 FLOP an image for each parameter outside the experts
+ *   forward   33 L m d + 9 h (dense m + MoE r) + 4 L a m^2
+ *             + MoE (8 m S a softmaxed side | 4 m E Be)
+ *   training  4 times that, and 1 FLOP an image for each parameter outside the experts
  *
  * with m tokens, r expert rows an image, a heads. The constants are rough counts of norms, biases,
  * GELU and softmaxes; the last two are what fits the training totals of Soft MoE Tables 2 and 9.

@@ -27,8 +27,7 @@ struct smoe_fewshot {
     uint32_t *image; /* [draws,count] class by class, `most` of each */
 };
 
-/* ---- drawing ----------------------------------------------------------------------------------
- */
+/* ---- drawing --------------------------------------------------------------------------------- */
 
 /* Classes with some, but not enough images, all named. */
 static int check_counts(const uint32_t *have, const smoe_dataset *set, size_t shots,
@@ -118,8 +117,7 @@ void smoe_fewshot_free(smoe_fewshot *f) {
     free(f);
 }
 
-/* ---- features ---------------------------------------------------------------------------------
- */
+/* ---- features -------------------------------------------------------------------------------- */
 
 static int features_room(smoe_features *f, size_t n, size_t d, smoe_err *err) {
     f->x = malloc(n * d * sizeof *f->x);
@@ -190,8 +188,7 @@ out:
     return status;
 }
 
-/* ---- the regression ---------------------------------------------------------------------------
- */
+/* ---- the regression -------------------------------------------------------------------------- */
 
 /* mean and 1 / (std + eps) of each feature over the shots. */
 static void whitening(double *mean, double *scale, const real *x, size_t n, size_t d) {
@@ -282,8 +279,7 @@ out:
     return status;
 }
 
-/* ---- the whole --------------------------------------------------------------------------------
- */
+/* ---- the whole ------------------------------------------------------------------------------- */
 
 /* Of correct [draws, strengths] out of q, the strength with the highest mean. */
 static smoe_fewshot_score summary(const size_t *correct, size_t draws, size_t q, size_t shots) {
