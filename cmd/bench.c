@@ -16,132 +16,199 @@
 #include <time.h>
 #include <unistd.h>
 
-static json_t *time_json(const smoe_bench_time *t) {
-    return json_pack("{s:f, s:f}", "min", t->min, "median", t->median);
+/* Shares of a limit, as the bests and as the medians of the rounds have it. */
+typedef struct share {
+    double best, median;
+} share;
+
+static share share_of(double work, const smoe_bench_time *time, double best, double median) {
+    return (share){work / time->min / best, work / time->median / median};
+}
+static share of_gemm(const smoe_bench *b, const smoe_bench_pass *pass) {
+    return share_of(pass->flops / 1e9, &pass->whole, b->best.gemm_gflops, b->median.gemm_gflops);
+}
+static share of_fma(const smoe_bench *b, const smoe_bench_pass *pass, const smoe_bench_time *time) {
+    return share_of(pass->flops / 1e9, time, b->best.fma_gflops, b->median.fma_gflops);
+}
+static share of_memory(const smoe_bench *b) {
+    const smoe_bench_pass *x = &b->train;
+    return share_of(x->part_bytes[SMOE_PART_optimizer], &x->part[SMOE_PART_optimizer],
+                    b->best.memory_bandwidth, b->median.memory_bandwidth);
 }
 
-static json_t *parts_json(const smoe_clock *parts) {
-    json_t *object = json_object();
-    for (int p = 0; p < SMOE_PART_COUNT; p++)
-        json_object_set_new(object, smoe_part_name((smoe_part)p), json_real(parts->seconds[p]));
-    return object;
+static bool trained(const smoe_bench *b) {
+    return b->train.whole.min > 0;
 }
 
 /* Seconds of a batch that memory and arithmetic alone would take, with weights out of a file. */
 static double reading_s(const smoe_bench *b) {
-    return b->weight_bytes / b->read_bandwidth;
+    return b->weight_bytes / b->best.read_bandwidth;
 }
 static double arithmetic_s(const smoe_bench *b) {
-    return b->flops_infer / b->fma_gflops / 1e9;
+    return b->infer.flops / b->best.fma_gflops / 1e9;
 }
 
-static json_t *limits_json(const smoe_bench_limit *limit) {
+static json_t *time_json(const smoe_bench_time *t) {
+    return json_pack("{s:f, s:f}", "min", t->min, "median", t->median);
+}
+
+static json_t *parts_json(const smoe_bench_pass *pass) {
     json_t *object = json_object();
     for (int p = 0; p < SMOE_PART_COUNT; p++)
-        if (limit[p].seconds > 0)
-            json_object_set_new(object, smoe_part_name((smoe_part)p),
-                                json_pack("{s:f, s:s}", "seconds", limit[p].seconds, "bound_by",
-                                          limit[p].memory ? "memory" : "arithmetic"));
+        json_object_set_new(object, smoe_part_name((smoe_part)p), json_real(pass->part[p].median));
     return object;
+}
+
+static json_t *limits_json(const smoe_bench *b, const smoe_bench_pass *pass) {
+    json_t *object = json_object();
+    for (int p = 0; p < SMOE_PART_COUNT; p++) {
+        bool memory;
+        double seconds = smoe_bench_limit(pass, (smoe_part)p, &b->median, &memory);
+        if (seconds > 0)
+            json_object_set_new(object, smoe_part_name((smoe_part)p),
+                                json_pack("{s:f, s:s}", "seconds", seconds, "bound_by",
+                                          memory ? "memory" : "arithmetic"));
+    }
+    return object;
+}
+
+/* {"train": ..., "infer": ...} of one number of each share; training is null where there was none. */
+static json_t *both_json(const smoe_bench *b, double train, double infer) {
+    return json_pack("{s:o, s:f}", "train", trained(b) ? json_real(train) : json_null(), "infer",
+                     infer);
+}
+
+/* The same shares, as bests and as medians. */
+static void add_shares(json_t *object, const smoe_bench *b, bool median) {
+    share gemm[] = {of_gemm(b, &b->train), of_gemm(b, &b->infer)};
+    share fma[] = {of_fma(b, &b->train, &b->train.whole), of_fma(b, &b->infer, &b->infer.whole)};
+    share layers = of_fma(b, &b->train, &b->train.layers);
+    json_t *of_gemm = median ? both_json(b, gemm[0].median, gemm[1].median)
+                             : both_json(b, gemm[0].best, gemm[1].best);
+    json_t *of_fma = median ? both_json(b, fma[0].median, fma[1].median)
+                            : both_json(b, fma[0].best, fma[1].best);
+    json_object_set_new(of_fma, "train_without_optimizer",
+                        trained(b) ? json_real(median ? layers.median : layers.best) : json_null());
+    json_object_set_new(object, median ? "mfu_gemm_median" : "mfu_gemm", of_gemm);
+    json_object_set_new(object, median ? "mfu_fma_median" : "mfu_fma", of_fma);
 }
 
 /* What was not measured is null: training, where the weights are in a file; the file, elsewhere. */
 static json_t *bench_json(const smoe_bench *b) {
-    bool file = b->weight_bytes > 0;
-    double none = file ? NAN : 0; /* makes null of a number of the training */
-    json_t *limits =
-        !file ? json_null()
-              : json_pack("{s:I, s:f, s:f, s:f}", "weight_bytes", (json_int_t)b->weight_bytes,
-                          "read_bytes_per_s", b->read_bandwidth, "read_s", reading_s(b),
-                          "arithmetic_s", arithmetic_s(b));
-    return json_pack(
-        "{s:I, s:i, s:I, s:o, s:f, s:o, s:o, s:f, s:f, s:f, s:{s:o, s:f}, s:{s:o, s:f, s:o}, s:o, "
-        "s:o, "
-        "s:I, s:I, s:{s:o, s:o}, s:{s:o, s:o}, s:o}",
-        "batch", (json_int_t)b->batch, "threads", b->threads, "params", (json_int_t)b->params,
-        "flops_train", smoe_run_number(b->flops_train + none), "flops_infer", b->flops_infer,
-        "train_s", file ? json_null() : time_json(&b->train), "infer_s", time_json(&b->infer),
-        "gemm_gflops", b->gemm_gflops, "fma_gflops", b->fma_gflops, "memory_bytes_per_s",
-        b->memory_bandwidth, "mfu_gemm", "train", smoe_run_number(b->mfu_gemm_train + none),
-        "infer", b->mfu_gemm_infer, "mfu_fma", "train", smoe_run_number(b->mfu_fma_train + none),
-        "infer", b->mfu_fma_infer, "train_without_optimizer",
-        smoe_run_number(b->mfu_fma_layers + none), "optimizer_bytes_per_s",
-        smoe_run_number(b->optimizer_bandwidth + none), "data_s",
-        b->data_s > 0 ? json_real(b->data_s) : json_null(), "planned_bytes",
-        (json_int_t)b->planned_bytes, "peak_rss_bytes", (json_int_t)b->peak_rss_bytes, "breakdown",
-        "train", file ? json_null() : parts_json(&b->train_parts), "infer",
-        parts_json(&b->infer_parts), "limits", "train",
-        file ? json_null() : limits_json(b->train_limit), "infer", limits_json(b->infer_limit),
-        "weights", limits);
+    json_t *object =
+        json_pack("{s:I, s:i, s:f, s:o, s:f, s:o, s:o, s:f, s:f, s:f}", "batch",
+                  (json_int_t)b->batch, "threads", b->threads, "params", b->params, "flops_train",
+                  trained(b) ? json_real(b->train.flops) : json_null(), "flops_infer",
+                  b->infer.flops, "train_s", trained(b) ? time_json(&b->train.whole) : json_null(),
+                  "infer_s", time_json(&b->infer.whole), "gemm_gflops", b->best.gemm_gflops,
+                  "fma_gflops", b->best.fma_gflops, "memory_bytes_per_s", b->best.memory_bandwidth);
+    add_shares(object, b, false);
+    json_object_set_new(object, "median",
+                        json_pack("{s:f, s:f, s:f}", "gemm_gflops", b->median.gemm_gflops,
+                                  "fma_gflops", b->median.fma_gflops, "memory_bytes_per_s",
+                                  b->median.memory_bandwidth));
+    add_shares(object, b, true);
+    double update = b->train.part[SMOE_PART_optimizer].min;
+    json_object_set_new(object, "optimizer_bytes_per_s",
+                        trained(b) ? json_real(b->train.part_bytes[SMOE_PART_optimizer] / update)
+                                   : json_null());
+    json_object_set_new(object, "data_s", b->data_s > 0 ? json_real(b->data_s) : json_null());
+    json_object_set_new(object, "planned_bytes", json_integer((json_int_t)b->planned_bytes));
+    json_object_set_new(object, "peak_rss_bytes", json_integer((json_int_t)b->peak_bytes));
+    json_object_set_new(object, "breakdown",
+                        json_pack("{s:o, s:o}", "train",
+                                  trained(b) ? parts_json(&b->train) : json_null(), "infer",
+                                  parts_json(&b->infer)));
+    json_object_set_new(object, "limits",
+                        json_pack("{s:o, s:o}", "train",
+                                  trained(b) ? limits_json(b, &b->train) : json_null(), "infer",
+                                  limits_json(b, &b->infer)));
+    json_object_set_new(object, "weights",
+                        b->weight_bytes > 0
+                            ? json_pack("{s:I, s:f, s:f, s:f}", "weight_bytes",
+                                        (json_int_t)b->weight_bytes, "read_bytes_per_s",
+                                        b->best.read_bandwidth, "read_s", reading_s(b),
+                                        "arithmetic_s", arithmetic_s(b))
+                            : json_null());
+    return object;
 }
 
-/* One pass: each part's time, its share, and how near it is to what it cannot be faster than. */
-typedef struct pass {
-    const char *name;
-    const smoe_clock *parts;
-    const smoe_bench_limit *limit;
-} pass;
-
-static void add_part(smoe_table *table, const pass *x, smoe_part p) {
-    double seconds = x->parts->seconds[p], whole = 0;
-    for (int i = 0; i < SMOE_PART_COUNT; i++) whole += x->parts->seconds[i];
+/* One part of one pass: its time, its share, and how near it is to what it cannot be faster than; medians. */
+static void add_part(smoe_table *table, const smoe_bench *b, const smoe_bench_pass *pass,
+                     smoe_part p) {
+    double seconds = pass->part[p].median, whole = 0;
+    for (int i = 0; i < SMOE_PART_COUNT; i++) whole += pass->part[i].median;
+    bool memory;
+    double limit = smoe_bench_limit(pass, p, &b->median, &memory);
     smoe_table_add(table, "%.2f", 1e3 * seconds);
     smoe_table_add(table, "%.1f", 100 * seconds / whole);
-    if (x->limit[p].seconds > 0 && seconds > 0)
-        smoe_table_add(table, "%.0f%% of %s", 100 * x->limit[p].seconds / seconds,
-                       x->limit[p].memory ? "memory" : "multiply-adds");
+    if (limit > 0 && seconds > 0)
+        smoe_table_add(table, "%.0f%% of %s", 100 * limit / seconds,
+                       memory ? "memory" : "multiply-adds");
     else
         smoe_table_add(table, "-");
 }
 
 static int print_parts(const smoe_bench *b, bool bold, smoe_err *err) {
-    const pass passes[] = {{"infer", &b->infer_parts, b->infer_limit},
-                           {"train", &b->train_parts, b->train_limit}};
-    size_t count = b->train.min > 0 ? 2 : 1;
+    const smoe_bench_pass *passes[] = {&b->infer, &b->train};
+    static const char *const names[] = {"infer", "train"};
+    size_t count = trained(b) ? 2 : 1;
     smoe_table table = {.columns = 1 + 3 * count};
     smoe_table_add(&table, "part");
     for (size_t i = count; i-- > 0;) {
-        smoe_table_add(&table, "%s ms", passes[i].name);
-        smoe_table_add(&table, "%s %%", passes[i].name);
+        smoe_table_add(&table, "%s ms", names[i]);
+        smoe_table_add(&table, "%s %%", names[i]);
         smoe_table_add(&table, "of its limit");
     }
     for (int p = 0; p < SMOE_PART_COUNT; p++) {
-        if (passes[count - 1].parts->seconds[p] <= 0) continue;
+        if (passes[count - 1]->part[p].median <= 0) continue;
         smoe_table_add(&table, "%s", smoe_part_name((smoe_part)p));
-        for (size_t i = count; i-- > 0;) add_part(&table, &passes[i], (smoe_part)p);
+        for (size_t i = count; i-- > 0;) add_part(&table, b, passes[i], (smoe_part)p);
     }
     int status = smoe_table_print(&table, stdout, bold, err);
     smoe_table_free(&table);
     return status;
 }
 
+/* A pass as a line: time, rate, shares; of bests, then of medians. */
+static void print_pass(const smoe_bench *b, const smoe_bench_pass *pass, const char *name,
+                       const char *unit) {
+    share gemm = of_gemm(b, pass), fma = of_fma(b, pass, &pass->whole);
+    printf("%-10s %.4f s a %s, %.0f images/s, %.0f GFLOP/s: %.0f%% of a large product, %.0f%% of "
+           "the multiply-adds\n"
+           "           (medians: %.4f s, %.0f%%, %.0f%%)\n",
+           name, pass->whole.min, unit, (double)b->batch / pass->whole.min,
+           pass->flops / pass->whole.min / 1e9, 100 * gemm.best, 100 * fma.best, pass->whole.median,
+           100 * gemm.median, 100 * fma.median);
+}
+
 static int print_bench(const smoe_bench *b, bool bold, smoe_err *err) {
     char a[32], c[32];
-    if (b->train.min > 0)
-        printf("training   %.4f s a step (median %.4f), %.0f images/s, %.0f GFLOP/s: %.0f%% of a "
-               "large product, %.0f%% of the multiply-adds (%.0f%% without the optimizer)\n",
-               b->train.min, b->train.median, (double)b->batch / b->train.min,
-               b->flops_train / b->train.min / 1e9, 100 * b->mfu_gemm_train, 100 * b->mfu_fma_train,
-               100 * b->mfu_fma_layers);
-    printf(
-        "inference  %.4f s a batch (median %.4f), %.0f images/s, %.0f GFLOP/s: %.0f%% and %.0f%%\n",
-        b->infer.min, b->infer.median, (double)b->batch / b->infer.min,
-        b->flops_infer / b->infer.min / 1e9, 100 * b->mfu_gemm_infer, 100 * b->mfu_fma_infer);
-    printf("limits     %.0f GFLOP/s large BLIS product, %.0f GFLOP/s multiply-adds, %s/s of memory "
-           "read and written, %d threads\n",
-           b->gemm_gflops, b->fma_gflops, smoe_text_si(a, sizeof a, b->memory_bandwidth, "B"),
+    if (trained(b)) {
+        share layers = of_fma(b, &b->train, &b->train.layers), memory = of_memory(b);
+        print_pass(b, &b->train, "training", "step");
+        printf("           without the optimizer %.0f%% of the multiply-adds (medians: %.0f%%), "
+               "the optimizer %.0f%% of memory (%.0f%%)\n",
+               100 * layers.best, 100 * layers.median, 100 * memory.best, 100 * memory.median);
+    }
+    print_pass(b, &b->infer, "inference", "batch");
+    printf("limits     %.0f GFLOP/s large BLIS product (median %.0f), %.0f GFLOP/s multiply-adds "
+           "(%.0f), %s/s of memory read and written",
+           b->best.gemm_gflops, b->median.gemm_gflops, b->best.fma_gflops, b->median.fma_gflops,
+           smoe_text_si(a, sizeof a, b->best.memory_bandwidth, "B"));
+    printf(" (%s/s), %d threads\n", smoe_text_si(a, sizeof a, b->median.memory_bandwidth, "B"),
            b->threads);
     if (b->data_s > 0)
         printf("data       %.2f ms of processor time a batch, beside the step: %.1f%% of its\n",
-               1e3 * b->data_s, 100 * b->data_s / b->train.min / b->threads);
+               1e3 * b->data_s, 100 * b->data_s / b->train.whole.min / b->threads);
     if (b->weight_bytes > 0)
         printf(
             "weights    %s of the file, read plainly at %s/s: %.4f s a batch; multiply-adds alone "
             "%.4f s: bound by %s\n",
             smoe_text_si(a, sizeof a, b->weight_bytes, "B"),
-            smoe_text_si(c, sizeof c, b->read_bandwidth, "B"), reading_s(b), arithmetic_s(b),
+            smoe_text_si(c, sizeof c, b->best.read_bandwidth, "B"), reading_s(b), arithmetic_s(b),
             reading_s(b) > arithmetic_s(b) ? "memory" : "arithmetic");
-    printf("memory     %s peak, %s planned\n\n", smoe_text_si(a, sizeof a, b->peak_rss_bytes, "B"),
+    printf("memory     %s peak, %s planned\n\n", smoe_text_si(a, sizeof a, b->peak_bytes, "B"),
            smoe_text_si(c, sizeof c, b->planned_bytes, "B"));
     return print_parts(b, bold, err);
 }
@@ -154,7 +221,8 @@ static void add_heading(FILE *out) {
     char date[SMOE_DATE_TEXT];
     fprintf(
         out,
-        "smoe %s, %s, %d threads, %s. Shares are of what the machine did between the rounds.\n\n"
+        "smoe %s, %s, %d threads, %s. Shares are of what the machine did between the rounds, of "
+        "the bests and, in brackets, of the medians.\n\n"
         "| case | images | training step, s | of multiply-adds, without the optimizer | optimizer, "
         "of memory | inference, s | of multiply-adds | memory, peak and planned |\n"
         "|---|---|---|---|---|---|---|---|\n",
@@ -165,14 +233,18 @@ static void add_heading(FILE *out) {
 
 static void add_row(FILE *out, const char *name, const smoe_bench *b) {
     char peak[32], planned[32];
+    share layers = of_fma(b, &b->train, &b->train.layers), memory = of_memory(b);
+    share infer = of_fma(b, &b->infer, &b->infer.whole);
     fprintf(out, "| %s | %zu | ", name, b->batch);
-    if (b->train.min > 0)
-        fprintf(out, "%.4g | %.0f%% | %.0f%% | ", b->train.min, 100 * b->mfu_fma_layers,
-                100 * b->optimizer_bandwidth / b->memory_bandwidth);
+    if (trained(b))
+        fprintf(out, "%.4g (%.4g) | %.0f%% (%.0f%%) | %.0f%% (%.0f%%) | ", b->train.whole.min,
+                b->train.whole.median, 100 * layers.best, 100 * layers.median, 100 * memory.best,
+                100 * memory.median);
     else
         fprintf(out, "- | - | - | ");
-    fprintf(out, "%.4g | %.0f%% | %s, %s |\n", b->infer.min, 100 * b->mfu_fma_infer,
-            smoe_text_si(peak, sizeof peak, b->peak_rss_bytes, "B"),
+    fprintf(out, "%.4g (%.4g) | %.0f%% (%.0f%%) | %s, %s |\n", b->infer.whole.min,
+            b->infer.whole.median, 100 * infer.best, 100 * infer.median,
+            smoe_text_si(peak, sizeof peak, b->peak_bytes, "B"),
             smoe_text_si(planned, sizeof planned, b->planned_bytes, "B"));
 }
 

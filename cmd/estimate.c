@@ -31,7 +31,7 @@ static int measure(double *rate, smoe_estimator *by, const smoe_spec *spec, size
     double start = smoe_now();
     if (smoe_bench_run(bench, spec, classes, NULL, 1, NULL, NULL, err)) return -1;
     by->spent += smoe_now() - start;
-    *rate = bench->flops_train / bench->train.min;
+    *rate = bench->train.flops / bench->train.whole.min;
     return 0;
 }
 
@@ -65,7 +65,7 @@ int smoe_estimate_make(smoe_estimate *e, smoe_estimator *by, const smoe_spec *sp
         smoe_bench bench;
         if (measure(&by->last, by, spec, classes, &bench, err)) return -1;
         e->measured = true;
-        e->seconds = bench.train.min * steps;
+        e->seconds = bench.train.whole.min * steps;
         return 0;
     }
     if (!small && !by->reference && measure_reference(by, err)) return -1;

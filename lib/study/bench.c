@@ -4,7 +4,6 @@
 #include "base/threads.h"
 #include "data/data.h"
 #include "study/cost.h"
-#include "study/yardstick.h"
 #include "train/loss.h"
 #include "train/optim.h"
 #include "vit/model.h"
@@ -14,6 +13,9 @@
 #include <sys/resource.h>
 #include <time.h>
 
+/* What is timed of a pass: its parts, then these. */
+enum { WHOLE = SMOE_PART_COUNT, LAYERS, ROWS };
+
 typedef struct bencher {
     const smoe_spec *spec;
     smoe_model *model;
@@ -21,38 +23,39 @@ typedef struct bencher {
     size_t B, N, step;
     real *pixels, *target, *dlogits; /* one batch */
     double *rows;
-    double *seconds; /* [rounds] */
-    smoe_yardstick machine;
+    smoe_yardstick yardstick;
+    size_t rounds;
+    double *seconds;       /* [ROWS, rounds] of one kind of pass */
+    smoe_machine *machine; /* [2*rounds], before every pass of both kinds */
+    size_t measured;
     smoe_bench *out;
 } bencher;
 
-static int allocate(bencher *x, size_t rounds, smoe_err *err) {
+static int allocate(bencher *x, smoe_err *err) {
     size_t image = x->spec->data.channels * x->spec->data.image_size * x->spec->data.image_size;
     x->pixels = malloc(x->B * image * sizeof(real));
     x->target = calloc(x->B * x->N, sizeof(real));
     x->dlogits = malloc(x->B * x->N * sizeof(real));
     x->rows = malloc(x->B * sizeof(double));
-    x->seconds = malloc(rounds * sizeof(double));
-    if (!x->pixels || !x->target || !x->dlogits || !x->rows || !x->seconds)
+    x->seconds = malloc(ROWS * x->rounds * sizeof(double));
+    x->machine = malloc(2 * x->rounds * sizeof *x->machine);
+    if (!x->pixels || !x->target || !x->dlogits || !x->rows || !x->seconds || !x->machine)
         return smoe_fail(err, SMOE_RUNTIME, "out of memory for a batch of %zu images", x->B);
     smoe_rng rng = smoe_rng_at(x->spec->seed, SMOE_RNG_TEST, 0, 0, 0);
     for (size_t i = 0; i < x->B * image; i++) x->pixels[i] = (real)(2 * smoe_rng_uniform(&rng) - 1);
     for (size_t b = 0; b < x->B; b++) x->target[b * x->N + smoe_rng_below(&rng, x->N)] = 1;
-    return smoe_yardstick_open(&x->machine, err);
+    return smoe_yardstick_open(&x->yardstick, err);
 }
 
-static double infer(bencher *x, smoe_clock *clock) {
+static void infer(bencher *x, smoe_clock *clock) {
     smoe_pass pass = {.images = x->B, .clock = clock};
-    double start = smoe_now();
     smoe_model_forward(x->model, x->pixels, &pass);
-    return smoe_now() - start;
 }
 
-static double train(bencher *x, smoe_clock *clock) {
+static void train(bencher *x, smoe_clock *clock) {
     smoe_pass pass = {
         .train = true, .seed = x->spec->seed, .step = x->step, .images = x->B, .clock = clock};
     smoe_loss_sums sums = {0};
-    double start = smoe_now();
     smoe_model_forward(x->model, x->pixels, &pass);
     smoe_loss_batch(&sums, x->dlogits, x->rows, smoe_model_logits(x->model), x->target, x->B, x->N,
                     x->spec->train.loss);
@@ -60,7 +63,6 @@ static double train(bencher *x, smoe_clock *clock) {
     smoe_model_backward(x->model, x->dlogits, &pass);
     smoe_optim_step(x->params, &x->spec->train, x->step++, smoe_optim_norm(x->params));
     smoe_clock_lap(clock, SMOE_PART_optimizer);
-    return smoe_now() - start;
 }
 
 static int ascending(const void *a, const void *b) {
@@ -74,17 +76,29 @@ typedef struct watcher {
     size_t done, of;
 } watcher;
 
-static void time_rounds(bencher *x, double (*pass)(bencher *, smoe_clock *), size_t rounds,
-                        smoe_bench_time *time, smoe_clock *parts, watcher *w) {
+static smoe_bench_time time_of(double *seconds, size_t rounds) {
+    qsort(seconds, rounds, sizeof *seconds, ascending);
+    return (smoe_bench_time){seconds[0], seconds[rounds / 2]};
+}
+
+static void time_rounds(bencher *x, void (*pass)(bencher *, smoe_clock *), smoe_bench_pass *out,
+                        watcher *w) {
+    double *row[ROWS];
+    for (size_t r = 0; r < ROWS; r++) row[r] = x->seconds + r * x->rounds;
     pass(x, NULL);
-    for (size_t i = 0; i < rounds; i++) {
-        smoe_yardstick_measure(&x->machine);
-        x->seconds[i] = pass(x, parts);
+    for (size_t i = 0; i < x->rounds; i++) {
+        smoe_clock parts = {0};
+        x->machine[x->measured++] = smoe_yardstick_measure(&x->yardstick);
+        double start = smoe_now();
+        pass(x, &parts);
+        row[WHOLE][i] = smoe_now() - start;
+        row[LAYERS][i] = row[WHOLE][i] - parts.seconds[SMOE_PART_optimizer];
+        for (size_t p = 0; p < SMOE_PART_COUNT; p++) row[p][i] = parts.seconds[p];
         if (w->progress) w->progress(w->user, ++w->done, w->of);
     }
-    for (size_t p = 0; p < SMOE_PART_COUNT; p++) parts->seconds[p] /= (double)rounds;
-    qsort(x->seconds, rounds, sizeof *x->seconds, ascending);
-    *time = (smoe_bench_time){x->seconds[0], x->seconds[rounds / 2]};
+    for (size_t p = 0; p < SMOE_PART_COUNT; p++) out->part[p] = time_of(row[p], x->rounds);
+    out->whole = time_of(row[WHOLE], x->rounds);
+    out->layers = time_of(row[LAYERS], x->rounds);
 }
 
 static const smoe_part part_of[SMOE_COST_KINDS] = {
@@ -95,18 +109,20 @@ static const smoe_part part_of[SMOE_COST_KINDS] = {
     [SMOE_COST_HEAD] = SMOE_PART_head,
 };
 
-/* What a part cannot be faster than: its products at the speed of multiply-adds, or what has to pass through memory. */
-static smoe_bench_limit limit_of(const smoe_bench *b, double flops, double bytes) {
-    double compute = flops / b->fma_gflops / 1e9, memory = bytes / b->memory_bandwidth;
-    return (smoe_bench_limit){compute > memory ? compute : memory, memory > compute};
+double smoe_bench_limit(const smoe_bench_pass *pass, smoe_part part, const smoe_machine *machine,
+                        bool *memory) {
+    double compute = pass->part_flops[part] / machine->fma_gflops / 1e9;
+    double moving = pass->part_bytes[part] / machine->memory_bandwidth;
+    *memory = moving > compute;
+    return *memory ? moving : compute;
 }
 
 /* Bytes a pass moves at least. Weights are read once forward and once for the gradient of the input; their gradient
  * is written, and read before where it is not an expert's; a norm reads and writes its rows, and its backward pass reads
  * two arrays and adds to a third; the optimiser reads the gradients twice, once for their norm, writes zeros where they are
  * not experts', and reads and writes weights and moments. */
-static void count_bytes(double train[SMOE_PART_COUNT], double infer[SMOE_PART_COUNT],
-                        const smoe_bench *b, const smoe_spec *spec, const smoe_cost *cost) {
+static void count_bytes(smoe_bench *b, const smoe_spec *spec, const smoe_cost *cost) {
+    double *train = b->train.part_bytes, *infer = b->infer.part_bytes;
     double stored = b->weight_bytes > 0 ? b->weight_bytes / cost->params : sizeof(real);
     double side = (double)(spec->data.image_size / spec->model.patch_size);
     double rows =
@@ -117,7 +133,7 @@ static void count_bytes(double train[SMOE_PART_COUNT], double infer[SMOE_PART_CO
         smoe_part part = part_of[cost->layer[i].kind];
         double weights = sizeof(real) * cost->layer[i].params;
         train[part] += (part == SMOE_PART_experts ? 3 : 4) * weights;
-        infer[part_of[cost->layer[i].kind]] += stored * cost->layer[i].params;
+        infer[part] += stored * cost->layer[i].params;
     }
     infer[SMOE_PART_norm] += 2 * norms;
     train[SMOE_PART_norm] += 6 * norms;
@@ -126,48 +142,36 @@ static void count_bytes(double train[SMOE_PART_COUNT], double infer[SMOE_PART_CO
                                  sizeof(real) * (cost->params - cost->params_expert);
 }
 
-static void set_limits(smoe_bench *b, const smoe_spec *spec, const smoe_cost *cost) {
-    double train_flops[SMOE_PART_COUNT] = {0}, infer_flops[SMOE_PART_COUNT] = {0};
-    double train_bytes[SMOE_PART_COUNT] = {0}, infer_bytes[SMOE_PART_COUNT] = {0};
-    count_bytes(train_bytes, infer_bytes, b, spec, cost);
+static void count_work(smoe_bench *b, const smoe_spec *spec, const smoe_cost *cost) {
+    b->infer.flops = (double)b->batch * cost->products_infer_per_image;
+    b->train.flops = (double)b->batch * cost->products_train_per_image;
     for (size_t i = 0; i < cost->layers; i++) {
         smoe_part part = part_of[cost->layer[i].kind];
-        train_flops[part] += (double)b->batch * cost->layer[i].flops_train;
-        infer_flops[part] += (double)b->batch * cost->layer[i].flops_infer;
+        b->train.part_flops[part] += (double)b->batch * cost->layer[i].flops_train;
+        b->infer.part_flops[part] += (double)b->batch * cost->layer[i].flops_infer;
     }
-    for (size_t p = 0; p < SMOE_PART_COUNT; p++) {
-        b->train_limit[p] = limit_of(b, train_flops[p], train_bytes[p]);
-        b->infer_limit[p] = limit_of(b, infer_flops[p], infer_bytes[p]);
-    }
-    if (b->train.min > 0)
-        b->optimizer_bandwidth =
-            train_bytes[SMOE_PART_optimizer] / b->train_parts.seconds[SMOE_PART_optimizer];
+    count_bytes(b, spec, cost);
 }
 
-static void conclude_training(smoe_bench *b, const smoe_cost *cost) {
-    double layers = b->train.min - b->train_parts.seconds[SMOE_PART_optimizer];
-    b->flops_train = (double)b->batch * cost->products_train_per_image;
-    b->planned_bytes = cost->bytes.weights + cost->bytes.gradients + cost->bytes.optimizer +
-                       cost->bytes.activations;
-    b->mfu_gemm_train = b->flops_train / b->train.min / 1e9 / b->gemm_gflops;
-    b->mfu_fma_train = b->flops_train / b->train.min / 1e9 / b->fma_gflops;
-    b->mfu_fma_layers = b->flops_train / layers / 1e9 / b->fma_gflops;
+/* The best and the median of the limit that lies `offset` bytes into a smoe_machine. */
+static void conclude_limit(bencher *x, size_t offset) {
+    double *sorted = x->seconds; /* of which the times have been taken */
+    for (size_t i = 0; i < x->measured; i++)
+        memcpy(&sorted[i], (const char *)&x->machine[i] + offset, sizeof *sorted);
+    qsort(sorted, x->measured, sizeof *sorted, ascending);
+    memcpy((char *)&x->out->best + offset, &sorted[x->measured - 1], sizeof *sorted);
+    memcpy((char *)&x->out->median + offset, &sorted[x->measured / 2], sizeof *sorted);
 }
 
-static void conclude(smoe_bench *b, const smoe_yardstick *machine, const smoe_cost *cost) {
-    b->gemm_gflops = machine->gemm_gflops;
-    b->fma_gflops = machine->fma_gflops;
-    b->memory_bandwidth = machine->memory_bandwidth;
-    b->read_bandwidth = machine->read_bandwidth;
-    b->params = cost->params;
-    b->flops_infer = (double)b->batch * cost->products_infer_per_image;
-    b->mfu_gemm_infer = b->flops_infer / b->infer.min / 1e9 / b->gemm_gflops;
-    b->mfu_fma_infer = b->flops_infer / b->infer.min / 1e9 / b->fma_gflops;
+static void conclude(bencher *x) {
+    conclude_limit(x, offsetof(smoe_machine, gemm_gflops));
+    conclude_limit(x, offsetof(smoe_machine, fma_gflops));
+    conclude_limit(x, offsetof(smoe_machine, memory_bandwidth));
+    conclude_limit(x, offsetof(smoe_machine, read_bandwidth));
 }
 
 /* Inference with initial weights, or with those of a file, which stay in it. */
-static int bench_inference(bencher *x, const smoe_safetensors *weights, size_t rounds, watcher *w,
-                           smoe_err *err) {
+static int bench_inference(bencher *x, const smoe_safetensors *weights, watcher *w, smoe_err *err) {
     smoe_bench *b = x->out;
     if (weights ? smoe_params_map(x->params, weights, err)
                 : smoe_params_allocate(x->params, 1, err))
@@ -178,19 +182,21 @@ static int bench_inference(bencher *x, const smoe_safetensors *weights, size_t r
     for (size_t i = 0; weights && i < smoe_safetensors_count(weights); i++) {
         const smoe_tensor *t = smoe_safetensors_at(weights, i);
         b->weight_bytes += (double)(t->size * smoe_dtype_bytes(t->dtype));
-        if (!i) x->machine.file = t->data;
+        if (!i) x->yardstick.file = t->data;
     }
     b->planned_bytes += b->weight_bytes;
-    x->machine.file_bytes = (size_t)b->weight_bytes;
-    time_rounds(x, infer, rounds, &b->infer, &b->infer_parts, w);
+    x->yardstick.file_bytes = (size_t)b->weight_bytes;
+    time_rounds(x, infer, &b->infer, w);
     return 0;
 }
 
-static int bench_training(bencher *x, size_t rounds, watcher *w, smoe_err *err) {
+static int bench_training(bencher *x, const smoe_cost *cost, watcher *w, smoe_err *err) {
     if (smoe_optim_allocate(x->params, &x->spec->train, err) ||
         smoe_model_reserve(x->model, x->B, true, err))
         return -1;
-    time_rounds(x, train, rounds, &x->out->train, &x->out->train_parts, w);
+    time_rounds(x, train, &x->out->train, w);
+    x->out->planned_bytes = cost->bytes.weights + cost->bytes.gradients + cost->bytes.optimizer +
+                            cost->bytes.activations;
     return 0;
 }
 
@@ -201,10 +207,10 @@ static double processor_time(void) {
 }
 
 /* The peak of the process so far, without the yardsticks: before any data are opened. */
-static void note_peak(smoe_bench *b, const smoe_yardstick *machine) {
+static void note_peak(bencher *x) {
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
-    b->peak_rss_bytes = 1024.0 * (double)usage.ru_maxrss - machine->bytes;
+    x->out->peak_bytes = 1024.0 * (double)usage.ru_maxrss - x->yardstick.bytes;
 }
 
 /* Batches of the spec's data, augmented, until enough time went by to be measured. */
@@ -235,7 +241,8 @@ out:
 int smoe_bench_run(smoe_bench *bench, const smoe_spec *spec, size_t classes,
                    const smoe_safetensors *weights, size_t rounds,
                    void (*progress)(void *, size_t, size_t), void *user, smoe_err *err) {
-    bencher x = {.spec = spec, .B = spec->train.batch_size, .N = classes, .out = bench};
+    bencher x = {
+        .spec = spec, .B = spec->train.batch_size, .N = classes, .rounds = rounds, .out = bench};
     watcher w = {progress, user, 0, weights ? rounds : 2 * rounds};
     smoe_cost cost = {0};
     int status = -1;
@@ -243,23 +250,24 @@ int smoe_bench_run(smoe_bench *bench, const smoe_spec *spec, size_t classes,
     if (smoe_cost_estimate(&cost, spec, classes, NULL, err)) goto out;
     if (smoe_model_create(&x.model, spec, classes, err)) goto out;
     x.params = smoe_model_params(x.model);
-    if (allocate(&x, rounds, err)) goto out;
-    if (bench_inference(&x, weights, rounds, &w, err)) goto out;
-    if (!weights && bench_training(&x, rounds, &w, err)) goto out;
-    note_peak(bench, &x.machine);
+    if (allocate(&x, err)) goto out;
+    if (bench_inference(&x, weights, &w, err)) goto out;
+    if (!weights && bench_training(&x, &cost, &w, err)) goto out;
+    note_peak(&x);
     if (!weights) time_data(&x);
-    conclude(bench, &x.machine, &cost);
-    if (!weights) conclude_training(bench, &cost);
-    set_limits(bench, spec, &cost);
+    conclude(&x);
+    bench->params = cost.params;
+    count_work(bench, spec, &cost);
     status = 0;
 out:
     smoe_cost_free(&cost);
     smoe_model_free(x.model);
-    smoe_yardstick_free(&x.machine);
+    smoe_yardstick_free(&x.yardstick);
     free(x.pixels);
     free(x.target);
     free(x.dlogits);
     free(x.rows);
     free(x.seconds);
+    free(x.machine);
     return status;
 }

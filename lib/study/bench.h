@@ -8,38 +8,41 @@
 
 #include "base/clock.h"
 #include "spec/spec.h"
+#include "study/yardstick.h"
 #include "train/safetensors.h"
 
 enum { SMOE_BENCH_MOST = 1000 }; /* rounds at most */
 
+/* Of several rounds: the best (the shortest time, the highest speed) and the median. On a shared machine the bests may come
+ * from different moments; the medians say what usually happened. */
 typedef struct smoe_bench_time {
-    double min, median; /* seconds; the highest share of a limit comes from the minimum */
+    double min, median; /* seconds */
 } smoe_bench_time;
 
-/* What a part of the model cannot be faster than on this machine. */
-typedef struct smoe_bench_limit {
-    double seconds;
-    bool memory; /* it is memory that limits, else multiply-adds */
-} smoe_bench_limit;
+/* One pass of the model: the whole, the same without the optimiser, and by parts. */
+typedef struct smoe_bench_pass {
+    double flops; /* of the batch; products, a multiply-add is 2 */
+    smoe_bench_time whole, layers, part[SMOE_PART_COUNT];
+    double part_flops[SMOE_PART_COUNT]; /* what a part has to compute and, at least, */
+    double part_bytes[SMOE_PART_COUNT]; /* to move through memory */
+} smoe_bench_pass;
 
 typedef struct smoe_bench {
     size_t batch;
     int threads;
-    double params, flops_train, flops_infer; /* of the batch; products, a multiply-add is 2 */
-    smoe_bench_time train, infer;
-    double gemm_gflops, fma_gflops, memory_bandwidth; /* the machine's; the last in bytes/s */
-    double mfu_gemm_train, mfu_gemm_infer, mfu_fma_train, mfu_fma_infer;
-    double mfu_fma_layers;                /* of a training step without the optimiser */
-    double optimizer_bandwidth;           /* bytes/s of norm and update, mean */
-    double planned_bytes, peak_rss_bytes; /* the latter without the yardsticks */
+    double params;
+    smoe_bench_pass train, infer;     /* the former all zero with a file of weights */
+    smoe_machine best, median;        /* between the rounds */
+    double planned_bytes, peak_bytes; /* the latter without the yardsticks */
     double data_s; /* processor time of making a training batch, which happens beside the step;
                       0 where the spec's data cannot be opened */
-    double weight_bytes,
-        read_bandwidth; /* of a file of weights: bytes in it, and bytes/s at which a
-                                            plain loop on all threads reads it; 0 without one */
-    smoe_clock train_parts, infer_parts; /* means over the rounds */
-    smoe_bench_limit train_limit[SMOE_PART_COUNT], infer_limit[SMOE_PART_COUNT];
+    double weight_bytes; /* of a file of weights; 0 without one */
 } smoe_bench;
+
+/* What a part cannot be faster than, in seconds: its products at the speed of multiply-adds, or its bytes at that of memory,
+ * whichever takes longer; *memory: it is memory. */
+double smoe_bench_limit(const smoe_bench_pass *pass, smoe_part part, const smoe_machine *machine,
+                        bool *memory);
 
 /* `rounds` timed rounds after one that is not, of inference and then of training (each with
  * products in between). `weights`, a checkpoint of that spec: inference with its weights where they

@@ -39,24 +39,20 @@ void smoe_yardstick_free(smoe_yardstick *y) {
     free(y->slab);
 }
 
-static void keep(double *best, double value) {
-    if (value > *best) *best = value;
-}
-
-static void measure_product(smoe_yardstick *y) {
+static double product_gflops(smoe_yardstick *y) {
     double start = smoe_now();
     smoe_blas_product(y->square[0], y->square[1], y->square[2], SIDE, SIDE, SIDE, y->threads);
-    keep(&y->gemm_gflops, 2e-9 * SIDE * SIDE * SIDE / (smoe_now() - start));
+    return 2e-9 * SIDE * SIDE * SIDE / (smoe_now() - start);
 }
 
-static void measure_multiply_adds(smoe_yardstick *y) {
+static double multiply_add_gflops(void) {
     double flops = 0, start = smoe_now();
 #pragma omp parallel reduction(+ : flops)
     flops += smoe_kernels_get()->gemm->peak(FMA_ROUNDS);
-    keep(&y->fma_gflops, 1e-9 * flops / (smoe_now() - start));
+    return 1e-9 * flops / (smoe_now() - start);
 }
 
-static void measure_memory(smoe_yardstick *y) {
+static double memory_bandwidth(smoe_yardstick *y) {
     double start = smoe_now();
 #pragma omp parallel for schedule(static)
     for (size_t at = 0; at < LENGTH; at += CHUNK) {
@@ -68,11 +64,11 @@ static void measure_memory(smoe_yardstick *y) {
             d[i] += 1;
         }
     }
-    keep(&y->memory_bandwidth, 2.0 * ARRAYS * LENGTH * sizeof(real) / (smoe_now() - start));
+    return 2.0 * ARRAYS * LENGTH * sizeof(real) / (smoe_now() - start);
 }
 
 /* Reads a window of the file, another one each time, so that no cache serves it twice. */
-static void measure_reading(smoe_yardstick *y) {
+static double read_bandwidth(smoe_yardstick *y) {
     enum { STEP = 4 * sizeof(uint64_t) };
     size_t count = y->file_bytes < WINDOW ? y->file_bytes : WINDOW;
     if (y->window + count > y->file_bytes) y->window = 0;
@@ -85,14 +81,15 @@ static void measure_reading(smoe_yardstick *y) {
         memcpy(word, from + i * STEP, sizeof word);
         sum += word[0] + word[1] + word[2] + word[3];
     }
-    keep(&y->read_bandwidth, (double)count / (smoe_now() - start));
+    double seconds = smoe_now() - start;
     y->window += count;
     y->sum += sum;
+    return (double)count / seconds;
 }
 
-void smoe_yardstick_measure(smoe_yardstick *y) {
-    measure_product(y);
-    measure_multiply_adds(y);
-    measure_memory(y);
-    if (y->file) measure_reading(y);
+smoe_machine smoe_yardstick_measure(smoe_yardstick *y) {
+    return (smoe_machine){.gemm_gflops = product_gflops(y),
+                          .fma_gflops = multiply_add_gflops(),
+                          .memory_bandwidth = memory_bandwidth(y),
+                          .read_bandwidth = y->file ? read_bandwidth(y) : 0};
 }

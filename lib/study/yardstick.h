@@ -1,19 +1,23 @@
 /*
  * The machine's own limits, measured in between whatever is timed, so that a slow moment hits both: a
  * large product by BLIS, multiply-adds on registers, and memory that is read and written as an
- * optimiser does it. The best seen so far counts.
+ * optimiser does it.
  */
 #ifndef SMOE_YARDSTICK_H
 #define SMOE_YARDSTICK_H
 
 #include "base/base.h"
 
-typedef struct smoe_yardstick {
-    int threads;
+/* What the machine did, once. */
+typedef struct smoe_machine {
     double gemm_gflops, fma_gflops;
     double memory_bandwidth; /* bytes/s, read and written: four arrays, each number replaced */
-    double read_bandwidth;   /* bytes/s of a plain loop over `file`; 0 without one */
-    double bytes;            /* of the yardsticks themselves */
+    double read_bandwidth;   /* bytes/s of a plain loop over the file; 0 without one */
+} smoe_machine;
+
+typedef struct smoe_yardstick {
+    int threads;
+    double bytes; /* of the yardsticks themselves */
 
     real *square[3], *slab;
     const char *file; /* [file_bytes] or NULL, owned by the caller */
@@ -23,7 +27,7 @@ typedef struct smoe_yardstick {
 
 int smoe_yardstick_open(smoe_yardstick *y, smoe_err *err) SMOE_MUST_CHECK;
 /* Some tens of milliseconds. */
-void smoe_yardstick_measure(smoe_yardstick *y);
+smoe_machine smoe_yardstick_measure(smoe_yardstick *y);
 void smoe_yardstick_free(smoe_yardstick *y);
 
 #endif
