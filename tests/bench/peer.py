@@ -138,7 +138,7 @@ def time_torch(case, rounds, threads, compiled):
 
     out = {"version": torch.__version__, "params": sum(p.numel() for p in model.parameters())}
     out["infer_s"] = timed(infer, rounds)
-    adam = torch_adam(model.parameters())
+    adam = torch_adam(list(model.parameters()))
 
     def step():
         adam.zero_grad(set_to_none=True)
