@@ -95,13 +95,13 @@ static void add_shares(json_t *object, const smoe_bench *b, bool median) {
 
 /* What was not measured is null: training, where the weights are in a file; the file, elsewhere. */
 static json_t *bench_json(const smoe_bench *b) {
-    json_t *object =
-        json_pack("{s:I, s:i, s:f, s:o, s:f, s:o, s:o, s:f, s:f, s:f}", "batch",
-                  (json_int_t)b->batch, "threads", b->threads, "params", b->params, "flops_train",
-                  trained(b) ? json_real(b->train.flops) : json_null(), "flops_infer",
-                  b->infer.flops, "train_s", trained(b) ? time_json(&b->train.whole) : json_null(),
-                  "infer_s", time_json(&b->infer.whole), "gemm_gflops", b->best.gemm_gflops,
-                  "fma_gflops", b->best.fma_gflops, "memory_bytes_per_s", b->best.memory_bandwidth);
+    json_t *object = json_pack(
+        "{s:I, s:i, s:I, s:o, s:f, s:o, s:o, s:f, s:f, s:f}", "batch", (json_int_t)b->batch,
+        "threads", b->threads, "params", (json_int_t)b->params, "flops_train",
+        trained(b) ? json_real(b->train.flops) : json_null(), "flops_infer", b->infer.flops,
+        "train_s", trained(b) ? time_json(&b->train.whole) : json_null(), "infer_s",
+        time_json(&b->infer.whole), "gemm_gflops", b->best.gemm_gflops, "fma_gflops",
+        b->best.fma_gflops, "memory_bytes_per_s", b->best.memory_bandwidth);
     add_shares(object, b, false);
     json_object_set_new(object, "median",
                         json_pack("{s:f, s:f, s:f}", "gemm_gflops", b->median.gemm_gflops,

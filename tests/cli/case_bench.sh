@@ -11,6 +11,15 @@ done
 grep -Eq '"memory_bytes_per_s": [0-9]' first.json || fail "memory was not measured"
 grep -Eq '"data_s": [0-9]' first.json || fail "the data were not measured"
 
+# The best of a limit is not below its median, nor the shortest time above its own; both give shares.
+smoe bench tiny.yaml --rounds 5 -q --json | awk -F'[:,]' '
+    /"fma_gflops"/ { limit[++limits] = $2 }
+    /"min"/ { shortest = $2 }
+    /"median": [0-9]/ { if (shortest > $2) exit 1; times++ }
+    /"mfu_fma(_median)?": / { shares++ }
+    END { exit !(limits == 2 && limit[1] >= limit[2] && limit[2] > 0 && times == 2 && shares == 2) }' ||
+    fail "bests and medians: $(smoe bench tiny.yaml --rounds 5 -q --json)"
+
 # What cannot be written is said, and what was there is kept.
 mkdir folder
 status 3 smoe bench tiny.yaml --rounds 1 -q --append folder >/dev/null
