@@ -5,6 +5,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A mistake that is in the file's own spec, overrides or not, is damage, not usage. */
+static void blame_file(const smoe_spec_text *carried, smoe_err *err) {
+    smoe_spec alone = {0};
+    smoe_err own = {0};
+    if (err->code == SMOE_USAGE && smoe_spec_parse_trained(&alone, carried, NULL, 0, &own)) {
+        *err = own;
+        if (err->code == SMOE_USAGE) err->code = SMOE_DATA;
+    }
+    smoe_spec_free(&alone);
+}
+
 int smoe_load_spec(smoe_loaded *l, const char *arg, const smoe_options *options, smoe_err *err) {
     smoe_spec_text file = {0}, carried = {0};
     int status = smoe_run_locate(arg, options->which, &l->path, &carried.text, err);
@@ -19,6 +30,7 @@ int smoe_load_spec(smoe_loaded *l, const char *arg, const smoe_options *options,
     carried.label = l->path;
     status = smoe_spec_parse_trained(&l->spec, options->spec ? &file : &carried, options->override,
                                      options->overrides, err);
+    if (status && !options->spec) blame_file(&carried, err);
 out:
     free(carried.text);
     smoe_spec_text_free(&file);

@@ -57,19 +57,24 @@ static int store(void *out, const smoe_tensor *to, const smoe_tensor *from, size
                      at + bad - first, smoe_dtype_name(to->dtype));
 }
 
-/* Types and counts, once what the tensors had before is in their dtype. */
-static void choose(smoe_tensor *tensors, size_t count, const smoe_storage *storage,
-                   smoe_stored *stored) {
+/* Types and counts, once what the tensors had before is in their dtype. A name that none has is a
+ * mistake: the file would be what it was. */
+static int choose(smoe_tensor *tensors, size_t count, const smoe_storage *storage,
+                  smoe_stored *stored, smoe_err *err) {
+    size_t matches = 0;
     *stored = (smoe_stored){.tensors = count};
     for (size_t i = 0; i < count; i++) {
         smoe_tensor *t = &tensors[i];
         bool named = !storage->only || strstr(t->name, storage->only);
+        matches += named;
         if (named && t->dtype != storage->type) {
             t->dtype = storage->type;
             stored->changed++;
         }
         stored->bytes += (double)t->size * (double)smoe_dtype_bytes(t->dtype);
     }
+    if (matches || !storage->only) return 0;
+    return smoe_fail(err, SMOE_USAGE, "no tensor has '%s' in its name", storage->only);
 }
 
 /* A tensor whose data is its row of the table. */
@@ -100,7 +105,7 @@ int smoe_model_file_initial(const char *path, const smoe_params *params, const s
             tensors[i].dtype = SMOE_DTYPE_F32;
             tensors[i].data = &params->row[i];
         }
-        choose(tensors, params->count, storage, stored);
+        status = choose(tensors, params->count, storage, stored, err);
     }
     if (!status && !storage->dry)
         status = smoe_safetensors_stream(path, tensors, params->count, pairs, PAIRS, initial_values,
@@ -149,7 +154,8 @@ int smoe_model_file_convert(const char *path, const smoe_safetensors *from,
         tensors[i] = *t;
         tensors[i].data = t;
     }
-    choose(tensors, count, storage, stored);
+    status = choose(tensors, count, storage, stored, err);
+    if (status) goto out;
     status = storage->dry ? 0
                           : smoe_safetensors_stream(path, tensors, count, pairs, pair_count,
                                                     converted, from, err);

@@ -21,6 +21,10 @@ for type in f32 f16 bf16; do
     status 0 smoe convert run $type.safetensors --type $type --only .experts. >/dev/null
     status 0 smoe eval $type.safetensors -q data.limit=100 --logits $type.npy >/dev/null
 done
+status 2 smoe convert run none.safetensors --type bf16 --only .expert. 2>err
+grep -q "no tensor has '.expert.' in its name" err || fail "$(cat err)"
+status 2 smoe init tiny.yaml none.safetensors --type bf16 --only .expert. 2>err
+[ ! -f none.safetensors ] || fail "a file in which nothing was changed"
 cmp f32.npy bf16.npy >/dev/null && fail "rounding the experts changed no logit"
 # another program's weights, as the start of a run
 status 0 smoe train tiny.yaml -q --init half.safetensors train.steps=4 -o more >/dev/null

@@ -42,3 +42,11 @@ status 2 smoe train tiny.yaml -n model.moe.router=tokens-choice model.moe.group_
 grep -q 'groups of 3 images do not divide the batch' err || fail "$(cat err)"
 status 2 smoe eval run -q model.moe.random_layers=all 2>err
 grep -q 'router soft makes no choices' err || fail "$(cat err)"
+# the spec that a checkpoint carries is of the checkpoint: what is wrong with it is damage; what is wrong with an override is not
+status 0 smoe init tiny.yaml own.safetensors -q >/dev/null
+sed 's/\\"aux_weight\\"/\\"aux_weighs\\"/' own.safetensors >hurt.safetensors
+status 3 smoe eval hurt.safetensors eval.batch_size=10 2>err
+grep -q '^smoe eval: hurt.safetensors:1:[0-9]*: model.moe.aux_weighs: unknown key' err || fail "$(cat err)"
+status 3 smoe eval hurt.safetensors eval.batch_sise=10 2>err
+status 2 smoe eval own.safetensors eval.batch_sise=10 2>err
+status 0 smoe eval hurt.safetensors -q --spec tiny.yaml eval.batch_size=10 >/dev/null
