@@ -285,8 +285,8 @@ static int run_and_report(smoe_sweep *sweep, const smoe_options *options, smoe_e
     int run = run_cells(sweep, options, &ran);
     int status = smoe_results_make(&results, sweep, err);
     if (!status) status = smoe_results_write(&results, err);
-    if (!status) status = draw(&results, options, err);
     if (!status) status = smoe_cells_summary(&results, options, err);
+    if (!status) status = draw(&results, options, err);
     smoe_results_free(&results);
     if (run) *err = ran;
     return run || status ? -1 : 0;
@@ -328,6 +328,7 @@ static int set_wishes(smoe_sweep *sweep, const smoe_cells_kind *kind, const smoe
         *text[i] = strdup(wish[i]);
         if (!*text[i]) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
     }
+    if (smoe_results_check(sweep, err)) return -1;
     if (options->reference)
         return smoe_compare_refer(sweep, options->reference, "--reference", err);
     if (kind->reference && !sweep->reference)

@@ -213,6 +213,38 @@ static const char *state_of(const smoe_sweep *sweep, size_t i) {
     return begun ? "stopped" : "waiting";
 }
 
+/* The last step that the metrics of a cell's run have, 0 where there is none. Of a long file the end is looked at. */
+static json_int_t last_step(const smoe_sweep *sweep, size_t i) {
+    enum { END = 1 << 18 };
+    char *dir = smoe_cell_dir(sweep, i), *line = NULL;
+    char *path = dir ? smoe_text_format("%s/metrics.jsonl", dir) : NULL;
+    FILE *in = path ? fopen(path, "re") : NULL;
+    size_t room = 0;
+    json_int_t step = 0;
+    if (in && fseek(in, -END, SEEK_END)) rewind(in); /* shorter than that */
+    while (in && getline(&line, &room, in) > 0) {
+        json_t *record = json_loads(line, 0, NULL); /* not the halves at both ends */
+        if (record) step = json_integer_value(json_object_get(record, "step"));
+        json_decref(record);
+    }
+    if (in) fclose(in);
+    free(line);
+    free(path);
+    free(dir);
+    return step;
+}
+
+/* How far the training of a cell is. */
+static void add_steps(smoe_table *table, json_t *row, const smoe_sweep *sweep, size_t i) {
+    json_t *spec = json_loads(sweep->cell[i].spec, 0, NULL);
+    json_int_t steps = json_integer_value(json_object_get(json_object_get(spec, "train"), "steps"));
+    json_int_t step = last_step(sweep, i);
+    smoe_table_add(table, "%lld of %lld", (long long)step, (long long)steps);
+    json_object_set_new(row, "step", json_integer(step));
+    json_object_set_new(row, "steps", json_integer(steps));
+    json_decref(spec);
+}
+
 /* One row of the status; a sweep that evaluates says how many evaluations are there. */
 static int add_status(smoe_table *table, json_t *rows, const smoe_sweep *sweep, size_t i,
                       smoe_err *err) {
@@ -222,6 +254,7 @@ static int add_status(smoe_table *table, json_t *rows, const smoe_sweep *sweep, 
     json_t *row = json_pack("{s:s, s:s}", "cell", cell->name, "state", state), *list;
     smoe_table_add(table, "%s", cell->name);
     smoe_table_add(table, "%s", state);
+    add_steps(table, row, sweep, i);
     if (p)
         smoe_table_add(table, "%.4f", json_number_value(p));
     else
@@ -236,16 +269,41 @@ static int add_status(smoe_table *table, json_t *rows, const smoe_sweep *sweep, 
         json_object_set_new(row, "evaluations", json_integer((json_int_t)n));
         json_decref(list);
     }
+    if (row && !strcmp(state, "failed")) {
+        json_object_set(row, "code", json_object_get(cell->outcome, "code"));
+        json_object_set(row, "error", json_object_get(cell->outcome, "error"));
+    }
     json_array_append_new(rows, row);
     return 0;
 }
 
+/* How many cells are in each state, and why some failed. */
+static void print_states(const smoe_sweep *sweep, const json_t *rows) {
+    static const char *const states[] = {"done", "failed", "running", "stopped", "waiting"};
+    const char *comma = "";
+    printf("\n%zu cells: ", sweep->cells);
+    for (size_t s = 0; s < sizeof states / sizeof *states; s++) {
+        size_t n = 0;
+        for (size_t i = 0; i < sweep->cells; i++)
+            n += !strcmp(json_string_value(json_object_get(json_array_get(rows, i), "state")),
+                         states[s]);
+        if (n) printf("%s%zu %s", comma, n, states[s]);
+        if (n) comma = ", ";
+    }
+    putchar('\n');
+    for (size_t i = 0; i < sweep->cells; i++) {
+        const char *why = json_string_value(json_object_get(json_array_get(rows, i), "error"));
+        if (why) printf("%s: %.*s\n", sweep->cell[i].name, (int)strcspn(why, "\n"), why);
+    }
+}
+
 int smoe_cells_status(const smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
-    smoe_table table = {.columns = 3};
+    smoe_table table = {.columns = 4};
     json_t *rows = json_array();
     int status = 0;
     smoe_table_add(&table, "cell");
     smoe_table_add(&table, "state");
+    smoe_table_add(&table, "steps");
     smoe_table_add(&table, "precision@1");
     if (sweep->evaluate.points) {
         smoe_table_add(&table, "evaluations");
@@ -257,6 +315,7 @@ int smoe_cells_status(const smoe_sweep *sweep, const smoe_options *options, smoe
         status = smoe_cmd_json(json_incref(rows), err);
     else if (!status)
         status = smoe_table_print(&table, stdout, smoe_cmd_color(options, stdout), err);
+    if (!status && !options->json) print_states(sweep, rows);
     json_decref(rows);
     smoe_table_free(&table);
     return status;

@@ -162,3 +162,13 @@ bool smoe_row_meant(const char *section, const char *leaf, char meant[SMOE_KEY_S
     }
     return best != SIZE_MAX;
 }
+
+int smoe_spec_check_key(const char *key, smoe_err *err) {
+    char section[SMOE_KEY_SIZE], meant[SMOE_KEY_SIZE];
+    if (smoe_row_find(key) >= 0 || smoe_row_section(key) >= 0) return 0;
+    const char *dot = strrchr(key, '.');
+    snprintf(section, sizeof section, "%.*s", dot ? (int)(dot - key) : 0, key);
+    bool near = smoe_row_meant(section, dot ? dot + 1 : key, meant);
+    return smoe_fail(err, SMOE_USAGE, "%s: unknown key%s%s%s", key, near ? "; did you mean " : "",
+                     near ? meant : "", near ? "?" : "");
+}

@@ -212,6 +212,9 @@ typedef void smoe_spec_row(void *user, const char *key, const char *type, const 
                            const char *help);
 void smoe_spec_each_key(smoe_spec_row *row, void *user);
 
+/* Is it a key of the schema, or a section? SMOE_USAGE names the nearest. */
+int smoe_spec_check_key(const char *key, smoe_err *err) SMOE_MUST_CHECK;
+
 void smoe_spec_free(smoe_spec *spec);
 
 /* ---- derived quantities, each written once --------------------------------- */

@@ -51,6 +51,10 @@ static int add_list(smoe_axis *axis, const smoe_spec *spec, const char *list, sm
     }
     while (!status && (item = strsep(&rest, ","))) {
         if (spec && !is_row(item)) status = unknown(item, err);
+        if (!spec && (!*item || item[strspn(item, "0123456789")]))
+            status =
+                smoe_fail(err, SMOE_USAGE,
+                          "--seeds: expected whole numbers with commas between, found '%s'", list);
         for (size_t p = 0; p < axis->points && !status; p++)
             if (!strcmp(axis->point[p].value[0], item))
                 status =

@@ -67,6 +67,10 @@ size_t smoe_results_done(const smoe_results *results, size_t group);
  * DIR/evaluations.csv, DIR/evaluations_summary.csv, DIR/evaluations_differences.csv and a section of the summary. */
 int smoe_results_write(const smoe_results *results, smoe_err *err) SMOE_MUST_CHECK;
 
+/* Whether the sweep's figure can be drawn, as far as that is known before any cell has run. SMOE_USAGE: a column that is
+ * neither set nor measured. */
+int smoe_results_check(const smoe_sweep *sweep, smoe_err *err) SMOE_MUST_CHECK;
+
 /* DIR/sweep.gp and, with gnuplot, DIR/sweep.svg, and the same of DIR/evaluations (*drawn is false
  * when one should be there and is not); see results_figure.h. SMOE_USAGE: the sweep's `figure` names
  * what the results do not have. */

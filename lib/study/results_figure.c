@@ -1,6 +1,7 @@
 /* The figure of a sweep; see results_figure.h. */
 #include "study/results_figure.h"
 #include "draw/gnuplot.h"
+#include "study/evaluations.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -215,6 +216,61 @@ int smoe_results_figure(const smoe_results *r, const smoe_sweep_figure *wish, co
 }
 
 /* ---- the figures of a sweep ------------------------------------------------------------------- */
+
+/* What study/cell.c and study/evaluations.c measure, besides fewshot_K. */
+static const char *const measured[] = {"precision_at_1",
+                                       "best_precision_at_1",
+                                       "best_step",
+                                       "test_loss",
+                                       "train_loss",
+                                       "loss",
+                                       "dropped",
+                                       "step_s",
+                                       "train_s",
+                                       "seconds",
+                                       "dispatch_max",
+                                       "combine_max",
+                                       "params",
+                                       "train_exaflop",
+                                       "flops_train_per_image",
+                                       "flops_infer_per_image"};
+enum { MEASURED = sizeof measured / sizeof *measured };
+
+static bool is_measured(const char *name) {
+    static const char fewshot[] = "fewshot_";
+    size_t length = sizeof fewshot - 1;
+    for (size_t i = 0; i < MEASURED; i++)
+        if (!strcmp(name, measured[i])) return true;
+    return !strncmp(name, fewshot, length) && name[length] &&
+           !name[length + strspn(name + length, "0123456789")];
+}
+
+static bool is_set(const smoe_sweep *sweep, const char *name) {
+    size_t prefix = strlen(SMOE_EVALUATED);
+    for (size_t c = 0; c < sweep->evaluate.columns && !strncmp(name, SMOE_EVALUATED, prefix); c++)
+        if (!strcmp(name + prefix, sweep->evaluate.column[c])) return true;
+    return column_of(sweep, name) != SIZE_MAX;
+}
+
+static int check_axis(const smoe_sweep *sweep, const char *axis, const char *name, bool may_set,
+                      bool may_measure, smoe_err *err) {
+    char known[1000] = "fewshot_K";
+    size_t used = strlen(known);
+    if (!name || (may_set && is_set(sweep, name)) || (may_measure && is_measured(name))) return 0;
+    for (size_t i = 0; i < MEASURED; i++)
+        used += (size_t)snprintf(known + used, sizeof known - used, ", %s", measured[i]);
+    return smoe_fail(err, SMOE_USAGE, "the figure's %s: '%s' is not %s%s%s", axis, name,
+                     may_set ? "a swept key" : "measured; what is: ",
+                     may_set && may_measure ? ", nor measured; what is: " : "",
+                     may_measure ? known : "");
+}
+
+int smoe_results_check(const smoe_sweep *sweep, smoe_err *err) {
+    const smoe_sweep_figure *wish = &sweep->figure;
+    if (check_axis(sweep, "x", wish->x, true, true, err)) return -1;
+    if (check_axis(sweep, "y", wish->y, false, true, err)) return -1;
+    return check_axis(sweep, "line", wish->line, true, false, err);
+}
 
 static bool knows(const smoe_results *r, const char *name, bool metrics, bool columns) {
     if (!name || !r->metrics) return true;

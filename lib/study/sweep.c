@@ -159,9 +159,12 @@ static int add_listed(smoe_axes *axes, char *const *overrides, size_t count, boo
         const char *equals = strchr(overrides[i], '=');
         if (!equals || !*smoe_axes_item(equals + 1) || names_key(overrides[i], "seed") != seed)
             continue;
+        smoe_err unknown = {0};
         int status = listed_key(&key, overrides[i]);
         if (status)
             smoe_fail(err, SMOE_RUNTIME, "out of memory");
+        else if (smoe_spec_check_key(key.key, &unknown))
+            status = smoe_fail(err, SMOE_USAGE, "override %s: %s", overrides[i], unknown.text);
         else if (has_twice(&key))
             status =
                 smoe_fail(err, SMOE_USAGE, "override %s: a value stands there twice", overrides[i]);

@@ -48,6 +48,7 @@ wait_for "shot/001-experts=2,seed=1/metrics.jsonl" 60
 kill -KILL "$(awk '{ print $2 }' "shot/001-experts=2,seed=1/STATUS")"
 wait $!
 got=$?
+smoe sweep --status shot | grep -qE '^001-experts=2,seed=1 +stopped +([6-9]|[1-9][0-9]+) of 300 ' || fail "$(smoe sweep --status shot)"
 [ $got -eq 5 ] && grep -q '1 of 4 cells were killed; --resume goes on with them' err || fail "status $got: $(cat err)"
 [ "$(smoe sweep --status shot | grep -c ' done ')" -eq 3 ] || fail "$(smoe sweep --status shot)"
 status 0 smoe sweep --resume shot -q >/dev/null
@@ -63,6 +64,14 @@ mkdir data
 status 5 smoe sweep tiny.yaml data.source=shapes,cifar10 data.path=data -q -o bad >/dev/null 2>err
 grep -q '1 of 2 cells failed' err && grep -q '001-source=cifar10: ' err || fail "$(cat err)"
 grep -q '"code": 3' bad/claims/001*.json || fail "$(cat bad/claims/001*.json)"
+smoe sweep --status bad >out
+grep -q '^2 cells: 1 done, 1 failed$' out && grep -q '^001-source=cifar10: .*data: no data_batch' out || fail "$(cat out)"
+smoe sweep --status bad --json >out
+grep -q '"code": 3' out && [ "$(grep -c '"step": 24,\|"step": 0,' out)" -eq 2 ] && [ "$(grep -c '"steps": 24' out)" -eq 2 ] && grep -q '"error": ".*no data_batch' out || fail "$(cat out)"
+# every measured column can be on an axis of the figure
+for column in $(head -n 1 whole/results.csv | tr , '\n' | sed '/^cell$/d; /^model/d; /^seed$/d; /^status$/d'); do
+    status 0 smoe sweep --status whole --y "$column" --x "$column" >/dev/null
+done
 status 5 smoe sweep --resume bad -q >/dev/null 2>&1
 grep -q 'failed' bad/summary.md || fail "$(cat bad/summary.md)"
 stamp=$(stat -c %y bad/claims/001*.json)
