@@ -32,10 +32,6 @@ static int jpeg_header(smoe_image_header *header, const uint8_t *bytes, size_t s
         failed = 1;
         smoe_fail(err, SMOE_DATA, "damaged JPEG header: no frame in %zu bytes", size);
     }
-    if (!failed && (space == TJCS_CMYK || space == TJCS_YCCK)) {
-        failed = 1;
-        smoe_fail(err, SMOE_DATA, "a CMYK image: of JPEG, grey and colour (RGB, YCbCr) are read");
-    }
     tjDestroy(tj);
     header->inks = !failed && (space == TJCS_CMYK || space == TJCS_YCCK);
     header->width = (size_t)width;
