@@ -1,9 +1,11 @@
 /*
  * The forward pass of whole dense models, written out once more in loops over double, tensor by
  * tensor of the parameter table by its checkpoint name: patches, positions, class token, LayerNorms,
- * attention with and without qk_norm, MLPs, pooling by mean, token and attention. (The MoE layer is
- * written out in test_plan.c.) The model's own code is used for nothing but its tensors.
+ * attention with and without qk_norm, MLPs, pooling by mean, token and attention, dropout where it
+ * has its place. (The MoE layer is written out in test_plan.c.) The model's own code is used for
+ * nothing but its tensors and random numbers.
  */
+#include "base/rng.h"
 #include "close.h"
 #include "models.h"
 
@@ -22,6 +24,7 @@ typedef double rows[T_MOST][D_MOST];
 typedef struct net {
     const models_rig *r;
     size_t T, d, H, h;
+    size_t image; /* which of the batch */
 } net;
 
 static const real *tensor(const net *n, const char *prefix, const char *name) {
@@ -61,10 +64,25 @@ static double gelu(const net *n, double x) {
     return x / 2 * (1 + tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
 }
 
-static void add_mlp(const net *n, const char *prefix, double *y, const double *x) {
+/* In training x [size], a row of a matrix, keeps each value with the probability 1 - rate, divided by it.
+ * The matrix has one stream of random numbers: it has no more than 4096 values here. */
+static void drop(const net *n, size_t site, double *x, size_t row, size_t size) {
+    double rate = n->r->spec.model.dropout;
+    const smoe_pass *pass = &n->r->pass;
+    if (!pass->train || rate <= 0) return;
+    assert_true((row + 1) * size <= 4096);
+    smoe_rng rng = smoe_rng_at(pass->seed, SMOE_RNG_DROPOUT, (uint32_t)site, pass->step, 0);
+    for (size_t i = 0; i < row * size; i++) smoe_rng_uniform(&rng);
+    for (size_t i = 0; i < size; i++) x[i] *= smoe_rng_uniform(&rng) < rate ? 0 : 1 / (1 - rate);
+}
+
+/* y += mlp(x), block b's or behind the last the pool's, whose x is row `row` of the batch */
+static void add_mlp(const net *n, const char *prefix, size_t b, size_t row, double *y,
+                    const double *x) {
     double hidden[H_MOST], out[D_MOST];
     linear(n, prefix, "mlp.fc1", hidden, x, n->h, n->d);
     for (size_t i = 0; i < n->h; i++) hidden[i] = gelu(n, hidden[i]);
+    drop(n, 2 * b + 1, hidden, row, n->h);
     linear(n, prefix, "mlp.fc2", out, hidden, n->d, n->h);
     for (size_t i = 0; i < n->d; i++) y[i] += out[i];
 }
@@ -106,9 +124,10 @@ static void block(const net *n, size_t b, rows x) {
         double heads[D_MOST], out[D_MOST], normed[D_MOST];
         for (size_t c = 0; c < d; c += dh) attend(n, heads, q[t], k, v, c);
         linear(n, prefix, "attn.proj", out, heads, d, d);
+        drop(n, 2 * b, out, n->image * n->T + t, d);
         for (size_t i = 0; i < d; i++) x[t][i] += out[i];
         norm(n, prefix, "norm2", normed, x[t], d);
-        add_mlp(n, prefix, x[t], normed);
+        add_mlp(n, prefix, b, n->image * n->T + t, x[t], normed);
     }
 }
 
@@ -163,22 +182,23 @@ static void pool(const net *n, double *features, rows x) {
     for (size_t c = 0; c < d; c += d / n->H) attend(n, heads, q, k, v, c);
     linear(n, "attn_pool.", "proj", features, heads, d, d);
     norm(n, "attn_pool.", "norm", after, features, d);
-    add_mlp(n, "attn_pool.", features, after);
+    add_mlp(n, "attn_pool.", n->r->spec.model.depth, n->image, features, after);
 }
 
 /* Some dozens of roundings of numbers up to about ten. */
 static const double CLOSE = 1e-4;
 
-static void written_out(const char *keys) {
+static void written_out(const char *keys, bool train) {
     models_rig r;
     char all[256];
     snprintf(all, sizeof all, "model.moe.layers=none %s", keys);
-    if (!models_make(&r, all, 3, false)) fail_msg("%s was refused", all);
-    net n = {&r, smoe_spec_tokens(&r.spec), r.spec.model.width, r.spec.model.heads,
-             r.spec.model.mlp};
+    if (!models_make(&r, all, 3, train)) fail_msg("%s was refused", all);
+    net n = {
+        &r, smoe_spec_tokens(&r.spec), r.spec.model.width, r.spec.model.heads, r.spec.model.mlp, 0};
     assert_true(n.T <= T_MOST && n.d <= D_MOST && n.h <= H_MOST);
     smoe_model_forward(r.model, r.image, &r.pass);
     for (size_t b = 0; b < 3; b++) {
+        n.image = b;
         rows x;
         double features[D_MOST], logits[8];
         embed(&n, x, r.image + b * r.pixels);
@@ -205,10 +225,21 @@ static void dense_models(void **state) {
         "model.position=sincos2d model.head=token model.qk_norm=true model.heads=1",
         "model.patch_size=8", /* one token */
     };
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) written_out(keys[i]);
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) written_out(keys[i], false);
+}
+
+/* After attention's projection and after GELU, in training alone. */
+static void dropout(void **state) {
+    (void)state;
+    static const char *const keys[] = {"model.dropout=0.4",
+                                       "model.dropout=0.2 model.head=map model.patch_size=2"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        written_out(keys[i], true);
+        written_out(keys[i], false);
+    }
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(dense_models)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(dense_models), cmocka_unit_test(dropout)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
