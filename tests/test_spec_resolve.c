@@ -368,7 +368,8 @@ static void a_missing_path_names_the_places(void **state) {
     smoe_spec_free(&s);
     s = specs_good("data: {source: idx, path: /gone/for/good}", NULL, NULL, NULL);
     assert_int_equal(smoe_spec_data_path(&s, &path, &err), -1);
-    assert_string_equal(err.text, "data.path: there is no /gone/for/good");
+    assert_string_equal(err.text, "data.path: there is no /gone/for/good; "
+                                  "data.path=PATH says where it is now");
     smoe_spec_free(&s);
     s = specs_good("data: {source: idx, classes: 10}", NULL, NULL, NULL);
     assert_int_equal(smoe_spec_data_path(&s, &path, &err), -1);

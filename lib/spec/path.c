@@ -62,7 +62,9 @@ static int find(const smoe_spec *spec, const char *key, char **path, smoe_err *e
     char places[700] = "";
     if (look(base, strlen(base), given, path)) goto memory;
     if (*path) return 0;
-    if (*given == '/') return smoe_fail(err, SMOE_DATA, "%s: there is no %s", key, given);
+    if (*given == '/')
+        return smoe_fail(err, SMOE_DATA, "%s: there is no %s; %s=PATH says where it is now", key,
+                         given, key);
     tried(places, sizeof places, base, strlen(base), given);
     const char *list = getenv("SMOE_DATA");
     for (const char *c = list ? list : ""; *c;) {
