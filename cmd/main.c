@@ -104,7 +104,7 @@ static int run_bare(int argc, char **argv, smoe_err *err) {
  */
 static void wait_briefly(char **argv) {
     if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT")) return;
-    if (!setenv("GOMP_SPINCOUNT", "300", 1)) execv("/proc/self/exe", argv);
+    if (!setenv("GOMP_SPINCOUNT", "10000", 1)) execv("/proc/self/exe", argv);
 }
 
 /* A caller may close standard output or error. The next file opened would get its number, and what
