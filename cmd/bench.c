@@ -11,7 +11,6 @@
 #include "train/run.h"
 #include "train/safetensors.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
