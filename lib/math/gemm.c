@@ -66,9 +66,7 @@ static smoe_ahead look_ahead(const void *at, size_t size, size_t lines, size_t l
     return (smoe_ahead){.at = at,
                         .left = run,
                         .run = run,
-                        .mask = steps >= 4   ? 3
-                                : steps >= 2 ? 1
-                                             : 0,
+                        .every = steps >= 4 ? 4 : steps >= 2 ? 2 : 1,
                         .skip = (ptrdiff_t)(stride * size) - (ptrdiff_t)run * 128};
 }
 
@@ -93,7 +91,7 @@ static smoe_tile tile_at(const smoe_product *x, size_t p0, size_t k, size_t i, s
         t.ldadd = x->ldadd;
         if (x->bias) t.bias = x->bias + j;
     }
-    t.ahead = (smoe_ahead){.at = (const char *)x->a, .left = SIZE_MAX, .mask = SIZE_MAX};
+    t.ahead = (smoe_ahead){.at = (const char *)x->a, .left = SIZE_MAX, .every = SIZE_MAX};
     return t;
 }
 
@@ -105,13 +103,14 @@ static void row_block(const smoe_product *x, const smoe_gemm_kernels *kern, cons
     bool once = x->m <= FEW && x->b_col == 1 && !x->b_bf16;
     bool stream = x->stream && s->k == x->k && !x->add && !x->bias;
     bool collect = stream && kern->aliasing && x->ldc * sizeof(real) % kern->aliasing == 0;
-    kern->pack_a(packed_a, x->a + i0 * x->a_row + s->p0 * x->a_col, x->a_row, x->a_col, m, s->k,
-                 mr);
+    const real *a = x->a + i0 * x->a_row + s->p0 * x->a_col;
+    size_t whole = x->a_col == 1 && mr == kern->mr ? m / mr * mr : 0;
+    if (whole < m)
+        kern->pack_a(packed_a, a + whole * x->a_row, x->a_row, x->a_col, m - whole, s->k, mr);
     for (size_t j = 0; j < s->n; j += kern->nr) {
         size_t n = min(s->n - j, kern->nr);
         bool direct = once && n == kern->nr;
         smoe_tile t = tile_at(x, s->p0, s->k, i0, s->j0 + j);
-        t.lda = mr;
         t.b = direct ? x->b + s->p0 * x->b_row + s->j0 + j : s->packed_b + j * s->k;
         t.ldb = direct ? x->b_row : kern->nr;
         t.n = n;
@@ -126,7 +125,9 @@ static void row_block(const smoe_product *x, const smoe_gemm_kernels *kern, cons
             t.ldc = RUN + SPILL;
         }
         for (size_t i = 0; i < m; i += mr, t.c += mr * t.ldc) {
-            t.a = packed_a + i * s->k;
+            t.a = i < whole ? a + i * x->a_row : packed_a + (i - whole) * s->k;
+            t.a_row = i < whole ? x->a_row : 1;
+            t.a_col = i < whole ? 1 : mr;
             t.m = min(m - i, mr);
             kern->tile(&t);
             if (t.add) t.add += mr * t.ldadd;
@@ -156,7 +157,7 @@ static void few_rows(const smoe_product *x, const smoe_gemm_kernels *kern, size_
                 t.m = min(x->m - i, width);
                 t.n = n;
                 t.a = packed + i * x->k + p0 * width;
-                t.lda = width;
+                t.a_col = width;
                 t.b = x->b + j * x->b_col + p0;
                 t.ldb = x->b_col;
                 if (i == 0 && j + n < x->n)

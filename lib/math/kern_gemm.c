@@ -12,7 +12,6 @@ enum {
     MR = 14,
     HALF = 8,
     FEW = 4,     /* 28 sums + 2 of B + broadcasts in 32 registers */
-    STEPS = 1,   /* of k in a round of the tile's loop */
     ACROSS2 = 8, /* columns across two vectors, and */
     ACROSS = 48, /* of a block of them: whole vectors and whole tiles */
     ALIASING = 0,
@@ -22,14 +21,19 @@ enum {
     MR = 6,
     HALF = 4,
     FEW = 2, /* 12 sums + 2 of B + a broadcast in 16 registers */
-    STEPS = 2,
     ACROSS2 = 6,
     ACROSS = 24,
     ALIASING =
         1024, /* Zen 3: stores whose addresses agree in the lowest bits wait for each other */
 };
 #endif
-enum { NV = 2, NR = NV * VL, ACROSS1 = 8, SHALLOW = 128 };
+enum {
+    NV = 2,
+    NR = NV * VL,
+    STEPS = 4, /* of k in a round of the tile's loop: what is around them is felt where two threads share a core */
+    ACROSS1 = 8,
+    SHALLOW = 128
+};
 
 #if defined SMOE_F64 && SMOE_VBYTES == 16
 #define LOW(a, b) __builtin_shufflevector(a, b, 0, 2)
@@ -150,41 +154,50 @@ static inline void ask(smoe_ahead *next) {
     next->left = next->run;
 }
 
-/* One step of k: rows of A times a row of B. */
+/* The next row of B, in registers: the compiler is kept from reading it again for each row of A. */
+static inline void load_row(const real *b, vreal row[NV]) {
+    row[0] = vrounded(vload(b));
+    row[1] = vrounded(vload(b + VL));
+}
+
+/* Rows of A, `ra` apart, times a row of B, which keeps its registers to the end: sums need no moves then. */
 static inline __attribute__((always_inline)) void step(size_t rows, vreal sum[MR][NV],
-                                                       const real *a, vreal b0, vreal b1) {
+                                                       const real *a, size_t ra,
+                                                       const vreal row[NV]) {
 #pragma GCC unroll 14
     for (size_t i = 0; i < rows; i++) {
-        vreal ai = vset(a[i]);
-        sum[i][0] += ai * b0;
-        sum[i][1] += ai * b1;
+        vreal ai = vset(a[i * ra]);
+        sum[i][0] += ai * row[0];
+        sum[i][1] += ai * row[1];
     }
+    vkeep(row[0]);
+    vkeep(row[1]);
 }
 
 /* The sums of a tile with `rows` >= m rows, a constant: the fewer, the fewer multiply-adds for nothing. A row of B is loaded
  * a step ahead, but none behind the last, which may be the end of an array. */
 static inline __attribute__((always_inline)) void multiply(size_t rows, vreal sum[MR][NV],
-                                                           smoe_tile *t) {
-    size_t k = t->k, lda = t->lda, ldb = t->ldb, p = 0;
-    if (!k) return;
+                                                           smoe_tile *t, size_t ra, size_t ca) {
+    if (!t->k) return;
+    size_t ldb = t->ldb, before = t->k - 1;
     smoe_ahead next = t->ahead;
+    size_t asks = STEPS / next.every;
     const real *a = t->a, *b = t->b;
-    vreal b0 = vload(b), b1 = vload(b + VL);
-    for (; p + STEPS < k; p += STEPS) {
-        if (!(p & next.mask)) ask(&next);
-#pragma GCC unroll 2
-        for (size_t s = 0; s < STEPS; s++, a += lda) {
-            step(rows, sum, a, b0, b1);
-            b += ldb;
-            b0 = vload(b), b1 = vload(b + VL);
+    vreal row[NV];
+    load_row(b, row);
+    for (size_t rounds = before / STEPS; rounds; rounds--) {
+        for (size_t i = 0; i < asks; i++) ask(&next);
+#pragma GCC unroll 4
+        for (size_t s = 0; s < STEPS; s++, a += ca) {
+            step(rows, sum, a, ra, row);
+            load_row(b += ldb, row);
         }
     }
-    for (; p + 1 < k; p++, a += lda) {
-        step(rows, sum, a, b0, b1);
-        b += ldb;
-        b0 = vload(b), b1 = vload(b + VL);
+    for (size_t left = before % STEPS; left; left--, a += ca) {
+        step(rows, sum, a, ra, row);
+        load_row(b += ldb, row);
     }
-    step(rows, sum, a, b0, b1);
+    step(rows, sum, a, ra, row);
     t->ahead = next;
 }
 
@@ -207,7 +220,10 @@ static inline __attribute__((always_inline)) void put(size_t rows, const smoe_ti
 
 static inline __attribute__((always_inline)) void tile_of(size_t rows, smoe_tile *t, bool stream) {
     vreal sum[MR][NV] = {{{0}}};
-    multiply(rows, sum, t);
+    if (rows == MR && t->a_col == 1)
+        multiply(rows, sum, t, t->a_row, 1);
+    else
+        multiply(rows, sum, t, 1, t->a_col);
     if (t->m < rows || t->n < NR)
         put(rows, t, sum, t->m, t->n, t->add, t->bias, stream);
     else if (t->add && t->bias)
@@ -225,7 +241,7 @@ static inline __attribute__((always_inline)) void tile_of(size_t rows, smoe_tile
 static void tile(smoe_tile *t) {
     bool stream = t->stream && (uintptr_t)t->c % SMOE_VBYTES == 0 && t->ldc % VL == 0;
     if (t->k > SHALLOW) {
-        if (STEPS > 1 && !stream)
+        if (VL < 16 && !stream)
             for (size_t i = 0; i < t->m; i++) __builtin_prefetch(t->c + i * t->ldc, 1, 3);
     } else if (t->add == t->c) {
         /* Few terms added to C: the time goes into C, whose next tile lies to the right. */
@@ -250,7 +266,7 @@ multiply_across(size_t columns, size_t nv, real *sums, const real *b, size_t n, 
     for (size_t j = 0; j < columns; j++) column[j] = b + (j < n ? j : n - 1) * t->ldb;
     for (size_t p = 0; p < t->k; p++, a += nv * VL) {
         vreal row[NV];
-        if (!(p & next.mask)) ask(&next);
+        if (!(p & (next.every - 1))) ask(&next);
 #pragma GCC unroll 2
         for (size_t v = 0; v < nv; v++) row[v] = vload(a + v * VL);
 #pragma GCC unroll 8
@@ -269,7 +285,7 @@ multiply_across(size_t columns, size_t nv, real *sums, const real *b, size_t n, 
 
 static void tile_across(smoe_tile *t) {
     real sums[ACROSS * NR];
-    size_t m = t->m, n = t->n, width = t->lda;
+    size_t m = t->m, n = t->n, width = t->a_col;
     if (width == VL)
         for (size_t j = 0; j < n; j += ACROSS1)
             multiply_across(ACROSS1, 1, sums + j * VL, t->b + j * t->ldb, n - j, t);

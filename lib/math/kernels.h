@@ -10,12 +10,12 @@
 #include "base/bf16.h"
 #include "math/gelu.h"
 
-/* What a tile asks the memory for while it computes: at every step of k that has no bit of `mask`, two cache lines (of 64
+/* What a tile asks the memory for while it computes: every `every` steps of k (a power of 2) two cache lines (of 64
  * bytes) from `at` on; `left` times until it moves on by `skip` bytes, then `run` times. Addresses past the end of an array
  * are harmless. */
 typedef struct smoe_ahead {
     const char *at;
-    size_t left, run, mask;
+    size_t left, run, every;
     ptrdiff_t skip;
 } smoe_ahead;
 
@@ -25,7 +25,7 @@ typedef struct smoe_tile {
     real *c;
     size_t ldc;
     const real *a, *b; /* as the kernel that gets them says */
-    size_t lda, ldb;
+    size_t a_row, a_col, ldb;
     const real *add;
     size_t ldadd;
     const real *bias;
@@ -45,8 +45,8 @@ typedef struct smoe_gemm_kernels {
     void (*pack_b)(real *dst, const real *b, size_t rs, size_t cs, size_t k, size_t n);
     /* The same out of BF16, widened: exact. */
     void (*pack_b_bf16)(real *dst, const smoe_bf16 *b, size_t rs, size_t cs, size_t k, size_t n);
-    /* A tile of m <= lda rows and n <= nr columns. A is a panel, [k][lda]; B is a panel or, where n = nr, B itself: [k][ldb].
-     */
+    /* A tile of m <= mr rows and n <= nr columns. A is a panel, a_row = 1 and a_col its height, or where m = mr rows of A
+     * itself, a_row apart, a_col = 1; B is a panel or, where n = nr, B itself: [k][ldb]. */
     void (*tile)(smoe_tile *t);
     /* The same numbers where A has few rows, without packing B: n <= across; A is a panel of pack_b's kind, m <= lda = nr, or of
      * pack_half's, m <= lda = nr/2; the columns of B lie at b + j*ldb. */

@@ -98,6 +98,17 @@ static inline vreal vrounded(vreal x) {
     return x;
 }
 
+/* Here x is still needed: the compiler does not overwrite its register before. */
+static inline void vkeep(vreal x) {
+#if defined __x86_64__
+    __asm__ volatile("" : : "v"(x));
+#elif defined __aarch64__
+    __asm__ volatile("" : : "w"(x));
+#else
+    (void)x;
+#endif
+}
+
 /* The first n < VL elements, the others `fill`; and back. */
 static inline vreal vload_part(const real *p, size_t n, real fill) {
     real t[VL];
