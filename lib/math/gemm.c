@@ -20,7 +20,9 @@ enum {
     DEEP = 128,     /* k from which that holds for columns of B, whose results are transposed */
     RUN = 64,       /* columns that are collected before they pass the caches by */
     PANELS = 8,     /* panels of A in a block */
-    TASKS = 2,      /* pieces a thread, at least */
+    TASKS = 2,      /* pieces a thread, at least, where both A and B are packed for each, */
+    TASKS_AS_IS = 8, /* and where A need not be: then rather more columns than rows are cut, */
+    COLUMNS = 4,     /* until a piece has so many times more rows */
     SMALL = 1 << 18 /* multiply-adds of a piece below which cutting costs more than it gains */
 };
 #define ALIGNED __attribute__((aligned(64)))
@@ -195,13 +197,15 @@ typedef struct cuts {
     size_t rows, columns;
 } cuts;
 
-/* Halves the longer side until there are enough pieces, or they become small. */
-static cuts cut(size_t m, size_t n, size_t k, size_t wanted) {
+/* Halves rows or columns until there are enough pieces of `count` products like x, or they become small. */
+static cuts cut(const smoe_product *x, size_t count, size_t threads) {
+    bool as_is = x->a_col == 1;
+    size_t wanted = (as_is ? TASKS_AS_IS : TASKS) * threads, ratio = as_is ? COLUMNS : 1;
     cuts c = {1, 1};
-    while (c.rows * c.columns < wanted) {
-        size_t rows = m / c.rows, columns = n / c.columns;
-        if (rows * columns * k < 2 * SMALL) break;
-        if (rows >= columns)
+    while (count * c.rows * c.columns < wanted) {
+        size_t rows = x->m / c.rows, columns = x->n / c.columns;
+        if (rows * columns * x->k < 2 * SMALL) break;
+        if (rows >= ratio * columns)
             c.rows *= 2;
         else
             c.columns *= 2;
@@ -233,9 +237,9 @@ void smoe_gemm_each(size_t count, smoe_product_maker *make, const void *context)
     const smoe_gemm_kernels *kern = smoe_kernels_get()->gemm;
     size_t threads = (size_t)omp_get_max_threads();
     cuts c = {1, 1};
-    if (threads > 1 && count && count < TASKS * threads) {
+    if (threads > 1 && count) {
         smoe_product first = make(0, context);
-        c = cut(first.m, first.n, first.k, blocks(TASKS * threads, count));
+        c = cut(&first, count, threads);
     }
     size_t pieces = c.rows * c.columns;
 #pragma omp parallel for schedule(dynamic, 1) if (count * pieces > 1)
