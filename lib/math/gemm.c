@@ -97,6 +97,11 @@ static smoe_tile tile_at(const smoe_product *x, size_t p0, size_t k, size_t i, s
     return t;
 }
 
+/* Rows i .. i+m of columns j .. j+n are final. */
+static void finished(const smoe_product *x, size_t i, size_t m, size_t j, size_t n) {
+    if (x->after) x->after(x->c + i * x->ldc + j, m, n, x->context);
+}
+
 /* Rows i0 .. i0+m of C. B is packed panel by panel while the first rows pass, or used where it lies. */
 static void row_block(const smoe_product *x, const smoe_gemm_kernels *kern, const step *s,
                       size_t i0, size_t m, real *packed_a) {
@@ -139,6 +144,7 @@ static void row_block(const smoe_product *x, const smoe_gemm_kernels *kern, cons
                 kern->stream(x->c + (i0 + i) * x->ldc + s->j0 + j - column,
                              rows + i * (RUN + SPILL), column + n);
     }
+    if (s->p0 + s->k == x->k) finished(x, i0, m, s->j0, s->n);
 }
 
 /* A product of few rows with weights whose columns lie in one piece: the rows are packed, all of them, and the
@@ -151,10 +157,11 @@ static void few_rows(const smoe_product *x, const smoe_gemm_kernels *kern, size_
             (width == kern->nr ? kern->pack_b : kern->pack_half)(
                 packed + i * x->k + p0 * width, x->a + i * x->a_row + p0 * x->a_col, x->a_col,
                 x->a_row, min(x->k - p0, kc), min(x->m - i, width));
-    for (size_t j = 0; j < x->n; j += kern->across)
+    for (size_t j = 0; j < x->n; j += kern->across) {
+        size_t n = min(x->n - j, kern->across);
         for (size_t p0 = 0; p0 < x->k; p0 += kc)
             for (size_t i = 0; i < x->m; i += width) {
-                size_t k = min(x->k - p0, kc), n = min(x->n - j, kern->across);
+                size_t k = min(x->k - p0, kc);
                 smoe_tile t = tile_at(x, p0, k, i, j);
                 t.m = min(x->m - i, width);
                 t.n = n;
@@ -167,6 +174,8 @@ static void few_rows(const smoe_product *x, const smoe_gemm_kernels *kern, size_
                                          k, x->b_col, kern->across / 8, k);
                 kern->tile_across(&t);
             }
+        finished(x, 0, x->m, j, n);
+    }
 }
 
 void smoe_gemm_serial(const smoe_product *x) {

@@ -9,6 +9,9 @@
 #include "base/base.h"
 #include "base/bf16.h"
 
+/* Work on rows of C, n columns of them from c on, which the thread that computed them has in its cache. */
+typedef void smoe_after(real *c, size_t m, size_t n, const void *context);
+
 /* One product. A is [m,k] with element (i,p) at a[i*a_row + p*a_col], B likewise [k,n]; a transpose
  * is a swap of strides. `add` [m,n] (may be C itself: accumulate) and `bias` [n] may be NULL. */
 typedef struct smoe_product {
@@ -27,6 +30,8 @@ typedef struct smoe_product {
     real alpha;
     bool stream; /* nobody reads C soon: it may pass the caches by, where there is no `add` and k is
                     one block */
+    smoe_after *after; /* may be NULL: what is done with each part of C once it is final */
+    const void *context;
 } smoe_product;
 
 /* Shared by all threads; not to be called from inside a parallel region. */

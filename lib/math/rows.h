@@ -13,7 +13,6 @@ enum { SMOE_ROW_PARTS = 16 };
 /* Elements of the `parts` scratch that sums over rows of n columns need (two sums at a time). */
 size_t smoe_rows_parts(size_t n);
 
-void smoe_rows_gelu(real *y, const real *x, size_t size, smoe_gelu kind);
 void smoe_rows_gelu_backward(real *dx, real *a, const real *da, const real *x, size_t size,
                              smoe_gelu kind);
 void smoe_rows_norm(real *y, real *stats, const real *x, const real *w, const real *b, size_t R,

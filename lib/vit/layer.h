@@ -111,7 +111,7 @@ typedef struct smoe_mlp {
     smoe_gelu gelu;
     double dropout;
     uint32_t site;
-    real *hidden;           /* [rows,h] before GELU, kept */
+    real *hidden;           /* [rows,h] before GELU, kept; without training it is `active` */
     real *active, *dactive; /* [rows,h] */
     real *parts;
 } smoe_mlp;

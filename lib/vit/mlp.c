@@ -38,9 +38,10 @@ void smoe_mlp_init(smoe_mlp *l, const smoe_build *build, size_t experts, const c
 }
 
 void smoe_mlp_reserve(smoe_mlp *l, size_t rows, const smoe_space *space) {
-    l->hidden = smoe_arena_take(space->keep, rows * l->h, sizeof(real));
     l->active = smoe_arena_take(space->scratch, rows * l->h, sizeof(real));
+    l->hidden = l->active;
     if (!space->train) return;
+    l->hidden = smoe_arena_take(space->keep, rows * l->h, sizeof(real));
     l->dactive = smoe_arena_take(space->scratch, rows * l->h, sizeof(real));
     l->parts =
         smoe_arena_take(space->scratch, smoe_rows_parts(l->h > l->d ? l->h : l->d), sizeof(real));
@@ -58,6 +59,8 @@ typedef struct layer {
     const smoe_bf16 *w_bf16; /* not NULL: stands for w */
     size_t out, in;
     bool fresh, stream; /* of a gradient: overwritten; too large for the caches to keep */
+    smoe_after *after;  /* of y: gets `mlp` */
+    const smoe_mlp *mlp;
 } layer;
 
 static size_t rows_of(const layer *x, size_t e) {
@@ -73,14 +76,20 @@ static smoe_product expert_forward(size_t e, const void *context) {
     if (x->w_bf16) p.b_bf16 = x->w_bf16 + e * x->out * x->in;
     p.add = x->residual ? x->residual + row * x->out : NULL;
     p.ldadd = x->out;
+    p.after = x->after;
+    p.context = x->mlp;
     return p;
 }
 
 static smoe_product expert_dx(size_t e, const void *context) {
     const layer *x = context;
     size_t row = x->first[e];
-    return smoe_linear_dx_product(x->y + row * x->in, x->x + row * x->out,
-                                  x->w + e * x->out * x->in, rows_of(x, e), x->out, x->in);
+    smoe_product p =
+        smoe_linear_dx_product(x->y + row * x->in, x->x + row * x->out, x->w + e * x->out * x->in,
+                               rows_of(x, e), x->out, x->in);
+    p.after = x->after;
+    p.context = x->mlp;
+    return p;
 }
 
 /* y is dW, x is dY, residual the layer's input. */
@@ -120,11 +129,29 @@ static void bias_backward(const smoe_mlp *l, real *db, const real *dy, const siz
         kern->column_sum(db + e * n, dy + first[e] * n, first[e + 1] - first[e], n);
 }
 
+/* gelu of a part of `hidden`. */
+static void activate(real *hidden, size_t m, size_t n, const void *context) {
+    const smoe_mlp *l = context;
+    real *active = l->active + (hidden - l->hidden);
+    for (size_t i = 0; i < m * l->h; i += l->h)
+        smoe_kernels_get()->row->gelu(active + i, hidden + i, n, l->gelu);
+}
+
+/* The same backward, for a part of `dactive`, which becomes the gradient of `hidden`; `active` is computed again. */
+static void activate_backward(real *dactive, size_t m, size_t n, const void *context) {
+    const smoe_mlp *l = context;
+    ptrdiff_t at = dactive - l->dactive;
+    for (size_t i = 0; i < m * l->h; i += l->h)
+        smoe_kernels_get()->row->gelu_backward(dactive + i, l->active + at + i, dactive + i,
+                                               l->hidden + at + i, n, l->gelu);
+}
+
 void smoe_mlp_forward(smoe_mlp *l, real *y, const real *x, const real *residual,
                       const size_t *first, const smoe_pass *pass) {
-    size_t size = first[l->E] * l->h;
     layer fc1 = {.first = first,
                  .y = l->hidden,
+                 .after = activate,
+                 .mlp = l,
                  .x = x,
                  .w = smoe_weight(l->params, l->fc1),
                  .w_bf16 = smoe_weight_bf16(l->params, l->fc1),
@@ -132,8 +159,7 @@ void smoe_mlp_forward(smoe_mlp *l, real *y, const real *x, const real *residual,
                  .out = l->h,
                  .in = l->d};
     smoe_gemm_each(l->E, expert_forward, &fc1);
-    smoe_rows_gelu(l->active, l->hidden, size, l->gelu);
-    smoe_dropout(l->active, size, l->dropout, l->site, pass);
+    smoe_dropout(l->active, first[l->E] * l->h, l->dropout, l->site, pass);
     layer fc2 = {.first = first,
                  .y = y,
                  .x = l->active,
@@ -149,16 +175,21 @@ void smoe_mlp_forward(smoe_mlp *l, real *y, const real *x, const real *residual,
 void smoe_mlp_backward(smoe_mlp *l, real *dx, const real *dy, const real *x, const size_t *first,
                        const smoe_pass *pass) {
     size_t size = first[l->E] * l->h;
+    bool dropout = pass->train && l->dropout > 0;
     layer fc2 = {.first = first,
                  .y = l->dactive,
                  .x = dy,
+                 .after = dropout ? NULL : activate_backward,
+                 .mlp = l,
                  .w = smoe_weight(l->params, l->fc2),
                  .out = l->d,
                  .in = l->h};
     smoe_gemm_each(l->E, expert_dx, &fc2);
-    smoe_dropout(l->dactive, size, l->dropout, l->site, pass);
-    smoe_rows_gelu_backward(l->dactive, l->active, l->dactive, l->hidden, size, l->gelu);
-    smoe_dropout(l->active, size, l->dropout, l->site, pass);
+    if (dropout) {
+        smoe_dropout(l->dactive, size, l->dropout, l->site, pass);
+        smoe_rows_gelu_backward(l->dactive, l->active, l->dactive, l->hidden, size, l->gelu);
+        smoe_dropout(l->active, size, l->dropout, l->site, pass);
+    }
     weights_backward(l, &fc2, l->fc2, l->active);
     bias_backward(l, smoe_gradient(l->params, l->fc2_bias), dy, first, l->d);
 
