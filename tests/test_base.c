@@ -73,6 +73,48 @@ static void moments(void **state) {
     assert_close(fourth, 3, 5 * sqrt(96. / N)); /* variance of x^4: 105 - 9 */
 }
 
+/* The polar method once more, with the C library's logarithm. An ulp or two apart there, half of that behind the root, and
+ * three more roundings: 4e-16 each at most. */
+static void normals_are_the_polar_method(void **state) {
+    (void)state;
+    smoe_rng rng = smoe_rng_at(6, SMOE_RNG_TEST, 0, 0, 0), words = rng;
+    for (size_t i = 0; i < 20000; i++) {
+        double x, y, r2;
+        do {
+            x = 2 * smoe_rng_uniform(&words) - 1;
+            y = 2 * smoe_rng_uniform(&words) - 1;
+            r2 = x * x + y * y;
+        } while (r2 >= 1 || r2 == 0);
+        double f = sqrt(-2 * log(r2) / r2);
+        double first = smoe_rng_normal(&rng), second = smoe_rng_normal(&rng);
+        assert_close(first, x * f, 1.6e-15 * fabs(x * f));
+        assert_close(second, y * f, 1.6e-15 * fabs(y * f));
+    }
+}
+
+/* In whatever portions the normals are asked for, and whatever of a block was used before, they are the same; and so is what
+ * is left of the stream. */
+static void normals_in_portions(void **state) {
+    (void)state;
+    enum { N = 600 };
+    static const size_t portion[] = {1, 2, 3, 0, 5, 64, 1, 127, 128, 129, 7, 133};
+    for (size_t used = 0; used < 6; used++) {
+        smoe_rng one = smoe_rng_at(7, SMOE_RNG_TEST, 0, 0, used), other = one;
+        for (size_t i = 0; i < used; i++) {
+            smoe_rng_u64(&one);
+            smoe_rng_u64(&other);
+        }
+        double x[N], y[N];
+        for (size_t i = 0; i < N; i++) x[i] = smoe_rng_normal(&one);
+        size_t done = 0;
+        for (size_t i = 0; i < sizeof portion / sizeof *portion; done += portion[i++])
+            smoe_rng_normals(&other, y + done, portion[i]);
+        assert_int_equal(done, N);
+        assert_memory_equal(x, y, sizeof x);
+        assert_true(smoe_rng_u64(&one) == smoe_rng_u64(&other));
+    }
+}
+
 static void below_is_unbiased(void **state) {
     (void)state;
     enum { N = 12000, FACES = 6 };
@@ -358,6 +400,8 @@ int main(void) {
         cmocka_unit_test(philox_known_answer),
         cmocka_unit_test(streams_by_name),
         cmocka_unit_test(moments),
+        cmocka_unit_test(normals_are_the_polar_method),
+        cmocka_unit_test(normals_in_portions),
         cmocka_unit_test(below_is_unbiased),
         cmocka_unit_test(permutations),
         cmocka_unit_test(names),

@@ -70,15 +70,19 @@ int smoe_params_allocate_moments(smoe_params *params, smoe_moment first, smoe_mo
 }
 
 void smoe_param_initial(real *out, const smoe_param *p, uint64_t seed, size_t first, size_t count) {
-    enum { RUN = SMOE_PARAM_RUN };
+    enum { RUN = SMOE_PARAM_RUN, PIECE = 256 };
     uint32_t name = smoe_rng_name(p->name);
     size_t end = first + count;
 #pragma omp parallel for schedule(static)
     for (size_t r = first / RUN; r < (end + RUN - 1) / RUN; r++) {
         smoe_rng rng = smoe_rng_at(seed, SMOE_RNG_INIT, name, r, 0);
-        for (size_t j = r * RUN; j < end && j < (r + 1) * RUN; j++)
-            out[j - first] =
-                (real)(p->std > 0 ? p->mean + p->std * smoe_rng_normal(&rng) : p->mean);
+        size_t stop = end < (r + 1) * RUN ? end : (r + 1) * RUN;
+        double z[PIECE] = {0};
+        for (size_t j = r * RUN; j < stop; j += PIECE) {
+            size_t n = stop - j < PIECE ? stop - j : PIECE;
+            if (p->std > 0) smoe_rng_normals(&rng, z, n);
+            for (size_t i = 0; i < n; i++) out[j - first + i] = (real)(p->mean + p->std * z[i]);
+        }
     }
 }
 

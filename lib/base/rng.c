@@ -10,20 +10,31 @@ smoe_rng smoe_rng_at(uint64_t seed, smoe_purpose purpose, uint32_t layer, uint64
                       .counter = {0, step, sample, 0}};
 }
 
-uint64_t smoe_rng_u64(smoe_rng *rng) {
+static inline philox4x64_ctr_t next_block(smoe_rng *rng) {
+    philox4x64_ctr_t c = {{rng->counter[0]++, rng->counter[1], rng->counter[2], rng->counter[3]}};
+    philox4x64_key_t k = {{rng->key[0], rng->key[1]}};
+    return philox4x64(c, k);
+}
+
+static inline uint64_t next(smoe_rng *rng) {
     if (!rng->left) {
-        philox4x64_ctr_t c = {{rng->counter[0], rng->counter[1], rng->counter[2], rng->counter[3]}};
-        philox4x64_key_t k = {{rng->key[0], rng->key[1]}};
-        philox4x64_ctr_t r = philox4x64(c, k);
+        philox4x64_ctr_t r = next_block(rng);
         for (int i = 0; i < 4; i++) rng->block[i] = r.v[i];
-        rng->counter[0]++;
         rng->left = 4;
     }
     return rng->block[4 - rng->left--];
 }
 
+static inline double to_uniform(uint64_t word) {
+    return (double)(int64_t)(word >> 11) * 0x1p-53;
+}
+
+uint64_t smoe_rng_u64(smoe_rng *rng) {
+    return next(rng);
+}
+
 double smoe_rng_uniform(smoe_rng *rng) {
-    return (double)(smoe_rng_u64(rng) >> 11) * 0x1p-53;
+    return to_uniform(next(rng));
 }
 
 uint64_t smoe_rng_below(smoe_rng *rng, uint64_t n) {
@@ -33,21 +44,102 @@ uint64_t smoe_rng_below(smoe_rng *rng, uint64_t n) {
     return word % n;
 }
 
-double smoe_rng_normal(smoe_rng *rng) {
-    if (rng->has_spare) {
-        rng->has_spare = false;
-        return rng->spare;
+/*
+ * ln x for a normal number x > 0: x = 2^k m, 1/sqrt 2 <= m < sqrt 2, ln m = 2 artanh(s), s = (m - 1)/(m + 1), by its series to
+ * s^21, |s| < 0.1716 (remainder below 1e-18). Our own because loops over it become vectors, which those over the C
+ * library's do not, and because it is the same on every machine.
+ */
+static inline double natural_log(double x) {
+    const uint64_t one = 0x3ff0000000000000, low = 0x3fe6a09e667f3bcd; /* 1 and 1/sqrt 2 */
+    const uint64_t fraction = 0x000fffffffffffff, two52 = 0x4330000000000000;
+    union {
+        double x;
+        uint64_t bits;
+    } in = {.x = x}, m, k;
+    uint64_t moved = in.bits + (one - low);
+    m.bits = (moved & fraction) + low;
+    k.bits = moved >> 52 | two52;
+    k.x -= 0x1p52 + 1023;
+    double s = (m.x - 1) / (m.x + 1), z = s * s, sum = 1.0 / 21;
+    sum = sum * z + 1.0 / 19;
+    sum = sum * z + 1.0 / 17;
+    sum = sum * z + 1.0 / 15;
+    sum = sum * z + 1.0 / 13;
+    sum = sum * z + 1.0 / 11;
+    sum = sum * z + 1.0 / 9;
+    sum = sum * z + 1.0 / 7;
+    sum = sum * z + 1.0 / 5;
+    sum = sum * z + 1.0 / 3;
+    return k.x * 0.69314718055994530942 + (2 * s + 2 * s * (z * sum));
+}
+
+enum { PAIRS = 64 };
+
+/* Points (x, y) in the unit circle, without its middle, and r2 = x^2 + y^2. */
+typedef struct points {
+    double x[PAIRS], y[PAIRS], r2[PAIRS];
+    size_t found;
+} points;
+
+/* The polar method's next candidate, which is taken if it lies in the circle. */
+static inline void consider(points *p, uint64_t first, uint64_t second) {
+    double x = 2 * to_uniform(first) - 1, y = 2 * to_uniform(second) - 1, r2 = x * x + y * y;
+    p->x[p->found] = x;
+    p->y[p->found] = y;
+    p->r2[p->found] = r2;
+    p->found += (r2 < 1) & (r2 != 0);
+}
+
+/* `wanted` <= PAIRS points, and not a word more of the stream than they take. */
+static void find_points(points *p, size_t wanted, smoe_rng *rng) {
+    p->found = 0;
+    while (p->found < wanted) {
+        size_t blocks = rng->left ? 0 : (wanted - p->found) / 2;
+        for (size_t i = 0; i < blocks; i++) {
+            philox4x64_ctr_t r = next_block(rng);
+            consider(p, r.v[0], r.v[1]);
+            consider(p, r.v[2], r.v[3]);
+        }
+        if (blocks) continue;
+        uint64_t first = next(rng), second = next(rng);
+        consider(p, first, second);
     }
-    double x, y, r2;
-    do {
-        x = 2 * smoe_rng_uniform(rng) - 1;
-        y = 2 * smoe_rng_uniform(rng) - 1;
-        r2 = x * x + y * y;
-    } while (r2 >= 1 || r2 == 0);
-    double f = sqrt(-2 * log(r2) / r2);
-    rng->spare = y * f;
-    rng->has_spare = true;
-    return x * f;
+}
+
+double smoe_rng_normal(smoe_rng *rng) {
+    double z;
+    smoe_rng_normals(rng, &z, 1);
+    return z;
+}
+
+void smoe_rng_normals(smoe_rng *rng, double *out, size_t n) {
+    points p;
+    double f[PAIRS];
+    if (n && rng->has_spare) {
+        rng->has_spare = false;
+        *out++ = rng->spare;
+        n--;
+    }
+    while (n) {
+        size_t pairs = n / 2 + n % 2;
+        if (pairs > PAIRS) pairs = PAIRS;
+        find_points(&p, pairs, rng);
+#pragma omp simd
+        for (size_t i = 0; i < pairs; i++) f[i] = -2 * natural_log(p.r2[i]) / p.r2[i];
+        for (size_t i = 0; i < pairs; i++) {
+            double scale = sqrt(f[i]);
+            out[2 * i] = p.x[i] * scale;
+            if (2 * i + 1 < n) {
+                out[2 * i + 1] = p.y[i] * scale;
+            } else {
+                rng->spare = p.y[i] * scale;
+                rng->has_spare = true;
+            }
+        }
+        size_t written = 2 * pairs < n ? 2 * pairs : n;
+        out += written;
+        n -= written;
+    }
 }
 
 void smoe_rng_permutation(smoe_rng *rng, uint32_t *order, size_t n) {

@@ -40,6 +40,8 @@ uint64_t smoe_rng_u64(smoe_rng *rng);
 double smoe_rng_uniform(smoe_rng *rng);             /* in [0, 1), 53 bits */
 uint64_t smoe_rng_below(smoe_rng *rng, uint64_t n); /* in [0, n), unbiased; n > 0 */
 double smoe_rng_normal(smoe_rng *rng);              /* mean 0, variance 1 (polar method) */
+/* The next n of them, faster. */
+void smoe_rng_normals(smoe_rng *rng, double *out, size_t n);
 
 /* order[0..n) becomes a uniformly random permutation of 0..n-1 (Fisher-Yates). */
 void smoe_rng_permutation(smoe_rng *rng, uint32_t *order, size_t n);

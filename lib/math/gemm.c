@@ -15,15 +15,15 @@ enum {
     KC = 384, /* rows of a block of B at most: a panel of nr columns fills the first cache */
     BLOCK = KC * 512, /* elements of a block of B: it stays in the second cache */
     MR_MAX = 14,
-    SPILL = 16,     /* elements packing may write past a panel: less than a vector */
-    FEW = 64,       /* rows of A up to which packing B costs more than it gains */
-    DEEP = 128,     /* k from which that holds for columns of B, whose results are transposed */
-    RUN = 64,       /* columns that are collected before they pass the caches by */
-    PANELS = 8,     /* panels of A in a block */
-    TASKS = 2,      /* pieces a thread, at least, where both A and B are packed for each, */
+    SPILL = 16,      /* elements packing may write past a panel: less than a vector */
+    FEW = 64,        /* rows of A up to which packing B costs more than it gains */
+    DEEP = 128,      /* k from which that holds for columns of B, whose results are transposed */
+    RUN = 64,        /* columns that are collected before they pass the caches by */
+    PANELS = 8,      /* panels of A in a block */
+    TASKS = 2,       /* pieces a thread, at least, where both A and B are packed for each, */
     TASKS_AS_IS = 8, /* and where A need not be: then rather more columns than rows are cut, */
     COLUMNS = 4,     /* until a piece has so many times more rows */
-    SMALL = 1 << 18 /* multiply-adds of a piece below which cutting costs more than it gains */
+    SMALL = 1 << 18  /* multiply-adds of a piece below which cutting costs more than it gains */
 };
 #define ALIGNED __attribute__((aligned(64)))
 
@@ -68,7 +68,9 @@ static smoe_ahead look_ahead(const void *at, size_t size, size_t lines, size_t l
     return (smoe_ahead){.at = at,
                         .left = run,
                         .run = run,
-                        .every = steps >= 4 ? 4 : steps >= 2 ? 2 : 1,
+                        .every = steps >= 4   ? 4
+                                 : steps >= 2 ? 2
+                                              : 1,
                         .skip = (ptrdiff_t)(stride * size) - (ptrdiff_t)run * 128};
 }
 

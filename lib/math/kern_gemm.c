@@ -30,7 +30,8 @@ enum {
 enum {
     NV = 2,
     NR = NV * VL,
-    STEPS = 4, /* of k in a round of the tile's loop: what is around them is felt where two threads share a core */
+    STEPS =
+        4, /* of k in a round of the tile's loop: what is around them is felt where two threads share a core */
     ACROSS1 = 8,
     SHALLOW = 128
 };
@@ -161,9 +162,8 @@ static inline void load_row(const real *b, vreal row[NV]) {
 }
 
 /* Rows of A, `ra` apart, times a row of B, which keeps its registers to the end: sums need no moves then. */
-static inline __attribute__((always_inline)) void step(size_t rows, vreal sum[MR][NV],
-                                                       const real *a, size_t ra,
-                                                       const vreal row[NV]) {
+static inline __attribute__((always_inline)) void
+step(size_t rows, vreal sum[MR][NV], const real *a, size_t ra, const vreal row[NV]) {
 #pragma GCC unroll 14
     for (size_t i = 0; i < rows; i++) {
         vreal ai = vset(a[i * ra]);
