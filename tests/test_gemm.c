@@ -394,6 +394,39 @@ static void not_finite(void **state) {
         }
 }
 
+static void negate(real *c, size_t m, size_t n, const void *context) {
+    size_t ldc = *(const size_t *)context;
+    for (size_t i = 0; i < m; i++)
+        for (size_t j = 0; j < n; j++) c[i * ldc + j] = -c[i * ldc + j];
+}
+
+/* What follows a product meets every element once, and none before it is final. */
+static void followed(void **state) {
+    (void)state;
+    static const size_t shape[][3] = {{7, 13, 3},    {64, 100, 200},  {8, 700, 384},
+                                      {20, 50, 800}, {300, 700, 500}, {1, 1, 1},
+                                      {5, 6, 0},     {600, 33, 40}};
+    for (uint64_t i = 0; i < 4 * sizeof shape / sizeof *shape; i++) {
+        const size_t *s = shape[i / 4];
+        fixture f = fixture_of(s[0], s[1], s[2], i);
+        size_t size = s[0] * f.p.ldc;
+        smoe_gemm(&f.p);
+        real *plain = filled(size, 0);
+        memcpy(plain, f.c, size * sizeof *plain);
+        memcpy(f.c, f.start, size * sizeof *plain);
+        f.p.after = negate;
+        f.p.context = &f.p.ldc;
+        if (i % 2)
+            smoe_gemm(&f.p);
+        else
+            smoe_gemm_serial(&f.p);
+        negate(plain, s[0], s[1], &f.p.ldc);
+        assert_memory_equal(f.c, plain, size * sizeof *plain);
+        free(plain);
+        fixture_free(&f);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(isas_run_again), /* first: threads and fork do not go together */
@@ -407,6 +440,7 @@ int main(void) {
         cmocka_unit_test(each),
         cmocka_unit_test(linear_by_hand),
         cmocka_unit_test(not_finite),
+        cmocka_unit_test(followed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
