@@ -242,17 +242,20 @@ static void same_bits_in_any_company(void **state) {
 /* Past the caches or not: the same bits, at addresses that allow it and at others. */
 static void streamed(void **state) {
     (void)state;
-    static const size_t sizes[][3] = {{70, 96, 8}, {33, 64, 200}, {29, 50, 31}, {20, 64, 900},
-                                      {5, 32, 0},  {50, 512, 9},  {19, 250, 20}};
+    static const size_t sizes[][3] = {{70, 96, 8},  {33, 64, 200}, {29, 50, 31},  {20, 64, 900},
+                                      {5, 32, 0},   {50, 512, 9},  {19, 250, 20}, {11, 280, 16},
+                                      {9, 64, 100}, {30, 768, 24}};
     enum { MOST = 1 << 15, ALIGN = 64 / sizeof(real) };
     real *plain = aligned_alloc(64, MOST * sizeof(real)),
          *past = aligned_alloc(64, MOST * sizeof(real));
     assert_true(plain && past);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        for (size_t shift = 0; shift < 2; shift++) {
-            fixture f = fixture_of(sizes[i][0], sizes[i][1], sizes[i][2], 3);
+        for (uint64_t seed = 0; seed < 16; seed++) {
+            fixture f = fixture_of(sizes[i][0], sizes[i][1], sizes[i][2], seed);
             smoe_product p = f.p;
+            size_t shift = seed % 2;
             p.add = NULL;
+            if (seed % 4 < 2) p.bias = NULL;
             p.ldc = (p.n + ALIGN - 1) / ALIGN * ALIGN;
             for (size_t j = 0; j < MOST; j++) plain[j] = past[j] = HOLE;
             p.c = plain + shift;

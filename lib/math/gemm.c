@@ -19,6 +19,8 @@ enum {
     FEW = 64,        /* rows of A up to which packing B costs more than it gains */
     DEEP = 128,      /* k from which that holds for columns of B, whose results are transposed */
     RUN = 64,        /* columns that are collected before they pass the caches by */
+    TERMS = 16,      /* up to which rows of C are written as they are */
+    NEAR = 4096,     /* elements of B that stay in the first cache with what passes it */
     PANELS = 8,      /* panels of A in a block */
     TASKS = 2,       /* pieces a thread, at least, where both A and B are packed for each, */
     TASKS_AS_IS = 8, /* and where A need not be: then rather more columns than rows are cut, */
@@ -180,6 +182,24 @@ static void few_rows(const smoe_product *x, const smoe_gemm_kernels *kern, size_
     }
 }
 
+/* A product of few terms that is written past the caches: row by row, with neither side packed. */
+static void few_terms(const smoe_product *x, const smoe_gemm_kernels *kern) {
+    size_t columns = even(x->n, max(NEAR / x->k, kern->row), kern->row);
+    for (size_t j = 0; j < x->n; j += columns) {
+        smoe_tile t = tile_at(x, 0, x->k, 0, j);
+        t.m = x->m;
+        t.n = min(x->n - j, columns);
+        t.a = x->a;
+        t.a_row = x->a_row;
+        t.a_col = x->a_col;
+        t.b = x->b + j;
+        t.ldb = x->b_row;
+        t.stream = true;
+        kern->tile_rows(&t);
+    }
+    kern->settle();
+}
+
 void smoe_gemm_serial(const smoe_product *x) {
     const smoe_gemm_kernels *kern = smoe_kernels_get()->gemm;
     ALIGNED real packed_a[MR_MAX * PANELS * KC + SPILL], packed_b[BLOCK];
@@ -189,6 +209,11 @@ void smoe_gemm_serial(const smoe_product *x) {
     if (x->m <= FEW && x->k >= DEEP && x->b_row == 1 && !x->b_bf16 &&
         blocks(x->m, kern->nr) * kern->nr * x->k <= BLOCK) {
         few_rows(x, kern, kc, packed_b);
+        return;
+    }
+    if (x->stream && x->k && (x->k <= TERMS || x->k * x->n <= 2 * NEAR) && x->b_col == 1 &&
+        !x->b_bf16 && x->n % (kern->nr / 2) == 0 && !x->add && !x->bias && !x->after) {
+        few_terms(x, kern);
         return;
     }
     for (size_t j0 = 0; j0 < x->n; j0 += nc) {

@@ -33,6 +33,7 @@ enum {
     STEPS =
         4, /* of k in a round of the tile's loop: what is around them is felt where two threads share a core */
     ACROSS1 = 8,
+    ROW = 12, /* vectors of a row of C: sums, and one for a term of A */
     SHALLOW = 128
 };
 
@@ -304,6 +305,31 @@ static void tile_across(smoe_tile *t) {
         }
 }
 
+/* nv vectors of a row of C, from A's terms and B as they lie. */
+static inline __attribute__((always_inline)) void
+row_part(size_t nv, const smoe_tile *t, const real *a, const real *b, real *c, bool stream) {
+    vreal sum[ROW] = {{0}};
+    for (size_t p = 0; p < t->k; p++, a += t->a_col, b += t->ldb) {
+        vreal ap = vset(*a);
+#pragma GCC unroll 12
+        for (size_t v = 0; v < nv; v++) sum[v] += ap * vload(b + v * VL);
+    }
+#pragma GCC unroll 12
+    for (size_t v = 0; v < nv; v++) finish(c + v * VL, sum[v], t->alpha, NULL, NULL, VL, stream);
+}
+
+static void tile_rows(smoe_tile *t) {
+    bool stream = t->stream && (uintptr_t)t->c % SMOE_VBYTES == 0 && t->ldc % VL == 0;
+    for (size_t i = 0; i < t->m; i++) {
+        const real *a = t->a + i * t->a_row;
+        real *c = t->c + i * t->ldc;
+        size_t j = 0;
+        for (; j + ROW * VL <= t->n; j += ROW * VL) row_part(ROW, t, a, t->b + j, c + j, stream);
+        for (; j + 4 * VL <= t->n; j += 4 * VL) row_part(4, t, a, t->b + j, c + j, stream);
+        for (; j < t->n; j += VL) row_part(1, t, a, t->b + j, c + j, stream);
+    }
+}
+
 static void stream(real *to, const real *from, size_t n) {
     if ((uintptr_t)to % SMOE_VBYTES || n % VL)
         memcpy(to, from, n * sizeof *to);
@@ -337,6 +363,8 @@ const smoe_gemm_kernels SMOE_KERN(smoe_gemm_kern) = {
     .across = ACROSS,
     .pack_half = pack_half,
     .tile_across = tile_across,
+    .row = ROW * VL,
+    .tile_rows = tile_rows,
     .stream = stream,
     .settle = vfence,
     .aliasing = ALIASING,

@@ -53,6 +53,10 @@ typedef struct smoe_gemm_kernels {
     size_t across;
     void (*pack_half)(real *dst, const real *b, size_t rs, size_t cs, size_t k, size_t n);
     void (*tile_across)(smoe_tile *t);
+    /* The same numbers row by row of C, for few terms: n is a multiple of nr/2, best of `row`; neither add nor bias; A and B
+     * are as they lie, a_row, a_col and ldb apart. */
+    size_t row;
+    void (*tile_rows)(smoe_tile *t);
     /* n numbers past the caches. */
     void (*stream)(real *to, const real *from, size_t n);
     void (*settle)(void);
