@@ -114,7 +114,7 @@ static void softmax(real *x, size_t R, size_t n, size_t ld) {
         real top = vmaximum(most);
         for (size_t i = 0; i < n; i += VL) {
             size_t w = width(i, n);
-            vreal e = vexp(take(x + i, w, -(real)INFINITY) - top);
+            vreal e = vexp_falling(take(x + i, w, -(real)INFINITY) - top);
             sum += e;
             give(x + i, e, w);
         }
@@ -147,7 +147,7 @@ static void column_softmax(real *y, const real *x, size_t R, size_t n) {
         vreal most = vset(-(real)INFINITY), sum = {0};
         for (size_t i = 0; i < R; i++) most = vmax(take(x + i * n + j, w, 0), most);
         for (size_t i = 0; i < R; i++) {
-            vreal e = vexp(take(x + i * n + j, w, 0) - most);
+            vreal e = vexp_falling(take(x + i * n + j, w, 0) - most);
             sum += e;
             give(y + i * n + j, e, w);
         }
