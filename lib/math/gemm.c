@@ -115,7 +115,7 @@ static void row_block(const smoe_product *x, const smoe_gemm_kernels *kern, cons
     bool stream = x->stream && s->k == x->k && !x->add && !x->bias;
     bool collect = stream && kern->aliasing && x->ldc * sizeof(real) % kern->aliasing == 0;
     const real *a = x->a + i0 * x->a_row + s->p0 * x->a_col;
-    size_t whole = x->a_col == 1 && mr == kern->mr ? m / mr * mr : 0;
+    size_t whole = kern->as_is && x->a_col == 1 && mr == kern->mr ? m / mr * mr : 0;
     if (whole < m)
         kern->pack_a(packed_a, a + whole * x->a_row, x->a_row, x->a_col, m - whole, s->k, mr);
     for (size_t j = 0; j < s->n; j += kern->nr) {
@@ -234,8 +234,9 @@ typedef struct cuts {
 } cuts;
 
 /* Halves rows or columns until there are enough pieces of `count` products like x, or they become small. */
-static cuts cut(const smoe_product *x, size_t count, size_t threads) {
-    bool as_is = x->a_col == 1;
+static cuts cut(const smoe_product *x, const smoe_gemm_kernels *kern, size_t count,
+                size_t threads) {
+    bool as_is = kern->as_is && x->a_col == 1;
     size_t wanted = (as_is ? TASKS_AS_IS : TASKS) * threads, ratio = as_is ? COLUMNS : 1;
     cuts c = {1, 1};
     while (count * c.rows * c.columns < wanted) {
@@ -275,7 +276,7 @@ void smoe_gemm_each(size_t count, smoe_product_maker *make, const void *context)
     cuts c = {1, 1};
     if (threads > 1 && count) {
         smoe_product first = make(0, context);
-        c = cut(&first, count, threads);
+        c = cut(&first, kern, count, threads);
     }
     size_t pieces = c.rows * c.columns;
 #pragma omp parallel for schedule(dynamic, 1) if (count * pieces > 1)

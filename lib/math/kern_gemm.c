@@ -15,6 +15,7 @@ enum {
     ACROSS2 = 8, /* columns across two vectors, and */
     ACROSS = 48, /* of a block of them: whole vectors and whole tiles */
     ALIASING = 0,
+    AS_IS = false, /* the addresses of 14 rows do not fit the other registers */
 };
 #else
 enum {
@@ -25,6 +26,7 @@ enum {
     ACROSS = 24,
     ALIASING =
         1024, /* Zen 3: stores whose addresses agree in the lowest bits wait for each other */
+    AS_IS = true,
 };
 #endif
 enum {
@@ -221,7 +223,7 @@ static inline __attribute__((always_inline)) void put(size_t rows, const smoe_ti
 
 static inline __attribute__((always_inline)) void tile_of(size_t rows, smoe_tile *t, bool stream) {
     vreal sum[MR][NV] = {{{0}}};
-    if (rows == MR && t->a_col == 1)
+    if (AS_IS && rows == MR && t->a_col == 1)
         multiply(rows, sum, t, t->a_row, 1);
     else
         multiply(rows, sum, t, 1, t->a_col);
@@ -359,6 +361,7 @@ const smoe_gemm_kernels SMOE_KERN(smoe_gemm_kern) = {
     .pack_a = pack_a,
     .pack_b = pack_b,
     .pack_b_bf16 = pack_b_bf16,
+    .as_is = AS_IS,
     .tile = tile,
     .across = ACROSS,
     .pack_half = pack_half,

@@ -45,11 +45,12 @@ typedef struct smoe_gemm_kernels {
     void (*pack_b)(real *dst, const real *b, size_t rs, size_t cs, size_t k, size_t n);
     /* The same out of BF16, widened: exact. */
     void (*pack_b_bf16)(real *dst, const smoe_bf16 *b, size_t rs, size_t cs, size_t k, size_t n);
-    /* A tile of m <= mr rows and n <= nr columns. A is a panel, a_row = 1 and a_col its height, or where m = mr rows of A
-     * itself, a_row apart, a_col = 1; B is a panel or, where n = nr, B itself: [k][ldb]. */
+    /* A tile of m <= mr rows and n <= nr columns. A is a panel, a_row = 1 and a_col its height, or where m = mr and `as_is`
+     * rows of A itself, a_row apart, a_col = 1; B is a panel or, where n = nr, B itself: [k][ldb]. */
+    bool as_is;
     void (*tile)(smoe_tile *t);
-    /* The same numbers where A has few rows, without packing B: n <= across; A is a panel of pack_b's kind, m <= lda = nr, or of
-     * pack_half's, m <= lda = nr/2; the columns of B lie at b + j*ldb. */
+    /* The same numbers where A has few rows, without packing B: n <= across; A is a panel of pack_b's kind, m <= a_col = nr, or
+     * of pack_half's, m <= a_col = nr/2; the columns of B lie at b + j*ldb. */
     size_t across;
     void (*pack_half)(real *dst, const real *b, size_t rs, size_t cs, size_t k, size_t n);
     void (*tile_across)(smoe_tile *t);
