@@ -182,7 +182,14 @@ static void few_rows(const smoe_product *x, const smoe_gemm_kernels *kern, size_
     }
 }
 
-/* A product of few terms that is written past the caches: row by row, with neither side packed. */
+/* Whether a product is written past the caches and has so few terms that packing is most of the work. */
+static bool has_few_terms(const smoe_product *x, const smoe_gemm_kernels *kern) {
+    bool plain = !x->b_bf16 && !x->add && !x->bias && !x->after;
+    bool few = x->k && (x->k <= TERMS || x->k * x->n <= 2 * NEAR);
+    return x->stream && plain && few && x->b_col == 1 && x->n % (kern->nr / 2) == 0;
+}
+
+/* It goes row by row of C, with neither side packed. */
 static void few_terms(const smoe_product *x, const smoe_gemm_kernels *kern) {
     size_t columns = even(x->n, max(NEAR / x->k, kern->row), kern->row);
     for (size_t j = 0; j < x->n; j += columns) {
@@ -211,8 +218,7 @@ void smoe_gemm_serial(const smoe_product *x) {
         few_rows(x, kern, kc, packed_b);
         return;
     }
-    if (x->stream && x->k && (x->k <= TERMS || x->k * x->n <= 2 * NEAR) && x->b_col == 1 &&
-        !x->b_bf16 && x->n % (kern->nr / 2) == 0 && !x->add && !x->bias && !x->after) {
+    if (has_few_terms(x, kern)) {
         few_terms(x, kern);
         return;
     }
