@@ -1,10 +1,12 @@
 /*
  * Blocked matrix product after Goto: blocks of B [KC, NC] and of A [MC, KC] are packed, tiles of
- * both meet in registers (kern_gemm.c). Threads share a product by pieces of C, each packed by the
- * thread that takes it: a little packing is done twice, but nobody waits for anybody inside a
- * product. Why not BLIS for these: its kernels for small shapes sum in another order than those for
- * large ones, so an image's logits would depend on the size of its batch. BLIS stays the measure of
- * speed (math/blas.c); how the two compare is in experiments/NOTES.md.
+ * both meet in registers (kern_gemm.c). What need not be packed is read where it lies: rows of A in
+ * one piece, weights that meet few rows, both sides of a product of few terms. Threads share a
+ * product by pieces of C, each packed by the thread that takes it: a little packing is done twice,
+ * but nobody waits for anybody inside a product. Why not BLIS for these: its kernels for small
+ * shapes sum in another order than those for large ones, so an image's logits would depend on the
+ * size of its batch. BLIS stays the measure of speed (math/blas.c); how the two compare is in
+ * experiments/NOTES.md.
  */
 #include "math/gemm.h"
 #include "math/kernels.h"
