@@ -167,11 +167,8 @@ static inline vreal vnormal(vreal x, vreal *density) {
 static inline vreal vexp_of(vreal x, bool falling) {
     const vreal round =
         vset(12582912.0f); /* 1.5 * 2^23: adding it leaves an integer in the low bits */
-    vreal c = x;
-    if (!falling) { /* else the mask at the end is enough */
-        c = vselect(c > 89.0f, vset(89.0f), c);
-        c = vselect(c < -88.0f, vset(-88.0f), c);
-    }
+    vreal c = falling ? x : vselect(x > 89.0f, vset(89.0f), x);
+    c = vselect(c < -88.0f, vset(-88.0f), c);
     vreal shifted = c * 1.44269504088896341f + round;
     vreal n = shifted - round;
     vreal r = c - n * 0.693359375f;
