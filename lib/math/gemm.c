@@ -30,6 +30,7 @@ enum {
     SMALL = 1 << 18  /* multiply-adds of a piece below which cutting costs more than it gains */
 };
 #define ALIGNED __attribute__((aligned(64)))
+static const size_t NEVER = SIZE_MAX / 2 + 1; /* a power of 2 that no k reaches */
 
 static size_t min(size_t a, size_t b) {
     return a < b ? a : b;
@@ -99,7 +100,7 @@ static smoe_tile tile_at(const smoe_product *x, size_t p0, size_t k, size_t i, s
         t.ldadd = x->ldadd;
         if (x->bias) t.bias = x->bias + j;
     }
-    t.ahead = (smoe_ahead){.at = (const char *)x->a, .left = SIZE_MAX, .every = SIZE_MAX};
+    t.ahead = (smoe_ahead){.at = (const char *)x->a, .left = SIZE_MAX, .every = NEVER};
     return t;
 }
 

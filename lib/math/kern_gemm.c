@@ -16,6 +16,7 @@ enum {
     ACROSS = 48, /* of a block of them: whole vectors and whole tiles */
     ALIASING = 0,
     AS_IS = false, /* the addresses of 14 rows do not fit the other registers */
+    ASK_C = false, /* for the tile's part of C before its sums */
 };
 #else
 enum {
@@ -27,6 +28,7 @@ enum {
     ALIASING =
         1024, /* Zen 3: stores whose addresses agree in the lowest bits wait for each other */
     AS_IS = true,
+    ASK_C = true,
 };
 #endif
 enum {
@@ -244,7 +246,7 @@ static inline __attribute__((always_inline)) void tile_of(size_t rows, smoe_tile
 static void tile(smoe_tile *t) {
     bool stream = t->stream && (uintptr_t)t->c % SMOE_VBYTES == 0 && t->ldc % VL == 0;
     if (t->k > SHALLOW) {
-        if (VL < 16 && !stream)
+        if (ASK_C && !stream)
             for (size_t i = 0; i < t->m; i++) __builtin_prefetch(t->c + i * t->ldc, 1, 3);
     } else if (t->add == t->c) {
         /* Few terms added to C: the time goes into C, whose next tile lies to the right. */
