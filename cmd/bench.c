@@ -26,8 +26,13 @@ static share share_of(double work, const smoe_bench_time *time, double best, dou
 static share of_gemm(const smoe_bench *b, const smoe_bench_pass *pass) {
     return share_of(pass->flops / 1e9, &pass->whole, b->best.gemm_gflops, b->median.gemm_gflops);
 }
-static share of_fma(const smoe_bench *b, const smoe_bench_pass *pass, const smoe_bench_time *time) {
-    return share_of(pass->flops / 1e9, time, b->best.fma_gflops, b->median.fma_gflops);
+static share of_fma(const smoe_bench *b, const smoe_bench_pass *pass) {
+    return share_of(pass->flops / 1e9, &pass->whole, b->best.fma_gflops, b->median.fma_gflops);
+}
+/* The training step without the optimiser. */
+static share layers_of_fma(const smoe_bench *b) {
+    return share_of(b->train.layers_flops / 1e9, &b->train.layers, b->best.fma_gflops,
+                    b->median.fma_gflops);
 }
 static share of_memory(const smoe_bench *b) {
     const smoe_bench_pass *x = &b->train;
@@ -80,8 +85,8 @@ static json_t *both_json(const smoe_bench *b, double train, double infer) {
 /* The same shares, as bests and as medians. */
 static void add_shares(json_t *object, const smoe_bench *b, bool median) {
     share gemm[] = {of_gemm(b, &b->train), of_gemm(b, &b->infer)};
-    share fma[] = {of_fma(b, &b->train, &b->train.whole), of_fma(b, &b->infer, &b->infer.whole)};
-    share layers = of_fma(b, &b->train, &b->train.layers);
+    share fma[] = {of_fma(b, &b->train), of_fma(b, &b->infer)};
+    share layers = layers_of_fma(b);
     json_t *of_gemm = median ? both_json(b, gemm[0].median, gemm[1].median)
                              : both_json(b, gemm[0].best, gemm[1].best);
     json_t *of_fma = median ? both_json(b, fma[0].median, fma[1].median)
@@ -172,7 +177,7 @@ static int print_parts(const smoe_bench *b, bool bold, smoe_err *err) {
 /* A pass as a line: time, rate, shares; of bests, then of medians. */
 static void print_pass(const smoe_bench *b, const smoe_bench_pass *pass, const char *name,
                        const char *unit) {
-    share gemm = of_gemm(b, pass), fma = of_fma(b, pass, &pass->whole);
+    share gemm = of_gemm(b, pass), fma = of_fma(b, pass);
     printf("%-10s %.4f s a %s, %.0f images/s, %.0f GFLOP/s: %.0f%% of a large product, %.0f%% of "
            "the multiply-adds\n"
            "           (medians: %.4f s, %.0f%%, %.0f%%)\n",
@@ -184,7 +189,7 @@ static void print_pass(const smoe_bench *b, const smoe_bench_pass *pass, const c
 static int print_bench(const smoe_bench *b, bool bold, smoe_err *err) {
     char a[32], c[32];
     if (trained(b)) {
-        share layers = of_fma(b, &b->train, &b->train.layers), memory = of_memory(b);
+        share layers = layers_of_fma(b), memory = of_memory(b);
         print_pass(b, &b->train, "training", "step");
         printf("           without the optimizer %.0f%% of the multiply-adds (medians: %.0f%%), "
                "the optimizer %.0f%% of memory (%.0f%%)\n",
@@ -232,8 +237,8 @@ static void add_heading(FILE *out) {
 
 static void add_row(FILE *out, const char *name, const smoe_bench *b) {
     char peak[32], planned[32];
-    share layers = of_fma(b, &b->train, &b->train.layers), memory = of_memory(b);
-    share infer = of_fma(b, &b->infer, &b->infer.whole);
+    share layers = layers_of_fma(b), memory = of_memory(b);
+    share infer = of_fma(b, &b->infer);
     fprintf(out, "| %s | %zu | ", name, b->batch);
     if (trained(b))
         fprintf(out, "%.4g (%.4g) | %.0f%% (%.0f%%) | %.0f%% (%.0f%%) | ", b->train.whole.min,

@@ -304,6 +304,21 @@ static const char largest[] =
     "model: {variant: H, patch_size: 14, moe: {layers: last-16, router: soft, experts: 256}}\n"
     "train: {steps: 300000, batch_size: 4096}\n";
 
+/* One slot an expert: 16 images are 16 rows, whose gradients of 2 experts of 2 x 16 x 32 nobody keeps; those of 17 are kept. */
+static void gradients_of_few_rows(void **state) {
+    (void)state;
+    smoe_cost cost;
+    for (int images = 16; images <= 17; images++) {
+        overrides list = {0};
+        overrides_set(&list, "model={width: 16, mlp: 32}");
+        overrides_set(&list, "train.batch_size=%d", images);
+        overrides_cost(&cost, tiny, &list, NULL);
+        assert_close(cost.params_factored, images == 16 ? 2 * 2 * 16 * 32 : 0, 0);
+        assert_close(cost.bytes.gradients, 4 * (cost.params - cost.params_factored), 0);
+        smoe_cost_free(&cost);
+    }
+}
+
 /* Soft MoE H/14 with 256 experts: 54 billion parameters, 217 GB of weights alone. */
 static void largest_model_costs_nothing(void **state) {
     (void)state;
@@ -349,6 +364,7 @@ int main(void) {
         cmocka_unit_test(fixed_routing_is_cheaper),
         cmocka_unit_test(other_heads),
         cmocka_unit_test(matches_the_parameter_table),
+        cmocka_unit_test(gradients_of_few_rows),
         cmocka_unit_test(largest_model_costs_nothing),
         cmocka_unit_test(classes_must_be_known),
     };

@@ -93,6 +93,13 @@ void smoe_params_init(smoe_params *params, uint64_t seed) {
     }
 }
 
+size_t smoe_params_gradients(const smoe_params *params) {
+    size_t sum = params->total;
+    for (size_t i = 0; i < params->count; i++)
+        if (params->row[i].factored) sum -= params->row[i].size;
+    return sum;
+}
+
 const smoe_param *smoe_params_find(const smoe_params *params, const char *name) {
     for (size_t i = 0; i < params->count; i++)
         if (!strcmp(params->row[i].name, name)) return &params->row[i];

@@ -18,14 +18,23 @@ typedef enum smoe_param_group {                   /* which weight decay applies 
                                 SMOE_PARAM_HEAD    /* optimizer.head_weight_decay */
 } smoe_param_group;
 
+/* The gradient of E experts' kernels [E,out,in] as what it is the product of: that of expert e is dY_e^T X_e over rows
+ * first[e] .. first[e+1]. Of few rows, these are far fewer numbers. */
+typedef struct smoe_factors {
+    const real *dy, *x; /* [rows,out], [rows,in]; borrowed from the layer, until its next pass */
+    const size_t *first;
+} smoe_factors;
+
 typedef struct smoe_param {
     char name[80]; /* the checkpoint's name, "blocks.3.attn.qkv.weight" */
     int ndim;      /* 0: a scalar */
     size_t dim[SMOE_PARAM_DIMS];
     size_t size, offset; /* elements; offset into every slab, a multiple of 16 */
     smoe_param_group group;
-    bool expert;      /* first axis counts experts, each used by some rows only */
-    bool fresh;       /* the gradient counts as 0, whatever is in memory: backward overwrites it */
+    bool expert;   /* first axis counts experts, each used by some rows only */
+    bool fresh;    /* the gradient counts as 0, whatever is in memory: backward overwrites it */
+    bool factored; /* backward leaves the gradient as `factors`, and nothing in memory */
+    smoe_factors factors;
     double mean, std; /* initial values: normal(mean, std), constant where std is 0 */
 } smoe_param;
 
@@ -40,6 +49,8 @@ typedef struct smoe_params {
     size_t count, room;
     size_t size;                /* elements of a slab, padding included */
     size_t total;               /* parameters, padding not included */
+    bool factor;                /* there is one backward pass for each update: layers may leave
+                                   gradients as factors */
     bool failed;                /* an add ran out of memory; reported when slabs are asked for */
     real *w, *g, *m, *v;        /* slabs; NULL until allocated */
     smoe_bf16 *m_bf16, *v_bf16; /* moments in BF16, which then m or v are not there for */
@@ -67,6 +78,10 @@ int smoe_params_allocate_moments(smoe_params *params, smoe_moment first, smoe_mo
 enum { SMOE_PARAM_RUN = 1 << 16 };
 void smoe_param_initial(real *out, const smoe_param *row, uint64_t seed, size_t first,
                         size_t count);
+
+/* Gradients that have to be in memory: all but those of factored rows, which layers have marked when they were
+ * reserved. */
+size_t smoe_params_gradients(const smoe_params *params);
 
 /* The row of that name, or NULL. */
 const smoe_param *smoe_params_find(const smoe_params *params, const char *name);

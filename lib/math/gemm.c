@@ -21,7 +21,6 @@ enum {
     FEW = 64,        /* rows of A up to which packing B costs more than it gains */
     DEEP = 128,      /* k from which that holds for columns of B, whose results are transposed */
     RUN = 64,        /* columns that are collected before they pass the caches by */
-    TERMS = 16,      /* up to which rows of C are written as they are */
     NEAR = 4096,     /* elements of B that stay in the first cache with what passes it */
     PANELS = 8,      /* panels of A in a block */
     TASKS = 2,       /* pieces a thread, at least, where both A and B are packed for each, */
@@ -188,11 +187,11 @@ static void few_rows(const smoe_product *x, const smoe_gemm_kernels *kern, size_
 /* Whether a product is written past the caches and has so few terms that packing is most of the work. */
 static bool has_few_terms(const smoe_product *x, const smoe_gemm_kernels *kern) {
     bool plain = !x->b_bf16 && !x->add && !x->bias && !x->after;
-    bool few = x->k && (x->k <= TERMS || x->k * x->n <= 2 * NEAR);
+    bool few = x->k && (x->k <= SMOE_FEW_TERMS || x->k * x->n <= 2 * NEAR);
     return x->stream && plain && few && x->b_col == 1 && x->n % (kern->nr / 2) == 0;
 }
 
-/* It goes row by row of C, with neither side packed. */
+/* Such a product, row by row of C, with neither side packed. */
 static void few_terms(const smoe_product *x, const smoe_gemm_kernels *kern) {
     size_t columns = even(x->n, max(NEAR / x->k, kern->row), kern->row);
     for (size_t j = 0; j < x->n; j += columns) {
@@ -204,10 +203,27 @@ static void few_terms(const smoe_product *x, const smoe_gemm_kernels *kern) {
         t.a_col = x->a_col;
         t.b = x->b + j;
         t.ldb = x->b_row;
-        t.stream = true;
+        t.stream = x->stream;
         kern->tile_rows(&t);
     }
-    kern->settle();
+    if (x->stream) kern->settle();
+}
+
+void smoe_gemm_few(real *out, const smoe_product *x, size_t first, size_t count) {
+    while (count) {
+        size_t row = first / x->n, column = first % x->n;
+        smoe_product p = *x;
+        p.a += row * x->a_row;
+        p.b += column;
+        p.c = out;
+        p.ldc = x->n;
+        p.m = column ? 1 : max(count / x->n, 1);
+        p.n = min(x->n - column, count);
+        few_terms(&p, smoe_kernels_get()->gemm);
+        out += p.m * p.n;
+        first += p.m * p.n;
+        count -= p.m * p.n;
+    }
 }
 
 void smoe_gemm_serial(const smoe_product *x) {

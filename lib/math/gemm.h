@@ -38,6 +38,11 @@ typedef struct smoe_product {
 void smoe_gemm(const smoe_product *product);
 /* By the calling thread alone: for use inside parallel regions. */
 void smoe_gemm_serial(const smoe_product *product);
+/* Terms (k) up to which C is best written row by row, with neither side packed. */
+enum { SMOE_FEW_TERMS = 16 };
+/* Elements first .. first+count of a C whose rows have no gaps, into `out` and not into C, of a product of few terms, not none,
+ * without add, bias and after; n, first, count multiples of 16, b_col 1. The numbers of smoe_gemm_serial, by the calling thread. */
+void smoe_gemm_few(real *out, const smoe_product *product, size_t first, size_t count);
 /* `count` products, shared by all threads; make(i, context) describes the i-th. Results must not
  * overlap. */
 typedef smoe_product smoe_product_maker(size_t i, const void *context);

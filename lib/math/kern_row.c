@@ -200,15 +200,15 @@ static void column_sum(real *out, const real *x, size_t R, size_t n) {
     for (size_t row = 0; row < R; row++, x += n) add(out, x, n);
 }
 
-static double square_sum(const real *x, size_t n) {
+static double dot_double(const real *x, const real *y, size_t n) {
     enum { LANES = 16, AHEAD = 1024 }; /* asked for early: slabs are read at the speed of memory */
     double sum[LANES] = {0}, total = 0;
     size_t i = 0;
     for (; i + LANES <= n; i += LANES) {
         __builtin_prefetch(x + i + AHEAD);
-        for (size_t j = 0; j < LANES; j++) sum[j] += (double)x[i + j] * (double)x[i + j];
+        for (size_t j = 0; j < LANES; j++) sum[j] += (double)x[i + j] * (double)y[i + j];
     }
-    for (; i < n; i++) sum[0] += (double)x[i] * (double)x[i];
+    for (; i < n; i++) sum[0] += (double)x[i] * (double)y[i];
     for (size_t j = 0; j < LANES; j++) total += sum[j];
     return total;
 }
@@ -267,7 +267,7 @@ const smoe_row_kernels SMOE_KERN(smoe_row_kern) = {gelu,
                                                    axpy,
                                                    dot,
                                                    column_sum,
-                                                   square_sum,
+                                                   dot_double,
                                                    widen,
                                                    narrow,
                                                    narrow_random,

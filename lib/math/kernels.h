@@ -102,8 +102,8 @@ typedef struct smoe_row_kernels {
     void (*axpy)(real *y, real a, const real *x, size_t n);
     real (*dot)(const real *x, const real *y, size_t n);
     void (*column_sum)(real *out, const real *x, size_t R, size_t n);
-    /* Sum of squares, in double. */
-    double (*square_sum)(const real *x, size_t n);
+    /* Sum of x * y, in double. */
+    double (*dot_double)(const real *x, const real *y, size_t n);
     /* y = x out of BF16; y = x to BF16, to nearest. */
     void (*widen)(real *y, const smoe_bf16 *x, size_t n);
     void (*narrow)(smoe_bf16 *y, const real *x, size_t n);

@@ -149,8 +149,8 @@ static void forward(smoe_router *r, const real *x, const smoe_pass *pass) {
         for (size_t t = g * r->T; t < (g + 1) * r->T; t++) {
             soft->token[2 * t] = 1;
             if (r->spec->normalize)
-                inverse_norm(kern->square_sum(x + t * d, d), r->spec->l2_eps, &soft->token[2 * t],
-                             &soft->token[2 * t + 1]);
+                inverse_norm(kern->dot_double(x + t * d, x + t * d, d), r->spec->l2_eps,
+                             &soft->token[2 * t], &soft->token[2 * t + 1]);
         }
         weigh(soft, g, scale);
     }

@@ -118,9 +118,9 @@ double smoe_bench_limit(const smoe_bench_pass *pass, smoe_part part, const smoe_
 }
 
 /* Bytes a pass moves at least. Weights are read once forward and once for the gradient of the input; their gradient
- * is written, and read before where it is not an expert's; a norm reads and writes its rows, and its backward pass reads
- * two arrays and adds to a third; the optimiser reads the gradients twice, once for their norm, writes zeros where they are
- * not experts', and reads and writes weights and moments. */
+ * is written, unless it is factored, and read before where it is not an expert's; a norm reads and writes its rows, and its
+ * backward pass reads two arrays and adds to a third; the optimiser reads the gradients that were written twice, once for their
+ * norm, writes zeros where they are not experts', and reads and writes weights and moments. */
 static void count_bytes(smoe_bench *b, const smoe_spec *spec, const smoe_cost *cost) {
     double *train = b->train.part_bytes, *infer = b->infer.part_bytes;
     double stored = b->weight_bytes > 0 ? b->weight_bytes / cost->params : sizeof(real);
@@ -135,6 +135,7 @@ static void count_bytes(smoe_bench *b, const smoe_spec *spec, const smoe_cost *c
         train[part] += (part == SMOE_PART_experts ? 3 : 4) * weights;
         infer[part] += stored * cost->layer[i].params;
     }
+    train[SMOE_PART_experts] -= sizeof(real) * cost->params_factored;
     infer[SMOE_PART_norm] += 2 * norms;
     train[SMOE_PART_norm] += 6 * norms;
     train[SMOE_PART_optimizer] = 2 * (cost->bytes.weights + cost->bytes.optimizer) +
@@ -150,6 +151,12 @@ static void count_work(smoe_bench *b, const smoe_spec *spec, const smoe_cost *co
         b->train.part_flops[part] += (double)b->batch * cost->layer[i].flops_train;
         b->infer.part_flops[part] += (double)b->batch * cost->layer[i].flops_infer;
     }
+    if (cost->params_factored > 0) { /* the optimiser does one of the experts' three products */
+        double product = b->infer.part_flops[SMOE_PART_experts];
+        b->train.part_flops[SMOE_PART_experts] -= product;
+        b->train.part_flops[SMOE_PART_optimizer] += product;
+    }
+    b->train.layers_flops = b->train.flops - b->train.part_flops[SMOE_PART_optimizer];
     count_bytes(b, spec, cost);
 }
 

@@ -219,12 +219,15 @@ static double elementwise(const sizes *s, const smoe_spec *spec, const smoe_cost
 
 static int count_bytes(smoe_cost *cost, const smoe_spec *spec, size_t classes, smoe_err *err) {
     cost->bytes.weights = 4 * cost->params;
-    cost->bytes.gradients = 4 * cost->params;
     cost->bytes.optimizer = (double)smoe_optim_bytes(&spec->train) * cost->params;
     smoe_model *model = NULL;
     size_t N = spec->data.classes ? spec->data.classes : classes;
     if (smoe_model_create(&model, spec, N, err)) return -1;
+    smoe_params *params = smoe_model_params(model);
+    params->factor = true; /* as smoe_optim_allocate has it */
     cost->bytes.activations = (double)smoe_model_measure(model, spec->train.batch_size, true);
+    cost->params_factored = (double)(params->total - smoe_params_gradients(params));
+    cost->bytes.gradients = 4 * (cost->params - cost->params_factored);
     smoe_model_free(model);
     return 0;
 }

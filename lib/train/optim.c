@@ -1,6 +1,7 @@
 /* Optimisers and schedules; see optim.h for the formulas. */
 #include "train/optim.h"
 #include "base/rng.h"
+#include "math/factors.h"
 #include "math/kernels.h"
 
 #include <math.h>
@@ -17,6 +18,7 @@ static smoe_moment moment_of(const smoe_train_spec *spec, int which) {
 }
 
 int smoe_optim_allocate(smoe_params *params, const smoe_train_spec *spec, smoe_err *err) {
+    params->factor = true;
     if (smoe_params_allocate(params, 2, err)) return -1;
     return smoe_params_allocate_moments(params, moment_of(spec, 0), moment_of(spec, 1), err);
 }
@@ -51,21 +53,56 @@ double smoe_schedule_rate(const smoe_train_spec *spec, size_t step) {
     return peak * share * decayed(spec, t);
 }
 
-double smoe_optim_norm(const smoe_params *params) {
-    const smoe_row_kernels *kern = smoe_kernels_get()->row;
-    enum { GROUP = 256 }; /* chunks whose sums are held at a time */
+/* The sum of `count` parts, each by one thread, added in their order. */
+static double sum_of(size_t count, double (*part)(size_t i, const void *context),
+                     const void *context) {
+    enum { GROUP = 256 }; /* parts that are held at a time */
     double total = 0, sums[GROUP];
-    for (size_t base = 0; base < params->size; base += (size_t)GROUP * CHUNK) {
-        size_t left = params->size - base, n = (left + CHUNK - 1) / CHUNK;
-        if (n > GROUP) n = GROUP;
+    for (size_t base = 0; base < count; base += GROUP) {
+        size_t n = count - base < GROUP ? count - base : GROUP;
 #pragma omp parallel for schedule(static)
-        for (size_t i = 0; i < n; i++) {
-            size_t at = base + i * CHUNK, end = params->size - at;
-            sums[i] = kern->square_sum(params->g + at, end < CHUNK ? end : CHUNK);
-        }
+        for (size_t i = 0; i < n; i++) sums[i] = part(base + i, context);
         for (size_t i = 0; i < n; i++) total += sums[i];
     }
-    return sqrt(total);
+    return total;
+}
+
+/* Gradients in memory without a gap. */
+typedef struct stretch {
+    const real *g;
+    size_t size;
+} stretch;
+
+static double chunk_square(size_t i, const void *context) {
+    const stretch *s = context;
+    const real *g = s->g + i * CHUNK;
+    size_t left = s->size - i * CHUNK;
+    return smoe_kernels_get()->row->dot_double(g, g, left < CHUNK ? left : CHUNK);
+}
+
+static double expert_square(size_t e, const void *row) {
+    return smoe_factors_square(row, e);
+}
+
+double smoe_optim_square(const smoe_params *params, size_t first, size_t end) {
+    double total = 0;
+    while (first < end) {
+        const smoe_param *row = &params->row[first];
+        if (row->factored) {
+            total += sum_of(row->dim[0], expert_square, row);
+            first++;
+            continue;
+        }
+        while (first < end && !params->row[first].factored) first++;
+        size_t to = first < params->count ? params->row[first].offset : params->size;
+        stretch s = {params->g + row->offset, to - row->offset};
+        total += sum_of((s.size + CHUNK - 1) / CHUNK, chunk_square, &s);
+    }
+    return total;
+}
+
+double smoe_optim_norm(const smoe_params *params) {
+    return sqrt(smoe_optim_square(params, 0, params->count));
 }
 
 static double decay_of(const smoe_train_spec *spec, smoe_param_group group) {
@@ -97,18 +134,17 @@ static void update(real *w, real *g, real *m, real *v, size_t n, const smoe_trai
 }
 
 /* The same with moments in BF16: through a few thousand bytes that stay in the first cache. */
-static void update_narrow(const smoe_params *params, size_t at, size_t n, uint32_t key,
+static void update_narrow(const smoe_params *params, size_t at, real *g, size_t n, uint32_t key,
                           const smoe_train_spec *spec, const smoe_adam_constants *k) {
     enum { PIECE = 1024 };
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
     real first[PIECE], second[PIECE];
-    for (size_t end = at + n; at < end; at += PIECE, key += PIECE) {
+    for (size_t end = at + n; at < end; at += PIECE, g += PIECE, key += PIECE) {
         size_t count = end - at < PIECE ? end - at : PIECE;
         smoe_bf16 *m = params->m_bf16 + at, *v = params->v_bf16 ? params->v_bf16 + at : NULL;
         kern->widen(first, m, count);
         if (v) kern->widen(second, v, count);
-        update(params->w + at, params->g + at, first, params->v ? params->v + at : second, count,
-               spec, k);
+        update(params->w + at, g, first, params->v ? params->v + at : second, count, spec, k);
         kern->narrow(m, first, count);
         if (v) kern->narrow_random(v, second, count, key);
     }
@@ -137,13 +173,15 @@ void smoe_optim_step(smoe_params *params, const smoe_train_spec *spec, size_t st
         uint32_t name = smoe_rng_name(p->name);
 #pragma omp for schedule(static) nowait
         for (size_t j = 0; j < p->size; j += CHUNK) {
+            real made[CHUNK], *g = p->factored ? made : params->g + p->offset + j;
             size_t at = p->offset + j, n = p->size - j < CHUNK ? p->size - j : CHUNK;
+            if (p->factored) smoe_factors_write(made, p, j, n);
             if (params->m_bf16) {
                 /* Runs of other seeds may round alike, so there is none in the key. */
                 smoe_rng rng = smoe_rng_at(0, SMOE_RNG_ROUNDING, name, step, j / CHUNK);
-                update_narrow(params, at, n, (uint32_t)smoe_rng_u64(&rng), spec, &k);
+                update_narrow(params, at, g, n, (uint32_t)smoe_rng_u64(&rng), spec, &k);
             } else {
-                update(params->w + at, params->g + at, params->m ? params->m + at : NULL,
+                update(params->w + at, g, params->m ? params->m + at : NULL,
                        params->v ? params->v + at : NULL, n, spec, &k);
             }
         }

@@ -10,7 +10,8 @@
 #include "base/param.h"
 #include "spec/spec.h"
 
-/* Weights, gradients, and the moments as the optimiser has them. */
+/* Weights, gradients, and the moments as the optimiser has them. From here on there must be one backward pass for each
+ * update: where experts have few rows, what gradients are the product of stands for them (base/param.h). */
 int smoe_optim_allocate(smoe_params *params, const smoe_train_spec *spec,
                         smoe_err *err) SMOE_MUST_CHECK;
 
@@ -28,7 +29,9 @@ size_t smoe_optim_bytes(const smoe_train_spec *spec);
  */
 double smoe_schedule_rate(const smoe_train_spec *spec, size_t step);
 
-/* Norm of all gradients, in double, in an order that does not depend on threads. */
+/* Sum of the squares of the gradients of rows first .. end of the table, in double, in an order that does not depend on
+ * threads; and the norm of them all. */
+double smoe_optim_square(const smoe_params *params, size_t first, size_t end);
 double smoe_optim_norm(const smoe_params *params);
 
 /* One update from the gradients, scaled by min(1, clip/norm); leaves them zero, or fresh (base/param.h). `step`: updates

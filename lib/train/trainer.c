@@ -145,11 +145,8 @@ static const char *suspect(const trainer *t, const char *layer) {
 }
 
 static const char *bad_gradient(const trainer *t) {
-    for (size_t i = 0; i < t->params->count; i++) {
-        const smoe_param *p = &t->params->row[i];
-        for (size_t j = 0; j < p->size; j++)
-            if (!isfinite((double)t->params->g[p->offset + j])) return p->name;
-    }
+    for (size_t i = 0; i < t->params->count; i++)
+        if (!isfinite(smoe_optim_square(t->params, i, i + 1))) return t->params->row[i].name;
     return "all";
 }
 

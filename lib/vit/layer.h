@@ -3,7 +3,8 @@
  *   init      checks the spec and registers parameters; the only one that can fail
  *   reserve   names every buffer it uses; runs once to count and once to bind
  *   forward   from x to y; neither allocates nor fails
- *   backward  from the gradient of y: adds to the parameters' gradients (overwrites fresh ones, base/param.h) and to dx
+ *   backward  from the gradient of y: adds to the parameters' gradients (overwrites fresh ones, and leaves factored ones as
+ *             factors, base/param.h) and to dx
  * Activations are rows: [R, width], R = B*T, the tokens of an image together.
  */
 #ifndef SMOE_LAYER_H
@@ -112,14 +113,20 @@ typedef struct smoe_mlp {
     double dropout;
     uint32_t site;
     real *hidden;           /* [rows,h] before GELU, kept; without training it is `active` */
-    real *active, *dactive; /* [rows,h] */
+    real *active, *dactive; /* [rows,h]; kept where they are factors */
+    bool factored;          /* gradients of the kernels are left as factors, base/param.h */
     real *parts;
 } smoe_mlp;
 /* experts 0: a dense MLP PATH.fc1, weights [h,d]; else PATH.experts.fc1, [E,h,d]. site keys its
  * dropout. */
 void smoe_mlp_init(smoe_mlp *l, const smoe_build *build, size_t experts, const char *path,
                    uint32_t site);
+/* rows: of all experts together at most, none having more than its share. */
 void smoe_mlp_reserve(smoe_mlp *l, size_t rows, const smoe_space *space);
+/* Where a buffer belongs that a reserved mlp's backward pass gets as dy: it may be a factor. */
+static inline smoe_arena *smoe_mlp_factors(const smoe_mlp *l, const smoe_space *space) {
+    return l->factored ? space->keep : space->scratch;
+}
 /* y [rows,d] = residual + mlp(x); expert e has rows first[e] .. first[e+1]. residual may be NULL or
  * y. */
 void smoe_mlp_forward(smoe_mlp *l, real *y, const real *x, const real *residual,

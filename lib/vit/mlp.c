@@ -3,6 +3,7 @@
  * b2. The dense MLP of a block is the case E = 1. GELU's output is not kept: backward computes it
  * again together with its slope, which costs less than the memory it would occupy.
  */
+#include "math/factors.h"
 #include "math/gemm.h"
 #include "math/kernels.h"
 #include "math/rows.h"
@@ -38,11 +39,16 @@ void smoe_mlp_init(smoe_mlp *l, const smoe_build *build, size_t experts, const c
 }
 
 void smoe_mlp_reserve(smoe_mlp *l, size_t rows, const smoe_space *space) {
-    l->active = smoe_arena_take(space->scratch, rows * l->h, sizeof(real));
+    smoe_param *row = l->params->row;
+    l->factored = space->train && l->params->factor && smoe_param_streams(&row[l->fc1]) &&
+                  smoe_factors_pay(rows / l->E, l->h, l->d);
+    row[l->fc1].factored = row[l->fc2].factored = l->factored;
+    smoe_arena *factors = smoe_mlp_factors(l, space);
+    l->active = smoe_arena_take(factors, rows * l->h, sizeof(real));
     l->hidden = l->active;
     if (!space->train) return;
     l->hidden = smoe_arena_take(space->keep, rows * l->h, sizeof(real));
-    l->dactive = smoe_arena_take(space->scratch, rows * l->h, sizeof(real));
+    l->dactive = smoe_arena_take(factors, rows * l->h, sizeof(real));
     l->parts =
         smoe_arena_take(space->scratch, smoe_rows_parts(l->h > l->d ? l->h : l->d), sizeof(real));
 }
@@ -107,6 +113,10 @@ static smoe_product expert_dw(size_t e, const void *context) {
 /* The gradient of a layer's weights, parameter `row`, from those of its output, x->x, and its input. */
 static void weights_backward(const smoe_mlp *l, layer *x, size_t row, const real *input) {
     smoe_param *p = &l->params->row[row];
+    if (l->factored) {
+        p->factors = (smoe_factors){.dy = x->x, .x = input, .first = x->first};
+        return;
+    }
     x->y = smoe_gradient(l->params, row);
     x->residual = input;
     x->fresh = p->fresh;
