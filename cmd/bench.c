@@ -97,20 +97,23 @@ static void add_shares(json_t *object, const smoe_bench *b, bool median) {
     json_object_set_new(object, median ? "mfu_fma_median" : "mfu_fma", of_fma);
 }
 
+static json_t *machine_json(const smoe_machine *machine) {
+    return json_pack("{s:f, s:f, s:f, s:f}", "gemm_gflops", machine->gemm_gflops, "fma_gflops",
+                     machine->fma_gflops, "memory_bytes_per_s", machine->memory_bandwidth,
+                     "read_bytes_per_s", machine->read_bandwidth);
+}
+
 /* What was not measured is null: training, where the weights are in a file; the file, elsewhere. */
 static json_t *bench_json(const smoe_bench *b) {
-    json_t *object = json_pack(
-        "{s:I, s:i, s:I, s:o, s:f, s:o, s:o, s:f, s:f, s:f}", "batch", (json_int_t)b->batch,
-        "threads", b->threads, "params", (json_int_t)b->params, "flops_train",
-        trained(b) ? json_real(b->train.flops) : json_null(), "flops_infer", b->infer.flops,
-        "train_s", trained(b) ? time_json(&b->train.whole) : json_null(), "infer_s",
-        time_json(&b->infer.whole), "gemm_gflops", b->best.gemm_gflops, "fma_gflops",
-        b->best.fma_gflops, "memory_bytes_per_s", b->best.memory_bandwidth);
+    json_t *object =
+        json_pack("{s:I, s:i, s:I, s:o, s:f, s:o, s:o}", "batch", (json_int_t)b->batch, "threads",
+                  b->threads, "params", (json_int_t)b->params, "flops_train",
+                  trained(b) ? json_real(b->train.flops) : json_null(), "flops_infer",
+                  b->infer.flops, "train_s", trained(b) ? time_json(&b->train.whole) : json_null(),
+                  "infer_s", time_json(&b->infer.whole));
+    json_object_update_new(object, machine_json(&b->best));
     add_shares(object, b, false);
-    json_object_set_new(object, "median",
-                        json_pack("{s:f, s:f, s:f}", "gemm_gflops", b->median.gemm_gflops,
-                                  "fma_gflops", b->median.fma_gflops, "memory_bytes_per_s",
-                                  b->median.memory_bandwidth));
+    json_object_set_new(object, "median", machine_json(&b->median));
     add_shares(object, b, true);
     double update = b->train.part[SMOE_PART_optimizer].min;
     json_object_set_new(object, "optimizer_bytes_per_s",
@@ -129,9 +132,8 @@ static json_t *bench_json(const smoe_bench *b) {
                                   limits_json(b, &b->infer)));
     json_object_set_new(object, "weights",
                         b->weight_bytes > 0
-                            ? json_pack("{s:I, s:f, s:f, s:f}", "weight_bytes",
-                                        (json_int_t)b->weight_bytes, "read_bytes_per_s",
-                                        b->best.read_bandwidth, "read_s", reading_s(b),
+                            ? json_pack("{s:I, s:f, s:f}", "weight_bytes",
+                                        (json_int_t)b->weight_bytes, "read_s", reading_s(b),
                                         "arithmetic_s", arithmetic_s(b))
                             : json_null());
     return object;
@@ -197,11 +199,14 @@ static int print_bench(const smoe_bench *b, bool bold, smoe_err *err) {
     }
     print_pass(b, &b->infer, "inference", "batch");
     printf("limits     %.0f GFLOP/s large BLIS product (median %.0f), %.0f GFLOP/s multiply-adds "
-           "(%.0f), %s/s of memory read and written",
+           "(%.0f), %d threads\n",
            b->best.gemm_gflops, b->median.gemm_gflops, b->best.fma_gflops, b->median.fma_gflops,
-           smoe_text_si(a, sizeof a, b->best.memory_bandwidth, "B"));
-    printf(" (%s/s), %d threads\n", smoe_text_si(a, sizeof a, b->median.memory_bandwidth, "B"),
            b->threads);
+    printf("           %s/s of memory read and written (%s/s)",
+           smoe_text_si(a, sizeof a, b->best.memory_bandwidth, "B"),
+           smoe_text_si(c, sizeof c, b->median.memory_bandwidth, "B"));
+    printf(", %s/s read alone (%s/s)\n", smoe_text_si(a, sizeof a, b->best.read_bandwidth, "B"),
+           smoe_text_si(c, sizeof c, b->median.read_bandwidth, "B"));
     if (b->data_s > 0)
         printf("data       %.2f ms of processor time a batch, beside the step: %.1f%% of its\n",
                1e3 * b->data_s, 100 * b->data_s / b->train.whole.min / b->threads);

@@ -112,7 +112,8 @@ static const smoe_part part_of[SMOE_COST_KINDS] = {
 double smoe_bench_limit(const smoe_bench_pass *pass, smoe_part part, const smoe_machine *machine,
                         bool *memory) {
     double compute = pass->part_flops[part] / machine->fma_gflops / 1e9;
-    double moving = pass->part_bytes[part] / machine->memory_bandwidth;
+    double moving = pass->part_read[part] / machine->read_bandwidth +
+                    pass->part_bytes[part] / machine->memory_bandwidth;
     *memory = moving > compute;
     return *memory ? moving : compute;
 }
@@ -132,8 +133,9 @@ static void count_bytes(smoe_bench *b, const smoe_spec *spec, const smoe_cost *c
     for (size_t i = 0; i < cost->layers; i++) {
         smoe_part part = part_of[cost->layer[i].kind];
         double weights = sizeof(real) * cost->layer[i].params;
-        train[part] += (part == SMOE_PART_experts ? 3 : 4) * weights;
-        infer[part] += stored * cost->layer[i].params;
+        b->train.part_read[part] += 2 * weights;
+        train[part] += (part == SMOE_PART_experts ? 1 : 2) * weights;
+        b->infer.part_read[part] += stored * cost->layer[i].params;
     }
     train[SMOE_PART_experts] -= sizeof(real) * cost->params_factored;
     infer[SMOE_PART_norm] += 2 * norms;
@@ -189,10 +191,10 @@ static int bench_inference(bencher *x, const smoe_safetensors *weights, watcher 
     for (size_t i = 0; weights && i < smoe_safetensors_count(weights); i++) {
         const smoe_tensor *t = smoe_safetensors_at(weights, i);
         b->weight_bytes += (double)(t->size * smoe_dtype_bytes(t->dtype));
-        if (!i) x->yardstick.file = t->data;
+        if (!i) x->yardstick.read = t->data;
     }
     b->planned_bytes += b->weight_bytes;
-    x->yardstick.file_bytes = (size_t)b->weight_bytes;
+    if (weights) x->yardstick.read_bytes = (size_t)b->weight_bytes;
     time_rounds(x, infer, &b->infer, w);
     return 0;
 }

@@ -25,7 +25,8 @@ typedef struct smoe_bench_pass {
     double layers_flops; /* of a training step: of these, what the optimiser does not do */
     smoe_bench_time whole, layers, part[SMOE_PART_COUNT];
     double part_flops[SMOE_PART_COUNT]; /* what a part has to compute and, at least, */
-    double part_bytes[SMOE_PART_COUNT]; /* to move through memory */
+    double part_read[SMOE_PART_COUNT];  /* to read alone, in bytes, */
+    double part_bytes[SMOE_PART_COUNT]; /* and to write, or to read and write */
 } smoe_bench_pass;
 
 typedef struct smoe_bench {

@@ -5,7 +5,6 @@
 #include "math/blas.h"
 #include "math/kernels.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -14,29 +13,31 @@ enum {
     ARRAYS = 4,         /* weights, gradients and two moments */
     LENGTH = 16 << 20,  /* numbers of an array: together more than a cache holds for long */
     CHUNK = 1 << 15,    /* numbers of an array that a thread takes, as the optimiser does */
-    WINDOW = 256 << 20, /* bytes of the file that one measurement reads */
+    WINDOW = 256 << 20, /* bytes that one measurement reads */
 };
 
 int smoe_yardstick_open(smoe_yardstick *y, smoe_err *err) {
     size_t square = (size_t)SIDE * SIDE, slab = (size_t)ARRAYS * LENGTH;
     *y = (smoe_yardstick){.threads = smoe_threads(),
                           .bytes = (double)((3 * square + slab) * sizeof(real))};
-    y->slab = malloc(slab * sizeof(real));
-    for (int i = 0; i < 3; i++) y->square[i] = malloc(square * sizeof(real));
-    if (!y->slab || !y->square[0] || !y->square[1] || !y->square[2]) {
-        smoe_yardstick_free(y);
-        return smoe_fail(err, SMOE_RUNTIME, "out of memory for what the machine is measured with");
+    /* Large pages here too: the limit is what the machine can do, not what it does by default. */
+    for (int bound = 0; bound < 2; bound++) {
+        y->slab = smoe_arena_take(&y->arena, slab, sizeof(real));
+        for (int i = 0; i < 3; i++) y->square[i] = smoe_arena_take(&y->arena, square, sizeof(real));
+        if (!bound && smoe_arena_bind(&y->arena, err))
+            return smoe_fail_prefix(err, "what the machine is measured with");
     }
     for (int i = 0; i < 3; i++)
         for (size_t j = 0; j < square; j++) y->square[i][j] = (real)(j % 7);
 #pragma omp parallel for schedule(static)
     for (size_t i = 0; i < slab; i++) y->slab[i] = 1;
+    y->read = (const char *)y->slab;
+    y->read_bytes = slab * sizeof(real);
     return 0;
 }
 
 void smoe_yardstick_free(smoe_yardstick *y) {
-    for (int i = 0; i < 3; i++) free(y->square[i]);
-    free(y->slab);
+    smoe_arena_free(&y->arena);
 }
 
 static double product_gflops(smoe_yardstick *y) {
@@ -67,12 +68,12 @@ static double memory_bandwidth(smoe_yardstick *y) {
     return 2.0 * ARRAYS * LENGTH * sizeof(real) / (smoe_now() - start);
 }
 
-/* Reads a window of the file, another one each time, so that no cache serves it twice. */
+/* Reads a window, of a file another one each time, so that no cache serves it twice. */
 static double read_bandwidth(smoe_yardstick *y) {
     enum { STEP = 4 * sizeof(uint64_t) };
-    size_t count = y->file_bytes < WINDOW ? y->file_bytes : WINDOW;
-    if (y->window + count > y->file_bytes) y->window = 0;
-    const char *from = y->file + y->window;
+    size_t count = y->read_bytes < WINDOW ? y->read_bytes : WINDOW;
+    if (y->window + count > y->read_bytes) y->window = 0;
+    const char *from = y->read + y->window;
     uint64_t sum = 0;
     double start = smoe_now();
 #pragma omp parallel for schedule(static) reduction(+ : sum)
@@ -91,5 +92,5 @@ smoe_machine smoe_yardstick_measure(smoe_yardstick *y) {
     return (smoe_machine){.gemm_gflops = product_gflops(y),
                           .fma_gflops = multiply_add_gflops(),
                           .memory_bandwidth = memory_bandwidth(y),
-                          .read_bandwidth = y->file ? read_bandwidth(y) : 0};
+                          .read_bandwidth = read_bandwidth(y)};
 }

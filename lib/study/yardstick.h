@@ -1,7 +1,7 @@
 /*
  * The machine's own limits, measured in between whatever is timed, so that a slow moment hits both: a
- * large product by BLIS, multiply-adds on registers, and memory that is read and written as an
- * optimiser does it.
+ * large product by BLIS, multiply-adds on registers, memory that is read and written as an optimiser
+ * does it, and memory that is read alone, as weights are.
  */
 #ifndef SMOE_YARDSTICK_H
 #define SMOE_YARDSTICK_H
@@ -12,16 +12,17 @@
 typedef struct smoe_machine {
     double gemm_gflops, fma_gflops;
     double memory_bandwidth; /* bytes/s, read and written: four arrays, each number replaced */
-    double read_bandwidth;   /* bytes/s of a plain loop over the file; 0 without one */
+    double read_bandwidth;   /* bytes/s of a plain sum */
 } smoe_machine;
 
 typedef struct smoe_yardstick {
     int threads;
     double bytes; /* of the yardsticks themselves */
-
+    smoe_arena arena;
     real *square[3], *slab;
-    const char *file; /* [file_bytes] or NULL, owned by the caller */
-    size_t file_bytes, window;
+    const char *
+        read; /* [read_bytes] what is summed: the slab, unless the caller puts a file of weights here */
+    size_t read_bytes, window;
     uint64_t sum; /* of what was read, so that the compiler keeps the loop */
 } smoe_yardstick;
 
