@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 /* Every line of err on stderr, after "smoe COMMAND: ". */
@@ -97,14 +98,39 @@ static int run_bare(int argc, char **argv, smoe_err *err) {
 }
 
 /*
+ * Products pack their sides on the stack, a megabyte of it, so a limit that someone set for other programs would
+ * end in a crash. Whether anything changed, from the next start of the program on.
+ */
+static bool widen_stack(void) {
+    enum { ENOUGH = 4 << 20 };
+    static const char enough[] = "4M";
+    struct rlimit limit;
+    bool changed = false;
+    if (!getrlimit(RLIMIT_STACK, &limit) && limit.rlim_cur < ENOUGH &&
+        limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max < ENOUGH ? limit.rlim_max : ENOUGH;
+        changed = !setrlimit(RLIMIT_STACK, &limit);
+    }
+    const char *own = getenv("OMP_STACKSIZE");
+    if ((own || getenv("GOMP_STACKSIZE")) && (!own || strcmp(own, enough)))
+        changed = !setenv("OMP_STACKSIZE", enough, 1) || changed;
+    return changed;
+}
+
+/*
  * By default OpenMP's threads wait for each other by spinning for milliseconds. Where other programs
  * want the same processors, a thread that spins keeps the one it waits for from running: training a
- * small model became ten times slower (experiments/NOTES.md). The runtime reads its settings while it
- * is loaded, before main, so the program sets them and starts over; a user's own settings stand.
+ * small model became ten times slower (experiments/NOTES.md). A user's own settings stand.
  */
-static void wait_briefly(char **argv) {
-    if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT")) return;
-    if (!setenv("GOMP_SPINCOUNT", "10000", 1)) execv("/proc/self/exe", argv);
+static bool wait_briefly(void) {
+    if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT")) return false;
+    return !setenv("GOMP_SPINCOUNT", "10000", 1);
+}
+
+/* OpenMP's runtime reads its settings while it is loaded, before main, so they need a new start. */
+static void settle_threads(char **argv) {
+    bool wider = widen_stack(), briefer = wait_briefly();
+    if (wider || briefer) execv("/proc/self/exe", argv);
 }
 
 /* A caller may close standard output or error. The next file opened would get its number, and what
@@ -117,7 +143,7 @@ static void hold_standard_files(void) {
 
 int main(int argc, char **argv) {
     hold_standard_files();
-    wait_briefly(argv);
+    settle_threads(argv);
     /* A limit on file sizes is then a write error like a full disk, reported with the file's name.
      */
     signal(SIGXFSZ, SIG_IGN);
@@ -135,10 +161,10 @@ int main(int argc, char **argv) {
     /* Results that did not reach their file are a failure, however well the command went. */
     bool lost = ferror(stdout);
     errno = 0;
-    if (fclose(stdout) || lost) {
+    if ((fclose(stdout) || lost) && !code) {
         fprintf(stderr, "smoe%s%s: standard output: %s\n", command ? " " : "",
                 command ? command->name : "", errno ? strerror(errno) : "write error");
-        if (!code) code = SMOE_RUNTIME;
+        code = SMOE_RUNTIME;
     }
     return code;
 }

@@ -20,11 +20,13 @@ static const char *bad_weight(const smoe_params *params) {
     return NULL;
 }
 
+/* Printed without the sign that a NaN may have. */
 static int nonfinite_loss(smoe_model *model, size_t first, size_t images, double loss,
                           smoe_err *err) {
     const char *name = bad_weight(smoe_model_params(model));
     return smoe_fail(err, SMOE_NONFINITE, "images %zu to %zu: the loss is %g: %s%s", first,
-                     first + images - 1, loss, name ? "values that are not finite in tensor " : "",
+                     first + images - 1, fabs(loss),
+                     name ? "values that are not finite in tensor " : "",
                      name ? name : "every weight is finite, the activations are not");
 }
 

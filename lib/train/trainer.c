@@ -150,6 +150,7 @@ static const char *bad_gradient(const trainer *t) {
     return "all";
 }
 
+/* Printed without the sign that a NaN may have. */
 static int nonfinite_loss(trainer *t, const smoe_pass *pass, smoe_err *err) {
     char layer[48];
     smoe_model_nonfinite(t->model, pass, layer, sizeof layer);
@@ -157,7 +158,7 @@ static int nonfinite_loss(trainer *t, const smoe_pass *pass, smoe_err *err) {
         err, SMOE_NONFINITE,
         "step %llu: the loss is %g: first non-finite values in layer %s, parameter %s; "
         "the last checkpoint is as it was",
-        (unsigned long long)t->state.step + 1, t->loss + t->aux, layer, suspect(t, layer));
+        (unsigned long long)t->state.step + 1, fabs(t->loss + t->aux), layer, suspect(t, layer));
 }
 
 static int step(trainer *t, smoe_err *err) {

@@ -8,6 +8,8 @@ run no-in-err <&- 2>&- >out || fail "status $? with input and error closed"
 run no-out >&- 2>err && fail "a lost result is no success"
 grep -q 'standard output: Bad file descriptor' err || fail "not said: $(cat err)"
 run none <&- >&- 2>&- && fail "a lost result is no success, said or not"
+smoe train tiny.yaml --print-config >&- 2>err && fail "a lost spec is no success"
+[ "$(wc -l <err)" -eq 1 ] || fail "said twice: $(cat err)"
 for r in no-err no-in-err no-out none; do
     same_run open $r
     grep -v '^{"step":.*}$' $r/metrics.jsonl && fail "$r/metrics.jsonl holds more than records"

@@ -3,3 +3,12 @@
 status 0 smoe train tiny.yaml -q -j1 -o one
 status 0 smoe train tiny.yaml -q -j2 -o two
 same_run one two
+
+# Stacks that are too small for its threads are made larger.
+(
+    ulimit -S -s 256
+    status 0 env OMP_STACKSIZE=64k smoe train tiny.yaml -q -j2 -o stacks
+    status 0 smoe train tiny.yaml -q -j2 -o stack
+)
+same_run one stacks
+same_run one stack
