@@ -17,6 +17,8 @@ enum {
     KC = 384, /* rows of a block of B at most: a panel of nr columns fills the first cache */
     BLOCK = KC * 512, /* elements of a block of B: it stays in the second cache */
     MR_MAX = 14,
+    ACROSS_MAX = 48, /* columns of a block of weights that few rows meet, */
+    ACROSS = 8,      /* and of one of its tiles, at most */
     SPILL = 16,      /* elements packing may write past a panel: less than a vector */
     FEW = 64,        /* rows of A up to which packing B costs more than it gains */
     DEEP = 128,      /* k from which that holds for columns of B, whose results are transposed */
@@ -153,33 +155,45 @@ static void row_block(const smoe_product *x, const smoe_gemm_kernels *kern, cons
     if (s->p0 + s->k == x->k) finished(x, i0, m, s->j0, s->n);
 }
 
+/* What comes after columns j .. of B in the step of k from p0 on, of a product of few rows. */
+static smoe_ahead next_rows(const smoe_product *x, size_t across, size_t p0, size_t k, size_t j) {
+    size_t at = (j + across) * x->b_col + p0, lines = across, tiles = across / ACROSS;
+    return x->b_bf16 ? look_ahead(x->b_bf16 + at, sizeof(smoe_bf16), lines, k, x->b_col, tiles, k)
+                     : look_ahead(x->b + at, sizeof(real), lines, k, x->b_col, tiles, k);
+}
+
 /* A product of few rows with weights whose columns lie in one piece: the rows are packed, all of them, and the
- * weights pass once, unpacked, a block of columns after the other. */
+ * weights pass once, as they lie or, in BF16, widened a block of columns at a time. */
 static void few_rows(const smoe_product *x, const smoe_gemm_kernels *kern, size_t kc,
                      real *packed) {
+    ALIGNED real wide[ACROSS_MAX * KC];
+    const smoe_row_kernels *row = smoe_kernels_get()->row;
     size_t width = x->m <= kern->nr / 2 ? kern->nr / 2 : kern->nr;
+    /* What was widened should still be in the first cache. */
+    size_t across = x->b_bf16 && width < kern->nr ? ACROSS : kern->across;
     for (size_t p0 = 0; p0 < x->k; p0 += kc)
         for (size_t i = 0; i < x->m; i += width)
             (width == kern->nr ? kern->pack_b : kern->pack_half)(
                 packed + i * x->k + p0 * width, x->a + i * x->a_row + p0 * x->a_col, x->a_col,
                 x->a_row, min(x->k - p0, kc), min(x->m - i, width));
-    for (size_t j = 0; j < x->n; j += kern->across) {
-        size_t n = min(x->n - j, kern->across);
-        for (size_t p0 = 0; p0 < x->k; p0 += kc)
+    for (size_t j = 0; j < x->n; j += across) {
+        size_t n = min(x->n - j, across);
+        for (size_t p0 = 0; p0 < x->k; p0 += kc) {
+            size_t k = min(x->k - p0, kc), at = j * x->b_col + p0;
+            for (size_t c = 0; x->b_bf16 && c < n; c++)
+                row->widen(wide + c * k, x->b_bf16 + at + c * x->b_col, k);
             for (size_t i = 0; i < x->m; i += width) {
-                size_t k = min(x->k - p0, kc);
                 smoe_tile t = tile_at(x, p0, k, i, j);
                 t.m = min(x->m - i, width);
                 t.n = n;
                 t.a = packed + i * x->k + p0 * width;
                 t.a_col = width;
-                t.b = x->b + j * x->b_col + p0;
-                t.ldb = x->b_col;
-                if (i == 0 && j + n < x->n)
-                    t.ahead = look_ahead(t.b + kern->across * x->b_col, sizeof(real), kern->across,
-                                         k, x->b_col, kern->across / 8, k);
+                t.b = x->b_bf16 ? wide : x->b + at;
+                t.ldb = x->b_bf16 ? k : x->b_col;
+                if (i == 0 && j + n < x->n) t.ahead = next_rows(x, across, p0, k, j);
                 kern->tile_across(&t);
             }
+        }
         finished(x, 0, x->m, j, n);
     }
 }
@@ -232,7 +246,7 @@ void smoe_gemm_serial(const smoe_product *x) {
     if (!x->m || !x->n) return;
     size_t mc = PANELS * kern->mr, kc = even(x->k, KC, 1),
            nc = even(x->n, BLOCK / max(kc, 1), kern->nr);
-    if (x->m <= FEW && x->k >= DEEP && x->b_row == 1 && !x->b_bf16 &&
+    if (x->m <= FEW && x->k >= DEEP && x->b_row == 1 &&
         blocks(x->m, kern->nr) * kern->nr * x->k <= BLOCK) {
         few_rows(x, kern, kc, packed_b);
         return;

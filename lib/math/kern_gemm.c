@@ -262,25 +262,37 @@ static void tile(smoe_tile *t) {
         tile_of(MR, t, stream);
 }
 
+/* Row p of B's columns times nv vectors of A. */
+static inline __attribute__((always_inline)) void step_across(size_t columns, size_t nv,
+                                                              vreal sum[ACROSS1][NV], const real *a,
+                                                              const real *const column[ACROSS1],
+                                                              size_t p) {
+    vreal row[NV];
+#pragma GCC unroll 2
+    for (size_t v = 0; v < nv; v++) row[v] = vload(a + v * VL);
+#pragma GCC unroll 8
+    for (size_t j = 0; j < columns; j++) {
+        vreal bj = vset(column[j][p]);
+#pragma GCC unroll 2
+        for (size_t v = 0; v < nv; v++) sum[j][v] += bj * row[v];
+    }
+}
+
 /* `columns` columns of B, of which n are there, across nv vectors of A's rows: the chains of `tile`, kept by columns of C. */
 static inline __attribute__((always_inline)) void
 multiply_across(size_t columns, size_t nv, real *sums, const real *b, size_t n, smoe_tile *t) {
     const real *column[ACROSS1], *a = t->a;
     vreal sum[ACROSS1][NV] = {{{0}}};
     smoe_ahead next = t->ahead;
+    size_t asks = STEPS / next.every, p = 0;
     for (size_t j = 0; j < columns; j++) column[j] = b + (j < n ? j : n - 1) * t->ldb;
-    for (size_t p = 0; p < t->k; p++, a += nv * VL) {
-        vreal row[NV];
-        if (!(p & (next.every - 1))) ask(&next);
-#pragma GCC unroll 2
-        for (size_t v = 0; v < nv; v++) row[v] = vload(a + v * VL);
-#pragma GCC unroll 8
-        for (size_t j = 0; j < columns; j++) {
-            vreal bj = vset(column[j][p]);
-#pragma GCC unroll 2
-            for (size_t v = 0; v < nv; v++) sum[j][v] += bj * row[v];
-        }
+    for (; p + STEPS <= t->k; p += STEPS) {
+        for (size_t i = 0; i < asks; i++) ask(&next);
+#pragma GCC unroll 4
+        for (size_t s = 0; s < STEPS; s++, a += nv * VL)
+            step_across(columns, nv, sum, a, column, p + s);
     }
+    for (; p < t->k; p++, a += nv * VL) step_across(columns, nv, sum, a, column, p);
     t->ahead = next;
 #pragma GCC unroll 8
     for (size_t j = 0; j < columns; j++)
