@@ -31,8 +31,8 @@ static share of_fma(const smoe_bench *b, const smoe_bench_pass *pass) {
 }
 /* The training step without the optimiser. */
 static share layers_of_fma(const smoe_bench *b) {
-    return share_of(b->train.layers_flops / 1e9, &b->train.layers, b->best.fma_gflops,
-                    b->median.fma_gflops);
+    double flops = b->train.flops - b->train.part_flops[SMOE_PART_optimizer];
+    return share_of(flops / 1e9, &b->train.layers, b->best.fma_gflops, b->median.fma_gflops);
 }
 static share of_memory(const smoe_bench *b) {
     const smoe_bench_pass *x = &b->train;

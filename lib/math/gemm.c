@@ -18,7 +18,7 @@ enum {
     BLOCK = KC * 512, /* elements of a block of B: it stays in the second cache */
     MR_MAX = 14,
     ACROSS_MAX = 48, /* columns of a block of weights that few rows meet, */
-    ACROSS = 8,      /* and of one of its tiles, at most */
+    ACROSS1 = 8,     /* and of one of its tiles, at most */
     SPILL = 16,      /* elements packing may write past a panel: less than a vector */
     FEW = 64,        /* rows of A up to which packing B costs more than it gains */
     DEEP = 128,      /* k from which that holds for columns of B, whose results are transposed */
@@ -157,7 +157,7 @@ static void row_block(const smoe_product *x, const smoe_gemm_kernels *kern, cons
 
 /* What comes after columns j .. of B in the step of k from p0 on, of a product of few rows. */
 static smoe_ahead next_rows(const smoe_product *x, size_t across, size_t p0, size_t k, size_t j) {
-    size_t at = (j + across) * x->b_col + p0, lines = across, tiles = across / ACROSS;
+    size_t at = (j + across) * x->b_col + p0, lines = across, tiles = across / ACROSS1;
     return x->b_bf16 ? look_ahead(x->b_bf16 + at, sizeof(smoe_bf16), lines, k, x->b_col, tiles, k)
                      : look_ahead(x->b + at, sizeof(real), lines, k, x->b_col, tiles, k);
 }
@@ -170,7 +170,7 @@ static void few_rows(const smoe_product *x, const smoe_gemm_kernels *kern, size_
     const smoe_row_kernels *row = smoe_kernels_get()->row;
     size_t width = x->m <= kern->nr / 2 ? kern->nr / 2 : kern->nr;
     /* What was widened should still be in the first cache. */
-    size_t across = x->b_bf16 && width < kern->nr ? ACROSS : kern->across;
+    size_t across = x->b_bf16 && width < kern->nr ? ACROSS1 : kern->across;
     for (size_t p0 = 0; p0 < x->k; p0 += kc)
         for (size_t i = 0; i < x->m; i += width)
             (width == kern->nr ? kern->pack_b : kern->pack_half)(

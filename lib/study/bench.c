@@ -158,7 +158,6 @@ static void count_work(smoe_bench *b, const smoe_spec *spec, const smoe_cost *co
         b->train.part_flops[SMOE_PART_experts] -= product;
         b->train.part_flops[SMOE_PART_optimizer] += product;
     }
-    b->train.layers_flops = b->train.flops - b->train.part_flops[SMOE_PART_optimizer];
     count_bytes(b, spec, cost);
 }
 

@@ -21,8 +21,7 @@ typedef struct smoe_bench_time {
 
 /* One pass of the model: the whole, the same without the optimiser, and by parts. */
 typedef struct smoe_bench_pass {
-    double flops;        /* of the batch; products, a multiply-add is 2 */
-    double layers_flops; /* of a training step: of these, what the optimiser does not do */
+    double flops; /* of the batch; products, a multiply-add is 2 */
     smoe_bench_time whole, layers, part[SMOE_PART_COUNT];
     double part_flops[SMOE_PART_COUNT]; /* what a part has to compute and, at least, */
     double part_read[SMOE_PART_COUNT];  /* to read alone, in bytes, */

@@ -114,7 +114,6 @@ typedef struct smoe_mlp {
     uint32_t site;
     real *hidden;           /* [rows,h] before GELU, kept; without training it is `active` */
     real *active, *dactive; /* [rows,h]; kept where they are factors */
-    bool factored;          /* gradients of the kernels are left as factors, base/param.h */
     real *parts;
 } smoe_mlp;
 /* experts 0: a dense MLP PATH.fc1, weights [h,d]; else PATH.experts.fc1, [E,h,d]. site keys its
@@ -125,7 +124,7 @@ void smoe_mlp_init(smoe_mlp *l, const smoe_build *build, size_t experts, const c
 void smoe_mlp_reserve(smoe_mlp *l, size_t rows, const smoe_space *space);
 /* Where a buffer belongs that a reserved mlp's backward pass gets as dy: it may be a factor. */
 static inline smoe_arena *smoe_mlp_factors(const smoe_mlp *l, const smoe_space *space) {
-    return l->factored ? space->keep : space->scratch;
+    return l->params->row[l->fc1].factored ? space->keep : space->scratch;
 }
 /* y [rows,d] = residual + mlp(x); expert e has rows first[e] .. first[e+1]. residual may be NULL or
  * y. */

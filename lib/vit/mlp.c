@@ -40,9 +40,9 @@ void smoe_mlp_init(smoe_mlp *l, const smoe_build *build, size_t experts, const c
 
 void smoe_mlp_reserve(smoe_mlp *l, size_t rows, const smoe_space *space) {
     smoe_param *row = l->params->row;
-    l->factored = space->train && l->params->factor && smoe_param_streams(&row[l->fc1]) &&
-                  smoe_factors_pay(rows / l->E, l->h, l->d);
-    row[l->fc1].factored = row[l->fc2].factored = l->factored;
+    row[l->fc1].factored = row[l->fc2].factored = space->train && l->params->factor &&
+                                                  smoe_param_streams(&row[l->fc1]) &&
+                                                  smoe_factors_pay(rows / l->E, l->h, l->d);
     smoe_arena *factors = smoe_mlp_factors(l, space);
     l->active = smoe_arena_take(factors, rows * l->h, sizeof(real));
     l->hidden = l->active;
@@ -113,7 +113,7 @@ static smoe_product expert_dw(size_t e, const void *context) {
 /* The gradient of a layer's weights, parameter `row`, from those of its output, x->x, and its input. */
 static void weights_backward(const smoe_mlp *l, layer *x, size_t row, const real *input) {
     smoe_param *p = &l->params->row[row];
-    if (l->factored) {
+    if (p->factored) {
         p->factors = (smoe_factors){.dy = x->x, .x = input, .first = x->first};
         return;
     }
