@@ -52,6 +52,13 @@ static double arithmetic_s(const smoe_bench *b) {
     return b->infer.flops / b->best.fma_gflops / 1e9;
 }
 
+/* Of the threads' time in a pass, the share of one kind of work; medians. */
+static double work_share(const smoe_bench_pass *pass, int work) {
+    double sum = 0;
+    for (int w = 0; w < SMOE_WORK_COUNT; w++) sum += pass->work[w].median;
+    return pass->work[work].median / sum;
+}
+
 static json_t *time_json(const smoe_bench_time *t) {
     return json_pack("{s:f, s:f}", "min", t->min, "median", t->median);
 }
@@ -73,6 +80,13 @@ static json_t *limits_json(const smoe_bench *b, const smoe_bench_pass *pass) {
                                 json_pack("{s:f, s:s}", "seconds", seconds, "bound_by",
                                           memory ? "memory" : "arithmetic"));
     }
+    return object;
+}
+
+static json_t *work_json(const smoe_bench_pass *pass) {
+    json_t *object = json_object();
+    for (int w = 0; w < SMOE_WORK_COUNT; w++)
+        json_object_set_new(object, smoe_work_name((smoe_work)w), json_real(work_share(pass, w)));
     return object;
 }
 
@@ -130,6 +144,10 @@ static json_t *bench_json(const smoe_bench *b) {
                         json_pack("{s:o, s:o}", "train",
                                   trained(b) ? limits_json(b, &b->train) : json_null(), "infer",
                                   limits_json(b, &b->infer)));
+    json_object_set_new(object, "work",
+                        json_pack("{s:o, s:o}", "train",
+                                  trained(b) ? work_json(&b->train) : json_null(), "infer",
+                                  work_json(&b->infer)));
     json_object_set_new(object, "weights",
                         b->weight_bytes > 0
                             ? json_pack("{s:I, s:f, s:f}", "weight_bytes",
@@ -188,6 +206,22 @@ static void print_pass(const smoe_bench *b, const smoe_bench_pass *pass, const c
            100 * gemm.median, 100 * fma.median);
 }
 
+/* What the threads do, whatever the part of the model; medians. */
+static int print_work(const smoe_bench *b, bool bold, smoe_err *err) {
+    smoe_table table = {.columns = trained(b) ? 3 : 2};
+    smoe_table_add(&table, "threads");
+    if (trained(b)) smoe_table_add(&table, "train %%");
+    smoe_table_add(&table, "infer %%");
+    for (int w = 0; w < SMOE_WORK_COUNT; w++) {
+        smoe_table_add(&table, "%s", smoe_work_name((smoe_work)w));
+        if (trained(b)) smoe_table_add(&table, "%.1f", 100 * work_share(&b->train, w));
+        smoe_table_add(&table, "%.1f", 100 * work_share(&b->infer, w));
+    }
+    int status = smoe_table_print(&table, stdout, bold, err);
+    smoe_table_free(&table);
+    return status;
+}
+
 static int print_bench(const smoe_bench *b, bool bold, smoe_err *err) {
     char a[32], c[32];
     if (trained(b)) {
@@ -219,7 +253,9 @@ static int print_bench(const smoe_bench *b, bool bold, smoe_err *err) {
             reading_s(b) > arithmetic_s(b) ? "memory" : "arithmetic");
     printf("memory     %s peak, %s planned\n\n", smoe_text_si(a, sizeof a, b->peak_bytes, "B"),
            smoe_text_si(c, sizeof c, b->planned_bytes, "B"));
-    return print_parts(b, bold, err);
+    if (print_parts(b, bold, err)) return -1;
+    printf("\n");
+    return print_work(b, bold, err);
 }
 
 /* ---- a table of benchmarks -------------------------------------------------------------------- */

@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "base/param.h"
 #include "base/rng.h"
-#include "base/threads.h"
+#include "base/team.h"
 #include "close.h"
 
 #include <errno.h>
@@ -395,6 +395,42 @@ static void clocks_and_threads(void **state) {
     assert_int_equal(smoe_thread(), 0);
 }
 
+static void spin(double seconds) {
+    double start = smoe_now();
+    while (smoe_now() - start < seconds) {
+    }
+}
+
+/* One thread is at it for 4 ms, one for 1, the third is not asked; then 2 ms outside. Machines are late at times, so only
+ * least times are known, and the sum. */
+static void where_time_goes(void **state) {
+    (void)state;
+    smoe_worked worked = {.seconds = {[SMOE_WORK_products] = 1}};
+    smoe_threads_set(3);
+    double before = smoe_now();
+    smoe_team_watch(&worked);
+    double start = smoe_now();
+    SMOE_SHARED_BY(routing, 2, schedule(static))
+    for (int i = 0; i < 2; i++) spin(i ? 0.001 : 0.004);
+    spin(0.002);
+    double least = smoe_now() - start;
+    smoe_team_watched();
+    double most = smoe_now() - before, sum = 0;
+    for (int w = 0; w < SMOE_WORK_COUNT; w++) sum += worked.seconds[w];
+    assert_true(sum >= 3 * least && sum <= 3 * most);
+    assert_true(worked.seconds[SMOE_WORK_routing] >= 0.005);
+    assert_true(worked.seconds[SMOE_WORK_alone] >= 0.002);
+    assert_true(worked.seconds[SMOE_WORK_waiting] >= 0.004 + 2 * 0.002);
+    assert_true(worked.seconds[SMOE_WORK_products] == 0);
+    assert_string_equal(smoe_work_name(SMOE_WORK_waiting), "waiting");
+
+    smoe_worked same = worked;
+    SMOE_SHARED(products)
+    for (int i = 0; i < 3; i++) spin(0.001);
+    assert_memory_equal(&same, &worked, sizeof same);
+    smoe_threads_set(0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(philox_known_answer),
@@ -414,6 +450,7 @@ int main(void) {
         cmocka_unit_test(bf16),
         cmocka_unit_test(text),
         cmocka_unit_test(clocks_and_threads),
+        cmocka_unit_test(where_time_goes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

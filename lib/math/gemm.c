@@ -9,9 +9,8 @@
  * experiments/NOTES.md.
  */
 #include "math/gemm.h"
+#include "base/team.h"
 #include "math/kernels.h"
-
-#include <omp.h>
 
 enum {
     KC = 384, /* rows of a block of B at most: a panel of nr columns fills the first cache */
@@ -309,16 +308,26 @@ static smoe_product piece(const smoe_product *x, const smoe_gemm_kernels *kern, 
     return p;
 }
 
+/* As many threads as the products are worth. */
+static int team_for(size_t count, smoe_product_maker *make, const void *context) {
+    size_t multiply_adds = 0;
+    for (size_t i = 0; i < count && multiply_adds < 2 * SMALL; i++) {
+        smoe_product x = make(i, context);
+        multiply_adds += x.m * x.n * x.k;
+    }
+    return multiply_adds < 2 * SMALL ? 1 : smoe_threads();
+}
+
 void smoe_gemm_each(size_t count, smoe_product_maker *make, const void *context) {
     const smoe_gemm_kernels *kern = smoe_kernels_get()->gemm;
-    size_t threads = (size_t)omp_get_max_threads();
+    int threads = team_for(count, make, context);
     cuts c = {1, 1};
-    if (threads > 1 && count) {
+    if (threads > 1) {
         smoe_product first = make(0, context);
-        c = cut(&first, kern, count, threads);
+        c = cut(&first, kern, count, (size_t)threads);
     }
     size_t pieces = c.rows * c.columns;
-#pragma omp parallel for schedule(dynamic, 1) if (count * pieces > 1)
+    SMOE_SHARED_BY(products, threads, schedule(dynamic, 1))
     for (size_t i = 0; i < count * pieces; i++) {
         smoe_product whole = make(i / pieces, context);
         smoe_product part = piece(&whole, kern, c, i % pieces / c.columns, i % c.columns);

@@ -1,5 +1,6 @@
 /* Row-wise kernels over threads; see rows.h. */
 #include "math/rows.h"
+#include "base/team.h"
 #include "math/kernels.h"
 
 #include <string.h>
@@ -17,14 +18,14 @@ size_t smoe_rows_parts(size_t n) {
 void smoe_rows_gelu_backward(real *dx, real *a, const real *da, const real *x, size_t size,
                              smoe_gelu kind) {
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
-#pragma omp parallel for schedule(static)
+    SMOE_SHARED(elementwise, size)
     for (size_t i = 0; i < size; i += CHUNK)
         kern->gelu_backward(dx + i, a + i, da + i, x + i, min(CHUNK, size - i), kind);
 }
 
 void smoe_rows_add(real *y, const real *x, size_t size) {
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
-#pragma omp parallel for schedule(static)
+    SMOE_SHARED(elementwise, size)
     for (size_t i = 0; i < size; i += CHUNK) kern->add(y + i, x + i, min(CHUNK, size - i));
 }
 
@@ -32,7 +33,7 @@ void smoe_rows_norm(real *y, real *stats, const real *x, const real *w, const re
                     size_t n, real eps) {
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
     size_t step = n < CHUNK ? CHUNK / n : 1;
-#pragma omp parallel for schedule(static)
+    SMOE_SHARED(elementwise, R * n)
     for (size_t i = 0; i < R; i += step)
         kern->norm(y + i * n, stats + 2 * i, x + i * n, w, b, min(step, R - i), n, eps);
 }
@@ -47,7 +48,7 @@ void smoe_rows_norm_backward(real *dx, real *dw, real *db, const real *dy, const
                              const real *stats, const real *w, size_t R, size_t n, real *parts) {
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
     real *dws = parts, *dbs = parts + SMOE_ROW_PARTS * n;
-#pragma omp parallel for schedule(static)
+    SMOE_SHARED(elementwise, R * n)
     for (size_t p = 0; p < SMOE_ROW_PARTS; p++) {
         size_t begin = R * p / SMOE_ROW_PARTS, end = R * (p + 1) / SMOE_ROW_PARTS;
         memset(dws + p * n, 0, n * sizeof(real));
@@ -61,7 +62,7 @@ void smoe_rows_norm_backward(real *dx, real *dw, real *db, const real *dy, const
 
 void smoe_rows_sum(real *out, const real *x, size_t R, size_t n, real *parts) {
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
-#pragma omp parallel for schedule(static)
+    SMOE_SHARED(elementwise, R * n)
     for (size_t p = 0; p < SMOE_ROW_PARTS; p++) {
         size_t begin = R * p / SMOE_ROW_PARTS, end = R * (p + 1) / SMOE_ROW_PARTS;
         memset(parts + p * n, 0, n * sizeof(real));

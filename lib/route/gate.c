@@ -1,6 +1,7 @@
 /* The gate of the choice routers; see gate.h. */
 #include "route/gate.h"
 #include "base/rng.h"
+#include "base/team.h"
 #include "math/gemm.h"
 #include "math/kernels.h"
 
@@ -52,7 +53,7 @@ static void fill_logits(smoe_gate *gate, const real *x, const smoe_pass *pass) {
         smoe_gemm(&z);
         return;
     }
-#pragma omp parallel for schedule(static)
+    SMOE_SHARED(routing, R * E)
     for (size_t t = 0; t < R; t++) {
         smoe_rng rng = smoe_rng_at(pass->seed, SMOE_RNG_SCORES, (uint32_t)r->block,
                                    pass->first + t / r->image_tokens, t % r->image_tokens);
@@ -65,7 +66,7 @@ void smoe_gate_forward(smoe_gate *gate, const real *x, double std, const smoe_pa
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
     size_t R = pass->images * r->image_tokens, E = r->E;
     fill_logits(gate, x, pass);
-#pragma omp parallel for schedule(static)
+    SMOE_SHARED(routing, R * E)
     for (size_t t = 0; t < R; t++) {
         const real *from = gate->z + t * E;
         real *noisy = gate->noisy + t * E, *g = gate->g + t * E;
@@ -87,7 +88,7 @@ void smoe_gate_backward(smoe_gate *gate, real *dx, const real *x) {
     size_t R = plan->tokens, E = r->E;
     /* Of a token's weights only the placed ones have a gradient: with s = sum of g dg over them,
      * dz_e = g_e (dg_e - s). */
-#pragma omp parallel for schedule(static)
+    SMOE_SHARED(routing, R * E)
     for (size_t t = 0; t < R; t++) {
         const real *g = gate->g + t * E;
         real *dz = gate->dz + t * E, sum = 0;

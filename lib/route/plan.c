@@ -1,5 +1,6 @@
 /* Dispatch and combine, forward and backward, for dense and sparse plans; see plan.h. */
 #include "route/plan.h"
+#include "base/team.h"
 #include "math/gemm.h"
 #include "math/kernels.h"
 
@@ -165,7 +166,7 @@ void smoe_plan_dispatch(const smoe_plan *plan, real *slots, const real *x, size_
         smoe_gemm_each(plan->G, to_slots, &p);
         return;
     }
-#pragma omp parallel for schedule(static)
+    SMOE_SHARED(routing, plan->placed * d)
     for (size_t i = 0; i < plan->placed; i++) {
         size_t slot = (size_t)plan->slot[i];
         memcpy(slots + (size_t)plan->row[slot] * d, x + (size_t)plan->slot_token[slot] * d,
@@ -186,7 +187,7 @@ void smoe_plan_combine(const smoe_plan *plan, real *y, const real *out, const re
         return;
     }
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
-#pragma omp parallel for schedule(static)
+    SMOE_SHARED(routing, plan->tokens * d)
     for (size_t t = 0; t < plan->tokens; t++) {
         memcpy(y + t * d, residual + t * d, d * sizeof *y);
         for (int32_t i = plan->first[t]; i < plan->first[t + 1]; i++) {
@@ -211,7 +212,7 @@ void smoe_plan_combine_backward(smoe_plan *plan, real *dout, const real *dy, con
         return;
     }
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
-#pragma omp parallel for schedule(static)
+    SMOE_SHARED(routing, plan->placed * d)
     for (size_t i = 0; i < plan->placed; i++) {
         size_t slot = (size_t)plan->slot[i], row = (size_t)plan->row[slot];
         const real *g = dy + (size_t)plan->slot_token[slot] * d;
@@ -235,7 +236,7 @@ void smoe_plan_dispatch_backward(smoe_plan *plan, real *dx, const real *dslots, 
         return;
     }
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
-#pragma omp parallel for schedule(static)
+    SMOE_SHARED(routing, plan->tokens * d)
     for (size_t t = 0; t < plan->tokens; t++) {
         memset(dx + t * d, 0, d * sizeof *dx);
         for (int32_t i = plan->first[t]; i < plan->first[t + 1]; i++)

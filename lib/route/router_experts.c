@@ -4,7 +4,7 @@
  * buffer holds, weighted by g. A token may be taken by several experts or by none. No auxiliary
  * loss, hence nobody asks for the logits without their noise.
  */
-#include "base/threads.h"
+#include "base/team.h"
 #include "route/gate.h"
 #include "spec/routers.h"
 
@@ -61,7 +61,7 @@ static void forward(smoe_router *r, const real *x, const smoe_pass *pass) {
     size_t E = r->E, bands = (E + BAND - 1) / BAND;
     smoe_plan_begin(plan, pass->images * r->image_tokens);
     smoe_gate_forward(&self->gate, x, smoe_gate_noise(&self->gate, pass), pass);
-#pragma omp parallel for schedule(static) num_threads(self->threads)
+    SMOE_SHARED_BY(routing, smoe_team_for(plan->tokens * E, self->threads), schedule(static))
     for (size_t task = 0; task < plan->G * bands; task++) {
         size_t e = task % bands * BAND, count = E - e < BAND ? E - e : BAND;
         choose(self, self->ranked + smoe_thread() * BAND * r->T, task / bands, e, count);

@@ -5,6 +5,7 @@
  *             has ceil(T/E) slots, whatever the spec says of slots.
  */
 #include "route/router.h"
+#include "base/team.h"
 
 static int init_uniform(smoe_router *r, smoe_err *err) {
     (void)err;
@@ -24,7 +25,7 @@ static void forward_uniform(smoe_router *r, const real *x, const smoe_pass *pass
     smoe_plan *plan = &r->plan;
     smoe_plan_begin(plan, pass->images * r->T);
     size_t n = plan->tokens * plan->S;
-#pragma omp parallel for schedule(static)
+    SMOE_SHARED(routing, n)
     for (size_t i = 0; i < n; i++) {
         plan->disp[i] = 1 / (real)plan->T;
         plan->comb[i] = 1 / (real)plan->S;

@@ -6,6 +6,7 @@
  * D and C only weigh: what is mixed are the raw tokens (plan.c).
  */
 #include "route/router.h"
+#include "base/team.h"
 #include "math/gemm.h"
 #include "math/kernels.h"
 #include "math/rows.h"
@@ -85,7 +86,7 @@ static void normalise_phi(soft_router *soft, const real *phi) {
     const smoe_router *r = &soft->base;
     size_t S = r->E * r->P, d = r->d;
     real *f = soft->column, *slope = f + S;
-#pragma omp parallel for schedule(static)
+    SMOE_SHARED(routing, S * d)
     for (size_t s0 = 0; s0 < S; s0 += COLUMNS) {
         size_t n = S - s0 < COLUMNS ? S - s0 : COLUMNS;
         double square[COLUMNS] = {0};
@@ -144,7 +145,7 @@ static void forward(smoe_router *r, const real *x, const smoe_pass *pass) {
                       .b_row = S,
                       .b_col = 1};
     smoe_gemm(&z);
-#pragma omp parallel for schedule(static)
+    SMOE_SHARED(routing, R * (S + d))
     for (size_t g = 0; g < plan->G; g++) {
         for (size_t t = g * r->T; t < (g + 1) * r->T; t++) {
             soft->token[2 * t] = 1;
@@ -185,7 +186,7 @@ static void phi_backward(soft_router *soft, real *dphi, const real *phi) {
     const smoe_router *r = &soft->base;
     size_t S = r->E * r->P, d = r->d;
     const real *f = soft->column, *slope = f + S;
-#pragma omp parallel for schedule(static)
+    SMOE_SHARED(routing, S * d)
     for (size_t s0 = 0; s0 < S; s0 += COLUMNS) {
         size_t n = S - s0 < COLUMNS ? S - s0 : COLUMNS;
         double along[COLUMNS] = {0};
@@ -211,7 +212,7 @@ static void backward(smoe_router *r, real *dx, const real *x, const smoe_pass *p
     const real *phi = r->params->w + phi_at;
     real *dphi = r->params->g + phi_at, scale = normalize ? r->params->w[scale_at] : 1;
 
-#pragma omp parallel for schedule(static)
+    SMOE_SHARED(routing, R * S)
     for (size_t g = 0; g < plan->G; g++) logits_backward(soft, g, scale);
 
     const real *columns = normalize ? soft->unit : phi, *dz = plan->dcomb;
@@ -249,7 +250,7 @@ static void backward(smoe_router *r, real *dx, const real *x, const smoe_pass *p
     double dscale = 0;
     for (size_t t = 0; t < R; t++) dscale += (double)soft->token[2 * t] * (double)soft->pull[t];
     r->params->g[scale_at] += (real)dscale;
-#pragma omp parallel for schedule(static)
+    SMOE_SHARED(routing, R * d)
     for (size_t t = 0; t < R; t++)
         kern->axpy(dx + t * d, -scale * soft->pull[t] * soft->token[2 * t + 1], x + t * d, d);
     phi_backward(soft, dphi, phi);

@@ -11,6 +11,7 @@
  *              noisy logit of the token
  */
 #include "math/kernels.h"
+#include "base/team.h"
 #include "route/gate.h"
 
 #include <math.h>
@@ -161,10 +162,10 @@ static void forward(smoe_router *r, const real *x, const smoe_pass *pass) {
     size_t E = r->E, K = r->spec->k;
     smoe_plan_begin(plan, pass->images * r->image_tokens);
     smoe_gate_forward(&self->gate, x, sigma, pass);
-#pragma omp parallel for schedule(static)
+    SMOE_SHARED(routing, plan->tokens * E)
     for (size_t t = 0; t < plan->tokens; t++)
         top_experts(self->choice + t * K, self->gate.g + t * E, E, K);
-#pragma omp parallel for schedule(static)
+    SMOE_SHARED(routing, plan->tokens * E)
     for (size_t g = 0; g < plan->G; g++) {
         size_t first = g * r->T, left = plan->tokens - first, n = left < r->T ? left : r->T;
         place(self, g, first, n);
@@ -218,7 +219,7 @@ static void backward(smoe_router *r, real *dx, const real *x, const smoe_pass *p
     double scale = r->spec->aux_weight / (2 * (double)plan->G);
     memset(self->gate.dz, 0, plan->tokens * r->E * sizeof(real));
     if (pass->train && r->spec->aux_weight > 0) {
-#pragma omp parallel for schedule(static)
+        SMOE_SHARED(routing, plan->tokens * r->E)
         for (size_t g = 0; g < plan->G; g++) {
             size_t first = g * r->T, left = plan->tokens - first;
             auxiliary_backward(self, g, first, left < r->T ? left : r->T, sigma, scale);

@@ -13,8 +13,8 @@
 #include <sys/resource.h>
 #include <time.h>
 
-/* What is timed of a pass: its parts, then these. */
-enum { WHOLE = SMOE_PART_COUNT, LAYERS, ROWS };
+/* What is timed of a pass: its parts, the threads' work, then these. */
+enum { WORK = SMOE_PART_COUNT, WHOLE = WORK + SMOE_WORK_COUNT, LAYERS, ROWS };
 
 typedef struct bencher {
     const smoe_spec *spec;
@@ -88,15 +88,20 @@ static void time_rounds(bencher *x, void (*pass)(bencher *, smoe_clock *), smoe_
     pass(x, NULL);
     for (size_t i = 0; i < x->rounds; i++) {
         smoe_clock parts = {0};
+        smoe_worked worked;
         x->machine[x->measured++] = smoe_yardstick_measure(&x->yardstick);
         double start = smoe_now();
+        smoe_team_watch(&worked);
         pass(x, &parts);
+        smoe_team_watched();
         row[WHOLE][i] = smoe_now() - start;
         row[LAYERS][i] = row[WHOLE][i] - parts.seconds[SMOE_PART_optimizer];
         for (size_t p = 0; p < SMOE_PART_COUNT; p++) row[p][i] = parts.seconds[p];
+        for (size_t k = 0; k < SMOE_WORK_COUNT; k++) row[WORK + k][i] = worked.seconds[k];
         if (w->progress) w->progress(w->user, ++w->done, w->of);
     }
     for (size_t p = 0; p < SMOE_PART_COUNT; p++) out->part[p] = time_of(row[p], x->rounds);
+    for (size_t k = 0; k < SMOE_WORK_COUNT; k++) out->work[k] = time_of(row[WORK + k], x->rounds);
     out->whole = time_of(row[WHOLE], x->rounds);
     out->layers = time_of(row[LAYERS], x->rounds);
 }

@@ -7,6 +7,7 @@
 #define SMOE_BENCH_H
 
 #include "base/clock.h"
+#include "base/team.h"
 #include "spec/spec.h"
 #include "study/yardstick.h"
 #include "train/safetensors.h"
@@ -19,10 +20,11 @@ typedef struct smoe_bench_time {
     double min, median; /* seconds */
 } smoe_bench_time;
 
-/* One pass of the model: the whole, the same without the optimiser, and by parts. */
+/* One pass of the model: the whole, the same without the optimiser, by parts, and by work, of which the seconds are
+ * those of all threads together. */
 typedef struct smoe_bench_pass {
     double flops; /* of the batch; products, a multiply-add is 2 */
-    smoe_bench_time whole, layers, part[SMOE_PART_COUNT];
+    smoe_bench_time whole, layers, part[SMOE_PART_COUNT], work[SMOE_WORK_COUNT];
     double part_flops[SMOE_PART_COUNT]; /* what a part has to compute and, at least, */
     double part_read[SMOE_PART_COUNT];  /* to read alone, in bytes, */
     double part_bytes[SMOE_PART_COUNT]; /* and to write, or to read and write */

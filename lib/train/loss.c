@@ -1,5 +1,6 @@
 /* Losses in double, image by image; see loss.h. */
 #include "train/loss.h"
+#include "base/team.h"
 
 #include <math.h>
 
@@ -30,7 +31,7 @@ static double sigmoid_row(real *dl, const real *l, const real *target, size_t N,
 void smoe_loss_batch(smoe_loss_sums *sums, real *dlogits, double *rows, const real *logits,
                      const real *target, size_t B, size_t N, smoe_loss kind) {
     double scale = 1 / (double)B;
-#pragma omp parallel for schedule(static)
+    SMOE_SHARED(elementwise, B * N)
     for (size_t b = 0; b < B; b++) {
         real *dl = dlogits ? dlogits + b * N : NULL;
         const real *l = logits + b * N, *t = target + b * N;

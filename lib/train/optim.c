@@ -1,6 +1,7 @@
 /* Optimisers and schedules; see optim.h for the formulas. */
 #include "train/optim.h"
 #include "base/rng.h"
+#include "base/team.h"
 #include "math/factors.h"
 #include "math/kernels.h"
 
@@ -60,7 +61,7 @@ static double sum_of(size_t count, double (*part)(size_t i, const void *context)
     double total = 0, sums[GROUP];
     for (size_t base = 0; base < count; base += GROUP) {
         size_t n = count - base < GROUP ? count - base : GROUP;
-#pragma omp parallel for schedule(static)
+        SMOE_SHARED(optimizer, n * CHUNK)
         for (size_t i = 0; i < n; i++) sums[i] = part(base + i, context);
         for (size_t i = 0; i < n; i++) total += sums[i];
     }
@@ -164,7 +165,7 @@ void smoe_optim_step(smoe_params *params, const smoe_train_spec *spec, size_t st
         .eps = (real)spec->optimizer.eps,
         .rate = (real)smoe_schedule_rate(spec, step),
     };
-#pragma omp parallel
+    SMOE_TEAM(optimizer, smoe_team_for(params->size, smoe_threads()))
     for (size_t i = 0; i < params->count; i++) {
         const smoe_param *p = &params->row[i];
         smoe_adam_constants k = all;

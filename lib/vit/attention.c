@@ -5,6 +5,7 @@
  *   dQ = dS K / sqrt(d/H),  dK = dS^T Q / sqrt(d/H).
  * qk_norm passes each head's queries and keys through a LayerNorm first.
  */
+#include "base/team.h"
 #include "math/gemm.h"
 #include "math/kernels.h"
 #include "math/rows.h"
@@ -199,7 +200,7 @@ static void norm_heads_backward(const smoe_attention *l, size_t row, int which, 
 static void qk_norm_backward(const smoe_attention *l, size_t R) {
     size_t dh = l->d / l->H;
     const smoe_params *params = l->build->params;
-#pragma omp parallel for schedule(static)
+    SMOE_SHARED(elementwise, R * l->d)
     for (size_t p = 0; p < SMOE_ROW_PARTS; p++) {
         real *sums = l->parts + p * 4 * dh;
         memset(sums, 0, 4 * dh * sizeof *sums);
@@ -225,13 +226,13 @@ void smoe_attention_forward(smoe_attention *l, real *y, const real *x, const rea
     double dropout = l->build->spec->model.dropout;
     smoe_linear_forward(&l->qkv, l->rows, x, NULL, R);
     if (l->qk_norm) {
-#pragma omp parallel for schedule(static)
+        SMOE_SHARED(elementwise, R * l->d)
         for (size_t row = 0; row < R; row++) {
             norm_heads(l, row, 0);
             norm_heads(l, row, 1);
         }
     }
-#pragma omp parallel for schedule(dynamic, 1) num_threads(l->threads)
+    SMOE_SHARED_BY(attention, smoe_team_for(tasks * pairs, l->threads), schedule(dynamic, 1))
     for (size_t task = 0; task < tasks; task++)
         head_forward(l, task, l->weights + (l->train ? task : smoe_thread()) * pairs);
     if (!pass->train || dropout <= 0) {
@@ -254,7 +255,7 @@ void smoe_attention_backward(smoe_attention *l, real *dx, const real *dy, const 
         dy = l->branch;
     }
     smoe_linear_backward(&l->proj, l->dheads, dy, l->heads, R);
-#pragma omp parallel for schedule(dynamic, 1) num_threads(l->threads)
+    SMOE_SHARED_BY(attention, smoe_team_for(tasks * pairs, l->threads), schedule(dynamic, 1))
     for (size_t task = 0; task < tasks; task++)
         head_backward(l, task, l->dweights + smoe_thread() * pairs);
     if (l->qk_norm) qk_norm_backward(l, R);

@@ -3,6 +3,7 @@
  * (channel, then row, then column, as the convolution of that stride would read them), projected to
  * width d, plus a position. With head `token` a learnt class token stands before the patches.
  */
+#include "base/team.h"
 #include "math/gemm.h"
 #include "math/kernels.h"
 #include "math/rows.h"
@@ -101,7 +102,7 @@ void smoe_embed_forward(smoe_embed *l, real *x, const real *pixels, size_t B) {
     const smoe_params *params = l->build->params;
     size_t image = l->channels * l->side * l->patch * l->side * l->patch;
     const real *position = l->learned ? smoe_weight(params, l->position) : l->fixed;
-#pragma omp parallel for schedule(static)
+    SMOE_SHARED(elementwise, B * image)
     for (size_t b = 0; b < B; b++) {
         cut(l, l->patches + b * l->T * patch_elements(l), pixels + b * image);
         if (!l->has_token) continue;
@@ -120,7 +121,7 @@ void smoe_embed_backward(smoe_embed *l, const real *dx, size_t B) {
     smoe_product dw = smoe_linear_dw_product(smoe_gradient(params, l->weight), dx, l->patches,
                                              B * T, d, patch_elements(l));
     smoe_gemm(&dw);
-#pragma omp parallel for schedule(static)
+    SMOE_SHARED(elementwise, B * T * d)
     for (size_t t = 0; t < T; t++) {
         memset(l->sums + t * d, 0, d * sizeof *dx);
         for (size_t b = 0; b < B; b++) kern->add(l->sums + t * d, dx + (b * T + t) * d, d);

@@ -4,6 +4,7 @@
  *   map    one learnt query attends to the normed tokens, then p + mlp(norm(p)), as timm's
  * attention pool
  */
+#include "base/team.h"
 #include "math/kernels.h"
 #include "math/rows.h"
 #include "vit/layer.h"
@@ -86,7 +87,7 @@ static void map_forward(smoe_head_layer *l, size_t B, const smoe_pass *pass) {
     real scale = (real)(1 / sqrt((double)dh));
     smoe_linear_forward(&l->query, l->q, smoe_weight(params, l->latent), NULL, 1);
     smoe_linear_forward(&l->keys, l->kv, l->normed, NULL, B * T);
-#pragma omp parallel for schedule(static)
+    SMOE_SHARED(attention, B * T * d)
     for (size_t task = 0; task < B * H; task++) {
         size_t b = task / H, column = task % H * dh;
         const real *k = l->kv + b * T * 2 * d + column, *v = k + d;
@@ -135,7 +136,7 @@ static void map_backward(smoe_head_layer *l, size_t B, const smoe_pass *pass) {
     memcpy(l->dpooled, l->dfeatures, size * sizeof(real));
     smoe_norm_backward(&l->pool_norm, l->dpooled, dnormed, l->pooled, B);
     smoe_linear_backward(&l->proj, l->dheads, l->dpooled, l->heads, B);
-#pragma omp parallel for schedule(static)
+    SMOE_SHARED(attention, B * l->T * d)
     for (size_t b = 0; b < B; b++) map_heads_backward(l, b);
     smoe_linear_backward(&l->keys, l->dnormed, l->dkv, l->normed, B * l->T);
     real *sum = l->dq + B * d, *dlatent = sum + d;
@@ -157,7 +158,7 @@ void smoe_head_forward(smoe_head_layer *l, const real *x, const smoe_pass *pass)
         for (size_t b = 0; b < B; b++)
             memcpy(l->features + b * d, l->normed + b * T * d, d * sizeof *x);
     } else {
-#pragma omp parallel for schedule(static)
+        SMOE_SHARED(elementwise, B * T * d)
         for (size_t b = 0; b < B; b++) {
             real *mean = l->features + b * d;
             memset(mean, 0, d * sizeof *mean);
@@ -177,7 +178,7 @@ void smoe_head_backward(smoe_head_layer *l, real *dx, const real *dlogits, const
         map_backward(l, B, pass);
     } else {
         bool token = l->build->spec->model.head == SMOE_HEAD_TOKEN;
-#pragma omp parallel for schedule(static)
+        SMOE_SHARED(elementwise, B * T * d)
         for (size_t row = 0; row < B * T; row++) {
             real share = token ? row % T == 0 : 1 / (real)T;
             kern->scale(l->dnormed + row * d, share, l->dfeatures + row / T * d, d);

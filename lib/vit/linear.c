@@ -1,4 +1,5 @@
 /* LayerNorm and linear layers over rows, and dropout; see layer.h. */
+#include "base/team.h"
 #include "base/rng.h"
 #include "math/gemm.h"
 #include "math/rows.h"
@@ -73,7 +74,7 @@ void smoe_dropout(real *x, size_t size, double rate, uint32_t site, const smoe_p
     enum { RUN = 4096 }; /* elements of one stream */
     if (!pass->train || rate <= 0) return;
     real scale = (real)(1 / (1 - rate));
-#pragma omp parallel for schedule(static)
+    SMOE_SHARED(elementwise, size)
     for (size_t r = 0; r < size; r += RUN) {
         smoe_rng rng = smoe_rng_at(pass->seed, SMOE_RNG_DROPOUT, site, pass->step, r / RUN);
         for (size_t i = r; i < size && i < r + RUN; i++)

@@ -3,6 +3,7 @@
  * b2. The dense MLP of a block is the case E = 1. GELU's output is not kept: backward computes it
  * again together with its slope, which costs less than the memory it would occupy.
  */
+#include "base/team.h"
 #include "math/factors.h"
 #include "math/gemm.h"
 #include "math/kernels.h"
@@ -134,7 +135,7 @@ static void bias_backward(const smoe_mlp *l, real *db, const real *dy, const siz
         return;
     }
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
-#pragma omp parallel for schedule(static)
+    SMOE_SHARED(elementwise, first[l->E] * n)
     for (size_t e = 0; e < l->E; e++)
         kern->column_sum(db + e * n, dy + first[e] * n, first[e + 1] - first[e], n);
 }

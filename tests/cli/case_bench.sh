@@ -11,6 +11,19 @@ done
 grep -Eq '"memory_bytes_per_s": [0-9]' first.json || fail "memory was not measured"
 grep -Eq '"data_s": [0-9]' first.json || fail "the data were not measured"
 
+# What the threads do adds up, and has a line in the table and a name in the man page.
+smoe bench tiny.yaml --rounds 2 -q --json | awk -F'[:,]' '
+    /"work": / { work = 1 }
+    work && /"train"|"infer"/ { passes++ }
+    work && /: [0-9]/ { sum += $2; names++ }
+    END { exit !(passes == 2 && names == 14 && sum > 1.999 && sum < 2.001) }' ||
+    fail "work: $(smoe bench tiny.yaml --rounds 2 -q --json)"
+smoe bench tiny.yaml --rounds 1 -q | sed -n '/^threads /,$p' >threads
+[ "$(wc -l <threads)" -eq 8 ] || fail "not seven kinds of work: $(cat threads)"
+sed 1d threads | while read -r name _; do
+    grep -Eq "^\.BR? $name\b" "$ROOT/man/smoe-bench.1" || fail "$name is not in the man page"
+done
+
 # The best of a limit is not below its median, nor the shortest time above its own; both give shares.
 smoe bench tiny.yaml --rounds 5 -q --json | awk -F'[:,]' '
     /"fma_gflops"/ { limit[++limits] = $2 }

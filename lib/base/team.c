@@ -1,0 +1,72 @@
+/* Shared loops and the time in them; see team.h. */
+#include "base/team.h"
+#include "base/clock.h"
+
+#include <omp.h>
+
+static const char *const names[] = {
+#define WORK(name, help) #name,
+    SMOE_WORKS(WORK)
+#undef WORK
+};
+const char *smoe_work_name(smoe_work work) {
+    return names[work];
+}
+
+int smoe_team_for(size_t size, int threads) {
+    enum {
+        LEAST = 1 << 14
+    }; /* about 10 microseconds of one thread, which is what waking another takes */
+    return size < LEAST ? 1 : threads;
+}
+
+/* Of the process, like OpenMP's threads themselves. */
+static struct {
+    smoe_worked *worked; /* NULL: nobody watches */
+    int threads;
+    double start, inside;         /* when watching began; seconds within blocks since */
+    int done;                     /* threads that have ended the block they are in, */
+    double first_begin, last_end; /* when the first of them came and the last went, */
+    double busy;                  /* and the seconds of all of them in it */
+} team;
+
+void smoe_team_watch(smoe_worked *worked) {
+    *worked = (smoe_worked){0};
+    team.worked = worked;
+    team.threads = smoe_threads();
+    team.inside = 0;
+    team.start = smoe_now();
+}
+
+void smoe_team_watched(void) {
+    double *seconds = team.worked->seconds, outside = smoe_now() - team.start - team.inside;
+    seconds[SMOE_WORK_alone] = outside;
+    seconds[SMOE_WORK_waiting] += outside * (team.threads - 1);
+    team.worked = NULL;
+}
+
+smoe_shift smoe_shift_begin(smoe_work work) {
+    return (smoe_shift){true, work, team.worked ? smoe_now() : 0};
+}
+
+/* The last thread knows how long the block took, and so how long the others waited. */
+static void end(const smoe_shift *shift, double now) {
+    if (!team.done || shift->begin < team.first_begin) team.first_begin = shift->begin;
+    if (!team.done || now > team.last_end) team.last_end = now;
+    team.busy += now - shift->begin;
+    team.worked->seconds[shift->work] += now - shift->begin;
+    if (++team.done < omp_get_num_threads()) return;
+    double took = team.last_end - team.first_begin;
+    team.inside += took;
+    team.worked->seconds[SMOE_WORK_waiting] += took * team.threads - team.busy;
+    team.done = 0;
+    team.busy = 0;
+}
+
+void smoe_shift_end(smoe_shift *shift) {
+    shift->on = false;
+    if (!team.worked) return;
+    double now = smoe_now();
+#pragma omp critical(smoe_team)
+    end(shift, now);
+}
