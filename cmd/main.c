@@ -4,9 +4,12 @@
 #include "opt.h"
 #include "base/threads.h"
 #include "math/blas.h"
+#include "math/kernels.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,6 +45,15 @@ static int check_arguments(const smoe_options *options, const smoe_command *comm
                           *command->arguments ? " " : "", command->arguments);
 }
 
+/* The library takes the widest kernels where it is told of none that it has; who asks should know. */
+static int check_isa(smoe_err *err) {
+    const char *isa = getenv("SMOE_ISA");
+    if (!isa || smoe_kernels_of(isa)) return 0;
+    return smoe_fail(
+        err, SMOE_USAGE,
+        "SMOE_ISA=%s: not base, v3 (AVX2) or v4 (AVX-512), or not what this processor has", isa);
+}
+
 /* --threads, else what OpenMP was told or found. */
 static int set_threads(const smoe_options *options, smoe_err *err) {
     long threads = options->threads ? options->threads : smoe_threads();
@@ -51,7 +63,7 @@ static int set_threads(const smoe_options *options, smoe_err *err) {
                          SMOE_MOST_THREADS);
     smoe_threads_set((int)threads);
     smoe_blas_start();
-    return 0;
+    return check_isa(err);
 }
 
 static int run_command(const smoe_command *command, int argc, char **argv, smoe_err *err) {
@@ -97,13 +109,22 @@ static int run_bare(int argc, char **argv, smoe_err *err) {
     return status;
 }
 
+/* Bytes that a setting like 64M means to OpenMP: B, K, M or G, and K where there is none. */
+static double stack_size(const char *text) {
+    static const char units[] = "bkmg";
+    char *rest;
+    double size = strtod(text, &rest);
+    rest += strspn(rest, " ");
+    const char *unit = *rest ? strchr(units, tolower((unsigned char)*rest)) : units + 1;
+    return ldexp(size, unit ? 10 * (int)(unit - units) : 0);
+}
+
 /*
  * Products pack their sides on the stack, a megabyte of it, so a limit that someone set for other programs would
  * end in a crash. Whether anything changed, from the next start of the program on.
  */
 static bool widen_stack(void) {
     enum { ENOUGH = 4 << 20 };
-    static const char enough[] = "4M";
     struct rlimit limit;
     bool changed = false;
     if (!getrlimit(RLIMIT_STACK, &limit) && limit.rlim_cur < ENOUGH &&
@@ -112,8 +133,8 @@ static bool widen_stack(void) {
         changed = !setrlimit(RLIMIT_STACK, &limit);
     }
     const char *own = getenv("OMP_STACKSIZE");
-    if ((own || getenv("GOMP_STACKSIZE")) && (!own || strcmp(own, enough)))
-        changed = !setenv("OMP_STACKSIZE", enough, 1) || changed;
+    if (!own) own = getenv("GOMP_STACKSIZE");
+    if (own && stack_size(own) < ENOUGH) changed = !setenv("OMP_STACKSIZE", "4M", 1) || changed;
     return changed;
 }
 
@@ -144,6 +165,7 @@ static void hold_standard_files(void) {
 int main(int argc, char **argv) {
     hold_standard_files();
     settle_threads(argv);
+    signal(SIGCHLD, SIG_DFL); /* a parent that ignores it would have our children end unseen */
     /* A limit on file sizes is then a write error like a full disk, reported with the file's name.
      */
     signal(SIGXFSZ, SIG_IGN);

@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_COLUMNS = 32 };
-
 void smoe_table_add(smoe_table *table, const char *fmt, ...) {
     if (table->cells == table->room) {
         size_t room = table->room ? 2 * table->room : 64;
@@ -30,7 +28,8 @@ void smoe_table_add(smoe_table *table, const char *fmt, ...) {
 
 int smoe_table_print(const smoe_table *table, FILE *out, bool bold, smoe_err *err) {
     if (table->failed) return smoe_fail(err, SMOE_RUNTIME, "out of memory for a table");
-    int width[MOST_COLUMNS] = {0};
+    int *width = calloc(table->columns, sizeof *width);
+    if (!width) return smoe_fail(err, SMOE_RUNTIME, "out of memory for a table");
     for (size_t i = 0; i < table->cells; i++) {
         int length = (int)strlen(table->cell[i]);
         if (length > width[i % table->columns]) width[i % table->columns] = length;
@@ -45,6 +44,7 @@ int smoe_table_print(const smoe_table *table, FILE *out, bool bold, smoe_err *er
         if (i + 1 == table->columns && bold) fputs("\033[0m", out);
         if (column + 1 == table->columns) fputc('\n', out);
     }
+    free(width);
     return 0;
 }
 

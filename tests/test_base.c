@@ -311,6 +311,25 @@ static void errors_that_do_not_fit(void **state) {
     size_t shown = 0, left = strtoul(last + 1 + strcspn(last + 1, "0123456789"), NULL, 10);
     for (const char *at = err.text; at < last; at = strchr(at, '\n') + 1) shown++;
     assert_int_equal(shown + left, 500);
+
+    /* Once a long line did not fit, a short one is counted too. */
+    for (int i = 0; i < 3; i++) {
+        smoe_fail_more(&err, SMOE_USAGE, "%900d", i);
+        smoe_fail_more(&err, SMOE_USAGE, "short");
+    }
+    assert_int_equal(err.left_out, left + 6);
+    assert_int_equal(strtoul(last + 1 + strcspn(last + 1, "0123456789"), NULL, 10), left + 6);
+    assert_null(strstr(err.text, "short"));
+
+    /* With a prefix fewer fit; none gets lost, and the count has no prefix. */
+    smoe_fail_prefix(&err, "prefix");
+    assert_int_equal(strncmp(err.text, "prefix: line 0 of very many\n", 28), 0);
+    last = strrchr(err.text, '\n');
+    shown = 0;
+    for (const char *at = err.text; at < last; at = strchr(at, '\n') + 1) shown++;
+    assert_int_equal(strncmp(last, "\n... and ", 9), 0);
+    assert_int_equal(shown + strtoul(last + 9, NULL, 10), 506);
+    assert_int_equal(err.lines, 506);
 }
 
 /* ---- text -------------------------------------------------------------------------------------- */
@@ -425,7 +444,7 @@ static void where_time_goes(void **state) {
     assert_string_equal(smoe_work_name(SMOE_WORK_waiting), "waiting");
 
     smoe_worked same = worked;
-    SMOE_SHARED(products)
+    SMOE_SHARED(products, 1 << 20)
     for (int i = 0; i < 3; i++) spin(0.001);
     assert_memory_equal(&same, &worked, sizeof same);
     smoe_threads_set(0);

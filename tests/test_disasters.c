@@ -87,7 +87,7 @@ static void child_fills_disk(room *r) {
     while (step < 20 && !room_checkpoint(r, run, step + 1, 1, 99)) step++;
     NEED(step > 1 && step < 20);
     NEED(r->err.code == SMOE_RUNTIME && strstr(r->err.text, "No space left on device"));
-    smoe_run_close(run, "failed", NULL);
+    NEED(!smoe_run_close(run, "failed", NULL));
     NEED(!smoe_run_open(&run, r->run, SMOE_RUN_RESUME, &r->spec, NULL, &r->err));
     smoe_checkpoint at;
     NEED(smoe_run_restore(run, &r->params, &at, &r->err) == 1);

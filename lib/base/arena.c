@@ -9,10 +9,13 @@
 
 enum { ALIGN = 64 };
 
+/* What is counted beyond 64 bits stays there: SIZE_MAX, which cannot be bound. */
 void *smoe_arena_take(smoe_arena *arena, size_t n, size_t elem) {
-    size_t bytes = (n * elem + ALIGN - 1) / ALIGN * ALIGN;
+    size_t bytes;
     char *piece = arena->base ? arena->base + arena->used : NULL;
-    arena->used += bytes;
+    if (__builtin_mul_overflow(n, elem, &bytes) || bytes > SIZE_MAX - ALIGN ||
+        __builtin_add_overflow(arena->used, (bytes + ALIGN - 1) / ALIGN * ALIGN, &arena->used))
+        arena->used = SIZE_MAX;
     if (arena->used > arena->peak) arena->peak = arena->used;
     assert(!arena->base || arena->used <= arena->size);
     return piece;

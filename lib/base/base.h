@@ -7,7 +7,8 @@
  *   h MLP width   L blocks       N classes                 R = rows of a matrix
  *
  * Status rule: what can fail returns 0 or -1 and fills an smoe_err; what computes returns void
- * and cannot fail. The library never prints, never exits and keeps no mutable global state.
+ * and cannot fail. The library never prints and never exits. Of the process, as OpenMP's number of threads is, are the
+ * choice of kernels (math/isa.c) and who watches the threads (base/team.h); there is no other mutable global state.
  */
 #ifndef SMOE_BASE_H
 #define SMOE_BASE_H
@@ -43,11 +44,12 @@ typedef enum smoe_code {
 typedef struct smoe_err {
     smoe_code code;
     size_t lines;    /* failures reported, also those that no longer fit in text */
+    size_t left_out; /* of these; once one did not fit, none that follow */
     char text[4096]; /* NUL-terminated; the last line says how many were left out */
 } smoe_err;
 
-/* Replaces what err holds. Returns -1, so that `return smoe_fail(...)` reads well. err may be NULL.
- */
+/* Replaces what err holds. Returns -1, so that `return smoe_fail(...)` reads well. err may be NULL,
+ * here and where a function says nothing else. */
 int smoe_fail(smoe_err *err, smoe_code code, const char *fmt, ...) SMOE_PRINTF(3, 4);
 
 /* The same, with ": " and strerror of the errno found on entry appended. */

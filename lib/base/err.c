@@ -6,7 +6,15 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Appends one formatted line; a line that does not fit is counted and announced at the end. */
+/* So many lines more are only counted, in the last line. */
+static void leave_out(smoe_err *err, size_t lines) {
+    size_t used =
+        err->left_out ? (size_t)(strrchr(err->text, '\n') - err->text) : strlen(err->text);
+    err->left_out += lines;
+    snprintf(err->text + used, sizeof err->text - used, "\n... and %zu more", err->left_out);
+}
+
+/* Appends one formatted line; a line that does not fit, and those after it, are counted at the end. */
 static void append(smoe_err *err, const char *fmt, va_list args, const char *tail) {
     char line[1024];
     int length = vsnprintf(line, sizeof line, fmt, args);
@@ -15,25 +23,17 @@ static void append(smoe_err *err, const char *fmt, va_list args, const char *tai
     size_t used = strlen(err->text);
     size_t need = strlen(line) + strlen(tail) + 2, reserve = 64;
     err->lines++;
-    if (used + need + reserve < sizeof err->text) {
+    if (!err->left_out && used + need + reserve < sizeof err->text) {
         snprintf(err->text + used, sizeof err->text - used, "%s%s%s", used ? "\n" : "", line, tail);
         return;
     }
-    char *more = strstr(err->text, "\n... and ");
-    static const char one[] = "\n... and 1 more";
-    if (!more) {
-        memcpy(err->text + used, one, sizeof one);
-        return;
-    }
-    unsigned long n = 1;
-    sscanf(more, "\n... and %lu", &n);
-    snprintf(more, sizeof err->text - (size_t)(more - err->text), "\n... and %lu more", n + 1);
+    leave_out(err, 1);
 }
 
 /* Begins anew with that line. */
 static void fill(smoe_err *err, smoe_code code, const char *fmt, va_list args, const char *tail) {
     err->code = code;
-    err->lines = 0;
+    err->lines = err->left_out = 0;
     err->text[0] = '\0';
     append(err, fmt, args, tail);
 }
@@ -76,10 +76,12 @@ int smoe_fail_prefix(smoe_err *err, const char *fmt, ...) {
     vsnprintf(prefix, sizeof prefix, fmt, args);
     va_end(args);
     smoe_err old = *err;
-    err->lines = 0;
+    if (old.left_out) *strrchr(old.text, '\n') = '\0';
+    err->lines = err->left_out = 0;
     err->text[0] = '\0';
     for (char *rest = old.text, *line; (line = strsep(&rest, "\n"));)
         smoe_fail_more(err, old.code, "%s: %s", prefix, line);
+    if (old.left_out) leave_out(err, old.left_out);
     err->lines = old.lines;
     return -1;
 }

@@ -60,6 +60,27 @@ int smoe_member_file_read(const char *folder, const char *name, size_t most, uin
     return status;
 }
 
+int smoe_member_file_start(const char *folder, const char *name, size_t most, uint8_t **bytes,
+                           size_t *size, smoe_err *err) {
+    char *path = smoe_text_format("%s/%s", folder, name);
+    uint8_t *start = malloc(most);
+    FILE *in = path ? fopen(path, "rbe") : NULL;
+    int status = -1;
+    if (!path || !start)
+        no_memory(err, folder, most);
+    else if (!in || ((*size = fread(start, 1, most, in)) < most && ferror(in)))
+        smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot read", path);
+    else
+        status = 0;
+    if (in) fclose(in);
+    if (status)
+        free(start);
+    else
+        *bytes = start;
+    free(path);
+    return status;
+}
+
 /* Inflates one gzip member into the growing *to. Returns 1 at its end, -1 on failure. */
 static int inflate_member(z_stream *z, uint8_t **to, size_t *used, size_t *room, size_t most,
                           size_t total, smoe_err *err) {

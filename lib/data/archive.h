@@ -49,7 +49,11 @@ int smoe_walk(const char *path, smoe_visit *visit, void *user, smoe_err *err) SM
 int smoe_member_read(const smoe_member *member, size_t most, uint8_t **bytes, size_t *size,
                      smoe_err *err) SMOE_MUST_CHECK;
 
-/* The same for a file FOLDER/NAME (name NULL: the file FOLDER itself). */
+/* The first bytes of a file FOLDER/NAME, `most` or as many as there are. */
+int smoe_member_file_start(const char *folder, const char *name, size_t most, uint8_t **bytes,
+                           size_t *size, smoe_err *err) SMOE_MUST_CHECK;
+
+/* All bytes, `most` at most, of a file FOLDER/NAME (name NULL: the file FOLDER itself). */
 int smoe_member_file_read(const char *folder, const char *name, size_t most, uint8_t **bytes,
                           size_t *size, smoe_err *err) SMOE_MUST_CHECK;
 

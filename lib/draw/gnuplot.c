@@ -2,6 +2,7 @@
 #include "draw/gnuplot.h"
 #include "base/file.h"
 
+#include <errno.h>
 #include <math.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -121,7 +122,7 @@ static bool run(const char *folder, const char *script) {
                  !posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", 1, 0);
     if (ready && !posix_spawnp(&child, "gnuplot", &actions, NULL, argv, environ))
         while (waitpid(child, &status, 0) < 0)
-            ;
+            if (errno != EINTR) break;
     posix_spawn_file_actions_destroy(&actions);
     return !status;
 }

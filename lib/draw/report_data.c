@@ -158,7 +158,10 @@ static int put_frame(FILE *out, const smoe_frame *f, size_t *left) {
         if (c) fputs(",\n", columns);
         bad = put_column(columns, f, c);
     }
-    if (columns) bad |= ferror(columns) | fclose(columns);
+    if (columns) {
+        bad |= ferror(columns);
+        bad |= fclose(columns);
+    }
     put_string(out, f->name);
     fputs(":{\"title\":", out);
     put_string(out, f->title);

@@ -37,7 +37,7 @@ typedef struct smoe_plan {
     bool weight_constant; /* the weights have no gradient */
     /* ... and by smoe_plan_seal: placements ordered by token, then slot */
     size_t placed;
-    int32_t *first; /* [tokens+1] the placements of token i are first[i] .. first[i+1] */
+    int32_t *first; /* [tokens+2] the placements of token i are first[i] .. first[i+1] */
     int32_t *slot;  /* [placed] index into slot_token */
     int32_t *row;   /* [G,E,P] row of a filled slot among the experts' inputs */
     real *dweight;  /* [G,E,P] by slot; written by smoe_plan_combine_backward */

@@ -1,7 +1,7 @@
 /*
  * Where the data is. A path of the spec is relative to the spec's folder, one of an override to the
  * caller's; what is not there is looked for in the folders of SMOE_DATA, so that specs name
- * archives and not places. This is the only file of the library that reads the environment.
+ * archives and not places.
  */
 #include "spec/schema.h"
 #include "spec/sources.h"

@@ -8,6 +8,7 @@
 #include "spec/sources.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -294,6 +295,30 @@ static void check_model(smoe_reading *reading) {
               "sincos2d needs a width that is a multiple of 4, found %zu", model->width);
 }
 
+/* Sizes are counted in 64 bits. What is far beyond any memory is refused, so that no product of sizes wraps; the sum of the
+ * model's terms is taken generously. */
+static void check_size(smoe_reading *reading) {
+    const double most = 0x1p50;
+    const smoe_spec *spec = reading->spec;
+    const smoe_model_spec *model = &spec->model;
+    const smoe_moe_spec *moe = &model->moe;
+    double d = (double)model->width, h = (double)model->mlp, L = (double)model->depth;
+    double T = (double)smoe_spec_tokens(spec), E = moe->layer_count ? (double)moe->experts : 1;
+    double S = moe->layer_count ? fmax(E * (double)smoe_moe_slots_per_expert(moe, (size_t)T),
+                                       T * (double)moe->k * moe->capacity + E)
+                                : 1;
+    double B = (double)(spec->train.batch_size > spec->eval.batch_size ? spec->train.batch_size
+                                                                       : spec->eval.batch_size);
+    double numbers =
+        L * (4 * d * d + 2 * E * d * h + d * S) +
+        L * B * ((T + S) * (16 * d + 4 * h + 4 * E) + T * (2 * (double)model->heads * T + 4 * S));
+    if (numbers > most)
+        clash(reading, KEYS("model.width", "model.moe.experts", "train.batch_size"),
+              "the model and the activations of a batch are about %.1e numbers; at most %.1e are "
+              "counted",
+              numbers, most);
+}
+
 /* A spec without a path may still be costed, as long as it says how many classes there are. */
 static void check_data(smoe_reading *reading) {
     const smoe_data_spec *data = &reading->spec->data;
@@ -337,5 +362,6 @@ void smoe_reading_resolve(smoe_reading *reading) {
     resolve_schedule(reading);
     resolve_moe(reading);
     check_model(reading);
+    check_size(reading);
     check_data(reading);
 }

@@ -85,7 +85,7 @@ typedef struct smoe_model_spec {
     smoe_position position;
     smoe_gelu gelu;
     bool qk_norm;
-    double dropout; /* after attention projection and MLP, training only */
+    double dropout; /* of attention's output and MLPs' hidden layers, training only */
     smoe_moe_spec moe;
 } smoe_model_spec;
 

@@ -24,7 +24,7 @@ struct smoe_fewshot {
     size_t most;     /* the largest of the shots */
     size_t draws;    /* eval.fewshot.seeds */
     size_t count;    /* images of a draw */
-    uint32_t *image; /* [draws,count] class by class, `most` of each */
+    uint32_t *image; /* [draws,N,most] class by class */
 };
 
 /* ---- drawing --------------------------------------------------------------------------------- */

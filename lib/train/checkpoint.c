@@ -356,7 +356,7 @@ static int step_load(const char *ckpt, uint64_t step, const smoe_params *params,
                      smoe_params_load_slabs(params, slabs, count, moments, false, NULL, err)
                  ? -1
                  : 0;
-    *state = read;
+    if (!status) *state = read;
 out:
     smoe_safetensors_free(model);
     smoe_safetensors_free(moments);

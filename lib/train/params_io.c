@@ -1,6 +1,6 @@
 /*
  * The parameter table in and out of safetensors: every row under its own name and exact shape.
- * Knows no tensor by name.
+ * Knows no tensor by name, but for the head's, whose first dimension is the classes.
  */
 #include "train/safetensors.h"
 

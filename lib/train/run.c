@@ -321,7 +321,7 @@ int smoe_run_open(smoe_run **result, const char *dir, smoe_run_mode mode, const 
 fail:
     json_decref(env);
     if (locked && made) smoe_file_remove(run->dir, NULL); /* ours alone, and nothing in it yet */
-    (void)smoe_run_close(run, NULL, NULL);
+    (void)!smoe_run_close(run, NULL, NULL);
     return -1;
 }
 

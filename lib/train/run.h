@@ -45,7 +45,7 @@ void smoe_run_log(smoe_run *run, const char *fmt, ...) SMOE_PRINTF(2, 3);
 
 /* STATUS := done | failed | stopped (NULL: left as it is), then closes; run may be NULL. Frees in
  * any case. */
-int smoe_run_close(smoe_run *run, const char *status, smoe_err *err);
+int smoe_run_close(smoe_run *run, const char *status, smoe_err *err) SMOE_MUST_CHECK;
 
 /* ---- checkpoints: checkpoint.h, in step with the records ---- */
 

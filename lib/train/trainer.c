@@ -342,7 +342,8 @@ static int ascending(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static void finish(trainer *t, int status, smoe_err *err) {
+/* What came of it, also where it failed. A status that cannot be written fails the run, unless something else has. */
+static int finish(trainer *t, int status, smoe_err *err) {
     smoe_train_result *r = t->result;
     r->step = t->state.step;
     r->train_loss = t->done ? t->loss : NAN;
@@ -354,11 +355,11 @@ static void finish(trainer *t, int status, smoe_err *err) {
         qsort(t->durations, n, sizeof *t->durations, ascending);
         r->step_seconds = t->durations[n / 2];
     }
-    if (!t->run) return;
+    if (!t->run) return status;
     if (status) smoe_run_log(t->run, "%s", err->text);
     const char *word = !status ? "done" : err->code == SMOE_STOPPED ? "stopped" : "failed";
     smoe_err ignored;
-    smoe_run_close(t->run, word, &ignored);
+    return smoe_run_close(t->run, word, status ? &ignored : err) ? -1 : status;
 }
 
 int smoe_train(const smoe_spec *spec, const smoe_train_options *options, smoe_train_result *result,
@@ -367,7 +368,7 @@ int smoe_train(const smoe_spec *spec, const smoe_train_options *options, smoe_tr
     *result = (smoe_train_result){0};
     int status = start(&t, err);
     if (!status) status = loop(&t, err);
-    finish(&t, status, err);
+    status = finish(&t, status, err);
     smoe_loader_free(t.loader);
     smoe_model_free(t.model);
     smoe_safetensors_free(t.init);

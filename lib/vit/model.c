@@ -33,6 +33,7 @@ struct smoe_model {
     size_t L, *moe; /* moe: block numbers of the MoE layers */
     size_t moe_layers;
     smoe_arena keep, scratch;
+    smoe_space bound;                 /* what the buffers are for; B 0 before there are any */
     real *stream, *dstream, *dbranch; /* [R,d] */
     smoe_plan_watch *watch;
     void *watch_user;
@@ -140,21 +141,30 @@ static void reserve(smoe_model *m, const smoe_space *space) {
     smoe_head_reserve(&m->head, space);
 }
 
+/* Every buffer to its place in the arenas. */
+static void bind(smoe_model *m) {
+    m->keep.used = m->scratch.used = 0;
+    reserve(m, &m->bound);
+}
+
 size_t smoe_model_measure(smoe_model *m, size_t B, bool train) {
     smoe_arena keep = {0}, scratch = {0};
     smoe_space space = {&keep, &scratch, B, train, smoe_threads()};
     reserve(m, &space);
-    return keep.peak + scratch.peak;
+    if (m->bound.B) bind(m);
+    return keep.peak == SIZE_MAX || scratch.peak == SIZE_MAX ? SIZE_MAX : keep.peak + scratch.peak;
 }
 
 int smoe_model_reserve(smoe_model *m, size_t B, bool train, smoe_err *err) {
     smoe_arena_free(&m->keep);
     smoe_arena_free(&m->scratch);
     smoe_space space = {&m->keep, &m->scratch, B, train, smoe_threads()};
+    m->bound.B = 0;
     reserve(m, &space);
     if (smoe_arena_bind(&m->keep, err) || smoe_arena_bind(&m->scratch, err))
         return smoe_fail_prefix(err, "activations of %zu images", B);
-    reserve(m, &space);
+    m->bound = space;
+    bind(m);
     return 0;
 }
 

@@ -21,8 +21,8 @@ void smoe_model_free(smoe_model *model);
 
 smoe_params *smoe_model_params(smoe_model *model);
 
-/* Bytes of activations (kept for backward, and scratch) of a pass over B images. Allocates nothing.
- */
+/* Bytes of activations (kept for backward, and scratch) of a pass over B images; SIZE_MAX where that is more than can be
+ * counted. Allocates nothing, and leaves what is bound as it is. */
 size_t smoe_model_measure(smoe_model *model, size_t B, bool train);
 
 /* Binds the activations for passes of up to B images; with train, of forward and backward. Replaces
