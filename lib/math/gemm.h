@@ -34,6 +34,18 @@ typedef struct smoe_product {
     const void *context;
 } smoe_product;
 
+/* How a factor lies in memory: element (i,j) of a matrix at at[i*row + j*col]. */
+typedef struct smoe_matrix {
+    const real *at;
+    size_t row, col;
+} smoe_matrix;
+/* Rows in one piece, ld elements from one to the next; and the transpose of such a matrix. */
+smoe_matrix smoe_matrix_of(const real *at, size_t ld);
+smoe_matrix smoe_transposed(const real *at, size_t ld);
+/* C [m,n] = A [m,k] B [k,n]; alpha, add, bias and the others are the caller's to set. */
+smoe_product smoe_product_of(real *c, size_t ldc, size_t m, size_t n, size_t k, smoe_matrix a,
+                             smoe_matrix b);
+
 /* Shared by all threads; not to be called from inside a parallel region. */
 void smoe_gemm(const smoe_product *product);
 /* By the calling thread alone: for use inside parallel regions. */

@@ -104,58 +104,31 @@ typedef struct pieces {
 /* slots = weights^T tokens */
 static smoe_product to_slots(size_t g, const void *context) {
     const pieces *x = context;
-    const smoe_plan *plan = x->plan;
-    return (smoe_product){.m = plan->S,
-                          .n = x->d,
-                          .k = plan->T,
-                          .alpha = 1,
-                          .c = x->out + g * x->d,
-                          .ldc = plan->G * x->d,
-                          .a = x->weights + g * plan->T * plan->S,
-                          .a_row = 1,
-                          .a_col = plan->S,
-                          .b = x->tokens + g * plan->T * x->d,
-                          .b_row = x->d,
-                          .b_col = 1};
+    size_t T = x->plan->T, S = x->plan->S, G = x->plan->G, d = x->d;
+    return smoe_product_of(x->out + g * d, G * d, S, d, T,
+                           smoe_transposed(x->weights + g * T * S, S),
+                           smoe_matrix_of(x->tokens + g * T * d, d));
 }
 
 /* tokens = residual + weights slots */
 static smoe_product to_tokens(size_t g, const void *context) {
     const pieces *x = context;
-    const smoe_plan *plan = x->plan;
-    size_t at = g * plan->T * x->d;
-    return (smoe_product){.m = plan->T,
-                          .n = x->d,
-                          .k = plan->S,
-                          .alpha = 1,
-                          .c = x->out + at,
-                          .ldc = x->d,
-                          .a = x->weights + g * plan->T * plan->S,
-                          .a_row = plan->S,
-                          .a_col = 1,
-                          .b = x->slots + g * x->d,
-                          .b_row = plan->G * x->d,
-                          .b_col = 1,
-                          .add = x->residual ? x->residual + at : NULL,
-                          .ldadd = x->d};
+    size_t T = x->plan->T, S = x->plan->S, G = x->plan->G, d = x->d;
+    smoe_product p =
+        smoe_product_of(x->out + g * T * d, d, T, d, S, smoe_matrix_of(x->weights + g * T * S, S),
+                        smoe_matrix_of(x->slots + g * d, G * d));
+    p.add = x->residual ? x->residual + g * T * d : NULL;
+    p.ldadd = d;
+    return p;
 }
 
 /* gradient of the weights = tokens slots^T */
 static smoe_product to_weights(size_t g, const void *context) {
     const pieces *x = context;
-    const smoe_plan *plan = x->plan;
-    return (smoe_product){.m = plan->T,
-                          .n = plan->S,
-                          .k = x->d,
-                          .alpha = 1,
-                          .c = x->weights_out + g * plan->T * plan->S,
-                          .ldc = plan->S,
-                          .a = x->tokens + g * plan->T * x->d,
-                          .a_row = x->d,
-                          .a_col = 1,
-                          .b = x->slots + g * x->d,
-                          .b_row = 1,
-                          .b_col = plan->G * x->d};
+    size_t T = x->plan->T, S = x->plan->S, G = x->plan->G, d = x->d;
+    return smoe_product_of(x->weights_out + g * T * S, S, T, S, d,
+                           smoe_matrix_of(x->tokens + g * T * d, d),
+                           smoe_transposed(x->slots + g * d, G * d));
 }
 
 /* ---- dispatch and combine -------------------------------------------------------------------- */

@@ -132,18 +132,8 @@ static void forward(smoe_router *r, const real *x, const smoe_pass *pass) {
         normalise_phi(soft, phi);
         columns = soft->unit;
     }
-    smoe_product z = {.m = R,
-                      .n = S,
-                      .k = d,
-                      .alpha = 1,
-                      .c = soft->z,
-                      .ldc = S,
-                      .a = x,
-                      .a_row = d,
-                      .a_col = 1,
-                      .b = columns,
-                      .b_row = S,
-                      .b_col = 1};
+    smoe_product z =
+        smoe_product_of(soft->z, S, R, S, d, smoe_matrix_of(x, d), smoe_matrix_of(columns, S));
     smoe_gemm(&z);
     SMOE_SHARED(routing, R * (S + d))
     for (size_t g = 0; g < plan->G; g++) {
@@ -216,36 +206,16 @@ static void backward(smoe_router *r, real *dx, const real *x, const smoe_pass *p
     for (size_t g = 0; g < plan->G; g++) logits_backward(soft, g, scale);
 
     const real *columns = normalize ? soft->unit : phi, *dz = plan->dcomb;
-    smoe_product product = {.m = R,
-                            .n = d,
-                            .k = S,
-                            .alpha = 1,
-                            .c = dx,
-                            .ldc = d,
-                            .a = dz,
-                            .a_row = S,
-                            .a_col = 1,
-                            .b = columns,
-                            .b_row = 1,
-                            .b_col = S,
-                            .add = dx,
-                            .ldadd = d};
-    smoe_gemm(&product);
-    product = (smoe_product){.m = d,
-                             .n = S,
-                             .k = R,
-                             .alpha = 1,
-                             .c = normalize ? soft->dunit : dphi,
-                             .ldc = S,
-                             .a = x,
-                             .a_row = 1,
-                             .a_col = d,
-                             .b = dz,
-                             .b_row = S,
-                             .b_col = 1,
-                             .add = normalize ? NULL : dphi,
-                             .ldadd = S};
-    smoe_gemm(&product);
+    smoe_product to_tokens =
+        smoe_product_of(dx, d, R, d, S, smoe_matrix_of(dz, S), smoe_transposed(columns, S));
+    to_tokens.add = dx;
+    to_tokens.ldadd = d;
+    smoe_gemm(&to_tokens);
+    smoe_product to_columns = smoe_product_of(normalize ? soft->dunit : dphi, S, d, S, R,
+                                              smoe_transposed(x, d), smoe_matrix_of(dz, S));
+    to_columns.add = normalize ? NULL : dphi;
+    to_columns.ldadd = S;
+    smoe_gemm(&to_columns);
     if (!normalize) return;
     double dscale = 0;
     for (size_t t = 0; t < R; t++) dscale += (double)soft->token[2 * t] * (double)soft->pull[t];

@@ -84,94 +84,36 @@ static head head_of(const smoe_attention *l, size_t task) {
 static void head_forward(const smoe_attention *l, size_t task, real *weights) {
     head x = head_of(l, task);
     size_t T = l->T, d = l->d, dh = d / l->H;
-    smoe_product scores = {.m = T,
-                           .n = T,
-                           .k = dh,
-                           .alpha = (real)(1 / sqrt((double)dh)),
-                           .c = weights,
-                           .ldc = T,
-                           .a = x.q,
-                           .a_row = x.ld,
-                           .a_col = 1,
-                           .b = x.k,
-                           .b_row = 1,
-                           .b_col = x.ld};
+    smoe_product scores = smoe_product_of(weights, T, T, T, dh, smoe_matrix_of(x.q, x.ld),
+                                          smoe_transposed(x.k, x.ld));
+    scores.alpha = (real)(1 / sqrt((double)dh));
     smoe_gemm_serial(&scores);
     smoe_kernels_get()->row->softmax(weights, T, T, T);
-    smoe_product out = {.m = T,
-                        .n = dh,
-                        .k = T,
-                        .alpha = 1,
-                        .c = l->heads + x.row * d + x.column,
-                        .ldc = d,
-                        .a = weights,
-                        .a_row = T,
-                        .a_col = 1,
-                        .b = x.v,
-                        .b_row = 3 * d,
-                        .b_col = 1};
+    smoe_product out = smoe_product_of(l->heads + x.row * d + x.column, d, T, dh, T,
+                                       smoe_matrix_of(weights, T), smoe_matrix_of(x.v, 3 * d));
     smoe_gemm_serial(&out);
 }
 
-static void head_backward(const smoe_attention *l, size_t task, real *ds) {
+/* With scores Z = scale Q K^T and weights W = softmax(Z) of an output O = W V:
+ * dV = W^T dO,  dW = dO V^T,  dZ = softmax backwards of dW,  dQ = scale dZ K,  dK = scale dZ^T Q. */
+static void head_backward(const smoe_attention *l, size_t task, real *dz) {
     head x = head_of(l, task);
     size_t T = l->T, d = l->d, dh = d / l->H;
     const real *weights = l->weights + task * T * T, *dout = l->dheads + x.row * d + x.column;
     real *drows = l->drows + x.row * 3 * d + x.column, *dv = drows + 2 * d;
     real *dq = l->qk_norm ? l->dnormed + x.row * x.ld + x.column : drows, *dk = dq + d;
     real scale = (real)(1 / sqrt((double)dh));
-    smoe_product p = {.m = T,
-                      .n = dh,
-                      .k = T,
-                      .alpha = 1,
-                      .c = dv,
-                      .ldc = 3 * d,
-                      .a = weights,
-                      .a_row = 1,
-                      .a_col = T,
-                      .b = dout,
-                      .b_row = d,
-                      .b_col = 1};
+    smoe_product p =
+        smoe_product_of(dv, 3 * d, T, dh, T, smoe_transposed(weights, T), smoe_matrix_of(dout, d));
     smoe_gemm_serial(&p);
-    p = (smoe_product){.m = T,
-                       .n = T,
-                       .k = dh,
-                       .alpha = 1,
-                       .c = ds,
-                       .ldc = T,
-                       .a = dout,
-                       .a_row = d,
-                       .a_col = 1,
-                       .b = x.v,
-                       .b_row = 1,
-                       .b_col = 3 * d};
+    p = smoe_product_of(dz, T, T, T, dh, smoe_matrix_of(dout, d), smoe_transposed(x.v, 3 * d));
     smoe_gemm_serial(&p);
-    smoe_kernels_get()->row->softmax_backward(ds, weights, T, T, T);
-    p = (smoe_product){.m = T,
-                       .n = dh,
-                       .k = T,
-                       .alpha = scale,
-                       .c = dq,
-                       .ldc = x.ld,
-                       .a = ds,
-                       .a_row = T,
-                       .a_col = 1,
-                       .b = x.k,
-                       .b_row = x.ld,
-                       .b_col = 1};
+    smoe_kernels_get()->row->softmax_backward(dz, weights, T, T, T);
+    p = smoe_product_of(dq, x.ld, T, dh, T, smoe_matrix_of(dz, T), smoe_matrix_of(x.k, x.ld));
+    p.alpha = scale;
     smoe_gemm_serial(&p);
-    p = (smoe_product){.m = T,
-                       .n = dh,
-                       .k = T,
-                       .alpha = scale,
-                       .c = dk,
-                       .ldc = x.ld,
-                       .a = ds,
-                       .a_row = 1,
-                       .a_col = T,
-                       .b = x.q,
-                       .b_row = x.ld,
-                       .b_col = 1};
+    p = smoe_product_of(dk, x.ld, T, dh, T, smoe_transposed(dz, T), smoe_matrix_of(x.q, x.ld));
+    p.alpha = scale;
     smoe_gemm_serial(&p);
 }
 
