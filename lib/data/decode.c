@@ -138,8 +138,9 @@ int smoe_decode_fit(smoe_image *out, size_t side, size_t channels, smoe_image_ki
     size_t shrink = 8;
     while (shrink > 1 && least / (double)shrink < (double)side) shrink /= 2;
     if (smoe_decode(work, &header, channels, shrink, bytes, size, err)) return -1;
-    double across = (double)work->width / (double)header.width;
-    double down = (double)work->height / (double)header.height;
-    box = (smoe_box){box.x * across, box.y * down, box.width * across, box.height * down};
+    /* A pixel of the smaller image is `shrink` of the file's, the last of a row and column too, even
+     * where part of it is padding. */
+    double scale = 1 / (double)shrink;
+    box = (smoe_box){box.x * scale, box.y * scale, box.width * scale, box.height * scale};
     return smoe_image_resize(out, side, work, box, err);
 }
