@@ -143,7 +143,8 @@ static void other_keys_stay_and_are_pooled(void **state) {
     smoe_sweep_free(&sweep);
 }
 
-/* Experts 4 - 2, whatever the capacity: 0.25 and 0.75 with k 1, 0.125 with k 2; with k 3 there is no counterpart. */
+/* Experts 4 - 2, whatever the capacity: 0.25 and 0.75 with k 1, 0.125 with k 2; with k 3 there is no counterpart.
+ * The pool has two pairs, as k 1 has one reference: 0.5 and 0.125. */
 static void columns_may_be_let_go(void **state) {
     smoe_sweep sweep =
         made(*state, TRAINED "sweep: {zip: {model.moe.experts: [2, 4, 2, 4, 4, 4, 4, 4], "
@@ -157,14 +158,39 @@ static void columns_may_be_let_go(void **state) {
     assert_int_equal(r.differences, 4);
     for (size_t i = 0; i < 3; i++) assert_close(r.difference[i].paired.mean, want[i], 0);
     assert_true(r.difference[3].pooled);
-    assert_int_equal(r.difference[3].paired.n, 3);
-    assert_close(r.difference[3].paired.mean, 0.375, 0);
+    assert_int_equal(r.difference[3].paired.n, 2);
+    assert_close(r.difference[3].paired.mean, 0.3125, 0);
     assert_null(smoe_results_row(&r, &r.difference[3], 2));
     smoe_results_free(&r);
     refer(&sweep,
           "model.moe.k=3,model.moe.capacity=*"); /* three rows each could be compared with */
     r = results_of(&sweep);
     assert_int_equal(r.differences, 0);
+    smoe_results_free(&r);
+    smoe_sweep_free(&sweep);
+}
+
+/* Two routers with two priorities against one soft row, two seeds: -0.10, -0.12 and -0.11, -0.13. Each row has
+ * n 2, and so has the pool: the mean of the seeds' means -0.105 and -0.125, t of 1 degree 12.706205. Taken for four
+ * pairs the interval would be 3.182446 sqrt(5e-4 / 3) / 2 = 0.0205, without 0 in it. */
+static void pairs_of_one_reference_count_once(void **state) {
+    smoe_sweep sweep =
+        made(*state, TRAINED "sweep: {zip: {model.moe.router: [soft, tokens-choice, tokens-choice],"
+                             " model.moe.priority: [bpr, bpr, vanilla]}, seeds: [0, 1]}\n");
+    const double precision[] = {0.5, 0.75, 0.4, 0.63, 0.39, 0.62};
+    const double mean[] = {-0.11, -0.12, -0.115};
+    for (size_t i = 0; i < 6; i++) world_done(&sweep, i, precision[i], "other", 1);
+    refer(&sweep, "model.moe.router=soft,model.moe.priority=*");
+    smoe_results r = results_of(&sweep);
+    assert_int_equal(r.differences, 3);
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(r.difference[i].paired.n, 2);
+        assert_close(r.difference[i].paired.mean, mean[i], 1e-12);
+    }
+    const smoe_difference *pool = &r.difference[2];
+    assert_true(pool->pooled);
+    assert_close(pool->paired.half, 12.706205 * 0.01, 1e-6);
+    assert_false(pool->paired.distinguishable);
     smoe_results_free(&r);
     smoe_sweep_free(&sweep);
 }
@@ -234,9 +260,9 @@ static void a_reference_is_kept(void **state) {
     smoe_sweep_free(&sweep);
 }
 
-/* The differences of evaluations: row by row, "2,2" for k 2 evaluated at k 2, and the mean. */
+/* The differences of evaluations: row by row, "2,2" for k 2 evaluated at k 2, the mean and the pairs. */
 static void assert_evaluated(smoe_sweep *sweep, const char *const *row, const double *mean,
-                             size_t count) {
+                             const size_t *pairs, size_t count) {
     smoe_results r = results_of(sweep);
     char text[40];
     size_t n = 0;
@@ -248,6 +274,7 @@ static void assert_evaluated(smoe_sweep *sweep, const char *const *row, const do
         snprintf(text, sizeof text, "%s,%s", k ? k : "", at ? at : "");
         assert_true(n < count);
         assert_string_equal(text, row[n]);
+        assert_int_equal(d->paired.n, pairs[n]);
         assert_close(d->paired.mean, mean[n++], 0);
     }
     assert_int_equal(n, count);
@@ -270,16 +297,17 @@ static void evaluations_are_compared(void **state) {
         scratch_write(path, text, (size_t)length);
     }
     /* unasked: the first setting of the same cell */
-    assert_evaluated(&sweep, (const char *const[]){"1,2", "2,2"}, (const double[]){0.125, 0.75}, 2);
+    assert_evaluated(&sweep, (const char *const[]){"1,2", "2,2"}, (const double[]){0.125, 0.75},
+                     (const size_t[]){2, 2}, 2);
     refer(&sweep, "evaluate.model.moe.k=2");
     assert_evaluated(&sweep, (const char *const[]){"1,1", "2,1", ",1"},
-                     (const double[]){-0.125, -0.75, -0.4375}, 3);
-    refer(&sweep, "model.moe.k=1");
+                     (const double[]){-0.125, -0.75, -0.4375}, (const size_t[]){2, 2, 4}, 3);
+    refer(&sweep, "model.moe.k=1"); /* two trainings are all that is pooled */
     assert_evaluated(&sweep, (const char *const[]){"2,1", "2,2", "2,"},
-                     (const double[]){0, 0.625, 0.3125}, 3);
+                     (const double[]){0, 0.625, 0.3125}, (const size_t[]){2, 2, 2}, 3);
     refer(&sweep, "model.moe.k=1,evaluate.model.moe.k=1");
     assert_evaluated(&sweep, (const char *const[]){"1,2", "2,1", "2,2"},
-                     (const double[]){0.125, 0, 0.75}, 3);
+                     (const double[]){0.125, 0, 0.75}, (const size_t[]){2, 2, 2}, 3);
     char *text = file(w, "evaluations_differences.csv");
     assert_non_null(
         strstr(text, "\n2,2,model.moe.k=1 evaluate.model.moe.k=1,precision_at_1,0.75,"));
@@ -298,6 +326,7 @@ int main(void) {
                                        TEST(without_seeds_only_when_asked),
                                        TEST(mistakes_are_named),
                                        TEST(columns_may_be_let_go),
+                                       TEST(pairs_of_one_reference_count_once),
                                        TEST(a_reference_is_kept),
                                        TEST(evaluations_are_compared)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,6 +3,7 @@
 #include "study/evaluations.h"
 
 #include <ctype.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -248,17 +249,47 @@ static size_t pool_of(const smoe_results *r, const size_t *reference, size_t gro
 
 typedef struct pairs {
     const size_t *partner;
-    double *a, *b; /* [cells] */
+    double *a, *b;  /* [cells] */
+    size_t *shared; /* [cells] the first partner that a pair stands for, and */
+    size_t *count;  /* how many pairs have it */
 } pairs;
+
+/* Are two cells, or evaluations, of the same training? */
+static bool same_training(const smoe_results *r, size_t a, size_t b) {
+    size_t columns = r->x_from ? r->x_from : r->sweep->columns;
+    for (size_t c = 0; c < columns; c++)
+        if (strcmp(r->sweep->cell[a].value[c], r->sweep->cell[b].value[c])) return false;
+    return true;
+}
+
+/* The pair that a cell belongs to, a new one for a new reference: cells compared with the same training
+ * are not independent, and are averaged. */
+static size_t pair_of(const smoe_results *r, const pairs *p, size_t n, size_t partner) {
+    for (size_t k = 0; k < n; k++)
+        if (same_training(r, p->shared[k], partner)) return k;
+    p->shared[n] = partner;
+    p->a[n] = p->b[n] = 0;
+    p->count[n] = 0;
+    return n;
+}
 
 /* The difference of a row, or of its pool. One without pairs is left out. */
 static void add(smoe_results *r, const pairs *p, size_t group, size_t metric, bool pooled) {
     size_t n = 0;
     for (size_t i = 0; i < r->sweep->cells; i++) {
-        size_t g = r->group[i];
-        if (p->partner[i] == SIZE_MAX || !(pooled ? same_pool(r, g, group) : g == group)) continue;
-        p->a[n] = r->value[i * r->metrics + metric];
-        p->b[n++] = r->value[p->partner[i] * r->metrics + metric];
+        size_t g = r->group[i], partner = p->partner[i];
+        if (partner == SIZE_MAX || !(pooled ? same_pool(r, g, group) : g == group)) continue;
+        double a = r->value[i * r->metrics + metric], b = r->value[partner * r->metrics + metric];
+        if (!isfinite(a - b)) continue;
+        size_t k = pair_of(r, p, n, partner);
+        p->a[k] += a;
+        p->b[k] += b;
+        p->count[k]++;
+        n += k == n;
+    }
+    for (size_t k = 0; k < n; k++) {
+        p->a[k] /= (double)p->count[k];
+        p->b[k] /= (double)p->count[k];
     }
     smoe_paired paired = smoe_stats_paired(p->a, p->b, n, 0.95);
     if (paired.n)
@@ -271,13 +302,16 @@ int smoe_results_compare(smoe_results *r, smoe_err *err) {
     if (sweep->seed == SIZE_MAX && !sweep->reference) return 0;
     size_t *reference = calloc(r->groups + 1, sizeof *reference);
     size_t *partner = calloc(sweep->cells + 1, sizeof *partner);
-    pairs p = {partner, calloc(2 * sweep->cells + 1, sizeof *p.a), NULL};
+    pairs p = {.partner = partner,
+               .a = calloc(2 * sweep->cells + 1, sizeof *p.a),
+               .shared = calloc(2 * sweep->cells + 1, sizeof *p.shared)};
     r->reference = calloc(sweep->columns + 1, sizeof *r->reference);
     r->difference = calloc(2 * r->groups * r->metrics + 1, sizeof *r->difference);
-    int status = reference && partner && p.a && r->reference && r->difference ? 0 : -1;
+    int status = reference && partner && p.a && p.shared && r->reference && r->difference ? 0 : -1;
     if (!status) status = choose(r, &asked);
     if (!status) {
         p.b = p.a + sweep->cells;
+        p.count = p.shared + sweep->cells;
         for (size_t g = 0; g < r->groups; g++) reference[g] = reference_of(r, g);
         find_partners(r, reference, partner);
     }
@@ -290,6 +324,7 @@ int smoe_results_compare(smoe_results *r, smoe_err *err) {
     }
     if (status) smoe_fail(err, SMOE_RUNTIME, "out of memory for the differences");
     free(p.a);
+    free(p.shared);
     free(partner);
     free(reference);
     return status;

@@ -10,8 +10,8 @@ typedef struct smoe_difference {
     size_t group; /* the row; of a pool, the first one */
     size_t metric;
     bool
-        pooled; /* all rows that have the same as `group` where the reference has a value: the pairs of
-                    all of them are one sample */
+        pooled; /* all rows that have the same as `group` where the reference has a value are one sample,
+                   those compared with the same cell averaged */
     smoe_paired paired; /* row - reference, with a 95% interval */
 } smoe_difference;
 
