@@ -58,10 +58,11 @@ all: missing build/smoe
 build/smoe: $(OBJ)/smoe always
 	@[ "$$(readlink $@)" = $(FLAVOUR)/smoe ] || ln -sf $(FLAVOUR)/smoe $@
 
+EVERY_FLAG = $(CC) $(subst ','\'',$(ALL_CFLAGS) $(STRICT) $(KERNEL) $(foreach isa,$(ISAS),$(ISA_FLAGS_$(isa))) $(CFLAGS))
 # Rewritten only when compiler or flags change: then everything is built anew.
 $(OBJ)/flags: always
 	@mkdir -p $(@D)
-	@echo '$(CC) $(subst ','\'',$(ALL_CFLAGS) $(CFLAGS))' | cmp -s - $@ || echo '$(CC) $(subst ','\'',$(ALL_CFLAGS) $(CFLAGS))' > $@
+	@echo '$(EVERY_FLAG)' | cmp -s - $@ || echo '$(EVERY_FLAG)' > $@
 
 $(OBJ)/lib/train/env.o: FILE_CFLAGS = -DSMOE_CFLAGS='"$(subst ",\",-O2 $(STRICT) $(FLAVOUR_CFLAGS) $(CPPFLAGS) $(CFLAGS))"'
 
@@ -167,7 +168,7 @@ bench: deps
 
 # ---- installing
 bindir = $(DESTDIR)$(prefix)/bin
-libdir = $(DESTDIR)$(prefix)/lib
+libdir = $(prefix)/lib
 incdir = $(DESTDIR)$(prefix)/include/smoe
 mandir = $(DESTDIR)$(prefix)/share/man
 comdir = $(DESTDIR)$(prefix)/share
@@ -175,11 +176,11 @@ HEADERS := $(sort $(wildcard lib/*/*.h lib/*/*.def))
 
 install: all
 	install -D -m 755 build/release/smoe $(bindir)/smoe
-	install -D -m 644 build/release/libsmoe.a $(libdir)/libsmoe.a
+	install -D -m 644 build/release/libsmoe.a $(DESTDIR)$(libdir)/libsmoe.a
 	install -D -m 644 lib/smoe.h $(incdir)/smoe.h
 	for h in $(HEADERS:lib/%=%); do install -D -m 644 lib/$$h $(incdir)/$$h || exit 1; done
-	mkdir -p $(libdir)/pkgconfig
-	sed -e 's,@prefix@,$(prefix),' -e 's,@version@,$(VERSION),' smoe.pc.in > $(libdir)/pkgconfig/smoe.pc
+	mkdir -p $(DESTDIR)$(libdir)/pkgconfig
+	sed -e 's,@prefix@,$(prefix),' -e 's,@libdir@,$(libdir),' -e 's,@version@,$(VERSION),' smoe.pc.in > $(DESTDIR)$(libdir)/pkgconfig/smoe.pc
 	for m in $(MAN:man/%=%); do install -D -m 644 man/$$m $(mandir)/man$${m##*.}/$$m || exit 1; done
 	mkdir -p $(comdir)/bash-completion/completions $(comdir)/zsh/site-functions $(comdir)/fish/vendor_completions.d
 	build/release/smoe --completion bash > $(comdir)/bash-completion/completions/smoe
@@ -187,7 +188,7 @@ install: all
 	build/release/smoe --completion fish > $(comdir)/fish/vendor_completions.d/smoe.fish
 
 uninstall:
-	rm -f $(bindir)/smoe $(libdir)/libsmoe.a $(libdir)/pkgconfig/smoe.pc
+	rm -f $(bindir)/smoe $(DESTDIR)$(libdir)/libsmoe.a $(DESTDIR)$(libdir)/pkgconfig/smoe.pc
 	rm -f $(foreach m,$(MAN:man/%=%),$(mandir)/man$(lastword $(subst ., ,$m))/$m)
 	rm -f $(comdir)/bash-completion/completions/smoe $(comdir)/zsh/site-functions/_smoe \
 	    $(comdir)/fish/vendor_completions.d/smoe.fish

@@ -15,19 +15,15 @@
 enum {
     KC = 384, /* rows of a block of B at most: a panel of nr columns fills the first cache */
     BLOCK = KC * 512, /* elements of a block of B: it stays in the second cache */
-    MR_MAX = 14,
-    ACROSS_MAX = 48, /* columns of a block of weights that few rows meet, */
-    ACROSS1 = 8,     /* and of one of its tiles, at most */
-    SPILL = 16,      /* elements packing may write past a panel: less than a vector */
-    FEW = 64,        /* rows of A up to which packing B costs more than it gains */
-    DEEP = 128,      /* k from which that holds for columns of B, whose results are transposed */
-    RUN = 64,        /* columns that are collected before they pass the caches by */
-    NEAR = 4096,     /* elements of B that stay in the first cache with what passes it */
-    PANELS = 8,      /* panels of A in a block */
-    TASKS = 2,       /* pieces a thread, at least, where both A and B are packed for each, */
-    TASKS_AS_IS = 8, /* and where A need not be: then rather more columns than rows are cut, */
-    COLUMNS = 4,     /* until a piece has so many times more rows */
-    SMALL = 1 << 18  /* multiply-adds of a piece below which cutting costs more than it gains */
+    FEW = 64,         /* rows of A up to which packing B costs more than it gains */
+    DEEP = 128,       /* k from which that holds for columns of B, whose results are transposed */
+    RUN = 64,         /* columns that are collected before they pass the caches by */
+    NEAR = 4096,      /* elements of B that stay in the first cache with what passes it */
+    PANELS = 8,       /* panels of A in a block */
+    TASKS = 2,        /* pieces a thread, at least, where both A and B are packed for each, */
+    TASKS_AS_IS = 8,  /* and where A need not be: then rather more columns than rows are cut, */
+    COLUMNS = 4,      /* until a piece has so many times more rows */
+    SMALL = 1 << 18   /* multiply-adds of a piece below which cutting costs more than it gains */
 };
 #define ALIGNED __attribute__((aligned(64)))
 static const size_t NEVER = SIZE_MAX / 2 + 1; /* a power of 2 that no k reaches */
@@ -112,7 +108,7 @@ static void finished(const smoe_product *x, size_t i, size_t m, size_t j, size_t
 /* Rows i0 .. i0+m of C. B is packed panel by panel while the first rows pass, or used where it lies. */
 static void row_block(const smoe_product *x, const smoe_gemm_kernels *kern, const step *s,
                       size_t i0, size_t m, real *packed_a) {
-    ALIGNED real rows[MR_MAX * PANELS * (RUN + SPILL)];
+    ALIGNED real rows[SMOE_TILE_ROWS * PANELS * (RUN + SMOE_PANEL_SPILL)];
     size_t mr = m > kern->mr && m <= 2 * kern->half ? kern->half : kern->mr;
     bool once = x->m <= FEW && x->b_col == 1 && !x->b_bf16;
     bool stream = x->stream && s->k == x->k && !x->add && !x->bias;
@@ -136,7 +132,7 @@ static void row_block(const smoe_product *x, const smoe_gemm_kernels *kern, cons
         size_t column = j % RUN;
         if (collect) {
             t.c = rows + column;
-            t.ldc = RUN + SPILL;
+            t.ldc = RUN + SMOE_PANEL_SPILL;
         }
         for (size_t i = 0; i < m; i += mr, t.c += mr * t.ldc) {
             t.a = i < whole ? a + i * x->a_row : packed_a + (i - whole) * s->k;
@@ -149,14 +145,14 @@ static void row_block(const smoe_product *x, const smoe_gemm_kernels *kern, cons
         if (collect && (column + n >= RUN || j + n == s->n))
             for (size_t i = 0; i < m; i++)
                 kern->stream(x->c + (i0 + i) * x->ldc + s->j0 + j - column,
-                             rows + i * (RUN + SPILL), column + n);
+                             rows + i * (RUN + SMOE_PANEL_SPILL), column + n);
     }
     if (s->p0 + s->k == x->k) finished(x, i0, m, s->j0, s->n);
 }
 
 /* What comes after columns j .. of B in the step of k from p0 on, of a product of few rows. */
 static smoe_ahead next_rows(const smoe_product *x, size_t across, size_t p0, size_t k, size_t j) {
-    size_t at = (j + across) * x->b_col + p0, lines = across, tiles = across / ACROSS1;
+    size_t at = (j + across) * x->b_col + p0, lines = across, tiles = across / SMOE_TILE_ACROSS;
     return x->b_bf16 ? look_ahead(x->b_bf16 + at, sizeof(smoe_bf16), lines, k, x->b_col, tiles, k)
                      : look_ahead(x->b + at, sizeof(real), lines, k, x->b_col, tiles, k);
 }
@@ -165,11 +161,11 @@ static smoe_ahead next_rows(const smoe_product *x, size_t across, size_t p0, siz
  * weights pass once, as they lie or, in BF16, widened a block of columns at a time. */
 static void few_rows(const smoe_product *x, const smoe_gemm_kernels *kern, size_t kc,
                      real *packed) {
-    ALIGNED real wide[ACROSS_MAX * KC];
+    ALIGNED real wide[SMOE_BLOCK_ACROSS * KC];
     const smoe_row_kernels *row = smoe_kernels_get()->row;
     size_t width = x->m <= kern->nr / 2 ? kern->nr / 2 : kern->nr;
     /* What was widened should still be in the first cache. */
-    size_t across = x->b_bf16 && width < kern->nr ? ACROSS1 : kern->across;
+    size_t across = x->b_bf16 && width < kern->nr ? SMOE_TILE_ACROSS : kern->across;
     for (size_t p0 = 0; p0 < x->k; p0 += kc)
         for (size_t i = 0; i < x->m; i += width)
             (width == kern->nr ? kern->pack_b : kern->pack_half)(
@@ -241,7 +237,7 @@ void smoe_gemm_few(real *out, const smoe_product *x, size_t first, size_t count)
 
 void smoe_gemm_serial(const smoe_product *x) {
     const smoe_gemm_kernels *kern = smoe_kernels_get()->gemm;
-    ALIGNED real packed_a[MR_MAX * PANELS * KC + SPILL], packed_b[BLOCK];
+    ALIGNED real packed_a[SMOE_TILE_ROWS * PANELS * KC + SMOE_PANEL_SPILL], packed_b[BLOCK];
     if (!x->m || !x->n) return;
     size_t mc = PANELS * kern->mr, kc = even(x->k, KC, 1),
            nc = even(x->n, BLOCK / max(kc, 1), kern->nr);

@@ -11,7 +11,7 @@
 enum {
     MR = 14,
     HALF = 8,
-    FEW = 4,     /* 28 sums + 2 of B + broadcasts in 32 registers */
+    LEAST = 4,   /* 28 sums + 2 of B + broadcasts in 32 registers */
     ACROSS2 = 8, /* columns across two vectors, and */
     ACROSS = 48, /* of a block of them: whole vectors and whole tiles */
     ALIASING = 0,
@@ -22,7 +22,7 @@ enum {
 enum {
     MR = 6,
     HALF = 4,
-    FEW = 2, /* 12 sums + 2 of B + a broadcast in 16 registers */
+    LEAST = 2, /* 12 sums + 2 of B + a broadcast in 16 registers */
     ACROSS2 = 6,
     ACROSS = 24,
     ALIASING =
@@ -36,10 +36,14 @@ enum {
     NR = NV * VL,
     STEPS =
         4, /* of k in a round of the tile's loop: what is around them is felt where two threads share a core */
-    ACROSS1 = 8,
+    ACROSS1 = SMOE_TILE_ACROSS,
     ROW = 12, /* vectors of a row of C: sums, and one for a term of A */
     SHALLOW = 128
 };
+
+_Static_assert((int)MR <= (int)SMOE_TILE_ROWS && (int)ACROSS <= (int)SMOE_BLOCK_ACROSS &&
+                   (int)VL <= (int)SMOE_PANEL_SPILL,
+               "gemm.c lays out memory by these");
 
 #if defined SMOE_F64 && SMOE_VBYTES == 16
 #define LOW(a, b) __builtin_shufflevector(a, b, 0, 2)
@@ -254,8 +258,8 @@ static void tile(smoe_tile *t) {
             for (size_t j = NR; j < 2 * NR; j += VL)
                 __builtin_prefetch(t->c + i * t->ldc + j, 1, 2);
     }
-    if (t->m <= FEW)
-        tile_of(FEW, t, stream);
+    if (t->m <= LEAST)
+        tile_of(LEAST, t, stream);
     else if (t->m <= HALF)
         tile_of(HALF, t, stream);
     else

@@ -78,5 +78,10 @@ static void backward(smoe_router *r, real *dx, const real *x, const smoe_pass *p
     smoe_gate_backward(&self->gate, dx, x);
 }
 
-const smoe_router_type smoe_router_experts_choice = {sizeof(experts_router), init, reserve, forward,
-                                                     backward};
+const smoe_router_type smoe_router_experts_choice = {
+    .size = sizeof(experts_router),
+    .init = init,
+    .reserve = reserve,
+    .forward = forward,
+    .backward = backward,
+};

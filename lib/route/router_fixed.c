@@ -10,7 +10,7 @@
 static int init_uniform(smoe_router *r, smoe_err *err) {
     (void)err;
     r->T = r->image_tokens;
-    r->P = smoe_moe_slots_per_expert(r->spec, r->T);
+    r->P = (r->T + r->E - 1) / r->E;
     r->plan.disp_constant = r->plan.comb_constant = true;
     return 0;
 }
@@ -61,7 +61,15 @@ static void forward_identity(smoe_router *r, const real *x, const smoe_pass *pas
     smoe_plan_seal(plan);
 }
 
-const smoe_router_type smoe_router_uniform = {sizeof(smoe_router), init_uniform, reserve_uniform,
-                                              forward_uniform, NULL};
-const smoe_router_type smoe_router_identity = {sizeof(smoe_router), init_identity, reserve_identity,
-                                               forward_identity, NULL};
+const smoe_router_type smoe_router_uniform = {
+    .size = sizeof(smoe_router),
+    .init = init_uniform,
+    .reserve = reserve_uniform,
+    .forward = forward_uniform,
+};
+const smoe_router_type smoe_router_identity = {
+    .size = sizeof(smoe_router),
+    .init = init_identity,
+    .reserve = reserve_identity,
+    .forward = forward_identity,
+};

@@ -10,6 +10,7 @@
 #include "math/gemm.h"
 #include "math/kernels.h"
 #include "math/rows.h"
+#include "spec/routers.h"
 
 #include <math.h>
 #include <string.h>
@@ -41,12 +42,14 @@ static void inverse_norm(double square, smoe_l2 kind, real *f, real *slope) {
     *f = (real)v;
 }
 
-static int init(smoe_router *r, bool learnt_dispatch, bool learnt_combine) {
+static int init(smoe_router *r, smoe_err *err) {
+    (void)err;
     soft_router *soft = (soft_router *)r;
+    const smoe_router_row *row = smoe_router_find(r->spec->router);
     r->T = r->image_tokens;
     r->P = smoe_moe_slots_per_expert(r->spec, r->T);
-    r->plan.disp_constant = !learnt_dispatch;
-    r->plan.comb_constant = !learnt_combine;
+    r->plan.disp_constant = !row->learns_dispatch;
+    r->plan.comb_constant = !row->learns_combine;
     size_t dim[] = {r->d, r->E, r->P};
     soft->phi = smoe_params_add(r->params, SMOE_PARAM_KERNEL, 0, 1 / sqrt((double)r->d), 3, dim,
                                 "%s.phi", r->prefix);
@@ -54,19 +57,6 @@ static int init(smoe_router *r, bool learnt_dispatch, bool learnt_combine) {
         soft->scale =
             smoe_params_add(r->params, SMOE_PARAM_PLAIN, 1, 0, 0, NULL, "%s.scale", r->prefix);
     return 0;
-}
-
-static int init_soft(smoe_router *r, smoe_err *err) {
-    (void)err;
-    return init(r, true, true);
-}
-static int init_soft_uniform(smoe_router *r, smoe_err *err) {
-    (void)err;
-    return init(r, true, false);
-}
-static int init_uniform_soft(smoe_router *r, smoe_err *err) {
-    (void)err;
-    return init(r, false, true);
 }
 
 static void reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep) {
@@ -226,9 +216,10 @@ static void backward(smoe_router *r, real *dx, const real *x, const smoe_pass *p
     phi_backward(soft, dphi, phi);
 }
 
-const smoe_router_type smoe_router_soft = {sizeof(soft_router), init_soft, reserve, forward,
-                                           backward};
-const smoe_router_type smoe_router_soft_uniform = {sizeof(soft_router), init_soft_uniform, reserve,
-                                                   forward, backward};
-const smoe_router_type smoe_router_uniform_soft = {sizeof(soft_router), init_uniform_soft, reserve,
-                                                   forward, backward};
+const smoe_router_type smoe_router_soft = {
+    .size = sizeof(soft_router),
+    .init = init,
+    .reserve = reserve,
+    .forward = forward,
+    .backward = backward,
+};

@@ -228,5 +228,10 @@ static void backward(smoe_router *r, real *dx, const real *x, const smoe_pass *p
     smoe_gate_backward(&self->gate, dx, x);
 }
 
-const smoe_router_type smoe_router_tokens_choice = {sizeof(tokens_router), init, reserve, forward,
-                                                    backward};
+const smoe_router_type smoe_router_tokens_choice = {
+    .size = sizeof(tokens_router),
+    .init = init,
+    .reserve = reserve,
+    .forward = forward,
+    .backward = backward,
+};

@@ -121,11 +121,11 @@ static void head_backward(const smoe_attention *l, size_t task, real *dz) {
 static void norm_heads(const smoe_attention *l, size_t row, int which) {
     const smoe_params *params = l->build->params;
     size_t offset = (size_t)which * l->d;
-    const real eps = (real)1e-6;
     smoe_kernels_get()->row->norm(
         l->normed + row * 2 * l->d + offset, l->stats + (row * 2 + (size_t)which) * 2 * l->H,
         l->rows + row * 3 * l->d + offset, smoe_weight(params, which ? l->k_norm : l->q_norm),
-        smoe_weight(params, which ? l->k_norm_bias : l->q_norm_bias), l->H, l->d / l->H, eps);
+        smoe_weight(params, which ? l->k_norm_bias : l->q_norm_bias), l->H, l->d / l->H,
+        (real)SMOE_NORM_EPS);
 }
 
 static void norm_heads_backward(const smoe_attention *l, size_t row, int which, real *sums) {

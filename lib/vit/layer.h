@@ -32,7 +32,8 @@ typedef struct smoe_space {
     int threads; /* of the passes: some scratch is one piece a thread */
 } smoe_space;
 
-/* ---- norm: LayerNorm with epsilon 1e-6 ------------------------------------------------------- */
+/* ---- norm: LayerNorm ------------------------------------------------------------------------- */
+#define SMOE_NORM_EPS 1e-6 /* added to the variance */
 typedef struct smoe_norm {
     smoe_params *params;
     size_t weight, bias, n;

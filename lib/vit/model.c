@@ -16,7 +16,7 @@
 typedef struct block {
     smoe_norm norm1, norm2;
     smoe_attention attention;
-    bool sparse;
+    bool is_moe;
     smoe_mlp mlp;
     smoe_moe moe;
     real *normed1, *normed2; /* [R,d] kept */
@@ -49,9 +49,9 @@ static int build_blocks(smoe_model *m, smoe_err *err) {
         smoe_attention_init(&b->attention, &m->build, i);
         snprintf(path, sizeof path, "blocks.%zu.norm2", i);
         smoe_norm_init(&b->norm2, &m->build, spec->width, path);
-        b->sparse = spec->moe.is_moe[i];
+        b->is_moe = spec->moe.is_moe[i];
         snprintf(path, sizeof path, "blocks.%zu.mlp", i);
-        if (!b->sparse) {
+        if (!b->is_moe) {
             smoe_mlp_init(&b->mlp, &m->build, 0, path, 2 * (uint32_t)i + 1);
             continue;
         }
@@ -117,7 +117,7 @@ static void reserve_block(smoe_model *m, block *b, const smoe_space *space) {
     if (!space->train) space->keep->used = keep;
     b->normed2 = smoe_arena_take(space->keep, R * d, sizeof(real));
     smoe_norm_reserve(&b->norm2, R, space);
-    if (b->sparse)
+    if (b->is_moe)
         smoe_moe_reserve(&b->moe, space);
     else
         smoe_mlp_reserve(&b->mlp, R, space);
@@ -183,7 +183,7 @@ void smoe_model_forward(smoe_model *m, const real *pixels, const smoe_pass *pass
         smoe_clock_lap(pass->clock, SMOE_PART_attention);
         smoe_norm_forward(&b->norm2, b->normed2, b->middle, R);
         smoe_clock_lap(pass->clock, SMOE_PART_norm);
-        if (b->sparse) {
+        if (b->is_moe) {
             smoe_moe_forward(&b->moe, b->out, b->normed2, b->middle, pass);
             if (m->watch) m->watch(m->watch_user, layer, b->moe.router);
             layer++;
@@ -205,7 +205,7 @@ void smoe_model_backward(smoe_model *m, const real *dlogits, const smoe_pass *pa
     smoe_clock_lap(pass->clock, SMOE_PART_head);
     for (size_t i = m->L; i-- > 0;) {
         block *b = &m->blocks[i];
-        if (b->sparse) {
+        if (b->is_moe) {
             smoe_moe_backward(&b->moe, branch, dx, b->normed2, pass);
         } else {
             const size_t rows[] = {0, R};

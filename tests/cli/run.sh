@@ -60,6 +60,8 @@ while IFS= read -r line; do
     '? '*) status=${line#??} ;;
     '> '*) echo "${line#??}" >>"$work/want.out" ;;
     '! '*) echo "${line#??}" >>"$work/want.err" ;;
+    '' | '#'*) ;;
+    *) echo "tests/cli/cases.txt: not a line of a case: $line"; exit 1 ;;
     esac
 done <tests/cli/cases.txt
 judge

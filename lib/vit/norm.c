@@ -1,0 +1,27 @@
+/* LayerNorm over rows, y = (x - mean) / sqrt(variance + epsilon) * w + b; see layer.h. */
+#include "math/rows.h"
+#include "vit/layer.h"
+
+void smoe_norm_init(smoe_norm *l, const smoe_build *build, size_t n, const char *prefix) {
+    l->params = build->params;
+    l->n = n;
+    l->weight = smoe_params_add(l->params, SMOE_PARAM_PLAIN, 1, 0, 1, &n, "%s.weight", prefix);
+    l->bias = smoe_params_add(l->params, SMOE_PARAM_PLAIN, 0, 0, 1, &n, "%s.bias", prefix);
+}
+
+void smoe_norm_reserve(smoe_norm *l, size_t R, const smoe_space *space) {
+    l->stats = smoe_arena_take(space->keep, 2 * R, sizeof(real));
+    if (space->train)
+        l->parts = smoe_arena_take(space->scratch, smoe_rows_parts(l->n), sizeof(real));
+}
+
+void smoe_norm_forward(smoe_norm *l, real *y, const real *x, size_t R) {
+    smoe_rows_norm(y, l->stats, x, smoe_weight(l->params, l->weight),
+                   smoe_weight(l->params, l->bias), R, l->n, (real)SMOE_NORM_EPS);
+}
+
+void smoe_norm_backward(smoe_norm *l, real *dx, const real *dy, const real *x, size_t R) {
+    smoe_rows_norm_backward(dx, smoe_gradient(l->params, l->weight),
+                            smoe_gradient(l->params, l->bias), dy, x, l->stats,
+                            smoe_weight(l->params, l->weight), R, l->n, l->parts);
+}
