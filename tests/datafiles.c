@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <archive.h>
 #include <archive_entry.h>
+#include <locale.h>
 #include <png.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -88,6 +89,9 @@ static bool ends_with(const char *text, const char *end) {
 
 void datafiles_archive(const char *path, const datafile *file, size_t count) {
     struct archive *a = archive_write_new();
+    locale_t utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0), before;
+    assert_true(utf8 != (locale_t)0);
+    before = uselocale(utf8); /* names are marked as UTF-8 */
     if (ends_with(path, ".zip"))
         archive_write_set_format_zip(a);
     else
@@ -108,6 +112,8 @@ void datafiles_archive(const char *path, const datafile *file, size_t count) {
     }
     assert_int_equal(archive_write_close(a), ARCHIVE_OK);
     archive_write_free(a);
+    uselocale(before);
+    freelocale(utf8);
 }
 
 uint8_t *datafiles_gzip(const void *bytes, size_t n, size_t *size) {

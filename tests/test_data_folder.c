@@ -166,15 +166,16 @@ static void test_pixel_values(void **state) {
 }
 
 static void test_archives_equal_the_directory(void **state) {
-    static const char *const name[] = {"a.tar", "a.tar.gz", "a.tgz", "a.zip", "b.tar", "c.zip"};
-    static const char *const above[] = {"", "", "", "", "./", "some-name/"};
+    static const char *const name[] = {"a.tar", "a.tar.gz", "a.tgz", "a.zip",
+                                       "b.tar", "c.zip",    "d.tar"};
+    static const char *const above[] = {"", "", "", "", "./", "some-name/", "some-name/./"};
     char dir[SCRATCH_PATH], path[SCRATCH_PATH];
     lay_out(*state, dir, "dir", "");
     smoe_spec spec = datafiles_spec(SMOE_SOURCE_FOLDER, dir, SIDE, 3);
     for (int s = 0; s < 2; s++) {
         const char *split = s ? "test" : "train";
         smoe_dataset *from_dir = open_set(&spec, split);
-        for (size_t k = 0; k < 6; k++) {
+        for (size_t k = 0; k < sizeof name / sizeof *name; k++) {
             if (!s) lay_out(*state, path, name[k], above[k]);
             scratch_path(&((fixture *)*state)->dir, path, name[k]);
             smoe_spec other = datafiles_spec(SMOE_SOURCE_FOLDER, path, SIDE, 3);
@@ -184,6 +185,35 @@ static void test_archives_equal_the_directory(void **state) {
         }
         smoe_dataset_free(from_dir);
     }
+}
+
+/* Names beyond ASCII, marked as UTF-8 in a .zip and a .tar of the pax kind, though the locale of this
+ * program is C; those of what is passed over too. */
+static void test_names_in_utf8(void **state) {
+    static const char *const archive[] = {"u.zip", "u.tar", "u.tar.gz"};
+    static const char one[] = "train/\u00e9t\u00e9/\u65e5\u672c.png";
+    fixture *f = *state;
+    char path[SCRATCH_PATH], buf[64];
+    const datafile file[] = {{one, f->file[3].bytes, f->file[3].size},
+                             {"train/a/x.png", f->file[3].bytes, f->file[3].size},
+                             {"README-\u00fc.txt", "x", 1}};
+    for (size_t k = 0; k < 3; k++) {
+        datafiles_archive(scratch_path(&f->dir, path, archive[k]), file, 3);
+        smoe_spec spec = datafiles_spec(SMOE_SOURCE_FOLDER, path, SIDE, 3);
+        smoe_dataset *set = open_set(&spec, "train");
+        assert_int_equal(smoe_dataset_images(set), 2);
+        assert_string_equal(smoe_dataset_image_name(set, 1, buf, sizeof buf), one);
+        assert_string_equal(smoe_dataset_class_name(set, 1), "\u00e9t\u00e9");
+        smoe_dataset_free(set);
+    }
+    size_t size; /* no UTF-8 any more, but still marked so */
+    char *bytes = scratch_read(scratch_path(&f->dir, path, "u.zip"), &size);
+    for (size_t i = 0; i + 1 < size; i++)
+        if (!memcmp(bytes + i, "\u00e9", 2)) bytes[i + 1] = 't';
+    scratch_write(path, bytes, size);
+    smoe_spec spec = datafiles_spec(SMOE_SOURCE_FOLDER, path, SIDE, 3);
+    datafiles_refused(&spec, "train", SMOE_DATA, path, "member 0: its name is not the UTF-8", NULL);
+    free(bytes);
 }
 
 /* The ways of keeping images do not show: decoded, as files in memory, and read again each time. */
@@ -576,6 +606,7 @@ int main(void) {
         CASE(test_order_and_labels),
         CASE(test_pixel_values),
         CASE(test_archives_equal_the_directory),
+        CASE(test_names_in_utf8),
         CASE(test_ways_of_keeping),
         CASE(test_split_names),
         CASE(test_links_in_directories),

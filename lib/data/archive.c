@@ -7,6 +7,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <locale.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -46,14 +47,18 @@ int smoe_place_prefix(smoe_place_kind kind, const char *path, const char *name, 
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
 
-static int no_memory(smoe_err *err, const char *path, size_t size) {
+static int no_memory(smoe_err *err, const char *path) {
+    return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", path);
+}
+
+static int no_memory_for(smoe_err *err, const char *path, size_t size) {
     return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory for %zu bytes", path, size);
 }
 
 int smoe_member_file_read(const char *folder, const char *name, size_t most, uint8_t **bytes,
                           size_t *size, smoe_err *err) {
     char *path = name ? smoe_text_format("%s/%s", folder, name) : strdup(folder), *text = NULL;
-    if (!path) return no_memory(err, folder, 0);
+    if (!path) return no_memory(err, folder);
     int status = smoe_file_read(path, most, &text, size, err);
     if (!status) *bytes = (uint8_t *)text;
     free(path);
@@ -67,7 +72,7 @@ int smoe_member_file_start(const char *folder, const char *name, size_t most, ui
     FILE *in = path ? fopen(path, "rbe") : NULL;
     int status = -1;
     if (!path || !start)
-        no_memory(err, folder, most);
+        no_memory_for(err, folder, most);
     else if (!in || ((*size = fread(start, 1, most, in)) < most && ferror(in)))
         smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot read", path);
     else
@@ -161,28 +166,45 @@ static bool hidden_name(const char *name) {
     }
 }
 
-/* Why a name must not be used, or NULL. Empty components ("a//b") are refused with the rest. */
-static const char *name_trick(const char *name) {
-    if (name[0] == '/') return "an absolute name";
+/* Why a name must not be used. Empty components ("a//b") are refused with the rest. */
+typedef enum trick { HONEST, CONTROL, ABSOLUTE, UPWARDS, EMPTY_FOLDER } trick;
+
+static trick name_trick(const char *name) {
+    if (name[0] == '/') return ABSOLUTE;
     for (const char *p = name; *p; p++)
-        if ((unsigned char)*p < ' ' || *p == 127) return "a control character in the name";
+        if ((unsigned char)*p < ' ' || *p == 127) return CONTROL;
     for (const char *p = name;;) {
         size_t n = strcspn(p, "/");
-        if (n == 2 && !memcmp(p, "..", 2)) return "'..' in the name";
-        if (n == 0) return "an empty folder name";
-        if (!p[n]) return NULL;
+        if (n == 2 && !memcmp(p, "..", 2)) return UPWARDS;
+        if (n == 0) return EMPTY_FOLDER;
+        if (!p[n]) return HONEST;
         p += n + 1;
     }
+}
+
+/* A name with control characters is not printed: its number stands for it. */
+static int refuse_trick(const smoe_member *member, trick t, smoe_err *err) {
+    static const char *const why[] = {[CONTROL] = "a control character in the name",
+                                      [ABSOLUTE] = "an absolute name",
+                                      [UPWARDS] = "'..' in the name",
+                                      [EMPTY_FOLDER] = "an empty folder name"};
+    if (t == CONTROL)
+        return smoe_fail(err, SMOE_DATA, "%s: member %llu: %s", member->path,
+                         (unsigned long long)member->ordinal, why[t]);
+    return smoe_fail(err, SMOE_DATA, "%s: %s: %s", member->path, member->name, why[t]);
 }
 
 /* ---- archives -------------------------------------------------------------------------------- */
 
 /* An archive being read. What is gzip is inflated by zlib, not by libarchive, which passes over
- * the checksum at the end: a damaged file would become other images, or fewer of them. */
+ * the checksum at the end: a damaged file would become other images, or fewer of them.
+ * libarchive gives names in the character set of the locale, and those that are UTF-8 by their mark
+ * not at all where that has no such characters: this thread has UTF-8 as long as it reads. */
 typedef struct opened {
     struct archive *archive;
     gzFile gzip; /* NULL where the file is read as it is */
     uint8_t *block;
+    locale_t utf8, before; /* utf8 may be 0: then the locale is what it was */
 } opened;
 
 /* What zlib, or else libarchive, could not go on for. */
@@ -238,12 +260,17 @@ static void archive_close(opened *o) {
     if (o->archive) archive_read_free(o->archive);
     if (o->gzip) gzclose_r(o->gzip);
     free(o->block);
+    if (!o->utf8) return;
+    uselocale(o->before);
+    freelocale(o->utf8);
 }
 
 /* On failure too, archive_close is due. */
 static int archive_open(opened *o, const char *path, smoe_err *err) {
-    *o = (opened){.archive = archive_read_new()};
-    if (!o->archive) return no_memory(err, path, 0);
+    *o = (opened){.archive = archive_read_new(),
+                  .utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0)};
+    if (o->utf8) o->before = uselocale(o->utf8);
+    if (!o->archive) return no_memory(err, path);
     archive_read_support_format_tar(o->archive);
     if (!is_gzip(path)) {
         archive_read_support_format_zip_seekable(o->archive);
@@ -254,37 +281,46 @@ static int archive_open(opened *o, const char *path, smoe_err *err) {
     errno = 0;
     o->gzip = o->block ? gzopen(path, "rbe") : NULL;
     if (!o->gzip && errno) return smoe_fail_errno(err, SMOE_DATA, "%s", path);
-    if (!o->gzip) return no_memory(err, path, READ_BLOCK);
+    if (!o->gzip) return no_memory_for(err, path, READ_BLOCK);
     if (archive_read_open(o->archive, o, NULL, inflate_block, NULL) == ARCHIVE_OK) return 0;
     return archive_failed(o, path, NULL, err);
 }
 
-/* The member's name made plain, or NULL with an error: "./a/b/" becomes "a/b". Caller frees. */
-static char *plain_name(struct archive_entry *entry, const char *path, smoe_err *err) {
+/* The member's name made plain, or NULL with an error: "./a/./b/" becomes "a/b". Caller frees. */
+static char *plain_name(struct archive_entry *entry, const smoe_member *member, smoe_err *err) {
     const char *raw = archive_entry_pathname(entry);
     if (!raw) raw = archive_entry_pathname_utf8(entry);
     if (!raw) {
-        smoe_fail(err, SMOE_DATA, "%s: a member without a readable name", path);
+        smoe_fail(err, SMOE_DATA, "%s: member %llu: its name is not the UTF-8 it is marked as",
+                  member->path, (unsigned long long)member->ordinal);
         return NULL;
     }
-    while (raw[0] == '.' && raw[1] == '/') raw += 2;
-    char *name = strdup(raw);
+    char *name = strdup(raw), *to = name;
     if (!name) {
-        no_memory(err, path, strlen(raw));
+        no_memory(err, member->path);
         return NULL;
     }
-    size_t n = strlen(name);
-    if (n > 1 && name[n - 1] == '/') name[n - 1] = 0;
+    for (const char *p = name;;) { /* each component with its slash */
+        size_t n = strcspn(p, "/"), slash = p[n] == '/';
+        if (n != 1 || p[0] != '.') {
+            memmove(to, p, n + slash);
+            to += n + slash;
+        }
+        if (!slash) break;
+        p += n + 1;
+    }
+    *to = 0;
+    if (to > name + 1 && to[-1] == '/') to[-1] = 0;
     return name;
 }
 
 static int visit_entry(opened *o, struct archive_entry *entry, smoe_member *member,
                        smoe_visit *visit, void *user, smoe_err *err) {
-    char *name = plain_name(entry, member->path, err);
+    char *name = plain_name(entry, member, err);
     int status = -1;
     if (!name) return -1;
-    const char *trick = name_trick(name);
-    bool root = !name[0] || !strcmp(name, ".");
+    trick t = name_trick(name);
+    bool root = !name[0];
     unsigned type = archive_entry_filetype(entry);
     member->name = name;
     member->folder = type == AE_IFDIR;
@@ -292,11 +328,8 @@ static int visit_entry(opened *o, struct archive_entry *entry, smoe_member *memb
     member->handle = o;
     if (root)
         status = 0;
-    else if (trick && !strncmp(trick, "a control", 9))
-        smoe_fail(err, SMOE_DATA, "%s: member %llu: %s", member->path,
-                  (unsigned long long)member->ordinal, trick);
-    else if (trick)
-        smoe_fail(err, SMOE_DATA, "%s: %s: %s", member->path, name, trick);
+    else if (t)
+        refuse_trick(member, t, err);
     else if (hidden_name(name))
         status = 0;
     else if (archive_entry_hardlink(entry) || (type != AE_IFDIR && type != AE_IFREG))
@@ -340,7 +373,7 @@ static int read_entry(const smoe_member *member, size_t most, uint8_t **bytes, s
     const opened *o = member->handle;
     size_t room = member->size ? (size_t)member->size : FIRST_GUESS;
     uint8_t *p = malloc(room + 1);
-    if (!p) return no_memory(err, member->path, room);
+    if (!p) return no_memory_for(err, member->path, room);
     for (*size = 0;;) {
         la_ssize_t n = archive_read_data(o->archive, p + *size, room + 1 - *size);
         if (n == ARCHIVE_RETRY) continue;
@@ -360,7 +393,7 @@ static int read_entry(const smoe_member *member, size_t most, uint8_t **bytes, s
         uint8_t *larger = realloc(p, room + 1);
         if (!larger) {
             free(p);
-            return no_memory(err, member->path, room);
+            return no_memory_for(err, member->path, room);
         }
         p = larger;
     }
@@ -390,7 +423,7 @@ static int visit_name(smoe_member *member, const char *name, int depth, smoe_vis
     char *full = smoe_text_format("%s/%s", member->path, name);
     struct stat st;
     int status = -1;
-    if (!full) return no_memory(err, member->path, 0);
+    if (!full) return no_memory(err, member->path);
     if (stat(full, &st)) {
         smoe_fail_errno(err, SMOE_DATA, "%s", full);
     } else if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode)) {
@@ -411,7 +444,7 @@ static int visit_name(smoe_member *member, const char *name, int depth, smoe_vis
 static int walk_folder(smoe_member *member, const char *inside, int depth, smoe_visit *visit,
                        void *user, smoe_err *err) {
     char *full = smoe_text_format("%s/%s", member->path, inside);
-    if (!full) return no_memory(err, member->path, 0);
+    if (!full) return no_memory(err, member->path);
     DIR *dir = opendir(full);
     int status = 0;
     if (!dir) {
@@ -427,8 +460,8 @@ static int walk_folder(smoe_member *member, const char *inside, int depth, smoe_
         if (hidden_component(entry->d_name, strlen(entry->d_name))) continue;
         char *name =
             inside[0] ? smoe_text_format("%s/%s", inside, entry->d_name) : strdup(entry->d_name);
-        status = name ? visit_name(member, name, depth, visit, user, err)
-                      : no_memory(err, member->path, 0);
+        status =
+            name ? visit_name(member, name, depth, visit, user, err) : no_memory(err, member->path);
         free(name);
     }
     closedir(dir);
@@ -441,7 +474,7 @@ static int walk_folder(smoe_member *member, const char *inside, int depth, smoe_
 static int visit_file(const char *path, smoe_visit *visit, void *user, smoe_err *err) {
     const char *slash = strrchr(path, '/');
     char *folder = slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
-    if (!folder) return no_memory(err, path, 0);
+    if (!folder) return no_memory(err, path);
     smoe_member member = {.path = folder};
     int status = visit_name(&member, slash ? slash + 1 : path, DEPTH, visit, user, err);
     free(folder);

@@ -25,8 +25,9 @@ int smoe_place_kind_of(smoe_place_kind *kind, const char *path, smoe_err *err) S
 /* One thing met on a walk; valid during the visit only. */
 typedef struct smoe_member {
     const char *path; /* of the directory or archive */
-    const char *name; /* inside it, "train/cat/0001.jpg"; a leading "./" is gone, folders have no
-                         final '/' */
+    const char
+        *name; /* inside it, "train/cat/0001.jpg"; in archives as UTF-8 where it is marked so;
+                         components "." are gone, folders have no final '/' */
     bool folder;
     uint64_t size;    /* as claimed, of files */
     uint64_t ordinal; /* position on the walk; the same on every walk of an unchanged archive */
