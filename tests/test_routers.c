@@ -157,6 +157,9 @@ static void as_its_row_says(routed *r, bool train) {
     assert_int_equal(r->plan->gate != NULL, smoe_moe_choices(&r->spec.model.moe) > 0);
     assert_int_equal(row->learns_dispatch, soft && !r->plan->disp_constant);
     assert_int_equal(row->learns_combine, soft && !r->plan->comb_constant);
+    if (soft)
+        assert_int_equal(r->plan->P,
+                         smoe_moe_slots_per_expert(&r->spec.model.moe, r->router->image_tokens));
     if (row->family == SMOE_FAMILY_FIXED) assert_int_equal(r->plan->placed, r->plan->tokens);
 }
 
