@@ -260,6 +260,13 @@ static int print_bench(const smoe_bench *b, bool bold, smoe_err *err) {
 
 /* ---- a table of benchmarks -------------------------------------------------------------------- */
 
+/* By which such a table is known again: a row has these columns. */
+static const char columns[] =
+    "\n| case | images | training step, s | of multiply-adds, without the optimizer | optimizer, "
+    "of "
+    "memory | inference, s | of multiply-adds | memory, peak and planned |\n"
+    "|---|---|---|---|---|---|---|---|\n";
+
 static void add_heading(FILE *out) {
     json_t *env = smoe_env_json(0, NULL, NULL, NULL, smoe_threads());
     const char *cpu = json_string_value(json_object_get(env, "cpu"));
@@ -267,12 +274,9 @@ static void add_heading(FILE *out) {
     fprintf(
         out,
         "smoe %s, %s, %d threads, %s. Shares are of what the machine did between the rounds, of "
-        "the bests and, in brackets, of the medians.\n\n"
-        "| case | images | training step, s | of multiply-adds, without the optimizer | optimizer, "
-        "of memory | inference, s | of multiply-adds | memory, peak and planned |\n"
-        "|---|---|---|---|---|---|---|---|\n",
+        "the bests and, in brackets, of the medians.\n%s",
         SMOE_VERSION, cpu ? cpu : "a processor", smoe_threads(),
-        smoe_env_date(date, (long long)time(NULL)));
+        smoe_env_date(date, (long long)time(NULL)), columns);
     json_decref(env);
 }
 
@@ -293,25 +297,48 @@ static void add_row(FILE *out, const char *name, const smoe_bench *b) {
             smoe_text_si(planned, sizeof planned, b->planned_bytes, "B"));
 }
 
+/* What the table in `path` is so far, fresh, after a check that it is one; nothing where there is no
+ * file, or an empty one. */
+static int read_table(const char *path, char **text, size_t *length, smoe_err *err) {
+    enum { MOST = 1 << 20 };
+    *text = NULL;
+    *length = 0;
+    if (access(path, F_OK)) return 0;
+    if (smoe_file_read(path, MOST, text, length, err)) return -1;
+    bool table = strlen(*text) == *length && strstr(*text, columns);
+    if (table || !*length) return 0;
+    free(*text);
+    *text = NULL;
+    return smoe_fail(err, SMOE_DATA, "%s: no table of benchmarks that --append made", path);
+}
+
+static int check_table(const char *path, smoe_err *err) {
+    char *text = NULL;
+    size_t length;
+    int status = path ? read_table(path, &text, &length, err) : 0;
+    free(text);
+    return status;
+}
+
 /* Adds the benchmark to the Markdown table in `path`, which is made when it is not there. */
 static int append(const char *path, const char *name, const smoe_bench *b, smoe_err *err) {
-    enum { MOST = 1 << 20 };
-    char *before = NULL, *text = NULL;
-    size_t length = 0, size;
-    bool fresh = access(path, F_OK);
-    if (!fresh && smoe_file_read(path, MOST, &before, &length, err)) return -1;
+    char *before, *text = NULL;
+    size_t length, size;
+    if (read_table(path, &before, &length, err)) return -1;
     FILE *out = open_memstream(&text, &size);
     int status = -1;
     if (!out) {
         smoe_fail(err, SMOE_RUNTIME, "out of memory for %s", path);
         goto end;
     }
-    if (length) fwrite(before, 1, length, out);
-    if (fresh) add_heading(out);
+    if (length)
+        fwrite(before, 1, length, out);
+    else
+        add_heading(out);
     add_row(out, name, b);
     if (fclose(out))
         smoe_fail(err, SMOE_RUNTIME, "out of memory for %s", path);
-    else if (!fresh || !smoe_file_make_parents(path, err))
+    else if (length || !smoe_file_make_parents(path, err))
         status = smoe_file_write(path, text, size, err);
 end:
     free(before);
@@ -325,7 +352,7 @@ static void show(void *progress, size_t done, size_t of) {
 
 static int bench(const smoe_spec *spec, const smoe_safetensors *weights,
                  const smoe_options *options, smoe_err *err) {
-    size_t classes, rounds = options->rounds ? (size_t)options->rounds : 10;
+    size_t classes, rounds = (size_t)options->rounds;
     const smoe_tensor *head = weights ? smoe_safetensors_find(weights, "head.weight") : NULL;
     if (rounds > SMOE_BENCH_MOST)
         return smoe_fail(err, SMOE_USAGE, "--rounds: at most %d", SMOE_BENCH_MOST);
@@ -333,6 +360,7 @@ static int bench(const smoe_spec *spec, const smoe_safetensors *weights,
         classes = head->dim[0];
     else if (smoe_cmd_classes(spec, (size_t)options->classes, false, &classes, err))
         return -1;
+    if (check_table(options->append, err)) return -1;
     if (options->dry_run) {
         printf("would time %zu rounds of %zu images\n", rounds, spec->train.batch_size);
         return 0;

@@ -8,6 +8,7 @@
 #include "live.h"
 #include "stop.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/threads.h"
 #include "study/cell.h"
 #include "study/compare.h"
@@ -17,7 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -228,8 +228,7 @@ static int conclude(const runner *r, smoe_err *err) {
 /* Runs what is open, and with --retry-failed what failed, then waits for cells that other processes
  * have. */
 static int run_cells(smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
-    runner r = {
-        .sweep = sweep, .options = options, .jobs = options->jobs ? (size_t)options->jobs : 1};
+    runner r = {.sweep = sweep, .options = options, .jobs = (size_t)options->jobs};
     r.worker = calloc(r.jobs, sizeof *r.worker);
     r.settled = calloc(sweep->cells, sizeof *r.settled);
     int status = smoe_live_open(&r.live, sweep, options, err);
@@ -253,20 +252,9 @@ static int run_cells(smoe_sweep *sweep, const smoe_options *options, smoe_err *e
 
 /* ---- the command ------------------------------------------------------------------------------ */
 
-static bool is_directory(const char *path) {
-    struct stat st;
-    return !stat(path, &st) && S_ISDIR(st.st_mode);
-}
-
-static bool is_there(const char *dir, const char *name) {
-    char *path = smoe_text_format("%s/%s", dir, name);
-    bool there = path && !access(path, F_OK);
-    free(path);
-    return there;
-}
-
 bool smoe_cells_is_run(const char *arg) {
-    return is_directory(arg) && is_there(arg, "spec.yaml") && !is_there(arg, "cells.jsonl");
+    return smoe_file_is_folder(arg) && smoe_file_holds(arg, "spec.yaml") &&
+           !smoe_file_holds(arg, "cells.jsonl");
 }
 
 /* Draws the figures; says so where that needs another program. */
@@ -374,7 +362,7 @@ int smoe_cells_command(const smoe_cells_kind *kind, const smoe_options *options,
     smoe_sweep sweep = {0};
     bool going_on = options->resume || options->status;
     const char *arg = options->args ? options->arg[0] : going_on ? options->out : NULL;
-    bool folder = arg && is_directory(arg) && !smoe_cells_is_run(arg);
+    bool folder = arg && smoe_file_is_folder(arg) && !smoe_cells_is_run(arg);
     int status = check(options, arg, folder, err);
     if (!status) status = prepare(&sweep, kind, arg, folder, options, err);
     if (status)

@@ -435,7 +435,7 @@ static int print_estimates(const smoe_sweep *sweep, const smoe_estimate *all, do
     add_row(&table, "all (parameters, memory: the largest)", &sum);
     int status = smoe_table_print(&table, stdout, smoe_cmd_color(options, stdout), err);
     smoe_table_free(&table);
-    if (!status) print_memory(all, sweep->cells, options->jobs ? (size_t)options->jobs : 1, memory);
+    if (!status) print_memory(all, sweep->cells, (size_t)options->jobs, memory);
     return status;
 }
 

@@ -9,6 +9,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 int smoe_cmd_json(json_t *value, smoe_err *err) {
@@ -57,8 +58,37 @@ int smoe_cmd_classes(const smoe_spec *spec, size_t given, bool read, size_t *cla
 }
 
 int smoe_cmd_target(const char *path, const smoe_options *options, smoe_err *err) {
-    if (!path || options->force || access(path, F_OK)) return 0;
+    struct stat
+        there; /* of a link itself: replacing one that leads nowhere loses it all the same */
+    if (!path || options->force || lstat(path, &there)) return 0;
     return smoe_fail(err, SMOE_USAGE, "%s is there already; --force replaces it", path);
+}
+
+static const char *last_name(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* The folder of a path's last name: where the file is or will be. */
+static int folder_of(const char *path, struct stat *folder) {
+    size_t length = (size_t)(last_name(path) - path);
+    char *copy = length ? strndup(path, length) : strdup(".");
+    int status = copy ? stat(copy, folder) : -1;
+    free(copy);
+    return status;
+}
+
+int smoe_cmd_apart(const char *first, const char *second, smoe_err *err) {
+    struct stat a, b;
+    if (!first || !second) return 0;
+    bool there = !stat(first, &a) && !stat(second, &b);
+    bool device = there && !S_ISREG(a.st_mode); /* takes both */
+    bool same = there && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+    if (!there && !folder_of(first, &a) && !folder_of(second, &b))
+        same = a.st_dev == b.st_dev && a.st_ino == b.st_ino &&
+               !strcmp(last_name(first), last_name(second));
+    if (!same || device) return 0;
+    return smoe_fail(err, SMOE_USAGE, "%s and %s are one file", first, second);
 }
 
 double smoe_cmd_bytes(const smoe_cost *cost) {

@@ -38,6 +38,9 @@ int smoe_cmd_classes(const smoe_spec *spec, size_t given, bool read, size_t *cla
  * is no file. */
 int smoe_cmd_target(const char *path, const smoe_options *options, smoe_err *err) SMOE_MUST_CHECK;
 
+/* Refuses two results that would go into one file, however it is spelt; NULL is no file. */
+int smoe_cmd_apart(const char *first, const char *second, smoe_err *err) SMOE_MUST_CHECK;
+
 /* The bytes of a run: all of them, and by kind. */
 double smoe_cmd_bytes(const smoe_cost *cost);
 json_t *smoe_cmd_bytes_json(const smoe_cost *cost);

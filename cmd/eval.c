@@ -124,6 +124,7 @@ int cmd_eval(const smoe_options *options, smoe_err *err) {
     int status = smoe_load_spec(&loaded, options->arg[0], options, err);
     if (!status) status = smoe_cmd_target(options->logits, options, err);
     if (!status) status = smoe_cmd_target(options->labels, options, err);
+    if (!status) status = smoe_cmd_apart(options->logits, options->labels, err);
     if (status)
         ;
     else if (options->print_config)

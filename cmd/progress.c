@@ -1,6 +1,7 @@
 /* The progress line; see progress.h. */
 #include "progress.h"
 #include "cmd.h"
+#include "base/clock.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -11,12 +12,6 @@
 
 static const double redraw_after = 0.1; /* seconds between two states of the line on a terminal */
 static const double line_after = 10.0;  /* seconds between two plain lines elsewhere */
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 const char *smoe_progress_time(char *buf, size_t size, double seconds) {
     const double hour = 3600, day = 24 * hour, year = 365.25 * day;
@@ -64,7 +59,7 @@ static void show(smoe_progress *p, const char *line) {
         fprintf(p->out, "%s\n", line);
     fflush(p->out);
     p->shown = p->terminal;
-    p->last = now();
+    p->last = smoe_now();
 }
 
 void smoe_progress_close(smoe_progress *p) {
@@ -82,7 +77,7 @@ static void say(smoe_progress *p, const char *line) {
 
 /* Whether it is time for a new line. */
 static bool due(const smoe_progress *p) {
-    return p->lines && now() - p->last >= (p->terminal ? redraw_after : line_after);
+    return p->lines && smoe_now() - p->last >= (p->terminal ? redraw_after : line_after);
 }
 
 static void on_step(void *user, const smoe_step *step) {
@@ -137,7 +132,7 @@ void smoe_progress_open(smoe_progress *p, const smoe_options *options, FILE *out
                          .lines = !options->quiet && !options->no_progress,
                          .terminal = isatty(fileno(out)) && term && strcmp(term, "dumb"),
                          .color = smoe_cmd_color(options, out),
-                         .last = now(),
+                         .last = smoe_now(),
                          .stop = stop};
     p->observer = (smoe_observer){.user = p, .step = on_step, .eval = on_eval, .note = on_note};
 }

@@ -7,6 +7,7 @@
 #include "estimate.h"
 #include "progress.h"
 #include "stop.h"
+#include "base/file.h"
 #include "route/router.h"
 #include "study/cost.h"
 #include "study/fewshot.h"
@@ -15,14 +16,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 /* ---- which spec, which directory ---- */
-
-static bool is_directory(const char *path) {
-    struct stat st;
-    return !stat(path, &st) && S_ISDIR(st.st_mode);
-}
 
 typedef struct train_job {
     char *file; /* the spec's; fresh */
@@ -40,7 +35,7 @@ static int choose_spec(train_job *job, const smoe_options *options, smoe_err *er
     if (!options->args && !(options->resume && options->out))
         return smoe_fail(err, SMOE_USAGE,
                          "SPEC.yaml is missing (or --resume RUN, to continue a run)");
-    bool run = is_directory(arg);
+    bool run = smoe_file_is_folder(arg);
     if (run && !options->resume)
         return smoe_fail(err, SMOE_USAGE,
                          "%s is a directory; --resume continues a run, a new one needs a spec",
@@ -225,7 +220,7 @@ static int train(const train_job *job, const smoe_options *options, smoe_err *er
                               .measure = fewshot ? smoe_fewshot_record : NULL,
                               .measure_user = fewshot};
     smoe_train_result result = {0};
-    bool taken = job->mode == SMOE_RUN_NEW && is_directory(job->dir);
+    bool taken = job->mode == SMOE_RUN_NEW && smoe_file_is_folder(job->dir);
     int status = smoe_train(job->spec, &how, &result, err);
     smoe_progress_close(&progress);
     smoe_fewshot_free(fewshot);

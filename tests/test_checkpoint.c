@@ -311,14 +311,17 @@ static void test_locate(void **state) {
     locate(r, r->run, "latest", four, true);
     locate(r, r->run, "best", three, true);
     locate(r, r->run, "step_00000003", three, true);
+    locate(r, r->run, "step_3", three, true);
+    locate(r, r->run, "3", three, true);
     locate(r, folder, NULL, three, true);
     locate(r, three, NULL, three, true);
     not_located(r, r->run, "step_00000005", SMOE_DATA, "the run has no checkpoint step_00000005");
-    not_located(r, r->run, "newest", SMOE_USAGE, "checkpoint newest: not best, latest or step_");
-    not_located(r, r->scratch.dir, NULL, SMOE_USAGE, "neither a run (no spec.yaml in it)");
-    not_located(r, "/no/such/place", NULL, SMOE_USAGE,
+    not_located(r, r->run, "newest", SMOE_USAGE,
+                "checkpoint newest: not best, latest or the number of a step");
+    not_located(r, r->scratch.dir, NULL, SMOE_DATA, "neither a run (no spec.yaml in it)");
+    not_located(r, "/no/such/place", NULL, SMOE_DATA,
                 "/no/such/place: neither a run, a checkpoint nor a file");
-    not_located(r, "/dev/null", NULL, SMOE_USAGE, "/dev/null: neither");
+    not_located(r, "/dev/null", NULL, SMOE_DATA, "/dev/null: neither");
     room_closed(r, run, "done");
     /* a foreign file has no spec; one that is none is refused */
     snprintf(folder, sizeof folder, "%s/foreign.safetensors", r->scratch.dir);

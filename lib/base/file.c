@@ -151,6 +151,18 @@ out:
     return status;
 }
 
+bool smoe_file_is_folder(const char *path) {
+    struct stat there;
+    return !stat(path, &there) && S_ISDIR(there.st_mode);
+}
+
+bool smoe_file_holds(const char *folder, const char *name) {
+    char *path = smoe_text_format("%s/%s", folder, name);
+    bool there = path && !access(path, F_OK);
+    free(path);
+    return there;
+}
+
 int smoe_file_sync_folder(const char *folder, smoe_err *err) {
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot open the folder", folder);

@@ -37,6 +37,10 @@ int smoe_file_write_fd(int fd, const void *bytes, size_t size) SMOE_MUST_CHECK;
 int smoe_file_read(const char *path, size_t most, char **text, size_t *size,
                    smoe_err *err) SMOE_MUST_CHECK;
 
+/* Whether path is a folder; whether something called name is in the folder. */
+bool smoe_file_is_folder(const char *path);
+bool smoe_file_holds(const char *folder, const char *name);
+
 /* Makes a renamed or removed name in this folder last through a power cut. */
 int smoe_file_sync_folder(const char *folder, smoe_err *err) SMOE_MUST_CHECK;
 

@@ -397,6 +397,13 @@ int smoe_checkpoint_restore(const char *dir, smoe_params *params, smoe_checkpoin
 
 /* ---- finding --------------------------------------------------------------------------------- */
 
+/* The step that a user means by 500, step_500 or step_00000500. */
+static bool step_meant(const char *which, uint64_t *step) {
+    const char *digits = strncmp(which, "step_", 5) ? which : which + 5;
+    size_t count = strspn(digits, "0123456789");
+    return count && count < 20 && !digits[count] && sscanf(digits, "%" SCNu64, step) == 1;
+}
+
 char *smoe_checkpoint_find(const char *dir, const char *which, smoe_err *err) {
     place ckpt, at;
     uint64_t step = 0;
@@ -406,10 +413,10 @@ char *smoe_checkpoint_find(const char *dir, const char *which, smoe_err *err) {
         found = latest_step(ckpt.path, &step, err);
     } else if (!strcmp(which, "best")) {
         found = link_step(ckpt.path, "best", &step, err);
-    } else if (step_of(which, &step)) {
+    } else if (step_meant(which, &step)) {
         found = !access(step_path(&at, ckpt.path, "", step, NULL), F_OK);
     } else {
-        smoe_fail(err, SMOE_USAGE, "checkpoint %s: not best, latest or step_ and eight digits",
+        smoe_fail(err, SMOE_USAGE, "checkpoint %s: not best, latest or the number of a step",
                   which);
         return NULL;
     }

@@ -33,7 +33,8 @@ int smoe_checkpoint_restore(const char *dir, smoe_params *params, smoe_checkpoin
 /* Makes the checkpoints of a run that was killed at any moment usable again. */
 int smoe_checkpoints_recover(const char *dir, smoe_err *err) SMOE_MUST_CHECK;
 
-/* Path of the model of checkpoint `which`: "best", "latest" or "step_..."; NULL: latest. Fresh; NULL
+/* Path of the model of checkpoint `which`: "best", "latest", or a step as in 500, step_500
+ * and step_00000500; NULL: latest. Fresh; NULL
  * with err: SMOE_USAGE for another word, SMOE_DATA where there is no such checkpoint. */
 char *smoe_checkpoint_find(const char *dir, const char *which, smoe_err *err) SMOE_MUST_CHECK;
 

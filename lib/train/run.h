@@ -62,12 +62,16 @@ int smoe_run_restore(smoe_run *run, smoe_params *params, smoe_checkpoint *state,
 /* ---- finding a model (locate.c) ---- */
 
 /* RUN|CHECKPOINT of eval and inspect: a run directory (its `which` checkpoint: "best", "latest" or
- * "step_..."; NULL: latest), a checkpoint directory, or a bare .safetensors file. *model is the
- * path of model.safetensors and *spec_text its smoe.spec metadata, NULL when it has none (a foreign
- * file); both fresh strings. SMOE_USAGE: arg is none of these; SMOE_DATA: there is no such
- * checkpoint, or the file is bad. */
+ * a step; NULL: latest), a checkpoint directory, or a bare .safetensors file. *model is the path of
+ * model.safetensors and *spec_text its smoe.spec metadata, NULL when it has none (a foreign file);
+ * both fresh strings. SMOE_DATA: arg is none of these, there is no such checkpoint, or the file is
+ * bad; SMOE_USAGE: `which` is no name of a checkpoint, or arg is a sweep. */
 int smoe_run_locate(const char *arg, const char *which, char **model, char **spec_text,
                     smoe_err *err) SMOE_MUST_CHECK;
+
+/* SMOE_USAGE where dir is a sweep's and no run's, naming a cell of it to take, then `instead`: what
+ * else one could mean. */
+int smoe_run_no_sweep(const char *dir, const char *instead, smoe_err *err) SMOE_MUST_CHECK;
 
 /* Whether arg is for smoe_run_locate and no spec: a folder, or a file that begins like a safetensors
  * file, with the eight bytes of a length that is far below 2^32, as no text does. */

@@ -37,3 +37,13 @@ smoe bench tiny.yaml --rounds 5 -q --json | awk -F'[:,]' '
 mkdir folder
 status 3 smoe bench tiny.yaml --rounds 1 -q --append folder >/dev/null
 status 1 smoe bench tiny.yaml --rounds 1 -q --append /dev/null/bench.md >/dev/null
+
+# Only a table that --append made is added to, and that is known before the work.
+status 0 smoe init tiny.yaml weights.safetensors -q >/dev/null
+cp weights.safetensors before.safetensors
+printf '# Notes\n\n| case | time |\n|---|---|\n' >notes.md
+for file in weights.safetensors notes.md; do
+    status 3 smoe bench tiny.yaml --dry-run --append $file 2>err
+    grep -q "^smoe bench: $file: no table of benchmarks that --append made$" err || fail "$(cat err)"
+done
+cmp weights.safetensors before.safetensors || fail "weights.safetensors was changed"

@@ -17,6 +17,28 @@ head -c 100 a.npy | grep -aq "'descr': '<f4'.*'shape': (100, 10)" || fail "a.npy
 head -c 100 al.npy | grep -aq "'descr': '<i8'.*'shape': (100,)" || fail "al.npy: $(head -c 100 al.npy)"
 status 2 smoe eval run -q --logits a.npy 2>/dev/null
 status 0 smoe eval run -q --logits a.npy --force data.limit=10 >/dev/null
+# one file for both, however it is spelt; a link that leads nowhere is there
+status 2 smoe eval run -q --logits x.npy --labels ./x.npy 2>err
+grep -q '^smoe eval: x.npy and ./x.npy are one file$' err || fail "$(cat err)"
+ln -s a.npy alias.npy
+status 2 smoe eval run -q --logits a.npy --labels alias.npy --force 2>/dev/null
+status 0 smoe eval run -q --logits /dev/null --labels /dev/null data.limit=10 --force >/dev/null
+ln -s nowhere.npy dangling.npy
+status 2 smoe eval run -q --logits dangling.npy 2>err
+grep -q 'dangling.npy is there already' err || fail "$(cat err)"
+# the steps of a run, as one would write them
+for which in 24 step_24 step_00000024 latest best; do
+    status 0 smoe eval run -q --dry-run --which $which >/dev/null
+done
+status 3 smoe eval run -q --which step_7 2>/dev/null
+status 2 smoe eval run -q --which step_x 2>/dev/null
+# a sweep is no run: one of its cells is
+status 0 smoe sweep tiny.yaml train.steps=4,8 -q -o grid >/dev/null
+for command in eval inspect; do
+    status 2 smoe $command grid 2>err
+    grep -q 'grid: is a sweep: name one of its cells, as grid/000-steps=4$' err || fail "$(cat err)"
+done
+status 0 smoe eval grid/001-steps=8 -q >/dev/null
 # weights of a run as the start of another, whose first evaluation is then as good as the last one was
 status 0 smoe train tiny.yaml -q --init run/ckpt/latest/model.safetensors train.steps=4 train.optimizer.lr=0 train.eval_every=1 -o more
 grep -q "\"test/precision_at_1\": *$last" more/metrics.jsonl || fail "--init did not take the weights over"
