@@ -213,22 +213,20 @@ static const char *state_of(const smoe_sweep *sweep, size_t i) {
     return begun ? "stopped" : "waiting";
 }
 
+static int keep_step(void *step, const smoe_run_record *record, smoe_err *err) {
+    (void)err;
+    *(json_int_t *)step = (json_int_t)record->step;
+    return 0;
+}
+
 /* The last step that the metrics of a cell's run have, 0 where there is none. Of a long file the end is looked at. */
 static json_int_t last_step(const smoe_sweep *sweep, size_t i) {
     enum { END = 1 << 18 };
-    char *dir = smoe_cell_dir(sweep, i), *line = NULL;
+    char *dir = smoe_cell_dir(sweep, i);
     char *path = dir ? smoe_text_format("%s/metrics.jsonl", dir) : NULL;
-    FILE *in = path ? fopen(path, "re") : NULL;
-    size_t room = 0;
     json_int_t step = 0;
-    if (in && fseek(in, -END, SEEK_END)) rewind(in); /* shorter than that */
-    while (in && getline(&line, &room, in) > 0) {
-        json_t *record = json_loads(line, 0, NULL); /* not the halves at both ends */
-        if (record) step = json_integer_value(json_object_get(record, "step"));
-        json_decref(record);
-    }
-    if (in) fclose(in);
-    free(line);
+    smoe_err ignored; /* how far it is can be told of a damaged one as well */
+    if (path) (void)!smoe_run_each_record(path, END, keep_step, &step, &ignored);
     free(path);
     free(dir);
     return step;

@@ -367,10 +367,10 @@ static void records_of_training(void **state) {
                             right[r].metric);
         assert_close(inspected_number(frame, r, "value"), right[r].value, 0);
     }
-    scratch_write(path, "{}\nnonsense\n", 12);
+    scratch_write(path, "{\"step\":1}\nnonsense\n", 20);
     assert_int_equal(smoe_inspect_fill(x.inspection, x.frame, &err), -1);
     assert_int_equal(err.code, SMOE_DATA);
-    assert_non_null(strstr(err.text, "metrics.jsonl:2: not a JSON object"));
+    assert_non_null(strstr(err.text, "metrics.jsonl:2: not a record with a step"));
     inspected_free(&x);
 }
 

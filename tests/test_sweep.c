@@ -315,7 +315,7 @@ static void a_run_is_measured_from_its_metrics(void **state) {
         "{\"step\":4,\"train/lo";
     scratch_write(scratch_path(&w->folder, path, "metrics.jsonl"), metrics, sizeof metrics - 1);
     smoe_err err;
-    json_t *r = smoe_cell_measure(w->folder.dir, 8, &err);
+    json_t *r = smoe_cell_measure(w->folder.dir, 3, 8, &err);
     json_t *want = json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:i, s:f, s:f}", "dispatch_max", 0.75,
                              "combine_max", 0.125, "train_loss", 1.0, "test_loss", 2.25,
                              "precision_at_1", 0.5, "best_precision_at_1", 0.75, "best_step", 2,
@@ -323,8 +323,18 @@ static void a_run_is_measured_from_its_metrics(void **state) {
     assert_true(json_equal(r, want));
     json_decref(r);
     json_decref(want);
-    assert_null(smoe_cell_measure("/nowhere/at/all", 8, &err));
+    assert_null(smoe_cell_measure("/nowhere/at/all", 3, 8, &err));
     assert_int_equal(err.code, SMOE_RUNTIME);
+    assert_null(smoe_cell_measure(w->folder.dir, 4, 8, &err)); /* the last record is not there */
+    assert_int_equal(err.code, SMOE_DATA);
+    assert_non_null(strstr(err.text, "/metrics.jsonl: nothing is measured after step 3, of 4: "
+                                     "records are missing"));
+    scratch_write(path, "", 0);
+    assert_null(smoe_cell_measure(w->folder.dir, 0, 8, &err));
+    assert_int_equal(err.code, SMOE_DATA);
+    scratch_write(path, "{\"step\":1}\n{\"st\n{\"step\":2}\n", 27);
+    assert_null(smoe_cell_measure(w->folder.dir, 0, 8, &err));
+    assert_non_null(strstr(err.text, "/metrics.jsonl:2: not a record with a step"));
 }
 
 /* ---- ablations -------------------------------------------------------------------------------- */

@@ -4,8 +4,10 @@
 #include "base/clock.h"
 #include "study/cost.h"
 #include "study/fewshot.h"
+#include "train/run.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +24,7 @@ typedef struct reader {
     double *rates; /* train/images_per_s */
     size_t count, room;
     double best;
+    uint64_t step; /* of the last record */
 } reader;
 
 static void take(json_t *result, const char *name, const json_t *record, const char *key) {
@@ -55,10 +58,14 @@ static void take_largest(json_t *result, const char *name, const json_t *record)
     if (largest >= 0) json_object_set_new(result, name, json_real(largest));
 }
 
-static int read_record(reader *r, const json_t *record) {
+static int read_record(void *user, const smoe_run_record *from, smoe_err *err) {
+    reader *r = user;
+    const json_t *record = from->json;
     const json_t *rate = json_object_get(record, "train/images_per_s");
     const json_t *precision = json_object_get(record, "test/precision_at_1");
-    if (json_is_number(rate) && keep_rate(r, json_number_value(rate))) return -1;
+    r->step = from->step;
+    if (json_is_number(rate) && keep_rate(r, json_number_value(rate)))
+        return smoe_fail(err, SMOE_RUNTIME, "out of memory for the records");
     take(r->result, "train_loss", record, "train/loss");
     take(r->result, "test_loss", record, "test/loss");
     take(r->result, "precision_at_1", record, "test/precision_at_1");
@@ -86,30 +93,25 @@ static int ascending(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-json_t *smoe_cell_measure(const char *run_dir, size_t batch_size, smoe_err *err) {
+json_t *smoe_cell_measure(const char *run_dir, size_t steps, size_t batch_size, smoe_err *err) {
     reader r = {.result = json_object(), .best = -1};
-    char *path = smoe_text_format("%s/metrics.jsonl", run_dir), *line = NULL;
-    FILE *in = path ? fopen(path, "re") : NULL;
-    size_t room = 0;
-    bool failed = !r.result || !path;
-    if (!in && !failed) smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot be read", path);
-    while (in && !failed && getline(&line, &room, in) > 0) {
-        json_t *record = json_loads(line, 0, NULL);
-        failed = record && read_record(&r, record);
-        json_decref(record);
-    }
+    char *path = smoe_text_format("%s/metrics.jsonl", run_dir);
+    int status = r.result && path ? smoe_run_each_record(path, 0, read_record, &r, err)
+                                  : smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", run_dir);
+    if (!status && (!json_object_size(r.result) || r.step < steps))
+        status = smoe_fail(err, SMOE_DATA,
+                           "%s: nothing is measured after step %" PRIu64 ", of %zu: records are "
+                           "missing",
+                           path, r.step, steps);
     if (r.count) {
         qsort(r.rates, r.count, sizeof *r.rates, ascending);
         json_object_set_new(r.result, "step_s",
                             smoe_run_number((double)batch_size / r.rates[r.count / 2]));
     }
-    if (failed) smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", run_dir);
-    if (failed || !in) {
+    if (status) {
         json_decref(r.result);
         r.result = NULL;
     }
-    if (in) fclose(in);
-    free(line);
     free(path);
     free(r.rates);
     return r.result;
@@ -183,7 +185,9 @@ static int evaluate(const smoe_sweep *sweep, size_t i, const char *dir,
 /* What there is to say about a cell that is trained; NULL with err. */
 static json_t *measure(const smoe_sweep *sweep, const smoe_spec *spec, const char *dir,
                        size_t classes, smoe_err *err) {
-    json_t *result = smoe_cell_measure(dir, spec->train.batch_size, err);
+    /* A run that is there may have been stopped earlier. */
+    size_t steps = sweep->run ? 0 : spec->train.steps;
+    json_t *result = smoe_cell_measure(dir, steps, spec->train.batch_size, err);
     const json_t *step = json_object_get(result, "step_s");
     if (json_is_number(step))
         json_object_set_new(result, "train_s",

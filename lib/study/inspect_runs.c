@@ -106,44 +106,34 @@ static bool read_key(const char *key, double *block, const char **metric) {
     return true;
 }
 
+typedef struct over_steps {
+    const smoe_inspection *r;
+    smoe_frame *frame;
+} over_steps;
+
 /* Records of training and of evaluations name quantities of a block alike; of the latter it becomes test/NAME. */
-static void add_record(const smoe_inspection *r, smoe_frame *frame, const json_t *record) {
-    double step = json_number_value(json_object_get(record, "step")), block;
-    bool test = json_object_get(record, "test/loss");
+static int add_record(void *user, const smoe_run_record *record, smoe_err *err) {
+    const over_steps *to = user;
+    smoe_frame *frame = to->frame;
+    double block;
+    bool test = json_object_get(record->json, "test/loss");
     const char *key, *metric;
     json_t *value;
-    json_object_foreach((json_t *)record, key, value) {
+    (void)err;
+    json_object_foreach((json_t *)record->json, key, value) {
         char name[128];
         if (!json_is_number(value) || !read_key(key, &block, &metric)) continue;
         snprintf(name, sizeof name, "%s%s", test && isfinite(block) ? "test/" : "", metric);
-        smoe_frame_text(frame, r->subject.run);
-        smoe_frame_numbers(frame, (const double[]){step, block}, 2);
+        smoe_frame_text(frame, to->r->subject.run);
+        smoe_frame_numbers(frame, (const double[]){(double)record->step, block}, 2);
         smoe_frame_text(frame, name);
         smoe_frame_number(frame, json_number_value(value));
     }
+    return 0;
 }
 
 int smoe_fill_over_steps(const smoe_inspection *r, smoe_frame *frame, smoe_err *err) {
-    const char *path = r->subject.metrics;
-    char *line = NULL;
-    size_t room = 0, number = 0;
-    ssize_t length;
-    int status = 0;
-    if (!path) return 0;
-    FILE *file = fopen(path, "r");
-    if (!file) return smoe_fail_errno(err, SMOE_DATA, "%s", path);
-    while (!status && (length = getline(&line, &room, file)) > 0 && line[length - 1] == '\n') {
-        json_error_t error;
-        json_t *record = json_loadb(line, (size_t)length, 0, &error);
-        number++;
-        if (json_is_object(record))
-            add_record(r, frame, record);
-        else
-            status = smoe_fail(err, SMOE_DATA, "%s:%zu: not a JSON object", path, number);
-        json_decref(record);
-    }
-    if (!status && ferror(file)) status = smoe_fail_errno(err, SMOE_RUNTIME, "%s", path);
-    free(line);
-    fclose(file);
-    return status;
+    over_steps to = {r, frame};
+    return r->subject.metrics ? smoe_run_each_record(r->subject.metrics, 0, add_record, &to, err)
+                              : 0;
 }

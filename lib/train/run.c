@@ -371,35 +371,18 @@ int smoe_run_metrics(smoe_run *run, json_t *record, smoe_err *err) {
     return status;
 }
 
-/* Whether a line is a record, and of which step. */
-static bool record_step(const char *line, size_t size, uint64_t *step) {
-    json_t *record = json_loadb(line, size, 0, NULL);
-    const json_t *value = json_object_get(record, "step");
-    bool good = json_is_integer(value) && json_integer_value(value) >= 0;
-    if (good) *step = (uint64_t)json_integer_value(value);
-    json_decref(record);
-    return good;
-}
+/* What smoe_run_truncate keeps. */
+typedef struct kept {
+    uint64_t step;
+    off_t end;
+} kept;
 
-/* Where the records up to `step` end; -1 with err. */
-static off_t records_end(FILE *in, const char *path, uint64_t step, smoe_err *err) {
-    char *line = NULL;
-    size_t room = 0, number = 0;
-    off_t end = 0;
-    ssize_t size;
-    while ((size = getline(&line, &room, in)) > 0 && line[size - 1] == '\n') {
-        uint64_t at;
-        number++;
-        if (!record_step(line, (size_t)size, &at)) {
-            end = smoe_fail(err, SMOE_DATA, "%s:%zu: not a record with a step", path, number);
-            break;
-        }
-        if (at > step) break;
-        end += size;
-    }
-    if (ferror(in)) end = smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot read", path);
-    free(line);
-    return end;
+static int keep_record(void *user, const smoe_run_record *record, smoe_err *err) {
+    kept *k = user;
+    (void)err;
+    if (record->step > k->step) return 1;
+    k->end = record->end;
+    return 0;
 }
 
 /* Everything written to metrics.jsonl reaches the disk. */
@@ -412,12 +395,9 @@ static int sync_records(smoe_run *run, smoe_err *err) {
 
 int smoe_run_truncate(smoe_run *run, uint64_t step, smoe_err *err) {
     place at;
-    FILE *in = fopen(in_run(&at, run, "metrics.jsonl"), "re");
-    if (!in) return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot read", at.path);
-    off_t end = records_end(in, at.path, step, err);
-    fclose(in);
-    if (end < 0) return -1;
-    if (ftruncate(run->metrics, end))
+    kept k = {.step = step};
+    if (smoe_run_each_record(in_run(&at, run, "metrics.jsonl"), 0, keep_record, &k, err)) return -1;
+    if (ftruncate(run->metrics, k.end))
         return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot shorten", at.path);
     return sync_records(run, err);
 }
@@ -433,4 +413,42 @@ int smoe_run_checkpoint(smoe_run *run, const smoe_params *params, const smoe_spe
 int smoe_run_restore(smoe_run *run, smoe_params *params, smoe_checkpoint *state, smoe_err *err) {
     int found = smoe_checkpoint_restore(run->dir, params, state, err);
     return found ? found : empty_records(run, err);
+}
+
+/* ---- reading records -------------------------------------------------------------------------- */
+
+/* One line, with its newline, to fn: what fn returns, -1 where it is no record. */
+static int each_line(const char *line, size_t size, off_t end, smoe_run_record_fn *fn, void *user,
+                     bool *good, smoe_err *err) {
+    json_t *json = json_loadb(line, size, 0, NULL);
+    const json_t *step = json_object_get(json, "step");
+    *good = json_is_integer(step) && json_integer_value(step) >= 0;
+    const smoe_run_record record = {json, (uint64_t)json_integer_value(step), end};
+    int status = *good ? fn(user, &record, err) : -1;
+    json_decref(json);
+    return status;
+}
+
+int smoe_run_each_record(const char *path, size_t tail, smoe_run_record_fn *fn, void *user,
+                         smoe_err *err) {
+    FILE *in = fopen(path, "re");
+    char *line = NULL;
+    size_t room = 0, number = 0;
+    ssize_t size;
+    int status = 0;
+    if (!in) return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot read", path);
+    if (tail && !fseeko(in, -(off_t)tail, SEEK_END))
+        (void)!getline(&line, &room, in); /* the half that it begins in */
+    while (!status && (size = getline(&line, &room, in)) > 0 && line[size - 1] == '\n') {
+        bool good;
+        number++;
+        status = each_line(line, (size_t)size, ftello(in), fn, user, &good, err);
+        if (!good)
+            smoe_fail(err, SMOE_DATA, "%s:%zu: not a record with a step%s", path, number,
+                      tail ? ", counted from the part that was read" : "");
+    }
+    if (ferror(in)) status = smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot read", path);
+    free(line);
+    fclose(in);
+    return status < 0 ? -1 : 0;
 }

@@ -40,6 +40,23 @@ int smoe_run_metrics(smoe_run *run, json_t *record, smoe_err *err) SMOE_MUST_CHE
  * end too. Every record has an integer "step", never falling. */
 int smoe_run_truncate(smoe_run *run, uint64_t step, smoe_err *err) SMOE_MUST_CHECK;
 
+/* A record, and where its line ends in the file. */
+typedef struct smoe_run_record {
+    const json_t *json;
+    uint64_t step;
+    off_t end;
+} smoe_run_record;
+
+/* 0: the next one; 1: enough; -1: failed, with err. */
+typedef int smoe_run_record_fn(void *user, const smoe_run_record *record, smoe_err *err);
+
+/* Hands the records of a metrics.jsonl to fn, in order. The one rule for reading such a file: what is behind
+ * the last newline is a line that is still written, or was when its process died, and is left out; any
+ * other line that is no object with an integer step is SMOE_DATA, with its number. tail: 0, or only the
+ * lines that begin in so many bytes at the end of the file. */
+int smoe_run_each_record(const char *path, size_t tail, smoe_run_record_fn *fn, void *user,
+                         smoe_err *err) SMOE_MUST_CHECK;
+
 /* A line to log.txt, with time. Failures of the log are ignored. */
 void smoe_run_log(smoe_run *run, const char *fmt, ...) SMOE_PRINTF(2, 3);
 

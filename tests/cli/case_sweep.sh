@@ -79,3 +79,10 @@ status 5 smoe sweep --resume --retry-failed bad -q >/dev/null 2>&1
 [ "$stamp" != "$(stat -c %y bad/claims/001*.json)" ] || fail "--retry-failed ran nothing"
 status 5 smoe sweep tiny.yaml data.source=cifar10,shapes data.path=data -q --fail-fast -o fast >/dev/null 2>err
 [ ! -d fast/001-source=shapes ] || fail "--fail-fast went on"
+# a cell whose records are gone has nothing to say: it fails, and says why
+status 0 smoe sweep tiny.yaml train.steps=4 seed=0,1 -q -o gone >/dev/null
+: >gone/001-seed=1/metrics.jsonl
+rm gone/claims/001-seed=1.json
+status 5 smoe sweep --resume gone -q >out 2>err
+grep -q '^smoe sweep: 001-seed=1: gone/001-seed=1/metrics.jsonl: nothing is measured after step 0, of 4: records are missing$' err || fail "$(cat err)"
+grep -q '"code": 3' gone/claims/001-seed=1.json || fail "$(cat gone/claims/001-seed=1.json)"
