@@ -11,15 +11,15 @@
 
 enum { SMOE_PARAM_DIMS = 4 };
 
-typedef enum smoe_param_group {                   /* which weight decay applies */
-                                SMOE_PARAM_PLAIN, /* none: biases, norms, positions, the class token
-                                                   */
-                                SMOE_PARAM_KERNEL, /* optimizer.weight_decay */
-                                SMOE_PARAM_HEAD    /* optimizer.head_weight_decay */
+/* Which weight decay applies. */
+typedef enum smoe_param_group {
+    SMOE_PARAM_PLAIN,  /* none: biases, norms, positions, the class token */
+    SMOE_PARAM_KERNEL, /* optimizer.weight_decay */
+    SMOE_PARAM_HEAD    /* optimizer.head_weight_decay */
 } smoe_param_group;
 
-/* The gradient of E experts' kernels [E,out,in] as what it is the product of: that of expert e is dY_e^T X_e over rows
- * first[e] .. first[e+1]. Of few rows, these are far fewer numbers. */
+/* The gradient of E experts' kernels [E,out,in] as what it is the product of: that of expert e is
+ * dY_e^T X_e over rows first[e] .. first[e+1]. Of few rows, these are far fewer numbers. */
 typedef struct smoe_factors {
     const real *dy, *x; /* [rows,out], [rows,in]; borrowed from the layer, until its next pass */
     const size_t *first;

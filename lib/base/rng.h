@@ -21,10 +21,8 @@ typedef enum smoe_purpose {
     SMOE_RNG_FEWSHOT = 8, /* chosen shots; step: which seed */
     SMOE_RNG_TEST = 9,    /* tests */
     SMOE_RNG_SCORES = 10, /* scores of a random router; layer: block, step: image, sample: token */
-    SMOE_RNG_ROUNDING =
-        12,                /* of moments to BF16; layer: hash of the parameter's name, step, sample:
-                               piece */
-    SMOE_RNG_ANALYSIS = 11 /* comparisons with chance; layer: which, step: draw, sample: image */
+    SMOE_RNG_ANALYSIS = 11, /* comparisons with chance; layer: which, step: draw, sample: image */
+    SMOE_RNG_ROUNDING = 12  /* of moments to BF16; layer: hash of the name, step, sample: piece */
 } smoe_purpose;
 
 typedef struct smoe_rng {

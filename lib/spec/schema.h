@@ -65,12 +65,13 @@ typedef struct smoe_variant {
 const smoe_variant *smoe_variant_find(const char *name);
 
 /* ---- where a value came from ---- */
-typedef enum smoe_origin_kind { /* in rising order of who is to blame when two values clash */
-                                SMOE_FROM_DEFAULT,
-                                SMOE_FROM_FITTED, /* the default, made smaller to suit other keys */
-                                SMOE_FROM_VARIANT,
-                                SMOE_FROM_FILE,
-                                SMOE_FROM_OVERRIDE
+/* In rising order of who is to blame when two values clash. */
+typedef enum smoe_origin_kind {
+    SMOE_FROM_DEFAULT,
+    SMOE_FROM_FITTED, /* the default, made smaller to suit other keys */
+    SMOE_FROM_VARIANT,
+    SMOE_FROM_FILE,
+    SMOE_FROM_OVERRIDE
 } smoe_origin_kind;
 
 struct smoe_origin {

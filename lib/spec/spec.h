@@ -18,9 +18,10 @@ typedef enum smoe_source { /* rows of data/sources.def: sources.h says more of t
 #include "data/sources.def"
 #undef SOURCE
 } smoe_source;
-typedef enum smoe_fewshot_source { /* data.source; or from the second on as smoe_source */
-                                   SMOE_FEWSHOT_TRAINED,
-                                   SMOE_FEWSHOT_SOURCE
+/* Data of the few-shot evaluation. */
+typedef enum smoe_fewshot_source {
+    SMOE_FEWSHOT_TRAINED, /* those of data.source */
+    SMOE_FEWSHOT_SOURCE   /* from here on as smoe_source counts */
 } smoe_fewshot_source;
 typedef enum smoe_crop { SMOE_CROP_NONE, SMOE_CROP_PAD, SMOE_CROP_INCEPTION } smoe_crop;
 typedef enum smoe_head { SMOE_HEAD_GAP, SMOE_HEAD_TOKEN, SMOE_HEAD_MAP } smoe_head;
@@ -157,8 +158,7 @@ typedef struct smoe_spec {
     smoe_eval_spec eval;
     smoe_sweep_spec sweep;
     char *file; /* the file it came from, for messages; NULL when from text */
-    char *
-        folder; /* what a relative data.path of the spec is relative to; NULL: the current folder */
+    char *folder; /* of relative data.paths in the spec; NULL: the current folder */
     struct smoe_origin *origin; /* where each value came from; a row of the schema each */
 } smoe_spec;
 

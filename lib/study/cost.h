@@ -38,8 +38,8 @@ typedef struct smoe_cost_layer {
 typedef struct smoe_cost {
     double params;        /* all */
     double params_expert; /* in experts; the rest is shared by all tokens */
-    double
-        params_factored; /* of these, whose gradients are never in memory: of experts with few rows in a batch */
+    /* Of these, whose gradients are never in memory: of experts with few rows in a batch. */
+    double params_factored;
     /* Parameters the average token of an image is computed with: all outside the experts, and in
      * each MoE layer one expert's times the expert rows a token gets: S/T with the soft family,
      * min(K, E Be / group) with tokens-choice, E Be / group (about C) with experts-choice, 1 with
@@ -52,8 +52,9 @@ typedef struct smoe_cost {
     double train_exaflop; /* flops_train_per_image * batch_size * steps / 1e18; the full count: the
                              Soft MoE paper prints half of it, the V-MoE paper all */
     struct {
-        double weights, gradients,
-            optimizer;      /* 4, 4 (0 where factored), and 8 (Adam) or 4 (SGD) a parameter */
+        double weights;     /* 4 a parameter */
+        double gradients;   /* 4, or 0 where factored */
+        double optimizer;   /* 8 (Adam) or 4 (SGD) */
         double activations; /* of a training step of batch_size images */
     } bytes;
     smoe_cost_layer *layer;

@@ -20,8 +20,8 @@ typedef struct smoe_yardstick {
     double bytes; /* of the yardsticks themselves */
     smoe_arena arena;
     real *square[3], *slab;
-    const char *
-        read; /* [read_bytes] what is summed: the slab, unless the caller puts a file of weights here */
+    /* [read_bytes] what is summed: the slab, unless the caller puts a file of weights here */
+    const char *read;
     size_t read_bytes, window;
     uint64_t sum; /* of what was read, so that the compiler keeps the loop */
 } smoe_yardstick;

@@ -24,8 +24,8 @@ size_t smoe_optim_bytes(const smoe_train_spec *spec);
  *   others    peak t/W during warm-up (t <= W), then
  *   linear    peak (steps - step)/(steps - W)
  *   cosine    peak (1 + cos(pi (t - W)/(steps - W + 1)))/2
- *   rsqrt     peak / sqrt(1 + (t - W)/timescale), and over the last c steps the value reached there
- * times (steps - step)/c, which would be 0 one step after the end
+ *   rsqrt     peak / sqrt(1 + (t - W)/timescale), and over the last c steps the value reached
+ *             there times (steps - step)/c, which would be 0 one step after the end
  */
 double smoe_schedule_rate(const smoe_train_spec *spec, size_t step);
 
