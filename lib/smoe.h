@@ -9,14 +9,20 @@
  *     if (smoe_train(&spec, &how, &result, &err)) ...
  *     smoe_spec_free(&spec);
  *
- * Build with `cc prog.c $(pkg-config --cflags --libs smoe)`. The headers name their own rules; base/base.h has the
- * letters and the status rule that all of them follow.
+ * Build with `cc prog.c $(pkg-config --cflags --libs smoe)`. The headers name their own rules;
+ * base/base.h has the letters and the status rule that all of them follow.
+ *
+ * What the program `smoe` sees to, and a program of yours has to: every thread needs 2 MB of stack
+ * for the packed sides of products (the default of 8 MB will do; OMP_STACKSIZE and ulimit -s may
+ * have made it less); smoe_threads_set, where OpenMP's own choice is not right; smoe_blas_start
+ * (math/blas.h) before few-shot evaluation; SIGCHLD not ignored where figures are drawn.
  */
 #ifndef SMOE_H
 #define SMOE_H
 
 #include "base/base.h"
 #include "base/param.h"
+#include "base/threads.h"
 #include "spec/spec.h"
 #include "spec/routers.h"
 #include "spec/sources.h"

@@ -48,7 +48,8 @@ smoe_product smoe_product_of(real *c, size_t ldc, size_t m, size_t n, size_t k, 
 
 /* Shared by all threads; not to be called from inside a parallel region. */
 void smoe_gemm(const smoe_product *product);
-/* By the calling thread alone: for use inside parallel regions. */
+/* By the calling thread alone: for use inside parallel regions. Takes 1 MB of its stack (2 MB where
+ * `real` is double) for the packed sides. */
 void smoe_gemm_serial(const smoe_product *product);
 /* Terms (k) up to which C is best written row by row, with neither side packed. */
 enum { SMOE_FEW_TERMS = 16 };
