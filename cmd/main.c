@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -103,7 +104,8 @@ static int run_bare(int argc, char **argv, smoe_err *err) {
         smoe_options_completion(options.completion, stdout);
     else {
         smoe_options_help(NULL, stderr);
-        status = smoe_fail(err, SMOE_USAGE, "no command given");
+        smoe_fail(err, SMOE_USAGE, "no command given");
+        status = smoe_fail_more(err, SMOE_USAGE, "`smoe --help` lists the commands");
     }
     smoe_options_free(&options);
     return status;
@@ -121,16 +123,23 @@ static double stack_size(const char *text) {
 
 /*
  * Products pack their sides on the stack, a megabyte of it, so a limit that someone set for other programs would
- * end in a crash. Whether anything changed, from the next start of the program on.
+ * end in a crash. Whether anything changed, from the next start of the program on. Where the limit cannot be
+ * raised that far, the program ends.
  */
 static bool widen_stack(void) {
-    enum { ENOUGH = 4 << 20 };
+    enum { NEEDED = 1 << 20, ENOUGH = 4 << 20 };
     struct rlimit limit;
     bool changed = false;
-    if (!getrlimit(RLIMIT_STACK, &limit) && limit.rlim_cur < ENOUGH &&
-        limit.rlim_cur < limit.rlim_max) {
-        limit.rlim_cur = limit.rlim_max < ENOUGH ? limit.rlim_max : ENOUGH;
-        changed = !setrlimit(RLIMIT_STACK, &limit);
+    if (!getrlimit(RLIMIT_STACK, &limit) && limit.rlim_cur < ENOUGH) {
+        if (limit.rlim_max < NEEDED) {
+            fprintf(stderr, "smoe: the stack may have %ju KiB (ulimit -s), and %d are needed\n",
+                    (uintmax_t)limit.rlim_max >> 10, NEEDED >> 10);
+            exit(SMOE_RUNTIME);
+        }
+        rlim_t most = limit.rlim_max < ENOUGH ? limit.rlim_max : ENOUGH;
+        changed = limit.rlim_cur < most;
+        limit.rlim_cur = most;
+        changed = changed && !setrlimit(RLIMIT_STACK, &limit);
     }
     const char *own = getenv("OMP_STACKSIZE");
     if (!own) own = getenv("GOMP_STACKSIZE");
@@ -162,13 +171,38 @@ static void hold_standard_files(void) {
         if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd ? O_RDONLY : O_WRONLY) != fd) _exit(1);
 }
 
+/* Weights are used where they lie in their file. When that is cut short meanwhile, or its disk fails,
+ * there is nothing to go on with. */
+static void on_lost_page(int number) {
+    static const char text[] = "smoe: a file in use was cut short, or its disk failed\n";
+    (void)number;
+    (void)!write(STDERR_FILENO, text, sizeof text - 1);
+    _exit(SMOE_DATA);
+}
+
+static void settle_signals(void) {
+    signal(SIGCHLD, SIG_DFL); /* a parent that ignores it would have our children end unseen */
+    /* A limit on file sizes is then a write error like a full disk, reported with the file's name. */
+    signal(SIGXFSZ, SIG_IGN);
+    /* Nobody reading what is said on standard error is no reason to stop a training. */
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGBUS, on_lost_page);
+}
+
+/* Has standard output lost its reader, as before `head`? Then the program ends as other programs do
+ * there, at the end of its work and without a word. */
+static void end_unread(void) {
+    struct pollfd out = {.fd = STDOUT_FILENO};
+    bool unread = poll(&out, 1, 0) > 0 && out.revents & POLLERR;
+    if (!unread || !(ferror(stdout) || fflush(stdout))) return;
+    signal(SIGPIPE, SIG_DFL);
+    raise(SIGPIPE);
+}
+
 int main(int argc, char **argv) {
     hold_standard_files();
     settle_threads(argv);
-    signal(SIGCHLD, SIG_DFL); /* a parent that ignores it would have our children end unseen */
-    /* A limit on file sizes is then a write error like a full disk, reported with the file's name.
-     */
-    signal(SIGXFSZ, SIG_IGN);
+    settle_signals();
     smoe_err err = {0};
     const smoe_command *command = NULL;
     int status;
@@ -178,6 +212,7 @@ int main(int argc, char **argv) {
         status = run_command(command, argc, argv, &err);
     else
         status = -1;
+    end_unread();
     if (status) complain(command, &err);
     int code = status ? (int)err.code : 0;
     /* Results that did not reach their file are a failure, however well the command went. */

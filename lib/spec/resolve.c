@@ -298,7 +298,7 @@ static void check_model(smoe_reading *reading) {
 /* Sizes are counted in 64 bits. What is far beyond any memory is refused, so that no product of sizes wraps; the sum of the
  * model's terms is taken generously. */
 static void check_size(smoe_reading *reading) {
-    const double most = 0x1p50;
+    const double most = 0x1p58;
     const smoe_spec *spec = reading->spec;
     const smoe_model_spec *model = &spec->model;
     const smoe_moe_spec *moe = &model->moe;

@@ -16,3 +16,30 @@ for r in no-err no-in-err no-out none; do
     grep -qv ' started by smoe \| done$' $r/log.txt && fail "$r/log.txt holds: $(cat $r/log.txt)"
     status 0 smoe train --resume $r -q train.steps=9 >out
 done
+# Standard error whose reader goes away, as that of `2>&1 | head -1`: the run is finished all the same. A result that
+# nobody reads ends the program as other programs are ended there: quietly, by SIGPIPE.
+mkfifo pipe
+exec 3<>pipe 4>pipe 3<&-
+status 0 run no-reader 2>&4 >out
+same_run open no-reader
+run unread >&4 2>err
+[ $? -eq 141 ] || fail "status $? where nobody reads the result: $(cat err)"
+grep -q 'smoe train' err && fail "said: $(cat err)"
+same_run open unread
+run deaf >&4 2>&4
+same_run open deaf
+grep -q '^done' deaf/STATUS || fail "STATUS is $(cat deaf/STATUS)"
+smoe cost tiny.yaml --json >&4 2>err
+[ $? -eq 141 ] && [ ! -s err ] || fail "cost --json unread: $(cat err)"
+# A file in use that is cut short raises SIGBUS: said in a line, not a crash.
+smoe train tiny.yaml -q train.steps=100000 -o cut 2>err &
+wait_for cut/metrics.jsonl 5
+kill -BUS $!
+wait $!
+[ $? -eq 3 ] || fail "not status 3: $(cat err)"
+grep -q '^smoe: a file in use was cut short' err || fail "$(cat err)"
+# A stack that is too small, and cannot be made larger.
+(ulimit -s 512; smoe train tiny.yaml -q -o small) 2>err
+[ $? -eq 1 ] || fail "not status 1: $(cat err)"
+grep -q '^smoe: the stack may have 512 KiB (ulimit -s), and 1024 are needed$' err || fail "$(cat err)"
+(ulimit -s 1024; smoe train tiny.yaml -q -o enough) >out || fail "a stack of 1024 KiB is enough"
