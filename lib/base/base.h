@@ -6,9 +6,10 @@
  *   E experts (n) P slots per expert (p)   S = E*P slots   K choices (k)     C capacity ratio
  *   h MLP width   L blocks       N classes                 R = rows of a matrix
  *
- * Status rule: what can fail returns 0 or -1 and fills an smoe_err; what computes returns void
- * and cannot fail. The library never prints and never exits. Of the process, as OpenMP's number of threads is, are the
- * choice of kernels (math/isa.c) and who watches the threads (base/team.h); there is no other mutable global state.
+ * Status rule: what can fail returns 0 or -1 and fills an smoe_err; what computes returns void and
+ * cannot fail. The library never prints and never exits. Of the process, as OpenMP's number of
+ * threads is, are the choice of kernels (math/isa.c) and who watches the threads (base/team.h);
+ * there is no other mutable global state.
  */
 #ifndef SMOE_BASE_H
 #define SMOE_BASE_H

@@ -14,7 +14,8 @@ static void leave_out(smoe_err *err, size_t lines) {
     snprintf(err->text + used, sizeof err->text - used, "\n... and %zu more", err->left_out);
 }
 
-/* Appends one formatted line; a line that does not fit, and those after it, are counted at the end. */
+/* Appends one formatted line; a line that does not fit, and those after it, are counted at the end.
+ */
 static void append(smoe_err *err, const char *fmt, va_list args, const char *tail) {
     char line[1024];
     int length = vsnprintf(line, sizeof line, fmt, args);

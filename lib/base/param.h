@@ -79,8 +79,8 @@ enum { SMOE_PARAM_RUN = 1 << 16 };
 void smoe_param_initial(real *out, const smoe_param *row, uint64_t seed, size_t first,
                         size_t count);
 
-/* Gradients that have to be in memory: all but those of factored rows, which layers have marked when they were
- * reserved. */
+/* Gradients that have to be in memory: all but those of factored rows, which layers have marked
+ * when they were reserved. */
 size_t smoe_params_gradients(const smoe_params *params);
 
 /* The row of that name, or NULL. */
@@ -98,8 +98,9 @@ static inline real *smoe_gradient(const smoe_params *params, size_t row) {
     return params->g + params->row[row].offset;
 }
 
-/* Whether a row is used by matrix products of experts alone, which take BF16 as it is and overwrite a gradient that is fresh:
- * most of a large model, where setting it to 0 and reading that again would be a tenth of a step. */
+/* Whether a row is used by matrix products of experts alone, which take BF16 as it is and overwrite
+ * a gradient that is fresh: most of a large model, where setting it to 0 and reading that again
+ * would be a tenth of a step. */
 static inline bool smoe_param_streams(const smoe_param *row) {
     return row->expert && row->group == SMOE_PARAM_KERNEL;
 }

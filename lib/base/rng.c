@@ -45,9 +45,10 @@ uint64_t smoe_rng_below(smoe_rng *rng, uint64_t n) {
 }
 
 /*
- * ln x for a normal number x > 0: x = 2^k m, 1/sqrt 2 <= m < sqrt 2, ln m = 2 artanh(s), s = (m - 1)/(m + 1), by its series to
- * s^21, |s| < 0.1716 (remainder below 1e-18). Our own because loops over it become vectors, which those over the C
- * library's do not, and because it is the same on every machine.
+ * ln x for a normal number x > 0: x = 2^k m, 1/sqrt 2 <= m < sqrt 2, ln m = 2 artanh(s), s = (m -
+ * 1)/(m + 1), by its series to s^21, |s| < 0.1716 (remainder below 1e-18). Our own because loops
+ * over it become vectors, which those over the C library's do not, and because it is the same on
+ * every machine.
  */
 static inline double natural_log(double x) {
     const uint64_t one = 0x3ff0000000000000, low = 0x3fe6a09e667f3bcd; /* 1 and 1/sqrt 2 */

@@ -1,6 +1,6 @@
 /*
- * Loops shared by threads, and where the threads' time goes in them: how much of which work they do, and how long
- * they wait for each other. Nobody counts unless somebody watches.
+ * Loops shared by threads, and where the threads' time goes in them: how much of which work they
+ * do, and how long they wait for each other. Nobody counts unless somebody watches.
  */
 #ifndef SMOE_TEAM_H
 #define SMOE_TEAM_H
@@ -31,14 +31,15 @@ typedef struct smoe_worked {
     double seconds[SMOE_WORK_COUNT];
 } smoe_worked;
 
-/* From now on, until the next call, the threads' time goes into *worked (not NULL), which starts at 0. To be called
- * outside of all loops, as smoe_team_watched; one watcher in a process, as there is one number of threads. */
+/* From now on, until the next call, the threads' time goes into *worked (not NULL), which starts at
+ * 0. To be called outside of all loops, as smoe_team_watched; one watcher in a process, as there is
+ * one number of threads. */
 void smoe_team_watch(smoe_worked *worked);
 /* Nobody watches any more; the sum of worked->seconds is the time since then, times the threads. */
 void smoe_team_watched(void);
 
-/* The loop that follows, over so many numbers, is shared by all threads in equal parts, the same at any time; one
- * thread has it all where waking the others would take as long. */
+/* The loop that follows, over so many numbers, is shared by all threads in equal parts, the same at
+ * any time; one thread has it all where waking the others would take as long. */
 #define SMOE_SHARED(work, size) \
     SMOE_SHARED_BY(work, smoe_team_for(size, smoe_threads()), schedule(static))
 /* The same by so many threads, with another schedule of OpenMP. */
@@ -46,7 +47,8 @@ void smoe_team_watched(void);
     SMOE_TEAM(work, threads) SMOE_PRAGMA(omp for how nowait)
 /* `threads`, or 1 where a loop over so many numbers is not worth more. */
 int smoe_team_for(size_t size, int threads);
-/* The block that follows is run by so many threads; `omp for` in it should be `nowait`: the block's end is where they meet. */
+/* The block that follows is run by so many threads; `omp for` in it should be `nowait`: the block's
+ * end is where they meet. */
 #define SMOE_TEAM(work, threads)                   \
     SMOE_PRAGMA(omp parallel num_threads(threads)) \
     for (smoe_shift shift = smoe_shift_begin(SMOE_WORK_##work); shift.on; smoe_shift_end(&shift))

@@ -61,8 +61,9 @@ static void pack_columns(const smoe_product *x, const smoe_gemm_kernels *kern, c
         kern->pack_b(to, x->b + at, x->b_row, x->b_col, s->k, n);
 }
 
-/* What comes next of B, `lines` runs of `length` elements `stride` apart, spread over so many tiles of depth k: an expert's
- * weights pass once and from memory, which would otherwise lie idle meanwhile. */
+/* What comes next of B, `lines` runs of `length` elements `stride` apart, spread over so many tiles
+ * of depth k: an expert's weights pass once and from memory, which would otherwise lie idle
+ * meanwhile. */
 static smoe_ahead look_ahead(const void *at, size_t size, size_t lines, size_t length,
                              size_t stride, size_t tiles, size_t k) {
     size_t run = max(blocks(length * size, 128), 1), steps = tiles * k / max(lines * run, 1);
@@ -105,7 +106,8 @@ static void finished(const smoe_product *x, size_t i, size_t m, size_t j, size_t
     if (x->after) x->after(x->c + i * x->ldc + j, m, n, x->context);
 }
 
-/* Rows i0 .. i0+m of C. B is packed panel by panel while the first rows pass, or used where it lies. */
+/* Rows i0 .. i0+m of C. B is packed panel by panel while the first rows pass, or used where it
+ * lies. */
 static void row_block(const smoe_product *x, const smoe_gemm_kernels *kern, const step *s,
                       size_t i0, size_t m, real *packed_a) {
     ALIGNED real rows[SMOE_TILE_ROWS * PANELS * (RUN + SMOE_PANEL_SPILL)];
@@ -157,8 +159,9 @@ static smoe_ahead next_rows(const smoe_product *x, size_t across, size_t p0, siz
                      : look_ahead(x->b + at, sizeof(real), lines, k, x->b_col, tiles, k);
 }
 
-/* A product of few rows with weights whose columns lie in one piece: the rows are packed, all of them, and the
- * weights pass once, as they lie or, in BF16, widened a block of columns at a time. */
+/* A product of few rows with weights whose columns lie in one piece: the rows are packed, all of
+ * them, and the weights pass once, as they lie or, in BF16, widened a block of columns at a time.
+ */
 static void few_rows(const smoe_product *x, const smoe_gemm_kernels *kern, size_t kc,
                      real *packed) {
     ALIGNED real wide[SMOE_BLOCK_ACROSS * KC];
@@ -193,7 +196,8 @@ static void few_rows(const smoe_product *x, const smoe_gemm_kernels *kern, size_
     }
 }
 
-/* Whether a product is written past the caches and has so few terms that packing is most of the work. */
+/* Whether a product is written past the caches and has so few terms that packing is most of the
+ * work. */
 static bool has_few_terms(const smoe_product *x, const smoe_gemm_kernels *kern) {
     bool plain = !x->b_bf16 && !x->add && !x->bias && !x->after;
     bool few = x->k && (x->k <= SMOE_FEW_TERMS || x->k * x->n <= 2 * NEAR);
@@ -267,7 +271,8 @@ typedef struct cuts {
     size_t rows, columns;
 } cuts;
 
-/* Halves rows or columns until there are enough pieces of `count` products like x, or they become small. */
+/* Halves rows or columns until there are enough pieces of `count` products like x, or they become
+ * small. */
 static cuts cut(const smoe_product *x, const smoe_gemm_kernels *kern, size_t count,
                 size_t threads) {
     bool as_is = kern->as_is && x->a_col == 1;

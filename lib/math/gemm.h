@@ -9,7 +9,8 @@
 #include "base/base.h"
 #include "base/bf16.h"
 
-/* Work on rows of C, n columns of them from c on, which the thread that computed them has in its cache. */
+/* Work on rows of C, n columns of them from c on, which the thread that computed them has in its
+ * cache. */
 typedef void smoe_after(real *c, size_t m, size_t n, const void *context);
 
 /* One product. A is [m,k] with element (i,p) at a[i*a_row + p*a_col], B likewise [k,n]; a transpose
@@ -53,8 +54,9 @@ void smoe_gemm(const smoe_product *product);
 void smoe_gemm_serial(const smoe_product *product);
 /* Terms (k) up to which C is best written row by row, with neither side packed. */
 enum { SMOE_FEW_TERMS = 16 };
-/* Elements first .. first+count of a C whose rows have no gaps, into `out` and not into C, of a product of few terms, not none,
- * without add, bias and after; n, first, count multiples of 16, b_col 1. The numbers of smoe_gemm_serial, by the calling thread. */
+/* Elements first .. first+count of a C whose rows have no gaps, into `out` and not into C, of a
+ * product of few terms, not none, without add, bias and after; n, first, count multiples of 16,
+ * b_col 1. The numbers of smoe_gemm_serial, by the calling thread. */
 void smoe_gemm_few(real *out, const smoe_product *product, size_t first, size_t count);
 /* `count` products, shared by all threads; make(i, context) describes the i-th. Results must not
  * overlap. */

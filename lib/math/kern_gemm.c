@@ -34,8 +34,9 @@ enum {
 enum {
     NV = 2,
     NR = NV * VL,
-    STEPS =
-        4, /* of k in a round of the tile's loop: what is around them is felt where two threads share a core */
+    /* Of k in a round of the tile's loop: what is around them is felt where two threads share a
+     * core. */
+    STEPS = 4,
     ACROSS1 = SMOE_TILE_ACROSS,
     ROW = 12, /* vectors of a row of C: sums, and one for a term of A */
     SHALLOW = 128
@@ -85,9 +86,10 @@ static inline real source_element(const void *src, size_t at, bool narrow) {
 }
 
 /*
- * dst[p*width + i] = src(i, p), i < rows <= width, src(i,p) = src[i*rs + p*cs]; zeros for rows <= i <
- * width: the heart of all packings. Whole vectors are stored even where less than one is left of a row:
- * what spills over is the start of the next row, written after it. The buffers have room for the last.
+ * dst[p*width + i] = src(i, p), i < rows <= width, src(i,p) = src[i*rs + p*cs]; zeros for rows <= i
+ * < width: the heart of all packings. Whole vectors are stored even where less than one is left of
+ * a row: what spills over is the start of the next row, written after it. The buffers have room for
+ * the last.
  */
 static inline __attribute__((always_inline)) void pack_panel(real *dst, const void *src,
                                                              bool narrow, size_t rs, size_t cs,
@@ -138,8 +140,8 @@ static void pack_b_bf16(real *dst, const smoe_bf16 *b, size_t rs, size_t cs, siz
     pack_panel(dst, b, true, cs, rs, n, k, NR);
 }
 
-/* c = add + bias + alpha * sum for the first n <= VL columns: one expression for whole and part vectors, and never fused, so
- * that a result does not depend on where in a tile it lies. */
+/* c = add + bias + alpha * sum for the first n <= VL columns: one expression for whole and part
+ * vectors, and never fused, so that a result does not depend on where in a tile it lies. */
 static inline void finish(real *c, vreal sum, real alpha, const real *add, const real *bias,
                           size_t n, bool stream) {
     vreal start = {0};
@@ -170,7 +172,8 @@ static inline void load_row(const real *b, vreal row[NV]) {
     row[1] = vrounded(vload(b + VL));
 }
 
-/* Rows of A, `ra` apart, times a row of B, which keeps its registers to the end: sums need no moves then. */
+/* Rows of A, `ra` apart, times a row of B, which keeps its registers to the end: sums need no moves
+ * then. */
 static inline __attribute__((always_inline)) void
 step(size_t rows, vreal sum[MR][NV], const real *a, size_t ra, const vreal row[NV]) {
 #pragma GCC unroll 14
@@ -183,8 +186,9 @@ step(size_t rows, vreal sum[MR][NV], const real *a, size_t ra, const vreal row[N
     vkeep(row[1]);
 }
 
-/* The sums of a tile with `rows` >= m rows, a constant: the fewer, the fewer multiply-adds for nothing. A row of B is loaded
- * a step ahead, but none behind the last, which may be the end of an array. */
+/* The sums of a tile with `rows` >= m rows, a constant: the fewer, the fewer multiply-adds for
+ * nothing. A row of B is loaded a step ahead, but none behind the last, which may be the end of an
+ * array. */
 static inline __attribute__((always_inline)) void multiply(size_t rows, vreal sum[MR][NV],
                                                            smoe_tile *t, size_t ra, size_t ca) {
     if (!t->k) return;
@@ -282,7 +286,8 @@ static inline __attribute__((always_inline)) void step_across(size_t columns, si
     }
 }
 
-/* `columns` columns of B, of which n are there, across nv vectors of A's rows: the chains of `tile`, kept by columns of C. */
+/* `columns` columns of B, of which n are there, across nv vectors of A's rows: the chains of
+ * `tile`, kept by columns of C. */
 static inline __attribute__((always_inline)) void
 multiply_across(size_t columns, size_t nv, real *sums, const real *b, size_t n, smoe_tile *t) {
     const real *column[ACROSS1], *a = t->a;
@@ -357,7 +362,8 @@ static void stream(real *to, const real *from, size_t n) {
         for (size_t i = 0; i < n; i += VL) vstream(to + i, vload(from + i));
 }
 
-/* Twelve independent chains: more than the latency of a multiply-add times the units that do them. */
+/* Twelve independent chains: more than the latency of a multiply-add times the units that do them.
+ */
 static double peak(size_t n) {
     enum { CHAINS = 12 };
     vreal x[CHAINS], a = vset((real)0.999), b = vset((real)1e-3);

@@ -10,9 +10,9 @@
 #include "base/bf16.h"
 #include "math/gelu.h"
 
-/* What a tile asks the memory for while it computes: every `every` steps of k (a power of 2) two cache lines (of 64
- * bytes) from `at` on; `left` times until it moves on by `skip` bytes, then `run` times. Addresses past the end of an array
- * are harmless. */
+/* What a tile asks the memory for while it computes: every `every` steps of k (a power of 2) two
+ * cache lines (of 64 bytes) from `at` on; `left` times until it moves on by `skip` bytes, then
+ * `run` times. Addresses past the end of an array are harmless. */
 typedef struct smoe_ahead {
     const char *at;
     size_t left, run, every;
@@ -34,8 +34,8 @@ typedef struct smoe_tile {
     smoe_ahead ahead; /* moved on */
 } smoe_tile;
 
-/* Pieces of a matrix product; see gemm.c for how they fit together. Packings leave zeros below the last row or right of the
- * last column, and need room for a vector behind. */
+/* Pieces of a matrix product; see gemm.c for how they fit together. Packings leave zeros below the
+ * last row or right of the last column, and need room for a vector behind. */
 /* What no kernel of a product exceeds: memory for its panels is laid out by these. */
 enum {
     SMOE_TILE_ROWS = 14,    /* mr */
@@ -46,32 +46,37 @@ enum {
 
 typedef struct smoe_gemm_kernels {
     size_t mr, half, nr; /* rows of a tile, of a low one, and columns */
-    /* dst: panels of `height` rows (mr or half), [ceil(m/height)][k][height]; a(i,p) = a[i*rs + p*cs]. */
+    /* dst: panels of `height` rows (mr or half), [ceil(m/height)][k][height]; a(i,p) = a[i*rs +
+     * p*cs]. */
     void (*pack_a)(real *dst, const real *a, size_t rs, size_t cs, size_t m, size_t k,
                    size_t height);
     /* dst: one panel of nr columns, [k][nr]; b(p,j) = b[p*rs + j*cs]. */
     void (*pack_b)(real *dst, const real *b, size_t rs, size_t cs, size_t k, size_t n);
     /* The same out of BF16, widened: exact. */
     void (*pack_b_bf16)(real *dst, const smoe_bf16 *b, size_t rs, size_t cs, size_t k, size_t n);
-    /* A tile of m <= mr rows and n <= nr columns. A is a panel, a_row = 1 and a_col its height, or where m = mr and `as_is`
-     * rows of A itself, a_row apart, a_col = 1; B is a panel or, where n = nr, B itself: [k][ldb]. */
+    /* A tile of m <= mr rows and n <= nr columns. A is a panel, a_row = 1 and a_col its height, or
+     * where m = mr and `as_is` rows of A itself, a_row apart, a_col = 1; B is a panel or, where n =
+     * nr, B itself: [k][ldb]. */
     bool as_is;
     void (*tile)(smoe_tile *t);
-    /* The same numbers where A has few rows, without packing B: n <= across; A is a panel of pack_b's kind, m <= a_col = nr, or
-     * of pack_half's, m <= a_col = nr/2; the columns of B lie at b + j*ldb. */
+    /* The same numbers where A has few rows, without packing B: n <= across; A is a panel of
+     * pack_b's kind, m <= a_col = nr, or of pack_half's, m <= a_col = nr/2; the columns of B lie at
+     * b + j*ldb. */
     size_t across;
     void (*pack_half)(real *dst, const real *b, size_t rs, size_t cs, size_t k, size_t n);
     void (*tile_across)(smoe_tile *t);
-    /* The same numbers row by row of C, for few terms: n is a multiple of nr/2, best of `row`; neither add nor bias; A and B
-     * are as they lie, a_row, a_col and ldb apart. */
+    /* The same numbers row by row of C, for few terms: n is a multiple of nr/2, best of `row`;
+     * neither add nor bias; A and B are as they lie, a_row, a_col and ldb apart. */
     size_t row;
     void (*tile_rows)(smoe_tile *t);
     /* n numbers past the caches. */
     void (*stream)(real *to, const real *from, size_t n);
     void (*settle)(void);
-    /* Rows of C that lie a multiple of so many bytes apart are better collected and written one by one; 0: never. */
+    /* Rows of C that lie a multiple of so many bytes apart are better collected and written one by
+     * one; 0: never. */
     size_t aliasing;
-    /* Multiply-adds on registers only, n rounds; returns how many FLOPs that was: the processor's limit. */
+    /* Multiply-adds on registers only, n rounds; returns how many FLOPs that was: the processor's
+     * limit. */
     double (*peak)(size_t n);
 } smoe_gemm_kernels;
 

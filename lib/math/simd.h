@@ -49,7 +49,8 @@ static inline vreal vload(const real *p) {
 static inline void vstore(real *p, vreal v) {
     *(vreal_loose *)p = v;
 }
-/* The same past the caches, to an aligned address, where the processor can; a fence must follow before others read it. */
+/* The same past the caches, to an aligned address, where the processor can; a fence must follow
+ * before others read it. */
 static inline void vstream(real *p, vreal v) {
 #if defined __AVX512F__ && defined SMOE_F64
     _mm512_stream_pd(p, (__m512d)v);
@@ -160,9 +161,9 @@ static inline vreal vnormal(vreal x, vreal *density) {
 #else
 /*
  * exp(x) = 2^n exp(r), n = round(x / ln 2), |r| <= ln(2)/2, ln 2 in two parts (Cody and Waite),
- * exp(r) by its Taylor polynomial to r^7 (remainder below 6e-9). Below -87.3 the result is 0,
- * above 88.7 it is inf; NaN stays NaN. Largest relative error seen over all floats:
- * tests/test_kernels.c. `falling`, a constant, promises x <= 0 or NaN: the same numbers, with less to do.
+ * exp(r) by its Taylor polynomial to r^7 (remainder below 6e-9). Below -87.3 the result is 0, above
+ * 88.7 it is inf; NaN stays NaN. Largest relative error seen over all floats: tests/test_kernels.c.
+ * `falling`, a constant, promises x <= 0 or NaN: the same numbers, with less to do.
  */
 static inline vreal vexp_of(vreal x, bool falling) {
     const vreal round =

@@ -29,8 +29,8 @@ void smoe_gate_reserve(smoe_gate *gate, size_t B, bool train, bool noise, smoe_a
 /* Standard deviation of the noise of a pass: noise/E in training, else 0. */
 double smoe_gate_noise(const smoe_gate *gate, const smoe_pass *pass);
 /* Fills z, noisy and g. At evaluation a block of spec->is_random has z of standard normal numbers
- * instead of W x (V-MoE E.1). std: of the noise, 0 for none. If `reserve` was told of none, noise goes
- * into z itself. */
+ * instead of W x (V-MoE E.1). std: of the noise, 0 for none. If `reserve` was told of none, noise
+ * goes into z itself. */
 void smoe_gate_forward(smoe_gate *gate, const real *x, double std, const smoe_pass *pass);
 /* dz holds the gradients of the auxiliary loss (or zeros); adds those of the plan's weights through
  * the softmax, then dW += dz^T x and dx += dz W. */

@@ -34,8 +34,8 @@ static void reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep) {
     self->ranked = smoe_arena_take(keep, (size_t)self->threads * BAND * r->T, sizeof *self->ranked);
 }
 
-/* The choices of `count` experts from e on, of one group with n tokens from `first` on. Their weights are
- * gathered token by token, since those of neighbouring experts lie side by side. */
+/* The choices of `count` experts from e on, of one group with n tokens from `first` on. Their
+ * weights are gathered token by token, since those of neighbouring experts lie side by side. */
 static void choose(experts_router *self, smoe_ranked *ranked, size_t g, size_t e, size_t count) {
     smoe_router *r = &self->gate.base;
     smoe_plan *plan = &r->plan;

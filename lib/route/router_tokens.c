@@ -4,14 +4,14 @@
  *   weights    g itself, softmax before top-k, not renormalised:
  *              g = softmax(W x + N(0, (noise/E)^2))
  *   order      vanilla: as the tokens come; bpr: by largest g; bpr-sum: by the sum of the top K
- *   auxiliary  (importance + load)/2 averaged over groups, training only, each the squared variation
- *              CV^2 = variance/mean^2 over experts of
+ *   auxiliary  (importance + load)/2 averaged over groups, training only, each the squared
+ *              variation CV^2 = variance/mean^2 over experts of
  *              importance_e = sum_t softmax(W x_t)_e
  *              load_e = sum_t Phi((z_te - threshold_t)/sigma), the threshold being the k-th largest
  *              noisy logit of the token
  */
-#include "math/kernels.h"
 #include "base/team.h"
+#include "math/kernels.h"
 #include "route/gate.h"
 
 #include <math.h>
@@ -108,8 +108,9 @@ static void place(tokens_router *self, size_t g, size_t first, size_t n) {
         }
 }
 
-/* Beyond this many deviations Phi is 0 or 1 to the last bit of a sum of such numbers, and its density
- * nothing beside what is within: with many experts sigma is small, and nearly all logits are beyond. */
+/* Beyond this many deviations Phi is 0 or 1 to the last bit of a sum of such numbers, and its
+ * density nothing beside what is within: with many experts sigma is small, and nearly all logits
+ * are beyond. */
 static const double far_off = 9;
 
 /* (z - threshold)/sigma, threshold the k-th largest noisy logit of the token. */
@@ -183,9 +184,9 @@ static void forward(smoe_router *r, const real *x, const smoe_pass *pass) {
 
 /*
  * dz of the auxiliary loss of one group, whose sums become their own gradients. Importance: through
- * p = softmax(z), dz = p (dimportance - sum of p dimportance). Load: with u the score and phi its density,
- * dz_te += dload_e phi(u)/sigma, and what all experts of a token get leaves the logit that is its
- * threshold.
+ * p = softmax(z), dz = p (dimportance - sum of p dimportance). Load: with u the score and phi its
+ * density, dz_te += dload_e phi(u)/sigma, and what all experts of a token get leaves the logit that
+ * is its threshold.
  */
 static void auxiliary_backward(tokens_router *self, size_t g, size_t first, size_t n, double sigma,
                                double scale) {

@@ -94,8 +94,8 @@ static void head_forward(const smoe_attention *l, size_t task, real *weights) {
     smoe_gemm_serial(&out);
 }
 
-/* With scores Z = scale Q K^T and weights W = softmax(Z) of an output O = W V:
- * dV = W^T dO,  dW = dO V^T,  dZ = softmax backwards of dW,  dQ = scale dZ K,  dK = scale dZ^T Q. */
+/* With scores Z = scale Q K^T and weights W = softmax(Z) of an output O = W V: dV = W^T dO,  dW =
+ * dO V^T,  dZ = softmax backwards of dW,  dQ = scale dZ K,  dK = scale dZ^T Q. */
 static void head_backward(const smoe_attention *l, size_t task, real *dz) {
     head x = head_of(l, task);
     size_t T = l->T, d = l->d, dh = d / l->H;

@@ -3,9 +3,11 @@
  *   init      checks the spec and registers parameters; the only one that can fail
  *   reserve   names every buffer it uses; runs once to count and once to bind
  *   forward   from x to y; neither allocates nor fails
- *   backward  from the gradient of y: adds to the parameters' gradients (overwrites fresh ones, and leaves factored ones as
- *             factors, base/param.h) and to dx
- * Activations are rows: [R, width], R = B*T, the tokens of an image together.
+ *   backward  from the gradient of y: adds to the parameters' gradients (overwrites fresh ones, and
+ *             leaves factored ones as factors, base/param.h) and makes dx, as each layer says
+ * Activations are rows: [R, width], R = B*T, the tokens of an image together; x, y, dx, dy [R,d]
+ * where nothing else is said. `parts` are sums of fixed pieces of rows (math/rows.h), and buffers
+ * named d... are gradients of what has that name: both scratch.
  */
 #ifndef SMOE_LAYER_H
 #define SMOE_LAYER_H
@@ -42,7 +44,9 @@ typedef struct smoe_norm {
 } smoe_norm;
 void smoe_norm_init(smoe_norm *l, const smoe_build *build, size_t n, const char *prefix);
 void smoe_norm_reserve(smoe_norm *l, size_t R, const smoe_space *space);
+/* y [R,n] = (x - mean)/sqrt(variance + epsilon) * weight + bias, by rows. */
 void smoe_norm_forward(smoe_norm *l, real *y, const real *x, size_t R);
+/* Adds to dx. */
 void smoe_norm_backward(smoe_norm *l, real *dx, const real *dy, const real *x, size_t R);
 
 /* ---- linear: Y = X W^T + b, W [out,in] ------------------------------------------------------- */
@@ -61,7 +65,9 @@ void smoe_linear_forward(const smoe_linear *l, real *y, const real *x, const rea
 /* dx [R,in] is overwritten; NULL when nobody needs it. */
 void smoe_linear_backward(const smoe_linear *l, real *dx, const real *dy, const real *x, size_t R);
 
-/* ---- dropout: kept elements scaled by 1/(1 - rate), keyed by (seed, step, site) -------------- */
+/* ---- dropout --------------------------------------------------------------------------------- */
+/* In training x [size] is 0 with probability `rate` and scaled by 1/(1 - rate) otherwise. The random
+ * stream is keyed by (seed, site, step): applied to the gradient, the same call is its backward. */
 void smoe_dropout(real *x, size_t size, double rate, uint32_t site, const smoe_pass *pass);
 
 /* ---- embed: pixels to tokens ----------------------------------------------------------------- */
@@ -76,6 +82,8 @@ typedef struct smoe_embed {
 } smoe_embed;
 int smoe_embed_init(smoe_embed *l, const smoe_build *build, smoe_err *err) SMOE_MUST_CHECK;
 void smoe_embed_reserve(smoe_embed *l, const smoe_space *space);
+/* x [R,d] = patches of pixels [B, channels, side*patch, side*patch] times W^T + bias + positions;
+ * with a class token it is the first row of each image. */
 void smoe_embed_forward(smoe_embed *l, real *x, const real *pixels, size_t B);
 void smoe_embed_backward(smoe_embed *l, const real *dx, size_t B);
 void smoe_embed_free(smoe_embed *l);
@@ -94,7 +102,8 @@ typedef struct smoe_attention {
     real *stats;   /* [R,2H,2] of qk_norm, kept */
     real *heads;   /* [R,d] the heads' outputs, kept */
     real *weights; /* [B,H,T,T] kept, or [threads,T,T] in inference */
-    real *drows, *dnormed, *dheads, *dweights, *parts, *branch;
+    real *branch;  /* [R,d] what dropout works on, scratch */
+    real *drows, *dnormed, *dheads, *dweights, *parts;
 } smoe_attention;
 void smoe_attention_init(smoe_attention *l, const smoe_build *build, size_t block);
 void smoe_attention_reserve(smoe_attention *l, const smoe_space *space);
@@ -147,8 +156,10 @@ typedef struct smoe_moe {
 int smoe_moe_init(smoe_moe *l, const smoe_build *build, size_t block,
                   smoe_err *err) SMOE_MUST_CHECK;
 void smoe_moe_reserve(smoe_moe *l, const smoe_space *space);
+/* y = residual + combine(experts(dispatch(x))); residual may be y. */
 void smoe_moe_forward(smoe_moe *l, real *y, const real *x, const real *residual,
                       const smoe_pass *pass);
+/* dx is overwritten; the auxiliary loss is in it. */
 void smoe_moe_backward(smoe_moe *l, real *dx, const real *dy, const real *x, const smoe_pass *pass);
 void smoe_moe_free(smoe_moe *l);
 
@@ -171,6 +182,7 @@ typedef struct smoe_head_layer {
 } smoe_head_layer;
 void smoe_head_init(smoe_head_layer *l, const smoe_build *build, size_t N);
 void smoe_head_reserve(smoe_head_layer *l, const smoe_space *space);
+/* l->logits [B,N] = pool(norm(x)) W^T + bias, of which l->features [B,d] is what is pooled. */
 void smoe_head_forward(smoe_head_layer *l, const real *x, const smoe_pass *pass);
 /* dx [R,d] overwritten with the gradient of x. */
 void smoe_head_backward(smoe_head_layer *l, real *dx, const real *dlogits, const real *x,

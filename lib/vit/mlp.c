@@ -111,7 +111,8 @@ static smoe_product expert_dw(size_t e, const void *context) {
     return p;
 }
 
-/* The gradient of a layer's weights, parameter `row`, from those of its output, x->x, and its input. */
+/* The gradient of a layer's weights, parameter `row`, from those of its output, x->x, and its
+ * input. */
 static void weights_backward(const smoe_mlp *l, layer *x, size_t row, const real *input) {
     smoe_param *p = &l->params->row[row];
     if (p->factored) {
@@ -148,7 +149,8 @@ static void activate(real *hidden, size_t m, size_t n, const void *context) {
         smoe_kernels_get()->row->gelu(active + i, hidden + i, n, l->gelu);
 }
 
-/* The same backward, for a part of `dactive`, which becomes the gradient of `hidden`; `active` is computed again. */
+/* The same backward, for a part of `dactive`, which becomes the gradient of `hidden`; `active` is
+ * computed again. */
 static void activate_backward(real *dactive, size_t m, size_t n, const void *context) {
     const smoe_mlp *l = context;
     ptrdiff_t at = dactive - l->dactive;

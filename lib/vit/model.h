@@ -21,8 +21,8 @@ void smoe_model_free(smoe_model *model);
 
 smoe_params *smoe_model_params(smoe_model *model);
 
-/* Bytes of activations (kept for backward, and scratch) of a pass over B images; SIZE_MAX where that is more than can be
- * counted. Allocates nothing, and leaves what is bound as it is. */
+/* Bytes of activations (kept for backward, and scratch) of a pass over B images; SIZE_MAX where
+ * that is more than can be counted. Allocates nothing, and leaves what is bound as it is. */
 size_t smoe_model_measure(smoe_model *model, size_t B, bool train);
 
 /* Binds the activations for passes of up to B images; with train, of forward and backward. Replaces
@@ -35,8 +35,8 @@ void smoe_model_forward(smoe_model *model, const real *pixels, const smoe_pass *
 const real *smoe_model_logits(const smoe_model *model);
 const real *smoe_model_features(const smoe_model *model);
 
-/* dlogits [B, N] -> adds to every parameter's gradient (a fresh one counts as zero, base/param.h); the auxiliary losses' gradients
- * (aux_weight) included. */
+/* dlogits [B, N] -> adds to every parameter's gradient (a fresh one counts as zero, base/param.h);
+ * the auxiliary losses' gradients (aux_weight) included. */
 void smoe_model_backward(smoe_model *model, const real *dlogits, const smoe_pass *pass);
 
 /* Writes to `name` the first layer ("patch_embed", "blocks.3.attn", "blocks.3.mlp", "head") whose
@@ -52,7 +52,8 @@ double smoe_model_aux(const smoe_model *model);
 size_t smoe_model_moe_layers(const smoe_model *model);
 size_t smoe_model_moe_block(const smoe_model *model, size_t i);
 const smoe_router *smoe_model_router(const smoe_model *model, size_t i);
-/* Blocks whose choice routers get random scores at evaluation, instead of those of the spec: block i where random[i]. */
+/* Blocks whose choice routers get random scores at evaluation, instead of those of the spec: block
+ * i where random[i]. */
 void smoe_model_randomise(smoe_model *model, const bool *random);
 typedef void smoe_plan_watch(void *user, size_t i, const smoe_router *router);
 void smoe_model_watch(smoe_model *model, smoe_plan_watch *watch, void *user);
