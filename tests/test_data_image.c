@@ -335,6 +335,27 @@ static void test_shrinking_keeps_places(void **state) {
     free(pixel);
 }
 
+/* A PNG is decoded as large as it is, and then resized. */
+static void test_png_is_not_shrunk(void **state) {
+    (void)state;
+    enum { W = 160, H = 131, SIDE = 13 };
+    uint8_t *pixel = malloc(W * H * 3);
+    size_t size;
+    datafiles_picture(pixel, W, H, 3, 7);
+    uint8_t *png = datafiles_png(pixel, W, H, 3, &size);
+    smoe_image whole = image_of(pixel, W, H, 3), work = {0}, fitted = {0}, full = {0};
+    assert_int_equal(smoe_image_fit(&full, SIDE, &whole, NULL, NULL), 0);
+    assert_int_equal(
+        smoe_decode_fit(&fitted, SIDE, 3, SMOE_IMAGE_PNG, png, size, NULL, &work, NULL), 0);
+    assert_memory_equal(fitted.pixel, full.pixel, SIDE * SIDE * 3);
+    smoe_image_free(&whole);
+    smoe_image_free(&work);
+    smoe_image_free(&fitted);
+    smoe_image_free(&full);
+    free(png);
+    free(pixel);
+}
+
 /* ---- bytes that must be refused -------------------------------------------------------------- */
 
 static void refused(const uint8_t *bytes, size_t size, smoe_image_kind kind, const char *word) {
@@ -408,6 +429,7 @@ int main(void) {
         cmocka_unit_test(test_jpeg_of_inks),
         cmocka_unit_test(test_shrinking_is_close),
         cmocka_unit_test(test_shrinking_keeps_places),
+        cmocka_unit_test(test_png_is_not_shrunk),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_huge_claims),
     };

@@ -135,7 +135,7 @@ int smoe_decode_fit(smoe_image *out, size_t side, size_t channels, smoe_image_ki
     smoe_box box = crop ? smoe_box_inception(crop, header.width, header.height)
                         : smoe_box_centre(header.width, header.height);
     double least = box.width < box.height ? box.width : box.height;
-    size_t shrink = 8;
+    size_t shrink = header.kind == SMOE_IMAGE_JPEG ? 8 : 1;
     while (shrink > 1 && least / (double)shrink < (double)side) shrink /= 2;
     if (smoe_decode(work, &header, channels, shrink, bytes, size, err)) return -1;
     /* A pixel of the smaller image is `shrink` of the file's, the last of a row and column too, even
