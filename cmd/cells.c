@@ -291,6 +291,9 @@ static int check(const smoe_options *options, const char *arg, bool folder, smoe
     if (options->status && !folder)
         return smoe_fail(err, SMOE_USAGE, "%s is no folder; --status wants the one of a sweep",
                          arg);
+    if (options->status && options->reference && options->json)
+        return smoe_fail(err, SMOE_USAGE,
+                         "--status --json has no differences; --resume --json has them");
     if (folder && !options->resume && !options->status && !options->dry_run)
         return smoe_fail(err, SMOE_USAGE,
                          "%s is a folder; --resume continues a sweep, --status tells how far it is",
@@ -346,14 +349,16 @@ static int prepare(smoe_sweep *sweep, const smoe_cells_kind *kind, const char *a
     return status ? -1 : set_wishes(sweep, kind, options, err);
 }
 
-/* --status; what else is asked for, a figure or a reference, is made of the results so far. */
+/* --status runs nothing and changes no table; a reference or a figure that is asked for is printed or drawn from the
+ * results so far. */
 static int tell(const smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
     smoe_results results = {0};
     int status = smoe_cells_status(sweep, options, err);
-    if (status || !(options->x || options->y || options->line || options->reference)) return status;
+    bool figure = options->x || options->y || options->line;
+    if (status || !(figure || options->reference)) return status;
     status = smoe_results_make(&results, sweep, err);
-    if (!status && options->reference) status = smoe_results_write(&results, err);
-    if (!status) status = draw(&results, options, err);
+    if (!status && options->reference) status = smoe_cells_differences(&results, options, err);
+    if (!status && figure) status = draw(&results, options, err);
     smoe_results_free(&results);
     return status;
 }

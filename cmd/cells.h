@@ -36,6 +36,10 @@ bool smoe_cells_is_run(const char *arg);
 int smoe_cells_summary(const smoe_results *results, const smoe_options *options,
                        smoe_err *err) SMOE_MUST_CHECK;
 
+/* The tables of the differences alone. */
+int smoe_cells_differences(const smoe_results *results, const smoe_options *options,
+                           smoe_err *err) SMOE_MUST_CHECK;
+
 /* How far each cell is: --status. */
 int smoe_cells_status(const smoe_sweep *sweep, const smoe_options *options,
                       smoe_err *err) SMOE_MUST_CHECK;

@@ -3,6 +3,7 @@
 #include "cmd.h"
 #include "estimate.h"
 #include "table.h"
+#include "study/compare.h"
 #include "study/evaluations.h"
 #include "train/run.h"
 
@@ -153,9 +154,18 @@ static size_t only_metric(const smoe_results *r, const char *wish) {
     return r->difference[0].metric;
 }
 
+/* Rows that have no counterpart are named: they are no differences. */
+static void print_not_compared(const smoe_results *r) {
+    for (size_t g = 0, said = 0; g < r->groups; g++) {
+        char *why = smoe_results_not_compared(r, g);
+        if (why) printf("%s%s\n", said++ ? "" : "\n", why);
+        free(why);
+    }
+}
+
 static int print_differences(const smoe_results *r, const char *file, const char *wish,
                              const smoe_options *options, smoe_err *err) {
-    static const char *const heading[] = {"metric", "difference", "95% interval", "n", ""};
+    static const char *const heading[] = {"metric", "difference", "95% interval", "n", "verdict"};
     smoe_table table = {0};
     if (!r->differences) return 0;
     size_t only = only_metric(r, wish);
@@ -171,7 +181,17 @@ static int print_differences(const smoe_results *r, const char *file, const char
             add_difference(&table, r, &r->difference[i]);
     int status = smoe_table_print(&table, stdout, smoe_cmd_color(options, stdout), err);
     smoe_table_free(&table);
+    if (!status) print_not_compared(r);
     return status;
+}
+
+int smoe_cells_differences(const smoe_results *r, const smoe_options *options, smoe_err *err) {
+    const smoe_results *later = r->evaluations;
+    const char *y = r->sweep->figure.y;
+    if (print_differences(r, "differences.csv", y, options, err)) return -1;
+    if (!later || !later->differences) return 0;
+    printf("\nEvaluated at other settings:\n");
+    return print_differences(later, "evaluations_differences.csv", y, options, err);
 }
 
 static int print_results(const smoe_results *r, const char *differences, const char *wish,

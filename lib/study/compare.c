@@ -192,22 +192,98 @@ static int choose(smoe_results *r, bool *asked) {
     return status;
 }
 
-/* Is a row what the reference of another must be? */
-static bool is_reference(const smoe_results *r, size_t row, size_t of) {
+/* Is a row what the reference of another must be, where the columns `any` [columns] may differ too? */
+static bool is_reference(const smoe_results *r, size_t row, size_t of, const bool *any) {
     for (size_t c = 0; c < r->sweep->columns; c++) {
         const char *wanted = r->reference[c] ? r->reference[c] : values_of(r, of)[c];
-        if (c != r->sweep->seed && !smoe_compare_is_any(r->reference[c]) &&
+        if (c != r->sweep->seed && !smoe_compare_is_any(r->reference[c]) && !(any && any[c]) &&
             strcmp(values_of(r, row)[c], wanted))
             return false;
     }
     return true;
 }
 
+/* ---- rows that are not compared --------------------------------------------------------------- */
+
+/* Has some row what the reference of `group` must have, its own value in this column only? NULL columns of the
+ * reference but `column` are let go. */
+static bool has_own(const smoe_results *r, size_t group, size_t column) {
+    for (size_t g = 0; g < r->groups; g++) {
+        bool same = !strcmp(values_of(r, g)[column], values_of(r, group)[column]);
+        for (size_t c = 0; c < r->sweep->columns && same; c++)
+            same = c == r->sweep->seed || !r->reference[c] ||
+                   smoe_compare_is_any(r->reference[c]) ||
+                   !strcmp(values_of(r, g)[c], r->reference[c]);
+        if (same) return true;
+    }
+    return false;
+}
+
+/* Rows that may stand for the reference of a row when the columns `any` are let go as well. */
+static size_t count_references(const smoe_results *r, size_t group, const bool *any) {
+    size_t count = 0;
+    for (size_t g = 0; g < r->groups; g++) count += is_reference(r, g, group, any);
+    return count;
+}
+
+/* Puts "column=value" for the columns of `any`, their own values or "*", behind what is there. */
+static void put_settings(FILE *out, const smoe_results *r, size_t group, const bool *any,
+                         const char *value, const char *comma) {
+    for (size_t c = 0; c < r->sweep->columns; c++) {
+        if (!any[c]) continue;
+        fprintf(out, "%s%s=%s", comma, r->sweep->column[c], value ? value : values_of(r, group)[c]);
+        comma = value ? "," : ", ";
+    }
+}
+
+static void put_reason(FILE *out, const smoe_results *r, size_t group, bool *any) {
+    const smoe_sweep *sweep = r->sweep;
+    const char *comma = "not compared: ";
+    size_t missing = 0;
+    for (size_t c = 0; c < sweep->columns; c++) {
+        if (c == sweep->seed) continue;
+        fprintf(out, "%s%s", comma, values_of(r, group)[c]);
+        comma = ", ";
+        any[c] = !r->reference[c] && !has_own(r, group, c);
+        missing += any[c];
+    }
+    if (count_references(r, group, NULL)) {
+        fputs(" (several rows could be its reference)", out);
+        return;
+    }
+    for (size_t c = 0; c < sweep->columns && !missing; c++)
+        any[c] = c != sweep->seed && !r->reference[c]; /* each is there, but not together */
+    put_settings(out, r, group, any, NULL, " (no row of the reference with ");
+    fputc(')', out);
+    if (count_references(r, group, any) != 1) return;
+    fprintf(out, "; --reference %s", sweep->reference);
+    put_settings(out, r, group, any, "*", ",");
+    fputs(" compares it", out);
+}
+
+char *smoe_results_not_compared(const smoe_results *r, size_t group) {
+    char *text = NULL;
+    size_t size;
+    if (!r->reference || is_reference(r, group, group, NULL) ||
+        count_references(r, group, NULL) == 1)
+        return NULL;
+    bool *any = calloc(r->sweep->columns + 1, sizeof *any);
+    FILE *out = any ? open_memstream(&text, &size) : NULL;
+    if (out) {
+        put_reason(out, r, group, any);
+        fclose(out);
+    }
+    free(any);
+    return text;
+}
+
+/* ---- pairs ------------------------------------------------------------------------------------ */
+
 /* The row that a row is compared with; SIZE_MAX: none, several, or itself. */
 static size_t reference_of(const smoe_results *r, size_t group) {
     size_t found = SIZE_MAX;
     for (size_t g = 0; g < r->groups; g++) {
-        if (!is_reference(r, g, group)) continue;
+        if (!is_reference(r, g, group, NULL)) continue;
         if (g == group || found != SIZE_MAX) return SIZE_MAX;
         found = g;
     }

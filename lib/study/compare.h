@@ -27,4 +27,8 @@ bool smoe_compare_is_any(const char *value);
  * settings there is nothing to compare. */
 int smoe_results_compare(smoe_results *results, smoe_err *err) SMOE_MUST_CHECK;
 
+/* Why a row is not compared and what would help, "not compared: VALUE, VALUE (no row of the reference with
+ * KEY=VALUE); --reference ... compares it"; fresh. NULL where it is, or is the reference itself. */
+char *smoe_results_not_compared(const smoe_results *results, size_t group);
+
 #endif

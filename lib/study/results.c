@@ -305,6 +305,11 @@ static void put_differences(FILE *out, const smoe_results *r, const char *level)
         fprintf(out, " %s | %s%s%s | %zu |\n", r->metric[d->metric], bold,
                 smoe_results_difference(text, sizeof text, &d->paired), bold, d->paired.n);
     }
+    for (size_t g = 0, said = 0; g < r->groups; g++) {
+        char *why = smoe_results_not_compared(r, g);
+        if (why) fprintf(out, "%s%s\n", said++ ? "- " : "\n- ", why);
+        free(why);
+    }
     free(reference);
 }
 

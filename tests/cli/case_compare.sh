@@ -18,8 +18,25 @@ status 0 smoe sweep --resume first -q --reference model.moe.router=uniform --jso
 grep -q '"reference": "model.moe.router=uniform"' json && grep -q '"distinguishable": ' json || fail "$(cat json)"
 [ "$(cut -d, -f 1-4 first/differences.csv | grep precision_at_1 | tr '\n' ' ')" = "2,soft,model.moe.router=uniform,precision_at_1 4,soft,model.moe.router=uniform,precision_at_1 ,soft,model.moe.router=uniform,precision_at_1 " ] ||
     fail "$(cat first/differences.csv)"
-status 0 smoe sweep --status first --reference model.moe.experts=4 >/dev/null
-grep -q '^2,uniform,model.moe.experts=4,precision_at_1,' first/differences.csv || fail "$(cat first/differences.csv)"
+# --status prints them, and changes no file
+cp first/differences.csv before.csv
+status 0 smoe sweep --status first --reference model.moe.experts=4 >out
+grep -q '^Differences from model.moe.experts=4, ' out && grep -qE '^2 +uniform +precision_at_1 ' out || fail "$(cat out)"
+cmp before.csv first/differences.csv || fail "--status changed a table"
+status 2 smoe sweep --status first --reference model.moe.experts=4 --json 2>err
+grep -q -- '--status --json has no differences; --resume --json has them$' err || fail "$(cat err)"
+# a row without a counterpart is named, and what would give it one does
+cat >zipped.yaml <<EOF
+$(cat tiny.yaml)
+sweep: {zip: {model.moe.router: [soft, tokens-choice, tokens-choice], model.moe.priority: [bpr, bpr, vanilla]}, seeds: [0, 1]}
+EOF
+status 0 smoe sweep zipped.yaml -q -o zipped train.steps=4 --reference model.moe.router=soft >out
+why="not compared: tokens-choice, vanilla (no row of the reference with model.moe.priority=vanilla); --reference model.moe.router=soft,model.moe.priority=* compares it"
+grep -qxF -- "$why" out || fail "$(cat out)"
+grep -qxF -- "- $why" zipped/summary.md || fail "$(cat zipped/summary.md)"
+status 0 smoe sweep --status zipped --reference 'model.moe.router=soft,model.moe.priority=*' >out
+grep -q 'not compared' out && fail "$(cat out)"
+grep -qE '^tokens-choice +vanilla +precision_at_1 ' out || fail "$(cat out)"
 # of the spec; the command line beats it; the ledger keeps it
 { cat tiny.yaml; echo "sweep: {grid: {model.moe.experts: [2, 4]}, seeds: [0, 1], reference: model.moe.experts=4}"; } >swept.yaml
 status 0 smoe sweep swept.yaml -q -o spec train.steps=4 >out
