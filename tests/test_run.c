@@ -152,6 +152,51 @@ static void test_half_made(void **state) {
     }
 }
 
+static void loses(room *r, const char *name) {
+    char path[SCRATCH_PATH + 32];
+    snprintf(path, sizeof path, "%s/%s", r->run, name);
+    assert_int_equal(unlink(path), 0);
+}
+
+/* A run that has lost its STATUS is no half-made one: it goes on, and is not replaced. */
+static void test_without_status(void **state) {
+    room *r = *state;
+    smoe_run *run = room_opened(r, SMOE_RUN_NEW);
+    assert_int_equal(room_record(run, 3, 1, &r->err), 0);
+    assert_int_equal(room_checkpoint(r, run, 3, 0, 1), 0);
+    room_closed(r, run, "done");
+    loses(r, "STATUS");
+    refused(r, SMOE_RUN_FORCE, SMOE_USAGE, "a run without its STATUS: --resume continues it");
+    run = room_opened(r, SMOE_RUN_RESUME);
+    assert_int_equal(room_restored(r, run), 3);
+    room_assert_file(r, "metrics.jsonl", "{\"step\":3,\"train/loss\":1.0}\n");
+    room_closed(r, run, "done");
+    /* checkpoints, records, a log or a spec by themselves are somebody else's */
+    loses(r, "STATUS");
+    loses(r, "spec.yaml");
+    for (int mode = SMOE_RUN_RESUME; mode <= SMOE_RUN_FORCE; mode++)
+        refused(r, (smoe_run_mode)mode, SMOE_USAGE, "not a run directory");
+    assert_true(room_has(r, "ckpt/step_00000003/model.safetensors"));
+}
+
+/* Folders that hold names of a run and are none: nothing in them is touched. */
+static void test_folders_of_others(void **state) {
+    room *r = *state;
+    static const char *const names[] = {"log.txt",  "metrics.jsonl", "spec.yaml",
+                                        "env.json", "STATUS",        "ckpt"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char path[SCRATCH_PATH], name[16];
+        snprintf(name, sizeof name, "other%zu", i);
+        strcpy(r->run, scratch_path(&r->scratch, path, name));
+        assert_int_equal(mkdir(r->run, 0777), 0);
+        room_write(r, names[i], "mine\n"); /* also where ckpt is no folder */
+        for (int mode = SMOE_RUN_RESUME; mode <= SMOE_RUN_FORCE; mode++)
+            refused(r, (smoe_run_mode)mode, SMOE_USAGE, "not a run directory");
+        assert_int_equal(scratch_entries(r->run), 1);
+        room_assert_file(r, names[i], "mine\n");
+    }
+}
+
 /* ---- resuming ---- */
 
 static void respecify(room *r, const char *text) {
@@ -269,6 +314,8 @@ int main(void) {
         TEST(test_one_process_at_a_time),
         TEST(test_force),
         TEST(test_half_made),
+        TEST(test_without_status),
+        TEST(test_folders_of_others),
         TEST(test_resume_names_what_differs),
         TEST(test_resume_lets_some_keys_differ),
         TEST(test_resume_keeps_the_earlier_env),

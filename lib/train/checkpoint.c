@@ -57,6 +57,11 @@ static bool step_of(const char *name, uint64_t *step) {
     return !strcmp(name, back);
 }
 
+bool smoe_checkpoint_named(const char *name) {
+    uint64_t step;
+    return step_of(name, &step);
+}
+
 /* The checkpoints of a folder, newest first. */
 typedef struct steps {
     uint64_t *step;

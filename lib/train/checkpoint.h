@@ -30,6 +30,9 @@ int smoe_checkpoint_write(const char *dir, const smoe_params *params, const smoe
 int smoe_checkpoint_restore(const char *dir, smoe_params *params, smoe_checkpoint *state,
                             smoe_err *err) SMOE_MUST_CHECK;
 
+/* Whether a name in ckpt/ is that of a checkpoint. */
+bool smoe_checkpoint_named(const char *name);
+
 /* Makes the checkpoints of a run that was killed at any moment usable again. */
 int smoe_checkpoints_recover(const char *dir, smoe_err *err) SMOE_MUST_CHECK;
 

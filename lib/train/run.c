@@ -44,26 +44,65 @@ static int out_of_memory(const smoe_run *run, smoe_err *err) {
 
 /* ---- what a directory is --------------------------------------------------------------------- */
 
-typedef enum kind { STRANGE, ABSENT, HALF_MADE, A_RUN } kind;
+typedef enum kind { STRANGE, ABSENT, HALF_MADE, NO_STATUS, A_RUN } kind;
 
-/* HALF_MADE: holds nothing but what is written before STATUS, which comes last. */
-static kind dir_kind(const char *dir) {
-    static const char *const early[] = {"spec.yaml", "env.json", "metrics.jsonl", "log.txt",
-                                        "ckpt"};
-    DIR *open = opendir(dir);
+static bool is_temporary(const char *name) {
+    return !strcmp(name, ".") || !strcmp(name, "..") || strstr(name, SMOE_FILE_TEMPORARY);
+}
+
+/* What a folder of checkpoints has: nothing but leftovers, or also checkpoints. */
+typedef enum content { NOTHING, CHECKPOINTS, OTHER } content;
+
+static content checkpoints_content(const char *path) {
+    DIR *open = opendir(path);
+    if (!open) return OTHER;
+    content found = NOTHING;
+    for (struct dirent *entry; (entry = readdir(open)) && found != CHECKPOINTS;)
+        if (smoe_checkpoint_named(entry->d_name))
+            found = CHECKPOINTS;
+        else if (!is_temporary(entry->d_name))
+            found = OTHER;
+    closedir(open);
+    return found;
+}
+
+static bool is_empty_file(const char *path) {
+    struct stat there;
+    return !stat(path, &there) && S_ISREG(there.st_mode) && !there.st_size;
+}
+
+/* The names of a run directory, in the order in which they are made. */
+enum { RECORDS, CKPT, SPEC, ENV, LOG, STATUS, NAMES };
+static const char *const names[NAMES] = {"metrics.jsonl", "ckpt",    "spec.yaml",
+                                         "env.json",      "log.txt", "STATUS"};
+
+/* A directory killed while it was made has nothing without the records, which come first, no STATUS,
+ * which comes last, and neither a record nor a checkpoint nor a line of the log: there is nothing in
+ * it to lose. */
+static kind dir_kind(const smoe_run *run) {
+    DIR *open = opendir(run->dir);
     if (!open) return errno == ENOENT ? ABSENT : STRANGE;
-    bool spec = false, status = false, strange = false;
+    bool there[NAMES] = {false}, strange = false;
     for (struct dirent *entry; (entry = readdir(open));) {
-        const char *name = entry->d_name;
-        spec |= !strcmp(name, "spec.yaml");
-        status |= !strcmp(name, "STATUS");
-        bool known = !strcmp(name, ".") || !strcmp(name, "..") || strstr(name, SMOE_FILE_TEMPORARY);
-        for (size_t i = 0; i < sizeof early / sizeof *early; i++) known |= !strcmp(name, early[i]);
-        strange |= !known;
+        int i = 0;
+        while (i < NAMES && strcmp(names[i], entry->d_name)) i++;
+        if (i < NAMES)
+            there[i] = true;
+        else
+            strange |= !is_temporary(entry->d_name);
     }
     closedir(open);
-    if (spec && status) return A_RUN;
-    return strange || status ? STRANGE : HALF_MADE;
+    if (there[SPEC] && there[STATUS]) return A_RUN;
+    place at;
+    content checkpoints =
+        there[CKPT] ? checkpoints_content(in_run(&at, run, names[CKPT])) : NOTHING;
+    if (there[SPEC] && checkpoints == CHECKPOINTS) return NO_STATUS;
+    if (strange || there[STATUS] || checkpoints != NOTHING) return STRANGE;
+    for (int i = 0; i < NAMES; i++)
+        if (there[i] && !there[RECORDS]) return STRANGE;
+    if (there[RECORDS] && !is_empty_file(in_run(&at, run, names[RECORDS]))) return STRANGE;
+    if (there[LOG] && !is_empty_file(in_run(&at, run, names[LOG]))) return STRANGE;
+    return HALF_MADE;
 }
 
 static int dir_make(const smoe_run *run, smoe_err *err) {
@@ -80,10 +119,16 @@ static int dir_make(const smoe_run *run, smoe_err *err) {
  * an older run counts. */
 static int dir_claim(const smoe_run *run, smoe_run_mode mode, bool *fresh, bool *made,
                      smoe_err *err) {
-    kind found = mode == SMOE_RUN_NEW ? ABSENT : dir_kind(run->dir);
+    kind found = mode == SMOE_RUN_NEW ? ABSENT : dir_kind(run);
     *made = found == ABSENT && mode != SMOE_RUN_RESUME;
     *fresh = mode != SMOE_RUN_RESUME || found == HALF_MADE;
     if (found == A_RUN || found == HALF_MADE) return 0;
+    if (found == NO_STATUS && mode == SMOE_RUN_RESUME) return 0;
+    if (found == NO_STATUS)
+        return smoe_fail(err, SMOE_USAGE,
+                         "%s: a run without its STATUS: --resume continues it, --force does not "
+                         "replace it",
+                         run->dir);
     if (found == STRANGE)
         return smoe_fail(err, SMOE_USAGE,
                          "%s: not a run directory (no spec.yaml and STATUS in it)%s", run->dir,

@@ -22,7 +22,9 @@ typedef enum smoe_run_mode { SMOE_RUN_NEW, SMOE_RUN_RESUME, SMOE_RUN_FORCE } smo
  * is made. RESUME: DIR must be a run whose resolved spec is the same as `spec`: keys that change
  * results and differ are named (SMOE_USAGE); train.steps, the intervals, eval.*, data.cache_mb,
  * name and the folder of data.path may differ and are noted in log.txt. Leftovers of interrupted
- * checkpoints are removed. A directory killed while it was made counts as new to FORCE and RESUME.
+ * checkpoints are removed. A directory killed while it was made (no
+ * record, no checkpoint, no STATUS) counts as new to FORCE and RESUME; a run with checkpoints that
+ * has lost its STATUS is for RESUME alone.
  * One process at a time: a lock (flock on metrics.jsonl) is held until close; a second one gets
  * SMOE_RUNTIME. `env` is taken over, also on failure; may be NULL. */
 int smoe_run_open(smoe_run **run, const char *dir, smoe_run_mode mode, const smoe_spec *spec,
