@@ -2,6 +2,7 @@
 #include "room.h"
 #include "train/safetensors.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -124,6 +125,44 @@ static void test_retention(void **state) {
     snprintf(ckpt, sizeof ckpt, "%s/ckpt", r->run);
     assert_int_equal(scratch_entries(ckpt), 3); /* one checkpoint, two links, nothing temporary */
     room_closed(r, run, "done");
+}
+
+/* What is not finite is not saved, wherever it is; what was saved before stays. */
+static void test_nonfinite_is_not_saved(void **state) {
+    room *r = *state;
+    smoe_run *run = room_opened(r, SMOE_RUN_NEW);
+    assert_int_equal(room_checkpoint(r, run, 1, 0, 1), 0);
+    room_fill(&r->params, 2);
+    static const char *const names[] = {"tensor scale ", "tensor m.big.weight ", "tensor v.scale "};
+    size_t scale = r->params.row[1].offset;
+    real *at[] = {r->params.w + scale, r->params.m + ROOM_BIG - 1, r->params.v + scale};
+    for (int i = 0; i < 3; i++) {
+        real kept = *at[i];
+        *at[i] = i == 1 ? NAN : -INFINITY;
+        smoe_checkpoint next = {.step = 2, .best = 0.5, .best_step = 2};
+        assert_int_equal(smoe_run_checkpoint(run, &r->params, &r->spec, &next, 1, &r->err), -1);
+        assert_int_equal(r->err.code, SMOE_NONFINITE);
+        if (!strstr(r->err.text, names[i])) fail_msg("%s", r->err.text);
+        *at[i] = kept;
+    }
+    room_assert_kept(r, "1");
+    assert_link(r, "latest", "step_00000001");
+    assert_false(room_has(r, "ckpt/best"));
+    room_closed(r, run, "failed");
+}
+
+static void test_nonfinite_narrow_moments(void **state) {
+    room *r = *state;
+    smoe_run *run = room_opened(r, SMOE_RUN_NEW);
+    smoe_params_free(&r->params);
+    room_params(&r->params, 2);
+    assert_int_equal(
+        smoe_params_allocate_moments(&r->params, SMOE_MOMENT_BF16, SMOE_MOMENT_BF16, &r->err), 0);
+    assert_int_equal(room_checkpoint(r, run, 1, 0, 1), 0);
+    r->params.v_bf16[5] = 0xff80; /* minus infinity */
+    assert_int_equal(room_checkpoint(r, run, 2, 0, 1), -1);
+    assert_non_null(strstr(r->err.text, "step 2: tensor v.big.weight is not finite"));
+    room_closed(r, run, "failed");
 }
 
 /* A resume from 2 does 3 again, which is there, and latest points at it or not. */
@@ -339,6 +378,8 @@ int main(void) {
         TEST(test_checkpoint_files),
         TEST(test_momentum_and_no_moments),
         TEST(test_retention),
+        TEST(test_nonfinite_is_not_saved),
+        TEST(test_nonfinite_narrow_moments),
         TEST(test_a_step_done_again),
         TEST(test_recovery),
         TEST(test_corrupt_checkpoints),

@@ -17,6 +17,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -179,6 +180,38 @@ out:
     return status;
 }
 
+/* Whether all of a stretch of a slab is finite, in parallel pieces. */
+static bool stretch_finite(const smoe_slab *slab, size_t first, size_t size) {
+    enum { PIECE = 1 << 18 };
+    size_t pieces = (size + PIECE - 1) / PIECE;
+    bool bad = false;
+#pragma omp parallel for schedule(static) reduction(| : bad) if (pieces > 1)
+    for (size_t p = 0; p < pieces; p++) {
+        size_t begin = first + p * PIECE, left = first + size - begin;
+        size_t end = begin + (left < PIECE ? left : PIECE);
+        for (size_t i = begin; slab->values && i < end; i++) bad |= !isfinite(slab->values[i]);
+        for (size_t i = begin; slab->narrow && i < end; i++)
+            bad |= !isfinite(smoe_bf16_widen(slab->narrow[i]));
+    }
+    return !bad;
+}
+
+/* Weights and moments must be numbers, lest the one checkpoint that is kept be of no use. */
+static int finite_check(const smoe_params *params, uint64_t step, smoe_err *err) {
+    smoe_slab slabs[3] = {{.prefix = "", .values = params->w}};
+    size_t count = 1 + moments_of(params, slabs + 1);
+    for (size_t s = 0; s < count; s++)
+        for (size_t i = 0; i < params->count; i++) {
+            const smoe_param *row = &params->row[i];
+            if (stretch_finite(&slabs[s], row->offset, row->size)) continue;
+            return smoe_fail(err, SMOE_NONFINITE,
+                             "step %" PRIu64 ": tensor %s%s is not finite and not saved; the last "
+                             "checkpoint is as it was",
+                             step, slabs[s].prefix, row->name);
+        }
+    return 0;
+}
+
 /* Both files into the temporary folder, which is then ready to be renamed. */
 static int build(const char *folder, const smoe_params *params, const smoe_spec *spec,
                  const smoe_checkpoint *state, smoe_err *err) {
@@ -250,6 +283,7 @@ int smoe_checkpoint_write(const char *dir, const smoe_params *params, const smoe
     in_folder(&ckpt, dir, "ckpt");
     step_path(&building, ckpt.path, BUILDING, state->step, NULL);
     snprintf(name, sizeof name, "step_%08" PRIu64, state->step);
+    if (finite_check(params, state->step, err)) return -1;
     if (mkdir(ckpt.path, 0777) && errno != EEXIST)
         return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot make", ckpt.path);
     if (build(building.path, params, spec, state, err) || install(ckpt.path, state->step, err)) {

@@ -20,7 +20,8 @@ typedef struct smoe_checkpoint { /* what state.safetensors holds beside the mome
 /* Writes ckpt/step_XXXXXXXX with weights, moments (those allocated) and `state`, points ckpt/best
  * (when best_step == step and best >= 0) and ckpt/latest at it, then deletes all but the newest
  * `keep`, the latest and the best. A checkpoint of that step that is there is replaced. Disk full or
- * unwritable: SMOE_RUNTIME, and everything older is still there. */
+ * unwritable: SMOE_RUNTIME; a weight or a moment that is not finite: SMOE_NONFINITE naming it; and
+ * everything older is still there. */
 int smoe_checkpoint_write(const char *dir, const smoe_params *params, const smoe_spec *spec,
                           const smoe_checkpoint *state, size_t keep, smoe_err *err) SMOE_MUST_CHECK;
 

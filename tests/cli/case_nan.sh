@@ -6,6 +6,15 @@ got=$?
 grep -q 'step' err || fail "no step in: $(cat err)"
 grep -qE '(blocks|head|norm|patch_embed|pos_embed)' err || fail "no layer in: $(cat err)"
 [ "$(cut -c1-6 run/STATUS)" = failed ] || fail "STATUS is $(cat run/STATUS)"
+# What is not finite is not saved: status 4 at the last step too, and the checkpoints of before are there.
+smoe train tiny.yaml -q train.schedule.name=constant train.eval_every=0 train.checkpoint_every=1 train.steps=4 \
+    train.optimizer.clip=0 train.optimizer.lr=1000 train.optimizer.weight_decay=0 \
+    train.optimizer.head_weight_decay=1000000 -o last 2>err
+got=$?
+[ $got -eq 4 ] || fail "status $got, not 4: $(cat err)"
+grep -q 'step 4: tensor v.pos_embed is not finite and not saved' err || fail "$(cat err)"
+[ "$(readlink last/ckpt/latest)" = step_00000003 ] || fail "latest is $(readlink last/ckpt/latest)"
+status 0 smoe eval last -q >/dev/null
 # A weight that is no number: neither a loss nor a precision comes out, and the tensor is named, whatever its storage.
 # The bytes at a file's end are the position embedding's.
 spoil() { printf "$2" | dd of="$1" bs=1 seek=$(($(wc -c <"$1") - $(printf "$2" | wc -c))) conv=notrunc 2>/dev/null; }
