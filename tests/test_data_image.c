@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <turbojpeg.h>
+#include <zlib.h>
 #include <cmocka.h>
 
 static smoe_image image_of(const uint8_t *pixel, size_t width, size_t height, size_t channels) {
@@ -146,6 +147,18 @@ static void decode(smoe_image *image, const uint8_t *bytes, size_t size, smoe_im
         fail_msg("%s", err.text);
 }
 
+static void refused(const uint8_t *bytes, size_t size, smoe_image_kind kind, const char *word) {
+    smoe_image_header header;
+    smoe_image image = {0};
+    smoe_err err = {0};
+    int status = smoe_decode_header(&header, kind, bytes, size, &err);
+    if (!status) status = smoe_decode(&image, &header, 3, 1, bytes, size, &err);
+    smoe_image_free(&image);
+    assert_int_equal(status, -1);
+    assert_int_equal(err.code, SMOE_DATA);
+    if (!strstr(err.text, word)) fail_msg("no '%s' in: %s", word, err.text);
+}
+
 static void test_png_exact(void **state) {
     (void)state;
     uint8_t pixel[13 * 9 * 3];
@@ -172,15 +185,16 @@ static void test_png_exact(void **state) {
     }
 }
 
-/* Full transparency shows the black below, none the colour. */
+/* Full transparency shows the black below, none the colour; half of it half of what is stored:
+ * 200 * 128 / 255 = 100.4, 100 * 128 / 255 = 50.2, 50 * 128 / 255 = 25.1. */
 static void test_png_alpha(void **state) {
     (void)state;
-    uint8_t pixel[] = {200, 100, 50, 255, 200, 100, 50, 0};
+    uint8_t pixel[] = {200, 100, 50, 255, 200, 100, 50, 0, 200, 100, 50, 128};
     size_t size;
-    uint8_t *png = datafiles_png(pixel, 2, 1, 4, &size);
+    uint8_t *png = datafiles_png(pixel, 3, 1, 4, &size);
     smoe_image image = {0};
     decode(&image, png, size, SMOE_IMAGE_PNG, 3, 1);
-    assert_memory_equal(image.pixel, ((uint8_t[]){200, 100, 50, 0, 0, 0}), 6);
+    assert_memory_equal(image.pixel, ((uint8_t[]){200, 100, 50, 0, 0, 0, 100, 50, 25}), 9);
     smoe_image_free(&image);
     free(png);
 }
@@ -201,23 +215,134 @@ static void flush_nothing(png_structp png) {
     (void)png;
 }
 
-/* 16 bits a sample mean the same as 8, not linear light: 257 * v is v. */
-static void test_png_16_bits(void **state) {
-    (void)state;
+/* A grey PNG by libpng's ordinary interface. */
+static memory write_png(const uint8_t *row, png_uint_32 width, png_uint_32 height, int bits,
+                        int interlace) {
     memory m = {.size = 0};
     png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, NULL, NULL, NULL);
     png_infop info = png_create_info_struct(png);
     png_set_write_fn(png, &m, append, flush_nothing);
-    png_set_IHDR(png, info, 4, 1, 16, PNG_COLOR_TYPE_GRAY, PNG_INTERLACE_NONE,
+    png_set_IHDR(png, info, width, height, bits, PNG_COLOR_TYPE_GRAY, interlace,
                  PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
     png_write_info(png, info);
-    png_write_row(png, (uint8_t[]){0, 0, 50, 50, 128, 128, 255, 255});
+    for (int pass = png_set_interlace_handling(png); pass > 0; pass--)
+        for (size_t y = 0; y < height; y++) png_write_row(png, row + y * width * (size_t)bits / 8);
     png_write_end(png, info);
     png_destroy_write_struct(&png, &info);
+    return m;
+}
+
+/* 16 bits a sample mean the same as 8, not linear light: the upper 8 count. */
+static void test_png_16_bits(void **state) {
+    (void)state;
+    memory m =
+        write_png((uint8_t[]){0, 255, 50, 50, 128, 200, 255, 255}, 4, 1, 16, PNG_INTERLACE_NONE);
     smoe_image image = {0};
     decode(&image, m.bytes, m.size, SMOE_IMAGE_PNG, 1, 1);
     assert_memory_equal(image.pixel, ((uint8_t[]){0, 50, 128, 255}), 4);
     smoe_image_free(&image);
+}
+
+static void test_png_interlaced(void **state) {
+    (void)state;
+    uint8_t pixel[13 * 9];
+    datafiles_picture(pixel, 13, 9, 1, 8);
+    memory m = write_png(pixel, 13, 9, 8, PNG_INTERLACE_ADAM7);
+    smoe_image image = {0};
+    decode(&image, m.bytes, m.size, SMOE_IMAGE_PNG, 1, 1);
+    assert_memory_equal(image.pixel, pixel, sizeof pixel);
+    smoe_image_free(&image);
+}
+
+/* A copy of a PNG with one more chunk, right behind its header. */
+static uint8_t *with_chunk(const uint8_t *png, size_t *size, const char *type, const void *data,
+                           size_t n) {
+    enum { HEADER = 33, FRAME = 12 };
+    uint8_t *more = malloc(*size + n + FRAME), *chunk = more + HEADER;
+    memcpy(more, png, HEADER);
+    memcpy(chunk, (uint8_t[]){0, 0, (uint8_t)(n >> 8), (uint8_t)n}, 4);
+    memcpy(chunk + 4, type, 4);
+    memcpy(chunk + 8, data, n);
+    uLong crc = crc32(0, chunk + 4, (uInt)n + 4);
+    for (int b = 0; b < 4; b++) chunk[8 + n + (size_t)b] = (uint8_t)(crc >> (24 - 8 * b));
+    memcpy(chunk + n + FRAME, png + HEADER, *size - HEADER);
+    *size += n + FRAME;
+    return more;
+}
+
+/* What a PNG says about its colours, or says wrongly about anything but pixels, changes none. */
+static void test_png_as_stored(void **state) {
+    (void)state;
+    static const struct {
+        const char *type, *data;
+        size_t size;
+    } rows[] = {{"gAMA", "\0\1\x86\xa0", 4},      /* linear light */
+                {"gAMA", "\0\0\0\0", 4},          /* none is like that */
+                {"sRGB", "\0", 1},                /* beside that which libpng writes */
+                {"iCCP", "x\0\0nonsense", 11},    /* and grey or not */
+                {"tIME", "\0\0", 2},              /* too short */
+                {"bKGD", "\0\0\0\0\0\0\0", 7},    /* too long */
+                {"cHRM", "\0\0\0\0\0\0\0\0", 8}}; /* too short */
+    uint8_t pixel[13 * 9 * 4];
+    smoe_image image = {0};
+    for (size_t channels = 1; channels <= 3; channels += 2)
+        for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+            size_t size;
+            datafiles_picture(pixel, 13, 9, channels, 4);
+            uint8_t *png = datafiles_png(pixel, 13, 9, channels, &size);
+            uint8_t *more = with_chunk(png, &size, rows[k].type, rows[k].data, rows[k].size);
+            decode(&image, more, size, SMOE_IMAGE_PNG, channels, 1);
+            assert_memory_equal(image.pixel, pixel, 13 * 9 * channels);
+            free(more);
+            free(png);
+        }
+    smoe_image_free(&image);
+}
+
+/* One colour that is transparent: 7 of 0, 7 and 8; and a chunk that does not say which. */
+static void test_png_transparent_colour(void **state) {
+    (void)state;
+    size_t size, n;
+    uint8_t pixel[] = {0, 7, 8}, *png = datafiles_png(pixel, 3, 1, 1, &size);
+    smoe_image image = {0};
+    uint8_t *more = with_chunk(png, (n = size, &n), "tRNS", "\0\7", 2);
+    decode(&image, more, n, SMOE_IMAGE_PNG, 1, 1);
+    assert_memory_equal(image.pixel, ((uint8_t[]){0, 0, 8}), 3);
+    free(more);
+    more = with_chunk(png, (n = size, &n), "tRNS", "\7", 1);
+    refused(more, n, SMOE_IMAGE_PNG, "damaged PNG header: tRNS");
+    free(more);
+    free(png);
+    smoe_image_free(&image);
+}
+
+/* Bytes between the segments of the header and a JFIF of revision 2 make libjpeg warn, but no other
+ * pixels; what is wrong with the scan is found all the same. */
+static void test_jpeg_harmless_faults(void **state) {
+    (void)state;
+    enum { W = 37, H = 29, START = 20, REVISION = 11, STRAY = 5 };
+    uint8_t pixel[W * H * 3], *bad;
+    size_t size;
+    smoe_image image = {0}, other = {0};
+    datafiles_picture(pixel, W, H, 3, 5);
+    uint8_t *jpeg = datafiles_jpeg(pixel, W, H, 3, &size);
+    assert_memory_equal(jpeg + 6, "JFIF\0\1", 6); /* a segment of 18 bytes behind the first two */
+    decode(&image, jpeg, size, SMOE_IMAGE_JPEG, 3, 1);
+    bad = malloc(size + STRAY);
+    memcpy(bad, jpeg, START);
+    memcpy(bad + START, "\0\1\xff\0\xff", STRAY);
+    memcpy(bad + START + STRAY, jpeg + START, size - START);
+    for (int k = 0; k < 2; k++) {
+        decode(&other, bad, size + STRAY, SMOE_IMAGE_JPEG, 3, 1);
+        assert_memory_equal(image.pixel, other.pixel, W * H * 3);
+        bad[REVISION] = 2;
+    }
+    refused(bad, size + STRAY - 40, SMOE_IMAGE_JPEG, "damaged JPEG image: Premature end");
+    for (size_t n = 3; n < size; n += 7) refused(bad, n, SMOE_IMAGE_JPEG, "damaged JPEG");
+    free(bad);
+    free(jpeg);
+    smoe_image_free(&image);
+    smoe_image_free(&other);
 }
 
 static void test_jpeg_as_turbojpeg(void **state) {
@@ -358,18 +483,6 @@ static void test_png_is_not_shrunk(void **state) {
 
 /* ---- bytes that must be refused -------------------------------------------------------------- */
 
-static void refused(const uint8_t *bytes, size_t size, smoe_image_kind kind, const char *word) {
-    smoe_image_header header;
-    smoe_image image = {0};
-    smoe_err err = {0};
-    int status = smoe_decode_header(&header, kind, bytes, size, &err);
-    if (!status) status = smoe_decode(&image, &header, 3, 1, bytes, size, &err);
-    smoe_image_free(&image);
-    assert_int_equal(status, -1);
-    assert_int_equal(err.code, SMOE_DATA);
-    if (!strstr(err.text, word)) fail_msg("no '%s' in: %s", word, err.text);
-}
-
 static void test_refused(void **state) {
     (void)state;
     uint8_t pixel[40 * 30 * 3];
@@ -425,6 +538,10 @@ int main(void) {
         cmocka_unit_test(test_png_exact),
         cmocka_unit_test(test_png_alpha),
         cmocka_unit_test(test_png_16_bits),
+        cmocka_unit_test(test_png_interlaced),
+        cmocka_unit_test(test_png_as_stored),
+        cmocka_unit_test(test_png_transparent_colour),
+        cmocka_unit_test(test_jpeg_harmless_faults),
         cmocka_unit_test(test_jpeg_as_turbojpeg),
         cmocka_unit_test(test_jpeg_of_inks),
         cmocka_unit_test(test_shrinking_is_close),

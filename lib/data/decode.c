@@ -1,7 +1,8 @@
 /* Image files in memory to pixels, see decode.h. */
 #include "data/decode.h"
+#include "data/decode_png.h"
 
-#include <png.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <turbojpeg.h>
@@ -18,6 +19,54 @@ static smoe_image_kind kind_of_bytes(const uint8_t *bytes, size_t size) {
                          png[] = {0x89, 'P', 'N', 'G', 0x0d, 0x0a, 0x1a, 0x0a};
     if (size >= sizeof jpeg && !memcmp(bytes, jpeg, sizeof jpeg)) return SMOE_IMAGE_JPEG;
     return size >= sizeof png && !memcmp(bytes, png, sizeof png) ? SMOE_IMAGE_PNG : SMOE_IMAGE_NONE;
+}
+
+/*
+ * Copies a JPEG without what libjpeg warns of though no pixel depends on it: bytes that belong to no
+ * segment before the first scan, and a revision of JFIF other than 1. Returns the size of the copy;
+ * with `to` NULL nothing is copied. *faults counts what was left out or changed. From the first scan
+ * on nothing is touched: surplus bytes there are what a damaged scan leaves over.
+ */
+static size_t mend_jpeg(uint8_t *to, const uint8_t *bytes, size_t size, size_t *faults) {
+    enum { ESCAPED = 0x00, ALONE = 0x01, SCAN = 0xda, APP0 = 0xe0, JFIF_LENGTH = 16, MAJOR = 9 };
+    size_t at = 2, used = 2; /* the start of the image is there */
+    if (to) memcpy(to, bytes, 2);
+    *faults = 0;
+    while (at + 4 <= size) {
+        const uint8_t *p = bytes + at;
+        if (p[0] != 0xff || p[1] == ESCAPED || p[1] == 0xff) {
+            *faults += p[0] != 0xff || p[1] == ESCAPED; /* 0xff again fills up, and may */
+            at += p[0] == 0xff && p[1] == ESCAPED ? 2 : 1;
+            continue;
+        }
+        size_t length = (size_t)p[2] << 8 | p[3];
+        bool alone = p[1] == ALONE || (p[1] >= 0xd0 && p[1] <= 0xd9); /* has no length */
+        if (alone || p[1] == SCAN || length < 2 || length + 2 > size - at) break;
+        bool revised =
+            p[1] == APP0 && length >= JFIF_LENGTH && !memcmp(p + 4, "JFIF", 5) && p[MAJOR] != 1;
+        if (to) memcpy(to + used, p, length + 2);
+        if (to && revised) to[used + MAJOR] = 1;
+        *faults += revised;
+        used += length + 2;
+        at += length + 2;
+    }
+    if (to) memcpy(to + used, bytes + at, size - at);
+    return used + (size - at);
+}
+
+/* The bytes of a JPEG as they are, or where they must be mended a copy, *own, for the caller to
+ * free. NULL when out of memory. */
+static const uint8_t *sound_jpeg(const uint8_t *bytes, size_t *size, uint8_t **own, smoe_err *err) {
+    size_t faults, n = mend_jpeg(NULL, bytes, *size, &faults);
+    *own = NULL;
+    if (!faults) return bytes;
+    *own = malloc(n);
+    if (!*own) {
+        smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu bytes", n);
+        return NULL;
+    }
+    *size = mend_jpeg(*own, bytes, *size, &faults);
+    return *own;
 }
 
 static int jpeg_header(smoe_image_header *header, const uint8_t *bytes, size_t size,
@@ -39,16 +88,6 @@ static int jpeg_header(smoe_image_header *header, const uint8_t *bytes, size_t s
     return failed ? -1 : 0;
 }
 
-static int png_header(smoe_image_header *header, const uint8_t *bytes, size_t size, smoe_err *err) {
-    png_image png = {.version = PNG_IMAGE_VERSION};
-    bool good = png_image_begin_read_from_memory(&png, bytes, size) && !png.warning_or_error;
-    if (!good) smoe_fail(err, SMOE_DATA, "damaged PNG header: %s", png.message);
-    header->width = png.width;
-    header->height = png.height;
-    png_image_free(&png);
-    return good ? 0 : -1;
-}
-
 int smoe_decode_header(smoe_image_header *header, smoe_image_kind promised, const uint8_t *bytes,
                        size_t size, smoe_err *err) {
     static const char *const name[] = {"no image", "a JPEG image", "a PNG image"};
@@ -59,8 +98,13 @@ int smoe_decode_header(smoe_image_header *header, smoe_image_kind promised, cons
     if (promised != header->kind)
         return smoe_fail(err, SMOE_DATA, "mislabelled: %s by its name, %s by its content",
                          name[promised], name[header->kind]);
-    int status = header->kind == SMOE_IMAGE_JPEG ? jpeg_header(header, bytes, size, err)
-                                                 : png_header(header, bytes, size, err);
+    uint8_t *own = NULL;
+    int status = -1;
+    if (header->kind == SMOE_IMAGE_PNG)
+        status = smoe_png_header(&header->width, &header->height, bytes, size, err);
+    else if ((bytes = sound_jpeg(bytes, &size, &own, err)))
+        status = jpeg_header(header, bytes, size, err);
+    free(own);
     if (status) return -1;
     if (!header->width || !header->height || header->width > SMOE_MOST_PIXELS / header->height)
         return smoe_fail(err, SMOE_DATA, "claims %zu x %zu pixels, at most %d are accepted",
@@ -81,8 +125,8 @@ static void inks_to_colour(smoe_image *image) {
     image->channels = 3;
 }
 
-/* Warnings are failures (a truncated scan is one), and scans are limited: a file of a few kilobytes
- * can claim enough of them to keep a decoder busy for minutes. */
+/* Warnings that are left are failures (a truncated scan is one), and scans are limited: a file of a
+ * few kilobytes can claim enough of them to keep a decoder busy for minutes. */
 static int decode_jpeg(smoe_image *image, const smoe_image_header *header, size_t channels,
                        size_t shrink, const uint8_t *bytes, size_t size, smoe_err *err) {
     size_t width = (header->width + shrink - 1) / shrink;
@@ -100,31 +144,16 @@ static int decode_jpeg(smoe_image *image, const smoe_image_header *header, size_
     return smoe_image_convert(image, channels, err);
 }
 
-static int decode_png(smoe_image *image, size_t channels, const uint8_t *bytes, size_t size,
-                      smoe_err *err) {
-    png_image png = {.version = PNG_IMAGE_VERSION};
-    const png_color black = {0, 0, 0};
-    bool good = png_image_begin_read_from_memory(&png, bytes, size);
-    if (good) {
-        size_t found = png.format & PNG_FORMAT_FLAG_COLOR ? 3 : 1;
-        png.format = found == 3 ? PNG_FORMAT_RGB : PNG_FORMAT_GRAY;
-        png.flags |= PNG_IMAGE_FLAG_16BIT_sRGB; /* else 16-bit samples count as linear light */
-        if (smoe_image_shape(image, png.width, png.height, found, err)) {
-            png_image_free(&png);
-            return -1;
-        }
-        good = png_image_finish_read(&png, &black, image->pixel, 0, NULL) && !png.warning_or_error;
-    }
-    if (!good) smoe_fail(err, SMOE_DATA, "damaged PNG image: %s", png.message);
-    png_image_free(&png);
-    return good ? smoe_image_convert(image, channels, err) : -1;
-}
-
 int smoe_decode(smoe_image *image, const smoe_image_header *header, size_t channels, size_t shrink,
                 const uint8_t *bytes, size_t size, smoe_err *err) {
-    return header->kind == SMOE_IMAGE_JPEG
-               ? decode_jpeg(image, header, channels, shrink, bytes, size, err)
-               : decode_png(image, channels, bytes, size, err);
+    if (header->kind == SMOE_IMAGE_PNG)
+        return smoe_png_decode(image, bytes, size, err) ? -1
+                                                        : smoe_image_convert(image, channels, err);
+    uint8_t *own;
+    bytes = sound_jpeg(bytes, &size, &own, err);
+    int status = bytes ? decode_jpeg(image, header, channels, shrink, bytes, size, err) : -1;
+    free(own);
+    return status;
 }
 
 int smoe_decode_fit(smoe_image *out, size_t side, size_t channels, smoe_image_kind promised,

@@ -1,10 +1,11 @@
 /*
- * Image files in memory to pixels: JPEG by libturbojpeg, PNG by libpng's simplified interface.
+ * Image files in memory to pixels: JPEG by libturbojpeg, PNG by libpng (decode_png.h).
  * Leaves to others: where the bytes come from; messages name no file, the caller puts it before
  * them.
  *
  * All failures are SMOE_DATA: bytes that are no image or one of another kind than the name says,
- * dimensions beyond 64 megapixels, anything the decoders complain or warn about.
+ * dimensions beyond 64 megapixels, anything the decoders complain about, and warnings where pixels
+ * may depend on what is warned of.
  */
 #ifndef SMOE_DATA_DECODE_H
 #define SMOE_DATA_DECODE_H

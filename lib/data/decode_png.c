@@ -1,0 +1,136 @@
+/* PNG files in memory to pixels, see decode_png.h. */
+#include "data/decode_png.h"
+
+#include <png.h>
+#include <setjmp.h>
+#include <string.h>
+
+typedef struct reader {
+    png_structp png;
+    png_infop info;
+    const uint8_t *at; /* what is not read yet */
+    size_t left;
+    smoe_image *image; /* for read_pixels */
+    bool damaged;      /* by a warning; errors jump */
+    char why[128];
+} reader;
+
+static void read_bytes(png_structp png, png_bytep to, size_t n) {
+    reader *r = png_get_io_ptr(png);
+    if (n > r->left) png_error(png, "the file ends early");
+    memcpy(to, r->at, n);
+    r->at += n;
+    r->left -= n;
+}
+
+static void keep_message(reader *r, const char *message) {
+    if (!r->why[0]) snprintf(r->why, sizeof r->why, "%s", message);
+}
+
+static _Noreturn void on_error(png_structp png, png_const_charp message) {
+    keep_message(png_get_error_ptr(png), message);
+    png_longjmp(png, 1);
+}
+
+/* libpng begins with the name of the chunk. Data beyond the last row harm nobody, and tRNS is passed
+ * over where the image has a channel of its own for it. */
+static bool concerns_pixels(const reader *r, const char *message) {
+    if (!strncmp(message, "tRNS", 4))
+        return !(png_get_color_type(r->png, r->info) & PNG_COLOR_MASK_ALPHA);
+    return !strncmp(message, "IDAT", 4) && !strstr(message, "Too m") && !strstr(message, "Extra");
+}
+
+static void on_warning(png_structp png, png_const_charp message) {
+    reader *r = png_get_error_ptr(png);
+    if (!r->info || !concerns_pixels(r, message)) return;
+    r->damaged = true;
+    keep_message(r, message);
+}
+
+/* On failure too, reader_close is due. */
+static int reader_open(reader *r, const uint8_t *bytes, size_t size, smoe_err *err) {
+    *r = (reader){.at = bytes, .left = size};
+    r->png = png_create_read_struct(PNG_LIBPNG_VER_STRING, r, on_error, on_warning);
+    if (r->png) r->info = png_create_info_struct(r->png);
+    return r->info ? 0 : smoe_fail(err, SMOE_RUNTIME, "cannot start the PNG decoder");
+}
+
+static void reader_close(reader *r) {
+    if (r->png) png_destroy_read_struct(&r->png, &r->info, NULL);
+}
+
+/* Up to the pixels. Of the chunks before them only the palette and tRNS are looked at. */
+static void read_header(reader *r) {
+    png_set_read_fn(r->png, r, read_bytes);
+    png_set_benign_errors(r->png, 1); /* such are warnings */
+    png_set_keep_unknown_chunks(r->png, PNG_HANDLE_CHUNK_NEVER, NULL, -1);
+    png_read_info(r->png, r->info);
+}
+
+/* To 8 bits, palettes to colours, tRNS to a channel. */
+static void set_form(reader *r) {
+    png_set_expand(r->png);
+    png_set_strip_16(r->png);
+    (void)png_set_interlace_handling(r->png);
+    png_read_update_info(r->png, r->info);
+}
+
+static void read_pixels(reader *r) {
+    size_t row = r->image->width * r->image->channels;
+    int passes = png_get_interlace_type(r->png, r->info) == PNG_INTERLACE_NONE
+                     ? 1
+                     : PNG_INTERLACE_ADAM7_PASSES;
+    for (int pass = 0; pass < passes; pass++)
+        for (size_t y = 0; y < r->image->height; y++)
+            png_read_row(r->png, r->image->pixel + y * row, NULL);
+}
+
+/* Runs what may jump: nothing of its own or its callers changes in between. */
+static int guard(reader *r, void (*read)(reader *), const char *what, smoe_err *err) {
+    if (!setjmp(png_jmpbuf(r->png))) {
+        read(r);
+        if (!r->damaged) return 0;
+    }
+    return smoe_fail(err, SMOE_DATA, "damaged PNG %s: %s", what, r->why);
+}
+
+/* The last channel goes: what is transparent shows black. */
+static void lay_over_black(smoe_image *image) {
+    size_t pixels = image->width * image->height, kept = image->channels - 1;
+    for (size_t i = 0; i < pixels; i++) {
+        const uint8_t *from = image->pixel + i * (kept + 1);
+        unsigned alpha = from[kept];
+        for (size_t c = 0; c < kept; c++)
+            image->pixel[i * kept + c] = (uint8_t)((from[c] * alpha + 127) / 255);
+    }
+    image->channels = kept;
+}
+
+int smoe_png_header(size_t *width, size_t *height, const uint8_t *bytes, size_t size,
+                    smoe_err *err) {
+    reader r;
+    int status = reader_open(&r, bytes, size, err);
+    if (!status) status = guard(&r, read_header, "header", err);
+    if (!status) {
+        *width = png_get_image_width(r.png, r.info);
+        *height = png_get_image_height(r.png, r.info);
+    }
+    reader_close(&r);
+    return status;
+}
+
+int smoe_png_decode(smoe_image *image, const uint8_t *bytes, size_t size, smoe_err *err) {
+    reader r;
+    int status = -1;
+    if (reader_open(&r, bytes, size, err) || guard(&r, read_header, "header", err) ||
+        guard(&r, set_form, "header", err) ||
+        smoe_image_shape(image, png_get_image_width(r.png, r.info),
+                         png_get_image_height(r.png, r.info), png_get_channels(r.png, r.info), err))
+        goto out;
+    r.image = image;
+    status = guard(&r, read_pixels, "image", err);
+    if (!status && image->channels % 2 == 0) lay_over_black(image);
+out:
+    reader_close(&r);
+    return status;
+}
