@@ -7,12 +7,15 @@
 #include "base/rng.h"
 #include "math/ridge.h"
 #include "study/fewshot.h"
+#include "datafiles.h"
+#include "scratch.h"
 #include "specs.h"
 
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
@@ -183,6 +186,7 @@ static void clouds(real *x, int64_t *label, size_t n, size_t d, size_t N, uint64
         for (size_t j = 0; j < d; j++)
             x[i * d + j] =
                 (real)(5 + centre[(i % N) * d + j] * (double)(j + 1) + 5 * smoe_rng_normal(&rng));
+        x[i * d + d - 1] *= (real)1e-5; /* as small as what is added to its deviation */
     }
     free(centre);
 }
@@ -211,7 +215,7 @@ static void solving_agrees_with_elimination(void **state) {
 
 /* Two classes on a line at -1 and 1, one shot each: whitened to -1 and 1 (mean 0, std 1). The
  * bias's column is orthogonal to the feature's, targets are (1,-1) and (-1,1), so the sign of the
- * feature decides at every strength. A query at 0 scores the same for both: the lower index. */
+ * feature decides at every strength. */
 static void two_points_by_hand(void **state) {
     (void)state;
     real x[] = {-1, 1}, query[] = {(real)-0.1, (real)0.1, -7, 30};
@@ -223,6 +227,18 @@ static void two_points_by_hand(void **state) {
     for (size_t l = 0; l < 30; l++) assert_int_equal(correct[l], 4);
     assert_int_equal(smoe_fewshot_solve(correct, &shots, &not, 1, 2, &err), 0);
     for (size_t l = 0; l < 30; l++) assert_int_equal(correct[l], 0);
+}
+
+/* Both classes at the same places: targets cancel, exactly, and all scores are 0. The lower index. */
+static void equal_scores(void **state) {
+    (void)state;
+    real x[] = {-1, -1, 1, 1}, query[] = {-1, 0, 3};
+    int64_t label[] = {0, 1, 0, 1}, asked[] = {0, 0, 0};
+    const smoe_features shots = {x, label, 4}, queries = {query, asked, 3};
+    size_t correct[30];
+    smoe_err err;
+    assert_int_equal(smoe_fewshot_solve(correct, &shots, &queries, 1, 2, &err), 0);
+    for (size_t l = 0; l < 30; l++) assert_int_equal(correct[l], 3);
 }
 
 static void features_without_values_fail(void **state) {
@@ -268,6 +284,23 @@ static void draws_are_balanced_seeded_and_nested(void **state) {
     smoe_spec_free(&spec);
 }
 
+/* A class that has no image at all is left out. */
+static void empty_classes_are_left_out(void **state) {
+    (void)state;
+    smoe_spec spec = specs_good("data: {image_size: 8, classes: 11}", NULL, NULL, NULL);
+    smoe_dataset *set;
+    smoe_err err;
+    uint32_t image[11 * 3];
+    size_t count;
+    assert_int_equal(smoe_dataset_open(&set, &spec, "train", &err), 0);
+    assert_int_equal(smoe_dataset_classes(set), 11);
+    if (smoe_fewshot_draw(image, &count, set, 3, 5, 0, &err)) fail_msg("%s", err.text);
+    assert_int_equal(count, 10 * 3);
+    for (size_t i = 0; i < count; i++) assert_int_equal(smoe_dataset_label(set, image[i]), i / 3);
+    smoe_dataset_free(set);
+    smoe_spec_free(&spec);
+}
+
 static void too_few_images_are_named(void **state) {
     (void)state;
     smoe_spec spec =
@@ -297,9 +330,29 @@ static void no_shots_no_evaluation(void **state) {
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-static const char tiny[] = "data: {image_size: 8, limit: 60}\n"
-                           "model: {width: 8, depth: 1, mlp: 8, heads: 1, moe: {layers: none}}\n"
-                           "eval: {fewshot: {shots: [1, 4], seeds: 3}}\n";
+#define TINY                                                               \
+    "model: {width: 8, depth: 1, mlp: 8, heads: 1, moe: {layers: none}}\n" \
+    "eval: {fewshot: {shots: [1, 4], seeds: 3}}\n"
+static const char tiny[] = "data: {image_size: 8, limit: 60}\n" TINY;
+
+/* Pictures in five tints, twelve of each and split: features of any model tell most of them apart. */
+static void tinted_pictures(const scratch *folder) {
+    enum { TINTS = 5, EACH = 12, BYTES = 8 * 8 * 3 };
+    datafile file[2 * TINTS * EACH];
+    char name[2 * TINTS * EACH][32];
+    for (unsigned i = 0; i < 2 * TINTS * EACH; i++) {
+        uint8_t pixel[BYTES];
+        unsigned tint = i % TINTS;
+        datafiles_picture(pixel, 8, 8, 3, i);
+        for (unsigned k = 0; k < BYTES; k++)
+            pixel[k] = (uint8_t)(pixel[k] / 2 + 40 * ((tint + 1) >> k % 3 & 1));
+        snprintf(name[i], sizeof name[i], "%s/%u/%u.png", i % 2 ? "train" : "test", tint, i);
+        file[i].name = name[i];
+        file[i].bytes = datafiles_png(pixel, 8, 8, 3, &file[i].size);
+    }
+    datafiles_tree(folder->dir, file, 2 * TINTS * EACH);
+    for (unsigned i = 0; i < 2 * TINTS * EACH; i++) free((void *)file[i].bytes);
+}
 
 typedef struct subject {
     smoe_spec spec;
@@ -307,8 +360,9 @@ typedef struct subject {
     smoe_dataset *train, *test;
 } subject;
 
-static subject subject_make(void) {
-    subject s = {.spec = specs_good(tiny, NULL, NULL, NULL)};
+/* A model of that spec as it is initialised, with its data. */
+static subject subject_make(const char *text, const char *path) {
+    subject s = {.spec = specs_good(text, path, NULL, NULL)};
     smoe_err err;
     assert_int_equal(smoe_dataset_open(&s.train, &s.spec, "train", &err), 0);
     assert_int_equal(smoe_dataset_open(&s.test, &s.spec, "test", &err), 0);
@@ -336,10 +390,10 @@ static void feature(subject *s, const smoe_dataset *set, size_t i, real *x, int6
     memcpy(x, smoe_model_features(s->model), 8 * sizeof *x);
 }
 
-/* The mean over the draws at the best strength, from single images and elimination. */
-static double expected(subject *s, size_t shots, double *l2) {
+/* The best strength over the draws, from single images and elimination. */
+static smoe_fewshot_score expected(subject *s, size_t shots) {
     size_t N = smoe_dataset_classes(s->train), q = smoe_dataset_images(s->test), n, sum[30] = {0},
-           correct[30], best = 0;
+           correct[3][30], best = 0;
     uint32_t image[64 * 4];
     smoe_err err;
     real *x = calloc(N * shots * 8, sizeof *x), *query = calloc(q * 8, sizeof *query);
@@ -349,22 +403,30 @@ static double expected(subject *s, size_t shots, double *l2) {
         assert_int_equal(smoe_fewshot_draw(image, &n, s->train, shots, s->spec.seed, draw, &err),
                          0);
         for (size_t i = 0; i < n; i++) feature(s, s->train, image[i], x + 8 * i, label + i);
-        reference(correct, x, label, n, query, asked, q, 8, N);
-        for (size_t l = 0; l < 30; l++) sum[l] += correct[l];
+        reference(correct[draw], x, label, n, query, asked, q, 8, N);
+        for (size_t l = 0; l < 30; l++) sum[l] += correct[draw][l];
     }
     for (size_t l = 0; l < 30; l++)
         if (sum[l] > sum[best]) best = l;
-    *l2 = ldexp(1, (int)best - 10);
     free(x);
     free(query);
     free(label);
     free(asked);
-    return (double)sum[best] / 3 / (double)q;
+    double mean = (double)sum[best] / 3 / (double)q, squares = 0;
+    for (size_t i = 0; i < 3; i++) squares += pow((double)correct[i][best] / (double)q - mean, 2);
+    return (smoe_fewshot_score){shots, mean, sqrt(squares / 2), ldexp(1, (int)best - 10)};
 }
 
+/* An image has the same features in any batch (test_model.c), so whole numbers of images are compared: no
+ * tolerance but that of a mean's last bit. */
 static void a_model_is_measured_as_defined(void **state) {
     (void)state;
-    subject s = subject_make();
+    scratch folder;
+    char path[SCRATCH_PATH];
+    scratch_make(&folder);
+    tinted_pictures(&folder);
+    snprintf(path, sizeof path, "data.path=%s", folder.dir);
+    subject s = subject_make("data: {source: image-folder, image_size: 8}\n" TINY, path);
     smoe_fewshot *fewshot;
     smoe_fewshot_score score[2];
     smoe_err err;
@@ -373,12 +435,12 @@ static void a_model_is_measured_as_defined(void **state) {
     json_t *record = json_object();
     assert_int_equal(smoe_fewshot_record(fewshot, s.model, 7, record, &err), 0);
     for (size_t k = 0; k < 2; k++) {
-        double l2, mean = expected(&s, k ? 4 : 1, &l2);
-        assert_int_equal(score[k].shots, k ? 4 : 1);
-        /* One image in 60 of one draw may fall the other way: a batch of seven rounds unlike one of
-         * one. */
-        assert_close(score[k].mean, mean, 1.01 / 60 / 3);
-        assert_true(score[k].sd >= 0 && score[k].sd < 0.5);
+        smoe_fewshot_score right = expected(&s, k ? 4 : 1);
+        assert_int_equal(score[k].shots, right.shots);
+        assert_true(right.mean >= 0.4 && right.mean < 1 && right.sd > 0); /* chance: 0.2 */
+        assert_close(score[k].mean, right.mean, 1e-15);
+        assert_close(score[k].sd, right.sd, 1e-15);
+        assert_close(score[k].l2, right.l2, 0);
         const char *key = k ? "test/fewshot_4" : "test/fewshot_1";
         assert_close(json_real_value(json_object_get(record, key)), score[k].mean, 0);
     }
@@ -386,20 +448,26 @@ static void a_model_is_measured_as_defined(void **state) {
     json_decref(record);
     smoe_fewshot_free(fewshot);
     subject_free(&s);
+    scratch_remove(&folder);
 }
 
-/* Another data set than the one trained on: the same numbers as if it had been named in `data`. */
+/* Another data set than the one trained on: the same numbers as if it had been named in `data`, whose own
+ * limit and classes count no more. */
 static void other_data_is_what_data_would_be(void **state) {
     (void)state;
-    subject s = subject_make();
+    subject s = subject_make(tiny, NULL);
     smoe_err err;
     smoe_fewshot *fewshot;
     smoe_fewshot_score here[2], there[2];
     assert_int_equal(smoe_fewshot_open(&fewshot, &s.spec, &err), 0);
     assert_int_equal(smoe_fewshot_measure(fewshot, s.model, 7, here, &err), 0);
     smoe_fewshot_free(fewshot);
-    smoe_spec other = specs_good(tiny, "eval.fewshot.data={source: shapes, limit: 60}",
-                                 "data.source=cifar10", "data.path=/nowhere");
+    smoe_spec view,
+        other = specs_good("data: {source: cifar10, path: /nowhere, image_size: 8, limit: 40, "
+                           "classes: 20}\n" TINY,
+                           "eval.fewshot.data={source: shapes, limit: 60}", NULL, NULL);
+    assert_int_equal(smoe_spec_fewshot_data(&other, &view, &err), 0);
+    assert_int_equal(view.data.classes, 0);
     assert_int_equal(smoe_fewshot_open(&fewshot, &other, &err), 0);
     assert_int_equal(smoe_fewshot_measure(fewshot, s.model, 7, there, &err), 0);
     for (size_t k = 0; k < 2; k++) {
@@ -433,8 +501,10 @@ int main(void) {
         cmocka_unit_test(agrees_with_the_normal_equations),
         cmocka_unit_test(solving_agrees_with_elimination),
         cmocka_unit_test(two_points_by_hand),
+        cmocka_unit_test(equal_scores),
         cmocka_unit_test(features_without_values_fail),
         cmocka_unit_test(draws_are_balanced_seeded_and_nested),
+        cmocka_unit_test(empty_classes_are_left_out),
         cmocka_unit_test(too_few_images_are_named),
         cmocka_unit_test(no_shots_no_evaluation),
         cmocka_unit_test(a_model_is_measured_as_defined),

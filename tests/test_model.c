@@ -315,6 +315,23 @@ static void features_before_the_head(void **state) {
     }
 }
 
+/* Before it has learnt, a sigmoid says of each of N classes 1/(1 + N), which is what one class in N needs (V-MoE);
+ * a softmax says 1/N. */
+static void the_head_before_learning(void **state) {
+    (void)state;
+    static const char *const keys[] = {"data.classes=10 train.loss=softmax",
+                                       "data.classes=10 train.loss=sigmoid"};
+    for (int k = 0; k < 2; k++) {
+        models_rig r;
+        assert_true(models_make(&r, keys[k], 1, false));
+        smoe_params_init(r.params, 1);
+        smoe_model_forward(r.model, r.image, &r.pass);
+        for (size_t c = 0; c < 10; c++)
+            assert_close(smoe_model_logits(r.model)[c], (real)(k ? -log(10) : 0), 0);
+        models_free(&r);
+    }
+}
+
 /* One training pass and its backward pass over random dlogits. */
 static void differentiate(models_rig *r) {
     real dlogits[IMAGES * MOST_CLASSES];
@@ -376,6 +393,7 @@ int main(void) {
         cmocka_unit_test(first_layer_that_is_not_finite),
         cmocka_unit_test(plans_can_be_watched),
         cmocka_unit_test(features_before_the_head),
+        cmocka_unit_test(the_head_before_learning),
         cmocka_unit_test(fresh_gradients),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -301,6 +301,27 @@ static void same_bits_for_any_threads(void **state) {
     smoe_threads_set(2);
 }
 
+/* More parts than are summed at a time, and all in the last one: chunks of a large tensor, experts of a factored one. */
+static void norms_of_many_parts(void **state) {
+    (void)state;
+    enum { EXPERTS = 300 };
+    const size_t large = 257 * 32768, three[] = {EXPERTS, 1, 1};
+    static real dy[EXPERTS], x[EXPERTS];
+    static size_t first[EXPERTS + 1];
+    smoe_params params = {0};
+    smoe_err err;
+    smoe_params_add(&params, SMOE_PARAM_PLAIN, 0, 0, 1, &large, "large");
+    smoe_params_add(&params, SMOE_PARAM_KERNEL, 0, 0, 3, three, "experts");
+    assert_int_equal(smoe_params_allocate(&params, 2, &err), 0);
+    params.g[large - 1] = 3;
+    dy[EXPERTS - 1] = 2;
+    for (size_t e = 0; e < EXPERTS; e++) x[e] = 2, first[e + 1] = e + 1;
+    params.row[1].factored = true;
+    params.row[1].factors = (smoe_factors){dy, x, first};
+    assert_close(smoe_optim_norm(&params), 5, 0); /* 3, and 2 times 2 */
+    smoe_params_free(&params);
+}
+
 /* ---- moments in BF16 --------------------------------------------------------------------------- */
 
 enum { MANY = 40000 }; /* elements: more than a task of the optimiser, no multiple of a piece */
@@ -405,6 +426,7 @@ int main(void) {
         cmocka_unit_test(clipping),
         cmocka_unit_test(rate_of_the_step),
         cmocka_unit_test(same_bits_for_any_threads),
+        cmocka_unit_test(norms_of_many_parts),
         cmocka_unit_test(narrow_moments),
         cmocka_unit_test(second_moment_does_not_stand_still),
     };

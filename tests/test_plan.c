@@ -210,24 +210,29 @@ static void nobody_placed(void **state) {
 /* ---- statistics ------------------------------------------------------------------------------ */
 
 /*
- * One group, T = 2, S = 2. D columns (1, 0), (1/2, 1/2): largest 1, 1/2: mean 3/4; tokens a slot
+ * T = 2, S = 2, one group, or two that are alike. D columns (1, 0), (1/2, 1/2): largest 1, 1/2: mean 3/4; tokens a slot
  * e^0 = 1 and e^(ln 2) = 2: mean 3/2. C rows (3/4, 1/4), (1/2, 1/2): largest 3/4, 1/2: mean 5/8;
  * slots a token 4/3^(3/4) and 2.
  */
 static void dense_statistics(void **state) {
     (void)state;
-    fixture f;
-    smoe_plan_stats stats;
-    begin(&f, false, 1, 2, 2, 1, 2);
-    memcpy(f.plan.disp, (real[]){1, (real)0.5, 0, (real)0.5}, 4 * sizeof(real));
-    memcpy(f.plan.comb, (real[]){(real)0.75, (real)0.25, (real)0.5, (real)0.5}, 4 * sizeof(real));
-    smoe_plan_measure(&f.plan, &stats);
-    assert_close(stats.dispatch_max, 0.75, 1e-12);
-    assert_close(stats.tokens_per_slot, 1.5, 1e-12);
-    assert_close(stats.combine_max, 0.625, 1e-12);
-    assert_close(stats.slots_per_token, (4 / pow(3, 0.75) + 2) / 2, 1e-12);
-    assert_close(stats.dropped, 0, 0);
-    smoe_arena_free(&f.arena);
+    for (size_t G = 1; G <= 2; G++) {
+        fixture f;
+        smoe_plan_stats stats;
+        begin(&f, false, G, 2, 2, 1, 2 * G);
+        for (size_t g = 0; g < G; g++) {
+            memcpy(f.plan.disp + 4 * g, (real[]){1, (real)0.5, 0, (real)0.5}, 4 * sizeof(real));
+            memcpy(f.plan.comb + 4 * g, (real[]){(real)0.75, (real)0.25, (real)0.5, (real)0.5},
+                   4 * sizeof(real));
+        }
+        smoe_plan_measure(&f.plan, &stats);
+        assert_close(stats.dispatch_max, 0.75, 1e-12);
+        assert_close(stats.tokens_per_slot, 1.5, 1e-12);
+        assert_close(stats.combine_max, 0.625, 1e-12);
+        assert_close(stats.slots_per_token, (4 / pow(3, 0.75) + 2) / 2, 1e-12);
+        assert_close(stats.dropped, 0, 0);
+        smoe_arena_free(&f.arena);
+    }
 }
 
 /* Four tokens, two experts of two: token 0 with weights 1/2 and 1/2, token 1 with 1/4, 2 and 3
