@@ -162,7 +162,7 @@ static bool *choose_tokens(const smoe_moe_spec *moe, const double *g, size_t tok
     size_t room = (size_t)rint((double)(moe->k * tokens) * moe->capacity / (double)E);
     for (size_t i = 0; i < tokens * E; i++) most[i / E] = fmax(most[i / E], g[i]);
     for (size_t t = 0; t < tokens; t++)
-        turn[moe->priority == SMOE_BPR ? place_of(most, tokens, 1, t) : t] = t;
+        turn[moe->priority == SMOE_PRIORITY_BPR ? place_of(most, tokens, 1, t) : t] = t;
     for (size_t k = 0; k < moe->k; k++)
         for (size_t i = 0; i < tokens; i++)
             for (size_t e = 0; e < E; e++) {

@@ -360,7 +360,7 @@ static void fresh_gradients(void **state) {
         memset(r.params->g, 0, bytes);
         differentiate(&r);
         memcpy(zeroed, r.params->g, bytes);
-        smoe_optim_step(r.params, &(smoe_train_spec){.optimizer = {.name = SMOE_SGD}}, 0,
+        smoe_optim_step(r.params, &(smoe_train_spec){.optimizer = {.name = SMOE_OPTIMIZER_SGD}}, 0,
                         1); /* lr 0 */
         for (size_t i = 0; i < r.params->count; i++) {
             const smoe_param *p = &r.params->row[i];

@@ -31,7 +31,7 @@ static void assert_rate(const smoe_train_spec *t, size_t step, double share) {
 
 static void constant(void **state) {
     (void)state;
-    smoe_train_spec t = train(SMOE_CONSTANT, 100, 10, 20);
+    smoe_train_spec t = train(SMOE_SCHEDULE_CONSTANT, 100, 10, 20);
     assert_rate(&t, 0, 1);
     assert_rate(&t, 99, 1);
 }
@@ -39,14 +39,14 @@ static void constant(void **state) {
 /* Warm-up to the peak at the fourth step, then from (steps - 4)/(steps - 4) down, 1/8 at the last. */
 static void linear(void **state) {
     (void)state;
-    smoe_train_spec t = train(SMOE_LINEAR, 12, 4, 5);
+    smoe_train_spec t = train(SMOE_SCHEDULE_LINEAR, 12, 4, 5);
     assert_rate(&t, 0, 0.25);
     assert_rate(&t, 2, 0.75);
     assert_rate(&t, 3, 1);
     assert_rate(&t, 4, 1);
     assert_rate(&t, 8, 0.5);
     assert_rate(&t, 11, 0.125);
-    t = train(SMOE_LINEAR, 10, 0, 0);
+    t = train(SMOE_SCHEDULE_LINEAR, 10, 0, 0);
     assert_rate(&t, 0, 1);
     assert_rate(&t, 9, 0.1);
 }
@@ -54,7 +54,7 @@ static void linear(void **state) {
 /* t - W of steps - W + 1 = 6: cosines of 30, 90, 150 degrees at t - W = 1, 3, 5. */
 static void cosine(void **state) {
     (void)state;
-    smoe_train_spec t = train(SMOE_COSINE, 7, 2, 0);
+    smoe_train_spec t = train(SMOE_SCHEDULE_COSINE, 7, 2, 0);
     assert_rate(&t, 0, 0.5);
     assert_rate(&t, 1, 1);
     assert_rate(&t, 2, (1 + sqrt(0.75)) / 2);
@@ -68,7 +68,7 @@ static void cosine(void **state) {
  */
 static void rsqrt(void **state) {
     (void)state;
-    smoe_train_spec t = train(SMOE_RSQRT, 60, 4, 20);
+    smoe_train_spec t = train(SMOE_SCHEDULE_RSQRT, 60, 4, 20);
     assert_rate(&t, 1, 0.5);
     assert_rate(&t, 3, 1);
     assert_rate(&t, 3 + 12, 1 / sqrt(2));
@@ -76,21 +76,22 @@ static void rsqrt(void **state) {
     assert_rate(&t, 40, 0.5);
     assert_rate(&t, 50, 0.25);
     assert_rate(&t, 59, 0.025);
-    t = train(SMOE_RSQRT, 60, 4, 0);
+    t = train(SMOE_SCHEDULE_RSQRT, 60, 4, 0);
     assert_rate(&t, 51, 1 / sqrt(5));
 }
 
 /* Warm-up and cooldown may fill the run, each alone or together. */
 static void nothing_between(void **state) {
     (void)state;
-    smoe_train_spec t = train(SMOE_RSQRT, 10, 5, 5);
+    smoe_train_spec t = train(SMOE_SCHEDULE_RSQRT, 10, 5, 5);
     assert_rate(&t, 4, 1);
     assert_rate(&t, 5, 1);
     assert_rate(&t, 9, 0.2);
-    t = train(SMOE_RSQRT, 10, 0, 10);
+    t = train(SMOE_SCHEDULE_RSQRT, 10, 0, 10);
     assert_rate(&t, 0, 1);
     assert_rate(&t, 9, 0.1);
-    static const smoe_schedule all[] = {SMOE_LINEAR, SMOE_COSINE, SMOE_RSQRT};
+    static const smoe_schedule all[] = {SMOE_SCHEDULE_LINEAR, SMOE_SCHEDULE_COSINE,
+                                        SMOE_SCHEDULE_RSQRT};
     for (size_t i = 0; i < 3; i++) {
         t = train(all[i], 10, 10, 0);
         assert_rate(&t, 0, 0.1);
@@ -128,7 +129,7 @@ static void assert_cleared(const smoe_params *params) {
 }
 
 static smoe_train_spec constant_rate(smoe_optimizer name) {
-    smoe_train_spec t = train(SMOE_CONSTANT, 10, 0, 0);
+    smoe_train_spec t = train(SMOE_SCHEDULE_CONSTANT, 10, 0, 0);
     t.optimizer.name = name;
     t.optimizer.lr = 0.1;
     t.optimizer.beta1 = 0.5;
@@ -147,7 +148,7 @@ static smoe_train_spec constant_rate(smoe_optimizer name) {
  */
 static void adam_by_hand(void **state) {
     (void)state;
-    smoe_train_spec t = constant_rate(SMOE_ADAM);
+    smoe_train_spec t = constant_rate(SMOE_OPTIMIZER_ADAM);
     smoe_params params;
     assert_int_equal(smoe_optim_bytes(&t), 2 * sizeof(real));
     table(&params, &t);
@@ -172,7 +173,7 @@ static void adam_by_hand(void **state) {
  */
 static void constant_gradient(void **state) {
     (void)state;
-    smoe_train_spec t = constant_rate(SMOE_ADAM);
+    smoe_train_spec t = constant_rate(SMOE_OPTIMIZER_ADAM);
     t.optimizer.beta1 = 0.9;
     t.optimizer.beta2 = 0.999;
     t.optimizer.eps = 1e-12;
@@ -190,7 +191,7 @@ static void constant_gradient(void **state) {
 /* Momentum 1/2: moves 4, then 4/2 - 1 = 1: w = 1 - 0.4 - 0.1. Without: -4, +1. */
 static void sgd_by_hand(void **state) {
     (void)state;
-    smoe_train_spec t = constant_rate(SMOE_SGD);
+    smoe_train_spec t = constant_rate(SMOE_OPTIMIZER_SGD);
     smoe_params params;
     assert_int_equal(smoe_optim_bytes(&t), sizeof(real));
     table(&params, &t);
@@ -216,7 +217,7 @@ static void sgd_by_hand(void **state) {
 /* Without gradients only decay is left: times the rate, kernels 0.2, head 3, others none. */
 static void decay_groups(void **state) {
     (void)state;
-    for (int name = SMOE_ADAM; name <= SMOE_SGD; name++) {
+    for (int name = SMOE_OPTIMIZER_ADAM; name <= SMOE_OPTIMIZER_SGD; name++) {
         smoe_train_spec t = constant_rate((smoe_optimizer)name);
         smoe_params params;
         t.optimizer.weight_decay = 0.2;
@@ -237,7 +238,7 @@ static void clipping(void **state) {
     const double clip[] = {sqrt(3), 100, 0}, first[] = {0.94, 0.7, 0.7},
                  second[] = {0.92, 0.6, 0.6};
     for (size_t i = 0; i < 3; i++) {
-        smoe_train_spec t = constant_rate(SMOE_SGD);
+        smoe_train_spec t = constant_rate(SMOE_OPTIMIZER_SGD);
         smoe_params params;
         t.optimizer.clip = clip[i];
         table(&params, &t);
@@ -253,10 +254,10 @@ static void clipping(void **state) {
 /* The step asks the schedule for its rate. */
 static void rate_of_the_step(void **state) {
     (void)state;
-    smoe_train_spec t = constant_rate(SMOE_SGD);
+    smoe_train_spec t = constant_rate(SMOE_OPTIMIZER_SGD);
     smoe_params params;
     t.optimizer.momentum = 0;
-    t.schedule.name = SMOE_LINEAR;
+    t.schedule.name = SMOE_SCHEDULE_LINEAR;
     t.schedule.warmup = 4;
     table(&params, &t);
     gradients(&params, 1, 2);
@@ -270,7 +271,7 @@ static void same_bits_for_any_threads(void **state) {
     (void)state;
     static const size_t sizes[] = {100000, 3, 70000};
     enum { ALL = 3 };
-    for (int name = SMOE_ADAM; name <= SMOE_SGD; name++) {
+    for (int name = SMOE_OPTIMIZER_ADAM; name <= SMOE_OPTIMIZER_SGD; name++) {
         smoe_params params[ALL];
         double norm[ALL], squares = 0;
         for (int threads = 1; threads <= ALL; threads++) {
@@ -343,10 +344,10 @@ static void narrow_moments(void **state) {
         smoe_optimizer name;
         smoe_moments moments;
         size_t bytes;
-    } rows[] = {{SMOE_ADAM, SMOE_MOMENTS_BF16_FIRST, 2 + sizeof(real)},
-                {SMOE_ADAM, SMOE_MOMENTS_BF16, 4},
-                {SMOE_SGD, SMOE_MOMENTS_BF16_FIRST, 2},
-                {SMOE_SGD, SMOE_MOMENTS_BF16, 2}};
+    } rows[] = {{SMOE_OPTIMIZER_ADAM, SMOE_MOMENTS_BF16_FIRST, 2 + sizeof(real)},
+                {SMOE_OPTIMIZER_ADAM, SMOE_MOMENTS_BF16, 4},
+                {SMOE_OPTIMIZER_SGD, SMOE_MOMENTS_BF16_FIRST, 2},
+                {SMOE_OPTIMIZER_SGD, SMOE_MOMENTS_BF16, 2}};
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
         smoe_train_spec t = constant_rate(rows[k].name), wide = t;
         smoe_params a, b;
@@ -387,7 +388,7 @@ static void narrow_moments(void **state) {
  * mean 0.05%; six of that. And each step, thread by thread, the same bits. */
 static void second_moment_does_not_stand_still(void **state) {
     (void)state;
-    smoe_train_spec t = constant_rate(SMOE_ADAM);
+    smoe_train_spec t = constant_rate(SMOE_OPTIMIZER_ADAM);
     t.optimizer.moments = SMOE_MOMENTS_BF16;
     t.optimizer.beta2 = 0.999;
     smoe_bf16 *first = NULL;

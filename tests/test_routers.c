@@ -276,14 +276,14 @@ static ranked *queue_of(const routed *r, const gates *a, size_t g, size_t *kept)
     ranked *queue = calloc(n, sizeof *queue);
     assert_non_null(queue);
     for (size_t i = 0; i < n; i++) {
-        size_t t = g * r->router->T + i, top = moe->priority == SMOE_BPR_SUM ? moe->k : 1;
+        size_t t = g * r->router->T + i, top = moe->priority == SMOE_PRIORITY_BPR_SUM ? moe->k : 1;
         queue[i].token = t;
         for (size_t k = 0; k < top; k++) queue[i].score += a->g[t * E + a->order[t * E + k]];
     }
     *kept = (size_t)nearbyint(moe->skip_patch * (double)n);
-    if (moe->priority == SMOE_VANILLA && *kept == n) return queue;
+    if (moe->priority == SMOE_PRIORITY_VANILLA && *kept == n) return queue;
     qsort(queue, n, sizeof *queue, by_score);
-    if (moe->priority != SMOE_VANILLA) return queue;
+    if (moe->priority != SMOE_PRIORITY_VANILLA) return queue;
     for (size_t i = 0; i < *kept; i++) queue[i].score = 0;
     qsort(queue, *kept, sizeof *queue, by_score);
     return queue;

@@ -355,11 +355,11 @@ static void capacities(void **state) {
     const size_t tokens[] = {1, 2, 3, 6, 10, 14, 18}, half_even[] = {1, 1, 1, 2, 2, 4, 4},
                  up[] = {1, 1, 1, 2, 3, 4, 5}, fours[] = {4, 4, 4, 4, 4, 4, 8};
     for (size_t i = 0; i < sizeof tokens / sizeof *tokens; i++) {
-        moe.capacity_rounding = SMOE_ROUND;
+        moe.capacity_rounding = SMOE_ROUNDING_ROUND;
         moe.capacity_multiple_of = 1;
         assert_int_equal(smoe_moe_capacity(&moe, tokens[i], 1), half_even[i]);
         assert_int_equal(smoe_moe_capacity(&moe, tokens[i] * 2, 2), tokens[i]);
-        moe.capacity_rounding = SMOE_CEIL;
+        moe.capacity_rounding = SMOE_ROUNDING_CEIL;
         assert_int_equal(smoe_moe_capacity(&moe, tokens[i], 1), up[i]);
         moe.capacity_multiple_of = 4;
         assert_int_equal(smoe_moe_capacity(&moe, tokens[i], 1), fours[i]);

@@ -131,12 +131,12 @@ static void the_contract_s_spec_reads_as_written(void **state) {
     assert_int_equal(s.model.moe.layer_count, 6);
     assert_true(!s.model.moe.is_moe[5] && s.model.moe.is_moe[6] && s.model.moe.is_moe[11]);
     assert_string_equal(s.model.moe.router, "soft");
-    assert_int_equal(s.model.moe.priority, SMOE_BPR);
+    assert_int_equal(s.model.moe.priority, SMOE_PRIORITY_BPR);
     assert_close(s.model.moe.aux_weight, 0.01, 0);
     assert_close(s.train.optimizer.lr, 1e-3, 0);
     assert_close(s.train.optimizer.eps, 1e-8, 0);
     assert_close(s.train.optimizer.head_weight_decay, 3.0, 0);
-    assert_int_equal(s.train.schedule.name, SMOE_RSQRT);
+    assert_int_equal(s.train.schedule.name, SMOE_SCHEDULE_RSQRT);
     assert_int_equal(s.train.schedule.cooldown, 200);
     assert_int_equal(s.eval.fewshot.count, 3);
     assert_int_equal(s.eval.fewshot.shots[2], 10);
@@ -382,11 +382,11 @@ static void choices_follow_their_enums(void **state) {
     assert_int_equal(s.model.position, SMOE_POSITION_SINCOS2D);
     assert_int_equal(s.model.gelu, SMOE_GELU_TANH);
     assert_int_equal(s.model.moe.l2_eps, SMOE_L2_VMOE);
-    assert_int_equal(s.model.moe.capacity_rounding, SMOE_CEIL);
-    assert_int_equal(s.model.moe.priority, SMOE_BPR_SUM);
+    assert_int_equal(s.model.moe.capacity_rounding, SMOE_ROUNDING_CEIL);
+    assert_int_equal(s.model.moe.priority, SMOE_PRIORITY_BPR_SUM);
     assert_int_equal(s.train.loss, SMOE_LOSS_SIGMOID);
-    assert_int_equal(s.train.optimizer.name, SMOE_SGD);
-    assert_int_equal(s.train.schedule.name, SMOE_COSINE);
+    assert_int_equal(s.train.optimizer.name, SMOE_OPTIMIZER_SGD);
+    assert_int_equal(s.train.schedule.name, SMOE_SCHEDULE_COSINE);
     smoe_spec_free(&s);
     static const struct {
         const char *name;
@@ -404,7 +404,7 @@ static void choices_follow_their_enums(void **state) {
     s = specs_good(
         "train: {schedule: {name: linear}}\ndata: {augment: {crop: pad}}\nmodel: {head: token}",
         NULL, NULL, NULL);
-    assert_int_equal(s.train.schedule.name, SMOE_LINEAR);
+    assert_int_equal(s.train.schedule.name, SMOE_SCHEDULE_LINEAR);
     assert_int_equal(s.data.augment.crop, SMOE_CROP_PAD);
     assert_int_equal(s.model.head, SMOE_HEAD_TOKEN);
     smoe_spec_free(&s);

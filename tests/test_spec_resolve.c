@@ -182,7 +182,7 @@ static void capacity_rounds_half_to_even(void **state) {
     assert_int_equal(smoe_moe_capacity(&moe, 10, 1), 1); /* 0.3125, at least one */
     moe.capacity = 1.05;
     assert_int_equal(smoe_moe_capacity(&moe, 50 * 8, 2), 26); /* 26.25 */
-    moe.capacity_rounding = SMOE_CEIL;
+    moe.capacity_rounding = SMOE_ROUNDING_CEIL;
     assert_int_equal(smoe_moe_capacity(&moe, 50 * 8, 2), 27);
     moe.capacity_multiple_of = 4;
     assert_int_equal(smoe_moe_capacity(&moe, 50 * 8, 2), 28);

@@ -30,7 +30,6 @@ size_t smoe_params_add(smoe_params *params, smoe_param_group group, double mean,
     va_start(args, fmt);
     vsnprintf(p->name, sizeof p->name, fmt, args);
     va_end(args);
-    p->expert = strstr(p->name, ".experts.") != NULL;
     params->total += p->size;
     params->size += (p->size + PAD - 1) / PAD * PAD;
     return params->count++;

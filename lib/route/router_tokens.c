@@ -67,11 +67,12 @@ static size_t order(tokens_router *self, size_t first, size_t n) {
         const real *g = self->gate.g + (first + i) * r->E;
         const int32_t *choice = self->choice + (first + i) * K;
         real score = g[choice[0]];
-        for (size_t k = 1; k < K && r->spec->priority == SMOE_BPR_SUM; k++) score += g[choice[k]];
+        for (size_t k = 1; k < K && r->spec->priority == SMOE_PRIORITY_BPR_SUM; k++)
+            score += g[choice[k]];
         ranked[i] = (smoe_ranked){score, (int32_t)i};
     }
     size_t kept = (size_t)rint(r->spec->skip_patch * (double)n);
-    if (r->spec->priority != SMOE_VANILLA) {
+    if (r->spec->priority != SMOE_PRIORITY_VANILLA) {
         qsort(ranked, n, sizeof *ranked, smoe_ranked_compare);
         return kept;
     }

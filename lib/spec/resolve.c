@@ -347,7 +347,9 @@ static void resolve_schedule(smoe_reading *reading) {
         *cooldown = steps / 5;
         origin_of(reading, "train.schedule.cooldown")->kind = SMOE_FROM_FITTED;
     }
-    if (reading->spec->train.schedule.name == SMOE_CONSTANT || *warmup + *cooldown <= steps) return;
+    if (reading->spec->train.schedule.name == SMOE_SCHEDULE_CONSTANT ||
+        *warmup + *cooldown <= steps)
+        return;
     if (reading->trained) return;
     clash(reading, KEYS("train.schedule.warmup", "train.schedule.cooldown", "train.steps"),
           "%zu steps of warm-up and %zu of cooldown do not fit in train.steps %zu: "

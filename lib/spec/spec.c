@@ -144,7 +144,7 @@ size_t smoe_moe_slots_per_expert(const smoe_moe_spec *moe, size_t tokens) {
 
 size_t smoe_moe_capacity(const smoe_moe_spec *moe, size_t tokens, size_t choices) {
     double places = (double)choices * (double)tokens * moe->capacity / (double)moe->experts;
-    bool up = moe->capacity_rounding == SMOE_CEIL;
+    bool up = moe->capacity_rounding == SMOE_ROUNDING_CEIL;
     size_t buffer = at_least_one(up ? ceil(places) : nearbyint(places));
     size_t unit = moe->capacity_multiple_of;
     return (buffer + unit - 1) / unit * unit;

@@ -27,16 +27,25 @@ typedef enum smoe_crop { SMOE_CROP_NONE, SMOE_CROP_PAD, SMOE_CROP_INCEPTION } sm
 typedef enum smoe_head { SMOE_HEAD_GAP, SMOE_HEAD_TOKEN, SMOE_HEAD_MAP } smoe_head;
 typedef enum smoe_position { SMOE_POSITION_LEARNED, SMOE_POSITION_SINCOS2D } smoe_position;
 typedef enum smoe_l2 { SMOE_L2_PAPER, SMOE_L2_VMOE } smoe_l2;
-typedef enum smoe_priority { SMOE_VANILLA, SMOE_BPR, SMOE_BPR_SUM } smoe_priority;
-typedef enum smoe_rounding { SMOE_ROUND, SMOE_CEIL } smoe_rounding;
+typedef enum smoe_priority {
+    SMOE_PRIORITY_VANILLA,
+    SMOE_PRIORITY_BPR,
+    SMOE_PRIORITY_BPR_SUM
+} smoe_priority;
+typedef enum smoe_rounding { SMOE_ROUNDING_ROUND, SMOE_ROUNDING_CEIL } smoe_rounding;
 typedef enum smoe_loss { SMOE_LOSS_SOFTMAX, SMOE_LOSS_SIGMOID } smoe_loss;
-typedef enum smoe_optimizer { SMOE_ADAM, SMOE_SGD } smoe_optimizer;
+typedef enum smoe_optimizer { SMOE_OPTIMIZER_ADAM, SMOE_OPTIMIZER_SGD } smoe_optimizer;
 typedef enum smoe_moments {
     SMOE_MOMENTS_F32,
     SMOE_MOMENTS_BF16_FIRST,
     SMOE_MOMENTS_BF16
 } smoe_moments;
-typedef enum smoe_schedule { SMOE_CONSTANT, SMOE_LINEAR, SMOE_COSINE, SMOE_RSQRT } smoe_schedule;
+typedef enum smoe_schedule {
+    SMOE_SCHEDULE_CONSTANT,
+    SMOE_SCHEDULE_LINEAR,
+    SMOE_SCHEDULE_COSINE,
+    SMOE_SCHEDULE_RSQRT
+} smoe_schedule;
 
 typedef struct smoe_data_spec {
     smoe_source source;

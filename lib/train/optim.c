@@ -11,7 +11,7 @@ enum { CHUNK = 1 << 15 }; /* elements of one task */
 
 /* How each of the two moments is stored, if it is there at all. */
 static smoe_moment moment_of(const smoe_train_spec *spec, int which) {
-    bool adam = spec->optimizer.name == SMOE_ADAM;
+    bool adam = spec->optimizer.name == SMOE_OPTIMIZER_ADAM;
     if (which == 0 && !adam && !(spec->optimizer.momentum > 0)) return SMOE_MOMENT_NONE;
     if (which == 1 && !adam) return SMOE_MOMENT_NONE;
     smoe_moments from = which == 0 ? SMOE_MOMENTS_BF16_FIRST : SMOE_MOMENTS_BF16;
@@ -33,18 +33,18 @@ size_t smoe_optim_bytes(const smoe_train_spec *spec) {
 static double decayed(const smoe_train_spec *spec, double t) {
     double W = (double)spec->schedule.warmup, steps = (double)spec->steps;
     switch (spec->schedule.name) {
-    case SMOE_LINEAR: return (steps - t + 1) / (steps - W);
-    case SMOE_COSINE: return (1 + cos(M_PI * (t - W) / (steps - W + 1))) / 2;
-    case SMOE_RSQRT: return 1 / sqrt(1 + (t - W) / (double)spec->schedule.timescale);
-    case SMOE_CONSTANT: break;
+    case SMOE_SCHEDULE_LINEAR: return (steps - t + 1) / (steps - W);
+    case SMOE_SCHEDULE_COSINE: return (1 + cos(M_PI * (t - W) / (steps - W + 1))) / 2;
+    case SMOE_SCHEDULE_RSQRT: return 1 / sqrt(1 + (t - W) / (double)spec->schedule.timescale);
+    case SMOE_SCHEDULE_CONSTANT: break;
     }
     return 1;
 }
 
 double smoe_schedule_rate(const smoe_train_spec *spec, size_t step) {
     double peak = spec->optimizer.lr, W = (double)spec->schedule.warmup, t = (double)step + 1;
-    if (spec->schedule.name == SMOE_CONSTANT) return peak;
-    size_t cooldown = spec->schedule.name == SMOE_RSQRT ? spec->schedule.cooldown : 0;
+    if (spec->schedule.name == SMOE_SCHEDULE_CONSTANT) return peak;
+    size_t cooldown = spec->schedule.name == SMOE_SCHEDULE_RSQRT ? spec->schedule.cooldown : 0;
     double share = 1;
     if (cooldown && step + cooldown >= spec->steps) {
         share = (double)(spec->steps - step) / (double)cooldown;
@@ -128,7 +128,7 @@ static void sgd(real *restrict w, real *restrict g, real *restrict m, size_t n, 
 /* Elements at .. at+n of the slabs, moments in `real`. */
 static void update(real *w, real *g, real *m, real *v, size_t n, const smoe_train_spec *spec,
                    const smoe_adam_constants *k) {
-    if (spec->optimizer.name == SMOE_ADAM)
+    if (spec->optimizer.name == SMOE_OPTIMIZER_ADAM)
         smoe_kernels_get()->row->adam(w, g, m, v, n, k);
     else
         sgd(w, g, m, n, k->clip, (real)spec->optimizer.momentum, k->rate, k->decay, k->leave);
