@@ -5,6 +5,7 @@
 #include "progress.h"
 #include "table.h"
 #include "base/file.h"
+#include "base/frame.h"
 #include "base/threads.h"
 #include "study/bench.h"
 #include "train/env.h"
@@ -120,8 +121,8 @@ static json_t *machine_json(const smoe_machine *machine) {
 /* What was not measured is null: training, where the weights are in a file; the file, elsewhere. */
 static json_t *bench_json(const smoe_bench *b) {
     json_t *object =
-        json_pack("{s:I, s:i, s:I, s:o, s:f, s:o, s:o}", "batch", (json_int_t)b->batch, "threads",
-                  b->threads, "params", (json_int_t)b->params, "flops_train",
+        json_pack("{s:I, s:i, s:o, s:o, s:f, s:o, s:o}", "batch", (json_int_t)b->batch, "threads",
+                  b->threads, "params", smoe_number_json(b->params), "flops_train",
                   trained(b) ? json_real(b->train.flops) : json_null(), "flops_infer",
                   b->infer.flops, "train_s", trained(b) ? time_json(&b->train.whole) : json_null(),
                   "infer_s", time_json(&b->infer.whole));
@@ -134,8 +135,8 @@ static json_t *bench_json(const smoe_bench *b) {
                         trained(b) ? json_real(b->train.part_bytes[SMOE_PART_optimizer] / update)
                                    : json_null());
     json_object_set_new(object, "data_s", b->data_s > 0 ? json_real(b->data_s) : json_null());
-    json_object_set_new(object, "planned_bytes", json_integer((json_int_t)b->planned_bytes));
-    json_object_set_new(object, "peak_rss_bytes", json_integer((json_int_t)b->peak_bytes));
+    json_object_set_new(object, "planned_bytes", smoe_number_json(b->planned_bytes));
+    json_object_set_new(object, "peak_rss_bytes", smoe_number_json(b->peak_bytes));
     json_object_set_new(object, "breakdown",
                         json_pack("{s:o, s:o}", "train",
                                   trained(b) ? parts_json(&b->train) : json_null(), "infer",
@@ -150,8 +151,8 @@ static json_t *bench_json(const smoe_bench *b) {
                                   work_json(&b->infer)));
     json_object_set_new(object, "weights",
                         b->weight_bytes > 0
-                            ? json_pack("{s:I, s:f, s:f}", "weight_bytes",
-                                        (json_int_t)b->weight_bytes, "read_s", reading_s(b),
+                            ? json_pack("{s:o, s:f, s:f}", "weight_bytes",
+                                        smoe_number_json(b->weight_bytes), "read_s", reading_s(b),
                                         "arithmetic_s", arithmetic_s(b))
                             : json_null());
     return object;
@@ -358,7 +359,7 @@ static int bench(const smoe_spec *spec, const smoe_safetensors *weights,
         return smoe_fail(err, SMOE_USAGE, "--rounds: at most %d", SMOE_BENCH_MOST);
     if (head && head->ndim == 2)
         classes = head->dim[0];
-    else if (smoe_cmd_classes(spec, (size_t)options->classes, false, &classes, err))
+    else if (smoe_cmd_classes(spec, 0, false, &classes, err))
         return -1;
     if (check_table(options->append, err)) return -1;
     if (options->dry_run) {
@@ -380,9 +381,8 @@ int cmd_bench(const smoe_options *options, smoe_err *err) {
     smoe_loaded loaded = {0}; /* of which a spec alone uses nothing but the spec */
     smoe_spec *spec = &loaded.spec;
     bool model = smoe_run_is_model(options->arg[0]);
-    int status =
-        model ? smoe_load_spec(&loaded, options->arg[0], options, err)
-              : smoe_spec_read(spec, options->arg[0], options->override, options->overrides, err);
+    int status = model ? smoe_load_spec(&loaded, options->arg[0], options, err)
+                       : smoe_cmd_spec(spec, options, err);
     if (!status && model) status = smoe_safetensors_open(&loaded.file, loaded.path, err);
     if (!status)
         status = options->print_config ? smoe_cmd_print_config(spec, err)

@@ -3,6 +3,7 @@
 #include "cmd.h"
 #include "estimate.h"
 #include "table.h"
+#include "base/frame.h"
 #include "study/compare.h"
 #include "study/evaluations.h"
 #include "train/run.h"
@@ -378,9 +379,9 @@ static void add_row(smoe_table *table, const char *name, const smoe_estimate *e)
 
 static json_t *estimate_json(const smoe_sweep *sweep, const smoe_cell *cell,
                              const smoe_estimate *e) {
-    json_t *row = json_pack("{s:s, s:o, s:I, s:f, s:I}", "cell", cell->name, "set",
-                            values_json(sweep, cell, true), "params", (json_int_t)e->params,
-                            "flops_train", e->flops, "bytes", (json_int_t)e->bytes);
+    json_t *row = json_pack("{s:s, s:o, s:o, s:f, s:o}", "cell", cell->name, "set",
+                            values_json(sweep, cell, true), "params", smoe_number_json(e->params),
+                            "flops_train", e->flops, "bytes", smoe_number_json(e->bytes));
     if (row) smoe_estimate_json(row, e);
     return row;
 }

@@ -1,5 +1,6 @@
 /* What the commands share; see cmd.h. */
 #include "cmd.h"
+#include "base/frame.h"
 #include "base/threads.h"
 #include "data/data.h"
 #include "math/blas.h"
@@ -25,6 +26,19 @@ json_t *smoe_cmd_env(const smoe_options *options) {
     snprintf(blas, sizeof blas, "BLIS %s, %s kernels", smoe_blas_version(), smoe_blas_kernel());
     return smoe_env_json(options->argc, options->argv, blas, smoe_kernels_get()->isa,
                          smoe_threads());
+}
+
+int smoe_cmd_spec(smoe_spec *spec, const smoe_options *options, smoe_err *err) {
+    char classes[48];
+    size_t count = options->overrides;
+    char **override = calloc(count + 1, sizeof *override);
+    if (!override) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    if (count) memcpy(override, options->override, count * sizeof *override);
+    snprintf(classes, sizeof classes, "data.classes=%ld", options->classes);
+    if (options->classes) override[count++] = classes;
+    int status = smoe_spec_read(spec, options->arg[0], override, count, err);
+    free(override);
+    return status;
 }
 
 int smoe_cmd_print_config(const smoe_spec *spec, smoe_err *err) {
@@ -97,8 +111,8 @@ double smoe_cmd_bytes(const smoe_cost *cost) {
 }
 
 json_t *smoe_cmd_bytes_json(const smoe_cost *cost) {
-    return json_pack("{s:I, s:I, s:I, s:I}", "weights", (json_int_t)cost->bytes.weights,
-                     "gradients", (json_int_t)cost->bytes.gradients, "optimizer",
-                     (json_int_t)cost->bytes.optimizer, "activations",
-                     (json_int_t)cost->bytes.activations);
+    return json_pack("{s:o, s:o, s:o, s:o}", "weights", smoe_number_json(cost->bytes.weights),
+                     "gradients", smoe_number_json(cost->bytes.gradients), "optimizer",
+                     smoe_number_json(cost->bytes.optimizer), "activations",
+                     smoe_number_json(cost->bytes.activations));
 }

@@ -29,6 +29,9 @@ int smoe_cmd_print_config(const smoe_spec *spec, smoe_err *err) SMOE_MUST_CHECK;
  * whether it is a terminal. */
 bool smoe_cmd_color(const smoe_options *options, FILE *out);
 
+/* The spec of a command's first argument with its overrides, of which --classes is one. */
+int smoe_cmd_spec(smoe_spec *spec, const smoe_options *options, smoe_err *err) SMOE_MUST_CHECK;
+
 /* N: `given`, data.classes, or what the source always has; otherwise what the data says, which is
  * only looked at where `read` allows it. */
 int smoe_cmd_classes(const smoe_spec *spec, size_t given, bool read, size_t *classes,

@@ -1,6 +1,7 @@
 /* smoe convert and smoe init: a model file in the storage type one wants, out of another one or out
  * of a spec's initial values; train/model_file.h does both. */
 #include "cmd.h"
+#include "base/frame.h"
 #include "train/model_file.h"
 #include "train/run.h"
 #include "vit/model.h"
@@ -23,10 +24,10 @@ static int report(const smoe_storage *storage, const smoe_stored *stored,
     const char *path = options->arg[1], *type = smoe_dtype_name(storage->type);
     char bytes[32];
     if (options->json)
-        return smoe_cmd_json(json_pack("{s:s, s:s, s:I, s:I, s:I}", "file", path, "type", type,
+        return smoe_cmd_json(json_pack("{s:s, s:s, s:I, s:I, s:o}", "file", path, "type", type,
                                        "tensors", (json_int_t)stored->tensors, "changed",
                                        (json_int_t)stored->changed, "bytes",
-                                       (json_int_t)stored->bytes),
+                                       smoe_number_json(stored->bytes)),
                              err);
     printf("%s%s: %zu tensors, %zu of them now %s, %s\n", storage->dry ? "would write " : "", path,
            stored->tensors, stored->changed, type,
@@ -62,7 +63,7 @@ static int init(const smoe_spec *spec, const smoe_options *options, smoe_err *er
     smoe_stored stored;
     size_t classes;
     if (smoe_cmd_target(options->arg[1], options, err)) return -1;
-    if (smoe_cmd_classes(spec, (size_t)options->classes, true, &classes, err)) return -1;
+    if (smoe_cmd_classes(spec, 0, true, &classes, err)) return -1;
     int status = smoe_model_create(&model, spec, classes, err);
     if (!status)
         status = smoe_model_file_initial(options->arg[1], smoe_model_params(model), spec, &storage,
@@ -74,7 +75,7 @@ static int init(const smoe_spec *spec, const smoe_options *options, smoe_err *er
 
 int cmd_init(const smoe_options *options, smoe_err *err) {
     smoe_spec spec = {0};
-    int status = smoe_spec_read(&spec, options->arg[0], options->override, options->overrides, err);
+    int status = smoe_cmd_spec(&spec, options, err);
     if (!status)
         status =
             options->print_config ? smoe_cmd_print_config(&spec, err) : init(&spec, options, err);

@@ -2,24 +2,25 @@
  * counted. */
 #include "cmd.h"
 #include "table.h"
+#include "base/frame.h"
 #include "study/cost.h"
 
 static json_t *layers_json(const smoe_cost *cost) {
     json_t *layers = json_array();
     for (size_t i = 0; i < cost->layers; i++) {
         const smoe_cost_layer *l = &cost->layer[i];
-        json_array_append_new(layers, json_pack("{s:s, s:s, s:I, s:f, s:f}", "name", l->name,
+        json_array_append_new(layers, json_pack("{s:s, s:s, s:o, s:f, s:f}", "name", l->name,
                                                 "kind", smoe_cost_kind_name(l->kind), "params",
-                                                (json_int_t)l->params, "flops_infer",
+                                                smoe_number_json(l->params), "flops_infer",
                                                 l->flops_infer, "flops_train", l->flops_train));
     }
     return layers;
 }
 
 static json_t *cost_json(const smoe_cost *c) {
-    return json_pack("{s:I, s:f, s:I, s:f, s:f, s:f, s:o, s:o}", "params", (json_int_t)c->params,
-                     "params_active", c->params_active, "params_expert",
-                     (json_int_t)c->params_expert, "flops_infer_per_image",
+    return json_pack("{s:o, s:f, s:o, s:f, s:f, s:f, s:o, s:o}", "params",
+                     smoe_number_json(c->params), "params_active", c->params_active,
+                     "params_expert", smoe_number_json(c->params_expert), "flops_infer_per_image",
                      c->flops_infer_per_image, "flops_train_per_image", c->flops_train_per_image,
                      "train_exaflop", c->train_exaflop, "bytes", smoe_cmd_bytes_json(c), "layers",
                      layers_json(c));
@@ -74,7 +75,7 @@ static void print_totals(const smoe_cost *c, const smoe_spec *spec) {
 static int cost_of(const smoe_spec *spec, const smoe_options *options, smoe_err *err) {
     smoe_cost cost = {0};
     size_t classes;
-    int status = smoe_cmd_classes(spec, (size_t)options->classes, false, &classes, err);
+    int status = smoe_cmd_classes(spec, 0, false, &classes, err);
     if (!status) status = smoe_cost_estimate(&cost, spec, classes, NULL, err);
     if (!status && options->json) {
         status = smoe_cmd_json(cost_json(&cost), err);
@@ -88,7 +89,7 @@ static int cost_of(const smoe_spec *spec, const smoe_options *options, smoe_err 
 
 int cmd_cost(const smoe_options *options, smoe_err *err) {
     smoe_spec spec = {0};
-    int status = smoe_spec_read(&spec, options->arg[0], options->override, options->overrides, err);
+    int status = smoe_cmd_spec(&spec, options, err);
     if (!status)
         status = options->print_config ? smoe_cmd_print_config(&spec, err)
                                        : cost_of(&spec, options, err);

@@ -8,6 +8,7 @@
 #include "progress.h"
 #include "stop.h"
 #include "base/file.h"
+#include "base/frame.h"
 #include "route/router.h"
 #include "study/cost.h"
 #include "study/fewshot.h"
@@ -102,10 +103,10 @@ static json_t *plan_json(const train_job *job, const moe_shape *shape, const smo
                       "slots_per_token", (double)shape->slots / (double)shape->tokens));
     }
     json_t *plan =
-        json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:o, s:o}", "dir", job->dir, "steps",
+        json_pack("{s:s, s:I, s:I, s:I, s:I, s:o, s:f, s:f, s:o, s:o}", "dir", job->dir, "steps",
                   (json_int_t)spec->train.steps, "batch", (json_int_t)spec->train.batch_size,
                   "classes", (json_int_t)classes, "tokens", (json_int_t)smoe_spec_tokens(spec),
-                  "params", (json_int_t)cost->params, "flops_train_per_image",
+                  "params", smoe_number_json(cost->params), "flops_train_per_image",
                   cost->flops_train_per_image, "train_exaflop", cost->train_exaflop, "bytes",
                   smoe_cmd_bytes_json(cost), "moe_layers", layers);
     if (plan) smoe_estimate_json(plan, estimate);

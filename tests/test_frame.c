@@ -115,6 +115,23 @@ static void empty_and_failed(void **state) {
     smoe_frame_free(&frame);
 }
 
+/* Integers as long as a double tells them from their neighbours; never one that wraps. */
+static void numbers(void **state) {
+    (void)state;
+    const struct {
+        double x;
+        const char *text;
+    } cases[] = {{3, "3"},         {-0.5, "-0.5"}, {0x1p52, "4503599627370496"},
+                 {0x1p80, "1e24"}, {NAN, "null"},  {INFINITY, "null"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        json_t *number = smoe_number_json(cases[i].x);
+        char *text = json_dumps(number, JSON_ENCODE_ANY | JSON_REAL_PRECISION(1));
+        assert_string_equal(text, cases[i].text);
+        free(text);
+        json_decref(number);
+    }
+}
+
 /* Each frame of smoe inspect says what it is, names its columns once, and begins with the run. */
 static void frames_of_inspect(void **state) {
     (void)state;
@@ -142,6 +159,7 @@ int main(void) {
         cmocka_unit_test(cells_come_back),
         cmocka_unit_test_setup_teardown(csv, scratch_setup, scratch_teardown),
         cmocka_unit_test(json),
+        cmocka_unit_test(numbers),
         cmocka_unit_test(columns_one_by_one),
         cmocka_unit_test_setup_teardown(empty_and_failed, scratch_setup, scratch_teardown),
         cmocka_unit_test(frames_of_inspect),

@@ -177,7 +177,7 @@ int smoe_frame_csv(const smoe_frame *frame, const char *path, smoe_err *err) {
     return status;
 }
 
-static json_t *number_json(double x) {
+json_t *smoe_number_json(double x) {
     if (!isfinite(x)) return json_null();
     return x == rint(x) && fabs(x) < 0x1p53 ? json_integer((json_int_t)x) : json_real(x);
 }
@@ -192,7 +192,7 @@ json_t *smoe_frame_json(const smoe_frame *frame) {
         for (size_t c = 0; c < frame->columns; c++) {
             smoe_datum datum = frame->datum[r * frame->columns + c];
             json_array_append_new(row, frame->column[c].text ? json_string(datum.text)
-                                                             : number_json(datum.number));
+                                                             : smoe_number_json(datum.number));
         }
         json_array_append_new(rows, row);
     }

@@ -58,6 +58,10 @@ const char *smoe_frame_text_at(const smoe_frame *frame, size_t row, size_t colum
  * double when read again, nothing for NAN and infinities; text in quotes where it must be. */
 int smoe_frame_csv(const smoe_frame *frame, const char *path, smoe_err *err) SMOE_MUST_CHECK;
 
+/* A number as JSON has it: whole ones as integers, up to those that a double cannot tell apart; null
+ * for NAN and infinities. NULL when out of memory. */
+json_t *smoe_number_json(double x);
+
 /* {"title", "caption", "columns": [names], "rows": [[cells]]}, null for what is no number; NULL when out of memory. */
 json_t *smoe_frame_json(const smoe_frame *frame);
 

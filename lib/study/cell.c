@@ -2,6 +2,7 @@
  * continues, and not from memory: so a cell that was killed comes to the same. */
 #include "study/cell.h"
 #include "base/clock.h"
+#include "base/frame.h"
 #include "study/cost.h"
 #include "study/fewshot.h"
 #include "train/run.h"
@@ -121,7 +122,7 @@ static int add_cost(json_t *result, const smoe_spec *spec, size_t classes, smoe_
     smoe_cost cost = {0};
     int status = smoe_cost_estimate(&cost, spec, classes, NULL, err);
     if (!status) {
-        json_object_set_new(result, "params", json_integer((json_int_t)cost.params));
+        json_object_set_new(result, "params", smoe_number_json(cost.params));
         json_object_set_new(result, "flops_train_per_image", json_real(cost.flops_train_per_image));
         json_object_set_new(result, "flops_infer_per_image", json_real(cost.flops_infer_per_image));
         json_object_set_new(result, "train_exaflop", json_real(cost.train_exaflop));
