@@ -63,6 +63,17 @@ static double look_up(const tables *t, const shown *column, size_t layer) {
     return NAN;
 }
 
+/* Experts of a layer that no token gives weight. */
+static size_t unused(const tables *t, size_t layer) {
+    const smoe_frame *frame = smoe_frames_find(t->frame, t->count, "combine_expert");
+    size_t count = 0;
+    for (size_t i = 0; i < frame->rows; i++)
+        count += !strcmp(text_of(frame, i, "run"), text_of(t->routing, layer, "run")) &&
+                 number_of(frame, i, "block") == number_of(t->routing, layer, "block") &&
+                 number_of(frame, i, "weight") == 0;
+    return count;
+}
+
 /* A row a layer, with its run where there are several; columns that nobody has are left out. */
 static int print_layers(const tables *t, const shown *column, size_t columns, bool bold,
                         smoe_err *err) {
@@ -71,7 +82,7 @@ static int print_layers(const tables *t, const shown *column, size_t columns, bo
     if (several) smoe_table_add(&table, "run");
     smoe_table_add(&table, "layer");
     for (size_t c = 0; c < columns; c++) {
-        for (size_t l = 0; l < t->routing->rows; l++) has[c] |= isfinite(look_up(t, &column[c], l));
+        for (size_t l = 0; l < t->routing->rows; l++) has[c] |= !isnan(look_up(t, &column[c], l));
         if (!has[c]) continue;
         table.columns++;
         smoe_table_add(&table, "%s", column[c].heading);
@@ -84,6 +95,8 @@ static int print_layers(const tables *t, const shown *column, size_t columns, bo
             if (!has[c]) continue;
             if (isfinite(value))
                 smoe_table_add(&table, "%.4g", value);
+            else if (value > 0) /* times nothing */
+                smoe_table_add(&table, "inf (%zu unused)", unused(t, l));
             else
                 smoe_table_add(&table, "-");
         }

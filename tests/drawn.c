@@ -51,7 +51,7 @@ static void fill_choice(smoe_frame *frame, size_t block) {
 static void fill_both(smoe_frame *frame, const char *run, size_t block) {
     NUMBERS(row(&frame[1], run, block), 0.5, 0.25, 3.5, 1.0 / 3, 0);
     for (double rank = 1; rank <= 2; rank++)
-        NUMBERS(row(&frame[2], run, block), rank, 2 - rank, 0.5, 3 - rank);
+        NUMBERS(row(&frame[2], run, block), rank, 2 - rank, 0.5, 3 - rank, rank / 2);
     for (double class = 0; class < 2; class ++)
         for (double expert = 0; expert < 2; expert++) {
             NUMBERS(row(&frame[6], run, block), class);
@@ -75,7 +75,7 @@ static void fill_frames(smoe_frame *frame) {
     static const char *const columns[DRAWN_FRAMES][2] = {
         {"runs", "run$ router$ parameters precision_at_1"},
         {"routing", "run$ block dispatch_max combine_max tokens_per_slot slots_per_token dropped"},
-        {"combine_expert", "run$ block rank expert weight times_least"},
+        {"combine_expert", "run$ block rank expert weight times_least times_mean"},
         {"dispatch_bands", "run$ block rank mean p0.5 p2.5 p5 p10 p20 p50 p80 p90 p95 p97.5 p99.5"},
         {"slot_correlation", "run$ block slot other cosine"},
         {"expert_load", "run$ block expert chosen placed lost share"},

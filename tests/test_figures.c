@@ -53,8 +53,8 @@ static void test_table(void **state) {
             check_columns(row, columns, lists[i]);
         if (row->kind == SMOE_FIGURE_BANDS)
             check_columns(row, columns, "p0.5 p2.5 p5 p10 p20 p80 p90 p95 p97.5 p99.5");
-        assert_true(*row->x_title && *row->y_title);
-        assert_true(!strncmp(row->panel, "run", 3));
+        assert_true(*row->x_title && (*row->y_title || *row->panel));
+        assert_true(!strncmp(row->panel, "run", 3) || !strncmp(row->z, "run", 3));
         for (size_t i = 0; i < count; i++)
             assert_string_not_equal(row->name, smoe_figure_row_at(i)->name);
     }
@@ -99,12 +99,13 @@ static void test_scripts(void **state) {
     } parts[] = {
         {"combine_expert.gp", "set output 'combine_expert.svg'"},
         {"combine_expert.gp", "set title 'a, <b>&\"c\"''d'\n"},
-        {"combine_expert.gp", "plot 'combine_expert.csv' every ::0::3 using (column(\"block\") == "
-                              "1 && 1 ? column(\"rank\") : "
-                              "NaN):(column(\"times_least\")) with linespoints pt 7 ps 0.5 lw 2 lc "
-                              "rgb '#3f2c73' title 'block 1'"},
-        {"combine_expert.gp", "'combine_expert.csv' every ::4::7 using (column(\"block\") == 3 && "
-                              "1 ? column(\"rank\") : NaN)"},
+        {"combine_expert.gp", "plot [0:1][0:1] NaN with linespoints pt 7 ps 0.5 lw 2 lc rgb "
+                              "'#3f2c73' title 'block 1', "},
+        {"combine_expert.gp", "plot 'combine_expert.csv' every ::0::1 using "
+                              "(column(\"rank\")):(column(\"times_mean\")) with linespoints pt 7 "
+                              "ps 0.5 lw 2 lc rgb '#3f2c73' notitle"},
+        {"combine_expert.gp", "'combine_expert.csv' every ::6::7 using (column(\"rank\"))"},
+        {"combine_expert.gp", "set xrange [1:2]\nset xtics 1\n"},
         {"dispatch_bands.gp", "'dispatch_bands.csv' every ::4::7 using "
                               "(column(\"rank\")):(column(\"p0.5\")):(column(\"p99.5\")) "
                               "with filledcurves"},
@@ -115,9 +116,14 @@ static void test_scripts(void **state) {
                            "(column(\"expert\")):(column(\"placed\") + column(\"lost\"))"},
         {"class_expert.gp", "set ytics ('cat' 2, 'dog' 1)"},
         {"class_expert.gp", "set xtics ('0' 1, '1' 2)"},
-        {"over_steps.gp", "every ::0::5 using (strcol(\"metric\") eq 'dispatch_max' && "
-                          "column(\"block\") == 3 && 1 ? column(\"step\")"},
-        {"over_steps.gp", "set title 'choice, loss'"},
+        /* block 3 is alone in rows 4 and 5, block 1 lies among rows of the loss */
+        {"over_steps.gp", "every ::4::5 using (column(\"step\")):(column(\"value\"))"},
+        {"over_steps.gp", "every ::0::2 using (strcol(\"metric\") eq 'dispatch_max' && "
+                          "column(\"block\") == 1 && 1 ? column(\"step\")"},
+        {"over_steps.gp", "every ::1::3 using (strcol(\"metric\") eq 'loss' && "
+                          "strcol(\"block\") eq '' && 1 ? column(\"step\") : NaN)"},
+        {"over_steps.gp", "set ylabel 'largest dispatch weight'"},
+        {"over_steps.gp", "title 'choice, all blocks, or the largest'"},
     };
     scratch s;
     size_t scripts, done;

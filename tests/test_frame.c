@@ -1,5 +1,6 @@
 /* Frames: what goes in comes out, in memory, as CSV and as JSON; and the frames of smoe inspect. */
 #include "scratch.h"
+#include "base/file.h"
 #include "base/frame.h"
 #include "study/inspect.h"
 
@@ -154,6 +155,26 @@ static void frames_of_inspect(void **state) {
     smoe_frames_free(frames, count);
 }
 
+/* ---- what a function prints -------------------------------------------------------------------- */
+
+static int print_half(FILE *out, const void *context, smoe_err *err) {
+    fprintf(out, "%g\n", 0.5);
+    return context ? smoe_fail(err, SMOE_DATA, "%s", (const char *)context) : 0;
+}
+
+/* A file is whole or as it was; the printer's own error comes through. */
+static void printed(void **state) {
+    smoe_err err = {0};
+    char path[SCRATCH_PATH];
+    scratch_path(*state, path, "printed");
+    assert_int_equal(smoe_file_print(path, print_half, NULL, &err), 0);
+    assert_int_equal(smoe_file_print(path, print_half, "no more", &err), -1);
+    assert_int_equal(err.code, SMOE_DATA);
+    char *text = scratch_read(path, NULL);
+    assert_string_equal(text, "0.5\n");
+    free(text);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cells_come_back),
@@ -163,6 +184,7 @@ int main(void) {
         cmocka_unit_test(columns_one_by_one),
         cmocka_unit_test_setup_teardown(empty_and_failed, scratch_setup, scratch_teardown),
         cmocka_unit_test(frames_of_inspect),
+        cmocka_unit_test_setup_teardown(printed, scratch_setup, scratch_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -149,10 +149,12 @@ static void check_experts(const inspected *x, size_t l) {
     for (size_t r = first; r < first + x->E; r++) {
         size_t e = (size_t)inspected_number(frame, r, "expert");
         double weight = 0, here = inspected_number(frame, r, "weight");
-        double least = inspected_number(frame, first + x->E - 1, "weight");
+        double least = inspected_number(frame, first + x->E - 1, "weight"), all = 0;
+        for (size_t i = 0; i < x->E; i++) all += inspected_number(frame, first + i, "weight");
         for (size_t t = 0; t < x->T; t++) weight += sum[t * x->E + e] / (double)n;
         assert_close(here, weight, EXACT);
         assert_close(inspected_number(frame, r, "times_least"), weight / least, 1e-9);
+        assert_close(inspected_number(frame, r, "times_mean"), weight / all * (double)x->E, 1e-9);
         assert_true(inspected_number(frame, r, "rank") == (double)(r - first + 1) &&
                     here <= before);
         before = here;

@@ -113,6 +113,22 @@ int smoe_file_write(const char *path, const void *bytes, size_t size, smoe_err *
     return smoe_file_commit(&file, err);
 }
 
+int smoe_file_print(const char *path, smoe_file_printer *print, const void *context,
+                    smoe_err *err) {
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    if (!out) return out_of_memory(err, path);
+    void *locale = smoe_locale_enter();
+    int status = print(out, context, err);
+    smoe_locale_leave(locale);
+    bool bad = ferror(out) != 0;
+    bad |= fclose(out) != 0;
+    if (!status) status = bad ? out_of_memory(err, path) : smoe_file_write(path, text, size, err);
+    free(text);
+    return status;
+}
+
 int smoe_file_read(const char *path, size_t most, char **text, size_t *size, smoe_err *err) {
     int status = -1;
     char *bytes = NULL;

@@ -7,6 +7,8 @@
 
 #include "base/base.h"
 
+#include <stdio.h>
+
 /* Every temporary file and directory has this in its name. */
 #define SMOE_FILE_TEMPORARY ".tmp-"
 
@@ -27,6 +29,12 @@ void smoe_file_abandon(smoe_file *file);
 
 /* The three in one. */
 int smoe_file_write(const char *path, const void *bytes, size_t size,
+                    smoe_err *err) SMOE_MUST_CHECK;
+
+/* The same for what a function prints, with a point in numbers whatever the caller's locale is. It
+ * returns 0, or fails with err filled; path is then left as it was. */
+typedef int smoe_file_printer(FILE *out, const void *context, smoe_err *err);
+int smoe_file_print(const char *path, smoe_file_printer *print, const void *context,
                     smoe_err *err) SMOE_MUST_CHECK;
 
 /* All bytes to fd, over interruptions and short writes; 0, or -1 with errno. */

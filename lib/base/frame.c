@@ -144,7 +144,9 @@ static void put_number(FILE *out, double x) {
     fputs(text, out);
 }
 
-static void put_rows(FILE *out, const smoe_frame *frame) {
+static int put_rows(FILE *out, const void *context, smoe_err *err) {
+    const smoe_frame *frame = context;
+    (void)err;
     for (size_t c = 0; c < frame->columns; c++) {
         if (c) fputc(',', out);
         put_text(out, frame->column[c].name);
@@ -160,21 +162,12 @@ static void put_rows(FILE *out, const smoe_frame *frame) {
             put_number(out, datum.number);
         if (c + 1 == frame->columns) fputc('\n', out);
     }
+    return 0;
 }
 
 int smoe_frame_csv(const smoe_frame *frame, const char *path, smoe_err *err) {
-    char *text = NULL;
-    size_t size = 0;
-    FILE *out = frame->failed ? NULL : open_memstream(&text, &size);
-    void *locale = smoe_locale_enter();
-    if (out) put_rows(out, frame);
-    smoe_locale_leave(locale);
-    bool bad = !out || ferror(out);
-    if (out) bad |= fclose(out) != 0;
-    int status = bad ? smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", path)
-                     : smoe_file_write(path, text, size, err);
-    free(text);
-    return status;
+    if (frame->failed) return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", path);
+    return smoe_file_print(path, put_rows, frame, err);
 }
 
 json_t *smoe_number_json(double x) {

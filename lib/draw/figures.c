@@ -1,7 +1,8 @@
 /*
- * Figures by gnuplot from the tables beside them; see figures.h and figures.def. A panel is a
- * stretch of rows of one run: its scripts name rows by number, since a run's name may hold anything,
- * and pick the rows of a line by the number or word in its column.
+ * Figures by gnuplot from the tables beside them; see figures.h and figures.def. A panel and a line
+ * are rows of a table: scripts name the first and the last by number, since a run's name may hold
+ * anything, and leave out those between that belong to others. The rows of a run lie together, so
+ * what sets others apart is never a run.
  */
 #include "draw/figures.h"
 #include "base/file.h"
@@ -17,11 +18,15 @@ enum {
     STACKED = SMOE_FIGURE_STACKED,
     ZERO = SMOE_FIGURE_ZERO,
     NAME = 64,         /* bytes of a column name */
-    SERIES = 64,       /* lines of a panel at most */
+    LABEL = 256,       /* bytes of a title */
     PANEL_WIDTH = 360, /* pixels; larger where there is one alone */
     PANEL_HEIGHT = 290,
-    BOXES = 4096, /* cells of a panel drawn as boxes; more become an image */
-    TICKS = 16    /* names along the vertical axis at most; half as many along the other */
+    TITLE_HEIGHT = 40,
+    KEY_ROW = 20,    /* pixels of a row of the key */
+    KEY_SAMPLE = 70, /* of what is beside the words of an entry */
+    LETTER = 7,      /* of a letter, about */
+    BOXES = 4096,    /* cells of a panel drawn as boxes; more become an image */
+    TICKS = 16       /* names along the vertical axis at most; half as many along the other */
 };
 
 static const smoe_figure_row figures[] = {
@@ -34,12 +39,6 @@ enum { FIGURES = sizeof figures / sizeof *figures };
 
 const smoe_figure_row *smoe_figure_row_at(size_t i) {
     return i < FIGURES ? &figures[i] : NULL;
-}
-
-const char *smoe_figure_kind_name(smoe_figure_kind kind) {
-    static const char *const names[] = {"lines", "steps", "histogram", "cumulative",
-                                        "bands", "bars",  "heat"};
-    return names[kind];
 }
 
 const char *smoe_figure_word(const char *list, size_t i, char *buf, size_t size) {
@@ -55,12 +54,58 @@ const char *smoe_figure_word(const char *list, size_t i, char *buf, size_t size)
     }
 }
 
+static const struct {
+    const char *name, *words;
+} words[] = {
+#define WORD(name, words) {name, words},
+#include "draw/words.def"
+#undef WORD
+};
+
+const char *smoe_figure_words(size_t i, const char **shown) {
+    if (i >= sizeof words / sizeof *words) return NULL;
+    *shown = words[i].words;
+    return words[i].name;
+}
+
+const char *smoe_figure_say(const char *name, char *buf, size_t size) {
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (!strcmp(words[i].name, name)) return words[i].words;
+    snprintf(buf, size, "%s", name);
+    for (char *c = buf; *c; c++)
+        if (*c == '_') *c = ' ';
+    return buf;
+}
+
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-typedef struct panel {
-    size_t first, last; /* rows; between them may lie rows of other panels of the run */
+/* Rows that belong together. */
+typedef struct span {
+    size_t first, last; /* between them may lie rows of others */
     bool whole;         /* no, they are all its own */
-} panel;
+} span;
+
+/* A figure being drawn. A mark is what the key has an entry for: a line, a band, bars of one colour;
+ * of every line of the panels, which differ in z, there is one for each of the columns of y. */
+typedef struct drawing {
+    const struct kind *kind;
+    const smoe_frame *f;
+    const smoe_figure_row *row;
+    const char *z;        /* of the row; without `run` where there is one only */
+    span *panel;          /* [panels] */
+    size_t *line;         /* [lines] rows of the frame that begin them */
+    size_t panels, lines; /* lines: at least 1 */
+    size_t each;          /* marks of a line */
+} drawing;
+
+typedef struct kind {
+    const char *name;
+    const char *style; /* of lines, after `with` */
+    /* Columns of data for mark m, then how it is drawn, then its entry in the key ("": none). */
+    void (*put_data)(FILE *out, const drawing *d, const span *rows, size_t m);
+    void (*put_style)(FILE *out, const drawing *d, size_t m);
+    void (*entry)(const drawing *d, size_t m, char text[LABEL]);
+} kind;
 
 static bool same_cell(const smoe_frame *f, size_t column, size_t a, size_t b) {
     if (f->column[column].text)
@@ -70,66 +115,83 @@ static bool same_cell(const smoe_frame *f, size_t column, size_t a, size_t b) {
 }
 
 /* Do two rows agree in every column of the list? */
-static bool same_panel(const smoe_frame *f, const char *list, size_t a, size_t b) {
+static bool alike(const smoe_frame *f, const char *list, size_t a, size_t b) {
     char name[NAME];
     for (size_t i = 0; smoe_figure_word(list, i, name, sizeof name); i++)
         if (!same_cell(f, smoe_frame_find(f, name), a, b)) return false;
     return true;
 }
 
-/* A cell of a heat map without a place (a class token) is no cell. */
-static bool drawable(const smoe_frame *f, const smoe_figure_row *row, size_t r) {
-    return row->kind != SMOE_FIGURE_HEAT ||
-           (isfinite(smoe_frame_number_at(f, r, smoe_frame_find(f, row->x))) &&
-            isfinite(smoe_frame_number_at(f, r, smoe_frame_find(f, row->y))));
+static double number_at(const drawing *d, size_t row, const char *column) {
+    return smoe_frame_number_at(d->f, row, smoe_frame_find(d->f, column));
 }
 
-/* The panels in the order of their first rows, in fresh memory; NULL when out of it. */
-static panel *find_panels(const smoe_frame *f, const smoe_figure_row *row, size_t *count) {
-    panel *panels = calloc(f->rows + 1, sizeof *panels);
-    *count = 0;
-    for (size_t r = 0; panels && r < f->rows; r++) {
-        size_t p = *count;
-        if (!drawable(f, row, r)) continue;
-        while (p && !same_panel(f, row->panel, panels[p - 1].first, r)) p--;
+/* A cell of a heat map without a place (a class token) is no cell. */
+static bool drawable(const drawing *d, size_t r) {
+    return d->row->kind != SMOE_FIGURE_HEAT ||
+           (isfinite(number_at(d, r, d->row->x)) && isfinite(number_at(d, r, d->row->y)));
+}
+
+static void find_panels(drawing *d) {
+    for (size_t r = 0; r < d->f->rows; r++) {
+        size_t p = d->panels;
+        if (!drawable(d, r)) continue;
+        while (p && !alike(d->f, d->row->panel, d->panel[p - 1].first, r)) p--;
         if (!p) {
-            panels[(*count)++] = (panel){r, r, true};
+            d->panel[d->panels++] = (span){r, r, true};
             continue;
         }
-        if (r != panels[p - 1].last + 1) panels[p - 1].whole = false;
-        panels[p - 1].last = r;
+        if (r != d->panel[p - 1].last + 1) d->panel[p - 1].whole = false;
+        d->panel[p - 1].last = r;
     }
-    return panels;
 }
 
-/* The rows that begin a line of the panel, in their order. */
-static size_t find_series(const smoe_frame *f, const smoe_figure_row *row, const panel *p,
-                          size_t series[SERIES]) {
-    size_t count = 0, z = smoe_frame_find(f, row->z);
-    series[0] = p->first;
-    if (!*row->z) return 1;
-    for (size_t r = p->first; r <= p->last && count < SERIES; r++) {
-        bool known = !same_panel(f, row->panel, p->first, r);
-        for (size_t i = 0; i < count && !known; i++) known = same_cell(f, z, series[i], r);
-        if (!known) series[count++] = r;
+static void find_lines(drawing *d) {
+    d->lines = 1;
+    d->line[0] = d->panel[0].first;
+    for (size_t r = d->line[0]; *d->z && r < d->f->rows; r++) {
+        size_t i = d->lines;
+        while (i && !alike(d->f, d->z, d->line[i - 1], r)) i--;
+        if (!i) d->line[d->lines++] = r;
     }
-    return count;
 }
 
-/* ---- the script ------------------------------------------------------------------------------ */
+/* The k-th column of y. */
+static const char *y_of(const drawing *d, size_t k, char buf[NAME]) {
+    return smoe_figure_word(d->row->y, k, buf, NAME);
+}
+
+/* The rows of a panel that have something for mark m; false where there are none. */
+static bool find_rows(const drawing *d, const span *panel, size_t m, span *rows) {
+    char y[NAME];
+    size_t line = d->line[m / d->each], count = 0;
+    const char *needed = y_of(d, m % d->each, y) ? y : d->row->y;
+    for (size_t r = panel->first; r <= panel->last; r++) {
+        if (!alike(d->f, d->row->panel, panel->first, r)) continue;
+        if (*d->z && !alike(d->f, d->z, line, r)) continue;
+        if (*needed && !strchr(needed, ' ') && !isfinite(number_at(d, r, needed))) continue;
+        if (!count) rows->first = r;
+        rows->last = r;
+        count++;
+    }
+    rows->whole = count && count == rows->last - rows->first + 1;
+    return count > 0;
+}
+
+/* ---- what is in a script --------------------------------------------------------------------- */
 
 /* Safe to tell apart; Okabe and Ito's colours for lines, a ramp for ordered ones. */
 static const char *const colours[] = {"#0072b2", "#d55e00", "#009e73",
                                       "#cc79a7", "#e69f00", "#56b4e9"};
 static const char *const ramp[] = {"#3f2c73", "#3f4b8c", "#34688e", "#28838e",
                                    "#219a84", "#45a869", "#7fae45", "#bda428"};
+static const char ink[] = "#1c2126"; /* of the line that belongs to no block */
 
 static const char *colour_of(size_t i, size_t n, bool ordered) {
     return ordered && n > 1 ? ramp[i * 7 / (n - 1)] : colours[i % 6];
 }
 
-/* column("x") where the row is of the panel and of the line; rows of others are no number, which
- * gnuplot leaves out. */
+/* What a row must have to be one of some rows, true where nothing; not the run. */
 static void put_condition(FILE *out, const smoe_frame *f, const char *list, size_t row) {
     char name[NAME];
     for (size_t i = 0; smoe_figure_word(list, i, name, sizeof name); i++) {
@@ -141,119 +203,201 @@ static void put_condition(FILE *out, const smoe_frame *f, const char *list, size
         } else if (isfinite(smoe_frame_number_at(f, row, column))) {
             fprintf(out, "column(\"%s\") == %.17g", name, smoe_frame_number_at(f, row, column));
         } else {
-            fputc('1', out);
+            fprintf(out, "strcol(\"%s\") eq ''", name);
         }
         fputs(" && ", out);
     }
 }
 
-static void put_rows(FILE *out, const smoe_frame *f, const panel *p) {
-    fprintf(out, "'%s.csv' every ::%zu::%zu using ", f->name, p->first, p->last);
-}
-
-/* X where the row belongs to the line that begins with row `start`. */
-static void put_x(FILE *out, const smoe_frame *f, const smoe_figure_row *row, const panel *p,
-                  size_t start) {
-    bool lines = row->kind <= SMOE_FIGURE_CUMULATIVE;
-    bool filtered = !p->whole || (lines && *row->z);
-    fputc('(', out);
-    if (filtered) {
-        if (!p->whole) put_condition(out, f, row->panel, start);
-        if (lines) put_condition(out, f, row->z, start);
+/* The file, its rows, and X, which is no number in rows of others: gnuplot leaves those out. */
+static void put_rows(FILE *out, const drawing *d, const span *rows) {
+    fprintf(out, "'%s.csv' every ::%zu::%zu using (", d->f->name, rows->first, rows->last);
+    if (!rows->whole) {
+        put_condition(out, d->f, d->row->panel, rows->first);
+        put_condition(out, d->f, d->z, rows->first);
         fputs("1 ? ", out);
     }
-    fprintf(out, "column(\"%s\")%s)", row->x, filtered ? " : NaN" : "");
+    fprintf(out, "column(\"%s\")%s)", d->row->x, rows->whole ? "" : " : NaN");
 }
 
-static void put_title(FILE *out, const smoe_frame *f, const smoe_figure_row *row, size_t start,
-                      const char *y) {
-    char text[128] = "";
-    size_t z = smoe_frame_find(f, row->z), used = 0;
-    if (*row->z && f->column[z].text)
-        used = (size_t)snprintf(text, sizeof text, "%s", smoe_frame_text_at(f, start, z));
-    else if (*row->z && isfinite(smoe_frame_number_at(f, start, z)))
-        used =
-            (size_t)snprintf(text, sizeof text, "%s %g", row->z, smoe_frame_number_at(f, start, z));
-    if (y && used < sizeof text)
-        snprintf(text + used, sizeof text - used, "%s%s", used ? ", " : "", y);
-    fputs(*text ? " title " : " notitle", out);
-    if (*text) smoe_gnuplot_text(out, text);
-}
-
-static void put_lines(FILE *out, const smoe_frame *f, const smoe_figure_row *row, const panel *p) {
-    static const char *const styles[] = {"linespoints pt 7 ps 0.5", "steps", "histeps", "lines"};
-    size_t series[SERIES], n = find_series(f, row, p, series), lines = 0;
-    char y[NAME];
-    bool several = smoe_figure_word(row->y, 1, y, sizeof y) != NULL;
-    bool ordered = *row->z && !f->column[smoe_frame_find(f, row->z)].text;
-    for (size_t i = 0; i < n; i++)
-        for (size_t k = 0; k == 0 || smoe_figure_word(row->y, k, y, sizeof y); k++) {
-            fputs(lines++ ? ", \\\n     " : "plot ", out);
-            put_rows(out, f, p);
-            put_x(out, f, row, p, series[i]);
-            if (row->kind == SMOE_FIGURE_CUMULATIVE)
-                fputs(":(1) smooth cnormal", out);
-            else
-                fprintf(out, ":(column(\"%s\"))", smoe_figure_word(row->y, k, y, sizeof y));
-            fprintf(out, " with %s lw 2 lc rgb '%s'%s", styles[row->kind],
-                    *row->z ? colour_of(i, n, ordered) : colours[k % 6],
-                    *row->z && k ? " dt 2" : "");
-            put_title(out, f, row, series[i], several ? y : NULL);
+/* What sets the rows of a list of columns apart, in words: "soft, block 3". Of a long name of a run
+ * its end. */
+static void say_row(const smoe_frame *f, const char *list, size_t row, size_t most,
+                    char text[LABEL]) {
+    char name[NAME], buf[LABEL];
+    size_t used = 0;
+    *text = '\0';
+    for (size_t i = 0; smoe_figure_word(list, i, name, sizeof name) && used < LABEL; i++) {
+        size_t column = smoe_frame_find(f, name);
+        const char *comma = i ? ", " : "";
+        double number = f->column[column].text ? 0 : smoe_frame_number_at(f, row, column);
+        if (f->column[column].text) {
+            const char *cell = smoe_frame_text_at(f, row, column), *dots = "";
+            size_t length = strlen(cell);
+            if (strcmp(name, "run")) {
+                cell = smoe_figure_say(cell, buf, sizeof buf);
+            } else if (length > most) {
+                cell += length - most;
+                while ((*cell & 0xC0) == 0x80) cell++; /* within a letter */
+                dots = "\xe2\x80\xa6";
+            }
+            used += (size_t)snprintf(text + used, LABEL - used, "%s%s%s", comma, dots, cell);
+        } else if (isfinite(number)) {
+            used += (size_t)snprintf(text + used, LABEL - used, "%s%s %g", comma, name, number);
+        } else {
+            used +=
+                (size_t)snprintf(text + used, LABEL - used, "%sall blocks, or the largest", comma);
         }
+    }
 }
 
-static void put_bands(FILE *out, const smoe_frame *f, const smoe_figure_row *row, const panel *p) {
-    static const char *const pairs[][3] = {{"p0.5", "p99.5", "99%"},
-                                           {"p2.5", "p97.5", "95%"},
-                                           {"p5", "p95", "90%"},
-                                           {"p10", "p90", "80%"},
-                                           {"p20", "p80", "60%"}};
-    fputs("plot ", out);
-    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
-        put_rows(out, f, p);
-        put_x(out, f, row, p, p->first);
-        fprintf(out,
-                ":(column(\"%s\")):(column(\"%s\")) with filledcurves fc rgb '%s' "
-                "fs transparent solid 0.18 noborder title 'central %s', \\\n     ",
-                pairs[i][0], pairs[i][1], colours[0], pairs[i][2]);
+/* ---- kinds ----------------------------------------------------------------------------------- */
+
+static void put_y(FILE *out, const drawing *d, const span *rows, size_t m) {
+    char y[NAME];
+    put_rows(out, d, rows);
+    fprintf(out, ":(column(\"%s\"))", y_of(d, m % d->each, y));
+}
+
+static void put_share(FILE *out, const drawing *d, const span *rows, size_t m) {
+    (void)m;
+    put_rows(out, d, rows);
+    fputs(":(1) smooth cnormal", out);
+}
+
+/* How many different values the first or the last column of z has before that of this line. */
+static size_t place_in(const drawing *d, size_t line, bool last) {
+    char name[NAME], next[NAME];
+    size_t place = 0;
+    smoe_figure_word(d->z, 0, name, sizeof name);
+    for (size_t i = 1; last && smoe_figure_word(d->z, i, next, sizeof next); i++)
+        memcpy(name, next, sizeof name);
+    size_t column = smoe_frame_find(d->f, name);
+    for (size_t i = 0; i < line; i++) {
+        if (same_cell(d->f, column, d->line[i], d->line[line])) break;
+        bool seen = false;
+        for (size_t k = 0; k < i && !seen; k++)
+            seen = same_cell(d->f, column, d->line[k], d->line[i]);
+        place += !seen;
     }
-    put_rows(out, f, p);
-    put_x(out, f, row, p, p->first);
-    fprintf(out, ":(column(\"%s\")) with lines lw 2 lc rgb '%s' title 'mean'", row->y, colours[0]);
+    return place;
+}
+
+/* Of lines that differ in one column, by its order. In two: the colour is of the first, the dashes
+ * are of the second. Of one line, or the second of two columns of y: of the column. */
+static void put_line(FILE *out, const drawing *d, size_t m) {
+    size_t i = m / d->each, k = m % d->each, dashes = k;
+    const char *colour = colours[k % 6];
+    if (strchr(d->z, ' ')) {
+        colour = colours[place_in(d, i, false) % 6];
+        dashes = place_in(d, i, true);
+    } else if (*d->z) {
+        size_t z = smoe_frame_find(d->f, d->z);
+        bool text = d->f->column[z].text;
+        bool none = !text && !isfinite(smoe_frame_number_at(d->f, d->line[i], z));
+        colour = none ? ink : colour_of(i, d->lines, !text);
+    } else {
+        dashes = 0;
+    }
+    fprintf(out, " with %s lw 2 lc rgb '%s'", d->kind->style, colour);
+    if (dashes) fprintf(out, " dt %zu", dashes % 5 + 1);
+}
+
+static void say_line(const drawing *d, size_t m, char text[LABEL]) {
+    char y[NAME], buf[NAME];
+    *text = '\0';
+    if (*d->z) say_row(d->f, d->z, d->line[m / d->each], 60, text);
+    if (d->each == 1) return;
+    size_t used = strlen(text);
+    snprintf(text + used, LABEL - used, "%s%s", used ? ", " : "",
+             smoe_figure_say(y_of(d, m % d->each, y), buf, sizeof buf));
+}
+
+/* The widest is drawn first; the mean is the last. */
+static const char *const bands[][3] = {{"p0.5", "p99.5", "central 99%"},
+                                       {"p2.5", "p97.5", "95%"},
+                                       {"p5", "p95", "90%"},
+                                       {"p10", "p90", "80%"},
+                                       {"p20", "p80", "60%"}};
+static const char *const band_colours[] = {"#dceaf5", "#b7d5ea", "#8dbcde", "#5f9fcc", "#3a82b6"};
+enum { BANDS = sizeof bands / sizeof *bands };
+
+static void put_band(FILE *out, const drawing *d, const span *rows, size_t m) {
+    put_rows(out, d, rows);
+    if (m < BANDS)
+        fprintf(out, ":(column(\"%s\")):(column(\"%s\"))", bands[m][0], bands[m][1]);
+    else
+        fprintf(out, ":(column(\"%s\"))", d->row->y);
+}
+
+static void put_band_style(FILE *out, const drawing *d, size_t m) {
+    (void)d;
+    if (m < BANDS)
+        fprintf(out, " with filledcurves fc rgb '%s' fs solid noborder", band_colours[m]);
+    else
+        fprintf(out, " with lines lw 2 lc rgb '%s'", ink);
+}
+
+static void say_band(const drawing *d, size_t m, char text[LABEL]) {
+    (void)d;
+    snprintf(text, LABEL, "%s", m < BANDS ? bands[m][2] : "mean");
 }
 
 /* Bars upon one another are drawn from the tallest, the sum of all, down. */
-static void put_bars(FILE *out, const smoe_frame *f, const smoe_figure_row *row, const panel *p) {
+static void put_bars(FILE *out, const drawing *d, const span *rows, size_t m) {
     char y[NAME];
-    size_t n = 0;
-    while (smoe_figure_word(row->y, n, y, sizeof y)) n++;
-    for (size_t k = n; k-- > 0;) {
-        fputs(k + 1 == n ? "plot " : ", \\\n     ", out);
-        put_rows(out, f, p);
-        put_x(out, f, row, p, p->first);
-        fputs(":(", out);
-        for (size_t i = 0; i <= k; i++)
-            fprintf(out, "%scolumn(\"%s\")", i ? " + " : "",
-                    smoe_figure_word(row->y, i, y, sizeof y));
-        fprintf(out, ") with boxes fs solid noborder lc rgb '%s'", colours[k % 6]);
-        put_title(out, f, row, p->first, n > 1 ? smoe_figure_word(row->y, k, y, sizeof y) : NULL);
-    }
+    put_rows(out, d, rows);
+    fputs(":(", out);
+    for (size_t k = 0; k < d->each - m; k++)
+        fprintf(out, "%scolumn(\"%s\")", k ? " + " : "", y_of(d, k, y));
+    fputc(')', out);
 }
 
-/* The least and the largest number of the panel in some columns; both 0 where there is none. */
-static void find_range(const smoe_frame *f, const smoe_figure_row *row, const char *list,
-                       const panel *p, double *low, double *high) {
+static void put_bar_style(FILE *out, const drawing *d, size_t m) {
+    fprintf(out, " with boxes fs solid noborder lc rgb '%s'", colours[(d->each - 1 - m) % 6]);
+}
+
+static void say_bar(const drawing *d, size_t m, char text[LABEL]) {
+    char y[NAME], buf[NAME];
+    *text = '\0';
+    if (d->each > 1)
+        snprintf(text, LABEL, "%s", smoe_figure_say(y_of(d, d->each - 1 - m, y), buf, sizeof buf));
+}
+
+static const kind kinds[] = {
+    [SMOE_FIGURE_LINES] = {"lines", "linespoints pt 7 ps 0.5", put_y, put_line, say_line},
+    [SMOE_FIGURE_STEPS] = {"steps", "steps", put_y, put_line, say_line},
+    [SMOE_FIGURE_HISTOGRAM] = {"histogram", "histeps", put_y, put_line, say_line},
+    [SMOE_FIGURE_CUMULATIVE] = {"cumulative", "lines", put_share, put_line, say_line},
+    [SMOE_FIGURE_BANDS] = {"bands", NULL, put_band, put_band_style, say_band},
+    [SMOE_FIGURE_BARS] = {"bars", NULL, put_bars, put_bar_style, say_bar},
+    [SMOE_FIGURE_HEAT] = {"heat", NULL, NULL, NULL, NULL},
+};
+
+const char *smoe_figure_kind_name(smoe_figure_kind which) {
+    return kinds[which].name;
+}
+
+/* ---- axes ------------------------------------------------------------------------------------ */
+
+/* The least and the largest number of some columns in a panel, or in all (NULL); both 0 where there
+ * is none. Returns whether all are whole. */
+static bool find_range(const drawing *d, const char *list, const span *p, double *low,
+                       double *high) {
     char name[NAME];
+    bool whole = true;
     *low = INFINITY;
     *high = -INFINITY;
     for (size_t i = 0; smoe_figure_word(list, i, name, sizeof name); i++)
-        for (size_t r = p->first; r <= p->last; r++) {
-            double v = smoe_frame_number_at(f, r, smoe_frame_find(f, name));
-            if (!isfinite(v) || !same_panel(f, row->panel, p->first, r)) continue;
+        for (size_t r = p ? p->first : 0; r <= (p ? p->last : d->f->rows - 1); r++) {
+            double v = number_at(d, r, name);
+            if (!isfinite(v) || (p && !alike(d->f, d->row->panel, p->first, r))) continue;
             *low = fmin(*low, v);
             *high = fmax(*high, v);
+            whole &= v == rint(v);
         }
     if (!(*low <= *high)) *low = *high = 0;
+    return whole;
 }
 
 /* A range for gnuplot to find, from `from` where values are not below it (NAN: free). It complains
@@ -268,13 +412,31 @@ static void put_range(FILE *out, const char *axis, double low, double high, doub
         fprintf(out, "set %s [*:*]\n", axis);
 }
 
+/* About six ticks at round numbers, of whole numbers none between. */
+static void put_tics(FILE *out, const char *axis, double low, double high, bool whole) {
+    double rough = (high - low) / 6, power = pow(10, floor(log10(rough)));
+    double step = power * (rough > 5 * power ? 10 : rough > 2 * power ? 5 : rough > power ? 2 : 1);
+    if (!(rough > 0) || (whole && step < 1)) step = 1;
+    fprintf(out, "set %stics %.10g\n", axis, step);
+}
+
+/* An axis of whole numbers, with `room` beyond its ends. */
+static void put_whole(FILE *out, const char *axis, double low, double high, double room,
+                      bool downwards) {
+    double from = low - room, to = high + room;
+    if (from == to) from--, to++;
+    fprintf(out, "set %srange [%.17g:%.17g]\n", axis, downwards ? to : from, downwards ? from : to);
+    put_tics(out, axis, low, high, true);
+}
+
 /* Names at ranks along an axis of a heat map, thinned out to `most` of them. */
-static void put_names(FILE *out, const smoe_frame *f, const char *axis, const char *rank,
-                      const char *name, const panel *p, const smoe_figure_row *row, size_t most) {
+static void put_names(FILE *out, const drawing *d, const char *axis, const char *rank,
+                      const char *name, const span *p, size_t most) {
+    const smoe_frame *f = d->f;
     size_t at = smoe_frame_find(f, rank), what = smoe_frame_find(f, name);
     bool seen[TICKS] = {false};
     double low, high;
-    find_range(f, row, rank, p, &low, &high);
+    find_range(d, rank, p, &low, &high);
     double every = ceil((high + 1) / (double)most);
     fprintf(out, "set %s (", axis);
     const char *comma = "";
@@ -293,44 +455,63 @@ static void put_names(FILE *out, const smoe_frame *f, const char *axis, const ch
     fputs(")\n", out);
 }
 
+/* ---- heat maps ------------------------------------------------------------------------------- */
+
 /* Does every cell of the panel's rectangle have a number? */
-static bool complete(const smoe_frame *f, const smoe_figure_row *row, const panel *p) {
+static bool complete(const drawing *d, const span *p) {
     double left, right, top, bottom;
-    size_t z = smoe_frame_find(f, row->z), cells = 0;
-    find_range(f, row, row->x, p, &left, &right);
-    find_range(f, row, row->y, p, &top, &bottom);
-    for (size_t r = p->first; r <= p->last; r++) cells += isfinite(smoe_frame_number_at(f, r, z));
+    size_t cells = 0;
+    find_range(d, d->row->x, p, &left, &right);
+    find_range(d, d->row->y, p, &top, &bottom);
+    for (size_t r = p->first; r <= p->last; r++) cells += isfinite(number_at(d, r, d->row->z));
     return (double)cells == (right - left + 1) * (bottom - top + 1);
 }
 
 /* A box a cell makes sharp edges and, of many cells, large files: then they become one image, for
  * which gnuplot wants them in order, rows after one another. Sorting is what `smooth unique` does. */
-static void put_image(FILE *out, const smoe_frame *f, const smoe_figure_row *row, const panel *p) {
+static void put_image(FILE *out, const drawing *d, const span *p) {
+    const smoe_figure_row *row = d->row;
     double low, high;
-    find_range(f, row, row->x, p, &low, &high);
+    find_range(d, row->x, p, &low, &high);
     size_t n = (size_t)high + 1;
-    fputs("set format x '%.0f'\nset table $grid separator whitespace\nplot ", out);
-    put_rows(out, f, p);
     fprintf(out,
+            "set format x '%%.0f'\nset table $grid separator whitespace\n"
+            "plot '%s.csv' every ::%zu::%zu using "
             "(column(\"%s\") * %zu + column(\"%s\")):(column(\"%s\")) smooth unique\n"
             "unset table\nset format x\n"
             "set datafile separator whitespace\nset datafile nocolumnheaders\n"
             "plot $grid using (int($1) %% %zu):(int($1) / %zu):2 with image notitle\n"
             "set datafile separator comma\nset datafile columnheaders",
-            row->y, n, row->x, row->z, n, n);
+            d->f->name, p->first, p->last, row->y, n, row->x, row->z, n, n);
 }
 
-static void put_heat(FILE *out, const smoe_frame *f, const smoe_figure_row *row, const panel *p) {
-    if (*row->x_name) put_names(out, f, "xtics", row->x, row->x_name, p, row, TICKS / 2);
-    if (*row->y_name) put_names(out, f, "ytics", row->y, row->y_name, p, row, TICKS);
-    fputs("set xrange [*:*] noextend\nset yrange [*:*] noextend reverse\n", out);
-    if (p->last - p->first >= BOXES && complete(f, row, p)) {
-        put_image(out, f, row, p);
+static void put_heat_axis(FILE *out, const drawing *d, const char *axis, const char *column,
+                          const char *name, const span *p, size_t most) {
+    double low, high;
+    char tics[8];
+    find_range(d, column, p, &low, &high);
+    put_whole(out, axis, low, high, 0.5, *axis == 'y');
+    snprintf(tics, sizeof tics, "%stics", axis);
+    if (*name) put_names(out, d, tics, column, name, p, most);
+}
+
+/* All panels have one scale, from 0 unless all cells are nearly alike: then what differs would not
+ * be seen. */
+static void put_heat(FILE *out, const drawing *d, const span *p) {
+    const smoe_figure_row *row = d->row;
+    double low, high;
+    find_range(d, row->z, NULL, &low, &high);
+    if (low <= high / 2) low = fmin(low, 0);
+    if (!(row->flags & SIGNED))
+        fprintf(out, "set cbrange [%.17g:%.17g]\n", low, high > low ? high : low + 0.5);
+    put_heat_axis(out, d, "x", row->x, row->x_name, p, TICKS / 2);
+    put_heat_axis(out, d, "y", row->y, row->y_name, p, TICKS);
+    if (p->last - p->first >= BOXES && complete(d, p)) {
+        put_image(out, d, p);
         return;
     }
     fputs("plot ", out);
-    put_rows(out, f, p);
-    put_x(out, f, row, p, p->first);
+    put_rows(out, d, p);
     fprintf(
         out,
         ":(column(\"%s\")):(column(\"%s\") - 0.5):(column(\"%s\") + 0.5):(column(\"%s\") - 0.5):"
@@ -339,10 +520,54 @@ static void put_heat(FILE *out, const smoe_frame *f, const smoe_figure_row *row,
         row->y, row->x, row->x, row->y, row->y, row->z);
 }
 
-static void put_head(FILE *out, const smoe_frame *f, const smoe_figure_row *row, size_t panels) {
-    size_t across = panels < 3 ? panels : 3, down = (panels + across - 1) / across;
-    size_t width = across * PANEL_WIDTH, height = down * PANEL_HEIGHT;
-    if (panels == 1) width += width / 2, height += height / 4;
+/* ---- the script ------------------------------------------------------------------------------ */
+
+/* Pixels. The key is a strip below the title, as wide as the figure. */
+typedef struct layout {
+    size_t across, down, width, height, key, columns;
+    size_t panel_width, panel_height;
+} layout;
+
+/* Does the key name this mark? */
+static bool in_key(const drawing *d, size_t m, char text[LABEL]) {
+    span rows;
+    if (!d->kind->entry) return false;
+    d->kind->entry(d, m, text);
+    for (size_t i = 0; *text && i < d->panels; i++)
+        if (find_rows(d, &d->panel[i], m, &rows)) return true;
+    return false;
+}
+
+static layout lay_out(const drawing *d) {
+    layout l = {.across = d->panels < 3 ? d->panels : 3};
+    size_t entries = 0, longest = 0;
+    char text[LABEL];
+    for (size_t m = 0; m < d->lines * d->each; m++) {
+        if (!in_key(d, m, text)) continue;
+        entries++;
+        if (strlen(text) > longest) longest = strlen(text);
+    }
+    l.down = (d->panels + l.across - 1) / l.across;
+    l.panel_width = d->panels > 1 ? PANEL_WIDTH : PANEL_WIDTH * 3 / 2;
+    l.panel_height = d->panels > 1 ? PANEL_HEIGHT : PANEL_HEIGHT * 5 / 4;
+    l.width = l.across * l.panel_width + 40;
+    l.columns = l.width / (longest * LETTER + KEY_SAMPLE);
+    if (!l.columns) l.columns = 1;
+    if (l.columns > entries && entries) l.columns = entries;
+    if (entries) l.key = ((entries + l.columns - 1) / l.columns) * KEY_ROW + 10;
+    l.height = TITLE_HEIGHT + l.key + l.down * l.panel_height;
+    return l;
+}
+
+static void put_place(FILE *out, const layout *l, size_t left, size_t top, size_t width,
+                      size_t height) {
+    fprintf(out, "set origin %.4f,%.4f\nset size %.4f,%.4f\n", (double)left / (double)l->width,
+            1 - (double)(top + height) / (double)l->height, (double)width / (double)l->width,
+            (double)height / (double)l->height);
+}
+
+static void put_head(FILE *out, const drawing *d, const layout *l) {
+    const smoe_figure_row *row = d->row;
     fprintf(out,
             "# Draws %s.svg from %s.csv: gnuplot %s.gp\n"
             "set terminal svg size %zu,%zu font 'sans,12' noenhanced background '#ffffff'\n"
@@ -352,95 +577,129 @@ static void put_head(FILE *out, const smoe_frame *f, const smoe_figure_row *row,
             "set datafile missing NaN\n"
             "set border 3 lc rgb '#5d666f'\n"
             "set tics nomirror\n"
-            "set key below horizontal samplen 1.5\n"
             "set boxwidth 0.8 relative\n",
-            row->name, f->name, row->name, width + 40, height + 50, row->name);
+            row->name, d->f->name, row->name, l->width, l->height, row->name);
     fputs(row->flags & SIGNED ? "set palette defined (-1 '#14548c', -0.5 '#7aaad0', 0 '#f7f6f3', "
                                 "0.5 '#e7a06a', 1 '#ac4a0e')\nset cbrange [-1:1]\n"
                               : "set palette defined (0 '#f6f8fa', 0.25 '#c6d9e8', 0.5 '#7aaad0', "
                                 "0.75 '#2e6ca0', 1 '#0c2c54')\n",
           out);
     if (row->kind != SMOE_FIGURE_HEAT) fputs("set grid lc rgb '#e2dfd9' dt 1\n", out);
-    fputs("set xlabel ", out);
-    smoe_gnuplot_text(out, row->x_title);
-    fputs("\nset ylabel ", out);
-    smoe_gnuplot_text(out, row->y_title);
-    fprintf(out, "\nset multiplot layout %zu,%zu title ", down, across);
-    smoe_gnuplot_text(out, f->title);
-    fputs("\n", out);
-}
-
-/* What sets a panel apart: "soft, block 3". */
-static void put_panel_title(FILE *out, const smoe_frame *f, const smoe_figure_row *row, size_t at) {
-    char name[NAME];
-    char text[256] = "";
-    size_t used = 0;
-    for (size_t i = 0; smoe_figure_word(row->panel, i, name, sizeof name); i++) {
-        size_t column = smoe_frame_find(f, name);
-        const char *comma = i ? ", " : "";
-        int wrote = f->column[column].text
-                        ? snprintf(text + used, sizeof text - used, "%s%s", comma,
-                                   smoe_frame_text_at(f, at, column))
-                        : snprintf(text + used, sizeof text - used, "%s%s %g", comma, name,
-                                   smoe_frame_number_at(f, at, column));
-        used += (size_t)wrote;
-        if (used >= sizeof text) break;
-    }
-    fputs("set title ", out);
-    smoe_gnuplot_text(out, text);
+    fputs("set multiplot title ", out);
+    smoe_gnuplot_text(out, d->f->title);
     fputc('\n', out);
 }
 
-/* Colours begin at 0 unless all cells are nearly alike: then what differs would not be seen. */
-static void put_ranges(FILE *out, const smoe_frame *f, const smoe_figure_row *row, const panel *p) {
-    double low, high;
-    if (row->flags & SIGNED) return;
-    if (row->kind == SMOE_FIGURE_HEAT) {
-        find_range(f, row, row->z, p, &low, &high);
-        put_range(out, "cbrange", low, high, low > high / 2 ? low : 0);
-        return;
+/* A plot of nothing, for its key. */
+static void put_key(FILE *out, const drawing *d, const layout *l) {
+    char text[LABEL];
+    size_t entries = 0;
+    if (!l->key) return;
+    put_place(out, l, 0, TITLE_HEIGHT, l->width, l->key);
+    fprintf(out,
+            "unset border\nunset xtics\nunset ytics\nset margins 0,0,0,0\n"
+            "set key center center horizontal Left reverse samplen 2 maxcols %zu\n",
+            l->columns);
+    for (size_t m = 0; m < d->lines * d->each; m++) {
+        if (!in_key(d, m, text)) continue;
+        fputs(entries++ ? ", \\\n     NaN" : "plot [0:1][0:1] NaN", out);
+        d->kind->put_style(out, d, m);
+        fputs(" title ", out);
+        smoe_gnuplot_text(out, text);
     }
-    find_range(f, row, row->x, p, &low, &high);
-    put_range(out, "xrange", low, high, NAN);
-    if (!strcmp(row->x, "block")) fprintf(out, "set xtics %g\n", fmax(1, ceil((high - low) / 12)));
-    find_range(f, row, row->y, p, &low, &high);
-    if (*row->y) put_range(out, "yrange", low, high, row->flags & ZERO ? 0 : NAN);
+    fputs("\nset border 3 lc rgb '#5d666f'\nset xtics nomirror\nset ytics nomirror\nset margins "
+          "-1,-1,-1,-1\n",
+          out);
 }
 
-static void put_script(FILE *out, const smoe_frame *f, const smoe_figure_row *row,
-                       const panel *panels, size_t count) {
-    put_head(out, f, row, count);
-    for (size_t i = 0; i < count; i++) {
-        put_panel_title(out, f, row, panels[i].first);
-        put_ranges(out, f, row, &panels[i]);
-        switch (row->kind) {
-        case SMOE_FIGURE_BANDS: put_bands(out, f, row, &panels[i]); break;
-        case SMOE_FIGURE_BARS: put_bars(out, f, row, &panels[i]); break;
-        case SMOE_FIGURE_HEAT: put_heat(out, f, row, &panels[i]); break;
-        default: put_lines(out, f, row, &panels[i]);
-        }
-        fputc('\n', out);
+static void put_axes(FILE *out, const drawing *d, const span *p) {
+    const smoe_figure_row *row = d->row;
+    bool bars = row->kind == SMOE_FIGURE_BARS;
+    double low, high;
+    if (row->kind == SMOE_FIGURE_HEAT) return;
+    if (find_range(d, row->x, bars ? p : NULL, &low, &high)) {
+        put_whole(out, "x", low, high, bars ? 0.5 : 0, false);
+    } else {
+        put_range(out, "xrange", low, high, NAN);
+        put_tics(out, "x", low, high, false);
+    }
+    find_range(d, row->y, p, &low, &high);
+    if (row->kind == SMOE_FIGURE_BANDS)
+        fputs("set yrange [0:1]\n", out);
+    else if (*row->y)
+        put_range(out, "yrange", low, high, row->flags & ZERO ? 0 : NAN);
+}
+
+/* Without a title for y, a panel's name is that. */
+static void put_panel(FILE *out, const drawing *d, const span *p) {
+    char text[LABEL];
+    const char *y = *d->row->y_title ? d->row->y_title : text;
+    size_t marks = 0;
+    span rows;
+    say_row(d->f, d->row->panel, p->first, 36, text);
+    fputs("set title ", out);
+    smoe_gnuplot_text(out, y == text ? "" : text);
+    fputs("\nset xlabel ", out);
+    smoe_gnuplot_text(out, d->row->x_title);
+    fputs("\nset ylabel ", out);
+    smoe_gnuplot_text(out, y);
+    fputc('\n', out);
+    put_axes(out, d, p);
+    if (d->row->kind == SMOE_FIGURE_HEAT) put_heat(out, d, p);
+    for (size_t m = 0; d->kind->put_data && m < d->lines * d->each; m++) {
+        if (!find_rows(d, p, m, &rows)) continue;
+        fputs(marks++ ? ", \\\n     " : "plot ", out);
+        d->kind->put_data(out, d, &rows, m);
+        d->kind->put_style(out, d, m);
+        fputs(" notitle", out);
+    }
+    fputc('\n', out);
+}
+
+static int put_script(FILE *out, const void *context, smoe_err *err) {
+    const drawing *d = context;
+    const layout l = lay_out(d);
+    (void)err;
+    put_head(out, d, &l);
+    put_key(out, d, &l);
+    for (size_t i = 0; i < d->panels; i++) {
+        put_place(out, &l, 20 + i % l.across * l.panel_width,
+                  TITLE_HEIGHT + l.key + i / l.across * l.panel_height, l.panel_width,
+                  l.panel_height);
+        put_panel(out, d, &d->panel[i]);
     }
     fputs("unset multiplot\n", out);
+    return 0;
 }
 
 /* One figure; *panels 0 where there is nothing to draw. */
 static int write_figure(const smoe_frame *f, const smoe_figure_row *row, const char *folder,
-                        size_t *count, bool *drawn, smoe_err *err) {
-    char *text = NULL;
-    size_t size = 0;
-    panel *panels = find_panels(f, row, count);
+                        size_t *panels, bool *drawn, smoe_err *err) {
+    char y[NAME];
+    drawing d = {.kind = &kinds[row->kind],
+                 .f = f,
+                 .row = row,
+                 .z = row->kind == SMOE_FIGURE_HEAT ? "" : row->z};
     int status = 0;
-    if (panels && !*count) goto out;
-    FILE *out = panels ? open_memstream(&text, &size) : NULL;
-    if (out) put_script(out, f, row, panels, *count);
-    int bad = !out || ferror(out);
-    if (out) bad |= fclose(out);
-    status = bad ? smoe_fail(err, SMOE_RUNTIME, "%s/%s.gp: out of memory", folder, row->name)
-                 : smoe_gnuplot_draw(folder, row->name, text, size, drawn, err);
+    if (!strncmp(d.z, "run ", 4) && same_cell(f, 0, 0, f->rows - 1)) d.z += 4;
+    while (smoe_figure_word(row->y, d.each, y, sizeof y)) d.each++;
+    if (row->kind == SMOE_FIGURE_BANDS) d.each = BANDS + 1;
+    if (!d.each) d.each = 1;
+    d.panel = calloc(f->rows, sizeof *d.panel);
+    d.line = calloc(f->rows, sizeof *d.line);
+    if (!d.panel || !d.line) {
+        status = smoe_fail(err, SMOE_RUNTIME, "%s/%s.gp: out of memory", folder, row->name);
+        goto out;
+    }
+    find_panels(&d);
+    if (d.panels) {
+        find_lines(&d);
+        status = smoe_gnuplot_draw(folder, row->name, put_script, &d, drawn, err);
+    }
+    *panels = d.panels;
 out:
-    free(panels);
-    free(text);
+    free(d.panel);
+    free(d.line);
     return status;
 }
 

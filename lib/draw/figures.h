@@ -38,6 +38,12 @@ const char *smoe_figure_kind_name(smoe_figure_kind kind);
  * returned; NULL past the last. */
 const char *smoe_figure_word(const char *list, size_t i, char *buf, size_t size);
 
+/* The i-th row of words.def, its words in *shown; NULL past the last. */
+const char *smoe_figure_words(size_t i, const char **shown);
+
+/* A name in words, by words.def or with blanks for underscores; in buf where it must be made. */
+const char *smoe_figure_say(const char *name, char *buf, size_t size);
+
 /* Writes FOLDER/NAME.gp for every row whose frame has rows to draw, and has gnuplot make
  * FOLDER/NAME.svg of it; both go where there is nothing to draw. FOLDER must hold the frames' CSV files, FOLDER/FRAME.csv. *scripts and
  * *drawn: how many of each came out; fewer drawn than scripts: gnuplot is missing or failed. */

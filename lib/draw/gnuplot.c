@@ -21,11 +21,11 @@ void smoe_gnuplot_text(FILE *out, const char *text) {
     fputc('\'', out);
 }
 
-static void put_data(FILE *out, const smoe_figure *figure) {
-    for (size_t i = 0; i < figure->lines; i++) {
+static void put_data(FILE *out, const smoe_chart *chart) {
+    for (size_t i = 0; i < chart->lines; i++) {
         fprintf(out, "$line%zu << END\n", i);
-        for (size_t k = 0; k < figure->line[i].points; k++) {
-            const smoe_figure_point *p = &figure->line[i].point[k];
+        for (size_t k = 0; k < chart->line[i].points; k++) {
+            const smoe_chart_point *p = &chart->line[i].point[k];
             if (!isfinite(p->x) || !isfinite(p->y)) continue;
             fprintf(out, "%.10g %.10g %.10g\n", p->x, p->y, isfinite(p->error) ? p->error : 0);
         }
@@ -34,11 +34,11 @@ static void put_data(FILE *out, const smoe_figure *figure) {
 }
 
 /* The names of categories, each where a point has it. Are there any? */
-static bool put_ticks(FILE *out, const smoe_figure *figure) {
+static bool put_ticks(FILE *out, const smoe_chart *chart) {
     bool some = false;
-    for (size_t i = 0; i < figure->lines; i++)
-        for (size_t k = 0; k < figure->line[i].points; k++) {
-            const smoe_figure_point *p = &figure->line[i].point[k];
+    for (size_t i = 0; i < chart->lines; i++)
+        for (size_t k = 0; k < chart->line[i].points; k++) {
+            const smoe_chart_point *p = &chart->line[i].point[k];
             if (!p->label) continue;
             fputs(some ? ", " : "set xtics rotate by -30 (", out);
             smoe_gnuplot_text(out, p->label);
@@ -50,11 +50,11 @@ static bool put_ticks(FILE *out, const smoe_figure *figure) {
 }
 
 /* Both ranges, with room around the outermost points and bars, which would else lie on the frame. */
-static void put_ranges(FILE *out, const smoe_figure *figure) {
+static void put_ranges(FILE *out, const smoe_chart *chart) {
     double x[2] = {INFINITY, -INFINITY}, y[2] = {INFINITY, -INFINITY};
-    for (size_t i = 0; i < figure->lines; i++)
-        for (size_t k = 0; k < figure->line[i].points; k++) {
-            const smoe_figure_point *p = &figure->line[i].point[k];
+    for (size_t i = 0; i < chart->lines; i++)
+        for (size_t k = 0; k < chart->line[i].points; k++) {
+            const smoe_chart_point *p = &chart->line[i].point[k];
             double bar = isfinite(p->error) ? p->error : 0;
             if (!isfinite(p->x) || !isfinite(p->y)) continue;
             x[0] = fmin(x[0], p->x);
@@ -65,16 +65,25 @@ static void put_ranges(FILE *out, const smoe_figure *figure) {
     if (!(x[0] <= x[1])) return; /* nothing to see */
     double wide = x[1] > x[0] ? (x[1] - x[0]) / 20 : 1, high = (y[1] - y[0]) / 20;
     if (high <= 0) high = fmax(fabs(y[1]) / 20, 1e-3);
-    if (figure->log_x)
+    if (chart->log_x)
         fprintf(out, "set xrange [%.10g:%.10g]\n", x[0] / 1.2, x[1] * 1.2);
     else
         fprintf(out, "set xrange [%.10g:%.10g]\n", x[0] - wide, x[1] + wide);
     fprintf(out, "set yrange [%.10g:%.10g]\n", y[0] - high, y[1] + high);
 }
 
-static void put_script(FILE *out, const smoe_figure *figure, const char *name) {
+typedef struct named_chart {
+    const smoe_chart *chart;
+    const char *name;
+} named_chart;
+
+static int put_script(FILE *out, const void *context, smoe_err *err) {
+    const named_chart *named = context;
+    const smoe_chart *chart = named->chart;
+    const char *name = named->name;
+    (void)err;
     fprintf(out, "# Draws %s.svg: gnuplot %s.gp\n", name, name);
-    put_data(out, figure);
+    put_data(out, chart);
     fputs("set terminal svg size 720,480 font 'sans,13' noenhanced background 'white'\n"
           "set output ",
           out);
@@ -82,23 +91,23 @@ static void put_script(FILE *out, const smoe_figure *figure, const char *name) {
     snprintf(file, sizeof file, "%s.svg", name);
     smoe_gnuplot_text(out, file);
     fputs("\nset title ", out);
-    smoe_gnuplot_text(out, figure->title);
+    smoe_gnuplot_text(out, chart->title);
     fputs("\nset xlabel ", out);
-    smoe_gnuplot_text(out, figure->x_label);
+    smoe_gnuplot_text(out, chart->x_label);
     fputs("\nset ylabel ", out);
-    smoe_gnuplot_text(out, figure->y_label);
+    smoe_gnuplot_text(out, chart->y_label);
     fputs("\nset grid\nset key above\nset format '%g'\n", out);
-    if (figure->log_x) fputs("set logscale x 2\n", out);
-    put_ranges(out, figure);
-    bool categories = put_ticks(out, figure);
+    if (chart->log_x) fputs("set logscale x 2\n", out);
+    put_ranges(out, chart);
+    bool categories = put_ticks(out, chart);
     fputs("plot", out);
-    for (size_t i = 0; i < figure->lines; i++) {
+    for (size_t i = 0; i < chart->lines; i++) {
         if (i) fputs(", \\\n    ", out);
         fprintf(out, " $line%zu using 1:2 with %s linetype %zu pointtype 7 ", i,
                 categories ? "points" : "linespoints", i + 1);
-        if (figure->line[i].title) {
+        if (chart->line[i].title) {
             fputs("title ", out);
-            smoe_gnuplot_text(out, figure->line[i].title);
+            smoe_gnuplot_text(out, chart->line[i].title);
         } else {
             fputs("notitle", out);
         }
@@ -107,6 +116,7 @@ static void put_script(FILE *out, const smoe_figure *figure, const char *name) {
                 i, i + 1);
     }
     fputc('\n', out);
+    return 0;
 }
 
 /* gnuplot NAME.gp in the folder, silently. Whether it succeeded. */
@@ -127,8 +137,8 @@ static bool run(const char *folder, const char *script) {
     return !status;
 }
 
-int smoe_gnuplot_draw(const char *folder, const char *name, const char *script, size_t size,
-                      bool *drawn, smoe_err *err) {
+int smoe_gnuplot_draw(const char *folder, const char *name, smoe_file_printer *print,
+                      const void *context, bool *drawn, smoe_err *err) {
     char *path = smoe_text_format("%s/%s.gp", folder, name);
     char *image = smoe_text_format("%s/%s.svg", folder, name);
     int status = -1;
@@ -136,7 +146,7 @@ int smoe_gnuplot_draw(const char *folder, const char *name, const char *script, 
     if (!path || !image)
         smoe_fail(err, SMOE_RUNTIME, "%s/%s.gp: out of memory", folder, name);
     else
-        status = smoe_file_write(path, script, size, err);
+        status = smoe_file_print(path, print, context, err);
     if (!status) status = smoe_file_remove(image, err); /* an older one is of other data */
     if (!status) *drawn = run(folder, strrchr(path, '/') + 1) && !access(image, F_OK);
     free(path);
@@ -144,17 +154,8 @@ int smoe_gnuplot_draw(const char *folder, const char *name, const char *script, 
     return status;
 }
 
-int smoe_figure_write(const smoe_figure *figure, const char *folder, const char *name, bool *drawn,
-                      smoe_err *err) {
-    char *text = NULL;
-    size_t size = 0;
-    *drawn = false;
-    FILE *out = open_memstream(&text, &size);
-    if (out) put_script(out, figure, name);
-    int bad = !out || ferror(out);
-    if (out) bad |= fclose(out);
-    int status = bad ? smoe_fail(err, SMOE_RUNTIME, "%s/%s.gp: out of memory", folder, name)
-                     : smoe_gnuplot_draw(folder, name, text, size, drawn, err);
-    free(text);
-    return status;
+int smoe_chart_write(const smoe_chart *chart, const char *folder, const char *name, bool *drawn,
+                     smoe_err *err) {
+    const named_chart named = {chart, name};
+    return smoe_gnuplot_draw(folder, name, put_script, &named, drawn, err);
 }

@@ -142,7 +142,8 @@ static int put_named(FILE *out, const smoe_report *report, const char *name, smo
     return 0;
 }
 
-static int put_page(FILE *out, const smoe_report *report, smoe_err *err) {
+static int put_page(FILE *out, const void *context, smoe_err *err) {
+    const smoe_report *report = context;
     size_t size;
     const char *page = smoe_report_part("report.html", &size), *end = page + size;
     while (page < end) {
@@ -159,14 +160,5 @@ static int put_page(FILE *out, const smoe_report *report, smoe_err *err) {
 }
 
 int smoe_report_write(const smoe_report *report, const char *path, smoe_err *err) {
-    char *text = NULL;
-    size_t size = 0;
-    FILE *out = open_memstream(&text, &size);
-    int status = out ? put_page(out, report, err) : smoe_fail(err, SMOE_RUNTIME, "out of memory");
-    bool bad = out && ferror(out);
-    if (out) bad |= fclose(out) != 0;
-    if (!status && bad) status = smoe_fail(err, SMOE_RUNTIME, "out of memory");
-    status = status ? smoe_fail_prefix(err, "%s", path) : smoe_file_write(path, text, size, err);
-    free(text);
-    return status;
+    return smoe_file_print(path, put_page, report, err);
 }

@@ -208,8 +208,11 @@ void smoe_fill_combine_expert(const smoe_inspection *r, smoe_frame *frame, size_
     table t;
     bool made = table_of(&t, r, l, OF_POSITIONS);
     frame->failed |= !made;
-    double least = made ? t.mean[0] : 0;
-    for (size_t e = 1; made && e < r->E; e++) least = fmin(least, t.mean[e]);
+    double least = INFINITY, all = 0;
+    for (size_t e = 0; made && e < r->E; e++) {
+        least = fmin(least, t.mean[e]);
+        all += t.mean[e];
+    }
     for (size_t i = 0; made && i < r->E; i++) {
         size_t e = 0;
         while (t.expert[e] != i) e++;
@@ -217,7 +220,8 @@ void smoe_fill_combine_expert(const smoe_inspection *r, smoe_frame *frame, size_
         smoe_frame_number(frame, (double)i + 1);
         smoe_frame_number(frame, (double)e);
         smoe_frame_number(frame, t.mean[e]);
-        smoe_frame_number(frame, t.mean[e] / least); /* none without weight at the least */
+        smoe_frame_number(frame, t.mean[e] / least); /* infinite where one has no weight */
+        smoe_frame_number(frame, t.mean[e] / (all / (double)r->E));
     }
     table_free(&t);
 }

@@ -313,7 +313,9 @@ static void put_differences(FILE *out, const smoe_results *r, const char *level)
     free(reference);
 }
 
-static void put_markdown(FILE *out, const smoe_results *r) {
+static int put_markdown(FILE *out, const void *context, smoe_err *err) {
+    const smoe_results *r = context;
+    (void)err;
     const smoe_sweep *sweep = r->sweep;
     size_t failed = 0, open = 0;
     fprintf(out, "# %s\n\n", sweep->name);
@@ -327,10 +329,11 @@ static void put_markdown(FILE *out, const smoe_results *r) {
     if (failed || open)
         fprintf(out, "\n%zu of %zu cells failed, %zu are not finished.\n", failed, sweep->cells,
                 open);
-    if (!r->evaluations) return;
+    if (!r->evaluations) return 0;
     fputs("\n## Evaluations\n\nThe trained cells, evaluated at other settings.\n\n", out);
     put_table(out, r->evaluations);
     put_differences(out, r->evaluations, "###");
+    return 0;
 }
 
 static int write_frame(const smoe_results *r, const char *name,
@@ -347,15 +350,9 @@ static int write_frame(const smoe_results *r, const char *name,
 }
 
 static int write_markdown(const smoe_results *r, smoe_err *err) {
-    char *text = NULL, *path = smoe_text_format("%s/summary.md", r->sweep->dir);
-    size_t size = 0;
-    FILE *out = open_memstream(&text, &size);
-    if (out) put_markdown(out, r);
-    bool bad = !out || !path || ferror(out);
-    if (out) bad |= fclose(out) != 0;
-    int status = bad ? smoe_fail(err, SMOE_RUNTIME, "%s/summary.md: out of memory", r->sweep->dir)
-                     : smoe_file_write(path, text, size, err);
-    free(text);
+    char *path = smoe_text_format("%s/summary.md", r->sweep->dir);
+    int status = path ? smoe_file_print(path, put_markdown, r, err)
+                      : smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", r->sweep->dir);
     free(path);
     return status;
 }

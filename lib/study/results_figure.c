@@ -14,7 +14,7 @@ typedef struct plan {
     size_t line;     /* the only column that tells lines apart; SIZE_MAX: see tells_apart */
     bool numbers;    /* places on the x axis are numbers */
     size_t metric;
-    smoe_figure figure;
+    smoe_chart figure;
     char **title; /* [lines] */
     size_t *of;   /* [lines] a group of each */
 } plan;
@@ -107,7 +107,7 @@ static double category(const plan *p, size_t group) {
 }
 
 static int by_x(const void *a, const void *b) {
-    return rising(&((const smoe_figure_point *)a)->x, &((const smoe_figure_point *)b)->x);
+    return rising(&((const smoe_chart_point *)a)->x, &((const smoe_chart_point *)b)->x);
 }
 
 /* Where a group stands on the x axis, if that is a number. */
@@ -120,9 +120,9 @@ static double place_of(const plan *p, size_t group) {
 
 static int add_point(plan *p, size_t group) {
     size_t l = 0;
-    smoe_figure *f = &p->figure;
+    smoe_chart *f = &p->figure;
     smoe_stats s = smoe_results_stats(p->r, group, p->metric);
-    smoe_figure_point point = {.x = place_of(p, group), .y = s.mean, .error = s.sd};
+    smoe_chart_point point = {.x = place_of(p, group), .y = s.mean, .error = s.sd};
     if (p->numbers && !isfinite(point.x)) return 0; /* not measured yet */
     while (l < f->lines && !same_line(p, p->of[l], group)) l++;
     if (l == f->lines) {
@@ -176,7 +176,7 @@ size_t smoe_results_first(const smoe_results *r, const char *wish) {
 static void finish(plan *p, double *x) {
     size_t n = 0;
     for (size_t l = 0; l < p->figure.lines; l++) {
-        smoe_figure_line *line = &p->figure.line[l];
+        smoe_chart_line *line = &p->figure.line[l];
         qsort(line->point, line->points, sizeof *line->point, by_x);
         for (size_t i = 0; i < line->points; i++) x[n++] = line->point[i].x;
     }
@@ -202,7 +202,7 @@ int smoe_results_figure(const smoe_results *r, const smoe_sweep_figure *wish, co
     if (status) smoe_fail(err, SMOE_RUNTIME, "out of memory for a figure");
     if (!status) {
         finish(&p, x);
-        status = smoe_figure_write(&p.figure, r->sweep->dir, name, drawn, err);
+        status = smoe_chart_write(&p.figure, r->sweep->dir, name, drawn, err);
     }
     for (size_t l = 0; l < p.figure.lines; l++) {
         free(p.figure.line[l].point);

@@ -166,17 +166,14 @@ static int status_write(const smoe_run *run, const char *word, smoe_err *err) {
     return smoe_file_write(in_run(&at, run, "STATUS"), text, (size_t)n, err);
 }
 
+static int put_spec(FILE *out, const void *context, smoe_err *err) {
+    return smoe_spec_write_yaml(context, out, false) ? smoe_fail(err, SMOE_RUNTIME, "out of memory")
+                                                     : 0;
+}
+
 static int spec_write(const smoe_run *run, const smoe_spec *spec, smoe_err *err) {
     place at;
-    char *text = NULL;
-    size_t size = 0;
-    FILE *out = open_memstream(&text, &size);
-    int bad = !out || smoe_spec_write_yaml(spec, out, false);
-    if (out) bad |= fclose(out);
-    int status = bad ? out_of_memory(run, err)
-                     : smoe_file_write(in_run(&at, run, "spec.yaml"), text, size, err);
-    free(text);
-    return status;
+    return smoe_file_print(in_run(&at, run, "spec.yaml"), put_spec, spec, err);
 }
 
 /* env, with what an earlier process of the run said under "previous", oldest first. */
