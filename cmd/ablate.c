@@ -4,36 +4,45 @@
 #include "cmd.h"
 #include "study/ablate.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-/* What every row sets for itself cannot be set for all of them. */
-static int check_overrides(const smoe_options *options, smoe_err *err) {
-    static const char *const own[][2] = {{"seed=", "--seeds"}, {"model.moe.router=", "--routers"}};
-    for (size_t i = 0; i < options->overrides; i++)
-        for (size_t k = 0; k < 2; k++)
-            if (!strncmp(options->override[i], own[k][0], strlen(own[k][0])))
-                return smoe_fail(err, SMOE_USAGE, "override %s: %s says what the rows have",
-                                 options->override[i], own[k][1]);
+/* The overrides of all rows: without the seeds, which the rows have, as they have the routers. */
+static int common(char **override, size_t *count, const smoe_options *options, smoe_err *err) {
+    *count = 0;
+    for (size_t i = 0; i < options->overrides; i++) {
+        char *text = options->override[i];
+        if (!strncmp(text, "model.moe.router=", 17))
+            return smoe_fail(err, SMOE_USAGE, "override %s: --routers says what the rows have",
+                             text);
+        if (strncmp(text, "seed=", 5)) override[(*count)++] = text;
+    }
     return 0;
 }
 
 static int expand(smoe_sweep *sweep, const char *file, const smoe_options *options, smoe_err *err) {
-    smoe_spec_text text;
+    smoe_spec_text text = {0};
     smoe_spec spec = {0};
     smoe_axes axes = {0};
-    size_t skipped;
-    if (check_overrides(options, err)) return -1;
-    int status = smoe_spec_text_read(&text, file, err);
+    size_t skipped, count = 0;
+    char *seeds = NULL, ** override = calloc(options->overrides + 1, sizeof *override);
+    int status = override ? common(override, &count, options, err)
+                          : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    if (!status) status = smoe_cells_seeds(&seeds, options, err);
+    if (!status) status = smoe_spec_text_read(&text, file, err);
     if (!status)
-        status = smoe_spec_parse(&spec, text.text, text.length, text.label, text.folder,
-                                 options->override, options->overrides, err);
-    if (!status) status = smoe_ablate_axes(&axes, &spec, options->routers, options->seeds, err);
+        status = smoe_spec_parse(&spec, text.text, text.length, text.label, text.folder, override,
+                                 count, err);
     if (!status)
-        status = smoe_sweep_expand(sweep, &text, options->override, options->overrides, &axes,
-                                   false, &skipped, err);
+        status = smoe_ablate_axes(&axes, &spec, options->routers,
+                                  seeds ? strchr(seeds, '=') + 1 : "0,1,2", err);
+    if (!status)
+        status = smoe_sweep_expand(sweep, &text, override, count, &axes, false, &skipped, err);
     smoe_axes_free(&axes);
     smoe_spec_free(&spec);
     smoe_spec_text_free(&text);
+    free(override);
+    free(seeds);
     return status;
 }
 

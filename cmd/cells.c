@@ -252,6 +252,23 @@ static int run_cells(smoe_sweep *sweep, const smoe_options *options, smoe_err *e
 
 /* ---- the command ------------------------------------------------------------------------------ */
 
+int smoe_cells_seeds(char **seeds, const smoe_options *options, smoe_err *err) {
+    const char *own = NULL;
+    *seeds = NULL;
+    for (size_t i = 0; i < options->overrides; i++) {
+        const char *text = options->override[i];
+        if (strncmp(text, "seed=", 5)) continue;
+        if (own) return smoe_fail(err, SMOE_USAGE, "override %s: there is %s already", text, own);
+        own = text;
+    }
+    if (own && options->seeds)
+        return smoe_fail(err, SMOE_USAGE, "--seeds %s and %s say the same key twice",
+                         options->seeds, own);
+    if (own) *seeds = strdup(own);
+    if (options->seeds) *seeds = smoe_text_format("seed=%s", options->seeds);
+    return (own || options->seeds) && !*seeds ? smoe_fail(err, SMOE_RUNTIME, "out of memory") : 0;
+}
+
 bool smoe_cells_is_run(const char *arg) {
     return smoe_file_is_folder(arg) && smoe_file_holds(arg, "spec.yaml") &&
            !smoe_file_holds(arg, "cells.jsonl");
@@ -286,6 +303,15 @@ static int check(const smoe_options *options, const char *arg, bool folder, smoe
     if (options->force && (options->resume || options->status))
         return smoe_fail(err, SMOE_USAGE, "--force starts anew: it does not go with --%s",
                          options->resume ? "resume" : "status");
+    if (options->extend && (options->force || options->resume || options->status))
+        return smoe_fail(err, SMOE_USAGE, "--extend does not go with --%s",
+                         options->force    ? "force"
+                         : options->resume ? "resume"
+                                           : "status");
+    if (options->extend && folder)
+        return smoe_fail(err, SMOE_USAGE,
+                         "%s is a folder; --extend wants the spec and all values, and -o %s", arg,
+                         arg);
     if (options->retry_failed && !options->resume)
         return smoe_fail(err, SMOE_USAGE, "--retry-failed goes with --resume");
     if (options->status && !folder)
@@ -298,9 +324,11 @@ static int check(const smoe_options *options, const char *arg, bool folder, smoe
         return smoe_fail(err, SMOE_USAGE,
                          "%s is a folder; --resume continues a sweep, --status tells how far it is",
                          arg);
-    if (folder && options->overrides)
-        return smoe_fail(err, SMOE_USAGE, "'%s': the cells of a sweep that is there are fixed",
-                         options->override[0]);
+    if (folder && (options->overrides || options->seeds))
+        return smoe_fail(err, SMOE_USAGE,
+                         "'%s': the cells of a sweep that is there are fixed; SPEC.yaml with all "
+                         "values, --extend and -o %s adds some",
+                         options->overrides ? options->override[0] : options->seeds, arg);
     if (folder && options->args && options->out)
         return smoe_fail(err, SMOE_USAGE, "%s is the sweep; -o %s has no meaning beside it", arg,
                          options->out);
@@ -343,7 +371,10 @@ static int prepare(smoe_sweep *sweep, const smoe_cells_kind *kind, const char *a
                                                 sweep->run ? "evaluate" : kind->suffix);
     int status = dir ? 0 : smoe_fail(err, SMOE_RUNTIME, "out of memory");
     if (!status && options->force) status = smoe_sweep_remove(dir, err);
-    if (!status) status = smoe_sweep_create(sweep, dir, options->resume || options->force, err);
+    if (!status)
+        status = options->extend
+                     ? smoe_sweep_extend(sweep, dir, err)
+                     : smoe_sweep_create(sweep, dir, options->resume || options->force, err);
     free(dir);
     /* The ledger of one that is there may have other wishes. */
     return status ? -1 : set_wishes(sweep, kind, options, err);

@@ -16,20 +16,26 @@ typedef struct lists {
     size_t owns, laters;
     char **plain; /* of own, those without a list; then of later */
     size_t plains;
+    char *seeds; /* of own, too */
     smoe_axes axes, points;
 } lists;
 
 static int lists_open(lists *l, const smoe_options *options, smoe_err *err) {
-    size_t prefix = strlen(SMOE_EVALUATED), n = options->overrides + 1;
+    size_t prefix = strlen(SMOE_EVALUATED), n = options->overrides + 2;
     *l = (lists){.own = calloc(n, sizeof *l->own),
                  .later = calloc(n, sizeof *l->later),
                  .plain = calloc(n, sizeof *l->plain)};
     if (!l->own || !l->later || !l->plain) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
-    for (size_t i = 0; i < options->overrides; i++)
-        if (strncmp(options->override[i], SMOE_EVALUATED, prefix))
-            l->own[l->owns++] = options->override[i];
+    if (smoe_cells_seeds(&l->seeds, options, err)) return -1;
+    if (l->seeds) l->own[l->owns++] = l->seeds;
+    for (size_t i = 0; i < options->overrides; i++) {
+        char *text = options->override[i];
+        if (!strncmp(text, "seed=", 5)) continue;
+        if (strncmp(text, SMOE_EVALUATED, prefix))
+            l->own[l->owns++] = text;
         else
-            l->later[l->laters++] = options->override[i] + prefix;
+            l->later[l->laters++] = text + prefix;
+    }
     return 0;
 }
 
@@ -39,6 +45,7 @@ static void lists_free(lists *l) {
     free(l->own);
     free(l->later);
     free(l->plain);
+    free(l->seeds);
 }
 
 /* The axes of the cells and of the evaluations; the latter have lists alone. */

@@ -1,6 +1,6 @@
 /*
  * The ledger of a sweep on disk and the claims on its cells; see sweep.h. The ledger is written once,
- * whole, and never changed; what changes is one file a cell, written by whoever holds its claim.
+ * whole, and replaced only by one that has more cells behind the old ones; what changes is one file a cell, written by whoever holds its claim.
  */
 #include "study/ledger.h"
 #include "base/file.h"
@@ -99,19 +99,8 @@ static int make_folder(const char *path, bool exclusive, smoe_err *err) {
     return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot make the folder", path);
 }
 
-/* What two sweeps that should be one have different. */
-static int compare(const smoe_sweep *was, const smoe_sweep *is, smoe_err *err) {
-    if (was->cells != is->cells)
-        return smoe_fail(err, SMOE_USAGE,
-                         "%s: is another sweep: it has %zu cells, the spec now makes %zu", was->dir,
-                         was->cells, is->cells);
-    for (size_t i = 0; i < is->cells; i++)
-        if (strcmp(was->cell[i].name, is->cell[i].name) || was->cell[i].hash != is->cell[i].hash)
-            return smoe_fail(err, SMOE_USAGE,
-                             "%s: is another sweep: cell %s (%016" PRIx64 ") was %s (%016" PRIx64
-                             "); -o DIR puts this one elsewhere",
-                             was->dir, is->cell[i].name, is->cell[i].hash, was->cell[i].name,
-                             was->cell[i].hash);
+/* Do two sweeps evaluate the same? */
+static int compare_evaluations(const smoe_sweep *was, const smoe_sweep *is, smoe_err *err) {
     json_t *a = evaluate_json(was), *b = evaluate_json(is);
     bool same = json_equal(a, b) && !was->checkpoint == !is->checkpoint &&
                 (!is->checkpoint || !strcmp(was->checkpoint, is->checkpoint));
@@ -124,10 +113,36 @@ static int compare(const smoe_sweep *was, const smoe_sweep *is, smoe_err *err) {
                             was->dir);
 }
 
-int smoe_sweep_create(smoe_sweep *sweep, const char *dir, bool join, smoe_err *err) {
-    char *ledger = smoe_text_format("%s/cells.jsonl", dir), *text = NULL;
-    char *claims = smoe_text_format("%s/claims", dir);
+/* What two sweeps that should be one have different. */
+static int compare(const smoe_sweep *was, const smoe_sweep *is, smoe_err *err) {
+    if (was->cells != is->cells)
+        return smoe_fail(err, SMOE_USAGE,
+                         "%s: is another sweep: it has %zu cells, the spec now makes %zu; --extend "
+                         "adds cells to it, -o DIR puts this one elsewhere",
+                         was->dir, was->cells, is->cells);
+    for (size_t i = 0; i < is->cells; i++)
+        if (strcmp(was->cell[i].name, is->cell[i].name) || was->cell[i].hash != is->cell[i].hash)
+            return smoe_fail(err, SMOE_USAGE,
+                             "%s: is another sweep: cell %s (%016" PRIx64 ") was %s (%016" PRIx64
+                             "); -o DIR puts this one elsewhere",
+                             was->dir, is->cell[i].name, is->cell[i].hash, was->cell[i].name,
+                             was->cell[i].hash);
+    return compare_evaluations(was, is, err);
+}
+
+static int write_ledger(const smoe_sweep *sweep, const char *dir, smoe_err *err) {
+    char *path = smoe_text_format("%s/cells.jsonl", dir);
     size_t size = 0;
+    char *text = ledger_text(sweep, &size);
+    int status = path && text ? smoe_file_write(path, text, size, err) : no_memory(dir, err);
+    free(path);
+    free(text);
+    return status;
+}
+
+int smoe_sweep_create(smoe_sweep *sweep, const char *dir, bool join, smoe_err *err) {
+    char *ledger = smoe_text_format("%s/cells.jsonl", dir);
+    char *claims = smoe_text_format("%s/claims", dir);
     smoe_sweep old = {0};
     int status = -1;
     if (!ledger || !claims) {
@@ -144,14 +159,12 @@ int smoe_sweep_create(smoe_sweep *sweep, const char *dir, bool join, smoe_err *e
         goto out;
     }
     if (make_folder(dir, !join, err) || make_folder(claims, false, err)) goto out;
-    text = ledger_text(sweep, &size);
     sweep->dir = strdup(dir);
-    status = text && sweep->dir ? smoe_file_write(ledger, text, size, err) : no_memory(dir, err);
+    status = sweep->dir ? write_ledger(sweep, dir, err) : no_memory(dir, err);
 out:
     smoe_sweep_free(&old);
     free(ledger);
     free(claims);
-    free(text);
     return status;
 }
 
@@ -345,6 +358,91 @@ int smoe_cell_finish(const smoe_sweep *sweep, size_t i, json_t *outcome, smoe_er
 
 json_t *smoe_cell_failure(int code, const char *error) {
     return json_pack("{s:s, s:i, s:s}", "status", "failed", "code", code, "error", error);
+}
+
+/* ---- extending -------------------------------------------------------------------------------- */
+
+/* The number that a cell's name begins with. */
+static size_t number_of(const smoe_cell *cell) {
+    return (size_t)strtoull(cell->name, NULL, 10);
+}
+
+static bool same_values(const smoe_sweep *sweep, const smoe_cell *a, const smoe_cell *b) {
+    for (size_t c = 0; c < sweep->columns; c++)
+        if (strcmp(a->value[c], b->value[c])) return false;
+    return true;
+}
+
+/* Puts the cell that is `was` among those from `from` on in its place, under its old name. */
+static int keep_cell(smoe_sweep *sweep, size_t from, const smoe_sweep *old, const smoe_cell *was,
+                     smoe_err *err) {
+    size_t i = from;
+    while (i < sweep->cells && !same_values(sweep, &sweep->cell[i], was)) i++;
+    if (i == sweep->cells)
+        return smoe_fail(err, SMOE_USAGE,
+                         "%s: cell %s is none of the cells of the spec; --extend wants those that "
+                         "are there and more",
+                         old->dir, was->name);
+    if (sweep->cell[i].hash != was->hash)
+        return smoe_fail(err, SMOE_USAGE,
+                         "%s: cell %s (%016" PRIx64 ") would be another one now (%016" PRIx64
+                         "): the spec or its overrides are different; -o DIR puts this sweep "
+                         "elsewhere",
+                         old->dir, was->name, was->hash, sweep->cell[i].hash);
+    smoe_cell cell = sweep->cell[i];
+    free(cell.name);
+    cell.name = strdup(was->name);
+    memmove(&sweep->cell[from + 1], &sweep->cell[from], (i - from) * sizeof cell);
+    sweep->cell[from] = cell;
+    return cell.name ? 0 : no_memory(old->dir, err);
+}
+
+/* The cells of the old sweep first, as they were, then those that are new, numbered on. */
+static int merge(smoe_sweep *sweep, const smoe_sweep *old, smoe_err *err) {
+    bool same = sweep->columns == old->columns;
+    size_t next = 0;
+    for (size_t c = 0; c < sweep->columns && same; c++)
+        same = !strcmp(sweep->column[c], old->column[c]);
+    if (!same)
+        return smoe_fail(err, SMOE_USAGE,
+                         "%s: is another sweep: the keys it sweeps are different; -o DIR puts this "
+                         "one elsewhere",
+                         old->dir);
+    if (compare_evaluations(old, sweep, err)) return -1;
+    for (size_t k = 0; k < old->cells; k++) {
+        if (keep_cell(sweep, k, old, &old->cell[k], err)) return -1;
+        if (number_of(&old->cell[k]) >= next) next = number_of(&old->cell[k]) + 1;
+    }
+    for (size_t i = old->cells; i < sweep->cells; i++) {
+        smoe_cell *cell = &sweep->cell[i];
+        char *name =
+            smoe_text_format("%03zu%s", next++, cell->name + strspn(cell->name, "0123456789"));
+        free(cell->name);
+        if (!(cell->name = name)) return no_memory(old->dir, err);
+    }
+    return 0;
+}
+
+int smoe_sweep_extend(smoe_sweep *sweep, const char *dir, smoe_err *err) {
+    smoe_sweep old;
+    if (smoe_sweep_open(&old, dir, err)) return -1;
+    /* One process at a time: the lock of the claims' folder, until the ledger is there. */
+    char *claims = smoe_text_format("%s/claims", dir);
+    int fd = claims ? open(claims, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1, status = 0;
+    if (fd < 0 || flock(fd, LOCK_EX)) {
+        status = smoe_fail_errno(err, SMOE_RUNTIME, "%s/claims: cannot lock", dir);
+    } else { /* as it is now that nobody else changes it */
+        smoe_sweep_free(&old);
+        status = smoe_sweep_open(&old, dir, err);
+    }
+    if (!status) status = merge(sweep, &old, err);
+    if (!status && !(sweep->dir = strdup(dir))) status = no_memory(dir, err);
+    if (!status && sweep->cells > old.cells) status = write_ledger(sweep, dir, err);
+    if (fd >= 0) close(fd);
+    for (size_t i = 0; i < sweep->cells && !status; i++) status = smoe_cell_look(sweep, i, err);
+    smoe_sweep_free(&old);
+    free(claims);
+    return status;
 }
 
 /* ---- removing --------------------------------------------------------------------------------- */

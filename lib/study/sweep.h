@@ -11,6 +11,8 @@
  *
  * A sweep may evaluate its trained cells at other settings (study/evaluations.h). One over a run that
  * is there has that run as its only cell, and trains nothing.
+ *
+ * err must not be NULL where a function takes one: messages are built up in it.
  */
 #ifndef SMOE_SWEEP_H
 #define SMOE_SWEEP_H
@@ -95,6 +97,11 @@ int smoe_sweep_expand(smoe_sweep *sweep, const smoe_spec_text *text, char *const
  * that is there is used, and taken as it is if it has the same ledger; another ledger is refused with
  * what differs. */
 int smoe_sweep_create(smoe_sweep *sweep, const char *dir, bool join, smoe_err *err) SMOE_MUST_CHECK;
+
+/* Adds the cells of a sweep to that in DIR: those that are there keep their names and how they went, and
+ * must be among the new ones with the same keys and specs (SMOE_USAGE says what is different); the others
+ * come behind them. Processes that work on DIR meanwhile finish the cells they know. */
+int smoe_sweep_extend(smoe_sweep *sweep, const char *dir, smoe_err *err) SMOE_MUST_CHECK;
 
 /* Reads the ledger of DIR and looks at every cell. SMOE_USAGE: no sweep there; SMOE_DATA: damaged. */
 int smoe_sweep_open(smoe_sweep *sweep, const char *dir, smoe_err *err) SMOE_MUST_CHECK;

@@ -86,3 +86,26 @@ rm gone/claims/001-seed=1.json
 status 5 smoe sweep --resume gone -q >out 2>err
 grep -q '^smoe sweep: 001-seed=1: gone/001-seed=1/metrics.jsonl: nothing is measured after step 0, of 4: records are missing$' err || fail "$(cat err)"
 grep -q '"code": 3' gone/claims/001-seed=1.json || fail "$(cat gone/claims/001-seed=1.json)"
+# more cells in the same folder: those that are there keep their names and are not run again
+small="tiny.yaml train.steps=4 model.moe.experts=2,4"
+status 0 smoe sweep $small --seeds 0,1 -q -o more >/dev/null
+before=$(ls -l --time-style=full-iso more/0*/STATUS)
+status 0 smoe sweep $small seed=0,1,2 --extend -q -o more >/dev/null
+[ "$before" = "$(ls -l --time-style=full-iso more/00[0-3]*/STATUS)" ] || fail "a finished cell was run again"
+[ "$(cut -d'"' -f 2 more/results.csv | tail -n 3 | tr '\n' ' ')" = "003-experts=4,seed=1 004-experts=2,seed=2 005-experts=4,seed=2 " ] || fail "$(cat more/results.csv)"
+status 0 smoe sweep $small seed=0,1,2 -q -o fresh >/dev/null
+for cell in 2-experts=2 5-experts=4; do
+    same_run "$(ls -d fresh/00"$cell"*)" "$(ls -d more/*"${cell#*-}",seed=2)"
+done
+status 0 smoe sweep --resume more -q >/dev/null
+status 2 smoe sweep tiny.yaml train.steps=5 model.moe.experts=2,4 seed=0,1,2,3 --extend -q -o more 2>err
+grep -q 'more: cell 000-experts=2,seed=0 (.*) would be another one now (.*): the spec or its overrides are different' err || fail "$(cat err)"
+status 2 smoe sweep $small seed=3 --extend -q -o more 2>err
+grep -q 'the keys it sweeps are different' err || fail "$(cat err)"
+status 2 smoe sweep $small seed=1,2,3 --extend -q -o more 2>err
+grep -q 'more: cell 000-experts=2,seed=0 is none of the cells of the spec; --extend wants those that are there and more$' err || fail "$(cat err)"
+status 2 smoe sweep $small seed=0,1 --resume -q -o more 2>err
+grep -q 'it has 6 cells, the spec now makes 4; --extend adds cells to it, ' err || fail "$(cat err)"
+status 2 smoe sweep $small seed=0,1 --seeds 0,1 -q -o never 2>err
+grep -q -- '--seeds 0,1 and seed=0,1 say the same key twice$' err || fail "$(cat err)"
+[ "$(wc -l <more/cells.jsonl)" -eq 7 ] || fail "a refused extension changed the ledger"
