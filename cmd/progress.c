@@ -116,6 +116,11 @@ static void on_note(void *user, const char *text) {
     if (p->verbose && !p->quiet) say(p, text);
 }
 
+static void on_say(void *user, const char *text) {
+    smoe_progress *p = user;
+    if (!p->quiet) say(p, text);
+}
+
 void smoe_progress_count(smoe_progress *p, size_t done, size_t all, const char *what) {
     if (!due(p)) return;
     char line[64];
@@ -134,5 +139,6 @@ void smoe_progress_open(smoe_progress *p, const smoe_options *options, FILE *out
                          .color = smoe_cmd_color(options, out),
                          .last = smoe_now(),
                          .stop = stop};
-    p->observer = (smoe_observer){.user = p, .step = on_step, .eval = on_eval, .note = on_note};
+    p->observer = (smoe_observer){
+        .user = p, .step = on_step, .eval = on_eval, .note = on_note, .say = on_say};
 }

@@ -185,6 +185,94 @@ static void test_params_another_head(void **state) {
     smoe_params_free(&p);
 }
 
+/* A head is taken as a whole or not at all; one of another width is a mistake. */
+static void test_params_whole_head(void **state) {
+    (void)state;
+    smoe_params p = {0};
+    smoe_params_add(&p, SMOE_PARAM_HEAD, 7, 0, 2, (size_t[]){2, 1}, "head.weight");
+    smoe_params_add(&p, SMOE_PARAM_PLAIN, 7, 0, 1, (size_t[]){2}, "head.bias");
+    smoe_params_add(&p, SMOE_PARAM_PLAIN, 7, 0, 1, (size_t[]){2}, "norm.bias");
+    smoe_err err = {0};
+    assert_int_equal(smoe_params_allocate(&p, 1, &err), 0);
+    static const char zeros[64];
+#define NORM "{\"norm.bias\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}"
+#define BIAS ",\"head.bias\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[8,16]}"
+#define WEIGHT(shape, end) \
+    ",\"head.weight\":{\"dtype\":\"F32\",\"shape\":" shape ",\"data_offsets\":[16," end "]}"
+    static const struct {
+        const char *header;
+        size_t bytes, loaded;
+        const char *fault;
+    } rows[] = {
+        {NORM BIAS WEIGHT("[2,1]", "24") "}", 24, 3, NULL},
+        {NORM BIAS WEIGHT("[3,1]", "28") "}", 28, 1, NULL}, /* with a bias that would fit */
+        {NORM BIAS "}", 16, 1, NULL},
+        {NORM "}", 8, 1, NULL},
+        {NORM BIAS WEIGHT("[3,2]", "40") "}", 40, 0, "shape [3, 2], expected [3, 1]"},
+        {NORM BIAS WEIGHT("[2,2]", "32") "}", 32, 0, "shape [2, 2], expected [2, 1]"},
+        {NORM BIAS WEIGHT("[2]", "24") "}", 24, 0, "shape [2], expected [2, 1]"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        size_t loaded = 0;
+        smoe_params_init(&p, 0);
+        int status = load_small(&p, rows[i].header, zeros, rows[i].bytes, true, &loaded, &err);
+        assert_int_equal(status, rows[i].fault ? -1 : 0);
+        if (rows[i].fault && !strstr(err.text, rows[i].fault)) fail_msg("%s", err.text);
+        if (rows[i].fault) continue;
+        assert_int_equal(loaded, rows[i].loaded);
+        assert_true(p.w[p.row[0].offset] == (loaded == 3 ? 0 : 7));
+        assert_true(p.w[p.row[1].offset] == (loaded == 3 ? 0 : 7));
+        assert_true(p.w[p.row[2].offset] == 0);
+    }
+    smoe_params_free(&p);
+}
+
+/* What a partial load takes, in words: names that differ in their number stand together. */
+static void test_params_partial_text(void **state) {
+    smoe_params p = {0};
+    smoe_err err = {0};
+    vit(&p, false);
+    smoe_tensor *all;
+    assert_int_equal(smoe_params_tensors(&p, &(smoe_slab){"", p.w, NULL}, &all, &err), 0);
+    /* all but pos_embed and the norms of the blocks, and two tensors that the model has not */
+    smoe_tensor some[40];
+    size_t count = 0;
+    for (size_t i = 0; i < p.count; i++)
+        if (strcmp(all[i].name, "pos_embed") && !strstr(all[i].name, ".norm"))
+            some[count++] = all[i];
+    for (int i = 0; i < 2; i++) {
+        some[count] = all[p.count - 1];
+        some[count++].name = i ? "blocks.11.extra" : "blocks.3.extra";
+    }
+    char path[SCRATCH_PATH], want[1024];
+    scratch_path(*state, path, "f");
+    assert_int_equal(smoe_safetensors_write(path, some, count, NULL, 0, &err), 0);
+    smoe_safetensors *file;
+    assert_int_equal(smoe_safetensors_open(&file, path, &err), 0);
+    char *text = smoe_params_partial_text(&p, file);
+    snprintf(want, sizeof want,
+             "%zu of %zu tensors start from %s; fresh: pos_embed, blocks.{0,1}.norm1.weight, "
+             "blocks.{0,1}.norm1.bias, blocks.{0,1}.norm2.weight, blocks.{0,1}.norm2.bias; "
+             "unused in it: blocks.{11,3}.extra",
+             p.count - 9, p.count, path);
+    assert_string_equal(text, want);
+    free(text);
+    smoe_safetensors_free(file);
+    /* a head of other classes is named on both sides; long lists are cut */
+    some[0] = all[p.count - 1];
+    some[0].dim[0] = some[0].size = 4;
+    some[1] = all[p.count - 3];
+    assert_int_equal(smoe_safetensors_write(path, some, 2, NULL, 0, &err), 0);
+    assert_int_equal(smoe_safetensors_open(&file, path, &err), 0);
+    text = smoe_params_partial_text(&p, file);
+    assert_non_null(
+        strstr(text, "blocks.{0,1}.attn.proj.weight and 17 more; unused in it: head.bias"));
+    free(text);
+    smoe_safetensors_free(file);
+    free(all);
+    smoe_params_free(&p);
+}
+
 /* ---- an independent implementation ---- */
 
 /* Runs tests/interop/layout.py; true when there is a python3 to run it. Its failure fails the test.
@@ -269,6 +357,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(test_params_round_trip),        TEST(test_params_faults_in_one_pass),
         TEST(test_params_partial_and_types), TEST(test_params_another_head),
+        TEST(test_params_whole_head),        TEST(test_params_partial_text),
         TEST(test_reads_files_of_others),    TEST(test_others_read_our_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

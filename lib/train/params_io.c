@@ -54,13 +54,36 @@ static bool known(const smoe_params *params, const smoe_slab *slabs, size_t coun
     return false;
 }
 
-/* What a row is filled from, NULL for nothing. A classifier for another number of classes counts as
- * missing where missing tensors are allowed: that is what starting from another task's model means. */
+static bool is_head(const char *name) {
+    return !strncmp(name, "head.", 5);
+}
+
+/* Whether the file has the whole head, for as many classes. */
+static bool head_fits(const smoe_params *params, const smoe_safetensors *file) {
+    for (size_t i = 0; i < params->count; i++) {
+        const smoe_param *row = &params->row[i];
+        if (!is_head(row->name)) continue;
+        const smoe_tensor *t = smoe_safetensors_find(file, row->name);
+        if (!t || (row->ndim && t->ndim && t->dim[0] != row->dim[0])) return false;
+    }
+    return true;
+}
+
+/* What a row is filled from, NULL for nothing. Where missing tensors are allowed, a classifier that
+ * is for another number of classes, or not whole, counts as missing with all its rows (`headless`):
+ * that is what starting from another task's model means. */
 static const smoe_tensor *source_of(const smoe_safetensors *file, const smoe_param *row,
-                                    const char *name, bool partial) {
-    const smoe_tensor *t = smoe_safetensors_find(file, name);
-    bool head = t && !strncmp(row->name, "head.", 5) && t->ndim == row->ndim;
-    return partial && head && t->dim[0] != row->dim[0] ? NULL : t;
+                                    const char *name, bool headless) {
+    return headless && is_head(row->name) ? NULL : smoe_safetensors_find(file, name);
+}
+
+/* Of a head that is left out, all but the number of classes must be right: anything else is a
+ * mistake. */
+static bool head_refused(const smoe_param *row, const smoe_tensor *t, const char *path,
+                         smoe_err *err) {
+    smoe_param as_many = *row;
+    if (row->ndim && t->ndim) as_many.dim[0] = t->dim[0];
+    return row_refused(&as_many, t, row->name, path, err);
 }
 
 /* Everything that keeps the file from being loaded, a line each. Returns 0 when there is nothing.
@@ -69,13 +92,15 @@ static int file_check(const smoe_params *params, const smoe_slab *slabs, size_t 
                       const smoe_safetensors *file, bool partial, smoe_err *found) {
     const char *path = smoe_safetensors_path(file);
     char name[NAME_TEXT], shape[SHAPE_TEXT];
-    bool bad = false;
+    bool bad = false, headless = partial && !head_fits(params, file);
     for (size_t s = 0; s < count; s++)
         for (size_t i = 0; i < params->count; i++) {
             const smoe_param *row = &params->row[i];
             snprintf(name, sizeof name, "%s%s", slabs[s].prefix, row->name);
-            const smoe_tensor *t = source_of(file, row, name, partial);
-            if (t) {
+            const smoe_tensor *t = smoe_safetensors_find(file, name);
+            if (t && !source_of(file, row, name, headless)) {
+                bad |= head_refused(row, t, path, found);
+            } else if (t) {
                 bad |= row_refused(row, t, name, path, found);
             } else if (!partial) {
                 smoe_fail_more(found, SMOE_DATA, "%s: tensor %s %s: missing", path, name,
@@ -110,6 +135,7 @@ int smoe_params_load_slabs(const smoe_params *params, const smoe_slab *slabs, si
                            smoe_err *err) {
     smoe_err found = {0};
     size_t filled = 0;
+    bool headless = partial && !head_fits(params, file);
     if (file_check(params, slabs, count, file, partial, &found)) {
         if (err) *err = found;
         return -1;
@@ -118,7 +144,7 @@ int smoe_params_load_slabs(const smoe_params *params, const smoe_slab *slabs, si
         for (size_t i = 0; i < params->count; i++) {
             char name[NAME_TEXT];
             snprintf(name, sizeof name, "%s%s", slabs[s].prefix, params->row[i].name);
-            const smoe_tensor *t = source_of(file, &params->row[i], name, partial);
+            const smoe_tensor *t = source_of(file, &params->row[i], name, headless);
             if (!t) continue;
             if (slabs[s].values) row_fill(slabs[s].values + params->row[i].offset, t);
             if (slabs[s].narrow)
@@ -134,6 +160,82 @@ int smoe_params_load(smoe_params *params, const smoe_safetensors *file, bool par
                      size_t *loaded, smoe_err *err) {
     smoe_slab weights = {.prefix = "", .values = params->w};
     return smoe_params_load_slabs(params, &weights, 1, file, partial, loaded, err);
+}
+
+/* ---- what a partial load takes, in words ------------------------------------------------------ */
+
+/* A name with a number in it, "blocks.3.norm1.bias": the letters before and behind the number, which
+ * is `length` digits at `at`. */
+static bool numbered(const char *name, size_t *at, size_t *length) {
+    const char *dot = strchr(name, '.');
+    *at = dot ? (size_t)(dot + 1 - name) : 0;
+    *length = dot ? strspn(dot + 1, "0123456789") : 0;
+    return *length && name[*at + *length] == '.';
+}
+
+/* Whether two names differ in their numbers alone. */
+static bool alike(const char *a, const char *b) {
+    size_t at, length, other, digits;
+    return numbered(a, &at, &length) && numbered(b, &other, &digits) && at == other &&
+           !strncmp(a, b, at) && !strcmp(a + at + length, b + other + digits);
+}
+
+/* "WHATnorm.bias, blocks.{2,3}.mlp.fc1.weight and 4 more": the names, those alike as one; nothing
+ * where there are none. The list is used up. */
+static void names_put(FILE *out, const char *what, const char **name, size_t count) {
+    enum { SHOWN = 8 };
+    size_t left = count, at = 0, length = 0;
+    for (size_t i = 0, groups = 0; i < count && groups < SHOWN; i++) {
+        const char *first = name[i];
+        if (!first) continue;
+        fprintf(out, "%s", groups++ ? ", " : what);
+        left--;
+        size_t members = 0;
+        for (size_t j = i + 1; j < count; j++) {
+            if (!name[j] || !alike(first, name[j])) continue;
+            if (!members++ && numbered(first, &at, &length))
+                fprintf(out, "%.*s{%.*s", (int)at, first, (int)length, first + at);
+            numbered(name[j], &at, &length);
+            fprintf(out, ",%.*s", (int)length, name[j] + at);
+            name[j] = NULL;
+            left--;
+        }
+        if (members && numbered(first, &at, &length))
+            fprintf(out, "}%s", first + at + length);
+        else
+            fputs(first, out);
+    }
+    if (left) fprintf(out, " and %zu more", left);
+}
+
+char *smoe_params_partial_text(const smoe_params *params, const smoe_safetensors *file) {
+    const char *path = smoe_safetensors_path(file);
+    size_t tensors = smoe_safetensors_count(file), fresh = 0, unused = 0, size = 0;
+    bool headless = !head_fits(params, file);
+    const char **name = calloc(params->count + tensors + 1, sizeof *name);
+    char *text = NULL;
+    FILE *out = name ? open_memstream(&text, &size) : NULL;
+    if (!out) {
+        free(name);
+        return NULL;
+    }
+    for (size_t i = 0; i < params->count; i++) {
+        const smoe_param *row = &params->row[i];
+        if (!source_of(file, row, row->name, headless)) name[fresh++] = row->name;
+    }
+    fprintf(out, "%zu of %zu tensors start from %s", params->count - fresh, params->count, path);
+    names_put(out, "; fresh: ", name, fresh);
+    for (size_t i = 0; i < tensors; i++) {
+        const char *there = smoe_safetensors_at(file, i)->name;
+        const smoe_param *row = smoe_params_find(params, there);
+        if (!row || !source_of(file, row, there, headless)) name[unused++] = there;
+    }
+    names_put(out, "; unused in it: ", name, unused);
+    bool failed = fclose(out);
+    free(name);
+    if (!failed) return text;
+    free(text);
+    return NULL;
 }
 
 /* Whether a tensor's elements lie as the machine reads them: a file may start data at any byte. */

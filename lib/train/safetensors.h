@@ -93,10 +93,15 @@ int smoe_safetensors_stream(const char *path, const smoe_tensor *tensors, size_t
  * its shape, and no other tensor; SMOE_DATA names, in one pass, every tensor that is missing,
  * unknown, misshapen or of another type. Shapes are exact: the same elements under other unit axes
  * are refused. Nothing is changed on failure. `partial` (train --init): missing and unknown tensors
- * are allowed, and a head for another number of classes counts as missing; any other wrong shape or
- * type still fails. *loaded (may be NULL) counts the rows that were filled. */
+ * are allowed, and a head that is for another number of classes, or not whole, counts as missing as
+ * a whole; any other wrong shape or type still fails. *loaded (may be NULL) counts the rows that
+ * were filled. */
 int smoe_params_load(smoe_params *params, const smoe_safetensors *file, bool partial,
                      size_t *loaded, smoe_err *err) SMOE_MUST_CHECK;
+
+/* What a partial load takes from the file, in one line: how many tensors, which of the model's start
+ * fresh and which of the file's are not used. Fresh; NULL when out of memory. */
+char *smoe_params_partial_text(const smoe_params *params, const smoe_safetensors *file);
 
 /* Weights for reading alone, with the same demands on the file as smoe_params_load: where a tensor
  * is stored as it is computed with (F32 that is aligned), and the kernels of experts in BF16 too,

@@ -61,12 +61,26 @@ static int open_data(trainer *t, smoe_err *err) {
     return 0;
 }
 
+/* A file that does not fit is refused before the run directory is touched. */
+static int check_init(trainer *t, smoe_err *err) {
+    size_t matches = 0;
+    smoe_slab weights = {.prefix = ""};
+    if (smoe_safetensors_open(&t->init, t->options->init, err)) return -1;
+    if (smoe_params_load_slabs(t->params, &weights, 1, t->init, true, &matches, err)) return -1;
+    if (matches) return 0;
+    return smoe_fail(err, SMOE_DATA, "%s: no tensor of this model in it", t->options->init);
+}
+
+/* What comes from the file and what does not is said unasked: a name that is spelled differently
+ * would not be seen otherwise. */
 static int load_init(trainer *t, smoe_err *err) {
-    size_t loaded = 0;
-    if (smoe_params_load(t->params, t->init, true, &loaded, err)) return -1;
-    if (!loaded)
-        return smoe_fail(err, SMOE_DATA, "%s: no tensor of this model in it", t->options->init);
-    note(t, "%zu of %zu tensors start from %s", loaded, t->params->count, t->options->init);
+    const smoe_observer *o = t->options->observer;
+    if (smoe_params_load(t->params, t->init, true, NULL, err)) return -1;
+    char *text = smoe_params_partial_text(t->params, t->init);
+    if (!text) return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", t->options->init);
+    smoe_run_log(t->run, "%s", text);
+    if (o && o->say) o->say(o->user, text);
+    free(text);
     return 0;
 }
 
@@ -84,8 +98,8 @@ static int prepare(trainer *t, smoe_err *err) {
     const smoe_spec *spec = t->spec;
     size_t B = spec->train.batch_size;
     if (open_data(t, err) || smoe_model_create(&t->model, spec, t->N, err)) return -1;
-    if (t->options->init && smoe_safetensors_open(&t->init, t->options->init, err)) return -1;
     t->params = smoe_model_params(t->model);
+    if (t->options->init && check_init(t, err)) return -1;
     t->dlogits = calloc(B * t->N, sizeof *t->dlogits);
     t->rows = calloc(B, sizeof *t->rows);
     t->durations = calloc(DURATIONS, sizeof *t->durations);

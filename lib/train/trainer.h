@@ -28,7 +28,8 @@ typedef struct smoe_observer {
     void *user;
     void (*step)(void *user, const smoe_step *step);
     void (*eval)(void *user, uint64_t step, const char *split, const smoe_eval *eval);
-    void (*note)(void *user, const char *text); /* a remark: resumed from, checkpoint written ... */
+    void (*note)(void *user, const char *text); /* a remark: resumed from ... */
+    void (*say)(void *user, const char *text);  /* one that nobody should miss: what `init` gave */
 } smoe_observer;
 
 /* What else an evaluation measures, handed in by rooms above: adds members to its record. The model

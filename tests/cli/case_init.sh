@@ -1,0 +1,17 @@
+# Starting from a file: what comes from it and what does not is said unasked; a file that does not fit is refused before anything
+# is touched, and so does not stand in the way of the right one.
+. "$ROOT/tests/cli/lib.sh"
+status 0 smoe init tiny.yaml soft.safetensors -q >/dev/null
+status 3 smoe train tiny.yaml -q --init soft.safetensors model.width=8 -o run 2>err
+grep -q 'soft.safetensors: tensor norm.weight: shape \[16\], expected \[8\]' err || fail "$(cat err)"
+[ ! -e run ] || fail "a refused file left a run: $(ls run)"
+status 0 smoe train tiny.yaml --no-progress --init soft.safetensors model.moe.router=identity model.moe.slots_per_expert=4 -o run >/dev/null 2>err
+want='31 of 31 tensors start from soft.safetensors; unused in it: blocks.1.mlp.router.phi, blocks.1.mlp.router.scale'
+grep -qx "$want" err || fail "$(cat err)"
+grep -q " $want\$" run/log.txt || fail "$(cat run/log.txt)"
+# Nor is a run replaced for it.
+status 3 smoe train tiny.yaml -q --force --init soft.safetensors model.width=8 -o run 2>err
+[ "$(cut -c1-4 run/STATUS)" = "done" ] || fail "STATUS is $(cat run/STATUS)"
+[ -f run/ckpt/latest/model.safetensors ] || fail "the old run's checkpoint is gone"
+status 0 smoe train tiny.yaml -q --force --init run/ckpt/latest/model.safetensors -o run >/dev/null 2>err
+[ ! -s err ] || fail "quiet, and yet: $(cat err)"
