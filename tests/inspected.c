@@ -52,7 +52,8 @@ void inspected_run(inspected *x) {
                                     .batch = x->batch,
                                     .image = x->image,
                                     .images = x->images,
-                                    .random_routers = x->random_routers};
+                                    .random_routers = x->random_routers,
+                                    .memory = x->memory};
     if (smoe_inspect_run(&x->inspection, &subject, &err)) fail_msg("%s", err.text);
     if (smoe_inspect_fill(x->inspection, x->frame, &err)) fail_msg("%s", err.text);
     x->sample = smoe_inspect_samples(x->inspection, &count);

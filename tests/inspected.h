@@ -13,6 +13,7 @@ typedef struct inspected {
     size_t batch, images, *image;
     const char *metrics; /* to be set before a run; NULL: none */
     bool random_routers;
+    size_t memory; /* as in a subject */
     smoe_inspection *inspection;
     smoe_frame *frame; /* [frames] */
     size_t frames;

@@ -219,6 +219,27 @@ static void long_lists_keep_256_ranks(void **state) {
     inspected_free(&x);
 }
 
+/* Where memory holds one image at a time, a batch is seen in as many pieces: the same tables, to the bit. */
+static void batches_may_be_seen_in_pieces(void **state) {
+    (void)state;
+    static const char *const kinds[] = {"model.moe.router=soft", "model.moe.router=tokens-choice"};
+    for (size_t k = 0; k < 2; k++) {
+        inspected whole, pieces;
+        inspected_make(&whole, kinds[k], IMAGES, 8);
+        inspected_open(&pieces, kinds[k], IMAGES, 8);
+        pieces.memory = 1;
+        inspected_run(&pieces);
+        for (size_t f = 0; f < whole.frames; f++) {
+            json_t *a = smoe_frame_json(&whole.frame[f]), *b = smoe_frame_json(&pieces.frame[f]);
+            if (!json_equal(a, b)) fail_msg("%s is another one", whole.frame[f].name);
+            json_decref(a);
+            json_decref(b);
+        }
+        inspected_free(&whole);
+        inspected_free(&pieces);
+    }
+}
+
 /* ---- slots ------------------------------------------------------------------------------------- */
 
 /* The cosine of columns a and b of phi [d,S]. */
@@ -431,6 +452,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(soft_tables_are_what_the_weights_say),
         cmocka_unit_test(long_lists_keep_256_ranks),
+        cmocka_unit_test(batches_may_be_seen_in_pieces),
         cmocka_unit_test(slot_vectors_are_compared),
         cmocka_unit_test(sparse_tables_are_what_the_placements_say),
     };

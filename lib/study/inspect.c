@@ -186,12 +186,12 @@ static void free_views(smoe_inspection *r) {
     free(r->view);
 }
 
-/* As many images at once as 32 MB hold, at least one. */
+/* As many images at once as the memory holds, at least one. */
 static int open_views(smoe_inspection *r, smoe_err *err) {
     bool dense = r->has & SMOE_INSPECT_DENSE;
     size_t weights = r->T * r->E, sums = dense ? r->T * r->S : 0, places = dense ? 0 : r->T * r->E;
     size_t bytes = (weights + 2 * sums) * sizeof(double) + places * sizeof(smoe_sample_place);
-    r->views = ((size_t)32 << 20) / bytes;
+    r->views = (r->subject.memory ? r->subject.memory : (size_t)32 << 20) / bytes;
     if (r->views > r->subject.batch) r->views = r->subject.batch;
     if (!r->views) r->views = 1;
     r->view = calloc(r->views, sizeof *r->view);

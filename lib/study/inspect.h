@@ -30,6 +30,7 @@ typedef struct smoe_inspect_subject {
     size_t images;
     bool
         random_routers; /* measure the value of routers: two evaluations more for every MoE layer */
+    size_t memory;      /* bytes for what is made of the images of a batch at a time; 0: 32 MB */
     void (*progress)(void *user, size_t done, size_t images); /* may be NULL */
     void *progress_user;
 } smoe_inspect_subject;
