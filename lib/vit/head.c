@@ -59,7 +59,9 @@ static void reserve_map(smoe_head_layer *l, const smoe_space *space) {
     if (!space->train) return;
     l->dkv = smoe_arena_take(scratch, R * 2 * d, sizeof(real));
     l->dweights = smoe_arena_take(scratch, B * l->H * l->T, sizeof(real));
-    l->dq = smoe_arena_take(scratch, (B + 2) * d, sizeof(real));
+    l->dq = smoe_arena_take(scratch, B * d, sizeof(real));
+    l->dq_sum = smoe_arena_take(scratch, d, sizeof(real));
+    l->dlatent = smoe_arena_take(scratch, d, sizeof(real));
     l->dheads = smoe_arena_take(scratch, B * d, sizeof(real));
     l->dpooled = smoe_arena_take(scratch, B * d, sizeof(real));
 }
@@ -139,11 +141,10 @@ static void map_backward(smoe_head_layer *l, size_t B, const smoe_pass *pass) {
     SMOE_SHARED(attention, B * l->T * d)
     for (size_t b = 0; b < B; b++) map_heads_backward(l, b);
     smoe_linear_backward(&l->keys, l->dnormed, l->dkv, l->normed, B * l->T);
-    real *sum = l->dq + B * d, *dlatent = sum + d;
-    memset(sum, 0, d * sizeof *sum);
-    kern->column_sum(sum, l->dq, B, d);
-    smoe_linear_backward(&l->query, dlatent, sum, smoe_weight(params, l->latent), 1);
-    kern->add(smoe_gradient(params, l->latent), dlatent, d);
+    memset(l->dq_sum, 0, d * sizeof *l->dq_sum);
+    kern->column_sum(l->dq_sum, l->dq, B, d);
+    smoe_linear_backward(&l->query, l->dlatent, l->dq_sum, smoe_weight(params, l->latent), 1);
+    kern->add(smoe_gradient(params, l->latent), l->dlatent, d);
 }
 
 /* ---- the head -------------------------------------------------------------------------------- */

@@ -178,7 +178,9 @@ typedef struct smoe_head_layer {
     real *features;                                        /* [B,d] kept */
     real *logits;                                          /* [B,N] */
     real *q, *kv, *weights, *heads, *pooled, *pool_normed; /* kept, map only */
-    real *dfeatures, *dnormed, *dkv, *dq, *dheads, *dpooled, *dweights;
+    real *dfeatures, *dnormed, *dkv, *dheads, *dpooled, *dweights;
+    real *dq;               /* [B,d] of the one query, by image */
+    real *dq_sum, *dlatent; /* [d] */
 } smoe_head_layer;
 void smoe_head_init(smoe_head_layer *l, const smoe_build *build, size_t N);
 void smoe_head_reserve(smoe_head_layer *l, const smoe_space *space);

@@ -57,9 +57,9 @@ void smoe_mlp_reserve(smoe_mlp *l, size_t rows, const smoe_space *space) {
         smoe_arena_take(space->scratch, smoe_rows_parts(l->h > l->d ? l->h : l->d), sizeof(real));
 }
 
-enum {
-    CACHED = 32 << 20
-}; /* bytes of a gradient that the caches may still hold when the optimiser reads it */
+/* Bytes of a gradient that the caches may still hold when the optimiser reads it: the size of a
+ * large third cache. */
+enum { CACHED = 32 << 20 };
 
 /* One layer of all experts: pointers to expert 0, to be moved on by expert and row. */
 typedef struct layer {
@@ -68,8 +68,7 @@ typedef struct layer {
     const real *x, *w, *bias, *residual;
     const smoe_bf16 *w_bf16; /* not NULL: stands for w */
     size_t out, in;
-    bool fresh, stream; /* of a gradient: overwritten; too large for the caches to keep */
-    smoe_after *after;  /* of y: gets `mlp` */
+    smoe_after *after; /* of y: gets `mlp` */
     const smoe_mlp *mlp;
 } layer;
 
@@ -102,31 +101,43 @@ static smoe_product expert_dx(size_t e, const void *context) {
     return p;
 }
 
-/* y is dW, x is dY, residual the layer's input. */
+/* The gradient of the weights of all experts in one of the two layers. */
+typedef struct weights_gradient {
+    const size_t *first;
+    real *dw;           /* [E,out,in] */
+    const real *dy, *x; /* [rows,out], [rows,in] */
+    size_t out, in;
+    bool fresh, stream; /* overwritten; too large for the caches to keep */
+} weights_gradient;
+
 static smoe_product expert_dw(size_t e, const void *context) {
-    const layer *x = context;
-    size_t row = x->first[e];
+    const weights_gradient *g = context;
+    size_t row = g->first[e];
     smoe_product p =
-        smoe_linear_dw_product(x->y + e * x->out * x->in, x->x + row * x->out,
-                               x->residual + row * x->in, rows_of(x, e), x->out, x->in);
-    if (x->fresh) p.add = NULL;
-    p.stream = x->fresh && x->stream;
+        smoe_linear_dw_product(g->dw + e * g->out * g->in, g->dy + row * g->out, g->x + row * g->in,
+                               g->first[e + 1] - row, g->out, g->in);
+    if (g->fresh) p.add = NULL;
+    p.stream = g->fresh && g->stream;
     return p;
 }
 
-/* The gradient of a layer's weights, parameter `row`, from those of its output, x->x, and its
- * input. */
-static void weights_backward(const smoe_mlp *l, layer *x, size_t row, const real *input) {
+/* Adds to the gradient of parameter `row`, a layer's weights, or leaves it as factors. */
+static void weights_backward(const smoe_mlp *l, size_t row, const real *dy, const real *x,
+                             const size_t *first) {
     smoe_param *p = &l->params->row[row];
     if (p->factored) {
-        p->factors = (smoe_factors){.dy = x->x, .x = input, .first = x->first};
+        p->factors = (smoe_factors){.dy = dy, .x = x, .first = first};
         return;
     }
-    x->y = smoe_gradient(l->params, row);
-    x->residual = input;
-    x->fresh = p->fresh;
-    x->stream = p->size * sizeof(real) > CACHED;
-    smoe_gemm_each(l->E, expert_dw, x);
+    weights_gradient g = {.first = first,
+                          .dw = smoe_gradient(l->params, row),
+                          .dy = dy,
+                          .x = x,
+                          .out = row == l->fc1 ? l->h : l->d,
+                          .in = row == l->fc1 ? l->d : l->h,
+                          .fresh = p->fresh,
+                          .stream = p->size * sizeof(real) > CACHED};
+    smoe_gemm_each(l->E, expert_dw, &g);
     p->fresh = false;
 }
 
@@ -206,16 +217,16 @@ void smoe_mlp_backward(smoe_mlp *l, real *dx, const real *dy, const real *x, con
         smoe_rows_gelu_backward(l->dactive, l->active, l->dactive, l->hidden, size, l->gelu);
         smoe_dropout(l->active, size, l->dropout, l->site, pass);
     }
-    weights_backward(l, &fc2, l->fc2, l->active);
+    weights_backward(l, l->fc2, dy, l->active, first);
     bias_backward(l, smoe_gradient(l->params, l->fc2_bias), dy, first, l->d);
 
+    weights_backward(l, l->fc1, l->dactive, x, first);
+    bias_backward(l, smoe_gradient(l->params, l->fc1_bias), l->dactive, first, l->h);
     layer fc1 = {.first = first,
+                 .y = dx,
                  .x = l->dactive,
                  .w = smoe_weight(l->params, l->fc1),
                  .out = l->h,
                  .in = l->d};
-    weights_backward(l, &fc1, l->fc1, x);
-    bias_backward(l, smoe_gradient(l->params, l->fc1_bias), l->dactive, first, l->h);
-    fc1.y = dx;
     smoe_gemm_each(l->E, expert_dx, &fc1);
 }
