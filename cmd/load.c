@@ -1,7 +1,9 @@
 /* Trained models for eval and inspect; see load.h. */
 #include "load.h"
+#include "study/evaluations.h"
 #include "train/run.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +16,19 @@ static void blame_file(const smoe_spec_text *carried, smoe_err *err) {
         if (err->code == SMOE_USAGE) err->code = SMOE_DATA;
     }
     smoe_spec_free(&alone);
+}
+
+/* Overrides that would make another model than the file holds: all of them are named. */
+static int check_overrides(const smoe_options *options, smoe_err *err) {
+    int status = 0;
+    *err = (smoe_err){0};
+    for (size_t i = 0; i < options->overrides; i++) {
+        const char *text = options->override[i];
+        char key[128];
+        snprintf(key, sizeof key, "%.*s", (int)strcspn(text, "="), text);
+        if (!strncmp(key, "model", 5) && smoe_evaluations_check_key("", key, err)) status = -1;
+    }
+    return status;
 }
 
 int smoe_load_spec(smoe_loaded *l, const char *arg, const smoe_options *options, smoe_err *err) {
@@ -31,6 +46,7 @@ int smoe_load_spec(smoe_loaded *l, const char *arg, const smoe_options *options,
     status = smoe_spec_parse_trained(&l->spec, options->spec ? &file : &carried, options->override,
                                      options->overrides, err);
     if (status && !options->spec) blame_file(&carried, err);
+    if (!status && !options->spec) status = check_overrides(options, err);
 out:
     free(carried.text);
     smoe_spec_text_free(&file);

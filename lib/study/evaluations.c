@@ -28,25 +28,23 @@ static bool may_change(const char *key) {
     return !strncmp(key, "eval.", 5);
 }
 
-static void cannot_change(const char *key, smoe_err *err) {
+int smoe_evaluations_check_key(const char *before, const char *key, smoe_err *err) {
     char can[256] = "";
+    if (may_change(key)) return 0;
     for (size_t i = 0, used = 0; i < USAGE; i++)
         used += (size_t)snprintf(can + used, sizeof can - used, "%s%s", i ? ", " : "", usage[i]);
-    smoe_fail_more(err, SMOE_USAGE,
-                   "%s%s: cannot change after training; model.moe.%s and eval.* can",
-                   SMOE_EVALUATED, key, can);
+    return smoe_fail_more(err, SMOE_USAGE,
+                          "%s%s: cannot change after training; model.moe.%s and eval.* can", before,
+                          key, can);
 }
 
 static int check_keys(const smoe_axes *axes, smoe_err *err) {
-    bool bad = false;
+    int status = 0;
     for (size_t a = 0; a < axes->count; a++)
-        for (size_t c = 0; c < axes->axis[a].columns; c++) {
-            const char *key = axes->axis[a].column[c];
-            if (may_change(key)) continue;
-            cannot_change(key, err);
-            bad = true;
-        }
-    return bad ? -1 : 0;
+        for (size_t c = 0; c < axes->axis[a].columns; c++)
+            if (smoe_evaluations_check_key(SMOE_EVALUATED, axes->axis[a].column[c], err))
+                status = -1;
+    return status;
 }
 
 /* Have the two models the same parameters? */

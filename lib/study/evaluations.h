@@ -16,6 +16,10 @@
 /* What a column of the points is called beside those of the cells: this and the key. */
 #define SMOE_EVALUATED "evaluate."
 
+/* May `key` change for a model that is trained? SMOE_USAGE, added to err with `before` before the
+ * key, where not. */
+int smoe_evaluations_check_key(const char *before, const char *key, smoe_err *err) SMOE_MUST_CHECK;
+
 /* Every combination of `axes` becomes a point of the sweep. SMOE_USAGE, with all of them named: keys that
  * cannot change after training, and combinations that are no valid spec of a cell or need other
  * parameters than it has. */
