@@ -75,6 +75,21 @@ static void json(void **state) {
     smoe_frame_free(&frame);
 }
 
+/* Bytes that are no UTF-8 are shown by what can be; the row is as long as the others. */
+static void json_of_other_bytes(void **state) {
+    (void)state;
+    smoe_frame frame;
+    smoe_frame_init(&frame, "sizes", "Sizes", "How large.", "  run$ size  share");
+    smoe_frame_text(&frame, "b\xff\xfe");
+    smoe_frame_numbers(&frame, (const double[]){1, 2}, 2);
+    json_t *object = smoe_frame_json(&frame);
+    json_t *row = json_array_get(json_object_get(object, "rows"), 0);
+    assert_int_equal(json_array_size(row), 3);
+    assert_string_equal(json_string_value(json_array_get(row, 0)), "b??");
+    json_decref(object);
+    smoe_frame_free(&frame);
+}
+
 /* Columns of names known at run time only; more rows than the first memory holds. */
 static void columns_one_by_one(void **state) {
     (void)state;
@@ -181,6 +196,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(csv, scratch_setup, scratch_teardown),
         cmocka_unit_test(json),
         cmocka_unit_test(numbers),
+        cmocka_unit_test(json_of_other_bytes),
         cmocka_unit_test(columns_one_by_one),
         cmocka_unit_test_setup_teardown(empty_and_failed, scratch_setup, scratch_teardown),
         cmocka_unit_test(frames_of_inspect),

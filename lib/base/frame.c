@@ -175,6 +175,13 @@ json_t *smoe_number_json(double x) {
     return x == rint(x) && fabs(x) < 0x1p53 ? json_integer((json_int_t)x) : json_real(x);
 }
 
+/* JSON is UTF-8; a text need not be, but is never left out: the row would be one short. */
+static json_t *text_json(const char *text) {
+    char shown[256];
+    json_t *exact = json_string(text);
+    return exact ? exact : json_string(smoe_text_shown(text, shown, sizeof shown));
+}
+
 json_t *smoe_frame_json(const smoe_frame *frame) {
     if (frame->failed) return NULL;
     json_t *columns = json_array(), *rows = json_array();
@@ -184,7 +191,7 @@ json_t *smoe_frame_json(const smoe_frame *frame) {
         json_t *row = json_array();
         for (size_t c = 0; c < frame->columns; c++) {
             smoe_datum datum = frame->datum[r * frame->columns + c];
-            json_array_append_new(row, frame->column[c].text ? json_string(datum.text)
+            json_array_append_new(row, frame->column[c].text ? text_json(datum.text)
                                                              : smoe_number_json(datum.number));
         }
         json_array_append_new(rows, row);
