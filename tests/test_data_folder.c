@@ -237,26 +237,102 @@ static void test_ways_of_keeping(void **state) {
     datafiles_refused(&spec, "train", SMOE_USAGE, tar, "data.cache_mb (0)", "unpack", NULL);
 }
 
-/* test and val stand in for each other; where both are there each is itself. */
+/* val stands in for test, but not test for val; where both are there each is itself. */
 static void test_split_names(void **state) {
     fixture *f = *state;
     char path[SCRATCH_PATH], buf[64];
     lay_out(f, path, "dir", "");
     smoe_spec spec = datafiles_spec(SMOE_SOURCE_FOLDER, path, SIDE, 3);
-    smoe_dataset *set = open_set(&spec, "val");
-    assert_int_equal(smoe_dataset_images(set), 3);
-    assert_string_equal(smoe_dataset_image_name(set, 0, buf, sizeof buf), "test/a/t.png");
-    smoe_dataset_free(set);
+    datafiles_refused(&spec, "val", SMOE_DATA, path, "no images in val/; it has train/, test/",
+                      NULL);
     const datafile val[] = {{"val/a/v.png", f->file[5].bytes, f->file[5].size},
                             {"val/a-b/v.png", f->file[6].bytes, f->file[6].size}};
     datafiles_tree(path, val, 2);
-    set = open_set(&spec, "val");
+    smoe_dataset *set = open_set(&spec, "val");
     assert_int_equal(smoe_dataset_images(set), 2);
     smoe_dataset_free(set);
     set = open_set(&spec, "test");
     assert_int_equal(smoe_dataset_images(set), 3);
     smoe_dataset_free(set);
+    assert_int_equal(mkdir(scratch_path(&f->dir, path, "dir2"), 0777), 0);
+    datafiles_tree(path, f->file, 5); /* train alone */
+    datafiles_tree(path, val, 2);
+    set = open_set(&spec, "test");
+    assert_int_equal(smoe_dataset_images(set), 2);
+    assert_string_equal(smoe_dataset_image_name(set, 0, buf, sizeof buf), "val/a/v.png");
+    smoe_dataset_free(set);
     datafiles_refused(&spec, "valid", SMOE_USAGE, "no split 'valid'", NULL);
+}
+
+/* What is wrong with a split that nobody asked for is nobody's business: unlabelled images, another
+ * class, files that are none. It is told when it is asked for. */
+static void test_other_splits(void **state) {
+    fixture *f = *state;
+    static const char *const name[] = {"dir", "a.zip"};
+    char path[SCRATCH_PATH];
+    for (size_t k = 0; k < 2; k++) {
+        datafile file[] = {f->file[0],
+                           f->file[3],
+                           {"val/a/v.png", f->file[5].bytes, f->file[5].size},
+                           {"val/a-b/v.png", f->file[6].bytes, f->file[6].size},
+                           {"test/1.png", f->file[6].bytes, f->file[6].size},
+                           {"test/zebra/notes.txt", "x", 1}};
+        scratch_path(&f->dir, path, name[k]);
+        if (k) {
+            datafiles_archive(path, file, 6);
+        } else {
+            assert_int_equal(mkdir(path, 0777), 0);
+            datafiles_tree(path, file, 6);
+        }
+        smoe_spec spec = datafiles_spec(SMOE_SOURCE_FOLDER, path, SIDE, 3);
+        spec.eval.split = "val";
+        for (int split = 0; split < 2; split++) {
+            smoe_dataset *set = open_set(&spec, split ? "val" : "train");
+            assert_int_equal(smoe_dataset_images(set), 2);
+            assert_int_equal(smoe_dataset_classes(set), 2);
+            smoe_dataset_free(set);
+        }
+        datafiles_refused(&spec, "test", SMOE_DATA, path, "foreign f", NULL);
+        spec.eval.split = "test";
+        datafiles_refused(&spec, "train", SMOE_DATA, path, "zebra is in test/, but not in train/",
+                          NULL);
+    }
+    /* the stand-in of a good split may be as bad; that of none may not */
+    scratch_path(&f->dir, path, "dir2");
+    assert_int_equal(mkdir(path, 0777), 0);
+    const datafile good[] = {f->file[0], f->file[3], f->file[5], f->file[6]};
+    const datafile bad = {"val/labels.txt", "x", 1};
+    datafiles_tree(path, good, 4);
+    datafiles_tree(path, &bad, 1);
+    smoe_spec spec = datafiles_spec(SMOE_SOURCE_FOLDER, path, SIDE, 3);
+    smoe_dataset_free(open_set(&spec, "test"));
+    scratch_path(&f->dir, path, "dir3");
+    assert_int_equal(mkdir(path, 0777), 0);
+    const datafile stand_in[] = {f->file[0],
+                                 f->file[3],
+                                 {"val/a/v.png", f->file[5].bytes, f->file[5].size},
+                                 {"val/a-b/v.png", f->file[6].bytes, f->file[6].size},
+                                 bad};
+    datafiles_tree(path, stand_in, 5);
+    spec.data.path = path;
+    datafiles_refused(&spec, "test", SMOE_DATA, path, "val/labels.txt", "foreign file", NULL);
+}
+
+/* A class is named as text in every report; an image is shown there as far as it can be. */
+static void test_names_that_are_no_text(void **state) {
+    fixture *f = *state;
+    char path[SCRATCH_PATH], buf[64];
+    lay_out(f, path, "dir", "");
+    const datafile image = {"train/a/0\xff.png", f->file[3].bytes, f->file[3].size};
+    datafiles_tree(path, &image, 1);
+    smoe_spec spec = datafiles_spec(SMOE_SOURCE_FOLDER, path, SIDE, 3);
+    smoe_dataset *set = open_set(&spec, "train");
+    assert_string_equal(smoe_dataset_image_name(set, 0, buf, sizeof buf), "train/a/0?.png");
+    smoe_dataset_free(set);
+    const datafile class = {"train/b\xff\xfe/0.png", f->file[3].bytes, f->file[3].size};
+    datafiles_tree(path, &class, 1);
+    datafiles_refused(&spec, "train", SMOE_DATA, path, "the class b\\xff\\xfe is not printable",
+                      NULL);
 }
 
 /* Links in the user's own directories are followed. */
@@ -335,7 +411,8 @@ static void test_no_data(void **state) {
     assert_int_equal(mkdir(path, 0777), 0);
     datafiles_refused(&spec, "train", SMOE_DATA, path, "no SPLIT/CLASS/ folders", NULL);
     datafiles_tree(path, &f->file[3], 1); /* train alone */
-    datafiles_refused(&spec, "test", SMOE_DATA, path, "no images in test/ or val/", NULL);
+    datafiles_refused(&spec, "test", SMOE_DATA, path, "no images in test/ or val/; it has train/",
+                      NULL);
     scratch_write(scratch_path(&f->dir, path, "plain.txt"), "x", 1);
     datafiles_refused(&spec, "train", SMOE_DATA, path, "neither a directory nor an archive", NULL);
     scratch_write(scratch_path(&f->dir, path, "empty.tar"), "", 0);
@@ -378,7 +455,7 @@ static void test_foreign_files(void **state) {
                  "train/a/cut.png", "damaged PNG");
     refused_with(f, (datafile){"train/empty/", NULL, 0}, "train/empty/", "empty class");
     refused_with(f, (datafile){"test/zebra/z.png", f->file[3].bytes, f->file[3].size},
-                 "train/zebra/", "empty class");
+                 "the class zebra is in test/", "but not in train/");
     refused_with(f, (datafile){"more/train/a/x.png", f->file[3].bytes, f->file[3].size},
                  "more/train", "a second set of splits");
 }
@@ -609,6 +686,8 @@ int main(void) {
         CASE(test_names_in_utf8),
         CASE(test_ways_of_keeping),
         CASE(test_split_names),
+        CASE(test_other_splits),
+        CASE(test_names_that_are_no_text),
         CASE(test_links_in_directories),
         CASE(test_more_classes_than_there_are),
         CASE(test_select),

@@ -67,6 +67,9 @@ int smoe_binaries_read(smoe_binaries *files, smoe_dataset *set, smoe_binary_want
                        const void *user, smoe_err *err) {
     search s = {files, set, wanted, user};
     *files = (smoe_binaries){0};
+    if (!strcmp(set->split, "val"))
+        return smoe_fail(err, SMOE_DATA, "%s: %s has no split val; it has train and test",
+                         set->path, set->name);
     if (smoe_place_kind_of(&files->kind, set->path, err) ||
         smoe_walk(set->path, search_visit, &s, err))
         return -1;

@@ -25,7 +25,7 @@ typedef struct smoe_binaries {
 typedef bool smoe_binary_wanted(const void *user, const char *base);
 
 /* Reads every wanted file of set->path, at its top or one folder below. None at all is not an
- * error. */
+ * error, but the split val is: these sources have none. */
 int smoe_binaries_read(smoe_binaries *files, smoe_dataset *set, smoe_binary_wanted *wanted,
                        const void *user, smoe_err *err) SMOE_MUST_CHECK;
 void smoe_binaries_free(smoe_binaries *files);

@@ -5,7 +5,7 @@
  *   cifar10   train: data_batch_*.bin in the order of their names   test: test_batch.bin
  *   cifar100  train: train.bin                                      test: test.bin
  * Any number of records a file, plain or .gz, in a directory, in an archive, or one file alone.
- * There is no third split: val is test.
+ * There is no third split: val is refused.
  */
 #include "data/binary.h"
 

@@ -1,8 +1,8 @@
 /*
  * `image-folder`: SPLIT/CLASS/NAME.{jpg,jpeg,png} in a directory or an archive, with at most one
- * folder level above the splits. Classes are sorted by name; every split must have images of every
- * class, for otherwise the numbers of the classes would differ between splits. File order is by
- * class, then name.
+ * folder level above the splits. Classes are sorted by name; train and the split that is evaluated
+ * must both have images of every class, for otherwise the numbers of the classes would differ
+ * between them. What is in other splits is nobody's business. File order is by class, then name.
  *
  * Three ways to keep the images, decided at opening:
  *   pixels  decoded at image_size, when they fit in data.cache_mb and random boxes of larger
@@ -18,15 +18,16 @@
 #include "data/decode.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 typedef struct item {
     char *name; /* "train/cat/0001.jpg", with the leading folder of the archive if there is one */
     uint32_t class_at, file_at; /* where class and file begin in name */
-    uint64_t ordinal;
-    size_t size;    /* of the file */
-    uint8_t *bytes; /* or NULL */
+    uint64_t ordinal;           /* of an image its place on the walk, of a class its split */
+    size_t size;                /* of the file */
+    uint8_t *bytes;             /* or NULL */
 } item;
 
 typedef struct items {
@@ -73,29 +74,32 @@ static int items_add(items *list, item new, smoe_err *err) {
 
 /* ---- the list: which images of which classes there are --------------------------------------- */
 
+enum { TRAIN, TEST, VAL, SPLITS };
+static const char *const split_name[] = {"train", "test", "val"};
+
 typedef struct listing {
     smoe_dataset *set;
-    const char *wanted, *instead; /* the split, and the one that may stand in; NULL for train */
-    items found[2];               /* of wanted and instead */
-    items classes;                /* of any split; name is the class alone */
+    size_t wanted, instead; /* the split, and the one that may stand in; SPLITS for none */
+    bool seen[SPLITS];      /* there is such a folder */
+    items found[SPLITS];    /* of wanted and instead */
+    items classes;          /* of any split; name is the class alone */
+    smoe_err foreign;       /* what must not be in `instead`, in case that is taken */
     char *above; /* the leading folder, "" where there is none, NULL before it is known */
     size_t kept; /* bytes of images read on the way */
 } listing;
 
 /* A name cut at its slashes: [above/]split/class/file. */
 typedef struct parts {
-    size_t count, at[6]; /* components; where each begins; at[count] is one past the end + 1 */
-    size_t split;        /* which component is the split; count where there is none */
+    size_t count, at[6];  /* components; where each begins; at[count] is one past the end + 1 */
+    size_t split, number; /* which component is the split, and which split; count where none is */
 } parts;
 
-static bool component_is(const char *name, const parts *p, size_t k, const char *word) {
-    size_t n = p->at[k + 1] - p->at[k] - 1;
-    return strlen(word) == n && !strncmp(name + p->at[k], word, n);
-}
-
-static bool component_is_split(const char *name, const parts *p, size_t k) {
-    return component_is(name, p, k, "train") || component_is(name, p, k, "test") ||
-           component_is(name, p, k, "val");
+static size_t split_number(const char *name, size_t length) {
+    size_t k = 0;
+    while (k < SPLITS &&
+           (strlen(split_name[k]) != length || memcmp(name, split_name[k], length) != 0))
+        k++;
+    return k;
 }
 
 static parts cut(const char *name) {
@@ -107,9 +111,12 @@ static parts cut(const char *name) {
         p.at[p.count] = at;
         if (!name[at - 1]) break;
     }
-    p.split = component_is_split(name, &p, 0)                  ? 0
-              : p.count > 1 && component_is_split(name, &p, 1) ? 1
-                                                               : p.count;
+    size_t highest = p.count < 2 ? p.count : 2; /* components that may be one */
+    for (p.split = 0; p.split < highest; p.split++) {
+        p.number = split_number(name + p.at[p.split], p.at[p.split + 1] - p.at[p.split] - 1);
+        if (p.number < SPLITS) return p;
+    }
+    p.split = p.count;
     return p;
 }
 
@@ -128,33 +135,44 @@ static int check_above(listing *l, const smoe_member *member, const parts *p, sm
 static int list_class(listing *l, const char *name, const parts *p, smoe_err *err) {
     size_t at = p->at[p->split + 1], n = p->at[p->split + 2] - at - 1;
     const items *c = &l->classes;
-    const char *last = c->count ? c->item[c->count - 1].name : "";
-    if (strlen(last) == n && !strncmp(last, name + at, n)) return 0;
+    const item *last = c->count ? &c->item[c->count - 1] : NULL;
+    if (last && last->ordinal == p->number && strlen(last->name) == n &&
+        !strncmp(last->name, name + at, n))
+        return 0;
     char *class = strndup(name + at, n);
-    int status = class ? items_add(&l->classes, (item){.name = class}, err) : no_memory(err);
+    int status = class ? items_add(&l->classes, (item){.name = class, .ordinal = p->number}, err)
+                       : no_memory(err);
     free(class);
     return status;
 }
 
+/* What must not be there. In the split that may stand in it is remembered, and passed over. */
+static int foreign(listing *l, const smoe_member *member, const parts *p, const char *problem,
+                   smoe_err *err) {
+    bool wanted = p->number == l->wanted;
+    if (!wanted && l->foreign.code) return 1;
+    if (!wanted) err = &l->foreign;
+    smoe_fail(err, SMOE_DATA, "foreign %s: %s", member->folder ? "folder" : "file", problem);
+    place_prefix(l->set, member->name, err);
+    return wanted ? -1 : 1;
+}
+
 /* Archives are read in one go where memory allows: what is found now need not be looked for again.
  */
-static int list_image(listing *l, size_t which, const smoe_member *member, const parts *p,
-                      smoe_err *err) {
-    if (smoe_image_kind_of(member->name) == SMOE_IMAGE_NONE) {
-        smoe_fail(err, SMOE_DATA, "foreign file: its name ends in none of .jpg, .jpeg, .png");
-        return place_prefix(l->set, member->name, err);
-    }
+static int list_image(listing *l, const smoe_member *member, const parts *p, smoe_err *err) {
+    if (smoe_image_kind_of(member->name) == SMOE_IMAGE_NONE)
+        return foreign(l, member, p, "its name ends in none of .jpg, .jpeg, .png", err);
     item new = {.name = (char *)member->name,
                 .class_at = (uint32_t)p->at[p->split + 1],
                 .file_at = (uint32_t)p->at[p->split + 2],
                 .ordinal = member->ordinal,
                 .size = (size_t)member->size};
-    bool stand_in = which == 1 && l->found[0].count;
+    bool stand_in = p->number != l->wanted && l->found[l->wanted].count;
     if (member->handle && !stand_in && l->kept + member->size <= l->set->cache_bytes) {
         if (smoe_member_read(member, SMOE_MOST_IMAGE_BYTES, &new.bytes, &new.size, err)) return -1;
         l->kept += new.size;
     }
-    if (!items_add(&l->found[which], new, err)) return 0;
+    if (!items_add(&l->found[p->number], new, err)) return 0;
     free(new.bytes);
     return -1;
 }
@@ -165,16 +183,13 @@ static int list_member(void *user, const smoe_member *member, smoe_err *err) {
     if (p.split == p.count) return p.count > 1; /* not ours: a README, another folder */
     if (check_above(l, member, &p, err)) return -1;
     size_t below = p.count - p.split - 1; /* components under the split */
-    bool wanted = component_is(member->name, &p, p.split, l->wanted);
-    bool instead = l->instead && component_is(member->name, &p, p.split, l->instead);
+    l->seen[p.number] = true;
     if (member->folder ? below == 1 : below == 2)
         if (list_class(l, member->name, &p, err)) return -1;
-    if (!wanted && !instead) return below > 0;
+    if (p.number != l->wanted && p.number != l->instead) return below > 0;
     if (member->folder && below < 2) return 0;
-    if (!member->folder && below == 2) return list_image(l, wanted ? 0 : 1, member, &p, err);
-    smoe_fail(err, SMOE_DATA, "foreign %s: images lie in SPLIT/CLASS/, nothing else does",
-              member->folder ? "folder" : "file");
-    return place_prefix(l->set, member->name, err);
+    if (!member->folder && below == 2) return list_image(l, member, &p, err);
+    return foreign(l, member, &p, "images lie in SPLIT/CLASS/, nothing else does", err);
 }
 
 static size_t class_length(const item *a) {
@@ -202,23 +217,66 @@ static int compare_ordinals(const void *x, const void *y) {
     return (a > b) - (a < b);
 }
 
-/* Sorted names of all classes, each once. */
-static int settle_classes(listing *l, smoe_err *err) {
+static bool has_classes(const listing *l, size_t split) {
+    bool some = false;
+    for (size_t i = 0; i < l->classes.count; i++) some |= l->classes.item[i].ordinal == split;
+    return some;
+}
+
+/* Reports, tables and the checkpoint take names of classes as text. */
+static int check_class_name(const smoe_dataset *set, const char *name, smoe_err *err) {
+    char shown[256] = "";
+    if (smoe_text_printable(name)) return 0;
+    for (size_t n = 0; *name && n + 5 < sizeof shown; name++) {
+        unsigned char c = (unsigned char)*name;
+        n += (size_t)snprintf(shown + n, sizeof shown - n, c >= ' ' && c < 127 ? "%c" : "\\x%02x",
+                              c);
+    }
+    return smoe_fail(err, SMOE_DATA, "%s: the name of the class %s is not printable UTF-8",
+                     set->path, shown);
+}
+
+/* Sorted names of the classes that count, each once: those of the split in use, of train, and for
+ * train those of the split that will be evaluated. */
+static int settle_classes(listing *l, size_t used, size_t evaluated, smoe_err *err) {
     items *c = &l->classes;
-    if (c->count) qsort(c->item, c->count, sizeof *c->item, compare_names);
+    if (evaluated == TEST && !has_classes(l, TEST)) evaluated = VAL;
+    qsort(c->item, c->count, sizeof *c->item, compare_names);
     const char **name = calloc(c->count + 1, sizeof *name);
     if (!name) return no_memory(err);
     size_t count = 0;
-    for (size_t i = 0; i < c->count; i++)
-        if (!count || strcmp(name[count - 1], c->item[i].name)) name[count++] = c->item[i].name;
-    int status = count ? smoe_dataset_name_classes(l->set, name, count, err)
-                       : smoe_fail(err, SMOE_DATA, "%s: no SPLIT/CLASS/ folders", l->set->path);
+    int status = 0;
+    for (size_t i = 0; !status && i < c->count; i++) {
+        size_t split = c->item[i].ordinal;
+        if (split != used && split != TRAIN && (used != TRAIN || split != evaluated)) continue;
+        if (count && !strcmp(name[count - 1], c->item[i].name)) continue;
+        name[count++] = c->item[i].name;
+        status = check_class_name(l->set, c->item[i].name, err);
+    }
+    if (!status) status = smoe_dataset_name_classes(l->set, name, count, err);
     free(name);
     return status;
 }
 
+/* The split has no image of a class: is the folder empty, or is there none? */
+static int missing_class(const listing *l, size_t used, const char *class, smoe_err *err) {
+    size_t other = used;
+    for (size_t i = 0; i < l->classes.count; i++) {
+        const item *c = &l->classes.item[i];
+        if (strcmp(c->name, class)) continue;
+        if (c->ordinal == used)
+            return smoe_fail(err, SMOE_DATA, "%s: empty class: no images in %s/%s/", l->set->path,
+                             split_name[used], class);
+        other = c->ordinal;
+    }
+    return smoe_fail(err, SMOE_DATA, "%s: the class %s is in %s/, but not in %s/", l->set->path,
+                     class, split_name[other], split_name[used]);
+}
+
 /* Items sorted, each given the number of its class; every class must have some. */
-static int settle_labels(smoe_dataset *set, items *list, const char *split, smoe_err *err) {
+static int settle_labels(listing *l, size_t used, smoe_err *err) {
+    smoe_dataset *set = l->set;
+    items *list = &l->found[used];
     qsort(list->item, list->count, sizeof *list->item, compare_items);
     set->label = calloc(list->count, sizeof *set->label);
     if (!set->label) return no_memory(err);
@@ -235,9 +293,7 @@ static int settle_labels(smoe_dataset *set, items *list, const char *split, smoe
             }
             set->label[i] = (uint32_t)k;
         }
-        if (i == first)
-            return smoe_fail(err, SMOE_DATA, "%s: empty class: no images in %s/%s/", set->path,
-                             split, class);
+        if (i == first) return missing_class(l, used, class, err);
     }
     return 0;
 }
@@ -265,25 +321,45 @@ static int apply_limit(smoe_dataset *set, items *list, size_t limit, smoe_err *e
     return status;
 }
 
+/* Which of the splits is taken; SPLITS and an error where neither has images. */
+static size_t settle_split(const listing *l, smoe_err *err) {
+    char there[32] = "";
+    bool either = l->instead < SPLITS;
+    if (l->found[l->wanted].count) return l->wanted;
+    if (either && l->found[l->instead].count) {
+        if (!l->foreign.code) return l->instead;
+        if (err) *err = l->foreign;
+        return SPLITS;
+    }
+    for (size_t k = 0, n = 0; k < SPLITS; k++)
+        if (l->seen[k])
+            n += (size_t)snprintf(there + n, sizeof there - n, "%s%s/", n ? ", " : "",
+                                  split_name[k]);
+    if (!l->classes.count)
+        smoe_fail(err, SMOE_DATA, "%s: no SPLIT/CLASS/ folders", l->set->path);
+    else
+        smoe_fail(err, SMOE_DATA, "%s: no images in %s/%s%s%s; it has %s", l->set->path,
+                  split_name[l->wanted], either ? " or " : "", either ? split_name[l->instead] : "",
+                  either ? "/" : "", there);
+    return SPLITS;
+}
+
 static int list_images(smoe_dataset *set, const smoe_spec *spec, const char *split, items *images,
                        smoe_err *err) {
-    listing l = {.set = set, .wanted = split};
+    const char *evaluated = spec->eval.split ? spec->eval.split : split_name[TEST];
+    listing l = {.set = set, .wanted = split_number(split, strlen(split)), .instead = SPLITS};
+    size_t used;
     int status = -1;
-    if (strcmp(split, "train")) l.instead = strcmp(split, "test") ? "test" : "val";
-    if (smoe_walk(set->path, list_member, &l, err) || settle_classes(&l, err)) goto out;
-    size_t which = l.found[0].count ? 0 : 1;
-    if (!l.found[which].count) {
-        smoe_fail(err, SMOE_DATA, "%s: no images in %s/%s%s%s", set->path, split,
-                  l.instead ? " or " : "", l.instead ? l.instead : "", l.instead ? "/" : "");
+    if (l.wanted == TEST) l.instead = VAL;
+    if (smoe_walk(set->path, list_member, &l, err) || (used = settle_split(&l, err)) == SPLITS ||
+        settle_classes(&l, used, split_number(evaluated, strlen(evaluated)), err) ||
+        settle_labels(&l, used, err))
         goto out;
-    }
-    if (settle_labels(set, &l.found[which], which ? l.instead : split, err)) goto out;
-    *images = l.found[which];
-    l.found[which] = (items){0};
+    *images = l.found[used];
+    l.found[used] = (items){0};
     status = apply_limit(set, images, spec->data.limit, err);
 out:
-    items_free(&l.found[0]);
-    items_free(&l.found[1]);
+    for (size_t k = 0; k < SPLITS; k++) items_free(&l.found[k]);
     items_free(&l.classes);
     free(l.above);
     return status;
@@ -478,7 +554,7 @@ static int folder_image(const smoe_dataset *set, uint64_t i, smoe_rng *crop, smo
 }
 
 static void folder_image_name(const smoe_dataset *set, uint64_t i, char *buf, size_t size) {
-    snprintf(buf, size, "%s", ((const folder *)set->store)->images.item[i].name);
+    smoe_text_shown(((const folder *)set->store)->images.item[i].name, buf, size);
 }
 
 static void folder_close(smoe_dataset *set) {

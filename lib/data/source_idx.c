@@ -2,8 +2,8 @@
  * `idx`: pairs of files as MNIST has them. All numbers are big-endian.
  *   images  00 00 08 03  n  rows  columns   then n*rows*columns bytes of grey
  *   labels  00 00 08 01  n                  then n bytes
- * Names: train-images-idx3-ubyte and train-labels-idx1-ubyte, t10k-... for test and val (test-...
- * too), a dot allowed before "idx", plain or .gz, in a directory or an archive. Classes are the
+ * Names: train-images-idx3-ubyte and train-labels-idx1-ubyte, t10k-... for test (test-... too), a
+ * dot allowed before "idx", plain or .gz, in a directory or an archive. Classes are the
  * numbers 0 .. the largest label of either split, so that both splits agree.
  */
 #include "data/binary.h"
