@@ -165,6 +165,27 @@ static void test_nonfinite_narrow_moments(void **state) {
     room_closed(r, run, "failed");
 }
 
+/* Only what is spelt as a checkpoint is one: folders that look like a newer one drive none away. */
+static void test_strangers_are_not_counted(void **state) {
+    room *r = *state;
+    static const char *const names[] = {"step_9", "step_00000009.bak", "step_00000008x"};
+    smoe_run *run = room_opened(r, SMOE_RUN_NEW);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char path[SCRATCH_PATH + 32];
+        snprintf(path, sizeof path, "%s/ckpt/%s", r->run, names[i]);
+        assert_int_equal(mkdir(path, 0777), 0);
+    }
+    for (uint64_t step = 1; step <= 3; step++)
+        assert_int_equal(room_checkpoint(r, run, step, 0, 2), 0);
+    room_assert_kept(r, "2 3");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char name[40];
+        snprintf(name, sizeof name, "ckpt/%s", names[i]);
+        assert_true(room_has(r, name));
+    }
+    room_closed(r, run, "done");
+}
+
 /* A resume from 2 does 3 again, which is there, and latest points at it or not. */
 static void test_a_step_done_again(void **state) {
     room *r = *state;
@@ -252,6 +273,15 @@ static void test_corrupt_checkpoints(void **state) {
     assert_int_equal(smoe_run_restore(run, &r->params, &at, &r->err), -1);
     assert_non_null(
         strstr(r->err.text, "step_00000002/state.safetensors: is of step 1, not of step 2"));
+    assert_int_equal(room_checkpoint(r, run, 4, 0, 9), 0);
+    snprintf(from, sizeof from, "%s/ckpt/step_00000001/model.safetensors", r->run);
+    snprintf(path, sizeof path, "%s/ckpt/step_00000004/model.safetensors", r->run);
+    other = scratch_read(from, &size);
+    scratch_write(path, other, size);
+    free(other);
+    assert_int_equal(smoe_run_restore(run, &r->params, &at, &r->err), -1);
+    assert_non_null(
+        strstr(r->err.text, "step_00000004/model.safetensors: is of step 1, not of step 4"));
     assert_int_equal(unlink(latest) | symlink("../elsewhere", latest), 0);
     assert_int_equal(smoe_run_restore(run, &r->params, &at, &r->err), -1);
     assert_non_null(strstr(
@@ -378,6 +408,7 @@ int main(void) {
         TEST(test_checkpoint_files),
         TEST(test_momentum_and_no_moments),
         TEST(test_retention),
+        TEST(test_strangers_are_not_counted),
         TEST(test_nonfinite_is_not_saved),
         TEST(test_nonfinite_narrow_moments),
         TEST(test_a_step_done_again),

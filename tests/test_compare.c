@@ -78,8 +78,15 @@ static void rows_are_compared_seed_by_seed(void **state) {
     assert_string_equal(r.metric[d[1].metric], "step_s");
     smoe_results_free(&r);
     char *text = file(*state, "differences.csv");
-    assert_non_null(strstr(text, "model.moe.experts,reference,metric,difference,low,high,n,"
-                                 "distinguishable\n2,model.moe.experts=4,precision_at_1,-0.25"));
+    double mean, low, high; /* t of 4.302653 times 0.01/sqrt(3) is 0.0248414 */
+    assert_int_equal(sscanf(text,
+                            "model.moe.experts,reference,metric,difference,low,high,n,"
+                            "distinguishable\n2,model.moe.experts=4,precision_at_1,%lf,%lf,%lf,",
+                            &mean, &low, &high),
+                     3);
+    assert_close(mean, -0.25, 1e-12);
+    assert_close(low, -0.2748414, 1e-7);
+    assert_close(high, -0.2251586, 1e-7);
     assert_non_null(strstr(text, ",3,true\n8,model.moe.experts=4,precision_at_1,"));
     assert_non_null(strstr(text, ",2,false\n2,model.moe.experts=4,step_s,0,0,0,3,false\n"));
     free(text);

@@ -69,6 +69,22 @@ static void folders_are_made_exclusively(void **state) {
     assert_non_null(strstr(err.text, "no sweep there"));
 }
 
+/* A sweep over a run is one over these of its weights. */
+static void another_checkpoint_is_another_sweep(void **state) {
+    world *w = *state;
+    static const char *const checkpoint[] = {"r/a", "r/a", "r/b"};
+    for (int i = 0; i < 3; i++) {
+        smoe_sweep sweep = world_cells(SMALL);
+        smoe_err err = {0};
+        sweep.run = strdup("r");
+        sweep.checkpoint = strdup(checkpoint[i]);
+        assert_int_equal(smoe_sweep_create(&sweep, w->dir, true, &err), i == 2 ? -1 : 0);
+        if (i == 2)
+            assert_non_null(strstr(err.text, "is another sweep: what it evaluates is different"));
+        smoe_sweep_free(&sweep);
+    }
+}
+
 /* A process that holds a claim until it is killed; it has it once this returns. */
 static pid_t holder(const smoe_sweep *sweep, size_t cell) {
     int ready[2];
@@ -145,6 +161,20 @@ static void a_damaged_ledger_is_refused(void **state) {
     assert_int_equal(err.code, SMOE_DATA);
     assert_non_null(strstr(err.text, "cells.jsonl:2: not a line of a sweep, or changed"));
     at[8] = '2';
+    static const char *const names[] = {"/00-", ".00-", "0/0-"}; /* would lead out of the folder */
+    at = strstr(text, "000-experts");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        memcpy(at, names[i], 4);
+        scratch_write(path, text, size);
+        assert_int_equal(smoe_sweep_open(&sweep, w->dir, &err), -1);
+        assert_non_null(strstr(err.text, "cells.jsonl:2: not a line of a sweep, or changed"));
+    }
+    memcpy(at, "000-", 4);
+    char *last = text + size - 2;
+    while (last[-1] != '\n') last--;
+    scratch_write(path, text, (size_t)(last - text));
+    assert_int_equal(smoe_sweep_open(&sweep, w->dir, &err), -1);
+    assert_non_null(strstr(err.text, "cells.jsonl: has 7 cells, its first line says 8"));
     for (size_t cut = 0; cut < size; cut += 97) {
         scratch_write(path, text, cut);
         assert_int_equal(smoe_sweep_open(&sweep, w->dir, &err), -1);
@@ -203,9 +233,13 @@ static void outcomes_are_kept(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(the_ledger_gives_the_cells_back), TEST(folders_are_made_exclusively),
-        TEST(a_sweep_can_be_removed),          TEST(a_damaged_ledger_is_refused),
-        TEST(a_claim_dies_with_its_process),   TEST(outcomes_are_kept),
+        TEST(the_ledger_gives_the_cells_back),
+        TEST(folders_are_made_exclusively),
+        TEST(another_checkpoint_is_another_sweep),
+        TEST(a_sweep_can_be_removed),
+        TEST(a_damaged_ledger_is_refused),
+        TEST(a_claim_dies_with_its_process),
+        TEST(outcomes_are_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -240,6 +240,82 @@ static void test_resume_lets_some_keys_differ(void **state) {
     assert_int_equal(r->err.lines, 1);
 }
 
+/* ---- every key ---- */
+
+static const char plain[] = "data: {image_size: 12, classes: 9}\n"
+                            "train: {steps: 20, schedule: {warmup: 1, cooldown: 1}}\n";
+
+/* The first value of a key, of its choices or a few others, with which the spec is valid and has another resolved form;
+ * false where there is none. */
+static bool changed(smoe_spec *spec, const char *key, const char *type) {
+    char choices[400], *rest = choices;
+    snprintf(choices, sizeof choices, "%s | 1 | 3 | 4 | 12 | 0.5 | true | [1] | [3] | other", type);
+    smoe_spec base = specs_good(plain, NULL, NULL, NULL);
+    char *was = smoe_spec_json(&base);
+    bool found = false;
+    for (char *word; !found && (word = strsep(&rest, "|"));) {
+        char text[500], *override = text;
+        smoe_err err;
+        word += strspn(word, " ");
+        word[strcspn(word, " ")] = '\0';
+        snprintf(text, sizeof text, "%s=%s", key, word);
+        if (!smoe_spec_parse(spec, plain, strlen(plain), "t", NULL, &override, 1, &err)) {
+            char *is = smoe_spec_json(spec);
+            found = strcmp(was, is) != 0;
+            free(is);
+        }
+        if (!found) smoe_spec_free(spec);
+    }
+    free(was);
+    smoe_spec_free(&base);
+    return found;
+}
+
+/* Is it a word of the list? */
+static bool listed(const char *key, const char *list) {
+    char words[200], *rest = words;
+    snprintf(words, sizeof words, "%s", list);
+    for (char *word; (word = strsep(&rest, " "));)
+        if (!strcmp(word, key)) return true;
+    return false;
+}
+
+/* What does not change the weights of a step may differ; any other key may not. */
+static void resume_with(void *user, const char *key, const char *type, const char *preset,
+                        const char *help) {
+    (void)preset, (void)help;
+    static const char may[] = "name data.cache_mb train.steps train.log_every train.eval_every "
+                              "train.checkpoint_every train.keep";
+    room *r = user;
+    smoe_run *run;
+    smoe_spec_free(&r->spec);
+    if (!changed(&r->spec, key, type)) {
+        if (!listed(key, "model.moe.total_slots model.moe.random_layers")) /* which need others */
+            fail_msg("%s has no value to try", key);
+        r->spec = specs_good(plain, NULL, NULL, NULL);
+        return;
+    }
+    if (listed(key, may) || !strncmp(key, "eval.", 5)) {
+        if (smoe_run_open(&run, r->run, SMOE_RUN_RESUME, &r->spec, NULL, &r->err))
+            fail_msg("%s: %s", key, r->err.text);
+        room_closed(r, run, "stopped");
+    } else {
+        char message[140];
+        snprintf(message, sizeof message, "cannot resume: %s was ", key);
+        refused(r, SMOE_RUN_RESUME, SMOE_USAGE, message);
+    }
+    smoe_spec_free(&r->spec);
+    r->spec = specs_good(plain, NULL, NULL, NULL);
+    room_closed(r, room_opened(r, SMOE_RUN_RESUME), "stopped");
+}
+
+static void test_every_key_is_free_or_not(void **state) {
+    room *r = *state;
+    respecify(r, plain);
+    room_closed(r, room_opened(r, SMOE_RUN_NEW), "stopped");
+    smoe_spec_each_key(resume_with, r);
+}
+
 static void test_resume_keeps_the_earlier_env(void **state) {
     room *r = *state;
     smoe_run *run;
@@ -318,6 +394,7 @@ int main(void) {
         TEST(test_folders_of_others),
         TEST(test_resume_names_what_differs),
         TEST(test_resume_lets_some_keys_differ),
+        TEST(test_every_key_is_free_or_not),
         TEST(test_resume_keeps_the_earlier_env),
         TEST(test_metrics_lines),
         TEST(test_metrics_half_and_bad_lines),

@@ -1,6 +1,7 @@
 /*
  * Sweeps without training: the section `sweep` and its mistakes, the cells of a grid, results and
- * figures of outcomes that the test wrote, and the rows of an ablation. Training is in tests/cli/case_sweep.sh.
+ * figures of outcomes that the test wrote, and the rows of an ablation. Training is in
+ * test_cell.c and tests/cli/case_sweep.sh.
  */
 #include "close.h"
 #include "world.h"
@@ -136,6 +137,14 @@ static void the_command_line_beats_the_section(void **state) {
     assert_int_equal(err.code, SMOE_USAGE);
     assert_string_equal(err.text, "override train.steps=3,4: train.steps is swept twice");
     smoe_axes_free(&axes);
+    smoe_spec_free(&s);
+    s = specs_good("sweep: {grid: {model.moe.capacity: [1, 2]}}", NULL, NULL, NULL);
+    char *longer[] = {"model.moe.capacity_rounding=ceil"}; /* another key that begins alike */
+    assert_int_equal(smoe_axes_of(&axes, &s.sweep.train, longer, 1, plain, &plains, &err), 0);
+    assert_int_equal(plains, 1);
+    assert_int_equal(axes.count, 1);
+    assert_int_equal(axes.axis[0].points, 2);
+    smoe_axes_free(&axes);
     char *same[] = {"train.steps=1,2, 1"};
     assert_int_equal(smoe_axes_of(&axes, &s.sweep.train, same, 1, plain, &plains, &err), -1);
     assert_int_equal(err.code, SMOE_USAGE);
@@ -195,6 +204,20 @@ static void seeds_may_be_zipped(void **state) {
     assert_int_equal(sweep.cells, 2);
     assert_int_equal(sweep.seed, 1);
     assert_string_equal(sweep.cell[1].name, "001-experts=4,seed=6");
+    smoe_sweep_free(&sweep);
+}
+
+/* Every digit of a number counts; and no value makes a folder of its own. */
+static void cells_are_told_apart(void **state) {
+    (void)state;
+    smoe_sweep sweep =
+        world_cells(SMALL "sweep: {grid: {train.optimizer.lr: [0.12345678, 0.12345679]}}\n");
+    assert_non_null(strstr(sweep.cell[0].spec, "\"lr\":0.12345678"));
+    assert_true(sweep.cell[0].hash != sweep.cell[1].hash);
+    smoe_sweep_free(&sweep);
+    sweep = world_cells(SMALL "sweep: {grid: {data.path: [a/b, 'c d/..']}}\n");
+    assert_string_equal(sweep.cell[0].name, "000-path=a_b");
+    assert_string_equal(sweep.cell[1].name, "001-path=c_d_..");
     smoe_sweep_free(&sweep);
 }
 
@@ -463,6 +486,7 @@ int main(void) {
         cmocka_unit_test(the_command_line_beats_the_section),
         cmocka_unit_test_setup_teardown(cells_are_every_combination, world_setup, world_teardown),
         cmocka_unit_test_setup_teardown(seeds_may_be_zipped, world_setup, world_teardown),
+        cmocka_unit_test(cells_are_told_apart),
         cmocka_unit_test_setup_teardown(invalid_cells_are_all_named, world_setup, world_teardown),
         cmocka_unit_test_setup_teardown(results_by_hand, world_setup, world_teardown),
         cmocka_unit_test(powers_are_recognised),
