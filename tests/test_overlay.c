@@ -147,11 +147,11 @@ static void test_soft(void **state) {
     check_pixel(&sheet, 20, 2, &s.drawn->sample[1], 0, 0, dark);
     check_pixel(&sheet, 23, 5, &s.drawn->sample[1], 15, 0.92, dark);
     smoe_image_free(&sheet);
-    /* The large one: 144/4 = 36 times, 8 between and around; the pixel in the middle of pixel 15. */
+    /* The large one: 144/4 = 36 times, 14 between and around; the pixel in the middle of pixel 15. */
     read_png(&sheet, scratch_path(&s.scratch, path, "overlays/image1-blocks3-large.png"), 3);
-    assert_int_equal(sheet.width, 4 * (144 + 8) + 8);
-    check_pixel(&sheet, 3 * 152 + 8 + 126, 8 + 126, &s.drawn->sample[1], 15, 0.92, dark);
-    check_pixel(&sheet, 3 * 152 + 8 + 143, 8 + 143, &s.drawn->sample[1], 15, 0.92, dark);
+    assert_int_equal(sheet.width, 4 * (144 + 14) + 14);
+    check_pixel(&sheet, 3 * 158 + 14 + 126, 14 + 126, &s.drawn->sample[1], 15, 0.92, dark);
+    check_pixel(&sheet, 3 * 158 + 14 + 143, 14 + 143, &s.drawn->sample[1], 15, 0.92, dark);
     smoe_image_free(&sheet);
     drop(&s);
 }
@@ -170,19 +170,19 @@ static void test_rule(void **state) {
     drop(&s);
 }
 
-/* Tokens 1 .. 4 are patches 0 .. 3; token 3, patch 2, is dropped, and so white; expert 0 gives patch
+/* Tokens 1 .. 4 are patches 0 .. 3; token 3, patch 2, is dropped, and so magenta; expert 0 gives patch
  * 1 a third of the weight of patch 0 and nothing to patch 3. */
 static void test_choice(void **state) {
-    const double dark[3] = {8, 10, 14}, white[3] = {255, 255, 255};
+    const double dark[3] = {8, 10, 14}, magenta[3] = {230, 0, 126};
     sheets s;
     char path[SCRATCH_PATH];
     make(&s, *state, 2, 1, &(smoe_overlay_units){(size_t[]){0}, 1});
     const smoe_sample *sample = &s.drawn->sample[2];
     smoe_image sheet = {0};
     read_png(&sheet, scratch_path(&s.scratch, path, "overlays/image0-blocks1.png"), 3);
-    check_pixel(&sheet, 8, 2, sample, 0, 0, white);
-    check_pixel(&sheet, 8, 4, sample, 8, 1, white);
-    check_pixel(&sheet, 10, 4, sample, 10, 0, white);
+    check_pixel(&sheet, 8, 2, sample, 0, 0, magenta);
+    check_pixel(&sheet, 8, 4, sample, 8, 1, magenta);
+    check_pixel(&sheet, 10, 4, sample, 10, 0, magenta);
     check_pixel(&sheet, 14, 4, sample, 8, 0.92, dark); /* who: nobody */
     check_pixel(&sheet, 20, 2, sample, 0, 0, dark);
     check_pixel(&sheet, 22, 2, sample, 2, 0.92 * 2 / 3, dark);

@@ -12,10 +12,12 @@
 #include <string.h>
 
 enum {
-    CHOSEN = 8,   /* units of a sheet, by rule */
-    PEAKED = 4,   /* of these, slots that mix few tokens */
-    ACROSS = 6,   /* tiles side by side */
-    LEGIBLE = 144 /* pixels of a large tile at least */
+    CHOSEN = 8,    /* units of a sheet, by rule */
+    PEAKED = 4,    /* of these, slots that mix few tokens */
+    ACROSS = 6,    /* tiles side by side */
+    LEGIBLE = 144, /* pixels of a large tile at least */
+    GAP = 2,       /* between tiles */
+    LARGE_GAP = 14 /* of large ones; numbers fit in */
 };
 
 /* What is laid over a patch: `colour` with this opacity. */
@@ -119,19 +121,20 @@ static size_t choose(const weights *w, size_t chosen[CHOSEN]) {
 
 /* ---- looks ----------------------------------------------------------------------------------- */
 
-/* Darker the smaller the weight is beside the unit's largest; [patches]. */
+/* Darker the smaller the weight is beside the unit's largest; grey where it takes nothing; [patches]. */
 static void look_unit(look *looks, const smoe_sample *s, const weights *w, size_t unit) {
     const float *take = w->take + unit * w->T + s->first_patch;
     size_t patches = s->side * s->side;
     float most = 0;
     for (size_t p = 0; p < patches; p++) most = fmaxf(most, take[p]);
     for (size_t p = 0; p < patches; p++)
-        looks[p] = (look){0.92f * (1 - (most > 0 ? take[p] / most : 0)), {8, 10, 14}};
+        looks[p] = most > 0 ? (look){0.92f * (1 - take[p] / most), {8, 10, 14}}
+                            : (look){0.85f, {190, 190, 190}};
 }
 
 static void look_dropped(look *looks, const smoe_sample *s, const weights *w) {
     for (size_t p = 0; p < s->side * s->side; p++)
-        looks[p] = (look){w->placed[s->first_patch + p] ? 0 : 1, {255, 255, 255}};
+        looks[p] = (look){w->placed[s->first_patch + p] ? 0 : 1, {230, 0, 126}};
 }
 
 /* A hue of its own for each unit; neighbours differ in lightness too. */
@@ -163,8 +166,9 @@ static void look_who(look *looks, const smoe_sample *s, const weights *w) {
 typedef struct sheet {
     const smoe_sample *sample;
     const smoe_image *picture;
-    look *looks; /* [tiles, patches] */
-    size_t tiles;
+    look *looks;        /* [tiles, patches] */
+    const size_t *unit; /* [units] of the last tiles */
+    size_t tiles, units;
 } sheet;
 
 /* One tile into the sheet's image, its corner at (left, top), every pixel `scale` wide. */
@@ -185,6 +189,21 @@ static void paint(smoe_image *out, size_t left, size_t top, size_t scale, const 
         }
 }
 
+/* A number at (left, top), 10 pixels high: digits of 3 by 5 squares, a row of them an octal digit. */
+static void write_number(smoe_image *out, size_t left, size_t top, size_t number) {
+    static const unsigned digits[] = {075557, 026227, 071747, 071717, 055711,
+                                      074717, 074757, 071111, 075757, 075717};
+    char text[24];
+    snprintf(text, sizeof text, "%zu", number);
+    for (const char *c = text; *c; c++, left += 8)
+        for (size_t i = 0; i < 60; i++) {
+            size_t x = i % 6, y = i / 6, bit = 14 - (y / 2 * 3 + x / 2);
+            if (left + x >= out->width || !(digits[*c - '0'] >> bit & 1)) continue;
+            memset(out->pixel + ((top + y) * out->width + left + x) * 3, 70, 3);
+        }
+}
+
+/* Large tiles of units have their numbers above them. */
 static int write_sheet(const sheet *sh, size_t scale, size_t gap, const char *path, smoe_err *err) {
     size_t across = sh->tiles < ACROSS ? sh->tiles : ACROSS, each = sh->sample->size * scale;
     size_t down = (sh->tiles + across - 1) / across;
@@ -193,9 +212,13 @@ static int write_sheet(const sheet *sh, size_t scale, size_t gap, const char *pa
         smoe_image_shape(&out, across * (each + gap) + gap, down * (each + gap) + gap, 3, err);
     if (!status) {
         memset(out.pixel, 255, out.width * out.height * 3);
-        for (size_t i = 0; i < sh->tiles; i++)
-            paint(&out, gap + i % across * (each + gap), gap + i / across * (each + gap), scale, sh,
-                  i);
+        for (size_t i = 0; i < sh->tiles; i++) {
+            size_t left = gap + i % across * (each + gap), top = gap + i / across * (each + gap);
+            size_t first = sh->tiles - sh->units;
+            paint(&out, left, top, scale, sh, i);
+            if (i >= first && gap == LARGE_GAP)
+                write_number(&out, left, top - 12, sh->unit[i - first]);
+        }
         status = smoe_png_write(&out, path, err);
     }
     smoe_image_free(&out);
@@ -206,9 +229,9 @@ void smoe_overlays_frame(smoe_frame *frame) {
     smoe_frame_init(
         frame, "overlays", "Overlays",
         "The tiles of each sheet, counted from 0, row by row: the image; dropped patches in "
-        "white; each patch in the colour of the unit with the largest combine weight (who); "
+        "magenta; each patch in the colour of the unit with the largest combine weight (who); "
         "and for some units (slots, or experts of choice routers) the image darkened where a "
-        "patch has little weight (S Fig. 10, V Fig. 5)",
+        "patch has little weight, grey where it takes none (S Fig. 10, V Fig. 5)",
         "run$ file$ image block tile shows$ unit effective_tokens largest_weight");
 }
 
@@ -241,6 +264,8 @@ static void fill_sheet(sheet *sh, const smoe_sample_layer *l, const weights *w, 
     }
     look_who(sh->looks + sh->tiles * patches, s, w);
     add_row(f, s, l, file, sh->tiles++, "who", w, SIZE_MAX);
+    sh->unit = unit;
+    sh->units = count;
     for (size_t i = 0; i < count; i++) {
         look_unit(sh->looks + sh->tiles * patches, s, w, unit[i]);
         add_row(f, s, l, file, sh->tiles++, w->sparse ? "expert" : "slot", w, unit[i]);
@@ -254,7 +279,7 @@ static int write_sheets(const sheet *sh, const char *folder, const char *stem, s
         char *path = smoe_text_format("%s/%s%s.png", folder, stem, i ? "-large" : "");
         int status = path ? 0 : smoe_fail(err, SMOE_RUNTIME, "out of memory");
         if (!status) status = smoe_file_make_parents(path, err);
-        if (!status) status = write_sheet(sh, i ? large : 1, i ? 8 : 2, path, err);
+        if (!status) status = write_sheet(sh, i ? large : 1, i ? LARGE_GAP : GAP, path, err);
         free(path);
         if (status) return -1;
     }

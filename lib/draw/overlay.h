@@ -2,10 +2,10 @@
  * Overlays: pictures of what routers do with an image (S Fig. 10, V Fig. 5). A sheet for each image
  * and layer shows side by side
  *   the image itself
- *   choice routers: the image with the patches no expert processes in white
+ *   choice routers: the image with the patches no expert processes in magenta
  *   who: each patch in the colour of the slot or expert whose combine weight is largest
  *   units: for some slots (choice routers: experts), the image darkened where a patch has little
- *   weight, in proportion to the unit's largest
+ *   weight, in proportion to the unit's largest; grey where it takes none; large sheets number them
  */
 #ifndef SMOE_OVERLAY_H
 #define SMOE_OVERLAY_H

@@ -21,7 +21,8 @@ static void put_html(FILE *out, const char *text) {
 
 /* A column's name for a reader: "slots per expert". */
 static void put_heading(FILE *out, const char *name) {
-    for (const char *c = name; *c; c++) fputc(*c == '_' ? ' ' : *c, out);
+    char buf[64];
+    put_html(out, smoe_figure_say(name, buf, sizeof buf));
 }
 
 /* Whole numbers in groups of three digits, others to four digits; a dash for none. */
@@ -48,7 +49,10 @@ static void put_cell(FILE *out, const smoe_frame *f, size_t row, size_t column) 
     } else {
         double v = smoe_frame_number_at(f, row, column);
         fputs("<td>", out);
-        put_number(out, v);
+        if (!strcmp(f->column[column].name, "class_token"))
+            fputs(v > 0 ? "yes" : "no", out);
+        else
+            put_number(out, v);
     }
     fputs("</td>", out);
 }

@@ -4,6 +4,7 @@
  * figures there are is data; drawing is in report_figure.js, the viewer in report_viewer.js.
  */
 const data = JSON.parse(document.getElementById('data').textContent);
+for (const fig of data.figures) fig.z = fig.z[0] || ''; /* two only where metricPanels takes one */
 const slots = []; /* places of panels, drawn again when widths or colours change */
 
 /* A column as an array: plain, or runs of equal values as [value, times, ...]. */
@@ -32,11 +33,14 @@ const distinct = list => [...new Set(list)];
 const runs = distinct((frame('runs') || {at: {run: []}}).at.run);
 const blocks = distinct((frame('routing') || {at: {block: []}}).at.block).sort((a, b) => a - b);
 
+/* A name of the tables as a reader says it. */
+const say = name => data.words[name] ?? String(name).replace(/_/g, ' ');
+
 function seriesName(column, value) {
-    if (column === 'block') return value === null ? '' : `blocks.${value}`;
+    if (column === 'block') return value === null ? 'all blocks, or the largest' : `blocks.${value}`;
     if (column === 'fraction') return `${shown(value * 100, 3)}% of the weight`;
     if (column === 'choice') return `choice ${value}`;
-    return String(value);
+    return column === 'run' ? value : say(value);
 }
 
 /* Ordered series (layers, fractions, choices) take colours from light to dark, others apart. */
@@ -62,9 +66,9 @@ function seriesOf(fig, table, rows) {
     for (const value of values)
         (fig.y.length ? fig.y : ['']).forEach((y, k) => {
             const own = rows.filter(r => !fig.z || table.at[fig.z][r] === value);
-            const names = [fig.z ? seriesName(fig.z, value) : '', fig.y.length > 1 ? y.replace(/_/g, ' ') : ''].filter(Boolean);
+            const names = [fig.z ? seriesName(fig.z, value) : '', fig.y.length > 1 ? say(y) : ''].filter(Boolean);
             const count = fig.z ? every.length : fig.y.length, at = fig.z ? Math.max(every.indexOf(value), 0) : k;
-            out.push({name: names.join(', '), colour: colour(at, count, ordered), dashed: fig.z && k > 0,
+            out.push({name: names.join(', '), colour: fig.z && value === null ? 'var(--ink)' : colour(at, count, ordered), dashed: fig.z && k > 0,
                 points: pointsOf(fig, own.map(r => [table.at[fig.x][r], y ? table.at[y][r] : NaN]).sort((a, b) => a[0] - b[0]))});
         });
     return out;
@@ -88,6 +92,18 @@ function pointsOf(fig, points) {
 
 const bandPairs = [['p0.5', 'p99.5'], ['p2.5', 'p97.5'], ['p5', 'p95'], ['p10', 'p90'], ['p20', 'p80']];
 
+/* Of all cells of a heat map, whatever their panel: all panels have one scale. */
+function rangeOf(fig, table) {
+    let low = Infinity, high = -Infinity;
+    for (let r = 0; r < table.rows; r++) {
+        const v = table.at[fig.z][r];
+        if (!Number.isFinite(v) || !Number.isFinite(table.at[fig.x][r])) continue;
+        if (v < low) low = v;
+        if (v > high) high = v;
+    }
+    return [low, high];
+}
+
 function matrixOf(fig, table, rows) {
     const own = rows.filter(r => Number.isFinite(table.at[fig.x][r]) && Number.isFinite(table.at[fig.y[0]][r]));
     const xs = distinct(own.map(r => table.at[fig.x][r])).sort((a, b) => a - b), ys = distinct(own.map(r => table.at[fig.y[0]][r])).sort((a, b) => a - b);
@@ -99,11 +115,7 @@ function matrixOf(fig, table, rows) {
         columnNames[c] = table.at[fig.xName || fig.x][r];
         rowNames[w] = table.at[fig.yName || fig.y[0]][r];
     }
-    let low = Infinity, high = -Infinity;
-    for (const v of cells) {
-        if (v < low) low = v;
-        if (v > high) high = v;
-    }
+    const [low, high] = rangeOf(fig, table);
     return {rows: ys.length, columns: xs.length, rowNames, columnNames, value: (r, c) => cells[r * xs.length + c],
         low: fig.signed ? -1 : low > high / 2 ? low : Math.min(low, 0), high: fig.signed ? 1 : high, signed: fig.signed, square: !fig.xName};
 }
@@ -175,8 +187,7 @@ function tableOf(name, title) {
     return details;
 }
 
-const numbers = [['tokens_per_slot', 'effective tokens of a slot'], ['slots_per_token', 'effective slots of a token'],
-    ['dispatch_max', 'largest dispatch weight'], ['combine_max', 'largest combine weight'], ['dropped', 'tokens dropped']];
+const numbers = ['tokens_per_slot', 'slots_per_token', 'dispatch_max', 'combine_max', 'dropped'].map(name => [name, say(name)]);
 
 function layerSection(block) {
     const section = html('section', {id: `blocks.${block}`}, html('h2', {}, `blocks.${block}`));
@@ -199,10 +210,10 @@ function layerSection(block) {
 /* What training recorded, a panel a quantity: of one run with a line a block, of several with a line a run and a panel a block. */
 function metricPanels(table) {
     return distinct(table.at.metric).flatMap(metric => {
-        const own = rowsWhere(table, [['metric', metric]]), name = metric.replace(/_/g, ' ');
+        const own = rowsWhere(table, [['metric', metric]]), name = say(metric);
         if (runs.length === 1) return [[[['metric', metric]], name]];
         return distinct(own.map(r => table.at.block[r])).map(block =>
-            [[['metric', metric], ['block', block]], block === null ? name : `${name}, blocks.${block}`]);
+            [[['metric', metric], ['block', block]], block !== null ? `${name}, blocks.${block}` : metric === 'test/dropped' ? `${name}, largest of the blocks` : name]);
     });
 }
 
@@ -213,9 +224,9 @@ function build() {
         addFigure(fig, runs.map(run => [[['run', run]], runs.length > 1 ? run : '']), across);
     main.append(across, ...blocks.map(layerSection));
     const training = html('section', {id: 'training'}, html('h2', {}, 'Training'));
-    for (const fig of data.figures.filter(f => f.panel.join() === 'run,metric')) {
+    for (const fig of data.figures.filter(f => f.panel.join() === 'metric')) {
         const table = frame(fig.frame);
-        if (table) addFigure({...fig, z: runs.length > 1 ? 'run' : fig.z, yTitle: ''}, metricPanels(table), training);
+        if (table) addFigure({...fig, z: runs.length > 1 ? 'run' : 'block'}, metricPanels(table), training);
     }
     if (training.children.length > 1) main.append(training);
     const tables = html('section', {id: 'tables'}, html('h2', {}, 'All tables'));

@@ -3,7 +3,8 @@
  * mean something to HTML are escaped. Made to be small: columns of tables whole, equal values
  * counted, numbers to five digits; pictures as PNG, weights as bytes, both in base64.
  *
- *   figures  [{name, kind, frame, panel [..], x, y [..], z, xName, yName, xTitle, yTitle, flags}]
+ *   words    {NAME: what it is called}, the rows of words.def
+ *   figures  [{name, kind, frame, panel [..], x, y [..], z [..], xName, yName, xTitle, yTitle, flags}]
  *   frames   {NAME: {title, caption, rows, columns [names], data [columns]}}; a column is
  *            {"list": [..]} or {"runs": [value, times, ..]}, of text with "names" they index;
  *            data is missing where the table is left out
@@ -68,10 +69,11 @@ static void put_figures(FILE *out) {
         put_words(out, row->panel);
         fputs(",\"y\":", out);
         put_words(out, row->y);
+        fputs(",\"z\":", out);
+        put_words(out, row->z);
         put_member(out, "name", row->name);
         put_member(out, "frame", row->frame);
         put_member(out, "x", row->x);
-        put_member(out, "z", row->z);
         put_member(out, "xName", row->x_name);
         put_member(out, "yName", row->y_name);
         put_member(out, "xTitle", row->x_title);
@@ -323,9 +325,21 @@ static int put_samples(FILE *out, const smoe_report *report, smoe_err *err) {
     return 0;
 }
 
+static void put_all_words(FILE *out) {
+    const char *name, *words;
+    for (size_t i = 0; (name = smoe_figure_words(i, &words)); i++) {
+        fputs(i ? ",\n" : "", out);
+        put_string(out, name);
+        fputc(':', out);
+        put_string(out, words);
+    }
+}
+
 int smoe_report_data(const smoe_report *report, FILE *out, smoe_err *err) {
     size_t left = MOST_TABLES;
-    fputs("{\"figures\":[", out);
+    fputs("{\"words\":{", out);
+    put_all_words(out);
+    fputs("},\n\"figures\":[", out);
     put_figures(out);
     fputs("],\n\"frames\":{", out);
     for (size_t i = 0; i < report->frame_count; i++) {

@@ -68,6 +68,7 @@ class Viewer {
         }
         this.thumbs.forEach((canvas, i) => this.paint(canvas, this.pictures[i], 44, null));
         [this.unit, this.patch] = this.heaviest();
+        this.stretch = this.contrast.checked = !this.choice && this.flat();
         this.show(true);
     }
 
@@ -91,6 +92,13 @@ class Viewer {
             for (let t = this.samples.first; t < view.tokens; t++)
                 if (view.take(u, t) > most) [best, most] = [[u, t], view.take(u, t)];
         return best;
+    }
+
+    /* Do most units shade all patches much alike, so that little is seen unless they are stretched? */
+    flat() {
+        const view = this.view();
+        const flat = Array.from({length: view.units}, (_, u) => this.look(view, u)).filter(look => look.most < 3 * look.least);
+        return 2 * flat.length > view.units;
     }
 
     /* ---- what is on the page -------------------------------------------------------------- */
@@ -152,7 +160,7 @@ class Viewer {
     /* Changes what is chosen, within its bounds, and shows it. Other runs follow to the same image. */
     go(change, follow = true) {
         const wrap = (v, n) => (v % n + n) % n;
-        const before = this.image + '/' + this.layer;
+        const now = () => [this.image, this.layer, this.stretch].join(), before = now();
         Object.assign(this, change);
         this.image = wrap(this.image, this.samples.images.length);
         this.layer = wrap(this.layer, this.samples.layers.length);
@@ -165,7 +173,7 @@ class Viewer {
                 const at = other === this ? -1 : other.samples.images.findIndex(image => image.index === index);
                 if (at >= 0) other.go({image: at}, false);
             }
-        this.show(before !== this.image + '/' + this.layer);
+        this.show(before !== now());
     }
 
     key(event) {
@@ -216,11 +224,12 @@ class Viewer {
             least = Math.min(least, view.take(unit, t));
         }
         const from = this.stretch ? least : 0;
-        return {most, least, of: t => ({light: most > from ? (view.take(unit, t) - from) / (most - from) : most > 0 ? 1 : 0})};
+        if (most === 0) return {most, least, of: () => ({tint: 'rgba(190, 190, 190, 0.85)'})};
+        return {most, least, of: t => ({light: most > from ? (view.take(unit, t) - from) / (most - from) : 1})};
     }
 
     lookMode(view, mode) {
-        if (mode === 'lost') return t => view.lost(t) ? {tint: '#fff'} : {light: 1};
+        if (mode === 'lost') return t => view.lost(t) ? {tint: '#e6007e'} : {light: 1};
         return t => {
             let best = -1;
             for (let u = 0; u < view.units; u++)
@@ -269,7 +278,7 @@ class Viewer {
 
     where(t) {
         const p = t - this.samples.first, side = this.samples.side;
-        return p < 0 ? 'the class token' : `the patch in row ${Math.floor(p / side) + 1}, column ${p % side + 1}`;
+        return p < 0 ? 'the class token' : `the patch in row ${Math.floor(p / side)}, column ${p % side}`;
     }
 
     /* Effective count: the exponential of the entropy of weights normalised to one. */
@@ -304,7 +313,7 @@ class Viewer {
         }
         facts.push(['Largest weight', shown(taken[top], 3)]);
         this.facts.replaceChildren(...facts.map(([term, text]) => html('div', {}, html('dt', {}, term), html('dd', {}, text))));
-        const words = {weight: sentence + dropped, lost: `White patches are processed by no expert${dropped}`,
+        const words = {weight: sentence + dropped, lost: `Magenta patches are processed by no expert${dropped}`,
             who: `Each patch in the colour of the expert that weighs it most; dark: dropped${dropped}`}[this.mode];
         this.live.textContent = `blocks.${layer.block}: ${words}.`;
         this.canvas.setAttribute('aria-label', `Image ${image.index}, ${image.className}, blocks.${layer.block}. ${words}.`);
@@ -346,7 +355,10 @@ class Viewer {
         };
         const all = this.choice ? [tile('dropped', 'lost', -1, this.lookMode(view, 'lost')), tile('who', 'who', -1, this.lookMode(view, 'who'))] : [];
         const count = this.all ? view.units : Math.min(view.units, most);
-        for (let u = 0; u < count; u++) all.push(tile(String(u), 'weight', u, this.look(view, u).of));
+        for (let u = 0; u < count; u++) {
+            const look = this.look(view, u);
+            all.push(tile(look.most > 0 ? String(u) : `${u}: none`, 'weight', u, look.of));
+        }
         this.grid.replaceChildren(...all);
         if (count < view.units) {
             const more = html('button.more', {type: 'button'}, `all ${view.units}`);
@@ -363,11 +375,11 @@ class Viewer {
         if (!this.details.open) return;
         const view = this.view(), side = this.samples.side, body = html('tbody');
         for (let r = 0; r < side; r++) {
-            const row = html('tr', {}, html('th', {scope: 'row'}, `row ${r + 1}`));
+            const row = html('tr', {}, html('th', {scope: 'row'}, `row ${r}`));
             for (let c = 0; c < side; c++) row.append(html('td', {}, shown(view.take(this.unit, this.samples.first + r * side + c), 3)));
             body.append(row);
         }
-        const head = html('tr', {}, html('td'), ...Array.from({length: side}, (_, c) => html('th', {scope: 'col'}, String(c + 1))));
+        const head = html('tr', {}, html('td'), ...Array.from({length: side}, (_, c) => html('th', {scope: 'col'}, String(c))));
         this.table.replaceChildren(html('table', {}, html('caption', {}, `Weights of ${this.noun} ${this.unit}, patch by patch`), html('thead', {}, head), body));
     }
 }

@@ -53,6 +53,11 @@ done
 [ "$(cut -d, -f 1 several/expert_load.csv | sort -u | tr '\n' ' ')" = "choice run " ] || fail "$(cat several/expert_load.csv)"
 status 0 smoe inspect run choice -q --json >several.json
 grep -q '"runs": \[' several.json || fail "no runs: $(head several.json)"
+# Experts that take nothing are counted, not divided by.
+status 0 smoe train tiny.yaml -q train.steps=1 model.moe.router=tokens-choice model.moe.experts=128 data.limit=8 -o unused >/dev/null
+status 0 smoe inspect unused -q -o unused >table
+grep -qE ' inf \([0-9]+ unused\) ' table || fail "$(cat table)"
+grep -qE '^unused,1,1,[0-9]+,[^,]+,,[^,]+$' unused/combine_expert.csv || fail "$(head -n 3 unused/combine_expert.csv)"
 # Random routers: the router as it is, that of the block, all up to it.
 status 0 smoe inspect choice -q --random-routers -o random >/dev/null
 [ "$(sed 1d random/router_value.csv | cut -d, -f 1-3 | tr '\n' ' ')" = "choice,1,none choice,1,this choice,1,up to " ] ||
