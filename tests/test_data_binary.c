@@ -218,6 +218,17 @@ static void test_gzip(void **state) {
     for (size_t i = 0; i < 3; i++) check_record(set, i, i, 10);
     smoe_dataset_free(set);
 
+    uint8_t *padded = calloc(size + 512, 1); /* zeros behind it are none */
+    memcpy(padded, gz, size);
+    scratch_write(path, padded, size + 512);
+    set = open_set(&spec, "test");
+    assert_int_equal(smoe_dataset_images(set), 3);
+    smoe_dataset_free(set);
+    padded[size + 511] = 1;
+    scratch_write(path, padded, size + 512);
+    datafiles_refused(&spec, "test", SMOE_DATA, path, "damaged gzip data near byte", NULL);
+    free(padded);
+
     for (size_t n = 2; n < size; n += 211) {
         scratch_write(path, gz, n);
         snprintf(at, sizeof at, "gzip data end early, at byte %zu", n);

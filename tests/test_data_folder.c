@@ -489,7 +489,7 @@ static void test_tricks_in_archives(void **state) {
         {"train//x.png", AE_IFREG, NULL, "an empty folder name"},
         {"train/a/x.png", AE_IFLNK, "/etc/passwd", "a link or device"},
         {"train/a/x.png", AE_IFIFO, NULL, "a link or device"},
-        {"train/a/x.png", AE_IFREG, "train/a/y.png", "a link or device"},
+        {"train/a/x.png", AE_IFREG, "train/a/y.png", "a hard link"},
     };
     fixture *f = *state;
     char path[SCRATCH_PATH];

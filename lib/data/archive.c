@@ -118,6 +118,13 @@ static int inflate_member(z_stream *z, uint8_t **to, size_t *used, size_t *room,
     }
 }
 
+/* Zeros that fill up the last block of a tape or a disk are no member. */
+static bool only_zeros(const z_stream *z) {
+    for (size_t i = 0; i < z->avail_in; i++)
+        if (z->next_in[i]) return false;
+    return true;
+}
+
 int smoe_gunzip(uint8_t **bytes, size_t *size, size_t most, smoe_err *err) {
     if (*size < 2 || (*bytes)[0] != 0x1f || (*bytes)[1] != 0x8b) return 0;
     size_t used = 0, room = FIRST_GUESS < most ? FIRST_GUESS : most;
@@ -134,7 +141,7 @@ int smoe_gunzip(uint8_t **bytes, size_t *size, size_t most, smoe_err *err) {
     }
     do { /* a .gz may be several members one after another */
         status = inflate_member(&z, &to, &used, &room, most, *size, err);
-    } while (status == 1 && z.avail_in && inflateReset(&z) == Z_OK);
+    } while (status == 1 && !only_zeros(&z) && inflateReset(&z) == Z_OK);
     inflateEnd(&z);
 out:
     if (status < 0) {
@@ -332,7 +339,12 @@ static int visit_entry(opened *o, struct archive_entry *entry, smoe_member *memb
         refuse_trick(member, t, err);
     else if (hidden_name(name))
         status = 0;
-    else if (archive_entry_hardlink(entry) || (type != AE_IFDIR && type != AE_IFREG))
+    else if (archive_entry_hardlink(entry))
+        smoe_fail(err, SMOE_DATA,
+                  "%s: %s: a hard link; only files and folders are accepted, and tar "
+                  "--hard-dereference stores files",
+                  member->path, name);
+    else if (type != AE_IFDIR && type != AE_IFREG)
         smoe_fail(err, SMOE_DATA, "%s: %s: a link or device; only files and folders are accepted",
                   member->path, name);
     else

@@ -11,6 +11,10 @@ enum { MOST_BYTES = 1 << 30 };
 
 /* ---- finding and reading --------------------------------------------------------------------- */
 
+static int no_memory(const char *path, smoe_err *err) {
+    return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", path);
+}
+
 typedef struct search {
     smoe_binaries *files;
     const smoe_dataset *set;
@@ -18,9 +22,11 @@ typedef struct search {
     const void *user;
 } search;
 
-static const char *base_of(const char *name) {
-    const char *slash = strrchr(name, '/');
-    return slash ? slash + 1 : name;
+/* In fresh memory, NULL where there is none. */
+static char *base_of(const char *name) {
+    const char *slash = strrchr(name, '/'), *base = slash ? slash + 1 : name;
+    size_t n = strlen(base);
+    return strndup(base, n > 3 && !strcmp(base + n - 3, ".gz") ? n - 3 : n);
 }
 
 static int search_visit(void *user, const smoe_member *member, smoe_err *err) {
@@ -28,35 +34,37 @@ static int search_visit(void *user, const smoe_member *member, smoe_err *err) {
     const char *slash = strchr(member->name, '/');
     if (slash && strchr(slash + 1, '/')) return 1;
     if (member->folder) return slash != NULL;
-    char base[256];
-    snprintf(base, sizeof base, "%s", base_of(member->name));
-    size_t n = strlen(base);
-    if (n > 3 && !strcmp(base + n - 3, ".gz")) base[n - 3] = 0;
-    if (!s->wanted(s->user, base)) return 0;
-
+    smoe_binary new = {.base = base_of(member->name)};
+    if (!new.base) return no_memory(member->path, err);
+    if (!s->wanted(s->user, new.base)) {
+        free(new.base);
+        return 0;
+    }
     smoe_binaries *f = s->files;
     smoe_binary *larger = realloc(f->file, (f->count + 1) * sizeof *larger);
-    if (!larger) return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", member->path);
-    f->file = larger;
-    smoe_binary *new = &f->file[f->count];
-    *new = (smoe_binary){.name = strdup(member->name)};
-    if (!new->name) return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", member->path);
-    f->count++;
-    if (smoe_member_read(member, MOST_BYTES, &new->bytes, &new->size, err)) return -1;
-    if (!smoe_gunzip(&new->bytes, &new->size, MOST_BYTES, err)) return 0;
-    return smoe_place_prefix(f->kind, s->set->path, new->name, err);
+    if (larger) f->file = larger;
+    new.name = larger ? strdup(member->name) : NULL;
+    if (!new.name) {
+        free(new.base);
+        return no_memory(member->path, err);
+    }
+    smoe_binary *file = &f->file[f->count++];
+    *file = new;
+    if (smoe_member_read(member, MOST_BYTES, &file->bytes, &file->size, err)) return -1;
+    if (!smoe_gunzip(&file->bytes, &file->size, MOST_BYTES, err)) return 0;
+    return smoe_place_prefix(f->kind, s->set->path, file->name, err);
 }
 
 static int compare_files(const void *a, const void *b) {
-    return strcmp(base_of(((const smoe_binary *)a)->name), base_of(((const smoe_binary *)b)->name));
+    const smoe_binary *x = a, *y = b;
+    int order = strcmp(x->base, y->base);
+    return order ? order : strcmp(x->name, y->name);
 }
 
 /* "data.bin" and "data.bin.gz", or the same file in two folders: which one is meant? */
 static int check_twins(const smoe_binaries *f, const smoe_dataset *set, smoe_err *err) {
     for (size_t i = 1; i < f->count; i++) {
-        const char *a = base_of(f->file[i - 1].name), *b = base_of(f->file[i].name);
-        size_t n = strlen(a);
-        if (strncmp(a, b, n) || (b[n] && strcmp(b + n, ".gz"))) continue;
+        if (strcmp(f->file[i - 1].base, f->file[i].base) != 0) continue;
         return smoe_fail(err, SMOE_DATA, "%s: both %s and %s: only one of them can be meant",
                          set->path, f->file[i - 1].name, f->file[i].name);
     }
@@ -80,6 +88,7 @@ int smoe_binaries_read(smoe_binaries *files, smoe_dataset *set, smoe_binary_want
 void smoe_binaries_free(smoe_binaries *files) {
     for (size_t i = 0; i < files->count; i++) {
         free(files->file[i].name);
+        free(files->file[i].base);
         free(files->file[i].bytes);
     }
     free(files->file);
@@ -124,7 +133,7 @@ static int grid_allocate(smoe_dataset *set, size_t width, size_t height, size_t 
 int smoe_grid_make(smoe_dataset *set, const uint32_t *label, size_t n, size_t width, size_t height,
                    size_t channels, size_t limit, smoe_err *err) {
     bool *keep = calloc(n, sizeof *keep);
-    if (!keep) return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", set->path);
+    if (!keep) return no_memory(set->path, err);
     int status = smoe_dataset_select(keep, label, n, set->named, limit, err);
     set->images = 0;
     for (size_t i = 0; i < n; i++) set->images += keep[i];

@@ -11,6 +11,7 @@
 
 typedef struct smoe_binary {
     char *name;     /* inside the place, for messages */
+    char *base;     /* the last component of it, without a .gz */
     uint8_t *bytes; /* inflated */
     size_t size;
 } smoe_binary;
@@ -21,7 +22,7 @@ typedef struct smoe_binaries {
     size_t count;
 } smoe_binaries;
 
-/* Is this base name (without a .gz) one of those wanted? */
+/* Is this base one of those wanted? */
 typedef bool smoe_binary_wanted(const void *user, const char *base);
 
 /* Reads every wanted file of set->path, at its top or one folder below. None at all is not an

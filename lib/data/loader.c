@@ -11,13 +11,13 @@
  *                 with the first)
  * Leaves to others: the data set, decoding, what an augmentation does.
  */
+#include "base/clock.h"
 #include "data/augment.h"
 #include "data/dataset.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* Two threads hide decoding behind computing; with three places both work while the caller holds
  * one. */
@@ -174,14 +174,8 @@ static void *work(void *argument) {
     return NULL;
 }
 
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 int smoe_loader_next(smoe_loader *l, smoe_batch *batch, smoe_err *err) {
-    double start = now();
+    double start = smoe_now();
     pthread_mutex_lock(&l->lock);
     place *p = &l->place[l->taken % PLACES];
     while (!p->ready) pthread_cond_wait(&l->filled, &l->lock);
@@ -191,7 +185,7 @@ int smoe_loader_next(smoe_loader *l, smoe_batch *batch, smoe_err *err) {
         pthread_cond_broadcast(&l->emptied);
     }
     pthread_mutex_unlock(&l->lock);
-    l->waited += now() - start;
+    l->waited += smoe_now() - start;
     if (p->status > 0) *batch = p->batch;
     if (p->status < 0 && err) *err = p->err;
     return p->status;

@@ -80,22 +80,12 @@ typedef struct found {
     const smoe_binary *images, *labels, *other; /* other: the labels of the other split, or NULL */
 } found;
 
-static const char *base_of(const char *name) {
-    const char *slash = strrchr(name, '/');
-    return slash ? slash + 1 : name;
-}
-
 static int sort_roles(found *f, const smoe_binaries *files, const smoe_dataset *set, bool train,
                       smoe_err *err) {
     *f = (found){0};
     for (size_t i = 0; i < files->count; i++) {
         const smoe_binary *file = &files->file[i];
-        char base[64]; /* as long as any known name */
-        strncpy(base, base_of(file->name), sizeof base - 1);
-        base[sizeof base - 1] = 0;
-        size_t n = strlen(base);
-        if (n > 3 && !strcmp(base + n - 3, ".gz")) base[n - 3] = 0;
-        role r = role_of(base);
+        role r = role_of(file->base);
         const smoe_binary **to = r.train != train ? &f->other : r.images ? &f->images : &f->labels;
         if (*to) {
             smoe_fail(err, SMOE_DATA, "%s: both %s and %s: only one of them can be meant",
