@@ -54,7 +54,7 @@ done
 status 0 smoe inspect run choice -q --json >several.json
 grep -q '"runs": \[' several.json || fail "no runs: $(head several.json)"
 # Experts that take nothing are counted, not divided by.
-status 0 smoe train tiny.yaml -q train.steps=1 model.moe.router=tokens-choice model.moe.experts=128 data.limit=8 -o unused >/dev/null
+status 0 smoe train tiny.yaml -q train.steps=4 model.moe.router=tokens-choice model.moe.experts=512 data.limit=8 -o unused >/dev/null
 status 0 smoe inspect unused -q -o unused >table
 grep -qE ' inf \([0-9]+ unused\) ' table || fail "$(cat table)"
 grep -qE '^unused,1,1,[0-9]+,[^,]+,,[^,]+$' unused/combine_expert.csv || fail "$(head -n 3 unused/combine_expert.csv)"
