@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zlib.h>
 #include <cmocka.h>
 
 static void assert_link(const room *r, const char *name, const char *want) {
@@ -39,7 +40,7 @@ static void test_checkpoint_round_trip(void **state) {
     assert_int_equal(smoe_run_restore(run, &r->params, &at, &r->err), 1);
     assert_true(room_filled(&r->params, 123456789));
     assert_int_equal(at.step, 123456789);
-    assert_int_equal(at.optimizer_steps, 123456790);
+    assert_int_equal(at.optimizer_steps, 123456788);
     assert_true(at.best == 0.1); /* to the bit */
     assert_int_equal(at.best_step, 123456789);
     room_closed(r, run, "done");
@@ -73,7 +74,7 @@ static void test_checkpoint_files(void **state) {
     for (size_t i = 0; i < 4; i++)
         assert_string_equal(smoe_safetensors_at(file, i)->name, names[i]);
     assert_string_equal(smoe_safetensors_metadata(file, "smoe.step"), "3");
-    assert_string_equal(smoe_safetensors_metadata(file, "smoe.optimizer_steps"), "4");
+    assert_string_equal(smoe_safetensors_metadata(file, "smoe.optimizer_steps"), "2");
     assert_string_equal(smoe_safetensors_metadata(file, "smoe.best"), "0.10000000000000001");
     assert_string_equal(smoe_safetensors_metadata(file, "smoe.best_step"), "3");
     smoe_safetensors_free(file);
@@ -307,15 +308,20 @@ static void test_state_metadata_is_checked(void **state) {
     static const struct {
         const char *step, *optimizer_steps, *best, *best_step, *message;
     } rows[] = {
-        {"1", "2", "0.5", "1", NULL},
-        {"1 ", "2", "0.5", "1", "smoe.step: 1  is not a whole number"},
+        {"1", "1", "0.5", "1", NULL},
+        {"1 ", "1", "0.5", "1", "smoe.step: 1  is not a whole number"},
         {"1", "-2", "0.5", "1", "smoe.optimizer_steps: -2 is not a whole number"},
-        {"1", "2", "nan", "1", "smoe.best: nan is not a number"},
-        {"1", "2", "0.5x", "1", "smoe.best: 0.5x is not a number"},
-        {"1", "2", "0.5", "", "smoe.best_step:  is not a whole number"},
-        {"1", "2", "0.5", NULL, "smoe.best_step: (absent) is not a whole number"},
+        {"1", "1", "nan", "1", "smoe.best: nan is not a number"},
+        {"1", "1", "0.5x", "1", "smoe.best: 0.5x is not a number"},
+        {"1", "1", "0.5", "", "smoe.best_step:  is not a whole number"},
+        {"1", "1", "0.5", NULL, "smoe.best_step: (absent) is not a whole number"},
         {"1", "99999999999999999999999", "0.5", "1",
          "smoe.optimizer_steps: 99999999999999999999999 is not"},
+        {"1", "2", "0.5", "1", "smoe.optimizer_steps: 2 is beyond the step, 1"},
+        {"1", "1", "0.5", "7", "smoe.best_step: 7 is beyond the step, 1"},
+        {"1", "1", "1.5", "1", "smoe.best: 1.5 is neither -1 nor from 0 to 1"},
+        {"1", "1", "-0.5", "1", "smoe.best: -0.5 is neither -1 nor from 0 to 1"},
+        {"1", "1", "1e999", "1", "smoe.best: 1e999 is not a number"},
     };
     char path[SCRATCH_PATH + 64];
     snprintf(path, sizeof path, "%s/ckpt/step_00000001/state.safetensors", r->run);
@@ -335,6 +341,69 @@ static void test_state_metadata_is_checked(void **state) {
     free(m);
     free(v);
     room_closed(r, run, "failed");
+}
+
+/* Puts one byte at a place from the end of a file. */
+static void spoil(const room *r, const char *name, size_t from_end) {
+    char path[SCRATCH_PATH + 64];
+    size_t size;
+    snprintf(path, sizeof path, "%s/%s", r->run, name);
+    char *bytes = scratch_read(path, &size);
+    bytes[size - from_end] ^= 1;
+    scratch_write(path, bytes, size);
+    free(bytes);
+}
+
+static void not_restored(room *r, smoe_run *run, const char *message) {
+    smoe_checkpoint at;
+    assert_int_equal(smoe_run_restore(run, &r->params, &at, &r->err), -1);
+    assert_int_equal(r->err.code, SMOE_DATA);
+    if (!strstr(r->err.text, message)) fail_msg("\"%s\" is not in: %s", message, r->err.text);
+}
+
+/* A bit that has changed is found, in either file and in each tensor; the older one is suggested. */
+static void test_checksums(void **state) {
+    room *r = *state;
+    smoe_run *run = room_opened(r, SMOE_RUN_NEW);
+    assert_int_equal(room_checkpoint(r, run, 1, 0, 9), 0);
+    assert_int_equal(room_checkpoint(r, run, 2, 0, 9), 0);
+    static const struct {
+        const char *name, *message;
+    } rows[] = {
+        {"ckpt/step_00000002/model.safetensors",
+         "model.safetensors: its data is not what was saved"},
+        {"ckpt/step_00000002/state.safetensors",
+         "state.safetensors: its data is not what was saved"},
+    };
+    for (size_t i = 0; i < 2; i++)
+        for (size_t from_end = 1; from_end < 9; from_end += 7) { /* a scalar, and before it */
+            spoil(r, rows[i].name, from_end);
+            not_restored(r, run, rows[i].message);
+            assert_non_null(strstr(r->err.text, "step_00000001: an older checkpoint, is whole"));
+            spoil(r, rows[i].name, from_end);
+            assert_int_equal(room_restored(r, run), 2);
+        }
+    room_closed(r, run, "done");
+}
+
+/* The sum does not depend on the pieces that are summed in parallel, nor on the order of the tensors.
+ */
+static void test_crc_of_large_tensors(void **state) {
+    (void)state;
+    enum { BYTES = (1 << 20) + 77 };
+    unsigned char *bytes = malloc(BYTES);
+    uLong sum = 0;
+    uint32_t crc = 0;
+    smoe_err err;
+    for (size_t i = 0; i < BYTES; i++) bytes[i] = (unsigned char)(i * i >> 7);
+    sum = crc32(crc32(sum, bytes, BYTES), bytes, 9);
+    smoe_tensor tensors[] = {{.name = "b", .dtype = SMOE_DTYPE_U8, .size = 9, .data = bytes},
+                             {.name = "a", .dtype = SMOE_DTYPE_U8, .size = BYTES, .data = bytes}};
+    assert_int_equal(smoe_tensors_crc32(tensors, 2, &crc, &err), 0);
+    assert_int_equal(crc, sum);
+    assert_int_equal(smoe_tensors_crc32(NULL, 0, &crc, &err), 0);
+    assert_int_equal(crc, 0);
+    free(bytes);
 }
 
 /* ---- finding ---- */
@@ -415,6 +484,8 @@ int main(void) {
         TEST(test_recovery),
         TEST(test_corrupt_checkpoints),
         TEST(test_state_metadata_is_checked),
+        TEST(test_checksums),
+        TEST(test_crc_of_large_tensors),
         TEST(test_locate),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -335,6 +335,22 @@ static void test_resume_keeps_the_earlier_env(void **state) {
     free(text);
 }
 
+/* What was computed is in the checkpoint: a spec.yaml that was edited does not change it. */
+static void test_resume_knows_the_checkpoints_spec(void **state) {
+    room *r = *state;
+    smoe_run *run = room_opened(r, SMOE_RUN_NEW);
+    assert_int_equal(room_checkpoint(r, run, 1, 0, 1), 0);
+    room_closed(r, run, "stopped");
+    char *original = room_read(r, "spec.yaml");
+    room_write(r, "spec.yaml", "name: one\nseed: 7\ndata: {source: shapes}\n");
+    respecify(r, "name: one\nseed: 7\ndata: {source: shapes}\n");
+    refused(r, SMOE_RUN_RESUME, SMOE_USAGE, "cannot resume: seed was 0, now it is 7");
+    respecify(r, "name: one\ndata: {source: shapes}\n");
+    room_closed(r, room_opened(r, SMOE_RUN_RESUME), "stopped");
+    room_assert_file(r, "spec.yaml", original); /* as it was */
+    free(original);
+}
+
 /* ---- metrics.jsonl ---- */
 
 static void test_metrics_lines(void **state) {
@@ -350,9 +366,9 @@ static void test_metrics_lines(void **state) {
                                     "{\"step\":3,\"train/loss\":null}\n"
                                     "{\"step\":3,\"train/loss\":2.0}\n";
     room_assert_file(r, "metrics.jsonl", want);
-    assert_int_equal(smoe_run_truncate(run, 3, &r->err), 0);
+    assert_int_equal(smoe_run_truncate(run, 3, 0, &r->err), 0);
     room_assert_file(r, "metrics.jsonl", want);
-    assert_int_equal(smoe_run_truncate(run, 1, &r->err), 0);
+    assert_int_equal(smoe_run_truncate(run, 1, 0, &r->err), 0);
     room_assert_file(r, "metrics.jsonl", "{\"step\":1,\"train/loss\":0.10000000000000001}\n");
     assert_int_equal(room_record(run, 4, 1, &r->err), 0); /* appended where the file now ends */
     room_assert_file(r, "metrics.jsonl",
@@ -365,18 +381,37 @@ static void test_metrics_half_and_bad_lines(void **state) {
     room *r = *state;
     smoe_run *run = room_opened(r, SMOE_RUN_NEW);
     room_write(r, "metrics.jsonl", "{\"step\":1}\n{\"step\":2}\n{\"step\":3,\"tra");
-    assert_int_equal(smoe_run_truncate(run, 9, &r->err), 0);
+    assert_int_equal(smoe_run_truncate(run, 9, 0, &r->err), 0);
     room_assert_file(r, "metrics.jsonl", "{\"step\":1}\n{\"step\":2}\n");
     static const char *const bad[] = {"{\"step\":1}\nhello\n{\"step\":3}\n",
                                       "{\"step\":1}\n{\"steps\":2}\n",
                                       "{\"step\":1}\n{\"step\":\"2\"}\n", "{\"step\":1}\n\n"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         room_write(r, "metrics.jsonl", bad[i]);
-        assert_int_equal(smoe_run_truncate(run, 9, &r->err), -1);
+        assert_int_equal(smoe_run_truncate(run, 9, 0, &r->err), -1);
         assert_int_equal(r->err.code, SMOE_DATA);
         assert_non_null(strstr(r->err.text, "metrics.jsonl:2: not a record with a step"));
         room_assert_file(r, "metrics.jsonl", bad[i]);
     }
+    room_closed(r, run, "done");
+}
+
+/* Records that were there when the checkpoint was written must still be. */
+static void test_metrics_missing(void **state) {
+    room *r = *state;
+    smoe_run *run = room_opened(r, SMOE_RUN_NEW);
+    static const char two[] = "{\"step\":1}\n{\"step\":2}\n", *const bad[] = {"", "{\"step\":1}\n"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        room_write(r, "metrics.jsonl", bad[i]);
+        assert_int_equal(smoe_run_truncate(run, 3, 2, &r->err), -1);
+        assert_int_equal(r->err.code, SMOE_DATA);
+        assert_non_null(strstr(r->err.text, i ? "they end at step 1, and there was one of step 2"
+                                              : "they end at step 0, and there was one of step 2"));
+        room_assert_file(r, "metrics.jsonl", bad[i]);
+    }
+    room_write(r, "metrics.jsonl", two);
+    assert_int_equal(smoe_run_truncate(run, 3, 2, &r->err), 0);
+    room_assert_file(r, "metrics.jsonl", two);
     room_closed(r, run, "done");
 }
 
@@ -398,6 +433,8 @@ int main(void) {
         TEST(test_resume_keeps_the_earlier_env),
         TEST(test_metrics_lines),
         TEST(test_metrics_half_and_bad_lines),
+        TEST(test_metrics_missing),
+        TEST(test_resume_knows_the_checkpoints_spec),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

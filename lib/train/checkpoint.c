@@ -28,6 +28,7 @@ enum { PATH_ROOM = 4096, NAME_ROOM = 32 };
 
 static const char BUILDING[] = SMOE_FILE_TEMPORARY "new"; /* a checkpoint not yet whole */
 static const char DELETING[] = SMOE_FILE_TEMPORARY "old"; /* one on its way out */
+static const char MODEL_CRC[] = "smoe.model_crc32", STATE_CRC[] = "smoe.state_crc32";
 static const char REPLACED[] = ".replaced-"; /* stands in while its successor is renamed */
 
 typedef struct place {
@@ -147,18 +148,52 @@ static size_t moments_of(const smoe_params *params, smoe_slab slabs[2]) {
     return count;
 }
 
+/* The checksum of the weights, which belong to the moments. Not in their own file: that one may be
+ * changed with other tools. */
+static int weights_crc(const smoe_params *params, uint32_t *crc, smoe_err *err) {
+    smoe_slab weights = {.prefix = "", .values = params->w};
+    smoe_tensor *tensors = NULL;
+    int status = smoe_params_tensors(params, &weights, &tensors, err);
+    if (!status) status = smoe_tensors_crc32(tensors, params->count, crc, err);
+    free(tensors);
+    return status;
+}
+
+static const char *integer_text(char buf[NAME_ROOM], uint64_t number) {
+    snprintf(buf, NAME_ROOM, "%" PRIu64, number);
+    return buf;
+}
+
+/* The file with its metadata, in which numbers that are not known are left out. */
+static int state_put(const char *path, const smoe_tensor *tensors, size_t count,
+                     const smoe_checkpoint *state, uint32_t model, uint32_t own, smoe_err *err) {
+    enum { ROWS = 8 };
+    const struct {
+        const char *key;
+        uint64_t value;
+        bool always;
+    } rows[ROWS] = {{"smoe.step", state->step, true},
+                    {"smoe.optimizer_steps", state->optimizer_steps, true},
+                    {"smoe.best_step", state->best_step, true},
+                    {MODEL_CRC, model, true},
+                    {STATE_CRC, own, true},
+                    {"smoe.recorded", state->recorded, false},
+                    {"smoe.images", state->images, false},
+                    {"smoe.classes", state->classes, false}};
+    char best[NAME_ROOM], text[ROWS][NAME_ROOM];
+    smoe_pair metadata[ROWS + 2] = {{"smoe.version", SMOE_VERSION}, {"smoe.best", best}};
+    size_t pairs = 2;
+    real_text(best, state->best);
+    for (size_t i = 0; i < ROWS; i++)
+        if (rows[i].always || rows[i].value)
+            metadata[pairs++] = (smoe_pair){rows[i].key, integer_text(text[i], rows[i].value)};
+    return smoe_safetensors_write(path, tensors, count, metadata, pairs, err);
+}
+
 /* The moments of the table as tensors in one array; names live in the two blocks. */
 static int state_write(const char *path, const smoe_params *params, const smoe_checkpoint *state,
-                       const char *step, smoe_err *err) {
-    char optimizer_steps[NAME_ROOM], best[NAME_ROOM], best_step[NAME_ROOM];
-    snprintf(optimizer_steps, sizeof optimizer_steps, "%" PRIu64, state->optimizer_steps);
-    real_text(best, state->best);
-    snprintf(best_step, sizeof best_step, "%" PRIu64, state->best_step);
-    smoe_pair metadata[] = {{"smoe.version", SMOE_VERSION},
-                            {"smoe.step", step},
-                            {"smoe.optimizer_steps", optimizer_steps},
-                            {"smoe.best", best},
-                            {"smoe.best_step", best_step}};
+                       smoe_err *err) {
+    uint32_t model, own;
     smoe_slab slabs[2];
     smoe_tensor *block[2] = {NULL, NULL}, *all = calloc(2 * params->count + 1, sizeof *all);
     size_t moments = moments_of(params, slabs), count = 0;
@@ -171,8 +206,8 @@ static int state_write(const char *path, const smoe_params *params, const smoe_c
         if (smoe_params_tensors(params, &slabs[s], &block[s], err)) goto out;
         for (size_t i = 0; i < params->count; i++) all[count++] = block[s][i];
     }
-    status =
-        smoe_safetensors_write(path, all, count, metadata, sizeof metadata / sizeof *metadata, err);
+    if (weights_crc(params, &model, err) || smoe_tensors_crc32(all, count, &own, err)) goto out;
+    status = state_put(path, all, count, state, model, own, err);
 out:
     free(block[0]);
     free(block[1]);
@@ -216,15 +251,12 @@ static int finite_check(const smoe_params *params, uint64_t step, smoe_err *err)
 static int build(const char *folder, const smoe_params *params, const smoe_spec *spec,
                  const smoe_checkpoint *state, smoe_err *err) {
     place at;
-    char step[NAME_ROOM];
-    snprintf(step, sizeof step, "%" PRIu64, state->step);
     if (smoe_file_remove(folder, err)) return -1;
     if (mkdir(folder, 0777)) return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot make", folder);
     if (smoe_model_file_write(in_folder(&at, folder, "model.safetensors"), params, spec,
                               state->step, err))
         return -1;
-    if (state_write(in_folder(&at, folder, "state.safetensors"), params, state, step, err))
-        return -1;
+    if (state_write(in_folder(&at, folder, "state.safetensors"), params, state, err)) return -1;
     return smoe_file_sync_folder(folder, err);
 }
 
@@ -361,13 +393,60 @@ static int step_agrees(const smoe_safetensors *file, uint64_t step, smoe_err *er
                      smoe_safetensors_path(file), found, step);
 }
 
+/* A number that older checkpoints do not have: 0 there. */
+static int metadata_known(const smoe_safetensors *file, const char *key, uint64_t *value,
+                          smoe_err *err) {
+    *value = 0;
+    return smoe_safetensors_metadata(file, key) ? metadata_integer(file, key, value, err) : 0;
+}
+
+/* Nothing can have happened after the step, and a precision is a share, or -1 before there is one. */
+static int state_sane(const smoe_safetensors *file, const smoe_checkpoint *state, smoe_err *err) {
+    const struct {
+        const char *key;
+        uint64_t step;
+    } rows[] = {{"smoe.optimizer_steps", state->optimizer_steps},
+                {"smoe.best_step", state->best_step},
+                {"smoe.recorded", state->recorded}};
+    const char *path = smoe_safetensors_path(file);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].step > state->step)
+            return smoe_fail(err, SMOE_DATA,
+                             "%s: __metadata__ %s: %" PRIu64 " is beyond the step, %" PRIu64, path,
+                             rows[i].key, rows[i].step, state->step);
+    if (state->best == -1 || (state->best >= 0 && state->best <= 1)) return 0;
+    return smoe_fail(err, SMOE_DATA, "%s: __metadata__ smoe.best: %g is neither -1 nor from 0 to 1",
+                     path, state->best);
+}
+
 static int state_read(const smoe_safetensors *file, uint64_t step, smoe_checkpoint *state,
                       smoe_err *err) {
     state->step = step;
     if (step_agrees(file, step, err)) return -1;
     if (metadata_integer(file, "smoe.optimizer_steps", &state->optimizer_steps, err)) return -1;
     if (metadata_real(file, "smoe.best", &state->best, err)) return -1;
-    return metadata_integer(file, "smoe.best_step", &state->best_step, err);
+    if (metadata_integer(file, "smoe.best_step", &state->best_step, err)) return -1;
+    if (metadata_known(file, "smoe.recorded", &state->recorded, err)) return -1;
+    if (metadata_known(file, "smoe.images", &state->images, err)) return -1;
+    if (metadata_known(file, "smoe.classes", &state->classes, err)) return -1;
+    return state_sane(file, state, err);
+}
+
+/* Whether the data of a file has the checksum that the state has for it, where it has one. */
+static int crc_agrees(const smoe_safetensors *file, const smoe_safetensors *state, const char *key,
+                      smoe_err *err) {
+    uint64_t want = 0;
+    uint32_t have;
+    if (!smoe_safetensors_metadata(state, key)) return 0;
+    if (metadata_integer(state, key, &want, err)) return -1;
+    size_t count = smoe_safetensors_count(file);
+    if (smoe_tensors_crc32(count ? smoe_safetensors_at(file, 0) : NULL, count, &have, err))
+        return -1;
+    if (have == want) return 0;
+    return smoe_fail(err, SMOE_DATA,
+                     "%s: its data is not what was saved (CRC-32 %" PRIu32 ", %s in %s is %" PRIu64
+                     "): damaged, or of another checkpoint",
+                     smoe_safetensors_path(file), have, key, smoe_safetensors_path(state), want);
 }
 
 /* Checks one checkpoint against the table and, with `fill`, reads it; nothing is changed before all
@@ -388,6 +467,8 @@ static int step_load(const char *ckpt, uint64_t step, const smoe_params *params,
     if (step_agrees(model, step, err) || state_read(moments, step, &read, err)) goto out;
     if (smoe_params_load_slabs(params, &weights, 1, model, false, NULL, err)) goto out;
     if (smoe_params_load_slabs(params, checked, count, moments, false, NULL, err)) goto out;
+    if (crc_agrees(model, moments, MODEL_CRC, err) || crc_agrees(moments, moments, STATE_CRC, err))
+        goto out;
     status = 0;
     if (!fill) goto out;
     weights.values = params->w;

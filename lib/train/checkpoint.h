@@ -15,6 +15,10 @@ typedef struct smoe_checkpoint { /* what state.safetensors holds beside the mome
     uint64_t optimizer_steps;
     double best; /* best test precision so far, negative: none */
     uint64_t best_step;
+    /* For noticing what does not belong together; 0: not known. */
+    uint64_t recorded; /* step of the last record in metrics.jsonl */
+    uint64_t images;   /* of the training data */
+    uint64_t classes;  /* a checksum of the names of its classes */
 } smoe_checkpoint;
 
 /* Writes ckpt/step_XXXXXXXX with weights, moments (those allocated) and `state`, points ckpt/best

@@ -286,14 +286,26 @@ static size_t spec_differences(smoe_run *run, const char *at, const json_t *old,
     return refused;
 }
 
-/* The run's own spec.yaml against the one given. */
-static int spec_check(smoe_run *run, const smoe_spec *spec, smoe_err *err) {
+/* What the run was computed with: the spec in its latest checkpoint, whatever has become of spec.yaml
+ * since; that file where there is no checkpoint that can be read. */
+static int spec_of_run(smoe_run *run, smoe_spec *spec, smoe_err *err) {
     place at;
+    char *model = NULL, *text = NULL;
+    bool carried = !smoe_run_locate(run->dir, NULL, &model, &text, NULL) && text;
+    int status = carried ? smoe_spec_parse(spec, text, strlen(text), model, run->dir, NULL, 0, err)
+                         : smoe_spec_read(spec, in_run(&at, run, names[SPEC]), NULL, 0, err);
+    free(model);
+    free(text);
+    return status;
+}
+
+/* The run's own spec against the one given. */
+static int spec_check(smoe_run *run, const smoe_spec *spec, smoe_err *err) {
     smoe_spec old = {0};
     smoe_err found = {0};
     char *was = NULL, *is = NULL;
     json_t *a = NULL, *b = NULL;
-    int status = smoe_spec_read(&old, in_run(&at, run, "spec.yaml"), NULL, 0, err);
+    int status = spec_of_run(run, &old, err);
     if (status) goto out;
     was = smoe_spec_json(&old);
     is = smoe_spec_json(spec);
@@ -304,7 +316,7 @@ static int spec_check(smoe_run *run, const smoe_spec *spec, smoe_err *err) {
     } else if (spec_differences(run, "", a, b, &found)) {
         if (err) *err = found;
         status = -1;
-    } else if (!json_equal(a, b)) {
+    } else {
         status = spec_write(run, spec, err);
     }
 out:
@@ -415,7 +427,7 @@ int smoe_run_metrics(smoe_run *run, json_t *record, smoe_err *err) {
 
 /* What smoe_run_truncate keeps. */
 typedef struct kept {
-    uint64_t step;
+    uint64_t step, last;
     off_t end;
 } kept;
 
@@ -424,6 +436,7 @@ static int keep_record(void *user, const smoe_run_record *record, smoe_err *err)
     (void)err;
     if (record->step > k->step) return 1;
     k->end = record->end;
+    k->last = record->step;
     return 0;
 }
 
@@ -435,10 +448,15 @@ static int sync_records(smoe_run *run, smoe_err *err) {
                            in_run(&at, run, "metrics.jsonl"));
 }
 
-int smoe_run_truncate(smoe_run *run, uint64_t step, smoe_err *err) {
+int smoe_run_truncate(smoe_run *run, uint64_t step, uint64_t recorded, smoe_err *err) {
     place at;
     kept k = {.step = step};
     if (smoe_run_each_record(in_run(&at, run, "metrics.jsonl"), 0, keep_record, &k, err)) return -1;
+    if (k.last < recorded)
+        return smoe_fail(err, SMOE_DATA,
+                         "%s: records are missing: up to the checkpoint of step %" PRIu64
+                         " they end at step %" PRIu64 ", and there was one of step %" PRIu64,
+                         at.path, step, k.last, recorded);
     if (ftruncate(run->metrics, k.end))
         return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot shorten", at.path);
     return sync_records(run, err);

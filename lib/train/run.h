@@ -39,8 +39,10 @@ json_t *smoe_run_number(double x);
 int smoe_run_metrics(smoe_run *run, json_t *record, smoe_err *err) SMOE_MUST_CHECK;
 
 /* Drops the records of metrics.jsonl beyond `step` (a resume never overlaps), a half line at the
- * end too. Every record has an integer "step", never falling. */
-int smoe_run_truncate(smoe_run *run, uint64_t step, smoe_err *err) SMOE_MUST_CHECK;
+ * end too. Every record has an integer "step", never falling. Records that end before step
+ * `recorded` have lost some: SMOE_DATA, and nothing is dropped. */
+int smoe_run_truncate(smoe_run *run, uint64_t step, uint64_t recorded,
+                      smoe_err *err) SMOE_MUST_CHECK;
 
 /* A record, and where its line ends in the file. */
 typedef struct smoe_run_record {

@@ -16,6 +16,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zlib.h>
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
                "numbers are read and written as they lie");
@@ -400,6 +401,46 @@ static int write_order(const void *a, const void *b) {
     return p != q ? (p > q ? -1 : 1) : strcmp(x->name, y->name);
 }
 
+/* The tensors in the order of writing, fresh; NULL when out of memory. */
+static const smoe_tensor **ordered(const smoe_tensor *tensors, size_t count) {
+    const smoe_tensor **order = calloc(count + 1, sizeof *order);
+    for (size_t i = 0; order && i < count; i++) order[i] = &tensors[i];
+    if (order) qsort(order, count, sizeof *order, write_order);
+    return order;
+}
+
+/* `crc` of what is before the tensor, with its bytes after it: in parallel pieces, put together in
+ * their order. */
+static uLong tensor_crc(uLong crc, const smoe_tensor *t) {
+    enum { PIECE = 1 << 20, PIECES = 64 };
+    const unsigned char *data = t->data;
+    size_t bytes = t->size * smoe_dtype_bytes(t->dtype);
+    for (size_t first = 0; first < bytes; first += (size_t)PIECES * PIECE) {
+        uLong part[PIECES];
+        uInt size[PIECES];
+        size_t pieces = (bytes - first + PIECE - 1) / PIECE;
+        if (pieces > PIECES) pieces = PIECES;
+#pragma omp parallel for schedule(static) if (pieces > 1)
+        for (size_t p = 0; p < pieces; p++) {
+            size_t begin = first + p * PIECE, left = bytes - begin;
+            size[p] = (uInt)(left < PIECE ? left : PIECE);
+            part[p] = crc32(0, data + begin, size[p]);
+        }
+        for (size_t p = 0; p < pieces; p++) crc = crc32_combine(crc, part[p], size[p]);
+    }
+    return crc;
+}
+
+int smoe_tensors_crc32(const smoe_tensor *tensors, size_t count, uint32_t *crc, smoe_err *err) {
+    const smoe_tensor **order = ordered(tensors, count);
+    uLong sum = 0;
+    if (!order) return smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu tensors", count);
+    for (size_t i = 0; i < count; i++) sum = tensor_crc(sum, order[i]);
+    free(order);
+    *crc = (uint32_t)sum;
+    return 0;
+}
+
 /* The entry of one tensor, NULL when out of memory or a name is no UTF-8. */
 static json_t *entry_make(const smoe_tensor *t, size_t begin, size_t end) {
     json_t *shape = json_array();
@@ -464,12 +505,8 @@ int smoe_safetensors_stream(const char *path, const smoe_tensor *tensors, size_t
     int status = -1;
     char *header = NULL;
     void *piece = source ? malloc(SMOE_TENSOR_PIECE * sizeof(double)) : NULL;
-    const smoe_tensor **order = calloc(count + 1, sizeof *order);
-    if (order) {
-        for (size_t i = 0; i < count; i++) order[i] = &tensors[i];
-        qsort(order, count, sizeof *order, write_order);
-        header = header_make(order, count, metadata, pairs);
-    }
+    const smoe_tensor **order = ordered(tensors, count);
+    if (order) header = header_make(order, count, metadata, pairs);
     if (!header || (source && !piece)) {
         smoe_fail(err, SMOE_RUNTIME,
                   "%s: cannot make the header: out of memory, or a name that is double or no UTF-8",

@@ -70,6 +70,11 @@ bool smoe_tensor_convert(real *out, const smoe_tensor *tensor, size_t first, siz
 size_t smoe_tensor_store(void *out, smoe_dtype type, const smoe_tensor *tensor, size_t first,
                          size_t count);
 
+/* The CRC-32 of the data of these tensors, laid out as smoe_safetensors_write does it, in whatever
+ * order they are given. */
+int smoe_tensors_crc32(const smoe_tensor *tensors, size_t count, uint32_t *crc,
+                       smoe_err *err) SMOE_MUST_CHECK;
+
 /* Writes path whole or not at all (temporary name, fsync, rename): header padded with spaces so
  * that data starts on 64 bytes, tensors by size of an element, largest first, then by name; data
  * goes from the caller's memory to the file without a copy. The same arguments give the same bytes.

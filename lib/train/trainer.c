@@ -7,11 +7,13 @@
 #include "train/routing.h"
 #include "train/safetensors.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <zlib.h>
 
 enum { DURATIONS = 4096 };
 
@@ -61,6 +63,17 @@ static int open_data(trainer *t, smoe_err *err) {
     return 0;
 }
 
+/* What a checkpoint says of the data. */
+static void data_mark(trainer *t) {
+    uLong crc = 0;
+    for (size_t i = 0; i < t->N; i++) {
+        const char *name = smoe_dataset_class_name(t->train, i);
+        crc = crc32(crc, (const Bytef *)name, (uInt)strlen(name) + 1);
+    }
+    t->state.images = smoe_dataset_images(t->train);
+    t->state.classes = crc;
+}
+
 /* A file that does not fit is refused before the run directory is touched. */
 static int check_init(trainer *t, smoe_err *err) {
     size_t matches = 0;
@@ -98,6 +111,7 @@ static int prepare(trainer *t, smoe_err *err) {
     const smoe_spec *spec = t->spec;
     size_t B = spec->train.batch_size;
     if (open_data(t, err) || smoe_model_create(&t->model, spec, t->N, err)) return -1;
+    data_mark(t);
     t->params = smoe_model_params(t->model);
     if (t->options->init && check_init(t, err)) return -1;
     t->dlogits = calloc(B * t->N, sizeof *t->dlogits);
@@ -111,10 +125,30 @@ static int prepare(trainer *t, smoe_err *err) {
     return t->options->mode == SMOE_RUN_RESUME ? 0 : open_loader(t, err);
 }
 
+/* The checkpoint restored against the data of now. */
+static int data_check(const trainer *t, const smoe_checkpoint *now, smoe_err *err) {
+    const smoe_checkpoint *then = &t->state;
+    if (then->images && then->images != now->images)
+        return smoe_fail(err, SMOE_DATA,
+                         "%s: cannot resume with other training data: it has %" PRIu64
+                         " images, and had %" PRIu64,
+                         t->options->dir, now->images, then->images);
+    if (then->classes && then->classes != now->classes)
+        return smoe_fail(err, SMOE_DATA,
+                         "%s: cannot resume with other training data: its classes have other names "
+                         "than they had",
+                         t->options->dir);
+    return 0;
+}
+
 static int restore(trainer *t, smoe_err *err) {
+    smoe_checkpoint now = t->state;
     int restored = smoe_run_restore(t->run, t->params, &t->state, err);
     if (restored <= 0) return restored;
-    if (smoe_run_truncate(t->run, t->state.step, err)) return -1;
+    if (data_check(t, &now, err)) return -1;
+    if (smoe_run_truncate(t->run, t->state.step, t->state.recorded, err)) return -1;
+    t->state.images = now.images;
+    t->state.classes = now.classes;
     note(t, "resumed after step %llu", (unsigned long long)t->state.step);
     return 1;
 }
@@ -213,6 +247,12 @@ static json_t *record(const trainer *t) {
     return r;
 }
 
+static int put_record(trainer *t, json_t *r, smoe_err *err) {
+    if (smoe_run_metrics(t->run, r, err)) return -1;
+    t->state.recorded = t->state.step;
+    return 0;
+}
+
 static void set(json_t *r, const char *key, double value) {
     json_object_set_new(r, key, smoe_run_number(value));
 }
@@ -252,7 +292,7 @@ static int log_step(trainer *t, double images_per_s, smoe_err *err) {
     set(r, "train/waited_s", smoe_loader_waited(t->loader));
     if (t->aux > 0) set(r, "train/aux_loss", t->aux);
     add_router_metrics(t, r);
-    return smoe_run_metrics(t->run, r, err);
+    return put_record(t, r, err);
 }
 
 /* The test split in batches of B; its counts of routing go into the record. */
@@ -287,7 +327,7 @@ static int evaluate(trainer *t, smoe_err *err) {
     }
     const smoe_observer *o = t->options->observer;
     if (o && o->eval) o->eval(o->user, t->state.step, t->spec->eval.split, eval);
-    return smoe_run_metrics(t->run, r, err);
+    return put_record(t, r, err);
 }
 
 static bool due(size_t every, uint64_t step) {

@@ -1,0 +1,31 @@
+# A resume goes on only from what belongs together: records, spec, model, optimiser and data of one run. Nothing is lost by a refusal.
+. "$ROOT/tests/cli/lib.sh"
+status 0 smoe train tiny.yaml -q -o run >/dev/null
+status 0 smoe train tiny.yaml -q -o other seed=9 >/dev/null
+
+# refused STATUS PATTERN: a copy of the run in `bad`, spoiled by the function of that name, is not resumed
+refused() {
+    cp -a run bad
+    $3
+    status "$1" smoe train --resume bad -q train.steps=30 2>err
+    grep -q "$2" err || fail "$3: $(cat err)"
+    [ "$(readlink bad/ckpt/latest)" = step_00000024 ] || fail "$3: latest is $(readlink bad/ckpt/latest)"
+    rm -r bad
+}
+from_other() { cp "other/ckpt/latest/$1.safetensors" bad/ckpt/latest/; }
+no_records() { : >bad/metrics.jsonl; }
+spec_edited() { sed -i 's/^seed:.*/seed: 7/' bad/spec.yaml; }
+other_model() { from_other model; }
+other_model_same_spec() { LC_ALL=C sed 's/\\"seed\\":9/\\"seed\\":0/' other/ckpt/latest/model.safetensors >bad/ckpt/latest/model.safetensors; }
+other_state() { from_other state; }
+other_images() { LC_ALL=C sed -i 's/"smoe.images":"200"/"smoe.images":"300"/' bad/ckpt/latest/state.safetensors; }
+other_classes() { LC_ALL=C sed -i 's/"smoe.classes":"[0-9]/"smoe.classes":"9/' bad/ckpt/latest/state.safetensors; }
+refused 3 'bad/metrics.jsonl: records are missing: .* they end at step 0, and there was one of step 24' no_records
+refused 2 'bad: cannot resume: seed was 0, now it is 7' spec_edited
+refused 2 'bad: cannot resume: seed was 9, now it is 0' other_model
+refused 3 'latest\|step_00000024/model.safetensors: its data is not what was saved' other_model_same_spec
+refused 3 'step_00000024/model.safetensors: its data is not what was saved' other_state
+refused 3 'bad: cannot resume with other training data: it has 200 images, and had 300' other_images
+refused 3 'bad: cannot resume with other training data: its classes have other names' other_classes
+# What was spoiled by nobody goes on.
+status 0 smoe train --resume run -q train.steps=30 >/dev/null
