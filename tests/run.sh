@@ -27,6 +27,7 @@ if [ "$1" = --one ]; then
     [ $status -eq 0 ] && [ "$((passed + failed + skipped))" -eq 0 ] && passed=1
     [ $status -ne 0 ] && [ "$failed" -eq 0 ] && failed=1
     verdict=ok
+    [ "$passed" -eq 0 ] && [ "$skipped" -ne 0 ] && verdict=skipped
     [ "$failed" -ne 0 ] && verdict=FAILED
     [ $status -eq 124 ] && verdict="FAILED (no end after $TIMEOUT s)"
     printf '%-44s %5s passed  %4s s  %s\n' "$program" "$passed" "$(($(date +%s) - start))" "$verdict"

@@ -52,11 +52,13 @@ static void test_fourteen_operations(void **state) {
             assert_string_not_equal(smoe_randaugment_name(a), smoe_randaugment_name(b));
 }
 
-/* Magnitude 0 changes nothing; autocontrast and equalize have none. */
+/* Magnitude 0 changes nothing, black and white included; autocontrast and equalize have none. */
 static void test_magnitude_0(void **state) {
     (void)state;
     uint8_t pixel[11 * 9 * 3];
     datafiles_picture(pixel, 11, 9, 3, 3);
+    pixel[0] = 0; /* of one channel each: the others are stretched */
+    pixel[4] = 255;
     smoe_image work = {0};
     for (size_t op = 0; smoe_randaugment_name(op); op++) {
         smoe_rng rng = smoe_rng_at(1, SMOE_RNG_TEST, 0, 0, op);
@@ -85,6 +87,7 @@ static void test_curves(void **state) {
     check_row("solarize", 10, false, ROW(0, 100, 255), 3, ROW(255, 155, 0));
     check_row("posterize", 10, false, ROW(255, 31, 15, 16), 4, ROW(240, 16, 0, 16));
     check_row("posterize", 5, false, ROW(255, 7, 3, 4), 4, ROW(252, 4, 0, 4));
+    check_row("posterize", 4, false, ROW(255, 3), 2, ROW(252, 0)); /* 1.6 bits are two */
     check_row("brightness", 10, false, ROW(0, 100, 200), 3, ROW(0, 190, 255)); /* times 1.9 */
     check_row("brightness", 10, true, ROW(0, 100, 200), 3, ROW(0, 10, 20));    /* times 0.1 */
     check_row("contrast", 10, true, ROW(50, 150), 2, ROW(95, 105)); /* about the mean, 100 */
@@ -147,6 +150,24 @@ static void test_translate(void **state) {
         image.pixel,
         negative ? ROW(F, F, F, F, F, 0, 1, 2, 3, 4) : ROW(5, 6, 7, 8, 9, F, F, F, F, F), 10);
     smoe_image_free(&image);
+    smoe_image_free(&work);
+}
+
+/* Weights of four equal pixels that add up to a little less than one: rounded, not cut off. */
+static void test_turned_constant(void **state) {
+    (void)state;
+    enum { S = 9 };
+    uint8_t pixel[S * S];
+    smoe_image work = {0};
+    memset(pixel, 101, sizeof pixel);
+    for (int m = 1; m <= 10; m++) {
+        smoe_rng rng = smoe_rng_at(1, SMOE_RNG_TEST, 0, 0, 0);
+        smoe_image image = image_of(pixel, S, S, 1);
+        assert_int_equal(smoe_randaugment_apply(operation("rotate"), m, &image, &work, &rng, NULL),
+                         0);
+        for (size_t y = 3; y < 6; y++) assert_memory_equal(image.pixel + y * S + 3, pixel, 3);
+        smoe_image_free(&image);
+    }
     smoe_image_free(&work);
 }
 
@@ -298,6 +319,7 @@ int main(void) {
         cmocka_unit_test(test_colour),
         cmocka_unit_test(test_sharpness),
         cmocka_unit_test(test_translate),
+        cmocka_unit_test(test_turned_constant),
         cmocka_unit_test(test_quarter_turn),
         cmocka_unit_test(test_shear),
         cmocka_unit_test(test_pad_crop),

@@ -120,6 +120,10 @@ static void test_inception_box(void **state) {
     /* An image too narrow for any box: the central square. */
     smoe_box b = smoe_box_inception(&rng, 1, 1000);
     assert_true(b.width == b.height && b.width == 1);
+    b = smoe_box_centre(7, 4); /* of an odd rest the larger part is on the right, or below */
+    assert_true(b.x == 1 && b.y == 0 && b.width == 4 && b.height == 4);
+    b = smoe_box_centre(4, 9);
+    assert_true(b.x == 0 && b.y == 2 && b.width == 4 && b.height == 4);
 }
 
 /* ---- channels -------------------------------------------------------------------------------- */

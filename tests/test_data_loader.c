@@ -1,4 +1,5 @@
 /* The laws of batches: what is in batch t follows from (seed, t) alone. */
+#include "base/clock.h"
 #include "data/augment.h"
 #include "data/dataset.h"
 #include "datafiles.h"
@@ -116,7 +117,25 @@ static void test_evaluation(void **state) {
     smoe_batch b;
     smoe_err err = {0};
     for (int i = 0; i < 3; i++) assert_int_equal(smoe_loader_next(loader, &b, &err), 0);
-    assert_true(smoe_loader_waited(loader) >= 0);
+    smoe_loader_free(loader);
+    smoe_dataset_free(set);
+}
+
+/* Every call takes some time, and no more than the caller sees. */
+static void test_waited(void **state) {
+    (void)state;
+    smoe_spec spec;
+    smoe_dataset *set = open_shapes(&spec, "train", 23);
+    smoe_loader *loader = open_loader(set, &spec, (smoe_loader_options){5, true, false, 7, 0});
+    double seen = 0, before = 0;
+    for (int t = 0; t < 20; t++) {
+        double start = smoe_now();
+        (void)next(loader);
+        seen += smoe_now() - start;
+        double waited = smoe_loader_waited(loader);
+        assert_true(waited > before && waited < seen);
+        before = waited;
+    }
     smoe_loader_free(loader);
     smoe_dataset_free(set);
 }
@@ -321,6 +340,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_epochs_are_permutations),
         cmocka_unit_test(test_evaluation),
+        cmocka_unit_test(test_waited),
         cmocka_unit_test(test_endless),
         cmocka_unit_test(test_batch_larger_than_the_data),
         cmocka_unit_test(test_resume),

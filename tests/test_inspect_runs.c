@@ -305,6 +305,10 @@ static void value_of_routers(void **state) {
     }
     double loss = inspected_number(inspected_frame(&x, "runs"), 0, "loss");
     assert_true(loss == inspected_number(frame, 0, "loss"));
+    smoe_eval after; /* the routers are what they were */
+    smoe_err err;
+    assert_int_equal(smoe_evaluate(x.model, &x.spec, x.set, x.batch, NULL, NULL, &after, &err), 0);
+    assert_true(after.loss == loss);
     inspected_free(&x);
 }
 

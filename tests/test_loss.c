@@ -20,19 +20,20 @@ static smoe_loss_sums loss(const real *logits, const real *target, size_t B, siz
 
 /*
  * l = (ln 1, ln 2, ln 5), p = (1 2 5)/8. Target the second: loss ln 4, gradient (1/8, -3/4, 5/8).
- * Mixed 3/4 of the third and 1/4 of the first: 3/4 ln(8/5) + 1/4 ln 8, gradient (-1/8, 1/4, -1/8).
+ * Mixed 1/4 of the third and 3/4 of the first: 1/4 ln(8/5) + 3/4 ln 8, gradient (-5/8, 1/4, 3/8).
  * The gradient is that of the mean over the batch of two: half of it.
  */
 static void softmax_by_hand(void **state) {
     (void)state;
     const real l[] = {0, (real)log(2), (real)log(5), 0, (real)log(2), (real)log(5)};
-    const real target[] = {0, 1, 0, 0.25f, 0, 0.75f};
+    const real target[] = {0, 1, 0, 0.75f, 0, 0.25f};
     real d[6];
     smoe_loss_sums sums = loss(l, target, 2, 3, SMOE_LOSS_SOFTMAX, d);
-    assert_close(sums.loss, log(4) + 0.75 * log(1.6) + 0.25 * log(8), 1e-6);
-    const double right[] = {1. / 8, -3. / 4, 5. / 8, -1. / 8, 1. / 4, -1. / 8};
+    assert_close(sums.loss, log(4) + 0.25 * log(1.6) + 0.75 * log(8), 1e-6);
+    const double right[] = {1. / 8, -3. / 4, 5. / 8, -5. / 8, 1. / 4, 3. / 8};
     for (size_t i = 0; i < 6; i++) assert_close(d[i], right[i] / 2, 1e-7);
-    assert_int_equal(sums.correct, 1); /* the third is on top twice, and true once */
+    assert_int_equal(sums.correct,
+                     1); /* the third is on top twice, and once true, if only by a quarter */
 }
 
 /*

@@ -250,6 +250,13 @@ static void sparse_statistics(void **state) {
     assert_close(stats.dropped, 0.5, 0);
     assert_close(stats.combine_max, 0.1875, 1e-12);
     assert_close(stats.slots_per_token, 0.75, 1e-12);
+    smoe_plan_begin(&f.plan, 4); /* nobody is placed */
+    memset(f.plan.used, 0, 2 * sizeof *f.plan.used);
+    smoe_plan_seal(&f.plan);
+    smoe_plan_measure(&f.plan, &stats);
+    assert_close(stats.dropped, 1, 0);
+    assert_close(stats.dispatch_max, 0, 0);
+    assert_close(stats.combine_max, 0, 0);
     smoe_arena_free(&f.arena);
 }
 

@@ -408,7 +408,12 @@ static void experts_choice_recounted(void **state) {
             }
             free(list);
         }
-        for (size_t e = 0; e < E; e++) assert_int_equal(r.plan->lost[e], 0);
+        for (size_t e = 0; e < E; e++) {
+            size_t used = 0;
+            for (size_t g = 0; g < r.plan->G; g++) used += (size_t)r.plan->used[g * E + e];
+            assert_int_equal(r.plan->chosen[e], used);
+            assert_int_equal(r.plan->lost[e], 0);
+        }
         gates_free(&a);
         routed_free(&r);
     }

@@ -211,7 +211,8 @@ static void placement_order(void **state) {
 /*
  * K = 2, three tokens, Be = 2*3*(1/3)/2 = 1. First choices: 0 and 1 want expert 0, 2 wants
  * expert 1. All first choices come before any second one: 0 sits with expert 0, 2 with expert 1;
- * the second choice of token 0, expert 1, comes too late although token 0 comes first.
+ * the second choice of token 0, expert 1, comes too late although token 0 comes first. Of equal g
+ * the lower expert is the first choice: g = (.5, .5) sits with expert 0, and leaves 1 to the next.
  */
 static void first_choices_before_second(void **state) {
     (void)state;
@@ -226,6 +227,13 @@ static void first_choices_before_second(void **state) {
     assert_int_equal(r.plan->chosen[0], 3);
     assert_int_equal(r.plan->lost[0], 2);
     assert_int_equal(r.plan->lost[1], 2);
+    routed_free(&r);
+    const double equal[] = {.5, .5, .1, .9};
+    gated(&r, TOKENS "model.moe.k=2 model.moe.priority=vanilla model.moe.capacity=0.5", 2, 2,
+          equal);
+    routed_pass(&r, 1, false);
+    assert_buffer(&r, 0, "0");
+    assert_buffer(&r, 1, "1");
     routed_free(&r);
 }
 

@@ -344,6 +344,35 @@ static void evaluation_does_not_depend_on_batches(void **state) {
     models_free(&r);
 }
 
+/* With one sigmoid a class, every shape that an image shows is a label of it, in evaluation too. */
+static void evaluation_knows_all_labels(void **state) {
+    (void)state;
+    models_rig r;
+    smoe_err err;
+    smoe_dataset *set;
+    smoe_eval eval;
+    collected c = {.images = 0};
+    double loss = 0, labels = 0;
+    assert_true(models_make(&r, "data.channels=3 data.classes=10 data.limit=23 train.loss=sigmoid",
+                            23, false));
+    assert_int_equal(smoe_dataset_open(&set, &r.spec, "test", &err), 0);
+    if (smoe_evaluate(r.model, &r.spec, set, 7, collect, &c, &eval, &err)) fail_msg("%s", err.text);
+    for (size_t i = 0; i < EVALUATED; i++) {
+        real pixels[3 * 8 * 8], target[CLASSES];
+        int64_t label;
+        assert_int_equal(smoe_dataset_image(set, i, true, pixels, target, &label, &err), 0);
+        for (size_t k = 0; k < CLASSES; k++) {
+            double l = (double)c.logits[i * CLASSES + k];
+            loss += log1p(exp(l)) - (double)target[k] * l;
+            labels += (double)target[k];
+        }
+    }
+    assert_true(labels > EVALUATED);
+    assert_close(eval.loss, loss / EVALUATED, 1e-6 * eval.loss); /* of single precision */
+    smoe_dataset_free(set);
+    models_free(&r);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(eight_images_by_heart),
@@ -354,6 +383,7 @@ int main(void) {
         cmocka_unit_test(a_loss_that_is_no_number),
         cmocka_unit_test(no_place_to_write),
         cmocka_unit_test(evaluation_does_not_depend_on_batches),
+        cmocka_unit_test(evaluation_knows_all_labels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
