@@ -19,7 +19,8 @@ static smoe_storage storage_of(const smoe_options *options, smoe_dtype preset) {
     return storage;
 }
 
-static int report(const smoe_storage *storage, const smoe_stored *stored,
+/* `fresh`: the weights are new, so that no tensor has been of another type. */
+static int report(const smoe_storage *storage, const smoe_stored *stored, bool fresh,
                   const smoe_options *options, smoe_err *err) {
     const char *path = options->arg[1], *type = smoe_dtype_name(storage->type);
     char bytes[32];
@@ -29,9 +30,14 @@ static int report(const smoe_storage *storage, const smoe_stored *stored,
                                        (json_int_t)stored->changed, "bytes",
                                        smoe_number_json(stored->bytes)),
                              err);
-    printf("%s%s: %zu tensors, %zu of them now %s, %s\n", storage->dry ? "would write " : "", path,
-           stored->tensors, stored->changed, type,
-           smoe_text_si(bytes, sizeof bytes, stored->bytes, "B"));
+    printf("%s%s: %zu tensors, ", storage->dry ? "would write " : "", path, stored->tensors);
+    if (!fresh)
+        printf("%zu of them now %s", stored->changed, type);
+    else if (stored->changed && stored->changed < stored->tensors)
+        printf("%zu of them %s, the others F32", stored->changed, type);
+    else
+        printf("%s", type);
+    printf(", %s\n", smoe_text_si(bytes, sizeof bytes, stored->bytes, "B"));
     return 0;
 }
 
@@ -49,7 +55,7 @@ int cmd_convert(const smoe_options *options, smoe_err *err) {
     if (smoe_run_locate(options->arg[0], options->which, &path, &text, err)) goto out;
     if (smoe_safetensors_open(&file, path, err)) goto out;
     if (smoe_model_file_convert(options->arg[1], file, &storage, &stored, err)) goto out;
-    status = report(&storage, &stored, options, err);
+    status = report(&storage, &stored, false, options, err);
 out:
     smoe_safetensors_free(file);
     free(path);
@@ -68,7 +74,7 @@ static int init(const smoe_spec *spec, const smoe_options *options, smoe_err *er
     if (!status)
         status = smoe_model_file_initial(options->arg[1], smoe_model_params(model), spec, &storage,
                                          &stored, err);
-    if (!status) status = report(&storage, &stored, options, err);
+    if (!status) status = report(&storage, &stored, true, options, err);
     smoe_model_free(model);
     return status;
 }

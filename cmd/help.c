@@ -64,6 +64,8 @@ void smoe_options_help(const smoe_command *command, FILE *out) {
     fprintf(out, "%c%s.\n\nExamples:\n", command->summary[0] - 'a' + 'A', command->summary + 1);
     indent(command->examples, "  ", out);
     list_options(command, out);
+    if (strstr(command->arguments, "SPEC.yaml"))
+        fputs("\nWith - in its place, SPEC.yaml is read from standard input.\n", out);
     if (strstr(command->arguments, "key="))
         fputs("\nkey=value overrides a key of the spec (`man smoe-spec`): train.steps=500 "
               "model.moe.experts=32\n",

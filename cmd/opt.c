@@ -47,21 +47,16 @@ const smoe_command *smoe_command_find(const char *name, smoe_err *err) {
     return NULL;
 }
 
-/* Whether `word` is one of the words of `list`, which `separator` keeps apart. */
-static bool has_word(const char *list, char separator, const char *word) {
-    size_t length = strlen(word);
-    for (const char *at = list; at; at = strchr(at, separator)) {
-        at += at != list;
-        size_t here = strcspn(at, (char[]){separator, '\0'});
-        if (here == length && !memcmp(at, word, length)) return true;
-    }
-    return false;
+/* help and version do nothing with a spec or a model: most options would mean nothing to them. */
+static bool speaks_of_itself(const smoe_command *command) {
+    return command->run == cmd_help || command->run == cmd_version;
 }
 
 bool smoe_option_applies(const smoe_option *option, const smoe_command *command) {
     if (!strcmp(option->commands, "*")) return true;
     if (!command) return !strcmp(option->commands, "smoe");
-    return !strcmp(option->commands, "all") || has_word(option->commands, ' ', command->name);
+    if (smoe_text_has_word(option->commands, ' ', "all") && !speaks_of_itself(command)) return true;
+    return smoe_text_has_word(option->commands, ' ', command->name);
 }
 
 /* What to type to see the options of `command`. */
@@ -81,7 +76,8 @@ static int unknown(const smoe_command *command, const char *text, smoe_err *err)
         const smoe_option *row = &smoe_option_rows[i];
         if (!smoe_option_applies(row, command)) {
             if (strcmp(row->name, name)) continue;
-            bool all = !strcmp(row->commands, "all"), bare = !strcmp(row->commands, "smoe");
+            bool all = smoe_text_has_word(row->commands, ' ', "all"),
+                 bare = !strcmp(row->commands, "smoe");
             smoe_fail(err, SMOE_USAGE, "option '--%s' has no meaning here; it is for smoe %s", name,
                       all    ? "COMMAND, behind the command"
                       : bare ? "itself"
@@ -120,7 +116,7 @@ static int set(smoe_options *options, const smoe_option *row, const char *text, 
     if (row->kind == SMOE_OPT_COUNT) return set_count(at, row, text, err);
     if (row->kind != SMOE_OPT_TEXT) return 0;
     bool listed = strchr(row->argument, '|');
-    if (listed && !has_word(row->argument, '|', text))
+    if (listed && !smoe_text_has_word(row->argument, '|', text))
         return smoe_fail(err, SMOE_USAGE, "--%s: '%s' is not one of %s", row->name, text,
                          row->argument);
     if (!*text) return smoe_fail(err, SMOE_USAGE, "--%s: empty %s", row->name, row->argument);

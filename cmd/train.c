@@ -10,8 +10,10 @@
 #include "base/file.h"
 #include "base/frame.h"
 #include "route/router.h"
+#include "spec/routers.h"
 #include "study/cost.h"
 #include "study/fewshot.h"
+#include "train/run.h"
 #include "train/trainer.h"
 
 #include <math.h>
@@ -46,6 +48,8 @@ static int choose_spec(train_job *job, const smoe_options *options, smoe_err *er
                          arg, options->out);
     if (options->resume && !options->args && !run)
         return smoe_fail(err, SMOE_USAGE, "%s is no run directory, nothing to resume", arg);
+    static const char continued[] = "; `smoe sweep --resume` continues it (or `smoe ablate`)";
+    if (run && smoe_run_no_sweep(arg, continued, err)) return -1;
     job->file = run ? smoe_text_format("%s/spec.yaml", arg) : strdup(arg);
     if (run) job->dir = strdup(arg);
     if (!job->file || (run && !job->dir)) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
@@ -66,6 +70,43 @@ static void job_free(train_job *job) {
     free(job->file);
     free(job->dir);
     smoe_spec_free(job->spec);
+}
+
+/* ---- remarks: what was asked for, and is not what happens ---- */
+
+/* Rounding and the one place that a buffer has at least may make another capacity of a small one. */
+static void remark_capacity(const smoe_spec *spec) {
+    const smoe_moe_spec *moe = &spec->model.moe;
+    size_t choices = smoe_moe_choices(moe), T = moe->group_images * smoe_spec_tokens(spec);
+    if (!choices) return;
+    size_t places = smoe_moe_buffer(moe, T);
+    double force = (double)places * (double)moe->experts / ((double)choices * (double)T);
+    if (fabs(force / moe->capacity - 1) > 0.1)
+        fprintf(stderr,
+                "model.moe.capacity: %g asked for, %.3g in force: a buffer has %zu place%s\n",
+                moe->capacity, force, places, places == 1 ? "" : "s");
+}
+
+static void remark_keys(const smoe_spec *spec, const smoe_options *options) {
+    static const char section[] = "model.moe.";
+    const char *router = spec->model.moe.router;
+    for (size_t i = 0; i < options->overrides; i++) {
+        const char *text = options->override[i], *name = text + sizeof section - 1;
+        if (strncmp(text, section, sizeof section - 1)) continue;
+        char key[64];
+        snprintf(key, sizeof key, "%.*s", (int)strcspn(name, "="), name);
+        if (!smoe_router_heeds(smoe_router_find(router), key))
+            fprintf(stderr, "model.moe.%s has no effect with router %s\n", key, router);
+    }
+}
+
+static void remark(const train_job *job, const smoe_options *options) {
+    if (options->quiet) return;
+    if (job->spec->sweep.seen)
+        fprintf(stderr, "%s: section sweep is not used; smoe sweep runs its cells\n", job->file);
+    if (!job->spec->model.moe.layer_count) return;
+    remark_keys(job->spec, options);
+    remark_capacity(job->spec);
 }
 
 /* ---- the dry run ---- */
@@ -114,12 +155,19 @@ static json_t *plan_json(const train_job *job, const moe_shape *shape, const smo
 }
 
 static void print_moe(const smoe_spec *spec, const moe_shape *s) {
-    for (size_t i = 0; i < spec->model.depth; i++)
-        if (spec->model.moe.is_moe[i])
-            printf("blocks.%-4zu %s: m %zu tokens, E %zu experts x P %zu slots = S %zu slots, S/m "
-                   "%.3g\n",
-                   i, spec->model.moe.router, s->tokens, s->experts, s->slots_per_expert, s->slots,
-                   (double)s->slots / (double)s->tokens);
+    const smoe_moe_spec *moe = &spec->model.moe;
+    size_t choices = smoe_moe_choices(moe);
+    for (size_t i = 0; i < spec->model.depth; i++) {
+        if (!moe->is_moe[i]) continue;
+        printf("blocks.%-4zu %s: ", i, moe->router);
+        if (choices)
+            printf("%zu images = T %zu tokens, E %zu experts, K %zu, C %g: buffers of %zu\n",
+                   moe->group_images, s->tokens, s->experts, choices, moe->capacity,
+                   s->slots_per_expert);
+        else
+            printf("T %zu tokens, E %zu experts x P %zu slots = S %zu slots, S/T %.3g\n", s->tokens,
+                   s->experts, s->slots_per_expert, s->slots, (double)s->slots / (double)s->tokens);
+    }
 }
 
 static void print_plan(const train_job *job, const moe_shape *shape, const smoe_cost *cost,
@@ -191,18 +239,21 @@ static int report(const train_job *job, const smoe_train_result *r, const smoe_o
     }
     printf("%s: %llu steps", job->dir, (unsigned long long)r->step);
     if (isnan(r->train_loss)) {
-        puts(", none were left to do");
+        puts(", none were left to do; train.steps=N goes on");
         return 0;
     }
-    printf(", train loss %.4f", r->train_loss);
+    const char *split = job->spec->eval.split;
+    bool two = tested && !strcmp(split, "train"); /* losses of the same images */
+    printf(", %s %.4f", two ? "loss of the last batch" : "train loss", r->train_loss);
     if (tested)
-        printf(", %s loss %.4f, precision@1 %.4f (best %.4f at step %llu)", job->spec->eval.split,
-               r->test.loss, r->test.precision_at_1, r->best, (unsigned long long)r->best_step);
+        printf(", %s loss %.4f, precision@1 %.4f (best %.4f at step %llu)", split, r->test.loss,
+               r->test.precision_at_1, r->best, (unsigned long long)r->best_step);
     putchar('\n');
     return 0;
 }
 
-static int train(const train_job *job, const smoe_options *options, smoe_err *err) {
+static int train_from(const char *init, const train_job *job, const smoe_options *options,
+                      smoe_err *err) {
     smoe_progress progress;
     smoe_fewshot *fewshot;
     if (smoe_fewshot_open(&fewshot, job->spec, err)) return -1;
@@ -214,7 +265,7 @@ static int train(const train_job *job, const smoe_options *options, smoe_err *er
     smoe_progress_open(&progress, options, stderr, stop);
     smoe_train_options how = {.dir = job->dir,
                               .mode = job->mode,
-                              .init = options->init,
+                              .init = init,
                               .env = smoe_cmd_env(options),
                               .stop = stop,
                               .observer = &progress.observer,
@@ -233,6 +284,16 @@ static int train(const train_job *job, const smoe_options *options, smoe_err *er
     return -1;
 }
 
+/* With --init from the weights of a run, a checkpoint or a file. */
+static int train(const train_job *job, const smoe_options *options, smoe_err *err) {
+    char *init = NULL, *text = NULL;
+    if (options->init && smoe_run_locate(options->init, NULL, &init, &text, err)) return -1;
+    int status = train_from(init, job, options, err);
+    free(init);
+    free(text);
+    return status;
+}
+
 int cmd_train(const smoe_options *options, smoe_err *err) {
     smoe_spec spec = {0};
     train_job job = {.spec = &spec};
@@ -244,10 +305,10 @@ int cmd_train(const smoe_options *options, smoe_err *err) {
         ;
     else if (options->print_config)
         status = smoe_cmd_print_config(&spec, err);
-    else if (options->dry_run)
-        status = dry_run(&job, options, err);
-    else
-        status = train(&job, options, err);
+    else {
+        remark(&job, options);
+        status = options->dry_run ? dry_run(&job, options, err) : train(&job, options, err);
+    }
     job_free(&job);
     return status;
 }

@@ -300,8 +300,9 @@ static size_t moe_key(const char *name, size_t length) {
     return (size_t)smoe_row_find(key);
 }
 
-/* The words of a line ".BR a ", " b" must be keys of model.moe; returns how many there are. */
-static size_t assert_moe_keys(const char *line, const char *router) {
+/* The words of a line ".BR a ", " b" must be keys of model.moe that the router heeds; returns how many
+ * there are. */
+static size_t assert_moe_keys(const char *line, const smoe_router_row *router) {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789_";
     size_t count = 0, length;
     assert_true(!strncmp(line, ".BR ", 4));
@@ -309,7 +310,11 @@ static size_t assert_moe_keys(const char *line, const char *router) {
         length = strspn(line, letters);
         if (!length) continue;
         if (moe_key(line, length) >= SMOE_ROW_COUNT)
-            fail_msg("smoe-routers(7), %s: no key %.*s", router, (int)length, line);
+            fail_msg("smoe-routers(7), %s: no key %.*s", router->name, (int)length, line);
+        char key[64];
+        snprintf(key, sizeof key, "%.*s", (int)length, line);
+        if (!smoe_router_heeds(router, key))
+            fail_msg("smoe-routers(7), %s: routers.def has no key %s", router->name, key);
         count++;
     }
     return count;
@@ -334,7 +339,9 @@ static void test_routers(void **state) {
             fail_msg("smoe-routers(7): %s does not begin with: %s", name, summary);
         const char *keys = strstr(at, "\nKeys:\n"), *next = strstr(at + 1, "\n.S");
         assert_true(keys && keys < next);
-        assert_true(assert_moe_keys(keys + strlen("\nKeys:\n"), name) >= 3);
+        size_t words = 1;
+        for (const char *c = smoe_routers[i].keys; *c; c++) words += *c == ' ';
+        assert_int_equal(assert_moe_keys(keys + strlen("\nKeys:\n"), &smoe_routers[i]), words);
     }
     assert_int_equal(i, SMOE_ROUTERS);
     for (size_t row = 0; row < SMOE_ROW_COUNT; row++) {

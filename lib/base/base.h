@@ -90,6 +90,9 @@ size_t smoe_text_distance(const char *a, const char *b);
  */
 int smoe_text_nearest(const char *word, const char *const *candidates, size_t count);
 
+/* Whether `word` is one of the words of `list`, which `separator` keeps apart. */
+bool smoe_text_has_word(const char *list, char separator, const char *word);
+
 /* printf into a fresh string the caller frees; NULL when out of memory. */
 char *smoe_text_format(const char *fmt, ...) SMOE_PRINTF(1, 2);
 

@@ -121,3 +121,13 @@ void smoe_locale_leave(void *old) {
     locale_t ours = uselocale((locale_t)old);
     freelocale(ours);
 }
+
+bool smoe_text_has_word(const char *list, char separator, const char *word) {
+    size_t length = strlen(word);
+    for (const char *at = list; at; at = strchr(at, separator)) {
+        at += at != list;
+        size_t here = strcspn(at, (char[]){separator, '\0'});
+        if (here == length && !memcmp(at, word, length)) return true;
+    }
+    return false;
+}

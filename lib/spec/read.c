@@ -327,7 +327,8 @@ void smoe_reading_override(smoe_reading *reading, size_t index) {
         reading->spec->origin[row] = where;
         reading->bad[row] =
             smoe_value_set(reading->spec, &smoe_rows[row], equals + 1, true, problem);
-        if (reading->bad[row]) smoe_reading_problem(reading, &where, key, "%s", problem);
+        const char *list = strchr(equals + 1, ',') ? "; a list is for smoe sweep" : "";
+        if (reading->bad[row]) smoe_reading_problem(reading, &where, key, "%s%s", problem, list);
         return;
     }
     read_source(reading, where, equals + 1, strlen(equals + 1), key, row);

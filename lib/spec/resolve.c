@@ -355,8 +355,9 @@ static void resolve_schedule(smoe_reading *reading) {
     if (reading->trained) return;
     clash(reading, KEYS("train.schedule.warmup", "train.schedule.cooldown", "train.steps"),
           "%zu steps of warm-up and %zu of cooldown do not fit in train.steps %zu: "
-          "shorten them or train longer",
-          *warmup, *cooldown, steps);
+          "shorten them, as with train.schedule.warmup=%zu train.schedule.cooldown=%zu, or train "
+          "longer",
+          *warmup, *cooldown, steps, steps / 10, steps / 5);
 }
 
 void smoe_reading_resolve(smoe_reading *reading) {

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#define ROUTER(name, type, family, learns_dispatch, learns_combine, summary) \
-    {name, summary, SMOE_FAMILY_##family, learns_dispatch, learns_combine},
+#define ROUTER(name, type, family, learns_dispatch, learns_combine, summary, keys) \
+    {name, summary, keys, SMOE_FAMILY_##family, learns_dispatch, learns_combine},
 const smoe_router_row smoe_routers[SMOE_ROUTERS] = {
 #include "route/routers.def"
 };
@@ -14,6 +14,12 @@ const smoe_router_row *smoe_router_find(const char *name) {
     for (size_t i = 0; i < SMOE_ROUTERS; i++)
         if (!strcmp(smoe_routers[i].name, name)) return &smoe_routers[i];
     return NULL;
+}
+
+bool smoe_router_heeds(const smoe_router_row *router, const char *key) {
+    static const char all[] = "layers router expert_dropout";
+    return !router || smoe_text_has_word(all, ' ', key) ||
+           smoe_text_has_word(router->keys, ' ', key);
 }
 
 size_t smoe_moe_choices(const smoe_moe_spec *moe) {

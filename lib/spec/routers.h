@@ -16,7 +16,7 @@ typedef enum smoe_router_family {
 } smoe_router_family;
 
 typedef struct smoe_router_row {
-    const char *name, *summary;
+    const char *name, *summary, *keys;
     smoe_router_family family;
     bool learns_dispatch, learns_combine; /* weights of slots that are a softmax of logits */
 } smoe_router_row;
@@ -32,6 +32,10 @@ extern const smoe_router_row smoe_routers[SMOE_ROUTERS];
 
 /* The row of that name; NULL where there is none, as for `dense`. */
 const smoe_router_row *smoe_router_find(const char *name);
+
+/* Does the key of model.moe, without that section, concern MoE layers with this router? NULL, a dense
+ * one, is not asked: true. */
+bool smoe_router_heeds(const smoe_router_row *router, const char *key);
 
 /* Choices of a token that experts' buffers are sized for: K for tokens-choice, 1 for experts-choice,
  * 0 where nobody chooses. */

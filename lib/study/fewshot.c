@@ -74,6 +74,15 @@ out:
     return status;
 }
 
+/* Examples that the limit on images left out are missing by the spec's fault, not by that of the data. */
+static void blame_limit(const smoe_spec *view, const smoe_spec *spec, smoe_err *err) {
+    bool other = spec->eval.fewshot.data.source >= SMOE_FEWSHOT_SOURCE;
+    if (!view->data.limit || !err || err->code != SMOE_DATA) return;
+    smoe_fail_more(err, SMOE_USAGE, "%sdata.limit is %zu: raise it, or give eval.fewshot.shots=[]",
+                   other ? "eval.fewshot." : "", view->data.limit);
+    err->code = SMOE_USAGE;
+}
+
 int smoe_fewshot_open(smoe_fewshot **out, const smoe_spec *spec, smoe_err *err) {
     *out = NULL;
     const smoe_fewshot_spec *wanted = &spec->eval.fewshot;
@@ -99,8 +108,10 @@ int smoe_fewshot_open(smoe_fewshot **out, const smoe_spec *spec, smoe_err *err) 
     }
     for (size_t i = 0; i < f->draws; i++)
         if (smoe_fewshot_draw(f->image + i * N * f->most, &f->count, f->train, f->most, spec->seed,
-                              i, err))
+                              i, err)) {
+            blame_limit(&f->view, spec, err);
             goto fail;
+        }
     *out = f;
     return 0;
 fail:

@@ -39,6 +39,15 @@ for command in eval inspect; do
     grep -q 'grid: is a sweep: name one of its cells, as grid/000-steps=4$' err || fail "$(cat err)"
 done
 status 0 smoe eval grid/001-steps=8 -q >/dev/null
+status 2 smoe train --resume grid 2>err
+grep -q 'grid: is a sweep: name one of its cells, as grid/000-steps=4; `smoe sweep --resume`' err || fail "$(cat err)"
+# a limit on images that leaves too few examples is no fault of the data
+status 2 smoe eval run -q eval.fewshot.shots=[5] data.limit=20 2>err
+grep -q 'eval.fewshot.shots: 5 images a class are wanted' err || fail "$(cat err)"
+grep -q 'data.limit is 20: raise it, or give eval.fewshot.shots=\[\]$' err || fail "$(cat err)"
+# --init takes what eval takes
+status 0 smoe train tiny.yaml -q --init run train.steps=4 train.optimizer.lr=0 train.eval_every=1 -o from-run >/dev/null
+grep -q "\"test/precision_at_1\": *$last" from-run/metrics.jsonl || fail "--init RUN did not take the weights over"
 # weights of a run as the start of another, whose first evaluation is then as good as the last one was
 status 0 smoe train tiny.yaml -q --init run/ckpt/latest/model.safetensors train.steps=4 train.optimizer.lr=0 train.eval_every=1 -o more
 grep -q "\"test/precision_at_1\": *$last" more/metrics.jsonl || fail "--init did not take the weights over"

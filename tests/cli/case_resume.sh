@@ -15,6 +15,6 @@ same_run whole parts
 # A finished run has nothing left to do, and stays as it is.
 status 0 smoe train --resume -o parts -q >out
 same_run whole parts
-[ "$(cat out)" = "parts: 400 steps, none were left to do" ] || fail "of a finished run: $(cat out)"
+[ "$(cat out)" = "parts: 400 steps, none were left to do; train.steps=N goes on" ] || fail "of a finished run: $(cat out)"
 status 0 smoe train --resume parts -q --json >out
 tr -d ' \n' <out | grep -q '"step":400,"train_loss":null,"step_seconds":null' || fail "of a finished run: $(cat out)"
