@@ -237,7 +237,8 @@ static void trained_models_are_not_asked_about_training(void **state) {
     smoe_spec_free(&s);
     specs_wrong(text.text, overrides[0],
                 "t:2:39: train.schedule.warmup: 40 steps of warm-up and 40 of cooldown do not fit "
-                "in train.steps 50: shorten them or train longer\n"
+                "in train.steps 50: shorten them, as with train.schedule.warmup=5 "
+                "train.schedule.cooldown=10, or train longer\n"
                 "override train.batch_size=16: train.batch_size: groups of 12 images do not divide "
                 "the batch of 16: take a divisor of it");
 }
