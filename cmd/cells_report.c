@@ -17,11 +17,19 @@ enum { MOST_ROWS = 12 }; /* of the summary whose differences are printed for eve
 
 /* ---- the summary ------------------------------------------------------------------------------ */
 
+/* Numbers and booleans as such, all else as text. */
+static json_t *value_json(const char *text) {
+    json_t *value = json_loads(text, JSON_DECODE_ANY, NULL);
+    if (json_is_number(value) || json_is_boolean(value)) return value;
+    json_decref(value);
+    return json_string(text);
+}
+
 static json_t *values_json(const smoe_sweep *sweep, const smoe_cell *cell, bool seed) {
     json_t *set = json_object();
     for (size_t c = 0; c < sweep->columns; c++)
         if (seed || c != sweep->seed)
-            json_object_set_new(set, sweep->column[c], json_string(cell->value[c]));
+            json_object_set_new(set, sweep->column[c], value_json(cell->value[c]));
     return set;
 }
 
@@ -46,7 +54,7 @@ static json_t *difference_json(const smoe_results *r, const smoe_difference *d,
     for (size_t c = 0; c < r->sweep->columns; c++) {
         const char *value = smoe_results_row(r, d, c);
         if (c != r->sweep->seed && value)
-            json_object_set_new(row, r->sweep->column[c], json_string(value));
+            json_object_set_new(row, r->sweep->column[c], value_json(value));
     }
     json_object_update_new(row, json_pack("{s:s, s:s, s:o, s:o, s:o, s:I, s:b}", "reference",
                                           reference, "metric", r->metric[d->metric], "difference",

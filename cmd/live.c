@@ -64,25 +64,38 @@ static double result_number(const smoe_cell *cell, const char *name) {
     return json_number_value(json_object_get(json_object_get(cell->outcome, "result"), name));
 }
 
-static void draw_cell(const smoe_live *live, size_t i, int width) {
+/* The longest name, and no more than a line has room for. */
+static int name_width(const smoe_live *live, int width) {
+    size_t longest = 0;
+    for (size_t i = 0; i < live->sweep->cells; i++) {
+        size_t length = strlen(live->sweep->cell[i].name);
+        if (length > longest) longest = length;
+    }
+    return longest < (size_t)width ? (int)longest : width;
+}
+
+static void draw_cell(const smoe_live *live, size_t i, int name, int width) {
     const smoe_live_cell *c = &live->cell[i];
     const smoe_cell *cell = &live->sweep->cell[i];
     char line[400], left[32];
     if (cell->state == SMOE_CELL_DONE)
-        snprintf(line, sizeof line, "%-40s done     precision@1 %.4f  loss %.4f", cell->name,
+        snprintf(line, sizeof line, "%-*s  done     precision@1 %.4f  loss %.4f", name, cell->name,
                  result_number(cell, "precision_at_1"), result_number(cell, "test_loss"));
     else if (cell->state == SMOE_CELL_FAILED)
-        snprintf(line, sizeof line, "%-40s failed", cell->name);
+        snprintf(line, sizeof line, "%-*s  failed", name, cell->name);
     else if (c->state == SMOE_LIVE_RUNNING && c->evaluations)
-        snprintf(line, sizeof line, "%-40s running  evaluation %zu/%zu", cell->name, c->evaluation,
-                 c->evaluations);
+        snprintf(line, sizeof line, "%-*s  running  evaluation %zu/%zu", name, cell->name,
+                 c->evaluation, c->evaluations);
+    else if (c->state == SMOE_LIVE_RUNNING && !c->steps)
+        snprintf(line, sizeof line, "%-*s  starting", name, cell->name);
     else if (c->state == SMOE_LIVE_RUNNING)
         snprintf(line, sizeof line,
-                 "%-40s running  step %llu/%llu  loss %.4f  precision %.3f  test %.3f  %s left",
-                 cell->name, (unsigned long long)c->step, (unsigned long long)c->steps, c->loss,
-                 c->precision, c->test_precision, smoe_progress_time(left, sizeof left, c->left));
+                 "%-*s  running  step %llu/%llu  loss %.4f  precision %.3f  test %.3f  %s left",
+                 name, cell->name, (unsigned long long)c->step, (unsigned long long)c->steps,
+                 c->loss, c->precision, c->test_precision,
+                 smoe_progress_time(left, sizeof left, c->left));
     else
-        snprintf(line, sizeof line, "%-40s waiting", cell->name);
+        snprintf(line, sizeof line, "%-*s  waiting", name, cell->name);
     fprintf(stderr, "%.*s\n", width - 1, line);
 }
 
@@ -99,12 +112,13 @@ static void draw(smoe_live *live) {
     struct winsize size;
     bool known = !ioctl(STDERR_FILENO, TIOCGWINSZ, &size) && size.ws_col && size.ws_row;
     int width = known ? size.ws_col : 80;
+    int name = name_width(live, width);
     size_t height = known ? size.ws_row : 24, done, failed;
     bool all = live->sweep->cells + 2 <= height;
     erase(live);
     for (size_t i = 0; i < live->sweep->cells && live->drawn + 2 < height; i++) {
         if (!all && live->cell[i].state != SMOE_LIVE_RUNNING) continue;
-        draw_cell(live, i, width);
+        draw_cell(live, i, name, width);
         live->drawn++;
     }
     count_states(live, &done, &failed);

@@ -3,7 +3,6 @@
 
 #include <stdarg.h>
 #include <stdlib.h>
-#include <string.h>
 
 void smoe_table_add(smoe_table *table, const char *fmt, ...) {
     if (table->cells == table->room) {
@@ -26,21 +25,29 @@ void smoe_table_add(smoe_table *table, const char *fmt, ...) {
     va_end(args);
 }
 
+/* Letters, not bytes, of which one beyond ASCII has several. */
+static int letters(const char *text) {
+    int n = 0;
+    for (; *text; text++) n += (*text & 0xc0) != 0x80;
+    return n;
+}
+
 int smoe_table_print(const smoe_table *table, FILE *out, bool bold, smoe_err *err) {
     if (table->failed) return smoe_fail(err, SMOE_RUNTIME, "out of memory for a table");
     int *width = calloc(table->columns, sizeof *width);
     if (!width) return smoe_fail(err, SMOE_RUNTIME, "out of memory for a table");
     for (size_t i = 0; i < table->cells; i++) {
-        int length = (int)strlen(table->cell[i]);
+        int length = letters(table->cell[i]);
         if (length > width[i % table->columns]) width[i % table->columns] = length;
     }
     for (size_t i = 0; i < table->cells; i++) {
         size_t column = i % table->columns;
         if (!i && bold) fputs("\033[1m", out);
+        int pad = width[column] - letters(table->cell[i]);
         if (!column)
-            fprintf(out, "%-*s", width[0], table->cell[i]);
+            fprintf(out, "%s%*s", table->cell[i], table->columns > 1 ? pad : 0, "");
         else
-            fprintf(out, "  %*s", width[column], table->cell[i]);
+            fprintf(out, "  %*s%s", pad, "", table->cell[i]);
         if (i + 1 == table->columns && bold) fputs("\033[0m", out);
         if (column + 1 == table->columns) fputc('\n', out);
     }

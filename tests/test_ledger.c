@@ -175,6 +175,13 @@ static void a_damaged_ledger_is_refused(void **state) {
     scratch_write(path, text, (size_t)(last - text));
     assert_int_equal(smoe_sweep_open(&sweep, w->dir, &err), -1);
     assert_non_null(strstr(err.text, "cells.jsonl: has 7 cells, its first line says 8"));
+    at = strstr(text, "\"seed\":\"0\""); /* what is set is guarded as well */
+    assert_non_null(at);
+    at[8] = '7';
+    scratch_write(path, text, size);
+    assert_int_equal(smoe_sweep_open(&sweep, w->dir, &err), -1);
+    assert_non_null(strstr(err.text, "cells.jsonl:2: not a line of a sweep, or changed"));
+    at[8] = '0';
     for (size_t cut = 0; cut < size; cut += 97) {
         scratch_write(path, text, cut);
         assert_int_equal(smoe_sweep_open(&sweep, w->dir, &err), -1);

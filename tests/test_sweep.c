@@ -296,9 +296,9 @@ static void results_by_hand(void **state) {
     free(text);
     snprintf(path, sizeof path, "%s/results.csv", w->dir);
     text = scratch_read(path, NULL);
-    assert_non_null(strstr(text, "cell,model.moe.experts,seed,status,precision_at_1,step_s\n"
-                                 "\"000-experts=2,seed=0\",2,0,done,0.5,1\n"));
-    assert_non_null(strstr(text, "\"005-experts=8,seed=1\",8,1,failed,,\n"));
+    assert_non_null(strstr(text, "cell,model.moe.experts,seed,status,precision_at_1,step_s,error\n"
+                                 "\"000-experts=2,seed=0\",2,0,done,0.5,1,\n"));
+    assert_non_null(strstr(text, "\"005-experts=8,seed=1\",8,1,failed,,,x\n"));
     free(text);
     snprintf(path, sizeof path, "%s/sweep.gp", w->dir);
     text = scratch_read(path, NULL);

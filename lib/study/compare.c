@@ -332,8 +332,7 @@ typedef struct pairs {
 
 /* Are two cells, or evaluations, of the same training? */
 static bool same_training(const smoe_results *r, size_t a, size_t b) {
-    size_t columns = r->x_from ? r->x_from : r->sweep->columns;
-    for (size_t c = 0; c < columns; c++)
+    for (size_t c = 0; c < r->trained; c++)
         if (strcmp(r->sweep->cell[a].value[c], r->sweep->cell[b].value[c])) return false;
     return true;
 }

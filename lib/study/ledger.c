@@ -63,13 +63,14 @@ static json_t *header_json(const smoe_sweep *sweep) {
 }
 
 static json_t *cell_json(const smoe_sweep *sweep, const smoe_cell *cell) {
-    char hash[17];
+    char hash[17], values[17];
     snprintf(hash, sizeof hash, "%016" PRIx64, cell->hash);
+    snprintf(values, sizeof values, "%016" PRIx64, smoe_cell_hash_values(sweep, cell));
     json_t *set = json_object();
     for (size_t c = 0; c < sweep->columns; c++)
         json_object_set_new(set, sweep->column[c], json_string(cell->value[c]));
-    return json_pack("{s:s, s:s, s:o, s:o}", "cell", cell->name, "hash", hash, "set", set, "spec",
-                     json_loads(cell->spec, 0, NULL));
+    return json_pack("{s:s, s:s, s:s, s:o, s:o}", "cell", cell->name, "hash", hash, "set_hash",
+                     values, "set", set, "spec", json_loads(cell->spec, 0, NULL));
 }
 
 /* The ledger as text, fresh; NULL when out of memory. */
@@ -235,7 +236,7 @@ static int read_header(smoe_sweep *sweep, const json_t *line) {
     return read_evaluate(sweep, json_object_get(line, "evaluate"));
 }
 
-/* A cell whose hash is that of its spec. */
+/* A cell whose hashes are those of its spec and of what is set; early ledgers have none of the latter. */
 static int read_cell(smoe_sweep *sweep, const json_t *line) {
     smoe_cell *cell = &sweep->cell[sweep->cells++];
     const char *name = json_string_value(json_object_get(line, "cell"));
@@ -249,6 +250,8 @@ static int read_cell(smoe_sweep *sweep, const json_t *line) {
         if (!value || !(cell->value[c] = strdup(value))) return -1;
     }
     if (smoe_cell_set_spec(cell, json_object_get(line, "spec"))) return -1;
+    const char *values = json_string_value(json_object_get(line, "set_hash"));
+    if (values && smoe_cell_hash_values(sweep, cell) != strtoull(values, NULL, 16)) return -1;
     return cell->hash == strtoull(hash, NULL, 16) ? 0 : -1;
 }
 

@@ -44,7 +44,8 @@ static bool same_group(const smoe_sweep *sweep, const smoe_cell *a, const smoe_c
     return true;
 }
 
-static int make(smoe_results *r, const smoe_sweep *sweep, size_t x_from, smoe_err *err);
+static int make(smoe_results *r, const smoe_sweep *sweep, size_t x_from, size_t trained,
+                smoe_err *err);
 
 /* The results of the cells' evaluations. */
 static int make_evaluations(smoe_results *r, smoe_err *err) {
@@ -54,11 +55,12 @@ static int make_evaluations(smoe_results *r, smoe_err *err) {
     if (!r->evaluated || !r->evaluations)
         return smoe_fail(err, SMOE_RUNTIME, "out of memory for the evaluations");
     if (smoe_evaluations_table(r->evaluated, r->sweep, err)) return -1;
-    return make(r->evaluations, r->evaluated, r->sweep->columns, err);
+    return make(r->evaluations, r->evaluated, r->sweep->columns, r->sweep->columns, err);
 }
 
-static int make(smoe_results *r, const smoe_sweep *sweep, size_t x_from, smoe_err *err) {
-    *r = (smoe_results){.sweep = sweep, .x_from = x_from};
+static int make(smoe_results *r, const smoe_sweep *sweep, size_t x_from, size_t trained,
+                smoe_err *err) {
+    *r = (smoe_results){.sweep = sweep, .x_from = x_from, .trained = trained};
     int status = find_metrics(r);
     r->value = calloc(sweep->cells * r->metrics + 1, sizeof *r->value);
     r->group = calloc(sweep->cells + 1, sizeof *r->group);
@@ -79,7 +81,7 @@ static int make(smoe_results *r, const smoe_sweep *sweep, size_t x_from, smoe_er
 }
 
 int smoe_results_make(smoe_results *r, const smoe_sweep *sweep, smoe_err *err) {
-    return make(r, sweep, 0, err);
+    return make(r, sweep, 0, sweep->columns, err);
 }
 
 void smoe_results_free(smoe_results *r) {
@@ -116,6 +118,8 @@ const char *smoe_results_text(char *buf, size_t size, smoe_stats s) {
         snprintf(buf, size, "-");
     else if (s.n == 1)
         snprintf(buf, size, "%.4g", s.mean);
+    else if (s.sd == 0)
+        snprintf(buf, size, "%.6g", s.mean); /* parameters, FLOPs: the same for all seeds */
     else
         snprintf(buf, size, "%.4g \xc2\xb1 %.2g", s.mean, s.sd);
     return buf;
@@ -152,6 +156,15 @@ static const char *state_name(smoe_cell_state state) {
     return state == SMOE_CELL_DONE ? "done" : state == SMOE_CELL_FAILED ? "failed" : "open";
 }
 
+/* Why a cell has failed, the first line of it; "" where it has not. */
+static void add_error(smoe_frame *frame, const smoe_cell *cell) {
+    const char *error = json_string_value(json_object_get(cell->outcome, "error"));
+    char *line = error ? strndup(error, strcspn(error, "\n")) : NULL;
+    frame->failed |= error && !line;
+    smoe_frame_text(frame, line ? line : "");
+    free(line);
+}
+
 /* results.csv: a row a cell. */
 static void fill_cells(smoe_frame *frame, const smoe_results *r) {
     const smoe_sweep *sweep = r->sweep;
@@ -159,11 +172,15 @@ static void fill_cells(smoe_frame *frame, const smoe_results *r) {
     for (size_t c = 0; c < sweep->columns; c++) smoe_frame_column(frame, sweep->column[c], true);
     smoe_frame_column(frame, "status", true);
     for (size_t m = 0; m < r->metrics; m++) smoe_frame_column(frame, r->metric[m], false);
+    bool cells =
+        r->trained == sweep->columns; /* and not evaluations, which have no state of their own */
+    if (cells) smoe_frame_column(frame, "error", true);
     for (size_t i = 0; i < sweep->cells; i++) {
         smoe_frame_text(frame, sweep->cell[i].name);
         for (size_t c = 0; c < sweep->columns; c++) smoe_frame_text(frame, sweep->cell[i].value[c]);
         smoe_frame_text(frame, state_name(sweep->cell[i].state));
         smoe_frame_numbers(frame, r->value + i * r->metrics, r->metrics);
+        if (cells) add_error(frame, &sweep->cell[i]);
     }
 }
 

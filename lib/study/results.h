@@ -23,6 +23,8 @@ typedef struct smoe_results {
     size_t *group; /* [cells] cells that differ in the seed alone share a group */
     size_t *first; /* [groups] the first cell of each */
     size_t groups;
+    size_t
+        trained; /* the first columns, that tell trainings apart: all, of evaluations those of the cells */
     size_t x_from; /* the first column that a figure may have as its x axis */
     /* What the row that a row is compared with has in each column: a value, "*", anything, or NULL, the row's
      * own. By metric, a pool behind its rows; rows that have no pairs are left out. See compare.h. */
@@ -54,7 +56,7 @@ const char *smoe_results_row(const smoe_results *results, const smoe_difference 
                              size_t column);
 /* "+0.084 +- 0.027", the second half the interval; without it of a single pair. Returns buf. */
 const char *smoe_results_difference(char *buf, size_t size, const smoe_paired *paired);
-/* "0.8120 +- 0.0040" with the sign for +-, "0.8120" of a single value, "-" of none. Returns buf. */
+/* "0.8120 +- 0.0040" with the sign for +-, "0.8120" of a single value or of equal ones, "-" of none. Returns buf. */
 const char *smoe_results_text(char *buf, size_t size, smoe_stats stats);
 
 /* Is the metric one that people look at first; with `brief`, on a screen? */

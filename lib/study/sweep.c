@@ -197,10 +197,11 @@ int smoe_axes_of(smoe_axes *axes, const smoe_sweep_keys *keys, char *const *over
 
 /* ---- cells ------------------------------------------------------------------------------------ */
 
-/* FNV-1a. It guards a ledger against slips of an editor and of memory, not against anyone who means
+static const uint64_t HASH_START = 14695981039346656037u;
+
+/* FNV-1a, going on from h. It guards a ledger against slips of an editor and of memory, not against anyone who means
  * it; so a few lines do, and no library is needed. */
-static uint64_t hash_of(const char *text) {
-    uint64_t h = 14695981039346656037u;
+static uint64_t hash_of(const char *text, uint64_t h) {
     for (; *text; text++) h = (h ^ (unsigned char)*text) * 1099511628211u;
     return h;
 }
@@ -212,8 +213,19 @@ static char *canonical(const json_t *spec) {
 
 int smoe_cell_set_spec(smoe_cell *cell, const json_t *spec) {
     cell->spec = canonical(spec);
-    if (cell->spec) cell->hash = hash_of(cell->spec);
+    if (cell->spec) cell->hash = hash_of(cell->spec, HASH_START);
     return cell->spec ? 0 : -1;
+}
+
+uint64_t smoe_cell_hash_values(const smoe_sweep *sweep, const smoe_cell *cell) {
+    uint64_t h = HASH_START;
+    for (size_t c = 0; c < sweep->columns; c++) {
+        h = hash_of(sweep->column[c], h);
+        h = hash_of("=", h);
+        h = hash_of(cell->value[c], h);
+        h = hash_of("\n", h);
+    }
+    return h;
 }
 
 /* "003-experts=8,seed=1": the last part of each key, what file names should not hold replaced. */

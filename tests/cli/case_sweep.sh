@@ -63,13 +63,14 @@ status 0 smoe sweep --resume parts -q >/dev/null
 mkdir data
 status 5 smoe sweep tiny.yaml data.source=shapes,cifar10 data.path=data -q -o bad >/dev/null 2>err
 grep -q '1 of 2 cells failed' err && grep -q '001-source=cifar10: ' err || fail "$(cat err)"
+grep -qE '^001-source=cifar10,cifar10,failed,.*no data_batch[^"]*"$' bad/results.csv || fail "$(cat bad/results.csv)"
 grep -q '"code": 3' bad/claims/001*.json || fail "$(cat bad/claims/001*.json)"
 smoe sweep --status bad >out
 grep -q '^2 cells: 1 done, 1 failed$' out && grep -q '^001-source=cifar10: .*data: no data_batch' out || fail "$(cat out)"
 smoe sweep --status bad --json >out
 grep -q '"code": 3' out && [ "$(grep -c '"step": 24,\|"step": 0,' out)" -eq 2 ] && [ "$(grep -c '"steps": 24' out)" -eq 2 ] && grep -q '"error": ".*no data_batch' out || fail "$(cat out)"
 # every measured column can be on an axis of the figure
-for column in $(head -n 1 whole/results.csv | tr , '\n' | sed '/^cell$/d; /^model/d; /^seed$/d; /^status$/d'); do
+for column in $(head -n 1 whole/results.csv | tr , '\n' | sed '/^cell$/d; /^model/d; /^seed$/d; /^status$/d; /^error$/d'); do
     status 0 smoe sweep --status whole --y "$column" --x "$column" >/dev/null
 done
 status 5 smoe sweep --resume bad -q >/dev/null 2>&1
