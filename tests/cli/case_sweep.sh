@@ -85,7 +85,7 @@ status 0 smoe sweep tiny.yaml train.steps=4 seed=0,1 -q -o gone >/dev/null
 : >gone/001-seed=1/metrics.jsonl
 rm gone/claims/001-seed=1.json
 status 5 smoe sweep --resume gone -q >out 2>err
-grep -q '^smoe sweep: 001-seed=1: gone/001-seed=1/metrics.jsonl: nothing is measured after step 0, of 4: records are missing$' err || fail "$(cat err)"
+grep -q '^smoe sweep: 001-seed=1: gone/001-seed=1/metrics.jsonl: .*records are missing' err || fail "$(cat err)"
 grep -q '"code": 3' gone/claims/001-seed=1.json || fail "$(cat gone/claims/001-seed=1.json)"
 # more cells in the same folder: those that are there keep their names and are not run again
 small="tiny.yaml train.steps=4 model.moe.experts=2,4"
