@@ -282,7 +282,7 @@ static void narrow_b(void **state) {
     (void)state;
     static const size_t sizes[][3] = {{1, 1, 1},    {3, 5, 7},      {2, 33, 17},   {13, 65, 31},
                                       {14, 32, 64}, {40, 140, 300}, {9, 530, 260}, {3, 4, 0},
-                                      {1, 31, 400}, {20, 50, 800}};
+                                      {1, 31, 400}, {8, 40, 385},   {20, 50, 800}};
     smoe_rng rng = smoe_rng_at(3, SMOE_RNG_TEST, 0, 0, 0);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (uint64_t seed = 0; seed < 8; seed++) {

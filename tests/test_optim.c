@@ -413,6 +413,29 @@ static void second_moment_does_not_stand_still(void **state) {
     free(first);
 }
 
+/* From equal moments and gradients: pieces of a task, tasks, and tensors each round by a chance of their own. */
+static void roundings_do_not_repeat(void **state) {
+    (void)state;
+    smoe_train_spec t = constant_rate(SMOE_OPTIMIZER_ADAM);
+    t.optimizer.moments = SMOE_MOMENTS_BF16;
+    const size_t size = MANY;
+    smoe_params p = {0};
+    smoe_err err;
+    smoe_params_add(&p, SMOE_PARAM_PLAIN, 1, 0, 1, &size, "a");
+    smoe_params_add(&p, SMOE_PARAM_PLAIN, 1, 0, 1, &size, "b");
+    assert_int_equal(smoe_optim_allocate(&p, &t, &err), 0);
+    for (size_t i = 0; i < p.size; i++) {
+        p.v_bf16[i] = smoe_bf16_round(1);
+        p.g[i] = (real)1.01; /* v of 1.005 lies between two numbers of BF16 */
+    }
+    smoe_optim_step(&p, &t, 0, 0);
+    enum { PIECE = 1024, TASK = 32768 };
+    const smoe_bf16 *v = p.v_bf16;
+    const size_t others[] = {PIECE, TASK, p.row[1].offset};
+    for (size_t i = 0; i < 3; i++) assert_memory_not_equal(v, v + others[i], PIECE * sizeof *v);
+    smoe_params_free(&p);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(constant),
@@ -430,6 +453,7 @@ int main(void) {
         cmocka_unit_test(norms_of_many_parts),
         cmocka_unit_test(narrow_moments),
         cmocka_unit_test(second_moment_does_not_stand_still),
+        cmocka_unit_test(roundings_do_not_repeat),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -185,6 +185,8 @@ static void scalars_are_typed_by_the_schema(void **state) {
         assert_int_equal(s.data.limit, sizes[i].value);
         smoe_spec_free(&s);
     }
+    specs_wrong("data: {limit: 1_}", NULL,
+                "t:1:15: data.limit: expected a whole number, found '1_'");
     static const struct {
         const char *text;
         bool value;

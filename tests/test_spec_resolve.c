@@ -70,17 +70,12 @@ static void layers_mean_these_blocks(void **state) {
         const char *layers;
         size_t depth;
         const char *map, *written;
-    } cases[] = {{"none", 4, "----", "none"},
-                 {"[]", 4, "----", "none"},
-                 {"last-1", 4, "---X", "last-1"},
-                 {"last-4", 4, "XXXX", "last-4"},
-                 {"every-2", 5, "-X-X-", "every-2"},
-                 {"every-1", 3, "XXX", "every-1"},
-                 {"every-3", 7, "--X--X-", "every-3"},
-                 {"[3, 0]", 4, "X--X", "[0, 3]"},
-                 {"last-half", 5, "---XX", "last-2"},
-                 {"last-half", 1, "X", "last-1"},
-                 {"all", 3, "XXX", "all"}};
+    } cases[] = {{"none", 4, "----", "none"},        {"[]", 4, "----", "none"},
+                 {"last-1", 4, "---X", "last-1"},    {"last-4", 4, "XXXX", "last-4"},
+                 {"every-2", 5, "-X-X-", "every-2"}, {"every-1", 3, "XXX", "every-1"},
+                 {"every-4", 4, "---X", "every-4"},  {"every-3", 7, "--X--X-", "every-3"},
+                 {"[3, 0]", 4, "X--X", "[0, 3]"},    {"last-half", 5, "---XX", "last-2"},
+                 {"last-half", 1, "X", "last-1"},    {"all", 3, "XXX", "all"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[128];
         snprintf(text, sizeof text, "model: {depth: %zu, moe: {layers: %s}}", cases[i].depth,
@@ -219,6 +214,18 @@ static void defaults_fit_the_run(void **state) {
 }
 
 /* What only training asks is no matter where the model is there; all else is. */
+/* The largest that fits, and what only choice routers ask for. */
+static void what_just_fits(void **state) {
+    (void)state;
+    static const char *const texts[] = {
+        "train: {steps: 10, schedule: {name: rsqrt, warmup: 4, cooldown: 6}}",
+        "model: {moe: {router: soft, group_images: 3}}\ntrain: {batch_size: 8}"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        smoe_spec s = specs_good(texts[i], NULL, NULL, NULL);
+        smoe_spec_free(&s);
+    }
+}
+
 static void trained_models_are_not_asked_about_training(void **state) {
     (void)state;
     const smoe_spec_text text =
@@ -410,6 +417,7 @@ int main(void) {
         cmocka_unit_test(capacity_rounds_half_to_even),
         cmocka_unit_test(tokens_count_the_class_token),
         cmocka_unit_test(defaults_fit_the_run),
+        cmocka_unit_test(what_just_fits),
         cmocka_unit_test(trained_models_are_not_asked_about_training),
         cmocka_unit_test(origins_are_told),
         cmocka_unit_test_setup_teardown(data_is_looked_for_in_this_order, make_place, remove_place),

@@ -272,6 +272,8 @@ static void results_by_hand(void **state) {
     smoe_results r;
     assert_int_equal(smoe_results_make(&r, &sweep, &err), 0);
     assert_int_equal(r.groups, 3);
+    assert_int_equal(smoe_results_done(&r, 0), 2);
+    assert_int_equal(smoe_results_done(&r, 2), 1); /* the other one has failed */
     size_t metric = smoe_results_metric(&r, "precision_at_1");
     assert_int_equal(smoe_results_metric(&r, "nothing"), SIZE_MAX);
     smoe_stats s = smoe_results_stats(&r, 0, metric);

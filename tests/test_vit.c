@@ -8,6 +8,7 @@
 #include "base/rng.h"
 #include "close.h"
 #include "models.h"
+#include "vit/layer.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -239,7 +240,27 @@ static void dropout(void **state) {
     }
 }
 
+/* Masks of one array are drawn anew all along it, and by the step: half of the places agree by chance, 2048 of 4096 with
+ * a deviation of 32, six of which are allowed. */
+static void masks_do_not_repeat(void **state) {
+    (void)state;
+    enum { HALF = 4096 };
+    static real a[2 * HALF], b[2 * HALF];
+    for (size_t i = 0; i < 2 * HALF; i++) a[i] = b[i] = 1;
+    smoe_dropout(a, 2 * HALF, 0.5, 3, &(smoe_pass){.train = true, .step = 1});
+    smoe_dropout(b, 2 * HALF, 0.5, 3, &(smoe_pass){.train = true, .step = 2});
+    size_t along = 0, by_step = 0;
+    for (size_t i = 0; i < HALF; i++) {
+        assert_true(a[i] == 0 || a[i] == 2);
+        along += a[i] == a[HALF + i];
+        by_step += a[i] == b[i];
+    }
+    assert_in_range(along, 2048 - 192, 2048 + 192);
+    assert_in_range(by_step, 2048 - 192, 2048 + 192);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(dense_models), cmocka_unit_test(dropout)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(dense_models), cmocka_unit_test(dropout),
+                                       cmocka_unit_test(masks_do_not_repeat)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

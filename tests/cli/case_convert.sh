@@ -19,6 +19,7 @@ cmp same.safetensors run/ckpt/latest/model.safetensors || fail "F32 to F32 is an
 # experts alone, in the three types; a mixed file is a model like any other
 for type in f32 f16 bf16; do
     status 0 smoe convert run $type.safetensors --type $type --only .experts. >/dev/null
+    grep -qa "experts.fc1.weight\":{\"dtype\":\"$(echo $type | tr bf BF)\"" $type.safetensors || fail "not in $type"
     status 0 smoe eval $type.safetensors -q data.limit=100 --logits $type.npy >/dev/null
 done
 status 2 smoe convert run none.safetensors --type bf16 --only .expert. 2>err

@@ -30,6 +30,8 @@ grep -q 'dangling.npy is there already' err || fail "$(cat err)"
 for which in 24 step_24 step_00000024 latest best; do
     status 0 smoe eval run -q --dry-run --which $which >/dev/null
 done
+status 0 smoe eval run -q --which 20 --logits 20.npy data.limit=10 >/dev/null
+cmp 20.npy a.npy >/dev/null && fail "steps 20 and 24 have the same logits"
 status 3 smoe eval run -q --which step_7 2>/dev/null
 status 2 smoe eval run -q --which step_x 2>/dev/null
 # a sweep is no run: one of its cells is
