@@ -1,6 +1,7 @@
 /* Run directories: what is in them, who may have them, what a resume refuses, and the records. */
 #include "room.h"
 #include "specs.h"
+#include "base/file.h"
 #include "train/env.h"
 
 #include <setjmp.h>
@@ -351,6 +352,54 @@ static void test_resume_knows_the_checkpoints_spec(void **state) {
     free(original);
 }
 
+/* A run that was moved, and another that has taken its name: neither gets what was meant for both. */
+static void test_moved_while_written(void **state) {
+    room *r = *state;
+    char away[SCRATCH_PATH + 8];
+    snprintf(away, sizeof away, "%s.away", r->run);
+    for (int taken = 0; taken < 2; taken++) {
+        smoe_run *run = room_opened(r, SMOE_RUN_NEW), *other = NULL;
+        assert_int_equal(room_checkpoint(r, run, 1, 0, 9), 0);
+        assert_int_equal(rename(r->run, away), 0);
+        if (taken) other = room_opened(r, SMOE_RUN_NEW);
+        assert_int_equal(room_record(run, 2, 1, &r->err), 0); /* follows the move */
+        assert_int_equal(room_checkpoint(r, run, 2, 0, 9), -1);
+        assert_int_equal(r->err.code, SMOE_RUNTIME);
+        assert_non_null(strstr(r->err.text, "it was moved or removed while it was written"));
+        assert_int_equal(smoe_run_close(run, "failed", &r->err), -1);
+        assert_int_equal(r->err.code, SMOE_RUNTIME);
+        assert_int_equal(room_has(r, ""), taken);
+        if (taken) room_assert_file(r, "metrics.jsonl", "");
+        if (taken) assert_false(room_has(r, "ckpt/latest"));
+        if (taken) room_closed(r, other, "done");
+        strcat(r->run, ".away"); /* where it is, it can be resumed */
+        run = room_opened(r, SMOE_RUN_RESUME);
+        assert_int_equal(room_restored(r, run), 1);
+        room_closed(r, run, "done");
+        assert_int_equal(smoe_file_remove(r->run, &r->err), 0);
+        r->run[strlen(r->run) - strlen(".away")] = '\0';
+    }
+}
+
+/* A pipe in the place of a file is refused, and not waited for. */
+static void test_pipes(void **state) {
+    room *r = *state;
+    static const char *const names[] = {"log.txt", "metrics.jsonl", "spec.yaml", "env.json",
+                                        "STATUS"};
+    room_closed(r, room_opened(r, SMOE_RUN_NEW), "done");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char path[SCRATCH_PATH + 32], aside[SCRATCH_PATH + 40], text[64];
+        snprintf(path, sizeof path, "%s/%s", r->run, names[i]);
+        snprintf(aside, sizeof aside, "%s.aside", path);
+        assert_int_equal(rename(path, aside) | mkfifo(path, 0666), 0);
+        snprintf(text, sizeof text, "%s: not a regular file", names[i]);
+        for (int mode = SMOE_RUN_RESUME; mode <= SMOE_RUN_FORCE; mode++)
+            refused(r, (smoe_run_mode)mode, SMOE_DATA, text);
+        assert_int_equal(rename(aside, path), 0);
+    }
+    room_closed(r, room_opened(r, SMOE_RUN_RESUME), "done");
+}
+
 /* ---- metrics.jsonl ---- */
 
 static void test_metrics_lines(void **state) {
@@ -434,6 +483,8 @@ int main(void) {
         TEST(test_metrics_lines),
         TEST(test_metrics_half_and_bad_lines),
         TEST(test_metrics_missing),
+        TEST(test_moved_while_written),
+        TEST(test_pipes),
         TEST(test_resume_knows_the_checkpoints_spec),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -129,17 +129,30 @@ int smoe_file_print(const char *path, smoe_file_printer *print, const void *cont
     return status;
 }
 
-int smoe_file_read(const char *path, size_t most, char **text, size_t *size, smoe_err *err) {
-    int status = -1;
-    char *bytes = NULL;
-    FILE *in = fopen(path, "rbe");
+int smoe_file_open(const char *path, int flags, smoe_err *err) {
     struct stat there;
-    if (!in || fstat(fileno(in), &there)) {
-        smoe_fail_errno(err, errno == ENOENT ? SMOE_DATA : SMOE_RUNTIME, "%s: cannot read", path);
-        goto out;
-    }
-    if (!S_ISREG(there.st_mode)) {
+    int fd = open(path, flags | O_CLOEXEC | O_NONBLOCK, 0666);
+    bool pipe = fd < 0 && errno == ENXIO; /* to be written to, and without a reader */
+    if (!pipe && (fd < 0 || fstat(fd, &there))) {
+        smoe_fail_errno(err, errno == ENOENT ? SMOE_DATA : SMOE_RUNTIME, "%s: cannot open", path);
+    } else if (pipe || !S_ISREG(there.st_mode)) {
         smoe_fail(err, SMOE_DATA, "%s: not a regular file", path);
+    } else {
+        return fd;
+    }
+    if (fd >= 0) close(fd);
+    return -1;
+}
+
+int smoe_file_read(const char *path, size_t most, char **text, size_t *size, smoe_err *err) {
+    int status = -1, fd = smoe_file_open(path, O_RDONLY, err);
+    char *bytes = NULL;
+    if (fd < 0) return -1;
+    FILE *in = fdopen(fd, "rb");
+    struct stat there;
+    if (!in || fstat(fd, &there)) {
+        smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot read", path);
+        if (!in) close(fd);
         goto out;
     }
     if ((uintmax_t)there.st_size > most) {

@@ -40,6 +40,11 @@ int smoe_file_print(const char *path, smoe_file_printer *print, const void *cont
 /* All bytes to fd, over interruptions and short writes; 0, or -1 with errno. */
 int smoe_file_write_fd(int fd, const void *bytes, size_t size) SMOE_MUST_CHECK;
 
+/* Opens a regular file without waiting, as a pipe that nobody writes to would make one do; flags as
+ * open(2) has them, files are made with mode 0666. The descriptor; -1: SMOE_DATA where it is no
+ * regular file, or not there, else SMOE_RUNTIME. */
+int smoe_file_open(const char *path, int flags, smoe_err *err) SMOE_MUST_CHECK;
+
 /* The whole of a regular file of at most `most` bytes in fresh memory with a NUL after it. A file
  * that is not there, no file or too large is SMOE_DATA, one that cannot be read SMOE_RUNTIME. */
 int smoe_file_read(const char *path, size_t most, char **text, size_t *size,

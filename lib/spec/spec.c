@@ -7,10 +7,13 @@
 #include "spec/schema.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <libgen.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 enum { LARGEST = 1 << 20 }; /* bytes of a spec file: more is some other kind of file */
 
@@ -42,14 +45,28 @@ int smoe_spec_parse(smoe_spec *spec, const char *text, size_t length, const char
     return parse(spec, text, length, label ? label : "spec", false, overrides, count, err);
 }
 
+/* A pipe with a name is not waited for: nobody may ever write to it. One without, as /dev/stdin may
+ * be and what a shell makes of <(command), has its writer. NULL with err. */
+static FILE *open_spec(const char *file, smoe_err *err) {
+    struct stat there;
+    int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    char *whole =
+        fd >= 0 && !fstat(fd, &there) && S_ISFIFO(there.st_mode) ? realpath(file, NULL) : NULL;
+    FILE *in = NULL;
+    if (whole)
+        smoe_fail(err, SMOE_USAGE, "%s: a pipe, no file; - reads standard input", file);
+    else if (fd < 0 || fcntl(fd, F_SETFL, 0) || !(in = fdopen(fd, "r")))
+        smoe_fail_errno(err, SMOE_USAGE, "%s: cannot be opened", file);
+    if (!in && fd >= 0) close(fd);
+    free(whole);
+    return in;
+}
+
 /* At most LARGEST + 1 bytes of the file, so that a larger one is seen to be larger. */
 static char *slurp(const char *file, size_t *length, smoe_err *err) {
     bool standard = !strcmp(file, "-");
-    FILE *in = standard ? stdin : fopen(file, "re");
-    if (!in) {
-        smoe_fail_errno(err, SMOE_USAGE, "%s: cannot be opened", file);
-        return NULL;
-    }
+    FILE *in = standard ? stdin : open_spec(file, err);
+    if (!in) return NULL;
     char *text = malloc(LARGEST + 1);
     if (!text) smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", file);
     if (text) *length = fread(text, 1, LARGEST + 1, in);

@@ -143,8 +143,8 @@ static int dir_claim(const smoe_run *run, smoe_run_mode mode, bool *fresh, bool 
 static int lock(smoe_run *run, smoe_err *err) {
     place at;
     run->metrics =
-        open(in_run(&at, run, "metrics.jsonl"), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    if (run->metrics < 0) return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot open", at.path);
+        smoe_file_open(in_run(&at, run, names[RECORDS]), O_RDWR | O_CREAT | O_APPEND, err);
+    if (run->metrics < 0) return -1;
     if (!flock(run->metrics, LOCK_EX | LOCK_NB)) return 0;
     if (errno != EWOULDBLOCK) return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot lock", at.path);
     char *status = NULL;
@@ -158,9 +158,34 @@ static int lock(smoe_run *run, smoe_err *err) {
 
 /* ---- the files ------------------------------------------------------------------------------- */
 
+/* Files of the run that are there must be files: a pipe would be waited for. */
+static int files_check(const smoe_run *run, smoe_err *err) {
+    place at;
+    struct stat there;
+    for (int i = 0; i < NAMES; i++)
+        if (i != CKPT && !stat(in_run(&at, run, names[i]), &there) && !S_ISREG(there.st_mode))
+            return smoe_fail(err, SMOE_DATA, "%s: not a regular file", at.path);
+    return 0;
+}
+
+/* Whether the directory is still the one whose records are locked: one that was moved away is not
+ * made again, and another that has its name is not written to. */
+static int still_there(const smoe_run *run, smoe_err *err) {
+    place at;
+    struct stat mine, there;
+    if (!fstat(run->metrics, &mine) && !stat(in_run(&at, run, names[RECORDS]), &there) &&
+        mine.st_dev == there.st_dev && mine.st_ino == there.st_ino)
+        return 0;
+    return smoe_fail(err, SMOE_RUNTIME,
+                     "%s: its metrics.jsonl is no longer that of this run: it was moved or removed "
+                     "while it was written; nothing more is written here",
+                     run->dir);
+}
+
 static int status_write(const smoe_run *run, const char *word, smoe_err *err) {
     place at;
     char text[512], host[256] = "";
+    if (still_there(run, err)) return -1;
     if (gethostname(host, sizeof host - 1)) snprintf(host, sizeof host, "unknown");
     int n = snprintf(text, sizeof text, "%s %ld %s\n", word, (long)getpid(), host);
     return smoe_file_write(in_run(&at, run, "STATUS"), text, (size_t)n, err);
@@ -364,6 +389,7 @@ int smoe_run_open(smoe_run **result, const char *dir, smoe_run_mode mode, const 
     memcpy(run->dir, dir, length);
     if (dir_claim(run, mode, &fresh, &made, err) || lock(run, err)) goto fail;
     locked = true;
+    if (files_check(run, err)) goto fail;
     if (fresh && (smoe_file_sweep(run->dir, err) || populate(run, spec, env, err))) goto fail;
     if (open_log(run, err)) goto fail;
     if (!fresh && resume(run, spec, env, err)) goto fail;
@@ -466,6 +492,7 @@ int smoe_run_truncate(smoe_run *run, uint64_t step, uint64_t recorded, smoe_err 
 
 int smoe_run_checkpoint(smoe_run *run, const smoe_params *params, const smoe_spec *spec,
                         const smoe_checkpoint *state, size_t keep, smoe_err *err) {
+    if (still_there(run, err)) return -1;
     if (sync_records(run, err)) return -1; /* the records of a checkpoint are there when it is */
     return smoe_checkpoint_write(run->dir, params, spec, state, keep, err);
 }
@@ -491,12 +518,18 @@ static int each_line(const char *line, size_t size, off_t end, smoe_run_record_f
 
 int smoe_run_each_record(const char *path, size_t tail, smoe_run_record_fn *fn, void *user,
                          smoe_err *err) {
-    FILE *in = fopen(path, "re");
+    int fd = smoe_file_open(path, O_RDONLY, err);
+    if (fd < 0) return -1;
+    FILE *in = fdopen(fd, "r");
     char *line = NULL;
     size_t room = 0, number = 0;
     ssize_t size;
     int status = 0;
-    if (!in) return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot read", path);
+    if (!in) {
+        smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot read", path);
+        close(fd);
+        return -1;
+    }
     if (tail && !fseeko(in, -(off_t)tail, SEEK_END))
         (void)!getline(&line, &room, in); /* the half that it begins in */
     while (!status && (size = getline(&line, &room, in)) > 0 && line[size - 1] == '\n') {
