@@ -307,6 +307,8 @@ static void results_by_hand(void **state) {
     assert_non_null(strstr(text, "$line0 << END\n2 0.625 0.1767766953\n4 0.25 0\n8 1 0\nEND\n"));
     assert_non_null(strstr(text, "set logscale x 2\n"));
     assert_non_null(strstr(text, "set xlabel 'model.moe.experts'\n"));
+    assert_non_null(strstr(text, "set ylabel 'test precision@1 (mean \xc2\xb1 standard deviation, "
+                                 "up to 2 seeds)'\n"));
     free(text);
     snprintf(path, sizeof path, "%s/sweep.svg", w->dir);
     assert_int_equal(drawn, !access(path, F_OK));

@@ -42,7 +42,8 @@ static bool put_ticks(FILE *out, const smoe_chart *chart) {
             if (!p->label) continue;
             fputs(some ? ", " : "set xtics rotate by -30 (", out);
             smoe_gnuplot_text(out, p->label);
-            fprintf(out, " %.10g", p->x);
+            fprintf(out, " %.10g",
+                    nearbyint(p->x)); /* beside others, it is off by less than half */
             some = true;
         }
     if (some) fputs(")\n", out);
@@ -72,6 +73,14 @@ static void put_ranges(FILE *out, const smoe_chart *chart) {
     fprintf(out, "set yrange [%.10g:%.10g]\n", y[0] - high, y[1] + high);
 }
 
+/* A colour and a shape for each line; none is pale on white. */
+static void put_style(FILE *out, size_t line) {
+    static const char *const colour[] = {"#14548c", "#c0392b", "#2e7d32", "#8e44ad",
+                                         "#d35400", "#00838f", "#5d4037", "#222222"};
+    static const int shape[] = {7, 5, 9, 13, 11, 15, 6, 4, 8, 12, 10};
+    fprintf(out, "linecolor rgb '%s' pointtype %d ", colour[line % 8], shape[line % 11]);
+}
+
 typedef struct named_chart {
     const smoe_chart *chart;
     const char *name;
@@ -96,24 +105,24 @@ static int put_script(FILE *out, const void *context, smoe_err *err) {
     smoe_gnuplot_text(out, chart->x_label);
     fputs("\nset ylabel ", out);
     smoe_gnuplot_text(out, chart->y_label);
-    fputs("\nset grid\nset key above\nset format '%g'\n", out);
+    fputs("\nset grid\nset key below\nset format '%g'\n", out);
     if (chart->log_x) fputs("set logscale x 2\n", out);
     put_ranges(out, chart);
     bool categories = put_ticks(out, chart);
     fputs("plot", out);
     for (size_t i = 0; i < chart->lines; i++) {
         if (i) fputs(", \\\n    ", out);
-        fprintf(out, " $line%zu using 1:2 with %s linetype %zu pointtype 7 ", i,
-                categories ? "points" : "linespoints", i + 1);
+        fprintf(out, " $line%zu using 1:2 with %s ", i, categories ? "points" : "linespoints");
+        put_style(out, i);
         if (chart->line[i].title) {
             fputs("title ", out);
             smoe_gnuplot_text(out, chart->line[i].title);
         } else {
             fputs("notitle", out);
         }
-        fprintf(out,
-                ", \\\n     $line%zu using 1:2:3 with yerrorbars linetype %zu pointtype 7 notitle",
-                i, i + 1);
+        fprintf(out, ", \\\n     $line%zu using 1:2:3 with yerrorbars ", i);
+        put_style(out, i);
+        fputs("notitle", out);
     }
     fputc('\n', out);
     return 0;

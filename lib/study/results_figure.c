@@ -7,6 +7,33 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What study/cell.c and study/evaluations.c measure, besides fewshot_K, and what it is called on an axis. */
+static const struct {
+    const char *name, *label;
+} measured[] = {{"precision_at_1", "test precision@1"},
+                {"best_precision_at_1", "best test precision@1"},
+                {"best_step", "step of the best test precision@1"},
+                {"test_loss", "test loss"},
+                {"train_loss", "training loss"},
+                {"loss", "loss"},
+                {"dropped", "tokens dropped"},
+                {"step_s", "seconds a step"},
+                {"train_s", "seconds of training"},
+                {"seconds", "seconds in all"},
+                {"dispatch_max", "largest dispatch weight"},
+                {"combine_max", "largest combine weight"},
+                {"params", "parameters"},
+                {"train_exaflop", "training exaFLOPs"},
+                {"flops_train_per_image", "training FLOPs an image"},
+                {"flops_infer_per_image", "inference FLOPs an image"}};
+enum { MEASURED = sizeof measured / sizeof *measured };
+
+static const char *label_of(const char *name) {
+    for (size_t i = 0; i < MEASURED; i++)
+        if (!strcmp(name, measured[i].name)) return measured[i].label;
+    return name;
+}
+
 typedef struct plan {
     const smoe_results *r;
     size_t x;        /* the column on the x axis; SIZE_MAX: a metric is */
@@ -15,6 +42,7 @@ typedef struct plan {
     bool numbers;    /* places on the x axis are numbers */
     size_t metric;
     smoe_chart figure;
+    char *y_label;
     char **title; /* [lines] */
     size_t *of;   /* [lines] a group of each */
 } plan;
@@ -78,9 +106,14 @@ static bool same_line(const plan *p, size_t a, size_t b) {
     return true;
 }
 
-/* "router=soft, k=2": what distinguishes a line; NULL where there is nothing. */
+/* "router=soft, k=2": what distinguishes a line; NULL where there is nothing. Without MoE layers nothing that
+ * is said of them matters. */
 static char *title_of(const plan *p, size_t group) {
     char *title = NULL;
+    for (size_t c = 0; c < p->r->sweep->columns; c++)
+        if (tells_apart(p, c) && !strcmp(p->r->sweep->column[c], "model.moe.layers") &&
+            !strcmp(value_of(p, group, c), "none"))
+            return strdup("dense");
     for (size_t c = 0; c < p->r->sweep->columns; c++) {
         if (!tells_apart(p, c)) continue;
         const char *dot = strrchr(p->r->sweep->column[c], '.');
@@ -172,17 +205,38 @@ size_t smoe_results_first(const smoe_results *r, const char *wish) {
     return found;
 }
 
-/* Points by x within lines; title, labels, whether the axis is logarithmic. */
+/* What the bars are, where there are some: "test precision@1 (mean \xc2\xb1 standard deviation, 3 seeds)". */
+static char *y_label_of(const plan *p) {
+    const char *label = label_of(p->r->metric[p->metric]), *most = "";
+    size_t seeds = 0;
+    for (size_t g = 0; g < p->r->groups; g++) {
+        size_t n = smoe_results_stats(p->r, g, p->metric).n;
+        if (g && n != seeds) most = "up to ";
+        if (n > seeds) seeds = n;
+    }
+    if (seeds < 2) return strdup(label);
+    return smoe_text_format("%s (mean \xc2\xb1 standard deviation, %s%zu seeds)", label, most,
+                            seeds);
+}
+
+/* Points by x within lines; title, labels, whether the axis is logarithmic. Lines over categories stand beside each
+ * other, so that their bars can be told apart. */
 static void finish(plan *p, double *x) {
+    const double beside = fmin(0.08, 0.6 / (double)(p->figure.lines + 1));
     size_t n = 0;
     for (size_t l = 0; l < p->figure.lines; l++) {
         smoe_chart_line *line = &p->figure.line[l];
         qsort(line->point, line->points, sizeof *line->point, by_x);
-        for (size_t i = 0; i < line->points; i++) x[n++] = line->point[i].x;
+        for (size_t i = 0; i < line->points; i++) {
+            x[n++] = line->point[i].x;
+            if (!p->numbers)
+                line->point[i].x += ((double)l - (double)(p->figure.lines - 1) / 2) * beside;
+        }
     }
     p->figure.title = p->r->sweep->name;
-    p->figure.x_label = p->x == SIZE_MAX ? p->r->metric[p->x_metric] : p->r->sweep->column[p->x];
-    p->figure.y_label = p->r->metric[p->metric];
+    p->figure.x_label =
+        p->x == SIZE_MAX ? label_of(p->r->metric[p->x_metric]) : p->r->sweep->column[p->x];
+    p->figure.y_label = p->y_label;
     p->figure.log_x = p->numbers && smoe_results_powers(x, n);
 }
 
@@ -197,7 +251,8 @@ int smoe_results_figure(const smoe_results *r, const smoe_sweep_figure *wish, co
     p.figure.line = calloc(n + 1, sizeof *p.figure.line);
     p.title = calloc(n + 1, sizeof *p.title);
     p.of = calloc(n + 1, sizeof *p.of);
-    int status = x && p.figure.line && p.title && p.of ? 0 : -1;
+    p.y_label = y_label_of(&p);
+    int status = x && p.figure.line && p.title && p.of && p.y_label ? 0 : -1;
     for (size_t g = 0; g < n && !status; g++) status = add_point(&p, g);
     if (status) smoe_fail(err, SMOE_RUNTIME, "out of memory for a figure");
     if (!status) {
@@ -210,6 +265,7 @@ int smoe_results_figure(const smoe_results *r, const smoe_sweep_figure *wish, co
     }
     free(p.figure.line);
     free(p.title);
+    free(p.y_label);
     free(p.of);
     free(x);
     return status;
@@ -217,30 +273,11 @@ int smoe_results_figure(const smoe_results *r, const smoe_sweep_figure *wish, co
 
 /* ---- the figures of a sweep ------------------------------------------------------------------- */
 
-/* What study/cell.c and study/evaluations.c measure, besides fewshot_K. */
-static const char *const measured[] = {"precision_at_1",
-                                       "best_precision_at_1",
-                                       "best_step",
-                                       "test_loss",
-                                       "train_loss",
-                                       "loss",
-                                       "dropped",
-                                       "step_s",
-                                       "train_s",
-                                       "seconds",
-                                       "dispatch_max",
-                                       "combine_max",
-                                       "params",
-                                       "train_exaflop",
-                                       "flops_train_per_image",
-                                       "flops_infer_per_image"};
-enum { MEASURED = sizeof measured / sizeof *measured };
-
 static bool is_measured(const char *name) {
     static const char fewshot[] = "fewshot_";
     size_t length = sizeof fewshot - 1;
     for (size_t i = 0; i < MEASURED; i++)
-        if (!strcmp(name, measured[i])) return true;
+        if (!strcmp(name, measured[i].name)) return true;
     return !strncmp(name, fewshot, length) && name[length] &&
            !name[length + strspn(name + length, "0123456789")];
 }
@@ -258,7 +295,7 @@ static int check_axis(const smoe_sweep *sweep, const char *axis, const char *nam
     size_t used = strlen(known);
     if (!name || (may_set && is_set(sweep, name)) || (may_measure && is_measured(name))) return 0;
     for (size_t i = 0; i < MEASURED; i++)
-        used += (size_t)snprintf(known + used, sizeof known - used, ", %s", measured[i]);
+        used += (size_t)snprintf(known + used, sizeof known - used, ", %s", measured[i].name);
     return smoe_fail(err, SMOE_USAGE, "the figure's %s: '%s' is not %s%s%s", axis, name,
                      may_set ? "a swept key" : "measured; what is: ",
                      may_set && may_measure ? ", nor measured; what is: " : "",
