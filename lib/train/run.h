@@ -11,6 +11,7 @@
 #include "train/checkpoint.h"
 
 #include <jansson.h>
+#include <sys/types.h>
 
 typedef struct smoe_run smoe_run;
 
