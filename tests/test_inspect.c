@@ -8,6 +8,7 @@
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
@@ -198,6 +199,28 @@ static void soft_tables_are_what_the_weights_say(void **state) {
             check_bands(&x, l, false);
             check_fractions(&x, l);
         }
+        inspected_free(&x);
+    }
+}
+
+/* Uniform weights: every token's are S/T in all, here exactly the limits, which a quarter includes and two excludes. */
+static void limits_of_token_weights(void **state) {
+    (void)state;
+    static const struct {
+        const char *keys;
+        double up_to_quarter, above_2;
+    } rows[] = {{"model.moe.experts=2 model.moe.slots_per_expert=2", 1, 0},
+                {"model.moe.experts=16 model.moe.slots_per_expert=2", 0, 0},
+                {"model.moe.experts=3 model.moe.slots_per_expert=11", 0, 1}};
+    for (size_t i = 0; i < 3; i++) {
+        char keys[160];
+        snprintf(keys, sizeof keys, "model.moe.router=uniform %s", rows[i].keys);
+        inspected x;
+        inspected_make(&x, keys, 2, 2);
+        assert_int_equal(x.T, 16);
+        const smoe_frame *frame = inspected_frame(&x, "token_weight");
+        assert_close(inspected_number(frame, 0, "share_up_to_quarter"), rows[i].up_to_quarter, 0);
+        assert_close(inspected_number(frame, 0, "share_above_2"), rows[i].above_2, 0);
         inspected_free(&x);
     }
 }
@@ -451,6 +474,7 @@ static void sparse_tables_are_what_the_placements_say(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(soft_tables_are_what_the_weights_say),
+        cmocka_unit_test(limits_of_token_weights),
         cmocka_unit_test(long_lists_keep_256_ranks),
         cmocka_unit_test(batches_may_be_seen_in_pieces),
         cmocka_unit_test(slot_vectors_are_compared),
