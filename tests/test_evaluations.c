@@ -218,7 +218,7 @@ static void a_metric_on_the_x_axis(void **state) {
     assert_int_equal(smoe_results_make(&r, &sweep, &err), 0);
     assert_int_equal(smoe_results_draw(&r, &drawn, &err), 0);
     char *text = file(w, "sweep.gp");
-    assert_non_null(strstr(text, "set xlabel 'train_s'\n"));
+    assert_non_null(strstr(text, "set xlabel 'seconds of training'\n"));
     assert_non_null(strstr(text, "$line0 << END\n10 0.75 0\n20 0.5 0\nEND\n"));
     assert_non_null(strstr(text, "$line1 << END\n7 0.25 0\nEND\n"));
     assert_non_null(strstr(text, "router=experts-choice, layers=[1]"));
