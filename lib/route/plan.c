@@ -219,31 +219,36 @@ void smoe_plan_dispatch_backward(smoe_plan *plan, real *dx, const real *dslots, 
 
 /* ---- statistics ------------------------------------------------------------------------------ */
 
-/* Largest of n weights `stride` apart, and exp of the entropy of the weights made to sum to one. */
-static void concentration(const real *w, size_t n, size_t stride, double *most, double *effective) {
-    double sum = 0, wlogw = 0, top = 0;
-    for (size_t i = 0; i < n; i++) {
-        double v = (double)w[i * stride];
-        sum += v;
-        if (v > 0) wlogw += v * log(v);
-        if (v > top) top = v;
-    }
-    *most = top;
-    *effective = sum > 0 ? exp(log(sum) - wlogw / sum) : 0;
+/* Weights one after another: the largest, and exp of their entropy once they sum to one. */
+typedef struct spread {
+    double sum, wlogw, most;
+} spread;
+
+static void spread_add(spread *s, double weight) {
+    s->sum += weight;
+    if (weight > 0) s->wlogw += weight * log(weight);
+    if (weight > s->most) s->most = weight;
+}
+
+static double effective(const spread *s) {
+    return s->sum > 0 ? exp(log(s->sum) - s->wlogw / s->sum) : 0;
+}
+
+/* Of n weights `stride` apart. */
+static spread spread_of(const real *w, size_t n, size_t stride) {
+    spread s = {0};
+    for (size_t i = 0; i < n; i++) spread_add(&s, (double)w[i * stride]);
+    return s;
 }
 
 static void measure_sparse(const smoe_plan *plan, smoe_plan_stats *stats) {
     double combine = 0, slots = 0;
     for (size_t t = 0; t < plan->tokens; t++) {
-        double sum = 0, wlogw = 0, top = 0;
-        for (int32_t i = plan->first[t]; i < plan->first[t + 1]; i++) {
-            double v = (double)plan->slot_weight[plan->slot[i]];
-            sum += v;
-            if (v > 0) wlogw += v * log(v);
-            if (v > top) top = v;
-        }
-        combine += top;
-        slots += sum > 0 ? exp(log(sum) - wlogw / sum) : 0;
+        spread token = {0};
+        for (int32_t i = plan->first[t]; i < plan->first[t + 1]; i++)
+            spread_add(&token, (double)plan->slot_weight[plan->slot[i]]);
+        combine += token.most;
+        slots += effective(&token);
     }
     stats->dispatch_max = stats->tokens_per_slot = plan->placed ? 1 : 0;
     stats->combine_max = combine / (double)plan->tokens;
@@ -257,19 +262,18 @@ void smoe_plan_measure(const smoe_plan *plan, smoe_plan_stats *stats) {
         measure_sparse(plan, stats);
         return;
     }
-    double most, effective;
     for (size_t g = 0; g < plan->G; g++) {
         const real *disp = plan->disp + g * plan->T * plan->S;
         const real *comb = plan->comb + g * plan->T * plan->S;
         for (size_t s = 0; s < plan->S; s++) {
-            concentration(disp + s, plan->T, plan->S, &most, &effective);
-            stats->dispatch_max += most;
-            stats->tokens_per_slot += effective;
+            const spread slot = spread_of(disp + s, plan->T, plan->S);
+            stats->dispatch_max += slot.most;
+            stats->tokens_per_slot += effective(&slot);
         }
         for (size_t t = 0; t < plan->T; t++) {
-            concentration(comb + t * plan->S, plan->S, 1, &most, &effective);
-            stats->combine_max += most;
-            stats->slots_per_token += effective;
+            const spread token = spread_of(comb + t * plan->S, plan->S, 1);
+            stats->combine_max += token.most;
+            stats->slots_per_token += effective(&token);
         }
     }
     double slots = (double)(plan->G * plan->S), tokens = (double)plan->tokens;

@@ -43,15 +43,16 @@ typedef struct means {
     double tokens;
 } means;
 
-enum { MEANS = sizeof(smoe_plan_stats) / sizeof(double) };
-_Static_assert(MEANS * sizeof(double) == sizeof(smoe_plan_stats), "all of it numbers");
-
 static void add_plan(means *m, const smoe_plan *plan) {
     smoe_plan_stats stats;
-    double *sum = (double *)&m->sum;
+    double tokens = (double)plan->tokens;
     smoe_plan_measure(plan, &stats);
-    for (size_t i = 0; i < MEANS; i++) sum[i] += (double)plan->tokens * ((double *)&stats)[i];
-    m->tokens += (double)plan->tokens;
+    m->sum.dispatch_max += tokens * stats.dispatch_max;
+    m->sum.combine_max += tokens * stats.combine_max;
+    m->sum.tokens_per_slot += tokens * stats.tokens_per_slot;
+    m->sum.slots_per_token += tokens * stats.slots_per_token;
+    m->sum.dropped += tokens * stats.dropped;
+    m->tokens += tokens;
 }
 
 /* Dense plans image by image, so that it does not matter how images are batched. */
