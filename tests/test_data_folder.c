@@ -187,8 +187,8 @@ static void test_archives_equal_the_directory(void **state) {
     }
 }
 
-/* Names beyond ASCII, marked as UTF-8 in a .zip and a .tar of the pax kind, though the locale of this
- * program is C; those of what is passed over too. */
+/* Names beyond ASCII, marked as UTF-8 in a .zip and a .tar of the pax kind, though the locale of
+ * this program is C; those of what is passed over too. */
 static void test_names_in_utf8(void **state) {
     static const char *const archive[] = {"u.zip", "u.tar", "u.tar.gz"};
     static const char one[] = "train/\u00e9t\u00e9/\u65e5\u672c.png";

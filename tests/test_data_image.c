@@ -431,9 +431,9 @@ static void test_shrinking_is_close(void **state) {
     free(pixel);
 }
 
-/* The same where the side is no multiple of the fraction: the last pixel of the smaller image is part
- * padding, and must not move the others. The waves rise by up to 50 * 6 pi / side a pixel, so that a
- * squeeze of the 7 pixels that 257 and 265 lack of a multiple of 8 shows as 25 levels at each end. */
+/* The same where the side is no multiple of the fraction: the last pixel of the smaller image is
+ * part padding, and must not move the others. The waves rise by up to 50 * 6 pi / side a pixel, so
+ * that a squeeze of the 7 pixels that 257 and 265 lack of a multiple of 8 shows as 25 levels. */
 static void test_shrinking_keeps_places(void **state) {
     (void)state;
     static const size_t sides[] = {257, 265, 264, 513, 131};

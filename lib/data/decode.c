@@ -22,10 +22,10 @@ static smoe_image_kind kind_of_bytes(const uint8_t *bytes, size_t size) {
 }
 
 /*
- * Copies a JPEG without what libjpeg warns of though no pixel depends on it: bytes that belong to no
- * segment before the first scan, and a revision of JFIF other than 1. Returns the size of the copy;
- * with `to` NULL nothing is copied. *faults counts what was left out or changed. From the first scan
- * on nothing is touched: surplus bytes there are what a damaged scan leaves over.
+ * Copies a JPEG without what libjpeg warns of though no pixel depends on it: bytes that belong to
+ * no segment before the first scan, and a revision of JFIF other than 1. Returns the size of the
+ * copy; with `to` NULL nothing is copied. *faults counts what was left out or changed. From the
+ * first scan on nothing is touched: surplus bytes there are what a damaged scan leaves over.
  */
 static size_t mend_jpeg(uint8_t *to, const uint8_t *bytes, size_t size, size_t *faults) {
     enum { ESCAPED = 0x00, ALONE = 0x01, SCAN = 0xda, APP0 = 0xe0, JFIF_LENGTH = 16, MAJOR = 9 };
@@ -167,8 +167,8 @@ int smoe_decode_fit(smoe_image *out, size_t side, size_t channels, smoe_image_ki
     size_t shrink = header.kind == SMOE_IMAGE_JPEG ? 8 : 1;
     while (shrink > 1 && least / (double)shrink < (double)side) shrink /= 2;
     if (smoe_decode(work, &header, channels, shrink, bytes, size, err)) return -1;
-    /* A pixel of the smaller image is `shrink` of the file's, the last of a row and column too, even
-     * where part of it is padding. */
+    /* A pixel of the smaller image is `shrink` of the file's, the last of a row and column too,
+     * even where part of it is padding. */
     double scale = 1 / (double)shrink;
     box = (smoe_box){box.x * scale, box.y * scale, box.width * scale, box.height * scale};
     return smoe_image_resize(out, side, work, box, err);
