@@ -1,5 +1,5 @@
-/* smoe ablate: a spec with its router replaced, over seeds, and the rows compared seed by seed. It is a
- * sweep over study/ablate.h's axes; cells.h runs it. */
+/* smoe ablate: a spec with its router replaced, over seeds, and the rows compared seed by seed. It
+ * is a sweep over study/ablate.h's axes; cells.h runs it. */
 #include "cells.h"
 #include "cmd.h"
 #include "study/ablate.h"

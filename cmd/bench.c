@@ -91,7 +91,8 @@ static json_t *work_json(const smoe_bench_pass *pass) {
     return object;
 }
 
-/* {"train": ..., "infer": ...} of one number of each share; training is null where there was none. */
+/* {"train": ..., "infer": ...} of one number of each share; training is null where there was none.
+ */
 static json_t *both_json(const smoe_bench *b, double train, double infer) {
     return json_pack("{s:o, s:f}", "train", trained(b) ? json_real(train) : json_null(), "infer",
                      infer);
@@ -158,7 +159,8 @@ static json_t *bench_json(const smoe_bench *b) {
     return object;
 }
 
-/* One part of one pass: its time, its share, and how near it is to what it cannot be faster than; medians. */
+/* One part of one pass: its time, its share, and how near it is to what it cannot be faster than;
+ * medians. */
 static void add_part(smoe_table *table, const smoe_bench *b, const smoe_bench_pass *pass,
                      smoe_part p) {
     double seconds = pass->part[p].median, whole = 0;
@@ -259,7 +261,7 @@ static int print_bench(const smoe_bench *b, bool bold, smoe_err *err) {
     return print_work(b, bold, err);
 }
 
-/* ---- a table of benchmarks -------------------------------------------------------------------- */
+/* ---- a table of benchmarks ------------------------------------------------------------------- */
 
 /* By which such a table is known again: a row has these columns. */
 static const char columns[] =
@@ -298,8 +300,8 @@ static void add_row(FILE *out, const char *name, const smoe_bench *b) {
             smoe_text_si(planned, sizeof planned, b->planned_bytes, "B"));
 }
 
-/* What the table in `path` is so far, fresh, after a check that it is one; nothing where there is no
- * file, or an empty one. */
+/* What the table in `path` is so far, fresh, after a check that it is one; nothing where there is
+ * no file, or an empty one. */
 static int read_table(const char *path, char **text, size_t *length, smoe_err *err) {
     enum { MOST = 1 << 20 };
     *text = NULL;

@@ -40,7 +40,7 @@ typedef struct runner {
     sigset_t signals, before;
 } runner;
 
-/* ---- in a cell's process ---------------------------------------------------------------------- */
+/* ---- in a cell's process --------------------------------------------------------------------- */
 
 static void child(runner *r, size_t cell, pid_t parent) {
     smoe_err err = {0};
@@ -63,7 +63,7 @@ static void child(runner *r, size_t cell, pid_t parent) {
     _exit(status ? (int)err.code : 0);
 }
 
-/* ---- in the parent ---------------------------------------------------------------------------- */
+/* ---- in the parent --------------------------------------------------------------------------- */
 
 /* Takes up a cell if nobody has it: 1 it runs, 0 another has it or it is settled by now, -1. */
 static int begin(runner *r, size_t cell, smoe_err *err) {
@@ -250,7 +250,7 @@ static int run_cells(smoe_sweep *sweep, const smoe_options *options, smoe_err *e
     return status ? -1 : conclude(&r, err);
 }
 
-/* ---- the command ------------------------------------------------------------------------------ */
+/* ---- the command ----------------------------------------------------------------------------- */
 
 int smoe_cells_seeds(char **seeds, const smoe_options *options, smoe_err *err) {
     const char *own = NULL;
@@ -380,8 +380,8 @@ static int prepare(smoe_sweep *sweep, const smoe_cells_kind *kind, const char *a
     return status ? -1 : set_wishes(sweep, kind, options, err);
 }
 
-/* --status runs nothing and changes no table; a reference or a figure that is asked for is printed or drawn from the
- * results so far. */
+/* --status runs nothing and changes no table; a reference or a figure that is asked for is printed
+ * or drawn from the results so far. */
 static int tell(const smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
     smoe_results results = {0};
     int status = smoe_cells_status(sweep, options, err);

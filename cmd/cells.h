@@ -29,7 +29,8 @@ typedef struct smoe_cells_kind {
 int smoe_cells_command(const smoe_cells_kind *kind, const smoe_options *options,
                        smoe_err *err) SMOE_MUST_CHECK;
 
-/* "seed=LIST" of --seeds or of the override, fresh; NULL where there is neither. SMOE_USAGE: both. */
+/* "seed=LIST" of --seeds or of the override, fresh; NULL where there is neither. SMOE_USAGE: both.
+ */
 int smoe_cells_seeds(char **seeds, const smoe_options *options, smoe_err *err) SMOE_MUST_CHECK;
 
 /* Is that the directory of a run, and not of a sweep? */

@@ -15,7 +15,7 @@
 
 enum { MOST_ROWS = 12 }; /* of the summary whose differences are printed for every metric */
 
-/* ---- the summary ------------------------------------------------------------------------------ */
+/* ---- the summary ----------------------------------------------------------------------------- */
 
 /* Numbers and booleans as such, all else as text. */
 static json_t *value_json(const char *text) {
@@ -225,7 +225,7 @@ int smoe_cells_summary(const smoe_results *r, const smoe_options *options, smoe_
     return 0;
 }
 
-/* ---- the status ------------------------------------------------------------------------------- */
+/* ---- the status ------------------------------------------------------------------------------ */
 
 /* "done", "failed", "running" (another process has it), "stopped" (it has begun), "waiting". */
 static const char *state_of(const smoe_sweep *sweep, size_t i) {
@@ -248,7 +248,8 @@ static int keep_step(void *step, const smoe_run_record *record, smoe_err *err) {
     return 0;
 }
 
-/* The last step that the metrics of a cell's run have, 0 where there is none. Of a long file the end is looked at. */
+/* The last step that the metrics of a cell's run have, 0 where there is none. Of a long file the
+ * end is looked at. */
 static json_int_t last_step(const smoe_sweep *sweep, size_t i) {
     enum { END = 1 << 18 };
     char *dir = smoe_cell_dir(sweep, i);
@@ -348,7 +349,7 @@ int smoe_cells_status(const smoe_sweep *sweep, const smoe_options *options, smoe
     return status;
 }
 
-/* ---- the estimate ----------------------------------------------------------------------------- */
+/* ---- the estimate ---------------------------------------------------------------------------- */
 
 static int estimate_cell(smoe_estimate *e, smoe_estimator *by, const smoe_cell *cell,
                          const smoe_options *options, smoe_err *err) {

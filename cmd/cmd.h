@@ -37,8 +37,8 @@ int smoe_cmd_spec(smoe_spec *spec, const smoe_options *options, smoe_err *err) S
 int smoe_cmd_classes(const smoe_spec *spec, size_t given, bool read, size_t *classes,
                      smoe_err *err) SMOE_MUST_CHECK;
 
-/* Refuses to write over a file that is there without --force, before the work and not after it; NULL
- * is no file. */
+/* Refuses to write over a file that is there without --force, before the work and not after it;
+ * NULL is no file. */
 int smoe_cmd_target(const char *path, const smoe_options *options, smoe_err *err) SMOE_MUST_CHECK;
 
 /* Refuses two results that would go into one file, however it is spelt; NULL is no file. */

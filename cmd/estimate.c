@@ -9,8 +9,9 @@
 #include <math.h>
 #include <unistd.h>
 
-/* A spec is measured when a step has no more FLOPs than this, and its memory is filled in a moment; and as long as
- * all measuring together took no longer than this. Then a dry run takes some seconds on slow machines too. */
+/* A spec is measured when a step has no more FLOPs than this, and its memory is filled in a moment;
+ * and as long as all measuring together took no longer than this. Then a dry run takes some seconds
+ * on slow machines too. */
 static const double most_flops = 1e11, most_bytes = 1e9, most_seconds = 5;
 
 double smoe_estimate_memory(void) {

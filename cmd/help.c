@@ -79,7 +79,7 @@ int cmd_help(const smoe_options *options, smoe_err *err) {
     return 0;
 }
 
-/* ---- completion ---- */
+/* ---- completion ------------------------------------------------------------------------------ */
 
 static void key_word(void *out, const char *key, const char *type, const char *preset,
                      const char *help) {

@@ -1,6 +1,7 @@
 /*
- * smoe inspect: what the routers of trained models do with the images of a split. One pass over the split for each run; the
- * analyses are study/inspect.def, a table each. This file finds runs and images, and writes; inspect_show.c prints.
+ * smoe inspect: what the routers of trained models do with the images of a split. One pass over the
+ * split for each run; the analyses are study/inspect.def, a table each. This file finds runs and
+ * images, and writes; inspect_show.c prints.
  */
 #include "cmd.h"
 #include "inspect_draw.h"
@@ -38,7 +39,7 @@ static void inspected_free(inspected *x) {
     free(x->slot);
 }
 
-/* ---- images ----------------------------------------------------------------------------------- */
+/* ---- images ---------------------------------------------------------------------------------- */
 
 /* Adds to a list in which nothing may be twice. */
 static int add_number(size_t **list, size_t *count, size_t number, const char *option,
@@ -78,7 +79,7 @@ static int choose_images(inspected *x, const smoe_options *options, smoe_err *er
     return 0;
 }
 
-/* ---- one run ----------------------------------------------------------------------------------- */
+/* ---- one run --------------------------------------------------------------------------------- */
 
 /* RUN/metrics.jsonl of RUN/ckpt/STEP/model.safetensors, where it is there. */
 static char *metrics_of(const char *checkpoint) {
@@ -160,7 +161,7 @@ static int look(inspected *x, smoe_frame *frames, const smoe_options *options, s
     return status;
 }
 
-/* ---- files ------------------------------------------------------------------------------------- */
+/* ---- files ----------------------------------------------------------------------------------- */
 
 /* Refused before the work, not after it. Pictures come with the report. */
 static int check_targets(const smoe_frame *frames, size_t tables, const smoe_options *options,
@@ -213,7 +214,7 @@ static int draw(const smoe_frame *frames, size_t tables, const inspected *x, siz
     return status;
 }
 
-/* ---- the command -------------------------------------------------------------------------------- */
+/* ---- the command ----------------------------------------------------------------------------- */
 
 static int check_arguments(const inspected *x, size_t runs, const smoe_options *options,
                            smoe_err *err) {

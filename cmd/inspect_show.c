@@ -1,4 +1,5 @@
-/* Printing of smoe inspect; see inspect_show.h. Everything comes from the tables: runs has the runs, routing the layers. */
+/* Printing of smoe inspect; see inspect_show.h. Everything comes from the tables: runs has the
+ * runs, routing the layers. */
 #include "inspect_show.h"
 #include "cmd.h"
 #include "table.h"
@@ -22,9 +23,10 @@ static double number_of(const smoe_frame *frame, size_t row, const char *column)
     return smoe_frame_number_at(frame, row, smoe_frame_find(frame, column));
 }
 
-/* ---- for people -------------------------------------------------------------------------------- */
+/* ---- for people ------------------------------------------------------------------------------ */
 
-/* A column of a printed table: a number of one row a layer, found by the run, the block and perhaps one more column. */
+/* A column of a printed table: a number of one row a layer, found by the run, the block and perhaps
+ * one more column. */
 typedef struct shown {
     const char *heading, *frame, *column;
     const char *about; /* text that the column `about` must have; NULL: none */
@@ -117,7 +119,7 @@ static int print(const tables *t, const smoe_options *options, smoe_err *err) {
     return print_layers(t, more, MORE, bold, err);
 }
 
-/* ---- for programs ------------------------------------------------------------------------------ */
+/* ---- for programs ---------------------------------------------------------------------------- */
 
 /* The members of a run: a row of `runs`, and its rows of `routing`. */
 static json_t *run_json(const tables *t, size_t row) {

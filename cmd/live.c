@@ -53,7 +53,7 @@ void smoe_live_set(smoe_live *live, size_t cell, smoe_live_state state) {
     live->cell[cell].state = state;
 }
 
-/* ---- the table -------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 static void erase(smoe_live *live) {
     if (live->drawn) fprintf(stderr, "\033[%zuA\r\033[J", live->drawn);

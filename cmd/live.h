@@ -1,6 +1,6 @@
 /*
- * How a sweep tells where it is, on stderr: a table that is redrawn on a terminal, a line a finished
- * cell elsewhere. The cells' processes write into memory they share with their parent.
+ * How a sweep tells where it is, on stderr: a table that is redrawn on a terminal, a line a
+ * finished cell elsewhere. The cells' processes write into memory they share with their parent.
  */
 #ifndef SMOE_LIVE_H
 #define SMOE_LIVE_H
@@ -36,7 +36,8 @@ int smoe_live_open(smoe_live *live, const smoe_sweep *sweep, const smoe_options 
 /* For the process of a cell: its observer. */
 smoe_observer smoe_live_observer(smoe_live *live, size_t cell);
 
-/* The same for its evaluations at other settings (study/evaluations.h); `user` is the observer's. */
+/* The same for its evaluations at other settings (study/evaluations.h); `user` is the observer's.
+ */
 void smoe_live_evaluated(void *user, size_t done, size_t of);
 
 void smoe_live_set(smoe_live *live, size_t cell, smoe_live_state state);

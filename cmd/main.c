@@ -46,7 +46,8 @@ static int check_arguments(const smoe_options *options, const smoe_command *comm
                           *command->arguments ? " " : "", command->arguments);
 }
 
-/* The library takes the widest kernels where it is told of none that it has; who asks should know. */
+/* The library takes the widest kernels where it is told of none that it has; who asks should know.
+ */
 static int check_isa(smoe_err *err) {
     const char *isa = getenv("SMOE_ISA");
     if (!isa || smoe_kernels_of(isa)) return 0;
@@ -122,9 +123,9 @@ static double stack_size(const char *text) {
 }
 
 /*
- * Products pack their sides on the stack, a megabyte of it, so a limit that someone set for other programs would
- * end in a crash. Whether anything changed, from the next start of the program on. Where the limit cannot be
- * raised that far, the program ends.
+ * Products pack their sides on the stack, a megabyte of it, so a limit that someone set for other
+ * programs would end in a crash. Whether anything changed, from the next start of the program on.
+ * Where the limit cannot be raised that far, the program ends.
  */
 static bool widen_stack(void) {
     enum { NEEDED = 1 << 20, ENOUGH = 4 << 20 };
@@ -148,9 +149,10 @@ static bool widen_stack(void) {
 }
 
 /*
- * By default OpenMP's threads wait for each other by spinning for milliseconds. Where other programs
- * want the same processors, a thread that spins keeps the one it waits for from running: training a
- * small model became ten times slower (experiments/NOTES.md). A user's own settings stand.
+ * By default OpenMP's threads wait for each other by spinning for milliseconds. Where other
+ * programs want the same processors, a thread that spins keeps the one it waits for from running:
+ * training a small model became ten times slower (experiments/NOTES.md). A user's own settings
+ * stand.
  */
 static bool wait_briefly(void) {
     if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT")) return false;
@@ -171,8 +173,8 @@ static void hold_standard_files(void) {
         if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd ? O_RDONLY : O_WRONLY) != fd) _exit(1);
 }
 
-/* Weights are used where they lie in their file. When that is cut short meanwhile, or its disk fails,
- * there is nothing to go on with. */
+/* Weights are used where they lie in their file. When that is cut short meanwhile, or its disk
+ * fails, there is nothing to go on with. */
 static void on_lost_page(int number) {
     static const char text[] = "smoe: a file in use was cut short, or its disk failed\n";
     (void)number;
@@ -182,7 +184,8 @@ static void on_lost_page(int number) {
 
 static void settle_signals(void) {
     signal(SIGCHLD, SIG_DFL); /* a parent that ignores it would have our children end unseen */
-    /* A limit on file sizes is then a write error like a full disk, reported with the file's name. */
+    /* A limit on file sizes is then a write error like a full disk, reported with the file's name.
+     */
     signal(SIGXFSZ, SIG_IGN);
     /* Nobody reading what is said on standard error is no reason to stop a training. */
     signal(SIGPIPE, SIG_IGN);

@@ -6,8 +6,8 @@
 
 #include <signal.h>
 
-/* Catches both signals from now on. Returns the flag that the first of them sets, NULL with errno when they cannot be
- * caught. */
+/* Catches both signals from now on. Returns the flag that the first of them sets, NULL with errno
+ * when they cannot be caught. */
 const volatile sig_atomic_t *smoe_stop_catch(void);
 
 #endif

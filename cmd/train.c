@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- which spec, which directory ---- */
+/* ---- which spec, which directory ------------------------------------------------------------- */
 
 typedef struct train_job {
     char *file; /* the spec's; fresh */
@@ -72,9 +72,10 @@ static void job_free(train_job *job) {
     smoe_spec_free(job->spec);
 }
 
-/* ---- remarks: what was asked for, and is not what happens ---- */
+/* ---- remarks: what was asked for, and is not what happens ------------------------------------ */
 
-/* Rounding and the one place that a buffer has at least may make another capacity of a small one. */
+/* Rounding and the one place that a buffer has at least may make another capacity of a small one.
+ */
 static void remark_capacity(const smoe_spec *spec) {
     const smoe_moe_spec *moe = &spec->model.moe;
     size_t choices = smoe_moe_choices(moe), T = moe->group_images * smoe_spec_tokens(spec);
@@ -109,7 +110,7 @@ static void remark(const train_job *job, const smoe_options *options) {
     remark_capacity(job->spec);
 }
 
-/* ---- the dry run ---- */
+/* ---- the dry run ----------------------------------------------------------------------------- */
 
 /* What every MoE layer of a spec does to a group of tokens: as its router says. */
 typedef struct moe_shape {
@@ -217,7 +218,7 @@ static int dry_run(const train_job *job, const smoe_options *options, smoe_err *
     return status;
 }
 
-/* ---- the run ---- */
+/* ---- the run --------------------------------------------------------------------------------- */
 
 static int report(const train_job *job, const smoe_train_result *r, const smoe_options *options,
                   smoe_err *err) {

@@ -3,7 +3,7 @@
  *
  *     smoe_spec spec = {0};
  *     smoe_err err = {0};
- *     if (smoe_spec_read(&spec, "spec.yaml", NULL, 0, &err)) ...            err.text says what is wrong
+ *     if (smoe_spec_read(&spec, "spec.yaml", NULL, 0, &err)) ...       err.text says what is wrong
  *     smoe_train_options how = {.dir = "run", .mode = SMOE_RUN_NEW};
  *     smoe_train_result result;
  *     if (smoe_train(&spec, &how, &result, &err)) ...

@@ -76,6 +76,9 @@ else
     skipped=$((skipped + 1))
 fi
 
+awk 'length > 100 { print FILENAME ":" FNR }' lib/*.h lib/*/*.[ch] cmd/*.[ch] >"$out"
+verdict "lines of more than 100 columns"
+
 if command -v clang-tidy >/dev/null; then
     ls lib/*/*.c cmd/*.c | xargs -P "$(nproc)" -n 4 sh -c \
         'clang-tidy --quiet "$@" -- $HEADER_FLAGS -Wno-unknown-pragmas 2>/dev/null' tidy |

@@ -447,7 +447,8 @@ static int for_each(const smoe_dataset *set, each_image *each, smoe_image_header
     return first_failed < set->images ? -1 : 0;
 }
 
-/* The header out of the first bytes of a large file, where that is enough: opening a folder should not read all of it. */
+/* The header out of the first bytes of a large file, where that is enough: opening a folder should
+ * not read all of it. */
 static bool header_at_start(const smoe_dataset *set, const item *a, smoe_image_header *header) {
     enum { START = 1 << 16 };
     uint8_t *start;

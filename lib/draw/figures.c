@@ -85,8 +85,9 @@ typedef struct span {
     bool whole;         /* no, they are all its own */
 } span;
 
-/* A figure being drawn. A mark is what the key has an entry for: a line, a band, bars of one colour;
- * of every line of the panels, which differ in z, there is one for each of the columns of y. */
+/* A figure being drawn. A mark is what the key has an entry for: a line, a band, bars of one
+ * colour; of every line of the panels, which differ in z, there is one for each of the columns of
+ * y. */
 typedef struct drawing {
     const struct kind *kind;
     const smoe_frame *f;
@@ -468,7 +469,8 @@ static bool complete(const drawing *d, const span *p) {
 }
 
 /* A box a cell makes sharp edges and, of many cells, large files: then they become one image, for
- * which gnuplot wants them in order, rows after one another. Sorting is what `smooth unique` does. */
+ * which gnuplot wants them in order, rows after one another. Sorting is what `smooth unique` does.
+ */
 static void put_image(FILE *out, const drawing *d, const span *p) {
     const smoe_figure_row *row = d->row;
     double low, high;

@@ -45,8 +45,9 @@ const char *smoe_figure_words(size_t i, const char **shown);
 const char *smoe_figure_say(const char *name, char *buf, size_t size);
 
 /* Writes FOLDER/NAME.gp for every row whose frame has rows to draw, and has gnuplot make
- * FOLDER/NAME.svg of it; both go where there is nothing to draw. FOLDER must hold the frames' CSV files, FOLDER/FRAME.csv. *scripts and
- * *drawn: how many of each came out; fewer drawn than scripts: gnuplot is missing or failed. */
+ * FOLDER/NAME.svg of it; both go where there is nothing to draw. FOLDER must hold the frames' CSV
+ * files, FOLDER/FRAME.csv. *scripts and *drawn: how many of each came out; fewer drawn than
+ * scripts: gnuplot is missing or failed. */
 int smoe_figures_write(const smoe_frame *frames, size_t count, const char *folder, size_t *scripts,
                        size_t *drawn, smoe_err *err) SMOE_MUST_CHECK;
 

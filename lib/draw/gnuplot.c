@@ -1,4 +1,5 @@
-/* Figures through gnuplot; see gnuplot.h. Only its script language is relied on, version 5 and up. */
+/* Figures through gnuplot; see gnuplot.h. Only its script language is relied on, version 5 and up.
+ */
 #include "draw/gnuplot.h"
 #include "base/file.h"
 
@@ -50,7 +51,8 @@ static bool put_ticks(FILE *out, const smoe_chart *chart) {
     return some;
 }
 
-/* Both ranges, with room around the outermost points and bars, which would else lie on the frame. */
+/* Both ranges, with room around the outermost points and bars, which would else lie on the frame.
+ */
 static void put_ranges(FILE *out, const smoe_chart *chart) {
     double x[2] = {INFINITY, -INFINITY}, y[2] = {INFINITY, -INFINITY};
     for (size_t i = 0; i < chart->lines; i++)

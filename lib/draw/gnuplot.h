@@ -32,7 +32,8 @@ typedef struct smoe_chart {
 int smoe_chart_write(const smoe_chart *chart, const char *folder, const char *name, bool *drawn,
                      smoe_err *err) SMOE_MUST_CHECK;
 
-/* The same for a script that `print` writes: FOLDER/NAME.gp and, where gnuplot makes it, NAME.svg. */
+/* The same for a script that `print` writes: FOLDER/NAME.gp and, where gnuplot makes it, NAME.svg.
+ */
 int smoe_gnuplot_draw(const char *folder, const char *name, smoe_file_printer *print,
                       const void *context, bool *drawn, smoe_err *err) SMOE_MUST_CHECK;
 

@@ -121,7 +121,8 @@ static size_t choose(const weights *w, size_t chosen[CHOSEN]) {
 
 /* ---- looks ----------------------------------------------------------------------------------- */
 
-/* Darker the smaller the weight is beside the unit's largest; grey where it takes nothing; [patches]. */
+/* Darker the smaller the weight is beside the unit's largest; grey where it takes nothing;
+ * [patches]. */
 static void look_unit(look *looks, const smoe_sample *s, const weights *w, size_t unit) {
     const float *take = w->take + unit * w->T + s->first_patch;
     size_t patches = s->side * s->side;
@@ -189,7 +190,8 @@ static void paint(smoe_image *out, size_t left, size_t top, size_t scale, const 
         }
 }
 
-/* A number at (left, top), 10 pixels high: digits of 3 by 5 squares, a row of them an octal digit. */
+/* A number at (left, top), 10 pixels high: digits of 3 by 5 squares, a row of them an octal digit.
+ */
 static void write_number(smoe_image *out, size_t left, size_t top, size_t number) {
     static const unsigned digits[] = {075557, 026227, 071747, 071717, 055711,
                                       074717, 074757, 071111, 075757, 075717};

@@ -33,13 +33,14 @@ typedef struct smoe_overlay_units {
 /* The empty table of smoe_overlays_write. */
 void smoe_overlays_frame(smoe_frame *frame);
 
-/* Removes the sheets of an earlier call from FOLDER/overlays, known by their names; other files stay. No such folder: nothing. */
+/* Removes the sheets of an earlier call from FOLDER/overlays, known by their names; other files
+ * stay. No such folder: nothing. */
 int smoe_overlays_remove(const char *folder, smoe_err *err) SMOE_MUST_CHECK;
 
-/* Writes FOLDER/overlays/imageN-blocksM.png, a pixel for a pixel, for every sample and MoE layer, and
- * of images under 144 pixels also -large.png, magnified to be legible; with several runs their names
- * begin with runK- in the order of the samples. Adds a row to `frame` for every tile. A unit that a
- * layer does not have is SMOE_USAGE. */
+/* Writes FOLDER/overlays/imageN-blocksM.png, a pixel for a pixel, for every sample and MoE layer,
+ * and of images under 144 pixels also -large.png, magnified to be legible; with several runs their
+ * names begin with runK- in the order of the samples. Adds a row to `frame` for every tile. A unit
+ * that a layer does not have is SMOE_USAGE. */
 int smoe_overlays_write(const smoe_sample *samples, size_t count, const smoe_overlay_units *units,
                         const char *folder, smoe_frame *frame, smoe_err *err) SMOE_MUST_CHECK;
 

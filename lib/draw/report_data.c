@@ -4,7 +4,8 @@
  * counted, numbers to five digits; pictures as PNG, weights as bytes, both in base64.
  *
  *   words    {NAME: what it is called}, the rows of words.def
- *   figures  [{name, kind, frame, panel [..], x, y [..], z [..], xName, yName, xTitle, yTitle, flags}]
+ *   figures  [{name, kind, frame, panel [..], x, y [..], z [..], xName, yName, xTitle, yTitle,
+ *            flags}]
  *   frames   {NAME: {title, caption, rows, columns [names], data [columns]}}; a column is
  *            {"list": [..]} or {"runs": [value, times, ..]}, of text with "names" they index;
  *            data is missing where the table is left out

@@ -1,6 +1,6 @@
 /*
- * What a router did with one image, kept whole for pictures: the image, and in every MoE layer the dispatch and combine
- * weights or the placements. Filled by study/, drawn here.
+ * What a router did with one image, kept whole for pictures: the image, and in every MoE layer the
+ * dispatch and combine weights or the placements. Filled by study/, drawn here.
  */
 #ifndef SMOE_SAMPLE_H
 #define SMOE_SAMPLE_H
@@ -18,13 +18,13 @@ typedef struct smoe_sample_place {
 typedef struct smoe_sample_layer {
     size_t block;   /* number of the transformer block */
     size_t E, P, S; /* experts, slots of an expert, S = E*P */
-    float *dispatch,
-        *combine; /* [T,S] dense routers: weight of token t in slot s; of slot s in token t; else NULL */
-    smoe_sample_place *
-        place; /* [places] sparse routers, by token, then expert; else NULL. A token without one was dropped */
+    /* [T,S] of dense routers: weight of token t in slot s; of slot s in token t. Else NULL. */
+    float *dispatch, *combine;
+    /* [places] of sparse routers, by token, then expert; a token without one was dropped. Else
+     * NULL. */
+    smoe_sample_place *place;
     size_t places;
-    float *
-        gate; /* [T,E] g, the softmax over experts by which choices are made; NULL: the router has none */
+    float *gate; /* [T,E] g, the softmax over experts that choices are made by, or NULL */
 } smoe_sample_layer;
 
 typedef struct smoe_sample {
@@ -35,8 +35,8 @@ typedef struct smoe_sample {
     double probability;          /* of the prediction: softmax, or sigmoid with that loss */
     size_t channels, size, side; /* 1 or 3; pixels along an edge; patches along an edge */
     float *pixels;               /* [channels, size, size] in [-1, 1] */
-    size_t T,
-        first_patch; /* tokens; the token of patch 0: 1 behind a class token, else 0. Patches lie row by row */
+    size_t T;                    /* tokens */
+    size_t first_patch; /* the token of patch 0: 1 behind a class token, else 0; then row by row */
     smoe_sample_layer *layer; /* [layers] the MoE layers in order */
     size_t layers;
 } smoe_sample;

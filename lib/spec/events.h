@@ -1,4 +1,5 @@
-/* Events of a YAML text, for what reads one: read.c the keys of the table, sweep.c the section `sweep`. */
+/* Events of a YAML text, for what reads one: read.c the keys of the table, sweep.c the section
+ * `sweep`. */
 #ifndef SMOE_EVENTS_H
 #define SMOE_EVENTS_H
 
@@ -25,7 +26,8 @@ smoe_origin smoe_events_place(const smoe_events *src, const yaml_event_t *event)
 bool smoe_events_next(smoe_events *src, yaml_event_t *event);
 /* Reads past the node that starts with this event. */
 void smoe_events_skip(smoe_events *src, const yaml_event_t *first);
-/* YAML beyond plain values has no meaning in a spec: is this node free of it? Reports it otherwise. */
+/* YAML beyond plain values has no meaning in a spec: is this node free of it? Reports it otherwise.
+ */
 bool smoe_events_plain(smoe_events *src, const yaml_event_t *event, const char *key);
 /* The scalar's text, or NULL when a NUL hides in it. */
 const char *smoe_events_scalar(const yaml_event_t *event);

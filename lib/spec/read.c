@@ -32,7 +32,7 @@ void smoe_reading_problem(smoe_reading *reading, const smoe_origin *where, const
         smoe_fail_more(reading->err, SMOE_USAGE, "%s: %s%s%s", reading->label, key, colon, problem);
 }
 
-/* ---- values ---------------------------------------------------------------- */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 static void bad_value(smoe_events *src, const smoe_origin *where, int row, const char *problem) {
     src->reading->bad[row] = true;
@@ -104,7 +104,7 @@ static void read_value(smoe_events *src, int row, const yaml_event_t *event) {
     }
 }
 
-/* ---- keys ------------------------------------------------------------------ */
+/* ---- keys ------------------------------------------------------------------------------------ */
 
 /* Keeps the cross-checks from speaking of a row, or of the rows of a section, whose values did not
  * get through. */
@@ -233,7 +233,7 @@ static void read_mapping(smoe_events *src, const char *section) {
     }
 }
 
-/* ---- documents ------------------------------------------------------------- */
+/* ---- documents ------------------------------------------------------------------------------- */
 
 /* The one document of the source: the section's mapping, or the row's value where row >= 0. */
 static void read_document(smoe_events *src, const char *section, int row) {

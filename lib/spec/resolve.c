@@ -72,7 +72,7 @@ static void set_text(smoe_reading *reading, const char *key, const char *text) {
         smoe_reading_problem(reading, origin_of(reading, key), key, "%s", problem);
 }
 
-/* ---- sizes ----------------------------------------------------------------- */
+/* ---- sizes ----------------------------------------------------------------------------------- */
 
 /* A size that only repeats what the file's variant says (as in a resolved spec) follows an override
  * of the variant. */
@@ -111,9 +111,10 @@ static void resolve_sizes(smoe_reading *reading) {
     }
 }
 
-/* ---- blocks with experts --------------------------------------------------- */
+/* ---- blocks with experts --------------------------------------------------------------------- */
 
-/* A key that picks blocks: a word counts among `from`, in rising order; a list names some of them. */
+/* A key that picks blocks: a word counts among `from`, in rising order; a list names some of them.
+ */
 typedef struct picking {
     const char *const *keys; /* whom a clash may blame */
     const char *text;        /* the canonical one of value.c */
@@ -208,7 +209,7 @@ static void resolve_random(smoe_reading *reading) {
                                     .count = count});
 }
 
-/* ---- experts and slots ----------------------------------------------------- */
+/* ---- experts and slots ----------------------------------------------------------------------- */
 
 static void check_slots(smoe_reading *reading) {
     smoe_moe_spec *moe = &reading->spec->model.moe;
@@ -275,7 +276,7 @@ static void resolve_moe(smoe_reading *reading) {
     check_router(reading);
 }
 
-/* ---- the rest -------------------------------------------------------------- */
+/* ---- the rest -------------------------------------------------------------------------------- */
 
 static void check_model(smoe_reading *reading) {
     const smoe_spec *spec = reading->spec;
@@ -295,8 +296,8 @@ static void check_model(smoe_reading *reading) {
               "sincos2d needs a width that is a multiple of 4, found %zu", model->width);
 }
 
-/* Sizes are counted in 64 bits. What is far beyond any memory is refused, so that no product of sizes wraps; the sum of the
- * model's terms is taken generously. */
+/* Sizes are counted in 64 bits. What is far beyond any memory is refused, so that no product of
+ * sizes wraps; the sum of the model's terms is taken generously. */
 static void check_size(smoe_reading *reading) {
     const double most = 0x1p58;
     const smoe_spec *spec = reading->spec;

@@ -33,12 +33,12 @@ extern const smoe_router_row smoe_routers[SMOE_ROUTERS];
 /* The row of that name; NULL where there is none, as for `dense`. */
 const smoe_router_row *smoe_router_find(const char *name);
 
-/* Does the key of model.moe, without that section, concern MoE layers with this router? NULL, a dense
- * one, is not asked: true. */
+/* Does the key of model.moe, without that section, concern MoE layers with this router? NULL, a
+ * dense one, is not asked: true. */
 bool smoe_router_heeds(const smoe_router_row *router, const char *key);
 
-/* Choices of a token that experts' buffers are sized for: K for tokens-choice, 1 for experts-choice,
- * 0 where nobody chooses. */
+/* Choices of a token that experts' buffers are sized for: K for tokens-choice, 1 for
+ * experts-choice, 0 where nobody chooses. */
 size_t smoe_moe_choices(const smoe_moe_spec *moe);
 
 /* Places of an expert's buffer for a group of `tokens` tokens, where somebody chooses: those of

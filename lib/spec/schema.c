@@ -5,7 +5,8 @@
 #include <string.h>
 #include <strings.h>
 
-/* Names out of other tables, as choices: "none|Ti|S...", "soft|soft-uniform...", "shapes|image-folder...". */
+/* Names out of other tables, as choices: "none|Ti|S...", "soft|soft-uniform...",
+ * "shapes|image-folder...". */
 #define VARIANT(name, width, depth, mlp, heads) "|" name
 static const char variant_choices[] = "none"
 #include "spec/variants.def"
@@ -121,7 +122,7 @@ void smoe_spec_each_key(smoe_spec_row *row, void *user) {
     }
 }
 
-/* ---- what was meant --------------------------------------------------------- */
+/* ---- what was meant -------------------------------------------------------------------------- */
 
 static bool same_letters(const char *a, const char *b) {
     int count[256] = {0};

@@ -64,7 +64,7 @@ typedef struct smoe_variant {
 } smoe_variant;
 const smoe_variant *smoe_variant_find(const char *name);
 
-/* ---- where a value came from ---- */
+/* ---- where a value came from ----------------------------------------------------------------- */
 /* In rising order of who is to blame when two values clash. */
 typedef enum smoe_origin_kind {
     SMOE_FROM_DEFAULT,
@@ -81,7 +81,7 @@ struct smoe_origin {
 };
 typedef struct smoe_origin smoe_origin;
 
-/* ---- one reading of a spec, from text to resolved ---- */
+/* ---- one reading of a spec, from text to resolved -------------------------------------------- */
 typedef struct smoe_reading {
     smoe_spec *spec;
     smoe_err *err;
@@ -104,7 +104,7 @@ void smoe_reading_resolve(smoe_reading *reading);
 
 void smoe_sweep_spec_clear(smoe_sweep_spec *sweep);
 
-/* ---- values ---- */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 /* Reads text as the row's kind into the spec; `plain` is false for quoted text, which is never
  * null. On a mistake leaves the spec alone, says what is wrong in problem[SMOE_PROBLEM] and returns

@@ -1,4 +1,5 @@
-/* Data sources as specs and commands see them: the rows of data/sources.def without the code, which is in data/. */
+/* Data sources as specs and commands see them: the rows of data/sources.def without the code, which
+ * is in data/. */
 #ifndef SMOE_SPEC_SOURCES_H
 #define SMOE_SPEC_SOURCES_H
 

@@ -138,7 +138,7 @@ void smoe_spec_free(smoe_spec *spec) {
     *spec = (smoe_spec){0};
 }
 
-/* ---- derived quantities ---------------------------------------------------- */
+/* ---- derived quantities ---------------------------------------------------------------------- */
 
 size_t smoe_spec_tokens(const smoe_spec *spec) {
     size_t side = spec->data.image_size / spec->model.patch_size;

@@ -181,8 +181,8 @@ typedef struct smoe_spec {
 int smoe_spec_read(smoe_spec *spec, const char *file, char *const *overrides, size_t count,
                    smoe_err *err) SMOE_MUST_CHECK;
 
-/* A spec not yet read, with what its messages and its relative data paths go by: a file is looked at once,
- * however often it is then parsed with other overrides. */
+/* A spec not yet read, with what its messages and its relative data paths go by: a file is looked
+ * at once, however often it is then parsed with other overrides. */
 typedef struct smoe_spec_text {
     char *text;
     size_t length;
@@ -201,8 +201,8 @@ int smoe_spec_parse(smoe_spec *spec, const char *text, size_t length, const char
                     const char *folder, char *const *overrides, size_t count,
                     smoe_err *err) SMOE_MUST_CHECK;
 
-/* The spec of a model that is trained already and is only evaluated: the keys of `train` may be what
- * they like. Groups need not divide the batch, nor warm-up and cooldown fit into the steps. */
+/* The spec of a model that is trained already and is only evaluated: the keys of `train` may be
+ * what they like. Groups need not divide the batch, nor warm-up and cooldown fit into the steps. */
 int smoe_spec_parse_trained(smoe_spec *spec, const smoe_spec_text *from, char *const *overrides,
                             size_t count, smoe_err *err) SMOE_MUST_CHECK;
 
@@ -226,14 +226,14 @@ int smoe_spec_check_key(const char *key, smoe_err *err) SMOE_MUST_CHECK;
 
 void smoe_spec_free(smoe_spec *spec);
 
-/* ---- derived quantities, each written once --------------------------------- */
+/* ---- derived quantities, each written once --------------------------------------------------- */
 
 /* Tokens of an image as the blocks see them: (image/patch)^2, plus one with a class token. */
 size_t smoe_spec_tokens(const smoe_spec *spec);
 
 /* P of the soft family and of fixed routers for a group of `tokens` tokens: slots_per_expert, or
- * total_slots/E; where both are 0, round(tokens * capacity / E), at least 1, or for fixed routers as
- * many as the tokens take, ceil(tokens / E). */
+ * total_slots/E; where both are 0, round(tokens * capacity / E), at least 1, or for fixed routers
+ * as many as the tokens take, ceil(tokens / E). */
 size_t smoe_moe_slots_per_expert(const smoe_moe_spec *moe, size_t tokens);
 
 /* The buffer Be of one expert for a group of `tokens` tokens and `choices` choices a token (K for

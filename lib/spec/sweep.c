@@ -187,7 +187,7 @@ static void sweep_group(smoe_events *src, smoe_sweep_keys *keys, const yaml_even
     }
 }
 
-/* ---- its parts -------------------------------------------------------------------------------- */
+/* ---- its parts ------------------------------------------------------------------------------- */
 
 enum { MOST_PARTS = 6 };
 

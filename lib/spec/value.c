@@ -23,7 +23,7 @@ static int problem_text(char *problem, const char *expected, const char *text) {
     return -1;
 }
 
-/* ---- numbers --------------------------------------------------------------- */
+/* ---- numbers --------------------------------------------------------------------------------- */
 
 /* Is the number inside "[LOW, HIGH]", with round brackets for bounds that are left out? */
 static bool inside(const char *range, double number) {
@@ -127,7 +127,7 @@ int smoe_value_digits(double number) {
     return 17;
 }
 
-/* ---- words ----------------------------------------------------------------- */
+/* ---- words ----------------------------------------------------------------------------------- */
 
 static int read_bool(const char *text, bool *value, char *problem) {
     static const char *const words[] = {"false", "true", "no", "yes", "off", "on"};
@@ -177,7 +177,8 @@ static int read_text(char **to, const char *text, char *problem) {
     return copy_text(to, text, problem);
 }
 
-/* none, all, last-half, last-N, every-N; which blocks these are is resolved once the depth is known. */
+/* none, all, last-half, last-N, every-N; which blocks these are is resolved once the depth is
+ * known. */
 static int read_layers(char **to, const char *text, char *problem) {
     const char *number = !strncmp(text, "last-", 5)    ? text + 5
                          : !strncmp(text, "every-", 6) ? text + 6
@@ -281,7 +282,7 @@ void smoe_value_clear(smoe_spec *spec, const smoe_row *row) {
     *at = NULL;
 }
 
-/* ---- writing --------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 static const char *choice_name(const smoe_row *row, unsigned number, char *buf, size_t size) {
     snprintf(buf, size, "%s", row->range);

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- YAML ------------------------------------------------------------------ */
+/* ---- YAML ------------------------------------------------------------------------------------ */
 
 /* "# default", "# variant S", "# FILE:LINE:COL", "# override", and what follows from the value
  * where METHODS ask for it: the buffers of the choice routers. */
@@ -82,7 +82,7 @@ int smoe_spec_write_yaml(const smoe_spec *spec, FILE *out, bool origins) {
     return status || fflush(out) || ferror(out) ? -1 : 0;
 }
 
-/* ---- JSON ------------------------------------------------------------------ */
+/* ---- JSON ------------------------------------------------------------------------------------ */
 
 /* The object of the innermost section of a key, made on the way; NULL when out of memory. *leaf:
  * its last part. */

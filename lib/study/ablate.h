@@ -8,9 +8,9 @@
 
 #include "study/sweep.h"
 
-/* Axes "router" and "seed" from two lists with commas. The row dense is the spec without MoE layers.
- * A row identity gets as many slots an expert
- * as its tokens need. SMOE_USAGE: an unknown or repeated router or seed, or a spec without MoE layers. */
+/* Axes "router" and "seed" from two lists with commas. The row dense is the spec without MoE
+ * layers. A row identity gets as many slots an expert as its tokens need. SMOE_USAGE: an unknown or
+ * repeated router or seed, or a spec without MoE layers. */
 int smoe_ablate_axes(smoe_axes *axes, const smoe_spec *spec, const char *routers, const char *seeds,
                      smoe_err *err) SMOE_MUST_CHECK;
 

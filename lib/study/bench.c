@@ -123,10 +123,11 @@ double smoe_bench_limit(const smoe_bench_pass *pass, smoe_part part, const smoe_
     return *memory ? moving : compute;
 }
 
-/* Bytes a pass moves at least. Weights are read once forward and once for the gradient of the input; their gradient
- * is written, unless it is factored, and read before where it is not an expert's; a norm reads and writes its rows, and its
- * backward pass reads two arrays and adds to a third; the optimiser reads the gradients that were written twice, once for their
- * norm, writes zeros where they are not experts', and reads and writes weights and moments. */
+/* Bytes a pass moves at least. Weights are read once forward and once for the gradient of the
+ * input; their gradient is written, unless it is factored, and read before where it is not an
+ * expert's; a norm reads and writes its rows, and its backward pass reads two arrays and adds to a
+ * third; the optimiser reads the gradients that were written twice, once for their norm, writes
+ * zeros where they are not experts', and reads and writes weights and moments. */
 static void count_bytes(smoe_bench *b, const smoe_spec *spec, const smoe_cost *cost) {
     double *train = b->train.part_bytes, *infer = b->infer.part_bytes;
     double stored = b->weight_bytes > 0 ? b->weight_bytes / cost->params : sizeof(real);

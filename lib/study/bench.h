@@ -14,14 +14,14 @@
 
 enum { SMOE_BENCH_MOST = 1000 }; /* rounds at most */
 
-/* Of several rounds: the best (the shortest time, the highest speed) and the median. On a shared machine the bests may come
- * from different moments; the medians say what usually happened. */
+/* Of several rounds: the best (the shortest time, the highest speed) and the median. On a shared
+ * machine the bests may come from different moments; the medians say what usually happened. */
 typedef struct smoe_bench_time {
     double min, median; /* seconds */
 } smoe_bench_time;
 
-/* One pass of the model: the whole, the same without the optimiser, by parts, and by work, of which the seconds are
- * those of all threads together. */
+/* One pass of the model: the whole, the same without the optimiser, by parts, and by work, of which
+ * the seconds are those of all threads together. */
 typedef struct smoe_bench_pass {
     double flops; /* of the batch; products, a multiply-add is 2 */
     smoe_bench_time whole, layers, part[SMOE_PART_COUNT], work[SMOE_WORK_COUNT];
@@ -42,8 +42,8 @@ typedef struct smoe_bench {
     double weight_bytes; /* of a file of weights; 0 without one */
 } smoe_bench;
 
-/* What a part cannot be faster than, in seconds: its products at the speed of multiply-adds, or its bytes at that of memory,
- * whichever takes longer; *memory: it is memory. */
+/* What a part cannot be faster than, in seconds: its products at the speed of multiply-adds, or its
+ * bytes at that of memory, whichever takes longer; *memory: it is memory. */
 double smoe_bench_limit(const smoe_bench_pass *pass, smoe_part part, const smoe_machine *machine,
                         bool *memory);
 

@@ -1,5 +1,5 @@
-/* Running a cell and measuring it; see cell.h. Its numbers come from metrics.jsonl, which a resumed run
- * continues, and not from memory: so a cell that was killed comes to the same. */
+/* Running a cell and measuring it; see cell.h. Its numbers come from metrics.jsonl, which a resumed
+ * run continues, and not from memory: so a cell that was killed comes to the same. */
 #include "study/cell.h"
 #include "base/clock.h"
 #include "spec/routers.h"
@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* ---- measuring -------------------------------------------------------------------------------- */
+/* ---- measuring ------------------------------------------------------------------------------- */
 
 typedef struct reader {
     json_t *result;
@@ -136,10 +136,10 @@ static int add_cost(json_t *result, const smoe_spec *spec, size_t classes, smoe_
     return status;
 }
 
-/* ---- running ---------------------------------------------------------------------------------- */
+/* ---- running --------------------------------------------------------------------------------- */
 
-/* A process that dies lets go of its claim a moment before it lets go of its run (files are closed in
- * the order they were opened): that moment, ten seconds at most, is waited for. */
+/* A process that dies lets go of its claim a moment before it lets go of its run (files are closed
+ * in the order they were opened): that moment, ten seconds at most, is waited for. */
 static void wait_for_run(const char *dir) {
     char *path = smoe_text_format("%s/metrics.jsonl", dir);
     int fd = path ? open(path, O_RDWR | O_CLOEXEC) : -1;

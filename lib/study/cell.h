@@ -21,8 +21,8 @@ int smoe_cell_run(const smoe_sweep *sweep, size_t i, const smoe_cell_options *op
                   smoe_err *err) SMOE_MUST_CHECK;
 
 /* {train_loss, test_loss, precision_at_1, dropped, dispatch_max, combine_max (soft family: the
- * largest layer's, as last recorded), best_precision_at_1, best_step, fewshot_K ..., step_s}
- * from the metrics of a run: of the last records, and step_s the median. NULL with err; SMOE_DATA where
+ * largest layer's, as last recorded), best_precision_at_1, best_step, fewshot_K ..., step_s} from
+ * the metrics of a run: of the last records, and step_s the median. NULL with err; SMOE_DATA where
  * nothing is measured, or the records end before `steps`. err must not be NULL. */
 json_t *smoe_cell_measure(const char *run_dir, size_t steps, size_t batch_size, smoe_err *err);
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- settings --------------------------------------------------------------------------------- */
+/* ---- settings -------------------------------------------------------------------------------- */
 
 typedef struct setting {
     char *key, *value;
@@ -60,7 +60,7 @@ static const char *setting_of(const settings *s, const char *column) {
     return NULL;
 }
 
-/* ---- the check -------------------------------------------------------------------------------- */
+/* ---- the check ------------------------------------------------------------------------------- */
 
 /* Rows of values: the cells of a sweep, or the points that they are evaluated at. */
 typedef struct rows {
@@ -168,7 +168,7 @@ int smoe_compare_refer(smoe_sweep *sweep, const char *text, const char *from, sm
     return status;
 }
 
-/* ---- the differences -------------------------------------------------------------------------- */
+/* ---- the differences ------------------------------------------------------------------------- */
 
 static char *const *values_of(const smoe_results *r, size_t group) {
     return r->sweep->cell[r->first[group]].value;
@@ -192,7 +192,8 @@ static int choose(smoe_results *r, bool *asked) {
     return status;
 }
 
-/* Is a row what the reference of another must be, where the columns `any` [columns] may differ too? */
+/* Is a row what the reference of another must be, where the columns `any` [columns] may differ too?
+ */
 static bool is_reference(const smoe_results *r, size_t row, size_t of, const bool *any) {
     for (size_t c = 0; c < r->sweep->columns; c++) {
         const char *wanted = r->reference[c] ? r->reference[c] : values_of(r, of)[c];
@@ -203,10 +204,10 @@ static bool is_reference(const smoe_results *r, size_t row, size_t of, const boo
     return true;
 }
 
-/* ---- rows that are not compared --------------------------------------------------------------- */
+/* ---- rows that are not compared -------------------------------------------------------------- */
 
-/* Has some row what the reference of `group` must have, its own value in this column only? NULL columns of the
- * reference but `column` are let go. */
+/* Has some row what the reference of `group` must have, its own value in this column only? NULL
+ * columns of the reference but `column` are let go. */
 static bool has_own(const smoe_results *r, size_t group, size_t column) {
     for (size_t g = 0; g < r->groups; g++) {
         bool same = !strcmp(values_of(r, g)[column], values_of(r, group)[column]);
@@ -277,7 +278,7 @@ char *smoe_results_not_compared(const smoe_results *r, size_t group) {
     return text;
 }
 
-/* ---- pairs ------------------------------------------------------------------------------------ */
+/* ---- pairs ----------------------------------------------------------------------------------- */
 
 /* The row that a row is compared with; SIZE_MAX: none, several, or itself. */
 static size_t reference_of(const smoe_results *r, size_t group) {
@@ -337,8 +338,8 @@ static bool same_training(const smoe_results *r, size_t a, size_t b) {
     return true;
 }
 
-/* The pair that a cell belongs to, a new one for a new reference: cells compared with the same training
- * are not independent, and are averaged. */
+/* The pair that a cell belongs to, a new one for a new reference: cells compared with the same
+ * training are not independent, and are averaged. */
 static size_t pair_of(const smoe_results *r, const pairs *p, size_t n, size_t partner) {
     for (size_t k = 0; k < n; k++)
         if (same_training(r, p->shared[k], partner)) return k;

@@ -12,9 +12,10 @@
 
 enum { MOST_POINTS = 10000, FILE_MOST = 1 << 24 };
 
-/* ---- points ----------------------------------------------------------------------------------- */
+/* ---- points ---------------------------------------------------------------------------------- */
 
-/* Keys of model.moe that say how a model is used and not what it is. All of eval may change as well. */
+/* Keys of model.moe that say how a model is used and not what it is. All of eval may change as
+ * well. */
 static const char *const usage[] = {
     "router",       "k",        "capacity",   "capacity_rounding", "capacity_multiple_of",
     "group_images", "priority", "skip_patch", "random_layers"};
@@ -149,7 +150,7 @@ int smoe_evaluations_plan(smoe_sweep *sweep, const smoe_axes *axes, smoe_err *er
     return check_points(sweep, err);
 }
 
-/* ---- results on disk -------------------------------------------------------------------------- */
+/* ---- results on disk ------------------------------------------------------------------------- */
 
 static char *results_path(const smoe_sweep *sweep, size_t i) {
     return smoe_text_format("%s/claims/%s.evaluations.json", sweep->dir, sweep->cell[i].name);
@@ -184,7 +185,7 @@ static int write_results(const smoe_sweep *sweep, size_t i, const json_t *list, 
     return status;
 }
 
-/* ---- evaluating ------------------------------------------------------------------------------- */
+/* ---- evaluating ------------------------------------------------------------------------------ */
 
 typedef struct stage { /* what the points of a cell share */
     const smoe_cell *cell;
@@ -283,7 +284,7 @@ int smoe_evaluations_run(const smoe_sweep *sweep, size_t i, const char *checkpoi
     return status;
 }
 
-/* ---- the table -------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 /* Cell i at point p, with its result if it has one. */
 static int table_cell(smoe_cell *to, const smoe_sweep *sweep, size_t i, size_t p, json_t *list) {

@@ -1,7 +1,7 @@
 /*
- * Evaluations of trained cells at other settings than they were trained with: k, capacity, priority,
- * group, random routers (V-MoE 4.2, E.1, E.4). A sweep's `evaluate` has the points; every cell,
- * once trained, is evaluated at each of them.
+ * Evaluations of trained cells at other settings than they were trained with: k, capacity,
+ * priority, group, random routers (V-MoE 4.2, E.1, E.4). A sweep's `evaluate` has the points; every
+ * cell, once trained, is evaluated at each of them.
  *
  *   DIR/claims/CELL.evaluations.json   a list with the result of each point, in their order, as far
  *                                      as they are done
@@ -20,13 +20,13 @@
  * key, where not. */
 int smoe_evaluations_check_key(const char *before, const char *key, smoe_err *err) SMOE_MUST_CHECK;
 
-/* Has a spec layers whose router processes every token by construction? Their "dropped" is 0; without
- * MoE layers there is none. */
+/* Has a spec layers whose router processes every token by construction? Their "dropped" is 0;
+ * without MoE layers there is none. */
 bool smoe_cell_drops_nothing(const smoe_spec *spec);
 
-/* Every combination of `axes` becomes a point of the sweep. SMOE_USAGE, with all of them named: keys that
- * cannot change after training, and combinations that are no valid spec of a cell or need other
- * parameters than it has. */
+/* Every combination of `axes` becomes a point of the sweep. SMOE_USAGE, with all of them named:
+ * keys that cannot change after training, and combinations that are no valid spec of a cell or need
+ * other parameters than it has. */
 int smoe_evaluations_plan(smoe_sweep *sweep, const smoe_axes *axes, smoe_err *err) SMOE_MUST_CHECK;
 
 typedef struct smoe_evaluations_options {

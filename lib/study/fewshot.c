@@ -74,7 +74,8 @@ out:
     return status;
 }
 
-/* Examples that the limit on images left out are missing by the spec's fault, not by that of the data. */
+/* Examples that the limit on images left out are missing by the spec's fault, not by that of the
+ * data. */
 static void blame_limit(const smoe_spec *view, const smoe_spec *spec, smoe_err *err) {
     bool other = spec->eval.fewshot.data.source >= SMOE_FEWSHOT_SOURCE;
     if (!view->data.limit || !err || err->code != SMOE_DATA) return;

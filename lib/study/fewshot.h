@@ -42,7 +42,7 @@ int smoe_fewshot_record(void *fewshot, smoe_model *model, size_t batch, json_t *
 
 void smoe_fewshot_free(smoe_fewshot *fewshot);
 
-/* ---- its two halves, for whoever has features already ---- */
+/* ---- its two halves, for whoever has features already ---------------------------------------- */
 
 typedef struct smoe_features {
     real *x;        /* [n,d] */

@@ -1,6 +1,7 @@
 /*
- * The tables of smoe inspect; see inspect.h. This file evaluates the split and hands every image of every layer to the
- * counters; what is counted, and what becomes of it, is in the files inspect_*.c.
+ * The tables of smoe inspect; see inspect.h. This file evaluates the split and hands every image of
+ * every layer to the counters; what is counted, and what becomes of it, is in the files
+ * inspect_*.c.
  */
 #include "study/inspect_view.h"
 

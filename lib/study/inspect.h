@@ -1,7 +1,8 @@
 /*
- * What the routers of a trained model do with a data set: the analyses of the two papers, each a table (a row of
- * inspect.def) and, for a few images, everything there is. Accumulated in one pass over the images, in memory that does not
- * grow with their number, in double and in a fixed order: the same bits for any number of threads.
+ * What the routers of a trained model do with a data set: the analyses of the two papers, each a
+ * table (a row of inspect.def) and, for a few images, everything there is. Accumulated in one pass
+ * over the images, in memory that does not grow with their number, in double and in a fixed order:
+ * the same bits for any number of threads.
  */
 #ifndef SMOE_INSPECT_H
 #define SMOE_INSPECT_H
@@ -45,8 +46,9 @@ int smoe_inspect_fill(smoe_inspection *inspection, smoe_frame *frames,
                       smoe_err *err) SMOE_MUST_CHECK;
 /* The images that were kept; they live as long as `inspection`. */
 const smoe_sample *smoe_inspect_samples(const smoe_inspection *inspection, size_t *count);
-/* Their weights or placements as a .npy file: dense float32 [images, layers, 2, T, S], dispatch then combine; sparse float64
- * [placements, 6], rows (image, block, token, expert, slot of the expert's buffer, weight). */
+/* Their weights or placements as a .npy file: dense float32 [images, layers, 2, T, S], dispatch
+ * then combine; sparse float64 [placements, 6], rows (image, block, token, expert, slot of the
+ * expert's buffer, weight). */
 int smoe_inspect_dump(const smoe_inspection *inspection, const char *path,
                       smoe_err *err) SMOE_MUST_CHECK;
 void smoe_inspect_free(smoe_inspection *inspection);

@@ -1,7 +1,7 @@
 /*
- * Analyses of sparse routing: how many experts process a token, which are dropped and where, the load of the experts, the
- * weights of the best choices, and how many experts an image uses (V-MoE section 5, appendices D and E; Soft MoE appendix B).
- * Everything is a count, hence exact.
+ * Analyses of sparse routing: how many experts process a token, which are dropped and where, the
+ * load of the experts, the weights of the best choices, and how many experts an image uses (V-MoE
+ * section 5, appendices D and E; Soft MoE appendix B). Everything is a count, hence exact.
  */
 #include "study/inspect_view.h"
 
@@ -106,7 +106,7 @@ const smoe_counter smoe_counter_choices = {.needs = SMOE_INSPECT_SPARSE,
                                            .batch = choices_batch,
                                            .close = choices_close};
 
-/* ---- tables ----------------------------------------------------------------------------------- */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
 /* A row for each number 0 .. n that occurs: the number, how many have it, and their share. */
 static void fill_counts(const smoe_inspection *r, smoe_frame *frame, size_t l,

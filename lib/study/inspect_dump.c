@@ -1,4 +1,5 @@
-/* --dump-routing: the weights or placements of the images kept whole, as .npy; smoe-inspect(1) has the format. */
+/* --dump-routing: the weights or placements of the images kept whole, as .npy; smoe-inspect(1) has
+ * the format. */
 #include "study/inspect_view.h"
 #include "train/npy.h"
 

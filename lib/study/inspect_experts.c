@@ -1,11 +1,13 @@
 /*
- * Which experts serve which classes and which positions (V-MoE Fig. 8, 30, 31; Soft MoE Fig. 9 middle). The weight of expert e
- * in token t is its combine weight: of all its slots in soft routing, of the placement, or 0, in sparse routing.
+ * Which experts serve which classes and which positions (V-MoE Fig. 8, 30, 31; Soft MoE Fig. 9
+ * middle). The weight of expert e in token t is its combine weight: of all its slots in soft
+ * routing, of the placement, or 0, in sparse routing.
  *
- * How much an expert tells about a class, or a position: draw a token, then an expert in proportion to its weight; with p the
- * share of (c, e) in all weight, I = sum p(c,e) log2 p(c,e) / (p(c) p(e)) bits, never below 0. From finitely many images it
- * comes out too large, so the same is computed with labels drawn at random from the split, and with the tokens of each image
- * shuffled: what is left by chance.
+ * How much an expert tells about a class, or a position: draw a token, then an expert in proportion
+ * to its weight; with p the share of (c, e) in all weight, I = sum p(c,e) log2 p(c,e) / (p(c) p(e))
+ * bits, never below 0. From finitely many images it comes out too large, so the same is computed
+ * with labels drawn at random from the split, and with the tokens of each image shuffled: what is
+ * left by chance.
  */
 #include "study/inspect_view.h"
 #include "base/rng.h"
@@ -18,8 +20,8 @@ enum { DRAWS = 8 };                /* comparisons with chance */
 enum { OF_CLASSES, OF_POSITIONS }; /* which of the two: keys their random streams */
 
 typedef struct experts {
-    double *
-        by_class; /* [1 + DRAWS, N, E] weight summed over the tokens of a class; then with labels redrawn */
+    /* [1 + DRAWS, N, E] weight summed over the tokens of a class; then with labels redrawn */
+    double *by_class;
     double *by_position; /* [1 + DRAWS, T, E] over images, by position; then with tokens shuffled */
     uint64_t *images;    /* [N] of each class */
     double *image;       /* [E] sums over the tokens of the image at hand */
@@ -80,7 +82,7 @@ static void experts_image(void *state, const smoe_inspection *r, const smoe_insp
 const smoe_counter smoe_counter_experts = {
     .size = sizeof(experts), .open = experts_open, .image = experts_image, .close = experts_close};
 
-/* ---- tables ----------------------------------------------------------------------------------- */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
 /* What is to be sorted: larger keys first, then lower indices. */
 typedef struct ranked {
@@ -226,7 +228,7 @@ void smoe_fill_combine_expert(const smoe_inspection *r, smoe_frame *frame, size_
     table_free(&t);
 }
 
-/* ---- information ------------------------------------------------------------------------------ */
+/* ---- information ----------------------------------------------------------------------------- */
 
 static double entropy(const double *mass, size_t n, double all) {
     double bits = 0;
@@ -235,7 +237,8 @@ static double entropy(const double *mass, size_t n, double all) {
     return bits;
 }
 
-/* I = H(row) + H(expert) - H(row, expert) of the masses [rows,E], and H(expert); row and expert are scratch. */
+/* I = H(row) + H(expert) - H(row, expert) of the masses [rows,E], and H(expert); row and expert are
+ * scratch. */
 static double information(const double *mass, size_t rows, size_t E, double *row, double *expert,
                           double *expert_entropy) {
     double all = 0;

@@ -1,6 +1,6 @@
 /*
- * Tables about runs as a whole: what was inspected, the means of each layer (route/plan.h says what the numbers are), and what
- * training recorded.
+ * Tables about runs as a whole: what was inspected, the means of each layer (route/plan.h says what
+ * the numbers are), and what training recorded.
  */
 #include "study/inspect_view.h"
 #include "base/file.h"
@@ -90,8 +90,8 @@ void smoe_fill_routing(const smoe_inspection *r, smoe_frame *frame, size_t l) {
 
 /* ---- over training --------------------------------------------------------------------------- */
 
-/* The block and quantity of "blocks.3/router/dropped"; without a block, the loss and precision and the like. False: not of
- * interest here. */
+/* The block and quantity of "blocks.3/router/dropped"; without a block, the loss and precision and
+ * the like. False: not of interest here. */
 static bool read_key(const char *key, double *block, const char **metric) {
     static const char *const whole[] = {"train/loss", "test/loss", "test/precision_at_1",
                                         "test/dropped"};
@@ -112,7 +112,8 @@ typedef struct over_steps {
     smoe_frame *frame;
 } over_steps;
 
-/* Records of training and of evaluations name quantities of a block alike; of the latter it becomes test/NAME. */
+/* Records of training and of evaluations name quantities of a block alike; of the latter it becomes
+ * test/NAME. */
 static int add_record(void *user, const smoe_run_record *record, smoe_err *err) {
     const over_steps *to = user;
     smoe_frame *frame = to->frame;

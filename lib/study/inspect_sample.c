@@ -1,4 +1,5 @@
-/* The images of a split that are kept whole, with what every MoE layer did with them; see draw/sample.h. */
+/* The images of a split that are kept whole, with what every MoE layer did with them; see
+ * draw/sample.h. */
 #include "study/inspect_view.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /*
- * Slot correlation (Soft MoE appendix H): inner products of the slot vectors, columns of Phi [d,E,P], each made of length one.
- * Slots of one expert are next to each other.
+ * Slot correlation (Soft MoE appendix H): inner products of the slot vectors, columns of Phi
+ * [d,E,P], each made of length one. Slots of one expert are next to each other.
  */
 #include "study/inspect_view.h"
 
@@ -10,7 +10,8 @@
 
 enum { MOST_SLOTS = 128 }; /* of the table of single pairs; means are over all of them */
 
-/* Fresh [S,d]: the slot vectors of layer l, of length one; a zero vector stays zero. NULL: no memory. */
+/* Fresh [S,d]: the slot vectors of layer l, of length one; a zero vector stays zero. NULL: no
+ * memory. */
 static double *unit_slots(const smoe_inspection *r, size_t l) {
     const smoe_router *router = smoe_model_router(r->subject.model, l);
     size_t S = r->S, d = router->d;
@@ -49,7 +50,8 @@ void smoe_fill_slot_correlation(const smoe_inspection *r, smoe_frame *frame, siz
     free(unit);
 }
 
-/* Of the pairs of slot a with every later one: their number, sum and sum of squares, [2] within its expert and across. */
+/* Of the pairs of slot a with every later one: their number, sum and sum of squares, [2] within its
+ * expert and across. */
 typedef struct pairs {
     double count[2], sum[2], square[2];
 } pairs;

@@ -1,6 +1,7 @@
 /*
- * Analyses of dense routing (Soft MoE section 5 and appendix G.1): how much a token gives to all slots, and how many tokens a
- * slot, or slots a token, is made of. Counts are exact; what is a distribution is kept as a histogram of stated resolution.
+ * Analyses of dense routing (Soft MoE section 5 and appendix G.1): how much a token gives to all
+ * slots, and how many tokens a slot, or slots a token, is made of. Counts are exact; what is a
+ * distribution is kept as a histogram of stated resolution.
  */
 #include "study/inspect_view.h"
 
@@ -10,7 +11,7 @@
 /* Weights are in single precision: nearer than this to a bound is at it. */
 static const double ROUNDING = 1e-6;
 
-/* ---- what a token gives to all slots together ------------------------------------------------- */
+/* ---- what a token gives to all slots together ------------------------------------------------ */
 
 enum { SUM_BINS = 2001, BINS_A_MEAN = 100 }; /* bin i: within half a bin of i/100 of the mean S/T */
 
@@ -81,7 +82,7 @@ void smoe_fill_token_weight(const smoe_inspection *r, smoe_frame *frame, size_t 
     smoe_frame_number(frame, (double)s->above_2 / tokens);
 }
 
-/* ---- cumulative weights ----------------------------------------------------------------------- */
+/* ---- cumulative weights ---------------------------------------------------------------------- */
 
 enum { RANKS = 256, STEPS = 1000 }; /* ranks kept at most; cumulative weights to the next 1/1000 */
 
@@ -92,8 +93,8 @@ enum { FRACTIONS = sizeof fractions / sizeof *fractions };
 static const uint64_t permille[] = {5, 25, 50, 100, 200, 500, 800, 900, 950, 975, 995};
 enum { PERCENTILES = sizeof permille / sizeof *permille };
 
-/* Of lists of n weights in falling order: for each kept rank, the sum so far and its histogram; for each of `lists_an_image`
- * lists, the ranks at which fractions are reached. */
+/* Of lists of n weights in falling order: for each kept rank, the sum so far and its histogram; for
+ * each of `lists_an_image` lists, the ranks at which fractions are reached. */
 typedef struct cumulative {
     size_t n, ranks, lists_an_image;
     uint64_t lists, images;

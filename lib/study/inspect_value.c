@@ -1,6 +1,7 @@
 /*
- * What further evaluations tell: how much a model loses when routers act at random (V-MoE E.1), and how much the answer to an
- * image depends on the images it is evaluated with (0 in soft routing, where every image is a group of its own).
+ * What further evaluations tell: how much a model loses when routers act at random (V-MoE E.1), and
+ * how much the answer to an image depends on the images it is evaluated with (0 in soft routing,
+ * where every image is a group of its own).
  */
 #include "study/inspect_view.h"
 #include "base/rng.h"
@@ -9,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- the value of routers --------------------------------------------------------------------- */
+/* ---- the value of routers -------------------------------------------------------------------- */
 
 static int evaluate(const smoe_inspection *r, const bool *random, smoe_eval *eval, smoe_err *err) {
     const smoe_inspect_subject *s = &r->subject;
@@ -44,13 +45,14 @@ int smoe_fill_router_value(const smoe_inspection *r, smoe_frame *frame, smoe_err
     return 0;
 }
 
-/* ---- companions ------------------------------------------------------------------------------- */
+/* ---- companions ------------------------------------------------------------------------------ */
 
 enum { SAMPLE = 16, ROUNDS = 4 };
 enum { COMPANIONS = 2 }; /* keys the random streams, beside those of inspect_experts.c */
 
-/* An image, the images of its group where it is evaluated with the rest of its batch, and what other companions did to its
- * logits. Sums are a target's own, so that they do not depend on who shared a pass. */
+/* An image, the images of its group where it is evaluated with the rest of its batch, and what
+ * other companions did to its logits. Sums are a target's own, so that they do not depend on who
+ * shared a pass. */
 typedef struct target {
     size_t image, first, size;
     double largest, sum, squares, changed;
@@ -79,7 +81,8 @@ static void choose(const smoe_inspection *r, company *c) {
     }
 }
 
-/* The group of a target, behind `held` images: in round 0 its own, later others, drawn from the rest of the split. */
+/* The group of a target, behind `held` images: in round 0 its own, later others, drawn from the
+ * rest of the split. */
 static int load_group(const smoe_inspection *r, company *c, const target *t, size_t round,
                       size_t held, smoe_err *err) {
     int64_t label;

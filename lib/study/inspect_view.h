@@ -1,6 +1,7 @@
 /*
- * Inside the analyses of routing: what they see of an image, what they count, and the run they belong to. An analysis is a
- * row of inspect.def with a function smoe_fill_NAME; what it needs counted is a counter, a row of the table in inspect.c.
+ * Inside the analyses of routing: what they see of an image, what they count, and the run they
+ * belong to. An analysis is a row of inspect.def with a function smoe_fill_NAME; what it needs
+ * counted is a counter, a row of the table in inspect.c.
  */
 #ifndef SMOE_INSPECT_VIEW_H
 #define SMOE_INSPECT_VIEW_H
@@ -72,11 +73,12 @@ struct smoe_inspection {
 void *smoe_inspect_state(const smoe_inspection *r, smoe_counter_row counter, size_t l);
 /* Begins a row of a frame: the run and the block of layer l. */
 void smoe_inspect_row(const smoe_inspection *r, smoe_frame *frame, size_t l);
-/* The cells position, row, column of a token; a class token is no patch and has no row and column. */
+/* The cells position, row, column of a token; a class token is no patch and has no row and column.
+ */
 void smoe_inspect_position(const smoe_inspection *r, smoe_frame *frame, size_t token);
 
-/* The images kept whole (inspect_sample.c): the layer of those among n images from r->seen on; and, after a pass, what came
- * out for them. */
+/* The images kept whole (inspect_sample.c): the layer of those among n images from r->seen on; and,
+ * after a pass, what came out for them. */
 int smoe_samples_open(smoe_inspection *r, smoe_err *err) SMOE_MUST_CHECK;
 void smoe_samples_keep(smoe_inspection *r, size_t l, const smoe_inspect_view *view);
 int smoe_samples_predict(smoe_inspection *r, const real *logits, size_t images,
@@ -85,7 +87,8 @@ int smoe_samples_predict(smoe_inspection *r, const real *logits, size_t images,
 size_t smoe_samples_best(const real *logit, size_t N);
 void smoe_samples_free(smoe_sample *sample, size_t count);
 
-/* Writes the rows of one frame: those of layer l, where nothing but memory can fail (frame->failed), or all of a run. */
+/* Writes the rows of one frame: those of layer l, where nothing but memory can fail
+ * (frame->failed), or all of a run. */
 typedef void smoe_fill_layer(const smoe_inspection *r, smoe_frame *frame, size_t l);
 typedef int smoe_fill_run(const smoe_inspection *r, smoe_frame *frame, smoe_err *err);
 #define FRAME(name, needs, per, ...) smoe_fill_##per smoe_fill_##name;

@@ -1,6 +1,7 @@
 /*
- * The ledger of a sweep on disk and the claims on its cells; see sweep.h. The ledger is written once,
- * whole, and replaced only by one that has more cells behind the old ones; what changes is one file a cell, written by whoever holds its claim.
+ * The ledger of a sweep on disk and the claims on its cells; see sweep.h. The ledger is written
+ * once, whole, and replaced only by one that has more cells behind the old ones; what changes is
+ * one file a cell, written by whoever holds its claim.
  */
 #include "study/ledger.h"
 #include "base/file.h"
@@ -21,7 +22,7 @@ static int no_memory(const char *dir, smoe_err *err) {
     return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", dir);
 }
 
-/* ---- writing ---------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 static json_t *texts_json(char *const *text, size_t count) {
     json_t *list = json_array();
@@ -169,7 +170,7 @@ out:
     return status;
 }
 
-/* ---- reading ---------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 /* A copy of a text in an object; NULL where there is none. -1 when out of memory. */
 static int read_text(char **to, const json_t *object, const char *key) {
@@ -236,7 +237,8 @@ static int read_header(smoe_sweep *sweep, const json_t *line) {
     return read_evaluate(sweep, json_object_get(line, "evaluate"));
 }
 
-/* A cell whose hashes are those of its spec and of what is set; early ledgers have none of the latter. */
+/* A cell whose hashes are those of its spec and of what is set; early ledgers have none of the
+ * latter. */
 static int read_cell(smoe_sweep *sweep, const json_t *line) {
     smoe_cell *cell = &sweep->cell[sweep->cells++];
     const char *name = json_string_value(json_object_get(line, "cell"));
@@ -294,7 +296,7 @@ int smoe_sweep_open(smoe_sweep *sweep, const char *dir, smoe_err *err) {
     return status;
 }
 
-/* ---- cells ------------------------------------------------------------------------------------ */
+/* ---- cells ----------------------------------------------------------------------------------- */
 
 char *smoe_cell_dir(const smoe_sweep *sweep, size_t i) {
     return sweep->run ? strdup(sweep->run)
@@ -363,7 +365,7 @@ json_t *smoe_cell_failure(int code, const char *error) {
     return json_pack("{s:s, s:i, s:s}", "status", "failed", "code", code, "error", error);
 }
 
-/* ---- extending -------------------------------------------------------------------------------- */
+/* ---- extending ------------------------------------------------------------------------------- */
 
 /* The number that a cell's name begins with. */
 static size_t number_of(const smoe_cell *cell) {
@@ -448,7 +450,7 @@ int smoe_sweep_extend(smoe_sweep *sweep, const char *dir, smoe_err *err) {
     return status;
 }
 
-/* ---- removing --------------------------------------------------------------------------------- */
+/* ---- removing -------------------------------------------------------------------------------- */
 
 static int remove_in(const char *dir, const char *name, smoe_err *err) {
     char *path = smoe_text_format("%s/%s", dir, name);

@@ -1,4 +1,5 @@
-/* Results of a sweep; see results.h. The figure is in results_figure.c, the comparing in compare.c. */
+/* Results of a sweep; see results.h. The figure is in results_figure.c, the comparing in compare.c.
+ */
 #include "study/results.h"
 #include "study/compare.h"
 #include "study/evaluations.h"
@@ -10,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- collecting ------------------------------------------------------------------------------- */
+/* ---- collecting ------------------------------------------------------------------------------ */
 
 static const json_t *result_of(const smoe_cell *cell) {
     return cell->state == SMOE_CELL_DONE ? json_object_get(cell->outcome, "result") : NULL;
@@ -150,7 +151,7 @@ const char *smoe_results_difference(char *buf, size_t size, const smoe_paired *p
     return buf;
 }
 
-/* ---- writing ---------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 static const char *state_name(smoe_cell_state state) {
     return state == SMOE_CELL_DONE ? "done" : state == SMOE_CELL_FAILED ? "failed" : "open";

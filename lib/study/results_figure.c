@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What study/cell.c and study/evaluations.c measure, besides fewshot_K, and what it is called on an axis. */
+/* What study/cell.c and study/evaluations.c measure, besides fewshot_K, and what it is called on an
+ * axis. */
 static const struct {
     const char *name, *label;
 } measured[] = {{"precision_at_1", "test precision@1"},
@@ -106,8 +107,8 @@ static bool same_line(const plan *p, size_t a, size_t b) {
     return true;
 }
 
-/* "router=soft, k=2": what distinguishes a line; NULL where there is nothing. Without MoE layers nothing that
- * is said of them matters. */
+/* "router=soft, k=2": what distinguishes a line; NULL where there is nothing. Without MoE layers
+ * nothing that is said of them matters. */
 static char *title_of(const plan *p, size_t group) {
     char *title = NULL;
     for (size_t c = 0; c < p->r->sweep->columns; c++)
@@ -205,7 +206,8 @@ size_t smoe_results_first(const smoe_results *r, const char *wish) {
     return found;
 }
 
-/* What the bars are, where there are some: "test precision@1 (mean \xc2\xb1 standard deviation, 3 seeds)". */
+/* What the bars are, where there are some: "test precision@1 (mean \xc2\xb1 standard deviation, 3
+ * seeds)". */
 static char *y_label_of(const plan *p) {
     const char *label = label_of(p->r->metric[p->metric]), *most = "";
     size_t seeds = 0;
@@ -219,8 +221,8 @@ static char *y_label_of(const plan *p) {
                             seeds);
 }
 
-/* Points by x within lines; title, labels, whether the axis is logarithmic. Lines over categories stand beside each
- * other, so that their bars can be told apart. */
+/* Points by x within lines; title, labels, whether the axis is logarithmic. Lines over categories
+ * stand beside each other, so that their bars can be told apart. */
 static void finish(plan *p, double *x) {
     const double beside = fmin(0.08, 0.6 / (double)(p->figure.lines + 1));
     size_t n = 0;
@@ -271,7 +273,7 @@ int smoe_results_figure(const smoe_results *r, const smoe_sweep_figure *wish, co
     return status;
 }
 
-/* ---- the figures of a sweep ------------------------------------------------------------------- */
+/* ---- the figures of a sweep ------------------------------------------------------------------ */
 
 static bool is_measured(const char *name) {
     static const char fewshot[] = "fewshot_";

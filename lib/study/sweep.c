@@ -9,7 +9,7 @@
 
 enum { MOST_CELLS = 100000, NAME_ROOM = 120 };
 
-/* ---- axes ------------------------------------------------------------------------------------- */
+/* ---- axes ------------------------------------------------------------------------------------ */
 
 static void texts_free(char **text, size_t count) {
     for (size_t i = 0; text && i < count; i++) free(text[i]);
@@ -195,12 +195,12 @@ int smoe_axes_of(smoe_axes *axes, const smoe_sweep_keys *keys, char *const *over
     return 0;
 }
 
-/* ---- cells ------------------------------------------------------------------------------------ */
+/* ---- cells ----------------------------------------------------------------------------------- */
 
 static const uint64_t HASH_START = 14695981039346656037u;
 
-/* FNV-1a, going on from h. It guards a ledger against slips of an editor and of memory, not against anyone who means
- * it; so a few lines do, and no library is needed. */
+/* FNV-1a, going on from h. It guards a ledger against slips of an editor and of memory, not against
+ * anyone who means it; so a few lines do, and no library is needed. */
 static uint64_t hash_of(const char *text, uint64_t h) {
     for (; *text; text++) h = (h ^ (unsigned char)*text) * 1099511628211u;
     return h;

@@ -1,6 +1,6 @@
 /*
- * Sweeps: the cells of a grid of specs, frozen in a ledger, claimed, run by whoever asks, and summed
- * up. Leaves to others: running a cell (cmd/cells.c forks, study/cell.c trains), tables
+ * Sweeps: the cells of a grid of specs, frozen in a ledger, claimed, run by whoever asks, and
+ * summed up. Leaves to others: running a cell (cmd/cells.c forks, study/cell.c trains), tables
  * (study/results.h).
  *
  *   DIR/cells.jsonl        the ledger: a first line about the sweep, then a line a cell
@@ -9,8 +9,8 @@
  *                          process, so that cells of killed processes are free again
  *   DIR/claims/CELL.json   how it went, once it has
  *
- * A sweep may evaluate its trained cells at other settings (study/evaluations.h). One over a run that
- * is there has that run as its only cell, and trains nothing.
+ * A sweep may evaluate its trained cells at other settings (study/evaluations.h). One over a run
+ * that is there has that run as its only cell, and trains nothing.
  *
  * err must not be NULL where a function takes one: messages are built up in it.
  */
@@ -67,15 +67,15 @@ typedef struct smoe_sweep {
     char *reference;          /* what rows are compared with, see compare.h; NULL: the first row */
 } smoe_sweep;
 
-/* ---- axes ---- */
+/* ---- axes ------------------------------------------------------------------------------------ */
 
 /* Adds an axis without points, or NULL (out of memory). Column names are copied. */
 smoe_axis *smoe_axes_add(smoe_axes *axes, const char *const *column, size_t columns);
 /* Adds a point; everything is copied. 0 or -1 (out of memory). */
 int smoe_axis_add(smoe_axis *axis, const char *const *value, const char *const *override,
                   size_t overrides);
-/* The axes of keys of a spec's section `sweep` and of overrides with lists, key=a,b,c, which beat it; the
- * seed comes last. `plain` [count] gets the other overrides (pointers), *plains of them. */
+/* The axes of keys of a spec's section `sweep` and of overrides with lists, key=a,b,c, which beat
+ * it; the seed comes last. `plain` [count] gets the other overrides (pointers), *plains of them. */
 int smoe_axes_of(smoe_axes *axes, const smoe_sweep_keys *keys, char *const *overrides, size_t count,
                  char **plain, size_t *plains, smoe_err *err) SMOE_MUST_CHECK;
 /* The end of the first item of a list a,b,c: a comma outside brackets and braces, or the end. */
@@ -84,7 +84,7 @@ const char *smoe_axes_item(const char *list);
 bool smoe_axes_has(const smoe_axes *axes, const char *column);
 void smoe_axes_free(smoe_axes *axes);
 
-/* ---- cells ---- */
+/* ---- cells ----------------------------------------------------------------------------------- */
 
 /* Every combination, the last axis fastest, each resolved. Combinations that are no valid spec are
  * all named in err (SMOE_USAGE); with `skip` they are left out and counted in *skipped, and err has
@@ -94,26 +94,28 @@ int smoe_sweep_expand(smoe_sweep *sweep, const smoe_spec_text *text, char *const
                       smoe_err *err) SMOE_MUST_CHECK;
 
 /* Makes DIR, exclusively (SMOE_USAGE when it is there), and writes the ledger. With `join`, a DIR
- * that is there is used, and taken as it is if it has the same ledger; another ledger is refused with
- * what differs. */
+ * that is there is used, and taken as it is if it has the same ledger; another ledger is refused
+ * with what differs. */
 int smoe_sweep_create(smoe_sweep *sweep, const char *dir, bool join, smoe_err *err) SMOE_MUST_CHECK;
 
-/* Adds the cells of a sweep to that in DIR: those that are there keep their names and how they went, and
- * must be among the new ones with the same keys and specs (SMOE_USAGE says what is different); the others
- * come behind them. Processes that work on DIR meanwhile finish the cells they know. */
+/* Adds the cells of a sweep to that in DIR: those that are there keep their names and how they
+ * went, and must be among the new ones with the same keys and specs (SMOE_USAGE says what is
+ * different); the others come behind them. Processes that work on DIR meanwhile finish the cells
+ * they know. */
 int smoe_sweep_extend(smoe_sweep *sweep, const char *dir, smoe_err *err) SMOE_MUST_CHECK;
 
-/* Reads the ledger of DIR and looks at every cell. SMOE_USAGE: no sweep there; SMOE_DATA: damaged. */
+/* Reads the ledger of DIR and looks at every cell. SMOE_USAGE: no sweep there; SMOE_DATA: damaged.
+ */
 int smoe_sweep_open(smoe_sweep *sweep, const char *dir, smoe_err *err) SMOE_MUST_CHECK;
 
-/* Removes what a sweep wrote into DIR: its cells' run directories, claims, results and figures, then the
- * ledger; other files stay. DIR that is not there: nothing. SMOE_USAGE: it holds no sweep, or another
- * process runs one of the cells. */
+/* Removes what a sweep wrote into DIR: its cells' run directories, claims, results and figures,
+ * then the ledger; other files stay. DIR that is not there: nothing. SMOE_USAGE: it holds no sweep,
+ * or another process runs one of the cells. */
 int smoe_sweep_remove(const char *dir, smoe_err *err) SMOE_MUST_CHECK;
 
 void smoe_sweep_free(smoe_sweep *sweep);
 
-/* ---- a cell of a sweep with a directory ---- */
+/* ---- a cell of a sweep with a directory ------------------------------------------------------ */
 
 /* The run directory (sweep->run where there is one), fresh; NULL when out of memory. */
 char *smoe_cell_dir(const smoe_sweep *sweep, size_t i);

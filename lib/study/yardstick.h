@@ -1,7 +1,7 @@
 /*
- * The machine's own limits, measured in between whatever is timed, so that a slow moment hits both: a
- * large product by BLIS, multiply-adds on registers, memory that is read and written as an optimiser
- * does it, and memory that is read alone, as weights are.
+ * The machine's own limits, measured in between whatever is timed, so that a slow moment hits both:
+ * a large product by BLIS, multiply-adds on registers, memory that is read and written as an
+ * optimiser does it, and memory that is read alone, as weights are.
  */
 #ifndef SMOE_YARDSTICK_H
 #define SMOE_YARDSTICK_H

@@ -400,7 +400,8 @@ static int metadata_known(const smoe_safetensors *file, const char *key, uint64_
     return smoe_safetensors_metadata(file, key) ? metadata_integer(file, key, value, err) : 0;
 }
 
-/* Nothing can have happened after the step, and a precision is a share, or -1 before there is one. */
+/* Nothing can have happened after the step, and a precision is a share, or -1 before there is one.
+ */
 static int state_sane(const smoe_safetensors *file, const smoe_checkpoint *state, smoe_err *err) {
     const struct {
         const char *key;

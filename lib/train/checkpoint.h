@@ -1,7 +1,7 @@
 /*
  * Checkpoints of a run directory: ckpt/step_XXXXXXXX/{model,state}.safetensors, ckpt/latest and
- * ckpt/best. They know nothing of the rest of the run; run.h says when they are made. DIR is the run
- * directory. smoe-checkpoint(5) is the long form.
+ * ckpt/best. They know nothing of the rest of the run; run.h says when they are made. DIR is the
+ * run directory. smoe-checkpoint(5) is the long form.
  */
 #ifndef SMOE_CHECKPOINT_H
 #define SMOE_CHECKPOINT_H
@@ -23,15 +23,15 @@ typedef struct smoe_checkpoint { /* what state.safetensors holds beside the mome
 
 /* Writes ckpt/step_XXXXXXXX with weights, moments (those allocated) and `state`, points ckpt/best
  * (when best_step == step and best >= 0) and ckpt/latest at it, then deletes all but the newest
- * `keep`, the latest and the best. A checkpoint of that step that is there is replaced. Disk full or
- * unwritable: SMOE_RUNTIME; a weight or a moment that is not finite: SMOE_NONFINITE naming it; and
- * everything older is still there. */
+ * `keep`, the latest and the best. A checkpoint of that step that is there is replaced. Disk full
+ * or unwritable: SMOE_RUNTIME; a weight or a moment that is not finite: SMOE_NONFINITE naming it;
+ * and everything older is still there. */
 int smoe_checkpoint_write(const char *dir, const smoe_params *params, const smoe_spec *spec,
                           const smoe_checkpoint *state, size_t keep, smoe_err *err) SMOE_MUST_CHECK;
 
-/* Restores weights, moments (those allocated) and state from ckpt/latest. 1: restored; 0: there is no
- * checkpoint yet; -1 failed, params and state untouched: SMOE_DATA names every fault and, if there is
- * one, an older checkpoint that is whole. */
+/* Restores weights, moments (those allocated) and state from ckpt/latest. 1: restored; 0: there is
+ * no checkpoint yet; -1 failed, params and state untouched: SMOE_DATA names every fault and, if
+ * there is one, an older checkpoint that is whole. */
 int smoe_checkpoint_restore(const char *dir, smoe_params *params, smoe_checkpoint *state,
                             smoe_err *err) SMOE_MUST_CHECK;
 

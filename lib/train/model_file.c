@@ -10,8 +10,8 @@
 
 enum { PAIRS = 4 };
 
-/* timm's and transformers' loaders ask for the format. `step` and *json hold what is pointed to; the
- * latter is freed by the caller. */
+/* timm's and transformers' loaders ask for the format. `step` and *json hold what is pointed to;
+ * the latter is freed by the caller. */
 static int describe(smoe_pair pairs[PAIRS], char step[24], char **json, const char *path,
                     const smoe_spec *spec, uint64_t steps, smoe_err *err) {
     *json = smoe_spec_json(spec);
@@ -40,8 +40,8 @@ int smoe_model_file_write(const char *path, const smoe_params *params, const smo
 
 /* ---- in another type ------------------------------------------------------------------------- */
 
-/* A part of `from` that is in memory, in its own type, as elements of `to`, in the type of that one,
- * which starts at element `at`. Threads share it. */
+/* A part of `from` that is in memory, in its own type, as elements of `to`, in the type of that
+ * one, which starts at element `at`. Threads share it. */
 static int store(void *out, const smoe_tensor *to, const smoe_tensor *from, size_t first,
                  size_t count, size_t at, smoe_err *err) {
     enum { RUN = 1 << 16 };

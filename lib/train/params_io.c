@@ -162,10 +162,10 @@ int smoe_params_load(smoe_params *params, const smoe_safetensors *file, bool par
     return smoe_params_load_slabs(params, &weights, 1, file, partial, loaded, err);
 }
 
-/* ---- what a partial load takes, in words ------------------------------------------------------ */
+/* ---- what a partial load takes, in words ----------------------------------------------------- */
 
-/* A name with a number in it, "blocks.3.norm1.bias": the letters before and behind the number, which
- * is `length` digits at `at`. */
+/* A name with a number in it, "blocks.3.norm1.bias": the letters before and behind the number,
+ * which is `length` digits at `at`. */
 static bool numbered(const char *name, size_t *at, size_t *length) {
     const char *dot = strchr(name, '.');
     *at = dot ? (size_t)(dot + 1 - name) : 0;

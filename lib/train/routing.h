@@ -1,7 +1,7 @@
 /*
- * What became of tokens and choices over a whole evaluation, exact counts of every layer whose router
- * places tokens (Soft MoE paper, appendix B: token dropping; V-MoE: load of experts). Layers of the
- * soft family have nothing to count.
+ * What became of tokens and choices over a whole evaluation, exact counts of every layer whose
+ * router places tokens (Soft MoE paper, appendix B: token dropping; V-MoE: load of experts). Layers
+ * of the soft family have nothing to count.
  */
 #ifndef SMOE_ROUTING_H
 #define SMOE_ROUTING_H
@@ -15,8 +15,8 @@ typedef struct smoe_routing {
     size_t *chosen, *lost;    /* [layers,E] choices made; choices that found the buffer full */
 } smoe_routing;
 
-/* Counts what the passes of `model` do from now on, until `stop`, as the model's smoe_plan_watch: it must
- * stay where it is meanwhile. Free in any case. */
+/* Counts what the passes of `model` do from now on, until `stop`, as the model's smoe_plan_watch:
+ * it must stay where it is meanwhile. Free in any case. */
 int smoe_routing_open(smoe_routing *routing, smoe_model *model, smoe_err *err) SMOE_MUST_CHECK;
 void smoe_routing_stop(smoe_routing *routing);
 void smoe_routing_free(smoe_routing *routing);

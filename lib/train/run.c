@@ -1,6 +1,6 @@
 /*
- * The run directory, from mkdir to STATUS. Its checkpoints are made by checkpoint.c. Every file but the
- * two that grow (metrics.jsonl and log.txt) is replaced whole; the lock lies on metrics.jsonl
+ * The run directory, from mkdir to STATUS. Its checkpoints are made by checkpoint.c. Every file but
+ * the two that grow (metrics.jsonl and log.txt) is replaced whole; the lock lies on metrics.jsonl
  * because that one keeps its inode.
  */
 #include "train/run.h"
@@ -76,9 +76,9 @@ enum { RECORDS, CKPT, SPEC, ENV, LOG, STATUS, NAMES };
 static const char *const names[NAMES] = {"metrics.jsonl", "ckpt",    "spec.yaml",
                                          "env.json",      "log.txt", "STATUS"};
 
-/* A directory killed while it was made has nothing without the records, which come first, no STATUS,
- * which comes last, and neither a record nor a checkpoint nor a line of the log: there is nothing in
- * it to lose. */
+/* A directory killed while it was made has nothing without the records, which come first, no
+ * STATUS, which comes last, and neither a record nor a checkpoint nor a line of the log: there is
+ * nothing in it to lose. */
 static kind dir_kind(const smoe_run *run) {
     DIR *open = opendir(run->dir);
     if (!open) return errno == ENOENT ? ABSENT : STRANGE;
@@ -311,8 +311,8 @@ static size_t spec_differences(smoe_run *run, const char *at, const json_t *old,
     return refused;
 }
 
-/* What the run was computed with: the spec in its latest checkpoint, whatever has become of spec.yaml
- * since; that file where there is no checkpoint that can be read. */
+/* What the run was computed with: the spec in its latest checkpoint, whatever has become of
+ * spec.yaml since; that file where there is no checkpoint that can be read. */
 static int spec_of_run(smoe_run *run, smoe_spec *spec, smoe_err *err) {
     place at;
     char *model = NULL, *text = NULL;
@@ -502,7 +502,7 @@ int smoe_run_restore(smoe_run *run, smoe_params *params, smoe_checkpoint *state,
     return found ? found : empty_records(run, err);
 }
 
-/* ---- reading records -------------------------------------------------------------------------- */
+/* ---- reading records ------------------------------------------------------------------------- */
 
 /* One line, with its newline, to fn: what fn returns, -1 where it is no record. */
 static int each_line(const char *line, size_t size, off_t end, smoe_run_record_fn *fn, void *user,

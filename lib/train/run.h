@@ -55,10 +55,10 @@ typedef struct smoe_run_record {
 /* 0: the next one; 1: enough; -1: failed, with err. */
 typedef int smoe_run_record_fn(void *user, const smoe_run_record *record, smoe_err *err);
 
-/* Hands the records of a metrics.jsonl to fn, in order. The one rule for reading such a file: what is behind
- * the last newline is a line that is still written, or was when its process died, and is left out; any
- * other line that is no object with an integer step is SMOE_DATA, with its number. tail: 0, or only the
- * lines that begin in so many bytes at the end of the file. */
+/* Hands the records of a metrics.jsonl to fn, in order. The one rule for reading such a file: what
+ * is behind the last newline is a line that is still written, or was when its process died, and is
+ * left out; any other line that is no object with an integer step is SMOE_DATA, with its number.
+ * tail: 0, or only the lines that begin in so many bytes at the end of the file. */
 int smoe_run_each_record(const char *path, size_t tail, smoe_run_record_fn *fn, void *user,
                          smoe_err *err) SMOE_MUST_CHECK;
 
@@ -69,7 +69,7 @@ void smoe_run_log(smoe_run *run, const char *fmt, ...) SMOE_PRINTF(2, 3);
  * any case. */
 int smoe_run_close(smoe_run *run, const char *status, smoe_err *err) SMOE_MUST_CHECK;
 
-/* ---- checkpoints: checkpoint.h, in step with the records ---- */
+/* ---- checkpoints: checkpoint.h, in step with the records ------------------------------------- */
 
 /* smoe_checkpoint_write, after the records have reached the disk: those up to the step must be
  * written before. */
@@ -81,7 +81,7 @@ int smoe_run_checkpoint(smoe_run *run, const smoe_params *params, const smoe_spe
 int smoe_run_restore(smoe_run *run, smoe_params *params, smoe_checkpoint *state,
                      smoe_err *err) SMOE_MUST_CHECK;
 
-/* ---- finding a model (locate.c) ---- */
+/* ---- finding a model (locate.c) -------------------------------------------------------------- */
 
 /* RUN|CHECKPOINT of eval and inspect: a run directory (its `which` checkpoint: "best", "latest" or
  * a step; NULL: latest), a checkpoint directory, or a bare .safetensors file. *model is the path of
@@ -95,8 +95,8 @@ int smoe_run_locate(const char *arg, const char *which, char **model, char **spe
  * else one could mean. */
 int smoe_run_no_sweep(const char *dir, const char *instead, smoe_err *err) SMOE_MUST_CHECK;
 
-/* Whether arg is for smoe_run_locate and no spec: a folder, or a file that begins like a safetensors
- * file, with the eight bytes of a length that is far below 2^32, as no text does. */
+/* Whether arg is for smoe_run_locate and no spec: a folder, or a file that begins like a
+ * safetensors file, with the eight bytes of a length that is far below 2^32, as no text does. */
 bool smoe_run_is_model(const char *arg);
 
 #endif

@@ -84,7 +84,8 @@ int smoe_safetensors_write(const char *path, const smoe_tensor *tensors, size_t 
 
 /* The same for tensors that are not in memory: `source` puts elements [first, first + count) of
  * `tensor`, one of `tensors`, in its dtype to out; its `data` is for the source to use. Pieces come
- * in order and start at multiples of SMOE_TENSOR_PIECE. When source fails nothing is left behind. */
+ * in order and start at multiples of SMOE_TENSOR_PIECE. When source fails nothing is left behind.
+ */
 enum { SMOE_TENSOR_PIECE = 1 << 20 };
 typedef int smoe_tensor_source(const void *user, const smoe_tensor *tensor, size_t first,
                                size_t count, void *out, smoe_err *err);
@@ -92,7 +93,7 @@ int smoe_safetensors_stream(const char *path, const smoe_tensor *tensors, size_t
                             const smoe_pair *metadata, size_t pairs, smoe_tensor_source *source,
                             const void *user, smoe_err *err) SMOE_MUST_CHECK;
 
-/* ---- the parameter table in and out (params_io.c) ---- */
+/* ---- the parameter table in and out (params_io.c) -------------------------------------------- */
 
 /* Weights of the table out of a file, BF16, F16, F32 or F64 converted: every row must be there with
  * its shape, and no other tensor; SMOE_DATA names, in one pass, every tensor that is missing,
@@ -104,8 +105,8 @@ int smoe_safetensors_stream(const char *path, const smoe_tensor *tensors, size_t
 int smoe_params_load(smoe_params *params, const smoe_safetensors *file, bool partial,
                      size_t *loaded, smoe_err *err) SMOE_MUST_CHECK;
 
-/* What a partial load takes from the file, in one line: how many tensors, which of the model's start
- * fresh and which of the file's are not used. Fresh; NULL when out of memory. */
+/* What a partial load takes from the file, in one line: how many tensors, which of the model's
+ * start fresh and which of the file's are not used. Fresh; NULL when out of memory. */
 char *smoe_params_partial_text(const smoe_params *params, const smoe_safetensors *file);
 
 /* Weights for reading alone, with the same demands on the file as smoe_params_load: where a tensor
@@ -128,8 +129,8 @@ int smoe_params_load_slabs(const smoe_params *params, const smoe_slab *slabs, si
                            smoe_err *err) SMOE_MUST_CHECK;
 
 /* A slab as params->count tensors named PREFIX + row name: BF16, or F32 (F64 where real is double),
- * then also without data; borrowing the slab and the table. Tensors and their names live in *tensors
- * until free(*tensors). */
+ * then also without data; borrowing the slab and the table. Tensors and their names live in
+ * *tensors until free(*tensors). */
 int smoe_params_tensors(const smoe_params *params, const smoe_slab *slab, smoe_tensor **tensors,
                         smoe_err *err) SMOE_MUST_CHECK;
 

@@ -58,8 +58,8 @@ static uint16_t half_of_float(float x) {
     return (uint16_t)(sign | count);
 }
 
-/* Double to single, inexact results to the neighbour whose last bit is 1: rounding that once more to
- * fewer bits gives what one rounding from double would have given. */
+/* Double to single, inexact results to the neighbour whose last bit is 1: rounding that once more
+ * to fewer bits gives what one rounding from double would have given. */
 static float odd_float(double x) {
     float near = (float)x;
     if (isnan(x) || (double)near == x) return near;

@@ -106,7 +106,8 @@ static int open_loader(trainer *t, smoe_err *err) {
     return smoe_loader_open(&t->loader, t->train, t->spec, &options, err);
 }
 
-/* What can go wrong before there is a run directory does: data, model, files to start from, memory. */
+/* What can go wrong before there is a run directory does: data, model, files to start from, memory.
+ */
 static int prepare(trainer *t, smoe_err *err) {
     const smoe_spec *spec = t->spec;
     size_t B = spec->train.batch_size;
@@ -396,7 +397,8 @@ static int ascending(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* What came of it, also where it failed. A status that cannot be written fails the run, unless something else has. */
+/* What came of it, also where it failed. A status that cannot be written fails the run, unless
+ * something else has. */
 static int finish(trainer *t, int status, smoe_err *err) {
     smoe_train_result *r = t->result;
     r->step = t->state.step;

@@ -66,8 +66,9 @@ void smoe_linear_forward(const smoe_linear *l, real *y, const real *x, const rea
 void smoe_linear_backward(const smoe_linear *l, real *dx, const real *dy, const real *x, size_t R);
 
 /* ---- dropout --------------------------------------------------------------------------------- */
-/* In training x [size] is 0 with probability `rate` and scaled by 1/(1 - rate) otherwise. The random
- * stream is keyed by (seed, site, step): applied to the gradient, the same call is its backward. */
+/* In training x [size] is 0 with probability `rate` and scaled by 1/(1 - rate) otherwise. The
+ * random stream is keyed by (seed, site, step): applied to the gradient, the same call is its
+ * backward. */
 void smoe_dropout(real *x, size_t size, double rate, uint32_t site, const smoe_pass *pass);
 
 /* ---- embed: pixels to tokens ----------------------------------------------------------------- */

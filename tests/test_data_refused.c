@@ -1,0 +1,260 @@
+/* image-folder in directories and archives: what is refused, and how. */
+#include "folders.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <archive.h>
+#include <archive_entry.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+static void test_no_data(void **state) {
+    folders *f = *state;
+    char path[SCRATCH_PATH];
+    smoe_spec spec =
+        datafiles_spec(SMOE_SOURCE_FOLDER, scratch_path(&f->dir, path, "none"), FOLDERS_SIDE, 3);
+    datafiles_refused(&spec, "train", SMOE_DATA, path, NULL);
+    spec.data.path = NULL;
+    datafiles_refused(&spec, "train", SMOE_USAGE, "data.path", NULL);
+    spec.data.path = path;
+    assert_int_equal(mkdir(path, 0777), 0);
+    datafiles_refused(&spec, "train", SMOE_DATA, path, "no SPLIT/CLASS/ folders", NULL);
+    datafiles_tree(path, &f->file[3], 1); /* train alone */
+    datafiles_refused(&spec, "test", SMOE_DATA, path, "no images in test/ or val/; it has train/",
+                      NULL);
+    scratch_write(scratch_path(&f->dir, path, "plain.txt"), "x", 1);
+    datafiles_refused(&spec, "train", SMOE_DATA, path, "neither a directory nor an archive", NULL);
+    scratch_write(scratch_path(&f->dir, path, "empty.tar"), "", 0);
+    datafiles_refused(&spec, "train", SMOE_DATA, path, NULL);
+    scratch_write(scratch_path(&f->dir, path, "text.zip"), "this is no archive", 18);
+    datafiles_refused(&spec, "train", SMOE_DATA, path, "at byte", NULL);
+}
+
+/* One more file makes the sample bad, as a directory and as an archive. */
+static void refused_with(folders *f, datafile extra, const char *word, const char *more) {
+    static int number;
+    char path[SCRATCH_PATH], name[32];
+    f->file[f->count++] = extra;
+    for (int k = 0; k < 2; k++) {
+        snprintf(name, sizeof name, k ? "bad%d.zip" : "bad%d", number++);
+        folders_lay_out(f, path, name, "");
+        smoe_spec spec = datafiles_spec(SMOE_SOURCE_FOLDER, path, FOLDERS_SIDE, 3);
+        datafiles_refused(&spec, "train", SMOE_DATA, path, word, more, NULL);
+    }
+    f->count--;
+}
+
+static void test_foreign_files(void **state) {
+    folders *f = *state;
+    f->count = FOLDERS_FILES; /* room for one more; the litter has been tested */
+    for (size_t i = FOLDERS_FILES; i < FOLDERS_FILES + 4; i++) free((void *)f->file[i].bytes);
+    refused_with(f, (datafile){"train/a/notes.txt", "x", 1}, "train/a/notes.txt", "foreign file");
+    refused_with(f, (datafile){"train/labels.png", "x", 1}, "train/labels.png", "foreign file");
+    refused_with(f, (datafile){"train/a/deep/x.png", "x", 1}, "train/a/deep", "foreign f");
+    refused_with(f, (datafile){"train/a/z.gif.jpg", "GIF89a..", 8}, "train/a/z.gif.jpg",
+                 "foreign file: neither a JPEG nor a PNG");
+    refused_with(f, (datafile){"train/a/zero.jpg", "", 0}, "train/a/zero.jpg", "an empty file");
+    refused_with(f, (datafile){"train/a/lie.jpg", f->file[3].bytes, f->file[3].size},
+                 "train/a/lie.jpg", "mislabelled");
+    refused_with(f, (datafile){"train/a/lie.png", f->file[0].bytes, f->file[0].size},
+                 "train/a/lie.png", "mislabelled");
+    refused_with(f, (datafile){"train/a/cut.jpg", f->file[0].bytes, f->file[0].size - 40},
+                 "train/a/cut.jpg", "damaged JPEG");
+    refused_with(f, (datafile){"train/a/cut.png", f->file[3].bytes, f->file[3].size - 20},
+                 "train/a/cut.png", "damaged PNG");
+    refused_with(f, (datafile){"train/empty/", NULL, 0}, "train/empty/", "empty class");
+    refused_with(f, (datafile){"test/zebra/z.png", f->file[3].bytes, f->file[3].size},
+                 "the class zebra is in test/", "but not in train/");
+    refused_with(f, (datafile){"more/train/a/x.png", f->file[3].bytes, f->file[3].size},
+                 "more/train", "a second set of splits");
+}
+
+/* Of several bad files the first in file order is named, whatever the threads. */
+static void test_first_failure_is_reported(void **state) {
+    folders *f = *state;
+    char path[SCRATCH_PATH];
+    folders_lay_out(f, path, "dir", "");
+    const datafile bad[] = {
+        {"train/a-b/0.png", "x", 1}, {"train/a-b/9.png", "x", 1}, {"train/a/zz.png", "x", 1}};
+    datafiles_tree(path, bad, 3);
+    smoe_spec spec = datafiles_spec(SMOE_SOURCE_FOLDER, path, FOLDERS_SIDE, 3);
+    for (int trial = 0; trial < 20; trial++)
+        datafiles_refused(&spec, "train", SMOE_DATA, "train/a/zz.png", NULL);
+}
+
+typedef struct trick {
+    const char *name;
+    unsigned type;
+    const char *link; /* hard link to, or symbolic link to */
+    const char *word;
+} trick;
+
+static void test_tricks_in_archives(void **state) {
+    static const trick tricks[] = {
+        {"../train/a/x.png", AE_IFREG, NULL, "'..' in the name"},
+        {"train/../../x.png", AE_IFREG, NULL, "'..' in the name"},
+        {"/train/a/x.png", AE_IFREG, NULL, "an absolute name"},
+        {"train/a/x\n.png", AE_IFREG, NULL, "a control character in the name"},
+        {"train//x.png", AE_IFREG, NULL, "an empty folder name"},
+        {"train/a/x.png", AE_IFLNK, "/etc/passwd", "a link or device"},
+        {"train/a/x.png", AE_IFIFO, NULL, "a link or device"},
+        {"train/a/x.png", AE_IFREG, "train/a/y.png", "a hard link"},
+    };
+    folders *f = *state;
+    char path[SCRATCH_PATH];
+    scratch_path(&f->dir, path, "t.tar");
+    smoe_spec spec = datafiles_spec(SMOE_SOURCE_FOLDER, path, FOLDERS_SIDE, 3);
+    for (size_t k = 0; k < sizeof tricks / sizeof *tricks; k++) {
+        const trick *t = &tricks[k];
+        struct archive *a = archive_write_new();
+        struct archive_entry *entry = archive_entry_new();
+        archive_write_set_format_ustar(a);
+        assert_int_equal(archive_write_open_filename(a, path), ARCHIVE_OK);
+        archive_entry_set_pathname(entry, t->name);
+        archive_entry_set_filetype(entry, t->type);
+        archive_entry_set_size(entry, 0);
+        if (t->link && t->type == AE_IFLNK) archive_entry_set_symlink(entry, t->link);
+        if (t->link && t->type == AE_IFREG) archive_entry_set_hardlink(entry, t->link);
+        assert_int_equal(archive_write_header(a, entry), ARCHIVE_OK);
+        archive_entry_free(entry);
+        archive_write_close(a);
+        archive_write_free(a);
+        datafiles_refused(&spec, "train", SMOE_DATA, path, t->word, NULL);
+    }
+}
+
+/* A tar header written by hand that claims 64 MiB and a byte, with nothing behind it. */
+static void test_huge_member(void **state) {
+    folders *f = *state;
+    char path[SCRATCH_PATH], header[1536] = "train/a/x.png";
+    unsigned sum = 0;
+    memcpy(header + 100, "0000644", 8);
+    memcpy(header + 108, "0000000\0000000000", 16);
+    snprintf(header + 124, 12, "%011o", (64u << 20) + 1);
+    memcpy(header + 136, "00000000000", 12);
+    memset(header + 148, ' ', 8);
+    header[156] = '0';
+    memcpy(header + 257, "ustar\00000", 8);
+    for (int i = 0; i < 512; i++) sum += (unsigned char)header[i];
+    snprintf(header + 148, 8, "%06o", sum);
+    scratch_write(scratch_path(&f->dir, path, "huge.tar"), header, sizeof header);
+    smoe_spec spec = datafiles_spec(SMOE_SOURCE_FOLDER, path, FOLDERS_SIDE, 3);
+    spec.data.cache_mb = 1024;
+    datafiles_refused(&spec, "train", SMOE_DATA, path, "train/a/x.png",
+                      "claims 67108865 bytes, at most 67108864", NULL);
+}
+
+static void test_twice_in_the_archive(void **state) {
+    folders *f = *state;
+    char path[SCRATCH_PATH];
+    const datafile twice[] = {f->file[3], f->file[4], f->file[3]};
+    datafiles_archive(scratch_path(&f->dir, path, "twice.tar"), twice, 3);
+    smoe_spec spec = datafiles_spec(SMOE_SOURCE_FOLDER, path, FOLDERS_SIDE, 3);
+    datafiles_refused(&spec, "train", SMOE_DATA, path, "train/a/x.png: twice", NULL);
+}
+
+/* Cut anywhere, an archive is refused, naming it. A plain tar cut between two members looks whole
+ * to every reader up to there: it may be accepted only with fewer images. */
+static void test_cut_archives(void **state) {
+    static const char *const name[] = {"a.tar", "a.tar.gz", "a.zip"};
+    folders *f = *state;
+    for (size_t k = 0; k < 3; k++) {
+        char path[SCRATCH_PATH];
+        size_t size, accepted = 0;
+        folders_lay_out(f, path, name[k], "");
+        char *whole = scratch_read(path, &size);
+        size_t end = k ? size - 1 : size - 10240; /* a tar's end is filled up with zeros */
+        for (size_t n = 1; n < end; n += 97) {
+            scratch_write(path, whole, n);
+            smoe_spec spec = datafiles_spec(SMOE_SOURCE_FOLDER, path, FOLDERS_SIDE, 3);
+            smoe_dataset *set;
+            smoe_err err = {0};
+            if (!smoe_dataset_open(&set, &spec, "train", &err)) {
+                assert_int_equal(k, 0);
+                assert_int_equal(n % 512, 0);
+                accepted++;
+            } else {
+                assert_int_equal(err.code, SMOE_DATA);
+                assert_non_null(strstr(err.text, path));
+            }
+            smoe_dataset_free(set);
+        }
+        assert_in_range(accepted, 0, 8);
+        free(whole);
+    }
+}
+
+/* One bit anywhere in the data of a .tar.gz, its checksum and length included: refused, though most
+ * such bits leave a readable tar, of other images or fewer. The header before it may hold a name
+ * and a time that mean nothing. */
+static void test_flipped_gzip(void **state) {
+    enum { GZIP_HEADER = 10 };
+    folders *f = *state;
+    char path[SCRATCH_PATH];
+    size_t size;
+    folders_lay_out(f, path, "a.tar.gz", "");
+    char *bytes = scratch_read(path, &size);
+    for (size_t n = GZIP_HEADER; n < size; n += n < size - 8 ? 31 : 1) {
+        bytes[n] ^= (char)(1 << n % 8);
+        scratch_write(path, bytes, size);
+        smoe_spec spec = datafiles_spec(SMOE_SOURCE_FOLDER, path, FOLDERS_SIDE, 3);
+        datafiles_refused(&spec, "train", SMOE_DATA, path, NULL);
+        bytes[n] ^= (char)(1 << n % 8);
+    }
+    bytes[size - 8] ^= 1;
+    scratch_write(path, bytes, size);
+    smoe_spec spec = datafiles_spec(SMOE_SOURCE_FOLDER, path, FOLDERS_SIDE, 3);
+    datafiles_refused(&spec, "train", SMOE_DATA, path, "damaged gzip data near byte",
+                      "incorrect data check", NULL);
+    free(bytes);
+}
+
+/* What cannot be known at opening reaches the caller of the loader, with the file's name, each time
+ * it asks. */
+static void test_damage_found_late(void **state) {
+    folders *f = *state;
+    char path[SCRATCH_PATH];
+    folders_lay_out(f, path, "dir", "");
+    const datafile cut = {"train/a/cut.png", f->file[3].bytes, f->file[3].size - 20};
+    datafiles_tree(path, &cut, 1);
+    smoe_spec spec = datafiles_spec(SMOE_SOURCE_FOLDER, path, FOLDERS_SIDE, 3);
+    spec.data.cache_mb = 0; /* headers are checked, pixels are not */
+    smoe_dataset *set = folders_open(&spec, "train");
+    for (int train = 0; train < 2; train++) {
+        smoe_loader_options options = {.batch_size = 2, .train = train};
+        smoe_loader *loader;
+        smoe_batch batch;
+        smoe_err err = {0};
+        int status = 1;
+        assert_int_equal(smoe_loader_open(&loader, set, &spec, &options, &err), 0);
+        for (int i = 0; i < 20 && status == 1; i++) status = smoe_loader_next(loader, &batch, &err);
+        assert_int_equal(status, -1);
+        assert_int_equal(err.code, SMOE_DATA);
+        assert_non_null(strstr(err.text, "dir/train/a/cut.png: damaged PNG image"));
+        memset(&err, 0, sizeof err);
+        assert_int_equal(smoe_loader_next(loader, &batch, &err), -1);
+        assert_non_null(strstr(err.text, "train/a/cut.png"));
+        smoe_loader_free(loader);
+    }
+    smoe_dataset_free(set);
+}
+int main(void) {
+#define CASE(f) cmocka_unit_test_setup_teardown(f, folders_setup, folders_teardown)
+    const struct CMUnitTest tests[] = {
+        CASE(test_no_data),
+        CASE(test_foreign_files),
+        CASE(test_first_failure_is_reported),
+        CASE(test_tricks_in_archives),
+        CASE(test_huge_member),
+        CASE(test_twice_in_the_archive),
+        CASE(test_cut_archives),
+        CASE(test_flipped_gzip),
+        CASE(test_damage_found_late),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
