@@ -351,7 +351,7 @@ static void a_run_is_measured_from_its_metrics(void **state) {
     json_decref(r);
     json_decref(want);
     assert_null(smoe_cell_measure("/nowhere/at/all", 3, 8, &err));
-    assert_int_equal(err.code, SMOE_RUNTIME);
+    assert_int_equal(err.code, SMOE_DATA);
     assert_null(smoe_cell_measure(w->folder.dir, 4, 8, &err)); /* the last record is not there */
     assert_int_equal(err.code, SMOE_DATA);
     assert_non_null(strstr(err.text, "/metrics.jsonl: nothing is measured after step 3, of 4: "
