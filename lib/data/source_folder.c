@@ -59,7 +59,7 @@ static void items_free(items *list) {
 }
 
 static int items_add(items *list, item new, smoe_err *err) {
-    if (list->count == list->room) {
+    if (!list->item || list->count == list->room) {
         size_t room = list->room ? 2 * list->room : 256;
         item *larger = realloc(list->item, room * sizeof *larger);
         if (!larger) return no_memory(err);
