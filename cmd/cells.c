@@ -290,8 +290,8 @@ static int run_and_report(smoe_sweep *sweep, const smoe_options *options, smoe_e
     int run = run_cells(sweep, options, &ran);
     int status = smoe_results_make(&results, sweep, err);
     if (!status) status = smoe_results_write(&results, err);
-    if (!status) status = smoe_cells_summary(&results, options, err);
     if (!status) status = draw(&results, options, err);
+    if (!status) status = smoe_cells_summary(&results, options, err);
     smoe_results_free(&results);
     if (run) *err = ran;
     return run || status ? -1 : 0;

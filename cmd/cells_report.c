@@ -3,6 +3,7 @@
 #include "cmd.h"
 #include "estimate.h"
 #include "table.h"
+#include "base/file.h"
 #include "base/frame.h"
 #include "study/compare.h"
 #include "study/evaluations.h"
@@ -218,10 +219,14 @@ int smoe_cells_summary(const smoe_results *r, const smoe_options *options, smoe_
         printf("\nEvaluated at other settings:\n");
         if (print_results(later, "evaluations_differences.csv", y, options, err)) return -1;
     }
-    printf("\n%s: results.csv, summary.csv, %s%s%ssummary.md\n", r->sweep->dir,
+    printf("\n%s: results.csv, summary.csv, %s%s%ssummary.md", r->sweep->dir,
            r->differences ? "differences.csv, " : "",
            later ? "evaluations.csv, evaluations_summary.csv, " : "",
            later && later->differences ? "evaluations_differences.csv, " : "");
+    static const char *const figures[] = {"sweep.svg", "evaluations.svg"};
+    for (size_t i = 0; i < 2; i++)
+        if (smoe_file_holds(r->sweep->dir, figures[i])) printf(", %s", figures[i]);
+    printf("\n");
     return 0;
 }
 

@@ -108,7 +108,7 @@ static int put_script(FILE *out, const void *context, smoe_err *err) {
     fputs("\nset ylabel ", out);
     smoe_gnuplot_text(out, chart->y_label);
     fputs("\nset grid\nset key below\nset format '%g'\n", out);
-    if (chart->log_x) fputs("set logscale x 2\n", out);
+    if (chart->log_x) fprintf(out, "set logscale x %d\n", chart->log_x);
     put_ranges(out, chart);
     bool categories = put_ticks(out, chart);
     fputs("plot", out);

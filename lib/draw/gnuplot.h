@@ -21,7 +21,7 @@ typedef struct smoe_chart_line {
 
 typedef struct smoe_chart {
     const char *title, *x_label, *y_label; /* plain text */
-    bool log_x;
+    int log_x;                             /* base of a logarithmic axis, 2 or 10; 0: linear */
     smoe_chart_line *line;
     size_t lines;
 } smoe_chart;

@@ -239,7 +239,13 @@ static void finish(plan *p, double *x) {
     p->figure.x_label =
         p->x == SIZE_MAX ? label_of(p->r->metric[p->x_metric]) : p->r->sweep->column[p->x];
     p->figure.y_label = p->y_label;
-    p->figure.log_x = p->numbers && smoe_results_powers(x, n);
+    if (!p->numbers) return;
+    /* What was measured, as FLOPs, is compared by ratios where it spans a few times itself. */
+    bool powers = smoe_results_powers(x, n), metric = p->x == SIZE_MAX;
+    if (metric && n && x[0] > 0 && x[n - 1] > 3 * x[0])
+        p->figure.log_x = 10;
+    else if (powers)
+        p->figure.log_x = 2;
 }
 
 int smoe_results_figure(const smoe_results *r, const smoe_sweep_figure *wish, const char *name,

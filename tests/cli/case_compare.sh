@@ -4,7 +4,7 @@ more="model.moe.experts=2,4 model.moe.router=soft,uniform seed=0,1 train.steps=4
 status 0 smoe sweep tiny.yaml $more -q -o first >out
 grep -q '^Differences from model.moe.experts=2 model.moe.router=soft, seed by seed (differences.csv):$' out || fail "$(cat out)"
 grep -qE '^4 +uniform +precision_at_1 .* 2 +(not )?distinguishable$' out || fail "$(cat out)"
-grep -q '^first: results.csv, summary.csv, differences.csv, summary.md$' out || fail "$(cat out)"
+grep -Eq "^first: results.csv, summary.csv, differences.csv, summary.md(, sweep.svg)?\$" out || fail "$(cat out)"
 [ "$(cut -d, -f 1-4 first/differences.csv | grep precision_at_1 | tr '\n' ' ')" = "2,uniform,model.moe.experts=2 model.moe.router=soft,precision_at_1 4,soft,model.moe.experts=2 model.moe.router=soft,precision_at_1 4,uniform,model.moe.experts=2 model.moe.router=soft,precision_at_1 " ] ||
     fail "$(cat first/differences.csv)"
 # the mean of the differences of results.csv: cell 2 - cell 0 and cell 3 - cell 1 (the name of a cell has two commas)
@@ -61,3 +61,7 @@ grep -q ',test_loss,' many/differences.csv || fail "$(cat many/differences.csv)"
 status 0 smoe sweep tiny.yaml -q -o single train.steps=4 model.moe.experts=2,4 >out
 grep -q Differences out && fail "$(cat out)"
 [ ! -e single/differences.csv ] || fail "$(cat single/differences.csv)"
+
+# what a sweep cost is drawn by ratios where it spans a few times itself
+status 0 smoe sweep tiny.yaml model.width=8,64 train.steps=4 -q -o cost --x train_exaflop >out
+grep -q '^set logscale x 10$' cost/sweep.gp || fail "$(cat cost/sweep.gp)"
