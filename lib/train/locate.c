@@ -65,8 +65,10 @@ static char *model_path(const char *arg, const char *which, smoe_err *err) {
 }
 
 bool smoe_run_is_model(const char *arg) {
+    static const char ending[] = ".safetensors";
     struct stat there;
-    if (stat(arg, &there)) return false;
+    size_t letters = strlen(arg), least = sizeof ending - 1;
+    if (stat(arg, &there)) return letters > least && !strcmp(arg + letters - least, ending);
     if (S_ISDIR(there.st_mode)) return true;
     unsigned char length[8] = {1, 1, 1, 1, 1, 1, 1, 1};
     int fd = open(arg, O_RDONLY | O_CLOEXEC | O_NONBLOCK);

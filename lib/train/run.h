@@ -96,7 +96,8 @@ int smoe_run_locate(const char *arg, const char *which, char **model, char **spe
 int smoe_run_no_sweep(const char *dir, const char *instead, smoe_err *err) SMOE_MUST_CHECK;
 
 /* Whether arg is for smoe_run_locate and no spec: a folder, or a file that begins like a
- * safetensors file, with the eight bytes of a length that is far below 2^32, as no text does. */
+ * safetensors file, with the eight bytes of a length that is far below 2^32, as no text does. What
+ * is not there goes by its name. */
 bool smoe_run_is_model(const char *arg);
 
 #endif
