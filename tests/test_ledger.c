@@ -48,8 +48,8 @@ static void folders_are_made_exclusively(void **state) {
     assert_int_equal(smoe_sweep_create(&first, w->dir, false, &err), 0);
     assert_int_equal(smoe_sweep_create(&second, w->dir, false, &err), -1);
     assert_int_equal(err.code, SMOE_USAGE);
-    assert_non_null(
-        strstr(err.text, "exists already; --resume continues a sweep, --force replaces one"));
+    assert_non_null(strstr(err.text, "exists already; --resume continues a sweep, --extend adds "
+                                     "cells to one, --force replaces it"));
     assert_int_equal(smoe_sweep_create(&second, w->dir, true, &err), 0);
     smoe_sweep_free(&second);
     second = world_cells(SMALL "name: g\nsweep: {seeds: [0, 1, 2]}\n");

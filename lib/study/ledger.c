@@ -96,7 +96,8 @@ static int make_folder(const char *path, bool exclusive, smoe_err *err) {
     if (!mkdir(path, 0777) || (errno == EEXIST && !exclusive)) return 0;
     if (errno == EEXIST)
         return smoe_fail(err, SMOE_USAGE,
-                         "%s: exists already; --resume continues a sweep, --force replaces one",
+                         "%s: exists already; --resume continues a sweep, --extend adds cells to "
+                         "one, --force replaces it",
                          path);
     return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot make the folder", path);
 }
@@ -409,10 +410,11 @@ static int merge(smoe_sweep *sweep, const smoe_sweep *old, smoe_err *err) {
     for (size_t c = 0; c < sweep->columns && same; c++)
         same = !strcmp(sweep->column[c], old->column[c]);
     if (!same)
-        return smoe_fail(err, SMOE_USAGE,
-                         "%s: is another sweep: the keys it sweeps are different; -o DIR puts this "
-                         "one elsewhere",
-                         old->dir);
+        return smoe_fail(
+            err, SMOE_USAGE,
+            "%s: is another sweep: the keys it sweeps are different (one with a single "
+            "value is not swept); -o DIR puts this one elsewhere",
+            old->dir);
     if (compare_evaluations(old, sweep, err)) return -1;
     for (size_t k = 0; k < old->cells; k++) {
         if (keep_cell(sweep, k, old, &old->cell[k], err)) return -1;
