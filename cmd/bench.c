@@ -265,9 +265,8 @@ static int print_bench(const smoe_bench *b, bool bold, smoe_err *err) {
 
 /* By which such a table is known again: a row has these columns. */
 static const char columns[] =
-    "\n| case | images | training step, s | of multiply-adds, without the optimizer | optimizer, "
-    "of "
-    "memory | inference, s | of multiply-adds | memory, peak and planned |\n"
+    "\n| case | images | training step, s | of multiply-adds, without the optimizer "
+    "| optimizer, of memory | inference, s | of multiply-adds | memory, peak and planned |\n"
     "|---|---|---|---|---|---|---|---|\n";
 
 static void add_heading(FILE *out) {

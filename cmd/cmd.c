@@ -72,8 +72,8 @@ int smoe_cmd_classes(const smoe_spec *spec, size_t given, bool read, size_t *cla
 }
 
 int smoe_cmd_target(const char *path, const smoe_options *options, smoe_err *err) {
-    struct stat
-        there; /* of a link itself: replacing one that leads nowhere loses it all the same */
+    struct stat there;
+    /* Of a link itself: replacing one that leads nowhere loses it all the same. */
     if (!path || options->force || lstat(path, &there)) return 0;
     return smoe_fail(err, SMOE_USAGE, "%s is there already; --force replaces it", path);
 }

@@ -14,9 +14,8 @@ const char *smoe_work_name(smoe_work work) {
 }
 
 int smoe_team_for(size_t size, int threads) {
-    enum {
-        LEAST = 1 << 14
-    }; /* about 10 microseconds of one thread, which is what waking another takes */
+    /* About 10 microseconds of one thread, which is what waking another takes. */
+    enum { LEAST = 1 << 14 };
     return size < LEAST ? 1 : threads;
 }
 

@@ -332,9 +332,8 @@ static void check_data(smoe_reading *reading) {
     if (smoe_sources[data->source].generated || data->path || data->classes) return;
     clash(reading, KEYS("data.source", "data.path"),
           "data.path must say where the data is (a folder or archive); "
-          "only data.source: shapes needs none (or give data.classes, or --classes N, to cost a "
-          "model "
-          "without its data)");
+          "only data.source: shapes needs none (or give data.classes, or --classes N, to cost "
+          "a model without its data)");
 }
 
 /* Default warm-up and cooldown are a tenth and a fifth of a short run; given ones must fit. */

@@ -29,6 +29,10 @@ size_t smoe_moe_choices(const smoe_moe_spec *moe) {
     return router->family == SMOE_FAMILY_EXPERTS_CHOICE;
 }
 
+bool smoe_moe_drops_nothing(const smoe_moe_spec *moe) {
+    return moe->layer_count && !smoe_moe_choices(moe);
+}
+
 size_t smoe_moe_buffer(const smoe_moe_spec *moe, size_t tokens) {
     size_t places = smoe_moe_capacity(moe, tokens, smoe_moe_choices(moe));
     const smoe_router_row *router = smoe_router_find(moe->router);

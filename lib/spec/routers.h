@@ -41,6 +41,10 @@ bool smoe_router_heeds(const smoe_router_row *router, const char *key);
  * experts-choice, 0 where nobody chooses. */
 size_t smoe_moe_choices(const smoe_moe_spec *moe);
 
+/* Are there layers whose router processes every token by construction? What they drop is 0; without
+ * MoE layers there is no such number. */
+bool smoe_moe_drops_nothing(const smoe_moe_spec *moe);
+
 /* Places of an expert's buffer for a group of `tokens` tokens, where somebody chooses: those of
  * smoe_moe_capacity, but an expert that chooses takes each token once at most. */
 size_t smoe_moe_buffer(const smoe_moe_spec *moe, size_t tokens);

@@ -2,8 +2,8 @@
  * run continues, and not from memory: so a cell that was killed comes to the same. */
 #include "study/cell.h"
 #include "base/clock.h"
-#include "spec/routers.h"
 #include "base/frame.h"
+#include "spec/routers.h"
 #include "study/cost.h"
 #include "study/fewshot.h"
 #include "train/run.h"
@@ -119,10 +119,6 @@ json_t *smoe_cell_measure(const char *run_dir, size_t steps, size_t batch_size, 
     return r.result;
 }
 
-bool smoe_cell_drops_nothing(const smoe_spec *spec) {
-    return spec->model.moe.layer_count && !smoe_moe_choices(&spec->model.moe);
-}
-
 static int add_cost(json_t *result, const smoe_spec *spec, size_t classes, smoe_err *err) {
     smoe_cost cost = {0};
     int status = smoe_cost_estimate(&cost, spec, classes, NULL, err);
@@ -196,7 +192,7 @@ static json_t *measure(const smoe_sweep *sweep, const smoe_spec *spec, const cha
     json_t *result = smoe_cell_measure(dir, steps, spec->train.batch_size, err);
     const json_t *step = json_object_get(result, "step_s");
     if (json_object_get(result, "test_loss") && !json_object_get(result, "dropped") &&
-        smoe_cell_drops_nothing(spec))
+        smoe_moe_drops_nothing(&spec->model.moe))
         json_object_set_new(result, "dropped", json_real(0));
     if (json_is_number(step))
         json_object_set_new(result, "train_s",

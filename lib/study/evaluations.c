@@ -1,6 +1,7 @@
 /* Evaluating trained cells at other settings; see evaluations.h. */
 #include "study/evaluations.h"
 #include "base/file.h"
+#include "spec/routers.h"
 #include "study/fewshot.h"
 #include "train/routing.h"
 #include "train/safetensors.h"
@@ -244,7 +245,8 @@ static int evaluate(stage *s, const smoe_point *point, json_t *result, smoe_err 
     if (!status) status = smoe_evaluate(model, &spec, s->set, batch, NULL, NULL, &eval, err);
     smoe_routing_stop(&routing);
     if (!status) {
-        double dropped = smoe_cell_drops_nothing(&spec) ? 0 : smoe_routing_dropped(&routing);
+        double dropped =
+            smoe_moe_drops_nothing(&spec.model.moe) ? 0 : smoe_routing_dropped(&routing);
         json_object_set_new(result, "loss", smoe_run_number(eval.loss));
         json_object_set_new(result, "precision_at_1", smoe_run_number(eval.precision_at_1));
         if (isfinite(dropped)) json_object_set_new(result, "dropped", smoe_run_number(dropped));

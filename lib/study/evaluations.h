@@ -20,10 +20,6 @@
  * key, where not. */
 int smoe_evaluations_check_key(const char *before, const char *key, smoe_err *err) SMOE_MUST_CHECK;
 
-/* Has a spec layers whose router processes every token by construction? Their "dropped" is 0;
- * without MoE layers there is none. */
-bool smoe_cell_drops_nothing(const smoe_spec *spec);
-
 /* Every combination of `axes` becomes a point of the sweep. SMOE_USAGE, with all of them named:
  * keys that cannot change after training, and combinations that are no valid spec of a cell or need
  * other parameters than it has. */

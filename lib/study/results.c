@@ -173,8 +173,8 @@ static void fill_cells(smoe_frame *frame, const smoe_results *r) {
     for (size_t c = 0; c < sweep->columns; c++) smoe_frame_column(frame, sweep->column[c], true);
     smoe_frame_column(frame, "status", true);
     for (size_t m = 0; m < r->metrics; m++) smoe_frame_column(frame, r->metric[m], false);
-    bool cells =
-        r->trained == sweep->columns; /* and not evaluations, which have no state of their own */
+    /* And not evaluations, which have no state of their own. */
+    bool cells = r->trained == sweep->columns;
     if (cells) smoe_frame_column(frame, "error", true);
     for (size_t i = 0; i < sweep->cells; i++) {
         smoe_frame_text(frame, sweep->cell[i].name);
