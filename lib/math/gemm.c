@@ -20,7 +20,7 @@ enum {
     RUN = 64,         /* columns that are collected before they pass the caches by */
     NEAR = 4096,      /* elements of B that stay in the first cache with what passes it */
     PANELS = 8,       /* panels of A in a block */
-    TASKS = 2,        /* pieces a thread, at least, where both A and B are packed for each, */
+    TASKS = 1,        /* pieces a thread, at least, where both A and B are packed for each, */
     TASKS_AS_IS = 8,  /* and where A need not be: then rather more columns than rows are cut, */
     COLUMNS = 4,      /* until a piece has so many times more rows */
     SMALL = 1 << 18   /* multiply-adds of a piece below which cutting costs more than it gains */
@@ -61,9 +61,9 @@ static void pack_columns(const smoe_product *x, const smoe_gemm_kernels *kern, c
         kern->pack_b(to, x->b + at, x->b_row, x->b_col, s->k, n);
 }
 
-/* What comes next of B, `lines` runs of `length` elements `stride` apart, spread over so many tiles
- * of depth k: an expert's weights pass once and from memory, which would otherwise lie idle
- * meanwhile. */
+/* `lines` runs of `length` elements, `stride` apart, to be asked for while so many tiles of depth k
+ * are computed: what they are computed from passes once and from memory, which would otherwise lie
+ * idle meanwhile. */
 static smoe_ahead look_ahead(const void *at, size_t size, size_t lines, size_t length,
                              size_t stride, size_t tiles, size_t k) {
     size_t run = max(blocks(length * size, 128), 1), steps = tiles * k / max(lines * run, 1);
@@ -86,9 +86,20 @@ static smoe_ahead next_columns(const smoe_product *x, const smoe_gemm_kernels *k
                          : look_ahead(b + at * size, size, s->k, kern->nr, x->b_row, tiles, s->k);
 }
 
+/* The m rows of A from i on, while up to *tiles tiles are computed, of which so many will do. */
+static smoe_ahead next_block(const smoe_product *x, const step *s, size_t i, size_t m,
+                             size_t *tiles) {
+    const real *a = x->a + i * x->a_row + s->p0 * x->a_col;
+    smoe_ahead next = x->a_col == 1 ? look_ahead(a, sizeof(real), m, s->k, x->a_row, *tiles, s->k)
+                                    : look_ahead(a, sizeof(real), s->k, m, x->a_col, *tiles, s->k);
+    *tiles = blocks((x->a_col == 1 ? m : s->k) * next.run * next.every, s->k);
+    return next;
+}
+
 /* Tile (i, j) of a product, where it lies and what is added to it, in the step of k from p0 on. */
 static smoe_tile tile_at(const smoe_product *x, size_t p0, size_t k, size_t i, size_t j) {
     smoe_tile t = {.k = k, .c = x->c + i * x->ldc + j, .ldc = x->ldc, .alpha = x->alpha};
+    t.ahead.every = NEVER;
     if (p0) {
         t.add = t.c;
         t.ldadd = x->ldc;
@@ -97,7 +108,6 @@ static smoe_tile tile_at(const smoe_product *x, size_t p0, size_t k, size_t i, s
         t.ldadd = x->ldadd;
         if (x->bias) t.bias = x->bias + j;
     }
-    t.ahead = (smoe_ahead){.at = (const char *)x->a, .left = SIZE_MAX, .every = NEVER};
     return t;
 }
 
@@ -117,6 +127,13 @@ static void row_block(const smoe_product *x, const smoe_gemm_kernels *kern, cons
     bool collect = stream && kern->aliasing && x->ldc * sizeof(real) % kern->aliasing == 0;
     const real *a = x->a + i0 * x->a_row + s->p0 * x->a_col;
     size_t whole = kern->as_is && x->a_col == 1 && mr == kern->mr ? m / mr * mr : 0;
+    /* While B is packed, tiles ask for more of B; with the other rows, for the next ones. */
+    size_t tiles = blocks(m, mr), below = min(x->m - i0 - m, m), asking = SIZE_MAX;
+    smoe_ahead ahead = {.every = NEVER};
+    if (i0 && below && s->k) {
+        asking = tiles * blocks(s->n, kern->nr);
+        ahead = next_block(x, s, i0 + m, below, &asking);
+    }
     if (whole < m)
         kern->pack_a(packed_a, a + whole * x->a_row, x->a_row, x->a_col, m - whole, s->k, mr);
     for (size_t j = 0; j < s->n; j += kern->nr) {
@@ -129,8 +146,9 @@ static void row_block(const smoe_product *x, const smoe_gemm_kernels *kern, cons
         t.stream = stream && !collect;
         if (i0 == 0) {
             if (!direct) pack_columns(x, kern, s, j, n);
-            if (j + n < s->n) t.ahead = next_columns(x, kern, s, j, blocks(m, mr));
+            if (j + n < s->n) ahead = next_columns(x, kern, s, j, tiles);
         }
+        t.ahead = ahead;
         size_t column = j % RUN;
         if (collect) {
             t.c = rows + column;
@@ -141,6 +159,7 @@ static void row_block(const smoe_product *x, const smoe_gemm_kernels *kern, cons
             t.a_row = i < whole ? x->a_row : 1;
             t.a_col = i < whole ? 1 : mr;
             t.m = min(m - i, mr);
+            if (!asking--) t.ahead.every = NEVER;
             kern->tile(&t);
             if (t.add) t.add += mr * t.ldadd;
         }
@@ -148,15 +167,17 @@ static void row_block(const smoe_product *x, const smoe_gemm_kernels *kern, cons
             for (size_t i = 0; i < m; i++)
                 kern->stream(x->c + (i0 + i) * x->ldc + s->j0 + j - column,
                              rows + i * (RUN + SMOE_PANEL_SPILL), column + n);
+        ahead = t.ahead;
     }
     if (s->p0 + s->k == x->k) finished(x, i0, m, s->j0, s->n);
 }
 
 /* What comes after columns j .. of B in the step of k from p0 on, of a product of few rows. */
 static smoe_ahead next_rows(const smoe_product *x, size_t across, size_t p0, size_t k, size_t j) {
-    size_t at = (j + across) * x->b_col + p0, lines = across, tiles = across / SMOE_TILE_ACROSS;
-    return x->b_bf16 ? look_ahead(x->b_bf16 + at, sizeof(smoe_bf16), lines, k, x->b_col, tiles, k)
-                     : look_ahead(x->b + at, sizeof(real), lines, k, x->b_col, tiles, k);
+    size_t at = (j + across) * x->b_col + p0;
+    size_t tiles = across / SMOE_TILE_ACROSS;
+    return x->b_bf16 ? look_ahead(x->b_bf16 + at, sizeof(smoe_bf16), across, k, x->b_col, tiles, k)
+                     : look_ahead(x->b + at, sizeof(real), across, k, x->b_col, tiles, k);
 }
 
 /* A product of few rows with weights whose columns lie in one piece: the rows are packed, all of

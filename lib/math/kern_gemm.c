@@ -15,8 +15,8 @@ enum {
     ACROSS2 = 8, /* columns across two vectors, and */
     ACROSS = 48, /* of a block of them: whole vectors and whole tiles */
     ALIASING = 0,
-    AS_IS = false, /* the addresses of 14 rows do not fit the other registers */
-    ASK_C = false, /* for the tile's part of C before its sums */
+    AS_IS = false,   /* the addresses of 14 rows do not fit the other registers */
+    OPERANDS = true, /* a multiply-add can broadcast what it reads */
 };
 #else
 enum {
@@ -28,14 +28,13 @@ enum {
     ALIASING =
         1024, /* Zen 3: stores whose addresses agree in the lowest bits wait for each other */
     AS_IS = true,
-    ASK_C = true,
+    OPERANDS = false,
 };
 #endif
 enum {
     NV = 2,
     NR = NV * VL,
-    /* Of k in a round of the tile's loop: what is around them is felt where two threads share a
-     * core. */
+    /* What is around the steps of a round is felt where two threads share a core. */
     STEPS = 4,
     ACROSS1 = SMOE_TILE_ACROSS,
     ROW = 12, /* vectors of a row of C: sums, and one for a term of A */
@@ -119,8 +118,26 @@ static inline __attribute__((always_inline)) void pack_panel(real *dst, const vo
             dst[p * width + i] = i < rows ? source_element(src, i * rs + p * cs, narrow) : 0;
 }
 
+/* Whole panels out of columns that lie in one piece: all panels of a row at once, since a line of
+ * it has elements of more than one; and such short rows are not foreseen by the processor. */
+static void pack_rows(real *dst, const real *a, size_t cs, size_t panels, size_t k) {
+    enum { AHEAD = 8, LINE = 64 / sizeof(real) };
+    for (size_t p = 0; p < k; p++, a += cs) {
+        for (size_t i = 0; i < panels * MR; i += LINE) __builtin_prefetch(a + AHEAD * cs + i);
+        for (size_t i = 0; i < panels; i++)
+            memcpy(dst + (i * k + p) * MR, a + i * MR, MR * sizeof *dst);
+    }
+}
+
 static void pack_a(real *dst, const real *a, size_t rs, size_t cs, size_t m, size_t k,
                    size_t height) {
+    if (rs == 1 && height == MR) {
+        size_t whole = m / MR * MR;
+        pack_rows(dst, a, cs, m / MR, k);
+        dst += whole * k;
+        a += whole;
+        m -= whole;
+    }
     for (size_t i = 0; i < m; i += height, dst += height * k)
         if (height == MR)
             pack_panel(dst, a + i * rs, false, rs, cs, m - i < MR ? m - i : MR, k, MR);
@@ -178,9 +195,11 @@ static inline __attribute__((always_inline)) void
 step(size_t rows, vreal sum[MR][NV], const real *a, size_t ra, const vreal row[NV]) {
 #pragma GCC unroll 14
     for (size_t i = 0; i < rows; i++) {
-        vreal ai = vset(a[i * ra]);
-        sum[i][0] += ai * row[0];
-        sum[i][1] += ai * row[1];
+        sum[i][0] += vset(a[i * ra]) * row[0];
+        /* Two of three are operands of both multiply-adds, not loaded into a register: loads of
+         * whole vectors, such as broadcasts are, are what a busy neighbour slows down. */
+        const real *again = OPERANDS && i % 3 ? vagain(a) : a;
+        sum[i][1] += vset(again[i * ra]) * row[1];
     }
     vkeep(row[0]);
     vkeep(row[1]);
@@ -192,13 +211,18 @@ step(size_t rows, vreal sum[MR][NV], const real *a, size_t ra, const vreal row[N
 static inline __attribute__((always_inline)) void multiply(size_t rows, vreal sum[MR][NV],
                                                            smoe_tile *t, size_t ra, size_t ca) {
     if (!t->k) return;
-    size_t ldb = t->ldb, before = t->k - 1;
+    size_t ldb = t->ldb, before = t->k - 1, asked = t->stream || t->k <= SHALLOW ? t->m : 0;
     smoe_ahead next = t->ahead;
     size_t asks = STEPS / next.every;
     const real *a = t->a, *b = t->b;
     vreal row[NV];
     load_row(b, row);
     for (size_t rounds = before / STEPS; rounds; rounds--) {
+        if (asked < t->m) { /* for a row of C, which is written when the sums are there */
+            __builtin_prefetch(t->c + asked * t->ldc, 1, 2);
+            __builtin_prefetch(t->c + asked * t->ldc + VL, 1, 2);
+            asked++;
+        }
         for (size_t i = 0; i < asks; i++) ask(&next);
 #pragma GCC unroll 4
         for (size_t s = 0; s < STEPS; s++, a += ca) {
@@ -253,10 +277,7 @@ static inline __attribute__((always_inline)) void tile_of(size_t rows, smoe_tile
 
 static void tile(smoe_tile *t) {
     bool stream = t->stream && (uintptr_t)t->c % SMOE_VBYTES == 0 && t->ldc % VL == 0;
-    if (t->k > SHALLOW) {
-        if (ASK_C && !stream)
-            for (size_t i = 0; i < t->m; i++) __builtin_prefetch(t->c + i * t->ldc, 1, 3);
-    } else if (t->add == t->c) {
+    if (t->k <= SHALLOW && t->add == t->c) {
         /* Few terms added to C: the time goes into C, whose next tile lies to the right. */
         for (size_t i = 0; i < t->m; i++)
             for (size_t j = NR; j < 2 * NR; j += VL)

@@ -19,6 +19,14 @@ typedef struct smoe_ahead {
     ptrdiff_t skip;
 } smoe_ahead;
 
+/* What no kernel of a product exceeds: memory for its panels is laid out by these. */
+enum {
+    SMOE_TILE_ROWS = 14,    /* mr */
+    SMOE_TILE_ACROSS = 8,   /* columns of a tile of tile_across, */
+    SMOE_BLOCK_ACROSS = 48, /* and of a block of them: across */
+    SMOE_PANEL_SPILL = 16   /* elements that packing may write past a panel: less than a vector */
+};
+
 /* One tile: c [m,n] = add [m,n] + bias [n] + alpha * A B; add and bias may be NULL. */
 typedef struct smoe_tile {
     size_t m, n, k;
@@ -36,14 +44,6 @@ typedef struct smoe_tile {
 
 /* Pieces of a matrix product; see gemm.c for how they fit together. Packings leave zeros below the
  * last row or right of the last column, and need room for a vector behind. */
-/* What no kernel of a product exceeds: memory for its panels is laid out by these. */
-enum {
-    SMOE_TILE_ROWS = 14,    /* mr */
-    SMOE_TILE_ACROSS = 8,   /* columns of a tile of tile_across, */
-    SMOE_BLOCK_ACROSS = 48, /* and of a block of them: across */
-    SMOE_PANEL_SPILL = 16   /* elements that packing may write past a panel: less than a vector */
-};
-
 typedef struct smoe_gemm_kernels {
     size_t mr, half, nr; /* rows of a tile, of a low one, and columns */
     /* dst: panels of `height` rows (mr or half), [ceil(m/height)][k][height]; a(i,p) = a[i*rs +
