@@ -10,14 +10,16 @@
 enum {
     SIDE = 1024, /* of the square matrices */
     FMA_ROUNDS = 2000000,
-    ARRAYS = 4,         /* weights, gradients and two moments */
-    LENGTH = 16 << 20,  /* numbers of an array: together more than a cache holds for long */
-    CHUNK = 1 << 15,    /* numbers of an array that a thread takes, as the optimiser does */
-    WINDOW = 256 << 20, /* bytes that one measurement reads */
+    ARRAYS = 4,             /* weights, gradients and two moments */
+    LENGTH = 16 << 20,      /* numbers of an array: together more than a cache holds for long */
+    STRIDE = LENGTH + 1040, /* from one to the next: where the low bits of addresses agree,
+                               processors take what was stored for what is loaded, and wait */
+    CHUNK = 1 << 15,        /* numbers of an array that a thread takes, as the optimiser does */
+    WINDOW = 256 << 20,     /* bytes that one measurement reads */
 };
 
 int smoe_yardstick_open(smoe_yardstick *y, smoe_err *err) {
-    size_t square = (size_t)SIDE * SIDE, slab = (size_t)ARRAYS * LENGTH;
+    size_t square = (size_t)SIDE * SIDE, slab = (size_t)ARRAYS * STRIDE;
     *y = (smoe_yardstick){.threads = smoe_threads(),
                           .bytes = (double)((3 * square + slab) * sizeof(real))};
     /* Large pages here too: the limit is what the machine can do, not what it does by default. */
@@ -57,7 +59,7 @@ static double memory_bandwidth(smoe_yardstick *y) {
     double start = smoe_now();
 #pragma omp parallel for schedule(static)
     for (size_t at = 0; at < LENGTH; at += CHUNK) {
-        real *a = y->slab + at, *b = a + LENGTH, *c = b + LENGTH, *d = c + LENGTH;
+        real *a = y->slab + at, *b = a + STRIDE, *c = b + STRIDE, *d = c + STRIDE;
         for (size_t i = 0; i < CHUNK; i++) {
             a[i] += 1;
             b[i] += 1;
