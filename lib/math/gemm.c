@@ -16,6 +16,8 @@ enum {
     KC = 384, /* rows of a block of B at most: a panel of nr columns fills the first cache */
     BLOCK = KC * 512, /* elements of a block of B: it stays in the second cache */
     FEW = 64,         /* rows of A up to which packing B costs more than it gains */
+    FEWEST = 32,      /* and up to which B is rather read in its order than by columns */
+    DOWN = 48 << 10,  /* elements of B at a time then */
     DEEP = 128,       /* k from which that holds for columns of B, whose results are transposed */
     RUN = 64,         /* columns that are collected before they pass the caches by */
     NEAR = 4096,      /* elements of B that stay in the first cache with what passes it */
@@ -61,19 +63,36 @@ static void pack_columns(const smoe_product *x, const smoe_gemm_kernels *kern, c
         kern->pack_b(to, x->b + at, x->b_row, x->b_col, s->k, n);
 }
 
-/* `lines` runs of `length` elements, `stride` apart, to be asked for while so many tiles of depth k
- * are computed: what they are computed from passes once and from memory, which would otherwise lie
- * idle meanwhile. */
+/* How often to ask, so that so many pairs of lines are asked for in so many steps of k. */
+static size_t pace(size_t pairs, size_t steps) {
+    size_t every = steps / max(pairs, 1);
+    return every >= 4 ? 4 : every >= 2 ? 2 : 1;
+}
+
+/* `lines` runs of `length` elements, `stride` apart, to be asked for during so many steps of k: what
+ * they are computed with passes once and from memory, which would otherwise lie idle meanwhile. */
 static smoe_ahead look_ahead(const void *at, size_t size, size_t lines, size_t length,
-                             size_t stride, size_t tiles, size_t k) {
-    size_t run = max(blocks(length * size, 128), 1), steps = tiles * k / max(lines * run, 1);
+                             size_t stride, size_t steps) {
+    size_t run = max(blocks(length * size, 128), 1);
     return (smoe_ahead){.at = at,
                         .left = run,
                         .run = run,
-                        .every = steps >= 4   ? 4
-                                 : steps >= 2 ? 2
-                                              : 1,
+                        .every = pace(lines * run, steps),
+                        .step = 128,
                         .skip = (ptrdiff_t)(stride * size) - (ptrdiff_t)run * 128};
+}
+
+/* `bytes` in one piece, in several streams: the processor follows each of them on its own, once it
+ * has begun. */
+static smoe_ahead look_along(const void *at, size_t bytes, size_t steps) {
+    enum { STREAMS = 4 };
+    size_t part = bytes / STREAMS / 128 * 128;
+    return (smoe_ahead){.at = at,
+                        .left = STREAMS,
+                        .run = STREAMS,
+                        .every = pace(bytes / 128, steps),
+                        .step = (ptrdiff_t)part,
+                        .skip = 128 - STREAMS * (ptrdiff_t)part};
 }
 
 /* The panel of B right of column j, while so many tiles are computed. */
@@ -82,16 +101,16 @@ static smoe_ahead next_columns(const smoe_product *x, const smoe_gemm_kernels *k
     size_t at = s->p0 * x->b_row + (s->j0 + j + kern->nr) * x->b_col;
     size_t size = x->b_bf16 ? sizeof(smoe_bf16) : sizeof(real);
     const char *b = x->b_bf16 ? (const char *)x->b_bf16 : (const char *)x->b;
-    return x->b_row == 1 ? look_ahead(b + at * size, size, kern->nr, s->k, x->b_col, tiles, s->k)
-                         : look_ahead(b + at * size, size, s->k, kern->nr, x->b_row, tiles, s->k);
+    return x->b_row == 1 ? look_ahead(b + at * size, size, kern->nr, s->k, x->b_col, tiles * s->k)
+                         : look_ahead(b + at * size, size, s->k, kern->nr, x->b_row, tiles * s->k);
 }
 
 /* The m rows of A from i on, while up to *tiles tiles are computed, of which so many will do. */
 static smoe_ahead next_block(const smoe_product *x, const step *s, size_t i, size_t m,
                              size_t *tiles) {
     const real *a = x->a + i * x->a_row + s->p0 * x->a_col;
-    smoe_ahead next = x->a_col == 1 ? look_ahead(a, sizeof(real), m, s->k, x->a_row, *tiles, s->k)
-                                    : look_ahead(a, sizeof(real), s->k, m, x->a_col, *tiles, s->k);
+    smoe_ahead next = x->a_col == 1 ? look_ahead(a, sizeof(real), m, s->k, x->a_row, *tiles * s->k)
+                                    : look_ahead(a, sizeof(real), s->k, m, x->a_col, *tiles * s->k);
     *tiles = blocks((x->a_col == 1 ? m : s->k) * next.run * next.every, s->k);
     return next;
 }
@@ -172,12 +191,15 @@ static void row_block(const smoe_product *x, const smoe_gemm_kernels *kern, cons
     if (s->p0 + s->k == x->k) finished(x, i0, m, s->j0, s->n);
 }
 
-/* What comes after columns j .. of B in the step of k from p0 on, of a product of few rows. */
-static smoe_ahead next_rows(const smoe_product *x, size_t across, size_t p0, size_t k, size_t j) {
-    size_t at = (j + across) * x->b_col + p0;
-    size_t tiles = across / SMOE_TILE_ACROSS;
-    return x->b_bf16 ? look_ahead(x->b_bf16 + at, sizeof(smoe_bf16), across, k, x->b_col, tiles, k)
-                     : look_ahead(x->b + at, sizeof(real), across, k, x->b_col, tiles, k);
+/* What comes after columns j .. j+across of B, asked for in the step of k from p0 on, during so many
+ * steps of tiles: the same part of k, or as much of what lies in one piece. */
+static smoe_ahead next_rows(const smoe_product *x, size_t across, size_t p0, size_t k, size_t j,
+                            size_t steps) {
+    size_t size = x->b_bf16 ? sizeof(smoe_bf16) : sizeof(real);
+    const char *b = x->b_bf16 ? (const char *)x->b_bf16 : (const char *)x->b;
+    b += (j + across) * x->b_col * size;
+    return x->b_col == x->k ? look_along(b + across * p0 * size, across * k * size, steps)
+                            : look_ahead(b + p0 * size, size, across, k, x->b_col, steps);
 }
 
 /* A product of few rows with weights whose columns lie in one piece: the rows are packed, all of
@@ -209,12 +231,71 @@ static void few_rows(const smoe_product *x, const smoe_gemm_kernels *kern, size_
                 t.a_col = width;
                 t.b = x->b_bf16 ? wide : x->b + at;
                 t.ldb = x->b_bf16 ? k : x->b_col;
-                if (i == 0 && j + n < x->n) t.ahead = next_rows(x, across, p0, k, j);
+                if (i == 0 && j + n < x->n)
+                    t.ahead = next_rows(x, across, p0, k, j, across / SMOE_TILE_ACROSS * k);
                 kern->tile_across(&t);
             }
         }
         finished(x, 0, x->m, j, n);
     }
+}
+
+/* A product of few rows still, with such weights: nothing is packed. */
+static void fewest_rows(const smoe_product *x, const smoe_gemm_kernels *kern, size_t kc) {
+    size_t across = kern->nr / 2;
+    for (size_t j = 0; j < x->n; j += across) {
+        size_t n = min(x->n - j, across);
+        for (size_t p0 = 0; p0 < x->k; p0 += kc) {
+            smoe_tile t = tile_at(x, p0, min(x->k - p0, kc), 0, j);
+            t.m = x->m;
+            t.n = n;
+            t.a = x->a + p0;
+            t.a_row = x->a_row;
+            if (x->b_bf16)
+                t.b_bf16 = x->b_bf16 + j * x->b_col + p0;
+            else
+                t.b = x->b + j * x->b_col + p0;
+            t.ldb = x->b_col;
+            if (j + n < x->n) t.ahead = next_rows(x, across, p0, t.k, j, t.k);
+            kern->tile_turned(&t);
+        }
+        finished(x, 0, x->m, j, n);
+    }
+}
+
+/* A product of few rows with weights whose rows lie in one piece: some rows of them at a time, so
+ * that memory is read in its order, and sums wait in `sums` meanwhile. */
+static void few_rows_down(const smoe_product *x, const smoe_gemm_kernels *kern, size_t kc,
+                          real *packed_a, real *sums) {
+    size_t mr = x->m > kern->mr && x->m <= 2 * kern->half ? kern->half : kern->mr;
+    for (size_t p0 = 0; p0 < x->k; p0 += kc) {
+        size_t k = min(x->k - p0, kc), down = even(k, min(max(DOWN / x->n, 16), 64), 4);
+        kern->pack_a(packed_a, x->a + p0 * x->a_col, x->a_row, x->a_col, x->m, k, mr);
+        for (size_t p = 0; p < k; p += down) {
+            size_t depth = min(k - p, down), tiles = x->n / kern->nr * blocks(x->m, mr);
+            const real *b = x->b + (p0 + p) * x->b_row;
+            smoe_ahead ahead =
+                look_along(b + depth * x->n, depth * x->n * sizeof(real), tiles * depth);
+            real *at = sums;
+            for (size_t j = 0; j < x->n; j += kern->nr)
+                for (size_t i = 0; i < x->m; i += mr, at += mr * kern->nr) {
+                    smoe_tile t = tile_at(x, p0, depth, i, j);
+                    t.m = min(x->m - i, mr);
+                    t.n = kern->nr;
+                    t.a = packed_a + i * k + p * mr;
+                    t.a_col = mr;
+                    t.b = b + j;
+                    t.ldb = x->b_row;
+                    t.ahead = ahead;
+                    t.sums = at;
+                    t.begun = p > 0;
+                    t.later = p + depth < k;
+                    kern->tile_partly(&t);
+                    ahead = t.ahead;
+                }
+        }
+    }
+    finished(x, 0, x->m, 0, x->n);
 }
 
 /* Whether a product is written past the caches and has so few terms that packing is most of the
@@ -268,11 +349,19 @@ void smoe_gemm_serial(const smoe_product *x) {
            nc = even(x->n, BLOCK / max(kc, 1), kern->nr);
     if (x->m <= FEW && x->k >= DEEP && x->b_row == 1 &&
         blocks(x->m, kern->nr) * kern->nr * x->k <= BLOCK) {
-        few_rows(x, kern, kc, packed_b);
+        if (x->m <= kern->turned && x->a_col == 1)
+            fewest_rows(x, kern, kc);
+        else
+            few_rows(x, kern, kc, packed_b);
         return;
     }
     if (has_few_terms(x, kern)) {
         few_terms(x, kern);
+        return;
+    }
+    if (x->m <= FEWEST && x->k >= DEEP && x->b_col == 1 && x->b_row == x->n && !x->b_bf16 &&
+        !x->stream && x->n % kern->nr == 0 && blocks(x->m, kern->mr) * kern->mr * x->n <= BLOCK) {
+        few_rows_down(x, kern, kc, packed_a, packed_b);
         return;
     }
     for (size_t j0 = 0; j0 < x->n; j0 += nc) {

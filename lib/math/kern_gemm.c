@@ -11,9 +11,10 @@
 enum {
     MR = 14,
     HALF = 8,
-    LEAST = 4,   /* 28 sums + 2 of B + broadcasts in 32 registers */
-    ACROSS2 = 8, /* columns across two vectors, and */
-    ACROSS = 48, /* of a block of them: whole vectors and whole tiles */
+    LEAST = 4,       /* 28 sums + 2 of B + broadcasts in 32 registers */
+    ACROSS2 = 8,     /* columns across two vectors, and */
+    ACROSS = 48,     /* of a block of them: whole vectors and whole tiles */
+    TURNED = VL / 2, /* rows up to which turning columns in registers is faster */
     ALIASING = 0,
     AS_IS = false,   /* the addresses of 14 rows do not fit the other registers */
     OPERANDS = true, /* a multiply-add can broadcast what it reads */
@@ -25,6 +26,7 @@ enum {
     LEAST = 2, /* 12 sums + 2 of B + a broadcast in 16 registers */
     ACROSS2 = 6,
     ACROSS = 24,
+    TURNED = 2,
     ALIASING =
         1024, /* Zen 3: stores whose addresses agree in the lowest bits wait for each other */
     AS_IS = true,
@@ -177,7 +179,7 @@ static inline void finish(real *c, vreal sum, real alpha, const real *add, const
 static inline void ask(smoe_ahead *next) {
     __builtin_prefetch(next->at, 0, 2);
     __builtin_prefetch(next->at + 64, 0, 2);
-    next->at += 128;
+    next->at += next->step;
     if (--next->left) return;
     next->at += next->skip;
     next->left = next->run;
@@ -255,13 +257,20 @@ static inline __attribute__((always_inline)) void put(size_t rows, const smoe_ti
     }
 }
 
-static inline __attribute__((always_inline)) void tile_of(size_t rows, smoe_tile *t, bool stream) {
+static inline __attribute__((always_inline)) void tile_of(size_t rows, smoe_tile *t, bool stream,
+                                                          bool partly) {
     vreal sum[MR][NV] = {{{0}}};
+    if (partly && t->begun)
+        for (size_t i = 0; i < rows; i++)
+            for (size_t v = 0; v < NV; v++) sum[i][v] = vload(t->sums + i * NR + v * VL);
     if (AS_IS && rows == MR && t->a_col == 1)
         multiply(rows, sum, t, t->a_row, 1);
     else
         multiply(rows, sum, t, 1, t->a_col);
-    if (t->m < rows || t->n < NR)
+    if (partly && t->later)
+        for (size_t i = 0; i < rows; i++)
+            for (size_t v = 0; v < NV; v++) vstore(t->sums + i * NR + v * VL, sum[i][v]);
+    else if (t->m < rows || t->n < NR)
         put(rows, t, sum, t->m, t->n, t->add, t->bias, stream);
     else if (t->add && t->bias)
         put(rows, t, sum, rows, NR, t->add, t->bias, stream);
@@ -284,11 +293,20 @@ static void tile(smoe_tile *t) {
                 __builtin_prefetch(t->c + i * t->ldc + j, 1, 2);
     }
     if (t->m <= LEAST)
-        tile_of(LEAST, t, stream);
+        tile_of(LEAST, t, stream, false);
     else if (t->m <= HALF)
-        tile_of(HALF, t, stream);
+        tile_of(HALF, t, stream, false);
     else
-        tile_of(MR, t, stream);
+        tile_of(MR, t, stream, false);
+}
+
+static void tile_partly(smoe_tile *t) {
+    if (t->m <= LEAST)
+        tile_of(LEAST, t, false, true);
+    else if (t->m <= HALF)
+        tile_of(HALF, t, false, true);
+    else
+        tile_of(MR, t, false, true);
 }
 
 /* Row p of B's columns times nv vectors of A. */
@@ -351,6 +369,53 @@ static void tile_across(smoe_tile *t) {
         }
 }
 
+/* For `rows` >= m rows, a constant: VL columns of B, VL steps of k at a time, turned in registers.
+ * What `tile_across` does for each weight, a broadcast and a multiply-add, takes longer where the
+ * rows leave much of a vector empty. */
+static inline __attribute__((always_inline)) void turn(size_t rows, smoe_tile *t, bool narrow) {
+    size_t column[VL];
+    const void *b = narrow ? (const void *)t->b_bf16 : t->b;
+    const real *a[TURNED];
+    vreal sum[TURNED] = {{0}};
+    smoe_ahead next = t->ahead;
+    size_t asks = VL / next.every, p = 0;
+    for (size_t j = 0; j < VL; j++) column[j] = (j < t->n ? j : t->n - 1) * t->ldb;
+    for (size_t i = 0; i < rows; i++) a[i] = t->a + (i < t->m ? i : t->m - 1) * t->a_row;
+    for (; p + VL <= t->k; p += VL) {
+        vreal r[VL];
+        for (size_t i = 0; i < asks; i++) ask(&next);
+        for (size_t j = 0; j < VL; j++) r[j] = source_vector(b, column[j] + p, narrow);
+        transpose(r);
+#pragma GCC unroll 16
+        for (size_t q = 0; q < VL; q++)
+#pragma GCC unroll 8
+            for (size_t i = 0; i < rows; i++) sum[i] += vset(a[i][p + q]) * r[q];
+    }
+    for (; p < t->k; p++) {
+        real w[VL];
+        for (size_t j = 0; j < VL; j++) w[j] = source_element(b, column[j] + p, narrow);
+#pragma GCC unroll 8
+        for (size_t i = 0; i < rows; i++) sum[i] += vset(a[i][p]) * vload(w);
+    }
+    t->ahead = next;
+#pragma GCC unroll 8
+    for (size_t i = 0; i < rows; i++)
+        if (i < t->m)
+            finish(t->c + i * t->ldc, sum[i], t->alpha, t->add ? t->add + i * t->ldadd : NULL,
+                   t->bias, t->n, false);
+}
+
+static void tile_turned(smoe_tile *t) {
+    if (2 * t->m <= TURNED && t->b_bf16)
+        turn(TURNED / 2, t, true);
+    else if (2 * t->m <= TURNED)
+        turn(TURNED / 2, t, false);
+    else if (t->b_bf16)
+        turn(TURNED, t, true);
+    else
+        turn(TURNED, t, false);
+}
+
 /* nv vectors of a row of C, from A's terms and B as they lie. */
 static inline __attribute__((always_inline)) void
 row_part(size_t nv, const smoe_tile *t, const real *a, const real *b, real *c, bool stream) {
@@ -408,9 +473,12 @@ const smoe_gemm_kernels SMOE_KERN(smoe_gemm_kern) = {
     .pack_b_bf16 = pack_b_bf16,
     .as_is = AS_IS,
     .tile = tile,
+    .tile_partly = tile_partly,
     .across = ACROSS,
     .pack_half = pack_half,
     .tile_across = tile_across,
+    .turned = TURNED,
+    .tile_turned = tile_turned,
     .row = ROW * VL,
     .tile_rows = tile_rows,
     .stream = stream,

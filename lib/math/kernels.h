@@ -11,12 +11,12 @@
 #include "math/gelu.h"
 
 /* What a tile asks the memory for while it computes: every `every` steps of k (a power of 2) two
- * cache lines (of 64 bytes) from `at` on; `left` times until it moves on by `skip` bytes, then
- * `run` times. Addresses past the end of an array are harmless. */
+ * cache lines (of 64 bytes) at `at`, then `step` bytes farther; `left` times until it moves on by
+ * `skip` bytes more, then `run` times. Addresses past the end of an array are harmless. */
 typedef struct smoe_ahead {
     const char *at;
     size_t left, run, every;
-    ptrdiff_t skip;
+    ptrdiff_t step, skip;
 } smoe_ahead;
 
 /* What no kernel of a product exceeds: memory for its panels is laid out by these. */
@@ -33,13 +33,16 @@ typedef struct smoe_tile {
     real *c;
     size_t ldc;
     const real *a, *b; /* as the kernel that gets them says */
+    const smoe_bf16 *b_bf16;
     size_t a_row, a_col, ldb;
     const real *add;
     size_t ldadd;
     const real *bias;
     real alpha;
-    bool stream;      /* C passes the caches by; `settle` before other threads read it */
-    smoe_ahead ahead; /* moved on */
+    bool stream;       /* C passes the caches by; `settle` before other threads read it */
+    smoe_ahead ahead;  /* moved on */
+    real *sums;        /* of tile_partly: rows of nr sums, */
+    bool begun, later; /* to go on from, and to go on with later instead of writing C */
 } smoe_tile;
 
 /* Pieces of a matrix product; see gemm.c for how they fit together. Packings leave zeros below the
@@ -59,12 +62,18 @@ typedef struct smoe_gemm_kernels {
      * nr, B itself: [k][ldb]. */
     bool as_is;
     void (*tile)(smoe_tile *t);
+    /* The same for a part of k: the chains of `tile`, from and to t->sums. */
+    void (*tile_partly)(smoe_tile *t);
     /* The same numbers where A has few rows, without packing B: n <= across; A is a panel of
      * pack_b's kind, m <= a_col = nr, or of pack_half's, m <= a_col = nr/2; the columns of B lie at
      * b + j*ldb. */
     size_t across;
     void (*pack_half)(real *dst, const real *b, size_t rs, size_t cs, size_t k, size_t n);
     void (*tile_across)(smoe_tile *t);
+    /* The same numbers for `turned` rows of A or fewer, as they lie, a_row apart, and nr/2 columns
+     * of B or fewer, in `real` at b + j*ldb or in BF16 at b_bf16 + j*ldb. */
+    size_t turned;
+    void (*tile_turned)(smoe_tile *t);
     /* The same numbers row by row of C, for few terms: n is a multiple of nr/2, best of `row`;
      * neither add nor bias; A and B are as they lie, a_row, a_col and ldb apart. */
     size_t row;
