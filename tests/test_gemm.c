@@ -239,6 +239,44 @@ static void same_bits_in_any_company(void **state) {
     }
 }
 
+/* Few rows, and weights without a gap, which are read in their order while sums wait: the bits of
+ * the same weights with gaps, which go the way of all products. */
+static void in_one_piece(void **state) {
+    (void)state;
+    static const size_t rows[] = {1, 2, 7, 8, 9, 14, 15, 16, 17, 31, 32, 33},
+                        columns[] = {32, 96, 160, 768, 40}, terms[] = {127, 128, 131, 300, 900};
+    enum { ROWS = sizeof rows / sizeof *rows, COLUMNS = 5, TERMS = 5, GAP = 3 };
+    for (size_t i = 0; i < ROWS * COLUMNS * TERMS; i++) {
+        size_t n = columns[i % COLUMNS], k = terms[i / COLUMNS % TERMS];
+        fixture f = fixture_of(rows[i / COLUMNS / TERMS], n, k, i);
+        smoe_rng rng = smoe_rng_at(i, SMOE_RNG_TEST, 1, 0, 0);
+        matrix tight = matrix_of(k, n, 0, false, &rng);
+        real *wide = filled(k * (n + GAP), (real)NAN);
+        for (size_t q = 0; q < k; q++)
+            memcpy(wide + q * (n + GAP), tight.at + q * n, n * sizeof *wide);
+        size_t bytes = f.p.m * f.p.ldc * sizeof(real);
+        real *apart = filled(f.p.m * f.p.ldc, 0), *together = filled(f.p.m * f.p.ldc, 0);
+        f.p.b_col = 1;
+        f.p.b_row = n + GAP;
+        f.p.b = wide;
+        with_threads(&f, apart, 0);
+        f.p.b_row = n;
+        f.p.b = tight.at;
+        for (int threads = 0; threads <= 2; threads++) {
+            with_threads(&f, together, threads);
+            assert_memory_equal(apart, together, bytes);
+        }
+        smoe_gemm_serial(&f.p);
+        assert_product(&f);
+        free(tight.at);
+        free(wide);
+        free(apart);
+        free(together);
+        fixture_free(&f);
+    }
+    smoe_threads_set(2);
+}
+
 /* Past the caches or not: the same bits, at addresses that allow it and at others. */
 static void streamed(void **state) {
     (void)state;
@@ -439,6 +477,7 @@ int main(void) {
         cmocka_unit_test(empty_products),
         cmocka_unit_test(same_bits_for_any_threads),
         cmocka_unit_test(same_bits_in_any_company),
+        cmocka_unit_test(in_one_piece),
         cmocka_unit_test(streamed),
         cmocka_unit_test(narrow_b),
         cmocka_unit_test(each),

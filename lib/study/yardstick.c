@@ -70,20 +70,23 @@ static double memory_bandwidth(smoe_yardstick *y) {
     return 2.0 * ARRAYS * LENGTH * sizeof(real) / (smoe_now() - start);
 }
 
-/* Reads a window, of a file another one each time, so that no cache serves it twice. */
+/* Reads a window, of a file another one each time, so that no cache serves it twice; each thread in
+ * several streams, without which it waits for every line of memory longer than memory needs. */
 static double read_bandwidth(smoe_yardstick *y) {
-    enum { STEP = 4 * sizeof(uint64_t) };
+    enum { STREAMS = 4, WORDS = 8, STEP = WORDS * sizeof(uint64_t) };
     size_t count = y->read_bytes < WINDOW ? y->read_bytes : WINDOW;
+    size_t steps = count / STREAMS / STEP;
     if (y->window + count > y->read_bytes) y->window = 0;
     const char *from = y->read + y->window;
     uint64_t sum = 0;
     double start = smoe_now();
 #pragma omp parallel for schedule(static) reduction(+ : sum)
-    for (size_t i = 0; i < count / STEP; i++) {
-        uint64_t word[4];
-        memcpy(word, from + i * STEP, sizeof word);
-        sum += word[0] + word[1] + word[2] + word[3];
-    }
+    for (size_t i = 0; i < steps; i++)
+        for (size_t s = 0; s < STREAMS; s++) {
+            uint64_t word[WORDS];
+            memcpy(word, from + (s * steps + i) * STEP, sizeof word);
+            for (size_t w = 0; w < WORDS; w++) sum += word[w];
+        }
     double seconds = smoe_now() - start;
     y->window += count;
     y->sum += sum;

@@ -12,7 +12,7 @@
 typedef struct smoe_machine {
     double gemm_gflops, fma_gflops;
     double memory_bandwidth; /* bytes/s, read and written: four arrays, each number replaced */
-    double read_bandwidth;   /* bytes/s of a plain sum */
+    double read_bandwidth;   /* bytes/s of a plain sum, in four streams a thread */
 } smoe_machine;
 
 typedef struct smoe_yardstick {
