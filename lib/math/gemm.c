@@ -69,8 +69,8 @@ static size_t pace(size_t pairs, size_t steps) {
     return every >= 4 ? 4 : every >= 2 ? 2 : 1;
 }
 
-/* `lines` runs of `length` elements, `stride` apart, to be asked for during so many steps of k: what
- * they are computed with passes once and from memory, which would otherwise lie idle meanwhile. */
+/* `lines` runs of `length` elements, `stride` apart, to be asked for during so many steps of k:
+ * what is computed with passes once and from memory, which would otherwise lie idle meanwhile. */
 static smoe_ahead look_ahead(const void *at, size_t size, size_t lines, size_t length,
                              size_t stride, size_t steps) {
     size_t run = max(blocks(length * size, 128), 1);
@@ -191,8 +191,8 @@ static void row_block(const smoe_product *x, const smoe_gemm_kernels *kern, cons
     if (s->p0 + s->k == x->k) finished(x, i0, m, s->j0, s->n);
 }
 
-/* What comes after columns j .. j+across of B, asked for in the step of k from p0 on, during so many
- * steps of tiles: the same part of k, or as much of what lies in one piece. */
+/* What comes after columns j .. j+across of B, asked for in the step of k from p0 on, during so
+ * many steps of tiles: the same part of k, or as much of what lies in one piece. */
 static smoe_ahead next_rows(const smoe_product *x, size_t across, size_t p0, size_t k, size_t j,
                             size_t steps) {
     size_t size = x->b_bf16 ? sizeof(smoe_bf16) : sizeof(real);
