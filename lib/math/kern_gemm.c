@@ -463,6 +463,18 @@ static double peak(size_t n) {
     return sum > 0 ? 2.0 * CHAINS * VL * (double)n : 0;
 }
 
+static uint32_t read_streams(const char *from, size_t stride, size_t bytes) {
+    typedef vint loose __attribute__((aligned(1), may_alias));
+    vint bits = {0};
+    uint32_t all = 0;
+    for (size_t at = 0; at < bytes; at += SMOE_VBYTES)
+#pragma GCC unroll 4
+        for (size_t s = 0; s < SMOE_READ_STREAMS; s++)
+            bits ^= *(const loose *)(from + s * stride + at);
+    for (size_t i = 0; i < VL; i++) all ^= (uint32_t)bits[i];
+    return all;
+}
+
 const smoe_gemm_kernels SMOE_KERN(smoe_gemm_kern);
 const smoe_gemm_kernels SMOE_KERN(smoe_gemm_kern) = {
     .mr = MR,
@@ -485,4 +497,5 @@ const smoe_gemm_kernels SMOE_KERN(smoe_gemm_kern) = {
     .settle = vfence,
     .aliasing = ALIASING,
     .peak = peak,
+    .read_streams = read_streams,
 };

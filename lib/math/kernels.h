@@ -24,7 +24,8 @@ enum {
     SMOE_TILE_ROWS = 14,    /* mr */
     SMOE_TILE_ACROSS = 8,   /* columns of a tile of tile_across, */
     SMOE_BLOCK_ACROSS = 48, /* and of a block of them: across */
-    SMOE_PANEL_SPILL = 16   /* elements that packing may write past a panel: less than a vector */
+    SMOE_READ_STREAMS = 4,
+    SMOE_PANEL_SPILL = 16 /* elements that packing may write past a panel: less than a vector */
 };
 
 /* One tile: c [m,n] = add [m,n] + bias [n] + alpha * A B; add and bias may be NULL. */
@@ -87,6 +88,9 @@ typedef struct smoe_gemm_kernels {
     /* Multiply-adds on registers only, n rounds; returns how many FLOPs that was: the processor's
      * limit. */
     double (*peak)(size_t n);
+    /* Reads `bytes`, a multiple of 64, of each of four streams, so many bytes apart, and does
+     * little with them: the memory's. Returns something that depends on all of them. */
+    uint32_t (*read_streams)(const char *from, size_t stride, size_t bytes);
 } smoe_gemm_kernels;
 
 /* w -= rate * (m' * correct1 / (sqrt(v' * correct2) + eps) + decay * w), g' = clip * g,

@@ -193,13 +193,14 @@ static int bench_inference(bencher *x, const smoe_safetensors *weights, watcher 
     b->planned_bytes = (double)smoe_model_measure(x->model, x->B, false);
     if (smoe_model_reserve(x->model, x->B, false, err)) return -1;
     if (!weights) smoe_params_init(x->params, x->spec->seed);
+    const void *first = NULL;
     for (size_t i = 0; weights && i < smoe_safetensors_count(weights); i++) {
         const smoe_tensor *t = smoe_safetensors_at(weights, i);
         b->weight_bytes += (double)(t->size * smoe_dtype_bytes(t->dtype));
-        if (!i) x->yardstick.read = t->data;
+        if (!i) first = t->data;
     }
     b->planned_bytes += b->weight_bytes;
-    if (weights) x->yardstick.read_bytes = (size_t)b->weight_bytes;
+    if (first) smoe_yardstick_reads(&x->yardstick, first, (size_t)b->weight_bytes);
     time_rounds(x, infer, &b->infer, w);
     return 0;
 }

@@ -15,7 +15,8 @@ enum {
     STRIDE = LENGTH + 1040, /* from one to the next: where the low bits of addresses agree,
                                processors take what was stored for what is loaded, and wait */
     CHUNK = 1 << 15,        /* numbers of an array that a thread takes, as the optimiser does */
-    WINDOW = 256 << 20,     /* bytes that one measurement reads */
+    WINDOW = 256 << 20,     /* bytes that one measurement reads, */
+    PIECE = 1 << 16,        /* in such pieces */
 };
 
 int smoe_yardstick_open(smoe_yardstick *y, smoe_err *err) {
@@ -70,27 +71,28 @@ static double memory_bandwidth(smoe_yardstick *y) {
     return 2.0 * ARRAYS * LENGTH * sizeof(real) / (smoe_now() - start);
 }
 
+void smoe_yardstick_reads(smoe_yardstick *y, const void *at, size_t bytes) {
+    if (bytes < SMOE_READ_STREAMS * PIECE) return;
+    y->read = at;
+    y->read_bytes = bytes;
+}
+
 /* Reads a window, of a file another one each time, so that no cache serves it twice; each thread in
  * several streams, without which it waits for every line of memory longer than memory needs. */
 static double read_bandwidth(smoe_yardstick *y) {
-    enum { STREAMS = 4, WORDS = 8, STEP = WORDS * sizeof(uint64_t) };
     size_t count = y->read_bytes < WINDOW ? y->read_bytes : WINDOW;
-    size_t steps = count / STREAMS / STEP;
+    size_t pieces = count / SMOE_READ_STREAMS / PIECE, stride = pieces * PIECE;
     if (y->window + count > y->read_bytes) y->window = 0;
     const char *from = y->read + y->window;
-    uint64_t sum = 0;
+    uint32_t all = 0;
     double start = smoe_now();
-#pragma omp parallel for schedule(static) reduction(+ : sum)
-    for (size_t i = 0; i < steps; i++)
-        for (size_t s = 0; s < STREAMS; s++) {
-            uint64_t word[WORDS];
-            memcpy(word, from + (s * steps + i) * STEP, sizeof word);
-            for (size_t w = 0; w < WORDS; w++) sum += word[w];
-        }
+#pragma omp parallel for schedule(static) reduction(^ : all)
+    for (size_t i = 0; i < pieces; i++)
+        all ^= smoe_kernels_get()->gemm->read_streams(from + i * PIECE, stride, PIECE);
     double seconds = smoe_now() - start;
     y->window += count;
-    y->sum += sum;
-    return (double)count / seconds;
+    y->bits ^= all;
+    return (double)(SMOE_READ_STREAMS * stride) / seconds;
 }
 
 smoe_machine smoe_yardstick_measure(smoe_yardstick *y) {

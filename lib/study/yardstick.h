@@ -12,7 +12,7 @@
 typedef struct smoe_machine {
     double gemm_gflops, fma_gflops;
     double memory_bandwidth; /* bytes/s, read and written: four arrays, each number replaced */
-    double read_bandwidth;   /* bytes/s of a plain sum, in four streams a thread */
+    double read_bandwidth;   /* bytes/s, by each thread in four streams */
 } smoe_machine;
 
 typedef struct smoe_yardstick {
@@ -20,13 +20,15 @@ typedef struct smoe_yardstick {
     double bytes; /* of the yardsticks themselves */
     smoe_arena arena;
     real *square[3], *slab;
-    /* [read_bytes] what is summed: the slab, unless the caller puts a file of weights here */
+    /* [read_bytes] what is read alone: the slab, or a file of weights */
     const char *read;
     size_t read_bytes, window;
-    uint64_t sum; /* of what was read, so that the compiler keeps the loop */
+    uint32_t bits; /* of what was read, so that the compiler keeps the loop */
 } smoe_yardstick;
 
 int smoe_yardstick_open(smoe_yardstick *y, smoe_err *err) SMOE_MUST_CHECK;
+/* From now on these bytes are read alone, where they are enough to measure with. */
+void smoe_yardstick_reads(smoe_yardstick *y, const void *at, size_t bytes);
 /* Some tens of milliseconds. */
 smoe_machine smoe_yardstick_measure(smoe_yardstick *y);
 void smoe_yardstick_free(smoe_yardstick *y);
