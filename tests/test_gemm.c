@@ -213,7 +213,7 @@ static void same_bits_for_any_threads(void **state) {
 static void same_bits_in_any_company(void **state) {
     (void)state;
     smoe_rng rng = smoe_rng_at(2, SMOE_RNG_TEST, 0, 0, 0);
-    for (uint64_t seed = 0; seed < 6; seed++) {
+    for (uint64_t seed = 0; seed < 12; seed++) {
         fixture f = fixture_of(97, 75, 300, seed);
         real *whole = filled(f.p.m * f.p.ldc, 0), *part = filled(f.p.m * f.p.ldc, 0);
         with_threads(&f, whole, 1);
@@ -221,6 +221,7 @@ static void same_bits_in_any_company(void **state) {
             size_t i0 = smoe_rng_below(&rng, 97), j0 = smoe_rng_below(&rng, 75);
             smoe_product p = f.p;
             p.m = 1 + smoe_rng_below(&rng, 97 - i0);
+            if (round % 2 && p.m > 8) p.m = 1 + p.m % 8; /* few rows go ways of their own */
             p.n = 1 + smoe_rng_below(&rng, 75 - j0);
             memcpy(part, f.start, f.p.m * f.p.ldc * sizeof *part);
             if (p.add) p.add = (p.add == f.c ? part : p.add) + i0 * p.ldadd + j0;

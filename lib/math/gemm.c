@@ -17,7 +17,9 @@ enum {
     BLOCK = KC * 512, /* elements of a block of B: it stays in the second cache */
     FEW = 64,         /* rows of A up to which packing B costs more than it gains */
     FEWEST = 32,      /* and up to which B is rather read in its order than by columns */
-    DOWN = 48 << 10,  /* elements of B at a time then */
+    DOWN = 48 << 10,  /* elements of B at a time then, */
+    DOWN_LEAST = 16,  /* but no fewer rows: sums would wait too often, */
+    DOWN_MOST = 64,   /* and no more: the next ones would not be asked for in time */
     DEEP = 128,       /* k from which that holds for columns of B, whose results are transposed */
     RUN = 64,         /* columns that are collected before they pass the caches by */
     NEAR = 4096,      /* elements of B that stay in the first cache with what passes it */
@@ -27,6 +29,7 @@ enum {
     COLUMNS = 4,      /* until a piece has so many times more rows */
     SMALL = 1 << 18   /* multiply-adds of a piece below which cutting costs more than it gains */
 };
+_Static_assert(FEWEST + SMOE_TILE_ROWS <= SMOE_TILE_ROWS * PANELS, "few rows are one block of A");
 #define ALIGNED __attribute__((aligned(64)))
 static const size_t NEVER = SIZE_MAX / 2 + 1; /* a power of 2 that no k reaches */
 
@@ -82,27 +85,32 @@ static smoe_ahead look_ahead(const void *at, size_t size, size_t lines, size_t l
                         .skip = (ptrdiff_t)(stride * size) - (ptrdiff_t)run * 128};
 }
 
-/* `bytes` in one piece, in several streams: the processor follows each of them on its own, once it
- * has begun. */
+/* `bytes` in one piece, in streams. */
 static smoe_ahead look_along(const void *at, size_t bytes, size_t steps) {
-    enum { STREAMS = 4 };
-    size_t part = bytes / STREAMS / 128 * 128;
+    size_t part = bytes / SMOE_STREAMS / 128 * 128;
     return (smoe_ahead){.at = at,
-                        .left = STREAMS,
-                        .run = STREAMS,
+                        .left = SMOE_STREAMS,
+                        .run = SMOE_STREAMS,
                         .every = pace(bytes / 128, steps),
                         .step = (ptrdiff_t)part,
-                        .skip = 128 - STREAMS * (ptrdiff_t)part};
+                        .skip = 128 - SMOE_STREAMS * (ptrdiff_t)part};
+}
+
+/* B is there in `real` or in BF16: the bytes of an element, and where the i-th is. */
+static size_t b_size(const smoe_product *x) {
+    return x->b_bf16 ? sizeof(smoe_bf16) : sizeof(real);
+}
+static const void *b_at(const smoe_product *x, size_t i) {
+    return x->b_bf16 ? (const void *)(x->b_bf16 + i) : x->b + i;
 }
 
 /* The panel of B right of column j, while so many tiles are computed. */
 static smoe_ahead next_columns(const smoe_product *x, const smoe_gemm_kernels *kern, const step *s,
                                size_t j, size_t tiles) {
-    size_t at = s->p0 * x->b_row + (s->j0 + j + kern->nr) * x->b_col;
-    size_t size = x->b_bf16 ? sizeof(smoe_bf16) : sizeof(real);
-    const char *b = x->b_bf16 ? (const char *)x->b_bf16 : (const char *)x->b;
-    return x->b_row == 1 ? look_ahead(b + at * size, size, kern->nr, s->k, x->b_col, tiles * s->k)
-                         : look_ahead(b + at * size, size, s->k, kern->nr, x->b_row, tiles * s->k);
+    const void *at = b_at(x, s->p0 * x->b_row + (s->j0 + j + kern->nr) * x->b_col);
+    size_t size = b_size(x), steps = tiles * s->k;
+    return x->b_row == 1 ? look_ahead(at, size, kern->nr, s->k, x->b_col, steps)
+                         : look_ahead(at, size, s->k, kern->nr, x->b_row, steps);
 }
 
 /* The m rows of A from i on, while up to *tiles tiles are computed, of which so many will do. */
@@ -130,6 +138,11 @@ static smoe_tile tile_at(const smoe_product *x, size_t p0, size_t k, size_t i, s
     return t;
 }
 
+/* The height of panels of m rows: two low ones rather than one and a little. */
+static size_t height_for(const smoe_gemm_kernels *kern, size_t m) {
+    return m > kern->mr && m <= 2 * kern->half ? kern->half : kern->mr;
+}
+
 /* Rows i .. i+m of columns j .. j+n are final. */
 static void finished(const smoe_product *x, size_t i, size_t m, size_t j, size_t n) {
     if (x->after) x->after(x->c + i * x->ldc + j, m, n, x->context);
@@ -140,7 +153,7 @@ static void finished(const smoe_product *x, size_t i, size_t m, size_t j, size_t
 static void row_block(const smoe_product *x, const smoe_gemm_kernels *kern, const step *s,
                       size_t i0, size_t m, real *packed_a) {
     ALIGNED real rows[SMOE_TILE_ROWS * PANELS * (RUN + SMOE_PANEL_SPILL)];
-    size_t mr = m > kern->mr && m <= 2 * kern->half ? kern->half : kern->mr;
+    size_t mr = height_for(kern, m);
     bool once = x->m <= FEW && x->b_col == 1 && !x->b_bf16;
     bool stream = x->stream && s->k == x->k && !x->add && !x->bias;
     bool collect = stream && kern->aliasing && x->ldc * sizeof(real) % kern->aliasing == 0;
@@ -195,11 +208,9 @@ static void row_block(const smoe_product *x, const smoe_gemm_kernels *kern, cons
  * many steps of tiles: the same part of k, or as much of what lies in one piece. */
 static smoe_ahead next_rows(const smoe_product *x, size_t across, size_t p0, size_t k, size_t j,
                             size_t steps) {
-    size_t size = x->b_bf16 ? sizeof(smoe_bf16) : sizeof(real);
-    const char *b = x->b_bf16 ? (const char *)x->b_bf16 : (const char *)x->b;
-    b += (j + across) * x->b_col * size;
-    return x->b_col == x->k ? look_along(b + across * p0 * size, across * k * size, steps)
-                            : look_ahead(b + p0 * size, size, across, k, x->b_col, steps);
+    size_t at = (j + across) * x->b_col, size = b_size(x);
+    return x->b_col == x->k ? look_along(b_at(x, at + across * p0), across * k * size, steps)
+                            : look_ahead(b_at(x, at + p0), size, across, k, x->b_col, steps);
 }
 
 /* A product of few rows with weights whose columns lie in one piece: the rows are packed, all of
@@ -267,9 +278,10 @@ static void fewest_rows(const smoe_product *x, const smoe_gemm_kernels *kern, si
  * that memory is read in its order, and sums wait in `sums` meanwhile. */
 static void few_rows_down(const smoe_product *x, const smoe_gemm_kernels *kern, size_t kc,
                           real *packed_a, real *sums) {
-    size_t mr = x->m > kern->mr && x->m <= 2 * kern->half ? kern->half : kern->mr;
+    size_t mr = height_for(kern, x->m);
     for (size_t p0 = 0; p0 < x->k; p0 += kc) {
-        size_t k = min(x->k - p0, kc), down = even(k, min(max(DOWN / x->n, 16), 64), 4);
+        size_t k = min(x->k - p0, kc),
+               down = even(k, min(max(DOWN / x->n, DOWN_LEAST), DOWN_MOST), 4);
         kern->pack_a(packed_a, x->a + p0 * x->a_col, x->a_row, x->a_col, x->m, k, mr);
         for (size_t p = 0; p < k; p += down) {
             size_t depth = min(k - p, down), tiles = x->n / kern->nr * blocks(x->m, mr);

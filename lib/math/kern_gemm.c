@@ -284,6 +284,17 @@ static inline __attribute__((always_inline)) void tile_of(size_t rows, smoe_tile
         put(rows, t, sum, rows, NR, NULL, NULL, false);
 }
 
+/* The lowest of the heights there are that has room for m rows. */
+static inline __attribute__((always_inline)) void tile_fitting(smoe_tile *t, bool stream,
+                                                               bool partly) {
+    if (t->m <= LEAST)
+        tile_of(LEAST, t, stream, partly);
+    else if (t->m <= HALF)
+        tile_of(HALF, t, stream, partly);
+    else
+        tile_of(MR, t, stream, partly);
+}
+
 static void tile(smoe_tile *t) {
     bool stream = t->stream && (uintptr_t)t->c % SMOE_VBYTES == 0 && t->ldc % VL == 0;
     if (t->k <= SHALLOW && t->add == t->c) {
@@ -292,21 +303,11 @@ static void tile(smoe_tile *t) {
             for (size_t j = NR; j < 2 * NR; j += VL)
                 __builtin_prefetch(t->c + i * t->ldc + j, 1, 2);
     }
-    if (t->m <= LEAST)
-        tile_of(LEAST, t, stream, false);
-    else if (t->m <= HALF)
-        tile_of(HALF, t, stream, false);
-    else
-        tile_of(MR, t, stream, false);
+    tile_fitting(t, stream, false);
 }
 
 static void tile_partly(smoe_tile *t) {
-    if (t->m <= LEAST)
-        tile_of(LEAST, t, false, true);
-    else if (t->m <= HALF)
-        tile_of(HALF, t, false, true);
-    else
-        tile_of(MR, t, false, true);
+    tile_fitting(t, false, true);
 }
 
 /* Row p of B's columns times nv vectors of A. */
@@ -469,8 +470,7 @@ static uint32_t read_streams(const char *from, size_t stride, size_t bytes) {
     uint32_t all = 0;
     for (size_t at = 0; at < bytes; at += SMOE_VBYTES)
 #pragma GCC unroll 4
-        for (size_t s = 0; s < SMOE_READ_STREAMS; s++)
-            bits ^= *(const loose *)(from + s * stride + at);
+        for (size_t s = 0; s < SMOE_STREAMS; s++) bits ^= *(const loose *)(from + s * stride + at);
     for (size_t i = 0; i < VL; i++) all ^= (uint32_t)bits[i];
     return all;
 }

@@ -24,9 +24,12 @@ enum {
     SMOE_TILE_ROWS = 14,    /* mr */
     SMOE_TILE_ACROSS = 8,   /* columns of a tile of tile_across, */
     SMOE_BLOCK_ACROSS = 48, /* and of a block of them: across */
-    SMOE_READ_STREAMS = 4,
-    SMOE_PANEL_SPILL = 16 /* elements that packing may write past a panel: less than a vector */
+    SMOE_PANEL_SPILL = 16   /* elements that packing may write past a panel: less than a vector */
 };
+
+/* Streams of memory that a thread reads side by side: the processor follows each on its own, and
+ * one alone makes it wait longer than the memory needs. */
+enum { SMOE_STREAMS = 4 };
 
 /* One tile: c [m,n] = add [m,n] + bias [n] + alpha * A B; add and bias may be NULL. */
 typedef struct smoe_tile {
@@ -88,8 +91,8 @@ typedef struct smoe_gemm_kernels {
     /* Multiply-adds on registers only, n rounds; returns how many FLOPs that was: the processor's
      * limit. */
     double (*peak)(size_t n);
-    /* Reads `bytes`, a multiple of 64, of each of four streams, so many bytes apart, and does
-     * little with them: the memory's. Returns something that depends on all of them. */
+    /* Reads `bytes`, a multiple of 64, of each of SMOE_STREAMS streams, `stride` bytes apart: the
+     * memory's limit. Returns what depends on every bit, so that none is left out. */
     uint32_t (*read_streams)(const char *from, size_t stride, size_t bytes);
 } smoe_gemm_kernels;
 

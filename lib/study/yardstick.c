@@ -72,16 +72,15 @@ static double memory_bandwidth(smoe_yardstick *y) {
 }
 
 void smoe_yardstick_reads(smoe_yardstick *y, const void *at, size_t bytes) {
-    if (bytes < SMOE_READ_STREAMS * PIECE) return;
+    if (bytes < SMOE_STREAMS * PIECE) return;
     y->read = at;
     y->read_bytes = bytes;
 }
 
-/* Reads a window, of a file another one each time, so that no cache serves it twice; each thread in
- * several streams, without which it waits for every line of memory longer than memory needs. */
+/* Reads a window, of a file another one each time, so that no cache serves it twice. */
 static double read_bandwidth(smoe_yardstick *y) {
     size_t count = y->read_bytes < WINDOW ? y->read_bytes : WINDOW;
-    size_t pieces = count / SMOE_READ_STREAMS / PIECE, stride = pieces * PIECE;
+    size_t pieces = count / SMOE_STREAMS / PIECE, stride = pieces * PIECE;
     if (y->window + count > y->read_bytes) y->window = 0;
     const char *from = y->read + y->window;
     uint32_t all = 0;
@@ -92,7 +91,7 @@ static double read_bandwidth(smoe_yardstick *y) {
     double seconds = smoe_now() - start;
     y->window += count;
     y->bits ^= all;
-    return (double)(SMOE_READ_STREAMS * stride) / seconds;
+    return (double)(SMOE_STREAMS * stride) / seconds;
 }
 
 smoe_machine smoe_yardstick_measure(smoe_yardstick *y) {
