@@ -143,6 +143,11 @@ static size_t height_for(const smoe_gemm_kernels *kern, size_t m) {
     return m > kern->mr && m <= 2 * kern->half ? kern->half : kern->mr;
 }
 
+/* Elements from one step of k to the next in panels of such a height. */
+static size_t pitch_of(const smoe_gemm_kernels *kern, size_t height) {
+    return height == kern->mr ? kern->pitch : height;
+}
+
 /* Rows i .. i+m of columns j .. j+n are final. */
 static void finished(const smoe_product *x, size_t i, size_t m, size_t j, size_t n) {
     if (x->after) x->after(x->c + i * x->ldc + j, m, n, x->context);
@@ -153,7 +158,7 @@ static void finished(const smoe_product *x, size_t i, size_t m, size_t j, size_t
 static void row_block(const smoe_product *x, const smoe_gemm_kernels *kern, const step *s,
                       size_t i0, size_t m, real *packed_a) {
     ALIGNED real rows[SMOE_TILE_ROWS * PANELS * (RUN + SMOE_PANEL_SPILL)];
-    size_t mr = height_for(kern, m);
+    size_t mr = height_for(kern, m), pitch = pitch_of(kern, mr);
     bool once = x->m <= FEW && x->b_col == 1 && !x->b_bf16;
     bool stream = x->stream && s->k == x->k && !x->add && !x->bias;
     bool collect = stream && kern->aliasing && x->ldc * sizeof(real) % kern->aliasing == 0;
@@ -187,9 +192,9 @@ static void row_block(const smoe_product *x, const smoe_gemm_kernels *kern, cons
             t.ldc = RUN + SMOE_PANEL_SPILL;
         }
         for (size_t i = 0; i < m; i += mr, t.c += mr * t.ldc) {
-            t.a = i < whole ? a + i * x->a_row : packed_a + (i - whole) * s->k;
+            t.a = i < whole ? a + i * x->a_row : packed_a + (i - whole) / mr * pitch * s->k;
             t.a_row = i < whole ? x->a_row : 1;
-            t.a_col = i < whole ? 1 : mr;
+            t.a_col = i < whole ? 1 : pitch;
             t.m = min(m - i, mr);
             if (!asking--) t.ahead.every = NEVER;
             kern->tile(&t);
@@ -251,17 +256,18 @@ static void few_rows(const smoe_product *x, const smoe_gemm_kernels *kern, size_
     }
 }
 
-/* A product of few rows still, with such weights: nothing is packed. */
-static void fewest_rows(const smoe_product *x, const smoe_gemm_kernels *kern, size_t kc) {
+/* A product of fewer rows still, with such weights. */
+static void fewest_rows(const smoe_product *x, const smoe_gemm_kernels *kern, size_t kc,
+                        real *packed) {
     size_t across = kern->nr / 2;
+    kern->pack_a(packed, x->a, x->a_row, x->a_col, x->m, x->k, kern->half);
     for (size_t j = 0; j < x->n; j += across) {
         size_t n = min(x->n - j, across);
         for (size_t p0 = 0; p0 < x->k; p0 += kc) {
             smoe_tile t = tile_at(x, p0, min(x->k - p0, kc), 0, j);
             t.m = x->m;
             t.n = n;
-            t.a = x->a + p0;
-            t.a_row = x->a_row;
+            t.a = packed + p0 * kern->half;
             if (x->b_bf16)
                 t.b_bf16 = x->b_bf16 + j * x->b_col + p0;
             else
@@ -278,7 +284,7 @@ static void fewest_rows(const smoe_product *x, const smoe_gemm_kernels *kern, si
  * that memory is read in its order, and sums wait in `sums` meanwhile. */
 static void few_rows_down(const smoe_product *x, const smoe_gemm_kernels *kern, size_t kc,
                           real *packed_a, real *sums) {
-    size_t mr = height_for(kern, x->m);
+    size_t mr = height_for(kern, x->m), pitch = pitch_of(kern, mr);
     for (size_t p0 = 0; p0 < x->k; p0 += kc) {
         size_t k = min(x->k - p0, kc),
                down = even(k, min(max(DOWN / x->n, DOWN_LEAST), DOWN_MOST), 4);
@@ -294,8 +300,8 @@ static void few_rows_down(const smoe_product *x, const smoe_gemm_kernels *kern, 
                     smoe_tile t = tile_at(x, p0, depth, i, j);
                     t.m = min(x->m - i, mr);
                     t.n = kern->nr;
-                    t.a = packed_a + i * k + p * mr;
-                    t.a_col = mr;
+                    t.a = packed_a + (i / mr * k + p) * pitch;
+                    t.a_col = pitch;
                     t.b = b + j;
                     t.ldb = x->b_row;
                     t.ahead = ahead;
@@ -355,14 +361,14 @@ void smoe_gemm_few(real *out, const smoe_product *x, size_t first, size_t count)
 
 void smoe_gemm_serial(const smoe_product *x) {
     const smoe_gemm_kernels *kern = smoe_kernels_get()->gemm;
-    ALIGNED real packed_a[SMOE_TILE_ROWS * PANELS * KC + SMOE_PANEL_SPILL], packed_b[BLOCK];
+    ALIGNED real packed_a[SMOE_PANEL_PITCH * PANELS * KC + SMOE_PANEL_SPILL], packed_b[BLOCK];
     if (!x->m || !x->n) return;
     size_t mc = PANELS * kern->mr, kc = even(x->k, KC, 1),
            nc = even(x->n, BLOCK / max(kc, 1), kern->nr);
     if (x->m <= FEW && x->k >= DEEP && x->b_row == 1 &&
         blocks(x->m, kern->nr) * kern->nr * x->k <= BLOCK) {
-        if (x->m <= kern->turned && x->a_col == 1)
-            fewest_rows(x, kern, kc);
+        if (x->m <= kern->turned)
+            fewest_rows(x, kern, kc, packed_b);
         else
             few_rows(x, kern, kc, packed_b);
         return;

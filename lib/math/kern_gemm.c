@@ -15,6 +15,7 @@ enum {
     ACROSS2 = 8,     /* columns across two vectors, and */
     ACROSS = 48,     /* of a block of them: whole vectors and whole tiles */
     TURNED = VL / 2, /* rows up to which turning columns in registers is faster */
+    PITCH = 16,      /* so that each step of a panel begins a cache line */
     ALIASING = 0,
     AS_IS = false,   /* the addresses of 14 rows do not fit the other registers */
     OPERANDS = true, /* a multiply-add can broadcast what it reads */
@@ -27,6 +28,7 @@ enum {
     ACROSS2 = 6,
     ACROSS = 24,
     TURNED = 2,
+    PITCH = MR,
     ALIASING =
         1024, /* Zen 3: stores whose addresses agree in the lowest bits wait for each other */
     AS_IS = true,
@@ -43,81 +45,174 @@ enum {
     SHALLOW = 128
 };
 
-_Static_assert((int)MR <= (int)SMOE_TILE_ROWS && (int)ACROSS <= (int)SMOE_BLOCK_ACROSS &&
-                   (int)VL <= (int)SMOE_PANEL_SPILL,
+_Static_assert((int)MR <= (int)SMOE_TILE_ROWS && (int)PITCH <= (int)SMOE_PANEL_PITCH &&
+                   (int)ACROSS <= (int)SMOE_BLOCK_ACROSS && (int)VL <= (int)SMOE_PANEL_SPILL,
                "gemm.c lays out memory by these");
+_Static_assert((int)TURNED <= (int)HALF, "the rows of tile_turned are a low panel");
 
-#if defined SMOE_F64 && SMOE_VBYTES == 16
-#define LOW(a, b) __builtin_shufflevector(a, b, 0, 2)
-#define HIGH(a, b) __builtin_shufflevector(a, b, 1, 3)
-#elif SMOE_VBYTES == 16 || (defined SMOE_F64 && SMOE_VBYTES == 32)
-#define LOW(a, b) __builtin_shufflevector(a, b, 0, 4, 1, 5)
-#define HIGH(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
-#elif SMOE_VBYTES == 32 || defined SMOE_F64
-#define LOW(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
-#define HIGH(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
+/* Four elements of each of VL rows, `stride` elements apart, become four vectors: to[q] gets the
+ * elements q. They are put together four by four where loads go anyway, and only turned within
+ * those, which takes a third of the shuffles that whole vectors would. */
+#ifdef SMOE_F64
+static inline void turn_four(vreal to[4], const real *at, size_t stride) {
+    for (size_t q = 0; q < 4; q++)
+        for (size_t j = 0; j < VL; j++) to[q][j] = at[j * stride + q];
+}
+static inline void turn_four_bf16(vreal to[4], const smoe_bf16 *at, size_t stride) {
+    for (size_t q = 0; q < 4; q++)
+        for (size_t j = 0; j < VL; j++) to[q][j] = smoe_bf16_widen(at[j * stride + q]);
+}
 #else
-#define LOW(a, b) \
-    __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
-#define HIGH(a, b) \
-    __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
+typedef uint64_t four_bf16 __attribute__((aligned(2), may_alias));
+typedef uint64_t vlong __attribute__((vector_size(SMOE_VBYTES)));
+#define BY_FOUR(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#if SMOE_VBYTES == 64
+/* Of every four elements of a and b: the lower halves, element by element; the upper ones; and
+ * what is even, what is odd of both. */
+#define LOW(a, b) BY_FOUR(a, b, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29)
+#define HIGH(a, b) BY_FOUR(a, b, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31)
+#define EVEN(a, b) BY_FOUR(a, b, 0, 2, 16, 18, 4, 6, 20, 22, 8, 10, 24, 26, 12, 14, 28, 30)
+#define ODD(a, b) BY_FOUR(a, b, 1, 3, 17, 19, 5, 7, 21, 23, 9, 11, 25, 27, 13, 15, 29, 31)
+#elif SMOE_VBYTES == 32
+#define LOW(a, b) BY_FOUR(a, b, 0, 8, 1, 9, 4, 12, 5, 13)
+#define HIGH(a, b) BY_FOUR(a, b, 2, 10, 3, 11, 6, 14, 7, 15)
+#define EVEN(a, b) BY_FOUR(a, b, 0, 2, 8, 10, 4, 6, 12, 14)
+#define ODD(a, b) BY_FOUR(a, b, 1, 3, 9, 11, 5, 7, 13, 15)
+#else
+#define LOW(a, b) BY_FOUR(a, b, 0, 4, 1, 5)
+#define HIGH(a, b) BY_FOUR(a, b, 2, 6, 3, 7)
+#define EVEN(a, b) BY_FOUR(a, b, 0, 2, 4, 6)
+#define ODD(a, b) BY_FOUR(a, b, 1, 3, 5, 7)
 #endif
 
-/* VL rows to VL columns: log2(VL) rounds of interleaving row i with row i + VL/2. */
-static inline void transpose(vreal r[VL]) {
-#pragma GCC unroll 4
-    for (int round = 1; round < VL; round *= 2) {
-        vreal t[VL];
-#pragma GCC unroll 8
-        for (int i = 0; i < VL / 2; i++) {
-            t[2 * i] = LOW(r[i], r[i + VL / 2]);
-            t[2 * i + 1] = HIGH(r[i], r[i + VL / 2]);
-        }
-#pragma GCC unroll 16
-        for (int i = 0; i < VL; i++) r[i] = t[i];
-    }
+/* Four elements of each fourth row. */
+static inline vreal fours(const real *at, size_t stride) {
+#if SMOE_VBYTES == 64
+    __m512 all = _mm512_castps128_ps512(_mm_loadu_ps(at));
+    all = _mm512_mask_broadcast_f32x4(all, 0x00f0, _mm_loadu_ps(at + 4 * stride));
+    all = _mm512_mask_broadcast_f32x4(all, 0x0f00, _mm_loadu_ps(at + 8 * stride));
+    return (vreal)_mm512_mask_broadcast_f32x4(all, 0xf000, _mm_loadu_ps(at + 12 * stride));
+#elif SMOE_VBYTES == 32
+    __m256 all = _mm256_castps128_ps256(_mm_loadu_ps(at));
+    return (vreal)_mm256_insertf128_ps(all, _mm_loadu_ps(at + 4 * stride), 1);
+#else
+    (void)stride;
+    return vload(at);
+#endif
+}
+static inline void turn_four(vreal to[4], const real *at, size_t stride) {
+    vreal a = fours(at, stride), b = fours(at + stride, stride);
+    vreal c = fours(at + 2 * stride, stride), d = fours(at + 3 * stride, stride);
+    vreal ac = LOW(a, c), bd = LOW(b, d);
+    to[0] = LOW(ac, bd);
+    to[1] = HIGH(ac, bd);
+    ac = HIGH(a, c);
+    bd = HIGH(b, d);
+    to[2] = LOW(ac, bd);
+    to[3] = HIGH(ac, bd);
 }
 
+/* Two of each four rows. */
+static inline vint pairs_bf16(const smoe_bf16 *at, size_t stride) {
+#define FOUR(i) (*(const four_bf16 *)(at + (i)*stride))
+#if SMOE_VBYTES == 64
+    return (vint)(vlong){FOUR(0), FOUR(1), FOUR(4), FOUR(5), FOUR(8), FOUR(9), FOUR(12), FOUR(13)};
+#elif SMOE_VBYTES == 32
+    return (vint)(vlong){FOUR(0), FOUR(1), FOUR(4), FOUR(5)};
+#else
+    return (vint)(vlong){FOUR(0), FOUR(1)};
+#endif
+#undef FOUR
+}
+static inline void turn_four_bf16(vreal to[4], const smoe_bf16 *at, size_t stride) {
+    vint a = pairs_bf16(at, stride), b = pairs_bf16(at + 2 * stride, stride);
+    vint first = EVEN(a, b), last = ODD(a, b), upper = (vint){0} - 0x10000;
+    to[0] = (vreal)(first << 16);
+    to[1] = (vreal)(first & upper);
+    to[2] = (vreal)(last << 16);
+    to[3] = (vreal)(last & upper);
+}
+#endif
+
 /* Elements of a packing's source, at a pointer to real or, where `narrow`, to BF16. */
-static inline vreal source_vector(const void *src, size_t at, bool narrow) {
-    return narrow ? vwiden((const smoe_bf16 *)src + at) : vload((const real *)src + at);
+static inline void source_turned(vreal to[4], const void *src, size_t at, size_t stride,
+                                 bool narrow) {
+    if (narrow)
+        turn_four_bf16(to, (const smoe_bf16 *)src + at, stride);
+    else
+        turn_four(to, (const real *)src + at, stride);
 }
 static inline real source_element(const void *src, size_t at, bool narrow) {
     return narrow ? smoe_bf16_widen(((const smoe_bf16 *)src)[at]) : ((const real *)src)[at];
 }
 
+/* The part of a panel from the rows at `src`, VL of them and rs apart: k steps, of which up to VL
+ * elements have room. */
+static inline __attribute__((always_inline)) void pack_turned(real *dst, const void *src,
+                                                              bool narrow, size_t rs, size_t k,
+                                                              size_t width, size_t room) {
+    size_t p = 0;
+    for (; p + 4 <= k; p += 4) {
+        vreal r[4];
+        source_turned(r, src, p, rs, narrow);
+        for (size_t q = 0; q < 4; q++) {
+            real *to = dst + (p + q) * width;
+            if (width <= VL || room >= VL)
+                vstore(to, r[q]);
+            else
+                vstore_part(to, r[q], room);
+        }
+    }
+    for (; p < k; p++)
+        for (size_t i = 0; i < room && i < VL; i++)
+            dst[p * width + i] = source_element(src, i * rs + p, narrow);
+}
+
+/* The same where there are fewer rows: the others are zeros. */
+static inline __attribute__((always_inline)) void pack_edge(real *dst, const void *src, bool narrow,
+                                                            size_t rs, size_t rows, size_t k,
+                                                            size_t width, size_t room) {
+    enum { LENGTH = 16 };
+    real edge[VL * LENGTH] = {0};
+    size_t size = narrow ? sizeof(smoe_bf16) : sizeof(real);
+    for (size_t p = 0; p < k; p += LENGTH, dst += LENGTH * width) {
+        const char *from = (const char *)src + p * size;
+        char *to = (char *)edge;
+        size_t n = k - p < LENGTH ? k - p : LENGTH;
+        for (size_t i = 0; i < rows; i++, from += rs * size, to += LENGTH * size)
+            if (n == LENGTH)
+                memcpy(to, from, LENGTH * size);
+            else
+                memcpy(to, from, n * size);
+        pack_turned(dst, edge, narrow, LENGTH, n, width, room);
+    }
+}
+
 /*
- * dst[p*width + i] = src(i, p), i < rows <= width, src(i,p) = src[i*rs + p*cs]; zeros for rows <= i
- * < width: the heart of all packings. Whole vectors are stored even where less than one is left of
- * a row: what spills over is the start of the next row, written after it. The buffers have room for
- * the last.
+ * dst[p*width + i] = src(i, p), i < width; src(i,p) = src[i*rs + p*cs] for i < rows, else 0: the
+ * heart of all packings. Whole vectors are stored even where less than one is left of a row: what
+ * spills over is the start of the next row, written after it. The buffers have room for the last.
  */
 static inline __attribute__((always_inline)) void pack_panel(real *dst, const void *src,
                                                              bool narrow, size_t rs, size_t cs,
                                                              size_t rows, size_t k, size_t width) {
-    size_t p = 0;
-    if (cs == 1) { /* long rows become columns: blocks of VL x VL in registers */
-        for (; p + VL <= k; p += VL)
-            for (size_t i0 = 0; i0 < width; i0 += VL) {
-                vreal r[VL];
-                for (size_t i = 0; i < VL; i++)
-                    r[i] =
-                        i0 + i < rows ? source_vector(src, (i0 + i) * rs + p, narrow) : (vreal){0};
-                transpose(r);
-                real *to = dst + p * width + i0;
-                for (size_t q = 0; q < VL; q++, to += width) {
-                    if (width <= VL || width - i0 >= VL)
-                        vstore(to, r[q]);
-                    else
-                        vstore_part(to, r[q], width - i0);
-                }
-            }
-    } else if (rs == 1 && rows == width && !narrow) {
-        for (; p < k; p++) memcpy(dst + p * width, (const real *)src + p * cs, width * sizeof *dst);
+    size_t size = narrow ? sizeof(smoe_bf16) : sizeof(real);
+    if (cs == 1) { /* long rows become columns */
+        for (size_t i = 0; i < width; i += VL) {
+            const char *from = (const char *)src + i * rs * size;
+            if (rows >= i + VL)
+                pack_turned(dst + i, from, narrow, rs, k, width, width - i);
+            else
+                pack_edge(dst + i, from, narrow, rs, rows > i ? rows - i : 0, k, width, width - i);
+        }
+        return;
     }
-    for (; p < k; p++)
-        for (size_t i = 0; i < width; i++)
-            dst[p * width + i] = i < rows ? source_element(src, i * rs + p * cs, narrow) : 0;
+    for (size_t p = 0; p < k; p++, dst += width)
+        if (rs == 1 && rows >= width && !narrow)
+            memcpy(dst, (const real *)src + p * cs, width * sizeof *dst);
+        else
+            for (size_t i = 0; i < width; i++)
+                dst[i] = i < rows ? source_element(src, i * rs + p * cs, narrow) : 0;
 }
 
 /* Whole panels out of columns that lie in one piece: all panels of a row at once, since a line of
@@ -127,7 +222,7 @@ static void pack_rows(real *dst, const real *a, size_t cs, size_t panels, size_t
     for (size_t p = 0; p < k; p++, a += cs) {
         for (size_t i = 0; i < panels * MR; i += LINE) __builtin_prefetch(a + AHEAD * cs + i);
         for (size_t i = 0; i < panels; i++)
-            memcpy(dst + (i * k + p) * MR, a + i * MR, MR * sizeof *dst);
+            memcpy(dst + (i * k + p) * PITCH, a + i * MR, MR * sizeof *dst);
     }
 }
 
@@ -136,15 +231,15 @@ static void pack_a(real *dst, const real *a, size_t rs, size_t cs, size_t m, siz
     if (rs == 1 && height == MR) {
         size_t whole = m / MR * MR;
         pack_rows(dst, a, cs, m / MR, k);
-        dst += whole * k;
+        dst += whole / MR * PITCH * k;
         a += whole;
         m -= whole;
     }
-    for (size_t i = 0; i < m; i += height, dst += height * k)
+    for (size_t i = 0; i < m; i += height, dst += (height == MR ? PITCH : height) * k)
         if (height == MR)
-            pack_panel(dst, a + i * rs, false, rs, cs, m - i < MR ? m - i : MR, k, MR);
+            pack_panel(dst, a + i * rs, false, rs, cs, m - i, k, PITCH);
         else
-            pack_panel(dst, a + i * rs, false, rs, cs, m - i < HALF ? m - i : HALF, k, HALF);
+            pack_panel(dst, a + i * rs, false, rs, cs, m - i, k, HALF);
 }
 
 static void pack_b(real *dst, const real *b, size_t rs, size_t cs, size_t k, size_t n) {
@@ -359,44 +454,39 @@ static void tile_across(smoe_tile *t) {
         for (size_t j = 0; j < n; j += ACROSS2)
             multiply_across(ACROSS2, 2, sums + j * NR, t->b + j * t->ldb, n - j, t);
     for (size_t j = 0; j < n; j += VL)
-        for (size_t i = 0; i < m; i += VL) {
-            vreal r[VL];
-            for (size_t q = 0; q < VL; q++) r[q] = vload(sums + (j + q) * width + i);
-            transpose(r);
-            for (size_t q = 0; q < VL && i + q < m; q++)
+        for (size_t i = 0; i < m; i += 4) {
+            vreal r[4];
+            turn_four(r, sums + j * width + i, width);
+            for (size_t q = 0; q < 4 && i + q < m; q++)
                 finish(t->c + (i + q) * t->ldc + j, r[q], t->alpha,
                        t->add ? t->add + (i + q) * t->ldadd + j : NULL,
                        t->bias ? t->bias + j : NULL, n - j < VL ? n - j : VL, false);
         }
 }
 
-/* For `rows` >= m rows, a constant: VL columns of B, VL steps of k at a time, turned in registers.
- * What `tile_across` does for each weight, a broadcast and a multiply-add, takes longer where the
- * rows leave much of a vector empty. */
+/* For `rows` >= m rows, a constant: VL columns of B, turned in registers, four steps of k at a
+ * time. What `tile_across` does for each weight, a broadcast and a multiply-add, takes longer where
+ * the rows leave much of a vector empty. */
 static inline __attribute__((always_inline)) void turn(size_t rows, smoe_tile *t, bool narrow) {
-    size_t column[VL];
     const void *b = narrow ? (const void *)t->b_bf16 : t->b;
-    const real *a[TURNED];
+    const real *a = t->a;
     vreal sum[TURNED] = {{0}};
     smoe_ahead next = t->ahead;
-    size_t asks = VL / next.every, p = 0;
-    for (size_t j = 0; j < VL; j++) column[j] = (j < t->n ? j : t->n - 1) * t->ldb;
-    for (size_t i = 0; i < rows; i++) a[i] = t->a + (i < t->m ? i : t->m - 1) * t->a_row;
-    for (; p + VL <= t->k; p += VL) {
-        vreal r[VL];
+    size_t asks = 4 / next.every, whole = t->n == VL ? t->k / 4 * 4 : 0;
+    for (size_t p = 0; p < whole; p += 4, a += 4 * HALF) {
+        vreal r[4];
         for (size_t i = 0; i < asks; i++) ask(&next);
-        for (size_t j = 0; j < VL; j++) r[j] = source_vector(b, column[j] + p, narrow);
-        transpose(r);
-#pragma GCC unroll 16
-        for (size_t q = 0; q < VL; q++)
+        source_turned(r, b, p, t->ldb, narrow);
+#pragma GCC unroll 4
+        for (size_t q = 0; q < 4; q++)
 #pragma GCC unroll 8
-            for (size_t i = 0; i < rows; i++) sum[i] += vset(a[i][p + q]) * r[q];
+            for (size_t i = 0; i < rows; i++) sum[i] += vset(a[q * HALF + i]) * r[q];
     }
-    for (; p < t->k; p++) {
-        real w[VL];
-        for (size_t j = 0; j < VL; j++) w[j] = source_element(b, column[j] + p, narrow);
+    for (size_t p = whole; p < t->k; p++, a += HALF) {
+        real w[VL] = {0};
+        for (size_t j = 0; j < t->n; j++) w[j] = source_element(b, j * t->ldb + p, narrow);
 #pragma GCC unroll 8
-        for (size_t i = 0; i < rows; i++) sum[i] += vset(a[i][p]) * vload(w);
+        for (size_t i = 0; i < rows; i++) sum[i] += vset(a[i]) * vload(w);
     }
     t->ahead = next;
 #pragma GCC unroll 8
@@ -479,6 +569,7 @@ const smoe_gemm_kernels SMOE_KERN(smoe_gemm_kern);
 const smoe_gemm_kernels SMOE_KERN(smoe_gemm_kern) = {
     .mr = MR,
     .half = HALF,
+    .pitch = PITCH,
     .nr = NR,
     .pack_a = pack_a,
     .pack_b = pack_b,

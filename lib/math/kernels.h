@@ -21,7 +21,8 @@ typedef struct smoe_ahead {
 
 /* What no kernel of a product exceeds: memory for its panels is laid out by these. */
 enum {
-    SMOE_TILE_ROWS = 14,    /* mr */
+    SMOE_TILE_ROWS = 14,    /* mr, */
+    SMOE_PANEL_PITCH = 16,  /* pitch, */
     SMOE_TILE_ACROSS = 8,   /* columns of a tile of tile_across, */
     SMOE_BLOCK_ACROSS = 48, /* and of a block of them: across */
     SMOE_PANEL_SPILL = 16   /* elements that packing may write past a panel: less than a vector */
@@ -53,15 +54,16 @@ typedef struct smoe_tile {
  * last row or right of the last column, and need room for a vector behind. */
 typedef struct smoe_gemm_kernels {
     size_t mr, half, nr; /* rows of a tile, of a low one, and columns */
-    /* dst: panels of `height` rows (mr or half), [ceil(m/height)][k][height]; a(i,p) = a[i*rs +
-     * p*cs]. */
+    /* dst: panels of `height` rows (mr or half), [ceil(m/height)][k][pitch], of low ones
+     * [k][half]; a(i,p) = a[i*rs + p*cs]. */
+    size_t pitch;
     void (*pack_a)(real *dst, const real *a, size_t rs, size_t cs, size_t m, size_t k,
                    size_t height);
     /* dst: one panel of nr columns, [k][nr]; b(p,j) = b[p*rs + j*cs]. */
     void (*pack_b)(real *dst, const real *b, size_t rs, size_t cs, size_t k, size_t n);
     /* The same out of BF16, widened: exact. */
     void (*pack_b_bf16)(real *dst, const smoe_bf16 *b, size_t rs, size_t cs, size_t k, size_t n);
-    /* A tile of m <= mr rows and n <= nr columns. A is a panel, a_row = 1 and a_col its height, or
+    /* A tile of m <= mr rows and n <= nr columns. A is a panel, a_row = 1 and a_col its pitch, or
      * where m = mr and `as_is` rows of A itself, a_row apart, a_col = 1; B is a panel or, where n =
      * nr, B itself: [k][ldb]. */
     bool as_is;
@@ -74,8 +76,8 @@ typedef struct smoe_gemm_kernels {
     size_t across;
     void (*pack_half)(real *dst, const real *b, size_t rs, size_t cs, size_t k, size_t n);
     void (*tile_across)(smoe_tile *t);
-    /* The same numbers for `turned` rows of A or fewer, as they lie, a_row apart, and nr/2 columns
-     * of B or fewer, in `real` at b + j*ldb or in BF16 at b_bf16 + j*ldb. */
+    /* The same numbers for `turned` rows of A or fewer, a low panel, and nr/2 columns of B or
+     * fewer, in `real` at b + j*ldb or in BF16 at b_bf16 + j*ldb. */
     size_t turned;
     void (*tile_turned)(smoe_tile *t);
     /* The same numbers row by row of C, for few terms: n is a multiple of nr/2, best of `row`;
