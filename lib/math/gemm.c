@@ -15,7 +15,7 @@
 enum {
     KC = 384, /* rows of a block of B at most: a panel of nr columns fills the first cache */
     BLOCK = KC * 512, /* elements of a block of B: it stays in the second cache */
-    FEW = 64,         /* rows of A up to which packing B costs more than it gains */
+    FEW = 128,        /* rows of A up to which packing B costs more than it gains */
     FEWEST = 32,      /* and up to which B is rather read in its order than by columns */
     DOWN = 48 << 10,  /* elements of B at a time then, */
     DOWN_LEAST = 16,  /* but no fewer rows: sums would wait too often, */
@@ -218,6 +218,11 @@ static smoe_ahead next_rows(const smoe_product *x, size_t across, size_t p0, siz
                             : look_ahead(b_at(x, at + p0), size, across, k, x->b_col, steps);
 }
 
+/* The width of a panel of rows, where m are left. */
+static size_t width_for(const smoe_gemm_kernels *kern, size_t m) {
+    return m <= kern->nr / 2 ? kern->nr / 2 : kern->nr;
+}
+
 /* A product of few rows with weights whose columns lie in one piece: the rows are packed, all of
  * them, and the weights pass once, as they lie or, in BF16, widened a block of columns at a time.
  */
@@ -225,21 +230,23 @@ static void few_rows(const smoe_product *x, const smoe_gemm_kernels *kern, size_
                      real *packed) {
     ALIGNED real wide[SMOE_BLOCK_ACROSS * KC];
     const smoe_row_kernels *row = smoe_kernels_get()->row;
-    size_t width = x->m <= kern->nr / 2 ? kern->nr / 2 : kern->nr;
     /* What was widened should still be in the first cache. */
-    size_t across = x->b_bf16 && width < kern->nr ? SMOE_TILE_ACROSS : kern->across;
+    size_t across = x->b_bf16 && x->m <= kern->nr / 2 ? SMOE_TILE_ACROSS : kern->across;
     for (size_t p0 = 0; p0 < x->k; p0 += kc)
-        for (size_t i = 0; i < x->m; i += width)
+        for (size_t i = 0; i < x->m; i += kern->nr) {
+            size_t width = width_for(kern, x->m - i);
             (width == kern->nr ? kern->pack_b : kern->pack_half)(
                 packed + i * x->k + p0 * width, x->a + i * x->a_row + p0 * x->a_col, x->a_col,
                 x->a_row, min(x->k - p0, kc), min(x->m - i, width));
+        }
     for (size_t j = 0; j < x->n; j += across) {
         size_t n = min(x->n - j, across);
         for (size_t p0 = 0; p0 < x->k; p0 += kc) {
             size_t k = min(x->k - p0, kc), at = j * x->b_col + p0;
             for (size_t c = 0; x->b_bf16 && c < n; c++)
                 row->widen(wide + c * k, x->b_bf16 + at + c * x->b_col, k);
-            for (size_t i = 0; i < x->m; i += width) {
+            for (size_t i = 0; i < x->m; i += kern->nr) {
+                size_t width = width_for(kern, x->m - i);
                 smoe_tile t = tile_at(x, p0, k, i, j);
                 t.m = min(x->m - i, width);
                 t.n = n;
