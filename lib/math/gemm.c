@@ -29,6 +29,7 @@ enum {
     COLUMNS = 4,      /* until a piece has so many times more rows */
     SMALL = 1 << 18   /* multiply-adds of a piece below which cutting costs more than it gains */
 };
+_Static_assert(FEW *KC <= BLOCK, "a step of few rows fits");
 _Static_assert(FEWEST + SMOE_TILE_ROWS <= SMOE_TILE_ROWS * PANELS, "few rows are one block of A");
 #define ALIGNED __attribute__((aligned(64)))
 static const size_t NEVER = SIZE_MAX / 2 + 1; /* a power of 2 that no k reaches */
@@ -210,12 +211,14 @@ static void row_block(const smoe_product *x, const smoe_gemm_kernels *kern, cons
 }
 
 /* What comes after columns j .. j+across of B, asked for in the step of k from p0 on, during so
- * many steps of tiles: the same part of k, or as much of what lies in one piece. */
+ * many steps of tiles: the same part of k, or, where all of k is `whole`, as much of what lies in
+ * one piece. */
 static smoe_ahead next_rows(const smoe_product *x, size_t across, size_t p0, size_t k, size_t j,
-                            size_t steps) {
+                            bool whole, size_t steps) {
     size_t at = (j + across) * x->b_col, size = b_size(x);
-    return x->b_col == x->k ? look_along(b_at(x, at + across * p0), across * k * size, steps)
-                            : look_ahead(b_at(x, at + p0), size, across, k, x->b_col, steps);
+    return whole && x->b_col == x->k
+               ? look_along(b_at(x, at + across * p0), across * k * size, steps)
+               : look_ahead(b_at(x, at + p0), size, across, k, x->b_col, steps);
 }
 
 /* The width of a panel of rows, where m are left. */
@@ -223,26 +226,27 @@ static size_t width_for(const smoe_gemm_kernels *kern, size_t m) {
     return m <= kern->nr / 2 ? kern->nr / 2 : kern->nr;
 }
 
-/* A product of few rows with weights whose columns lie in one piece: the rows are packed, all of
- * them, and the weights pass once, as they lie or, in BF16, widened a block of columns at a time.
- */
-static void few_rows(const smoe_product *x, const smoe_gemm_kernels *kern, size_t kc,
-                     real *packed) {
+/* Steps from .. to of k of a product of few rows with weights whose columns lie in one piece: the
+ * rows are packed, all of them, and the weights pass once, as they lie or, in BF16, widened a block
+ * of columns at a time. */
+static void few_rows(const smoe_product *x, const smoe_gemm_kernels *kern, size_t kc, size_t from,
+                     size_t to, real *packed) {
     ALIGNED real wide[SMOE_BLOCK_ACROSS * KC];
     const smoe_row_kernels *row = smoe_kernels_get()->row;
     /* What was widened should still be in the first cache. */
     size_t across = x->b_bf16 && x->m <= kern->nr / 2 ? SMOE_TILE_ACROSS : kern->across;
-    for (size_t p0 = 0; p0 < x->k; p0 += kc)
+    bool whole = to - from == x->k;
+    for (size_t p0 = from; p0 < to; p0 += kc)
         for (size_t i = 0; i < x->m; i += kern->nr) {
             size_t width = width_for(kern, x->m - i);
             (width == kern->nr ? kern->pack_b : kern->pack_half)(
-                packed + i * x->k + p0 * width, x->a + i * x->a_row + p0 * x->a_col, x->a_col,
-                x->a_row, min(x->k - p0, kc), min(x->m - i, width));
+                packed + i * (to - from) + (p0 - from) * width, x->a + i * x->a_row + p0 * x->a_col,
+                x->a_col, x->a_row, min(to - p0, kc), min(x->m - i, width));
         }
     for (size_t j = 0; j < x->n; j += across) {
         size_t n = min(x->n - j, across);
-        for (size_t p0 = 0; p0 < x->k; p0 += kc) {
-            size_t k = min(x->k - p0, kc), at = j * x->b_col + p0;
+        for (size_t p0 = from; p0 < to; p0 += kc) {
+            size_t k = min(to - p0, kc), at = j * x->b_col + p0;
             for (size_t c = 0; x->b_bf16 && c < n; c++)
                 row->widen(wide + c * k, x->b_bf16 + at + c * x->b_col, k);
             for (size_t i = 0; i < x->m; i += kern->nr) {
@@ -250,16 +254,16 @@ static void few_rows(const smoe_product *x, const smoe_gemm_kernels *kern, size_
                 smoe_tile t = tile_at(x, p0, k, i, j);
                 t.m = min(x->m - i, width);
                 t.n = n;
-                t.a = packed + i * x->k + p0 * width;
+                t.a = packed + i * (to - from) + (p0 - from) * width;
                 t.a_col = width;
                 t.b = x->b_bf16 ? wide : x->b + at;
                 t.ldb = x->b_bf16 ? k : x->b_col;
                 if (i == 0 && j + n < x->n)
-                    t.ahead = next_rows(x, across, p0, k, j, across / SMOE_TILE_ACROSS * k);
+                    t.ahead = next_rows(x, across, p0, k, j, whole, across / SMOE_TILE_ACROSS * k);
                 kern->tile_across(&t);
             }
         }
-        finished(x, 0, x->m, j, n);
+        if (to == x->k) finished(x, 0, x->m, j, n);
     }
 }
 
@@ -280,7 +284,7 @@ static void fewest_rows(const smoe_product *x, const smoe_gemm_kernels *kern, si
             else
                 t.b = x->b + j * x->b_col + p0;
             t.ldb = x->b_col;
-            if (j + n < x->n) t.ahead = next_rows(x, across, p0, t.k, j, t.k);
+            if (j + n < x->n) t.ahead = next_rows(x, across, p0, t.k, j, true, t.k);
             kern->tile_turned(&t);
         }
         finished(x, 0, x->m, j, n);
@@ -372,12 +376,13 @@ void smoe_gemm_serial(const smoe_product *x) {
     if (!x->m || !x->n) return;
     size_t mc = PANELS * kern->mr, kc = even(x->k, KC, 1),
            nc = even(x->n, BLOCK / max(kc, 1), kern->nr);
-    if (x->m <= FEW && x->k >= DEEP && x->b_row == 1 &&
-        blocks(x->m, kern->nr) * kern->nr * x->k <= BLOCK) {
-        if (x->m <= kern->turned)
+    if (x->m <= FEW && x->k >= DEEP && x->b_row == 1) {
+        size_t span = blocks(x->m, kern->nr) * kern->nr * x->k <= BLOCK ? x->k : kc;
+        if (x->m <= kern->turned && span == x->k)
             fewest_rows(x, kern, kc, packed_b);
         else
-            few_rows(x, kern, kc, packed_b);
+            for (size_t p = 0; p < x->k; p += span)
+                few_rows(x, kern, kc, p, min(x->k, p + span), packed_b);
         return;
     }
     if (has_few_terms(x, kern)) {
