@@ -51,8 +51,8 @@ _Static_assert((int)MR <= (int)SMOE_TILE_ROWS && (int)PITCH <= (int)SMOE_PANEL_P
 _Static_assert((int)TURNED <= (int)HALF, "the rows of tile_turned are a low panel");
 
 /* Four elements of each of VL rows, `stride` elements apart, become four vectors: to[q] gets the
- * elements q. They are put together four by four where loads go anyway, and only turned within
- * those, which takes a third of the shuffles that whole vectors would. */
+ * elements q. They are put together four by four and only turned within those: half the shuffles,
+ * which one port alone does, that whole vectors would take. */
 #ifdef SMOE_F64
 static inline void turn_four(vreal to[4], const real *at, size_t stride) {
     for (size_t q = 0; q < 4; q++)
@@ -65,10 +65,10 @@ static inline void turn_four_bf16(vreal to[4], const smoe_bf16 *at, size_t strid
 #else
 typedef uint64_t four_bf16 __attribute__((aligned(2), may_alias));
 typedef uint64_t vlong __attribute__((vector_size(SMOE_VBYTES)));
-#define BY_FOUR(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
-#if SMOE_VBYTES == 64
 /* Of every four elements of a and b: the lower halves, element by element; the upper ones; and
  * what is even, what is odd of both. */
+#define BY_FOUR(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#if SMOE_VBYTES == 64
 #define LOW(a, b) BY_FOUR(a, b, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29)
 #define HIGH(a, b) BY_FOUR(a, b, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31)
 #define EVEN(a, b) BY_FOUR(a, b, 0, 2, 16, 18, 4, 6, 20, 22, 8, 10, 24, 26, 12, 14, 28, 30)

@@ -55,7 +55,7 @@ typedef struct smoe_tile {
 typedef struct smoe_gemm_kernels {
     size_t mr, half, nr; /* rows of a tile, of a low one, and columns */
     /* dst: panels of `height` rows (mr or half), [ceil(m/height)][k][pitch], of low ones
-     * [k][half]; a(i,p) = a[i*rs + p*cs]. */
+     * [k][half]; a(i,p) = a[i*rs + p*cs]. Between mr and pitch is anything. */
     size_t pitch;
     void (*pack_a)(real *dst, const real *a, size_t rs, size_t cs, size_t m, size_t k,
                    size_t height);
