@@ -29,7 +29,7 @@ enum {
     COLUMNS = 4,      /* until a piece has so many times more rows */
     SMALL = 1 << 18   /* multiply-adds of a piece below which cutting costs more than it gains */
 };
-_Static_assert(FEW *KC <= BLOCK, "a step of few rows fits");
+_Static_assert(BLOCK >= FEW * KC, "a step of few rows fits");
 _Static_assert(FEWEST + SMOE_TILE_ROWS <= SMOE_TILE_ROWS * PANELS, "few rows are one block of A");
 #define ALIGNED __attribute__((aligned(64)))
 static const size_t NEVER = SIZE_MAX / 2 + 1; /* a power of 2 that no k reaches */
@@ -235,12 +235,12 @@ static void few_rows(const smoe_product *x, const smoe_gemm_kernels *kern, size_
     const smoe_row_kernels *row = smoe_kernels_get()->row;
     /* What was widened should still be in the first cache. */
     size_t across = x->b_bf16 && x->m <= kern->nr / 2 ? SMOE_TILE_ACROSS : kern->across;
-    bool whole = to - from == x->k;
+    size_t span = to - from;
     for (size_t p0 = from; p0 < to; p0 += kc)
         for (size_t i = 0; i < x->m; i += kern->nr) {
             size_t width = width_for(kern, x->m - i);
             (width == kern->nr ? kern->pack_b : kern->pack_half)(
-                packed + i * (to - from) + (p0 - from) * width, x->a + i * x->a_row + p0 * x->a_col,
+                packed + i * span + (p0 - from) * width, x->a + i * x->a_row + p0 * x->a_col,
                 x->a_col, x->a_row, min(to - p0, kc), min(x->m - i, width));
         }
     for (size_t j = 0; j < x->n; j += across) {
@@ -254,12 +254,13 @@ static void few_rows(const smoe_product *x, const smoe_gemm_kernels *kern, size_
                 smoe_tile t = tile_at(x, p0, k, i, j);
                 t.m = min(x->m - i, width);
                 t.n = n;
-                t.a = packed + i * (to - from) + (p0 - from) * width;
+                t.a = packed + i * span + (p0 - from) * width;
                 t.a_col = width;
                 t.b = x->b_bf16 ? wide : x->b + at;
                 t.ldb = x->b_bf16 ? k : x->b_col;
                 if (i == 0 && j + n < x->n)
-                    t.ahead = next_rows(x, across, p0, k, j, whole, across / SMOE_TILE_ACROSS * k);
+                    t.ahead =
+                        next_rows(x, across, p0, k, j, span == x->k, across / SMOE_TILE_ACROSS * k);
                 kern->tile_across(&t);
             }
         }

@@ -180,7 +180,7 @@ static inline __attribute__((always_inline)) void pack_edge(real *dst, const voi
         char *to = (char *)edge;
         size_t n = k - p < LENGTH ? k - p : LENGTH;
         for (size_t i = 0; i < rows; i++, from += rs * size, to += LENGTH * size)
-            if (n == LENGTH)
+            if (n == LENGTH) /* of constant size: a move, not a call */
                 memcpy(to, from, LENGTH * size);
             else
                 memcpy(to, from, n * size);

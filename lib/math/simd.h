@@ -8,7 +8,6 @@
 #define SMOE_SIMD_H
 
 #include "base/base.h"
-#include "base/bf16.h"
 
 #include <math.h>
 #include <string.h>
@@ -68,14 +67,6 @@ static inline void vfence(void) {
 #ifdef __AVX2__
     _mm_sfence();
 #endif
-}
-/* VL numbers in BF16, which is the upper half of a float. */
-static inline vreal vwiden(const smoe_bf16 *p) {
-    typedef smoe_bf16 narrow __attribute__((vector_size(2 * VL), aligned(2), may_alias));
-    typedef uint32_t bits __attribute__((vector_size(4 * VL)));
-    typedef float single __attribute__((vector_size(4 * VL)));
-    bits wide = __builtin_convertvector(*(const narrow *)p, bits) << 16;
-    return __builtin_convertvector((single)wide, vreal);
 }
 static inline vreal vset(real x) {
     return x - (vreal){0};
