@@ -247,7 +247,7 @@ static void same_bits_in_any_company(void **state) {
 static void in_one_piece(void **state) {
     (void)state;
     static const size_t rows[] = {1, 2, 7, 8, 9, 14, 15, 16, 17, 31, 32, 33},
-                        columns[] = {32, 96, 160, 768, 40}, terms[] = {127, 128, 131, 300, 900};
+                        columns[] = {32, 48, 160, 768, 40}, terms[] = {127, 128, 131, 300, 900};
     enum { ROWS = sizeof rows / sizeof *rows, COLUMNS = 5, TERMS = 5, GAP = 3 };
     for (size_t i = 0; i < ROWS * COLUMNS * TERMS; i++) {
         size_t n = columns[i % COLUMNS], k = terms[i / COLUMNS % TERMS];

@@ -17,9 +17,6 @@ enum {
     BLOCK = KC * 512, /* elements of a block of B: it stays in the second cache */
     FEW = 128,        /* rows of A up to which packing B costs more than it gains */
     FEWEST = 32,      /* and up to which B is rather read in its order than by columns */
-    DOWN = 48 << 10,  /* elements of B at a time then, */
-    DOWN_LEAST = 16,  /* but no fewer rows: sums would wait too often, */
-    DOWN_MOST = 64,   /* and no more: the next ones would not be asked for in time */
     DEEP = 128,       /* k from which that holds for columns of B, whose results are transposed */
     RUN = 64,         /* columns that are collected before they pass the caches by */
     NEAR = 4096,      /* elements of B that stay in the first cache with what passes it */
@@ -27,10 +24,11 @@ enum {
     TASKS = 1,        /* pieces a thread, at least, where both A and B are packed for each, */
     TASKS_AS_IS = 8,  /* and where A need not be: then rather more columns than rows are cut, */
     COLUMNS = 4,      /* until a piece has so many times more rows */
-    SMALL = 1 << 18   /* multiply-adds of a piece below which cutting costs more than it gains */
+    HANDS = 16,     /* times a thread gets pieces: neighbours, since it asks for what lies behind */
+    SMALL = 1 << 18 /* multiply-adds of a piece below which cutting costs more than it gains */
 };
 _Static_assert(BLOCK >= FEW * KC, "a step of few rows fits");
-_Static_assert(FEWEST + SMOE_TILE_ROWS <= SMOE_TILE_ROWS * PANELS, "few rows are one block of A");
+_Static_assert(FEWEST < SMOE_TILE_ROWS * PANELS, "few rows are less than a block of A");
 #define ALIGNED __attribute__((aligned(64)))
 static const size_t NEVER = SIZE_MAX / 2 + 1; /* a power of 2 that no k reaches */
 
@@ -88,13 +86,13 @@ static smoe_ahead look_ahead(const void *at, size_t size, size_t lines, size_t l
 
 /* `bytes` in one piece, in streams. */
 static smoe_ahead look_along(const void *at, size_t bytes, size_t steps) {
-    size_t part = bytes / SMOE_STREAMS / 128 * 128;
+    size_t streams = smoe_streams(), part = bytes / streams / 128 * 128;
     return (smoe_ahead){.at = at,
-                        .left = SMOE_STREAMS,
-                        .run = SMOE_STREAMS,
+                        .left = streams,
+                        .run = streams,
                         .every = pace(bytes / 128, steps),
                         .step = (ptrdiff_t)part,
-                        .skip = 128 - SMOE_STREAMS * (ptrdiff_t)part};
+                        .skip = 128 - (ptrdiff_t)(streams * part)};
 }
 
 /* B is there in `real` or in BF16: the bytes of an element, and where the i-th is. */
@@ -292,37 +290,25 @@ static void fewest_rows(const smoe_product *x, const smoe_gemm_kernels *kern, si
     }
 }
 
-/* A product of few rows with weights whose rows lie in one piece: some rows of them at a time, so
- * that memory is read in its order, and sums wait in `sums` meanwhile. */
+/* A product of few rows with weights whose rows lie in one piece: few of them at a time, so that
+ * memory is read in its order, and sums wait in `sums` meanwhile. */
 static void few_rows_down(const smoe_product *x, const smoe_gemm_kernels *kern, size_t kc,
                           real *packed_a, real *sums) {
-    size_t mr = height_for(kern, x->m), pitch = pitch_of(kern, mr);
     for (size_t p0 = 0; p0 < x->k; p0 += kc) {
-        size_t k = min(x->k - p0, kc),
-               down = even(k, min(max(DOWN / x->n, DOWN_LEAST), DOWN_MOST), 4);
-        kern->pack_a(packed_a, x->a + p0 * x->a_col, x->a_row, x->a_col, x->m, k, mr);
-        for (size_t p = 0; p < k; p += down) {
-            size_t depth = min(k - p, down), tiles = x->n / kern->nr * blocks(x->m, mr);
-            const real *b = x->b + (p0 + p) * x->b_row;
-            smoe_ahead ahead =
-                look_along(b + depth * x->n, depth * x->n * sizeof(real), tiles * depth);
-            real *at = sums;
-            for (size_t j = 0; j < x->n; j += kern->nr)
-                for (size_t i = 0; i < x->m; i += mr, at += mr * kern->nr) {
-                    smoe_tile t = tile_at(x, p0, depth, i, j);
-                    t.m = min(x->m - i, mr);
-                    t.n = kern->nr;
-                    t.a = packed_a + (i / mr * k + p) * pitch;
-                    t.a_col = pitch;
-                    t.b = b + j;
-                    t.ldb = x->b_row;
-                    t.ahead = ahead;
-                    t.sums = at;
-                    t.begun = p > 0;
-                    t.later = p + depth < k;
-                    kern->tile_partly(&t);
-                    ahead = t.ahead;
-                }
+        size_t k = min(x->k - p0, kc);
+        kern->pack_deep(packed_a, x->a + p0 * x->a_col, x->a_row, x->a_col, x->m, k);
+        for (size_t p = 0; p < k; p += kern->deep) {
+            smoe_tile t = tile_at(x, p0, min(k - p, kern->deep), 0, 0);
+            t.m = x->m;
+            t.n = x->n;
+            t.a = packed_a + p * x->m;
+            t.b = x->b + (p0 + p) * x->b_row;
+            t.ldb = x->b_row;
+            t.ahead = look_along(t.b + t.k * t.ldb, t.k * x->n * sizeof(real), 1);
+            t.sums = sums;
+            t.begun = p > 0;
+            t.later = p + t.k < k;
+            kern->tile_down(&t);
         }
     }
     finished(x, 0, x->m, 0, x->n);
@@ -391,7 +377,7 @@ void smoe_gemm_serial(const smoe_product *x) {
         return;
     }
     if (x->m <= FEWEST && x->k >= DEEP && x->b_col == 1 && x->b_row == x->n && !x->b_bf16 &&
-        !x->stream && x->n % kern->nr == 0 && blocks(x->m, kern->mr) * kern->mr * x->n <= BLOCK) {
+        !x->stream && x->n % (kern->nr / 2) == 0 && x->m * x->n <= BLOCK) {
         few_rows_down(x, kern, kc, packed_a, packed_b);
         return;
     }
@@ -469,12 +455,14 @@ void smoe_gemm_each(size_t count, smoe_product_maker *make, const void *context)
         c = cut(&first, kern, count, (size_t)threads);
     }
     size_t pieces = c.rows * c.columns;
+    size_t all = count * pieces, hand = max(all / (HANDS * (size_t)threads), 1);
     SMOE_SHARED_BY(products, threads, schedule(dynamic, 1))
-    for (size_t i = 0; i < count * pieces; i++) {
-        smoe_product whole = make(i / pieces, context);
-        smoe_product part = piece(&whole, kern, c, i % pieces / c.columns, i % c.columns);
-        if (part.n) smoe_gemm_serial(&part);
-    }
+    for (size_t first = 0; first < all; first += hand)
+        for (size_t i = first; i < min(first + hand, all); i++) {
+            smoe_product whole = make(i / pieces, context);
+            smoe_product part = piece(&whole, kern, c, i % pieces / c.columns, i % c.columns);
+            if (part.n) smoe_gemm_serial(&part);
+        }
 }
 
 static smoe_product itself(size_t i, const void *context) {

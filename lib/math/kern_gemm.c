@@ -15,6 +15,8 @@ enum {
     ACROSS2 = 8,     /* columns across two vectors, and */
     ACROSS = 48,     /* of a block of them: whole vectors and whole tiles */
     TURNED = VL / 2, /* rows up to which turning columns in registers is faster */
+    DEEP = 16,       /* rows of B in registers, */
+    GROUP = 8,       /* with sums of so many rows of C */
     PITCH = 16,      /* so that each step of a panel begins a cache line */
     ALIASING = 0,
     AS_IS = false,   /* the addresses of 14 rows do not fit the other registers */
@@ -28,6 +30,8 @@ enum {
     ACROSS2 = 6,
     ACROSS = 24,
     TURNED = 2,
+    DEEP = 8,
+    GROUP = 4,
     PITCH = MR,
     ALIASING =
         1024, /* Zen 3: stores whose addresses agree in the lowest bits wait for each other */
@@ -55,12 +59,18 @@ _Static_assert((int)TURNED <= (int)HALF, "the rows of tile_turned are a low pane
  * which one port alone does, that whole vectors would take. */
 #ifdef SMOE_F64
 static inline void turn_four(vreal to[4], const real *at, size_t stride) {
-    for (size_t q = 0; q < 4; q++)
-        for (size_t j = 0; j < VL; j++) to[q][j] = at[j * stride + q];
+    for (size_t q = 0; q < 4; q++) {
+        vreal v = {0};
+        for (size_t j = 0; j < VL; j++) v[j] = at[j * stride + q];
+        to[q] = v;
+    }
 }
 static inline void turn_four_bf16(vreal to[4], const smoe_bf16 *at, size_t stride) {
-    for (size_t q = 0; q < 4; q++)
-        for (size_t j = 0; j < VL; j++) to[q][j] = smoe_bf16_widen(at[j * stride + q]);
+    for (size_t q = 0; q < 4; q++) {
+        vreal v = {0};
+        for (size_t j = 0; j < VL; j++) v[j] = smoe_bf16_widen(at[j * stride + q]);
+        to[q] = v;
+    }
 }
 #else
 typedef uint64_t four_bf16 __attribute__((aligned(2), may_alias));
@@ -352,20 +362,13 @@ static inline __attribute__((always_inline)) void put(size_t rows, const smoe_ti
     }
 }
 
-static inline __attribute__((always_inline)) void tile_of(size_t rows, smoe_tile *t, bool stream,
-                                                          bool partly) {
+static inline __attribute__((always_inline)) void tile_of(size_t rows, smoe_tile *t, bool stream) {
     vreal sum[MR][NV] = {{{0}}};
-    if (partly && t->begun)
-        for (size_t i = 0; i < rows; i++)
-            for (size_t v = 0; v < NV; v++) sum[i][v] = vload(t->sums + i * NR + v * VL);
     if (AS_IS && rows == MR && t->a_col == 1)
         multiply(rows, sum, t, t->a_row, 1);
     else
         multiply(rows, sum, t, 1, t->a_col);
-    if (partly && t->later)
-        for (size_t i = 0; i < rows; i++)
-            for (size_t v = 0; v < NV; v++) vstore(t->sums + i * NR + v * VL, sum[i][v]);
-    else if (t->m < rows || t->n < NR)
+    if (t->m < rows || t->n < NR)
         put(rows, t, sum, t->m, t->n, t->add, t->bias, stream);
     else if (t->add && t->bias)
         put(rows, t, sum, rows, NR, t->add, t->bias, stream);
@@ -379,17 +382,6 @@ static inline __attribute__((always_inline)) void tile_of(size_t rows, smoe_tile
         put(rows, t, sum, rows, NR, NULL, NULL, false);
 }
 
-/* The lowest of the heights there are that has room for m rows. */
-static inline __attribute__((always_inline)) void tile_fitting(smoe_tile *t, bool stream,
-                                                               bool partly) {
-    if (t->m <= LEAST)
-        tile_of(LEAST, t, stream, partly);
-    else if (t->m <= HALF)
-        tile_of(HALF, t, stream, partly);
-    else
-        tile_of(MR, t, stream, partly);
-}
-
 static void tile(smoe_tile *t) {
     bool stream = t->stream && (uintptr_t)t->c % SMOE_VBYTES == 0 && t->ldc % VL == 0;
     if (t->k <= SHALLOW && t->add == t->c) {
@@ -398,11 +390,13 @@ static void tile(smoe_tile *t) {
             for (size_t j = NR; j < 2 * NR; j += VL)
                 __builtin_prefetch(t->c + i * t->ldc + j, 1, 2);
     }
-    tile_fitting(t, stream, false);
-}
-
-static void tile_partly(smoe_tile *t) {
-    tile_fitting(t, false, true);
+    /* The lowest of the heights there are that has room for m rows. */
+    if (t->m <= LEAST)
+        tile_of(LEAST, t, stream);
+    else if (t->m <= HALF)
+        tile_of(HALF, t, stream);
+    else
+        tile_of(MR, t, stream);
 }
 
 /* Row p of B's columns times nv vectors of A. */
@@ -507,6 +501,71 @@ static void tile_turned(smoe_tile *t) {
         turn(TURNED, t, false);
 }
 
+static void pack_deep(real *dst, const real *a, size_t rs, size_t cs, size_t m, size_t k) {
+    for (size_t i = 0; i < m; i++)
+        for (size_t p = 0; p < k; p += DEEP) {
+            const real *from = a + i * rs + p * cs;
+            real *to = dst + p * m + i * DEEP;
+            if (cs == 1 && p + DEEP <= k)
+                memcpy(to, from, DEEP * sizeof *to);
+            else
+                for (size_t q = 0; q < DEEP && p + q < k; q++) to[q] = from[q * cs];
+        }
+}
+
+/* VL columns of `rows` rows of C from row i on: their sums go on by `depth` steps of k. */
+static inline __attribute__((always_inline)) void down_rows(size_t rows, size_t depth,
+                                                            const smoe_tile *t, size_t i, size_t j,
+                                                            const real *a, const vreal b[DEEP]) {
+    real *sums = t->sums + j * t->m + i * VL;
+    vreal sum[GROUP];
+#pragma GCC unroll 8
+    for (size_t r = 0; r < rows; r++) sum[r] = t->begun ? vload(sums + r * VL) : (vreal){0};
+#pragma GCC unroll 16
+    for (size_t q = 0; q < depth; q++)
+#pragma GCC unroll 8
+        for (size_t r = 0; r < rows; r++) sum[r] += vset(a[(i + r) * DEEP + q]) * b[q];
+#pragma GCC unroll 8
+    for (size_t r = 0; r < rows; r++)
+        if (t->later)
+            vstore(sums + r * VL, sum[r]);
+        else
+            finish(t->c + (i + r) * t->ldc + j, sum[r], t->alpha,
+                   t->add ? t->add + (i + r) * t->ldadd + j : NULL, t->bias ? t->bias + j : NULL,
+                   VL, false);
+}
+
+/* Steps p .. p+depth of a tile. `depth`, a constant, rows of B are read side by side and once; what
+ * is read again and again are A and the sums, which stay in the caches. */
+static inline __attribute__((always_inline)) void down(size_t depth, smoe_tile *t, size_t p) {
+    const real *a = t->a + p, *from = t->b + p * t->ldb;
+    smoe_ahead next = t->ahead;
+    for (size_t j = 0; j < t->n; j += VL) {
+        vreal b[DEEP];
+#pragma GCC unroll 16
+        for (size_t q = 0; q < depth; q++) b[q] = vrounded(vload(from + q * t->ldb + j));
+        for (size_t asks = depth * VL * sizeof(real) / 128; asks; asks--) ask(&next);
+        size_t i = 0;
+        for (; i + GROUP <= t->m; i += GROUP) down_rows(GROUP, depth, t, i, j, a, b);
+        for (; i + 4 <= t->m; i += 4) down_rows(4, depth, t, i, j, a, b);
+        for (; i < t->m; i++) down_rows(1, depth, t, i, j, a, b);
+    }
+    t->ahead = next;
+}
+
+static void tile_down(smoe_tile *t) {
+    if (t->k == DEEP) {
+        down(DEEP, t, 0);
+        return;
+    }
+    bool later = t->later;
+    for (size_t p = 0; p < t->k; p++) {
+        t->later = later || p + 1 < t->k;
+        down(1, t, p);
+        t->begun = true;
+    }
+}
+
 /* nv vectors of a row of C, from A's terms and B as they lie. */
 static inline __attribute__((always_inline)) void
 row_part(size_t nv, const smoe_tile *t, const real *a, const real *b, real *c, bool stream) {
@@ -576,12 +635,14 @@ const smoe_gemm_kernels SMOE_KERN(smoe_gemm_kern) = {
     .pack_b_bf16 = pack_b_bf16,
     .as_is = AS_IS,
     .tile = tile,
-    .tile_partly = tile_partly,
     .across = ACROSS,
     .pack_half = pack_half,
     .tile_across = tile_across,
     .turned = TURNED,
     .tile_turned = tile_turned,
+    .deep = DEEP,
+    .pack_deep = pack_deep,
+    .tile_down = tile_down,
     .row = ROW * VL,
     .tile_rows = tile_rows,
     .stream = stream,

@@ -28,9 +28,11 @@ enum {
     SMOE_PANEL_SPILL = 16   /* elements that packing may write past a panel: less than a vector */
 };
 
-/* Streams of memory that a thread reads side by side: the processor follows each on its own, and
- * one alone makes it wait longer than the memory needs. */
+/* Streams of memory that a thread reads side by side where the most is to be read: the processor
+ * follows each on its own, and one alone may make it wait longer than the memory needs. */
 enum { SMOE_STREAMS = 4 };
+/* In how many of them, 1 to SMOE_STREAMS, this processor is best asked for what comes next. */
+size_t smoe_streams(void);
 
 /* One tile: c [m,n] = add [m,n] + bias [n] + alpha * A B; add and bias may be NULL. */
 typedef struct smoe_tile {
@@ -46,7 +48,7 @@ typedef struct smoe_tile {
     real alpha;
     bool stream;       /* C passes the caches by; `settle` before other threads read it */
     smoe_ahead ahead;  /* moved on */
-    real *sums;        /* of tile_partly: rows of nr sums, */
+    real *sums;        /* of tile_down: [n/(nr/2)][m][nr/2], */
     bool begun, later; /* to go on from, and to go on with later instead of writing C */
 } smoe_tile;
 
@@ -68,8 +70,6 @@ typedef struct smoe_gemm_kernels {
      * nr, B itself: [k][ldb]. */
     bool as_is;
     void (*tile)(smoe_tile *t);
-    /* The same for a part of k: the chains of `tile`, from and to t->sums. */
-    void (*tile_partly)(smoe_tile *t);
     /* The same numbers where A has few rows, without packing B: n <= across; A is a panel of
      * pack_b's kind, m <= a_col = nr, or of pack_half's, m <= a_col = nr/2; the columns of B lie at
      * b + j*ldb. */
@@ -80,6 +80,12 @@ typedef struct smoe_gemm_kernels {
      * fewer, in `real` at b + j*ldb or in BF16 at b_bf16 + j*ldb. */
     size_t turned;
     void (*tile_turned)(smoe_tile *t);
+    /* The same numbers for all columns of few rows, n a multiple of nr/2, by k <= deep rows of B,
+     * which lie ldb apart: the chains of `tile`, from and to t->sums. A is a block of pack_deep,
+     * whose dst is [ceil(k/deep)][m][deep]. */
+    size_t deep;
+    void (*pack_deep)(real *dst, const real *a, size_t rs, size_t cs, size_t m, size_t k);
+    void (*tile_down)(smoe_tile *t);
     /* The same numbers row by row of C, for few terms: n is a multiple of nr/2, best of `row`;
      * neither add nor bias; A and B are as they lie, a_row, a_col and ldb apart. */
     size_t row;
