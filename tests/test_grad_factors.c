@@ -22,8 +22,8 @@
 
 /* ---- one gradient ------------------------------------------------------------------------------ */
 
-enum { E = 4, OUT = 32, IN = 48, ROWS = 22, SIZE = E * OUT * IN };
-static const size_t first[E + 1] = {0, 5, 5, 21, ROWS}; /* 5, 0, 16 and 1 row */
+enum { E = 4, OUT = 32, IN = 48, ROWS = 54, SIZE = E * OUT * IN };
+static const size_t first[E + 1] = {0, 5, 5, 5 + SMOE_FACTORS_ROWS, ROWS}; /* 5, 0, 32 and 17 */
 
 typedef struct single {
     smoe_param row;
@@ -86,12 +86,12 @@ static void squares(void **state) {
         assert_close(smoe_factors_square(&s.row, e), right, 1e-12 * right);
     }
     /* squares of factors that no float holds */
-    for (size_t i = 0; i < IN; i++) s.x[21 * IN + i] *= (real)1e25;
+    for (size_t i = 0; i < IN; i++) s.x[37 * IN + i] *= (real)1e25;
     double right = square_of(&s, 3);
     assert_close(smoe_factors_square(&s.row, 3), right, 1e-12 * right);
-    s.x[21 * IN] = (real)NAN;
+    s.x[37 * IN] = (real)NAN;
     assert_true(isnan(smoe_factors_square(&s.row, 3)));
-    s.x[21 * IN] = (real)INFINITY;
+    s.x[37 * IN] = (real)INFINITY;
     assert_false(isfinite(smoe_factors_square(&s.row, 3)));
 }
 
@@ -122,8 +122,8 @@ static void cancelling_rows(void **state) {
 
 static void when(void **state) {
     (void)state;
-    assert_true(smoe_factors_pay(SMOE_FEW_TERMS, 16, 48));
-    assert_false(smoe_factors_pay(SMOE_FEW_TERMS + 1, 16, 48));
+    assert_true(smoe_factors_pay(SMOE_FACTORS_ROWS, 16, 48));
+    assert_false(smoe_factors_pay(SMOE_FACTORS_ROWS + 1, 16, 48));
     assert_false(smoe_factors_pay(1, 24, 48));
     assert_false(smoe_factors_pay(1, 48, 24));
 }
@@ -173,7 +173,7 @@ static void train(outcome *o, const char *keys, bool factor) {
     models_free(&r);
 }
 
-/* Each number of a written gradient was rounded after at most 16 additions, half an ulp each and about their root together;
+/* Each number of a written gradient was rounded after at most 32 additions, half an ulp each and about their root together;
  * the norm of thousands of them much less. */
 #ifdef SMOE_F64
 static const double NORM = 1e-14;
@@ -216,12 +216,13 @@ static void training(void **state) {
         "model.moe.capacity=1",
         WIDE "model.moe.router=experts-choice model.moe.group_images=6 model.moe.experts=9",
         WIDE "model.moe.router=identity model.moe.experts=4 model.moe.slots_per_expert=1",
+        WIDE "model.moe.router=soft model.moe.slots_per_expert=5",
         WIDE "train.optimizer.moments=bf16 model.moe.slots_per_expert=1",
         WIDE "train.optimizer.name=sgd model.moe.slots_per_expert=1",
     };
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) same_training(keys[i], i ? 2 : 4);
-    /* seventeen rows and more are written */
-    same_training(WIDE "model.moe.router=soft model.moe.slots_per_expert=3", 0);
+    /* thirty-three rows and more are written */
+    same_training(WIDE "model.moe.router=soft model.moe.slots_per_expert=6", 0);
     /* and so are odd widths */
     same_training("model.moe.router=soft model.moe.slots_per_expert=1", 0);
 }

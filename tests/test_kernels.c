@@ -327,6 +327,30 @@ static void column_softmaxes(void **state) {
     }
 }
 
+/* Sums of the products of every two of R rows; nothing is written behind the last. */
+static void grams(void **state) {
+    (void)state;
+    enum { MOST = 9, LENGTH = 37 };
+    real x[MOST * LENGTH];
+    numbers(x, MOST * LENGTH, 21);
+    EACH_ISA(k) {
+        for (size_t R = 1; R <= MOST; R++)
+            for (size_t n = 1; n <= LENGTH; n++) {
+                double out[MOST * MOST + 1];
+                out[R * R] = 7;
+                k->gram(out, x, R, n);
+                assert_true(out[R * R] == 7);
+                for (size_t r = 0; r < R; r++)
+                    for (size_t s = 0; s <= r; s++) {
+                        double sum = 0;
+                        for (size_t i = 0; i < n; i++)
+                            sum += (double)x[r * n + i] * (double)x[s * n + i];
+                        assert_close(out[r * R + s], sum, 1e-12);
+                    }
+            }
+    }
+}
+
 static void sums(void **state) {
     (void)state;
     real x[SIZE], y[SIZE], start[SIZE];
@@ -543,6 +567,7 @@ int main(void) {
         cmocka_unit_test(softmax_of_extremes),
         cmocka_unit_test(column_softmaxes),
         cmocka_unit_test(sums),
+        cmocka_unit_test(grams),
         cmocka_unit_test(adam),
         cmocka_unit_test(place_does_not_matter),
         cmocka_unit_test(same_bits_for_any_threads),

@@ -6,7 +6,7 @@
 #include <string.h>
 
 bool smoe_factors_pay(size_t rows, size_t out, size_t in) {
-    return rows <= SMOE_FEW_TERMS && out % SMOE_FACTORS_UNIT == 0 && in % SMOE_FACTORS_UNIT == 0;
+    return rows <= SMOE_FACTORS_ROWS && out % SMOE_FACTORS_UNIT == 0 && in % SMOE_FACTORS_UNIT == 0;
 }
 
 /* Rows of expert e, and where its factors begin. */
@@ -36,13 +36,15 @@ void smoe_factors_write(real *out, const smoe_param *row, size_t first, size_t c
 }
 
 double smoe_factors_square(const smoe_param *row, size_t e) {
+    enum { PAIRS = SMOE_FACTORS_ROWS * SMOE_FACTORS_ROWS };
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
     const real *dy, *x;
-    size_t rows = factors_of(row, e, &dy, &x), out = row->dim[1], in = row->dim[2];
-    double sum = 0;
+    double left[PAIRS], right[PAIRS], sum = 0;
+    size_t rows = factors_of(row, e, &dy, &x);
+    kern->gram(left, dy, rows, row->dim[1]);
+    kern->gram(right, x, rows, row->dim[2]);
     for (size_t r = 0; r < rows; r++)
         for (size_t s = 0; s <= r; s++)
-            sum += (r == s ? 1 : 2) * kern->dot_double(dy + r * out, dy + s * out, out) *
-                   kern->dot_double(x + r * in, x + s * in, in);
+            sum += (r == s ? 1 : 2) * left[r * rows + s] * right[r * rows + s];
     return sum < 0 ? 0 : sum; /* rounding, where rows cancel; NaN stays */
 }

@@ -9,7 +9,8 @@
 #include "base/param.h"
 
 /* Whether the gradient of E kernels [E,out,in] is better left as factors when experts have `rows`
- * rows at most. */
+ * rows at most: with more, computing takes longer than memory. */
+enum { SMOE_FACTORS_ROWS = 32 };
 bool smoe_factors_pay(size_t rows, size_t out, size_t in);
 
 /* Elements first .. first+count, multiples of SMOE_FACTORS_UNIT, of a factored gradient [E,out,in]:

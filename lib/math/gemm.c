@@ -243,6 +243,8 @@ static void few_rows(const smoe_product *x, const smoe_gemm_kernels *kern, size_
         }
     for (size_t j = 0; j < x->n; j += across) {
         size_t n = min(x->n - j, across);
+        for (size_t i = 0; i < x->m; i++)
+            for (size_t q = 0; q < n; q += 16) __builtin_prefetch(x->c + i * x->ldc + j + q, 1, 2);
         for (size_t p0 = from; p0 < to; p0 += kc) {
             size_t k = min(to - p0, kc), at = j * x->b_col + p0;
             for (size_t c = 0; x->b_bf16 && c < n; c++)

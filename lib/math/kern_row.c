@@ -213,6 +213,55 @@ static double dot_double(const real *x, const real *y, size_t n) {
     return total;
 }
 
+/* Vectors of double, and as many elements widened. */
+enum { VD = SMOE_VBYTES / sizeof(double) };
+typedef double vdouble __attribute__((vector_size(SMOE_VBYTES)));
+typedef real vpart
+    __attribute__((vector_size(VD * sizeof(real)), aligned(sizeof(real)), may_alias));
+static inline vdouble wide(const real *x) {
+    return __builtin_convertvector(*(const vpart *)x, vdouble);
+}
+
+/* Rows r .. r+rows of x times rows s .. s+columns: constants, so that all sums are in registers. */
+static inline __attribute__((always_inline)) void gram_block(size_t rows, size_t columns,
+                                                             double *out, size_t ld, const real *x,
+                                                             const real *y, size_t n) {
+    enum { MOST = 4 };
+    vdouble sum[MOST][MOST] = {{{0}}};
+    size_t i = 0;
+    for (; i + VD <= n; i += VD) {
+        vdouble b[MOST];
+#pragma GCC unroll 4
+        for (size_t s = 0; s < columns; s++) b[s] = wide(y + s * n + i);
+#pragma GCC unroll 4
+        for (size_t r = 0; r < rows; r++) {
+            vdouble a = wide(x + r * n + i);
+#pragma GCC unroll 4
+            for (size_t s = 0; s < columns; s++) sum[r][s] += a * b[s];
+        }
+    }
+    for (size_t r = 0; r < rows; r++)
+        for (size_t s = 0; s < columns; s++) {
+            double total = 0;
+            for (size_t j = 0; j < VD; j++) total += sum[r][s][j];
+            for (size_t j = i; j < n; j++) total += (double)x[r * n + j] * (double)y[s * n + j];
+            out[r * ld + s] = total;
+        }
+}
+
+static void gram(double *out, const real *x, size_t R, size_t n) {
+    enum { ROWS = 4, COLUMNS = SMOE_VBYTES == 64 ? 4 : 2 }; /* sums that registers have room for */
+    for (size_t r = 0; r < R; r += ROWS) {
+        size_t rows = R - r < ROWS ? R - r : ROWS, last = r + rows, s = 0;
+        if (rows == ROWS)
+            for (; s + COLUMNS <= last; s += COLUMNS)
+                gram_block(ROWS, COLUMNS, out + r * R + s, R, x + r * n, x + s * n, n);
+        for (size_t q = r; q < last; q++)
+            for (size_t t = s; t <= q; t++)
+                gram_block(1, 1, out + q * R + t, R, x + q * n, x + t * n, n);
+    }
+}
+
 /* ---- Adam ------------------------------------------------------------------------------------ */
 
 #ifdef SMOE_F64
@@ -289,6 +338,7 @@ const smoe_row_kernels SMOE_KERN(smoe_row_kern) = {
     .dot = dot,
     .column_sum = column_sum,
     .dot_double = dot_double,
+    .gram = gram,
     .widen = widen,
     .narrow = narrow,
     .narrow_random = narrow_random,

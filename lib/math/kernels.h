@@ -141,6 +141,9 @@ typedef struct smoe_row_kernels {
     void (*column_sum)(real *out, const real *x, size_t R, size_t n);
     /* Sum of x * y, in double. */
     double (*dot_double)(const real *x, const real *y, size_t n);
+    /* out [R,R]: the same for every two of R rows of n elements; what is right of the diagonal may
+     * be anything. */
+    void (*gram)(double *out, const real *x, size_t R, size_t n);
     /* y = x out of BF16; y = x to BF16, to nearest. */
     void (*widen)(real *y, const smoe_bf16 *x, size_t n);
     void (*narrow)(smoe_bf16 *y, const real *x, size_t n);
