@@ -74,8 +74,15 @@ static inline vreal vset(real x) {
 static inline vreal vselect(vint mask, vreal yes, vreal no) {
     return (vreal)(((vint)yes & mask) | ((vint)no & ~mask));
 }
+/* a > b ? a : b, also where one of them is no number. */
 static inline vreal vmax(vreal a, vreal b) {
+#if defined __AVX512F__ && !defined SMOE_F64
+    return (vreal)_mm512_max_ps((__m512)a, (__m512)b);
+#elif defined __AVX2__ && !defined SMOE_F64
+    return (vreal)_mm256_max_ps((__m256)a, (__m256)b);
+#else
     return vselect(a > b, a, b);
+#endif
 }
 
 /* x, as a number that was rounded: what is added to it does not fuse with what it came from. */
@@ -107,7 +114,26 @@ static inline void vkeep(vreal x) {
 #endif
 }
 
-/* The first n < VL elements, the others `fill`; and back. */
+/* The first n <= VL elements, the others `fill`; and back. */
+#if defined __AVX512F__ && !defined SMOE_F64
+static inline vreal vload_part(const real *p, size_t n, real fill) {
+    return (vreal)_mm512_mask_loadu_ps((__m512)vset(fill), (__mmask16)((1u << n) - 1), p);
+}
+static inline void vstore_part(real *p, vreal v, size_t n) {
+    _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), (__m512)v);
+}
+#elif defined __AVX2__ && !defined SMOE_F64
+static inline vint vfirst(size_t n) {
+    return (vint){0, 1, 2, 3, 4, 5, 6, 7} < (int32_t)n;
+}
+static inline vreal vload_part(const real *p, size_t n, real fill) {
+    vint first = vfirst(n);
+    return vselect(first, (vreal)_mm256_maskload_ps(p, (__m256i)first), vset(fill));
+}
+static inline void vstore_part(real *p, vreal v, size_t n) {
+    _mm256_maskstore_ps(p, (__m256i)vfirst(n), (__m256)v);
+}
+#else
 static inline vreal vload_part(const real *p, size_t n, real fill) {
     real t[VL];
     for (size_t i = 0; i < VL; i++) t[i] = fill;
@@ -119,23 +145,47 @@ static inline void vstore_part(real *p, vreal v, size_t n) {
     vstore(t, v);
     memcpy(p, t, n * sizeof *p);
 }
+#endif
 
-/* Sum of the lanes in a fixed order. */
+/* Sum of the lanes, and the largest: the upper half is taken to the lower one, and so on. */
+#if defined __AVX2__ && !defined SMOE_F64
 static inline real vsum(vreal v) {
-    real t[VL], sum = 0;
+#ifdef __AVX512F__
+    __m256 h = _mm512_castps512_ps256((__m512)v) + _mm512_extractf32x8_ps((__m512)v, 1);
+#else
+    __m256 h = (__m256)v;
+#endif
+    __m128 q = _mm256_castps256_ps128(h) + _mm256_extractf128_ps(h, 1);
+    q += _mm_movehl_ps(q, q);
+    return q[0] + q[1];
+}
+static inline real vmaximum(vreal v) {
+#ifdef __AVX512F__
+    __m256 h =
+        _mm256_max_ps(_mm512_castps512_ps256((__m512)v), _mm512_extractf32x8_ps((__m512)v, 1));
+#else
+    __m256 h = (__m256)v;
+#endif
+    __m128 q = _mm_max_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
+    q = _mm_max_ps(q, _mm_movehl_ps(q, q));
+    return q[0] > q[1] ? q[0] : q[1];
+}
+#else
+static inline real vsum(vreal v) {
+    real t[VL];
     vstore(t, v);
     for (int w = VL / 2; w; w /= 2)
         for (int i = 0; i < w; i++) t[i] += t[i + w];
-    sum = t[0];
-    return sum;
+    return t[0];
 }
 static inline real vmaximum(vreal v) {
-    real t[VL], most;
+    real t[VL];
     vstore(t, v);
-    most = t[0];
-    for (int i = 1; i < VL; i++) most = t[i] > most ? t[i] : most;
-    return most;
+    for (int w = VL / 2; w; w /= 2)
+        for (int i = 0; i < w; i++) t[i] = t[i] > t[i + w] ? t[i] : t[i + w];
+    return t[0];
 }
+#endif
 
 #ifdef SMOE_F64
 /* The double flavour exists for its accuracy: the C library's functions, lane by lane. */
@@ -166,7 +216,7 @@ static inline vreal vexp_of(vreal x, bool falling) {
     const vreal round =
         vset(12582912.0f); /* 1.5 * 2^23: adding it leaves an integer in the low bits */
     vreal c = falling ? x : vselect(x > 89.0f, vset(89.0f), x);
-    c = vselect(c < -88.0f, vset(-88.0f), c);
+    c = vmax(vset(-88.0f), c);
     vreal shifted = c * 1.44269504088896341f + round;
     vreal n = shifted - round;
     vreal r = c - n * 0.693359375f;
