@@ -291,39 +291,40 @@ static inline void ask(smoe_ahead *next) {
 }
 
 /* The next row of B, in registers: the compiler is kept from reading it again for each row of A. */
-static inline void load_row(const real *b, vreal row[NV]) {
+static inline void load_row(size_t nv, const real *b, vreal row[NV]) {
     row[0] = vrounded(vload(b));
-    row[1] = vrounded(vload(b + VL));
+    if (nv > 1) row[1] = vrounded(vload(b + VL));
 }
 
 /* Rows of A, `ra` apart, times a row of B, which keeps its registers to the end: sums need no moves
  * then. */
 static inline __attribute__((always_inline)) void
-step(size_t rows, vreal sum[MR][NV], const real *a, size_t ra, const vreal row[NV]) {
+step(size_t rows, size_t nv, vreal sum[MR][NV], const real *a, size_t ra, const vreal row[NV]) {
 #pragma GCC unroll 14
     for (size_t i = 0; i < rows; i++) {
         sum[i][0] += vset(a[i * ra]) * row[0];
+        if (nv == 1) continue;
         /* Two of three are operands of both multiply-adds, not loaded into a register: loads of
          * whole vectors, such as broadcasts are, are what a busy neighbour slows down. */
         const real *again = OPERANDS && i % 3 ? vagain(a) : a;
         sum[i][1] += vset(again[i * ra]) * row[1];
     }
     vkeep(row[0]);
-    vkeep(row[1]);
+    if (nv > 1) vkeep(row[1]);
 }
 
-/* The sums of a tile with `rows` >= m rows, a constant: the fewer, the fewer multiply-adds for
- * nothing. A row of B is loaded a step ahead, but none behind the last, which may be the end of an
- * array. */
-static inline __attribute__((always_inline)) void multiply(size_t rows, vreal sum[MR][NV],
-                                                           smoe_tile *t, size_t ra, size_t ca) {
+/* The sums of a tile with `rows` >= m rows and nv vectors of columns, constants: the fewer, the
+ * fewer multiply-adds for nothing. A row of B is loaded a step ahead, but none behind the last,
+ * which may be the end of an array. */
+static inline __attribute__((always_inline)) void
+multiply(size_t rows, size_t nv, vreal sum[MR][NV], smoe_tile *t, size_t ra, size_t ca) {
     if (!t->k) return;
     size_t ldb = t->ldb, before = t->k - 1, asked = t->stream || t->k <= SHALLOW ? t->m : 0;
     smoe_ahead next = t->ahead;
     size_t asks = STEPS / next.every;
     const real *a = t->a, *b = t->b;
     vreal row[NV];
-    load_row(b, row);
+    load_row(nv, b, row);
     for (size_t rounds = before / STEPS; rounds; rounds--) {
         if (asked < t->m) { /* for a row of C, which is written when the sums are there */
             __builtin_prefetch(t->c + asked * t->ldc, 1, 2);
@@ -333,15 +334,15 @@ static inline __attribute__((always_inline)) void multiply(size_t rows, vreal su
         for (size_t i = 0; i < asks; i++) ask(&next);
 #pragma GCC unroll 4
         for (size_t s = 0; s < STEPS; s++, a += ca) {
-            step(rows, sum, a, ra, row);
-            load_row(b += ldb, row);
+            step(rows, nv, sum, a, ra, row);
+            load_row(nv, b += ldb, row);
         }
     }
     for (size_t left = before % STEPS; left; left--, a += ca) {
-        step(rows, sum, a, ra, row);
-        load_row(b += ldb, row);
+        step(rows, nv, sum, a, ra, row);
+        load_row(nv, b += ldb, row);
     }
-    step(rows, sum, a, ra, row);
+    step(rows, nv, sum, a, ra, row);
     t->ahead = next;
 }
 
@@ -362,12 +363,13 @@ static inline __attribute__((always_inline)) void put(size_t rows, const smoe_ti
     }
 }
 
-static inline __attribute__((always_inline)) void tile_of(size_t rows, smoe_tile *t, bool stream) {
+static inline __attribute__((always_inline)) void tile_of(size_t rows, size_t nv, smoe_tile *t,
+                                                          bool stream) {
     vreal sum[MR][NV] = {{{0}}};
     if (AS_IS && rows == MR && t->a_col == 1)
-        multiply(rows, sum, t, t->a_row, 1);
+        multiply(rows, nv, sum, t, t->a_row, 1);
     else
-        multiply(rows, sum, t, 1, t->a_col);
+        multiply(rows, nv, sum, t, 1, t->a_col);
     if (t->m < rows || t->n < NR)
         put(rows, t, sum, t->m, t->n, t->add, t->bias, stream);
     else if (t->add && t->bias)
@@ -390,13 +392,15 @@ static void tile(smoe_tile *t) {
             for (size_t j = NR; j < 2 * NR; j += VL)
                 __builtin_prefetch(t->c + i * t->ldc + j, 1, 2);
     }
-    /* The lowest of the heights there are that has room for m rows. */
+    /* The smallest there is that has room for m rows and n columns. */
     if (t->m <= LEAST)
-        tile_of(LEAST, t, stream);
+        tile_of(LEAST, NV, t, stream);
     else if (t->m <= HALF)
-        tile_of(HALF, t, stream);
+        tile_of(HALF, NV, t, stream);
+    else if (t->n <= VL)
+        tile_of(MR, 1, t, stream);
     else
-        tile_of(MR, t, stream);
+        tile_of(MR, NV, t, stream);
 }
 
 /* Row p of B's columns times nv vectors of A. */
