@@ -21,6 +21,7 @@ enum {
     ALIASING = 0,
     AS_IS = false,   /* the addresses of 14 rows do not fit the other registers */
     OPERANDS = true, /* a multiply-add can broadcast what it reads */
+    AGAIN = true,    /* ask once more near the use: asked too fast, memory drops questions */
 };
 #else
 enum {
@@ -37,6 +38,7 @@ enum {
         1024, /* Zen 3: stores whose addresses agree in the lowest bits wait for each other */
     AS_IS = true,
     OPERANDS = false,
+    AGAIN = false,
 };
 #endif
 enum {
@@ -462,6 +464,14 @@ static void tile_across(smoe_tile *t) {
         }
 }
 
+/* Four of VL rows at each fourth step, so that each has its turn within a line: the line after the
+ * next, once more. */
+static inline void again(const void *b, size_t p, size_t stride, bool narrow) {
+    size_t size = narrow ? sizeof(smoe_bf16) : sizeof(real);
+    for (size_t i = 0; i < 4; i++)
+        __builtin_prefetch((const char *)b + ((p + i) % VL * stride + p) * size + 128);
+}
+
 /* For `rows` >= m rows, a constant: VL columns of B, turned in registers, four steps of k at a
  * time. What `tile_across` does for each weight, a broadcast and a multiply-add, takes longer where
  * the rows leave much of a vector empty. */
@@ -474,6 +484,7 @@ static inline __attribute__((always_inline)) void turn(size_t rows, smoe_tile *t
     for (size_t p = 0; p < whole; p += 4, a += 4 * HALF) {
         vreal r[4];
         for (size_t i = 0; i < asks; i++) ask(&next);
+        if (AGAIN) again(b, p, t->ldb, narrow);
         source_turned(r, b, p, t->ldb, narrow);
 #pragma GCC unroll 4
         for (size_t q = 0; q < 4; q++)
@@ -549,6 +560,10 @@ static inline __attribute__((always_inline)) void down(size_t depth, smoe_tile *
 #pragma GCC unroll 16
         for (size_t q = 0; q < depth; q++) b[q] = vrounded(vload(from + q * t->ldb + j));
         for (size_t asks = depth * VL * sizeof(real) / 128; asks; asks--) ask(&next);
+        if (AGAIN && t->m <= 2 * GROUP) {
+#pragma GCC unroll 16
+            for (size_t q = 0; q < depth; q++) __builtin_prefetch(from + q * t->ldb + j + 2 * VL);
+        }
         size_t i = 0;
         for (; i + GROUP <= t->m; i += GROUP) down_rows(GROUP, depth, t, i, j, a, b);
         for (; i + 4 <= t->m; i += 4) down_rows(4, depth, t, i, j, a, b);
