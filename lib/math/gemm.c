@@ -24,6 +24,7 @@ enum {
     TASKS = 1,        /* pieces a thread, at least, where both A and B are packed for each, */
     TASKS_AS_IS = 8,  /* and where A need not be: then rather more columns than rows are cut, */
     COLUMNS = 4,      /* until a piece has so many times more rows */
+    LINE = 64 / sizeof(real), /* elements of a cache line */
     HANDS = 16,     /* times a thread gets pieces: neighbours, since it asks for what lies behind */
     SMALL = 1 << 18 /* multiply-adds of a piece below which cutting costs more than it gains */
 };
@@ -243,8 +244,9 @@ static void few_rows(const smoe_product *x, const smoe_gemm_kernels *kern, size_
         }
     for (size_t j = 0; j < x->n; j += across) {
         size_t n = min(x->n - j, across);
-        for (size_t i = 0; i < x->m; i++)
-            for (size_t q = 0; q < n; q += 16) __builtin_prefetch(x->c + i * x->ldc + j + q, 1, 2);
+        for (size_t i = 0; i < x->m; i++) /* for C, which is written when the sums are there */
+            for (size_t q = 0; q < n; q += LINE)
+                __builtin_prefetch(x->c + i * x->ldc + j + q, 1, 2);
         for (size_t p0 = from; p0 < to; p0 += kc) {
             size_t k = min(to - p0, kc), at = j * x->b_col + p0;
             for (size_t c = 0; x->b_bf16 && c < n; c++)
