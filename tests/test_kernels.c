@@ -289,6 +289,11 @@ static void softmax_of_extremes(void **state) {
             for (size_t i = 0; i < n; i++) x[0][i] = -(real)INFINITY;
             k->softmax(x[0], 1, n, 40);
             for (size_t i = 0; i < n; i++) assert_true(isnan(x[0][i]));
+            for (size_t top = 0; top < n; top++) { /* one that is far above all others, anywhere */
+                for (size_t i = 0; i < n; i++) x[0][i] = i == top ? 1000 : 0;
+                k->softmax(x[0], 1, n, 40);
+                for (size_t i = 0; i < n; i++) assert_true(x[0][i] == (i == top));
+            }
             real flat[80], y[80]; /* the same by columns */
             for (size_t i = 0; i < 80; i++) flat[i] = i == 41 ? (real)NAN : 1;
             k->column_softmax(y, flat, 2, 40);

@@ -581,7 +581,6 @@ static void tile_down(smoe_tile *t) {
     for (size_t p = 0; p < t->k; p++) {
         t->later = later || p + 1 < t->k;
         down(1, t, p);
-        t->begun = true;
     }
 }
 
