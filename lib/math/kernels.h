@@ -81,8 +81,8 @@ typedef struct smoe_gemm_kernels {
     size_t turned;
     void (*tile_turned)(smoe_tile *t);
     /* The same numbers for all columns of few rows, n a multiple of nr/2, by k = deep rows of B or,
-     * once begun, fewer, which lie ldb apart: the chains of `tile`, from and to t->sums. A is a block
-     * of pack_deep, whose dst is [ceil(k/deep)][m][deep]. */
+     * once begun, fewer, which lie ldb apart: the chains of `tile`, from and to t->sums. A is a
+     * block of pack_deep, whose dst is [ceil(k/deep)][m][deep]. */
     size_t deep;
     void (*pack_deep)(real *dst, const real *a, size_t rs, size_t cs, size_t m, size_t k);
     void (*tile_down)(smoe_tile *t);
