@@ -25,6 +25,7 @@ enum {
     TASKS_AS_IS = 8,  /* and where A need not be: then rather more columns than rows are cut, */
     COLUMNS = 4,      /* until a piece has so many times more rows */
     LINE = 64 / sizeof(real), /* elements of a cache line */
+    TERMS = 16,     /* k up to which C is best written row by row, with neither side packed */
     HANDS = 16,     /* times a thread gets pieces: neighbours, since it asks for what lies behind */
     SMALL = 1 << 18 /* multiply-adds of a piece below which cutting costs more than it gains */
 };
@@ -322,7 +323,7 @@ static void few_rows_down(const smoe_product *x, const smoe_gemm_kernels *kern, 
  * work. */
 static bool has_few_terms(const smoe_product *x, const smoe_gemm_kernels *kern) {
     bool plain = !x->b_bf16 && !x->add && !x->bias && !x->after;
-    bool few = x->k && (x->k <= SMOE_FEW_TERMS || x->k * x->n <= 2 * NEAR);
+    bool few = x->k && (x->k <= TERMS || x->k * x->n <= 2 * NEAR);
     return x->stream && plain && few && x->b_col == 1 && x->n % (kern->nr / 2) == 0;
 }
 

@@ -566,7 +566,7 @@ static inline __attribute__((always_inline)) void down(size_t depth, smoe_tile *
         }
         size_t i = 0;
         for (; i + GROUP <= t->m; i += GROUP) down_rows(GROUP, depth, t, i, j, a, b);
-        for (; i + 4 <= t->m; i += 4) down_rows(4, depth, t, i, j, a, b);
+        for (; i + GROUP / 2 <= t->m; i += GROUP / 2) down_rows(GROUP / 2, depth, t, i, j, a, b);
         for (; i < t->m; i++) down_rows(1, depth, t, i, j, a, b);
     }
     t->ahead = next;

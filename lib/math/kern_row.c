@@ -222,7 +222,7 @@ static inline vdouble wide(const real *x) {
     return __builtin_convertvector(*(const vpart *)x, vdouble);
 }
 
-/* Rows r .. r+rows of x times rows s .. s+columns: constants, so that all sums are in registers. */
+/* `rows` rows of x with `columns` rows of y: constants, so that all sums are in registers. */
 static inline __attribute__((always_inline)) void gram_block(size_t rows, size_t columns,
                                                              double *out, size_t ld, const real *x,
                                                              const real *y, size_t n) {
