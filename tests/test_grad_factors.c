@@ -63,6 +63,36 @@ static void pieces(void **state) {
         }
 }
 
+/* Adam without the gradient, and with it: two steps, clipped and decayed. */
+static void steps(void **state) {
+    (void)state;
+    enum { W, M, V, ARRAYS };
+    static single s;
+    static real with[ARRAYS][SIZE], without[ARRAYS][SIZE];
+    const smoe_row_kernels *kern = smoe_kernels_get()->row;
+    smoe_adam_constants k = {.clip = (real)0.7,
+                             .beta1 = (real)0.9,
+                             .beta2 = (real)0.99,
+                             .correct1 = 3,
+                             .correct2 = 5,
+                             .eps = (real)1e-6,
+                             .rate = (real)0.01,
+                             .decay = (real)0.1,
+                             .leave = true};
+    make(&s);
+    gradcheck_normal(with[W], SIZE, 3);
+    memset(with[M], 0, 2 * sizeof with[M]);
+    memcpy(without, with, sizeof with);
+    size_t size = smoe_factors_step(&s.row);
+    assert_int_equal(OUT * IN % size, 0);
+    for (int step = 0; step < 2; step++) {
+        kern->adam(with[W], s.written, with[M], with[V], SIZE, &k);
+        for (size_t at = 0; at < SIZE; at += size)
+            smoe_factors_adam(without[W] + at, without[M] + at, without[V] + at, &s.row, at, &k);
+        assert_memory_equal(without, with, sizeof with);
+    }
+}
+
 static double square_of(const single *s, size_t e) {
     double sum = 0;
     for (size_t o = 0; o < OUT; o++)
@@ -229,8 +259,9 @@ static void training(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pieces), cmocka_unit_test(squares),  cmocka_unit_test(cancelling_rows),
-        cmocka_unit_test(when),   cmocka_unit_test(training), cmocka_unit_test(isas_run_again),
+        cmocka_unit_test(pieces),          cmocka_unit_test(steps), cmocka_unit_test(squares),
+        cmocka_unit_test(cancelling_rows), cmocka_unit_test(when),  cmocka_unit_test(training),
+        cmocka_unit_test(isas_run_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,6 @@
 /* Gradients of few rows, from their factors; see factors.h. */
 #include "math/factors.h"
 #include "math/gemm.h"
-#include "math/kernels.h"
 
 #include <string.h>
 
@@ -33,6 +32,18 @@ void smoe_factors_write(real *out, const smoe_param *row, size_t first, size_t c
         first += n;
         count -= n;
     }
+}
+
+size_t smoe_factors_step(const smoe_param *row) {
+    return smoe_kernels_get()->row->outer_rows * row->dim[2];
+}
+
+void smoe_factors_adam(real *w, real *m, real *v, const smoe_param *row, size_t first,
+                       const smoe_adam_constants *k) {
+    const real *dy, *x;
+    size_t out = row->dim[1], in = row->dim[2], at = first / in;
+    size_t rows = factors_of(row, at / out, &dy, &x);
+    smoe_kernels_get()->row->adam_outer(w, m, v, dy + at % out, out, x, rows, in, k);
 }
 
 double smoe_factors_square(const smoe_param *row, size_t e) {

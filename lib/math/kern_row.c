@@ -264,44 +264,94 @@ static void gram(double *out, const real *x, size_t R, size_t n) {
 
 /* ---- Adam ------------------------------------------------------------------------------------ */
 
-#ifdef SMOE_F64
-#define SQRT sqrt
-#else
-#define SQRT sqrtf
-#endif
+/* What of a gradient registers have room for: rows, and vectors of each. */
+enum { OUTER_ROWS = SMOE_VBYTES == 64 ? 8 : 4, OUTER_VECTORS = 2 };
 
-static inline __attribute__((always_inline)) void adam_part(real *restrict w, real *restrict g,
-                                                            real *restrict m, real *restrict v,
-                                                            size_t n,
-                                                            const smoe_adam_constants *k) {
-    const smoe_adam_constants c = *k;
-    for (size_t i = 0; i < n; i++) {
-        real gi = c.clip * g[i];
-        real mi = c.beta1 * m[i] + (1 - c.beta1) * gi;
-        real vi = c.beta2 * v[i] + (1 - c.beta2) * gi * gi;
-        w[i] -= c.rate * (mi * c.correct1 / (SQRT(vi * c.correct2) + c.eps) + c.decay * w[i]);
-        m[i] = mi;
-        v[i] = vi;
-        if (!c.leave) g[i] = 0;
+/* One step of `size` <= VL elements. Which products are rounded and which are fused with a sum is
+ * said here, not left to the compiler, which may find otherwise in other places. */
+static inline __attribute__((always_inline)) void adam_vector(real *w, vreal g, real *m, real *v,
+                                                              size_t size, smoe_adam_constants k) {
+    vreal wi = take(w, size, 0), gi = vrounded(k.clip * g);
+    vreal mi = k.beta1 * take(m, size, 0) + vrounded((1 - k.beta1) * gi);
+    vreal vi = k.beta2 * take(v, size, 0) + vrounded(vrounded((1 - k.beta2) * gi) * gi);
+    vreal root = vsqrt(vrounded(vi * k.correct2));
+    vreal move = vrounded(mi * k.correct1) / (root + k.eps) + k.decay * wi;
+    give(w, wi - k.rate * move, size);
+    give(m, mi, size);
+    give(v, vi, size);
+}
+
+/* Four arrays at once are more than the processor foresees by itself. */
+static void adam(real *restrict w, real *restrict g, real *restrict m, real *restrict v, size_t n,
+                 const smoe_adam_constants *k) {
+    enum { AHEAD = 256 };
+    const smoe_adam_constants c = *k; /* stores to the arrays do not change these */
+    for (size_t i = 0; i < n; i += VL) {
+        size_t size = width(i, n);
+        if (i * sizeof(real) % 64 == 0) {
+            __builtin_prefetch(w + i + AHEAD, 1);
+            __builtin_prefetch(g + i + AHEAD, 1);
+            __builtin_prefetch(m + i + AHEAD, 1);
+            __builtin_prefetch(v + i + AHEAD, 1);
+        }
+        adam_vector(w + i, take(g + i, size, 0), m + i, v + i, size, c);
+        if (!c.leave) give(g + i, (vreal){0}, size);
     }
 }
 
-/* A constant few at a time, which become vectors without a loop, and as many asked for ahead: four
- * arrays at once are more than the processor foresees by itself. */
-static void adam(real *restrict w, real *restrict g, real *restrict m, real *restrict v, size_t n,
-                 const smoe_adam_constants *k) {
-    enum { FEW = 16, AHEAD = 256 };
-    size_t i = 0;
-    for (; i + FEW <= n; i += FEW) {
-        for (size_t j = i + AHEAD; j < i + AHEAD + FEW; j += 64 / sizeof(real)) {
-            __builtin_prefetch(w + j, 1);
-            __builtin_prefetch(g + j, 1);
-            __builtin_prefetch(m + j, 1);
-            __builtin_prefetch(v + j, 1);
-        }
-        adam_part(w + i, g + i, m + i, v + i, FEW, k);
+/* nv vectors of each of the rows of adam_outer, dy without gaps: sums in registers become the
+ * gradient, and Adam's roots and quotients are computed beside the multiply-adds of what comes
+ * next. Memory is asked, `ahead` elements behind w, in its own order, not in that of the work. */
+static inline __attribute__((always_inline)) void adam_tile(size_t nv, real *w, real *m, real *v,
+                                                            const real *dy, const real *x, size_t R,
+                                                            size_t n, size_t ahead,
+                                                            const smoe_adam_constants *k) {
+    enum { LINE = 64 / sizeof(real) };
+    vreal sum[OUTER_ROWS][OUTER_VECTORS] = {{{0}}};
+    for (size_t r = 0; r < R; r++, dy += OUTER_ROWS, x += n) {
+        vreal xr[OUTER_VECTORS];
+#pragma GCC unroll 2
+        for (size_t q = 0; q < nv; q++) xr[q] = vload(x + q * VL);
+#pragma GCC unroll 8
+        for (size_t i = 0; i < OUTER_ROWS; i++)
+#pragma GCC unroll 2
+            for (size_t q = 0; q < nv; q++) sum[i][q] += vset(dy[i]) * xr[q];
     }
-    adam_part(w + i, g + i, m + i, v + i, n - i, k);
+    /* From here on registers are Adam's: unrolled, or with its constants before, it spills. */
+    const smoe_adam_constants c = *k;
+    real g[OUTER_ROWS][OUTER_VECTORS * VL];
+#pragma GCC unroll 8
+    for (size_t i = 0; i < OUTER_ROWS; i++)
+#pragma GCC unroll 2
+        for (size_t q = 0; q < nv; q++) vstore(g[i] + q * VL, sum[i][q]);
+#pragma GCC unroll 1
+    for (size_t i = 0; i < OUTER_ROWS; i++) {
+        for (size_t q = 0; q < nv * VL; q += LINE, ahead += LINE) {
+            __builtin_prefetch(w + ahead, 1, 2);
+            __builtin_prefetch(m + ahead, 1, 2);
+            __builtin_prefetch(v + ahead, 1, 2);
+        }
+#pragma GCC unroll 2
+        for (size_t q = 0, at = i * n; q < nv; q++, at += VL)
+            adam_vector(w + at, vload(g[i] + q * VL), m + at, v + at, VL, c);
+    }
+}
+
+static void adam_outer(real *w, real *m, real *v, const real *dy, size_t ld, const real *x,
+                       size_t R, size_t n, const smoe_adam_constants *k) {
+    enum { WIDTH = OUTER_VECTORS * VL };
+    real near[SMOE_OUTER_TERMS * OUTER_ROWS];
+    for (size_t r = 0; r < R; r++) {
+        memcpy(near + r * OUTER_ROWS, dy + r * ld, OUTER_ROWS * sizeof *near);
+        __builtin_prefetch(dy + r * ld + OUTER_ROWS);
+    }
+    /* The next rows are asked for, as many lines of them in each tile as it takes of these. */
+    size_t j = 0, next = OUTER_ROWS * n;
+    for (; j + WIDTH <= n; j += WIDTH)
+        adam_tile(OUTER_VECTORS, w + j, m + j, v + j, near, x + j, R, n,
+                  next + j * (OUTER_ROWS - 1), k);
+    for (; j < n; j += VL)
+        adam_tile(1, w + j, m + j, v + j, near, x + j, R, n, next + j * (OUTER_ROWS - 1), k);
 }
 
 static void widen(real *restrict y, const smoe_bf16 *restrict x, size_t n) {
@@ -343,4 +393,6 @@ const smoe_row_kernels SMOE_KERN(smoe_row_kern) = {
     .narrow = narrow,
     .narrow_random = narrow_random,
     .adam = adam,
+    .outer_rows = OUTER_ROWS,
+    .adam_outer = adam_outer,
 };

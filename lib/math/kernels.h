@@ -104,6 +104,8 @@ typedef struct smoe_gemm_kernels {
     uint32_t (*read_streams)(const char *from, size_t stride, size_t bytes);
 } smoe_gemm_kernels;
 
+enum { SMOE_OUTER_TERMS = 32 }; /* rows that adam_outer has room for */
+
 /* w -= rate * (m' * correct1 / (sqrt(v' * correct2) + eps) + decay * w), g' = clip * g,
  * m' = beta1 m + (1 - beta1) g', v' = beta2 v + (1 - beta2) g'^2. */
 typedef struct smoe_adam_constants {
@@ -152,6 +154,12 @@ typedef struct smoe_row_kernels {
     void (*narrow_random)(smoe_bf16 *y, const real *x, size_t n, uint32_t key);
     /* One Adam step, and g becomes 0 unless it is left; see smoe_adam_constants. */
     void (*adam)(real *w, real *g, real *m, real *v, size_t n, const smoe_adam_constants *k);
+    /* The same numbers for w, m, v [outer_rows,n] without the gradient in memory: it is the sum of
+     * dy_r x_r^T over R <= SMOE_OUTER_TERMS rows r of dy [R,outer_rows], ld apart, and of x [R,n].
+     * n is a multiple of 16; outer_rows divides 16. */
+    size_t outer_rows;
+    void (*adam_outer)(real *w, real *m, real *v, const real *dy, size_t ld, const real *x,
+                       size_t R, size_t n, const smoe_adam_constants *k);
 } smoe_row_kernels;
 
 typedef struct smoe_kernels {

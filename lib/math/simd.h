@@ -85,6 +85,20 @@ static inline vreal vmax(vreal a, vreal b) {
 #endif
 }
 
+static inline vreal vsqrt(vreal x) {
+#if defined __AVX512F__ && !defined SMOE_F64
+    return (vreal)_mm512_sqrt_ps((__m512)x);
+#elif defined __AVX2__ && !defined SMOE_F64
+    return (vreal)_mm256_sqrt_ps((__m256)x);
+#else
+    real t[VL];
+    memcpy(t, &x, sizeof t);
+    for (size_t i = 0; i < VL; i++) t[i] = (real)sqrt((double)t[i]); /* exact, then rounded once */
+    memcpy(&x, t, sizeof t);
+    return x;
+#endif
+}
+
 /* x, as a number that was rounded: what is added to it does not fuse with what it came from. */
 static inline vreal vrounded(vreal x) {
 #if defined __x86_64__

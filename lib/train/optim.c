@@ -165,6 +165,7 @@ void smoe_optim_step(smoe_params *params, const smoe_train_spec *spec, size_t st
         .eps = (real)spec->optimizer.eps,
         .rate = (real)smoe_schedule_rate(spec, step),
     };
+    bool adam = spec->optimizer.name == SMOE_OPTIMIZER_ADAM;
     SMOE_TEAM(optimizer, smoe_team_for(params->size, smoe_threads()))
     for (size_t i = 0; i < params->count; i++) {
         const smoe_param *p = &params->row[i];
@@ -172,10 +173,17 @@ void smoe_optim_step(smoe_params *params, const smoe_train_spec *spec, size_t st
         k.decay = (real)decay_of(spec, p->group);
         k.leave = smoe_param_streams(p);
         uint32_t name = smoe_rng_name(p->name);
+        bool outer = p->factored && adam && !params->m_bf16;
+        size_t size = outer ? smoe_factors_step(p) : CHUNK;
 #pragma omp for schedule(static) nowait
-        for (size_t j = 0; j < p->size; j += CHUNK) {
-            real made[CHUNK], *g = p->factored ? made : params->g + p->offset + j;
-            size_t at = p->offset + j, n = p->size - j < CHUNK ? p->size - j : CHUNK;
+        for (size_t j = 0; j < p->size; j += size) {
+            size_t at = p->offset + j;
+            if (outer) {
+                smoe_factors_adam(params->w + at, params->m + at, params->v + at, p, j, &k);
+                continue;
+            }
+            real made[CHUNK], *g = p->factored ? made : params->g + at;
+            size_t n = p->size - j < CHUNK ? p->size - j : CHUNK;
             if (p->factored) smoe_factors_write(made, p, j, n);
             if (params->m_bf16) {
                 /* Runs of other seeds may round alike, so there is none in the key. */
