@@ -35,6 +35,8 @@ static int choose_spec(train_job *job, const smoe_options *options, smoe_err *er
     if (options->resume && (options->force || options->init))
         return smoe_fail(err, SMOE_USAGE, "--resume and --%s exclude each other",
                          options->force ? "force" : "init");
+    if (options->upcycle && !options->init)
+        return smoe_fail(err, SMOE_USAGE, "--upcycle needs --init, the model to start from");
     if (!options->args && !(options->resume && options->out))
         return smoe_fail(err, SMOE_USAGE,
                          "SPEC.yaml is missing (or --resume RUN, to continue a run)");
@@ -267,6 +269,7 @@ static int train_from(const char *init, const train_job *job, const smoe_options
     smoe_train_options how = {.dir = job->dir,
                               .mode = job->mode,
                               .init = init,
+                              .fit = options->upcycle ? SMOE_FIT_UPCYCLE : SMOE_FIT_PARTIAL,
                               .env = smoe_cmd_env(options),
                               .stop = stop,
                               .observer = &progress.observer,

@@ -55,6 +55,7 @@ int jobs_run(job *j, smoe_run_mode mode, uint64_t stop_at) {
     const smoe_train_options options = {.dir = j->dir,
                                         .mode = mode,
                                         .init = *j->init ? j->init : NULL,
+                                        .fit = SMOE_FIT_PARTIAL,
                                         .stop = &j->stop,
                                         .observer = &observer};
     return smoe_train(&j->spec, &options, &j->result, &j->err) ? (int)j->err.code : 0;

@@ -182,7 +182,7 @@ static void same_logits(const models_rig *r, const smoe_safetensors *file, size_
     assert_int_equal(smoe_model_create(&mapped, &r->spec, r->N, &err), 0);
     smoe_params *p = smoe_model_params(loaded), *q = smoe_model_params(mapped);
     assert_int_equal(smoe_params_allocate(p, 1, &err), 0);
-    assert_int_equal(smoe_params_load(p, file, false, NULL, &err), 0);
+    assert_int_equal(smoe_params_load(p, file, SMOE_FIT_EXACT, NULL, &err), 0);
     assert_int_equal(smoe_params_map(q, file, &err), 0);
     size_t found = 0;
     for (size_t i = 0; i < q->count; i++) {
@@ -250,7 +250,7 @@ static void test_mapped_refusals(void **state) {
     smoe_safetensors *file = stored(state, &r, SMOE_DTYPE_BF16, NULL, 0);
     models_free(&r);
     assert_true(models_make(&r, "model.width=16 model.qk_norm=true", 1, false));
-    assert_int_equal(smoe_params_load(r.params, file, false, NULL, &load), -1);
+    assert_int_equal(smoe_params_load(r.params, file, SMOE_FIT_EXACT, NULL, &load), -1);
     assert_int_equal(smoe_params_map(r.params, file, &map), -1);
     assert_int_equal(map.code, SMOE_DATA);
     assert_string_equal(map.text, load.text);

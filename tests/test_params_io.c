@@ -81,7 +81,7 @@ static void test_params_round_trip(void **state) {
     smoe_safetensors *file;
     assert_int_equal(smoe_safetensors_open(&file, path, &err), 0);
     size_t loaded = 0;
-    assert_int_equal(smoe_params_load(&q, file, false, &loaded, &err), 0);
+    assert_int_equal(smoe_params_load(&q, file, SMOE_FIT_EXACT, &loaded, &err), 0);
     assert_int_equal(loaded, q.count);
     assert_memory_equal(p.w, q.w, p.size * sizeof *p.w);
     smoe_safetensors_free(file);
@@ -100,12 +100,12 @@ static void small(smoe_params *p) {
 }
 
 static int load_small(smoe_params *p, const char *header, const void *data, size_t bytes,
-                      bool partial, size_t *loaded, smoe_err *err) {
+                      smoe_fit fit, size_t *loaded, smoe_err *err) {
     size_t size;
     char *file_bytes = handmade_file(header, data, bytes, &size);
     smoe_safetensors *file;
     if (smoe_safetensors_parse(&file, file_bytes, size, "f", err)) fail_msg("%s", err->text);
-    int status = smoe_params_load(p, file, partial, loaded, err);
+    int status = smoe_params_load(p, file, fit, loaded, err);
     smoe_safetensors_free(file);
     free(file_bytes);
     return status;
@@ -121,7 +121,7 @@ static void test_params_faults_in_one_pass(void **state) {
         "{\"w\":{\"dtype\":\"F32\",\"shape\":[1,2],\"data_offsets\":[0,8]},"
         "\"s\":{\"dtype\":\"I64\",\"shape\":[],\"data_offsets\":[8,16]},"
         "\"fc_norm.weight\":{\"dtype\":\"F32\",\"shape\":[3],\"data_offsets\":[16,28]}}";
-    assert_int_equal(load_small(&p, header, zeros, 28, false, NULL, &err), -1);
+    assert_int_equal(load_small(&p, header, zeros, 28, SMOE_FIT_EXACT, NULL, &err), -1);
     assert_int_equal(err.code, SMOE_DATA);
     assert_int_equal(err.lines, 4);
     assert_string_equal(err.text,
@@ -131,7 +131,7 @@ static void test_params_faults_in_one_pass(void **state) {
                         "f: tensor fc_norm.weight [3]: unknown, the model has none of this name");
     /* partial forgives what is missing or unknown, and nothing else */
     size_t loaded = 99;
-    assert_int_equal(load_small(&p, header, zeros, 28, true, &loaded, &err), -1);
+    assert_int_equal(load_small(&p, header, zeros, 28, SMOE_FIT_PARTIAL, &loaded, &err), -1);
     assert_int_equal(err.lines, 2);
     for (size_t r = 0; r < p.count; r++)
         for (size_t i = 0; i < p.row[r].size; i++) assert_true(p.w[p.row[r].offset + i] == 7);
@@ -175,9 +175,9 @@ static void test_params_another_head(void **state) {
         "\"norm.bias\":{\"dtype\":\"BF16\",\"shape\":[2],\"data_offsets\":[6,10]}}";
     const char *data = "\x80\x3f\x80\x3f\x80\x3f\x80\x3f\x00\xc0"; /* 1 1 1, 1 -2 */
     size_t loaded = 99;
-    assert_int_equal(load_small(&p, header, data, 10, false, &loaded, &err), -1);
+    assert_int_equal(load_small(&p, header, data, 10, SMOE_FIT_EXACT, &loaded, &err), -1);
     assert_string_equal(err.text, "f: tensor head.weight: shape [3, 1], expected [2, 1]");
-    assert_int_equal(load_small(&p, header, data, 10, true, &loaded, &err), 0);
+    assert_int_equal(load_small(&p, header, data, 10, SMOE_FIT_PARTIAL, &loaded, &err), 0);
     assert_int_equal(loaded, 1);
     const real *head = p.w + p.row[0].offset, *norm = p.w + p.row[1].offset;
     assert_true(head[0] == 7 && head[1] == 7);
@@ -215,7 +215,8 @@ static void test_params_whole_head(void **state) {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         size_t loaded = 0;
         smoe_params_init(&p, 0);
-        int status = load_small(&p, rows[i].header, zeros, rows[i].bytes, true, &loaded, &err);
+        int status =
+            load_small(&p, rows[i].header, zeros, rows[i].bytes, SMOE_FIT_PARTIAL, &loaded, &err);
         assert_int_equal(status, rows[i].fault ? -1 : 0);
         if (rows[i].fault && !strstr(err.text, rows[i].fault)) fail_msg("%s", err.text);
         if (rows[i].fault) continue;
@@ -249,7 +250,7 @@ static void test_params_partial_text(void **state) {
     assert_int_equal(smoe_safetensors_write(path, some, count, NULL, 0, &err), 0);
     smoe_safetensors *file;
     assert_int_equal(smoe_safetensors_open(&file, path, &err), 0);
-    char *text = smoe_params_partial_text(&p, file);
+    char *text = smoe_params_partial_text(&p, file, SMOE_FIT_PARTIAL);
     snprintf(want, sizeof want,
              "%zu of %zu tensors start from %s; fresh: pos_embed, blocks.{0,1}.norm1.weight, "
              "blocks.{0,1}.norm1.bias, blocks.{0,1}.norm2.weight, blocks.{0,1}.norm2.bias; "
@@ -264,7 +265,7 @@ static void test_params_partial_text(void **state) {
     some[1] = all[p.count - 3];
     assert_int_equal(smoe_safetensors_write(path, some, 2, NULL, 0, &err), 0);
     assert_int_equal(smoe_safetensors_open(&file, path, &err), 0);
-    text = smoe_params_partial_text(&p, file);
+    text = smoe_params_partial_text(&p, file, SMOE_FIT_PARTIAL);
     assert_non_null(
         strstr(text, "blocks.{0,1}.attn.proj.weight and 17 more; unused in it: head.bias"));
     free(text);
@@ -316,13 +317,13 @@ static void test_reads_files_of_others(void **state) {
         vit(&p, rows[i].token);
         if (smoe_safetensors_open(&file, scratch_path(s, path, name), &err))
             fail_msg("%s", err.text);
-        if (smoe_params_load(&p, file, false, NULL, &err)) fail_msg("%s", err.text);
+        if (smoe_params_load(&p, file, SMOE_FIT_EXACT, NULL, &err)) fail_msg("%s", err.text);
         assert_pattern(&p);
         assert_string_equal(smoe_safetensors_metadata(file, "format"), "pt");
         smoe_params_free(&p);
         /* the other model does not fit, and says why */
         vit(&p, !rows[i].token);
-        assert_int_equal(smoe_params_load(&p, file, false, NULL, &err), -1);
+        assert_int_equal(smoe_params_load(&p, file, SMOE_FIT_EXACT, NULL, &err), -1);
         assert_int_equal(err.code, SMOE_DATA);
         assert_non_null(strstr(err.text, "tensor pos_embed: shape"));
         assert_non_null(strstr(err.text, rows[i].token ? "cls_token [1, 1, 8]: unknown"

@@ -208,7 +208,7 @@ static int load_model(const stage *s, const smoe_spec *spec, size_t batch, smoe_
     if (smoe_model_create(model, spec, smoe_dataset_classes(s->set), err)) return -1;
     smoe_params *params = smoe_model_params(*model);
     if (smoe_params_allocate(params, 1, err)) return -1;
-    if (smoe_params_load(params, s->weights, false, NULL, err)) return -1;
+    if (smoe_params_load(params, s->weights, SMOE_FIT_EXACT, NULL, err)) return -1;
     return smoe_model_reserve(*model, batch, false, err);
 }
 

@@ -466,17 +466,19 @@ static int step_load(const char *ckpt, uint64_t step, const smoe_params *params,
     if (smoe_safetensors_open(&moments, step_path(&at, ckpt, "", step, "state.safetensors"), err))
         goto out;
     if (step_agrees(model, step, err) || state_read(moments, step, &read, err)) goto out;
-    if (smoe_params_load_slabs(params, &weights, 1, model, false, NULL, err)) goto out;
-    if (smoe_params_load_slabs(params, checked, count, moments, false, NULL, err)) goto out;
+    if (smoe_params_load_slabs(params, &weights, 1, model, SMOE_FIT_EXACT, NULL, err)) goto out;
+    if (smoe_params_load_slabs(params, checked, count, moments, SMOE_FIT_EXACT, NULL, err))
+        goto out;
     if (crc_agrees(model, moments, MODEL_CRC, err) || crc_agrees(moments, moments, STATE_CRC, err))
         goto out;
     status = 0;
     if (!fill) goto out;
     weights.values = params->w;
-    status = smoe_params_load_slabs(params, &weights, 1, model, false, NULL, err) ||
-                     smoe_params_load_slabs(params, slabs, count, moments, false, NULL, err)
-                 ? -1
-                 : 0;
+    status =
+        smoe_params_load_slabs(params, &weights, 1, model, SMOE_FIT_EXACT, NULL, err) ||
+                smoe_params_load_slabs(params, slabs, count, moments, SMOE_FIT_EXACT, NULL, err)
+            ? -1
+            : 0;
     if (!status) *state = read;
 out:
     smoe_safetensors_free(model);

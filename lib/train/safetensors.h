@@ -93,21 +93,30 @@ int smoe_safetensors_stream(const char *path, const smoe_tensor *tensors, size_t
                             const smoe_pair *metadata, size_t pairs, smoe_tensor_source *source,
                             const void *user, smoe_err *err) SMOE_MUST_CHECK;
 
-/* ---- the parameter table in and out (params_io.c) -------------------------------------------- */
+/* ---- the parameter table in and out (params_io.c, origin.c) ---------------------------------- */
 
-/* Weights of the table out of a file, BF16, F16, F32 or F64 converted: every row must be there with
- * its shape, and no other tensor; SMOE_DATA names, in one pass, every tensor that is missing,
- * unknown, misshapen or of another type. Shapes are exact: the same elements under other unit axes
- * are refused. Nothing is changed on failure. `partial` (train --init): missing and unknown tensors
- * are allowed, and a head that is for another number of classes, or not whole, counts as missing as
- * a whole; any other wrong shape or type still fails. *loaded (may be NULL) counts the rows that
- * were filled. */
-int smoe_params_load(smoe_params *params, const smoe_safetensors *file, bool partial,
+/* How far a file may differ from the table. */
+typedef enum smoe_fit {
+    SMOE_FIT_EXACT,   /* every row is there with its shape, and no other tensor */
+    SMOE_FIT_PARTIAL, /* train --init: missing and unknown tensors are allowed; a head that is for
+                         another number of classes, or not whole, counts as missing as a whole;
+                         learned positions of another number of patches are resized */
+    SMOE_FIT_UPCYCLE  /* train --init --upcycle: so, and each expert of a block that is dense in the
+                         file starts as a copy of its MLP; there must be one */
+} smoe_fit;
+
+/* Weights of the table out of a file, BF16, F16, F32 or F64 converted. SMOE_DATA names, in one
+ * pass, every tensor that is missing, unknown, misshapen or of another type. Shapes are exact: the
+ * same elements under other unit axes are refused. Nothing is changed on failure. *loaded (may be
+ * NULL) counts the rows that were filled. */
+int smoe_params_load(smoe_params *params, const smoe_safetensors *file, smoe_fit fit,
                      size_t *loaded, smoe_err *err) SMOE_MUST_CHECK;
 
-/* What a partial load takes from the file, in one line: how many tensors, which of the model's
- * start fresh and which of the file's are not used. Fresh; NULL when out of memory. */
-char *smoe_params_partial_text(const smoe_params *params, const smoe_safetensors *file);
+/* What a load that is not exact takes from the file, in one line: how many tensors, which of the
+ * model's are resized, copied or start fresh, and which of the file's are not used. Fresh; NULL
+ * when out of memory. */
+char *smoe_params_partial_text(const smoe_params *params, const smoe_safetensors *file,
+                               smoe_fit fit);
 
 /* Weights for reading alone, with the same demands on the file as smoe_params_load: where a tensor
  * is stored as it is computed with (F32 that is aligned), and the kernels of experts in BF16 too,
@@ -125,7 +134,7 @@ typedef struct smoe_slab {
 
 /* smoe_params_load for several slabs that lie in one file. */
 int smoe_params_load_slabs(const smoe_params *params, const smoe_slab *slabs, size_t count,
-                           const smoe_safetensors *file, bool partial, size_t *loaded,
+                           const smoe_safetensors *file, smoe_fit fit, size_t *loaded,
                            smoe_err *err) SMOE_MUST_CHECK;
 
 /* A slab as params->count tensors named PREFIX + row name: BF16, or F32 (F64 where real is double),

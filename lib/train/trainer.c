@@ -79,7 +79,8 @@ static int check_init(trainer *t, smoe_err *err) {
     size_t matches = 0;
     smoe_slab weights = {.prefix = ""};
     if (smoe_safetensors_open(&t->init, t->options->init, err)) return -1;
-    if (smoe_params_load_slabs(t->params, &weights, 1, t->init, true, &matches, err)) return -1;
+    if (smoe_params_load_slabs(t->params, &weights, 1, t->init, t->options->fit, &matches, err))
+        return -1;
     if (matches) return 0;
     return smoe_fail(err, SMOE_DATA, "%s: no tensor of this model in it", t->options->init);
 }
@@ -88,8 +89,8 @@ static int check_init(trainer *t, smoe_err *err) {
  * would not be seen otherwise. */
 static int load_init(trainer *t, smoe_err *err) {
     const smoe_observer *o = t->options->observer;
-    if (smoe_params_load(t->params, t->init, true, NULL, err)) return -1;
-    char *text = smoe_params_partial_text(t->params, t->init);
+    if (smoe_params_load(t->params, t->init, t->options->fit, NULL, err)) return -1;
+    char *text = smoe_params_partial_text(t->params, t->init, t->options->fit);
     if (!text) return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", t->options->init);
     smoe_run_log(t->run, "%s", text);
     if (o && o->say) o->say(o->user, text);

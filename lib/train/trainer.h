@@ -9,6 +9,7 @@
 #include "spec/spec.h"
 #include "data/data.h"
 #include "train/run.h"
+#include "train/safetensors.h"
 #include "vit/model.h"
 
 #include <signal.h>
@@ -41,6 +42,7 @@ typedef struct smoe_train_options {
     const char *dir; /* the run directory */
     smoe_run_mode mode;
     const char *init; /* a safetensors file to start from, or NULL */
+    smoe_fit fit;     /* how far it may differ from the model */
     json_t *env;      /* for env.json; taken over */
     const volatile sig_atomic_t
         *stop;                     /* non-zero: finish the step, checkpoint, return SMOE_STOPPED */

@@ -15,3 +15,19 @@ status 3 smoe train tiny.yaml -q --force --init soft.safetensors model.width=8 -
 [ -f run/ckpt/latest/model.safetensors ] || fail "the old run's checkpoint is gone"
 status 0 smoe train tiny.yaml -q --force --init run/ckpt/latest/model.safetensors -o run >/dev/null 2>err
 [ ! -s err ] || fail "quiet, and yet: $(cat err)"
+# Upcycling: with the identity router each token has an expert of its own, a copy of the dense MLP, and the model is the dense one
+# but for the order of sums.
+status 0 smoe train tiny.yaml -q model.moe.layers=none -o dense >/dev/null
+status 0 smoe train tiny.yaml --no-progress --init dense --upcycle model.moe.router=identity model.moe.slots_per_expert=4 \
+    train.steps=4 train.optimizer.lr=0 -o copies >/dev/null 2>err
+grep -q '^31 of 31 tensors start from dense/ckpt/step_00000024/model.safetensors; each expert a copy: blocks.1.mlp.experts.fc1.weight, ' err ||
+    fail "$(cat err)"
+loss() { sed -n 's/.*"test\/loss": *\([0-9.]*\).*/\1/p' "$1/metrics.jsonl" | tail -n 1; }
+awk "BEGIN { d = $(loss copies) - $(loss dense); exit !(d * d < 1e-12) }" || fail "dense $(loss dense), its copies $(loss copies)"
+status 2 smoe train tiny.yaml -q --upcycle -o x 2>err
+grep -q 'train: --upcycle needs --init' err || fail "$(cat err)"
+status 3 smoe train tiny.yaml -q --upcycle --init soft.safetensors -o x 2>err
+grep -q 'soft.safetensors: no dense MLP that experts of this model replace' err || fail "$(cat err)"
+# Another resolution: the positions are interpolated.
+status 0 smoe train tiny.yaml --no-progress --init dense data.image_size=24 model.moe.layers=none train.steps=4 -o larger >/dev/null 2>err
+grep -qx '31 of 31 tensors start from dense/ckpt/step_00000024/model.safetensors; resized: pos_embed' err || fail "$(cat err)"
