@@ -132,8 +132,8 @@ static int shape_of(moe_shape *shape, const smoe_spec *spec, smoe_err *err) {
     return r ? 0 : -1;
 }
 
-static json_t *plan_json(const train_job *job, const moe_shape *shape, const smoe_cost *cost,
-                         size_t classes, const smoe_estimate *estimate) {
+static json_t *plan_json(const train_job *job, const char *start, const moe_shape *shape,
+                         const smoe_cost *cost, size_t classes, const smoe_estimate *estimate) {
     const smoe_spec *spec = job->spec;
     json_t *layers = json_array();
     for (size_t i = 0; i < spec->model.depth; i++) {
@@ -153,6 +153,7 @@ static json_t *plan_json(const train_job *job, const moe_shape *shape, const smo
                   "params", smoe_number_json(cost->params), "flops_train_per_image",
                   cost->flops_train_per_image, "train_exaflop", cost->train_exaflop, "bytes",
                   smoe_cmd_bytes_json(cost), "moe_layers", layers);
+    if (plan && start) json_object_set_new(plan, "start", json_string(start));
     if (plan) smoe_estimate_json(plan, estimate);
     return plan;
 }
@@ -173,8 +174,8 @@ static void print_moe(const smoe_spec *spec, const moe_shape *s) {
     }
 }
 
-static void print_plan(const train_job *job, const moe_shape *shape, const smoe_cost *cost,
-                       size_t classes, const smoe_estimate *estimate) {
+static void print_plan(const train_job *job, const char *start, const moe_shape *shape,
+                       const smoe_cost *cost, size_t classes, const smoe_estimate *estimate) {
     const smoe_spec *spec = job->spec;
     const smoe_model_spec *m = &spec->model;
     char a[48], b[32], c[32];
@@ -184,6 +185,7 @@ static void print_plan(const train_job *job, const moe_shape *shape, const smoe_
            "%zu classes\n",
            m->width, m->depth, m->mlp, m->heads, smoe_spec_tokens(spec), spec->data.image_size,
            m->patch_size, classes);
+    if (start) printf("start       %s\n", start);
     print_moe(spec, shape);
     printf("parameters  %s, of these %s in experts; %s active for a token\n",
            smoe_text_si(a, sizeof a, cost->params, ""),
@@ -202,21 +204,49 @@ static void print_plan(const train_job *job, const moe_shape *shape, const smoe_
                smoe_text_si(a, sizeof a, smoe_estimate_memory(), "B"));
 }
 
+static smoe_fit fit_of(const smoe_options *options) {
+    return options->upcycle ? SMOE_FIT_UPCYCLE : SMOE_FIT_PARTIAL;
+}
+
+/* What training would start from: *text, fresh, NULL without --init. */
+static int plan_start(char **text, const train_job *job, const smoe_options *options,
+                      size_t classes, smoe_err *err) {
+    char *path = NULL, *spec = NULL;
+    smoe_model *model = NULL;
+    smoe_safetensors *file = NULL;
+    *text = NULL;
+    if (!options->init) return 0;
+    int status = smoe_run_locate(options->init, NULL, &path, &spec, err);
+    if (!status) status = smoe_model_create(&model, job->spec, classes, err);
+    if (!status)
+        status = smoe_params_open(&file, smoe_model_params(model), path, fit_of(options), err);
+    if (!status) *text = smoe_params_partial_text(smoe_model_params(model), file, fit_of(options));
+    if (!status && !*text) status = smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", path);
+    smoe_safetensors_free(file);
+    smoe_model_free(model);
+    free(path);
+    free(spec);
+    return status;
+}
+
 static int dry_run(const train_job *job, const smoe_options *options, smoe_err *err) {
     smoe_cost cost = {0};
     smoe_estimate estimate;
     smoe_estimator by = {0};
     moe_shape shape;
     size_t classes;
+    char *start = NULL;
     int status = shape_of(&shape, job->spec, err);
     if (!status) status = smoe_cmd_classes(job->spec, 0, true, &classes, err);
+    if (!status) status = plan_start(&start, job, options, classes, err);
     if (!status) status = smoe_cost_estimate(&cost, job->spec, classes, NULL, err);
     if (!status) status = smoe_estimate_make(&estimate, &by, job->spec, classes, &cost, err);
     if (!status && options->json)
-        status = smoe_cmd_json(plan_json(job, &shape, &cost, classes, &estimate), err);
+        status = smoe_cmd_json(plan_json(job, start, &shape, &cost, classes, &estimate), err);
     else if (!status)
-        print_plan(job, &shape, &cost, classes, &estimate);
+        print_plan(job, start, &shape, &cost, classes, &estimate);
     smoe_cost_free(&cost);
+    free(start);
     return status;
 }
 
@@ -269,7 +299,7 @@ static int train_from(const char *init, const train_job *job, const smoe_options
     smoe_train_options how = {.dir = job->dir,
                               .mode = job->mode,
                               .init = init,
-                              .fit = options->upcycle ? SMOE_FIT_UPCYCLE : SMOE_FIT_PARTIAL,
+                              .fit = fit_of(options),
                               .env = smoe_cmd_env(options),
                               .stop = stop,
                               .observer = &progress.observer,

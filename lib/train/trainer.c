@@ -74,17 +74,6 @@ static void data_mark(trainer *t) {
     t->state.classes = crc;
 }
 
-/* A file that does not fit is refused before the run directory is touched. */
-static int check_init(trainer *t, smoe_err *err) {
-    size_t matches = 0;
-    smoe_slab weights = {.prefix = ""};
-    if (smoe_safetensors_open(&t->init, t->options->init, err)) return -1;
-    if (smoe_params_load_slabs(t->params, &weights, 1, t->init, t->options->fit, &matches, err))
-        return -1;
-    if (matches) return 0;
-    return smoe_fail(err, SMOE_DATA, "%s: no tensor of this model in it", t->options->init);
-}
-
 /* What comes from the file and what does not is said unasked: a name that is spelled differently
  * would not be seen otherwise. */
 static int load_init(trainer *t, smoe_err *err) {
@@ -115,7 +104,8 @@ static int prepare(trainer *t, smoe_err *err) {
     if (open_data(t, err) || smoe_model_create(&t->model, spec, t->N, err)) return -1;
     data_mark(t);
     t->params = smoe_model_params(t->model);
-    if (t->options->init && check_init(t, err)) return -1;
+    const char *init = t->options->init;
+    if (init && smoe_params_open(&t->init, t->params, init, t->options->fit, err)) return -1;
     t->dlogits = calloc(B * t->N, sizeof *t->dlogits);
     t->rows = calloc(B, sizeof *t->rows);
     t->durations = calloc(DURATIONS, sizeof *t->durations);

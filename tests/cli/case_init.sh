@@ -31,3 +31,12 @@ grep -q 'soft.safetensors: no dense MLP that experts of this model replace' err 
 # Another resolution: the positions are interpolated.
 status 0 smoe train tiny.yaml --no-progress --init dense data.image_size=24 model.moe.layers=none train.steps=4 -o larger >/dev/null 2>err
 grep -qx '31 of 31 tensors start from dense/ckpt/step_00000024/model.safetensors; resized: pos_embed' err || fail "$(cat err)"
+# The dry run says so before, and refuses what training would refuse.
+status 0 smoe train tiny.yaml --dry-run --init dense data.image_size=24 model.moe.layers=none -o dry >out
+grep -qx 'start       31 of 31 tensors start from dense/ckpt/step_00000024/model.safetensors; resized: pos_embed' out || fail "$(cat out)"
+status 0 smoe train tiny.yaml --dry-run --json --init dense --upcycle -o dry >out
+grep -q '"start": *"31 of 33 tensors start from dense/ckpt/step_00000024/model.safetensors; each expert a copy: ' out || fail "$(cat out)"
+status 0 smoe train tiny.yaml --dry-run -o dry >out
+! grep -q start out || fail "$(cat out)"
+status 3 smoe train tiny.yaml --dry-run --init dense model.width=8 -o dry 2>err
+grep -q 'tensor norm.weight: shape \[16\], expected \[8\]' err || fail "$(cat err)"
