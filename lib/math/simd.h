@@ -93,7 +93,11 @@ static inline vreal vsqrt(vreal x) {
 #else
     real t[VL];
     memcpy(t, &x, sizeof t);
-    for (size_t i = 0; i < VL; i++) t[i] = (real)sqrt((double)t[i]); /* exact, then rounded once */
+#ifdef SMOE_F64
+    for (size_t i = 0; i < VL; i++) t[i] = sqrt(t[i]);
+#else
+    for (size_t i = 0; i < VL; i++) t[i] = sqrtf(t[i]);
+#endif
     memcpy(&x, t, sizeof t);
     return x;
 #endif

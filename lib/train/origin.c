@@ -129,7 +129,8 @@ smoe_origin smoe_origin_of(const smoe_origins *from, const smoe_param *row, cons
     const smoe_tensor *t = smoe_safetensors_find(from->file, name);
     const smoe_tensor *dense = from->fit == SMOE_FIT_UPCYCLE && !t ? dense_of(from, row) : NULL;
     if (dense) return (smoe_origin){dense, SMOE_WAY_COPIED};
-    bool resized = t && from->fit != SMOE_FIT_EXACT && resizes(row, t);
+    if (!t) return (smoe_origin){0};
+    bool resized = from->fit != SMOE_FIT_EXACT && resizes(row, t);
     return (smoe_origin){t, resized ? SMOE_WAY_RESIZED : SMOE_WAY_SAME};
 }
 
@@ -233,13 +234,12 @@ static void names_put(FILE *out, const char *what, const char **name, size_t cou
     if (left) fprintf(out, " and %zu more", left);
 }
 
-/* Rows that come from the file in one way or, where not `there`, that do not. */
+/* Rows that come from the file in one way. */
 static void rows_put(FILE *out, const char *what, const smoe_params *params,
-                     const smoe_origin *origin, bool there, smoe_way way, const char **name) {
+                     const smoe_origin *origin, smoe_way way, const char **name) {
     size_t count = 0;
     for (size_t i = 0; i < params->count; i++)
-        if ((origin[i].tensor != NULL) == there && origin[i].way == way)
-            name[count++] = params->row[i].name;
+        if (origin[i].way == way) name[count++] = params->row[i].name;
     names_put(out, what, name, count);
 }
 
@@ -272,9 +272,9 @@ char *smoe_params_partial_text(const smoe_params *params, const smoe_safetensors
         }
         fprintf(out, "%zu of %zu tensors start from %s", taken, params->count,
                 smoe_safetensors_path(file));
-        rows_put(out, "; resized: ", params, origin, true, SMOE_WAY_RESIZED, name);
-        rows_put(out, "; each expert a copy: ", params, origin, true, SMOE_WAY_COPIED, name);
-        rows_put(out, "; fresh: ", params, origin, false, SMOE_WAY_SAME, name);
+        rows_put(out, "; resized: ", params, origin, SMOE_WAY_RESIZED, name);
+        rows_put(out, "; each expert a copy: ", params, origin, SMOE_WAY_COPIED, name);
+        rows_put(out, "; fresh: ", params, origin, SMOE_WAY_FRESH, name);
         unused_put(out, &from, origin, name);
         failed = fclose(out);
     }

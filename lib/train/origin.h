@@ -22,13 +22,14 @@ typedef struct smoe_origins {
 smoe_origins smoe_origins_of(const smoe_params *params, const smoe_safetensors *file, smoe_fit fit);
 
 typedef enum smoe_way {
+    SMOE_WAY_FRESH,   /* not at all */
     SMOE_WAY_SAME,    /* the tensor as it is */
     SMOE_WAY_RESIZED, /* positions of another number of patches */
     SMOE_WAY_COPIED   /* a dense MLP's, to each expert */
 } smoe_way;
 
 typedef struct smoe_origin {
-    const smoe_tensor *tensor; /* NULL: nothing */
+    const smoe_tensor *tensor; /* NULL: fresh */
     smoe_way way;
 } smoe_origin;
 

@@ -129,7 +129,7 @@ static void places_find(const smoe_params *params, const smoe_safetensors *file,
         places[i] = place_of(row, t);
         if (places[i].values || places[i].narrow) continue;
         real *copy = smoe_arena_take(copies, row->size, sizeof(real));
-        if (copy) smoe_origin_fill(copy, row, (smoe_origin){.tensor = t});
+        if (copy) smoe_origin_fill(copy, row, (smoe_origin){t, SMOE_WAY_SAME});
         places[i].values = copy;
     }
 }

@@ -112,8 +112,8 @@ typedef enum smoe_fit {
 int smoe_params_load(smoe_params *params, const smoe_safetensors *file, smoe_fit fit,
                      size_t *loaded, smoe_err *err) SMOE_MUST_CHECK;
 
-/* Opens a file to start from and checks that it fits so far, with one tensor of the model at least:
- * else SMOE_DATA, and nothing is open. The table needs no slabs. */
+/* Opens a file to start from and checks that it fits as far as it has to, with one tensor of the
+ * model at least: else SMOE_DATA, and nothing is open. The table needs no slabs. */
 int smoe_params_open(smoe_safetensors **file, const smoe_params *params, const char *path,
                      smoe_fit fit, smoe_err *err) SMOE_MUST_CHECK;
 
