@@ -48,48 +48,20 @@ static void make(single *s) {
     }
 }
 
-static void pieces(void **state) {
-    (void)state;
-    enum { UNIT = SMOE_FACTORS_UNIT };
-    static single s;
-    static real out[SIZE + 1];
-    make(&s);
-    for (size_t count = UNIT; count <= SIZE; count += 7 * UNIT)
-        for (size_t at = 0; at + count <= SIZE; at += 5 * UNIT) {
-            out[count] = 7;
-            smoe_factors_write(out, &s.row, at, count);
-            assert_memory_equal(out, s.written + at, count * sizeof *out);
-            assert_true(out[count] == 7);
-        }
-}
-
-/* Adam without the gradient, and with it: two steps, clipped and decayed. */
+/* In steps, and nothing behind each; of what memory is asked for meanwhile nothing depends on. */
 static void steps(void **state) {
     (void)state;
-    enum { W, M, V, ARRAYS };
     static single s;
-    static real with[ARRAYS][SIZE], without[ARRAYS][SIZE];
-    const smoe_row_kernels *kern = smoe_kernels_get()->row;
-    smoe_adam_constants k = {.clip = (real)0.7,
-                             .beta1 = (real)0.9,
-                             .beta2 = (real)0.99,
-                             .correct1 = 3,
-                             .correct2 = 5,
-                             .eps = (real)1e-6,
-                             .rate = (real)0.01,
-                             .decay = (real)0.1,
-                             .leave = true};
+    static real out[SMOE_FACTORS_STEP + 1];
     make(&s);
-    gradcheck_normal(with[W], SIZE, 3);
-    memset(with[M], 0, 2 * sizeof with[M]);
-    memcpy(without, with, sizeof with);
     size_t size = smoe_factors_step(&s.row);
     assert_int_equal(OUT * IN % size, 0);
-    for (int step = 0; step < 2; step++) {
-        kern->adam(with[W], s.written, with[M], with[V], SIZE, &k);
-        for (size_t at = 0; at < SIZE; at += size)
-            smoe_factors_adam(without[W] + at, without[M] + at, without[V] + at, &s.row, at, &k);
-        assert_memory_equal(without, with, sizeof with);
+    smoe_reach next = {.at = {(const char *)out}, .bytes = {sizeof out}};
+    for (size_t at = 0; at < SIZE; at += size) {
+        out[size] = 7;
+        smoe_factors_write(out, &s.row, at, &next);
+        assert_memory_equal(out, s.written + at, size * sizeof *out);
+        assert_true(out[size] == 7);
     }
 }
 
@@ -156,6 +128,10 @@ static void when(void **state) {
     assert_false(smoe_factors_pay(SMOE_FACTORS_ROWS + 1, 16, 48));
     assert_false(smoe_factors_pay(1, 24, 48));
     assert_false(smoe_factors_pay(1, 48, 24));
+    assert_true(smoe_factors_pay(1, SMOE_FACTORS_WIDEST, SMOE_FACTORS_WIDEST));
+    assert_false(smoe_factors_pay(1, SMOE_FACTORS_WIDEST + 16, 48));
+    assert_false(smoe_factors_pay(1, 48, SMOE_FACTORS_WIDEST + 16));
+    assert_true(smoe_kernels_get()->row->outer_rows <= SMOE_OUTER_ROWS);
 }
 
 /* ---- training ---------------------------------------------------------------------------------- */
@@ -259,9 +235,8 @@ static void training(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pieces),          cmocka_unit_test(steps), cmocka_unit_test(squares),
-        cmocka_unit_test(cancelling_rows), cmocka_unit_test(when),  cmocka_unit_test(training),
-        cmocka_unit_test(isas_run_again),
+        cmocka_unit_test(steps), cmocka_unit_test(squares),  cmocka_unit_test(cancelling_rows),
+        cmocka_unit_test(when),  cmocka_unit_test(training), cmocka_unit_test(isas_run_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -339,27 +339,10 @@ static void few_terms(const smoe_product *x, const smoe_gemm_kernels *kern) {
         t.a_col = x->a_col;
         t.b = x->b + j;
         t.ldb = x->b_row;
-        t.stream = x->stream;
+        t.stream = true;
         kern->tile_rows(&t);
     }
-    if (x->stream) kern->settle();
-}
-
-void smoe_gemm_few(real *out, const smoe_product *x, size_t first, size_t count) {
-    while (count) {
-        size_t row = first / x->n, column = first % x->n;
-        smoe_product p = *x;
-        p.a += row * x->a_row;
-        p.b += column;
-        p.c = out;
-        p.ldc = x->n;
-        p.m = column ? 1 : max(count / x->n, 1);
-        p.n = min(x->n - column, count);
-        few_terms(&p, smoe_kernels_get()->gemm);
-        out += p.m * p.n;
-        first += p.m * p.n;
-        count -= p.m * p.n;
-    }
+    kern->settle();
 }
 
 void smoe_gemm_serial(const smoe_product *x) {

@@ -52,10 +52,6 @@ void smoe_gemm(const smoe_product *product);
 /* By the calling thread alone: for use inside parallel regions. Takes 1 MB of its stack (2 MB where
  * `real` is double) for the packed sides. */
 void smoe_gemm_serial(const smoe_product *product);
-/* Elements first .. first+count of a C whose rows have no gaps, into `out` and not into C, of a
- * product of few terms, not none, without add, bias and after; n, first, count multiples of 16,
- * b_col 1. The numbers of smoe_gemm_serial, by the calling thread. */
-void smoe_gemm_few(real *out, const smoe_product *product, size_t first, size_t count);
 /* `count` products, shared by all threads; make(i, context) describes the i-th. Results must not
  * overlap. */
 typedef smoe_product smoe_product_maker(size_t i, const void *context);

@@ -264,9 +264,6 @@ static void gram(double *out, const real *x, size_t R, size_t n) {
 
 /* ---- Adam ------------------------------------------------------------------------------------ */
 
-/* What of a gradient registers have room for: rows, and vectors of each. */
-enum { OUTER_ROWS = SMOE_VBYTES == 64 ? 8 : 4, OUTER_VECTORS = 2 };
-
 /* One step of `size` <= VL elements. Which products are rounded and which are fused with a sum is
  * said here, not left to the compiler, which may find otherwise in other places. */
 static inline __attribute__((always_inline)) void adam_vector(real *w, vreal g, real *m, real *v,
@@ -281,32 +278,37 @@ static inline __attribute__((always_inline)) void adam_vector(real *w, vreal g, 
     give(v, vi, size);
 }
 
+/* `size` elements <= VL of all four arrays. */
+static inline __attribute__((always_inline)) void adam_part(real *w, real *g, real *m, real *v,
+                                                            size_t size, smoe_adam_constants k) {
+    adam_vector(w, take(g, size, 0), m, v, size, k);
+    if (!k.leave) give(g, (vreal){0}, size);
+}
+
 /* Four arrays at once are more than the processor foresees by itself. */
 static void adam(real *restrict w, real *restrict g, real *restrict m, real *restrict v, size_t n,
                  const smoe_adam_constants *k) {
-    enum { AHEAD = 256 };
+    enum { LINE = 64 / sizeof(real), AHEAD = 64 * LINE };
     const smoe_adam_constants c = *k; /* stores to the arrays do not change these */
-    for (size_t i = 0; i < n; i += VL) {
-        size_t size = width(i, n);
-        if (i * sizeof(real) % 64 == 0) {
-            __builtin_prefetch(w + i + AHEAD, 1);
-            __builtin_prefetch(g + i + AHEAD, 1);
-            __builtin_prefetch(m + i + AHEAD, 1);
-            __builtin_prefetch(v + i + AHEAD, 1);
-        }
-        adam_vector(w + i, take(g + i, size, 0), m + i, v + i, size, c);
-        if (!c.leave) give(g + i, (vreal){0}, size);
+    size_t i = 0;
+    for (; i + LINE <= n; i += LINE) {
+        __builtin_prefetch(w + i + AHEAD, 1);
+        __builtin_prefetch(g + i + AHEAD, 1);
+        __builtin_prefetch(m + i + AHEAD, 1);
+        __builtin_prefetch(v + i + AHEAD, 1);
+        for (size_t j = i; j < i + LINE; j += VL) adam_part(w + j, g + j, m + j, v + j, VL, c);
     }
+    for (; i < n; i += VL) adam_part(w + i, g + i, m + i, v + i, width(i, n), c);
 }
 
-/* nv vectors of each of the rows of adam_outer, dy without gaps: sums in registers become the
- * gradient, and Adam's roots and quotients are computed beside the multiply-adds of what comes
- * next. Memory is asked, `ahead` elements behind w, in its own order, not in that of the work. */
-static inline __attribute__((always_inline)) void adam_tile(size_t nv, real *w, real *m, real *v,
-                                                            const real *dy, const real *x, size_t R,
-                                                            size_t n, size_t ahead,
-                                                            const smoe_adam_constants *k) {
-    enum { LINE = 64 / sizeof(real) };
+/* ---- gradients of few rows ------------------------------------------------------------------- */
+
+/* Sums that registers have room for: rows, and vectors of each. */
+enum { OUTER_ROWS = SMOE_VBYTES == 64 ? 8 : 4, OUTER_VECTORS = 2 };
+
+/* nv vectors of each of the rows of g, dy without gaps. */
+static inline __attribute__((always_inline)) void outer_tile(size_t nv, real *g, const real *dy,
+                                                             const real *x, size_t R, size_t n) {
     vreal sum[OUTER_ROWS][OUTER_VECTORS] = {{{0}}};
     for (size_t r = 0; r < R; r++, dy += OUTER_ROWS, x += n) {
         vreal xr[OUTER_VECTORS];
@@ -317,41 +319,32 @@ static inline __attribute__((always_inline)) void adam_tile(size_t nv, real *w, 
 #pragma GCC unroll 2
             for (size_t q = 0; q < nv; q++) sum[i][q] += vset(dy[i]) * xr[q];
     }
-    /* From here on registers are Adam's: unrolled, or with its constants before, it spills. */
-    const smoe_adam_constants c = *k;
-    real g[OUTER_ROWS][OUTER_VECTORS * VL];
 #pragma GCC unroll 8
     for (size_t i = 0; i < OUTER_ROWS; i++)
 #pragma GCC unroll 2
-        for (size_t q = 0; q < nv; q++) vstore(g[i] + q * VL, sum[i][q]);
-#pragma GCC unroll 1
-    for (size_t i = 0; i < OUTER_ROWS; i++) {
-        for (size_t q = 0; q < nv * VL; q += LINE, ahead += LINE) {
-            __builtin_prefetch(w + ahead, 1, 2);
-            __builtin_prefetch(m + ahead, 1, 2);
-            __builtin_prefetch(v + ahead, 1, 2);
-        }
-#pragma GCC unroll 2
-        for (size_t q = 0, at = i * n; q < nv; q++, at += VL)
-            adam_vector(w + at, vload(g[i] + q * VL), m + at, v + at, VL, c);
-    }
+        for (size_t q = 0; q < nv; q++) vstore(g + i * n + q * VL, sum[i][q]);
 }
 
-static void adam_outer(real *w, real *m, real *v, const real *dy, size_t ld, const real *x,
-                       size_t R, size_t n, const smoe_adam_constants *k) {
-    enum { WIDTH = OUTER_VECTORS * VL };
+static void outer(real *g, const real *dy, size_t ld, const real *x, size_t R, size_t n,
+                  const smoe_reach *next) {
+    enum { WIDTH = OUTER_VECTORS * VL, LINE = 64 };
     real near[SMOE_OUTER_TERMS * OUTER_ROWS];
     for (size_t r = 0; r < R; r++) {
         memcpy(near + r * OUTER_ROWS, dy + r * ld, OUTER_ROWS * sizeof *near);
         __builtin_prefetch(dy + r * ld + OUTER_ROWS);
     }
-    /* The next rows are asked for, as many lines of them in each tile as it takes of these. */
-    size_t j = 0, next = OUTER_ROWS * n;
-    for (; j + WIDTH <= n; j += WIDTH)
-        adam_tile(OUTER_VECTORS, w + j, m + j, v + j, near, x + j, R, n,
-                  next + j * (OUTER_ROWS - 1), k);
-    for (; j < n; j += VL)
-        adam_tile(1, w + j, m + j, v + j, near, x + j, R, n, next + j * (OUTER_ROWS - 1), k);
+    size_t tiles = (n + WIDTH - 1) / WIDTH;
+    smoe_reach left = *next;
+    for (size_t j = 0; j < n; j += WIDTH) {
+        if (j + WIDTH <= n)
+            outer_tile(OUTER_VECTORS, g + j, near, x + j, R, n);
+        else
+            outer_tile(1, g + j, near, x + j, R, n);
+        for (size_t a = 0; a < SMOE_REACHES; a++)
+            for (size_t asked = 0; asked < next->bytes[a];
+                 asked += tiles * LINE, left.at[a] += LINE)
+                __builtin_prefetch(left.at[a], 1);
+    }
 }
 
 static void widen(real *restrict y, const smoe_bf16 *restrict x, size_t n) {
@@ -363,9 +356,10 @@ static void narrow(smoe_bf16 *restrict y, const real *restrict x, size_t n) {
 }
 
 /* The hash is the last part of MurmurHash3, which mixes every bit of 32 into every other. */
-static void narrow_random(smoe_bf16 *restrict y, const real *restrict x, size_t n, uint32_t key) {
+static void narrow_random(smoe_bf16 *restrict y, const real *restrict x, size_t n, uint32_t key,
+                          size_t first) {
     for (size_t i = 0; i < n; i++) {
-        uint32_t h = key + (uint32_t)i * 0x9e3779b9u;
+        uint32_t h = key + (uint32_t)(first + i) * 0x9e3779b9u;
         h = (h ^ h >> 16) * 0x85ebca6bu;
         h = (h ^ h >> 13) * 0xc2b2ae35u;
         y[i] = (smoe_bf16)((smoe_float_bits((float)x[i]) + (h >> 16)) >> 16);
@@ -394,5 +388,5 @@ const smoe_row_kernels SMOE_KERN(smoe_row_kern) = {
     .narrow_random = narrow_random,
     .adam = adam,
     .outer_rows = OUTER_ROWS,
-    .adam_outer = adam_outer,
+    .outer = outer,
 };

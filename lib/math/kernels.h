@@ -104,7 +104,15 @@ typedef struct smoe_gemm_kernels {
     uint32_t (*read_streams)(const char *from, size_t stride, size_t bytes);
 } smoe_gemm_kernels;
 
-enum { SMOE_OUTER_TERMS = 32 }; /* rows that adam_outer has room for */
+/* Memory that is needed next: so many bytes at each of these. */
+enum { SMOE_REACHES = 3 };
+typedef struct smoe_reach {
+    const char *at[SMOE_REACHES];
+    size_t bytes[SMOE_REACHES];
+} smoe_reach;
+
+/* The most that `outer` sums, and makes at a time. */
+enum { SMOE_OUTER_TERMS = 32, SMOE_OUTER_ROWS = 8 };
 
 /* w -= rate * (m' * correct1 / (sqrt(v' * correct2) + eps) + decay * w), g' = clip * g,
  * m' = beta1 m + (1 - beta1) g', v' = beta2 v + (1 - beta2) g'^2. */
@@ -150,16 +158,16 @@ typedef struct smoe_row_kernels {
     void (*widen)(real *y, const smoe_bf16 *x, size_t n);
     void (*narrow)(smoe_bf16 *y, const real *x, size_t n);
     /* y = x to one of the two BF16 numbers around it, so that its expectation is x: up when 16 bits
-     * of a hash of (key, i) added to the bits that go carry. x finite. */
-    void (*narrow_random)(smoe_bf16 *y, const real *x, size_t n, uint32_t key);
+     * of a hash of (key, first + i) added to the bits that go carry. x finite. */
+    void (*narrow_random)(smoe_bf16 *y, const real *x, size_t n, uint32_t key, size_t first);
     /* One Adam step, and g becomes 0 unless it is left; see smoe_adam_constants. */
     void (*adam)(real *w, real *g, real *m, real *v, size_t n, const smoe_adam_constants *k);
-    /* The same numbers for w, m, v [outer_rows,n] without the gradient in memory: it is the sum of
-     * dy_r x_r^T over R <= SMOE_OUTER_TERMS rows r of dy [R,outer_rows], ld apart, and of x [R,n].
-     * n is a multiple of 16; outer_rows divides 16. */
+    /* g [outer_rows,n] = sum of dy_r x_r^T over R <= SMOE_OUTER_TERMS rows r of dy [R,outer_rows],
+     * ld apart, and of x [R,n], without packing either; and meanwhile memory is asked for what is
+     * needed next. n is a multiple of 16; outer_rows <= SMOE_OUTER_ROWS divides 16. */
     size_t outer_rows;
-    void (*adam_outer)(real *w, real *m, real *v, const real *dy, size_t ld, const real *x,
-                       size_t R, size_t n, const smoe_adam_constants *k);
+    void (*outer)(real *g, const real *dy, size_t ld, const real *x, size_t R, size_t n,
+                  const smoe_reach *next);
 } smoe_row_kernels;
 
 typedef struct smoe_kernels {

@@ -134,21 +134,36 @@ static void update(real *w, real *g, real *m, real *v, size_t n, const smoe_trai
         sgd(w, g, m, n, k->clip, (real)spec->optimizer.momentum, k->rate, k->decay, k->leave);
 }
 
-/* The same with moments in BF16: through a few thousand bytes that stay in the first cache. */
+/* The same with moments in BF16: through a few thousand bytes that stay in the first cache. Element
+ * at + i is number first + i of those that `key` rounds. */
 static void update_narrow(const smoe_params *params, size_t at, real *g, size_t n, uint32_t key,
-                          const smoe_train_spec *spec, const smoe_adam_constants *k) {
+                          size_t first, const smoe_train_spec *spec, const smoe_adam_constants *k) {
     enum { PIECE = 1024 };
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
-    real first[PIECE], second[PIECE];
-    for (size_t end = at + n; at < end; at += PIECE, g += PIECE, key += PIECE) {
-        size_t count = end - at < PIECE ? end - at : PIECE;
-        smoe_bf16 *m = params->m_bf16 + at, *v = params->v_bf16 ? params->v_bf16 + at : NULL;
-        kern->widen(first, m, count);
-        if (v) kern->widen(second, v, count);
-        update(params->w + at, g, first, params->v ? params->v + at : second, count, spec, k);
-        kern->narrow(m, first, count);
-        if (v) kern->narrow_random(v, second, count, key);
+    real m[PIECE], v[PIECE];
+    for (size_t i = 0; i < n; i += PIECE) {
+        size_t count = n - i < PIECE ? n - i : PIECE;
+        smoe_bf16 *m_bf16 = params->m_bf16 + at + i;
+        smoe_bf16 *v_bf16 = params->v_bf16 ? params->v_bf16 + at + i : NULL;
+        kern->widen(m, m_bf16, count);
+        if (v_bf16) kern->widen(v, v_bf16, count);
+        update(params->w + at + i, g + i, m, params->v ? params->v + at + i : v, count, spec, k);
+        kern->narrow(m_bf16, m, count);
+        if (v_bf16) kern->narrow_random(v_bf16, v, count, key, first + i);
     }
+}
+
+/* What a step of n elements at `at` changes. */
+static smoe_reach reach_of(const smoe_params *params, size_t at, size_t n) {
+    smoe_reach reach = {.at = {(const char *)(params->w + at)}, .bytes = {n * sizeof(real)}};
+    const real *moment[] = {params->m, params->v};
+    const smoe_bf16 *narrow[] = {params->m_bf16, params->v_bf16};
+    for (size_t i = 0; i < 2; i++) {
+        if (moment[i]) reach.at[i + 1] = (const char *)(moment[i] + at);
+        if (narrow[i]) reach.at[i + 1] = (const char *)(narrow[i] + at);
+        reach.bytes[i + 1] = moment[i] ? n * sizeof(real) : narrow[i] ? n * sizeof(smoe_bf16) : 0;
+    }
+    return reach;
 }
 
 void smoe_optim_step(smoe_params *params, const smoe_train_spec *spec, size_t step, double norm) {
@@ -165,34 +180,29 @@ void smoe_optim_step(smoe_params *params, const smoe_train_spec *spec, size_t st
         .eps = (real)spec->optimizer.eps,
         .rate = (real)smoe_schedule_rate(spec, step),
     };
-    bool adam = spec->optimizer.name == SMOE_OPTIMIZER_ADAM;
     SMOE_TEAM(optimizer, smoe_team_for(params->size, smoe_threads()))
     for (size_t i = 0; i < params->count; i++) {
         const smoe_param *p = &params->row[i];
         smoe_adam_constants k = all;
         k.decay = (real)decay_of(spec, p->group);
         k.leave = smoe_param_streams(p);
-        uint32_t name = smoe_rng_name(p->name);
-        bool outer = p->factored && adam && !params->m_bf16;
-        size_t size = outer ? smoe_factors_step(p) : CHUNK;
+        /* Runs of other seeds may round alike, so there is none in the key. */
+        smoe_rng rng = smoe_rng_at(0, SMOE_RNG_ROUNDING, smoe_rng_name(p->name), step, 0);
+        uint32_t key = (uint32_t)smoe_rng_u64(&rng);
+        size_t size = p->factored ? smoe_factors_step(p) : CHUNK;
 #pragma omp for schedule(static) nowait
         for (size_t j = 0; j < p->size; j += size) {
-            size_t at = p->offset + j;
-            if (outer) {
-                smoe_factors_adam(params->w + at, params->m + at, params->v + at, p, j, &k);
-                continue;
+            size_t at = p->offset + j, n = p->size - j < size ? p->size - j : size;
+            real made[SMOE_FACTORS_STEP], *g = params->g + at;
+            if (p->factored) {
+                smoe_reach next = reach_of(params, at, n);
+                smoe_factors_write(g = made, p, j, &next);
             }
-            real made[CHUNK], *g = p->factored ? made : params->g + at;
-            size_t n = p->size - j < CHUNK ? p->size - j : CHUNK;
-            if (p->factored) smoe_factors_write(made, p, j, n);
-            if (params->m_bf16) {
-                /* Runs of other seeds may round alike, so there is none in the key. */
-                smoe_rng rng = smoe_rng_at(0, SMOE_RNG_ROUNDING, name, step, j / CHUNK);
-                update_narrow(params, at, g, n, (uint32_t)smoe_rng_u64(&rng), spec, &k);
-            } else {
+            if (params->m_bf16)
+                update_narrow(params, at, g, n, key, j, spec, &k);
+            else
                 update(params->w + at, g, params->m ? params->m + at : NULL,
                        params->v ? params->v + at : NULL, n, spec, &k);
-            }
         }
     }
     for (size_t i = 0; i < params->count; i++)
