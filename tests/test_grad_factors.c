@@ -1,5 +1,5 @@
 /*
- * Gradients that are left as factors: in pieces they are the numbers that backward writes, their norm is
+ * Gradients that are left as factors: step by step they are the numbers that backward writes, their norm is
  * that of what they stand for, and training with them is training without, to the bit.
  */
 #include "close.h"
