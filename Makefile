@@ -64,7 +64,7 @@ $(OBJ)/flags: always
 	@mkdir -p $(@D)
 	@echo '$(EVERY_FLAG)' | cmp -s - $@ || echo '$(EVERY_FLAG)' > $@
 
-$(OBJ)/lib/train/env.o: FILE_CFLAGS = -DSMOE_CFLAGS='"$(subst ",\",-O2 $(STRICT) $(FLAVOUR_CFLAGS) $(CPPFLAGS) $(CFLAGS))"'
+$(OBJ)/lib/train/env.o: FILE_CFLAGS = -DSMOE_CFLAGS='"$(subst ",\",$(strip -O2 $(STRICT) $(FLAVOUR_CFLAGS) $(CPPFLAGS) $(CFLAGS)))"'
 
 # The page of the report goes into the library as it is.
 $(OBJ)/lib/draw/report_part.o: $(wildcard lib/draw/report*.html lib/draw/report*.css lib/draw/report*.js)

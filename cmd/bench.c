@@ -363,8 +363,13 @@ static int bench(const smoe_spec *spec, const smoe_safetensors *weights,
     else if (smoe_cmd_classes(spec, 0, false, &classes, err))
         return -1;
     if (check_table(options->append, err)) return -1;
+    if (options->dry_run && options->json)
+        return smoe_cmd_json(json_pack("{s:I, s:I}", "rounds", (json_int_t)rounds, "batch",
+                                       (json_int_t)spec->train.batch_size),
+                             err);
     if (options->dry_run) {
-        printf("would time %zu rounds of %zu images\n", rounds, spec->train.batch_size);
+        printf("would time %zu round%s of %zu image%s\n", rounds, rounds == 1 ? "" : "s",
+               spec->train.batch_size, spec->train.batch_size == 1 ? "" : "s");
         return 0;
     }
     smoe_progress progress;

@@ -15,8 +15,10 @@
 
 int smoe_cmd_json(json_t *value, smoe_err *err) {
     int status = 0;
-    if (!value || json_dumpf(value, stdout, JSON_INDENT(2)) || putchar('\n') == EOF)
-        status = smoe_fail(err, SMOE_RUNTIME, "could not write the result as JSON");
+    if (!value)
+        status = smoe_fail(err, SMOE_RUNTIME, "out of memory for the result as JSON");
+    else if (json_dumpf(value, stdout, JSON_INDENT(2)) || putchar('\n') == EOF)
+        status = smoe_fail_errno(err, SMOE_RUNTIME, "standard output");
     json_decref(value);
     return status;
 }

@@ -129,6 +129,10 @@ int cmd_eval(const smoe_options *options, smoe_err *err) {
         ;
     else if (options->print_config)
         status = smoe_cmd_print_config(&loaded.spec, err);
+    else if (options->dry_run && options->json)
+        status = smoe_cmd_json(
+            json_pack("{s:s, s:s}", "checkpoint", loaded.path, "split", loaded.spec.eval.split),
+            err);
     else if (options->dry_run)
         printf("would evaluate %s on the %s split\n", loaded.path, loaded.spec.eval.split);
     else

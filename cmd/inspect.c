@@ -245,6 +245,18 @@ static int inspect(inspected *x, size_t runs, const smoe_options *options, smoe_
     return status;
 }
 
+static int dry_run(const inspected *x, size_t runs, const smoe_options *options, smoe_err *err) {
+    json_t *list = json_array();
+    for (size_t i = 0; i < runs; i++) {
+        const char *path = x[i].loaded.path, *split = x[i].loaded.spec.eval.split;
+        if (!options->json) printf("would inspect %s on the %s split\n", path, split);
+        json_array_append_new(list, json_pack("{s:s, s:s}", "checkpoint", path, "split", split));
+    }
+    if (options->json) return smoe_cmd_json(json_pack("{s:o}", "runs", list), err);
+    json_decref(list);
+    return 0;
+}
+
 int cmd_inspect(const smoe_options *options, smoe_err *err) {
     size_t runs = options->args;
     inspected *x = calloc(runs, sizeof *x);
@@ -258,9 +270,7 @@ int cmd_inspect(const smoe_options *options, smoe_err *err) {
     else if (options->print_config)
         status = smoe_cmd_print_config(&x->loaded.spec, err);
     else if (options->dry_run)
-        for (size_t i = 0; i < runs; i++)
-            printf("would inspect %s on the %s split\n", x[i].loaded.path,
-                   x[i].loaded.spec.eval.split);
+        status = dry_run(x, runs, options, err);
     else
         status = inspect(x, runs, options, err);
     for (size_t i = 0; i < runs; i++) inspected_free(&x[i]);

@@ -23,6 +23,7 @@ static void assert_link(const room *r, const char *name, const char *want) {
 
 static void test_checkpoint_round_trip(void **state) {
     room *r = *state;
+    r->spec.train.steps = 200000000;
     smoe_run *run = room_opened(r, SMOE_RUN_NEW);
     smoe_checkpoint at = {0};
     assert_int_equal(room_record(run, 0, 1, &r->err), 0);

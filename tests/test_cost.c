@@ -319,6 +319,21 @@ static void gradients_of_few_rows(void **state) {
     }
 }
 
+/* Nor where a width is no multiple of 16, or above 8192. */
+static void gradients_of_odd_widths(void **state) {
+    (void)state;
+    const size_t mlp[] = {8192, 8208, 8200};
+    smoe_cost cost;
+    for (size_t i = 0; i < 3; i++) {
+        overrides list = {0};
+        overrides_set(&list, "model={width: 16, mlp: %zu}", mlp[i]);
+        overrides_set(&list, "train.batch_size=32");
+        overrides_cost(&cost, tiny, &list, NULL);
+        assert_close(cost.params_factored, i ? 0 : 2 * 2 * 16 * 8192, 0);
+        smoe_cost_free(&cost);
+    }
+}
+
 /* Soft MoE H/14 with 256 experts: 54 billion parameters, 217 GB of weights alone. */
 static void largest_model_costs_nothing(void **state) {
     (void)state;
@@ -364,7 +379,7 @@ int main(void) {
         cmocka_unit_test(fixed_routing_is_cheaper),
         cmocka_unit_test(other_heads),
         cmocka_unit_test(matches_the_parameter_table),
-        cmocka_unit_test(gradients_of_few_rows),
+        cmocka_unit_test(gradients_of_few_rows), cmocka_unit_test(gradients_of_odd_widths),
         cmocka_unit_test(largest_model_costs_nothing),
         cmocka_unit_test(classes_must_be_known),
     };

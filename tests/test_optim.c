@@ -231,6 +231,27 @@ static void decay_groups(void **state) {
     }
 }
 
+/* The gradient of an expert's kernel is left as it is, since backward overwrites it: a pass over memory less. Others are
+ * cleared. */
+static void kernels_of_experts_keep_gradients(void **state) {
+    (void)state;
+    for (int name = SMOE_OPTIMIZER_ADAM; name <= SMOE_OPTIMIZER_SGD; name++) {
+        smoe_train_spec t = constant_rate((smoe_optimizer)name);
+        smoe_params params;
+        table(&params, &t);
+        params.row[SMOE_PARAM_KERNEL].expert = true;
+        gradients(&params, 3, 4);
+        smoe_optim_step(&params, &t, 0, 0);
+        for (size_t i = 0; i < params.count; i++) {
+            const real *g = params.g + params.row[i].offset;
+            assert_true(g[0] == (i == SMOE_PARAM_KERNEL ? 3 : 0));
+            assert_true(g[1] == (i == SMOE_PARAM_KERNEL ? 4 : 0));
+            assert_int_equal(params.row[i].fresh, i == SMOE_PARAM_KERNEL);
+        }
+        smoe_params_free(&params);
+    }
+}
+
 /* Six gradients, three times (3, 4): norm sqrt(75). Clipped to sqrt(3): g = (0.6, 0.8), moved times
  * the rate of 0.1. A norm below the limit, or no limit, changes nothing. */
 static void clipping(void **state) {
@@ -413,7 +434,7 @@ static void second_moment_does_not_stand_still(void **state) {
     free(first);
 }
 
-/* From equal moments and gradients: pieces of a task, tasks, and tensors each round by a chance of their own. */
+/* From equal moments and gradients: places of a tensor, far apart or near, and tensors each round by a chance of their own. */
 static void roundings_do_not_repeat(void **state) {
     (void)state;
     smoe_train_spec t = constant_rate(SMOE_OPTIMIZER_ADAM);
@@ -447,6 +468,7 @@ int main(void) {
         cmocka_unit_test(constant_gradient),
         cmocka_unit_test(sgd_by_hand),
         cmocka_unit_test(decay_groups),
+        cmocka_unit_test(kernels_of_experts_keep_gradients),
         cmocka_unit_test(clipping),
         cmocka_unit_test(rate_of_the_step),
         cmocka_unit_test(same_bits_for_any_threads),

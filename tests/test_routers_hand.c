@@ -172,6 +172,23 @@ static void assert_buffer(const routed *r, size_t e, const char *tokens) {
 
 #define TOKENS "model.moe.router=tokens-choice model.moe.experts=2 model.moe.noise=0 "
 
+/* Logits 0, -2000, -1000: the second choice is the last expert, though both weights are 0. */
+static void choices_of_no_weight(void **state) {
+    (void)state;
+    const double g[] = {1, 1, 1};
+    routed r;
+    gated(&r, "model.moe.router=tokens-choice model.moe.experts=3 model.moe.k=2 model.moe.noise=0", 1,
+          3, g);
+    r.x[1] = -2000;
+    r.x[2] = -1000;
+    routed_pass(&r, 1, false);
+    assert_buffer(&r, 0, "0");
+    assert_buffer(&r, 1, "");
+    assert_buffer(&r, 2, "0");
+    assert_true(r.plan->slot_weight[2 * r.plan->P] == 0);
+    routed_free(&r);
+}
+
 /*
  * Four tokens, three of which want expert 0 with g = 0.6, 0.9, 0.8. Be = 1*4*1/2 = 2.
  * vanilla: 0 and 1 sit, 2 is dropped. bpr: 1 and 2 sit, 0 is dropped.
@@ -381,6 +398,7 @@ int main(void) {
         cmocka_unit_test(two_epsilons),
         cmocka_unit_test(uniform_halves),
         cmocka_unit_test(identity_places),
+        cmocka_unit_test(choices_of_no_weight),
         cmocka_unit_test(placement_order),
         cmocka_unit_test(first_choices_before_second),
         cmocka_unit_test(bpr_and_its_sum),

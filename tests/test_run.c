@@ -117,8 +117,10 @@ static void test_force(void **state) {
     smoe_run_log(run, "%s", "the old log");
     room_closed(r, run, "done");
     room_write(r, "notes.txt", "mine");
+    room_write(r, "ckpt/step_1_kept.txt", "mine too");
     room_write(r, "spec.yaml.tmp-12-0", "left over");
     room_closed(r, room_opened(r, SMOE_RUN_FORCE), "done");
+    room_assert_file(r, "ckpt/step_1_kept.txt", "mine too");
     room_assert_file(r, "notes.txt", "mine");
     room_assert_file(r, "metrics.jsonl", "");
     assert_false(room_has(r, "ckpt/step_00000001"));
@@ -134,6 +136,22 @@ static void test_force(void **state) {
     refused(r, SMOE_RUN_FORCE, SMOE_USAGE, "not a run directory (no spec.yaml and STATUS in it)");
     refused(r, SMOE_RUN_RESUME, SMOE_USAGE, "not a run directory");
     room_assert_file(r, "notes.txt", "mine");
+}
+
+/* Fewer steps than are done: nothing to go on with, and spec.yaml would be that of another run. */
+static void test_fewer_steps(void **state) {
+    room *r = *state;
+    smoe_run *run = room_opened(r, SMOE_RUN_NEW);
+    smoe_checkpoint at = {.step = 5, .best = -1};
+    assert_int_equal(smoe_run_checkpoint(run, &r->params, &r->spec, &at, 1, &r->err), 0);
+    room_closed(r, run, "stopped");
+    char *spec = room_read(r, "spec.yaml");
+    r->spec.train.steps = 4;
+    refused(r, SMOE_RUN_RESUME, SMOE_USAGE, "cannot resume: train.steps is 4, and 5 are done");
+    room_assert_file(r, "spec.yaml", spec);
+    free(spec);
+    r->spec.train.steps = 5;
+    room_closed(r, room_opened(r, SMOE_RUN_RESUME), "done");
 }
 
 /* Killed between mkdir and STATUS. */
@@ -473,6 +491,7 @@ int main(void) {
         TEST(test_unwritable),
         TEST(test_one_process_at_a_time),
         TEST(test_force),
+        TEST(test_fewer_steps),
         TEST(test_half_made),
         TEST(test_without_status),
         TEST(test_folders_of_others),

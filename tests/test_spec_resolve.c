@@ -256,7 +256,7 @@ static void origins_are_told(void **state) {
                              "train.batch_size=16", "model.moe.router=tokens-choice", NULL);
     char *text = specs_yaml(&s, true);
     static const char *const lines[] = {
-        "seed: 7                                 # text:1:7\n",
+        "seed: 7                                 # t:1:7\n",
         "  width: 192                            # variant Ti\n",
         "  patch_size: 4                         # default\n",
         "  batch_size: 16                        # override\n",

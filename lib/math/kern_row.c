@@ -305,6 +305,8 @@ static void adam(real *restrict w, real *restrict g, real *restrict m, real *res
 
 /* Sums that registers have room for: rows, and vectors of each. */
 enum { OUTER_ROWS = SMOE_VBYTES == 64 ? 8 : 4, OUTER_VECTORS = 2 };
+_Static_assert((int)OUTER_ROWS <= (int)SMOE_OUTER_ROWS && 16 % OUTER_ROWS == 0,
+               "as kernels.h says");
 
 /* nv vectors of each of the rows of g, dy without gaps. */
 static inline __attribute__((always_inline)) void outer_tile(size_t nv, real *g, const real *dy,

@@ -20,7 +20,7 @@
 
 typedef struct tokens_router {
     smoe_gate gate;
-    int32_t *choice;     /* [tokens,K] experts in order of g */
+    int32_t *choice;     /* [tokens,K] experts in order of their noisy logits */
     smoe_ranked *ranked; /* [tokens] */
     real *soft;          /* [tokens,E] softmax(z) without noise: importance */
     double *sums;        /* [G,2,E] importance and load of each group */
@@ -46,13 +46,14 @@ static void reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep) {
     self->sums = train ? smoe_arena_take(keep, G * 2 * r->E, sizeof(double)) : NULL;
 }
 
-/* The K largest of g [E], largest first, ties to the lower index: insertion into a short list. */
-static void top_experts(int32_t *choice, const real *g, size_t E, size_t K) {
+/* The K largest of the logits z [E], largest first, ties to the lower index: insertion into a short
+ * list. Not of g, where all that is far below the largest is 0. */
+static void top_experts(int32_t *choice, const real *z, size_t E, size_t K) {
     size_t held = 0;
     for (size_t e = 0; e < E; e++) {
-        if (held == K && !(g[e] > g[choice[K - 1]])) continue;
+        if (held == K && !(z[e] > z[choice[K - 1]])) continue;
         size_t at = held < K ? held++ : K - 1;
-        for (; at > 0 && g[e] > g[choice[at - 1]]; at--) choice[at] = choice[at - 1];
+        for (; at > 0 && z[e] > z[choice[at - 1]]; at--) choice[at] = choice[at - 1];
         choice[at] = (int32_t)e;
     }
 }
@@ -166,7 +167,7 @@ static void forward(smoe_router *r, const real *x, const smoe_pass *pass) {
     smoe_gate_forward(&self->gate, x, sigma, pass);
     SMOE_SHARED(routing, plan->tokens * E)
     for (size_t t = 0; t < plan->tokens; t++)
-        top_experts(self->choice + t * K, self->gate.g + t * E, E, K);
+        top_experts(self->choice + t * K, self->gate.noisy + t * E, E, K);
     SMOE_SHARED(routing, plan->tokens * E)
     for (size_t g = 0; g < plan->G; g++) {
         size_t first = g * r->T, left = plan->tokens - first, n = left < r->T ? left : r->T;

@@ -22,7 +22,9 @@ static int parse(smoe_spec *spec, const char *text, size_t length, const char *l
     smoe_reading reading = {
         .spec = spec, .err = err, .label = label, .overrides = overrides, .trained = trained};
     spec->origin = calloc(SMOE_ROW_COUNT, sizeof *spec->origin);
-    if (!spec->origin) return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", label);
+    spec->file = strdup(label);
+    if (!spec->origin || !spec->file)
+        return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", label);
     if (length > LARGEST)
         return smoe_fail(err, SMOE_USAGE, "%s: larger than 1 MiB, which no spec is", label);
     void *locale = smoe_locale_enter();
@@ -101,13 +103,12 @@ void smoe_spec_text_free(smoe_spec_text *text) {
     *text = (smoe_spec_text){0};
 }
 
-/* Of a text with a folder, which is a file, the spec gets the name and the folder. */
+/* Of a text with a folder, which is a file, the spec gets the folder. */
 static int parse_text(smoe_spec *spec, const smoe_spec_text *from, bool trained,
                       char *const *overrides, size_t count, smoe_err *err) {
-    bool file = from->folder != NULL;
     *spec = (smoe_spec){0};
     if (err) *err = (smoe_err){0};
-    if (file && !((spec->folder = strdup(from->folder)) && (spec->file = strdup(from->label))))
+    if (from->folder && !(spec->folder = strdup(from->folder)))
         return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", from->label);
     return parse(spec, from->text, from->length, from->label, trained, overrides, count, err);
 }

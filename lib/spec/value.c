@@ -84,15 +84,17 @@ static bool is_number(const char *text, bool *whole) {
     return !*c;
 }
 
-/* Whole numbers may carry a positive power of ten (1e4). All ranges end at 2^53 or below, so that a
- * double holds the number exactly or is outside of the range anyway. */
+/* Whole numbers may carry a positive power of ten (1e4). All ranges end at 2^53 or below: a number
+ * that a double does not hold exactly is outside of each, though rounded it may be within. */
 static int read_whole(const smoe_row *row, const char *text, double *number, char *problem) {
     char buf[128];
     bool whole;
     if (!strip(text, buf, sizeof buf) || !is_number(buf, &whole) || !whole)
         return problem_text(problem, "a whole number", text);
-    *number = strtod(buf, NULL);
-    return inside(row->range, *number) ? 0 : outside(row, text, problem);
+    long double exact = strtold(buf, NULL);
+    *number = (double)exact;
+    bool held = (long double)*number == exact;
+    return held && inside(row->range, *number) ? 0 : outside(row, text, problem);
 }
 
 static int read_real(const smoe_row *row, const char *text, double *number, char *problem) {

@@ -21,9 +21,8 @@ static void write_origin(const smoe_spec *spec, size_t row, FILE *out) {
     case SMOE_FROM_FITTED: fprintf(out, "# default, fitted to other keys"); break;
     case SMOE_FROM_VARIANT: fprintf(out, "# variant %s", spec->model.variant); break;
     case SMOE_FROM_FILE:
-        fprintf(out, "# %s:%zu:%zu",
-                spec->file ? smoe_text_shown(spec->file, shown, sizeof shown) : "text",
-                origin->line, origin->column);
+        fprintf(out, "# %s:%zu:%zu", smoe_text_shown(spec->file, shown, sizeof shown), origin->line,
+                origin->column);
         break;
     case SMOE_FROM_OVERRIDE: fprintf(out, "# override"); break;
     }

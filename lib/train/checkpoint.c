@@ -358,6 +358,21 @@ int smoe_checkpoints_recover(const char *dir, smoe_err *err) {
     return replaced_recover(ckpt.path, err) || smoe_file_sweep(ckpt.path, err) ? -1 : 0;
 }
 
+int smoe_checkpoints_remove(const char *dir, smoe_err *err) {
+    static const char *const links[] = {"latest", "best"};
+    place ckpt, link;
+    steps list;
+    in_folder(&ckpt, dir, "ckpt");
+    if (smoe_checkpoints_recover(dir, err) || steps_list(&list, ckpt.path, err)) return -1;
+    int status = 0;
+    for (size_t i = 0; i < sizeof links / sizeof *links && !status; i++)
+        status = smoe_file_remove(in_folder(&link, ckpt.path, links[i]), err);
+    for (size_t i = 0; i < list.count && !status; i++)
+        status = step_delete(ckpt.path, list.step[i], err);
+    free(list.step);
+    return status;
+}
+
 /* ---- reading --------------------------------------------------------------------------------- */
 
 static int metadata_integer(const smoe_safetensors *file, const char *key, uint64_t *value,
@@ -519,6 +534,12 @@ int smoe_checkpoint_restore(const char *dir, smoe_params *params, smoe_checkpoin
 }
 
 /* ---- finding --------------------------------------------------------------------------------- */
+
+uint64_t smoe_checkpoint_latest(const char *dir) {
+    place ckpt;
+    uint64_t step;
+    return latest_step(in_folder(&ckpt, dir, "ckpt"), &step, NULL) > 0 ? step : 0;
+}
 
 /* The step that a user means by 500, step_500 or step_00000500. */
 static bool step_meant(const char *which, uint64_t *step) {

@@ -41,6 +41,12 @@ bool smoe_checkpoint_named(const char *name);
 /* Makes the checkpoints of a run that was killed at any moment usable again. */
 int smoe_checkpoints_recover(const char *dir, smoe_err *err) SMOE_MUST_CHECK;
 
+/* Removes every checkpoint, and what is left of half-made ones; other files stay. */
+int smoe_checkpoints_remove(const char *dir, smoe_err *err) SMOE_MUST_CHECK;
+
+/* Steps done at the latest checkpoint; 0 where none is found. */
+uint64_t smoe_checkpoint_latest(const char *dir);
+
 /* Path of the model of checkpoint `which`: "best", "latest", or a step as in 500, step_500
  * and step_00000500; NULL: latest. Fresh; NULL
  * with err: SMOE_USAGE for another word, SMOE_DATA where there is no such checkpoint. */

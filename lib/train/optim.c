@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-enum { CHUNK = 1 << 15 }; /* elements of one task */
+enum { CHUNK = 1 << 15 }; /* elements of one task, where gradients are in memory */
 
 /* How each of the two moments is stored, if it is there at all. */
 static smoe_moment moment_of(const smoe_train_spec *spec, int which) {

@@ -1,5 +1,6 @@
 /* Counts of routing over an evaluation; see routing.h. */
 #include "train/routing.h"
+#include "spec/routers.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -72,13 +73,12 @@ void smoe_routing_record(const smoe_routing *r, json_t *record) {
     if (isfinite(worst)) json_object_set_new(record, "test/dropped", smoe_run_number(worst));
     for (size_t i = 0; i < r->layers; i++) {
         const size_t *chosen = r->chosen + i * r->E, *lost = r->lost + i * r->E;
-        size_t block = smoe_model_moe_block(r->model, i), made = 0;
+        size_t block = smoe_model_moe_block(r->model, i);
         char key[64];
-        for (size_t e = 0; e < r->E; e++) made += chosen[e];
         if (!r->tokens[i]) continue;
         snprintf(key, sizeof key, "blocks.%zu/router/dropped", block);
         json_object_set_new(record, key, smoe_run_number(share(r, i)));
-        if (!made) continue; /* identity: nobody chooses */
+        if (!smoe_moe_choices(smoe_model_router(r->model, i)->spec)) continue; /* identity */
         add_list(record, block, "chosen", chosen, NULL, r->E);
         add_list(record, block, "placed", chosen, lost, r->E);
         add_list(record, block, "lost", lost, NULL, r->E);

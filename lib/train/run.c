@@ -237,8 +237,9 @@ static int empty_records(smoe_run *run, smoe_err *err) {
 /* Everything of a new run but STATUS; over what an older one left. */
 static int populate(smoe_run *run, const smoe_spec *spec, json_t *env, smoe_err *err) {
     place at;
-    if (smoe_file_remove(in_run(&at, run, "ckpt"), err)) return -1;
-    if (mkdir(at.path, 0777)) return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot make", at.path);
+    if (smoe_checkpoints_remove(run->dir, err)) return -1;
+    if (mkdir(in_run(&at, run, "ckpt"), 0777) && errno != EEXIST)
+        return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot make", at.path);
     if (empty_records(run, err)) return -1;
     if (smoe_file_remove(in_run(&at, run, "log.txt"), err)) return -1;
     return spec_write(run, spec, err) || env_write(run, env, true, err) ? -1 : 0;
@@ -356,6 +357,11 @@ out:
 static int resume(smoe_run *run, const smoe_spec *spec, json_t *env, smoe_err *err) {
     if (smoe_file_sweep(run->dir, err)) return -1;
     if (smoe_checkpoints_recover(run->dir, err)) return -1;
+    uint64_t done = smoe_checkpoint_latest(run->dir);
+    if (spec->train.steps < done)
+        return smoe_fail(err, SMOE_USAGE,
+                         "%s: cannot resume: train.steps is %zu, and %" PRIu64 " are done",
+                         run->dir, spec->train.steps, done);
     if (spec_check(run, spec, err)) return -1;
     return env_write(run, env, false, err);
 }

@@ -2,6 +2,7 @@
  * what is due at this step: metrics, evaluation, checkpoint. All of it follows from (spec, step)
  * alone. */
 #include "train/trainer.h"
+#include "spec/routers.h"
 #include "train/loss.h"
 #include "train/optim.h"
 #include "train/routing.h"
@@ -274,6 +275,12 @@ static void add_router_metrics(const trainer *t, json_t *r) {
     }
 }
 
+/* Is there an auxiliary loss, though it may be 0? */
+static bool balances(const trainer *t) {
+    const smoe_router_row *router = smoe_router_find(t->spec->model.moe.router);
+    return smoe_model_moe_layers(t->model) && router && router->family == SMOE_FAMILY_TOKENS_CHOICE;
+}
+
 static int log_step(trainer *t, double images_per_s, smoe_err *err) {
     json_t *r = record(t);
     set(r, "train/loss", t->loss);
@@ -282,7 +289,7 @@ static int log_step(trainer *t, double images_per_s, smoe_err *err) {
     set(r, "train/gradient_norm", t->norm);
     set(r, "train/images_per_s", images_per_s);
     set(r, "train/waited_s", smoe_loader_waited(t->loader));
-    if (t->aux > 0) set(r, "train/aux_loss", t->aux);
+    if (balances(t)) set(r, "train/aux_loss", t->aux);
     add_router_metrics(t, r);
     return put_record(t, r, err);
 }

@@ -46,4 +46,6 @@ for file in weights.safetensors notes.md; do
     status 3 smoe bench tiny.yaml --dry-run --append $file 2>err
     grep -q "^smoe bench: $file: no table of benchmarks that --append made$" err || fail "$(cat err)"
 done
+status 0 smoe bench tiny.yaml --dry-run --json --rounds 3 >out
+[ "$(tr -d ' \n' <out)" = '{"rounds":3,"batch":8}' ] || fail "dry run: $(cat out)"
 cmp weights.safetensors before.safetensors || fail "weights.safetensors was changed"

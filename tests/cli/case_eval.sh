@@ -30,6 +30,8 @@ grep -q 'dangling.npy is there already' err || fail "$(cat err)"
 for which in 24 step_24 step_00000024 latest best; do
     status 0 smoe eval run -q --dry-run --which $which >/dev/null
 done
+status 0 smoe eval run -q --dry-run --json >out
+[ "$(tr -d ' \n' <out)" = '{"checkpoint":"run/ckpt/step_00000024/model.safetensors","split":"test"}' ] || fail "dry run: $(cat out)"
 status 0 smoe eval run -q --which 20 --logits 20.npy data.limit=10 >/dev/null
 cmp 20.npy a.npy >/dev/null && fail "steps 20 and 24 have the same logits"
 status 3 smoe eval run -q --which step_7 2>/dev/null
@@ -83,3 +85,10 @@ grep -q '^smoe eval: hurt.safetensors:1:[0-9]*: model.moe.aux_weighs: unknown ke
 status 3 smoe eval hurt.safetensors eval.batch_sise=10 2>err
 status 2 smoe eval own.safetensors eval.batch_sise=10 2>err
 status 0 smoe eval hurt.safetensors -q --spec tiny.yaml eval.batch_size=10 >/dev/null
+# Of a router that chooses nothing is left out because it is 0: one token an image and a group, of which half, rounded to even, take part;
+# one expert, which is in balance.
+status 0 smoe train tiny.yaml -q model.patch_size=16 model.moe.router=tokens-choice model.moe.experts=1 model.moe.k=1 model.moe.group_images=1 \
+    model.moe.slots_per_expert=0 model.moe.skip_patch=0.5 -o nobody >/dev/null
+grep -q '"train/aux_loss": *0\(\.0\)*[,}]' nobody/metrics.jsonl || fail "$(cat nobody/metrics.jsonl)"
+status 0 smoe eval nobody -q --json >out
+tr -d ' \n' <out | grep -q '"blocks.1/router/chosen":\[0\],"blocks.1/router/placed":\[0\],"blocks.1/router/lost":\[0\]' || fail "$(cat out)"

@@ -3,6 +3,8 @@
 status 0 smoe train tiny.yaml -q -o run >/dev/null
 status 0 smoe inspect run -q >table
 grep -qE '^blocks\.1 ' table || fail "$(cat table)"
+status 0 smoe inspect run -q --dry-run --json >out
+[ "$(tr -d ' \n' <out)" = '{"runs":[{"checkpoint":"run/ckpt/step_00000024/model.safetensors","split":"test"}]}' ] || fail "dry run: $(cat out)"
 status 0 smoe inspect run/ -q --json -o here >result.json
 for key in dispatch_max combine_max tokens_per_slot slots_per_token dropped tables; do
     grep -q "\"$key\"" result.json || fail "inspect --json has no $key"

@@ -27,6 +27,16 @@ for command in $commands; do
         grep -qE "^\.SH \"?$section\"?$" "$ROOT/man/smoe-$command.1" || fail "smoe-$command.1 has no section $section"
     done
 done
+# What the help gives as an example is accepted, as far as a dry run sees it.
+for command in $commands; do
+    smoe $command --help | sed -n '/^Examples:/,/^$/p' | grep 'experiments/quickstart.yaml' | grep -v -e --extend |
+        sed "s| experiments/| $ROOT/experiments/|"
+done >examples
+[ "$(wc -l <examples)" -ge 8 ] || fail "examples: $(cat examples)"
+while read -r line; do
+    case $line in *--dry-run*) ;; *) line="$line --dry-run" ;; esac
+    $line >/dev/null 2>err </dev/null || fail "$line: $(cat err)"
+done <examples
 for page in "$ROOT"/man/smoe-*.1; do
     command=${page##*/smoe-}
     echo "$commands" | grep -qx "${command%.1}" || fail "$page is of no command"

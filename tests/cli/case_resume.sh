@@ -16,5 +16,9 @@ same_run whole parts
 status 0 smoe train --resume -o parts -q >out
 same_run whole parts
 [ "$(cat out)" = "parts: 400 steps, none were left to do; train.steps=N goes on" ] || fail "of a finished run: $(cat out)"
+cp parts/spec.yaml spec.yaml
+status 2 smoe train --resume parts -q train.steps=399 2>err
+grep -q 'train.steps is 399, and 400 are done' err || fail "of fewer steps: $(cat err)"
+cmp parts/spec.yaml spec.yaml || fail "a refused resume changed the spec"
 status 0 smoe train --resume parts -q --json >out
 tr -d ' \n' <out | grep -q '"step":400,"train_loss":null,"step_seconds":null' || fail "of a finished run: $(cat out)"
