@@ -30,6 +30,7 @@ typedef struct smoe_live {
     double last;  /* when it was drawn */
 } smoe_live;
 
+/* Memory that the processes of cells share with their sweep, which is borrowed. */
 int smoe_live_open(smoe_live *live, const smoe_sweep *sweep, const smoe_options *options,
                    smoe_err *err) SMOE_MUST_CHECK;
 
@@ -40,6 +41,7 @@ smoe_observer smoe_live_observer(smoe_live *live, size_t cell);
  */
 void smoe_live_evaluated(void *user, size_t done, size_t of);
 
+/* What a cell is doing now. */
 void smoe_live_set(smoe_live *live, size_t cell, smoe_live_state state);
 /* The cell has ended, as its outcome says. */
 void smoe_live_end(smoe_live *live, size_t cell);

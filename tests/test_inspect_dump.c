@@ -278,6 +278,7 @@ static void images_are_told_apart(void **state) {
             if (logit[c] > logit[best]) best = c;
         for (size_t c = 0; c < 10; c++) sum += exp((double)logit[c]);
         assert_string_equal(s->prediction, smoe_dataset_class_name(x.set, best));
+        /* ten exponentials in single precision */
         assert_close(s->probability, exp((double)logit[best]) / sum, 1e-6);
     }
     free(pixels);

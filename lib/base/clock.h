@@ -25,6 +25,7 @@ typedef enum smoe_part {
         SMOE_PART_COUNT
 } smoe_part;
 
+/* Its word in tables and JSON. */
 const char *smoe_part_name(smoe_part part);
 
 typedef struct smoe_clock {

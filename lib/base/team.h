@@ -24,6 +24,7 @@ typedef enum smoe_work {
         SMOE_WORK_COUNT
 } smoe_work;
 
+/* Its word in tables and JSON. */
 const char *smoe_work_name(smoe_work work);
 
 /* Seconds of all threads together, by work. */

@@ -62,6 +62,7 @@ typedef struct smoe_variant {
     const char *name;
     size_t width, depth, mlp, heads;
 } smoe_variant;
+/* The variant of that name; NULL where there is none. */
 const smoe_variant *smoe_variant_find(const char *name);
 
 /* ---- where a value came from ----------------------------------------------------------------- */
@@ -97,11 +98,15 @@ typedef struct smoe_reading {
 void smoe_reading_problem(smoe_reading *reading, const smoe_origin *where, const char *key,
                           const char *fmt, ...) SMOE_PRINTF(4, 5);
 
+/* The four stages, in this order: defaults (-1 and err: out of memory); the text of a file; overrides
+ * by their index; then what follows from other values, and the checks of values against each other.
+ * Mistakes are counted in `problems`, and each is a line of err. */
 int smoe_reading_presets(smoe_reading *reading);
 void smoe_reading_file(smoe_reading *reading, const char *text, size_t length);
 void smoe_reading_override(smoe_reading *reading, size_t index);
 void smoe_reading_resolve(smoe_reading *reading);
 
+/* Frees what the section holds; empty then. */
 void smoe_sweep_spec_clear(smoe_sweep_spec *sweep);
 
 /* ---- values ---------------------------------------------------------------------------------- */

@@ -9,6 +9,7 @@ typedef struct smoe_stats {
     double mean, sd; /* sd with n - 1; NAN below two values (mean: below one) */
 } smoe_stats;
 
+/* Of n values. */
 smoe_stats smoe_stats_of(const double *value, size_t n);
 
 /* P(T <= t) of Student's t with `freedom` degrees of freedom. */

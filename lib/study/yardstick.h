@@ -26,6 +26,7 @@ typedef struct smoe_yardstick {
     uint32_t bits; /* of what was read, so that the compiler keeps the loop */
 } smoe_yardstick;
 
+/* Takes the memory to measure with; -1 and SMOE_RUNTIME where there is too little. */
 int smoe_yardstick_open(smoe_yardstick *y, smoe_err *err) SMOE_MUST_CHECK;
 /* From now on these bytes are read alone, where they are enough to measure with. */
 void smoe_yardstick_reads(smoe_yardstick *y, const void *at, size_t bytes);

@@ -19,6 +19,7 @@ typedef struct smoe_origins {
     bool headless; /* the head starts fresh as a whole, whatever the file has of it */
 } smoe_origins;
 
+/* Looks at the head first: a file with another number of classes leaves it out as a whole. */
 smoe_origins smoe_origins_of(const smoe_params *params, const smoe_safetensors *file, smoe_fit fit);
 
 typedef enum smoe_way {
