@@ -309,7 +309,7 @@ static void features_before_the_head(void **state) {
             double sum = (double)bias[i % r.N];
             for (size_t k = 0; k < 8; k++)
                 sum += (double)features[i / r.N * 8 + k] * (double)w[i % r.N * 8 + k];
-            assert_close(logits[i], sum, 1e-6); /* nine terms, below 1 all of them */
+            assert_close(logits[i], sum, 1e-6); /* nine terms of about 1 at most */
         }
         models_free(&r);
     }
