@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+enum { HELP = 160 }; /* bytes of the words for an option */
+
 /* "-o, --out DIR"; returns its width. */
 static int usage_of(const smoe_option *row, char *buf, size_t size) {
     char letter[8] = "    ";
@@ -12,9 +14,23 @@ static int usage_of(const smoe_option *row, char *buf, size_t size) {
                     row->argument ? row->argument : "");
 }
 
+/* The words for this command, or for `smoe` where it is NULL: those of the first line, or of a later
+ * one that begins with its name. */
+static const char *help_of(const smoe_option *row, const smoe_command *command, char *buf,
+                           size_t size) {
+    const char *line = row->help, *words = line;
+    while (command && (line = strchr(line, '\n'))) {
+        size_t name = strcspn(++line, ":");
+        if (name == strlen(command->name) && !strncmp(line, command->name, name))
+            words = line + name + 2;
+    }
+    snprintf(buf, size, "%.*s", (int)strcspn(words, "\n"), words);
+    return buf;
+}
+
 static void list_options(const smoe_command *command, FILE *out) {
     fputs("\nOptions:\n", out);
-    char left[80];
+    char left[80], help[HELP];
     int width = 0;
     for (size_t i = 0; i < smoe_option_count; i++) {
         int length = usage_of(&smoe_option_rows[i], left, sizeof left);
@@ -24,7 +40,7 @@ static void list_options(const smoe_command *command, FILE *out) {
         const smoe_option *row = &smoe_option_rows[i];
         if (!smoe_option_applies(row, command)) continue;
         usage_of(row, left, sizeof left);
-        fprintf(out, "  %-*s  %s", width, left, row->help);
+        fprintf(out, "  %-*s  %s", width, left, help_of(row, command, help, sizeof help));
         if (row->preset) fprintf(out, " [%s]", row->preset);
         fputc('\n', out);
     }
@@ -174,6 +190,7 @@ static void fish_key(void *out, const char *key, const char *type, const char *p
 }
 
 static void fish_option(const smoe_option *row, const smoe_command *command, FILE *out) {
+    char help[HELP];
     fputs("complete -c smoe -n '", out);
     if (command)
         fprintf(out, "__fish_seen_subcommand_from %s", command->name);
@@ -188,7 +205,7 @@ static void fish_option(const smoe_option *row, const smoe_command *command, FIL
         fputc('\'', out);
     }
     fputs(" -d ", out);
-    quoted(row->help, out);
+    quoted(help_of(row, command, help, sizeof help), out);
     fputc('\n', out);
 }
 
