@@ -69,6 +69,28 @@ static void folders_are_made_exclusively(void **state) {
     assert_non_null(strstr(err.text, "no sweep there"));
 }
 
+/* A sweep that ended before its ledger was whole leaves a folder that is as good as not there, until something else is in it. */
+static void a_folder_without_a_ledger_is_not_begun(void **state) {
+    world *w = *state;
+    char claims[SCRATCH_PATH + 16], half[SCRATCH_PATH + 32], note[SCRATCH_PATH + 32];
+    smoe_err err;
+    snprintf(claims, sizeof claims, "%s/claims", w->dir);
+    snprintf(half, sizeof half, "%s/cells.jsonl.tmp-7-0", w->dir);
+    snprintf(note, sizeof note, "%s/note.txt", claims);
+    assert_int_equal(mkdir(w->dir, 0777) || mkdir(claims, 0777), 0);
+    scratch_write(half, "x", 1);
+    scratch_write(note, "y", 1);
+    smoe_sweep sweep = world_cells(grid);
+    assert_int_equal(smoe_sweep_create(&sweep, w->dir, false, &err), -1);
+    assert_int_equal(smoe_sweep_extend(&sweep, w->dir, &err), -1);
+    assert_int_equal(smoe_sweep_remove(w->dir, &err), -1);
+    assert_int_equal(unlink(note), 0);
+    assert_int_equal(smoe_sweep_remove(w->dir, &err), 0);
+    assert_int_equal(smoe_sweep_create(&sweep, w->dir, false, &err), 0);
+    assert_int_equal(access(half, F_OK), -1);
+    smoe_sweep_free(&sweep);
+}
+
 /* A sweep over a run is one over these of its weights. */
 static void another_checkpoint_is_another_sweep(void **state) {
     world *w = *state;
@@ -242,6 +264,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(the_ledger_gives_the_cells_back),
         TEST(folders_are_made_exclusively),
+        TEST(a_folder_without_a_ledger_is_not_begun),
         TEST(another_checkpoint_is_another_sweep),
         TEST(a_sweep_can_be_removed),
         TEST(a_damaged_ledger_is_refused),

@@ -6,6 +6,7 @@
 #include "study/ledger.h"
 #include "base/file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -91,17 +92,6 @@ static char *ledger_text(const smoe_sweep *sweep, size_t *size) {
     return NULL;
 }
 
-static int make_folder(const char *path, bool exclusive, smoe_err *err) {
-    if (smoe_file_make_parents(path, err)) return -1;
-    if (!mkdir(path, 0777) || (errno == EEXIST && !exclusive)) return 0;
-    if (errno == EEXIST)
-        return smoe_fail(err, SMOE_USAGE,
-                         "%s: exists already; --resume continues a sweep, --extend adds cells to "
-                         "one, --force replaces it",
-                         path);
-    return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot make the folder", path);
-}
-
 /* Do two sweeps evaluate the same? */
 static int compare_evaluations(const smoe_sweep *was, const smoe_sweep *is, smoe_err *err) {
     json_t *a = evaluate_json(was), *b = evaluate_json(is);
@@ -143,30 +133,97 @@ static int write_ledger(const smoe_sweep *sweep, const char *dir, smoe_err *err)
     return status;
 }
 
-int smoe_sweep_create(smoe_sweep *sweep, const char *dir, bool join, smoe_err *err) {
-    char *ledger = smoe_text_format("%s/cells.jsonl", dir);
+/* ---- making the folder ----------------------------------------------------------------------- */
+
+static int is_entry(const struct dirent *entry) {
+    return strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..");
+}
+
+/* What is not there before the first ledger is whole. */
+static int is_foreign(const struct dirent *entry) {
+    static const char temporary[] = "cells.jsonl" SMOE_FILE_TEMPORARY;
+    return is_entry(entry) && strcmp(entry->d_name, "claims") &&
+           strncmp(entry->d_name, temporary, sizeof temporary - 1);
+}
+
+/* Is it a folder without entries of the kind? */
+static bool holds_none(const char *folder, int (*kind)(const struct dirent *)) {
+    struct dirent **list = NULL;
+    int count = scandir(folder, &list, kind, NULL);
+    for (int i = 0; i < count; i++) free(list[i]);
+    free(list);
+    return !count;
+}
+
+/* A folder that has nothing in it but what is left of a sweep that ended before its ledger was
+ * whole: it is as good as not there. */
+static bool not_begun(const char *dir) {
     char *claims = smoe_text_format("%s/claims", dir);
-    smoe_sweep old = {0};
-    int status = -1;
-    if (!ledger || !claims) {
+    bool bare = claims && holds_none(dir, is_foreign) &&
+                (access(claims, F_OK) || holds_none(claims, is_entry));
+    free(claims);
+    return bare;
+}
+
+static int fail_there(const char *dir, smoe_err *err) {
+    return smoe_fail(err, SMOE_USAGE,
+                     "%s: exists already; --resume continues a sweep, --extend adds cells to one, "
+                     "--force replaces it",
+                     dir);
+}
+
+static int make_folder(const char *path, smoe_err *err) {
+    if (smoe_file_make_parents(path, err)) return -1;
+    if (!mkdir(path, 0777) || errno == EEXIST) return 0;
+    return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot make the folder", path);
+}
+
+/* The lock on the claims' folder, which whoever writes the ledger has: a descriptor, or -1. */
+static int lock_claims(const char *claims, smoe_err *err) {
+    int fd = open(claims, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0 && !flock(fd, LOCK_EX)) return fd;
+    smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot lock", claims);
+    if (fd >= 0) close(fd);
+    return -1;
+}
+
+/* The sweep in the folder in place of this one, if it is the same. */
+static int take_over(smoe_sweep *sweep, const char *dir, smoe_err *err) {
+    smoe_sweep old;
+    int status = smoe_sweep_open(&old, dir, err);
+    if (!status) status = compare(&old, sweep, err);
+    if (status) {
+        smoe_sweep_free(&old);
+        return -1;
+    }
+    smoe_sweep_free(sweep);
+    *sweep = old;
+    return 0;
+}
+
+/* The first ledger of a folder; when that fails, an otherwise empty folder goes as well. */
+static int begin(smoe_sweep *sweep, const char *dir, const char *claims, smoe_err *err) {
+    int status = not_begun(dir) ? smoe_file_sweep(dir, err) : 0;
+    if (!status && !(sweep->dir = strdup(dir))) status = no_memory(dir, err);
+    if (!status) status = write_ledger(sweep, dir, err);
+    if (status && !rmdir(claims)) rmdir(dir);
+    return status;
+}
+
+int smoe_sweep_create(smoe_sweep *sweep, const char *dir, bool join, smoe_err *err) {
+    char *claims = smoe_text_format("%s/claims", dir);
+    int lock = -1, status = -1;
+    if (!claims) {
         no_memory(dir, err);
-        goto out;
+    } else if (!join && !access(dir, F_OK) && !not_begun(dir)) {
+        fail_there(dir, err);
+    } else if (!make_folder(claims, err) && (lock = lock_claims(claims, err)) >= 0) {
+        if (!smoe_file_holds(dir, "cells.jsonl"))
+            status = begin(sweep, dir, claims, err);
+        else /* another process may have been faster */
+            status = join ? take_over(sweep, dir, err) : fail_there(dir, err);
+        close(lock);
     }
-    if (join && !access(ledger, F_OK)) {
-        status = smoe_sweep_open(&old, dir, err);
-        if (!status) status = compare(&old, sweep, err);
-        if (status) goto out;
-        smoe_sweep_free(sweep);
-        *sweep = old;
-        old = (smoe_sweep){0};
-        goto out;
-    }
-    if (make_folder(dir, !join, err) || make_folder(claims, false, err)) goto out;
-    sweep->dir = strdup(dir);
-    status = sweep->dir ? write_ledger(sweep, dir, err) : no_memory(dir, err);
-out:
-    smoe_sweep_free(&old);
-    free(ledger);
     free(claims);
     return status;
 }
@@ -285,6 +342,10 @@ int smoe_sweep_open(smoe_sweep *sweep, const char *dir, smoe_err *err) {
     int status = -1;
     if (!path || !sweep->dir) {
         no_memory(dir, err);
+    } else if (access(path, F_OK) && not_begun(dir)) {
+        smoe_fail(err, SMOE_USAGE,
+                  "%s: no sweep was begun there; SPEC.yaml and its overrides with -o %s begin one",
+                  dir, dir);
     } else if (access(path, F_OK)) {
         smoe_fail(err, SMOE_USAGE, "%s: no sweep there (no cells.jsonl)", dir);
     } else if (!smoe_file_read(path, LEDGER_MOST, &text, &size, err)) {
@@ -432,20 +493,19 @@ static int merge(smoe_sweep *sweep, const smoe_sweep *old, smoe_err *err) {
 
 int smoe_sweep_extend(smoe_sweep *sweep, const char *dir, smoe_err *err) {
     smoe_sweep old;
+    if (not_begun(dir)) return smoe_sweep_create(sweep, dir, false, err);
     if (smoe_sweep_open(&old, dir, err)) return -1;
-    /* One process at a time: the lock of the claims' folder, until the ledger is there. */
     char *claims = smoe_text_format("%s/claims", dir);
-    int fd = claims ? open(claims, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1, status = 0;
-    if (fd < 0 || flock(fd, LOCK_EX)) {
-        status = smoe_fail_errno(err, SMOE_RUNTIME, "%s/claims: cannot lock", dir);
-    } else { /* as it is now that nobody else changes it */
+    int lock = claims ? lock_claims(claims, err) : no_memory(dir, err);
+    int status = lock < 0 ? -1 : 0;
+    if (!status) { /* as it is now that nobody else changes it */
         smoe_sweep_free(&old);
         status = smoe_sweep_open(&old, dir, err);
     }
     if (!status) status = merge(sweep, &old, err);
     if (!status && !(sweep->dir = strdup(dir))) status = no_memory(dir, err);
     if (!status && sweep->cells > old.cells) status = write_ledger(sweep, dir, err);
-    if (fd >= 0) close(fd);
+    if (lock >= 0) close(lock);
     for (size_t i = 0; i < sweep->cells && !status; i++) status = smoe_cell_look(sweep, i, err);
     smoe_sweep_free(&old);
     free(claims);
@@ -490,7 +550,7 @@ int smoe_sweep_remove(const char *dir, smoe_err *err) {
         "claims",
         "cells.jsonl" /* the last: until then the folder is still known for a sweep */};
     smoe_sweep sweep = {0};
-    if (access(dir, F_OK)) return 0;
+    if (access(dir, F_OK) || not_begun(dir)) return 0;
     int status = smoe_sweep_open(&sweep, dir, err);
     if (!status) status = check_idle(&sweep, err);
     for (size_t i = 0; i < sweep.cells && !status && !sweep.run; i++)

@@ -95,13 +95,14 @@ int smoe_sweep_expand(smoe_sweep *sweep, const smoe_spec_text *text, char *const
 
 /* Makes DIR, exclusively (SMOE_USAGE when it is there), and writes the ledger. With `join`, a DIR
  * that is there is used, and taken as it is if it has the same ledger; another ledger is refused
- * with what differs. */
+ * with what differs. Here and below a DIR with nothing in it, or with no more than what is left of
+ * a sweep that ended before its ledger was whole, counts as not there. */
 int smoe_sweep_create(smoe_sweep *sweep, const char *dir, bool join, smoe_err *err) SMOE_MUST_CHECK;
 
 /* Adds the cells of a sweep to that in DIR: those that are there keep their names and how they
  * went, and must be among the new ones with the same keys and specs (SMOE_USAGE says what is
  * different); the others come behind them. Processes that work on DIR meanwhile finish the cells
- * they know. */
+ * they know. A DIR in which nothing was begun gets them all. */
 int smoe_sweep_extend(smoe_sweep *sweep, const char *dir, smoe_err *err) SMOE_MUST_CHECK;
 
 /* Reads the ledger of DIR and looks at every cell. SMOE_USAGE: no sweep there; SMOE_DATA: damaged.
