@@ -145,7 +145,7 @@ static void a_sweep_can_be_removed(void **state) {
     scratch_write(note, "y", 1);
     pid_t other = holder(&sweep, 5);
     assert_int_equal(smoe_sweep_remove(w->dir, &err), -1);
-    assert_int_equal(err.code, SMOE_USAGE);
+    assert_int_equal(err.code, SMOE_RUNTIME);
     assert_non_null(strstr(err.text, "another process runs cell 005-"));
     assert_int_equal(access(cell, F_OK), 0);
     kill(other, SIGKILL);

@@ -527,7 +527,7 @@ static int check_idle(const smoe_sweep *sweep, smoe_err *err) {
         int fd, got = smoe_cell_claim(sweep, i, &fd, err);
         if (got < 0) return -1;
         if (!got)
-            return smoe_fail(err, SMOE_USAGE, "%s: another process runs cell %s", sweep->dir,
+            return smoe_fail(err, SMOE_RUNTIME, "%s: another process runs cell %s", sweep->dir,
                              sweep->cell[i].name);
         close(fd);
     }

@@ -110,8 +110,8 @@ int smoe_sweep_extend(smoe_sweep *sweep, const char *dir, smoe_err *err) SMOE_MU
 int smoe_sweep_open(smoe_sweep *sweep, const char *dir, smoe_err *err) SMOE_MUST_CHECK;
 
 /* Removes what a sweep wrote into DIR: its cells' run directories, claims, results and figures,
- * then the ledger; other files stay. DIR that is not there: nothing. SMOE_USAGE: it holds no sweep,
- * or another process runs one of the cells. */
+ * then the ledger; other files stay. DIR that is not there: nothing. SMOE_USAGE: it holds no sweep;
+ * SMOE_RUNTIME: another process runs one of the cells. */
 int smoe_sweep_remove(const char *dir, smoe_err *err) SMOE_MUST_CHECK;
 
 void smoe_sweep_free(smoe_sweep *sweep);
