@@ -79,11 +79,11 @@ static int make_cells(smoe_sweep *sweep, const smoe_spec_text *text, lists *l,
         *err = own;
     else if (status && skipped && l->axes.count)
         smoe_fail_more(err, SMOE_USAGE,
-                       "%zu combinations are no valid spec; --skip-invalid leaves them out",
-                       skipped);
+                       "%zu combination%s no valid spec; --skip-invalid leaves %s out", skipped,
+                       skipped == 1 ? " is" : "s are", skipped == 1 ? "it" : "them");
     else if (skipped && !options->quiet && !status)
-        fprintf(stderr, "%zu combinations are no valid spec and skipped:\n%s\n", skipped,
-                err->text);
+        fprintf(stderr, "%zu combination%s no valid spec and skipped:\n%s\n", skipped,
+                skipped == 1 ? " is" : "s are", err->text);
     smoe_spec_free(&base);
     return status;
 }
