@@ -77,7 +77,7 @@ static int make_cells(smoe_sweep *sweep, const smoe_spec_text *text, lists *l,
         smoe_spec_parse(&base, text->text, text->length, text->label, text->folder, l->plain,
                         l->plains, &own))
         *err = own;
-    else if (status && skipped && l->axes.count)
+    else if (status && skipped && l->axes.count && !options->skip_invalid)
         smoe_fail_more(err, SMOE_USAGE,
                        "%zu combination%s no valid spec; --skip-invalid leaves %s out", skipped,
                        skipped == 1 ? " is" : "s are", skipped == 1 ? "it" : "them");

@@ -221,6 +221,30 @@ static void cells_are_told_apart(void **state) {
     smoe_sweep_free(&sweep);
 }
 
+/* However its values are written, a cell is there once. */
+static void the_same_cell_twice_is_refused(void **state) {
+    (void)state;
+    smoe_sweep sweep;
+    smoe_err err;
+    size_t skipped;
+    assert_int_equal(expand(&sweep,
+                            SMALL "sweep: {grid: {model.moe.layers: [none, [1], last-1]}, "
+                                  "seeds: [0, 1]}\n",
+                            false, &skipped, &err),
+                     -1);
+    assert_int_equal(err.code, SMOE_USAGE);
+    assert_string_equal(err.text, "model.moe.layers=[1] seed=0 and model.moe.layers=last-1 seed=0 "
+                                  "are the same: a value stands there twice");
+    smoe_sweep_free(&sweep);
+    assert_int_equal(expand(&sweep,
+                            SMALL "sweep: {zip: {train.steps: [10, 1e1], seed: [0, 00]}}\n",
+                            false, &skipped, &err),
+                     -1);
+    assert_string_equal(err.text, "train.steps=10 seed=0 and train.steps=1e1 seed=00 are the same: "
+                                  "a value stands there twice");
+    smoe_sweep_free(&sweep);
+}
+
 static const char invalid[] =
     SMALL "sweep: {grid: {model.moe.experts: [2, 3, 4], model.heads: [1, 3]}}\n"
           "train: {batch_size: 8}\n";
@@ -491,6 +515,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(cells_are_every_combination, world_setup, world_teardown),
         cmocka_unit_test_setup_teardown(seeds_may_be_zipped, world_setup, world_teardown),
         cmocka_unit_test(cells_are_told_apart),
+        cmocka_unit_test(the_same_cell_twice_is_refused),
         cmocka_unit_test_setup_teardown(invalid_cells_are_all_named, world_setup, world_teardown),
         cmocka_unit_test_setup_teardown(results_by_hand, world_setup, world_teardown),
         cmocka_unit_test(powers_are_recognised),

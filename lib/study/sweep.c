@@ -306,6 +306,23 @@ static size_t combine(smoe_cell *cell, char **override, size_t given, const smoe
     return cell->value ? given + 1 : 0;
 }
 
+static json_t *blocks_json(const bool *picked, size_t depth) {
+    json_t *list = json_array();
+    for (size_t i = 0; i < depth; i++) json_array_append_new(list, json_boolean(picked[i]));
+    return list;
+}
+
+/* The resolved spec keeps how blocks are written, here it does not: last-1 of two is [1]. */
+static int hash_meaning(smoe_cell *cell, json_t *json, const smoe_model_spec *model) {
+    json_t *moe = json_object_get(json_object_get(json, "model"), "moe");
+    json_object_set_new(moe, "layers", blocks_json(model->moe.is_moe, model->depth));
+    json_object_set_new(moe, "random_layers", blocks_json(model->moe.is_random, model->depth));
+    char *text = canonical(json);
+    if (text) cell->meaning = hash_of(text, HASH_START);
+    free(text);
+    return text ? 0 : -1;
+}
+
 /* Resolves a combination: 1 a cell, 0 no valid spec, its first mistake added to err; -1. */
 static int resolve(smoe_sweep *sweep, smoe_cell *cell, const smoe_spec_text *from,
                    char *const *override, size_t overrides, smoe_err *err) {
@@ -326,13 +343,32 @@ static int resolve(smoe_sweep *sweep, smoe_cell *cell, const smoe_spec_text *fro
     text = smoe_spec_json(&spec);
     json = text ? json_loads(text, 0, NULL) : NULL;
     if (!sweep->name) sweep->name = strdup(spec.name);
-    if (!json || !sweep->name || smoe_cell_set_spec(cell, json))
+    if (!json || !sweep->name || smoe_cell_set_spec(cell, json) ||
+        hash_meaning(cell, json, &spec.model))
         status = smoe_fail(err, SMOE_RUNTIME, "out of memory for the cells");
 out:
     json_decref(json);
     free(text);
     smoe_spec_free(&spec);
     return status;
+}
+
+/* No cell stands there twice, however its values are written: another seed, 00 beside 0, would
+ * count as one more, with no deviation. Resolved specs have every key, so that cells which only
+ * come to the same, as those without experts do for any router, are told apart. */
+static int check_distinct(const smoe_sweep *sweep, smoe_err *err) {
+    char what[2][200], shown[2][200];
+    for (size_t i = 0; i < sweep->cells; i++)
+        for (size_t k = 0; k < i; k++) {
+            const smoe_cell *a = &sweep->cell[k], *b = &sweep->cell[i];
+            if (a->meaning != b->meaning) continue;
+            describe(what[0], sizeof *what, sweep, a);
+            describe(what[1], sizeof *what, sweep, b);
+            return smoe_fail(err, SMOE_USAGE, "%s and %s are the same: a value stands there twice",
+                             smoe_text_shown(what[0], shown[0], sizeof *shown),
+                             smoe_text_shown(what[1], shown[1], sizeof *shown));
+        }
+    return 0;
 }
 
 int smoe_sweep_expand(smoe_sweep *sweep, const smoe_spec_text *text, char *const *overrides,
@@ -368,5 +404,6 @@ int smoe_sweep_expand(smoe_sweep *sweep, const smoe_spec_text *text, char *const
     }
     free(override);
     if (status || (*skipped && !skip)) return -1;
-    return sweep->cells ? 0 : smoe_fail_more(err, SMOE_USAGE, "no combination is left");
+    if (!sweep->cells) return smoe_fail_more(err, SMOE_USAGE, "no combination is left");
+    return check_distinct(sweep, err);
 }

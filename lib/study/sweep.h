@@ -49,6 +49,7 @@ typedef struct smoe_cell {
     char **value; /* [columns of the sweep] */
     char *spec;   /* resolved, as JSON with sorted keys and full digits */
     uint64_t hash;
+    uint64_t meaning;      /* of combinations: equal where they are the same, however written */
     smoe_cell_state state; /* as last looked at */
     json_t *outcome;       /* {"status", "result": {...}} or {"status", "code", "error"}, or NULL */
 } smoe_cell;
@@ -88,7 +89,7 @@ void smoe_axes_free(smoe_axes *axes);
 
 /* Every combination, the last axis fastest, each resolved. Combinations that are no valid spec are
  * all named in err (SMOE_USAGE); with `skip` they are left out and counted in *skipped, and err has
- * their names although the call succeeds. */
+ * their names although the call succeeds. Two that are the same are refused (SMOE_USAGE). */
 int smoe_sweep_expand(smoe_sweep *sweep, const smoe_spec_text *text, char *const *overrides,
                       size_t count, const smoe_axes *axes, bool skip, size_t *skipped,
                       smoe_err *err) SMOE_MUST_CHECK;
