@@ -14,8 +14,8 @@ static int usage_of(const smoe_option *row, char *buf, size_t size) {
                     row->argument ? row->argument : "");
 }
 
-/* The words for this command, or for `smoe` where it is NULL: those of the first line, or of a later
- * one that begins with its name. */
+/* The words for this command, or for `smoe` where it is NULL: those of the first line, or of a
+ * later one that begins with its name. */
 static const char *help_of(const smoe_option *row, const smoe_command *command, char *buf,
                            size_t size) {
     const char *line = row->help, *words = line;

@@ -379,7 +379,8 @@ int main(void) {
         cmocka_unit_test(fixed_routing_is_cheaper),
         cmocka_unit_test(other_heads),
         cmocka_unit_test(matches_the_parameter_table),
-        cmocka_unit_test(gradients_of_few_rows), cmocka_unit_test(gradients_of_odd_widths),
+        cmocka_unit_test(gradients_of_few_rows),
+        cmocka_unit_test(gradients_of_odd_widths),
         cmocka_unit_test(largest_model_costs_nothing),
         cmocka_unit_test(classes_must_be_known),
     };

@@ -394,13 +394,13 @@ static void sums(void **state) {
 static void adam(void **state) {
     (void)state;
     smoe_adam_constants c = {.clip = 0.5f,
-                                   .beta1 = 0.9f,
-                                   .beta2 = 0.99f,
-                                   .correct1 = 2,
-                                   .correct2 = 3,
-                                   .eps = 0.01f,
-                                   .rate = 0.1f,
-                                   .decay = 0.2f};
+                             .beta1 = 0.9f,
+                             .beta2 = 0.99f,
+                             .correct1 = 2,
+                             .correct2 = 3,
+                             .eps = 0.01f,
+                             .rate = 0.1f,
+                             .decay = 0.2f};
     real w[SIZE], g[SIZE], m[SIZE], v[SIZE], start[4][SIZE];
     for (size_t i = 0; i < 4; i++) numbers(start[i], SIZE, 10 + i);
     for (size_t i = 0; i < SIZE; i++) start[3][i] *= start[3][i];

@@ -378,7 +378,8 @@ static void fresh_gradients(void **state) {
         assert_true(fresh > 0);
         differentiate(&r);
         assert_memory_equal(r.params->g, zeroed, bytes);
-        differentiate(&r); /* what is there now is added to: twice as much, but for the last bits, 6e-8 for each of a hundred rows */
+        differentiate(
+            &r); /* what is there now is added to: twice as much, but for the last bits, 6e-8 for each of a hundred rows */
         for (size_t i = 0; i < r.params->size; i++)
             assert_close(r.params->g[i], 2 * zeroed[i], 1e-5 * (1 + fabs((double)zeroed[i])));
         free(zeroed);

@@ -177,8 +177,8 @@ static void choices_of_no_weight(void **state) {
     (void)state;
     const double g[] = {1, 1, 1};
     routed r;
-    gated(&r, "model.moe.router=tokens-choice model.moe.experts=3 model.moe.k=2 model.moe.noise=0", 1,
-          3, g);
+    gated(&r, "model.moe.router=tokens-choice model.moe.experts=3 model.moe.k=2 model.moe.noise=0",
+          1, 3, g);
     r.x[1] = -2000;
     r.x[2] = -1000;
     routed_pass(&r, 1, false);
@@ -394,20 +394,13 @@ static void capacities(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(soft_two_by_two),
-        cmocka_unit_test(soft_normalised_mixes_raw_tokens),
-        cmocka_unit_test(two_epsilons),
-        cmocka_unit_test(uniform_halves),
-        cmocka_unit_test(identity_places),
-        cmocka_unit_test(choices_of_no_weight),
-        cmocka_unit_test(placement_order),
-        cmocka_unit_test(first_choices_before_second),
-        cmocka_unit_test(bpr_and_its_sum),
-        cmocka_unit_test(ties),
-        cmocka_unit_test(skipped_patches),
-        cmocka_unit_test(experts_choose),
-        cmocka_unit_test(importance),
-        cmocka_unit_test(load_under_much_noise),
+        cmocka_unit_test(soft_two_by_two), cmocka_unit_test(soft_normalised_mixes_raw_tokens),
+        cmocka_unit_test(two_epsilons),    cmocka_unit_test(uniform_halves),
+        cmocka_unit_test(identity_places), cmocka_unit_test(choices_of_no_weight),
+        cmocka_unit_test(placement_order), cmocka_unit_test(first_choices_before_second),
+        cmocka_unit_test(bpr_and_its_sum), cmocka_unit_test(ties),
+        cmocka_unit_test(skipped_patches), cmocka_unit_test(experts_choose),
+        cmocka_unit_test(importance),      cmocka_unit_test(load_under_much_noise),
         cmocka_unit_test(capacities),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -236,8 +236,7 @@ static void the_same_cell_twice_is_refused(void **state) {
     assert_string_equal(err.text, "model.moe.layers=[1] seed=0 and model.moe.layers=last-1 seed=0 "
                                   "are the same: a value stands there twice");
     smoe_sweep_free(&sweep);
-    assert_int_equal(expand(&sweep,
-                            SMALL "sweep: {zip: {train.steps: [10, 1e1], seed: [0, 00]}}\n",
+    assert_int_equal(expand(&sweep, SMALL "sweep: {zip: {train.steps: [10, 1e1], seed: [0, 00]}}\n",
                             false, &skipped, &err),
                      -1);
     assert_string_equal(err.text, "train.steps=10 seed=0 and train.steps=1e1 seed=00 are the same: "
