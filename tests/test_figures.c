@@ -139,6 +139,41 @@ static void test_scripts(void **state) {
     scratch_remove(&s);
 }
 
+/* The script of what it takes to reach 11 fractions in 4 slots: of the first always 2 tokens, of the
+ * others twice the fraction's place and twice a token more. */
+static char *cumulative_script(const scratch *s) {
+    smoe_frame f;
+    smoe_err err = {0};
+    size_t scripts, done;
+    char path[SCRATCH_PATH];
+    smoe_frame_init(&f, "tokens_to_fraction", "t", "c", "run$ block slot expert fraction tokens");
+    for (size_t slot = 0; slot < 4; slot++)
+        for (size_t i = 1; i <= 11; i++) {
+            double tokens = i == 1 ? 2 : 2 * (double)i + (slot < 2);
+            smoe_frame_text(&f, "a");
+            smoe_frame_numbers(&f, (double[]){1, (double)slot, 0, (double)i / 16, tokens}, 5);
+        }
+    assert_int_equal(smoe_frame_csv(&f, scratch_path(s, path, "tokens_to_fraction.csv"), &err), 0);
+    assert_int_equal(smoe_figures_write(&f, 1, s->dir, &scripts, &done, &err), 0);
+    assert_int_equal(scripts, 1);
+    smoe_frame_free(&f);
+    return scratch_read(scratch_path(s, path, "tokens_to_fraction.gp"), NULL);
+}
+
+/* Steps from 0 at the least of all numbers to 1 at the largest; of equal values there is one. */
+static void test_cumulative(void **state) {
+    (void)state;
+    scratch s;
+    scratch_make(&s);
+    char *text = cumulative_script(&s);
+    check_has(text, "$share0 << EOD\ntokens,share\n2,0\n2,1\n23,1\nEOD\n");
+    check_has(text, "$share1 << EOD\ntokens,share\n2,0\n4,0.5\n5,1\n23,1\nEOD\n");
+    check_has(text, "plot $share0 using 1:2 with steps lw 2");
+    check_has(text, "set yrange [0:1]\n");
+    free(text);
+    scratch_remove(&s);
+}
+
 /* The script of a correlation of 65 slots, 4225 cells, one of them without a number or not. */
 static char *large_script(const scratch *s, bool hole) {
     smoe_frame f;
@@ -236,6 +271,7 @@ int main(void) {
         cmocka_unit_test(test_table),
         cmocka_unit_test(test_words),
         cmocka_unit_test_setup_teardown(test_scripts, drawn_setup, drawn_teardown),
+        cmocka_unit_test(test_cumulative),
         cmocka_unit_test(test_large),
         cmocka_unit_test_setup_teardown(test_gnuplot, drawn_setup, drawn_teardown),
         cmocka_unit_test_setup_teardown(test_without, drawn_setup, drawn_teardown),

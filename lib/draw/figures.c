@@ -1,8 +1,9 @@
 /*
  * Figures by gnuplot from the tables beside them; see figures.h and figures.def. A panel and a line
  * are rows of a table: scripts name the first and the last by number, since a run's name may hold
- * anything, and leave out those between that belong to others. The rows of a run lie together, so
- * what sets others apart is never a run.
+ * anything, and leave out those between that belong to others. What no table holds as it is drawn,
+ * shares of rows, is in the script itself. The rows of a run lie together, so what sets others apart
+ * is never a run.
  */
 #include "draw/figures.h"
 #include "base/file.h"
@@ -97,11 +98,14 @@ typedef struct drawing {
     size_t *line;         /* [lines] rows of the frame that begin them */
     size_t panels, lines; /* lines: at least 1 */
     size_t each;          /* marks of a line */
+    double *value;        /* [rows of the frame] room for those of a mark */
 } drawing;
 
 typedef struct kind {
     const char *name;
     const char *style; /* of lines, after `with` */
+    /* Data that the table does not hold as they are drawn, ahead of the plot; NULL: none. */
+    void (*put_block)(FILE *out, const drawing *d, const span *rows, size_t m);
     /* Columns of data for mark m, then how it is drawn, then its entry in the key ("": none). */
     void (*put_data)(FILE *out, const drawing *d, const span *rows, size_t m);
     void (*put_style)(FILE *out, const drawing *d, size_t m);
@@ -162,14 +166,18 @@ static const char *y_of(const drawing *d, size_t k, char buf[NAME]) {
     return smoe_figure_word(d->row->y, k, buf, NAME);
 }
 
+/* Is a row one of the panel that begins at `panel`, and of the line that begins at `line`? */
+static bool belongs(const drawing *d, size_t panel, size_t line, size_t r) {
+    return alike(d->f, d->row->panel, panel, r) && (!*d->z || alike(d->f, d->z, line, r));
+}
+
 /* The rows of a panel that have something for mark m; false where there are none. */
 static bool find_rows(const drawing *d, const span *panel, size_t m, span *rows) {
     char y[NAME];
     size_t line = d->line[m / d->each], count = 0;
     const char *needed = y_of(d, m % d->each, y) ? y : d->row->y;
     for (size_t r = panel->first; r <= panel->last; r++) {
-        if (!alike(d->f, d->row->panel, panel->first, r)) continue;
-        if (*d->z && !alike(d->f, d->z, line, r)) continue;
+        if (!belongs(d, panel->first, line, r)) continue;
         if (*needed && !strchr(needed, ' ') && !isfinite(number_at(d, r, needed))) continue;
         if (!count) rows->first = r;
         rows->last = r;
@@ -177,6 +185,26 @@ static bool find_rows(const drawing *d, const span *panel, size_t m, span *rows)
     }
     rows->whole = count && count == rows->last - rows->first + 1;
     return count > 0;
+}
+
+/* The least and the largest number of some columns in a panel, or in all (NULL); both 0 where there
+ * is none. Returns whether all are whole. */
+static bool find_range(const drawing *d, const char *list, const span *p, double *low,
+                       double *high) {
+    char name[NAME];
+    bool whole = true;
+    *low = INFINITY;
+    *high = -INFINITY;
+    for (size_t i = 0; smoe_figure_word(list, i, name, sizeof name); i++)
+        for (size_t r = p ? p->first : 0; r <= (p ? p->last : d->f->rows - 1); r++) {
+            double v = number_at(d, r, name);
+            if (!isfinite(v) || (p && !alike(d->f, d->row->panel, p->first, r))) continue;
+            *low = fmin(*low, v);
+            *high = fmax(*high, v);
+            whole &= v == rint(v);
+        }
+    if (!(*low <= *high)) *low = *high = 0;
+    return whole;
 }
 
 /* ---- what is in a script --------------------------------------------------------------------- */
@@ -260,10 +288,32 @@ static void put_y(FILE *out, const drawing *d, const span *rows, size_t m) {
     fprintf(out, ":(column(\"%s\"))", y_of(d, m % d->each, y));
 }
 
+static int rising(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The share of values that are at most x, from 0 at the least x of the figure to 1 at the largest.
+ * gnuplot's own sums leave out the step at the least value: a line of equal ones is a point. */
+static void put_shares(FILE *out, const drawing *d, const span *rows, size_t m) {
+    double low, high;
+    size_t n = 0;
+    find_range(d, d->row->x, NULL, &low, &high);
+    for (size_t r = rows->first; r <= rows->last; r++)
+        if (belongs(d, rows->first, rows->first, r) && isfinite(number_at(d, r, d->row->x)))
+            d->value[n++] = number_at(d, r, d->row->x);
+    qsort(d->value, n, sizeof *d->value, rising);
+    fprintf(out, "$share%zu << EOD\n%s,share\n%.17g,0\n", m, d->row->x, low);
+    for (size_t i = 0; i < n; i++)
+        if (i + 1 == n || d->value[i + 1] > d->value[i])
+            fprintf(out, "%.17g,%.17g\n", d->value[i], (double)(i + 1) / (double)n);
+    fprintf(out, "%.17g,1\nEOD\n", high);
+}
+
 static void put_share(FILE *out, const drawing *d, const span *rows, size_t m) {
-    (void)m;
-    put_rows(out, d, rows);
-    fputs(":(1) smooth cnormal", out);
+    (void)d;
+    (void)rows;
+    fprintf(out, "$share%zu using 1:2", m);
 }
 
 /* How many different values the first or the last column of z has before that of this line. */
@@ -366,13 +416,13 @@ static void say_bar(const drawing *d, size_t m, char text[LABEL]) {
 }
 
 static const kind kinds[] = {
-    [SMOE_FIGURE_LINES] = {"lines", "linespoints pt 7 ps 0.5", put_y, put_line, say_line},
-    [SMOE_FIGURE_STEPS] = {"steps", "steps", put_y, put_line, say_line},
-    [SMOE_FIGURE_HISTOGRAM] = {"histogram", "histeps", put_y, put_line, say_line},
-    [SMOE_FIGURE_CUMULATIVE] = {"cumulative", "lines", put_share, put_line, say_line},
-    [SMOE_FIGURE_BANDS] = {"bands", NULL, put_band, put_band_style, say_band},
-    [SMOE_FIGURE_BARS] = {"bars", NULL, put_bars, put_bar_style, say_bar},
-    [SMOE_FIGURE_HEAT] = {"heat", NULL, NULL, NULL, NULL},
+    [SMOE_FIGURE_LINES] = {"lines", "linespoints pt 7 ps 0.5", NULL, put_y, put_line, say_line},
+    [SMOE_FIGURE_STEPS] = {"steps", "steps", NULL, put_y, put_line, say_line},
+    [SMOE_FIGURE_HISTOGRAM] = {"histogram", "histeps", NULL, put_y, put_line, say_line},
+    [SMOE_FIGURE_CUMULATIVE] = {"cumulative", "steps", put_shares, put_share, put_line, say_line},
+    [SMOE_FIGURE_BANDS] = {"bands", NULL, NULL, put_band, put_band_style, say_band},
+    [SMOE_FIGURE_BARS] = {"bars", NULL, NULL, put_bars, put_bar_style, say_bar},
+    [SMOE_FIGURE_HEAT] = {"heat", NULL, NULL, NULL, NULL, NULL},
 };
 
 const char *smoe_figure_kind_name(smoe_figure_kind which) {
@@ -380,26 +430,6 @@ const char *smoe_figure_kind_name(smoe_figure_kind which) {
 }
 
 /* ---- axes ------------------------------------------------------------------------------------ */
-
-/* The least and the largest number of some columns in a panel, or in all (NULL); both 0 where there
- * is none. Returns whether all are whole. */
-static bool find_range(const drawing *d, const char *list, const span *p, double *low,
-                       double *high) {
-    char name[NAME];
-    bool whole = true;
-    *low = INFINITY;
-    *high = -INFINITY;
-    for (size_t i = 0; smoe_figure_word(list, i, name, sizeof name); i++)
-        for (size_t r = p ? p->first : 0; r <= (p ? p->last : d->f->rows - 1); r++) {
-            double v = number_at(d, r, name);
-            if (!isfinite(v) || (p && !alike(d->f, d->row->panel, p->first, r))) continue;
-            *low = fmin(*low, v);
-            *high = fmax(*high, v);
-            whole &= v == rint(v);
-        }
-    if (!(*low <= *high)) *low = *high = 0;
-    return whole;
-}
 
 /* A range for gnuplot to find, from `from` where values are not below it (NAN: free). It complains
  * of one that is a point: that is widened. */
@@ -626,7 +656,7 @@ static void put_axes(FILE *out, const drawing *d, const span *p) {
         put_tics(out, "x", low, high, false);
     }
     find_range(d, row->y, p, &low, &high);
-    if (row->kind == SMOE_FIGURE_BANDS)
+    if (row->kind == SMOE_FIGURE_BANDS || row->kind == SMOE_FIGURE_CUMULATIVE)
         fputs("set yrange [0:1]\n", out);
     else if (*row->y)
         put_range(out, "yrange", low, high, row->flags & ZERO ? 0 : NAN);
@@ -648,6 +678,8 @@ static void put_panel(FILE *out, const drawing *d, const span *p) {
     fputc('\n', out);
     put_axes(out, d, p);
     if (d->row->kind == SMOE_FIGURE_HEAT) put_heat(out, d, p);
+    for (size_t m = 0; d->kind->put_block && m < d->lines * d->each; m++)
+        if (find_rows(d, p, m, &rows)) d->kind->put_block(out, d, &rows, m);
     for (size_t m = 0; d->kind->put_data && m < d->lines * d->each; m++) {
         if (!find_rows(d, p, m, &rows)) continue;
         fputs(marks++ ? ", \\\n     " : "plot ", out);
@@ -689,7 +721,8 @@ static int write_figure(const smoe_frame *f, const smoe_figure_row *row, const c
     if (!d.each) d.each = 1;
     d.panel = calloc(f->rows, sizeof *d.panel);
     d.line = calloc(f->rows, sizeof *d.line);
-    if (!d.panel || !d.line) {
+    d.value = calloc(f->rows, sizeof *d.value);
+    if (!d.panel || !d.line || !d.value) {
         status = smoe_fail(err, SMOE_RUNTIME, "%s/%s.gp: out of memory", folder, row->name);
         goto out;
     }
@@ -702,6 +735,7 @@ static int write_figure(const smoe_frame *f, const smoe_figure_row *row, const c
 out:
     free(d.panel);
     free(d.line);
+    free(d.value);
     return status;
 }
 

@@ -1,7 +1,7 @@
 /*
  * The figures of smoe inspect: rows of figures.def, each drawn from one table as an SVG by gnuplot.
- * The script is kept beside the table and reads it, so that it can be changed and run by hand; the
- * report draws the same rows for itself.
+ * The script is kept beside the table and reads it (of CUMULATIVE, it holds the steps), so that it
+ * can be changed and run by hand; the report draws the same rows for itself.
  */
 #ifndef SMOE_FIGURES_H
 #define SMOE_FIGURES_H

@@ -69,17 +69,20 @@ function seriesOf(fig, table, rows) {
             const names = [fig.z ? seriesName(fig.z, value) : '', fig.y.length > 1 ? say(y) : ''].filter(Boolean);
             const count = fig.z ? every.length : fig.y.length, at = fig.z ? Math.max(every.indexOf(value), 0) : k;
             out.push({name: names.join(', '), colour: fig.z && value === null ? 'var(--ink)' : colour(at, count, ordered), dashed: fig.z && k > 0,
-                points: pointsOf(fig, own.map(r => [table.at[fig.x][r], y ? table.at[y][r] : NaN]).sort((a, b) => a[0] - b[0]))});
+                points: pointsOf(fig, table, own.map(r => [table.at[fig.x][r], y ? table.at[y][r] : NaN]).sort((a, b) => a[0] - b[0]))});
         });
     return out;
 }
 
-/* Points of a line as they are drawn. Cumulative: the share of values that are at most x. Histogram: each bin from its left edge,
- * and down to 0 after the last. */
-function pointsOf(fig, points) {
+/* Points of a line as they are drawn. Cumulative: the share of values that are at most x, for every x of the figure. Histogram: each
+ * bin from its left edge, and down to 0 after the last. */
+function pointsOf(fig, table, points) {
     if (!points.length) return points;
     const last = points[points.length - 1][0];
-    if (fig.kind === 'cumulative') return [[points[0][0], 0], ...points.map((p, i) => [p[0], (i + 1) / points.length])];
+    if (fig.kind === 'cumulative') {
+        const [from, to] = rangeOf(table, fig.x, rowsWhere(table, []));
+        return [[from, 0], ...points.map((p, i) => [p[0], (i + 1) / points.length]), [to, 1]];
+    }
     if (fig.kind !== 'histogram') return points;
     const bin = points.reduce((least, p, i) => i ? Math.min(least, p[0] - points[i - 1][0]) : least, Infinity), half = Number.isFinite(bin) ? bin / 2 : 0;
     const steps = [[points[0][0] - half, 0]];
@@ -92,16 +95,10 @@ function pointsOf(fig, points) {
 
 const bandPairs = [['p0.5', 'p99.5'], ['p2.5', 'p97.5'], ['p5', 'p95'], ['p10', 'p90'], ['p20', 'p80']];
 
-/* Of all cells of a heat map, whatever their panel: all panels have one scale. */
-function rangeOf(fig, table) {
-    let low = Infinity, high = -Infinity;
-    for (let r = 0; r < table.rows; r++) {
-        const v = table.at[fig.z][r];
-        if (!Number.isFinite(v) || !Number.isFinite(table.at[fig.x][r])) continue;
-        if (v < low) low = v;
-        if (v > high) high = v;
-    }
-    return [low, high];
+/* The least and the largest number of a column in some rows. */
+function rangeOf(table, column, rows) {
+    return rows.map(r => table.at[column][r]).filter(Number.isFinite)
+        .reduce(([low, high], v) => [Math.min(low, v), Math.max(high, v)], [Infinity, -Infinity]);
 }
 
 function matrixOf(fig, table, rows) {
@@ -115,7 +112,8 @@ function matrixOf(fig, table, rows) {
         columnNames[c] = table.at[fig.xName || fig.x][r];
         rowNames[w] = table.at[fig.yName || fig.y[0]][r];
     }
-    const [low, high] = rangeOf(fig, table);
+    /* Of all cells, whatever their panel: all panels have one scale. */
+    const [low, high] = rangeOf(table, fig.z, rowsWhere(table, []).filter(r => Number.isFinite(table.at[fig.x][r])));
     return {rows: ys.length, columns: xs.length, rowNames, columnNames, value: (r, c) => cells[r * xs.length + c],
         low: fig.signed ? -1 : low > high / 2 ? low : Math.min(low, 0), high: fig.signed ? 1 : high, signed: fig.signed, square: !fig.xName};
 }

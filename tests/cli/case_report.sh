@@ -3,12 +3,13 @@
 status 0 smoe train tiny.yaml -q -o run >/dev/null
 status 0 smoe train tiny.yaml -q train.steps=4 model.moe.router=tokens-choice model.moe.capacity=0.5 model.head=token -o "it's <b>&\"x\"" >/dev/null
 status 0 smoe inspect run -q -o one >/dev/null
-for figure in dispatch_token_sum combine_expert slot_alignment expert_information tokens_to_fraction dispatch_bands combine_bands \
-    slot_correlation class_expert position_expert over_steps; do
+for figure in dispatch_token_sum combine_expert slot_alignment expert_information dispatch_bands combine_bands slot_correlation \
+    class_expert position_expert over_steps; do
     grep -q "'$figure.csv'" "one/$figure.gp" || fail "no script of $figure"
     [ -s "one/$figure.csv" ] || fail "no table beside $figure.gp"
     command -v gnuplot >/dev/null && { grep -q '<svg' "one/$figure.svg" || fail "no figure $figure"; }
 done
+grep -q '^plot \$share0 using' one/tokens_to_fraction.gp || fail "no steps in the script of tokens_to_fraction"
 [ ! -e one/expert_load.gp ] || fail "a figure of choice routers for a soft one"
 # By rule 8 images of the split, each true to size and large, and a row a tile.
 [ "$(ls one/overlays | grep -c '^image[0-9]*-blocks1.png$')" -eq 8 ] || fail "$(ls one/overlays)"
