@@ -170,6 +170,16 @@ static void test_cumulative(void **state) {
     check_has(text, "$share1 << EOD\ntokens,share\n2,0\n4,0.5\n5,1\n23,1\nEOD\n");
     check_has(text, "plot $share0 using 1:2 with steps lw 2");
     check_has(text, "set yrange [0:1]\n");
+    /* in the key, the 11 lines have 11 colours, from the first to the last of the ramp */
+    const char *line = strstr(text, "\nplot ");
+    char colour[11][8];
+    for (size_t i = 0; i < 11; i++) {
+        assert_non_null(line = strstr(line + 1, "'#"));
+        snprintf(colour[i], sizeof colour[i], "%.7s", line + 1);
+        for (size_t k = 0; k < i; k++) assert_string_not_equal(colour[i], colour[k]);
+    }
+    assert_string_equal(colour[0], "#3f2c73");
+    assert_string_equal(colour[10], "#bda428");
     free(text);
     scratch_remove(&s);
 }

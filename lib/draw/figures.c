@@ -212,12 +212,22 @@ static bool find_range(const drawing *d, const char *list, const span *p, double
 /* Safe to tell apart; Okabe and Ito's colours for lines, a ramp for ordered ones. */
 static const char *const colours[] = {"#0072b2", "#d55e00", "#009e73",
                                       "#cc79a7", "#e69f00", "#56b4e9"};
-static const char *const ramp[] = {"#3f2c73", "#3f4b8c", "#34688e", "#28838e",
-                                   "#219a84", "#45a869", "#7fae45", "#bda428"};
+static const unsigned char ramp[][3] = {{0x3f, 0x2c, 0x73}, {0x3f, 0x4b, 0x8c}, {0x34, 0x68, 0x8e},
+                                        {0x28, 0x83, 0x8e}, {0x21, 0x9a, 0x84}, {0x45, 0xa8, 0x69},
+                                        {0x7f, 0xae, 0x45}, {0xbd, 0xa4, 0x28}};
 static const char ink[] = "#1c2126"; /* of the line that belongs to no block */
 
-static const char *colour_of(size_t i, size_t n, bool ordered) {
-    return ordered && n > 1 ? ramp[i * 7 / (n - 1)] : colours[i % 6];
+/* Of the i-th of n lines. Ordered ones are evenly along the ramp, between its colours where they are
+ * more. */
+static const char *colour_of(size_t i, size_t n, bool ordered, char buf[8]) {
+    if (!ordered || n < 2) return colours[i % 6];
+    size_t below = i * 7 / (n - 1), above = below < 7 ? below + 1 : 7;
+    double part = (double)(i * 7 % (n - 1)) / (double)(n - 1);
+    unsigned mixed[3];
+    for (size_t k = 0; k < 3; k++)
+        mixed[k] = (unsigned)lrint((1 - part) * ramp[below][k] + part * ramp[above][k]);
+    snprintf(buf, 8, "#%02x%02x%02x", mixed[0] & 0xFF, mixed[1] & 0xFF, mixed[2] & 0xFF);
+    return buf;
 }
 
 /* What a row must have to be one of some rows, true where nothing; not the run. */
@@ -339,6 +349,7 @@ static size_t place_in(const drawing *d, size_t line, bool last) {
 static void put_line(FILE *out, const drawing *d, size_t m) {
     size_t i = m / d->each, k = m % d->each, dashes = k;
     const char *colour = colours[k % 6];
+    char buf[8];
     if (strchr(d->z, ' ')) {
         colour = colours[place_in(d, i, false) % 6];
         dashes = place_in(d, i, true);
@@ -346,7 +357,7 @@ static void put_line(FILE *out, const drawing *d, size_t m) {
         size_t z = smoe_frame_find(d->f, d->z);
         bool text = d->f->column[z].text;
         bool none = !text && !isfinite(smoe_frame_number_at(d->f, d->line[i], z));
-        colour = none ? ink : colour_of(i, d->lines, !text);
+        colour = none ? ink : colour_of(i, d->lines, !text, buf);
     } else {
         dashes = 0;
     }

@@ -43,9 +43,12 @@ function seriesName(column, value) {
     return column === 'run' ? value : say(value);
 }
 
-/* Ordered series (layers, fractions, choices) take colours from light to dark, others apart. */
+/* Ordered series (layers, fractions, choices) take colours evenly along the ramp, between those it has where they are more; others
+ * colours that are apart. */
 function colour(i, n, ordered) {
-    return ordered && n > 1 ? `var(--l${Math.round(i * 7 / (n - 1))})` : `var(--s${i % 6})`;
+    if (!ordered || n < 2) return `var(--s${i % 6})`;
+    const at = i * 7 / (n - 1), below = Math.floor(at);
+    return at === below ? `var(--l${below})` : `color-mix(in srgb, var(--l${below + 1}) ${(100 * (at - below)).toFixed(1)}%, var(--l${below}))`;
 }
 
 /* ---- from rows to panels ---------------------------------------------------------------------- */
