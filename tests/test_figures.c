@@ -115,6 +115,8 @@ static void test_scripts(void **state) {
         {"expert_load.gp", "plot 'expert_load.csv' every ::0::1 using "
                            "(column(\"expert\")):(column(\"placed\") + column(\"lost\"))"},
         {"class_expert.gp", "set ytics ('cat' 2, 'dog' 1)"},
+        {"class_expert.gp", "set cblabel 'times the expert''s mean weight'\n"},
+        {"class_expert.gp", ":(column(\"lift\")) with boxxyerror"},
         {"class_expert.gp", "set xtics ('0' 1, '1' 2)"},
         /* block 3 is alone in rows 4 and 5, block 1 lies among rows of the loss */
         {"over_steps.gp", "every ::4::5 using (column(\"step\")):(column(\"value\"))"},

@@ -542,11 +542,15 @@ static void put_heat_axis(FILE *out, const drawing *d, const char *axis, const c
  * be seen. */
 static void put_heat(FILE *out, const drawing *d, const span *p) {
     const smoe_figure_row *row = d->row;
+    char text[LABEL];
     double low, high;
     find_range(d, row->z, NULL, &low, &high);
     if (low <= high / 2) low = fmin(low, 0);
     if (!(row->flags & SIGNED))
         fprintf(out, "set cbrange [%.17g:%.17g]\n", low, high > low ? high : low + 0.5);
+    fputs("set cblabel ", out);
+    smoe_gnuplot_text(out, smoe_figure_say(row->z, text, sizeof text));
+    fputc('\n', out);
     put_heat_axis(out, d, "x", row->x, row->x_name, p, TICKS / 2);
     put_heat_axis(out, d, "y", row->y, row->y_name, p, TICKS);
     if (p->last - p->first >= BOXES && complete(d, p)) {

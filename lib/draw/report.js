@@ -118,7 +118,7 @@ function matrixOf(fig, table, rows) {
     /* Of all cells, whatever their panel: all panels have one scale. */
     const [low, high] = rangeOf(table, fig.z, rowsWhere(table, []).filter(r => Number.isFinite(table.at[fig.x][r])));
     return {rows: ys.length, columns: xs.length, rowNames, columnNames, value: (r, c) => cells[r * xs.length + c],
-        low: fig.signed ? -1 : low > high / 2 ? low : Math.min(low, 0), high: fig.signed ? 1 : high, signed: fig.signed, square: !fig.xName};
+        low: fig.signed ? -1 : low > high / 2 ? low : Math.min(low, 0), high: fig.signed ? 1 : high, signed: fig.signed, square: !fig.xName, name: say(fig.z)};
 }
 
 /* The panel of a figure for the rows that meet the conditions, or null where there are none. */

@@ -234,7 +234,7 @@ function heatPanel(panel, width) {
         const c = Math.min(Math.floor((event.clientX - at.left) / at.width * m.columns), m.columns - 1);
         const r = Math.min(Math.floor((event.clientY - at.top) / at.height * m.rows), m.rows - 1);
         if (r >= 0 && c >= 0)
-            tip.textContent = `${panel.y.label} ${m.rowNames[r]}, ${panel.x.label} ${m.columnNames[c]}: ${shown(m.value(r, c))}`;
+            tip.textContent = `${panel.y.label} ${m.rowNames[r]}, ${panel.x.label} ${m.columnNames[c]}: ${m.name} ${shown(m.value(r, c))}`;
     });
     return node;
 }
@@ -247,7 +247,7 @@ function clip(text, most) {
 /* The scale of a heat map, in words and colours. */
 function heatLegend(m) {
     const stops = [0, 0.25, 0.5, 0.75, 1].map(s => `rgb(${rampColour(s, m.signed)})`).join(',');
-    return html('span.ramp', {}, shown(m.low, 3), html('i', {style: `background:linear-gradient(90deg,${stops})`}), shown(m.high, 3));
+    return html('span.ramp', {}, m.name, ' ', shown(m.low, 3), html('i', {style: `background:linear-gradient(90deg,${stops})`}), shown(m.high, 3));
 }
 
 /* A rule under the pointer with what the lines are there. */
