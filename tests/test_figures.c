@@ -125,7 +125,7 @@ static void test_scripts(void **state) {
         {"over_steps.gp", "every ::1::3 using (strcol(\"metric\") eq 'loss' && "
                           "strcol(\"block\") eq '' && 1 ? column(\"step\") : NaN)"},
         {"over_steps.gp", "set ylabel 'largest dispatch weight'"},
-        {"over_steps.gp", "title 'choice, all blocks, or the largest'"},
+        {"over_steps.gp", "title 'choice, whole model'"},
     };
     scratch s;
     size_t scripts, done;
@@ -183,6 +183,32 @@ static void test_cumulative(void **state) {
     assert_string_equal(colour[0], "#3f2c73");
     assert_string_equal(colour[10], "#bda428");
     free(text);
+    scratch_remove(&s);
+}
+
+/* Quantities with one number: the axis ends 5% from it, or a thousandth where that is more. */
+static void test_point(void **state) {
+    (void)state;
+    scratch s;
+    smoe_frame f;
+    smoe_err err = {0};
+    size_t scripts, done;
+    char path[SCRATCH_PATH];
+    scratch_make(&s);
+    smoe_frame_init(&f, "over_steps", "t", "c", "run$ step block metric$ value");
+    for (size_t i = 0; i < 2; i++) {
+        smoe_frame_text(&f, "a");
+        smoe_frame_numbers(&f, (double[]){10, NAN}, 2);
+        smoe_frame_text(&f, i ? "test/dropped" : "test/loss");
+        smoe_frame_number(&f, i ? 0 : 5);
+    }
+    assert_int_equal(smoe_frame_csv(&f, scratch_path(&s, path, "over_steps.csv"), &err), 0);
+    assert_int_equal(smoe_figures_write(&f, 1, s.dir, &scripts, &done, &err), 0);
+    char *text = scratch_read(scratch_path(&s, path, "over_steps.gp"), NULL);
+    check_has(text, "set yrange [4.75:5.25]\n");
+    check_has(text, "set yrange [-0.001:0.001]\n");
+    free(text);
+    smoe_frame_free(&f);
     scratch_remove(&s);
 }
 
@@ -284,6 +310,7 @@ int main(void) {
         cmocka_unit_test(test_words),
         cmocka_unit_test_setup_teardown(test_scripts, drawn_setup, drawn_teardown),
         cmocka_unit_test(test_cumulative),
+        cmocka_unit_test(test_point),
         cmocka_unit_test(test_large),
         cmocka_unit_test_setup_teardown(test_gnuplot, drawn_setup, drawn_teardown),
         cmocka_unit_test_setup_teardown(test_without, drawn_setup, drawn_teardown),

@@ -284,8 +284,7 @@ static void say_row(const smoe_frame *f, const char *list, size_t row, size_t mo
         } else if (isfinite(number)) {
             used += (size_t)snprintf(text + used, LABEL - used, "%s%s %g", comma, name, number);
         } else {
-            used +=
-                (size_t)snprintf(text + used, LABEL - used, "%sall blocks, or the largest", comma);
+            used += (size_t)snprintf(text + used, LABEL - used, "%swhole model", comma);
         }
     }
 }
@@ -443,11 +442,12 @@ const char *smoe_figure_kind_name(smoe_figure_kind which) {
 /* ---- axes ------------------------------------------------------------------------------------ */
 
 /* A range for gnuplot to find, from `from` where values are not below it (NAN: free). It complains
- * of one that is a point: that is widened. */
+ * of one that is a point: that gets 5% of the value around it. */
 static void put_range(FILE *out, const char *axis, double low, double high, double from) {
     if (low >= from) low = from;
+    double room = fmax(fabs(high) / 20, 1e-3);
     if (low == high)
-        fprintf(out, "set %s [%.17g:%.17g]\n", axis, low - (isnan(from) ? 0.5 : 0), high + 0.5);
+        fprintf(out, "set %s [%.17g:%.17g]\n", axis, low == from ? low : low - room, high + room);
     else if (low == from)
         fprintf(out, "set %s [%.17g:*]\n", axis, from);
     else

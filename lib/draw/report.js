@@ -37,7 +37,7 @@ const blocks = distinct((frame('routing') || {at: {block: []}}).at.block).sort((
 const say = name => data.words[name] ?? String(name).replace(/_/g, ' ');
 
 function seriesName(column, value) {
-    if (column === 'block') return value === null ? 'all blocks, or the largest' : `blocks.${value}`;
+    if (column === 'block') return value === null ? 'whole model' : `blocks.${value}`;
     if (column === 'fraction') return `${shown(value * 100, 3)}% of the weight`;
     if (column === 'choice') return `choice ${value}`;
     return column === 'run' ? value : say(value);

@@ -79,7 +79,7 @@ function scale(axis, values, start, end, room) {
     if (low === undefined) low = finite.reduce((a, b) => Math.min(a, b), Infinity);
     if (high === undefined) high = finite.reduce((a, b) => Math.max(a, b), -Infinity);
     if (!(low < high)) {
-        const wide = Math.abs(low) / 2 || 0.5;
+        const wide = Math.max(Math.abs(low) / 20, 1e-3);
         [low, high] = Number.isFinite(low) ? [axis.log ? low / 2 : low - wide, axis.log ? low * 2 : low + wide] : [0, 1];
     }
     const f = axis.log ? Math.log : v => v;
