@@ -23,11 +23,8 @@ enum {
     PANEL_WIDTH = 360, /* pixels; larger where there is one alone */
     PANEL_HEIGHT = 290,
     TITLE_HEIGHT = 40,
-    KEY_ROW = 20,    /* pixels of a row of the key */
-    KEY_SAMPLE = 70, /* of what is beside the words of an entry */
-    LETTER = 7,      /* of a letter, about */
-    BOXES = 4096,    /* cells of a panel drawn as boxes; more become an image */
-    TICKS = 16       /* names along the vertical axis at most; half as many along the other */
+    BOXES = 4096, /* cells of a panel drawn as boxes; more become an image */
+    TICKS = 16    /* names along the vertical axis at most; half as many along the other */
 };
 
 static const smoe_figure_row figures[] = {
@@ -598,10 +595,9 @@ static layout lay_out(const drawing *d) {
     l.panel_width = d->panels > 1 ? PANEL_WIDTH : PANEL_WIDTH * 3 / 2;
     l.panel_height = d->panels > 1 ? PANEL_HEIGHT : PANEL_HEIGHT * 5 / 4;
     l.width = l.across * l.panel_width + 40;
-    l.columns = l.width / (longest * LETTER + KEY_SAMPLE);
-    if (!l.columns) l.columns = 1;
+    l.columns = smoe_gnuplot_key_columns(longest, l.width);
     if (l.columns > entries && entries) l.columns = entries;
-    if (entries) l.key = ((entries + l.columns - 1) / l.columns) * KEY_ROW + 10;
+    if (entries) l.key = ((entries + l.columns - 1) / l.columns) * SMOE_KEY_ROW + 10;
     l.height = TITLE_HEIGHT + l.key + l.down * l.panel_height;
     return l;
 }

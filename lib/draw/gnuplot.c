@@ -12,6 +12,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+enum {
+    WIDTH = 720,  /* of a chart, in pixels */
+    BESIDE = 120, /* of that beside the axes, which the key is no wider than */
+    HEIGHT = 480
+};
+
 /* A single-quoted string of gnuplot: nothing is special but the quote, which is doubled. */
 void smoe_gnuplot_text(FILE *out, const char *text) {
     fputc('\'', out);
@@ -20,6 +26,26 @@ void smoe_gnuplot_text(FILE *out, const char *text) {
         fputc((unsigned char)*c < ' ' ? ' ' : *c, out);
     }
     fputc('\'', out);
+}
+
+size_t smoe_gnuplot_key_columns(size_t longest, size_t width) {
+    enum { LETTER = 8, SAMPLE = 70 }; /* pixels of a letter, and of what is beside the words */
+    size_t columns = width / (longest * LETTER + SAMPLE);
+    return columns ? columns : 1;
+}
+
+/* Room for a key of one row is in HEIGHT; more rows make a chart higher, so that the lines keep
+ * theirs. */
+static size_t height_of(const smoe_chart *chart) {
+    size_t entries = 0, longest = 0;
+    for (size_t i = 0; i < chart->lines; i++) {
+        size_t length = chart->line[i].title ? strlen(chart->line[i].title) : 0;
+        entries += length > 0;
+        if (length > longest) longest = length;
+    }
+    size_t columns = smoe_gnuplot_key_columns(longest, WIDTH - BESIDE);
+    size_t rows = (entries + columns - 1) / columns;
+    return HEIGHT + (rows > 1 ? rows - 1 : 0) * SMOE_KEY_ROW;
 }
 
 static void put_data(FILE *out, const smoe_chart *chart) {
@@ -95,9 +121,10 @@ static int put_script(FILE *out, const void *context, smoe_err *err) {
     (void)err;
     fprintf(out, "# Draws %s.svg: gnuplot %s.gp\n", name, name);
     put_data(out, chart);
-    fputs("set terminal svg size 720,480 font 'sans,13' noenhanced background 'white'\n"
-          "set output ",
-          out);
+    fprintf(out,
+            "set terminal svg size %d,%zu font 'sans,13' noenhanced background 'white'\n"
+            "set output ",
+            WIDTH, height_of(chart));
     char file[300];
     snprintf(file, sizeof file, "%s.svg", name);
     smoe_gnuplot_text(out, file);
@@ -107,7 +134,8 @@ static int put_script(FILE *out, const void *context, smoe_err *err) {
     smoe_gnuplot_text(out, chart->x_label);
     fputs("\nset ylabel ", out);
     smoe_gnuplot_text(out, chart->y_label);
-    fputs("\nset grid\nset key below\nset format '%g'\n", out);
+    /* else the first entry of several rows touches the label of the axis */
+    fputs("\nset grid\nset key below height 1\nset format '%g'\n", out);
     if (chart->log_x) fprintf(out, "set logscale x %d\n", chart->log_x);
     put_ranges(out, chart);
     bool categories = put_ticks(out, chart);
