@@ -2,8 +2,8 @@
  * Figures by gnuplot from the tables beside them; see figures.h and figures.def. A panel and a line
  * are rows of a table: scripts name the first and the last by number, since a run's name may hold
  * anything, and leave out those between that belong to others. What no table holds as it is drawn,
- * shares of rows, is in the script itself. The rows of a run lie together, so what sets others apart
- * is never a run.
+ * shares of rows, is in the script itself. The rows of a run lie together, so what sets others
+ * apart is never a run.
  */
 #include "draw/figures.h"
 #include "base/file.h"
@@ -214,8 +214,8 @@ static const unsigned char ramp[][3] = {{0x3f, 0x2c, 0x73}, {0x3f, 0x4b, 0x8c}, 
                                         {0x7f, 0xae, 0x45}, {0xbd, 0xa4, 0x28}};
 static const char ink[] = "#1c2126"; /* of the line that belongs to no block */
 
-/* Of the i-th of n lines. Ordered ones are evenly along the ramp, between its colours where they are
- * more. */
+/* Of the i-th of n lines. Ordered ones are evenly along the ramp, between its colours where they
+ * are more. */
 static const char *colour_of(size_t i, size_t n, bool ordered, char buf[8]) {
     if (!ordered || n < 2) return colours[i % 6];
     size_t below = i * 7 / (n - 1), above = below < 7 ? below + 1 : 7;

@@ -37,8 +37,9 @@ int smoe_chart_write(const smoe_chart *chart, const char *folder, const char *na
 int smoe_gnuplot_draw(const char *folder, const char *name, smoe_file_printer *print,
                       const void *context, bool *drawn, smoe_err *err) SMOE_MUST_CHECK;
 
-/* The columns of a key whose longest entry has that many letters, in a picture or a part of one that
- * is `width` pixels wide, about as gnuplot finds them; at least 1. A row is SMOE_KEY_ROW high. */
+/* The columns of a key whose longest entry has that many letters, in a picture or a part of one
+ * that is `width` pixels wide, about as gnuplot finds them; at least 1. A row is SMOE_KEY_ROW
+ * high. */
 enum { SMOE_KEY_ROW = 20 };
 size_t smoe_gnuplot_key_columns(size_t longest, size_t width);
 
