@@ -99,8 +99,8 @@ void smoe_reading_problem(smoe_reading *reading, const smoe_origin *where, const
                           const char *fmt, ...) SMOE_PRINTF(4, 5);
 
 /* The four stages, in this order: defaults (-1 and err: out of memory); the text of a file;
- * overrides by their index; then what follows from other values, and the checks of values against each other.
- * Mistakes are counted in `problems`, and each is a line of err. */
+ * overrides by their index; then what follows from other values, and the checks of values against
+ * each other. Mistakes are counted in `problems`, and each is a line of err. */
 int smoe_reading_presets(smoe_reading *reading);
 void smoe_reading_file(smoe_reading *reading, const char *text, size_t length);
 void smoe_reading_override(smoe_reading *reading, size_t index);
