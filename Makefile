@@ -174,7 +174,9 @@ mandir = $(DESTDIR)$(prefix)/share/man
 comdir = $(DESTDIR)$(prefix)/share
 HEADERS := $(sort $(wildcard lib/*/*.h lib/*/*.def))
 
+BLANK_FREE = $(if $(word 2,$(DESTDIR)$(prefix)),$(error DESTDIR and prefix cannot have blanks))
 install: all
+	$(BLANK_FREE)
 	install -D -m 755 build/release/smoe $(bindir)/smoe
 	install -D -m 644 build/release/libsmoe.a $(DESTDIR)$(libdir)/libsmoe.a
 	install -D -m 644 lib/smoe.h $(incdir)/smoe.h
@@ -188,6 +190,7 @@ install: all
 	build/release/smoe --completion fish > $(comdir)/fish/vendor_completions.d/smoe.fish
 
 uninstall:
+	$(BLANK_FREE)
 	rm -f $(bindir)/smoe $(DESTDIR)$(libdir)/libsmoe.a $(DESTDIR)$(libdir)/pkgconfig/smoe.pc
 	rm -f $(foreach m,$(MAN:man/%=%),$(mandir)/man$(lastword $(subst ., ,$m))/$m)
 	rm -f $(comdir)/bash-completion/completions/smoe $(comdir)/zsh/site-functions/_smoe \

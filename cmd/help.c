@@ -157,15 +157,16 @@ static void bash_function(FILE *out) {
           "            words=\"$words ",
           out);
     smoe_spec_each_key(key_word, out);
-    fputs("\"\n"
-          "        fi ;;\n"
-          "    esac\n"
-          "    COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"
-          "    [ ${#COMPREPLY[@]} -eq 0 ] && COMPREPLY=($(compgen -f -- \"$cur\"))\n"
-          "    case \"${COMPREPLY[0]}\" in *=) compopt -o nospace 2>/dev/null ;; esac\n"
-          "}\n"
-          "complete -o filenames -F _smoe smoe\n",
-          out);
+    fputs(
+        "\"\n"
+        "        fi ;;\n"
+        "    esac\n"
+        "    COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"
+        "    [ ${#COMPREPLY[@]} -eq 0 ] && COMPREPLY=($(compgen -f -- \"$cur\"))\n"
+        "    case \"${COMPREPLY[0]-}\" in *=) compopt -o nospace +o filenames 2>/dev/null ;; esac\n"
+        "}\n"
+        "complete -o filenames -F _smoe smoe\n",
+        out);
 }
 
 /* Text inside single quotes of a shell. */

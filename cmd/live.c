@@ -122,7 +122,10 @@ static void draw(smoe_live *live) {
         live->drawn++;
     }
     count_states(live, &done, &failed);
-    fprintf(stderr, "%zu of %zu cells done, %zu failed\n", done, live->sweep->cells, failed);
+    char line[80];
+    snprintf(line, sizeof line, "%zu of %zu cells done, %zu failed", done, live->sweep->cells,
+             failed);
+    fprintf(stderr, "%.*s\n", width - 1, line);
     live->drawn++;
     live->last = smoe_now();
 }

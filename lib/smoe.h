@@ -20,6 +20,10 @@
 #ifndef SMOE_H
 #define SMOE_H
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #include "base/base.h"
 #include "base/param.h"
 #include "base/threads.h"
@@ -37,5 +41,9 @@
 #include "train/trainer.h"
 #include "study/cost.h"
 #include "study/inspect.h"
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

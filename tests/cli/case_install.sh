@@ -29,3 +29,9 @@ ${CC:-cc} -std=c11 prog.c -I"$PWD/root/usr/include/smoe" -L"$PWD/root/usr/lib" $
 ./prog | grep -qE '^[0-9]+ parameters$' || fail "$(./prog)"
 make -s -C "$ROOT" uninstall DESTDIR="$PWD/root" prefix=/usr MAKEFLAGS= >log 2>&1 || fail "$(cat log)"
 [ -z "$(find root -type f)" ] || fail "left behind: $(find root -type f)"
+# A blank would be the end of one path and the beginning of another, which rm does not know.
+for target in install uninstall; do
+    make -s -C "$ROOT" $target DESTDIR="$PWD/a b" MAKEFLAGS= >log 2>&1 && fail "$target took a folder with a blank"
+    grep -q 'DESTDIR and prefix cannot have blanks' log || fail "$(cat log)"
+done
+[ ! -e a ] && [ ! -e "a b" ] || fail "something was installed"
