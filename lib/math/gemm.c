@@ -221,9 +221,11 @@ static smoe_ahead next_rows(const smoe_product *x, size_t across, size_t p0, siz
                : look_ahead(b_at(x, at + p0), size, across, k, x->b_col, steps);
 }
 
-/* The width of a panel of rows, where m are left. */
+/* The width of a panel of rows, where m are left: what is left of those of two vectors is not
+ * multiplied by one vector alone, which waits for the rows' elements. */
 static size_t width_for(const smoe_gemm_kernels *kern, size_t m) {
-    return m <= kern->nr / 2 ? kern->nr / 2 : kern->nr;
+    size_t half = kern->nr / 2;
+    return m <= half ? half : m > kern->nr && m <= kern->nr + half ? kern->nr + half : kern->nr;
 }
 
 /* Steps from .. to of k of a product of few rows with weights whose columns lie in one piece: the
@@ -237,11 +239,11 @@ static void few_rows(const smoe_product *x, const smoe_gemm_kernels *kern, size_
     size_t across = x->b_bf16 && x->m <= kern->nr / 2 ? SMOE_TILE_ACROSS : kern->across;
     size_t span = to - from;
     for (size_t p0 = from; p0 < to; p0 += kc)
-        for (size_t i = 0; i < x->m; i += kern->nr) {
-            size_t width = width_for(kern, x->m - i);
-            (width == kern->nr ? kern->pack_b : kern->pack_half)(
-                packed + i * span + (p0 - from) * width, x->a + i * x->a_row + p0 * x->a_col,
-                x->a_col, x->a_row, min(to - p0, kc), min(x->m - i, width));
+        for (size_t i = 0, width; i < x->m; i += width) {
+            width = width_for(kern, x->m - i);
+            kern->pack_across(packed + i * span + (p0 - from) * width,
+                              x->a + i * x->a_row + p0 * x->a_col, x->a_row, x->a_col,
+                              min(x->m - i, width), min(to - p0, kc), width);
         }
     for (size_t j = 0; j < x->n; j += across) {
         size_t n = min(x->n - j, across);
@@ -252,8 +254,8 @@ static void few_rows(const smoe_product *x, const smoe_gemm_kernels *kern, size_
             size_t k = min(to - p0, kc), at = j * x->b_col + p0;
             for (size_t c = 0; x->b_bf16 && c < n; c++)
                 row->widen(wide + c * k, x->b_bf16 + at + c * x->b_col, k);
-            for (size_t i = 0; i < x->m; i += kern->nr) {
-                size_t width = width_for(kern, x->m - i);
+            for (size_t i = 0, width; i < x->m; i += width) {
+                width = width_for(kern, x->m - i);
                 smoe_tile t = tile_at(x, p0, k, i, j);
                 t.m = min(x->m - i, width);
                 t.n = n;

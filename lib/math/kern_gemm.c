@@ -12,7 +12,8 @@ enum {
     MR = 14,
     HALF = 8,
     LEAST = 4,       /* 28 sums + 2 of B + broadcasts in 32 registers */
-    ACROSS2 = 8,     /* columns across two vectors, and */
+    ACROSS2 = 8,     /* columns across two vectors, */
+    ACROSS3 = 8,     /* across three, and */
     ACROSS = 48,     /* of a block of them: whole vectors and whole tiles */
     TURNED = VL / 2, /* rows up to which turning columns in registers is faster */
     DEEP = 16,       /* rows of B in registers, */
@@ -29,6 +30,7 @@ enum {
     HALF = 4,
     LEAST = 2, /* 12 sums + 2 of B + a broadcast in 16 registers */
     ACROSS2 = 6,
+    ACROSS3 = 4,
     ACROSS = 24,
     TURNED = 2,
     DEEP = 8,
@@ -47,6 +49,7 @@ enum {
     /* What is around the steps of a round is felt where two threads share a core. */
     STEPS = 4,
     ACROSS1 = SMOE_TILE_ACROSS,
+    WIDEST = 3, /* vectors of a panel of tile_across */
     ROW = 12, /* vectors of a row of C: sums, and one for a term of A */
     SHALLOW = 128
 };
@@ -258,8 +261,14 @@ static void pack_b(real *dst, const real *b, size_t rs, size_t cs, size_t k, siz
     pack_panel(dst, b, false, cs, rs, n, k, NR);
 }
 
-static void pack_half(real *dst, const real *b, size_t rs, size_t cs, size_t k, size_t n) {
-    pack_panel(dst, b, false, cs, rs, n, k, VL);
+static void pack_across(real *dst, const real *a, size_t rs, size_t cs, size_t m, size_t k,
+                        size_t width) {
+    if (width == VL)
+        pack_panel(dst, a, false, rs, cs, m, k, VL);
+    else if (width == 2 * VL)
+        pack_panel(dst, a, false, rs, cs, m, k, 2 * VL);
+    else
+        pack_panel(dst, a, false, rs, cs, m, k, 3 * VL);
 }
 
 static void pack_b_bf16(real *dst, const smoe_bf16 *b, size_t rs, size_t cs, size_t k, size_t n) {
@@ -407,16 +416,17 @@ static void tile(smoe_tile *t) {
 
 /* Row p of B's columns times nv vectors of A. */
 static inline __attribute__((always_inline)) void step_across(size_t columns, size_t nv,
-                                                              vreal sum[ACROSS1][NV], const real *a,
+                                                              vreal sum[ACROSS1][WIDEST],
+                                                              const real *a,
                                                               const real *const column[ACROSS1],
                                                               size_t p) {
-    vreal row[NV];
-#pragma GCC unroll 2
+    vreal row[WIDEST];
+#pragma GCC unroll 3
     for (size_t v = 0; v < nv; v++) row[v] = vload(a + v * VL);
 #pragma GCC unroll 8
     for (size_t j = 0; j < columns; j++) {
         vreal bj = vset(column[j][p]);
-#pragma GCC unroll 2
+#pragma GCC unroll 3
         for (size_t v = 0; v < nv; v++) sum[j][v] += bj * row[v];
     }
 }
@@ -426,7 +436,7 @@ static inline __attribute__((always_inline)) void step_across(size_t columns, si
 static inline __attribute__((always_inline)) void
 multiply_across(size_t columns, size_t nv, real *sums, const real *b, size_t n, smoe_tile *t) {
     const real *column[ACROSS1], *a = t->a;
-    vreal sum[ACROSS1][NV] = {{{0}}};
+    vreal sum[ACROSS1][WIDEST] = {{{0}}};
     smoe_ahead next = t->ahead;
     size_t asks = STEPS / next.every, p = 0;
     for (size_t j = 0; j < columns; j++) column[j] = b + (j < n ? j : n - 1) * t->ldb;
@@ -440,19 +450,22 @@ multiply_across(size_t columns, size_t nv, real *sums, const real *b, size_t n, 
     t->ahead = next;
 #pragma GCC unroll 8
     for (size_t j = 0; j < columns; j++)
-#pragma GCC unroll 2
+#pragma GCC unroll 3
         for (size_t v = 0; v < nv; v++) vstore(sums + (j * nv + v) * VL, sum[j][v]);
 }
 
 static void tile_across(smoe_tile *t) {
-    real sums[ACROSS * NR];
+    real sums[ACROSS * WIDEST * VL];
     size_t m = t->m, n = t->n, width = t->a_col;
     if (width == VL)
         for (size_t j = 0; j < n; j += ACROSS1)
             multiply_across(ACROSS1, 1, sums + j * VL, t->b + j * t->ldb, n - j, t);
-    else
+    else if (width == 2 * VL)
         for (size_t j = 0; j < n; j += ACROSS2)
-            multiply_across(ACROSS2, 2, sums + j * NR, t->b + j * t->ldb, n - j, t);
+            multiply_across(ACROSS2, 2, sums + j * 2 * VL, t->b + j * t->ldb, n - j, t);
+    else
+        for (size_t j = 0; j < n; j += ACROSS3)
+            multiply_across(ACROSS3, 3, sums + j * 3 * VL, t->b + j * t->ldb, n - j, t);
     for (size_t j = 0; j < n; j += VL)
         for (size_t i = 0; i < m; i += 4) {
             vreal r[4];
@@ -654,7 +667,7 @@ const smoe_gemm_kernels SMOE_KERN(smoe_gemm_kern) = {
     .as_is = AS_IS,
     .tile = tile,
     .across = ACROSS,
-    .pack_half = pack_half,
+    .pack_across = pack_across,
     .tile_across = tile_across,
     .turned = TURNED,
     .tile_turned = tile_turned,

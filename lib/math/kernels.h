@@ -70,11 +70,12 @@ typedef struct smoe_gemm_kernels {
      * nr, B itself: [k][ldb]. */
     bool as_is;
     void (*tile)(smoe_tile *t);
-    /* The same numbers where A has few rows, without packing B: n <= across; A is a panel of
-     * pack_b's kind, m <= a_col = nr, or of pack_half's, m <= a_col = nr/2; the columns of B lie at
+    /* The same numbers where A has few rows, without packing B: n <= across; A is a panel [k][width]
+     * of pack_across, m <= a_col = width, which is nr/2, nr or 3 nr/2; the columns of B lie at
      * b + j*ldb. */
     size_t across;
-    void (*pack_half)(real *dst, const real *b, size_t rs, size_t cs, size_t k, size_t n);
+    void (*pack_across)(real *dst, const real *a, size_t rs, size_t cs, size_t m, size_t k,
+                        size_t width);
     void (*tile_across)(smoe_tile *t);
     /* The same numbers for `turned` rows of A or fewer, a low panel, and nr/2 columns of B or
      * fewer, in `real` at b + j*ldb or in BF16 at b_bf16 + j*ldb. */
