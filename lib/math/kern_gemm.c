@@ -50,7 +50,7 @@ enum {
     STEPS = 4,
     ACROSS1 = SMOE_TILE_ACROSS,
     WIDEST = 3, /* vectors of a panel of tile_across */
-    ROW = 12, /* vectors of a row of C: sums, and one for a term of A */
+    ROW = 12,   /* vectors of a row of C: sums, and one for a term of A */
     SHALLOW = 128
 };
 
@@ -415,11 +415,9 @@ static void tile(smoe_tile *t) {
 }
 
 /* Row p of B's columns times nv vectors of A. */
-static inline __attribute__((always_inline)) void step_across(size_t columns, size_t nv,
-                                                              vreal sum[ACROSS1][WIDEST],
-                                                              const real *a,
-                                                              const real *const column[ACROSS1],
-                                                              size_t p) {
+static inline __attribute__((always_inline)) void
+step_across(size_t columns, size_t nv, vreal sum[ACROSS1][WIDEST], const real *a,
+            const real *const column[ACROSS1], size_t p) {
     vreal row[WIDEST];
 #pragma GCC unroll 3
     for (size_t v = 0; v < nv; v++) row[v] = vload(a + v * VL);
@@ -431,15 +429,16 @@ static inline __attribute__((always_inline)) void step_across(size_t columns, si
     }
 }
 
-/* `columns` columns of B, of which n are there, across nv vectors of A's rows: the chains of
- * `tile`, kept by columns of C. */
+/* `columns` columns of B from j on, of which t->n - j are there, across nv vectors of A's rows: the
+ * chains of `tile`, kept by columns of C. They go to `sums`, all of them, or, where that is NULL,
+ * into C, which is a panel. */
 static inline __attribute__((always_inline)) void
-multiply_across(size_t columns, size_t nv, real *sums, const real *b, size_t n, smoe_tile *t) {
+multiply_across(size_t columns, size_t nv, smoe_tile *t, size_t j0, real *sums) {
     const real *column[ACROSS1], *a = t->a;
     vreal sum[ACROSS1][WIDEST] = {{{0}}};
     smoe_ahead next = t->ahead;
-    size_t asks = STEPS / next.every, p = 0;
-    for (size_t j = 0; j < columns; j++) column[j] = b + (j < n ? j : n - 1) * t->ldb;
+    size_t asks = STEPS / next.every, p = 0, n = t->n - j0;
+    for (size_t j = 0; j < columns; j++) column[j] = t->b + (j0 + (j < n ? j : n - 1)) * t->ldb;
     for (; p + STEPS <= t->k; p += STEPS) {
         for (size_t i = 0; i < asks; i++) ask(&next);
 #pragma GCC unroll 4
@@ -449,23 +448,33 @@ multiply_across(size_t columns, size_t nv, real *sums, const real *b, size_t n, 
     for (; p < t->k; p++, a += nv * VL) step_across(columns, nv, sum, a, column, p);
     t->ahead = next;
 #pragma GCC unroll 8
-    for (size_t j = 0; j < columns; j++)
+    for (size_t j = 0; j < columns; j++) {
+        size_t at = (j0 + j) * nv * VL;
+        if (!sums && j == n) break;
+        vreal bias = vset(!sums && t->bias ? t->bias[j0 + j] : 0);
 #pragma GCC unroll 3
-        for (size_t v = 0; v < nv; v++) vstore(sums + (j * nv + v) * VL, sum[j][v]);
+        for (size_t v = 0; v < nv; v++, at += VL)
+            if (sums)
+                vstore(sums + at, sum[j][v]);
+            else
+                vstore(t->c + at, (t->add ? vload(t->add + at) + bias : bias) + sum[j][v]);
+    }
+}
+
+/* All columns of a tile. */
+static inline __attribute__((always_inline)) void panel_across(smoe_tile *t, real *sums) {
+    if (t->a_col == VL)
+        for (size_t j = 0; j < t->n; j += ACROSS1) multiply_across(ACROSS1, 1, t, j, sums);
+    else if (t->a_col == 2 * VL)
+        for (size_t j = 0; j < t->n; j += ACROSS2) multiply_across(ACROSS2, 2, t, j, sums);
+    else
+        for (size_t j = 0; j < t->n; j += ACROSS3) multiply_across(ACROSS3, 3, t, j, sums);
 }
 
 static void tile_across(smoe_tile *t) {
     real sums[ACROSS * WIDEST * VL];
     size_t m = t->m, n = t->n, width = t->a_col;
-    if (width == VL)
-        for (size_t j = 0; j < n; j += ACROSS1)
-            multiply_across(ACROSS1, 1, sums + j * VL, t->b + j * t->ldb, n - j, t);
-    else if (width == 2 * VL)
-        for (size_t j = 0; j < n; j += ACROSS2)
-            multiply_across(ACROSS2, 2, sums + j * 2 * VL, t->b + j * t->ldb, n - j, t);
-    else
-        for (size_t j = 0; j < n; j += ACROSS3)
-            multiply_across(ACROSS3, 3, sums + j * 3 * VL, t->b + j * t->ldb, n - j, t);
+    panel_across(t, sums);
     for (size_t j = 0; j < n; j += VL)
         for (size_t i = 0; i < m; i += 4) {
             vreal r[4];
@@ -474,6 +483,24 @@ static void tile_across(smoe_tile *t) {
                 finish(t->c + (i + q) * t->ldc + j, r[q], t->alpha,
                        t->add ? t->add + (i + q) * t->ldadd + j : NULL,
                        t->bias ? t->bias + j : NULL, n - j < VL ? n - j : VL, false);
+        }
+}
+
+static void tile_panel(smoe_tile *t) {
+    panel_across(t, NULL);
+}
+
+static void unpack_across(real *c, size_t ldc, const real *panel, size_t m, size_t n,
+                          size_t width) {
+    for (size_t j = 0; j < n; j += VL)
+        for (size_t i = 0; i < m; i += 4) {
+            vreal r[4];
+            turn_four(r, panel + j * width + i, width);
+            for (size_t q = 0; q < 4 && i + q < m; q++)
+                if (n - j < VL)
+                    vstore_part(c + (i + q) * ldc + j, r[q], n - j);
+                else
+                    vstore(c + (i + q) * ldc + j, r[q]);
         }
 }
 
@@ -669,6 +696,8 @@ const smoe_gemm_kernels SMOE_KERN(smoe_gemm_kern) = {
     .across = ACROSS,
     .pack_across = pack_across,
     .tile_across = tile_across,
+    .tile_panel = tile_panel,
+    .unpack_across = unpack_across,
     .turned = TURNED,
     .tile_turned = tile_turned,
     .deep = DEEP,

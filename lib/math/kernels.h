@@ -70,13 +70,18 @@ typedef struct smoe_gemm_kernels {
      * nr, B itself: [k][ldb]. */
     bool as_is;
     void (*tile)(smoe_tile *t);
-    /* The same numbers where A has few rows, without packing B: n <= across; A is a panel [k][width]
-     * of pack_across, m <= a_col = width, which is nr/2, nr or 3 nr/2; the columns of B lie at
-     * b + j*ldb. */
+    /* The same numbers where A has few rows, without packing B: n <= across; A is a panel of
+     * pack_across, [k][width], m <= a_col = width, which is nr/2, nr or 3 nr/2; the columns of B
+     * lie at b + j*ldb. */
     size_t across;
     void (*pack_across)(real *dst, const real *a, size_t rs, size_t cs, size_t m, size_t k,
                         size_t width);
     void (*tile_across)(smoe_tile *t);
+    /* The same where C is such a panel too, [n][width] from c on, and so is `add`; alpha is 1. */
+    void (*tile_panel)(smoe_tile *t);
+    /* Rows of C out of such a panel, m <= width. Its last columns are read by whole vectors: it has
+     * room for a multiple of nr/2. */
+    void (*unpack_across)(real *c, size_t ldc, const real *panel, size_t m, size_t n, size_t width);
     /* The same numbers for `turned` rows of A or fewer, a low panel, and nr/2 columns of B or
      * fewer, in `real` at b + j*ldb or in BF16 at b_bf16 + j*ldb. */
     size_t turned;

@@ -126,6 +126,8 @@ typedef struct smoe_mlp {
     real *hidden;           /* [rows,h] before GELU, kept; without training it is `active` */
     real *active, *dactive; /* [rows,h]; kept where they are factors */
     real *parts;
+    real *panels; /* without training: scratch of both layers in one go, one piece a thread */
+    int threads;
 } smoe_mlp;
 /* experts 0: a dense MLP PATH.fc1, weights [h,d]; else PATH.experts.fc1, [E,h,d]. site keys its
  * dropout. */

@@ -7,6 +7,7 @@
 #include "math/factors.h"
 #include "math/gemm.h"
 #include "math/kernels.h"
+#include "math/perceptron.h"
 #include "math/rows.h"
 #include "vit/layer.h"
 
@@ -50,7 +51,12 @@ void smoe_mlp_reserve(smoe_mlp *l, size_t rows, const smoe_space *space) {
     smoe_arena *factors = smoe_mlp_factors(l, space);
     l->active = smoe_arena_take(factors, rows * l->h, sizeof(real));
     l->hidden = l->active;
-    if (!space->train) return;
+    l->threads = space->threads;
+    if (!space->train) {
+        size_t size = (size_t)l->threads * smoe_perceptron_scratch(l->d);
+        l->panels = smoe_arena_take(space->scratch, size, sizeof(real));
+        return;
+    }
     l->hidden = smoe_arena_take(space->keep, rows * l->h, sizeof(real));
     l->dactive = smoe_arena_take(factors, rows * l->h, sizeof(real));
     l->parts =
@@ -173,8 +179,46 @@ static void activate_backward(real *dactive, size_t m, size_t n, const void *con
                                                l->hidden + at + i, n, l->gelu);
 }
 
+/* Both layers of all experts, as `layer` has the first. */
+typedef struct both_layers {
+    const smoe_mlp *mlp;
+    const size_t *first;
+    real *y;
+    const real *x, *residual;
+} both_layers;
+
+static smoe_perceptron expert_both(size_t e, const void *context) {
+    const both_layers *b = context;
+    const smoe_mlp *l = b->mlp;
+    size_t at = b->first[e] * l->d, size = l->h * l->d;
+    const real *w1 = smoe_weight(l->params, l->fc1), *w2 = smoe_weight(l->params, l->fc2);
+    const smoe_bf16 *w1_bf16 = smoe_weight_bf16(l->params, l->fc1);
+    const smoe_bf16 *w2_bf16 = smoe_weight_bf16(l->params, l->fc2);
+    return (smoe_perceptron){.m = b->first[e + 1] - b->first[e],
+                             .d = l->d,
+                             .h = l->h,
+                             .y = b->y + at,
+                             .x = b->x + at,
+                             .residual = b->residual ? b->residual + at : NULL,
+                             .w1 = w1 ? w1 + e * size : NULL,
+                             .w2 = w2 ? w2 + e * size : NULL,
+                             .w1_bf16 = w1_bf16 ? w1_bf16 + e * size : NULL,
+                             .w2_bf16 = w2_bf16 ? w2_bf16 + e * size : NULL,
+                             .b1 = smoe_weight(l->params, l->fc1_bias) + e * l->h,
+                             .b2 = smoe_weight(l->params, l->fc2_bias) + e * l->d,
+                             .gelu = l->gelu};
+}
+
 void smoe_mlp_forward(smoe_mlp *l, real *y, const real *x, const real *residual,
                       const size_t *first, const smoe_pass *pass) {
+    if (l->panels && smoe_perceptron_pays(l->E, first[l->E] / l->E, l->threads)) {
+        both_layers both = {l, first, y, x, residual};
+        size_t most = 0;
+        for (size_t e = 0; e < l->E; e++)
+            if (first[e + 1] - first[e] > most) most = first[e + 1] - first[e];
+        smoe_perceptron_each(l->E, most, expert_both, &both, l->panels, l->threads);
+        return;
+    }
     layer fc1 = {.first = first,
                  .y = l->hidden,
                  .after = activate,

@@ -1,0 +1,113 @@
+/*
+ * Inside the matrix products: what their ways of going through memory share.
+ */
+#ifndef SMOE_GEMM_VIEW_H
+#define SMOE_GEMM_VIEW_H
+
+#include "math/gemm.h"
+#include "math/kernels.h"
+
+enum {
+    KC = 384, /* rows of a block of B at most: a panel of nr columns fills the first cache */
+    BLOCK = KC * 512, /* elements of a block of B: it stays in the second cache */
+    PANELS = 8,       /* panels of A in a block, */
+    PACKED_A = SMOE_PANEL_PITCH * PANELS * KC + SMOE_PANEL_SPILL,
+    FEW = 128,  /* rows of A up to which packing B costs more than it gains */
+    HANDS = 16, /* times a thread gets pieces: neighbours, since it asks for what lies behind */
+    LINE = 64 / sizeof(real) /* elements of a cache line */
+};
+_Static_assert(BLOCK >= FEW * KC, "a step of few rows fits");
+#define ALIGNED __attribute__((aligned(64)))
+static const size_t NEVER = SIZE_MAX / 2 + 1; /* a power of 2 that no k reaches */
+
+static inline size_t min(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+static inline size_t max(size_t a, size_t b) {
+    return a > b ? a : b;
+}
+static inline size_t blocks(size_t n, size_t size) {
+    return (n + size - 1) / size;
+}
+
+/* The size of equal steps over n, `most` at most, in whole `unit`s. */
+static inline size_t even(size_t n, size_t most, size_t unit) {
+    size_t steps = blocks(n, most / unit * unit);
+    return steps ? blocks(blocks(n, steps), unit) * unit : 0;
+}
+
+/* Pieces that a thread is handed at a time, of so many that threads share. */
+static inline size_t hand_of(size_t pieces, int threads) {
+    return max(pieces / (HANDS * (size_t)threads), 1);
+}
+
+/* How often to ask, so that so many pairs of lines are asked for in so many steps of k. */
+static inline size_t pace(size_t pairs, size_t steps) {
+    size_t every = steps / max(pairs, 1);
+    return every >= 4 ? 4 : every >= 2 ? 2 : 1;
+}
+
+/* `lines` runs of `length` elements, `stride` apart, to be asked for during so many steps of k:
+ * what is computed with passes once and from memory, which would otherwise lie idle meanwhile. */
+static inline smoe_ahead look_ahead(const void *at, size_t size, size_t lines, size_t length,
+                                    size_t stride, size_t steps) {
+    size_t run = max(blocks(length * size, 128), 1);
+    return (smoe_ahead){.at = at,
+                        .left = run,
+                        .run = run,
+                        .every = pace(lines * run, steps),
+                        .step = 128,
+                        .skip = (ptrdiff_t)(stride * size) - (ptrdiff_t)run * 128};
+}
+
+/* The width of a panel of rows that meet weights as they lie, where m are left: two vectors, or
+ * three where one would be left, whose multiply-adds would wait for each other. */
+static inline size_t width_for(const smoe_gemm_kernels *kern, size_t m) {
+    size_t half = kern->nr / 2;
+    return m <= half ? half : m > kern->nr && m <= kern->nr + half ? kern->nr + half : kern->nr;
+}
+
+/* `bytes` in one piece, in streams. */
+static inline smoe_ahead look_along(const void *at, size_t bytes, size_t steps) {
+    size_t streams = smoe_streams(), part = bytes / streams / 128 * 128;
+    return (smoe_ahead){.at = at,
+                        .left = streams,
+                        .run = streams,
+                        .every = pace(bytes / 128, steps),
+                        .step = (ptrdiff_t)part,
+                        .skip = 128 - (ptrdiff_t)(streams * part)};
+}
+
+/* B is there in `real` or in BF16: the bytes of an element, and where the i-th is. */
+static inline size_t b_size(const smoe_product *x) {
+    return x->b_bf16 ? sizeof(smoe_bf16) : sizeof(real);
+}
+static inline const void *b_at(const smoe_product *x, size_t i) {
+    return x->b_bf16 ? (const void *)(x->b_bf16 + i) : x->b + i;
+}
+
+/* Tile (i, j) of a product, where it lies and what is added to it, in the step of k from p0 on. */
+static inline smoe_tile tile_at(const smoe_product *x, size_t p0, size_t k, size_t i, size_t j) {
+    smoe_tile t = {.k = k, .c = x->c + i * x->ldc + j, .ldc = x->ldc, .alpha = x->alpha};
+    t.ahead.every = NEVER;
+    if (p0) {
+        t.add = t.c;
+        t.ldadd = x->ldc;
+    } else {
+        if (x->add) t.add = x->add + i * x->ldadd + j;
+        t.ldadd = x->ldadd;
+        if (x->bias) t.bias = x->bias + j;
+    }
+    return t;
+}
+
+/* Rows i .. i+m of columns j .. j+n are final. */
+static inline void finished(const smoe_product *x, size_t i, size_t m, size_t j, size_t n) {
+    if (x->after) x->after(x->c + i * x->ldc + j, m, n, x->context);
+}
+
+/* A product of few rows, with room of PACKED_A and BLOCK elements for packed sides; false where
+ * none of the ways of gemm_few.c is its best. */
+bool smoe_gemm_few(const smoe_product *x, real *packed_a, real *packed_b);
+
+#endif

@@ -1,0 +1,36 @@
+/*
+ * Both layers of perceptrons in one go, for inference: what is between them stays in the caches.
+ */
+#ifndef SMOE_PERCEPTRON_H
+#define SMOE_PERCEPTRON_H
+
+#include "base/base.h"
+#include "base/bf16.h"
+#include "math/gelu.h"
+
+/* y [m,d] = residual + gelu(x W1^T + b1) W2^T + b2, rows without gaps; W1 [h,d], W2 [d,h], the
+ * biases [h] and [d]. The bits are those of two products of math/gemm.h with gelu between them. */
+typedef struct smoe_perceptron {
+    size_t m, d, h;
+    real *y;
+    const real *x, *residual; /* residual [m,d] may be NULL, or y */
+    const real *w1, *w2, *b1, *b2;
+    const smoe_bf16 *w1_bf16, *w2_bf16; /* not NULL: stand for w1 and w2 */
+    smoe_gelu gelu;
+} smoe_perceptron;
+
+/* Whether `count` perceptrons of m rows are faster in one go, by so many threads: not where some of
+ * these would be left without work, nor where memory is the limit. */
+bool smoe_perceptron_pays(size_t count, size_t m, int threads);
+
+/* Elements of scratch that a thread needs for rows of d. */
+size_t smoe_perceptron_scratch(size_t d);
+
+/* `count` perceptrons, shared by so many threads, each with its own part of `scratch`; make(i,
+ * context) describes the i-th, of `most` rows or fewer. Not to be called from inside a parallel
+ * region. */
+typedef smoe_perceptron smoe_perceptron_maker(size_t i, const void *context);
+void smoe_perceptron_each(size_t count, size_t most, smoe_perceptron_maker *make,
+                          const void *context, real *scratch, int threads);
+
+#endif
