@@ -24,7 +24,7 @@ enum { NO_RESIDUAL, OTHER, ITSELF, RESIDUALS };
 
 /* Some perceptrons with all that they need. */
 typedef struct fixture {
-    size_t count, d, h, first[MOST + 1];
+    size_t count, d, h, first[MOST + 1], most, room;
     real *x, *y, *start, *residual, *w1, *w2, *b1, *b2, *scratch;
     smoe_bf16 *w1_bf16, *w2_bf16;
     int kind;
@@ -70,11 +70,12 @@ static fixture fixture_of(size_t count, const size_t *rows, size_t d, size_t h, 
         f.w1_bf16 = narrowed(f.w1, count * h * d);
         f.w2_bf16 = narrowed(f.w2, count * d * h);
     }
-    size_t scratch = THREADS * smoe_perceptron_scratch(d);
-    f.scratch = aligned_alloc(64, (scratch + 16) * sizeof(real));
+    for (size_t e = 0; e < count; e++) f.most = rows[e] > f.most ? rows[e] : f.most;
+    f.room = THREADS * smoe_perceptron_scratch(f.most, d, h);
+    f.scratch = aligned_alloc(64, (f.room + 16) * sizeof(real));
     assert_non_null(f.scratch);
-    for (size_t i = 0; i < scratch; i++) f.scratch[i] = (real)NAN; /* never read before written */
-    f.scratch[scratch] = HOLE;
+    for (size_t i = 0; i < f.room; i++) f.scratch[i] = (real)NAN; /* never read before written */
+    f.scratch[f.room] = HOLE;
     return f;
 }
 
@@ -110,14 +111,11 @@ static smoe_perceptron perceptron_of(size_t e, const void *context) {
 }
 
 static void compute(fixture *f, int threads) {
-    size_t most = 0;
-    for (size_t e = 0; e < f->count; e++)
-        if (f->first[e + 1] - f->first[e] > most) most = f->first[e + 1] - f->first[e];
     memcpy(f->y, f->start, f->first[f->count] * f->d * sizeof(real));
     smoe_threads_set(threads);
-    smoe_perceptron_each(f->count, most, perceptron_of, f, f->scratch, threads);
+    smoe_perceptron_each(f->count, f->most, perceptron_of, f, f->scratch, threads);
     assert_true(f->y[f->first[f->count] * f->d] == HOLE);
-    assert_true(f->scratch[THREADS * smoe_perceptron_scratch(f->d)] == HOLE);
+    assert_true(f->scratch[f->room] == HOLE);
 }
 
 /* By two products. */

@@ -109,8 +109,9 @@ static void pack(panels to, const real *x, size_t m, size_t d) {
 static void rows_forward(const smoe_perceptron *p, real *scratch) {
     const smoe_gemm_kernels *kern = smoe_kernels_get()->gemm;
     size_t d = p->d, part = even(p->h, KC, 1), columns = whole(d, ALIGNMENT);
-    panels x = {scratch, d}, y = {x.at + ROWS * d + SMOE_PANEL_SPILL, columns};
-    panels hidden = {y.at + ROWS * columns + SMOE_PANEL_SPILL, part};
+    size_t rows = whole(p->m, kern->nr / 2);
+    panels x = {scratch, d}, y = {x.at + rows * d + SMOE_PANEL_SPILL, columns};
+    panels hidden = {y.at + rows * columns + SMOE_PANEL_SPILL, part};
     pack(x, p->x, p->m, d);
     if (p->residual) pack(y, p->residual, p->m, d);
     for (size_t p0 = 0; p0 < p->h; p0 += part) {
@@ -152,8 +153,10 @@ bool smoe_perceptron_pays(size_t count, size_t m, int threads) {
            count * blocks_of(count, m, threads) >= PIECES * (size_t)threads;
 }
 
-size_t smoe_perceptron_scratch(size_t d) {
-    return whole(ROWS * (d + whole(d, ALIGNMENT) + KC) + 2 * SMOE_PANEL_SPILL, ALIGNMENT);
+size_t smoe_perceptron_scratch(size_t m, size_t d, size_t h) {
+    size_t rows = min(whole(m, smoe_kernels_get()->gemm->nr / 2), ROWS);
+    size_t columns = d + whole(d, ALIGNMENT) + even(h, KC, 1);
+    return whole(rows * columns + 2 * SMOE_PANEL_SPILL, ALIGNMENT);
 }
 
 void smoe_perceptron_each(size_t count, size_t most, smoe_perceptron_maker *make,
@@ -171,6 +174,7 @@ void smoe_perceptron_each(size_t count, size_t most, smoe_perceptron_maker *make
             p.x += row * p.d;
             p.y += row * p.d;
             if (p.residual) p.residual += row * p.d;
-            if (p.m) rows_forward(&p, scratch + smoe_thread() * smoe_perceptron_scratch(p.d));
+            if (p.m)
+                rows_forward(&p, scratch + smoe_thread() * smoe_perceptron_scratch(most, p.d, p.h));
         }
 }

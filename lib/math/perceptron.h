@@ -20,11 +20,11 @@ typedef struct smoe_perceptron {
 } smoe_perceptron;
 
 /* Whether `count` perceptrons of m rows are faster in one go, by so many threads: not where some of
- * these would be left without work, nor where memory is the limit. */
+ * these would be left without work, nor where memory is the limit. If so, with more rows too. */
 bool smoe_perceptron_pays(size_t count, size_t m, int threads);
 
-/* Elements of scratch that a thread needs for rows of d. */
-size_t smoe_perceptron_scratch(size_t d);
+/* Elements of scratch that a thread needs for perceptrons of up to m rows. */
+size_t smoe_perceptron_scratch(size_t m, size_t d, size_t h);
 
 /* `count` perceptrons, shared by so many threads, each with its own part of `scratch`; make(i,
  * context) describes the i-th, of `most` rows or fewer. Not to be called from inside a parallel

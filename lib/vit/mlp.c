@@ -52,11 +52,12 @@ void smoe_mlp_reserve(smoe_mlp *l, size_t rows, const smoe_space *space) {
     l->active = smoe_arena_take(factors, rows * l->h, sizeof(real));
     l->hidden = l->active;
     l->threads = space->threads;
-    if (!space->train) {
-        size_t size = (size_t)l->threads * smoe_perceptron_scratch(l->d);
-        l->panels = smoe_arena_take(space->scratch, size, sizeof(real));
-        return;
-    }
+    l->panels = NULL;
+    if (!space->train && smoe_perceptron_pays(l->E, rows / l->E, l->threads))
+        l->panels = smoe_arena_take(
+            space->scratch, (size_t)l->threads * smoe_perceptron_scratch(rows / l->E, l->d, l->h),
+            sizeof(real));
+    if (!space->train) return;
     l->hidden = smoe_arena_take(space->keep, rows * l->h, sizeof(real));
     l->dactive = smoe_arena_take(factors, rows * l->h, sizeof(real));
     l->parts =
