@@ -5,7 +5,7 @@
  * results depend neither on threads nor on what else is in a batch.
  */
 #include "math/kernels.h"
-#include "math/simd.h"
+#include "math/turn.h"
 
 #if SMOE_VBYTES == 64
 enum {
@@ -59,118 +59,17 @@ _Static_assert((int)MR <= (int)SMOE_TILE_ROWS && (int)PITCH <= (int)SMOE_PANEL_P
                "gemm.c lays out memory by these");
 _Static_assert((int)TURNED <= (int)HALF, "the rows of tile_turned are a low panel");
 
-/* Four elements of each of VL rows, `stride` elements apart, become four vectors: to[q] gets the
- * elements q. They are put together four by four and only turned within those: half the shuffles,
- * which one port alone does, that whole vectors would take. */
-#ifdef SMOE_F64
-static inline void turn_four(vreal to[4], const real *at, size_t stride) {
-    for (size_t q = 0; q < 4; q++) {
-        vreal v = {0};
-        for (size_t j = 0; j < VL; j++) v[j] = at[j * stride + q];
-        to[q] = v;
-    }
-}
-static inline void turn_four_bf16(vreal to[4], const smoe_bf16 *at, size_t stride) {
-    for (size_t q = 0; q < 4; q++) {
-        vreal v = {0};
-        for (size_t j = 0; j < VL; j++) v[j] = smoe_bf16_widen(at[j * stride + q]);
-        to[q] = v;
-    }
-}
-#else
-typedef uint64_t four_bf16 __attribute__((aligned(2), may_alias));
-typedef uint64_t vlong __attribute__((vector_size(SMOE_VBYTES)));
-/* Of every four elements of a and b: the lower halves, element by element; the upper ones; and
- * what is even, what is odd of both. */
-#define BY_FOUR(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
-#if SMOE_VBYTES == 64
-#define LOW(a, b) BY_FOUR(a, b, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29)
-#define HIGH(a, b) BY_FOUR(a, b, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31)
-#define EVEN(a, b) BY_FOUR(a, b, 0, 2, 16, 18, 4, 6, 20, 22, 8, 10, 24, 26, 12, 14, 28, 30)
-#define ODD(a, b) BY_FOUR(a, b, 1, 3, 17, 19, 5, 7, 21, 23, 9, 11, 25, 27, 13, 15, 29, 31)
-#elif SMOE_VBYTES == 32
-#define LOW(a, b) BY_FOUR(a, b, 0, 8, 1, 9, 4, 12, 5, 13)
-#define HIGH(a, b) BY_FOUR(a, b, 2, 10, 3, 11, 6, 14, 7, 15)
-#define EVEN(a, b) BY_FOUR(a, b, 0, 2, 8, 10, 4, 6, 12, 14)
-#define ODD(a, b) BY_FOUR(a, b, 1, 3, 9, 11, 5, 7, 13, 15)
-#else
-#define LOW(a, b) BY_FOUR(a, b, 0, 4, 1, 5)
-#define HIGH(a, b) BY_FOUR(a, b, 2, 6, 3, 7)
-#define EVEN(a, b) BY_FOUR(a, b, 0, 2, 4, 6)
-#define ODD(a, b) BY_FOUR(a, b, 1, 3, 5, 7)
-#endif
-
-/* Four elements of each fourth row. */
-static inline vreal fours(const real *at, size_t stride) {
-#if SMOE_VBYTES == 64
-    __m512 all = _mm512_castps128_ps512(_mm_loadu_ps(at));
-    all = _mm512_mask_broadcast_f32x4(all, 0x00f0, _mm_loadu_ps(at + 4 * stride));
-    all = _mm512_mask_broadcast_f32x4(all, 0x0f00, _mm_loadu_ps(at + 8 * stride));
-    return (vreal)_mm512_mask_broadcast_f32x4(all, 0xf000, _mm_loadu_ps(at + 12 * stride));
-#elif SMOE_VBYTES == 32
-    __m256 all = _mm256_castps128_ps256(_mm_loadu_ps(at));
-    return (vreal)_mm256_insertf128_ps(all, _mm_loadu_ps(at + 4 * stride), 1);
-#else
-    (void)stride;
-    return vload(at);
-#endif
-}
-static inline void turn_four(vreal to[4], const real *at, size_t stride) {
-    vreal a = fours(at, stride), b = fours(at + stride, stride);
-    vreal c = fours(at + 2 * stride, stride), d = fours(at + 3 * stride, stride);
-    vreal ac = LOW(a, c), bd = LOW(b, d);
-    to[0] = LOW(ac, bd);
-    to[1] = HIGH(ac, bd);
-    ac = HIGH(a, c);
-    bd = HIGH(b, d);
-    to[2] = LOW(ac, bd);
-    to[3] = HIGH(ac, bd);
-}
-
-/* Two of each four rows. */
-static inline vint pairs_bf16(const smoe_bf16 *at, size_t stride) {
-#define FOUR(i) (*(const four_bf16 *)(at + (i)*stride))
-#if SMOE_VBYTES == 64
-    return (vint)(vlong){FOUR(0), FOUR(1), FOUR(4), FOUR(5), FOUR(8), FOUR(9), FOUR(12), FOUR(13)};
-#elif SMOE_VBYTES == 32
-    return (vint)(vlong){FOUR(0), FOUR(1), FOUR(4), FOUR(5)};
-#else
-    return (vint)(vlong){FOUR(0), FOUR(1)};
-#endif
-#undef FOUR
-}
-static inline void turn_four_bf16(vreal to[4], const smoe_bf16 *at, size_t stride) {
-    vint a = pairs_bf16(at, stride), b = pairs_bf16(at + 2 * stride, stride);
-    vint first = EVEN(a, b), last = ODD(a, b), upper = (vint){0} - 0x10000;
-    to[0] = (vreal)(first << 16);
-    to[1] = (vreal)(first & upper);
-    to[2] = (vreal)(last << 16);
-    to[3] = (vreal)(last & upper);
-}
-#endif
-
-/* Elements of a packing's source, at a pointer to real or, where `narrow`, to BF16. */
-static inline void source_turned(vreal to[4], const void *src, size_t at, size_t stride,
-                                 bool narrow) {
-    if (narrow)
-        turn_four_bf16(to, (const smoe_bf16 *)src + at, stride);
-    else
-        turn_four(to, (const real *)src + at, stride);
-}
-static inline real source_element(const void *src, size_t at, bool narrow) {
-    return narrow ? smoe_bf16_widen(((const smoe_bf16 *)src)[at]) : ((const real *)src)[at];
-}
-
 /* The part of a panel from the rows at `src`, VL of them and rs apart: k steps, of which up to VL
  * elements have room. */
 static inline __attribute__((always_inline)) void pack_turned(real *dst, const void *src,
                                                               bool narrow, size_t rs, size_t k,
                                                               size_t width, size_t room) {
-    size_t p = 0;
-    for (; p + 4 <= k; p += 4) {
-        vreal r[4];
+    size_t p = 0, step = narrow ? TURN_BF16 : TURN;
+    for (; p + step <= k; p += step) {
+        vreal r[TURN_BF16];
         source_turned(r, src, p, rs, narrow);
-        for (size_t q = 0; q < 4; q++) {
+#pragma GCC unroll 8
+        for (size_t q = 0; q < step; q++) {
             real *to = dst + (p + q) * width;
             if (width <= VL || room >= VL)
                 vstore(to, r[q]);
@@ -478,7 +377,7 @@ static void tile_across(smoe_tile *t) {
     for (size_t j = 0; j < n; j += VL)
         for (size_t i = 0; i < m; i += 4) {
             vreal r[4];
-            turn_four(r, sums + j * width + i, width);
+            turn(r, sums + j * width + i, width);
             for (size_t q = 0; q < 4 && i + q < m; q++)
                 finish(t->c + (i + q) * t->ldc + j, r[q], t->alpha,
                        t->add ? t->add + (i + q) * t->ldadd + j : NULL,
@@ -495,7 +394,7 @@ static void unpack_across(real *c, size_t ldc, const real *panel, size_t m, size
     for (size_t j = 0; j < n; j += VL)
         for (size_t i = 0; i < m; i += 4) {
             vreal r[4];
-            turn_four(r, panel + j * width + i, width);
+            turn(r, panel + j * width + i, width);
             for (size_t q = 0; q < 4 && i + q < m; q++)
                 if (n - j < VL)
                     vstore_part(c + (i + q) * ldc + j, r[q], n - j);
@@ -504,30 +403,31 @@ static void unpack_across(real *c, size_t ldc, const real *panel, size_t m, size
         }
 }
 
-/* Four of VL rows at each fourth step, so that each has its turn within a line: the line after the
- * next, once more. */
-static inline void again(const void *b, size_t p, size_t stride, bool narrow) {
+/* Four of VL rows at each step, so that each has its turn within a line: the line after the next,
+ * once more. */
+static inline void again(const void *b, size_t p, size_t step, size_t stride, bool narrow) {
     size_t size = narrow ? sizeof(smoe_bf16) : sizeof(real);
     for (size_t i = 0; i < 4; i++)
-        __builtin_prefetch((const char *)b + ((p + i) % VL * stride + p) * size + 128);
+        __builtin_prefetch((const char *)b + ((p / step * 4 + i) % VL * stride + p) * size + 128);
 }
 
-/* For `rows` >= m rows, a constant: VL columns of B, turned in registers, four steps of k at a
+/* For `rows` >= m rows, a constant: VL columns of B, turned in registers, a few steps of k at a
  * time. What `tile_across` does for each weight, a broadcast and a multiply-add, takes longer where
  * the rows leave much of a vector empty. */
-static inline __attribute__((always_inline)) void turn(size_t rows, smoe_tile *t, bool narrow) {
+static inline __attribute__((always_inline)) void turned(size_t rows, smoe_tile *t, bool narrow) {
     const void *b = narrow ? (const void *)t->b_bf16 : t->b;
     const real *a = t->a;
     vreal sum[TURNED] = {{0}};
     smoe_ahead next = t->ahead;
-    size_t asks = 4 / next.every, whole = t->n == VL ? t->k / 4 * 4 : 0;
-    for (size_t p = 0; p < whole; p += 4, a += 4 * HALF) {
-        vreal r[4];
+    size_t step = narrow ? TURN_BF16 : TURN;
+    size_t asks = step / next.every, whole = t->n == VL ? t->k / step * step : 0;
+    for (size_t p = 0; p < whole; p += step, a += step * HALF) {
+        vreal r[TURN_BF16];
         for (size_t i = 0; i < asks; i++) ask(&next);
-        if (AGAIN) again(b, p, t->ldb, narrow);
+        if (AGAIN) again(b, p, step, t->ldb, narrow);
         source_turned(r, b, p, t->ldb, narrow);
-#pragma GCC unroll 4
-        for (size_t q = 0; q < 4; q++)
+#pragma GCC unroll 8
+        for (size_t q = 0; q < step; q++)
 #pragma GCC unroll 8
             for (size_t i = 0; i < rows; i++) sum[i] += vset(a[q * HALF + i]) * r[q];
     }
@@ -547,13 +447,13 @@ static inline __attribute__((always_inline)) void turn(size_t rows, smoe_tile *t
 
 static void tile_turned(smoe_tile *t) {
     if (2 * t->m <= TURNED && t->b_bf16)
-        turn(TURNED / 2, t, true);
+        turned(TURNED / 2, t, true);
     else if (2 * t->m <= TURNED)
-        turn(TURNED / 2, t, false);
+        turned(TURNED / 2, t, false);
     else if (t->b_bf16)
-        turn(TURNED, t, true);
+        turned(TURNED, t, true);
     else
-        turn(TURNED, t, false);
+        turned(TURNED, t, false);
 }
 
 static void pack_deep(real *dst, const real *a, size_t rs, size_t cs, size_t m, size_t k) {

@@ -1,0 +1,101 @@
+/*
+ * Rows to columns: a few elements of as many rows as a vector has lanes become vectors, in
+ * registers. For files named kern_*.c, as math/simd.h.
+ */
+#ifndef SMOE_TURN_H
+#define SMOE_TURN_H
+
+#include "base/bf16.h"
+#include "math/simd.h"
+
+/* Elements of each of VL rows, `stride` elements apart, become vectors: to[q] gets the elements q.
+ * They are put together four by four and only turned within those: half the shuffles, which one
+ * port alone does, that whole vectors would take. Of BF16 it is pairs that are turned. */
+enum { TURN = 4, TURN_BF16 = 8 }; /* elements of a row */
+#ifdef SMOE_F64
+static inline void turn(vreal to[TURN], const real *at, size_t stride) {
+    for (size_t q = 0; q < TURN; q++) {
+        vreal v = {0};
+        for (size_t j = 0; j < VL; j++) v[j] = at[j * stride + q];
+        to[q] = v;
+    }
+}
+static inline void turn_bf16(vreal to[TURN_BF16], const smoe_bf16 *at, size_t stride) {
+    for (size_t q = 0; q < TURN_BF16; q++) {
+        vreal v = {0};
+        for (size_t j = 0; j < VL; j++) v[j] = smoe_bf16_widen(at[j * stride + q]);
+        to[q] = v;
+    }
+}
+#else
+/* Of every four elements of a and b: the lower halves, element by element; and the upper ones. */
+#define BY_FOUR(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#if SMOE_VBYTES == 64
+#define LOW(a, b) BY_FOUR(a, b, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29)
+#define HIGH(a, b) BY_FOUR(a, b, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31)
+#elif SMOE_VBYTES == 32
+#define LOW(a, b) BY_FOUR(a, b, 0, 8, 1, 9, 4, 12, 5, 13)
+#define HIGH(a, b) BY_FOUR(a, b, 2, 10, 3, 11, 6, 14, 7, 15)
+#else
+#define LOW(a, b) BY_FOUR(a, b, 0, 4, 1, 5)
+#define HIGH(a, b) BY_FOUR(a, b, 2, 6, 3, 7)
+#endif
+
+/* Sixteen bytes of each fourth row, `stride` bytes apart. */
+static inline vreal sixteens(const char *at, size_t stride) {
+#if SMOE_VBYTES == 64
+    __m512 all = _mm512_castps128_ps512(_mm_loadu_ps((const float *)at));
+    at += 4 * stride;
+    all = _mm512_mask_broadcast_f32x4(all, 0x00f0, _mm_loadu_ps((const float *)at));
+    at += 4 * stride;
+    all = _mm512_mask_broadcast_f32x4(all, 0x0f00, _mm_loadu_ps((const float *)at));
+    at += 4 * stride;
+    return (vreal)_mm512_mask_broadcast_f32x4(all, 0xf000, _mm_loadu_ps((const float *)at));
+#elif SMOE_VBYTES == 32
+    __m256 all = _mm256_castps128_ps256(_mm_loadu_ps((const float *)at));
+    return (vreal)_mm256_insertf128_ps(all, _mm_loadu_ps((const float *)(at + 4 * stride)), 1);
+#else
+    (void)stride;
+    vreal all;
+    memcpy(&all, at, sizeof all);
+    return all;
+#endif
+}
+static inline void turn_words(vreal to[4], const char *at, size_t stride) {
+    vreal a = sixteens(at, stride), b = sixteens(at + stride, stride);
+    vreal c = sixteens(at + 2 * stride, stride), d = sixteens(at + 3 * stride, stride);
+    vreal ac = LOW(a, c), bd = LOW(b, d);
+    to[0] = LOW(ac, bd);
+    to[1] = HIGH(ac, bd);
+    ac = HIGH(a, c);
+    bd = HIGH(b, d);
+    to[2] = LOW(ac, bd);
+    to[3] = HIGH(ac, bd);
+}
+static inline void turn(vreal to[TURN], const real *at, size_t stride) {
+    turn_words(to, (const char *)at, stride * sizeof *at);
+}
+static inline void turn_bf16(vreal to[TURN_BF16], const smoe_bf16 *at, size_t stride) {
+    vreal pair[4];
+    turn_words(pair, (const char *)at, stride * sizeof *at);
+#pragma GCC unroll 4
+    for (size_t q = 0; q < 4; q++) { /* little-endian, as all processors of this file */
+        to[2 * q] = (vreal)((vint)pair[q] << 16);
+        to[2 * q + 1] = (vreal)((vint)pair[q] & ((vint){0} - 0x10000));
+    }
+}
+#endif
+
+/* The same from a pointer to real or, where `narrow`, to BF16. */
+static inline void source_turned(vreal to[TURN_BF16], const void *src, size_t at, size_t stride,
+                                 bool narrow) {
+    if (narrow)
+        turn_bf16(to, (const smoe_bf16 *)src + at, stride);
+    else
+        turn(to, (const real *)src + at, stride);
+}
+static inline real source_element(const void *src, size_t at, bool narrow) {
+    return narrow ? smoe_bf16_widen(((const smoe_bf16 *)src)[at]) : ((const real *)src)[at];
+}
+
+#endif
