@@ -80,7 +80,7 @@ static void row_block(const smoe_product *x, const smoe_gemm_kernels *kern, cons
     size_t whole = kern->as_is && x->a_col == 1 && mr == kern->mr ? m / mr * mr : 0;
     /* While B is packed, tiles ask for more of B; with the other rows, for the next ones. */
     size_t tiles = blocks(m, mr), below = min(x->m - i0 - m, m), asking = SIZE_MAX;
-    smoe_ahead ahead = {.every = NEVER};
+    smoe_ahead ahead = {0};
     if (i0 && below && s->k) {
         asking = tiles * blocks(s->n, kern->nr);
         ahead = next_block(x, s, i0 + m, below, &asking);
@@ -110,7 +110,7 @@ static void row_block(const smoe_product *x, const smoe_gemm_kernels *kern, cons
             t.a_row = i < whole ? x->a_row : 1;
             t.a_col = i < whole ? 1 : pitch;
             t.m = min(m - i, mr);
-            if (!asking--) t.ahead.every = NEVER;
+            if (!asking--) t.ahead.every = 0;
             kern->tile(&t);
             if (t.add) t.add += mr * t.ldadd;
         }

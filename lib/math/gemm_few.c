@@ -46,6 +46,10 @@ static void few_rows(const smoe_product *x, const smoe_gemm_kernels *kern, size_
                 __builtin_prefetch(x->c + i * x->ldc + j + q, 1, 2);
         for (size_t p0 = from; p0 < to; p0 += kc) {
             size_t k = min(to - p0, kc), at = j * x->b_col + p0;
+            smoe_ahead ahead = {0};
+            if (j + n < x->n)
+                ahead = next_rows(x, across, p0, k, j, span == x->k,
+                                  across / SMOE_TILE_ACROSS * k * panels_of(kern, x->m));
             for (size_t c = 0; x->b_bf16 && c < n; c++)
                 row->widen(wide + c * k, x->b_bf16 + at + c * x->b_col, k);
             for (size_t i = 0, width; i < x->m; i += width) {
@@ -57,10 +61,9 @@ static void few_rows(const smoe_product *x, const smoe_gemm_kernels *kern, size_
                 t.a_col = width;
                 t.b = x->b_bf16 ? wide : x->b + at;
                 t.ldb = x->b_bf16 ? k : x->b_col;
-                if (i == 0 && j + n < x->n)
-                    t.ahead =
-                        next_rows(x, across, p0, k, j, span == x->k, across / SMOE_TILE_ACROSS * k);
+                t.ahead = ahead;
                 kern->tile_across(&t);
+                ahead = t.ahead;
             }
         }
         if (to == x->k) finished(x, 0, x->m, j, n);

@@ -12,13 +12,13 @@ enum {
     BLOCK = KC * 512, /* elements of a block of B: it stays in the second cache */
     PANELS = 8,       /* panels of A in a block, */
     PACKED_A = SMOE_PANEL_PITCH * PANELS * KC + SMOE_PANEL_SPILL,
-    FEW = 128,  /* rows of A up to which packing B costs more than it gains */
-    HANDS = 16, /* times a thread gets pieces: neighbours, since it asks for what lies behind */
+    FEW = 128,    /* rows of A up to which packing B costs more than it gains */
+    SLOWEST = 64, /* steps of k between two questions to memory */
+    HANDS = 16,   /* times a thread gets pieces: neighbours, since it asks for what lies behind */
     LINE = 64 / sizeof(real) /* elements of a cache line */
 };
 _Static_assert(BLOCK >= FEW * KC, "a step of few rows fits");
 #define ALIGNED __attribute__((aligned(64)))
-static const size_t NEVER = SIZE_MAX / 2 + 1; /* a power of 2 that no k reaches */
 
 static inline size_t min(size_t a, size_t b) {
     return a < b ? a : b;
@@ -41,10 +41,12 @@ static inline size_t hand_of(size_t pieces, int threads) {
     return max(pieces / (HANDS * (size_t)threads), 1);
 }
 
-/* How often to ask, so that so many pairs of lines are asked for in so many steps of k. */
+/* How often to ask, so that so many pairs of lines are asked for in so many steps of k, evenly:
+ * asked faster than it answers, memory drops questions. */
 static inline size_t pace(size_t pairs, size_t steps) {
-    size_t every = steps / max(pairs, 1);
-    return every >= 4 ? 4 : every >= 2 ? 2 : 1;
+    size_t every = 1;
+    while (every < SLOWEST && 2 * every * pairs <= steps) every *= 2;
+    return every;
 }
 
 /* `lines` runs of `length` elements, `stride` apart, to be asked for during so many steps of k:
@@ -65,6 +67,11 @@ static inline smoe_ahead look_ahead(const void *at, size_t size, size_t lines, s
 static inline size_t width_for(const smoe_gemm_kernels *kern, size_t m) {
     size_t half = kern->nr / 2;
     return m <= half ? half : m > kern->nr && m <= kern->nr + half ? kern->nr + half : kern->nr;
+}
+
+/* Such panels of m rows, at least. */
+static inline size_t panels_of(const smoe_gemm_kernels *kern, size_t m) {
+    return blocks(m, 3 * kern->nr / 2);
 }
 
 /* `bytes` in one piece, in streams. */
@@ -89,7 +96,6 @@ static inline const void *b_at(const smoe_product *x, size_t i) {
 /* Tile (i, j) of a product, where it lies and what is added to it, in the step of k from p0 on. */
 static inline smoe_tile tile_at(const smoe_product *x, size_t p0, size_t k, size_t i, size_t j) {
     smoe_tile t = {.k = k, .c = x->c + i * x->ldc + j, .ldc = x->ldc, .alpha = x->alpha};
-    t.ahead.every = NEVER;
     if (p0) {
         t.add = t.c;
         t.ldadd = x->ldc;

@@ -200,6 +200,15 @@ static inline void ask(smoe_ahead *next) {
     next->left = next->run;
 }
 
+/* How often to ask in a round of so many steps of k, if at all; and what is due at step p. */
+static inline size_t asks_in(const smoe_ahead *next, size_t steps) {
+    return !next->every ? 0 : next->every < steps ? steps / next->every : 1;
+}
+static inline void ask_due(smoe_ahead *next, size_t p, size_t asks) {
+    if (!(p & (next->every - 1)))
+        for (; asks; asks--) ask(next);
+}
+
 /* The next row of B, in registers: the compiler is kept from reading it again for each row of A. */
 static inline void load_row(size_t nv, const real *b, vreal row[NV]) {
     row[0] = vrounded(vload(b));
@@ -231,7 +240,7 @@ multiply(size_t rows, size_t nv, vreal sum[MR][NV], smoe_tile *t, size_t ra, siz
     if (!t->k) return;
     size_t ldb = t->ldb, before = t->k - 1, asked = t->stream || t->k <= SHALLOW ? t->m : 0;
     smoe_ahead next = t->ahead;
-    size_t asks = STEPS / next.every;
+    size_t asks = asks_in(&next, STEPS);
     const real *a = t->a, *b = t->b;
     vreal row[NV];
     load_row(nv, b, row);
@@ -241,7 +250,7 @@ multiply(size_t rows, size_t nv, vreal sum[MR][NV], smoe_tile *t, size_t ra, siz
             __builtin_prefetch(t->c + asked * t->ldc + VL, 1, 2);
             asked++;
         }
-        for (size_t i = 0; i < asks; i++) ask(&next);
+        ask_due(&next, rounds * STEPS, asks);
 #pragma GCC unroll 4
         for (size_t s = 0; s < STEPS; s++, a += ca) {
             step(rows, nv, sum, a, ra, row);
@@ -336,10 +345,10 @@ multiply_across(size_t columns, size_t nv, smoe_tile *t, size_t j0, real *sums) 
     const real *column[ACROSS1], *a = t->a;
     vreal sum[ACROSS1][WIDEST] = {{{0}}};
     smoe_ahead next = t->ahead;
-    size_t asks = STEPS / next.every, p = 0, n = t->n - j0;
+    size_t asks = asks_in(&next, STEPS), p = 0, n = t->n - j0;
     for (size_t j = 0; j < columns; j++) column[j] = t->b + (j0 + (j < n ? j : n - 1)) * t->ldb;
     for (; p + STEPS <= t->k; p += STEPS) {
-        for (size_t i = 0; i < asks; i++) ask(&next);
+        ask_due(&next, p, asks);
 #pragma GCC unroll 4
         for (size_t s = 0; s < STEPS; s++, a += nv * VL)
             step_across(columns, nv, sum, a, column, p + s);
@@ -420,10 +429,10 @@ static inline __attribute__((always_inline)) void turned(size_t rows, smoe_tile 
     vreal sum[TURNED] = {{0}};
     smoe_ahead next = t->ahead;
     size_t step = narrow ? TURN_BF16 : TURN;
-    size_t asks = step / next.every, whole = t->n == VL ? t->k / step * step : 0;
+    size_t asks = asks_in(&next, step), whole = t->n == VL ? t->k / step * step : 0;
     for (size_t p = 0; p < whole; p += step, a += step * HALF) {
         vreal r[TURN_BF16];
-        for (size_t i = 0; i < asks; i++) ask(&next);
+        ask_due(&next, p, asks);
         if (AGAIN) again(b, p, step, t->ldb, narrow);
         source_turned(r, b, p, t->ldb, narrow);
 #pragma GCC unroll 8

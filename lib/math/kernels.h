@@ -10,9 +10,10 @@
 #include "base/bf16.h"
 #include "math/gelu.h"
 
-/* What a tile asks the memory for while it computes: every `every` steps of k (a power of 2) two
- * cache lines (of 64 bytes) at `at`, then `step` bytes farther; `left` times until it moves on by
- * `skip` bytes more, then `run` times. Addresses past the end of an array are harmless. */
+/* What a tile asks the memory for while it computes: every `every` steps of k (a power of 2, or 0:
+ * nothing) two cache lines (of 64 bytes) at `at`, then `step` bytes farther; `left` times until it
+ * moves on by `skip` bytes more, then `run` times. Addresses past the end of an array are harmless.
+ */
 typedef struct smoe_ahead {
     const char *at;
     size_t left, run, every;

@@ -62,15 +62,16 @@ static void layer_columns(const layer *l, size_t j, size_t n, size_t kc) {
     const smoe_row_kernels *row = smoe_kernels_get()->row;
     const weights *w = &l->w;
     for (size_t p0 = 0; p0 < w->k; p0 += kc) {
-        size_t k = min(w->k - p0, kc), steps = kern->across / SMOE_TILE_ACROSS * k;
-        smoe_ahead ahead = {.every = NEVER};
+        size_t k = min(w->k - p0, kc);
+        size_t steps = kern->across / SMOE_TILE_ACROSS * k * panels_of(kern, l->m);
+        smoe_ahead ahead = {0};
         if (j + n < w->n)
             ahead = look(w, j + n, p0, min(w->n - j - n, kern->across), k, steps);
         else if (p0 == 0)
             ahead = look(&l->next, 0, 0, min(l->next.n, kern->across), l->next.k, steps);
         for (size_t c = 0; w->bf16 && c < n; c++)
             row->widen(wide + c * k, w->bf16 + (j + c) * w->ld + p0, k);
-        for (size_t i = 0, width; i < l->m; i += width, ahead.every = NEVER) {
+        for (size_t i = 0, width; i < l->m; i += width) {
             width = width_for(kern, l->m - i);
             smoe_tile t = {.n = n,
                            .k = k,
@@ -83,6 +84,7 @@ static void layer_columns(const layer *l, size_t j, size_t n, size_t kc) {
                            .ahead = ahead};
             if (l->begun || p0) t.add = t.c;
             kern->tile_panel(&t);
+            ahead = t.ahead;
         }
     }
     for (size_t i = 0, width; l->gelu && i < l->m; i += width) {
