@@ -141,13 +141,24 @@ static void test_scripts(void **state) {
     scratch_remove(&s);
 }
 
+/* The script of one table, which is freed. */
+static char *script_of(smoe_frame *f, const scratch *s) {
+    smoe_err err = {0};
+    size_t scripts, done;
+    char file[64], path[SCRATCH_PATH];
+    snprintf(file, sizeof file, "%s.csv", f->name);
+    assert_int_equal(smoe_frame_csv(f, scratch_path(s, path, file), &err), 0);
+    assert_int_equal(smoe_figures_write(f, 1, s->dir, &scripts, &done, &err), 0);
+    assert_int_equal(scripts, 1);
+    snprintf(file, sizeof file, "%s.gp", f->name);
+    smoe_frame_free(f);
+    return scratch_read(scratch_path(s, path, file), NULL);
+}
+
 /* The script of what it takes to reach 11 fractions in 4 slots: of the first always 2 tokens, of the
  * others twice the fraction's place and twice a token more. */
 static char *cumulative_script(const scratch *s) {
     smoe_frame f;
-    smoe_err err = {0};
-    size_t scripts, done;
-    char path[SCRATCH_PATH];
     smoe_frame_init(&f, "tokens_to_fraction", "t", "c", "run$ block slot expert fraction tokens");
     for (size_t slot = 0; slot < 4; slot++)
         for (size_t i = 1; i <= 11; i++) {
@@ -155,11 +166,7 @@ static char *cumulative_script(const scratch *s) {
             smoe_frame_text(&f, "a");
             smoe_frame_numbers(&f, (double[]){1, (double)slot, 0, (double)i / 16, tokens}, 5);
         }
-    assert_int_equal(smoe_frame_csv(&f, scratch_path(s, path, "tokens_to_fraction.csv"), &err), 0);
-    assert_int_equal(smoe_figures_write(&f, 1, s->dir, &scripts, &done, &err), 0);
-    assert_int_equal(scripts, 1);
-    smoe_frame_free(&f);
-    return scratch_read(scratch_path(s, path, "tokens_to_fraction.gp"), NULL);
+    return script_of(&f, s);
 }
 
 /* Steps from 0 at the least of all numbers to 1 at the largest; of equal values there is one. */
@@ -191,9 +198,6 @@ static void test_point(void **state) {
     (void)state;
     scratch s;
     smoe_frame f;
-    smoe_err err = {0};
-    size_t scripts, done;
-    char path[SCRATCH_PATH];
     scratch_make(&s);
     smoe_frame_init(&f, "over_steps", "t", "c", "run$ step block metric$ value");
     for (size_t i = 0; i < 2; i++) {
@@ -202,22 +206,16 @@ static void test_point(void **state) {
         smoe_frame_text(&f, i ? "test/dropped" : "test/loss");
         smoe_frame_number(&f, i ? 0 : 5);
     }
-    assert_int_equal(smoe_frame_csv(&f, scratch_path(&s, path, "over_steps.csv"), &err), 0);
-    assert_int_equal(smoe_figures_write(&f, 1, s.dir, &scripts, &done, &err), 0);
-    char *text = scratch_read(scratch_path(&s, path, "over_steps.gp"), NULL);
+    char *text = script_of(&f, &s);
     check_has(text, "set yrange [4.75:5.25]\n");
     check_has(text, "set yrange [-0.001:0.001]\n");
     free(text);
-    smoe_frame_free(&f);
     scratch_remove(&s);
 }
 
 /* The script of a correlation of 65 slots, 4225 cells, one of them without a number or not. */
 static char *large_script(const scratch *s, bool hole) {
     smoe_frame f;
-    smoe_err err = {0};
-    size_t scripts, done;
-    char path[SCRATCH_PATH];
     smoe_frame_init(&f, "slot_correlation", "t", "c", "run$ block slot other cosine");
     for (size_t i = 0; i < 65 * 65; i++) {
         double slot = (double)(i / 65), other = (double)(i % 65);
@@ -225,11 +223,7 @@ static char *large_script(const scratch *s, bool hole) {
         smoe_frame_numbers(
             &f, (double[]){1, slot, other, hole && i == 70 ? NAN : cos(slot - other)}, 4);
     }
-    assert_int_equal(smoe_frame_csv(&f, scratch_path(s, path, "slot_correlation.csv"), &err), 0);
-    assert_int_equal(smoe_figures_write(&f, 1, s->dir, &scripts, &done, &err), 0);
-    assert_int_equal(scripts, 1);
-    smoe_frame_free(&f);
-    return scratch_read(scratch_path(s, path, "slot_correlation.gp"), NULL);
+    return script_of(&f, s);
 }
 
 /* Many cells are one image where every cell has a number, else boxes. */
