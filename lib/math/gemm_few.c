@@ -5,9 +5,8 @@
 #include "math/gemm_view.h"
 
 enum {
-    FEWEST =
-        32,    /* rows up to which rows of weights are rather read in their order than by columns */
-    DEEP = 128 /* k from which columns of weights are not packed: results are transposed */
+    FEWEST = 32, /* rows up to which weights that lie by rows are rather read in their order */
+    DEEP = 128   /* k from which columns of weights are not packed: results are transposed */
 };
 _Static_assert(FEWEST < SMOE_TILE_ROWS * PANELS, "few rows are less than a block of A");
 

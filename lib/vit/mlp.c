@@ -52,7 +52,7 @@ void smoe_mlp_reserve(smoe_mlp *l, size_t rows, const smoe_space *space) {
     l->active = smoe_arena_take(factors, rows * l->h, sizeof(real));
     l->hidden = l->active;
     l->threads = space->threads;
-    l->panels = NULL;
+    l->panels = NULL; /* inference of fewer images still goes by `active` */
     if (!space->train && smoe_perceptron_pays(l->E, rows / l->E, l->threads))
         l->panels = smoe_arena_take(
             space->scratch, (size_t)l->threads * smoe_perceptron_scratch(rows / l->E, l->d, l->h),
