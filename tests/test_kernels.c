@@ -274,12 +274,14 @@ static void softmax_of_extremes(void **state) {
     (void)state;
     EACH_ISA(k) {
         for (size_t n = 2; n <= 40; n++) {
-            real x[3][40];
-            for (size_t i = 0; i < n; i++) x[0][i] = x[1][i] = x[2][i] = (real)(1e4 + (double)i);
-            x[0][n - 1] = -(real)INFINITY;
+            real x[5][40];
+            for (size_t i = 0; i < n; i++)
+                for (size_t r = 0; r < 5; r++) x[r][i] = (real)(1e4 + (double)i);
+            x[0][n - 1] = x[4][n - 1] = -(real)INFINITY;
             x[1][n / 2] = (real)NAN;
             x[2][n - 1] = (real)INFINITY;
-            k->softmax(x[0], 3, n, 40);
+            k->softmax(x[0], 5, n, 40);
+            assert_memory_equal(x[4], x[0], n * sizeof(real));
             double sum = 0;
             for (size_t i = 0; i < n; i++) sum += (double)x[0][i];
             assert_close(sum, 1, 1e-6); /* at most 40 roundings of 3e-8, of either sign */
@@ -328,6 +330,42 @@ static void column_softmaxes(void **state) {
             }
             k->column_softmax(one, x, 1, n); /* of one row: exactly one */
             for (size_t j = 0; j < n; j++) assert_true(one[j] == 1);
+        }
+    }
+}
+
+/* What comes of a row or of a column does not depend on what is beside it: how many there are, and
+ * which of them it is. */
+static void softmaxes_alone(void **state) {
+    (void)state;
+    enum { R = 6, N = 600 };
+    real x[R * N], y[R * N], dy[R * N], dx[R * N], one[N], done[N];
+    numbers(x, R * N, 31);
+    numbers(dy, R * N, 32);
+    EACH_ISA(k) {
+        memcpy(y, x, sizeof x);
+        memcpy(dx, dy, sizeof dy);
+        k->softmax(y, R, N, N);
+        k->softmax_backward(dx, y, R, N, N);
+        for (size_t r = 0; r < R; r++) {
+            memcpy(one, x + r * N, sizeof one);
+            memcpy(done, dy + r * N, sizeof done);
+            k->softmax(one, 1, N, N);
+            k->softmax_backward(done, one, 1, N, N);
+            assert_memory_equal(y + r * N, one, sizeof one);
+            assert_memory_equal(dx + r * N, done, sizeof done);
+        }
+        memset(dx, 0, sizeof dx);
+        k->column_softmax(y, x, R, N);
+        k->column_softmax_backward(dx, y, dy, R, N);
+        for (size_t j = 0; j < N; j++) {
+            real column[R], slope[R], from[R] = {0};
+            for (size_t r = 0; r < R; r++) column[r] = x[r * N + j];
+            for (size_t r = 0; r < R; r++) slope[r] = dy[r * N + j];
+            k->column_softmax(one, column, R, 1);
+            k->column_softmax_backward(from, one, slope, R, 1);
+            for (size_t r = 0; r < R; r++) assert_true(y[r * N + j] == one[r]);
+            for (size_t r = 0; r < R; r++) assert_true(dx[r * N + j] == from[r]);
         }
     }
 }
@@ -572,6 +610,7 @@ int main(void) {
         cmocka_unit_test(softmaxes),
         cmocka_unit_test(softmax_of_extremes),
         cmocka_unit_test(column_softmaxes),
+        cmocka_unit_test(softmaxes_alone),
         cmocka_unit_test(sums),
         cmocka_unit_test(grams),
         cmocka_unit_test(adam),

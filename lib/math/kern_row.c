@@ -20,6 +20,11 @@ static inline size_t width(size_t i, size_t n) {
     return n - i < VL ? n - i : VL;
 }
 
+enum {
+    ABREAST = 4,    /* rows that are worked on side by side */
+    STRIP = 16 * VL /* columns whose sums wait in the first cache while rows pass as they lie */
+};
+
 /* ---- GELU ------------------------------------------------------------------------------------
  * erf:  x Phi(x), derivative Phi(x) + x phi(x).
  * tanh: x s(2z), z = sqrt(2/pi)(x + 0.044715 x^3), s the logistic function, since
@@ -106,67 +111,144 @@ static void norm_backward(real *dx, real *dw, real *db, const real *dy, const re
 
 /* ---- softmax --------------------------------------------------------------------------------- */
 
+/* `rows` <= ABREAST rows, a constant, side by side: none waits for the sums of another. */
+static inline __attribute__((always_inline)) void softmax_rows(size_t rows, real *x, size_t n,
+                                                               size_t ld) {
+    vreal most[ABREAST], sum[ABREAST] = {{0}};
+    real top[ABREAST], scale[ABREAST];
+#pragma GCC unroll 4
+    for (size_t r = 0; r < rows; r++) most[r] = vset(-(real)INFINITY);
+    for (size_t i = 0; i < n; i += VL) {
+#pragma GCC unroll 4
+        for (size_t r = 0; r < rows; r++)
+            most[r] = vmax(take(x + r * ld + i, width(i, n), -(real)INFINITY), most[r]);
+    }
+#pragma GCC unroll 4
+    for (size_t r = 0; r < rows; r++) top[r] = vmaximum(most[r]);
+    for (size_t i = 0; i < n; i += VL) {
+        size_t w = width(i, n);
+#pragma GCC unroll 4
+        for (size_t r = 0; r < rows; r++) {
+            vreal e = vexp_falling(take(x + r * ld + i, w, -(real)INFINITY) - top[r]);
+            sum[r] += e;
+            give(x + r * ld + i, e, w);
+        }
+    }
+#pragma GCC unroll 4
+    for (size_t r = 0; r < rows; r++) scale[r] = 1 / vsum(sum[r]);
+    for (size_t i = 0; i < n; i += VL) {
+        size_t w = width(i, n);
+#pragma GCC unroll 4
+        for (size_t r = 0; r < rows; r++)
+            give(x + r * ld + i, take(x + r * ld + i, w, 0) * scale[r], w);
+    }
+}
+
 static void softmax(real *x, size_t R, size_t n, size_t ld) {
-    for (size_t row = 0; row < R; row++, x += ld) {
-        vreal most = vset(-(real)INFINITY), sum = {0};
-        for (size_t i = 0; i < n; i += VL)
-            most = vmax(take(x + i, width(i, n), -(real)INFINITY), most);
-        real top = vmaximum(most);
-        for (size_t i = 0; i < n; i += VL) {
-            size_t w = width(i, n);
-            vreal e = vexp_falling(take(x + i, w, -(real)INFINITY) - top);
-            sum += e;
-            give(x + i, e, w);
-        }
-        real scale = 1 / vsum(sum);
-        for (size_t i = 0; i < n; i += VL) {
-            size_t w = width(i, n);
-            give(x + i, take(x + i, w, 0) * scale, w);
-        }
+    size_t r = 0;
+    for (; r + ABREAST <= R; r += ABREAST) softmax_rows(ABREAST, x + r * ld, n, ld);
+    for (; r < R; r++) softmax_rows(1, x + r * ld, n, ld);
+}
+
+static inline __attribute__((always_inline)) void
+softmax_rows_backward(size_t rows, real *dp, const real *p, size_t n, size_t ld) {
+    vreal sum[ABREAST] = {{0}};
+    real s[ABREAST];
+    for (size_t i = 0; i < n; i += VL) {
+        size_t w = width(i, n);
+#pragma GCC unroll 4
+        for (size_t r = 0; r < rows; r++)
+            sum[r] += take(p + r * ld + i, w, 0) * take(dp + r * ld + i, w, 0);
+    }
+#pragma GCC unroll 4
+    for (size_t r = 0; r < rows; r++) s[r] = vsum(sum[r]);
+    for (size_t i = 0; i < n; i += VL) {
+        size_t w = width(i, n);
+#pragma GCC unroll 4
+        for (size_t r = 0; r < rows; r++)
+            give(dp + r * ld + i, take(p + r * ld + i, w, 0) * (take(dp + r * ld + i, w, 0) - s[r]),
+                 w);
     }
 }
 
 static void softmax_backward(real *dp, const real *p, size_t R, size_t n, size_t ld) {
-    for (size_t row = 0; row < R; row++, dp += ld, p += ld) {
-        vreal sum = {0};
-        for (size_t i = 0; i < n; i += VL) {
-            size_t w = width(i, n);
-            sum += take(p + i, w, 0) * take(dp + i, w, 0);
+    size_t r = 0;
+    for (; r + ABREAST <= R; r += ABREAST)
+        softmax_rows_backward(ABREAST, dp + r * ld, p + r * ld, n, ld);
+    for (; r < R; r++) softmax_rows_backward(1, dp + r * ld, p + r * ld, n, ld);
+}
+
+/* `rows` <= ABREAST rows of x, a constant, of n columns, ld apart: the largest so far of each; and
+ * exp(x - most) into y, and its sums. */
+static inline __attribute__((always_inline)) void column_most(size_t rows, real *most,
+                                                              const real *x, size_t n, size_t ld) {
+    for (size_t j = 0; j < n; j += VL) {
+        vreal m = vload(most + j);
+#pragma GCC unroll 4
+        for (size_t r = 0; r < rows; r++) m = vmax(take(x + r * ld + j, width(j, n), 0), m);
+        vstore(most + j, m);
+    }
+}
+static inline __attribute__((always_inline)) void
+column_exp(size_t rows, real *y, real *sum, const real *x, const real *most, size_t n, size_t ld) {
+    for (size_t j = 0; j < n; j += VL) {
+        size_t w = width(j, n);
+        vreal m = vload(most + j), s = vload(sum + j);
+#pragma GCC unroll 4
+        for (size_t r = 0; r < rows; r++) {
+            vreal e = vexp_falling(take(x + r * ld + j, w, 0) - m);
+            s += e;
+            give(y + r * ld + j, e, w);
         }
-        real s = vsum(sum);
-        for (size_t i = 0; i < n; i += VL) {
-            size_t w = width(i, n);
-            give(dp + i, take(p + i, w, 0) * (take(dp + i, w, 0) - s), w);
-        }
+        vstore(sum + j, s);
     }
 }
 
 static void column_softmax(real *y, const real *x, size_t R, size_t n) {
+    for (size_t j0 = 0; j0 < n; j0 += STRIP, x += STRIP, y += STRIP) {
+        __attribute__((aligned(SMOE_VBYTES))) real most[STRIP], sum[STRIP] = {0};
+        size_t columns = n - j0 < STRIP ? n - j0 : STRIP, i = 0;
+        for (size_t j = 0; j < STRIP; j++) most[j] = -(real)INFINITY;
+        for (; i + ABREAST <= R; i += ABREAST) column_most(ABREAST, most, x + i * n, columns, n);
+        for (; i < R; i++) column_most(1, most, x + i * n, columns, n);
+        for (i = 0; i + ABREAST <= R; i += ABREAST)
+            column_exp(ABREAST, y + i * n, sum, x + i * n, most, columns, n);
+        for (; i < R; i++) column_exp(1, y + i * n, sum, x + i * n, most, columns, n);
+        for (size_t j = 0; j < columns; j += VL) vstore(sum + j, 1 / vload(sum + j));
+        for (i = 0; i < R; i++)
+            for (size_t j = 0; j < columns; j += VL) {
+                size_t w = width(j, columns);
+                give(y + i * n + j, take(y + i * n + j, w, 0) * vload(sum + j), w);
+            }
+    }
+}
+
+/* sum += y * dy over `rows` rows. */
+static inline __attribute__((always_inline)) void column_dot(size_t rows, real *sum, const real *y,
+                                                             const real *dy, size_t n, size_t ld) {
     for (size_t j = 0; j < n; j += VL) {
         size_t w = width(j, n);
-        vreal most = vset(-(real)INFINITY), sum = {0};
-        for (size_t i = 0; i < R; i++) most = vmax(take(x + i * n + j, w, 0), most);
-        for (size_t i = 0; i < R; i++) {
-            vreal e = vexp_falling(take(x + i * n + j, w, 0) - most);
-            sum += e;
-            give(y + i * n + j, e, w);
-        }
-        vreal scale = 1 / sum;
-        for (size_t i = 0; i < R; i++) give(y + i * n + j, take(y + i * n + j, w, 0) * scale, w);
+        vreal s = vload(sum + j);
+#pragma GCC unroll 4
+        for (size_t r = 0; r < rows; r++)
+            s += take(y + r * ld + j, w, 0) * take(dy + r * ld + j, w, 0);
+        vstore(sum + j, s);
     }
 }
 
 static void column_softmax_backward(real *dx, const real *y, const real *dy, size_t R, size_t n) {
-    for (size_t j = 0; j < n; j += VL) {
-        size_t w = width(j, n);
-        vreal sum = {0};
-        for (size_t i = 0; i < R; i++)
-            sum += take(y + i * n + j, w, 0) * take(dy + i * n + j, w, 0);
-        for (size_t i = 0; i < R; i++) {
-            vreal p = take(y + i * n + j, w, 0);
-            vreal d = take(dx + i * n + j, w, 0);
-            give(dx + i * n + j, d + p * (take(dy + i * n + j, w, 0) - sum), w);
-        }
+    for (size_t j0 = 0; j0 < n; j0 += STRIP, dx += STRIP, y += STRIP, dy += STRIP) {
+        __attribute__((aligned(SMOE_VBYTES))) real sum[STRIP] = {0};
+        size_t columns = n - j0 < STRIP ? n - j0 : STRIP, i = 0;
+        for (; i + ABREAST <= R; i += ABREAST)
+            column_dot(ABREAST, sum, y + i * n, dy + i * n, columns, n);
+        for (; i < R; i++) column_dot(1, sum, y + i * n, dy + i * n, columns, n);
+        for (i = 0; i < R; i++)
+            for (size_t j = 0; j < columns; j += VL) {
+                size_t w = width(j, columns);
+                vreal p = take(y + i * n + j, w, 0), d = take(dx + i * n + j, w, 0);
+                give(dx + i * n + j, d + p * (take(dy + i * n + j, w, 0) - vload(sum + j)), w);
+            }
     }
 }
 
