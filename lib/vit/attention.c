@@ -15,6 +15,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { ASKED = 4 }; /* rows of weights between two questions for the next head's */
+
 void smoe_attention_init(smoe_attention *l, const smoe_build *build, size_t block) {
     const smoe_model_spec *spec = &build->spec->model;
     char path[48];
@@ -81,14 +83,32 @@ static head head_of(const smoe_attention *l, size_t task) {
     return x;
 }
 
-static void head_forward(const smoe_attention *l, size_t task, real *weights) {
+/* Asks memory for rows i .. i+n of a head, which lie too far from one another for the processor to
+ * foresee. */
+static void ask(const smoe_attention *l, size_t task, size_t i, size_t n) {
+    enum { LINE = 64 / sizeof(real) };
+    head x = head_of(l, task);
+    for (size_t row = i; row < i + n; row++)
+        for (size_t j = 0; j < l->d / l->H; j += LINE) {
+            __builtin_prefetch(x.q + row * x.ld + j, 0, 2);
+            __builtin_prefetch(x.k + row * x.ld + j, 0, 2);
+            __builtin_prefetch(x.v + row * 3 * l->d + j, 0, 2);
+        }
+}
+
+/* `next` is the head that this thread is likely to get after this one. */
+static void head_forward(const smoe_attention *l, size_t task, size_t next, real *weights) {
     head x = head_of(l, task);
     size_t T = l->T, d = l->d, dh = d / l->H;
     smoe_product scores = smoe_product_of(weights, T, T, T, dh, smoe_matrix_of(x.q, x.ld),
                                           smoe_transposed(x.k, x.ld));
     scores.alpha = (real)(1 / sqrt((double)dh));
     smoe_gemm_serial(&scores);
-    smoe_kernels_get()->row->softmax(weights, T, T, T);
+    for (size_t i = 0, n; i < T; i += n) {
+        n = T - i < ASKED ? T - i : ASKED;
+        smoe_kernels_get()->row->softmax(weights + i * T, n, T, T);
+        ask(l, next, i, n);
+    }
     smoe_product out = smoe_product_of(l->heads + x.row * d + x.column, d, T, dh, T,
                                        smoe_matrix_of(weights, T), smoe_matrix_of(x.v, 3 * d));
     smoe_gemm_serial(&out);
@@ -175,8 +195,10 @@ void smoe_attention_forward(smoe_attention *l, real *y, const real *x, const rea
         }
     }
     SMOE_SHARED_BY(attention, smoe_team_for(tasks * pairs, l->threads), schedule(dynamic, 1))
-    for (size_t task = 0; task < tasks; task++)
-        head_forward(l, task, l->weights + (l->train ? task : smoe_thread()) * pairs);
+    for (size_t task = 0; task < tasks; task++) {
+        size_t next = task + (size_t)l->threads < tasks ? task + (size_t)l->threads : task;
+        head_forward(l, task, next, l->weights + (l->train ? task : smoe_thread()) * pairs);
+    }
     if (!pass->train || dropout <= 0) {
         smoe_linear_forward(&l->proj, y, l->heads, x0, R);
         return;
