@@ -68,7 +68,7 @@ static inline __attribute__((always_inline)) void pack_turned(real *dst, const v
     for (; p + step <= k; p += step) {
         vreal r[TURN_BF16];
         source_turned(r, src, p, rs, narrow);
-#pragma GCC unroll 8
+#pragma GCC unroll 16
         for (size_t q = 0; q < step; q++) {
             real *to = dst + (p + q) * width;
             if (width <= VL || room >= VL)
@@ -241,13 +241,17 @@ multiply(size_t rows, size_t nv, vreal sum[MR][NV], smoe_tile *t, size_t ra, siz
     size_t ldb = t->ldb, before = t->k - 1, asked = t->stream || t->k <= SHALLOW ? t->m : 0;
     smoe_ahead next = t->ahead;
     size_t asks = asks_in(&next, STEPS);
-    const real *a = t->a, *b = t->b;
+    const real *a = t->a, *b = t->b, *added = t->add == t->c ? NULL : t->add;
     vreal row[NV];
     load_row(nv, b, row);
     for (size_t rounds = before / STEPS; rounds; rounds--) {
-        if (asked < t->m) { /* for a row of C, which is written when the sums are there */
+        if (asked < t->m) { /* for a row of C and what is added, needed when the sums are there */
             __builtin_prefetch(t->c + asked * t->ldc, 1, 2);
             __builtin_prefetch(t->c + asked * t->ldc + VL, 1, 2);
+            if (added) {
+                __builtin_prefetch(added + asked * t->ldadd, 0, 2);
+                __builtin_prefetch(added + asked * t->ldadd + VL, 0, 2);
+            }
             asked++;
         }
         ask_due(&next, rounds * STEPS, asks);
@@ -384,10 +388,10 @@ static void tile_across(smoe_tile *t) {
     size_t m = t->m, n = t->n, width = t->a_col;
     panel_across(t, sums);
     for (size_t j = 0; j < n; j += VL)
-        for (size_t i = 0; i < m; i += 4) {
-            vreal r[4];
+        for (size_t i = 0; i < m; i += TURN) {
+            vreal r[TURN];
             turn(r, sums + j * width + i, width);
-            for (size_t q = 0; q < 4 && i + q < m; q++)
+            for (size_t q = 0; q < TURN && i + q < m; q++)
                 finish(t->c + (i + q) * t->ldc + j, r[q], t->alpha,
                        t->add ? t->add + (i + q) * t->ldadd + j : NULL,
                        t->bias ? t->bias + j : NULL, n - j < VL ? n - j : VL, false);
@@ -401,10 +405,10 @@ static void tile_panel(smoe_tile *t) {
 static void unpack_across(real *c, size_t ldc, const real *panel, size_t m, size_t n,
                           size_t width) {
     for (size_t j = 0; j < n; j += VL)
-        for (size_t i = 0; i < m; i += 4) {
-            vreal r[4];
+        for (size_t i = 0; i < m; i += TURN) {
+            vreal r[TURN];
             turn(r, panel + j * width + i, width);
-            for (size_t q = 0; q < 4 && i + q < m; q++)
+            for (size_t q = 0; q < TURN && i + q < m; q++)
                 if (n - j < VL)
                     vstore_part(c + (i + q) * ldc + j, r[q], n - j);
                 else
@@ -412,12 +416,13 @@ static void unpack_across(real *c, size_t ldc, const real *panel, size_t m, size
         }
 }
 
-/* Four of VL rows at each step, so that each has its turn within a line: the line after the next,
- * once more. */
+/* As many of VL rows at each step as steps pass within a line, so that each has its turn: the line
+ * after the next, once more. */
 static inline void again(const void *b, size_t p, size_t step, size_t stride, bool narrow) {
-    size_t size = narrow ? sizeof(smoe_bf16) : sizeof(real);
-    for (size_t i = 0; i < 4; i++)
-        __builtin_prefetch((const char *)b + ((p / step * 4 + i) % VL * stride + p) * size + 128);
+    size_t size = narrow ? sizeof(smoe_bf16) : sizeof(real), rows = VL * step * size / 64;
+    for (size_t i = 0; i < rows; i++)
+        __builtin_prefetch((const char *)b + ((p / step * rows + i) % VL * stride + p) * size +
+                           128);
 }
 
 /* For `rows` >= m rows, a constant: VL columns of B, turned in registers, a few steps of k at a
@@ -428,17 +433,20 @@ static inline __attribute__((always_inline)) void turned(size_t rows, smoe_tile 
     const real *a = t->a;
     vreal sum[TURNED] = {{0}};
     smoe_ahead next = t->ahead;
-    size_t step = narrow ? TURN_BF16 : TURN;
-    size_t asks = asks_in(&next, step), whole = t->n == VL ? t->k / step * step : 0;
+    size_t step = narrow ? TURN_BF16 : TURN, part = step / 4;
+    size_t asks = asks_in(&next, part), whole = t->n == VL ? t->k / step * step : 0;
     for (size_t p = 0; p < whole; p += step, a += step * HALF) {
         vreal r[TURN_BF16];
-        ask_due(&next, p, asks);
-        if (AGAIN) again(b, p, step, t->ldb, narrow);
         source_turned(r, b, p, t->ldb, narrow);
-#pragma GCC unroll 8
-        for (size_t q = 0; q < step; q++)
+#pragma GCC unroll 16
+        for (size_t q = 0; q < step; q++) {
+            if (q % part == 0) { /* not all at once */
+                ask_due(&next, p + q, asks);
+                if (AGAIN) again(b, p + q, part, t->ldb, narrow);
+            }
 #pragma GCC unroll 8
             for (size_t i = 0; i < rows; i++) sum[i] += vset(a[q * HALF + i]) * r[q];
+        }
     }
     for (size_t p = whole; p < t->k; p++, a += HALF) {
         real w[VL] = {0};

@@ -9,9 +9,14 @@
 #include "math/simd.h"
 
 /* Elements of each of VL rows, `stride` elements apart, become vectors: to[q] gets the elements q.
- * They are put together four by four and only turned within those: half the shuffles, which one
- * port alone does, that whole vectors would take. Of BF16 it is pairs that are turned. */
-enum { TURN = 4, TURN_BF16 = 8 }; /* elements of a row */
+ * Wide vectors are loaded as halves of two rows, which spares a round of shuffles: they wait for
+ * the ports of multiply-adds. Of BF16 it is pairs that are turned. */
+#if SMOE_VBYTES == 64 && !defined SMOE_F64
+enum { WORDS = 8 };
+#else
+enum { WORDS = 4 };
+#endif
+enum { TURN = WORDS, TURN_BF16 = 2 * WORDS }; /* elements of a row */
 #ifdef SMOE_F64
 static inline void turn(vreal to[TURN], const real *at, size_t stride) {
     for (size_t q = 0; q < TURN; q++) {
@@ -41,17 +46,43 @@ static inline void turn_bf16(vreal to[TURN_BF16], const smoe_bf16 *at, size_t st
 #define HIGH(a, b) BY_FOUR(a, b, 2, 6, 3, 7)
 #endif
 
+/* Within every four elements: to[q] gets element q of a, b, c and d. */
+static inline void turn_within(vreal to[4], vreal a, vreal b, vreal c, vreal d) {
+    vreal ac = LOW(a, c), bd = LOW(b, d);
+    to[0] = LOW(ac, bd);
+    to[1] = HIGH(ac, bd);
+    ac = HIGH(a, c);
+    bd = HIGH(b, d);
+    to[2] = LOW(ac, bd);
+    to[3] = HIGH(ac, bd);
+}
+
+#if SMOE_VBYTES == 64
+/* 32 bytes of a row, and of the fourth after it. */
+static inline vreal halves(const char *at, size_t stride) {
+    __m512 low = _mm512_castps256_ps512(_mm256_loadu_ps((const float *)at));
+    return (vreal)_mm512_insertf32x8(low, _mm256_loadu_ps((const float *)(at + 4 * stride)), 1);
+}
+/* Words 0 and 4, 1 and 5 ... of rows 0 to 3, of these and of rows 4 to 7, each four together. */
+static inline void turn_fours(vreal to[4], const char *at, size_t stride) {
+    vreal a = halves(at, stride), b = halves(at + stride, stride);
+    vreal c = halves(at + 2 * stride, stride), d = halves(at + 3 * stride, stride);
+    turn_within(to, a, b, c, d);
+}
+static inline void turn_words(vreal to[WORDS], const char *at, size_t stride) {
+    vreal low[4], high[4];
+    turn_fours(low, at, stride);
+    turn_fours(high, at + 8 * stride, stride);
+#pragma GCC unroll 4
+    for (size_t q = 0; q < 4; q++) {
+        to[q] = (vreal)_mm512_shuffle_f32x4((__m512)low[q], (__m512)high[q], 0x88);
+        to[4 + q] = (vreal)_mm512_shuffle_f32x4((__m512)low[q], (__m512)high[q], 0xdd);
+    }
+}
+#else
 /* Sixteen bytes of each fourth row, `stride` bytes apart. */
 static inline vreal sixteens(const char *at, size_t stride) {
-#if SMOE_VBYTES == 64
-    __m512 all = _mm512_castps128_ps512(_mm_loadu_ps((const float *)at));
-    at += 4 * stride;
-    all = _mm512_mask_broadcast_f32x4(all, 0x00f0, _mm_loadu_ps((const float *)at));
-    at += 4 * stride;
-    all = _mm512_mask_broadcast_f32x4(all, 0x0f00, _mm_loadu_ps((const float *)at));
-    at += 4 * stride;
-    return (vreal)_mm512_mask_broadcast_f32x4(all, 0xf000, _mm_loadu_ps((const float *)at));
-#elif SMOE_VBYTES == 32
+#if SMOE_VBYTES == 32
     __m256 all = _mm256_castps128_ps256(_mm_loadu_ps((const float *)at));
     return (vreal)_mm256_insertf128_ps(all, _mm_loadu_ps((const float *)(at + 4 * stride)), 1);
 #else
@@ -61,25 +92,20 @@ static inline vreal sixteens(const char *at, size_t stride) {
     return all;
 #endif
 }
-static inline void turn_words(vreal to[4], const char *at, size_t stride) {
+static inline void turn_words(vreal to[WORDS], const char *at, size_t stride) {
     vreal a = sixteens(at, stride), b = sixteens(at + stride, stride);
     vreal c = sixteens(at + 2 * stride, stride), d = sixteens(at + 3 * stride, stride);
-    vreal ac = LOW(a, c), bd = LOW(b, d);
-    to[0] = LOW(ac, bd);
-    to[1] = HIGH(ac, bd);
-    ac = HIGH(a, c);
-    bd = HIGH(b, d);
-    to[2] = LOW(ac, bd);
-    to[3] = HIGH(ac, bd);
+    turn_within(to, a, b, c, d);
 }
+#endif
 static inline void turn(vreal to[TURN], const real *at, size_t stride) {
     turn_words(to, (const char *)at, stride * sizeof *at);
 }
 static inline void turn_bf16(vreal to[TURN_BF16], const smoe_bf16 *at, size_t stride) {
-    vreal pair[4];
+    vreal pair[WORDS];
     turn_words(pair, (const char *)at, stride * sizeof *at);
-#pragma GCC unroll 4
-    for (size_t q = 0; q < 4; q++) { /* little-endian, as all processors of this file */
+#pragma GCC unroll 8
+    for (size_t q = 0; q < WORDS; q++) { /* little-endian, as all processors of this file */
         to[2 * q] = (vreal)((vint)pair[q] << 16);
         to[2 * q + 1] = (vreal)((vint)pair[q] & ((vint){0} - 0x10000));
     }
