@@ -418,6 +418,15 @@ static void sums(void **state) {
             for (size_t i = 0; i < n; i++) assert_true(y[i] == 3 * x[i]);
             memcpy(y, start, n * sizeof *y);
             k->column_sum(y, x, ROWS, n);
+            double columns[WIDEST + 1];
+            for (size_t i = 0; i <= WIDEST; i++) columns[i] = 2;
+            k->column_dot_double(columns, x, start, ROWS, n, LD);
+            for (size_t i = 0; i <= WIDEST; i++) {
+                double sum = 2;
+                for (size_t r = 0; r < ROWS && i < n; r++)
+                    sum += (double)x[r * LD + i] * (double)start[r * LD + i];
+                assert_close(columns[i], sum, 1e-12);
+            }
             assert_holes(y, n);
             for (size_t i = 0; i < n; i++) {
                 double sum = (double)start[i];

@@ -304,6 +304,20 @@ static inline vdouble wide(const real *x) {
     return __builtin_convertvector(*(const vpart *)x, vdouble);
 }
 
+static void column_dot_double(double *sum, const real *x, const real *y, size_t R, size_t n,
+                              size_t ld) {
+    for (size_t i = 0; i < R; i++, x += ld, y += ld) {
+        size_t j = 0;
+        for (; j + VD <= n; j += VD) {
+            vdouble s;
+            memcpy(&s, sum + j, sizeof s);
+            s += wide(x + j) * wide(y + j);
+            memcpy(sum + j, &s, sizeof s);
+        }
+        for (; j < n; j++) sum[j] += (double)x[j] * (double)y[j];
+    }
+}
+
 /* `rows` rows of x with `columns` rows of y: constants, so that all sums are in registers. */
 static inline __attribute__((always_inline)) void gram_block(size_t rows, size_t columns,
                                                              double *out, size_t ld, const real *x,
@@ -466,6 +480,7 @@ const smoe_row_kernels SMOE_KERN(smoe_row_kern) = {
     .dot = dot,
     .column_sum = column_sum,
     .dot_double = dot_double,
+    .column_dot_double = column_dot_double,
     .gram = gram,
     .widen = widen,
     .narrow = narrow,

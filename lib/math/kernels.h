@@ -156,8 +156,10 @@ typedef struct smoe_row_kernels {
     void (*axpy)(real *y, real a, const real *x, size_t n);
     real (*dot)(const real *x, const real *y, size_t n);
     void (*column_sum)(real *out, const real *x, size_t R, size_t n);
-    /* Sum of x * y, in double. */
+    /* Sum of x * y, in double; sum [n] += the same over R rows, ld apart, for each of n columns. */
     double (*dot_double)(const real *x, const real *y, size_t n);
+    void (*column_dot_double)(double *sum, const real *x, const real *y, size_t R, size_t n,
+                              size_t ld);
     /* out [R,R]: the same for every two of R rows of n elements; what is right of the diagonal may
      * be anything. */
     void (*gram)(double *out, const real *x, size_t R, size_t n);

@@ -74,15 +74,14 @@ static void reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep) {
 /* unit = Phi with columns of length (nearly) one; their f and slopes in `column`. */
 static void normalise_phi(soft_router *soft, const real *phi) {
     const smoe_router *r = &soft->base;
+    const smoe_row_kernels *kern = smoe_kernels_get()->row;
     size_t S = r->E * r->P, d = r->d;
     real *f = soft->column, *slope = f + S;
     SMOE_SHARED(routing, S * d)
     for (size_t s0 = 0; s0 < S; s0 += COLUMNS) {
         size_t n = S - s0 < COLUMNS ? S - s0 : COLUMNS;
         double square[COLUMNS] = {0};
-        for (size_t i = 0; i < d; i++)
-            for (size_t s = 0; s < n; s++)
-                square[s] += (double)phi[i * S + s0 + s] * (double)phi[i * S + s0 + s];
+        kern->column_dot_double(square, phi + s0, phi + s0, d, n, S);
         for (size_t s = 0; s < n; s++)
             inverse_norm(square[s], r->spec->l2_eps, &f[s0 + s], &slope[s0 + s]);
         for (size_t i = 0; i < d; i++)
@@ -164,15 +163,14 @@ static void logits_backward(soft_router *soft, size_t g, real scale) {
 /* dPhi_s += f_s dunit_s - slope_s (phi_s . dunit_s) phi_s. */
 static void phi_backward(soft_router *soft, real *dphi, const real *phi) {
     const smoe_router *r = &soft->base;
+    const smoe_row_kernels *kern = smoe_kernels_get()->row;
     size_t S = r->E * r->P, d = r->d;
     const real *f = soft->column, *slope = f + S;
     SMOE_SHARED(routing, S * d)
     for (size_t s0 = 0; s0 < S; s0 += COLUMNS) {
         size_t n = S - s0 < COLUMNS ? S - s0 : COLUMNS;
         double along[COLUMNS] = {0};
-        for (size_t i = 0; i < d; i++)
-            for (size_t s = 0; s < n; s++)
-                along[s] += (double)phi[i * S + s0 + s] * (double)soft->dunit[i * S + s0 + s];
+        kern->column_dot_double(along, phi + s0, soft->dunit + s0, d, n, S);
         for (size_t i = 0; i < d; i++)
             for (size_t s = s0; s < s0 + n; s++)
                 dphi[i * S + s] +=
