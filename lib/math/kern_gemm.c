@@ -485,18 +485,25 @@ static void pack_deep(real *dst, const real *a, size_t rs, size_t cs, size_t m, 
         }
 }
 
-/* VL columns of `rows` rows of C from row i on: their sums go on by `depth` steps of k. */
+/* VL columns of `rows` rows of C from row i on: their sums go on by `depth` steps of k. Meanwhile
+ * memory is asked as often, not all at once. */
 static inline __attribute__((always_inline)) void down_rows(size_t rows, size_t depth,
                                                             const smoe_tile *t, size_t i, size_t j,
-                                                            const real *a, const vreal b[DEEP]) {
+                                                            const real *a, const vreal b[DEEP],
+                                                            size_t *asks, smoe_ahead *next) {
     real *sums = t->sums + j * t->m + i * VL;
     vreal sum[GROUP];
 #pragma GCC unroll 8
     for (size_t r = 0; r < rows; r++) sum[r] = t->begun ? vload(sums + r * VL) : (vreal){0};
 #pragma GCC unroll 16
-    for (size_t q = 0; q < depth; q++)
+    for (size_t q = 0; q < depth; q++) {
+        if (*asks && q % 2 == 0) {
+            ask(next);
+            --*asks;
+        }
 #pragma GCC unroll 8
         for (size_t r = 0; r < rows; r++) sum[r] += vset(a[(i + r) * DEEP + q]) * b[q];
+    }
 #pragma GCC unroll 8
     for (size_t r = 0; r < rows; r++)
         if (t->later)
@@ -516,15 +523,16 @@ static inline __attribute__((always_inline)) void down(size_t depth, smoe_tile *
         vreal b[DEEP];
 #pragma GCC unroll 16
         for (size_t q = 0; q < depth; q++) b[q] = vrounded(vload(from + q * t->ldb + j));
-        for (size_t asks = depth * VL * sizeof(real) / 128; asks; asks--) ask(&next);
+        size_t asks = depth * VL * sizeof(real) / 128;
         if (AGAIN && t->m <= 2 * GROUP) {
 #pragma GCC unroll 16
             for (size_t q = 0; q < depth; q++) __builtin_prefetch(from + q * t->ldb + j + 2 * VL);
         }
         size_t i = 0;
-        for (; i + GROUP <= t->m; i += GROUP) down_rows(GROUP, depth, t, i, j, a, b);
-        for (; i + GROUP / 2 <= t->m; i += GROUP / 2) down_rows(GROUP / 2, depth, t, i, j, a, b);
-        for (; i < t->m; i++) down_rows(1, depth, t, i, j, a, b);
+        for (; i + GROUP <= t->m; i += GROUP) down_rows(GROUP, depth, t, i, j, a, b, &asks, &next);
+        for (; i + GROUP / 2 <= t->m; i += GROUP / 2)
+            down_rows(GROUP / 2, depth, t, i, j, a, b, &asks, &next);
+        for (; i < t->m; i++) down_rows(1, depth, t, i, j, a, b, &asks, &next);
     }
     t->ahead = next;
 }
