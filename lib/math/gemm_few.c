@@ -24,19 +24,19 @@ static smoe_ahead next_rows(const smoe_product *x, size_t across, size_t p0, siz
 /* Steps from .. to of k of a product of few rows with weights whose columns lie in one piece: the
  * rows are packed, all of them, and the weights pass once, as they lie or, in BF16, widened a block
  * of columns at a time. */
-static void few_rows(const smoe_product *x, const smoe_gemm_kernels *kern, size_t kc, size_t from,
+static void few_rows(const smoe_product *x, const smoe_few_kernels *few, size_t kc, size_t from,
                      size_t to, real *packed) {
     ALIGNED real wide[SMOE_BLOCK_ACROSS * KC];
     const smoe_row_kernels *row = smoe_kernels_get()->row;
     /* What was widened should still be in the first cache. */
-    size_t across = x->b_bf16 && x->m <= kern->nr / 2 ? SMOE_TILE_ACROSS : kern->across;
+    size_t across = x->b_bf16 && x->m <= few->lanes ? SMOE_TILE_ACROSS : few->across;
     size_t span = to - from;
     for (size_t p0 = from; p0 < to; p0 += kc)
         for (size_t i = 0, width; i < x->m; i += width) {
-            width = width_for(kern, x->m - i);
-            kern->pack_across(packed + i * span + (p0 - from) * width,
-                              x->a + i * x->a_row + p0 * x->a_col, x->a_row, x->a_col,
-                              min(x->m - i, width), min(to - p0, kc), width);
+            width = width_for(few, x->m - i);
+            few->pack_across(packed + i * span + (p0 - from) * width,
+                             x->a + i * x->a_row + p0 * x->a_col, x->a_row, x->a_col,
+                             min(x->m - i, width), min(to - p0, kc), width);
         }
     for (size_t j = 0; j < x->n; j += across) {
         size_t n = min(x->n - j, across);
@@ -48,11 +48,11 @@ static void few_rows(const smoe_product *x, const smoe_gemm_kernels *kern, size_
             smoe_ahead ahead = {0};
             if (j + n < x->n)
                 ahead = next_rows(x, across, p0, k, j, span == x->k,
-                                  across / SMOE_TILE_ACROSS * k * panels_of(kern, x->m));
+                                  across / SMOE_TILE_ACROSS * k * panels_of(few, x->m));
             for (size_t c = 0; x->b_bf16 && c < n; c++)
                 row->widen(wide + c * k, x->b_bf16 + at + c * x->b_col, k);
             for (size_t i = 0, width; i < x->m; i += width) {
-                width = width_for(kern, x->m - i);
+                width = width_for(few, x->m - i);
                 smoe_tile t = tile_at(x, p0, k, i, j);
                 t.m = min(x->m - i, width);
                 t.n = n;
@@ -61,7 +61,7 @@ static void few_rows(const smoe_product *x, const smoe_gemm_kernels *kern, size_
                 t.b = x->b_bf16 ? wide : x->b + at;
                 t.ldb = x->b_bf16 ? k : x->b_col;
                 t.ahead = ahead;
-                kern->tile_across(&t);
+                few->tile_across(&t);
                 ahead = t.ahead;
             }
         }
@@ -70,24 +70,25 @@ static void few_rows(const smoe_product *x, const smoe_gemm_kernels *kern, size_
 }
 
 /* A product of fewer rows still, with such weights. */
-static void fewest_rows(const smoe_product *x, const smoe_gemm_kernels *kern, size_t kc,
+static void fewest_rows(const smoe_product *x, const smoe_few_kernels *few, size_t kc,
                         real *packed) {
-    size_t across = kern->nr / 2;
-    kern->pack_a(packed, x->a, x->a_row, x->a_col, x->m, x->k, kern->half);
+    size_t across = few->lanes;
+    const smoe_gemm_kernels *gemm = smoe_kernels_get()->gemm;
+    gemm->pack_a(packed, x->a, x->a_row, x->a_col, x->m, x->k, gemm->half);
     for (size_t j = 0; j < x->n; j += across) {
         size_t n = min(x->n - j, across);
         for (size_t p0 = 0; p0 < x->k; p0 += kc) {
             smoe_tile t = tile_at(x, p0, min(x->k - p0, kc), 0, j);
             t.m = x->m;
             t.n = n;
-            t.a = packed + p0 * kern->half;
+            t.a = packed + p0 * gemm->half;
             if (x->b_bf16)
                 t.b_bf16 = x->b_bf16 + j * x->b_col + p0;
             else
                 t.b = x->b + j * x->b_col + p0;
             t.ldb = x->b_col;
             if (j + n < x->n) t.ahead = next_rows(x, across, p0, t.k, j, true, t.k);
-            kern->tile_turned(&t);
+            few->tile_turned(&t);
         }
         finished(x, 0, x->m, j, n);
     }
@@ -95,13 +96,13 @@ static void fewest_rows(const smoe_product *x, const smoe_gemm_kernels *kern, si
 
 /* A product of few rows with weights whose rows lie in one piece: few of them at a time, so that
  * memory is read in its order, and sums wait in `sums` meanwhile. */
-static void few_rows_down(const smoe_product *x, const smoe_gemm_kernels *kern, size_t kc,
+static void few_rows_down(const smoe_product *x, const smoe_few_kernels *few, size_t kc,
                           real *packed_a, real *sums) {
     for (size_t p0 = 0; p0 < x->k; p0 += kc) {
         size_t k = min(x->k - p0, kc);
-        kern->pack_deep(packed_a, x->a + p0 * x->a_col, x->a_row, x->a_col, x->m, k);
-        for (size_t p = 0; p < k; p += kern->deep) {
-            smoe_tile t = tile_at(x, p0, min(k - p, kern->deep), 0, 0);
+        few->pack_deep(packed_a, x->a + p0 * x->a_col, x->a_row, x->a_col, x->m, k);
+        for (size_t p = 0; p < k; p += few->deep) {
+            smoe_tile t = tile_at(x, p0, min(k - p, few->deep), 0, 0);
             t.m = x->m;
             t.n = x->n;
             t.a = packed_a + p * x->m;
@@ -111,28 +112,28 @@ static void few_rows_down(const smoe_product *x, const smoe_gemm_kernels *kern, 
             t.sums = sums;
             t.begun = p > 0;
             t.later = p + t.k < k;
-            kern->tile_down(&t);
+            few->tile_down(&t);
         }
     }
     finished(x, 0, x->m, 0, x->n);
 }
 
 bool smoe_gemm_few(const smoe_product *x, real *packed_a, real *packed_b) {
-    const smoe_gemm_kernels *kern = smoe_kernels_get()->gemm;
+    const smoe_few_kernels *few = smoe_kernels_get()->few;
     size_t kc = even(x->k, KC, 1);
     if (x->m > FEW || x->k < DEEP) return false;
     if (x->b_row == 1) {
-        size_t span = blocks(x->m, kern->nr) * kern->nr * x->k <= BLOCK ? x->k : kc;
-        if (x->m <= kern->turned && span == x->k)
-            fewest_rows(x, kern, kc, packed_b);
+        size_t span = blocks(x->m, 2 * few->lanes) * 2 * few->lanes * x->k <= BLOCK ? x->k : kc;
+        if (x->m <= few->turned && span == x->k)
+            fewest_rows(x, few, kc, packed_b);
         else
             for (size_t p = 0; p < x->k; p += span)
-                few_rows(x, kern, kc, p, min(x->k, p + span), packed_b);
+                few_rows(x, few, kc, p, min(x->k, p + span), packed_b);
         return true;
     }
     if (x->m <= FEWEST && x->b_col == 1 && x->b_row == x->n && !x->b_bf16 && !x->stream &&
-        x->n % (kern->nr / 2) == 0 && x->m * x->n <= BLOCK) {
-        few_rows_down(x, kern, kc, packed_a, packed_b);
+        x->n % few->lanes == 0 && x->m * x->n <= BLOCK) {
+        few_rows_down(x, few, kc, packed_a, packed_b);
         return true;
     }
     return false;

@@ -64,14 +64,14 @@ static inline smoe_ahead look_ahead(const void *at, size_t size, size_t lines, s
 
 /* The width of a panel of rows that meet weights as they lie, where m are left: two vectors, or
  * three where one would be left, whose multiply-adds would wait for each other. */
-static inline size_t width_for(const smoe_gemm_kernels *kern, size_t m) {
-    size_t half = kern->nr / 2;
-    return m <= half ? half : m > kern->nr && m <= kern->nr + half ? kern->nr + half : kern->nr;
+static inline size_t width_for(const smoe_few_kernels *few, size_t m) {
+    size_t lanes = few->lanes;
+    return m <= lanes ? lanes : m > 2 * lanes && m <= 3 * lanes ? 3 * lanes : 2 * lanes;
 }
 
 /* Such panels of m rows, at least. */
-static inline size_t panels_of(const smoe_gemm_kernels *kern, size_t m) {
-    return blocks(m, 3 * kern->nr / 2);
+static inline size_t panels_of(const smoe_few_kernels *few, size_t m) {
+    return blocks(m, 3 * few->lanes);
 }
 
 /* `bytes` in one piece, in streams. */

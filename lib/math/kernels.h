@@ -49,7 +49,7 @@ typedef struct smoe_tile {
     real alpha;
     bool stream;       /* C passes the caches by; `settle` before other threads read it */
     smoe_ahead ahead;  /* moved on */
-    real *sums;        /* of tile_down: [n/(nr/2)][m][nr/2], */
+    real *sums;        /* of tile_down: [n/lanes][m][lanes], */
     bool begun, later; /* to go on from, and to go on with later instead of writing C */
 } smoe_tile;
 
@@ -71,28 +71,6 @@ typedef struct smoe_gemm_kernels {
      * nr, B itself: [k][ldb]. */
     bool as_is;
     void (*tile)(smoe_tile *t);
-    /* The same numbers where A has few rows, without packing B: n <= across; A is a panel of
-     * pack_across, [k][width], m <= a_col = width, which is nr/2, nr or 3 nr/2; the columns of B
-     * lie at b + j*ldb. */
-    size_t across;
-    void (*pack_across)(real *dst, const real *a, size_t rs, size_t cs, size_t m, size_t k,
-                        size_t width);
-    void (*tile_across)(smoe_tile *t);
-    /* The same where C is such a panel too, [n][width] from c on, and so is `add`; alpha is 1. */
-    void (*tile_panel)(smoe_tile *t);
-    /* Rows of C out of such a panel, m <= width. Its last columns are read by whole vectors: it has
-     * room for a multiple of nr/2. */
-    void (*unpack_across)(real *c, size_t ldc, const real *panel, size_t m, size_t n, size_t width);
-    /* The same numbers for `turned` rows of A or fewer, a low panel, and nr/2 columns of B or
-     * fewer, in `real` at b + j*ldb or in BF16 at b_bf16 + j*ldb. */
-    size_t turned;
-    void (*tile_turned)(smoe_tile *t);
-    /* The same numbers for all columns of few rows, n a multiple of nr/2, by k = deep rows of B or,
-     * once begun, fewer, which lie ldb apart: the chains of `tile`, from and to t->sums. A is a
-     * block of pack_deep, whose dst is [ceil(k/deep)][m][deep]. */
-    size_t deep;
-    void (*pack_deep)(real *dst, const real *a, size_t rs, size_t cs, size_t m, size_t k);
-    void (*tile_down)(smoe_tile *t);
     /* The same numbers row by row of C, for few terms: n is a multiple of nr/2, best of `row`;
      * neither add nor bias; A and B are as they lie, a_row, a_col and ldb apart. */
     size_t row;
@@ -110,6 +88,32 @@ typedef struct smoe_gemm_kernels {
      * memory's limit. Returns what depends on every bit, so that none is left out. */
     uint32_t (*read_streams)(const char *from, size_t stride, size_t bytes);
 } smoe_gemm_kernels;
+
+/* Pieces of a product where A has few rows, without packing B; see gemm_few.c and perceptron.c. */
+typedef struct smoe_few_kernels {
+    size_t lanes; /* elements of a vector */
+    /* The numbers of smoe_gemm_kernels.tile: n <= across; A is a panel of pack_across, [k][width],
+     * m <= a_col = width, one, two or three times lanes; the columns of B lie at b + j*ldb. */
+    size_t across;
+    void (*pack_across)(real *dst, const real *a, size_t rs, size_t cs, size_t m, size_t k,
+                        size_t width);
+    void (*tile_across)(smoe_tile *t);
+    /* The same where C is such a panel too, [n][width] from c on, and so is `add`; alpha is 1. */
+    void (*tile_panel)(smoe_tile *t);
+    /* Rows of C out of such a panel, m <= width. Its last columns are read by whole vectors: it has
+     * room for a multiple of lanes. */
+    void (*unpack_across)(real *c, size_t ldc, const real *panel, size_t m, size_t n, size_t width);
+    /* The same numbers for `turned` rows of A or fewer, a low panel, and lanes columns of B or
+     * fewer, in `real` at b + j*ldb or in BF16 at b_bf16 + j*ldb. */
+    size_t turned;
+    void (*tile_turned)(smoe_tile *t);
+    /* The same numbers for all columns of few rows, n a multiple of lanes, by k = deep rows of B
+     * or, once begun, fewer, which lie ldb apart: the chains of `tile`, from and to t->sums. A is a
+     * block of pack_deep, whose dst is [ceil(k/deep)][m][deep]. */
+    size_t deep;
+    void (*pack_deep)(real *dst, const real *a, size_t rs, size_t cs, size_t m, size_t k);
+    void (*tile_down)(smoe_tile *t);
+} smoe_few_kernels;
 
 /* Memory that is needed next: so many bytes at each of these. */
 enum { SMOE_REACHES = 3 };
@@ -182,6 +186,7 @@ typedef struct smoe_row_kernels {
 typedef struct smoe_kernels {
     const char *isa; /* "base", "v3" (AVX2, FMA), "v4" (AVX-512) */
     const smoe_gemm_kernels *gemm;
+    const smoe_few_kernels *few;
     const smoe_row_kernels *row;
 } smoe_kernels;
 

@@ -58,21 +58,21 @@ typedef struct layer {
 /* Columns j .. j+n of it, for k in steps of kc. */
 static void layer_columns(const layer *l, size_t j, size_t n, size_t kc) {
     ALIGNED real wide[SMOE_BLOCK_ACROSS * KC];
-    const smoe_gemm_kernels *kern = smoe_kernels_get()->gemm;
+    const smoe_few_kernels *few = smoe_kernels_get()->few;
     const smoe_row_kernels *row = smoe_kernels_get()->row;
     const weights *w = &l->w;
     for (size_t p0 = 0; p0 < w->k; p0 += kc) {
         size_t k = min(w->k - p0, kc);
-        size_t steps = kern->across / SMOE_TILE_ACROSS * k * panels_of(kern, l->m);
+        size_t steps = few->across / SMOE_TILE_ACROSS * k * panels_of(few, l->m);
         smoe_ahead ahead = {0};
         if (j + n < w->n)
-            ahead = look(w, j + n, p0, min(w->n - j - n, kern->across), k, steps);
+            ahead = look(w, j + n, p0, min(w->n - j - n, few->across), k, steps);
         else if (p0 == 0)
-            ahead = look(&l->next, 0, 0, min(l->next.n, kern->across), l->next.k, steps);
+            ahead = look(&l->next, 0, 0, min(l->next.n, few->across), l->next.k, steps);
         for (size_t c = 0; w->bf16 && c < n; c++)
             row->widen(wide + c * k, w->bf16 + (j + c) * w->ld + p0, k);
         for (size_t i = 0, width; i < l->m; i += width) {
-            width = width_for(kern, l->m - i);
+            width = width_for(few, l->m - i);
             smoe_tile t = {.n = n,
                            .k = k,
                            .c = l->c.at + i * l->c.columns + j * width,
@@ -83,35 +83,35 @@ static void layer_columns(const layer *l, size_t j, size_t n, size_t kc) {
                            .bias = l->bias && !p0 ? l->bias + j : NULL,
                            .ahead = ahead};
             if (l->begun || p0) t.add = t.c;
-            kern->tile_panel(&t);
+            few->tile_panel(&t);
             ahead = t.ahead;
         }
     }
     for (size_t i = 0, width; l->gelu && i < l->m; i += width) {
-        width = width_for(kern, l->m - i);
+        width = width_for(few, l->m - i);
         real *c = l->c.at + i * l->c.columns + j * width;
         row->gelu(c, c, n * width, *l->gelu);
     }
 }
 
 static void layer_forward(const layer *l) {
-    size_t across = smoe_kernels_get()->gemm->across, kc = even(l->w.k, KC, 1);
+    size_t across = smoe_kernels_get()->few->across, kc = even(l->w.k, KC, 1);
     for (size_t j = 0; j < l->w.n; j += across) layer_columns(l, j, min(l->w.n - j, across), kc);
 }
 
 static void pack(panels to, const real *x, size_t m, size_t d) {
-    const smoe_gemm_kernels *kern = smoe_kernels_get()->gemm;
+    const smoe_few_kernels *few = smoe_kernels_get()->few;
     for (size_t i = 0, width; i < m; i += width) {
-        width = width_for(kern, m - i);
-        kern->pack_across(to.at + i * to.columns, x + i * d, d, 1, min(m - i, width), d, width);
+        width = width_for(few, m - i);
+        few->pack_across(to.at + i * to.columns, x + i * d, d, 1, min(m - i, width), d, width);
     }
 }
 
 /* Rows of one perceptron, ROWS at most. */
 static void rows_forward(const smoe_perceptron *p, real *scratch) {
-    const smoe_gemm_kernels *kern = smoe_kernels_get()->gemm;
+    const smoe_few_kernels *few = smoe_kernels_get()->few;
     size_t d = p->d, part = even(p->h, KC, 1), columns = whole(d, ALIGNMENT);
-    size_t rows = whole(p->m, kern->nr / 2);
+    size_t rows = whole(p->m, few->lanes);
     panels x = {scratch, d}, y = {x.at + rows * d + SMOE_PANEL_SPILL, columns};
     panels hidden = {y.at + rows * columns + SMOE_PANEL_SPILL, part};
     pack(x, p->x, p->m, d);
@@ -138,8 +138,8 @@ static void rows_forward(const smoe_perceptron *p, real *scratch) {
                                .bias = p0 ? NULL : p->b2});
     }
     for (size_t i = 0, width; i < p->m; i += width) {
-        width = width_for(kern, p->m - i);
-        kern->unpack_across(p->y + i * d, d, y.at + i * columns, min(p->m - i, width), d, width);
+        width = width_for(few, p->m - i);
+        few->unpack_across(p->y + i * d, d, y.at + i * columns, min(p->m - i, width), d, width);
     }
 }
 
@@ -151,26 +151,26 @@ static size_t blocks_of(size_t count, size_t m, int threads) {
 }
 
 bool smoe_perceptron_pays(size_t count, size_t m, int threads) {
-    return m > smoe_kernels_get()->gemm->turned &&
+    return m > smoe_kernels_get()->few->turned &&
            count * blocks_of(count, m, threads) >= PIECES * (size_t)threads;
 }
 
 size_t smoe_perceptron_scratch(size_t m, size_t d, size_t h) {
-    size_t rows = min(whole(m, smoe_kernels_get()->gemm->nr / 2), ROWS);
+    size_t rows = min(whole(m, smoe_kernels_get()->few->lanes), ROWS);
     size_t columns = d + whole(d, ALIGNMENT) + even(h, KC, 1);
     return whole(rows * columns + 2 * SMOE_PANEL_SPILL, ALIGNMENT);
 }
 
 void smoe_perceptron_each(size_t count, size_t most, smoe_perceptron_maker *make,
                           const void *context, real *scratch, int threads) {
-    size_t half = smoe_kernels_get()->gemm->nr / 2, cuts = blocks_of(count, most, threads);
+    size_t lanes = smoe_kernels_get()->few->lanes, cuts = blocks_of(count, most, threads);
     size_t all = count * cuts, hand = hand_of(all, threads);
     SMOE_SHARED_BY(products, threads, schedule(dynamic, 1))
     for (size_t first = 0; first < all; first += hand)
         for (size_t i = first; i < min(first + hand, all); i++) {
             smoe_perceptron p = make(i / cuts, context);
             if (!p.m) continue;
-            size_t rows = whole(blocks(p.m, blocks_of(count, p.m, threads)), half);
+            size_t rows = whole(blocks(p.m, blocks_of(count, p.m, threads)), lanes);
             size_t row = min(i % cuts * rows, p.m);
             p.m = min(p.m - row, rows);
             p.x += row * p.d;

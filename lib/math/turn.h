@@ -1,6 +1,6 @@
 /*
  * Rows to columns: a few elements of as many rows as a vector has lanes become vectors, in
- * registers. For files named kern_*.c, as math/simd.h.
+ * registers; and panels, which are packed by that. For files named kern_*.c, as math/simd.h.
  */
 #ifndef SMOE_TURN_H
 #define SMOE_TURN_H
@@ -122,6 +122,76 @@ static inline void source_turned(vreal to[TURN_BF16], const void *src, size_t at
 }
 static inline real source_element(const void *src, size_t at, bool narrow) {
     return narrow ? smoe_bf16_widen(((const smoe_bf16 *)src)[at]) : ((const real *)src)[at];
+}
+
+/* The part of a panel from the rows at `src`, VL of them and rs apart: k steps, of which up to VL
+ * elements have room. */
+static inline __attribute__((always_inline)) void pack_turned(real *dst, const void *src,
+                                                              bool narrow, size_t rs, size_t k,
+                                                              size_t width, size_t room) {
+    size_t p = 0, step = narrow ? TURN_BF16 : TURN;
+    for (; p + step <= k; p += step) {
+        vreal r[TURN_BF16];
+        source_turned(r, src, p, rs, narrow);
+#pragma GCC unroll 16
+        for (size_t q = 0; q < step; q++) {
+            real *to = dst + (p + q) * width;
+            if (width <= VL || room >= VL)
+                vstore(to, r[q]);
+            else
+                vstore_part(to, r[q], room);
+        }
+    }
+    for (; p < k; p++)
+        for (size_t i = 0; i < room && i < VL; i++)
+            dst[p * width + i] = source_element(src, i * rs + p, narrow);
+}
+
+/* The same where there are fewer rows: the others are zeros. */
+static inline __attribute__((always_inline)) void pack_edge(real *dst, const void *src, bool narrow,
+                                                            size_t rs, size_t rows, size_t k,
+                                                            size_t width, size_t room) {
+    enum { LENGTH = 16 };
+    real edge[VL * LENGTH] = {0};
+    size_t size = narrow ? sizeof(smoe_bf16) : sizeof(real);
+    for (size_t p = 0; p < k; p += LENGTH, dst += LENGTH * width) {
+        const char *from = (const char *)src + p * size;
+        char *to = (char *)edge;
+        size_t n = k - p < LENGTH ? k - p : LENGTH;
+        for (size_t i = 0; i < rows; i++, from += rs * size, to += LENGTH * size)
+            if (n == LENGTH) /* of constant size: a move, not a call */
+                memcpy(to, from, LENGTH * size);
+            else
+                memcpy(to, from, n * size);
+        pack_turned(dst, edge, narrow, LENGTH, n, width, room);
+    }
+}
+
+/*
+ * dst[p*width + i] = src(i, p), i < width; src(i,p) = src[i*rs + p*cs] for i < rows, else 0: the
+ * heart of all packings. Whole vectors are stored even where less than one is left of a row: what
+ * spills over is the start of the next row, written after it. The buffers have room for the last.
+ */
+static inline __attribute__((always_inline)) void pack_panel(real *dst, const void *src,
+                                                             bool narrow, size_t rs, size_t cs,
+                                                             size_t rows, size_t k, size_t width) {
+    size_t size = narrow ? sizeof(smoe_bf16) : sizeof(real);
+    if (cs == 1) { /* long rows become columns */
+        for (size_t i = 0; i < width; i += VL) {
+            const char *from = (const char *)src + i * rs * size;
+            if (rows >= i + VL)
+                pack_turned(dst + i, from, narrow, rs, k, width, width - i);
+            else
+                pack_edge(dst + i, from, narrow, rs, rows > i ? rows - i : 0, k, width, width - i);
+        }
+        return;
+    }
+    for (size_t p = 0; p < k; p++, dst += width)
+        if (rs == 1 && rows >= width && !narrow)
+            memcpy(dst, (const real *)src + p * cs, width * sizeof *dst);
+        else
+            for (size_t i = 0; i < width; i++)
+                dst[i] = i < rows ? source_element(src, i * rs + p * cs, narrow) : 0;
 }
 
 #endif

@@ -1,0 +1,53 @@
+/*
+ * What the kernels of matrix products share: how tiles end, and how they ask memory for what comes
+ * next. For files named kern_*.c, as math/simd.h.
+ */
+#ifndef SMOE_TILE_H
+#define SMOE_TILE_H
+
+#include "math/kernels.h"
+#include "math/simd.h"
+
+enum {
+    HALF = SMOE_VBYTES == 64 ? 8 : 4, /* rows of a low panel */
+    NV = 2,                           /* vectors of a tile's columns */
+    NR = NV * VL,
+    STEPS = 4 /* of k in a round: what is around them is felt where two threads share a core */
+};
+
+/* c = add + bias + alpha * sum for the first n <= VL columns: one expression for whole and part
+ * vectors, and never fused, so that a result does not depend on where in a tile it lies. */
+static inline void finish(real *c, vreal sum, real alpha, const real *add, const real *bias,
+                          size_t n, bool stream) {
+    vreal start = {0};
+    if (add) start = n == VL ? vload(add) : vload_part(add, n, 0);
+    if (bias) start += n == VL ? vload(bias) : vload_part(bias, n, 0);
+    start += vrounded(alpha * sum);
+    if (n != VL)
+        vstore_part(c, start, n);
+    else if (stream)
+        vstream(c, start);
+    else
+        vstore(c, start);
+}
+
+/* Two cache lines of what comes next, into the second cache. */
+static inline void ask(smoe_ahead *next) {
+    __builtin_prefetch(next->at, 0, 2);
+    __builtin_prefetch(next->at + 64, 0, 2);
+    next->at += next->step;
+    if (--next->left) return;
+    next->at += next->skip;
+    next->left = next->run;
+}
+
+/* How often to ask in a round of so many steps of k, if at all; and what is due at step p. */
+static inline size_t asks_in(const smoe_ahead *next, size_t steps) {
+    return !next->every ? 0 : next->every < steps ? steps / next->every : 1;
+}
+static inline void ask_due(smoe_ahead *next, size_t p, size_t asks) {
+    if (!(p & (next->every - 1)))
+        for (; asks; asks--) ask(next);
+}
+
+#endif
