@@ -87,7 +87,7 @@ static void fewest_rows(const smoe_product *x, const smoe_few_kernels *few, size
             else
                 t.b = x->b + j * x->b_col + p0;
             t.ldb = x->b_col;
-            if (j + n < x->n) t.ahead = next_rows(x, across, p0, t.k, j, true, t.k);
+            t.ahead = next_rows(x, across, p0, t.k, j, true, t.k);
             few->tile_turned(&t);
         }
         finished(x, 0, x->m, j, n);
