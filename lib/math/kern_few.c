@@ -128,13 +128,14 @@ static void unpack_across(real *c, size_t ldc, const real *panel, size_t m, size
         }
 }
 
-/* As many of VL rows at each step as steps pass within a line, so that each has its turn: the line
- * after the next, once more. */
+/* As many of VL rows at each step as steps pass within a line, so that each has its turn: a line
+ * soon to come, once more. */
 static inline void again(const void *b, size_t p, size_t step, size_t stride, bool narrow) {
-    size_t size = narrow ? sizeof(smoe_bf16) : sizeof(real), rows = VL * step * size / 64;
+    enum { LINE = 64, SOON = 6 * LINE };
+    size_t size = narrow ? sizeof(smoe_bf16) : sizeof(real), rows = VL * step * size / LINE;
     for (size_t i = 0; i < rows; i++)
         __builtin_prefetch((const char *)b + ((p / step * rows + i) % VL * stride + p) * size +
-                           128);
+                           SOON);
 }
 
 /* For `rows` >= m rows, a constant: VL columns of B, turned in registers, a few steps of k at a
