@@ -12,7 +12,8 @@ _Static_assert(FEWEST < SMOE_TILE_ROWS * PANELS, "few rows are less than a block
 
 /* What comes after columns j .. j+across of B, asked for in the step of k from p0 on, during so
  * many steps of tiles: the same part of k, or, where all of k is `whole`, as much of what lies in
- * one piece. */
+ * one piece. Behind the last of them are those of the next product, which most often is the next
+ * that the thread gets. */
 static smoe_ahead next_rows(const smoe_product *x, size_t across, size_t p0, size_t k, size_t j,
                             bool whole, size_t steps) {
     size_t at = (j + across) * x->b_col, size = b_size(x);
@@ -45,10 +46,8 @@ static void few_rows(const smoe_product *x, const smoe_few_kernels *few, size_t 
                 __builtin_prefetch(x->c + i * x->ldc + j + q, 1, 2);
         for (size_t p0 = from; p0 < to; p0 += kc) {
             size_t k = min(to - p0, kc), at = j * x->b_col + p0;
-            smoe_ahead ahead = {0};
-            if (j + n < x->n)
-                ahead = next_rows(x, across, p0, k, j, span == x->k,
-                                  across / SMOE_TILE_ACROSS * k * panels_of(few, x->m));
+            smoe_ahead ahead = next_rows(x, across, p0, k, j, span == x->k,
+                                         across / SMOE_TILE_ACROSS * k * panels_of(few, x->m));
             for (size_t c = 0; x->b_bf16 && c < n; c++)
                 row->widen(wide + c * k, x->b_bf16 + at + c * x->b_col, k);
             for (size_t i = 0, width; i < x->m; i += width) {
