@@ -26,6 +26,7 @@ typedef double real;
 #else
 typedef float real;
 #endif
+enum { SMOE_LINE = 64 / sizeof(real) }; /* elements of a cache line */
 
 #define SMOE_MUST_CHECK __attribute__((warn_unused_result))
 #define SMOE_PRINTF(f, a) __attribute__((format(printf, f, a)))

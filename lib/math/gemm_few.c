@@ -42,7 +42,7 @@ static void few_rows(const smoe_product *x, const smoe_few_kernels *few, size_t 
     for (size_t j = 0; j < x->n; j += across) {
         size_t n = min(x->n - j, across);
         for (size_t i = 0; i < x->m; i++) /* for C, which is written when the sums are there */
-            for (size_t q = 0; q < n; q += LINE)
+            for (size_t q = 0; q < n; q += SMOE_LINE)
                 __builtin_prefetch(x->c + i * x->ldc + j + q, 1, 2);
         for (size_t p0 = from; p0 < to; p0 += kc) {
             size_t k = min(to - p0, kc), at = j * x->b_col + p0;

@@ -15,7 +15,6 @@ enum {
     FEW = 128,    /* rows of A up to which packing B costs more than it gains */
     SLOWEST = 64, /* steps of k between two questions to memory */
     HANDS = 16,   /* times a thread gets pieces: neighbours, since it asks for what lies behind */
-    LINE = 64 / sizeof(real) /* elements of a cache line */
 };
 _Static_assert(BLOCK >= FEW * KC, "a step of few rows fits");
 #define ALIGNED __attribute__((aligned(64)))

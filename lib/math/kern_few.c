@@ -198,8 +198,8 @@ static void pack_deep(real *dst, const real *a, size_t rs, size_t cs, size_t m, 
         }
 }
 
-/* VL columns of `rows` rows of C from row i on: their sums go on by `depth` steps of k. Meanwhile
- * memory is asked as often, not all at once. */
+/* VL columns of `rows` rows of C from row i on: their sums go on by `depth` steps of k. Between
+ * them memory is asked, while *asks are left. */
 static inline __attribute__((always_inline)) void down_rows(size_t rows, size_t depth,
                                                             const smoe_tile *t, size_t i, size_t j,
                                                             const real *a, const vreal b[DEEP],

@@ -40,9 +40,9 @@ _Static_assert((int)MR <= (int)SMOE_TILE_ROWS && (int)PITCH <= (int)SMOE_PANEL_P
 /* Whole panels out of columns that lie in one piece: all panels of a row at once, since a line of
  * it has elements of more than one; and such short rows are not foreseen by the processor. */
 static void pack_rows(real *dst, const real *a, size_t cs, size_t panels, size_t k) {
-    enum { AHEAD = 8, LINE = 64 / sizeof(real) };
+    enum { AHEAD = 8 };
     for (size_t p = 0; p < k; p++, a += cs) {
-        for (size_t i = 0; i < panels * MR; i += LINE) __builtin_prefetch(a + AHEAD * cs + i);
+        for (size_t i = 0; i < panels * MR; i += SMOE_LINE) __builtin_prefetch(a + AHEAD * cs + i);
         for (size_t i = 0; i < panels; i++)
             memcpy(dst + (i * k + p) * PITCH, a + i * MR, MR * sizeof *dst);
     }

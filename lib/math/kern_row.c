@@ -384,15 +384,15 @@ static inline __attribute__((always_inline)) void adam_part(real *w, real *g, re
 /* Four arrays at once are more than the processor foresees by itself. */
 static void adam(real *restrict w, real *restrict g, real *restrict m, real *restrict v, size_t n,
                  const smoe_adam_constants *k) {
-    enum { LINE = 64 / sizeof(real), AHEAD = 64 * LINE };
+    enum { AHEAD = 64 * SMOE_LINE };
     const smoe_adam_constants c = *k; /* stores to the arrays do not change these */
     size_t i = 0;
-    for (; i + LINE <= n; i += LINE) {
+    for (; i + SMOE_LINE <= n; i += SMOE_LINE) {
         __builtin_prefetch(w + i + AHEAD, 1);
         __builtin_prefetch(g + i + AHEAD, 1);
         __builtin_prefetch(m + i + AHEAD, 1);
         __builtin_prefetch(v + i + AHEAD, 1);
-        for (size_t j = i; j < i + LINE; j += VL) adam_part(w + j, g + j, m + j, v + j, VL, c);
+        for (size_t j = i; j < i + SMOE_LINE; j += VL) adam_part(w + j, g + j, m + j, v + j, VL, c);
     }
     for (; i < n; i += VL) adam_part(w + i, g + i, m + i, v + i, width(i, n), c);
 }

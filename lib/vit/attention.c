@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ASKED = 4 }; /* rows of weights between two questions for the next head's */
+enum { ASKED = 4 }; /* rows of weights, as many as softmax takes at once, between two questions */
 
 void smoe_attention_init(smoe_attention *l, const smoe_build *build, size_t block) {
     const smoe_model_spec *spec = &build->spec->model;
@@ -86,10 +86,9 @@ static head head_of(const smoe_attention *l, size_t task) {
 /* Asks memory for rows i .. i+n of a head, which lie too far from one another for the processor to
  * foresee. */
 static void ask(const smoe_attention *l, size_t task, size_t i, size_t n) {
-    enum { LINE = 64 / sizeof(real) };
     head x = head_of(l, task);
     for (size_t row = i; row < i + n; row++)
-        for (size_t j = 0; j < l->d / l->H; j += LINE) {
+        for (size_t j = 0; j < l->d / l->H; j += SMOE_LINE) {
             __builtin_prefetch(x.q + row * x.ld + j, 0, 2);
             __builtin_prefetch(x.k + row * x.ld + j, 0, 2);
             __builtin_prefetch(x.v + row * 3 * l->d + j, 0, 2);
