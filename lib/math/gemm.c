@@ -78,10 +78,10 @@ static void row_block(const smoe_product *x, const smoe_gemm_kernels *kern, cons
     bool collect = stream && kern->aliasing && x->ldc * sizeof(real) % kern->aliasing == 0;
     const real *a = x->a + i0 * x->a_row + s->p0 * x->a_col;
     size_t whole = kern->as_is && x->a_col == 1 && mr == kern->mr ? m / mr * mr : 0;
-    /* While B is packed, tiles ask for more of B; with the other rows, for the next ones. */
+    /* While B is packed, tiles ask for more of B; with the other rows, if so, for the next ones. */
     size_t tiles = blocks(m, mr), below = min(x->m - i0 - m, m), asking = SIZE_MAX;
     smoe_ahead ahead = {0};
-    if (i0 && below && s->k) {
+    if (kern->ask_rows && i0 && below && s->k) {
         asking = tiles * blocks(s->n, kern->nr);
         ahead = next_block(x, s, i0 + m, below, &asking);
     }

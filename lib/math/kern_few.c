@@ -61,13 +61,18 @@ multiply_across(size_t columns, size_t nv, smoe_tile *t, size_t j0, real *sums) 
     const real *column[ACROSS1], *a = t->a;
     vreal sum[ACROSS1][WIDEST] = {{{0}}};
     smoe_ahead next = t->ahead;
-    size_t asks = asks_in(&next, STEPS), p = 0, n = t->n - j0;
+    size_t asks = asks_in(&next, STEPS), pause = pause_of(&next);
+    size_t whole = t->k / STEPS * STEPS, p = 0, n = t->n - j0;
     for (size_t j = 0; j < columns; j++) column[j] = t->b + (j0 + (j < n ? j : n - 1)) * t->ldb;
-    for (; p + STEPS <= t->k; p += STEPS) {
+    while (p < whole) {
+        /* One vector of rows is multiplied so fast that it asks in every round. */
+        size_t rounds = nv == 1 ? 1 : least(pause, (whole - p) / STEPS), stop = p + rounds * STEPS;
         ask_due(&next, p, asks);
+        do {
 #pragma GCC unroll 4
-        for (size_t s = 0; s < STEPS; s++, a += nv * VL)
-            step_across(columns, nv, sum, a, column, p + s);
+            for (size_t s = 0; s < STEPS; s++, a += nv * VL)
+                step_across(columns, nv, sum, a, column, p + s);
+        } while ((p += STEPS) < stop);
     }
     for (; p < t->k; p++, a += nv * VL) step_across(columns, nv, sum, a, column, p);
     t->ahead = next;

@@ -14,8 +14,9 @@ enum {
     LEAST = 4,  /* 28 sums + 2 of B + broadcasts in 32 registers */
     PITCH = 16, /* so that each step of a panel begins a cache line */
     ALIASING = 0,
-    AS_IS = false,  /* the addresses of 14 rows do not fit the other registers */
-    OPERANDS = true /* a multiply-add can broadcast what it reads */
+    AS_IS = false,   /* the addresses of 14 rows do not fit the other registers */
+    OPERANDS = true, /* a multiply-add can broadcast what it reads */
+    ASK_ROWS = true  /* the next rows of A are asked for, and those of C one by one */
 };
 #else
 enum {
@@ -25,12 +26,14 @@ enum {
     ALIASING =
         1024, /* Zen 3: stores whose addresses agree in the lowest bits wait for each other */
     AS_IS = true,
-    OPERANDS = false
+    OPERANDS = false,
+    ASK_ROWS = false /* Zen 3: rows of A are found without, those of C are asked for at once */
 };
 #endif
 enum {
     ROW = 12, /* vectors of a row of C: sums, and one for a term of A */
-    SHALLOW = 128
+    SHALLOW = 128,
+    FAR = 3 /* rows of A after which those that lie as they are have another address */
 };
 
 _Static_assert((int)MR <= (int)SMOE_TILE_ROWS && (int)PITCH <= (int)SMOE_PANEL_PITCH &&
@@ -78,57 +81,74 @@ static inline void load_row(size_t nv, const real *b, vreal row[NV]) {
     if (nv > 1) row[1] = vrounded(vload(b + VL));
 }
 
-/* Rows of A, `ra` apart, times a row of B, which keeps its registers to the end: sums need no moves
- * then. */
-static inline __attribute__((always_inline)) void
-step(size_t rows, size_t nv, vreal sum[MR][NV], const real *a, size_t ra, const vreal row[NV]) {
+/* Rows of A, of a panel or `ra` apart, times a row of B, which keeps its registers to the end: sums
+ * need no moves then. Rows apart have two addresses, `far` that of row FAR: one for each would take
+ * the registers of all else. */
+static inline __attribute__((always_inline)) void step(size_t rows, size_t nv, vreal sum[MR][NV],
+                                                       bool panel, const real *a, const real *far,
+                                                       size_t ra, const vreal row[NV]) {
 #pragma GCC unroll 14
     for (size_t i = 0; i < rows; i++) {
-        sum[i][0] += vset(a[i * ra]) * row[0];
+        const real *from = panel || i < FAR ? a : far;
+        size_t at = panel ? i : i % FAR * ra;
+        sum[i][0] += vset(from[at]) * row[0];
         if (nv == 1) continue;
         /* Two of three are operands of both multiply-adds, not loaded into a register: loads of
          * whole vectors, such as broadcasts are, are what a busy neighbour slows down. */
-        const real *again = OPERANDS && i % 3 ? vagain(a) : a;
-        sum[i][1] += vset(again[i * ra]) * row[1];
+        const real *again = OPERANDS && i % 3 ? vagain(from) : from;
+        sum[i][1] += vset(again[at]) * row[1];
     }
     vkeep(row[0]);
     if (nv > 1) vkeep(row[1]);
 }
 
-/* The sums of a tile with `rows` >= m rows and nv vectors of columns, constants: the fewer, the
- * fewer multiply-adds for nothing. A row of B is loaded a step ahead, but none behind the last,
- * which may be the end of an array. */
-static inline __attribute__((always_inline)) void
-multiply(size_t rows, size_t nv, vreal sum[MR][NV], smoe_tile *t, size_t ra, size_t ca) {
-    if (!t->k) return;
-    size_t ldb = t->ldb, before = t->k - 1, asked = t->stream || t->k <= SHALLOW ? t->m : 0;
-    smoe_ahead next = t->ahead;
-    size_t asks = asks_in(&next, STEPS);
-    const real *a = t->a, *b = t->b, *added = t->add == t->c ? NULL : t->add;
-    vreal row[NV];
-    load_row(nv, b, row);
-    for (size_t rounds = before / STEPS; rounds; rounds--) {
-        if (asked < t->m) { /* for a row of C and what is added, needed when the sums are there */
-            __builtin_prefetch(t->c + asked * t->ldc, 1, 2);
-            __builtin_prefetch(t->c + asked * t->ldc + VL, 1, 2);
-            if (added) {
-                __builtin_prefetch(added + asked * t->ldadd, 0, 2);
-                __builtin_prefetch(added + asked * t->ldadd + VL, 0, 2);
-            }
-            asked++;
-        }
-        ask_due(&next, rounds * STEPS, asks);
-#pragma GCC unroll 4
-        for (size_t s = 0; s < STEPS; s++, a += ca) {
-            step(rows, nv, sum, a, ra, row);
-            load_row(nv, b += ldb, row);
-        }
+/* For row i of C and what is added to it, needed when the sums are there. */
+static inline void ask_row(const smoe_tile *t, size_t i) {
+    for (size_t j = 0; j < NR; j += SMOE_LINE) {
+        __builtin_prefetch(t->c + i * t->ldc + j, 1, ASK_ROWS ? 2 : 3);
+        if (t->add && t->add != t->c) __builtin_prefetch(t->add + i * t->ldadd + j, 0, 2);
     }
-    for (size_t left = before % STEPS; left; left--, a += ca) {
-        step(rows, nv, sum, a, ra, row);
+}
+
+/* The sums of a tile with `rows` >= m rows and nv vectors of columns, constants: the fewer, the
+ * fewer multiply-adds for nothing; and so are ca and ldb where they can be, since a neighbour on
+ * the core makes every instruction of the loop count. A row of B is loaded a step ahead, but none
+ * behind the last, which may be the end of an array. */
+static inline __attribute__((always_inline)) void multiply(size_t rows, size_t nv,
+                                                           vreal sum[MR][NV], smoe_tile *t,
+                                                           bool panel, size_t ca, size_t ldb) {
+    if (!t->k) return;
+    size_t ra = t->a_row, before = t->k - 1, asked = t->stream || t->k <= SHALLOW ? t->m : 0;
+    smoe_ahead next = t->ahead;
+    size_t asks = asks_in(&next, STEPS), pause = pause_of(&next), due = 0;
+    const real *a = t->a, *b = t->b, *far = panel ? a : vagain(a + FAR * t->a_row);
+    vreal row[NV];
+    if (!ASK_ROWS)
+        for (; asked < t->m; asked++) ask_row(t, asked);
+    load_row(nv, b, row);
+    for (size_t rounds = before / STEPS; rounds;) {
+        if (!due) {
+            for (size_t i = asks; i; i--) ask(&next);
+            due = pause;
+        }
+        size_t now = asked < t->m ? 1 : least(due, rounds);
+        const real *stop = a + now * STEPS * ca;
+        if (asked < t->m) ask_row(t, asked++);
+        due -= now;
+        rounds -= now;
+        do {
+#pragma GCC unroll 4
+            for (size_t s = 0; s < STEPS; s++, a += ca, far += ca) {
+                step(rows, nv, sum, panel, a, far, ra, row);
+                load_row(nv, b += ldb, row);
+            }
+        } while (a != stop);
+    }
+    for (size_t left = before % STEPS; left; left--, a += ca, far += ca) {
+        step(rows, nv, sum, panel, a, far, ra, row);
         load_row(nv, b += ldb, row);
     }
-    step(rows, nv, sum, a, ra, row);
+    step(rows, nv, sum, panel, a, far, ra, row);
     t->ahead = next;
 }
 
@@ -152,10 +172,14 @@ static inline __attribute__((always_inline)) void put(size_t rows, const smoe_ti
 static inline __attribute__((always_inline)) void tile_of(size_t rows, size_t nv, smoe_tile *t,
                                                           bool stream) {
     vreal sum[MR][NV] = {{{0}}};
-    if (AS_IS && rows == MR && t->a_col == 1)
-        multiply(rows, nv, sum, t, t->a_row, 1);
+    if (AS_IS && rows == MR && t->a_col == 1 && t->ldb == NR)
+        multiply(rows, nv, sum, t, false, 1, NR);
+    else if (AS_IS && rows == MR && t->a_col == 1)
+        multiply(rows, nv, sum, t, false, 1, t->ldb);
+    else if (AS_IS && rows == MR && t->ldb == NR)
+        multiply(rows, nv, sum, t, true, PITCH, NR);
     else
-        multiply(rows, nv, sum, t, 1, t->a_col);
+        multiply(rows, nv, sum, t, true, t->a_col, t->ldb);
     if (t->m < rows || t->n < NR)
         put(rows, t, sum, t->m, t->n, t->add, t->bias, stream);
     else if (t->add && t->bias)
@@ -257,6 +281,7 @@ const smoe_gemm_kernels SMOE_KERN(smoe_gemm_kern) = {
     .pack_b = pack_b,
     .pack_b_bf16 = pack_b_bf16,
     .as_is = AS_IS,
+    .ask_rows = ASK_ROWS,
     .tile = tile,
     .row = ROW * VL,
     .tile_rows = tile_rows,

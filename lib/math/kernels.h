@@ -70,6 +70,7 @@ typedef struct smoe_gemm_kernels {
      * where m = mr and `as_is` rows of A itself, a_row apart, a_col = 1; B is a panel or, where n =
      * nr, B itself: [k][ldb]. */
     bool as_is;
+    bool ask_rows; /* the next rows of A are worth asking for */
     void (*tile)(smoe_tile *t);
     /* The same numbers row by row of C, for few terms: n is a multiple of nr/2, best of `row`;
      * neither add nor bias; A and B are as they lie, a_row, a_col and ldb apart. */

@@ -49,5 +49,12 @@ static inline void ask_due(smoe_ahead *next, size_t p, size_t asks) {
     if (!(p & (next->every - 1)))
         for (; asks; asks--) ask(next);
 }
+/* Rounds of STEPS from one time of asking to the next: those between need not think of it. */
+static inline size_t pause_of(const smoe_ahead *next) {
+    return !next->every ? SIZE_MAX : next->every > STEPS ? next->every / STEPS : 1;
+}
+static inline size_t least(size_t a, size_t b) {
+    return a < b ? a : b;
+}
 
 #endif
