@@ -66,7 +66,8 @@ multiply_across(size_t columns, size_t nv, smoe_tile *t, size_t j0, real *sums) 
     for (size_t j = 0; j < columns; j++) column[j] = t->b + (j0 + (j < n ? j : n - 1)) * t->ldb;
     while (p < whole) {
         /* One vector of rows is multiplied so fast that it asks in every round. */
-        size_t rounds = nv == 1 ? 1 : least(pause, (whole - p) / STEPS), stop = p + rounds * STEPS;
+        size_t left = (whole - p) / STEPS, rounds = nv == 1 ? 1 : pause < left ? pause : left;
+        size_t stop = p + rounds * STEPS;
         ask_due(&next, p, asks);
         do {
 #pragma GCC unroll 4

@@ -131,9 +131,12 @@ static inline __attribute__((always_inline)) void multiply(size_t rows, size_t n
             for (size_t i = asks; i; i--) ask(&next);
             due = pause;
         }
-        size_t now = asked < t->m ? 1 : least(due, rounds);
+        size_t now = due < rounds ? due : rounds;
+        if (asked < t->m) {
+            ask_row(t, asked++);
+            now = 1;
+        }
         const real *stop = a + now * STEPS * ca;
-        if (asked < t->m) ask_row(t, asked++);
         due -= now;
         rounds -= now;
         do {

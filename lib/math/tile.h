@@ -53,8 +53,5 @@ static inline void ask_due(smoe_ahead *next, size_t p, size_t asks) {
 static inline size_t pause_of(const smoe_ahead *next) {
     return !next->every ? SIZE_MAX : next->every > STEPS ? next->every / STEPS : 1;
 }
-static inline size_t least(size_t a, size_t b) {
-    return a < b ? a : b;
-}
 
 #endif
