@@ -15,6 +15,11 @@ static size_t factors_of(const smoe_param *row, size_t e, const real **dy, const
     return row->factors.first[e + 1] - first;
 }
 
+size_t smoe_factors_terms(const smoe_param *row, size_t at) {
+    const size_t *first = row->factors.first + at / (row->dim[1] * row->dim[2]);
+    return first[1] - first[0];
+}
+
 size_t smoe_factors_step(const smoe_param *row) {
     return smoe_kernels_get()->row->outer_rows * row->dim[2];
 }

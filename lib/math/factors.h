@@ -15,6 +15,9 @@
 enum { SMOE_FACTORS_ROWS = SMOE_OUTER_TERMS, SMOE_FACTORS_WIDEST = 8192 };
 bool smoe_factors_pay(size_t rows, size_t out, size_t in);
 
+/* Rows that the element `at` of a factored gradient is summed over. */
+size_t smoe_factors_terms(const smoe_param *row, size_t at);
+
 /* A step is so many elements of a factored gradient [E,out,in], at most SMOE_FACTORS_STEP: some
  * rows of one expert. `write` makes those from `first`, a multiple of that, on: the numbers that
  * backward would have written. Meanwhile memory is asked for what they will change. By the calling

@@ -384,14 +384,15 @@ static inline __attribute__((always_inline)) void adam_part(real *w, real *g, re
 /* Four arrays at once are more than the processor foresees by itself. */
 static void adam(real *restrict w, real *restrict g, real *restrict m, real *restrict v, size_t n,
                  const smoe_adam_constants *k) {
-    enum { AHEAD = 64 * SMOE_LINE };
     const smoe_adam_constants c = *k; /* stores to the arrays do not change these */
-    size_t i = 0;
+    size_t i = 0, ahead = SMOE_ADAM_AHEAD + c.early;
     for (; i + SMOE_LINE <= n; i += SMOE_LINE) {
-        __builtin_prefetch(w + i + AHEAD, 1);
-        __builtin_prefetch(g + i + AHEAD, 1);
-        __builtin_prefetch(m + i + AHEAD, 1);
-        __builtin_prefetch(v + i + AHEAD, 1);
+        if (i + c.early < n) {
+            __builtin_prefetch(w + i + ahead, 1);
+            __builtin_prefetch(g + i + ahead, 1);
+            __builtin_prefetch(m + i + ahead, 1);
+            __builtin_prefetch(v + i + ahead, 1);
+        }
         for (size_t j = i; j < i + SMOE_LINE; j += VL) adam_part(w + j, g + j, m + j, v + j, VL, c);
     }
     for (; i < n; i += VL) adam_part(w + i, g + i, m + i, v + i, width(i, n), c);
@@ -399,8 +400,9 @@ static void adam(real *restrict w, real *restrict g, real *restrict m, real *res
 
 /* ---- gradients of few rows ------------------------------------------------------------------- */
 
-/* Sums that registers have room for: rows, and vectors of each. */
-enum { OUTER_ROWS = SMOE_VBYTES == 64 ? 8 : 4, OUTER_VECTORS = 2 };
+/* Sums that registers have room for: rows, and vectors of each. Few rows, or Adam's pass over them
+ * and memory wait for each other. */
+enum { OUTER_ROWS = 4, OUTER_VECTORS = SMOE_VBYTES == 64 ? 4 : 2 };
 _Static_assert((int)OUTER_ROWS <= (int)SMOE_OUTER_ROWS && 16 % OUTER_ROWS == 0,
                "as kernels.h says");
 
@@ -410,16 +412,16 @@ static inline __attribute__((always_inline)) void outer_tile(size_t nv, real *g,
     vreal sum[OUTER_ROWS][OUTER_VECTORS] = {{{0}}};
     for (size_t r = 0; r < R; r++, dy += OUTER_ROWS, x += n) {
         vreal xr[OUTER_VECTORS];
-#pragma GCC unroll 2
+#pragma GCC unroll 4
         for (size_t q = 0; q < nv; q++) xr[q] = vload(x + q * VL);
-#pragma GCC unroll 8
+#pragma GCC unroll 4
         for (size_t i = 0; i < OUTER_ROWS; i++)
-#pragma GCC unroll 2
+#pragma GCC unroll 4
             for (size_t q = 0; q < nv; q++) sum[i][q] += vset(dy[i]) * xr[q];
     }
-#pragma GCC unroll 8
+#pragma GCC unroll 4
     for (size_t i = 0; i < OUTER_ROWS; i++)
-#pragma GCC unroll 2
+#pragma GCC unroll 4
         for (size_t q = 0; q < nv; q++) vstore(g + i * n + q * VL, sum[i][q]);
 }
 
@@ -437,7 +439,7 @@ static void outer(real *g, const real *dy, size_t ld, const real *x, size_t R, s
         if (j + WIDTH <= n)
             outer_tile(OUTER_VECTORS, g + j, near, x + j, R, n);
         else
-            outer_tile(1, g + j, near, x + j, R, n);
+            for (size_t q = j; q < n; q += VL) outer_tile(1, g + q, near, x + q, R, n);
         for (size_t a = 0; a < SMOE_REACHES; a++)
             for (size_t asked = 0; asked < next->bytes[a];
                  asked += tiles * LINE, left.at[a] += LINE)

@@ -124,12 +124,16 @@ typedef struct smoe_reach {
 } smoe_reach;
 
 /* The most that `outer` sums, and makes at a time. */
-enum { SMOE_OUTER_TERMS = 32, SMOE_OUTER_ROWS = 8 };
+enum { SMOE_OUTER_TERMS = 32, SMOE_OUTER_ROWS = 4 };
+
+/* How far ahead Adam asks for memory. */
+enum { SMOE_ADAM_AHEAD = 32 * SMOE_LINE };
 
 /* w -= rate * (m' * correct1 / (sqrt(v' * correct2) + eps) + decay * w), g' = clip * g,
  * m' = beta1 m + (1 - beta1) g', v' = beta2 v + (1 - beta2) g'^2. */
 typedef struct smoe_adam_constants {
-    bool leave; /* g as it is, instead of setting it to 0 */
+    bool leave;   /* g as it is, instead of setting it to 0 */
+    size_t early; /* elements for which memory has been asked before, of those SMOE_ADAM_AHEAD on */
     real clip, beta1, beta2, correct1, correct2, eps, rate, decay;
 } smoe_adam_constants;
 

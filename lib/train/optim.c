@@ -153,7 +153,7 @@ static void update_narrow(const smoe_params *params, size_t at, real *g, size_t 
     }
 }
 
-/* What a step of n elements at `at` changes. */
+/* What changes of n elements at `at`. */
 static smoe_reach reach_of(const smoe_params *params, size_t at, size_t n) {
     smoe_reach reach = {.at = {(const char *)(params->w + at)}, .bytes = {n * sizeof(real)}};
     const real *moment[] = {params->m, params->v};
@@ -164,6 +164,13 @@ static smoe_reach reach_of(const smoe_params *params, size_t at, size_t n) {
         reach.bytes[i + 1] = moment[i] ? n * sizeof(real) : narrow[i] ? n * sizeof(smoe_bf16) : 0;
     }
     return reach;
+}
+
+/* Elements of n to ask memory for while gradients are made of so many terms, for it to be asked
+ * evenly: Adam, which takes as long as 40 terms, asks for the others; nothing else asks. */
+static size_t early_of(const smoe_params *params, size_t n, size_t terms) {
+    enum { ADAM = 40 };
+    return params->m && params->v ? n * terms / (terms + ADAM) / SMOE_LINE * SMOE_LINE : 0;
 }
 
 void smoe_optim_step(smoe_params *params, const smoe_train_spec *spec, size_t step, double norm) {
@@ -195,7 +202,9 @@ void smoe_optim_step(smoe_params *params, const smoe_train_spec *spec, size_t st
             size_t at = p->offset + j, n = p->size - j < size ? p->size - j : size;
             real made[SMOE_FACTORS_STEP], *g = params->g + at;
             if (p->factored) {
-                smoe_reach next = reach_of(params, at, n);
+                k.early = early_of(params, n, smoe_factors_terms(p, j));
+                smoe_reach next = k.early ? reach_of(params, at + SMOE_ADAM_AHEAD, k.early)
+                                          : reach_of(params, at, n);
                 smoe_factors_write(g = made, p, j, &next);
             }
             if (params->m_bf16)
