@@ -107,8 +107,8 @@ static void tile_across(smoe_tile *t) {
     panel_across(t, sums);
     for (size_t j = 0; j < n; j += VL)
         for (size_t i = 0; i < m; i += TURN) {
-            vreal r[TURN];
-            turn(r, sums + j * width + i, width);
+            vreal r[TURN_BF16];
+            turn(r, sums + j * width + i, width * sizeof *sums, false);
             for (size_t q = 0; q < TURN && i + q < m; q++)
                 finish(t->c + (i + q) * t->ldc + j, r[q], t->alpha,
                        t->add ? t->add + (i + q) * t->ldadd + j : NULL,
@@ -124,8 +124,8 @@ static void unpack_across(real *c, size_t ldc, const real *panel, size_t m, size
                           size_t width) {
     for (size_t j = 0; j < n; j += VL)
         for (size_t i = 0; i < m; i += TURN) {
-            vreal r[TURN];
-            turn(r, panel + j * width + i, width);
+            vreal r[TURN_BF16];
+            turn(r, panel + j * width + i, width * sizeof *panel, false);
             for (size_t q = 0; q < TURN && i + q < m; q++)
                 if (n - j < VL)
                     vstore_part(c + (i + q) * ldc + j, r[q], n - j);
@@ -134,38 +134,42 @@ static void unpack_across(real *c, size_t ldc, const real *panel, size_t m, size
         }
 }
 
-/* As many of VL rows at each step as steps pass within a line, so that each has its turn: a line
- * soon to come, once more. */
-static inline void again(const void *b, size_t p, size_t step, size_t stride, bool narrow) {
-    enum { LINE = 64, SOON = 6 * LINE };
-    size_t size = narrow ? sizeof(smoe_bf16) : sizeof(real), rows = VL * step * size / LINE;
-    for (size_t i = 0; i < rows; i++)
-        __builtin_prefetch((const char *)b + ((p / step * rows + i) % VL * stride + p) * size +
-                           SOON);
-}
-
 /* For `rows` >= m rows, a constant: VL columns of B, turned in registers, a few steps of k at a
  * time. What `tile_across` does for each weight, a broadcast and a multiply-add, takes longer where
- * the rows leave much of a vector empty. */
+ * the rows leave much of a vector empty. The next steps are turned between the multiply-adds of
+ * these, part by part: shuffles and multiply-adds wait for the same ports. A part asks for as many
+ * lines as it uses up: of what comes after these columns, and once more of what is soon needed. */
 static inline __attribute__((always_inline)) void turned(size_t rows, smoe_tile *t, bool narrow) {
+    enum { LINE = 64, SOON = 6 * LINE };
+    size_t size = narrow ? sizeof(smoe_bf16) : sizeof(real), stride = t->ldb * size;
+    size_t step = narrow ? TURN_BF16 : TURN, part = step / PARTS;
+    size_t lines = AGAIN ? VL * part * size / LINE : 0;
+    size_t whole = t->n == VL ? t->k / step * step : 0;
     const void *b = narrow ? (const void *)t->b_bf16 : t->b;
+    const char *at = b, *soon = at + SOON;
     const real *a = t->a;
-    vreal sum[TURNED] = {{0}};
+    vreal sum[TURNED] = {{0}}, now[TURN_BF16], coming[TURN_BF16], halfway[2 * WORDS];
     smoe_ahead next = t->ahead;
-    size_t step = narrow ? TURN_BF16 : TURN, part = step / 4;
-    size_t asks = asks_in(&next, part), whole = t->n == VL ? t->k / step * step : 0;
-    for (size_t p = 0; p < whole; p += step, a += step * HALF) {
-        vreal r[TURN_BF16];
-        source_turned(r, b, p, t->ldb, narrow);
-#pragma GCC unroll 16
-        for (size_t q = 0; q < step; q++) {
-            if (q % part == 0) { /* not all at once */
-                ask_due(&next, p + q, asks);
-                if (AGAIN) again(b, p + q, part, t->ldb, narrow);
-            }
+#pragma GCC unroll 4
+    for (size_t i = 0; whole && i < PARTS; i++) turn_part(now, halfway, at, stride, narrow, i);
+    for (size_t p = 0; p < whole; a += step * HALF) {
+        if (p + step < whole) at += step * size; /* nothing is read behind the last */
+#pragma GCC unroll 4
+        for (size_t i = 0; i < PARTS; i++, p += part) {
+            turn_part(coming, halfway, at, stride, narrow, i);
+            if (next.every && !(p & (next.every - 1))) ask(&next);
+            for (size_t j = 0; j < lines; j++, soon += stride) __builtin_prefetch(soon);
+#pragma GCC unroll 4
+            for (size_t q = i * part; q < (i + 1) * part; q++) {
+                vreal r = turned_element(now, q, narrow);
 #pragma GCC unroll 8
-            for (size_t i = 0; i < rows; i++) sum[i] += vset(a[q * HALF + i]) * r[q];
+                for (size_t j = 0; j < rows; j++) sum[j] += vset(a[q * HALF + j]) * r;
+            }
+            at = vorder(at, sum, rows);
         }
+        if (p * size % LINE == 0) soon += LINE - (ptrdiff_t)(VL * stride); /* all rows had one */
+#pragma GCC unroll 16
+        for (size_t q = 0; q < TURN_BF16; q++) now[q] = coming[q];
     }
     for (size_t p = whole; p < t->k; p++, a += HALF) {
         real w[VL] = {0};

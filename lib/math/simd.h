@@ -132,6 +132,20 @@ static inline void vkeep(vreal x) {
 #endif
 }
 
+/* p; and here the n vectors are computed and p is not used yet, so that the compiler does not mix
+ * what comes before with what comes after. */
+static inline const char *vorder(const char *p, vreal *v, size_t n) {
+#if defined __x86_64__
+#pragma GCC unroll 8
+    for (size_t i = 0; i < n; i++) __asm__ volatile("" : "+v"(v[i]));
+    __asm__ volatile("" : "+r"(p));
+#else
+    (void)v;
+    (void)n;
+#endif
+    return p;
+}
+
 /* The first n <= VL elements, the others `fill`; and back. */
 #if defined __AVX512F__ && !defined SMOE_F64
 static inline vreal vload_part(const real *p, size_t n, real fill) {

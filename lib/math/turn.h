@@ -8,29 +8,35 @@
 #include "base/bf16.h"
 #include "math/simd.h"
 
-/* Elements of each of VL rows, `stride` elements apart, become vectors: to[q] gets the elements q.
- * Wide vectors are loaded as halves of two rows, which spares a round of shuffles: they wait for
- * the ports of multiply-adds. Of BF16 it is pairs that are turned. */
+/* TURN elements of each of VL rows, `stride` bytes apart, or TURN_BF16 in BF16, become vectors of
+ * the elements q of all rows. Wide vectors are loaded as halves of two rows, which spares a round
+ * of shuffles: they wait for the ports of multiply-adds. Of BF16 it is pairs that are turned. */
 #if SMOE_VBYTES == 64 && !defined SMOE_F64
 enum { WORDS = 8 };
 #else
 enum { WORDS = 4 };
 #endif
-enum { TURN = WORDS, TURN_BF16 = 2 * WORDS }; /* elements of a row */
+enum {
+    TURN = WORDS,
+    TURN_BF16 = 2 * WORDS,
+    PARTS = 4 /* in which they can be turned, for other work to go on between them */
+};
 #ifdef SMOE_F64
-static inline void turn(vreal to[TURN], const real *at, size_t stride) {
-    for (size_t q = 0; q < TURN; q++) {
+static inline void turn_part(vreal to[TURN_BF16], vreal halfway[2 * WORDS], const char *at,
+                             size_t stride, bool narrow, size_t part) {
+    (void)halfway;
+    for (size_t q = 0; part == 0 && q < (narrow ? TURN_BF16 : TURN); q++) {
         vreal v = {0};
-        for (size_t j = 0; j < VL; j++) v[j] = at[j * stride + q];
+        for (size_t j = 0; j < VL; j++) {
+            const void *row = at + j * stride;
+            v[j] = narrow ? smoe_bf16_widen(((const smoe_bf16 *)row)[q]) : ((const real *)row)[q];
+        }
         to[q] = v;
     }
 }
-static inline void turn_bf16(vreal to[TURN_BF16], const smoe_bf16 *at, size_t stride) {
-    for (size_t q = 0; q < TURN_BF16; q++) {
-        vreal v = {0};
-        for (size_t j = 0; j < VL; j++) v[j] = smoe_bf16_widen(at[j * stride + q]);
-        to[q] = v;
-    }
+static inline vreal turned_element(const vreal from[TURN_BF16], size_t q, bool narrow) {
+    (void)narrow;
+    return from[q];
 }
 #else
 /* Of every four elements of a and b: the lower halves, element by element; and the upper ones. */
@@ -69,15 +75,17 @@ static inline void turn_fours(vreal to[4], const char *at, size_t stride) {
     vreal c = halves(at + 2 * stride, stride), d = halves(at + 3 * stride, stride);
     turn_within(to, a, b, c, d);
 }
-static inline void turn_words(vreal to[WORDS], const char *at, size_t stride) {
-    vreal low[4], high[4];
-    turn_fours(low, at, stride);
-    turn_fours(high, at + 8 * stride, stride);
+static inline void turn_part(vreal to[TURN_BF16], vreal halfway[2 * WORDS], const char *at,
+                             size_t stride, bool narrow, size_t part) {
+    (void)narrow;
+    vreal *low = halfway, *high = halfway + 4;
+    if (part < 2) turn_fours(part ? high : low, at + 8 * part * stride, stride);
 #pragma GCC unroll 4
-    for (size_t q = 0; q < 4; q++) {
+    for (size_t q = 0; part == 2 && q < 4; q++)
         to[q] = (vreal)_mm512_shuffle_f32x4((__m512)low[q], (__m512)high[q], 0x88);
+#pragma GCC unroll 4
+    for (size_t q = 0; part == 3 && q < 4; q++)
         to[4 + q] = (vreal)_mm512_shuffle_f32x4((__m512)low[q], (__m512)high[q], 0xdd);
-    }
 }
 #else
 /* Sixteen bytes of each fourth row, `stride` bytes apart. */
@@ -92,33 +100,33 @@ static inline vreal sixteens(const char *at, size_t stride) {
     return all;
 #endif
 }
-static inline void turn_words(vreal to[WORDS], const char *at, size_t stride) {
+static inline void turn_part(vreal to[TURN_BF16], vreal halfway[2 * WORDS], const char *at,
+                             size_t stride, bool narrow, size_t part) {
+    (void)halfway;
+    (void)narrow;
+    if (part) return;
     vreal a = sixteens(at, stride), b = sixteens(at + stride, stride);
     vreal c = sixteens(at + 2 * stride, stride), d = sixteens(at + 3 * stride, stride);
     turn_within(to, a, b, c, d);
 }
 #endif
-static inline void turn(vreal to[TURN], const real *at, size_t stride) {
-    turn_words(to, (const char *)at, stride * sizeof *at);
-}
-static inline void turn_bf16(vreal to[TURN_BF16], const smoe_bf16 *at, size_t stride) {
-    vreal pair[WORDS];
-    turn_words(pair, (const char *)at, stride * sizeof *at);
-#pragma GCC unroll 8
-    for (size_t q = 0; q < WORDS; q++) { /* little-endian, as all processors of this file */
-        to[2 * q] = (vreal)((vint)pair[q] << 16);
-        to[2 * q + 1] = (vreal)((vint)pair[q] & ((vint){0} - 0x10000));
-    }
+/* Of pairs, which are little-endian, as all processors of this file. */
+static inline vreal turned_element(const vreal from[TURN_BF16], size_t q, bool narrow) {
+    if (!narrow) return from[q];
+    vint pair = (vint)from[q / 2];
+    return (vreal)(q % 2 ? pair & ((vint){0} - 0x10000) : pair << 16);
 }
 #endif
 
-/* The same from a pointer to real or, where `narrow`, to BF16. */
-static inline void source_turned(vreal to[TURN_BF16], const void *src, size_t at, size_t stride,
-                                 bool narrow) {
-    if (narrow)
-        turn_bf16(to, (const smoe_bf16 *)src + at, stride);
-    else
-        turn(to, (const real *)src + at, stride);
+/* All parts; from real or, where `narrow`, from BF16. */
+static inline void turn(vreal to[TURN_BF16], const void *at, size_t stride, bool narrow) {
+    vreal halfway[2 * WORDS], turned[TURN_BF16];
+    size_t n = narrow ? TURN_BF16 : TURN;
+#pragma GCC unroll 4
+    for (size_t part = 0; part < PARTS; part++)
+        turn_part(turned, halfway, at, stride, narrow, part);
+#pragma GCC unroll 16
+    for (size_t q = 0; q < n; q++) to[q] = turned_element(turned, q, narrow);
 }
 static inline real source_element(const void *src, size_t at, bool narrow) {
     return narrow ? smoe_bf16_widen(((const smoe_bf16 *)src)[at]) : ((const real *)src)[at];
@@ -129,10 +137,11 @@ static inline real source_element(const void *src, size_t at, bool narrow) {
 static inline __attribute__((always_inline)) void pack_turned(real *dst, const void *src,
                                                               bool narrow, size_t rs, size_t k,
                                                               size_t width, size_t room) {
+    size_t size = narrow ? sizeof(smoe_bf16) : sizeof(real);
     size_t p = 0, step = narrow ? TURN_BF16 : TURN;
     for (; p + step <= k; p += step) {
         vreal r[TURN_BF16];
-        source_turned(r, src, p, rs, narrow);
+        turn(r, (const char *)src + p * size, rs * size, narrow);
 #pragma GCC unroll 16
         for (size_t q = 0; q < step; q++) {
             real *to = dst + (p + q) * width;
