@@ -7,7 +7,10 @@
 
 #include <math.h>
 
-enum { CHUNK = 1 << 15 }; /* elements of one task, where gradients are in memory */
+enum {
+    CHUNK = 1 << 15, /* elements of one task, where gradients are in memory */
+    SHARE = 1 << 11  /* that threads get at least of a tensor: few, so that all get alike */
+};
 
 /* How each of the two moments is stored, if it is there at all. */
 static smoe_moment moment_of(const smoe_train_spec *spec, int which) {
@@ -154,7 +157,7 @@ static void update_narrow(const smoe_params *params, size_t at, real *g, size_t 
 }
 
 /* What changes of n elements at `at`. */
-static smoe_reach reach_of(const smoe_params *params, size_t at, size_t n) {
+static smoe_reach changed(const smoe_params *params, size_t at, size_t n) {
     smoe_reach reach = {.at = {(const char *)(params->w + at)}, .bytes = {n * sizeof(real)}};
     const real *moment[] = {params->m, params->v};
     const smoe_bf16 *narrow[] = {params->m_bf16, params->v_bf16};
@@ -166,11 +169,15 @@ static smoe_reach reach_of(const smoe_params *params, size_t at, size_t n) {
     return reach;
 }
 
-/* Elements of n to ask memory for while gradients are made of so many terms, for it to be asked
- * evenly: Adam, which takes as long as 40 terms, asks for the others; nothing else asks. */
-static size_t early_of(const smoe_params *params, size_t n, size_t terms) {
-    enum { ADAM = 40 };
-    return params->m && params->v ? n * terms / (terms + ADAM) / SMOE_LINE * SMOE_LINE : 0;
+/* What to ask memory for while the gradients of n elements at `at` are made of so many terms. Adam
+ * takes as long as 100 terms and asks too, for what is further on: *early elements of that, so that
+ * memory is evenly busy. Nothing else asks: then it is all that is about to change. */
+static smoe_reach reach_of(const smoe_params *params, size_t at, size_t n, size_t terms,
+                           size_t *early) {
+    enum { ADAM = 100 };
+    if (!params->m || !params->v) return changed(params, at, n);
+    *early = n * terms / (terms + ADAM) / SMOE_LINE * SMOE_LINE;
+    return changed(params, at + SMOE_ADAM_AHEAD, *early);
 }
 
 void smoe_optim_step(smoe_params *params, const smoe_train_spec *spec, size_t step, double norm) {
@@ -196,15 +203,14 @@ void smoe_optim_step(smoe_params *params, const smoe_train_spec *spec, size_t st
         /* Runs of other seeds may round alike, so there is none in the key. */
         smoe_rng rng = smoe_rng_at(0, SMOE_RNG_ROUNDING, smoe_rng_name(p->name), step, 0);
         uint32_t key = (uint32_t)smoe_rng_u64(&rng);
-        size_t size = p->factored ? smoe_factors_step(p) : CHUNK;
+        size_t size = p->factored ? smoe_factors_step(p) : SHARE;
 #pragma omp for schedule(static) nowait
         for (size_t j = 0; j < p->size; j += size) {
             size_t at = p->offset + j, n = p->size - j < size ? p->size - j : size;
             real made[SMOE_FACTORS_STEP], *g = params->g + at;
             if (p->factored) {
-                k.early = early_of(params, n, smoe_factors_terms(p, j));
-                smoe_reach next = k.early ? reach_of(params, at + SMOE_ADAM_AHEAD, k.early)
-                                          : reach_of(params, at, n);
+                size_t terms = smoe_factors_terms(p, j);
+                smoe_reach next = reach_of(params, at, n, terms, &k.early);
                 smoe_factors_write(g = made, p, j, &next);
             }
             if (params->m_bf16)
