@@ -12,7 +12,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { TRIES = 100 }; /* temporary names tried before giving up */
+enum {
+    TRIES = 100, /* temporary names tried before giving up */
+    /* Bytes written at a time, from a multiple of them on: a system that keeps files in pages as
+     * large as its memory's largest keeps these so, and what is mapped is faster for it. */
+    BLOCK = 2 << 20
+};
 
 static int out_of_memory(smoe_err *err, const char *path) {
     return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", path);
@@ -61,11 +66,29 @@ int smoe_file_write_fd(int fd, const void *bytes, size_t size) {
     return 0;
 }
 
-int smoe_file_put(smoe_file *file, const void *bytes, size_t size, smoe_err *err) {
-    if (!smoe_file_write_fd(file->fd, bytes, size)) return 0;
+static int refused(smoe_file *file, smoe_err *err) {
     smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot write", file->path);
     smoe_file_abandon(file);
     return -1;
+}
+
+int smoe_file_put(smoe_file *file, const void *bytes, size_t size, smoe_err *err) {
+    const char *next = bytes;
+    if (!file->held && !(file->held = malloc(BLOCK))) return refused(file, err);
+    for (size_t n; size; next += n, size -= n) {
+        if (!file->holds && size >= BLOCK) {
+            n = size / BLOCK * BLOCK;
+            if (smoe_file_write_fd(file->fd, next, n)) return refused(file, err);
+            continue;
+        }
+        n = size < BLOCK - file->holds ? size : BLOCK - file->holds;
+        memcpy(file->held + file->holds, next, n);
+        file->holds += n;
+        if (file->holds < BLOCK) continue;
+        if (smoe_file_write_fd(file->fd, file->held, BLOCK)) return refused(file, err);
+        file->holds = 0;
+    }
+    return 0;
 }
 
 static int sync_parent(const char *path, smoe_err *err) {
@@ -79,18 +102,15 @@ static int sync_parent(const char *path, smoe_err *err) {
 }
 
 int smoe_file_commit(smoe_file *file, smoe_err *err) {
+    bool failed = smoe_file_write_fd(file->fd, file->held, file->holds);
     /* A pipe or a device has nothing to sync and says EINVAL. */
-    bool failed = fsync(file->fd) && (file->temporary || errno != EINVAL);
+    if (!failed) failed = fsync(file->fd) && (file->temporary || errno != EINVAL);
     if (!failed) {
         failed = close(file->fd);
         file->fd = -1;
     }
     if (!failed && file->temporary) failed = rename(file->temporary, file->path);
-    if (failed) {
-        smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot write", file->path);
-        smoe_file_abandon(file);
-        return -1;
-    }
+    if (failed) return refused(file, err);
     int status = file->temporary ? sync_parent(file->path, err) : 0;
     free(file->temporary);
     file->temporary = NULL; /* renamed: nothing for abandon to remove */
@@ -103,6 +123,7 @@ void smoe_file_abandon(smoe_file *file) {
     if (file->temporary) unlink(file->temporary);
     free(file->temporary);
     free(file->path);
+    free(file->held);
     *file = (smoe_file){.fd = -1};
 }
 

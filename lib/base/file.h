@@ -18,6 +18,8 @@ typedef struct smoe_file {
     int fd;          /* -1: closed */
     char *path;      /* the final name */
     char *temporary; /* the name until commit; NULL: written directly */
+    char *held;      /* bytes that were put and are not written yet, less than a block: */
+    size_t holds;    /* so many */
 } smoe_file;
 
 /* Create, put any number of times, then commit or abandon; a failed put or commit has abandoned

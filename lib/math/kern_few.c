@@ -167,7 +167,8 @@ static inline __attribute__((always_inline)) void turned(size_t rows, smoe_tile 
             }
             at = vorder(at, sum, rows);
         }
-        if (p * size % LINE == 0) soon += LINE - (ptrdiff_t)(VL * stride); /* all rows had one */
+        /* All rows have had their turn. */
+        if (lines && p * size % LINE == 0) soon += LINE - (ptrdiff_t)(VL * stride);
 #pragma GCC unroll 16
         for (size_t q = 0; q < TURN_BF16; q++) now[q] = coming[q];
     }

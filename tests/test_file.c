@@ -1,0 +1,89 @@
+/* Files that are whole or not there: what was put in pieces of any size, full disks, and what is
+ * given up. */
+#include "base/file.h"
+#include "scratch.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+enum {
+    BLOCK = 2 << 20
+}; /* what file.c writes at a time: pieces are shorter, as long, and longer */
+
+static void put_in_pieces(void **state) {
+    static const size_t sizes[] = {1, BLOCK - 2, 1,         1, BLOCK, 7, 3 * BLOCK + 5,
+                                   0, BLOCK - 8, 2 * BLOCK, 3};
+    enum { PIECES = sizeof sizes / sizeof *sizes };
+    const scratch *s = *state;
+    char path[SCRATCH_PATH];
+    size_t total = 0, at = 0, read;
+    for (size_t i = 0; i < PIECES; i++) total += sizes[i];
+    unsigned char *bytes = malloc(total);
+    assert_non_null(bytes);
+    for (size_t i = 0; i < total; i++) bytes[i] = (unsigned char)((uint32_t)i * 2654435761u >> 24);
+    smoe_file file;
+    smoe_err err = {0};
+    assert_int_equal(smoe_file_create(&file, scratch_path(s, path, "pieces"), &err), 0);
+    for (size_t i = 0; i < PIECES; at += sizes[i++])
+        assert_int_equal(smoe_file_put(&file, bytes + at, sizes[i], &err), 0);
+    assert_int_equal(smoe_file_commit(&file, &err), 0);
+    char *whole = scratch_read(path, &read);
+    assert_int_equal(read, total);
+    assert_memory_equal(whole, bytes, total);
+    free(whole);
+
+    assert_int_equal(smoe_file_write(scratch_path(s, path, "empty"), NULL, 0, &err), 0);
+    free(scratch_read(path, &read));
+    assert_int_equal(read, 0);
+    assert_int_equal(scratch_entries(s->dir), 2);
+    free(bytes);
+}
+
+/* A full disk is noticed by the put that fills it or, with little put, by commit. */
+static void full_disks(void **state) {
+    (void)state;
+    const size_t sizes[] = {10, BLOCK, BLOCK + 10};
+    char *bytes = calloc(BLOCK + 10, 1);
+    assert_non_null(bytes);
+    for (size_t i = 0; i < 3; i++) {
+        smoe_file file;
+        smoe_err err = {0};
+        assert_int_equal(smoe_file_create(&file, "/dev/full", &err), 0);
+        int put = smoe_file_put(&file, bytes, sizes[i], &err);
+        assert_int_equal(put, i ? -1 : 0);
+        if (!put) assert_int_equal(smoe_file_commit(&file, &err), -1);
+        assert_int_equal(err.code, SMOE_RUNTIME);
+        assert_string_equal(err.text, "/dev/full: cannot write: No space left on device");
+        assert_int_equal(file.fd, -1);
+    }
+    free(bytes);
+}
+
+static void given_up(void **state) {
+    const scratch *s = *state;
+    char path[SCRATCH_PATH];
+    smoe_file file;
+    smoe_err err = {0};
+    assert_int_equal(smoe_file_write(scratch_path(s, path, "old"), "old", 3, &err), 0);
+    assert_int_equal(smoe_file_create(&file, path, &err), 0);
+    assert_int_equal(smoe_file_put(&file, "new", 3, &err), 0);
+    assert_int_equal(scratch_entries(s->dir), 2);
+    smoe_file_abandon(&file);
+    assert_int_equal(scratch_entries(s->dir), 1);
+    char *text = scratch_read(path, NULL);
+    assert_string_equal(text, "old");
+    free(text);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(put_in_pieces, scratch_setup, scratch_teardown),
+        cmocka_unit_test(full_disks),
+        cmocka_unit_test_setup_teardown(given_up, scratch_setup, scratch_teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
