@@ -10,9 +10,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-enum {
-    BLOCK = 2 << 20
-}; /* what file.c writes at a time: pieces are shorter, as long, and longer */
+/* What file.c writes at a time: pieces are shorter, as long, and longer. */
+enum { BLOCK = 2 << 20 };
 
 static void put_in_pieces(void **state) {
     static const size_t sizes[] = {1, BLOCK - 2, 1,         1, BLOCK, 7, 3 * BLOCK + 5,

@@ -15,7 +15,8 @@
 enum {
     TRIES = 100, /* temporary names tried before giving up */
     /* Bytes written at a time, from a multiple of them on: a system that keeps files in pages as
-     * large as its memory's largest keeps these so, and what is mapped is faster for it. */
+     * large as its memory's largest keeps these so, and what is mapped is faster for it. Not by
+     * stdio, which writes what it holds when a file is closed that was given up. */
     BLOCK = 2 << 20
 };
 
@@ -72,21 +73,20 @@ static int refused(smoe_file *file, smoe_err *err) {
     return -1;
 }
 
+static int write_held(smoe_file *file) {
+    size_t size = file->holds;
+    file->holds = 0;
+    return smoe_file_write_fd(file->fd, file->held, size);
+}
+
 int smoe_file_put(smoe_file *file, const void *bytes, size_t size, smoe_err *err) {
     const char *next = bytes;
     if (!file->held && !(file->held = malloc(BLOCK))) return refused(file, err);
     for (size_t n; size; next += n, size -= n) {
-        if (!file->holds && size >= BLOCK) {
-            n = size / BLOCK * BLOCK;
-            if (smoe_file_write_fd(file->fd, next, n)) return refused(file, err);
-            continue;
-        }
         n = size < BLOCK - file->holds ? size : BLOCK - file->holds;
         memcpy(file->held + file->holds, next, n);
         file->holds += n;
-        if (file->holds < BLOCK) continue;
-        if (smoe_file_write_fd(file->fd, file->held, BLOCK)) return refused(file, err);
-        file->holds = 0;
+        if (file->holds == BLOCK && write_held(file)) return refused(file, err);
     }
     return 0;
 }
@@ -102,7 +102,7 @@ static int sync_parent(const char *path, smoe_err *err) {
 }
 
 int smoe_file_commit(smoe_file *file, smoe_err *err) {
-    bool failed = smoe_file_write_fd(file->fd, file->held, file->holds);
+    bool failed = write_held(file);
     /* A pipe or a device has nothing to sync and says EINVAL. */
     if (!failed) failed = fsync(file->fd) && (file->temporary || errno != EINVAL);
     if (!failed) {

@@ -16,12 +16,12 @@ static size_t factors_of(const smoe_param *row, size_t e, const real **dy, const
 }
 
 size_t smoe_factors_terms(const smoe_param *row, size_t at) {
-    const size_t *first = row->factors.first + at / (row->dim[1] * row->dim[2]);
-    return first[1] - first[0];
+    const real *dy, *x;
+    return factors_of(row, at / (row->dim[1] * row->dim[2]), &dy, &x);
 }
 
 size_t smoe_factors_step(const smoe_param *row) {
-    return smoe_kernels_get()->row->outer_rows * row->dim[2];
+    return SMOE_OUTER_ROWS * row->dim[2];
 }
 
 void smoe_factors_write(real *g, const smoe_param *row, size_t first, const smoe_reach *next) {

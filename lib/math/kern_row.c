@@ -400,11 +400,8 @@ static void adam(real *restrict w, real *restrict g, real *restrict m, real *res
 
 /* ---- gradients of few rows ------------------------------------------------------------------- */
 
-/* Sums that registers have room for: rows, and vectors of each. Few rows, or Adam's pass over them
- * and memory wait for each other. */
-enum { OUTER_ROWS = 4, OUTER_VECTORS = SMOE_VBYTES == 64 ? 4 : 2 };
-_Static_assert((int)OUTER_ROWS <= (int)SMOE_OUTER_ROWS && 16 % OUTER_ROWS == 0,
-               "as kernels.h says");
+/* Vectors of each row whose sums registers have room for. */
+enum { OUTER_ROWS = SMOE_OUTER_ROWS, OUTER_VECTORS = SMOE_VBYTES == 64 ? 4 : 2 };
 
 /* nv vectors of each of the rows of g, dy without gaps. */
 static inline __attribute__((always_inline)) void outer_tile(size_t nv, real *g, const real *dy,
@@ -488,6 +485,5 @@ const smoe_row_kernels SMOE_KERN(smoe_row_kern) = {
     .narrow = narrow,
     .narrow_random = narrow_random,
     .adam = adam,
-    .outer_rows = OUTER_ROWS,
     .outer = outer,
 };

@@ -123,7 +123,8 @@ typedef struct smoe_reach {
     size_t bytes[SMOE_REACHES];
 } smoe_reach;
 
-/* The most that `outer` sums, and makes at a time. */
+/* The most that `outer` sums, and the rows it makes at a time: few, or Adam's pass over them and
+ * memory wait for each other. */
 enum { SMOE_OUTER_TERMS = 32, SMOE_OUTER_ROWS = 4 };
 
 /* How far ahead Adam asks for memory. */
@@ -180,10 +181,9 @@ typedef struct smoe_row_kernels {
     void (*narrow_random)(smoe_bf16 *y, const real *x, size_t n, uint32_t key, size_t first);
     /* One Adam step, and g becomes 0 unless it is left; see smoe_adam_constants. */
     void (*adam)(real *w, real *g, real *m, real *v, size_t n, const smoe_adam_constants *k);
-    /* g [outer_rows,n] = sum of dy_r x_r^T over R <= SMOE_OUTER_TERMS rows r of dy [R,outer_rows],
+    /* g [SMOE_OUTER_ROWS,n] = sum of dy_r x_r^T over R <= SMOE_OUTER_TERMS rows r of dy, as wide,
      * ld apart, and of x [R,n], without packing either; and meanwhile memory is asked for what is
-     * needed next. n is a multiple of 16; outer_rows <= SMOE_OUTER_ROWS divides 16. */
-    size_t outer_rows;
+     * needed next. n is a multiple of 16. */
     void (*outer)(real *g, const real *dy, size_t ld, const real *x, size_t R, size_t n,
                   const smoe_reach *next);
 } smoe_row_kernels;

@@ -8,7 +8,7 @@
 #include <math.h>
 
 enum {
-    CHUNK = 1 << 15, /* elements of one task, where gradients are in memory */
+    CHUNK = 1 << 15, /* elements of one task of the norm, where gradients are in memory */
     SHARE = 1 << 11  /* that threads get at least of a tensor: few, so that all get alike */
 };
 
