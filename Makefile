@@ -5,7 +5,7 @@ prefix     ?= /usr/local
 CC         ?= cc
 CFLAGS     ?= -g
 NPROC      := $(shell nproc 2>/dev/null || echo 1)
-PARALLEL    = $(if $(findstring j,$(firstword -$(MAKEFLAGS))),,-j$(NPROC))
+PARALLEL    = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(NPROC))
 VERSION     = $(shell sed -n 's/^.define SMOE_VERSION "\(.*\)"/\1/p' lib/base/base.h)
 
 # ---- flags. CFLAGS, CPPFLAGS, LDFLAGS and LDLIBS are the user's; ours come before and give way.
@@ -162,7 +162,7 @@ submake     = $(MAKE) --no-print-directory $(PARALLEL)
 run_tests   = $(LINT) $(PORTABLE) tests/run.sh
 
 check: deps
-	$(if $(CHECKED),,$(error no test is called '$T'))
+	$(if $(strip $(CHECKED)),,$(error no test is called '$T'))
 	@$(submake) FLAVOUR=release all $(if $T,,tests)
 	@for flavour in $(sort $(foreach p,$(filter build/%,$(CHECKED)),$(word 2,$(subst /, ,$p)))); do \
 	    $(submake) FLAVOUR=$$flavour $$(echo $(CHECKED) | tr ' ' '\n' | grep "^build/$$flavour/") || exit 1; done

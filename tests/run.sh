@@ -10,11 +10,11 @@ LOGS=build/check
 # The counts in a log: "passed failed skipped".
 count() {
     awk '
-        /^\[  PASSED  \] [0-9]+ test/ { passed += $4 }
-        /^\[  FAILED  \] .*: [0-9]+ test\(s\)/ { failed += number_after_colon($0) }
-        /^\[  SKIPPED \] .*: [0-9]+ test\(s\)/ { skipped += number_after_colon($0) }
+        /^\[  PASSED  \] [0-9]+ test\(s\)/ { passed += tests($0) }
+        /^\[  FAILED  \] .*[0-9]+ test\(s\)/ { failed += tests($0) }
+        /^\[  SKIPPED \] .*[0-9]+ test\(s\)/ { skipped += tests($0) }
         /^[0-9]+ passed, [0-9]+ failed/ { passed += $1; failed += $3; skipped += $5 }
-        function number_after_colon(s) { sub(/.*: /, "", s); return s + 0 }
+        function tests(s) { sub(/ test\(s\).*/, "", s); sub(/.* /, "", s); return s + 0 }
         END { print passed + 0, failed + 0, skipped + 0 }' "$1"
 }
 
@@ -23,7 +23,7 @@ reasons() {
     awk '
         /^skipped: / { sub(/^skipped: /, ""); print; next }
         /^\[ RUN      \]/ { said = "no reason given" }
-        /^\[  SKIPPED \] [^:]*$/ && said { print $4 ": " said; said = "" }
+        /^\[  SKIPPED \] [^ ]*$/ && said { print $4 ": " said; said = "" }
         !/^\[/ { said = $0 }
         /^\[==========\].*run/ { exit }' "$1"
 }
@@ -65,7 +65,7 @@ ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1:allocator_may_return_null=1}
 UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
 export TIMEOUT OMP_WAIT_POLICY ASAN_OPTIONS UBSAN_OPTIONS
 echo "$@" | tr ' ' '\n' | xargs -P "$(nproc 2>/dev/null || echo 1)" -I PROGRAM sh "$0" --one PROGRAM
-sort -r "$LOGS/remarks"
+sort -ru "$LOGS/remarks"
 awk -v programs=$# '
     { passed += $1; failed += $2; skipped += $3; seen++ }
     END {
