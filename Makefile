@@ -180,8 +180,8 @@ coverage: deps
 	@$(submake) FLAVOUR=release all
 	@$(submake) FLAVOUR=cov build/cov/smoe tests
 	@find build/cov -name '*.gcda' -delete
-	@SMOE_UNDER_TEST=$(CURDIR)/build/cov/smoe tests/run.sh $(TEST_SRC:%.c=build/cov/%) $(filter tests/cli/%,$(SCRIPTS))
-	@tests/coverage.sh
+	@SMOE_UNDER_TEST=$(CURDIR)/build/cov/smoe CASE_TIMEOUT=600 tests/run.sh \
+	    $(TEST_SRC:%.c=build/cov/%) $(filter tests/cli/%,$(SCRIPTS)); status=$$?; tests/coverage.sh && exit $$status
 
 # The bits that training comes to, against the table in the tree: after any change that should not move them.
 golden: all tests
