@@ -18,6 +18,7 @@ static smoe_dataset *open_shapes(const char *split, size_t size, size_t channels
     smoe_err err = {0};
     smoe_spec spec = datafiles_spec(SMOE_SOURCE_SHAPES, NULL, size, channels);
     spec.seed = seed;
+    spec.data.seed = seed;
     if (smoe_dataset_open(&set, &spec, split, &err)) fail_msg("%s", err.text);
     return set;
 }
@@ -48,6 +49,20 @@ static void test_sizes(void **state) {
     spec.data.channels = 2;
     datafiles_refused(&spec, "train", SMOE_USAGE, "data.channels: 2", NULL);
     spec.data.channels = 3;
+    static const size_t size[][3] = {/* limit, test_size, images */
+                                     {0, 20000, 20000},
+                                     {30, 0, 30},
+                                     {30, 20, 20},
+                                     {5000, 0, 2000}};
+    for (size_t i = 0; i < sizeof size / sizeof *size; i++) {
+        spec.data.limit = size[i][0];
+        spec.data.test_size = size[i][1];
+        for (int s = 0; s < 2; s++) {
+            assert_int_equal(smoe_dataset_open(&test, &spec, s ? "test" : "val", NULL), 0);
+            assert_int_equal(smoe_dataset_images(test), size[i][2]);
+            smoe_dataset_free(test);
+        }
+    }
     spec.data.limit = 30; /* a finite training set of 30 */
     assert_int_equal(smoe_dataset_open(&train, &spec, "train", NULL), 0);
     assert_false(smoe_dataset_endless(train));
@@ -55,8 +70,8 @@ static void test_sizes(void **state) {
     smoe_dataset_free(train);
 }
 
-/* An image depends on split and index: not on the run's seed, nor on what was asked before. No two
- * alike, also far out and between splits. */
+/* An image depends on seed, split and index, not on what was asked before. No two alike, also far
+ * out, between splits and between seeds. */
 static void test_pure_and_disjoint(void **state) {
     (void)state;
     static const char *const split[] = {"train", "test", "val"};
@@ -66,13 +81,17 @@ static void test_pure_and_disjoint(void **state) {
     real target[CLASSES];
     for (int s = 0; s < 3; s++) {
         smoe_dataset *set = open_shapes(split[s], 16, 3, 0);
+        smoe_dataset *same = open_shapes(split[s], 16, 3, 0);
         smoe_dataset *other = open_shapes(split[s], 16, 3, 99);
         for (size_t i = 0; i < N; i++) {
             read_image(set, index[i], false, image[s][i], target);
-            read_image(other, index[i], true, again, target);
+            read_image(same, index[i], true, again, target);
             assert_memory_equal(image[s][i], again, sizeof again);
+            read_image(other, index[i], true, again, target);
+            assert_memory_not_equal(image[s][i], again, sizeof again);
         }
         smoe_dataset_free(set);
+        smoe_dataset_free(same);
         smoe_dataset_free(other);
     }
     for (size_t a = 0; a < 3 * N; a++)
@@ -82,23 +101,44 @@ static void test_pure_and_disjoint(void **state) {
         }
 }
 
+/* The run's seed keys what is learnt from, data.seed what is judged by. */
+static void test_seeds(void **state) {
+    (void)state;
+    static const char *const split[] = {"train", "test", "val"};
+    static real pixels[3][3 * 16 * 16];
+    real target[CLASSES];
+    for (int s = 0; s < 3; s++) {
+        for (uint64_t k = 0; k < 3; k++) {
+            smoe_dataset *set;
+            smoe_spec spec = datafiles_spec(SMOE_SOURCE_SHAPES, NULL, 16, 3);
+            spec.seed = k == 1;
+            spec.data.seed = k == 2;
+            assert_int_equal(smoe_dataset_open(&set, &spec, split[s], NULL), 0);
+            read_image(set, 7, false, pixels[k], target);
+            smoe_dataset_free(set);
+        }
+        assert_int_equal(!memcmp(pixels[0], pixels[1], sizeof *pixels), s > 0);
+        assert_int_equal(!memcmp(pixels[0], pixels[2], sizeof *pixels), s == 0);
+    }
+}
+
 /* The description of the data set is part of every result on it: changing it must be on purpose. */
 static void test_pinned(void **state) {
     (void)state;
     smoe_dataset *set = open_shapes("train", 32, 3, 0);
     char buf[200];
     assert_string_equal(smoe_shapes_caption(set, 1, buf, sizeof buf),
-                        "a large red ring on a light checked background with a small red square, "
+                        "a large red cross on a light checked background with a small red square, "
                         "a small yellow star and a small purple crescent");
     assert_string_equal(
         smoe_shapes_caption(set, 5, buf, sizeof buf),
-        "a large pink star on a light checked background with a small orange crescent");
+        "a large pink ring on a light checked background with a small orange crescent");
     assert_int_equal(strlen(smoe_shapes_caption(set, 1, buf, 20)), 19); /* cut, not overrun */
     smoe_dataset_free(set);
 }
 
 /* The label is the shape of the large object, the multi-labels are those of all objects: both as
- * the caption says. Any ten images in a row have each label once. */
+ * the caption says. That labels are independent of all else: test_order.c. */
 static void test_labels_match_captions(void **state) {
     (void)state;
     smoe_dataset *set = open_shapes("train", 8, 3, 0);
@@ -107,7 +147,7 @@ static void test_labels_match_captions(void **state) {
     for (size_t i = 0; i < 400; i++) {
         char buf[200];
         int64_t label = read_image(set, i, true, pixels, target);
-        assert_int_equal(label, i % CLASSES);
+        assert_int_equal(label, smoe_dataset_label(set, i));
         smoe_shapes_caption(set, i, buf, sizeof buf);
         assert_true(strlen(buf) < sizeof buf - 1);
         char *large = strtok(buf, " "); /* a large HUE SHAPE on a ... */
@@ -260,6 +300,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sizes),
         cmocka_unit_test(test_pure_and_disjoint),
+        cmocka_unit_test(test_seeds),
         cmocka_unit_test(test_pinned),
         cmocka_unit_test(test_labels_match_captions),
         cmocka_unit_test(test_sizes_and_channels),

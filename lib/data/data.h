@@ -42,14 +42,22 @@ int smoe_dataset_image(const smoe_dataset *set, size_t i, bool multi, real *pixe
  * returned. */
 const char *smoe_shapes_caption(const smoe_dataset *set, uint64_t i, char *buf, size_t size);
 
+/*
+ * order[place] = image: how n images of a split stand in an evaluation, by eval.order. Groups of
+ * choice routers are formed along it, so every evaluation asks here: shuffled, a permutation keyed
+ * by data.seed and n alone, tells nothing about labels; file is the order of the data. n is at most
+ * UINT32_MAX.
+ */
+void smoe_data_order(uint32_t *order, size_t n, const smoe_spec *spec);
+
 /* A batch in row-major order; memory belongs to the loader and lives until the next call. */
 typedef struct smoe_batch {
     size_t images;        /* B */
     const real *pixels;   /* [B, channels, image_size, image_size] */
     const real *target;   /* [B, N] non-negative: one-hot, mixed (mixup), or a 1 for each true class
                              (multi) */
-    const int64_t *label; /* [B] main label, data-set order index in `index` */
-    const uint64_t *index; /* [B] which image of the split */
+    const int64_t *label; /* [B] main label */
+    const uint64_t *index; /* [B] which image of the split, in data-set order */
     double epoch;          /* passes over the data completed before this batch */
 } smoe_batch;
 
@@ -57,7 +65,8 @@ typedef struct smoe_loader smoe_loader;
 
 typedef struct smoe_loader_options {
     size_t batch_size;
-    bool train; /* shuffle by (seed, epoch), augment, drop the short batch, never end */
+    bool train; /* shuffle by (seed, epoch), augment, drop the short batch, never end; otherwise one
+                   pass in the order of smoe_data_order */
     bool multi; /* multi-labels in the target (sigmoid loss) */
     uint64_t seed;
     uint64_t first_step; /* train: the step the first batch is for; batches depend on (seed, step)

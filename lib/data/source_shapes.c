@@ -1,7 +1,8 @@
 /*
  * `shapes`: generated images, endless, from no files. Image i of a split is a pure function of
- * (split, i): the streams are keyed by a constant, not by the seed of a run, so that runs with
- * several seeds are replications on the same data. Train, test and val are disjoint streams.
+ * (seed, split, i), where the seed is the run's for training images and data.seed for others: runs
+ * with several seeds differ in what they learn from and are judged by the same images. Train, test
+ * and val are disjoint streams.
  *
  * A scene: one LARGE object (radius 0.26 to 0.35 of the side) and 1 to 3 small ones (0.08 to 0.13),
  * each of ten shapes, eight hues, any place and tilt, over a texture (gradient, stripes, checks or
@@ -114,24 +115,21 @@ static bool draw_place(object *o, const scene *s, smoe_rng *rng) {
     return false;
 }
 
-static uint32_t split_stream(const char *split) {
-    return !strcmp(split, "train") ? 1 : !strcmp(split, "test") ? 2 : 3;
+/* The label has a stream of its own: that of the scene is the same whatever it is. */
+static size_t main_shape(const smoe_dataset *set, uint64_t i) {
+    return smoe_dataset_draw_label(set, i, SHAPES);
 }
 
-/* Labels go round: any run of ten images has one of each, so data.limit is even over classes. */
-static size_t main_shape(uint64_t i) {
-    return (size_t)(i % SHAPES);
-}
-
-static smoe_rng draw_scene(scene *s, const char *split, uint64_t i) {
-    smoe_rng rng = smoe_rng_at(SHAPES_SEED, SMOE_RNG_SHAPES, split_stream(split), 0, i);
+static smoe_rng draw_scene(scene *s, const smoe_dataset *set, uint64_t i) {
+    smoe_rng rng =
+        smoe_rng_at(SHAPES_SEED + set->seed, SMOE_RNG_SHAPES, smoe_dataset_stream(set), 0, i);
     memset(s, 0, sizeof *s);
     draw_background(s, &rng);
     object *large = &s->object[0];
     large->r = between(&rng, .26f, .35f);
     large->x = between(&rng, large->r, 1 - large->r);
     large->y = between(&rng, large->r, 1 - large->r);
-    draw_looks(large, s, main_shape(i), &rng);
+    draw_looks(large, s, main_shape(set, i), &rng);
     s->objects = 1;
     size_t small = 1 + smoe_rng_below(&rng, MOST - 1);
     for (size_t k = 0; k < small; k++) {
@@ -271,7 +269,7 @@ static int shapes_paint(const smoe_dataset *set, uint64_t i, smoe_image *out, sm
                         smoe_err *err) {
     size_t size = set->size;
     scene s;
-    smoe_rng rng = draw_scene(&s, set->split, i);
+    smoe_rng rng = draw_scene(&s, set, i);
     if (smoe_image_shape(out, size, size, set->channels, err) ||
         smoe_image_shape(work, size, size, 3 * sizeof(float), err))
         return -1;
@@ -295,10 +293,10 @@ static int shapes_image(const smoe_dataset *set, uint64_t i, smoe_rng *crop, smo
 static size_t shapes_label(const smoe_dataset *set, uint64_t i, real *multi) {
     if (multi) {
         scene s;
-        draw_scene(&s, set->split, i);
+        draw_scene(&s, set, i);
         for (size_t k = 0; k < s.objects; k++) multi[s.object[k].shape] = 1;
     }
-    return main_shape(i);
+    return main_shape(set, i);
 }
 
 static void shapes_image_name(const smoe_dataset *set, uint64_t i, char *buf, size_t size) {
@@ -306,18 +304,17 @@ static void shapes_image_name(const smoe_dataset *set, uint64_t i, char *buf, si
 }
 
 static int shapes_open(smoe_dataset *set, const smoe_spec *spec, const char *split, smoe_err *err) {
-    bool train = !strcmp(split, "train");
+    (void)split;
     if (spec->data.image_size < 8)
         return smoe_fail(err, SMOE_USAGE, "data.image_size: %zu, shapes needs at least 8",
                          spec->data.image_size);
-    set->endless = train && !spec->data.limit;
-    set->images = spec->data.limit ? spec->data.limit : train ? NOMINAL_TRAIN : NOMINAL_TEST;
+    smoe_dataset_generate(set, spec, NOMINAL_TRAIN, NOMINAL_TEST);
     return smoe_dataset_name_classes(set, shape_name, SHAPES, err);
 }
 
 const char *smoe_shapes_caption(const smoe_dataset *set, uint64_t i, char *buf, size_t size) {
     scene s;
-    draw_scene(&s, set->split, i);
+    draw_scene(&s, set, i);
     const object *o = s.object;
     int used = snprintf(buf, size, "a large %s %s on a %s %s background", hue_name[o->hue],
                         shape_name[o->shape], s.dark ? "dark" : "light", texture_name[s.texture]);

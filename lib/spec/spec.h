@@ -23,6 +23,7 @@ typedef enum smoe_fewshot_source {
     SMOE_FEWSHOT_TRAINED, /* those of data.source */
     SMOE_FEWSHOT_SOURCE   /* from here on as smoe_source counts */
 } smoe_fewshot_source;
+typedef enum smoe_order { SMOE_ORDER_SHUFFLED, SMOE_ORDER_FILE } smoe_order;
 typedef enum smoe_crop { SMOE_CROP_NONE, SMOE_CROP_PAD, SMOE_CROP_INCEPTION } smoe_crop;
 typedef enum smoe_head { SMOE_HEAD_GAP, SMOE_HEAD_TOKEN, SMOE_HEAD_MAP } smoe_head;
 typedef enum smoe_position { SMOE_POSITION_LEARNED, SMOE_POSITION_SINCOS2D } smoe_position;
@@ -52,9 +53,11 @@ typedef struct smoe_data_spec {
     char *path; /* resolved against the spec's folder or SMOE_DATA when opened; may be NULL (shapes)
                  */
     size_t image_size, channels;
-    size_t limit;    /* images of a split, 0 all */
-    size_t classes;  /* 0: what the data says */
-    size_t cache_mb; /* decoded images kept in memory, at most; beyond it they are decoded again */
+    size_t limit;     /* images of a split, 0 all */
+    size_t classes;   /* 0: what the data says */
+    size_t test_size; /* generated images of the splits test and val; 0: the source's own number */
+    uint64_t seed;    /* of generated test images, and of the order of evaluations */
+    size_t cache_mb;  /* decoded images kept in memory, at most; beyond it they are decoded again */
     struct {
         smoe_crop crop;
         bool flip;
@@ -127,6 +130,7 @@ typedef struct smoe_fewshot_spec {
 typedef struct smoe_eval_spec {
     char *split;
     size_t batch_size;
+    smoe_order order;
     smoe_fewshot_spec fewshot;
 } smoe_eval_spec;
 
