@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdint.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
@@ -169,6 +170,106 @@ static void test_labels_match_captions(void **state) {
     smoe_dataset_free(set);
 }
 
+/* ---- what the keys change -------------------------------------------------------------------- */
+
+/* Classes of several factors: their names say what the caption says of the large object and of the
+ * background, and each object is a label. */
+static void test_classes_of_factors(void **state) {
+    (void)state;
+    static const size_t count[] = {10, 80, 40, 320};
+    static const char *const first[] = {"circle", "red-circle", "circle-graded",
+                                        "red-circle-graded"};
+    real pixels[192], target[320];
+    for (size_t k = 0; k < 4; k++) {
+        smoe_spec spec = datafiles_spec(SMOE_SOURCE_SHAPES, NULL, 8, 3);
+        smoe_dataset *set;
+        spec.data.shapes.classes = (smoe_shape_classes)k;
+        assert_int_equal(smoe_dataset_open(&set, &spec, "train", NULL), 0);
+        assert_int_equal(smoe_dataset_classes(set), count[k]);
+        assert_string_equal(smoe_dataset_class_name(set, 0), first[k]);
+        for (size_t i = 0; i < 400; i++) {
+            char buf[200], hue[20], shape[20], texture[20], name[64];
+            size_t labels = 0, label = (size_t)read_image(set, i, true, pixels, target);
+            smoe_shapes_caption(set, i, buf, sizeof buf);
+            assert_int_equal(sscanf(buf, "a large %19s %19s on a %*s %19s ", hue, shape, texture),
+                             3);
+            snprintf(name, sizeof name, "%s%s%s%s%s", k % 2 ? hue : "", k % 2 ? "-" : "", shape,
+                     k / 2 ? "-" : "", k / 2 ? texture : "");
+            assert_string_equal(smoe_dataset_class_name(set, label), name);
+            assert_true(target[label] == 1);
+            for (size_t c = 0; c < count[k]; c++) labels += target[c] == 1;
+            assert_in_range(labels, 1, 4);
+        }
+        smoe_dataset_free(set);
+    }
+}
+
+/* Share of images, of a thousand, in which each pixel is closer to the large object's colours than
+ * to the background: here only counted where there are no small ones, by comparing the picture with
+ * that of the same scene with a far smaller object. */
+static void count_covered(size_t *covered, smoe_positions positions) {
+    enum { WIDE = 16 };
+    real large[3 * WIDE * WIDE], none[3 * WIDE * WIDE], target[CLASSES];
+    smoe_spec spec = datafiles_spec(SMOE_SOURCE_SHAPES, NULL, WIDE, 3);
+    spec.data.shapes.distractors = 0;
+    spec.data.shapes.positions = positions;
+    smoe_dataset *with, *without;
+    assert_int_equal(smoe_dataset_open(&with, &spec, "test", NULL), 0);
+    spec.data.shapes.size = 1e-3; /* the grain is the same */
+    assert_int_equal(smoe_dataset_open(&without, &spec, "test", NULL), 0);
+    for (size_t i = 0; i < 2000; i++) {
+        read_image(with, i, false, large, target);
+        read_image(without, i, false, none, target);
+        for (size_t p = 0; p < WIDE * WIDE; p++)
+            for (size_t c = 0; c < 3; c++)
+                if (fabs((double)(large[c * WIDE * WIDE + p] - none[c * WIDE * WIDE + p])) > .1) {
+                    covered[p]++;
+                    break;
+                }
+    }
+    smoe_dataset_free(with);
+    smoe_dataset_free(without);
+}
+
+/* Uniform positions: no pixel shows the object more often than another. About 19% do, so of 2,000
+ * images a share has a standard deviation of 0.9%; 256 of them stay within 4.5 of these. Inside, the
+ * middle shows it several times as often as the corners. */
+static void test_positions(void **state) {
+    (void)state;
+    size_t covered[256] = {0}, inside[256] = {0};
+    double mean = 0;
+    count_covered(covered, SMOE_POSITIONS_UNIFORM);
+    for (size_t p = 0; p < 256; p++) mean += (double)covered[p] / 256 / 2000;
+    assert_true(mean > .1 && mean < .3);
+    for (size_t p = 0; p < 256; p++)
+        assert_true(fabs((double)covered[p] / 2000 - mean) < 4.5 * sqrt(mean * (1 - mean) / 2000));
+    count_covered(inside, SMOE_POSITIONS_INSIDE);
+    assert_true(inside[8 * 16 + 8] > 4 * inside[0]);
+}
+
+static void test_number_of_distractors(void **state) {
+    (void)state;
+    for (size_t most = 0; most <= 8; most += 4) {
+        smoe_spec spec = datafiles_spec(SMOE_SOURCE_SHAPES, NULL, 64, 3);
+        size_t seen[9] = {0};
+        smoe_dataset *set;
+        spec.data.shapes.distractors = most;
+        assert_int_equal(smoe_dataset_open(&set, &spec, "test", NULL), 0);
+        for (size_t i = 0; i < 500; i++) {
+            char buf[600];
+            size_t small = 0;
+            smoe_shapes_caption(set, i, buf, sizeof buf);
+            for (const char *c = buf; (c = strstr(c, "a small ")); c++) small++;
+            assert_true(small <= most);
+            seen[small]++;
+        }
+        /* one to `most`, alike often but for those that found no place */
+        if (!most) assert_int_equal(seen[0], 500);
+        if (most) assert_true(seen[1] > 500 / most / 2 && seen[most] > 0 && seen[0] < 50);
+        smoe_dataset_free(set);
+    }
+}
+
 /* Any size, one channel or three, the values those of pixels; grey is the luma of the colours. */
 static void test_sizes_and_channels(void **state) {
     (void)state;
@@ -303,6 +404,9 @@ int main(void) {
         cmocka_unit_test(test_seeds),
         cmocka_unit_test(test_pinned),
         cmocka_unit_test(test_labels_match_captions),
+        cmocka_unit_test(test_classes_of_factors),
+        cmocka_unit_test(test_positions),
+        cmocka_unit_test(test_number_of_distractors),
         cmocka_unit_test(test_sizes_and_channels),
         cmocka_unit_test(test_linear_classifier_fails),
     };

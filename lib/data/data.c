@@ -51,6 +51,7 @@ int smoe_dataset_open(smoe_dataset **out, const smoe_spec *spec, const char *spl
     set->channels = spec->data.channels;
     set->cache_bytes = spec->data.cache_mb << 20;
     set->native = !strcmp(split, "train") && spec->data.augment.crop == SMOE_CROP_INCEPTION;
+    set->data = spec->data;
     set->seed = strcmp(split, "train") ? spec->data.seed : spec->seed;
     snprintf(set->split, sizeof set->split, "%s", split);
     if (set->type->open(set, spec, split, err) || settle_classes(set, spec->data.classes, err)) {
@@ -149,6 +150,20 @@ void smoe_dataset_generate(smoe_dataset *set, const smoe_spec *spec, size_t nomi
 
 uint32_t smoe_dataset_stream(const smoe_dataset *set) {
     return !strcmp(set->split, "train") ? 1 : !strcmp(set->split, "test") ? 2 : 3;
+}
+
+void smoe_dataset_generated_name(const smoe_dataset *set, uint64_t i, char *buf, size_t size) {
+    snprintf(buf, size, "%s/%s/%llu", set->name, set->split, (unsigned long long)i);
+}
+
+int smoe_dataset_painted(const smoe_dataset *set, uint64_t i, smoe_paint *paint, smoe_rng *crop,
+                         smoe_image *out, smoe_image *work, smoe_err *err) {
+    if (!crop) return paint(set, i, out, work, err);
+    smoe_image whole = {0};
+    int status = paint(set, i, &whole, work, err);
+    if (!status) status = smoe_image_fit(out, set->size, &whole, crop, err);
+    smoe_image_free(&whole);
+    return status;
 }
 
 size_t smoe_dataset_draw_label(const smoe_dataset *set, uint64_t i, size_t n) {

@@ -1,5 +1,5 @@
 /*
- * Data sets and the batch loader: from files (or from nothing, `shapes`) to batches in memory.
+ * Data sets and the batch loader: from files (or generated) to batches in memory.
  * Leaves to others: the model, the loss. Pixels are x/127.5 - 1, planes R, G, B (or grey).
  */
 #ifndef SMOE_DATA_H
@@ -22,8 +22,9 @@ int smoe_dataset_open(smoe_dataset **set, const smoe_spec *spec, const char *spl
 void smoe_dataset_free(smoe_dataset *set);
 
 size_t
-smoe_dataset_images(const smoe_dataset *set); /* of one pass; shapes/train: its nominal 50000 */
-bool smoe_dataset_endless(const smoe_dataset *set); /* shapes/train: passes never repeat an image */
+smoe_dataset_images(const smoe_dataset *set); /* of one pass; endless data: a nominal number */
+bool smoe_dataset_endless(
+    const smoe_dataset *set); /* generated training data: no image comes twice */
 size_t smoe_dataset_classes(const smoe_dataset *set); /* N, data.classes considered */
 const char *smoe_dataset_class_name(const smoe_dataset *set, size_t label);
 /* Name of image i for reports: the member's path, or "shapes/test/17". Written to buf, returned. */
@@ -49,6 +50,13 @@ const char *smoe_shapes_caption(const smoe_dataset *set, uint64_t i, char *buf, 
  * UINT32_MAX.
  */
 void smoe_data_order(uint32_t *order, size_t n, const smoe_spec *spec);
+
+/* What image i of an open `facts` split shows: which entity, 0 the most frequent, in which cell, row
+ * by row. */
+typedef struct smoe_fact {
+    size_t entity, cell;
+} smoe_fact;
+smoe_fact smoe_facts_at(const smoe_dataset *set, uint64_t i);
 
 /* A batch in row-major order; memory belongs to the loader and lives until the next call. */
 typedef struct smoe_batch {

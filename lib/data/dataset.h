@@ -33,8 +33,9 @@ struct smoe_dataset {
     const smoe_source_type *type;
     const char *name;      /* of its source */
     char split[8];         /* as asked for */
-    char *path;            /* resolved; NULL for shapes */
+    char *path;            /* resolved; NULL for generated data */
     size_t size, channels; /* data.image_size, data.channels */
+    smoe_data_spec data;   /* for what is generated; its path is not used */
     size_t images;         /* of one pass */
     uint64_t seed;         /* of generated images: the run's for training, else data.seed */
     bool endless;
@@ -65,6 +66,15 @@ void smoe_dataset_generate(smoe_dataset *set, const smoe_spec *spec, size_t nomi
 
 /* The split as the layer of random streams of generated images. */
 uint32_t smoe_dataset_stream(const smoe_dataset *set);
+
+/* Name of a generated image: "shapes/test/17". */
+void smoe_dataset_generated_name(const smoe_dataset *set, uint64_t i, char *buf, size_t size);
+
+/* An image that `paint` makes at the size of the set, then the box of it that `crop` draws, if any. */
+typedef int smoe_paint(const smoe_dataset *set, uint64_t i, smoe_image *out, smoe_image *work,
+                       smoe_err *err);
+int smoe_dataset_painted(const smoe_dataset *set, uint64_t i, smoe_paint *paint, smoe_rng *crop,
+                         smoe_image *out, smoe_image *work, smoe_err *err) SMOE_MUST_CHECK;
 
 /* A number in [0, n), uniform and independent of every other: which class, or what decides it, image
  * i of a generated split has. */
