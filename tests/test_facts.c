@@ -111,9 +111,9 @@ static void images_are_of_entities(void **state) {
 }
 
 /* With distractors so many cells are filled. A texture without the marker has a standard deviation
- * of 40, the marker, what a marked cell has more than the same texture elsewhere, of 20: of 192
- * numbers 8% is more than 1.5 standard errors, so means over many are compared. What is cut at 0 and
- * 255 is less than 0.2%. */
+ * of 40, the marker, what a marked cell has more than the same texture elsewhere, of 20. The means
+ * are over 1,000 cells, but of 60 textures of 192 numbers and of one marker: the standard errors are
+ * 0.3 and 1. What is cut at 0 and 255 is less than 0.5%. */
 static void distractors_are_others_without_the_marker(void **state) {
     (void)state;
     static known k;
@@ -157,8 +157,8 @@ static void distractors_are_others_without_the_marker(void **state) {
         assert_int_equal(filled, 5);
     }
     smoe_dataset_free(set);
-    assert_true(fabs(texture / (double)distractors - 40) < 4);
-    assert_true(fabs(mark / (double)distractors - 20) < 3);
+    assert_true(fabs(texture / (double)distractors - 40) < 3);
+    assert_true(fabs(mark / (double)distractors - 20) < 4);
     assert_true((double)matched > .99 * (double)distractors * CELL);
 }
 

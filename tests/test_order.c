@@ -6,9 +6,10 @@
  * Counted are tables of contingency: label by place in a group of eight, and label by label of the
  * image before, two before ... seven before. Each is judged by chi square,
  *   sum (seen - expected)^2 / expected,  expected = row sum * column sum / all,
- * on (rows - 1)(columns - 1) degrees of freedom, turned into a normal deviate (Wilson and Hilferty),
- * which must stay below 4.75: one table in a million would not by chance. Of the tables made here,
- * fewer than two hundred, that is one false alarm in 5,000 choices of the seeds, which are fixed.
+ * on (rows - 1)(columns - 1) degrees of freedom, turned into a normal deviate (Wilson and
+ * Hilferty), which must stay below 4.75: one table in a million would not by chance. Of the tables
+ * made here, fewer than four hundred, that is one false alarm in 2,500 choices of the seeds, which
+ * are fixed.
  * The judge is itself tried with labels that go round, with classes one after another, and with
  * classes in pairs, which it must refuse, and with independent ones, which it must not.
  */

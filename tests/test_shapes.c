@@ -204,9 +204,8 @@ static void test_classes_of_factors(void **state) {
     }
 }
 
-/* Share of images, of a thousand, in which each pixel is closer to the large object's colours than
- * to the background: here only counted where there are no small ones, by comparing the picture with
- * that of the same scene with a far smaller object. */
+/* covered[p]: images of 2,000 in which the large object lies over pixel p, found by comparing each
+ * with the same scene whose object is too small to be seen. There are no small ones. */
 static void count_covered(size_t *covered, smoe_positions positions) {
     enum { WIDE = 16 };
     real large[3 * WIDE * WIDE], none[3 * WIDE * WIDE], target[CLASSES];
@@ -231,9 +230,10 @@ static void count_covered(size_t *covered, smoe_positions positions) {
     smoe_dataset_free(without);
 }
 
-/* Uniform positions: no pixel shows the object more often than another. About 19% do, so of 2,000
- * images a share has a standard deviation of 0.9%; 256 of them stay within 4.5 of these. Inside, the
- * middle shows it several times as often as the corners. */
+/* Uniform positions: no pixel shows the object more often than another. Each of 256 does in about a
+ * fifth of 2,000 images, which has a standard deviation of 0.9%, and stays within 4.5 of these (one
+ * false alarm in 500 choices of the seed). Inside, the middle shows it several times as often as
+ * the corners. */
 static void test_positions(void **state) {
     (void)state;
     size_t covered[256] = {0}, inside[256] = {0};

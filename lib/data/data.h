@@ -51,8 +51,8 @@ const char *smoe_shapes_caption(const smoe_dataset *set, uint64_t i, char *buf, 
  */
 void smoe_data_order(uint32_t *order, size_t n, const smoe_spec *spec);
 
-/* What image i of an open `facts` split shows: which entity, 0 the most frequent, in which cell, row
- * by row. */
+/* What image i of an open `facts` split shows: which entity, 0 the most frequent, in which cell,
+ * row by row. */
 typedef struct smoe_fact {
     size_t entity, cell;
 } smoe_fact;

@@ -70,14 +70,15 @@ uint32_t smoe_dataset_stream(const smoe_dataset *set);
 /* Name of a generated image: "shapes/test/17". */
 void smoe_dataset_generated_name(const smoe_dataset *set, uint64_t i, char *buf, size_t size);
 
-/* An image that `paint` makes at the size of the set, then the box of it that `crop` draws, if any. */
+/* An image that `paint` makes at the size of the set, then the box of it that `crop` draws, if
+ * any. */
 typedef int smoe_paint(const smoe_dataset *set, uint64_t i, smoe_image *out, smoe_image *work,
                        smoe_err *err);
 int smoe_dataset_painted(const smoe_dataset *set, uint64_t i, smoe_paint *paint, smoe_rng *crop,
                          smoe_image *out, smoe_image *work, smoe_err *err) SMOE_MUST_CHECK;
 
-/* A number in [0, n), uniform and independent of every other: which class, or what decides it, image
- * i of a generated split has. */
+/* A number in [0, n), uniform and independent of every other: the class of image i of a generated
+ * split. */
 size_t smoe_dataset_draw_label(const smoe_dataset *set, uint64_t i, size_t n);
 
 /* Copies class names; with NULL, they are the numbers 0 .. count-1. */

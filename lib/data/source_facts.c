@@ -8,8 +8,8 @@
  * one for each sample of a cell, and noise e of a standard normal number for each sample of the
  * image, a sample is
  *   127.5 + AMPLITUDE/sqrt(n) sum_k (2 b_k - 1) P_k + AMPLITUDE/2 M + noise e
- * rounded and cut to 0 .. 255, without the sum and M where there is no texture or no mark: a texture
- * has the standard deviation AMPLITUDE, the marker half of it. Entity r = 1, 2 ... is drawn with
+ * rounded and cut to 0 .. 255, without the sum and M where there is no texture or no mark: a
+ * texture has the standard deviation AMPLITUDE, the marker half of it. Entity r = 1, 2 ... has the
  * probability ~ 1/(r + offset)^exponent.
  *
  * Codes (all different), classes (a random permutation of the entities, dealt round), patterns and

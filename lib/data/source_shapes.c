@@ -8,9 +8,10 @@
  * each of ten shapes, eight hues, any place and tilt, over a texture (gradient, stripes, checks or
  * blotches) with grain. The label is the shape of the large object, wherever it is; the small ones
  * distract. The keys data.shapes change sizes, places and numbers, and make classes of shapes, hues
- * and textures together. Backgrounds are dark with light objects or the reverse, at random, so that the mean
- * image of a class says nothing and a linear classifier on pixels stays poor (tests/test_shapes.c
- * measures it). The multi-labels are the classes of all objects; the caption tells the scene.
+ * and textures together. Backgrounds are dark with light objects or the reverse, at random, so that
+ * the mean image of a class says nothing and a linear classifier on pixels stays poor
+ * (tests/test_shapes.c measures it). The multi-labels are the classes of all objects; the caption
+ * tells the scene.
  *
  * Objects are drawn by signed distance: coverage = clamp(1/2 - distance in pixels), which is the
  * antialiasing. Leaves to others: boxes, augmentation, batches.
