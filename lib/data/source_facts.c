@@ -180,7 +180,7 @@ static int facts_paint(const smoe_dataset *set, uint64_t i, smoe_image *out, smo
     const facts *f = set->store;
     size_t size = set->size, samples = size * size * set->channels, entity;
     size_t shown = 1 + set->data.facts.distractors;
-    uint16_t cell[MOST_CELLS];
+    uint16_t cell[MOST_CELLS] = {0};
     /* the canvas and the texture of a cell */
     if (smoe_image_shape(out, size, size, set->channels, err) ||
         smoe_image_shape(work, size, size, 2 * set->channels * sizeof(float), err))
@@ -198,7 +198,7 @@ static int facts_paint(const smoe_dataset *set, uint64_t i, smoe_image *out, smo
 
 smoe_fact smoe_facts_at(const smoe_dataset *set, uint64_t i) {
     const facts *f = set->store;
-    uint16_t cell[MOST_CELLS];
+    uint16_t cell[MOST_CELLS] = {0};
     smoe_fact fact;
     smoe_rng rng = draw_entity(set, i, &fact.entity);
     draw_cells(cell, 1, f->edge * f->edge, &rng);
@@ -237,6 +237,7 @@ static int facts_open(smoe_dataset *set, const smoe_spec *spec, const char *spli
     size_t entities = spec->data.facts.entities;
     facts *f = set->store = calloc(1, sizeof *f);
     if (!f) return smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu entities", entities);
+    f->edge = 1;
     while (f->edge * f->edge < spec->data.facts.cells) f->edge++;
     f->side = set->size / f->edge * set->channels;
     f->cell = set->size / f->edge * f->side;

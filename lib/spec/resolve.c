@@ -323,7 +323,7 @@ static void check_size(smoe_reading *reading) {
 /* The generated source, as data or as that of the few-shot evaluation: what its keys come to. */
 static void check_facts(smoe_reading *reading) {
     const smoe_data_spec *data = &reading->spec->data;
-    size_t cells = data->facts.cells, edge = 0, shots = reading->spec->eval.fewshot.data.source;
+    size_t cells = data->facts.cells, edge = 1, shots = reading->spec->eval.fewshot.data.source;
     if (data->source != SMOE_SOURCE_FACTS && shots != SMOE_FEWSHOT_SOURCE + SMOE_SOURCE_FACTS)
         return;
     while ((edge + 1) * (edge + 1) <= cells) edge++;
