@@ -10,7 +10,7 @@
  * distract. The keys data.shapes change sizes, places and numbers, and make classes of shapes, hues
  * and textures together. Backgrounds are dark with light objects or the reverse, at random, so that
  * the mean image of a class says nothing and a linear classifier on pixels stays poor
- * (tests/test_shapes.c measures it). The multi-labels are the classes of all objects; the caption
+ * (tests/data/test_shapes.c measures it). The multi-labels are the classes of all objects; the caption
  * tells the scene.
  *
  * Objects are drawn by signed distance: coverage = clamp(1/2 - distance in pixels), which is the
