@@ -1,6 +1,6 @@
 /* The memory task: every picture is what its definition says, from the tables that can be read off
  * other pictures; frequencies and places have the laws they are said to have. */
-#include "close.h"
+#include "approx.h"
 #include "data/dataset.h"
 #include "datafiles.h"
 
@@ -167,7 +167,7 @@ static void distractors_are_others_without_the_marker(void **state) {
 static void frequencies(void **state) {
     (void)state;
     static const double law[][2] = {{1, 5}, {0, 0}, {2, 0}};
-    enum { DRAWN = 40000 };
+    enum { SAMPLE = 40000 };
     for (size_t k = 0; k < 3; k++) {
         smoe_spec spec = facts_spec();
         spec.data.facts.exponent = law[k][0];
@@ -175,7 +175,7 @@ static void frequencies(void **state) {
         smoe_dataset *set = open_facts(&spec, "train");
         size_t entity[ENTITIES] = {0}, cell[CELLS] = {0};
         double all = 0;
-        for (size_t i = 0; i < DRAWN; i++) {
+        for (size_t i = 0; i < SAMPLE; i++) {
             smoe_fact fact = smoe_facts_at(set, i);
             entity[fact.entity]++;
             cell[fact.cell]++;
@@ -183,12 +183,12 @@ static void frequencies(void **state) {
         for (size_t e = 0; e < ENTITIES; e++) all += pow((double)(e + 1) + law[k][1], -law[k][0]);
         for (size_t e = 0; e < ENTITIES; e++) {
             double p = pow((double)(e + 1) + law[k][1], -law[k][0]) / all;
-            double sd = sqrt(DRAWN * p * (1 - p));
-            assert_true(fabs((double)entity[e] - DRAWN * p) < 4.5 * sd);
+            double sd = sqrt(SAMPLE * p * (1 - p));
+            assert_true(fabs((double)entity[e] - SAMPLE * p) < 4.5 * sd);
         }
-        double sd = sqrt(DRAWN * (1. / CELLS) * (1 - 1. / CELLS));
+        double sd = sqrt(SAMPLE * (1. / CELLS) * (1 - 1. / CELLS));
         for (size_t c = 0; c < CELLS; c++)
-            assert_true(fabs((double)cell[c] - (double)DRAWN / CELLS) < 4.5 * sd);
+            assert_true(fabs((double)cell[c] - (double)SAMPLE / CELLS) < 4.5 * sd);
         smoe_dataset_free(set);
     }
 }

@@ -1,17 +1,17 @@
 /*
  * `shapes`: generated images, endless, from no files. Image i of a split is a pure function of
- * (seed, split, i), where the seed is the run's for training images and data.seed for others: runs
- * with several seeds differ in what they learn from and are judged by the same images. Train, test
- * and val are disjoint streams.
+ * (seed, split, i), where the seed is the run's for training images and data.seed for others:
+ * runs with several seeds differ in what they learn from and are judged by the same images.
+ * Train, test and val are disjoint streams.
  *
- * A scene: one LARGE object (radius 0.26 to 0.35 of the side) and 1 to 3 small ones (0.08 to 0.13),
- * each of ten shapes, eight hues, any place and tilt, over a texture (gradient, stripes, checks or
- * blotches) with grain. The label is the shape of the large object, wherever it is; the small ones
- * distract. The keys data.shapes change sizes, places and numbers, and make classes of shapes, hues
- * and textures together. Backgrounds are dark with light objects or the reverse, at random, so that
- * the mean image of a class says nothing and a linear classifier on pixels stays poor
- * (tests/data/test_shapes.c measures it). The multi-labels are the classes of all objects; the caption
- * tells the scene.
+ * A scene: one LARGE object (radius 0.26 to 0.35 of the side) and 1 to 3 small ones (0.08 to
+ * 0.13), each of ten shapes, eight hues, any place and tilt, over a texture (gradient, stripes,
+ * checks or blotches) with grain. The label is the shape of the large object, wherever it is;
+ * the small ones distract. The keys data.shapes change sizes, places and numbers, and make
+ * classes of shapes, hues and textures together. Backgrounds are dark with light objects or the
+ * reverse, at random, so that the mean image of a class says nothing and a linear classifier on
+ * pixels stays poor (tests/data/test_shapes.c measures it). The multi-labels are the classes of
+ * all objects; the caption tells the scene.
  *
  * Objects are drawn by signed distance: coverage = clamp(1/2 - distance in pixels), which is the
  * antialiasing. Leaves to others: boxes, augmentation, batches.
@@ -72,7 +72,7 @@ static void set_luma(float *out, const float *rgb, float wanted) {
                                : rgb[c] + (1 - rgb[c]) * (wanted - have) / (1 - have);
 }
 
-/* Classes: every combination of the factors, which are independent otherwise. */
+/* Classes: every combination of the outer products, which are independent otherwise. */
 typedef struct factors {
     size_t hues, textures; /* that classes tell apart, or 1 */
 } factors;
