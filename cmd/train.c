@@ -41,6 +41,8 @@ static int choose_spec(train_job *job, const smoe_options *options, smoe_err *er
         return smoe_fail(err, SMOE_USAGE,
                          "SPEC.yaml is missing (or --resume RUN, to continue a run)");
     bool run = smoe_file_is_folder(arg);
+    if (run && options->profile)
+        return smoe_fail(err, SMOE_USAGE, "--profile is for a new run; %s has its spec", arg);
     if (run && !options->resume)
         return smoe_fail(err, SMOE_USAGE,
                          "%s is a directory; --resume continues a run, a new one needs a spec",
@@ -333,7 +335,9 @@ int cmd_train(const smoe_options *options, smoe_err *err) {
     train_job job = {.spec = &spec};
     int status = choose_spec(&job, options, err);
     if (!status)
-        status = smoe_spec_read(&spec, job.file, options->override, options->overrides, err);
+        status =
+            smoe_cmd_read(&spec, job.file, options, options->override, options->overrides, err);
+    if (!status && job.dir) smoe_spec_continue(&spec); /* job.file is what the run wrote down */
     if (!status) status = choose_dir(&job, options, err);
     if (status)
         ;

@@ -177,7 +177,7 @@ static void linear(void **state) {
         r.reserve = linear_reserve, r.backward = linear_backward;
         r.forward = in_place ? linear_forward_in_place : linear_forward;
         r.out = r.R * LINEAR_OUT;
-        smoe_linear_init(&r.linear, &r.build, r.spec.model.width, LINEAR_OUT, "linear");
+        smoe_linear_init(&r.linear, &r.build, r.spec.model.width, LINEAR_OUT, 1, "linear");
         check(&r, "linear", NULL);
     }
 }

@@ -102,6 +102,7 @@ static const struct configuration {
     {"model.moe.layers=every-1 model.moe.slots_per_expert=2", 2, NULL},     /* two layers */
     {"model.moe.slots_per_expert=2 model.moe.expert_dropout=0.3", 2, NULL}, /**/
     {"model.moe.slots_per_expert=2 model.head=token", 2, NULL},             /* T = 5 */
+    {"model.moe.slots_per_expert=2 model.moe.scale_form=exp model.moe.scale_init=3", 2, NULL},
     {"model.moe.capacity=1.5 model.moe.group_images=2 model.patch_size=2", 4, NULL},
 };
 enum { CONFIGURATIONS = sizeof configurations / sizeof *configurations };
@@ -153,6 +154,7 @@ static void heads_positions_and_blocks(void **state) {
         "model.head=map model.gelu=tanh",
         "model.head=map model.qk_norm=true model.dropout=0.2",
         "model.head=token model.qk_norm=true",
+        "model.head=map model.qk_norm=true model.qk_norm_form=vmoe",
         "model.moe.layers=none model.dropout=0.3 model.gelu=tanh model.heads=4",
         "data.channels=3 model.depth=3 model.width=12 model.heads=3",
     };

@@ -23,7 +23,8 @@ static const size_t labels[IMAGES] = {0, 3, 1, 4};
 static const char training[] = " train.optimizer.lr=0.01 train.optimizer.momentum=0.9"
                                " train.optimizer.weight_decay=0.03 train.optimizer.clip=1"
                                " train.optimizer.head_weight_decay=3 train.optimizer.beta1=0.9"
-                               " train.optimizer.beta2=0.999 train.optimizer.eps=1e-3";
+                               " train.optimizer.beta2=0.999 train.optimizer.eps=1e-3"
+                               " train.optimizer.groups=[{\"match\":\"*.phi\",\"decay\":0.03}]";
 
 static const struct reference {
     const char *keys;

@@ -21,6 +21,7 @@ static smoe_train_spec train(smoe_schedule name, size_t steps, size_t warmup, si
     t.schedule.name = name;
     t.schedule.warmup = warmup;
     t.schedule.cooldown = cooldown;
+    t.schedule.start = 1;
     t.schedule.timescale = 12;
     return t;
 }
@@ -280,6 +281,7 @@ static void rate_of_the_step(void **state) {
     t.optimizer.momentum = 0;
     t.schedule.name = SMOE_SCHEDULE_LINEAR;
     t.schedule.warmup = 4;
+    t.schedule.start = 1;
     table(&params, &t);
     gradients(&params, 1, 2);
     smoe_optim_step(&params, &t, 1, 0); /* 0.1 * 2/4 */

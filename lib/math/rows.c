@@ -56,8 +56,8 @@ void smoe_rows_norm_backward(real *dx, real *dw, real *db, const real *dy, const
         kern->norm_backward(dx + begin * n, dws + p * n, dbs + p * n, dy + begin * n, x + begin * n,
                             stats + 2 * begin, w, end - begin, n);
     }
-    gather(dw, dws, n);
-    gather(db, dbs, n);
+    if (dw) gather(dw, dws, n);
+    if (db) gather(db, dbs, n);
 }
 
 void smoe_rows_sum(real *out, const real *x, size_t R, size_t n, real *parts) {

@@ -17,8 +17,8 @@ size_t smoe_rows_parts(size_t n);
 void smoe_rows_gelu_backward(real *dx, real *a, const real *da, const real *x, size_t size,
                              smoe_gelu kind);
 /* LayerNorm of R rows of n: y = (x - mean)/sqrt(var + eps) * w + b, w and b [n]; stats [R,2], mean
- * and 1/sqrt(var + eps), is what the gradients take. These, dx [R,n], dw and db [n], are added to;
- * parts is scratch of smoe_rows_parts(n). */
+ * and 1/sqrt(var + eps), is what the gradients take. These, dx [R,n], dw and db [n] (each may be
+ * NULL), are added to; parts is scratch of smoe_rows_parts(n). */
 void smoe_rows_norm(real *y, real *stats, const real *x, const real *w, const real *b, size_t R,
                     size_t n, real eps);
 void smoe_rows_norm_backward(real *dx, real *dw, real *db, const real *dy, const real *x,

@@ -5,16 +5,17 @@
 #include "math/gemm.h"
 #include "math/kernels.h"
 
+#include <math.h>
 #include <string.h>
 
 void smoe_gate_init(smoe_gate *gate) {
     smoe_router *r = &gate->base;
     r->T = r->image_tokens * r->spec->group_images;
     size_t dim[] = {r->E, r->d};
-    /* V-MoE starts its router like its other kernels; small logits leave early choices to the
-     * noise. */
+    /* As flax starts a layer, but for the truncation at two deviations. */
+    double std = r->spec->gate_std == SMOE_WORD ? 1 / sqrt((double)r->d) : r->spec->gate_std;
     gate->weight =
-        smoe_params_add(r->params, SMOE_PARAM_KERNEL, 0, 0.02, 2, dim, "%s.weight", r->prefix);
+        smoe_params_add(r->params, SMOE_PARAM_KERNEL, 0, std, 2, dim, "%s.weight", r->prefix);
 }
 
 void smoe_gate_reserve(smoe_gate *gate, size_t B, bool train, bool noise, smoe_arena *keep) {
@@ -99,10 +100,10 @@ void smoe_gate_backward(smoe_gate *gate, real *dx, const real *x) {
         }
         for (size_t e = 0; e < E; e++) dz[e] -= g[e] * sum;
     }
-    size_t at = r->params->row[gate->weight].offset;
-    smoe_product p = smoe_linear_dw_product(r->params->g + at, gate->dz, x, R, E, r->d);
-    smoe_gemm(&p);
-    p = smoe_linear_dx_product(dx, gate->dz, r->params->w + at, R, E, r->d);
+    real *dw = smoe_gradient(r->params, gate->weight);
+    smoe_product p = smoe_linear_dw_product(dw, gate->dz, x, R, E, r->d);
+    if (dw) smoe_gemm(&p);
+    p = smoe_linear_dx_product(dx, gate->dz, smoe_weight(r->params, gate->weight), R, E, r->d);
     p.add = dx;
     p.ldadd = r->d;
     smoe_gemm(&p);

@@ -5,6 +5,7 @@
  * resolve.c what follows from the values together.
  */
 #include "spec/events.h"
+#include "spec/profiles.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -93,6 +94,9 @@ static void read_value(smoe_events *src, int row, const yaml_event_t *event) {
         smoe_events_skip(src, event);
     } else if (event->type == YAML_SCALAR_EVENT) {
         read_scalar(src, row, event, &where);
+    } else if (event->type == YAML_SEQUENCE_START_EVENT &&
+               smoe_rows[row].kind == SMOE_KIND_GROUPS) {
+        smoe_groups_read(src, row, &where);
     } else if (event->type == YAML_SEQUENCE_START_EVENT && smoe_value_is_list(&smoe_rows[row])) {
         read_list(src, row, &where);
     } else {
@@ -300,6 +304,19 @@ void smoe_reading_file(smoe_reading *reading, const char *text, size_t length) {
     int variant = smoe_row_find("model.variant");
     if (reading->spec->origin[variant].kind == SMOE_FROM_FILE)
         reading->file_variant = smoe_variant_find(reading->spec->model.variant);
+}
+
+int smoe_reading_profile(smoe_reading *reading, const char *name) {
+    bool found = false;
+    for (size_t i = 0; i < SMOE_PROFILES; i++) {
+        const smoe_profile_row *p = &smoe_profiles[i];
+        if (strcmp(p->profile, name)) continue;
+        found = true;
+        reading->spec->profile = p->profile;
+        read_source(reading, (smoe_origin){.kind = SMOE_FROM_PROFILE}, p->value, strlen(p->value),
+                    p->key, smoe_row_find(p->key));
+    }
+    return found ? 0 : smoe_fail(reading->err, SMOE_USAGE, "no profile %s", name);
 }
 
 /* KEY=VALUE. What a row takes as a scalar is taken as typed, so that a path may hold any character;

@@ -97,7 +97,7 @@ static int read_whole(const smoe_row *row, const char *text, double *number, cha
     return held && inside(row->range, *number) ? 0 : outside(row, text, problem);
 }
 
-static int read_real(const smoe_row *row, const char *text, double *number, char *problem) {
+int smoe_value_real(const smoe_row *row, const char *text, double *number, char *problem) {
     char buf[128];
     bool whole;
     const char *word = text + (*text == '-' || *text == '+');
@@ -131,7 +131,7 @@ int smoe_value_digits(double number) {
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
-static int read_bool(const char *text, bool *value, char *problem) {
+int smoe_value_bool(const char *text, bool *value, char *problem) {
     static const char *const words[] = {"false", "true", "no", "yes", "off", "on"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (!strcasecmp(text, words[i])) {
@@ -139,6 +139,21 @@ static int read_bool(const char *text, bool *value, char *problem) {
             return 0;
         }
     return problem_text(problem, "true or false", text);
+}
+
+/* A number, or the word that stands before the range of numbers: SMOE_WORD. */
+static int read_word_real(const smoe_row *row, const char *text, double *number, char *problem) {
+    char type[256];
+    size_t length = strcspn(row->range, "|");
+    smoe_row numbers = *row;
+    numbers.range += length + 1;
+    if (strlen(text) == length && !strncmp(text, row->range, length)) {
+        *number = SMOE_WORD;
+        return 0;
+    }
+    if (!strpbrk(text, DIGITS))
+        return problem_text(problem, smoe_row_type(row, type, sizeof type), text);
+    return smoe_value_real(&numbers, text, number, problem);
 }
 
 /* The number of the text among the row's choices, or -1 with the nearest of them in the problem. */
@@ -194,7 +209,8 @@ static int read_layers(char **to, const char *text, char *problem) {
 }
 
 bool smoe_value_is_list(const smoe_row *row) {
-    return row->kind == SMOE_KIND_LAYERS || row->kind == SMOE_KIND_SHOTS;
+    return row->kind == SMOE_KIND_LAYERS || row->kind == SMOE_KIND_SHOTS ||
+           row->kind == SMOE_KIND_GROUPS;
 }
 
 int smoe_value_set(smoe_spec *spec, const smoe_row *row, const char *text, bool plain,
@@ -213,7 +229,7 @@ int smoe_value_set(smoe_spec *spec, const smoe_row *row, const char *text, bool 
     switch (row->kind) {
     case SMOE_KIND_TEXT: return read_text(at, text, problem);
     case SMOE_KIND_PATH: return copy_text(at, null || !*text ? NULL : text, problem);
-    case SMOE_KIND_BOOL: return read_bool(text, at, problem);
+    case SMOE_KIND_BOOL: return smoe_value_bool(text, at, problem);
     case SMOE_KIND_LAYERS: return read_layers(at, text, problem);
     case SMOE_KIND_SEED:
         if (read_whole(row, text, &number, problem)) return -1;
@@ -224,7 +240,11 @@ int smoe_value_set(smoe_spec *spec, const smoe_row *row, const char *text, bool 
         *(size_t *)at = (size_t)number;
         return 0;
     case SMOE_KIND_REAL:
-        if (read_real(row, text, &number, problem)) return -1;
+        if (smoe_value_real(row, text, &number, problem)) return -1;
+        *(double *)at = number;
+        return 0;
+    case SMOE_KIND_WORD_REAL:
+        if (read_word_real(row, text, &number, problem)) return -1;
         *(double *)at = number;
         return 0;
     case SMOE_KIND_ENUM:
@@ -237,6 +257,7 @@ int smoe_value_set(smoe_spec *spec, const smoe_row *row, const char *text, bool 
         if (smoe_value_item(row, text, &item, problem)) return -1;
         return smoe_value_set_list(spec, row, &item, 1, problem);
     }
+    case SMOE_KIND_GROUPS: return problem_text(problem, row->range, text);
     }
     return -1;
 }
@@ -334,6 +355,11 @@ char *smoe_value_yaml(const smoe_spec *spec, const smoe_row *row) {
         double number = *(const double *)at;
         return smoe_text_format("%.*g", smoe_value_digits(number), number);
     }
+    case SMOE_KIND_WORD_REAL: {
+        double number = *(const double *)at;
+        if (number == SMOE_WORD) return strndup(row->range, strcspn(row->range, "|"));
+        return smoe_text_format("%.*g", smoe_value_digits(number), number);
+    }
     case SMOE_KIND_ENUM:
         memcpy(&choice, at, sizeof choice);
         return strdup(choice_name(row, choice, buf, sizeof buf));
@@ -342,6 +368,7 @@ char *smoe_value_yaml(const smoe_spec *spec, const smoe_row *row) {
         if (!fewshot->count) return strdup("[]");
         return print_list(&list, fewshot->shots, fewshot->count, problem) ? NULL : list;
     }
+    case SMOE_KIND_GROUPS: return smoe_groups_yaml(at);
     }
     return NULL;
 }
@@ -354,6 +381,9 @@ json_t *smoe_value_json(const smoe_spec *spec, const smoe_row *row) {
     switch (row->kind) {
     case SMOE_KIND_SEED: return json_integer((json_int_t) * (const uint64_t *)at);
     case SMOE_KIND_SIZE: return json_integer((json_int_t) * (const size_t *)at);
+    case SMOE_KIND_WORD_REAL:
+        if (*(const double *)at == SMOE_WORD) break;
+        return json_real(*(const double *)at);
     case SMOE_KIND_REAL: return json_real(*(const double *)at);
     case SMOE_KIND_BOOL: return json_boolean(*(const bool *)at);
     case SMOE_KIND_PATH:
@@ -361,6 +391,7 @@ json_t *smoe_value_json(const smoe_spec *spec, const smoe_row *row) {
         value = path ? json_string(path) : json_null();
         free(path);
         return value;
+    case SMOE_KIND_GROUPS: return smoe_groups_json(at);
     case SMOE_KIND_TEXT:
     case SMOE_KIND_NAME: return json_string(*(char *const *)at);
     default: break;

@@ -213,6 +213,7 @@ int smoe_cell_run(const smoe_sweep *sweep, size_t i, const smoe_cell_options *op
     int status =
         dir ? smoe_spec_parse(&spec, cell->spec, strlen(cell->spec), cell->name, NULL, NULL, 0, err)
             : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    if (!status) smoe_spec_continue(&spec);
     if (status || !dir || sweep->run)
         json_decref(env);
     else

@@ -145,7 +145,8 @@ static void add_embedding(smoe_cost *cost, const smoe_spec *spec, const sizes *s
 
 static void add_attention(smoe_cost *cost, const smoe_spec *spec, const sizes *s, size_t block) {
     double params = 4 * s->d * s->d + 4 * s->d;
-    if (spec->model.qk_norm) params += 4 * s->d / s->heads;
+    bool bias = spec->model.qk_norm_form == SMOE_QK_TIMM;
+    if (spec->model.qk_norm) params += (bias ? 4 : 2) * s->d / s->heads;
     add_row(cost, SMOE_COST_ATTENTION, params, 4 * s->m * s->d * s->d + 2 * s->m * s->m * s->d, 3,
             "blocks.%zu.attn", block);
 }
@@ -180,8 +181,11 @@ static void add_head(smoe_cost *cost, const smoe_spec *spec, const sizes *s,
     double square = s->d * s->d;
     add_row(cost, SMOE_COST_NORM, 2 * s->d, 0, 0, "norm");
     /* One learnt query, projected once a batch, attends to m keys; then an MLP. */
+    bool normed = spec->model.qk_norm && spec->model.qk_norm_form == SMOE_QK_VMOE;
     if (spec->model.head == SMOE_HEAD_MAP)
-        add_row(cost, SMOE_COST_HEAD, s->d + 4 * square + 4 * s->d + 2 * s->d + mlp_params(s),
+        add_row(cost, SMOE_COST_HEAD,
+                s->d + 4 * square + 4 * s->d + 2 * s->d + mlp_params(s) +
+                    (normed ? 2 * s->d / s->heads : 0),
                 square + 2 * s->m * square + 2 * s->m * s->d + 2 * s->d * s->h, 3, "attn_pool");
     if (options->pre_logits) add_row(cost, SMOE_COST_HEAD, square + s->d, square, 3, "pre_logits");
     add_row(cost, SMOE_COST_HEAD, (s->d + 1) * s->N, s->d * s->N, 3, "head");
@@ -219,15 +223,16 @@ static double elementwise(const sizes *s, const smoe_spec *spec, const smoe_cost
 
 static int count_bytes(smoe_cost *cost, const smoe_spec *spec, size_t classes, smoe_err *err) {
     cost->bytes.weights = 4 * cost->params;
-    cost->bytes.optimizer = (double)smoe_optim_bytes(&spec->train) * cost->params;
     smoe_model *model = NULL;
     size_t N = spec->data.classes ? spec->data.classes : classes;
     if (smoe_model_create(&model, spec, N, err)) return -1;
     smoe_params *params = smoe_model_params(model);
     params->factor = true; /* as smoe_optim_allocate has it */
     cost->bytes.activations = (double)smoe_model_measure(model, spec->train.batch_size, true);
-    cost->params_factored = (double)(params->total - smoe_params_gradients(params));
-    cost->bytes.gradients = 4 * (cost->params - cost->params_factored);
+    double trained = (double)smoe_params_trained(params);
+    cost->bytes.optimizer = (double)smoe_optim_bytes(&spec->train) * trained;
+    cost->bytes.gradients = 4 * (double)smoe_params_gradients(params);
+    cost->params_factored = trained - cost->bytes.gradients / 4;
     smoe_model_free(model);
     return 0;
 }
