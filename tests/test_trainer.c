@@ -95,6 +95,13 @@ static const char *const random_runs[] = {
     /* endless data, a schedule that moves */
     JOBS_SMALL "train.steps=13 train.log_every=2 train.eval_every=0 train.checkpoint_every=0 "
                "train.schedule.name=rsqrt train.schedule.warmup=3 train.schedule.cooldown=4",
+    /* tensors that are frozen, and some that are trained otherwise */
+    RANDOM_RUN "model.moe.router=soft model.moe.scale_form=exp model.moe.scale_init=sqrt_d "
+               "model.moe.experts_init=shared model.head=map model.qk_norm=true "
+               "model.qk_norm_form=vmoe train.schedule.start=0 "
+               "train.optimizer.groups=[{\"match\":\"blocks.0.*\",\"frozen\":true},"
+               "{\"match\":\"*embed*\",\"frozen\":true},"
+               "{\"match\":\"*.router.*\",\"lr\":2,\"decay\":0.1}]",
 };
 enum { RANDOM_RUNS = sizeof random_runs / sizeof *random_runs };
 

@@ -86,9 +86,9 @@ static void read_field(groups_reading *r, smoe_group *group, bool seen[FIELDS],
             snprintf(full, sizeof full, "%s: %s", fields[which].key, problem);
             problem_at(r, &at, full);
         }
-        seen[which] = true;
         if (which == MATCH) group->line = at.line, group->column = at.column;
     }
+    if (which < FIELDS) seen[which] = true;
     smoe_events_skip(r->src, &value);
     yaml_event_delete(&value);
 }
