@@ -88,8 +88,8 @@ enum { SMOE_PARAM_RUN = 1 << 16 };
 void smoe_param_initial(real *out, const smoe_param *row, uint64_t seed, size_t first,
                         size_t count);
 
-/* Parameters that are trained; and gradients that have to be in memory: all of those but of factored
- * rows, which layers have marked when they were reserved. */
+/* Parameters that are trained; and gradients that have to be in memory: all of those but of
+ * factored rows, which layers have marked when they were reserved. */
 size_t smoe_params_trained(const smoe_params *params);
 size_t smoe_params_gradients(const smoe_params *params);
 

@@ -1,7 +1,8 @@
 /*
  * Soft MoE routing (Soft MoE eq. 1-3, algorithms 1-2) and its two half-uniform ablations (3.5.2).
  *   z = X Phi,  L_ts = scale * f(x_t) * f(phi_s) * z_ts,  f(v) = 1/(|v| + 1e-6) or vmoe's
- *   1/sqrt(|v|^2 + 1e-6), scale a parameter s or exp(s);  D = softmax of L over tokens,  C = softmax of L over slots.
+ *   1/sqrt(|v|^2 + 1e-6), scale a parameter s or exp(s);
+ *   D = softmax of L over tokens,  C = softmax of L over slots.
  * With normalize: false, L = z. soft-uniform sets C = 1/S, uniform-soft sets D = 1/T.
  * D and C only weigh: what is mixed are the raw tokens (plan.c).
  */

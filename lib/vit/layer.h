@@ -55,8 +55,8 @@ typedef struct smoe_linear {
     size_t weight, bias, in, out;
     real *parts;
 } smoe_linear;
-/* Weights start normal with std sqrt(2/(in + out/kernels)), the variance of Glorot's uniform for each
- * of so many kernels side by side; bias 0. */
+/* Weights start normal with std sqrt(2/(in + out/kernels)), the variance of Glorot's uniform for
+ * each of so many kernels side by side; bias 0. */
 void smoe_linear_init(smoe_linear *l, const smoe_build *build, size_t in, size_t out,
                       size_t kernels, const char *prefix);
 void smoe_linear_reserve(smoe_linear *l, const smoe_space *space);

@@ -153,7 +153,8 @@ static void weights_backward(const smoe_mlp *l, size_t row, const real *dy, cons
     p->fresh = false;
 }
 
-/* db [E,n] += the sums of each expert's rows, unless it is frozen. Few experts: threads share the rows of each. */
+/* db [E,n] += the sums of each expert's rows, unless it is frozen. Few experts: threads share the
+ * rows of each. */
 static void bias_backward(const smoe_mlp *l, real *db, const real *dy, const size_t *first,
                           size_t n) {
     if (!db) return;
