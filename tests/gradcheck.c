@@ -108,8 +108,8 @@ bool gradcheck_array(gradcheck *c, const char *name, real *x, const real *g, siz
     if (largest < least) {
         if (!c->may_vanish || !strstr(name, c->may_vanish))
             return wrong(c, "%s: vacuous, no gradient above %g", name, largest);
-        /* Differences that are only rounding, four of the loss's last bits: 1e-9 by the defaults for
-         * a loss of 10, and as it grows. */
+        /* Differences that are only rounding, four of the loss's last bits: 1e-9 by the defaults
+         * for a loss of 10, and more for a larger one. */
         largest = 100 * least * fmax(1, fabs(c->loss(c->user)) / 10);
     }
     good &= elements(c, name, x, g, n, largest);

@@ -103,7 +103,8 @@ void smoe_reading_problem(smoe_reading *reading, const smoe_origin *where, const
 
 /* The five stages, in this order: defaults (-1 and err: out of memory); a profile (-1 and err:
  * there is none of this name); the text of a file; overrides by their index; then what follows from
- * other values, and the checks of values against each other. Mistakes are counted in `problems`, and each is a line of err. */
+ * other values, and the checks of values against each other. Mistakes are counted in `problems`,
+ * and each is a line of err. */
 int smoe_reading_presets(smoe_reading *reading);
 int smoe_reading_profile(smoe_reading *reading, const char *name) SMOE_MUST_CHECK;
 void smoe_reading_file(smoe_reading *reading, const char *text, size_t length);

@@ -242,8 +242,8 @@ int smoe_spec_parse_trained(smoe_spec *spec, const smoe_spec_text *from, char *c
                             size_t count, smoe_err *err) SMOE_MUST_CHECK;
 
 /* For a spec that was read from what a run or a sweep wrote down, every key of its time, and that
- * is trained on: what it lacks gets the meaning it had. Before there was train.optimizer.groups, Phi
- * had the decay of kernels, and here keeps it. (Starts matter no more.) */
+ * is trained on: what it lacks gets the meaning it had. Before there was train.optimizer.groups,
+ * Phi had the decay of kernels, and here keeps it. (Starts matter no more.) */
 void smoe_spec_continue(smoe_spec *spec);
 
 /* Where a group was given: "FILE:LINE:COLUMN", "override" or the name of the spec. Returns buf. */
