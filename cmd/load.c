@@ -1,8 +1,8 @@
 /* Trained models for eval and inspect; see load.h. */
 #include "load.h"
 #include "cmd.h"
-#include "study/evaluations.h"
-#include "train/run.h"
+#include "store/run.h"
+#include "sweep/evaluations.h"
 
 #include <stdio.h>
 #include <stdlib.h>
