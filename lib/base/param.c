@@ -130,7 +130,7 @@ size_t smoe_params_trained(const smoe_params *params) {
 size_t smoe_params_gradients(const smoe_params *params) {
     size_t sum = smoe_params_trained(params);
     for (size_t i = 0; i < params->count; i++)
-        if (params->row[i].factored) sum -= params->row[i].size;
+        if (params->row[i].outer) sum -= params->row[i].size;
     return sum;
 }
 

@@ -232,7 +232,7 @@ static int count_bytes(smoe_cost *cost, const smoe_spec *spec, size_t classes, s
     double trained = (double)smoe_params_trained(params);
     cost->bytes.optimizer = (double)smoe_optim_bytes(&spec->train) * trained;
     cost->bytes.gradients = 4 * (double)smoe_params_gradients(params);
-    cost->params_factored = trained - cost->bytes.gradients / 4;
+    cost->params_outer = trained - cost->bytes.gradients / 4;
     smoe_model_free(model);
     return 0;
 }

@@ -3,7 +3,7 @@
  * of q, k and v measured; train.optimizer.groups from the spec to the last bit of a frozen tensor;
  * runs of older versions, which had no groups.
  */
-#include "close.h"
+#include "approx.h"
 #include "gradcheck.h"
 #include "models.h"
 #include "train/optim.h"
@@ -265,8 +265,8 @@ static void frozen(const char *keys, const char *pattern) {
         }
         trained += p->size;
         square += smoe_optim_square(all.r.params, i, i + 1);
-        if (!q->factored && memcmp(some.r.params->g + p->offset, all.r.params->g + q->offset,
-                                   p->size * sizeof(real)))
+        if (!q->outer && memcmp(some.r.params->g + p->offset, all.r.params->g + q->offset,
+                                p->size * sizeof(real)))
             fail_msg("%s, %s frozen: %s has another gradient", keys, pattern, p->name);
     }
     assert_true(trained < all.r.params->total && trained == smoe_params_trained(some.r.params));
