@@ -102,6 +102,7 @@ static const struct configuration {
     {"model.moe.layers=every-1 model.moe.slots_per_expert=2", 2, NULL},     /* two layers */
     {"model.moe.slots_per_expert=2 model.moe.expert_dropout=0.3", 2, NULL}, /**/
     {"model.moe.slots_per_expert=2 model.head=token", 2, NULL},             /* T = 5 */
+    {"model.moe.slots_per_expert=2 model.moe.soft_noise=0.7", 2, NULL},     /**/
     {"model.moe.capacity=1.5 model.moe.group_images=2 model.patch_size=2", 4, NULL},
 };
 enum { CONFIGURATIONS = sizeof configurations / sizeof *configurations };
@@ -133,6 +134,9 @@ static void tokens_choice(void **state) {
         TOKENS "model.moe.k=2 model.moe.noise=0",
         TOKENS "model.moe.k=2 model.moe.aux_weight=0 model.moe.noise=3",
         TOKENS "model.moe.k=3 model.moe.noise=0.5",
+        TOKENS "model.moe.k=2 model.moe.topk=before",
+        TOKENS "model.moe.k=2 model.moe.topk=before model.moe.aux_weight=0 model.moe.capacity=0.6",
+        TOKENS "model.moe.k=1 model.moe.priority=random model.moe.capacity=0.6",
     };
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) assert_true(check(keys[i], 2, NULL));
 }

@@ -35,6 +35,8 @@ static const struct size {
     {"model.moe.group_images=2 model.moe.capacity=0.5 model.moe.slots_per_expert=4", TOKENS},
     {"model.moe.group_images=4 model.moe.capacity=3 model.moe.slots_per_expert=4", TOKENS},
     {"model.moe.experts=20 model.moe.slots_per_expert=1 model.moe.k=3 model.moe.noise=4", TOKENS},
+    {"model.moe.slots_per_expert=4 model.moe.soft_noise=2 model.moe.topk=before model.moe.k=2",
+     TOKENS},
 };
 enum { SIZES = sizeof sizes / sizeof *sizes };
 
@@ -202,7 +204,9 @@ static void quiet(routed *r, bool train) {
     r->pass.seed += 5;
     r->pass.step += 7;
     routed_pass(r, IMAGES, train);
-    bool noisy = r->plan->gate && r->router->E > 1;
+    const smoe_router_row *row = smoe_router_find(r->spec.model.moe.router);
+    bool soft = (row->learns_dispatch || row->learns_combine) && r->spec.model.moe.soft_noise > 0;
+    bool noisy = soft || (r->plan->gate && r->router->E > 1);
     if (!train) assert_int_equal(bits, routed_bits(r->plan));
     if (!train) assert_close(r->plan->aux, 0, 0);
     if (train && noisy) assert_int_not_equal(bits, routed_bits(r->plan));
@@ -252,6 +256,13 @@ static gates gates_of(routed *r, bool train) {
                 a.order[t * E + place] = a.order[t * E + place - 1];
             a.order[t * E + place] = e;
         }
+        if (r->spec.model.moe.topk == SMOE_TOPK_BEFORE) {
+            sum = 0;
+            for (size_t k = 0; k < E; k++) {
+                double *g = &a.g[t * E + a.order[t * E + k]];
+                sum += k < r->spec.model.moe.k ? *g : (*g = 0);
+            }
+        }
         for (size_t e = 0; e < E; e++) a.g[t * E + e] /= sum;
     }
     return a;
@@ -281,6 +292,14 @@ static ranked *queue_of(const routed *r, const gates *a, size_t g, size_t *kept)
         for (size_t k = 0; k < top; k++) queue[i].score += a->g[t * E + a->order[t * E + k]];
     }
     *kept = (size_t)nearbyint(moe->skip_patch * (double)n);
+    if (moe->priority == SMOE_PRIORITY_RANDOM) {
+        smoe_rng rng = smoe_rng_at(r->pass.seed, SMOE_RNG_PRIORITY, 1, r->pass.step,
+                                   r->pass.first + g * moe->group_images);
+        uint32_t drawn[IMAGES * TOKENS];
+        smoe_rng_permutation(&rng, drawn, n);
+        for (size_t i = 0; i < n; i++) queue[i].token = g * r->router->T + drawn[i];
+        return queue;
+    }
     if (moe->priority == SMOE_PRIORITY_VANILLA && *kept == n) return queue;
     qsort(queue, n, sizeof *queue, by_score);
     if (moe->priority != SMOE_PRIORITY_VANILLA) return queue;
@@ -353,6 +372,10 @@ static const char *const tokens_keys[] = {
     "model.moe.k=2 model.moe.priority=bpr-sum model.moe.skip_patch=0.7 model.moe.noise=5",
     "model.moe.k=2 model.moe.capacity_rounding=ceil model.moe.capacity_multiple_of=4",
     "model.moe.experts=20 model.moe.k=4 model.moe.group_images=4",
+    "model.moe.k=2 model.moe.topk=before model.moe.capacity=0.5",
+    "model.moe.k=3 model.moe.topk=before model.moe.noise=0 model.moe.skip_patch=0.5",
+    "model.moe.k=2 model.moe.priority=random model.moe.capacity=0.5 model.moe.group_images=2",
+    "model.moe.priority=random model.moe.skip_patch=0.7 model.moe.topk=before",
 };
 
 static void tokens_choice_recounted(void **state) {
@@ -417,6 +440,105 @@ static void experts_choice_recounted(void **state) {
         gates_free(&a);
         routed_free(&r);
     }
+}
+
+/* ---- random priority --------------------------------------------------------------------------- */
+
+#define LOTS                                                                   \
+    "model.moe.router=tokens-choice model.moe.capacity=0.4 model.moe.noise=0 " \
+    "model.moe.priority=random "
+
+/* Training draws anew at every step; evaluation does not, and a group's order belongs to its first
+ * image, whatever batch it comes in. */
+static void random_priority_repeats(void **state) {
+    (void)state;
+    routed r;
+    assert_true(routed_make(&r, LOTS, TOKENS, IMAGES));
+    routed_pass(&r, IMAGES, true);
+    uint64_t bits = routed_bits(r.plan);
+    r.pass.step++;
+    routed_pass(&r, IMAGES, true);
+    assert_int_not_equal(bits, routed_bits(r.plan));
+    r.pass.step = 0;
+    routed_pass(&r, IMAGES, false);
+    size_t at = 3 * r.plan->S;
+    int32_t token[64], used[8];
+    assert_true(r.plan->S <= 64 && r.plan->E <= 8);
+    memcpy(token, r.plan->slot_token + at, r.plan->S * sizeof *token);
+    memcpy(used, r.plan->used + 3 * r.plan->E, r.plan->E * sizeof *used);
+    memmove(r.x, r.x + 3 * TOKENS * r.d, TOKENS * r.d * sizeof *r.x);
+    r.pass.first = 3;
+    routed_pass(&r, 1, false);
+    for (size_t e = 0; e < r.plan->E; e++) {
+        assert_int_equal(r.plan->used[e], used[e]);
+        for (size_t p = 0; p < (size_t)used[e]; p++)
+            assert_int_equal(r.plan->slot_token[e * r.plan->P + p] + 3 * TOKENS,
+                             token[e * r.plan->P + p]);
+    }
+    routed_free(&r);
+}
+
+/* One expert with 5 places (12 * 0.4 = 4.8) for 12 tokens: a token is placed in 5/12 of 1200 draws,
+ * 500, deviation sqrt(1200 5/12 7/12) = 17; five of them are 86. Vanilla places the first five in
+ * all of them. */
+static void random_priority_favours_nobody(void **state) {
+    (void)state;
+    routed r;
+    size_t placed[TOKENS] = {0};
+    assert_true(routed_make(&r, LOTS "model.moe.experts=1", TOKENS, 1));
+    for (r.pass.step = 0; r.pass.step < 1200; r.pass.step++) {
+        routed_pass(&r, 1, true);
+        assert_int_equal(r.plan->placed, 5);
+        for (size_t p = 0; p < 5; p++) placed[r.plan->slot_token[p]]++;
+    }
+    for (size_t t = 0; t < TOKENS; t++) assert_in_range(placed[t], 500 - 86, 500 + 86);
+    routed_free(&r);
+}
+
+/* ---- noise of the soft routers ------------------------------------------------------------------ */
+
+/* L = X Phi + std times the normal numbers of (seed, block, step, token), in training alone. */
+static void soft_noise_recounted(void **state) {
+    (void)state;
+    const double std = 1.5;
+    routed r, plain;
+    assert_true(routed_make(&r,
+                            "model.moe.slots_per_expert=2 model.moe.normalize=false "
+                            "model.moe.soft_noise=1.5",
+                            TOKENS, IMAGES));
+    assert_true(routed_make(&plain, "model.moe.slots_per_expert=2 model.moe.normalize=false",
+                            TOKENS, IMAGES));
+    routed_pass(&r, IMAGES, false);
+    routed_pass(&plain, IMAGES, false);
+    assert_int_equal(routed_bits(r.plan), routed_bits(plain.plan));
+    routed_pass(&r, IMAGES, true);
+    const real *phi = routed_tensor(&r, "phi");
+    size_t S = r.plan->S;
+    for (size_t g = 0; g < IMAGES; g++) {
+        double l[TOKENS][8], column[8] = {0};
+        assert_true(S <= 8);
+        for (size_t t = 0; t < TOKENS; t++) {
+            smoe_rng rng =
+                smoe_rng_at(r.pass.seed, SMOE_RNG_ROUTER, 1, r.pass.step, g * TOKENS + t);
+            for (size_t s = 0; s < S; s++) {
+                l[t][s] = std * smoe_rng_normal(&rng);
+                for (size_t i = 0; i < r.d; i++)
+                    l[t][s] += (double)r.x[(g * TOKENS + t) * r.d + i] * (double)phi[i * S + s];
+                column[s] += l[t][s] = exp(l[t][s]);
+            }
+        }
+        for (size_t t = 0; t < TOKENS; t++) {
+            double row = 0;
+            for (size_t s = 0; s < S; s++) row += l[t][s];
+            for (size_t s = 0; s < S; s++) {
+                size_t at = (g * TOKENS + t) * S + s;
+                assert_close(r.plan->disp[at], l[t][s] / column[s], 3e-6);
+                assert_close(r.plan->comb[at], l[t][s] / row, 3e-6);
+            }
+        }
+    }
+    routed_free(&r);
+    routed_free(&plain);
 }
 
 /* ---- random routers --------------------------------------------------------------------------- */
@@ -518,6 +640,9 @@ int main(void) {
         cmocka_unit_test(plans_are_lawful),
         cmocka_unit_test(same_seed_same_bits),
         cmocka_unit_test(no_noise_in_evaluation),
+        cmocka_unit_test(random_priority_repeats),
+        cmocka_unit_test(random_priority_favours_nobody),
+        cmocka_unit_test(soft_noise_recounted),
         cmocka_unit_test(tokens_choice_recounted),
         cmocka_unit_test(experts_choice_recounted),
         cmocka_unit_test(random_scores_recounted),

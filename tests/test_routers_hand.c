@@ -279,6 +279,32 @@ static void bpr_and_its_sum(void **state) {
     routed_free(&r);
 }
 
+/*
+ * topk: before, K = 2: g = (.5 .3 .2) becomes (5/8 3/8 0), (.1 .45 .45) becomes (0 1/2 1/2). Expert 1
+ * has token 1 first, whose first choice it is, with 1/2, then token 0 with 3/8. K = 1: always 1.
+ */
+static void top_k_before_softmax(void **state) {
+    (void)state;
+    const double g[] = {.5, .3, .2, .1, .45, .45};
+#define BEFORE \
+    "model.moe.router=tokens-choice model.moe.noise=0 model.moe.capacity=3 model.moe.topk=before "
+    routed r;
+    gated(&r, BEFORE "model.moe.k=2", 2, 3, g);
+    routed_pass(&r, 1, true);
+    assert_all(r.plan->gate, (const double[]){5. / 8, 3. / 8, 0, 0, .5, .5}, 6);
+    assert_buffer(&r, 0, "0");
+    assert_buffer(&r, 1, "10");
+    assert_buffer(&r, 2, "1");
+    assert_close(r.plan->slot_weight[0], 5. / 8, CLOSE);
+    assert_close(r.plan->slot_weight[r.plan->P], 1. / 2, CLOSE);
+    assert_close(r.plan->slot_weight[r.plan->P + 1], 3. / 8, CLOSE);
+    routed_free(&r);
+    gated(&r, BEFORE "model.moe.k=1", 2, 3, g);
+    routed_pass(&r, 1, true);
+    assert_all(r.plan->gate, (const double[]){1, 0, 0, 0, 1, 0}, 6);
+    routed_free(&r);
+}
+
 /* Equal scores keep the lower index first; equal experts likewise. */
 static void ties(void **state) {
     (void)state;
@@ -394,13 +420,21 @@ static void capacities(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(soft_two_by_two), cmocka_unit_test(soft_normalised_mixes_raw_tokens),
-        cmocka_unit_test(two_epsilons),    cmocka_unit_test(uniform_halves),
-        cmocka_unit_test(identity_places), cmocka_unit_test(choices_of_no_weight),
-        cmocka_unit_test(placement_order), cmocka_unit_test(first_choices_before_second),
-        cmocka_unit_test(bpr_and_its_sum), cmocka_unit_test(ties),
-        cmocka_unit_test(skipped_patches), cmocka_unit_test(experts_choose),
-        cmocka_unit_test(importance),      cmocka_unit_test(load_under_much_noise),
+        cmocka_unit_test(soft_two_by_two),
+        cmocka_unit_test(soft_normalised_mixes_raw_tokens),
+        cmocka_unit_test(two_epsilons),
+        cmocka_unit_test(uniform_halves),
+        cmocka_unit_test(identity_places),
+        cmocka_unit_test(choices_of_no_weight),
+        cmocka_unit_test(top_k_before_softmax),
+        cmocka_unit_test(placement_order),
+        cmocka_unit_test(first_choices_before_second),
+        cmocka_unit_test(bpr_and_its_sum),
+        cmocka_unit_test(ties),
+        cmocka_unit_test(skipped_patches),
+        cmocka_unit_test(experts_choose),
+        cmocka_unit_test(importance),
+        cmocka_unit_test(load_under_much_noise),
         cmocka_unit_test(capacities),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -22,7 +22,8 @@ typedef enum smoe_purpose {
     SMOE_RNG_TEST = 9,    /* tests */
     SMOE_RNG_SCORES = 10, /* scores of a random router; layer: block, step: image, sample: token */
     SMOE_RNG_ANALYSIS = 11, /* comparisons with chance; layer: which, step: draw, sample: image */
-    SMOE_RNG_ROUNDING = 12  /* of moments to BF16; layer: hash of the name, step, sample: piece */
+    SMOE_RNG_ROUNDING = 12, /* of moments to BF16; layer: hash of the name, step, sample: piece */
+    SMOE_RNG_PRIORITY = 13  /* order of placement; layer: block, step, sample: first image */
 } smoe_purpose;
 
 typedef struct smoe_rng {

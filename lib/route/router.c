@@ -43,6 +43,16 @@ smoe_router *smoe_router_create(const smoe_moe_spec *spec, smoe_params *params, 
     return r;
 }
 
+void smoe_router_noise(real *out, const real *in, size_t n, double std, smoe_rng *rng) {
+    enum { PIECE = 256 };
+    double z[PIECE];
+    for (size_t j = 0; j < n; j += PIECE) {
+        size_t count = n - j < PIECE ? n - j : PIECE;
+        smoe_rng_normals(rng, z, count);
+        for (size_t i = 0; i < count; i++) out[j + i] = (in ? in[j + i] : 0) + (real)(std * z[i]);
+    }
+}
+
 void smoe_router_free(smoe_router *router) {
     free(router);
 }

@@ -238,6 +238,11 @@ static void check_router(smoe_reading *reading) {
         clash(reading, KEYS("model.moe.k", "model.moe.experts"),
               "a token cannot choose %zu of %zu experts: take k of %zu at most", moe->k,
               moe->experts, moe->experts);
+    if (router->family == SMOE_FAMILY_TOKENS_CHOICE && moe->topk == SMOE_TOPK_BEFORE &&
+        moe->priority == SMOE_PRIORITY_BPR_SUM)
+        clash(reading, KEYS("model.moe.priority", "model.moe.topk"),
+              "before the softmax over them, the K weights of every token sum to 1: "
+              "take priority bpr, or topk after");
     if (!choices && strcmp(moe->random_layers, "none"))
         clash(reading, KEYS("model.moe.random_layers", "model.moe.router"),
               "router %s makes no choices that could be random, as tokens-choice does",

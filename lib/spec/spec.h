@@ -30,8 +30,10 @@ typedef enum smoe_l2 { SMOE_L2_PAPER, SMOE_L2_VMOE } smoe_l2;
 typedef enum smoe_priority {
     SMOE_PRIORITY_VANILLA,
     SMOE_PRIORITY_BPR,
-    SMOE_PRIORITY_BPR_SUM
+    SMOE_PRIORITY_BPR_SUM,
+    SMOE_PRIORITY_RANDOM
 } smoe_priority;
+typedef enum smoe_topk { SMOE_TOPK_AFTER, SMOE_TOPK_BEFORE } smoe_topk; /* the softmax */
 typedef enum smoe_rounding { SMOE_ROUNDING_ROUND, SMOE_ROUNDING_CEIL } smoe_rounding;
 typedef enum smoe_loss { SMOE_LOSS_SOFTMAX, SMOE_LOSS_SIGMOID } smoe_loss;
 typedef enum smoe_optimizer { SMOE_OPTIMIZER_ADAM, SMOE_OPTIMIZER_SGD } smoe_optimizer;
@@ -75,8 +77,10 @@ typedef struct smoe_moe_spec {
     size_t total_slots;      /* 0, or S = E*P */
     bool normalize;
     smoe_l2 l2_eps;
+    double soft_noise; /* std of the soft routers' noise, training only */
     size_t k;
     double capacity;
+    smoe_topk topk;
     smoe_rounding capacity_rounding;
     size_t capacity_multiple_of;
     size_t group_images;
