@@ -159,6 +159,9 @@ static void heads_positions_and_blocks(void **state) {
         "model.head=token model.qk_norm=true",
         "model.moe.layers=none model.dropout=0.3 model.gelu=tanh model.heads=4",
         "data.channels=3 model.depth=3 model.width=12 model.heads=3",
+        "model.depth=3 model.drop_path=0.4 model.dropout=0.2 model.head=token",
+        "seed=10 model.drop_path=0.3 model.moe.router=tokens-choice model.moe.k=2 model.moe.aux_weight=2",
+        "model.drop_path=0.3 model.moe.layers=none model.depth=4",
     };
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         assert_true(check(keys[i], 2, "attn.k_norm.bias"));

@@ -87,11 +87,14 @@ static void auxiliary_losses_apart(void **state) {
     JOBS_SMALL "data.limit=40 train.steps=13 train.log_every=1 train.eval_every=4 "                \
                "train.checkpoint_every=4 eval.batch_size=7 data.augment.crop=inception "           \
                "data.augment.flip=true data.augment.randaugment.n=2 data.augment.randaugment.m=9 " \
-               "data.augment.mixup=0.3 model.dropout=0.1 model.moe.expert_dropout=0.1 "
+               "data.augment.mixup=0.3 data.augment.cutmix=0.5 train.label_smoothing=0.1 "         \
+               "model.dropout=0.1 model.moe.expert_dropout=0.1 model.drop_path=0.3 "
 
 static const char *const random_runs[] = {
-    RANDOM_RUN "model.moe.router=tokens-choice model.moe.k=2 model.moe.group_images=4",
-    RANDOM_RUN "model.moe.router=soft train.optimizer.name=sgd train.loss=sigmoid",
+    RANDOM_RUN "model.moe.router=tokens-choice model.moe.k=2 model.moe.group_images=4 "
+               "model.moe.priority=random",
+    RANDOM_RUN "model.moe.router=soft model.moe.soft_noise=0.2 train.optimizer.name=sgd "
+               "train.loss=sigmoid",
     /* endless data, a schedule that moves */
     JOBS_SMALL "train.steps=13 train.log_every=2 train.eval_every=0 train.checkpoint_every=0 "
                "train.schedule.name=rsqrt train.schedule.warmup=3 train.schedule.cooldown=4",

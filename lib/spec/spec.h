@@ -63,7 +63,7 @@ typedef struct smoe_data_spec {
         struct {
             size_t n, m;
         } randaugment;
-        double mixup;
+        double mixup, cutmix;
     } augment;
 } smoe_data_spec;
 
@@ -99,13 +99,15 @@ typedef struct smoe_model_spec {
     smoe_position position;
     smoe_gelu gelu;
     bool qk_norm;
-    double dropout; /* of attention's output and MLPs' hidden layers, training only */
+    double dropout;   /* of attention's output and MLPs' hidden layers, training only */
+    double drop_path; /* of the last block's branches, training only */
     smoe_moe_spec moe;
 } smoe_model_spec;
 
 typedef struct smoe_train_spec {
     size_t steps, batch_size;
     smoe_loss loss;
+    double label_smoothing;
     struct {
         smoe_optimizer name;
         double lr, beta1, beta2, eps, momentum, weight_decay, head_weight_decay, clip;

@@ -52,7 +52,8 @@ int smoe_evaluate(smoe_model *model, const smoe_spec *spec, const smoe_dataset *
         smoe_pass pass = {.seed = spec->seed, .images = batch.images, .first = images};
         smoe_model_forward(model, batch.pixels, &pass);
         const real *logits = smoe_model_logits(model);
-        smoe_loss_batch(&sums, NULL, rows, logits, batch.target, batch.images, N, spec->train.loss);
+        smoe_loss_batch(&sums, NULL, rows, logits, batch.target, batch.images, N, spec->train.loss,
+                        0);
         if (!isfinite(sums.loss)) {
             nonfinite_loss(model, images, batch.images, sums.loss, err);
             goto out;
