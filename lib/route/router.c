@@ -35,6 +35,7 @@ smoe_router *smoe_router_create(const smoe_moe_spec *spec, smoe_params *params, 
     r->image_tokens = image_tokens;
     r->d = d;
     r->E = spec->experts;
+    r->plan.rounded = spec->mix_precision == SMOE_MIX_BF16;
     snprintf(r->prefix, sizeof r->prefix, "blocks.%zu.mlp.router", block);
     if (type->init(r, err)) {
         free(r);

@@ -17,7 +17,7 @@ const smoe_router_row *smoe_router_find(const char *name) {
 }
 
 bool smoe_router_heeds(const smoe_router_row *router, const char *key) {
-    static const char all[] = "layers router expert_dropout";
+    static const char all[] = "layers router mix_precision expert_dropout";
     return !router || smoe_text_has_word(all, ' ', key) ||
            smoe_text_has_word(router->keys, ' ', key);
 }

@@ -34,6 +34,7 @@ typedef enum smoe_priority {
     SMOE_PRIORITY_RANDOM
 } smoe_priority;
 typedef enum smoe_topk { SMOE_TOPK_AFTER, SMOE_TOPK_BEFORE } smoe_topk; /* the softmax */
+typedef enum smoe_mix { SMOE_MIX_F32, SMOE_MIX_BF16 } smoe_mix;
 typedef enum smoe_rounding { SMOE_ROUNDING_ROUND, SMOE_ROUNDING_CEIL } smoe_rounding;
 typedef enum smoe_loss { SMOE_LOSS_SOFTMAX, SMOE_LOSS_SIGMOID } smoe_loss;
 typedef enum smoe_optimizer { SMOE_OPTIMIZER_ADAM, SMOE_OPTIMIZER_SGD } smoe_optimizer;
@@ -88,7 +89,9 @@ typedef struct smoe_moe_spec {
     double skip_patch;
     char *random_layers;             /* as written: none, all, last-N, every-N or a list */
     bool is_random[SMOE_MAX_BLOCKS]; /* resolved: at evaluation the router's scores are noise */
-    double noise, aux_weight, expert_dropout;
+    double noise, aux_weight;
+    smoe_mix mix_precision;
+    double expert_dropout;
 } smoe_moe_spec;
 
 typedef struct smoe_model_spec {

@@ -26,6 +26,7 @@ static const char *const usage[] = {"router",
                                     "priority",
                                     "skip_patch",
                                     "topk",
+                                    "mix_precision",
                                     "random_layers"};
 enum { USAGE = sizeof usage / sizeof *usage };
 

@@ -167,8 +167,9 @@ typedef struct smoe_moe {
     smoe_router *router;
     smoe_mlp experts;
     size_t d;
-    real *slots; /* [rows,d] the experts' inputs, kept */
-    real *out;   /* [rows,d] their outputs, kept */
+    real *rounded; /* [R,d] the tokens in BF16, kept; NULL where mix_precision is F32 */
+    real *slots;   /* [rows,d] the experts' inputs, kept */
+    real *out;     /* [rows,d] their outputs, kept; in BF16 as the tokens */
     real *dslots, *dout;
 } smoe_moe;
 int smoe_moe_init(smoe_moe *l, const smoe_build *build, size_t block,
