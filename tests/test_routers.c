@@ -156,12 +156,12 @@ static void as_its_row_says(routed *r, bool train) {
     bool soft = row->family == SMOE_FAMILY_SOFT;
     routed_pass(r, IMAGES, train);
     assert_int_equal(r->plan->sparse, !soft);
-    assert_int_equal(r->plan->gate != NULL, smoe_moe_choices(&r->spec.model.moe) > 0);
+    assert_int_equal(r->plan->gate != NULL, smoe_moe_chooses(&r->spec.model.moe));
     assert_int_equal(row->learns_dispatch, soft && !r->plan->disp_constant);
     assert_int_equal(row->learns_combine, soft && !r->plan->comb_constant);
     if (soft)
         assert_int_equal(r->plan->P,
-                         smoe_moe_slots_per_expert(&r->spec.model.moe, r->router->image_tokens));
+                         smoe_moe_slots_per_expert(&r->spec.model.moe, 1, r->router->image_tokens));
     if (row->family == SMOE_FAMILY_FIXED) assert_int_equal(r->plan->placed, r->plan->tokens);
 }
 
@@ -260,7 +260,7 @@ static gates gates_of(routed *r, bool train) {
             sum = 0;
             for (size_t k = 0; k < E; k++) {
                 double *g = &a.g[t * E + a.order[t * E + k]];
-                sum += k < r->spec.model.moe.k ? *g : (*g = 0);
+                sum += k < smoe_moe_k(&r->spec.model.moe, 1) ? *g : (*g = 0);
             }
         }
         for (size_t e = 0; e < E; e++) a.g[t * E + e] /= sum;
@@ -287,7 +287,8 @@ static ranked *queue_of(const routed *r, const gates *a, size_t g, size_t *kept)
     ranked *queue = calloc(n, sizeof *queue);
     assert_non_null(queue);
     for (size_t i = 0; i < n; i++) {
-        size_t t = g * r->router->T + i, top = moe->priority == SMOE_PRIORITY_BPR_SUM ? moe->k : 1;
+        size_t t = g * r->router->T + i,
+               top = moe->priority == SMOE_PRIORITY_BPR_SUM ? smoe_moe_k(moe, 1) : 1;
         queue[i].token = t;
         for (size_t k = 0; k < top; k++) queue[i].score += a->g[t * E + a->order[t * E + k]];
     }
@@ -316,9 +317,9 @@ static void recount_group(const routed *r, const gates *a, size_t g, counts *c) 
     const smoe_moe_spec *moe = &r->spec.model.moe;
     const smoe_plan *plan = r->plan;
     size_t E = plan->E, kept, *used = calloc(E, sizeof *used);
-    size_t room = smoe_moe_capacity(moe, group_size(r, g), moe->k);
+    size_t room = smoe_moe_capacity(moe, 1, group_size(r, g), smoe_moe_k(moe, 1));
     ranked *queue = queue_of(r, a, g, &kept);
-    for (size_t k = 0; k < moe->k; k++)
+    for (size_t k = 0; k < smoe_moe_k(moe, 1); k++)
         for (size_t i = 0; i < kept; i++) {
             size_t t = queue[i].token, e = a->order[t * E + k];
             c->chosen[e]++;
@@ -350,7 +351,7 @@ static double recount_aux(const routed *r, const gates *a) {
         double importance[32] = {0}, load[32] = {0};
         for (size_t t = g * r->router->T; t < g * r->router->T + group_size(r, g); t++) {
             const double *z = a->z + t * E;
-            double sum = 0, threshold = a->noisy[t * E + a->order[t * E + moe->k - 1]];
+            double sum = 0, threshold = a->noisy[t * E + a->order[t * E + smoe_moe_k(moe, 1) - 1]];
             for (size_t e = 0; e < E; e++) sum += exp(z[e]);
             for (size_t e = 0; e < E; e++) importance[e] += exp(z[e]) / sum;
             for (size_t e = 0; e < E && sigma > 0; e++) /* 1 - Phi(u) = erfc(u / sqrt 2) / 2 */
@@ -416,7 +417,7 @@ static void experts_choice_recounted(void **state) {
         size_t E = r.plan->E;
         for (size_t b = 0; b < r.plan->G * E; b++) {
             size_t g = b / E, e = b % E, n = group_size(&r, g);
-            size_t room = smoe_moe_capacity(&r.spec.model.moe, n, 1), at;
+            size_t room = smoe_moe_capacity(&r.spec.model.moe, 1, n, 1), at;
             if (room > n) room = n;
             ranked *list = calloc(n, sizeof *list);
             for (size_t k = 0; k < n; k++)
@@ -439,6 +440,29 @@ static void experts_choice_recounted(void **state) {
         }
         gates_free(&a);
         routed_free(&r);
+    }
+}
+
+/* A layer of a list is the layer that a single number makes. */
+static void lists_are_for_layers(void **state) {
+    (void)state;
+#define BOTH "model.moe.layers=[0,1] model.moe.group_images=2 model.moe.router="
+    static const char *const keys[][2] = {
+        {BOTH "tokens-choice model.moe.k=[1,2] model.moe.capacity=[2,0.5]",
+         BOTH "tokens-choice model.moe.k=2 model.moe.capacity=0.5"},
+        {BOTH "experts-choice model.moe.capacity=[2,0.5]",
+         BOTH "experts-choice model.moe.capacity=0.5"},
+        {BOTH "soft model.moe.capacity=[2,0.5]", BOTH "soft model.moe.capacity=0.5"}};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        routed a, b;
+        assert_true(routed_make(&a, keys[i][0], TOKENS, IMAGES)); /* block 1 */
+        assert_true(routed_make(&b, keys[i][1], TOKENS, IMAGES));
+        routed_pass(&a, IMAGES, true);
+        routed_pass(&b, IMAGES, true);
+        assert_int_equal(a.plan->P, b.plan->P);
+        assert_int_equal(routed_bits(a.plan), routed_bits(b.plan));
+        routed_free(&a);
+        routed_free(&b);
     }
 }
 
@@ -640,6 +664,7 @@ int main(void) {
         cmocka_unit_test(plans_are_lawful),
         cmocka_unit_test(same_seed_same_bits),
         cmocka_unit_test(no_noise_in_evaluation),
+        cmocka_unit_test(lists_are_for_layers),
         cmocka_unit_test(random_priority_repeats),
         cmocka_unit_test(random_priority_favours_nobody),
         cmocka_unit_test(soft_noise_recounted),

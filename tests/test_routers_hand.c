@@ -403,18 +403,18 @@ static void load_under_much_noise(void **state) {
 /* Be = round(K tokens C / E), half to even, at least 1, raised to a multiple; or up. */
 static void capacities(void **state) {
     (void)state;
-    smoe_moe_spec moe = {.experts = 4, .capacity = 1, .capacity_multiple_of = 1};
+    smoe_moe_spec moe = {.experts = 4, .capacity = {.item = {1}}, .capacity_multiple_of = 1};
     const size_t tokens[] = {1, 2, 3, 6, 10, 14, 18}, half_even[] = {1, 1, 1, 2, 2, 4, 4},
                  up[] = {1, 1, 1, 2, 3, 4, 5}, fours[] = {4, 4, 4, 4, 4, 4, 8};
     for (size_t i = 0; i < sizeof tokens / sizeof *tokens; i++) {
         moe.capacity_rounding = SMOE_ROUNDING_ROUND;
         moe.capacity_multiple_of = 1;
-        assert_int_equal(smoe_moe_capacity(&moe, tokens[i], 1), half_even[i]);
-        assert_int_equal(smoe_moe_capacity(&moe, tokens[i] * 2, 2), tokens[i]);
+        assert_int_equal(smoe_moe_capacity(&moe, 0, tokens[i], 1), half_even[i]);
+        assert_int_equal(smoe_moe_capacity(&moe, 0, tokens[i] * 2, 2), tokens[i]);
         moe.capacity_rounding = SMOE_ROUNDING_CEIL;
-        assert_int_equal(smoe_moe_capacity(&moe, tokens[i], 1), up[i]);
+        assert_int_equal(smoe_moe_capacity(&moe, 0, tokens[i], 1), up[i]);
         moe.capacity_multiple_of = 4;
-        assert_int_equal(smoe_moe_capacity(&moe, tokens[i], 1), fours[i]);
+        assert_int_equal(smoe_moe_capacity(&moe, 0, tokens[i], 1), fours[i]);
     }
 }
 

@@ -47,6 +47,8 @@ const smoe_row smoe_rows[SMOE_ROW_COUNT] = {
 #define CTYPE_ENUM unsigned
 #define CTYPE_NAME char *
 #define CTYPE_LAYERS char *
+#define CTYPE_SIZES smoe_series
+#define CTYPE_REALS smoe_series
 #define CTYPE_SHOTS smoe_fewshot_spec
 #define KEY(key, kind, member, preset, range, help)                                   \
     _Static_assert(_Generic(((smoe_spec *)0)->member, CTYPE_##kind : 1, default : 0), \
@@ -109,6 +111,10 @@ const char *smoe_row_type(const smoe_row *row, char *buf, size_t size) {
     case SMOE_KIND_ENUM:
     case SMOE_KIND_NAME: join(buf, size, row->range, " | "); break;
     case SMOE_KIND_LAYERS: snprintf(buf, size, "%s", row->range); break;
+    case SMOE_KIND_SIZES:
+        snprintf(buf, size, "integer in %s, or a list of them", row->range);
+        break;
+    case SMOE_KIND_REALS: snprintf(buf, size, "number in %s, or a list of them", row->range); break;
     case SMOE_KIND_SHOTS: snprintf(buf, size, "list of integers in %s", row->range); break;
     }
     return buf;

@@ -68,6 +68,12 @@ typedef struct smoe_data_spec {
     } augment;
 } smoe_data_spec;
 
+/* A number for every MoE layer: one for all of them, or a list with one for each, in their order. */
+typedef struct smoe_series {
+    double item[SMOE_MAX_BLOCKS];
+    size_t listed; /* length of the list; 0: item[0] counts for all */
+} smoe_series;
+
 typedef struct smoe_moe_spec {
     char *layers;                 /* as written: none, all, last-N, every-N or a list */
     bool is_moe[SMOE_MAX_BLOCKS]; /* resolved */
@@ -78,9 +84,8 @@ typedef struct smoe_moe_spec {
     size_t total_slots;      /* 0, or S = E*P */
     bool normalize;
     smoe_l2 l2_eps;
-    double soft_noise; /* std of the soft routers' noise, training only */
-    size_t k;
-    double capacity;
+    double soft_noise;       /* std of the soft routers' noise, training only */
+    smoe_series k, capacity; /* see smoe_moe_k and smoe_moe_ratio */
     smoe_topk topk;
     smoe_rounding capacity_rounding;
     size_t capacity_multiple_of;
@@ -240,15 +245,19 @@ void smoe_spec_free(smoe_spec *spec);
 /* Tokens of an image as the blocks see them: (image/patch)^2, plus one with a class token. */
 size_t smoe_spec_tokens(const smoe_spec *spec);
 
-/* P of the soft family and of fixed routers for a group of `tokens` tokens: slots_per_expert, or
+/* K and C of the MoE layer in a block. */
+size_t smoe_moe_k(const smoe_moe_spec *moe, size_t block);
+double smoe_moe_ratio(const smoe_moe_spec *moe, size_t block);
+
+/* P of the soft family and of fixed routers in a block for a group of `tokens` tokens: slots_per_expert, or
  * total_slots/E; where both are 0, round(tokens * capacity / E), at least 1, or for fixed routers
  * as many as the tokens take, ceil(tokens / E). */
-size_t smoe_moe_slots_per_expert(const smoe_moe_spec *moe, size_t tokens);
+size_t smoe_moe_slots_per_expert(const smoe_moe_spec *moe, size_t block, size_t tokens);
 
-/* The buffer Be of one expert for a group of `tokens` tokens and `choices` choices a token (K for
+/* The buffer Be of one expert of a block for a group of `tokens` tokens and `choices` choices a token (K for
  * tokens-choice, 1 for experts-choice): round(choices*tokens*C/E), half to even, at least 1, then
  * the multiple. */
-size_t smoe_moe_capacity(const smoe_moe_spec *moe, size_t tokens, size_t choices);
+size_t smoe_moe_capacity(const smoe_moe_spec *moe, size_t block, size_t tokens, size_t choices);
 
 /* Full path of the data of the spec: as given, relative to the spec's folder, or found in
  * SMOE_DATA. *path is a fresh string. SMOE_DATA-code failure names every place tried. */

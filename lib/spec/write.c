@@ -34,10 +34,19 @@ static void write_derived(const smoe_spec *spec, const char *key, FILE *out) {
     const smoe_moe_spec *moe = &spec->model.moe;
     size_t T = smoe_spec_tokens(spec);
     if (!moe->layer_count || strcmp(key, "model.moe.capacity")) return;
-    if (smoe_moe_choices(moe))
-        fprintf(out, "; a buffer has %zu places", smoe_moe_buffer(moe, moe->group_images * T));
-    else if (!moe->slots_per_expert && !moe->total_slots)
-        fprintf(out, "; an expert has %zu slots", smoe_moe_slots_per_expert(moe, T));
+    bool chooses = smoe_moe_chooses(moe), listed = moe->k.listed || moe->capacity.listed;
+    if (!chooses && (moe->slots_per_expert || moe->total_slots)) return;
+    fprintf(out, chooses ? "; a buffer has" : "; an expert has");
+    const char *before = " ";
+    for (size_t i = 0; i < spec->model.depth; i++) {
+        if (!moe->is_moe[i]) continue;
+        size_t places = chooses ? smoe_moe_buffer(moe, i, moe->group_images * T)
+                                : smoe_moe_slots_per_expert(moe, i, T);
+        fprintf(out, "%s%zu", before, places);
+        before = ", ";
+        if (!listed) break;
+    }
+    fprintf(out, chooses ? " places" : " slots");
 }
 
 /* Heads of the sections that begin with this key, indented; returns the key's last part and its
@@ -97,6 +106,16 @@ static json_t *section_object(json_t *root, const char *key, const char **leaf) 
     return root;
 }
 
+/* Of a real number, or of the longest in a list; 1 of anything else. */
+static size_t digits_of(const json_t *value) {
+    size_t most = json_is_real(value) ? (size_t)smoe_value_digits(json_real_value(value)) : 1;
+    for (size_t i = 0; i < json_array_size(value); i++) {
+        size_t digits = digits_of(json_array_get(value, i));
+        if (digits > most) most = digits;
+    }
+    return most;
+}
+
 char *smoe_spec_json(const smoe_spec *spec) {
     char *text = NULL;
     size_t digits = 1;
@@ -110,8 +129,7 @@ char *smoe_spec_json(const smoe_spec *spec) {
             smoe_locale_leave(locale);
             goto out;
         }
-        if (row->kind != SMOE_KIND_REAL) continue;
-        size_t needed = (size_t)smoe_value_digits(json_real_value(json_object_get(section, leaf)));
+        size_t needed = digits_of(json_object_get(section, leaf));
         if (needed > digits) digits = needed;
     }
     smoe_locale_leave(locale);
