@@ -1,7 +1,7 @@
 /*
  * What training does to an image after its box was taken: random pad-crop, flip, RandAugment; and
- * the numbers of mixup and CutMix. Every choice comes from the stream handed in. Leaves to others: the
- * inception box (image.h), which stream it is, batches (loader.c).
+ * the numbers of mixup and CutMix. Every choice comes from the stream handed in. Leaves to
+ * others: the inception box (image.h), which stream it is, batches (loader.c).
  */
 #ifndef SMOE_DATA_AUGMENT_H
 #define SMOE_DATA_AUGMENT_H

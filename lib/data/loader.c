@@ -117,7 +117,8 @@ static void mix_rows(real *x, size_t rows, size_t width, real lambda, real *firs
     }
 }
 
-/* The box of every image gets the pixels of the next one; keeps a copy of the first for the last. */
+/* The box of every image gets the pixels of the next one; keeps a copy of the first for the
+ * last. */
 static void cut_rows(const smoe_dataset *set, real *x, size_t rows, const smoe_cut *box,
                      real *first) {
     size_t width = image_elements(set), size = set->size, n = box->right - box->left;

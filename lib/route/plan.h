@@ -66,8 +66,9 @@ void smoe_plan_begin(smoe_plan *plan, size_t tokens);
 /* Orders the placements of a sparse plan by token and counts the dropped tokens. */
 void smoe_plan_seal(smoe_plan *plan);
 
-/* Of a `rounded` plan that the router has filled: rounds the weights to the nearest BF16 number, ties
- * to even. Those of a dense plan are copies, those of placements are replaced. Their gradients are
+/* Of a `rounded` plan that the router has filled: rounds the weights to the nearest BF16 number,
+ * ties to even. Those of a dense plan are copies, those of placements are replaced. Their
+ * gradients are
  * those of the weights before rounding. */
 void smoe_plan_round(smoe_plan *plan);
 

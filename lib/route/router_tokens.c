@@ -3,8 +3,8 @@
  * buffers of fixed size, first choices are placed before second ones.
  *   weights    g itself, softmax before top-k, not renormalised:
  *              g = softmax(W x + N(0, (noise/E)^2))
- *              topk: before has the two in reverse order (A.1): g = softmax over the K chosen of the
- *              same logits, 0 for the other experts
+ *              topk: before has the two in reverse order (A.1): g = softmax over the K chosen of
+ *              the same logits, 0 for the other experts
  *   order      vanilla: as the tokens come; bpr: by largest g; bpr-sum: by the sum of the top K;
  *              random: a random permutation of each group
  *   auxiliary  (importance + load)/2 averaged over groups, training only, each the squared

@@ -48,8 +48,8 @@ size_t smoe_moe_choices(const smoe_moe_spec *moe, size_t block);
  * MoE layers there is no such number. */
 bool smoe_moe_drops_nothing(const smoe_moe_spec *moe);
 
-/* Places of an expert's buffer in a block for a group of `tokens` tokens, where somebody chooses: those of
- * smoe_moe_capacity, but an expert that chooses takes each token once at most. */
+/* Places of an expert's buffer in a block for a group of `tokens` tokens, where somebody
+ * chooses: those of smoe_moe_capacity, but an expert that chooses takes each token once at most. */
 size_t smoe_moe_buffer(const smoe_moe_spec *moe, size_t block, size_t tokens);
 
 #endif

@@ -68,7 +68,8 @@ typedef struct smoe_data_spec {
     } augment;
 } smoe_data_spec;
 
-/* A number for every MoE layer: one for all of them, or a list with one for each, in their order. */
+/* A number for every MoE layer: one for all of them, or a list with one for each, in their
+ * order. */
 typedef struct smoe_series {
     double item[SMOE_MAX_BLOCKS];
     size_t listed; /* length of the list; 0: item[0] counts for all */
@@ -249,13 +250,15 @@ size_t smoe_spec_tokens(const smoe_spec *spec);
 size_t smoe_moe_k(const smoe_moe_spec *moe, size_t block);
 double smoe_moe_ratio(const smoe_moe_spec *moe, size_t block);
 
-/* P of the soft family and of fixed routers in a block for a group of `tokens` tokens: slots_per_expert, or
- * total_slots/E; where both are 0, round(tokens * capacity / E), at least 1, or for fixed routers
+/* P of the soft family and of fixed routers in a block for a group of `tokens` tokens:
+ * slots_per_expert, or total_slots/E; where both are 0, round(tokens * capacity / E), at least
+ * 1, or for fixed routers
  * as many as the tokens take, ceil(tokens / E). */
 size_t smoe_moe_slots_per_expert(const smoe_moe_spec *moe, size_t block, size_t tokens);
 
-/* The buffer Be of one expert of a block for a group of `tokens` tokens and `choices` choices a token (K for
- * tokens-choice, 1 for experts-choice): round(choices*tokens*C/E), half to even, at least 1, then
+/* The buffer Be of one expert of a block for a group of `tokens` tokens and `choices` choices a
+ * token (K for tokens-choice, 1 for experts-choice): round(choices*tokens*C/E), half to even, at
+ * least 1, then
  * the multiple. */
 size_t smoe_moe_capacity(const smoe_moe_spec *moe, size_t block, size_t tokens, size_t choices);
 

@@ -22,7 +22,8 @@ typedef struct choices {
     size_t best;
 } choices;
 
-/* The best experts of a token that are looked at: as many as it chooses in any layer, at least two. */
+/* The best experts of a token that are looked at: as many as it chooses in any layer, at least
+ * two. */
 static size_t best_of(const smoe_inspection *r) {
     const smoe_model_spec *model = &r->subject.spec->model;
     size_t best = 2;

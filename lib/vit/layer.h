@@ -71,7 +71,7 @@ void smoe_linear_backward(const smoe_linear *l, real *dx, const real *dy, const 
  * backward. */
 void smoe_dropout(real *x, size_t size, double rate, uint32_t site, const smoe_pass *pass);
 
-/* ---- stochastic depth (drop path) ------------------------------------------------------------- */
+/* ---- stochastic depth (drop path) ------------------------------------------------------------ */
 /* One branch of a block, in training: y = x + s_b branch(x) for image b, s_b 0 with probability
  * `rate` and 1/(1 - rate) otherwise, keyed by (seed, site, step, b). */
 typedef struct smoe_drop_path {
@@ -79,7 +79,8 @@ typedef struct smoe_drop_path {
     uint32_t site;
     size_t n; /* numbers of an image, T*d */
 } smoe_drop_path;
-/* y [B,n] = x + s (y - x): y was x + branch(x), undivided. Nothing where rate is 0 or in evaluation.
+/* y [B,n] = x + s (y - x): y was x + branch(x), undivided. Nothing where rate is 0 or in
+ * evaluation.
  */
 void smoe_drop_path_forward(const smoe_drop_path *l, real *y, const real *x, const smoe_pass *pass);
 /* The gradient of the branch's output: s dy, in `scaled` [B,n]; dy itself where rate is 0. */

@@ -50,7 +50,8 @@ void smoe_moe_forward(smoe_moe *l, real *y, const real *x, const real *residual,
     smoe_clock_lap(pass->clock, SMOE_PART_combine);
 }
 
-/* Rounding has slope 1: the products take what they took, and what comes of them goes on as it is. */
+/* Rounding has slope 1: the products take what they took, and what comes of them goes on as it
+ * is. */
 void smoe_moe_backward(smoe_moe *l, real *dx, const real *dy, const real *x,
                        const smoe_pass *pass) {
     smoe_plan *plan = &l->router->plan;
