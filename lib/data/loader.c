@@ -5,7 +5,8 @@
  * receives tickets in order. What is in batch t follows from (seed, t) alone:
  *   epoch         e = t / (n/B)
  *   images        places [r*B, (r+1)*B) of the permutation SHUFFLE(seed, e), r = t mod (n/B)
- *   endless data  images t*B .. t*B + B-1, in order
+ *   endless data  images t*B .. t*B + B-1, in order: what they show is drawn independently
+ *   evaluation    places [t*B, (t+1)*B) of smoe_data_order
  *   augmentation  of image i: stream AUGMENT(seed, e, i)
  *   mixup         stream MIXUP(seed, t), one lambda a batch, image b mixed with image b+1 (the last
  *                 with the first)
@@ -40,6 +41,7 @@ struct smoe_loader {
     smoe_data_spec data; /* augment; path is not used */
     smoe_loader_options options;
     size_t per_epoch; /* batches of a pass */
+    uint32_t *order;  /* [n] of an evaluation */
     pthread_t thread[THREADS];
     size_t threads; /* started */
     double waited;  /* the caller's alone */
@@ -85,7 +87,7 @@ static int choose_images(const smoe_loader *l, worker *w, uint64_t t, uint64_t *
     *epoch = t / l->per_epoch;
     if (!l->options.train) {
         *images = t >= l->per_epoch ? 0 : t + 1 == l->per_epoch ? n - (size_t)t * B : B;
-        for (size_t b = 0; b < *images; b++) index[b] = t * B + b;
+        for (size_t b = 0; b < *images; b++) index[b] = l->order[t * B + b];
     } else if (l->set->endless) {
         for (size_t b = 0; b < B; b++) index[b] = t * B + b;
     } else {
@@ -253,6 +255,14 @@ static int allocate_places(smoe_loader *l, smoe_err *err) {
     return 0;
 }
 
+static int order_evaluation(smoe_loader *l, const smoe_spec *spec, smoe_err *err) {
+    if (l->options.train) return 0;
+    l->order = malloc((l->set->images + 1) * sizeof *l->order);
+    if (!l->order) return smoe_fail(err, SMOE_RUNTIME, "out of memory for the order of images");
+    smoe_data_order(l->order, l->set->images, spec);
+    return 0;
+}
+
 int smoe_loader_open(smoe_loader **out, const smoe_dataset *set, const smoe_spec *spec,
                      const smoe_loader_options *options, smoe_err *err) {
     *out = NULL;
@@ -267,7 +277,7 @@ int smoe_loader_open(smoe_loader **out, const smoe_dataset *set, const smoe_spec
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->filled, NULL);
     pthread_cond_init(&l->emptied, NULL);
-    if (allocate_places(l, err)) goto failed;
+    if (allocate_places(l, err) || order_evaluation(l, spec, err)) goto failed;
     for (; l->threads < THREADS; l->threads++)
         if (pthread_create(&l->thread[l->threads], NULL, work, l)) {
             smoe_fail(err, SMOE_RUNTIME, "cannot start a loader thread");
@@ -293,6 +303,7 @@ void smoe_loader_free(smoe_loader *l) {
         free(l->place[k].label);
         free(l->place[k].index);
     }
+    free(l->order);
     pthread_cond_destroy(&l->emptied);
     pthread_cond_destroy(&l->filled);
     pthread_mutex_destroy(&l->lock);

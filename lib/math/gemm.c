@@ -128,8 +128,8 @@ static void row_block(const smoe_product *x, const smoe_gemm_kernels *kern, cons
  * work. */
 static bool is_shallow(const smoe_product *x, const smoe_gemm_kernels *kern) {
     bool plain = !x->b_bf16 && !x->add && !x->bias && !x->after;
-    bool skinny = x->k && (x->k <= TERMS || x->k * x->n <= 2 * NEAR);
-    return x->stream && plain && skinny && x->b_col == 1 && x->n % (kern->nr / 2) == 0;
+    bool shallow = x->k && (x->k <= TERMS || x->k * x->n <= 2 * NEAR);
+    return x->stream && plain && shallow && x->b_col == 1 && x->n % (kern->nr / 2) == 0;
 }
 
 /* Such a product, row by row of C, with neither side packed. */

@@ -350,6 +350,34 @@ static void check_size(smoe_reading *reading) {
               numbers, most);
 }
 
+/* The generated source, as data or as that of the few-shot evaluation: what its keys come to. */
+static void check_facts(smoe_reading *reading) {
+    const smoe_data_spec *data = &reading->spec->data;
+    size_t cells = data->facts.cells, edge = 1, shots = reading->spec->eval.fewshot.data.source;
+    if (data->source != SMOE_SOURCE_FACTS && shots != SMOE_FEWSHOT_SOURCE + SMOE_SOURCE_FACTS)
+        return;
+    while ((edge + 1) * (edge + 1) <= cells) edge++;
+    if (edge * edge != cells)
+        clash(reading, KEYS("data.facts.cells"), "%zu cells make no square: take %zu or %zu", cells,
+              edge * edge, (edge + 1) * (edge + 1));
+    else if (data->image_size % edge)
+        clash(reading, KEYS("data.facts.cells", "data.image_size"),
+              "%zu cells along an edge do not divide an image of %zu: take a divisor of it", edge,
+              data->image_size);
+    if (data->facts.distractors >= cells)
+        clash(reading, KEYS("data.facts.distractors", "data.facts.cells"),
+              "%zu distractors beside the marked cell do not fit into %zu cells: take %zu at most",
+              data->facts.distractors, cells, cells - 1);
+    if (data->facts.classes > data->facts.entities)
+        clash(reading, KEYS("data.facts.classes", "data.facts.entities"),
+              "%zu entities cannot make %zu classes: take %zu at most", data->facts.entities,
+              data->facts.classes, data->facts.entities);
+    if (data->facts.entities > UINT64_C(1) << data->facts.bits)
+        clash(reading, KEYS("data.facts.bits", "data.facts.entities"),
+              "%zu bits have %llu codes, too few for %zu entities: take more bits",
+              data->facts.bits, 1ULL << data->facts.bits, data->facts.entities);
+}
+
 /* A spec without a path may still be costed, as long as it says how many classes there are. */
 static void check_data(smoe_reading *reading) {
     const smoe_data_spec *data = &reading->spec->data;
@@ -362,7 +390,8 @@ static void check_data(smoe_reading *reading) {
     if (smoe_sources[data->source].generated || data->path || data->classes) return;
     clash(reading, KEYS("data.source", "data.path"),
           "data.path must say where the data is (a folder or archive); "
-          "only data.source: shapes needs none (or give data.classes, or --classes N, to cost "
+          "only generated data (shapes, facts) needs none (or give data.classes, or --classes N, "
+          "to cost "
           "a model without its data)");
 }
 
@@ -399,4 +428,5 @@ void smoe_reading_resolve(smoe_reading *reading) {
     check_model(reading);
     check_size(reading);
     check_data(reading);
+    check_facts(reading);
 }

@@ -23,6 +23,17 @@ typedef enum smoe_fewshot_source {
     SMOE_FEWSHOT_TRAINED, /* those of data.source */
     SMOE_FEWSHOT_SOURCE   /* from here on as smoe_source counts */
 } smoe_fewshot_source;
+typedef enum smoe_order { SMOE_ORDER_SHUFFLED, SMOE_ORDER_FILE } smoe_order;
+/* Where the objects of shapes lie: whole within the image, or anywhere, leaving it at one side and
+ * coming back at the other. */
+typedef enum smoe_positions { SMOE_POSITIONS_INSIDE, SMOE_POSITIONS_UNIFORM } smoe_positions;
+/* Which factors of the large object make the classes of shapes. */
+typedef enum smoe_shape_classes {
+    SMOE_CLASSES_SHAPE,
+    SMOE_CLASSES_SHAPE_HUE,
+    SMOE_CLASSES_SHAPE_BACKGROUND,
+    SMOE_CLASSES_SHAPE_HUE_BACKGROUND
+} smoe_shape_classes;
 typedef enum smoe_crop { SMOE_CROP_NONE, SMOE_CROP_PAD, SMOE_CROP_INCEPTION } smoe_crop;
 typedef enum smoe_head { SMOE_HEAD_GAP, SMOE_HEAD_TOKEN, SMOE_HEAD_MAP } smoe_head;
 typedef enum smoe_position { SMOE_POSITION_LEARNED, SMOE_POSITION_SINCOS2D } smoe_position;
@@ -55,8 +66,20 @@ typedef struct smoe_data_spec {
     char *path; /* resolved against the spec's folder or SMOE_DATA when opened; may be NULL (shapes)
                  */
     size_t image_size, channels;
-    size_t limit;    /* images of a split, 0 all */
-    size_t classes;  /* 0: what the data says */
+    size_t limit;     /* images of a split, 0 all */
+    size_t classes;   /* 0: what the data says */
+    size_t test_size; /* generated images of the splits test and val; 0: the source's own number */
+    uint64_t seed;    /* of generated test images, and of the order of evaluations */
+    struct {
+        smoe_positions positions;
+        double size;        /* factor of all radii */
+        size_t distractors; /* small objects of an image, at most; 0: none, else at least one */
+        smoe_shape_classes classes;
+    } shapes;
+    struct {
+        size_t entities, classes, cells, distractors, bits;
+        double noise, exponent, offset;
+    } facts;
     size_t cache_mb; /* decoded images kept in memory, at most; beyond it they are decoded again */
     struct {
         smoe_crop crop;
@@ -142,6 +165,7 @@ typedef struct smoe_fewshot_spec {
 typedef struct smoe_eval_spec {
     char *split;
     size_t batch_size;
+    smoe_order order;
     smoe_fewshot_spec fewshot;
 } smoe_eval_spec;
 

@@ -4,7 +4,7 @@
  *   reserve   names every buffer it uses; runs once to count and once to bind
  *   forward   from x to y; neither allocates nor fails
  *   backward  from the gradient of y: adds to the parameters' gradients (overwrites fresh ones, and
- *             leaves factored ones as outer products, base/param.h) and makes dx, as each layer says
+ *             leaves outer products unmaterialised, base/param.h) and makes dx, as each layer says
  * Activations are rows: [R, width], R = B*T, the tokens of an image together; x, y, dx, dy [R,d]
  * where nothing else is said. `parts` are sums of fixed pieces of rows (math/rows.h), and
  * buffers named d... are gradients of what has that name: both scratch.

@@ -89,11 +89,14 @@ static void test_epochs_are_permutations(void **state) {
     smoe_dataset_free(set);
 }
 
-/* Evaluation: data-set order, the short batch kept, then the end, as often as asked. */
-static void test_evaluation(void **state) {
-    (void)state;
+/* Evaluation: every image once, along eval.order, the short batch kept, then the end, as often as
+ * asked. */
+static void evaluate_along(smoe_order order) {
     smoe_spec spec;
     smoe_dataset *set = open_shapes(&spec, "test", 23);
+    uint32_t image[23];
+    spec.eval.order = order;
+    smoe_data_order(image, 23, &spec);
     spec.data.augment.flip = true; /* none of it in evaluation */
     spec.data.augment.randaugment.n = 2;
     spec.data.augment.randaugment.m = 9;
@@ -107,8 +110,9 @@ static void test_evaluation(void **state) {
         assert_int_equal(b.images, t < 2 ? 10 : 3);
         for (size_t i = 0; i < b.images; i++, at++) {
             int64_t label;
-            assert_int_equal(smoe_dataset_image(set, at, false, pixels, target, &label, NULL), 0);
-            assert_int_equal(b.index[i], at);
+            assert_int_equal(
+                smoe_dataset_image(set, image[at], false, pixels, target, &label, NULL), 0);
+            assert_int_equal(b.index[i], image[at]);
             assert_int_equal(b.label[i], label);
             assert_memory_equal(b.pixels + i * PIXELS, pixels, sizeof pixels);
             assert_memory_equal(b.target + i * CLASSES, target, sizeof target);
@@ -119,6 +123,32 @@ static void test_evaluation(void **state) {
     for (int i = 0; i < 3; i++) assert_int_equal(smoe_loader_next(loader, &b, &err), 0);
     smoe_loader_free(loader);
     smoe_dataset_free(set);
+}
+
+static void test_evaluation(void **state) {
+    (void)state;
+    evaluate_along(SMOE_ORDER_SHUFFLED);
+    evaluate_along(SMOE_ORDER_FILE);
+}
+
+/* A permutation that data.seed alone decides; of `file`, none. */
+static void test_order_of_evaluations(void **state) {
+    (void)state;
+    enum { N = 100 };
+    uint32_t order[3][N];
+    for (size_t k = 0; k < 3; k++) {
+        bool taken[N] = {false};
+        smoe_spec spec = {.seed = k, .data.seed = k / 2};
+        smoe_data_order(order[k], N, &spec);
+        for (size_t i = 0; i < N; i++) {
+            assert_true(order[k][i] < N && !taken[order[k][i]]);
+            taken[order[k][i]] = true;
+        }
+    }
+    assert_memory_equal(order[0], order[1], sizeof *order);
+    assert_memory_not_equal(order[0], order[2], sizeof *order);
+    smoe_data_order(order[0], N, &(smoe_spec){.eval.order = SMOE_ORDER_FILE});
+    for (size_t i = 0; i < N; i++) assert_int_equal(order[0][i], i);
 }
 
 /* Every call takes some time, and no more than the caller sees. */
@@ -416,6 +446,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_epochs_are_permutations),
         cmocka_unit_test(test_evaluation),
+        cmocka_unit_test(test_order_of_evaluations),
         cmocka_unit_test(test_waited),
         cmocka_unit_test(test_endless),
         cmocka_unit_test(test_batch_larger_than_the_data),

@@ -131,12 +131,12 @@ static void soft_weights(void **state) {
 /* ---- choice family ----------------------------------------------------------------------------- */
 
 /* g [tokens,E] of `images` images from `first` on. */
-static double *gates(inspect_fixture *x, size_t first, size_t images) {
+static double *gates(inspect_fixture *x, const uint32_t *image, size_t images) {
     size_t d = x->spec.model.width, E = x->E;
     const real *w = inspect_fixture_tensor(x, "blocks.0.mlp.router.weight", NULL);
     double *g = calloc(images * x->T * E, sizeof *g);
     for (size_t t = 0; t < images * x->T; t++) {
-        double *token = layer_input(x, first + t / x->T, t % x->T), sum = 0;
+        double *token = layer_input(x, image[t / x->T], t % x->T), sum = 0;
         for (size_t e = 0; e < E; e++) {
             double z = 0;
             for (size_t i = 0; i < d; i++) z += token[i] * (double)w[e * d + i];
@@ -217,12 +217,14 @@ static void choice_placements(void **state) {
         const smoe_moe_spec *moe = &x.spec.model.moe;
         bool tokens_choose = !strcmp(moe->router, "tokens-choice");
         size_t group = moe->group_images, tokens = group * x.T;
+        uint32_t order[IMAGES];
+        smoe_data_order(order, IMAGES, &x.spec);
         for (size_t first = 0; first < IMAGES; first += group) {
-            double *g = gates(&x, first, group);
+            double *g = gates(&x, order + first, group);
             bool *given = tokens_choose ? choose_tokens(moe, g, tokens, x.E)
                                         : choose_experts(moe, g, tokens, x.E);
             for (size_t i = 0; i < group; i++)
-                check_image(&x, first + i, g + i * x.T * x.E, given + i * x.T * x.E);
+                check_image(&x, order[first + i], g + i * x.T * x.E, given + i * x.T * x.E);
             free(g);
             free(given);
         }
