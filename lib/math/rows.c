@@ -1,5 +1,6 @@
 /* Row-wise kernels over threads; see rows.h. */
 #include "math/rows.h"
+#include "base/bf16.h"
 #include "base/team.h"
 #include "math/kernels.h"
 
@@ -27,6 +28,11 @@ void smoe_rows_add(real *y, const real *x, size_t size) {
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
     SMOE_SHARED(elementwise, size)
     for (size_t i = 0; i < size; i += CHUNK) kern->add(y + i, x + i, min(CHUNK, size - i));
+}
+
+void smoe_rows_round(real *y, const real *x, size_t size) {
+    SMOE_SHARED(elementwise, size)
+    for (size_t i = 0; i < size; i++) y[i] = smoe_bf16_widen(smoe_bf16_round((float)x[i]));
 }
 
 void smoe_rows_norm(real *y, real *stats, const real *x, const real *w, const real *b, size_t R,

@@ -25,6 +25,8 @@ void smoe_rows_norm_backward(real *dx, real *dw, real *db, const real *dy, const
                              const real *stats, const real *w, size_t R, size_t n, real *parts);
 /* out [n] += column sums of x [R,n] */
 void smoe_rows_sum(real *out, const real *x, size_t R, size_t n, real *parts);
+/* y = x, each rounded to the nearest BF16 number, ties to even; y may be x. */
+void smoe_rows_round(real *y, const real *x, size_t size);
 /* y += x, size elements */
 void smoe_rows_add(real *y, const real *x, size_t size);
 

@@ -1,6 +1,5 @@
 /* The gate of the choice routers; see gate.h. */
 #include "route/gate.h"
-#include "base/rng.h"
 #include "base/team.h"
 #include "math/gemm.h"
 #include "math/kernels.h"
@@ -32,17 +31,6 @@ double smoe_gate_noise(const smoe_gate *gate, const smoe_pass *pass) {
     return pass->train ? gate->base.spec->noise / (double)gate->base.E : 0;
 }
 
-/* out [n] = in (NULL: 0) + std * standard normal numbers. */
-static void noise(real *out, const real *in, size_t n, double std, smoe_rng *rng) {
-    enum { PIECE = 256 };
-    double z[PIECE];
-    for (size_t j = 0; j < n; j += PIECE) {
-        size_t count = n - j < PIECE ? n - j : PIECE;
-        smoe_rng_normals(rng, z, count);
-        for (size_t i = 0; i < count; i++) out[j + i] = (in ? in[j + i] : 0) + (real)(std * z[i]);
-    }
-}
-
 /* z = W x; or, of a random router, standard normal numbers keyed by block, image and token, so that
  * every expert is as likely as any other (V-MoE E.1). */
 static void fill_logits(smoe_gate *gate, const real *x, const smoe_pass *pass) {
@@ -58,7 +46,7 @@ static void fill_logits(smoe_gate *gate, const real *x, const smoe_pass *pass) {
     for (size_t t = 0; t < R; t++) {
         smoe_rng rng = smoe_rng_at(pass->seed, SMOE_RNG_SCORES, (uint32_t)r->block,
                                    pass->first + t / r->image_tokens, t % r->image_tokens);
-        noise(gate->z + t * E, NULL, E, 1, &rng);
+        smoe_router_noise(gate->z + t * E, NULL, E, 1, &rng);
     }
 }
 
@@ -74,7 +62,7 @@ void smoe_gate_forward(smoe_gate *gate, const real *x, double std, const smoe_pa
         if (std > 0) {
             smoe_rng rng =
                 smoe_rng_at(pass->seed, SMOE_RNG_ROUTER, (uint32_t)r->block, pass->step, t);
-            noise(noisy, from, E, std, &rng);
+            smoe_router_noise(noisy, from, E, std, &rng);
         } else if (noisy != from) {
             memcpy(noisy, from, E * sizeof *g);
         }

@@ -3,7 +3,8 @@
  *   z = X Phi,  L_ts = scale * f(x_t) * f(phi_s) * z_ts,  f(v) = 1/(|v| + 1e-6) or vmoe's
  *   1/sqrt(|v|^2 + 1e-6), scale a parameter s or exp(s);
  *   D = softmax of L over tokens,  C = softmax of L over slots.
- * With normalize: false, L = z. soft-uniform sets C = 1/S, uniform-soft sets D = 1/T.
+ * With normalize: false, L = z. In training L gets N(0, soft_noise^2), which has no gradient.
+ * soft-uniform sets C = 1/S, uniform-soft sets D = 1/T.
  * D and C only weigh: what is mixed are the raw tokens (plan.c).
  */
 #include "route/router.h"
@@ -69,7 +70,7 @@ static int init(smoe_router *r, smoe_err *err) {
     soft_router *soft = (soft_router *)r;
     const smoe_router_row *row = smoe_router_find(r->spec->router);
     r->T = r->image_tokens;
-    r->P = smoe_moe_slots_per_expert(r->spec, r->T);
+    r->P = smoe_moe_slots_per_expert(r->spec, r->block, r->T);
     r->plan.disp_constant = !row->learns_dispatch;
     r->plan.comb_constant = !row->learns_combine;
     size_t dim[] = {r->d, r->E, r->P};
@@ -111,8 +112,8 @@ static void normalise_phi(soft_router *soft, const real *phi) {
     }
 }
 
-/* L of one image from its z, and D and C from L. */
-static void weigh(const soft_router *soft, size_t g, real scale) {
+/* L of one image from its z, with its noise, and D and C from L. */
+static void weigh(const soft_router *soft, size_t g, real scale, const smoe_pass *pass) {
     const smoe_router *r = &soft->base;
     const smoe_plan *plan = &r->plan;
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
@@ -120,6 +121,11 @@ static void weigh(const soft_router *soft, size_t g, real scale) {
     real *disp = plan->disp + at, *comb = plan->comb + at;
     for (size_t t = 0; t < T; t++)
         kern->scale(comb + t * S, scale * soft->token[2 * (g * T + t)], soft->z + at + t * S, S);
+    for (size_t t = 0; t < T && pass->train && r->spec->soft_noise > 0; t++) {
+        smoe_rng rng =
+            smoe_rng_at(pass->seed, SMOE_RNG_ROUTER, (uint32_t)r->block, pass->step, g * T + t);
+        smoe_router_noise(comb + t * S, comb + t * S, S, r->spec->soft_noise, &rng);
+    }
     if (plan->disp_constant)
         for (size_t i = 0; i < T * S; i++) disp[i] = 1 / (real)T;
     else
@@ -153,7 +159,7 @@ static void forward(smoe_router *r, const real *x, const smoe_pass *pass) {
                 inverse_norm(kern->dot_double(x + t * d, x + t * d, d), r->spec->l2_eps,
                              &soft->token[2 * t], &soft->token[2 * t + 1]);
         }
-        weigh(soft, g, scale);
+        weigh(soft, g, scale, pass);
     }
 }
 

@@ -54,21 +54,22 @@ static void read_scalar(smoe_events *src, int row, const yaml_event_t *event,
 }
 
 static void read_list(smoe_events *src, int row, const smoe_origin *where) {
-    size_t items[SMOE_MAX_BLOCKS], count = 0;
+    double items[SMOE_MAX_BLOCKS], item = 0;
+    size_t count = 0;
     char problem[SMOE_PROBLEM];
-    bool good = true;
+    bool good = true, whole = smoe_rows[row].kind != SMOE_KIND_REALS;
+    const char *not_one = whole ? "an item must be a whole number" : "an item must be a number";
     for (;;) {
         yaml_event_t event;
         if (!smoe_events_next(src, &event)) return;
         bool end = event.type == YAML_SEQUENCE_END_EVENT;
         smoe_origin at = smoe_events_place(src, &event);
         const char *text = event.type == YAML_SCALAR_EVENT ? smoe_events_scalar(&event) : NULL;
-        size_t item = 0;
         if (!end && !smoe_events_plain(src, &event, smoe_rows[row].key)) {
             smoe_events_skip(src, &event);
             good = false;
         } else if (!end && (!text || smoe_value_item(&smoe_rows[row], text, &item, problem))) {
-            bad_value(src, &at, row, text ? problem : "an item must be a whole number");
+            bad_value(src, &at, row, text ? problem : not_one);
             smoe_events_skip(src, &event);
             good = false;
         } else if (!end && count++ < SMOE_MAX_BLOCKS) {

@@ -49,6 +49,8 @@ const smoe_row smoe_rows[SMOE_ROW_COUNT] = {
 #define CTYPE_ENUM unsigned
 #define CTYPE_NAME char *
 #define CTYPE_LAYERS char *
+#define CTYPE_SIZES smoe_series
+#define CTYPE_REALS smoe_series
 #define CTYPE_SHOTS smoe_fewshot_spec
 #define CTYPE_GROUPS smoe_groups
 #define KEY(key, kind, member, preset, range, help)                                   \
@@ -123,6 +125,10 @@ const char *smoe_row_type(const smoe_row *row, char *buf, size_t size) {
     case SMOE_KIND_NAME: join(buf, size, row->range, " | "); break;
     case SMOE_KIND_GROUPS:
     case SMOE_KIND_LAYERS: snprintf(buf, size, "%s", row->range); break;
+    case SMOE_KIND_SIZES:
+        snprintf(buf, size, "integer in %s, or a list of them", row->range);
+        break;
+    case SMOE_KIND_REALS: snprintf(buf, size, "number in %s, or a list of them", row->range); break;
     case SMOE_KIND_SHOTS: snprintf(buf, size, "list of integers in %s", row->range); break;
     }
     return buf;

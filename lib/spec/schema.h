@@ -21,6 +21,8 @@ typedef enum smoe_kind {
     SMOE_KIND_ENUM,      /* an enum counted in the order of the choices */
     SMOE_KIND_NAME,      /* char *, one of the choices */
     SMOE_KIND_LAYERS,    /* model.moe.layers and random_layers: a word or a list */
+    SMOE_KIND_SIZES,     /* smoe_series of whole numbers */
+    SMOE_KIND_REALS,     /* smoe_series */
     SMOE_KIND_SHOTS,     /* eval.fewshot: a list of numbers */
     SMOE_KIND_GROUPS     /* train.optimizer.groups: a list of mappings */
 } smoe_kind;
@@ -122,10 +124,10 @@ void smoe_sweep_spec_clear(smoe_sweep_spec *sweep);
 int smoe_value_set(smoe_spec *spec, const smoe_row *row, const char *text, bool plain,
                    char *problem);
 /* The same for kinds that take a list. */
-int smoe_value_set_list(smoe_spec *spec, const smoe_row *row, const size_t *items, size_t count,
+int smoe_value_set_list(smoe_spec *spec, const smoe_row *row, const double *items, size_t count,
                         char *problem);
-/* A list's item: a whole number in the row's range. */
-int smoe_value_item(const smoe_row *row, const char *text, size_t *item, char *problem);
+/* A list's item: a number in the row's range, and a whole one but for REALS. */
+int smoe_value_item(const smoe_row *row, const char *text, double *item, char *problem);
 bool smoe_value_is_list(const smoe_row *row);
 /* A number in the row's range, and a truth. */
 int smoe_value_real(const smoe_row *row, const char *text, double *number, char *problem);

@@ -164,17 +164,33 @@ static size_t at_least_one(double number) {
     return number < 1 ? 1 : (size_t)number;
 }
 
-size_t smoe_moe_slots_per_expert(const smoe_moe_spec *moe, size_t tokens) {
+static double number_of(const smoe_moe_spec *moe, const smoe_series *series, size_t block) {
+    size_t layer = 0;
+    for (size_t i = 0; series->listed && i < block; i++) layer += moe->is_moe[i];
+    return series->item[layer];
+}
+
+size_t smoe_moe_k(const smoe_moe_spec *moe, size_t block) {
+    return (size_t)number_of(moe, &moe->k, block);
+}
+
+double smoe_moe_ratio(const smoe_moe_spec *moe, size_t block) {
+    return number_of(moe, &moe->capacity, block);
+}
+
+size_t smoe_moe_slots_per_expert(const smoe_moe_spec *moe, size_t block, size_t tokens) {
     if (moe->slots_per_expert) return moe->slots_per_expert;
     if (moe->total_slots) return moe->total_slots / moe->experts;
     const smoe_router_row *router = smoe_router_find(moe->router);
     if (router && router->family == SMOE_FAMILY_FIXED)
         return (tokens + moe->experts - 1) / moe->experts;
-    return at_least_one(nearbyint((double)tokens * moe->capacity / (double)moe->experts));
+    double C = smoe_moe_ratio(moe, block);
+    return at_least_one(nearbyint((double)tokens * C / (double)moe->experts));
 }
 
-size_t smoe_moe_capacity(const smoe_moe_spec *moe, size_t tokens, size_t choices) {
-    double places = (double)choices * (double)tokens * moe->capacity / (double)moe->experts;
+size_t smoe_moe_capacity(const smoe_moe_spec *moe, size_t block, size_t tokens, size_t choices) {
+    double C = smoe_moe_ratio(moe, block);
+    double places = (double)choices * (double)tokens * C / (double)moe->experts;
     bool up = moe->capacity_rounding == SMOE_ROUNDING_CEIL;
     size_t buffer = at_least_one(up ? ceil(places) : nearbyint(places));
     size_t unit = moe->capacity_multiple_of;

@@ -25,6 +25,17 @@ typedef enum smoe_fewshot_source {
     SMOE_FEWSHOT_TRAINED, /* those of data.source */
     SMOE_FEWSHOT_SOURCE   /* from here on as smoe_source counts */
 } smoe_fewshot_source;
+typedef enum smoe_order { SMOE_ORDER_SHUFFLED, SMOE_ORDER_FILE } smoe_order;
+/* Where the objects of shapes lie: whole within the image, or anywhere, leaving it at one side and
+ * coming back at the other. */
+typedef enum smoe_positions { SMOE_POSITIONS_INSIDE, SMOE_POSITIONS_UNIFORM } smoe_positions;
+/* Which factors of the large object make the classes of shapes. */
+typedef enum smoe_shape_classes {
+    SMOE_CLASSES_SHAPE,
+    SMOE_CLASSES_SHAPE_HUE,
+    SMOE_CLASSES_SHAPE_BACKGROUND,
+    SMOE_CLASSES_SHAPE_HUE_BACKGROUND
+} smoe_shape_classes;
 typedef enum smoe_crop { SMOE_CROP_NONE, SMOE_CROP_PAD, SMOE_CROP_INCEPTION } smoe_crop;
 typedef enum smoe_head { SMOE_HEAD_GAP, SMOE_HEAD_TOKEN, SMOE_HEAD_MAP } smoe_head;
 typedef enum smoe_position { SMOE_POSITION_LEARNED, SMOE_POSITION_SINCOS2D } smoe_position;
@@ -32,8 +43,11 @@ typedef enum smoe_l2 { SMOE_L2_PAPER, SMOE_L2_VMOE } smoe_l2;
 typedef enum smoe_priority {
     SMOE_PRIORITY_VANILLA,
     SMOE_PRIORITY_BPR,
-    SMOE_PRIORITY_BPR_SUM
+    SMOE_PRIORITY_BPR_SUM,
+    SMOE_PRIORITY_RANDOM
 } smoe_priority;
+typedef enum smoe_topk { SMOE_TOPK_AFTER, SMOE_TOPK_BEFORE } smoe_topk; /* the softmax */
+typedef enum smoe_mix { SMOE_MIX_F32, SMOE_MIX_BF16 } smoe_mix;
 typedef enum smoe_rounding { SMOE_ROUNDING_ROUND, SMOE_ROUNDING_CEIL } smoe_rounding;
 typedef enum smoe_scale_form { SMOE_SCALE_PLAIN, SMOE_SCALE_EXP } smoe_scale_form;
 typedef enum smoe_experts_init { SMOE_EXPERTS_INDEPENDENT, SMOE_EXPERTS_SHARED } smoe_experts_init;
@@ -57,8 +71,20 @@ typedef struct smoe_data_spec {
     char *path; /* resolved against the spec's folder or SMOE_DATA when opened; may be NULL (shapes)
                  */
     size_t image_size, channels;
-    size_t limit;    /* images of a split, 0 all */
-    size_t classes;  /* 0: what the data says */
+    size_t limit;     /* images of a split, 0 all */
+    size_t classes;   /* 0: what the data says */
+    size_t test_size; /* generated images of the splits test and val; 0: the source's own number */
+    uint64_t seed;    /* of generated test images, and of the order of evaluations */
+    struct {
+        smoe_positions positions;
+        double size;        /* factor of all radii */
+        size_t distractors; /* small objects of an image, at most; 0: none, else at least one */
+        smoe_shape_classes classes;
+    } shapes;
+    struct {
+        size_t entities, classes, cells, distractors, bits;
+        double noise, exponent, offset;
+    } facts;
     size_t cache_mb; /* decoded images kept in memory, at most; beyond it they are decoded again */
     struct {
         smoe_crop crop;
@@ -66,9 +92,16 @@ typedef struct smoe_data_spec {
         struct {
             size_t n, m;
         } randaugment;
-        double mixup;
+        double mixup, cutmix;
     } augment;
 } smoe_data_spec;
+
+/* A number for every MoE layer: one for all of them, or a list with one for each, in their
+ * order. */
+typedef struct smoe_series {
+    double item[SMOE_MAX_BLOCKS];
+    size_t listed; /* length of the list; 0: item[0] counts for all */
+} smoe_series;
 
 typedef struct smoe_moe_spec {
     char *layers;                 /* as written: none, all, last-N, every-N or a list */
@@ -80,8 +113,9 @@ typedef struct smoe_moe_spec {
     size_t total_slots;      /* 0, or S = E*P */
     bool normalize;
     smoe_l2 l2_eps;
-    size_t k;
-    double capacity;
+    double soft_noise;       /* std of the soft routers' noise, training only */
+    smoe_series k, capacity; /* see smoe_moe_k and smoe_moe_ratio */
+    smoe_topk topk;
     smoe_rounding capacity_rounding;
     size_t capacity_multiple_of;
     size_t group_images;
@@ -89,7 +123,9 @@ typedef struct smoe_moe_spec {
     double skip_patch;
     char *random_layers;             /* as written: none, all, last-N, every-N or a list */
     bool is_random[SMOE_MAX_BLOCKS]; /* resolved: at evaluation the router's scores are noise */
-    double noise, aux_weight, expert_dropout;
+    double noise, aux_weight;
+    smoe_mix mix_precision;
+    double expert_dropout;
     double phi_std, gate_std; /* SMOE_WORD: lecun */
     double scale_init;        /* SMOE_WORD: sqrt_d */
     smoe_scale_form scale_form;
@@ -105,7 +141,8 @@ typedef struct smoe_model_spec {
     smoe_gelu gelu;
     bool qk_norm;
     smoe_qk_form qk_norm_form;
-    double dropout; /* of attention's output and MLPs' hidden layers, training only */
+    double dropout;   /* of attention's output and MLPs' hidden layers, training only */
+    double drop_path; /* of the last block's branches, training only */
     smoe_moe_spec moe;
 } smoe_model_spec;
 
@@ -129,6 +166,7 @@ typedef struct smoe_groups {
 typedef struct smoe_train_spec {
     size_t steps, batch_size;
     smoe_loss loss;
+    double label_smoothing;
     struct {
         smoe_optimizer name;
         double lr, beta1, beta2, eps, momentum, weight_decay, head_weight_decay, clip;
@@ -155,6 +193,7 @@ typedef struct smoe_fewshot_spec {
 typedef struct smoe_eval_spec {
     char *split;
     size_t batch_size;
+    smoe_order order;
     smoe_fewshot_spec fewshot;
 } smoe_eval_spec;
 
@@ -275,15 +314,21 @@ void smoe_spec_free(smoe_spec *spec);
 /* Tokens of an image as the blocks see them: (image/patch)^2, plus one with a class token. */
 size_t smoe_spec_tokens(const smoe_spec *spec);
 
-/* P of the soft family and of fixed routers for a group of `tokens` tokens: slots_per_expert, or
- * total_slots/E; where both are 0, round(tokens * capacity / E), at least 1, or for fixed routers
- * as many as the tokens take, ceil(tokens / E). */
-size_t smoe_moe_slots_per_expert(const smoe_moe_spec *moe, size_t tokens);
+/* K and C of the MoE layer in a block. */
+size_t smoe_moe_k(const smoe_moe_spec *moe, size_t block);
+double smoe_moe_ratio(const smoe_moe_spec *moe, size_t block);
 
-/* The buffer Be of one expert for a group of `tokens` tokens and `choices` choices a token (K for
- * tokens-choice, 1 for experts-choice): round(choices*tokens*C/E), half to even, at least 1, then
+/* P of the soft family and of fixed routers in a block for a group of `tokens` tokens:
+ * slots_per_expert, or total_slots/E; where both are 0, round(tokens * capacity / E), at least
+ * 1, or for fixed routers
+ * as many as the tokens take, ceil(tokens / E). */
+size_t smoe_moe_slots_per_expert(const smoe_moe_spec *moe, size_t block, size_t tokens);
+
+/* The buffer Be of one expert of a block for a group of `tokens` tokens and `choices` choices a
+ * token (K for tokens-choice, 1 for experts-choice): round(choices*tokens*C/E), half to even, at
+ * least 1, then
  * the multiple. */
-size_t smoe_moe_capacity(const smoe_moe_spec *moe, size_t tokens, size_t choices);
+size_t smoe_moe_capacity(const smoe_moe_spec *moe, size_t block, size_t tokens, size_t choices);
 
 /* Full path of the data of the spec: as given, relative to the spec's folder, or found in
  * SMOE_DATA. *path is a fresh string. SMOE_DATA-code failure names every place tried. */

@@ -35,10 +35,19 @@ static void write_derived(const smoe_spec *spec, const char *key, FILE *out) {
     const smoe_moe_spec *moe = &spec->model.moe;
     size_t T = smoe_spec_tokens(spec);
     if (!moe->layer_count || strcmp(key, "model.moe.capacity")) return;
-    if (smoe_moe_choices(moe))
-        fprintf(out, "; a buffer has %zu places", smoe_moe_buffer(moe, moe->group_images * T));
-    else if (!moe->slots_per_expert && !moe->total_slots)
-        fprintf(out, "; an expert has %zu slots", smoe_moe_slots_per_expert(moe, T));
+    bool chooses = smoe_moe_chooses(moe), listed = moe->k.listed || moe->capacity.listed;
+    if (!chooses && (moe->slots_per_expert || moe->total_slots)) return;
+    fprintf(out, chooses ? "; a buffer has" : "; an expert has");
+    const char *before = " ";
+    for (size_t i = 0; i < spec->model.depth; i++) {
+        if (!moe->is_moe[i]) continue;
+        size_t places = chooses ? smoe_moe_buffer(moe, i, moe->group_images * T)
+                                : smoe_moe_slots_per_expert(moe, i, T);
+        fprintf(out, "%s%zu", before, places);
+        before = ", ";
+        if (!listed) break;
+    }
+    fprintf(out, chooses ? " places" : " slots");
 }
 
 /* Heads of the sections that begin with this key, indented; returns the key's last part and its

@@ -6,8 +6,8 @@
  *   backward  from the gradient of y: adds to the parameters' gradients (overwrites fresh ones, and
  *             leaves outer products unmaterialised, base/param.h) and makes dx, as each layer says
  * Activations are rows: [R, width], R = B*T, the tokens of an image together; x, y, dx, dy [R,d]
- * where nothing else is said. `parts` are sums of fixed pieces of rows (math/rows.h), and buffers
- * named d... are gradients of what has that name: both scratch.
+ * where nothing else is said. `parts` are sums of fixed pieces of rows (math/rows.h), and
+ * buffers named d... are gradients of what has that name: both scratch.
  */
 #ifndef SMOE_LAYER_H
 #define SMOE_LAYER_H
@@ -71,6 +71,22 @@ void smoe_linear_backward(const smoe_linear *l, real *dx, const real *dy, const 
  * random stream is keyed by (seed, site, step): applied to the gradient, the same call is its
  * backward. */
 void smoe_dropout(real *x, size_t size, double rate, uint32_t site, const smoe_pass *pass);
+
+/* ---- stochastic depth (drop path) ------------------------------------------------------------ */
+/* One branch of a block, in training: y = x + s_b branch(x) for image b, s_b 0 with probability
+ * `rate` and 1/(1 - rate) otherwise, keyed by (seed, site, step, b). */
+typedef struct smoe_drop_path {
+    double rate;
+    uint32_t site;
+    size_t n; /* numbers of an image, T*d */
+} smoe_drop_path;
+/* y [B,n] = x + s (y - x): y was x + branch(x), undivided. Nothing where rate is 0 or in
+ * evaluation.
+ */
+void smoe_drop_path_forward(const smoe_drop_path *l, real *y, const real *x, const smoe_pass *pass);
+/* The gradient of the branch's output: s dy, in `scaled` [B,n]; dy itself where rate is 0. */
+const real *smoe_drop_path_backward(const smoe_drop_path *l, real *scaled, const real *dy,
+                                    const smoe_pass *pass);
 
 /* ---- embed: pixels to tokens ----------------------------------------------------------------- */
 typedef struct smoe_embed {
@@ -171,8 +187,9 @@ typedef struct smoe_moe {
     smoe_router *router;
     smoe_mlp experts;
     size_t d;
-    real *slots; /* [rows,d] the experts' inputs, kept */
-    real *out;   /* [rows,d] their outputs, kept */
+    real *rounded; /* [R,d] the tokens in BF16, kept; NULL where mix_precision is F32 */
+    real *slots;   /* [rows,d] the experts' inputs, kept */
+    real *out;     /* [rows,d] their outputs, kept; in BF16 as the tokens */
     real *dslots, *dout;
 } smoe_moe;
 int smoe_moe_init(smoe_moe *l, const smoe_build *build, size_t block,

@@ -16,6 +16,7 @@
 
 typedef struct block {
     smoe_norm norm1, norm2;
+    smoe_drop_path drop1, drop2;
     smoe_attention attention;
     bool is_moe;
     smoe_mlp mlp;
@@ -40,6 +41,7 @@ struct smoe_model {
     smoe_arena keep, scratch;
     smoe_space bound;                 /* what the buffers are for; B 0 before there are any */
     real *stream, *dstream, *dbranch; /* [R,d] */
+    real *dscaled;                    /* [R,d] of stochastic depth, NULL without it */
     smoe_plan_watch *watch;
     void *watch_user;
 };
@@ -54,6 +56,9 @@ static int build_blocks(smoe_model *m, smoe_err *err) {
         smoe_attention_init(&b->attention, &m->build, i);
         snprintf(path, sizeof path, "blocks.%zu.norm2", i);
         smoe_norm_init(&b->norm2, &m->build, spec->width, path);
+        double rate = spec->drop_path * (m->L > 1 ? (double)i / (double)(m->L - 1) : 1);
+        b->drop1 = (smoe_drop_path){rate, 2 * (uint32_t)i, m->build.T * spec->width};
+        b->drop2 = (smoe_drop_path){rate, 2 * (uint32_t)i + 1, m->build.T * spec->width};
         b->is_moe = spec->moe.is_moe[i];
         snprintf(path, sizeof path, "blocks.%zu.mlp", i);
         if (!b->is_moe) {
@@ -204,6 +209,8 @@ static void reserve(smoe_model *m, const smoe_space *space) {
     if (space->train) {
         m->dstream = smoe_arena_take(space->scratch, size, sizeof(real));
         m->dbranch = smoe_arena_take(space->scratch, size, sizeof(real));
+        if (m->spec.model.drop_path > 0)
+            m->dscaled = smoe_arena_take(space->scratch, size, sizeof(real));
     }
     size_t scratch = space->scratch->used;
     smoe_embed_reserve(&m->embed, space);
@@ -252,6 +259,7 @@ void smoe_model_forward(smoe_model *m, const real *pixels, const smoe_pass *pass
         smoe_norm_forward(&b->norm1, b->normed1, b->in, R);
         smoe_clock_lap(pass->clock, SMOE_PART_norm);
         smoe_attention_forward(&b->attention, b->middle, b->normed1, b->in, pass);
+        smoe_drop_path_forward(&b->drop1, b->middle, b->in, pass);
         smoe_clock_lap(pass->clock, SMOE_PART_attention);
         smoe_norm_forward(&b->norm2, b->normed2, b->middle, R);
         smoe_clock_lap(pass->clock, SMOE_PART_norm);
@@ -264,6 +272,7 @@ void smoe_model_forward(smoe_model *m, const real *pixels, const smoe_pass *pass
             smoe_mlp_forward(&b->mlp, b->out, b->normed2, b->middle, rows, pass);
             smoe_clock_lap(pass->clock, SMOE_PART_mlp);
         }
+        smoe_drop_path_forward(&b->drop2, b->out, b->middle, pass);
     }
     smoe_head_forward(&m->head, m->blocks[m->L - 1].out, pass);
     smoe_clock_lap(pass->clock, SMOE_PART_head);
@@ -277,16 +286,18 @@ void smoe_model_backward(smoe_model *m, const real *dlogits, const smoe_pass *pa
     smoe_clock_lap(pass->clock, SMOE_PART_head);
     for (size_t i = m->L; i-- > m->lowest;) {
         block *b = &m->blocks[i];
+        const real *dy = smoe_drop_path_backward(&b->drop2, m->dscaled, dx, pass);
         if (b->is_moe) {
-            smoe_moe_backward(&b->moe, branch, dx, b->normed2, pass);
+            smoe_moe_backward(&b->moe, branch, dy, b->normed2, pass);
         } else {
             const size_t rows[] = {0, R};
-            smoe_mlp_backward(&b->mlp, branch, dx, b->normed2, rows, pass);
+            smoe_mlp_backward(&b->mlp, branch, dy, b->normed2, rows, pass);
             smoe_clock_lap(pass->clock, SMOE_PART_mlp);
         }
         smoe_norm_backward(&b->norm2, dx, branch, b->middle, R);
         smoe_clock_lap(pass->clock, SMOE_PART_norm);
-        smoe_attention_backward(&b->attention, branch, dx, b->normed1, pass);
+        dy = smoe_drop_path_backward(&b->drop1, m->dscaled, dx, pass);
+        smoe_attention_backward(&b->attention, branch, dy, b->normed1, pass);
         smoe_clock_lap(pass->clock, SMOE_PART_attention);
         smoe_norm_backward(&b->norm1, dx, branch, b->in, R);
         smoe_clock_lap(pass->clock, SMOE_PART_norm);

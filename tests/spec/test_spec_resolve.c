@@ -4,6 +4,7 @@
  */
 #include "scratch.h"
 #include "spec/profiles.h"
+#include "spec/routers.h"
 #include "spec/schema.h"
 #include "specs.h"
 
@@ -136,22 +137,22 @@ static void router_random_is_tokens_choice(void **state) {
 static void slots_come_from_one_of_three(void **state) {
     (void)state;
     smoe_spec s = specs_good("{}", NULL, NULL, NULL);
-    assert_int_equal(smoe_moe_slots_per_expert(&s.model.moe, 64), 1);
+    assert_int_equal(smoe_moe_slots_per_expert(&s.model.moe, 0, 64), 1);
     smoe_spec_free(&s);
     s = specs_good("model: {moe: {experts: 16, total_slots: 64}}", NULL, NULL, NULL);
     assert_int_equal(s.model.moe.slots_per_expert, 0);
-    assert_int_equal(smoe_moe_slots_per_expert(&s.model.moe, 64), 4);
+    assert_int_equal(smoe_moe_slots_per_expert(&s.model.moe, 0, 64), 4);
     smoe_spec_free(&s);
     s = specs_good("model: {moe: {experts: 16, slots_per_expert: 4, total_slots: 64}}", NULL, NULL,
                    NULL);
-    assert_int_equal(smoe_moe_slots_per_expert(&s.model.moe, 64), 4);
+    assert_int_equal(smoe_moe_slots_per_expert(&s.model.moe, 0, 64), 4);
     smoe_spec_free(&s);
     /* 196 tokens * 1 / 8 experts = 24.5, half to even: 24. 196 * 1.5 / 28 = 10.5: 10; 196 * 3 / 56
      * = 10.5. */
     s = specs_good("model: {moe: {experts: 8, slots_per_expert: 0}}", NULL, NULL, NULL);
-    assert_int_equal(smoe_moe_slots_per_expert(&s.model.moe, 196), 24);
-    assert_int_equal(smoe_moe_slots_per_expert(&s.model.moe, 204), 26); /* 25.5 */
-    assert_int_equal(smoe_moe_slots_per_expert(&s.model.moe, 1), 1);    /* 0.125, at least one */
+    assert_int_equal(smoe_moe_slots_per_expert(&s.model.moe, 0, 196), 24);
+    assert_int_equal(smoe_moe_slots_per_expert(&s.model.moe, 0, 204), 26); /* 25.5 */
+    assert_int_equal(smoe_moe_slots_per_expert(&s.model.moe, 0, 1), 1);    /* 0.125, at least one */
     smoe_spec_free(&s);
 }
 
@@ -162,7 +163,7 @@ static void identity_without_slots_has_what_it_needs(void **state) {
         specs_good("data: {image_size: 224}\n"
                    "model: {patch_size: 16, moe: {router: identity, slots_per_expert: 0}}",
                    "model.moe.capacity=0.1", NULL, NULL);
-    assert_int_equal(smoe_moe_slots_per_expert(&s.model.moe, smoe_spec_tokens(&s)), 4);
+    assert_int_equal(smoe_moe_slots_per_expert(&s.model.moe, 0, smoe_spec_tokens(&s)), 4);
     char *text = specs_yaml(&s, true);
     assert_non_null(strstr(text, "; an expert has 4 slots\n"));
     free(text);
@@ -171,19 +172,19 @@ static void identity_without_slots_has_what_it_needs(void **state) {
 
 static void capacity_rounds_half_to_even(void **state) {
     (void)state;
-    smoe_moe_spec moe = {.experts = 32, .capacity = 1, .capacity_multiple_of = 1};
-    assert_int_equal(smoe_moe_capacity(&moe, 784, 1), 24); /* 24.5 */
-    assert_int_equal(smoe_moe_capacity(&moe, 816, 1), 26); /* 25.5 */
-    assert_int_equal(smoe_moe_capacity(&moe, 784, 2), 49);
-    assert_int_equal(smoe_moe_capacity(&moe, 10, 1), 1); /* 0.3125, at least one */
-    moe.capacity = 1.05;
-    assert_int_equal(smoe_moe_capacity(&moe, 50 * 8, 2), 26); /* 26.25 */
+    smoe_moe_spec moe = {.experts = 32, .capacity = {.item = {1}}, .capacity_multiple_of = 1};
+    assert_int_equal(smoe_moe_capacity(&moe, 0, 784, 1), 24); /* 24.5 */
+    assert_int_equal(smoe_moe_capacity(&moe, 0, 816, 1), 26); /* 25.5 */
+    assert_int_equal(smoe_moe_capacity(&moe, 0, 784, 2), 49);
+    assert_int_equal(smoe_moe_capacity(&moe, 0, 10, 1), 1); /* 0.3125, at least one */
+    moe.capacity.item[0] = 1.05;
+    assert_int_equal(smoe_moe_capacity(&moe, 0, 50 * 8, 2), 26); /* 26.25 */
     moe.capacity_rounding = SMOE_ROUNDING_CEIL;
-    assert_int_equal(smoe_moe_capacity(&moe, 50 * 8, 2), 27);
+    assert_int_equal(smoe_moe_capacity(&moe, 0, 50 * 8, 2), 27);
     moe.capacity_multiple_of = 4;
-    assert_int_equal(smoe_moe_capacity(&moe, 50 * 8, 2), 28);
-    moe.capacity = 1;
-    assert_int_equal(smoe_moe_capacity(&moe, 32 * 8, 1), 8); /* already a multiple */
+    assert_int_equal(smoe_moe_capacity(&moe, 0, 50 * 8, 2), 28);
+    moe.capacity.item[0] = 1;
+    assert_int_equal(smoe_moe_capacity(&moe, 0, 32 * 8, 1), 8); /* already a multiple */
 }
 
 static void tokens_count_the_class_token(void **state) {
@@ -249,6 +250,57 @@ static void trained_models_are_not_asked_about_training(void **state) {
                 "train.schedule.cooldown=10, or train longer\n"
                 "override train.batch_size=16: train.batch_size: groups of 12 images do not divide "
                 "the batch of 16: take a divisor of it");
+}
+
+/* A list has a number for each MoE layer, here those of blocks 1 and 3; it is written back as given,
+ * a number for all as a number. Be = round(2 * 8 * 4 * 0.5 / 4) = 8 and round(8 * 4 * 1.5 / 4) = 12. */
+#define LISTED                                                                                 \
+    "data: {image_size: 8}\nmodel: {depth: 4, moe: {layers: every-2, router: tokens-choice,\n" \
+    "  experts: 4, k: [2, 1], capacity: [0.5, 1.5]}}"
+
+static void numbers_for_each_layer(void **state) {
+    (void)state;
+    smoe_spec s = specs_good(LISTED, NULL, NULL, NULL);
+    const smoe_moe_spec *moe = &s.model.moe;
+    assert_int_equal(smoe_moe_k(moe, 1), 2);
+    assert_int_equal(smoe_moe_k(moe, 3), 1);
+    assert_true(smoe_moe_ratio(moe, 1) == 0.5 && smoe_moe_ratio(moe, 3) == 1.5);
+    assert_int_equal(smoe_moe_buffer(moe, 1, 32), 8);
+    assert_int_equal(smoe_moe_buffer(moe, 3, 32), 12);
+    char *yaml = specs_yaml(&s, true), *json = smoe_spec_json(&s);
+    assert_non_null(strstr(yaml, "    k: [2, 1] "));
+    assert_non_null(strstr(yaml, "    capacity: [0.5, 1.5] "));
+    assert_non_null(strstr(yaml, "; a buffer has 8, 12 places\n"));
+    assert_non_null(strstr(json, "\"k\":[2,1],\"capacity\":[0.5,1.5],"));
+    smoe_spec again = specs_good(json, NULL, NULL, NULL);
+    char *twice = smoe_spec_json(&again);
+    assert_string_equal(json, twice);
+    smoe_spec_free(&again);
+    smoe_spec_free(&s);
+    free(yaml);
+    free(json);
+    free(twice);
+
+    /* one number takes the place of a list, and a list that of a number */
+    s = specs_good(LISTED, "model.moe.k=3", "model.moe.capacity=[2, 2]", NULL);
+    assert_true(smoe_moe_k(&s.model.moe, 1) == 3 && smoe_moe_k(&s.model.moe, 3) == 3);
+    assert_true(smoe_moe_ratio(&s.model.moe, 3) == 2);
+    json = smoe_spec_json(&s);
+    assert_non_null(strstr(json, "\"k\":3,\"capacity\":[2.0,2.0],"));
+    free(json);
+    smoe_spec_free(&s);
+    specs_wrong(LISTED, "model.moe.k=[1, 2, 4]",
+                "override model.moe.k=[1, 2, 4]: model.moe.k: 3 numbers of model.moe.k for 2 MoE "
+                "layers: give one for each layer, or one for all");
+    specs_wrong(LISTED, "model.moe.k=[1, 5]",
+                "override model.moe.k=[1, 5]: model.moe.k: a token cannot choose 5 of 4 experts: "
+                "take k of 4 at most");
+    specs_wrong(LISTED, "model.moe.capacity=[1, 0]",
+                "override model.moe.capacity=[1, 0]: model.moe.capacity: must be in (0, 65536], "
+                "found 0");
+    specs_wrong(LISTED, "model.moe.capacity=[]",
+                "override model.moe.capacity=[]: model.moe.capacity: has no items: give one for "
+                "each MoE layer");
 }
 
 static void origins_are_told(void **state) {
@@ -552,6 +604,7 @@ int main(void) {
         cmocka_unit_test(numbers_or_words),
         cmocka_unit_test(a_profile_stands_before_the_file),
         cmocka_unit_test(profiles_are_whole),
+        cmocka_unit_test(numbers_for_each_layer),
         cmocka_unit_test_setup_teardown(data_is_looked_for_in_this_order, make_place, remove_place),
         cmocka_unit_test_setup_teardown(a_missing_path_names_the_places, make_place, remove_place),
         cmocka_unit_test_setup_teardown(a_resolved_spec_finds_its_data_from_anywhere, make_place,

@@ -79,7 +79,7 @@ static double train_step(smoe_model *model, const smoe_spec *spec, const real *p
     for (size_t b = 0; b < IMAGES; b++) target[b * CLASSES + labels[b]] = 1;
     smoe_model_forward(model, pixels, &pass);
     smoe_loss_batch(&sums, dlogits, rows, smoe_model_logits(model), target, IMAGES, CLASSES,
-                    spec->train.loss);
+                    spec->train.loss, 0);
     double loss = sums.loss / IMAGES + spec->model.moe.aux_weight * smoe_model_aux(model);
     smoe_model_backward(model, dlogits, &pass);
     smoe_optim_step(params, &spec->train, step, smoe_optim_norm(params));
