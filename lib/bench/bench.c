@@ -58,7 +58,7 @@ static void train(bencher *x, smoe_clock *clock) {
     smoe_loss_sums sums = {0};
     smoe_model_forward(x->model, x->pixels, &pass);
     smoe_loss_batch(&sums, x->dlogits, x->rows, smoe_model_logits(x->model), x->target, x->B, x->N,
-                    x->spec->train.loss);
+                    x->spec->train.loss, 0);
     smoe_clock_lap(clock, SMOE_PART_loss);
     smoe_model_backward(x->model, x->dlogits, &pass);
     smoe_optim_step(x->params, &x->spec->train, x->step++, smoe_optim_norm(x->params));

@@ -10,6 +10,8 @@
  *   augmentation  of image i: stream AUGMENT(seed, e, i)
  *   mixup         stream MIXUP(seed, t), one lambda a batch, image b mixed with image b+1 (the last
  *                 with the first)
+ *   CutMix        stream CUTMIX(seed, t), one box per batch and the same neighbours; where mixup is
+ *                 on too, its first number says which of the two the batch gets
  * Leaves to others: the data set, decoding, what an augmentation does.
  */
 #include "base/clock.h"
@@ -57,7 +59,7 @@ typedef struct worker {
     uint32_t *order; /* [n], of epoch `epoch` */
     uint64_t epoch;
     bool ordered;
-    real *first; /* mixup: the first image and target of the batch, [pixels + N] */
+    real *first; /* mixing: the first image and target of the batch, [pixels + N] */
 } worker;
 
 /* ---- one batch ------------------------------------------------------------------------------- */
@@ -117,13 +119,40 @@ static void mix_rows(real *x, size_t rows, size_t width, real lambda, real *firs
     }
 }
 
+/* The box of every image gets the pixels of the next one; keeps a copy of the first for the
+ * last. */
+static void cut_rows(const smoe_dataset *set, real *x, size_t rows, const smoe_cut *box,
+                     real *first) {
+    size_t width = image_elements(set), size = set->size, n = box->right - box->left;
+    memcpy(first, x, width * sizeof *x);
+    for (size_t b = 0; b < rows; b++) {
+        const real *other = b + 1 < rows ? x + (b + 1) * width : first;
+        for (size_t c = 0; c < set->channels; c++)
+            for (size_t y = box->top; y < box->bottom; y++) {
+                size_t at = (c * size + y) * size + box->left;
+                memcpy(x + b * width + at, other + at, n * sizeof *x);
+            }
+    }
+}
+
+/* Mixup or CutMix, of which one at least is on. */
 static int mix_batch(const smoe_loader *l, worker *w, uint64_t t, place *p, smoe_err *err) {
     size_t width = image_elements(l->set), N = l->set->classes, B = p->batch.images;
+    double mixup = l->data.augment.mixup, cutmix = l->data.augment.cutmix;
     if (!w->first) w->first = malloc((width + N) * sizeof *w->first);
-    if (!w->first) return smoe_fail(err, SMOE_RUNTIME, "out of memory for mixup");
-    smoe_rng rng = smoe_rng_at(l->options.seed, SMOE_RNG_MIXUP, 0, t, 0);
-    real lambda = (real)smoe_mixup_lambda(&rng, l->data.augment.mixup);
-    mix_rows(p->pixels, B, width, lambda, w->first);
+    if (!w->first) return smoe_fail(err, SMOE_RUNTIME, "out of memory for mixing images");
+    smoe_rng mix = smoe_rng_at(l->options.seed, SMOE_RNG_MIXUP, 0, t, 0);
+    smoe_rng cut = smoe_rng_at(l->options.seed, SMOE_RNG_CUTMIX, 0, t, 0);
+    real lambda;
+    if (cutmix > 0 && (!(mixup > 0) || smoe_rng_below(&cut, 2))) {
+        smoe_cut box = smoe_cutmix_cut(&cut, cutmix, l->set->size);
+        double area = (double)((box.right - box.left) * (box.bottom - box.top));
+        lambda = (real)(1 - area / (double)(l->set->size * l->set->size));
+        cut_rows(l->set, p->pixels, B, &box, w->first);
+    } else {
+        lambda = (real)smoe_mixup_lambda(&mix, mixup);
+        mix_rows(p->pixels, B, width, lambda, w->first);
+    }
     mix_rows(p->target, B, N, lambda, w->first);
     return 0;
 }
@@ -140,7 +169,8 @@ static int make_batch(const smoe_loader *l, worker *w, uint64_t t, place *p) {
         if (make_image(l, w, epoch, p->index[b], p->pixels + b * width, &p->err)) return -1;
         p->label[b] = smoe_dataset_target(l->set, p->index[b], l->options.multi, p->target + b * N);
     }
-    if (l->options.train && l->data.augment.mixup > 0 && mix_batch(l, w, t, p, &p->err)) return -1;
+    bool mixed = l->data.augment.mixup > 0 || l->data.augment.cutmix > 0;
+    if (l->options.train && mixed && mix_batch(l, w, t, p, &p->err)) return -1;
     return 1;
 }
 

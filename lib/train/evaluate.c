@@ -53,7 +53,8 @@ int smoe_evaluate(smoe_model *model, const smoe_spec *spec, const smoe_dataset *
         smoe_pass pass = {.seed = spec->seed, .images = batch.images, .first = images};
         smoe_model_forward(model, batch.pixels, &pass);
         const real *logits = smoe_model_logits(model);
-        smoe_loss_batch(&sums, NULL, rows, logits, batch.target, batch.images, N, spec->train.loss);
+        smoe_loss_batch(&sums, NULL, rows, logits, batch.target, batch.images, N, spec->train.loss,
+                        0);
         for (size_t b = 0; b < batch.images; b++) {
             loss[batch.index[b]] = rows[b];
             if (isfinite(rows[b])) continue;

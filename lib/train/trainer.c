@@ -210,7 +210,7 @@ static int step(trainer *t, smoe_err *err) {
     smoe_model_forward(t->model, batch.pixels, &pass);
     smoe_loss_sums sums = {0};
     smoe_loss_batch(&sums, t->dlogits, t->rows, smoe_model_logits(t->model), batch.target,
-                    batch.images, t->N, t->spec->train.loss);
+                    batch.images, t->N, t->spec->train.loss, t->spec->train.label_smoothing);
     t->loss = sums.loss / (double)batch.images;
     t->aux = smoe_model_aux(t->model);
     t->precision = (double)sums.correct / (double)batch.images;

@@ -160,11 +160,12 @@ static bool *choose_tokens(const smoe_moe_spec *moe, const double *g, size_t tok
     bool *given = calloc(tokens * E, sizeof *given);
     double *most = calloc(tokens, sizeof *most);
     size_t *used = calloc(E, sizeof *used), *turn = calloc(tokens, sizeof *turn);
-    size_t room = (size_t)rint((double)(moe->k * tokens) * moe->capacity / (double)E);
+    size_t room =
+        (size_t)rint((double)(smoe_moe_k(moe, 1) * tokens) * smoe_moe_ratio(moe, 1) / (double)E);
     for (size_t i = 0; i < tokens * E; i++) most[i / E] = fmax(most[i / E], g[i]);
     for (size_t t = 0; t < tokens; t++)
         turn[moe->priority == SMOE_PRIORITY_BPR ? place_of(most, tokens, 1, t) : t] = t;
-    for (size_t k = 0; k < moe->k; k++)
+    for (size_t k = 0; k < smoe_moe_k(moe, 1); k++)
         for (size_t i = 0; i < tokens; i++)
             for (size_t e = 0; e < E; e++) {
                 if (place_of(g + turn[i] * E, E, 1, e) != k || used[e] == room) continue;
@@ -179,7 +180,7 @@ static bool *choose_tokens(const smoe_moe_spec *moe, const double *g, size_t tok
 
 static bool *choose_experts(const smoe_moe_spec *moe, const double *g, size_t tokens, size_t E) {
     bool *given = calloc(tokens * E, sizeof *given);
-    size_t room = (size_t)rint((double)tokens * moe->capacity / (double)E);
+    size_t room = (size_t)rint((double)tokens * smoe_moe_ratio(moe, 1) / (double)E);
     for (size_t i = 0; i < tokens * E; i++) given[i] = place_of(g + i % E, tokens, E, i / E) < room;
     return given;
 }

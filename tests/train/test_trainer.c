@@ -87,14 +87,24 @@ static void auxiliary_losses_apart(void **state) {
     JOBS_SMALL "data.limit=40 train.steps=13 train.log_every=1 train.eval_every=4 "                \
                "train.checkpoint_every=4 eval.batch_size=7 data.augment.crop=inception "           \
                "data.augment.flip=true data.augment.randaugment.n=2 data.augment.randaugment.m=9 " \
-               "data.augment.mixup=0.3 model.dropout=0.1 model.moe.expert_dropout=0.1 "
+               "data.augment.mixup=0.3 data.augment.cutmix=0.5 train.label_smoothing=0.1 "         \
+               "model.dropout=0.1 model.moe.expert_dropout=0.1 model.drop_path=0.3 "
 
 static const char *const random_runs[] = {
-    RANDOM_RUN "model.moe.router=tokens-choice model.moe.k=2 model.moe.group_images=4",
-    RANDOM_RUN "model.moe.router=soft train.optimizer.name=sgd train.loss=sigmoid",
+    RANDOM_RUN "model.moe.router=tokens-choice model.moe.k=2 model.moe.group_images=4 "
+               "model.moe.priority=random",
+    RANDOM_RUN "model.moe.router=soft model.moe.soft_noise=0.2 train.optimizer.name=sgd "
+               "train.loss=sigmoid",
     /* endless data, a schedule that moves */
     JOBS_SMALL "train.steps=13 train.log_every=2 train.eval_every=0 train.checkpoint_every=0 "
                "train.schedule.name=rsqrt train.schedule.warmup=3 train.schedule.cooldown=4",
+    /* tensors that are frozen, and some that are trained otherwise */
+    RANDOM_RUN "model.moe.router=soft model.moe.scale_form=exp model.moe.scale_init=sqrt_d "
+               "model.moe.experts_init=shared model.head=map model.qk_norm=true "
+               "model.qk_norm_form=vmoe train.schedule.start=0 "
+               "train.optimizer.groups=[{\"match\":\"blocks.0.*\",\"frozen\":true},"
+               "{\"match\":\"*embed*\",\"frozen\":true},"
+               "{\"match\":\"*.router.*\",\"lr\":2,\"decay\":0.1}]",
 };
 enum { RANDOM_RUNS = sizeof random_runs / sizeof *random_runs };
 
