@@ -6,6 +6,7 @@ CC         ?= cc
 CFLAGS     ?= -g
 NPROC      := $(shell nproc 2>/dev/null || echo 1)
 PARALLEL    = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(NPROC))
+SUB         = --no-print-directory $(PARALLEL)
 VERSION     = $(shell sed -n 's/^.define SMOE_VERSION "\(.*\)"/\1/p' lib/base/base.h)
 
 # ---- flags. CFLAGS, CPPFLAGS, LDFLAGS and LDLIBS are the user's; ours come before and give way.
@@ -139,7 +140,7 @@ deps:
 # ---- the two commands of the README. Whatever needs packages runs in a second make, after deps.
 QUICK      := runs/quickstart
 quickstart: deps
-	@$(MAKE) --no-print-directory $(PARALLEL) all
+	@$(MAKE) $(SUB) all
 	build/smoe train experiments/quickstart.yaml -o $(QUICK) --force
 	build/smoe eval $(QUICK)
 	@echo
@@ -158,27 +159,25 @@ PROGRAMS         = $(or $(PROGRAMS_$(FLAVOUR)),$(TESTS))
 # All that `make check` runs. T=test_plan runs what is called so, in every flavour; FLAVOUR=debug the tests of one flavour.
 CHECKED     = $(call named,$(PROGRAMS) $(if $(filter release,$(FLAVOUR)),$(SCRIPTS)))
 named       = $(if $(T),$(foreach p,$1,$(if $(filter $T,$(basename $(notdir $p))),$p)),$1)
-submake     = $(MAKE) --no-print-directory $(PARALLEL)
-run_tests   = $(LINT) $(PORTABLE) tests/run.sh
 
 check: deps
 	$(if $(strip $(CHECKED)),,$(error no test is called '$T'))
-	@$(submake) FLAVOUR=release all $(if $T,,tests)
+	@$(MAKE) $(SUB) FLAVOUR=release all $(if $T,,tests)
 	@for flavour in $(sort $(foreach p,$(filter build/%,$(CHECKED)),$(word 2,$(subst /, ,$p)))); do \
-	    $(submake) FLAVOUR=$$flavour $$(echo $(CHECKED) | tr ' ' '\n' | grep "^build/$$flavour/") || exit 1; done
-	@$(run_tests) $(CHECKED)
+	    $(MAKE) $(SUB) FLAVOUR=$$flavour $$(echo $(CHECKED) | tr ' ' '\n' | grep "^build/$$flavour/") || exit 1; done
+	@$(LINT) $(PORTABLE) tests/run.sh $(CHECKED)
 
 # After every edit: the tests of this flavour and a few cases of the command line.
 QUICK_CASES := config convert eval specs threads twice
 check-quick:
-	@$(submake) all tests
+	@$(MAKE) $(SUB) all tests
 	@echo 'Left out: gradients in double precision, sanitizers, fuzzing, most cases of the command line, lint, portability.'
-	@tests/run.sh $(TESTS) $(QUICK_CASES:%=tests/cli/case_%.sh)
+	@SMOE_UNDER_TEST=$(CURDIR)/$(OBJ)/smoe tests/run.sh $(TESTS) $(QUICK_CASES:%=tests/cli/case_%.sh)
 
 # Which lines the tests run, a table per room; build/cov/uncovered.txt lists the others.
 coverage: deps
-	@$(submake) FLAVOUR=release all
-	@$(submake) FLAVOUR=cov build/cov/smoe tests
+	@$(MAKE) $(SUB) FLAVOUR=release all
+	@$(MAKE) $(SUB) FLAVOUR=cov build/cov/smoe tests
 	@find build/cov -name '*.gcda' -delete
 	@SMOE_UNDER_TEST=$(CURDIR)/build/cov/smoe CASE_TIMEOUT=600 tests/run.sh \
 	    $(TEST_SRC:%.c=build/cov/%) $(filter tests/cli/%,$(SCRIPTS)); status=$$?; tests/coverage.sh && exit $$status
@@ -198,13 +197,13 @@ portable: all
 # Every fuzz target in turn, FUZZ_SECONDS each; what fails is printed with the command that repeats it.
 FUZZ_SECONDS ?= 300
 fuzz: deps
-	@$(MAKE) --no-print-directory $(PARALLEL) FLAVOUR=san fuzzers
+	@$(MAKE) $(SUB) FLAVOUR=san fuzzers
 	@for f in $(FUZZ_SRC:%.c=build/san/%); do $$f --seconds $(FUZZ_SECONDS) || exit 1; done
 
 # One after the other, for each needs the whole machine; the table is begun anew.
 BENCHED    := runs/bench.md
 bench: deps
-	@$(MAKE) --no-print-directory $(PARALLEL) all
+	@$(MAKE) $(SUB) all
 	@rm -f $(BENCHED)
 	@for s in $(sort $(wildcard experiments/bench/*.yaml)); do \
 	    echo "== $$s"; build/smoe bench $$s --append $(BENCHED) || exit 1; done
