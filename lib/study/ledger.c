@@ -5,6 +5,7 @@
  */
 #include "study/ledger.h"
 #include "base/file.h"
+#include "train/run.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -363,6 +364,14 @@ int smoe_sweep_open(smoe_sweep *sweep, const char *dir, smoe_err *err) {
 char *smoe_cell_dir(const smoe_sweep *sweep, size_t i) {
     return sweep->run ? strdup(sweep->run)
                       : smoe_text_format("%s/%s", sweep->dir, sweep->cell[i].name);
+}
+
+char *smoe_cell_outcomes(const smoe_sweep *sweep, size_t i) {
+    if (sweep->cell[i].outcomes) return strdup(sweep->cell[i].outcomes);
+    char *dir = smoe_cell_dir(sweep, i);
+    char *path = dir ? smoe_text_format("%s/" SMOE_RUN_OUTCOMES, dir) : NULL;
+    free(dir);
+    return path;
 }
 
 static char *claim_path(const smoe_sweep *sweep, size_t i, const char *suffix) {

@@ -255,6 +255,7 @@ static void cell_clear(smoe_cell *cell, size_t columns) {
     texts_free(cell->value, columns);
     free(cell->name);
     free(cell->spec);
+    free(cell->outcomes);
     json_decref(cell->outcome);
     *cell = (smoe_cell){0};
 }

@@ -49,7 +49,8 @@ typedef struct smoe_cell {
     char **value; /* [columns of the sweep] */
     char *spec;   /* resolved, as JSON with sorted keys and full digits */
     uint64_t hash;
-    uint64_t meaning;      /* of combinations: equal where they are the same, however written */
+    uint64_t meaning; /* of combinations: equal where they are the same, however written */
+    char *outcomes;   /* of an evaluation: the file with what became of each image; else NULL */
     smoe_cell_state state; /* as last looked at */
     json_t *outcome;       /* {"status", "result": {...}} or {"status", "code", "error"}, or NULL */
 } smoe_cell;
@@ -121,6 +122,10 @@ void smoe_sweep_free(smoe_sweep *sweep);
 
 /* The run directory (sweep->run where there is one), fresh; NULL when out of memory. */
 char *smoe_cell_dir(const smoe_sweep *sweep, size_t i);
+
+/* The file with what became of each test image (study/outcomes.h), fresh; NULL when out of memory.
+ */
+char *smoe_cell_outcomes(const smoe_sweep *sweep, size_t i);
 
 /* 1: ours until *fd is closed by every process that has it; 0: another process runs it; -1. */
 int smoe_cell_claim(const smoe_sweep *sweep, size_t i, int *fd, smoe_err *err) SMOE_MUST_CHECK;
