@@ -2,6 +2,7 @@
 #include "world.h"
 #include "study/compare.h"
 #include "study/evaluations.h"
+#include "study/primary.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -38,6 +39,7 @@ int world_plan_text(smoe_sweep *sweep, const smoe_spec_text *from, smoe_err *err
         fail_msg("%s: %s", from->label, err->text);
     int code = 0;
     if (points.count && smoe_evaluations_plan(sweep, &points, err)) code = (int)err->code;
+    if (!code && smoe_primary_plan(sweep, &spec.sweep.plan, err)) code = (int)err->code;
     if (!code && spec.sweep.reference &&
         smoe_compare_refer(sweep, spec.sweep.reference, "sweep.reference", err))
         code = (int)err->code;

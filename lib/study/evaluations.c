@@ -339,6 +339,8 @@ static int table_columns(smoe_sweep *table, const smoe_sweep *sweep) {
     table->column = calloc(columns + 1, sizeof *table->column);
     table->cell = calloc(sweep->cells * sweep->evaluate.points + 1, sizeof *table->cell);
     if (sweep->reference && !(table->reference = strdup(sweep->reference))) return -1;
+    if (sweep->plan.equivalence && !(table->plan.equivalence = strdup(sweep->plan.equivalence)))
+        return -1;
     if (!table->dir || !table->name || !table->column || !table->cell) return -1;
     for (; table->columns < columns; table->columns++) {
         size_t c = table->columns;

@@ -268,6 +268,7 @@ void smoe_sweep_free(smoe_sweep *sweep) {
     free(sweep->figure.y);
     free(sweep->figure.line);
     free(sweep->reference);
+    smoe_sweep_plan_clear(&sweep->plan);
     free(sweep->cell);
     free(sweep->run);
     free(sweep->checkpoint);

@@ -66,6 +66,7 @@ typedef struct smoe_sweep {
     smoe_axis evaluate;     /* what each trained cell is evaluated at; points 0: nothing */
     char *run, *checkpoint; /* the run that is the only cell, and its weights; NULL: cells train */
     smoe_sweep_figure figure; /* what the figures show */
+    smoe_sweep_plan plan;     /* primary contrasts and margins, see primary.h */
     char *reference;          /* what rows are compared with, see compare.h; NULL: the first row */
 } smoe_sweep;
 
