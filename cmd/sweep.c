@@ -3,10 +3,10 @@
  * it. */
 #include "cells.h"
 #include "cmd.h"
-#include "study/compare.h"
-#include "study/evaluations.h"
-#include "study/primary.h"
-#include "train/run.h"
+#include "sweep/compare.h"
+#include "sweep/evaluations.h"
+#include "sweep/primary.h"
+#include "store/run.h"
 
 #include <stdlib.h>
 #include <string.h>
