@@ -7,6 +7,7 @@
 #define SMOE_CELLS_H
 
 #include "opt.h"
+#include "table.h"
 #include "sweep/results.h"
 #include "sweep/sweep.h"
 
@@ -36,13 +37,26 @@ int smoe_cells_seeds(char **seeds, const smoe_options *options, smoe_err *err) S
 /* Is that the directory of a run, and not of a sweep? */
 bool smoe_cells_is_run(const char *arg);
 
-/* The tables of the summary and of the differences on stdout, or with --json all results. */
+/* The tables of the summary and of the contrasts on stdout, or with --json all results. */
 int smoe_cells_summary(const smoe_results *results, const smoe_options *options,
                        smoe_err *err) SMOE_MUST_CHECK;
 
-/* The tables of the differences alone. */
-int smoe_cells_differences(const smoe_results *results, const smoe_options *options,
-                           smoe_err *err) SMOE_MUST_CHECK;
+/* The tables of the primary contrasts, the differences and the trends, one after the other; beyond
+ * a dozen rows of precision and loss alone. The files they refer to have `prefix` before their
+ * names. */
+int smoe_cells_contrasts(const smoe_results *results, const char *prefix,
+                         const smoe_options *options, smoe_err *err) SMOE_MUST_CHECK;
+/* The same as members of an object, where there are some. */
+void smoe_cells_contrasts_json(json_t *object, const smoe_results *results, const char *prefix);
+
+/* How many seeds the contrasts need for some differences: --power, whose text is a list of them. */
+int smoe_cells_power(const smoe_results *results, const smoe_options *options,
+                     smoe_err *err) SMOE_MUST_CHECK;
+
+/* A value of a cell in JSON: numbers and booleans as such, all else as text. */
+json_t *smoe_cells_value(const char *text);
+/* Headings for the swept keys. */
+void smoe_cells_columns(smoe_table *table, const smoe_sweep *sweep);
 
 /* How far each cell is: --status. */
 int smoe_cells_status(const smoe_sweep *sweep, const smoe_options *options,
