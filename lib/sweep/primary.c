@@ -105,10 +105,9 @@ static bool fits(const rows *r, size_t i, const smoe_settings *s) {
 static bool same_elsewhere(const rows *r, const asked *a, size_t i, size_t k) {
     for (size_t c = 0; c < r->columns; c++) {
         const char *own = smoe_settings_value(&a->row, r->column[c]);
-        const char *other = smoe_settings_value(&a->reference, r->column[c]);
-        bool loose = a->primary->trend ? smoe_settings_is_any(own) : own || other;
-        if (c != r->seed && c != a->trend && !loose && strcmp(r->value[i][c], r->value[k][c]))
-            return false;
+        bool loose = a->primary->trend ? c == a->trend || smoe_settings_is_any(own)
+                                       : smoe_settings_value(&a->reference, r->column[c]) != NULL;
+        if (c != r->seed && !loose && strcmp(r->value[i][c], r->value[k][c])) return false;
     }
     return true;
 }

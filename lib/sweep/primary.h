@@ -4,8 +4,9 @@
  *
  * A primary contrast is one of
  *   row, reference   settings, "KEY=VALUE,KEY=VALUE". Every row that has the first is compared with
- *                    the one that has the second and is the same in all keys that neither names (or
- *                    names with "*"); rows without such a counterpart are left out
+ *                    the one that has the second and is the same in all keys that the second does
+ *                    not name; KEY=* there lets the two differ. Rows without such a counterpart are
+ *                    left out
  *   trend, where     the slope of the measure against log2 of a swept key, over rows that have the
  *                    settings `where` and are the same in all keys but those it names with "*"
  * Over what else is swept every seed has the mean (sweep/contrast.h). `expect` says what is tested,
