@@ -354,7 +354,10 @@ static char *read_equivalence(smoe_events *src, const yaml_event_t *start) {
         bool end = name.type == YAML_MAPPING_END_EVENT;
         char *key = end ? NULL : read_word(src, section, &name, wanted);
         yaml_event_delete(&name);
-        if (end || !smoe_events_next(src, &value)) return text;
+        if (end || !smoe_events_next(src, &value)) {
+            free(key);
+            return text;
+        }
         char *number = read_word(src, section, &value, wanted);
         char *longer = key && number ? smoe_text_format("%s%s%s=%s", text ? text : "",
                                                         text ? "," : "", key, number)

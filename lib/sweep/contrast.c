@@ -25,7 +25,7 @@ static double value_of(const contrast *c, size_t cell) {
     return c->r->value[cell * c->r->metrics + c->metric];
 }
 
-/* The weighted sum over the cells with the seed of one; NAN where one of the rows has none of it. */
+/* The weighted sum over the cells with the seed of one; NAN where a row has none of it. */
 static double sum_of(const contrast *c, size_t like) {
     const smoe_results *r = c->r;
     double sum = 0;
@@ -106,8 +106,8 @@ int smoe_contrast_measure(smoe_paired *paired, const smoe_results *r, const doub
                   .metric = metric,
                   .of = calloc(r->sweep->cells + 1, sizeof *c.of),
                   .value = calloc(r->sweep->cells + 1, sizeof *c.value)};
-    int status =
-        c.of && c.value ? 0 : smoe_fail(err, SMOE_RUNTIME, "out of memory for a difference");
+    int status = c.of && c.value ? 0 : -1;
+    if (status) smoe_fail(err, SMOE_RUNTIME, "out of memory for a difference");
     for (size_t g = 0; g < r->groups; g++) c.rows += weight[g] != 0;
     if (!status) {
         collect(&c);

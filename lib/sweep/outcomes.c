@@ -54,7 +54,8 @@ int smoe_outcomes_read(float **outcome, size_t *images, const smoe_sweep *sweep,
     char *path = smoe_cell_outcomes(sweep, i);
     size_t dim[2];
     void *data = NULL;
-    int status = path ? 0 : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    int status = path ? 0 : -1;
+    if (status) smoe_fail(err, SMOE_RUNTIME, "out of memory");
     *outcome = NULL;
     if (!status && !access(path, F_OK)) {
         status = smoe_npy_read(path, "<f4", &data, 2, dim, err);

@@ -292,7 +292,8 @@ static int check_rows(const smoe_sweep *sweep, const smoe_primary *p, bool evalu
     size_t n = 0;
     int status = plan_rows(&r, &flat, sweep, evaluated);
     double *weight = calloc(r.count + 1, sizeof *weight);
-    if (status || !weight) status = smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    if (!weight) status = -1;
+    if (status) smoe_fail(err, SMOE_RUNTIME, "out of memory");
     if (!status) status = check_settings(&r, p->row, from, err);
     if (!status) status = check_settings(&r, p->reference, from, err);
     if (!status) status = check_settings(&r, p->where, from, err);
@@ -375,7 +376,8 @@ static int measure(smoe_primary_result *result, const smoe_results *r, smoe_err 
     size_t metric = smoe_results_metric(r, p->measure);
     char *const **value = calloc(r->groups + 1, sizeof *value);
     double *weight = calloc(r->groups + 1, sizeof *weight);
-    int status = value && weight ? 0 : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    int status = value && weight ? 0 : -1;
+    if (status) smoe_fail(err, SMOE_RUNTIME, "out of memory");
     for (size_t g = 0; g < r->groups && !status; g++) value[g] = sweep->cell[r->first[g]].value;
     rows table = {.column = sweep->column,
                   .columns = sweep->columns,
@@ -416,7 +418,8 @@ int smoe_results_decide(smoe_results *r, smoe_err *err) {
     if (!n) return 0;
     double *p = calloc(2 * n, sizeof *p);
     r->primary = calloc(n, sizeof *r->primary);
-    int status = p && r->primary ? 0 : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    int status = p && r->primary ? 0 : -1;
+    if (status) smoe_fail(err, SMOE_RUNTIME, "out of memory");
     for (size_t i = 0; i < n && !status; i++) {
         smoe_primary_result *result = &r->primary[r->primaries++];
         const smoe_primary *primary = &plan->primary[i];

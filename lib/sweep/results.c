@@ -67,8 +67,8 @@ static int make_evaluations(smoe_results *r, smoe_err *err) {
 
 static int make(smoe_results *r, const smoe_sweep *sweep, size_t x_from, size_t trained,
                 smoe_err *err) {
-    *r = (smoe_results){.sweep = sweep, .x_from = x_from, .trained = trained,
-                          .planned = sweep->plan.primaries};
+    *r = (smoe_results){
+        .sweep = sweep, .x_from = x_from, .trained = trained, .planned = sweep->plan.primaries};
     int status = find_metrics(r);
     r->value = calloc(sweep->cells * r->metrics + 1, sizeof *r->value);
     r->group = calloc(sweep->cells + 1, sizeof *r->group);

@@ -268,9 +268,8 @@ int smoe_results_figure(const smoe_results *r, const smoe_sweep_figure *wish, co
     p.title = calloc(n + 1, sizeof *p.title);
     p.of = calloc(n + 1, sizeof *p.of);
     p.weight = calloc(n + 1, sizeof *p.weight);
-    int status = x && p.figure.line && p.title && p.of && p.weight
-                     ? 0
-                     : smoe_fail(err, SMOE_RUNTIME, "out of memory for a figure");
+    int status = x && p.figure.line && p.title && p.of && p.weight ? 0 : -1;
+    if (status) smoe_fail(err, SMOE_RUNTIME, "out of memory for a figure");
     for (size_t g = 0; g < n && !status; g++) status = add_point(&p, g, err);
     if (!status && !(p.y_label = y_label_of(&p)))
         status = smoe_fail(err, SMOE_RUNTIME, "out of memory for a figure");

@@ -54,9 +54,8 @@ int smoe_results_follow(smoe_results *r, smoe_err *err) {
                  .x = calloc(r->groups + 1, sizeof *s.x),
                  .weight = calloc(r->groups + 1, sizeof *s.weight)};
     r->trend = calloc(r->groups * r->metrics * sweep->columns + 1, sizeof *r->trend);
-    int status = s.member && s.x && s.weight && r->trend
-                     ? 0
-                     : smoe_fail(err, SMOE_RUNTIME, "out of memory for the trends");
+    int status = s.member && s.x && s.weight && r->trend ? 0 : -1;
+    if (status) smoe_fail(err, SMOE_RUNTIME, "out of memory for the trends");
     for (size_t m = 0; m < r->metrics; m++)
         for (size_t c = 0; c < sweep->columns && smoe_results_shown(r->metric[m], true); c++)
             for (size_t g = 0; g < r->groups && c != sweep->seed && !status; g++)
