@@ -45,6 +45,13 @@ static double sigmoid_row(real *dl, const real *l, const targets *y, size_t N, d
     return loss;
 }
 
+bool smoe_loss_correct(const real *logits, const real *target, size_t N) {
+    size_t best = 0;
+    for (size_t c = 1; c < N; c++)
+        if (logits[c] > logits[best]) best = c;
+    return target[best] > 0;
+}
+
 void smoe_loss_batch(smoe_loss_sums *sums, real *dlogits, double *rows, const real *logits,
                      const real *target, size_t B, size_t N, smoe_loss kind, double smoothing) {
     double scale = 1 / (double)B;
@@ -57,10 +64,7 @@ void smoe_loss_batch(smoe_loss_sums *sums, real *dlogits, double *rows, const re
                                             : softmax_row(dl, l, &t, N, scale);
     }
     for (size_t b = 0; b < B; b++) {
-        size_t best = 0;
-        for (size_t c = 1; c < N; c++)
-            if (logits[b * N + c] > logits[b * N + best]) best = c;
         sums->loss += rows[b];
-        sums->correct += target[b * N + best] > 0;
+        sums->correct += smoe_loss_correct(logits + b * N, target + b * N, N);
     }
 }
