@@ -157,13 +157,35 @@ static const char *state_name(smoe_cell_state state) {
     return state == SMOE_CELL_DONE ? "done" : state == SMOE_CELL_FAILED ? "failed" : "open";
 }
 
-/* Why a cell has failed, the first line of it; "" where it has not. */
-static void add_error(smoe_frame *frame, const smoe_cell *cell) {
+/* A row of a table whose columns the sweep decides. */
+typedef struct row {
+    smoe_frame_cell *cell; /* [columns of the table] */
+    size_t cells;
+} row;
+
+static row row_open(smoe_frame *frame) {
+    row w = {.cell = calloc(frame->columns + 1, sizeof *w.cell)};
+    frame->failed |= !w.cell;
+    return w;
+}
+
+static void row_text(row *w, const char *column, const char *text) {
+    if (w->cell) w->cell[w->cells++] = (smoe_frame_cell){column, .text = text};
+}
+
+static void row_number(row *w, const char *column, double number) {
+    if (w->cell) w->cell[w->cells++] = (smoe_frame_cell){column, .number = number};
+}
+
+static void row_put(row *w, smoe_frame *frame) {
+    smoe_frame_row(frame, w->cell, w->cells);
+    free(w->cell);
+}
+
+/* Why a cell has failed, the first line of it; "" where it has not. To be freed. */
+static char *error_of(const smoe_cell *cell) {
     const char *error = json_string_value(json_object_get(cell->outcome, "error"));
-    char *line = error ? strndup(error, strcspn(error, "\n")) : NULL;
-    frame->failed |= error && !line;
-    smoe_frame_text(frame, line ? line : "");
-    free(line);
+    return error ? strndup(error, strcspn(error, "\n")) : strdup("");
 }
 
 /* results.csv: a row a cell. */
@@ -177,11 +199,18 @@ static void fill_cells(smoe_frame *frame, const smoe_results *r) {
     bool cells = r->trained == sweep->columns;
     if (cells) smoe_frame_column(frame, "error", true);
     for (size_t i = 0; i < sweep->cells; i++) {
-        smoe_frame_text(frame, sweep->cell[i].name);
-        for (size_t c = 0; c < sweep->columns; c++) smoe_frame_text(frame, sweep->cell[i].value[c]);
-        smoe_frame_text(frame, state_name(sweep->cell[i].state));
-        smoe_frame_numbers(frame, r->value + i * r->metrics, r->metrics);
-        if (cells) add_error(frame, &sweep->cell[i]);
+        row w = row_open(frame);
+        char *error = error_of(&sweep->cell[i]);
+        frame->failed |= !error;
+        row_text(&w, "cell", sweep->cell[i].name);
+        for (size_t c = 0; c < sweep->columns; c++)
+            row_text(&w, sweep->column[c], sweep->cell[i].value[c]);
+        row_text(&w, "status", state_name(sweep->cell[i].state));
+        for (size_t m = 0; m < r->metrics; m++)
+            row_number(&w, r->metric[m], r->value[i * r->metrics + m]);
+        if (cells) row_text(&w, "error", error);
+        row_put(&w, frame);
+        free(error);
     }
 }
 
@@ -189,25 +218,31 @@ static void fill_cells(smoe_frame *frame, const smoe_results *r) {
 static void fill_summary(smoe_frame *frame, const smoe_results *r) {
     static const char *const parts[] = {"mean", "sd", "n"};
     const smoe_sweep *sweep = r->sweep;
+    char **name = calloc(3 * r->metrics + 1, sizeof *name);
+    frame->failed |= !name;
     for (size_t c = 0; c < sweep->columns; c++)
         if (c != sweep->seed) smoe_frame_column(frame, sweep->column[c], true);
-    for (size_t m = 0; m < r->metrics; m++)
-        for (size_t part = 0; part < 3; part++) {
-            char *name = smoe_text_format("%s_%s", r->metric[m], parts[part]);
-            if (name)
-                smoe_frame_column(frame, name, false);
-            else
-                frame->failed = true;
-            free(name);
-        }
-    for (size_t g = 0; g < r->groups; g++) {
+    for (size_t i = 0; name && i < 3 * r->metrics; i++) {
+        name[i] = smoe_text_format("%s_%s", r->metric[i / 3], parts[i % 3]);
+        if (name[i])
+            smoe_frame_column(frame, name[i], false);
+        else
+            frame->failed = true;
+    }
+    for (size_t g = 0; g < r->groups && !frame->failed; g++) {
+        row w = row_open(frame);
         for (size_t c = 0; c < sweep->columns; c++)
-            if (c != sweep->seed) smoe_frame_text(frame, sweep->cell[r->first[g]].value[c]);
+            if (c != sweep->seed) row_text(&w, sweep->column[c], sweep->cell[r->first[g]].value[c]);
         for (size_t m = 0; m < r->metrics; m++) {
             smoe_stats s = smoe_results_stats(r, g, m);
-            smoe_frame_numbers(frame, (const double[]){s.mean, s.sd, (double)s.n}, 3);
+            row_number(&w, name[3 * m], s.mean);
+            row_number(&w, name[3 * m + 1], s.sd);
+            row_number(&w, name[3 * m + 2], (double)s.n);
         }
+        row_put(&w, frame);
     }
+    for (size_t i = 0; name && i < 3 * r->metrics; i++) free(name[i]);
+    free(name);
 }
 
 /* differences.csv: a row a difference; of a pool nothing stands where its rows differ. */
@@ -224,16 +259,19 @@ static void fill_differences(smoe_frame *frame, const smoe_results *r) {
     for (size_t i = 0; i < r->differences; i++) {
         const smoe_difference *d = &r->difference[i];
         const smoe_paired *p = &d->paired;
+        row w = row_open(frame);
         for (size_t c = 0; c < sweep->columns; c++) {
             const char *value = smoe_results_row(r, d, c);
-            if (c != sweep->seed) smoe_frame_text(frame, value ? value : "");
+            if (c != sweep->seed) row_text(&w, sweep->column[c], value ? value : "");
         }
-        smoe_frame_text(frame, reference ? reference : "");
-        smoe_frame_text(frame, r->metric[d->metric]);
-        smoe_frame_numbers(
-            frame, (const double[]){p->mean, p->mean - p->half, p->mean + p->half, (double)p->n},
-            4);
-        smoe_frame_text(frame, p->distinguishable ? "true" : "false");
+        row_text(&w, "reference", reference ? reference : "");
+        row_text(&w, "metric", r->metric[d->metric]);
+        row_number(&w, "difference", p->mean);
+        row_number(&w, "low", p->mean - p->half);
+        row_number(&w, "high", p->mean + p->half);
+        row_number(&w, "n", (double)p->n);
+        row_text(&w, "distinguishable", p->distinguishable ? "true" : "false");
+        row_put(&w, frame);
     }
     frame->failed |= !reference;
     free(reference);

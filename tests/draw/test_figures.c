@@ -1,5 +1,6 @@
 /* The table of figures, and the gnuplot scripts that come of it. */
 #include "draw/figures.h"
+#include "inspect/inspect.h"
 #include "drawn.h"
 #include "scratch.h"
 
@@ -15,38 +16,21 @@
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-/* Columns of every table of smoe inspect, text columns ending in '$'. */
-static const struct {
-    const char *name, *columns;
-} frames[] = {
-#define FRAME(name, needs, per, title, columns, caption) {#name, columns},
-#include "inspect/inspect.def"
-#undef FRAME
-};
-
-/* Is the word, with `$` or without, in the list? */
-static bool has(const char *list, const char *word) {
-    char one[64];
-    for (size_t i = 0; smoe_figure_word(list, i, one, sizeof one); i++) {
-        one[strcspn(one, "$")] = '\0';
-        if (!strcmp(one, word)) return true;
-    }
-    return false;
-}
-
-static void check_columns(const smoe_figure_row *row, const char *columns, const char *list) {
+static void check_columns(const smoe_figure_row *row, const smoe_frame *frame, const char *list) {
     char word[64];
     for (size_t i = 0; smoe_figure_word(list, i, word, sizeof word); i++)
-        if (!has(columns, word)) fail_msg("%s: %s has no column %s", row->name, row->frame, word);
+        if (smoe_frame_find(frame, word) == SIZE_MAX)
+            fail_msg("%s: %s has no column %s", row->name, row->frame, word);
 }
 
 static void test_table(void **state) {
     (void)state;
-    size_t count = 0;
+    smoe_frame *frames;
+    smoe_err err = {0};
+    size_t count = 0, tables;
+    assert_int_equal(smoe_frames_open(&frames, &tables, &err), 0);
     for (const smoe_figure_row *row; (row = smoe_figure_row_at(count)); count++) {
-        const char *columns = NULL;
-        for (size_t i = 0; i < sizeof frames / sizeof *frames; i++)
-            if (!strcmp(frames[i].name, row->frame)) columns = frames[i].columns;
+        const smoe_frame *columns = smoe_frames_find(frames, tables, row->frame);
         if (!columns) fail_msg("%s: there is no table %s", row->name, row->frame);
         const char *lists[] = {row->panel, row->x, row->y, row->z, row->x_name, row->y_name};
         for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
@@ -58,6 +42,7 @@ static void test_table(void **state) {
         for (size_t i = 0; i < count; i++)
             assert_string_not_equal(row->name, smoe_figure_row_at(i)->name);
     }
+    smoe_frames_free(frames, tables);
     assert_true(count > 10);
     assert_null(smoe_figure_row_at(count + 1));
 }
@@ -159,12 +144,13 @@ static char *script_of(smoe_frame *f, const scratch *s) {
  * others twice the fraction's place and twice a token more. */
 static char *cumulative_script(const scratch *s) {
     smoe_frame f;
-    smoe_frame_init(&f, "tokens_to_fraction", "t", "c", "run$ block slot expert fraction tokens");
+    drawn_frame_init(&f, "tokens_to_fraction");
     for (size_t slot = 0; slot < 4; slot++)
         for (size_t i = 1; i <= 11; i++) {
             double tokens = i == 1 ? 2 : 2 * (double)i + (slot < 2);
-            smoe_frame_text(&f, "a");
-            smoe_frame_numbers(&f, (double[]){1, (double)slot, 0, (double)i / 16, tokens}, 5);
+            smoe_frame_put(&f, {"run", .text = "a"}, {"block", .number = 1},
+                           {"slot", .number = (double)slot}, {"expert", .number = 0},
+                           {"fraction", .number = (double)i / 16}, {"tokens", .number = tokens});
         }
     return script_of(&f, s);
 }
@@ -199,13 +185,11 @@ static void test_point(void **state) {
     scratch s;
     smoe_frame f;
     scratch_make(&s);
-    smoe_frame_init(&f, "over_steps", "t", "c", "run$ step block metric$ value");
-    for (size_t i = 0; i < 2; i++) {
-        smoe_frame_text(&f, "a");
-        smoe_frame_numbers(&f, (double[]){10, NAN}, 2);
-        smoe_frame_text(&f, i ? "test/dropped" : "test/loss");
-        smoe_frame_number(&f, i ? 0 : 5);
-    }
+    drawn_frame_init(&f, "over_steps");
+    for (size_t i = 0; i < 2; i++)
+        smoe_frame_put(&f, {"run", .text = "a"}, {"step", .number = 10}, {"block", .number = NAN},
+                       {"metric", .text = i ? "test/dropped" : "test/loss"},
+                       {"value", .number = i ? 0 : 5});
     char *text = script_of(&f, &s);
     check_has(text, "set yrange [4.75:5.25]\n");
     check_has(text, "set yrange [-0.001:0.001]\n");
@@ -216,12 +200,12 @@ static void test_point(void **state) {
 /* The script of a correlation of 65 slots, 4225 cells, one of them without a number or not. */
 static char *large_script(const scratch *s, bool hole) {
     smoe_frame f;
-    smoe_frame_init(&f, "slot_correlation", "t", "c", "run$ block slot other cosine");
+    drawn_frame_init(&f, "slot_correlation");
     for (size_t i = 0; i < 65 * 65; i++) {
         double slot = (double)(i / 65), other = (double)(i % 65);
-        smoe_frame_text(&f, "a");
-        smoe_frame_numbers(
-            &f, (double[]){1, slot, other, hole && i == 70 ? NAN : cos(slot - other)}, 4);
+        smoe_frame_put(&f, {"run", .text = "a"}, {"block", .number = 1}, {"slot", .number = slot},
+                       {"other", .number = other},
+                       {"cosine", .number = hole && i == 70 ? NAN : cos(slot - other)});
     }
     return script_of(&f, s);
 }

@@ -311,13 +311,12 @@ static void test_samples(void **state) {
 static void test_large_tables(void **state) {
     const drawn *d = *state;
     smoe_frame frames[3] = {*drawn_frame(d, "runs"), {0}, *drawn_frame(d, "routing")};
-    smoe_frame_init(&frames[1], "slot_correlation", "t", "c", "run$ block slot other cosine");
-    for (size_t i = 0; i < 500000; i++) {
-        smoe_frame_text(&frames[1], "choice");
-        smoe_frame_numbers(&frames[1],
-                           (double[]){1, (double)(i / 512), (double)(i % 512), 1 / (double)(i + 3)},
-                           4);
-    }
+    drawn_frame_init(&frames[1], "slot_correlation");
+    for (size_t i = 0; i < 500000; i++)
+        smoe_frame_put(&frames[1], {"run", .text = "choice"}, {"block", .number = 1},
+                       {"slot", .number = (double)(i / 512)},
+                       {"other", .number = (double)(i % 512)},
+                       {"cosine", .number = 1 / (double)(i + 3)});
     char *text = page(frames, 3, d->sample, 1);
     json_t *data = data_of(text), *packed = json_object_get(data, "frames");
     assert_true(strlen(text) < 200000);
@@ -336,24 +335,22 @@ static void test_tables_of_the_papers(void **state) {
     const drawn *d = *state;
     enum { LAYERS = 6, E = 128, T = 196 };
     smoe_frame frames[2];
-    smoe_frame_init(&frames[0], "slot_correlation", "t", "c", "run$ block slot other cosine");
-    smoe_frame_init(&frames[1], "position_expert", "t", "c",
-                    "run$ block position row column expert weight lift position_rank expert_rank");
-    for (size_t i = 0; i < LAYERS * E * E; i++) {
-        smoe_frame_text(&frames[0], "soft");
-        smoe_frame_numbers(&frames[0],
-                           (double[]){6 + (double)(i / E / E), (double)(i / E % E), (double)(i % E),
-                                      sin((double)i) / 8},
-                           4);
-    }
+    drawn_frame_init(&frames[0], "slot_correlation");
+    drawn_frame_init(&frames[1], "position_expert");
+    for (size_t i = 0; i < LAYERS * E * E; i++)
+        smoe_frame_put(
+            &frames[0], {"run", .text = "soft"}, {"block", .number = 6 + (double)(i / E / E)},
+            {"slot", .number = (double)(i / E % E)}, {"other", .number = (double)(i % E)},
+            {"cosine", .number = sin((double)i) / 8});
     for (size_t i = 0; i < LAYERS * T * E; i++) {
         double position = (double)(i / E % T), lift = 1 + sin((double)i) / 2;
-        smoe_frame_text(&frames[1], "soft");
-        smoe_frame_numbers(&frames[1],
-                           (double[]){6 + (double)(i / E / T), position, floor(position / 14),
-                                      fmod(position, 14), (double)(i % E), lift / E, lift,
-                                      T - position, (double)(E - i % E)},
-                           9);
+        smoe_frame_put(&frames[1], {"run", .text = "soft"},
+                       {"block", .number = 6 + (double)(i / E / T)},
+                       {"position", .number = position}, {"row", .number = floor(position / 14)},
+                       {"column", .number = fmod(position, 14)},
+                       {"expert", .number = (double)(i % E)}, {"weight", .number = lift / E},
+                       {"lift", .number = lift}, {"position_rank", .number = T - position},
+                       {"expert_rank", .number = (double)(E - i % E)});
     }
     char *text = page(frames, 2, d->sample, 1);
     json_t *data = data_of(text), *packed = json_object_get(data, "frames");

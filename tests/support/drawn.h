@@ -21,6 +21,9 @@ typedef struct drawn {
 int drawn_setup(void **state);
 int drawn_teardown(void **state);
 
+/* An empty table with the name and the columns of one of smoe inspect. */
+void drawn_frame_init(smoe_frame *frame, const char *name);
+
 /* The frame of a name, which must be there. */
 const smoe_frame *drawn_frame(const drawn *d, const char *name);
 
