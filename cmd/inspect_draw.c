@@ -26,9 +26,11 @@ int smoe_inspect_draw(const smoe_frame *frames, size_t tables, const smoe_sample
                       size_t count, const smoe_overlay_units *units, const smoe_options *options,
                       smoe_err *err) {
     const smoe_report report = {frames, tables, samples, count};
+    const smoe_plot_size size = {0};
     size_t scripts, drawn;
     int status = draw_overlays(samples, count, units, options, err);
-    if (!status) status = smoe_figures_write(frames, tables, options->out, &scripts, &drawn, err);
+    if (!status)
+        status = smoe_figures_write(frames, tables, options->out, &size, &scripts, &drawn, err);
     if (!status && drawn < scripts && !options->quiet)
         fprintf(stderr, "%s/*.gp draw the figures; gnuplot is not here\n", options->out);
     char *path = status ? NULL : smoe_text_format("%s/report.html", options->out);

@@ -207,10 +207,44 @@ static void test_tables(void **state) {
                            value_at(json_array_get(json_object_get(packed, "data"), c), r));
         }
     }
-    json_t *figures = json_object_get(data, "figures");
-    for (size_t i = 0; smoe_figure_row_at(i); i++)
-        assert_string_equal(json_string_value(json_object_get(json_array_get(figures, i), "name")),
-                            smoe_figure_row_at(i)->name);
+    json_decref(data);
+    free(text);
+}
+
+/* The page has the plots that gnuplot draws: panels, marks, the rows and columns they name. */
+static void test_plots(void **state) {
+    const drawn *d = *state;
+    char *text = drawn_page(d);
+    json_t *data = data_of(text), *figures = json_object_get(data, "figures");
+    size_t count = 0;
+    for (size_t i = 0; smoe_figure_row_at(i); i++) {
+        smoe_plot plot;
+        smoe_err err = {0};
+        assert_int_equal(
+            smoe_figure_plot(&plot, smoe_figure_row_at(i), d->frame, DRAWN_FRAMES, &err), 0);
+        json_t *figure = plot.panels ? json_array_get(figures, count++) : NULL;
+        json_t *panels = json_object_get(figure, "panels");
+        assert_int_equal(json_array_size(panels), plot.panels);
+        for (size_t p = 0; p < plot.panels; p++) {
+            const smoe_panel *panel = &plot.panel[p];
+            json_t *packed = json_array_get(panels, p), *marks = json_object_get(packed, "marks");
+            assert_string_equal(json_string_value(json_object_get(packed, "title")), panel->title);
+            assert_close(json_number_value(json_object_get(json_object_get(packed, "y"), "high")),
+                         panel->y.high, 1e-9 * fabs(panel->y.high));
+            assert_int_equal(json_array_size(marks), panel->marks);
+            for (size_t m = 0; m < panel->marks; m++) {
+                const smoe_mark *mark = &panel->mark[m];
+                json_t *one = json_array_get(marks, m), *rows = json_object_get(one, "rows");
+                assert_int_equal(json_integer_value(json_array_get(rows, 0)), mark->rows.first);
+                assert_int_equal(json_integer_value(json_array_get(rows, 1)), mark->rows.last);
+                assert_string_equal(json_string_value(json_object_get(one, "x")), mark->x);
+                assert_string_equal(json_string_value(json_object_get(one, "name")), mark->name);
+            }
+        }
+        smoe_plot_free(&plot);
+    }
+    assert_int_equal(json_array_size(figures), count);
+    assert_int_equal(count, 6);
     json_decref(data);
     free(text);
 }
@@ -402,11 +436,17 @@ static void test_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_alone),         cmocka_unit_test(test_well_formed),
-        cmocka_unit_test(test_escapes),       cmocka_unit_test(test_same),
-        cmocka_unit_test(test_tables),        cmocka_unit_test(test_samples),
-        cmocka_unit_test(test_large_tables),  cmocka_unit_test(test_tables_of_the_papers),
-        cmocka_unit_test(test_large_samples), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_alone),
+        cmocka_unit_test(test_well_formed),
+        cmocka_unit_test(test_escapes),
+        cmocka_unit_test(test_same),
+        cmocka_unit_test(test_tables),
+        cmocka_unit_test(test_plots),
+        cmocka_unit_test(test_samples),
+        cmocka_unit_test(test_large_tables),
+        cmocka_unit_test(test_tables_of_the_papers),
+        cmocka_unit_test(test_large_samples),
+        cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, drawn_setup, drawn_teardown);
 }
