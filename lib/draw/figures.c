@@ -333,9 +333,7 @@ static int add_panel(const figure *g, smoe_plot *plot, size_t row) {
     }
     smoe_rows_say(g->f, g->shown, row, RUN_IN_TITLE, panel->title, sizeof panel->title);
     snprintf(panel->x.label, sizeof panel->x.label, "%s", g->row->x_title);
-    snprintf(panel->y.label, sizeof panel->y.label, "%s",
-             g->row->y_title ? g->row->y_title : panel->title);
-    if (!g->row->y_title) *panel->title = '\0';
+    snprintf(panel->y.label, sizeof panel->y.label, "%s", g->row->y_title ? g->row->y_title : "");
     if (g->row->kind == SMOE_FIGURE_HEAT) return set_cell_axes(g, panel);
     set_axes(g, panel);
     return 0;

@@ -14,11 +14,12 @@
 enum {
     PANEL_WIDTH = 360, /* on a screen; half as large again where there is one alone */
     PANEL_HEIGHT = 290,
-    NARROW = 190, /* a panel on paper is no narrower */
+    NARROW = 288, /* a panel on paper is no narrower */
     TITLE_HEIGHT = 40,
     SCREEN_FONT = 12,
     PAPER_FONT = 10, /* 7.5 points */
     INCH = 96,
+    DOTS = 64,   /* rows of a line whose points are marked; more would be a thick line */
     BOXES = 4096 /* cells of a panel drawn as boxes; more become an image */
 };
 static const char soft[] = "#5d666f", pale[] = "#e2dfd9"; /* of axes; of the grid */
@@ -150,7 +151,9 @@ static void put_style(FILE *out, const smoe_mark *m) {
         if (m->each)
             fprintf(out, " with lines lw 1 lc rgb '#60%s'", colour + 1);
         else
-            fprintf(out, " with linespoints pt 7 ps 0.4 lw 2 lc rgb '%s'", colour);
+            fprintf(out, " with %s lw 2 lc rgb '%s'",
+                    m->rows.last - m->rows.first < DOTS ? "linespoints pt 7 ps 0.4" : "lines",
+                    colour);
         break;
     case SMOE_MARK_STEPS: fprintf(out, " with steps lw 2 lc rgb '%s'", colour); break;
     case SMOE_MARK_HISTOGRAM: fprintf(out, " with histeps lw 2 lc rgb '%s'", colour); break;
@@ -227,7 +230,25 @@ static void put_mark(FILE *out, const smoe_plot *plot, const smoe_mark *m, size_
 
 /* ---- panels ---------------------------------------------------------------------------------- */
 
-static void put_axis(FILE *out, char axis, const smoe_plot_axis *a) {
+/* The distance of ticks whose numbers have room beside one another: twice that of the axis, or four
+ * times ..., where a panel is narrow. */
+static double step_that_fits(const smoe_plot_axis *a, const layout *l) {
+    char low[32], high[32];
+    double step = a->step, inner = (double)l->panel_width - 7 * l->font; /* beside the y axis */
+    do {
+        double from = ceil(a->low / step) * step;
+        int first = snprintf(low, sizeof low, "%g", from);
+        int second = snprintf(high, sizeof high, "%g", from + step);
+        int last = snprintf(high, sizeof high, "%g", floor(a->high / step) * step);
+        int longest = first > second ? first : second;
+        double letters = longest > last ? longest : last;
+        if ((a->high - a->low) / step * (letters * l->font * 0.65 + l->font) <= inner) return step;
+        step *= 2;
+    } while (step < a->high - a->low);
+    return step / 2;
+}
+
+static void put_axis(FILE *out, char axis, const smoe_plot_axis *a, const layout *l) {
     fprintf(out, "set %clabel ", axis);
     smoe_gnuplot_text(out, a->label);
     fputc('\n', out);
@@ -247,7 +268,7 @@ static void put_axis(FILE *out, char axis, const smoe_plot_axis *a) {
     } else if (a->log) {
         fprintf(out, "set %ctics autofreq\n", axis);
     } else {
-        fprintf(out, "set %ctics %.10g\n", axis, a->step);
+        fprintf(out, "set %ctics %.10g\n", axis, axis == 'x' ? step_that_fits(a, l) : a->step);
     }
 }
 
@@ -262,13 +283,14 @@ static void put_groups(FILE *out, const smoe_panel *p) {
                 at, at, soft, at, at, soft);
 }
 
-static void put_panel(FILE *out, const smoe_plot *plot, const smoe_panel *p, size_t *number) {
+static void put_panel(FILE *out, const smoe_plot *plot, const smoe_panel *p, const layout *l,
+                      size_t *number) {
     size_t first = *number;
     fputs("set title ", out);
     smoe_gnuplot_text(out, p->title);
     fputc('\n', out);
-    put_axis(out, 'x', &p->x);
-    put_axis(out, 'y', &p->y);
+    put_axis(out, 'x', &p->x, l);
+    put_axis(out, 'y', &p->y, l);
     put_groups(out, p);
     for (size_t m = 0; m < p->marks; m++) put_block(out, plot, &p->mark[m], (*number)++);
     for (size_t m = 0; m < p->marks; m++) {
@@ -368,7 +390,7 @@ static int put_script(FILE *out, const void *context, smoe_err *err) {
         put_place(out, l, edge + i % l->across * l->panel_width,
                   l->title + l->key + i / l->across * l->panel_height, l->panel_width,
                   l->panel_height, s->plot->panel[i].square);
-        put_panel(out, s->plot, &s->plot->panel[i], &number);
+        put_panel(out, s->plot, &s->plot->panel[i], l, &number);
     }
     fputs("unset multiplot\n", out);
     return 0;

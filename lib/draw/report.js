@@ -57,7 +57,7 @@ function addFigure(fig, panels, place) {
         return;
     }
     for (const p of panels)
-        p.alt = `${table.title}${p.title && ', ' + p.title}: ${p.y.label} over ${p.x.label}; the numbers are in the table ${fig.table}`;
+        p.alt = `${table.title}${p.title && ', ' + p.title}: ${p.y.label || 'it'} over ${p.x.label}; the numbers are in the table ${fig.table}`;
     const grid = html('div.panels'), key = html('div');
     const caption = html('figcaption', {}, html('strong', {}, table.title), ' ', html('span', {}, table.caption + '.'));
     const own = place.lastElementChild && place.lastElementChild.classList.contains('figures') ? place.lastElementChild : html('div.figures');

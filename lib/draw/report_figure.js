@@ -202,7 +202,7 @@ function hover(node, box, panel, table, told, x, y, say) {
         const words = told.slice().sort((a, b) => a[0].y.length - b[0].y.length).flatMap(([mark, points]) => {
             const p = mark.each ? nearest : points.find(q => q[0] === nearest[0]);
             const own = p && table.at[mark.y[mark.y.length - 1]][p[2]];
-            return p ? [`${mark.each ? `${mark.each} ${table.at[mark.each][p[2]]}` : mark.name || panel.y.label}: ${shown(own)}`] : [];
+            return p ? [`${mark.each ? `${mark.each} ${table.at[mark.each][p[2]]}` : mark.name || panel.y.label || panel.title}: ${shown(own)}`] : [];
         });
         say([`${panel.x.label}: ${shown(nearest[0])}`, ...words], px, py);
     });

@@ -104,8 +104,8 @@ static void test_rows_between_others(void **state) {
                                          "largest dispatch weight, block 3"};
     for (size_t p = 0; p < 3; p++) {
         const smoe_panel *panel = &plot.panel[p];
-        assert_string_equal(panel->y.label, labels[p]);
-        assert_string_equal(panel->title, "");
+        assert_string_equal(panel->title, labels[p]);
+        assert_string_equal(panel->y.label, "");
         assert_int_equal(panel->marks, 2);
         for (size_t m = 0; m < 2; m++) {
             size_t rows = 0;
@@ -264,7 +264,7 @@ static void test_scripts(void **state) {
                           "column(\"block\") == 1 ? column(\"step\") : NaN)"},
         {"over_steps.gp", "every ::1::3 using (strcol(\"metric\") eq 'loss' && "
                           "strcol(\"block\") eq '' ? column(\"step\") : NaN)"},
-        {"over_steps.gp", "set ylabel 'largest dispatch weight, block 1'"},
+        {"over_steps.gp", "set title 'largest dispatch weight, block 1'"},
         {"over_steps.gp", "title 'choice'"},
     };
     scratch s;
