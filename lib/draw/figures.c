@@ -127,6 +127,7 @@ static int add_lines(const figure *g, smoe_panel *panel) {
                 return -1;
             if (!m) continue;
             m->each = g->row->each;
+            m->error = g->row->error[k];
             colour_line(g, i, k, m);
             if (g->lines)
                 smoe_rows_say(g->f, g->line, g->line_row[i], RUN_IN_KEY, m->name, sizeof m->name);

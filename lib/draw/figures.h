@@ -20,7 +20,8 @@ typedef enum smoe_figure_kind {
 typedef struct smoe_figure_row {
     const char *name;
     smoe_figure_kind kind;
-    const char *panel[SMOE_PLOT_LIST], *line[SMOE_PLOT_LIST], *y[SMOE_PLOT_LIST];
+    const char *panel[SMOE_PLOT_LIST], *line[SMOE_PLOT_LIST], *y[SMOE_PLOT_LIST],
+        *error[SMOE_PLOT_LIST];
     const char *x, *each, *colour;
     const char *x_name, *y_name, *group;
     const char *x_title, *y_title;

@@ -61,6 +61,7 @@ typedef struct smoe_mark {
     size_t dash; /* 0: a solid line */
     smoe_plot_rows rows;
     const char *x, *y[SMOE_PLOT_LIST], *z;
+    const char *error;            /* column of half the length of bars; NULL: none */
     const char *each;             /* a line for each value of this column; NULL: one line */
     const smoe_plot_point *point; /* POINTS; borrowed */
     size_t points;
@@ -134,7 +135,7 @@ int smoe_plot_draw(const smoe_plot *plot, const char *folder, const smoe_plot_si
  *    panels: [{block, title, x, y, square, group, marks: [...]}]}
  *   axis  {label, low, high, step, log, ticks: [[value, text], ...]}
  *   mark  {kind, name, colour: [day, night], dash, rows: [first, last], same: [column, ...],
- *          x, y: [column, ...], z, each} */
+ *          x, y: [column, ...], z, error, each} */
 void smoe_plot_page(const smoe_plot *plot, FILE *out);
 
 #endif

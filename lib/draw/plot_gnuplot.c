@@ -141,9 +141,19 @@ static void put_block(FILE *out, const smoe_plot *plot, const smoe_mark *m, size
 
 /* ---- marks ----------------------------------------------------------------------------------- */
 
-/* A colour and, of points, a shape; then how the mark is drawn. */
-static void put_style(FILE *out, const smoe_mark *m) {
+/* The shape of the points of a mark. Bars of errors have the same, since gnuplot clears the ground
+ * of theirs, and points of no size make SVG that cannot be drawn. */
+static void put_shape(FILE *out, const smoe_mark *m) {
     static const int shapes[] = {7, 5, 9, 13, 11, 15};
+    if (m->kind == SMOE_MARK_POINTS)
+        fprintf(out, " pt %d ps 0.8", shapes[(size_t)m->colour.at % 6]);
+    else
+        fputs(" pt 7 ps 0.4", out);
+}
+
+/* How a mark is drawn. */
+static void put_style(FILE *out, const smoe_mark *m) {
+    bool points = m->rows.last - m->rows.first < DOTS;
     char colour[SMOE_COLOUR_TEXT];
     smoe_colour_text(m->colour, false, colour);
     switch (m->kind) {
@@ -151,9 +161,8 @@ static void put_style(FILE *out, const smoe_mark *m) {
         if (m->each)
             fprintf(out, " with lines lw 1 lc rgb '#60%s'", colour + 1);
         else
-            fprintf(out, " with %s lw 2 lc rgb '%s'",
-                    m->rows.last - m->rows.first < DOTS ? "linespoints pt 7 ps 0.4" : "lines",
-                    colour);
+            fprintf(out, " with %s lw 2 lc rgb '%s'", points ? "linespoints" : "lines", colour);
+        if (points && !m->each) put_shape(out, m);
         break;
     case SMOE_MARK_STEPS: fprintf(out, " with steps lw 2 lc rgb '%s'", colour); break;
     case SMOE_MARK_HISTOGRAM: fprintf(out, " with histeps lw 2 lc rgb '%s'", colour); break;
@@ -162,8 +171,8 @@ static void put_style(FILE *out, const smoe_mark *m) {
         break;
     case SMOE_MARK_BAR: fprintf(out, " with boxes fs solid noborder lc rgb '%s'", colour); break;
     case SMOE_MARK_POINTS:
-        fprintf(out, " with %s lw 2 lc rgb '%s' pt %d ps 0.8", m->joined ? "linespoints" : "points",
-                colour, shapes[(size_t)m->colour.at % 6]);
+        fprintf(out, " with %s lw 2 lc rgb '%s'", m->joined ? "linespoints" : "points", colour);
+        put_shape(out, m);
         break;
     case SMOE_MARK_CELLS: break;
     }
@@ -210,7 +219,9 @@ static void put_cells(FILE *out, const smoe_plot *plot, const smoe_panel *p, con
 }
 
 static void put_mark(FILE *out, const smoe_plot *plot, const smoe_mark *m, size_t number) {
-    if (m->kind == SMOE_MARK_POINTS || m->each) {
+    bool points = m->kind == SMOE_MARK_POINTS, inside = points || m->each;
+    char colour[SMOE_COLOUR_TEXT];
+    if (inside) {
         fprintf(out, "$line%zu using 1:2", number);
     } else {
         put_rows(out, plot, m);
@@ -222,10 +233,17 @@ static void put_mark(FILE *out, const smoe_plot *plot, const smoe_mark *m, size_
     }
     put_style(out, m);
     fputs(" notitle", out);
-    if (m->kind != SMOE_MARK_POINTS) return;
-    char colour[SMOE_COLOUR_TEXT];
-    fprintf(out, ", \\\n     $line%zu using 1:2:3 with yerrorbars lw 1 lc rgb '%s' ps 0 notitle",
-            number, smoe_colour_text(m->colour, false, colour));
+    if (!points && !m->error) return;
+    fputs(", \\\n     ", out);
+    if (points) {
+        fprintf(out, "$line%zu using 1:2:3", number);
+    } else {
+        put_rows(out, plot, m);
+        fprintf(out, ":(column(\"%s\")):(column(\"%s\"))", m->y[0], m->error);
+    }
+    fprintf(out, " with yerrorbars lw 1 lc rgb '%s'", smoe_colour_text(m->colour, false, colour));
+    put_shape(out, m);
+    fputs(" notitle", out);
 }
 
 /* ---- panels ---------------------------------------------------------------------------------- */

@@ -44,6 +44,7 @@ static void put_mark(FILE *out, const smoe_mark *m) {
     put_list(out, "y", m->y);
     smoe_json_text_member(out, "x", m->x);
     smoe_json_text_member(out, "z", m->z);
+    smoe_json_text_member(out, "error", m->error);
     smoe_json_text_member(out, "each", m->each);
     smoe_json_text_member(out, "name", m->name);
     fputc('}', out);

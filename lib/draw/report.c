@@ -57,7 +57,7 @@ static void put_cell(FILE *out, const smoe_frame *f, size_t row, size_t column) 
     fputs("</td>", out);
 }
 
-/* The runs beside one another, a column each. */
+/* The runs beside one another, one column each. */
 static void put_runs(FILE *out, const smoe_frame *f) {
     fprintf(out,
             "<div><h3>%s</h3>\n<div class=\"scroll\"><table class=\"runs\" aria-label=\"%s\">\n"

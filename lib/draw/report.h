@@ -1,5 +1,5 @@
 /*
- * The report of smoe inspect: one HTML file that asks nobody for anything. The page is report.html
+ * The report of smoe inspect: one self-contained HTML file that makes no requests. The page is report.html
  * with its style and scripts, compiled into the library; the tables, the figures' rows and the
  * samples go into it as JSON.
  */

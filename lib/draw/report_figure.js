@@ -153,6 +153,12 @@ function addLine(node, mark, points, table, x, y) {
     const colour = shade(mark.colour), steps = mark.kind === 'steps' || mark.kind === 'histogram';
     node.append(svg('path', {class: mark.dash ? 'line dashed' : mark.each ? 'line each' : 'line', style: `stroke:${colour}`,
         d: path(mark.kind === 'histogram' ? histogram(points) : points, x, y, steps, mark.each && table.at[mark.each])}));
+    if (mark.error)
+        for (const [px, py, row] of points) {
+            const half = table.at[mark.error][row];
+            if (Number.isFinite(py) && half > 0)
+                node.append(svg('line', {class: 'error', x1: x(px), x2: x(px), y1: y(py - half), y2: y(py + half), style: `stroke:${colour}`}));
+        }
     if (points.length < 9 && !steps)
         for (const [px, py] of points)
             if (Number.isFinite(py)) node.append(svg('circle', {cx: x(px), cy: y(py), r: 3, style: `fill:${colour}`}));
@@ -202,7 +208,7 @@ function hover(node, box, panel, table, told, x, y, say) {
         const words = told.slice().sort((a, b) => a[0].y.length - b[0].y.length).flatMap(([mark, points]) => {
             const p = mark.each ? nearest : points.find(q => q[0] === nearest[0]);
             const own = p && table.at[mark.y[mark.y.length - 1]][p[2]];
-            return p ? [`${mark.each ? `${mark.each} ${table.at[mark.each][p[2]]}` : mark.name || panel.y.label || panel.title}: ${shown(own)}`] : [];
+            return p ? [`${mark.each ? `${mark.each} ${table.at[mark.each][p[2]]}` : mark.name || panel.y.label || panel.title}: ${shown(own)}${mark.error ? ' ± ' + shown(table.at[mark.error][p[2]], 2) : ''}`] : [];
         });
         say([`${panel.x.label}: ${shown(nearest[0])}`, ...words], px, py);
     });

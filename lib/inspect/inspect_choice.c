@@ -130,7 +130,7 @@ void smoe_fill_experts_per_image(const smoe_inspection *r, smoe_frame *frame, si
     fill_counts(r, frame, l, "images", c->used, r->E, (double)c->images);
 }
 
-/* A router without a gate places tokens by a rule: nobody chooses. */
+/* A router without a gate places tokens by a rule; there are no choices to count. */
 void smoe_fill_expert_load(const smoe_inspection *r, smoe_frame *frame, size_t l) {
     bool gate = r->has & SMOE_INSPECT_GATE;
     const choices *c = smoe_inspect_state(r, SMOE_COUNT_CHOICES, l);

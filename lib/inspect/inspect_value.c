@@ -64,7 +64,7 @@ typedef struct company {
     size_t
         group; /* images of a full group: those that a choice router sees together, at least two */
     real *pixels; /* [batch, an image] */
-    real *unused; /* [N] targets, which nobody looks at */
+    real *unused; /* [N] targets; not used */
     real *before; /* [SAMPLE,N] logits among an image's own companions */
     size_t an_image;
 } company;

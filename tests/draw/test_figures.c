@@ -43,6 +43,11 @@ static void test_table(void **state) {
         check_columns(row, frame, row->panel);
         check_columns(row, frame, row->line);
         check_columns(row, frame, row->y);
+        for (size_t i = 0; i < SMOE_PLOT_LIST; i++)
+            if (row->error[i]) {
+                check_columns(row, frame, (const char *const[]){row->error[i], NULL});
+                assert_non_null(row->y[i]);
+            }
         if (row->kind == SMOE_FIGURE_BANDS) check_columns(row, frame, percentiles);
         if (row->group) check_columns(row, runs, (const char *const[]){row->group, NULL});
         assert_true(row->x && row->y[0] && row->x_title && (row->y_title || row->panel[0]));
@@ -237,11 +242,12 @@ static void test_scripts(void **state) {
         {"combine_expert.gp", "set output 'combine_expert.svg'"},
         {"combine_expert.gp", "set output 'combine_expert.pdf'"},
         {"combine_expert.gp", "set title 'a, <b>&\"c\"''d'\n"},
-        {"combine_expert.gp", "plot [0:1][0:1] NaN with linespoints pt 7 ps 0.4 lw 2 lc rgb "
-                              "'#3f2c73' title 'block 1', "},
+        {"combine_expert.gp",
+         "plot [0:1][0:1] NaN with linespoints lw 2 lc rgb '#3f2c73' pt 7 ps 0.4 "
+         "title 'block 1', "},
         {"combine_expert.gp", "plot 'combine_expert.csv' every ::0::1 using "
-                              "(column(\"rank\")):(column(\"times_least\")) with linespoints pt 7 "
-                              "ps 0.4 lw 2 lc rgb '#3f2c73' notitle"},
+                              "(column(\"rank\")):(column(\"times_least\")) with linespoints lw 2 "
+                              "lc rgb '#3f2c73' pt 7 ps 0.4 notitle"},
         {"combine_expert.gp", "'combine_expert.csv' every ::6::7 using (column(\"rank\"))"},
         {"combine_expert.gp", "set xrange [1:2]\nset xtics 1\n"},
         {"dispatch_bands.gp", "'dispatch_bands.csv' every ::4::7 using "
@@ -314,6 +320,26 @@ static void test_slots(void **state) {
                     "6,0.5\nEND\n");
     check_has(text, "plot $line0 using 1:2 with lines");
     check_has(text, "set xrange [1:6]\n");
+    free(text);
+    scratch_remove(&s);
+}
+
+/* What has a standard deviation has bars, in the colour of its line. */
+static void test_bars_of_error(void **state) {
+    (void)state;
+    scratch s;
+    smoe_frame f;
+    scratch_make(&s);
+    drawn_frame_init(&f, "expert_information");
+    for (size_t block = 1; block <= 2; block++)
+        smoe_frame_put(&f, {"run", .text = "a"}, {"block", .number = (double)block},
+                       {"about", .text = "class"}, {"bits", .number = 1},
+                       {"by_chance", .number = 0.5}, {"chance_sd", .number = 0.125},
+                       {"expert_entropy", .number = 2});
+    char *text = script_of(&f, &s);
+    check_has(text, "using (column(\"block\")):(column(\"by_chance\")):(column(\"chance_sd\")) "
+                    "with yerrorbars lw 1 lc rgb '#1f6fb2' pt 7 ps 0.4 notitle");
+    assert_null(strstr(text, "(column(\"bits\")):(column"));
     free(text);
     scratch_remove(&s);
 }
@@ -444,6 +470,7 @@ int main(void) {
         cmocka_unit_test(test_colours),
         cmocka_unit_test_setup_teardown(test_scripts, drawn_setup, drawn_teardown),
         cmocka_unit_test(test_slots),
+        cmocka_unit_test(test_bars_of_error),
         cmocka_unit_test_setup_teardown(test_paper, drawn_setup, drawn_teardown),
         cmocka_unit_test(test_large),
         cmocka_unit_test_setup_teardown(test_gnuplot, drawn_setup, drawn_teardown),

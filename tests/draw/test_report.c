@@ -1,4 +1,4 @@
-/* The report without a browser: one file that asks nobody, well-formed, safe from names with markup, not too large, and its
+/* The report without a browser: a self-contained file that makes no requests, well-formed, safe from names with markup, not too large, and its
  * numbers those of the tables and samples. */
 #include "close.h"
 #include "data/decode.h"
