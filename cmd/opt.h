@@ -1,7 +1,7 @@
 /*
  * The command line: `smoe COMMAND [options] ARG [key=value ...]`, in any order, `--` ends options.
- * Two tables say everything: commands.def (one row per command) and options.def (one row per option).
- * Parsing, help and shell completion are loops over them.
+ * Two tables say everything: commands.def (one row per command) and options.def (one row per
+ * option). Parsing, help and shell completion are loops over them.
  */
 #ifndef SMOE_OPT_H
 #define SMOE_OPT_H

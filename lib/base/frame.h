@@ -52,7 +52,8 @@ void smoe_frame_free(smoe_frame *frame);
 /* Adds a row. Every column has one cell, in any order; text is copied. A cell that is missing, is
  * given twice, has no column or is of the other kind makes the frame fail. */
 void smoe_frame_row(smoe_frame *frame, const smoe_frame_cell *cell, size_t cells);
-/* The same with the cells written out: smoe_frame_put(f, {"run", .text = name}, {"block", .number = 3}). */
+/* The same with the cells written out:
+ * smoe_frame_put(f, {"run", .text = name}, {"block", .number = 3}). */
 #define smoe_frame_put(frame, ...)                                \
     smoe_frame_row(frame, (const smoe_frame_cell[]){__VA_ARGS__}, \
                    sizeof((const smoe_frame_cell[]){__VA_ARGS__}) / sizeof(smoe_frame_cell))

@@ -37,10 +37,10 @@ void smoe_overlays_frame(smoe_frame *frame);
  * stay. No such folder: nothing. */
 int smoe_overlays_remove(const char *folder, smoe_err *err) SMOE_MUST_CHECK;
 
-/* Writes FOLDER/overlays/imageN-blocksM.png, at the size of the image, for every sample and MoE layer,
- * and of images under 144 pixels also -large.png, magnified to be legible; with several runs their
- * names begin with runK- in the order of the samples. Adds a row to `frame` for every tile. A unit
- * that a layer does not have is SMOE_USAGE. */
+/* Writes FOLDER/overlays/imageN-blocksM.png, at the size of the image, for every sample and MoE
+ * layer, and of images under 144 pixels also -large.png, magnified to be legible; with several runs
+ * their names begin with runK- in the order of the samples. Adds a row to `frame` for every tile. A
+ * unit that a layer does not have is SMOE_USAGE. */
 int smoe_overlays_write(const smoe_sample *samples, size_t count, const smoe_overlay_units *units,
                         const char *folder, smoe_frame *frame, smoe_err *err) SMOE_MUST_CHECK;
 
