@@ -4,12 +4,13 @@
 
 #include <string.h>
 
-/* "-o, --out DIR"; returns its width. */
+/* "-o, --out DIR", "--power[=LIST]"; returns its width. */
 static int usage_of(const smoe_option *row, char *buf, size_t size) {
     char letter[8] = "    ";
     if (row->letter) snprintf(letter, sizeof letter, "-%c, ", row->letter);
     char words[80];
     const char *argument = smoe_option_argument(row, words, sizeof words);
+    if (row->optional) return snprintf(buf, size, "%s--%s[=%s]", letter, row->name, argument);
     return snprintf(buf, size, "%s--%s%s%s", letter, row->name, argument ? " " : "",
                     argument ? argument : "");
 }
@@ -193,7 +194,7 @@ static void fish_option(const smoe_option *row, const smoe_command *command, FIL
         fputs("__fish_use_subcommand", out);
     fprintf(out, "' -l %s", row->name);
     if (row->letter) fprintf(out, " -s %c", row->letter);
-    if (row->kind != SMOE_OPT_FLAG) fputs(" -r", out);
+    if (row->kind != SMOE_OPT_FLAG && !row->optional) fputs(" -r", out);
     for (size_t k = 0; row->choices[k]; k++)
         fprintf(out, "%s%s", k ? " " : " -f -a '", row->choices[k]);
     if (*row->choices) fputc('\'', out);

@@ -131,11 +131,13 @@ static int set(smoe_options *options, const smoe_option *row, const char *text, 
     if (row->kind != SMOE_OPT_TEXT) return 0;
     const char *const *choice = row->choices;
     char names[NAMES];
+    if (!text) text = ""; /* the argument may be left out, and is */
     while (*choice && strcmp(*choice, text)) choice++;
     if (*row->choices && !*choice)
         return smoe_fail(err, SMOE_USAGE, "--%s: '%s' is not one of %s", row->name, text,
                          join(row->choices, '|', names, NAMES));
-    if (!*text) return smoe_fail(err, SMOE_USAGE, "--%s: empty %s", row->name, row->argument);
+    if (!*text && !row->optional)
+        return smoe_fail(err, SMOE_USAGE, "--%s: empty %s", row->name, row->argument);
     *(const char **)at = text;
     return 0;
 }
@@ -167,9 +169,10 @@ static void prepare(const smoe_command *command, struct option *longs, char *sho
     for (size_t i = 0; i < OPTIONS; i++) {
         const smoe_option *row = &smoe_option_rows[i];
         if (!smoe_option_applies(row, command)) continue;
-        *longs++ =
-            (struct option){row->name, row->kind == SMOE_OPT_FLAG ? no_argument : required_argument,
-                            NULL, CODE + (int)i};
+        int argument = row->kind == SMOE_OPT_FLAG ? no_argument
+                       : row->optional            ? optional_argument
+                                                  : required_argument;
+        *longs++ = (struct option){row->name, argument, NULL, CODE + (int)i};
         if (!row->letter) continue;
         *shorts++ = row->letter;
         if (row->kind != SMOE_OPT_FLAG) *shorts++ = ':';

@@ -34,6 +34,7 @@ typedef struct smoe_option {
     const char *name;
     char letter;          /* 0: none */
     const char *argument; /* NULL: a FLAG, or choices */
+    bool optional;        /* it may be left out */
     const char *choices[4];
     const char *preset; /* NULL: none */
     enum { SMOE_OPT_LISTED, SMOE_OPT_COMMANDS, SMOE_OPT_PROGRAM, SMOE_OPT_ALL } scope;

@@ -109,6 +109,30 @@ void smoe_frame_row(smoe_frame *frame, const smoe_frame_cell *cell, size_t cells
     free(seen);
 }
 
+/* One cell more than there are columns has room: enough to be found out. */
+smoe_frame_cells smoe_frame_cells_open(smoe_frame *frame) {
+    smoe_frame_cells row = {.room = frame->columns + 1};
+    row.cell = calloc(row.room, sizeof *row.cell);
+    frame->failed |= !row.cell;
+    return row;
+}
+
+void smoe_frame_cells_number(smoe_frame_cells *row, const char *column, double number) {
+    if (row->cell && row->cells < row->room)
+        row->cell[row->cells++] = (smoe_frame_cell){column, .number = number};
+}
+
+void smoe_frame_cells_text(smoe_frame_cells *row, const char *column, const char *text) {
+    if (row->cell && row->cells < row->room)
+        row->cell[row->cells++] = (smoe_frame_cell){column, .text = text};
+}
+
+void smoe_frame_cells_put(smoe_frame_cells *row, smoe_frame *frame) {
+    smoe_frame_row(frame, row->cell, row->cells);
+    free(row->cell);
+    *row = (smoe_frame_cells){0};
+}
+
 int smoe_frame_check(const smoe_frame *frame, smoe_err *err) {
     if (!frame->failed) return 0;
     return smoe_fail(err, SMOE_RUNTIME, "the table %s: %s", frame->name,

@@ -58,6 +58,17 @@ void smoe_frame_row(smoe_frame *frame, const smoe_frame_cell *cell, size_t cells
     smoe_frame_row(frame, (const smoe_frame_cell[]){__VA_ARGS__}, \
                    sizeof((const smoe_frame_cell[]){__VA_ARGS__}) / sizeof(smoe_frame_cell))
 
+/* A row of columns that are known at run time only, made cell by cell and then put, which frees it.
+ * Texts must live until then. */
+typedef struct smoe_frame_cells {
+    smoe_frame_cell *cell; /* NULL: out of memory */
+    size_t cells, room;
+} smoe_frame_cells;
+smoe_frame_cells smoe_frame_cells_open(smoe_frame *frame);
+void smoe_frame_cells_number(smoe_frame_cells *row, const char *column, double number);
+void smoe_frame_cells_text(smoe_frame_cells *row, const char *column, const char *text);
+void smoe_frame_cells_put(smoe_frame_cells *row, smoe_frame *frame);
+
 /* SMOE_RUNTIME where the frame has failed, saying why. */
 int smoe_frame_check(const smoe_frame *frame, smoe_err *err) SMOE_MUST_CHECK;
 

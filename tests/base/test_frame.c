@@ -147,6 +147,29 @@ static void wrong_rows(void **state) {
     }
 }
 
+/* A row made cell by cell is put like any other; a cell too many is found out. */
+static void cell_by_cell(void **state) {
+    (void)state;
+    smoe_frame frame;
+    smoe_err err = {0};
+    fill(&frame);
+    for (size_t extra = 0; extra < 2; extra++) {
+        smoe_frame_cells row = smoe_frame_cells_open(&frame);
+        smoe_frame_cells_number(&row, "share", 0.25);
+        smoe_frame_cells_text(&row, "run", "d");
+        smoe_frame_cells_number(&row, "size", 7);
+        for (size_t i = 0; i < 2 * extra; i++) smoe_frame_cells_number(&row, "size", 8);
+        smoe_frame_cells_put(&row, &frame);
+    }
+    assert_int_equal(frame.rows, 4);
+    assert_string_equal(smoe_frame_text_at(&frame, 3, 0), "d");
+    assert_true(smoe_frame_number_at(&frame, 3, 1) == 7);
+    assert_true(smoe_frame_number_at(&frame, 3, 2) == 0.25);
+    assert_int_equal(smoe_frame_check(&frame, &err), -1);
+    assert_string_equal(err.text, "the table sizes: a row has two cells for 'size'");
+    smoe_frame_free(&frame);
+}
+
 /* An empty frame has a heading; out of memory is said when it is written. */
 static void empty_and_failed(void **state) {
     char buf[SCRATCH_PATH];
@@ -235,6 +258,7 @@ int main(void) {
         cmocka_unit_test(numbers),
         cmocka_unit_test(json_of_other_bytes),
         cmocka_unit_test(columns_one_by_one),
+        cmocka_unit_test(cell_by_cell),
         cmocka_unit_test_setup_teardown(wrong_rows, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(empty_and_failed, scratch_setup, scratch_teardown),
         cmocka_unit_test(frames_of_inspect),

@@ -1,8 +1,8 @@
 /* The table of figures, the plots that come of it, and their gnuplot scripts. */
 #include "draw/figures.h"
 #include "inspect/inspect.h"
-#include "close.h"
-#include "drawn.h"
+#include "approx.h"
+#include "sample_tables.h"
 #include "scratch.h"
 
 #include <math.h>
@@ -63,12 +63,12 @@ static void test_table(void **state) {
 
 /* ---- plots ----------------------------------------------------------------------------------- */
 
-static void plot_of(smoe_plot *plot, const drawn *d, const char *name) {
+static void plot_of(smoe_plot *plot, const sample_tables *d, const char *name) {
     smoe_err err = {0};
     for (size_t i = 0; smoe_figure_row_at(i); i++)
         if (!strcmp(smoe_figure_row_at(i)->name, name)) {
             assert_int_equal(
-                smoe_figure_plot(plot, smoe_figure_row_at(i), d->frame, DRAWN_FRAMES, &err), 0);
+                smoe_figure_plot(plot, smoe_figure_row_at(i), d->frame, SAMPLE_FRAMES, &err), 0);
             return;
         }
     fail_msg("no figure %s", name);
@@ -82,7 +82,7 @@ static void test_lines(void **state) {
     assert_int_equal(plot.panels, 2);
     for (size_t p = 0; p < 2; p++) {
         const smoe_panel *panel = &plot.panel[p];
-        assert_string_equal(panel->title, p ? "choice" : DRAWN_RUN);
+        assert_string_equal(panel->title, p ? "choice" : SAMPLE_RUN);
         assert_int_equal(panel->marks, 2);
         assert_string_equal(panel->mark[1].name, "block 3");
         assert_string_equal(panel->mark[1].y[0], "times_least");
@@ -102,7 +102,7 @@ static void test_lines(void **state) {
 /* Rows of block 1 lie among those of the loss; of several runs, a block has a panel of its own. */
 static void test_rows_between_others(void **state) {
     smoe_plot plot;
-    const drawn *d = *state;
+    const sample_tables *d = *state;
     plot_of(&plot, d, "over_steps");
     assert_int_equal(plot.panels, 3);
     static const char *const labels[] = {"largest dispatch weight, block 1", "loss",
@@ -117,7 +117,7 @@ static void test_rows_between_others(void **state) {
             for (size_t r = 0; r < plot.table->rows; r++)
                 rows += smoe_plot_has(&plot, &panel->mark[m].rows, r);
             assert_int_equal(rows, 2);
-            assert_string_equal(panel->mark[m].name, m ? "choice" : DRAWN_RUN);
+            assert_string_equal(panel->mark[m].name, m ? "choice" : SAMPLE_RUN);
         }
     }
     /* 1/20 to 1/10 of the loss, 1/4 to 1/2 of the weights: each panel has its own axis */
@@ -164,11 +164,11 @@ static void test_bars(void **state) {
 
 /* Slots of one expert are drawn together, as many as the table of runs says. */
 static void test_groups(void **state) {
-    const drawn *d = *state;
+    const sample_tables *d = *state;
     static const smoe_column columns[] = {{"run", true}, {"slots_per_expert", false}, {0}};
-    smoe_frame frames[2] = {*drawn_frame(d, "slot_correlation")};
+    smoe_frame frames[2] = {*sample_tables_frame(d, "slot_correlation")};
     smoe_frame_init(&frames[1], "runs", "t", "c", columns);
-    smoe_frame_put(&frames[1], {"run", .text = DRAWN_RUN}, {"slots_per_expert", .number = 2});
+    smoe_frame_put(&frames[1], {"run", .text = SAMPLE_RUN}, {"slots_per_expert", .number = 2});
     for (size_t i = 0; smoe_figure_row_at(i); i++) {
         smoe_plot plot;
         smoe_err err = {0};
@@ -217,14 +217,14 @@ static void test_colours(void **state) {
 
 /* ---- scripts --------------------------------------------------------------------------------- */
 
-static void write_all(const drawn *d, const scratch *s, size_t *scripts, size_t *done) {
+static void write_all(const sample_tables *d, const scratch *s, size_t *scripts, size_t *done) {
     smoe_err err = {0};
     char path[SCRATCH_PATH], name[64];
-    for (size_t i = 0; i < DRAWN_FRAMES; i++) {
+    for (size_t i = 0; i < SAMPLE_FRAMES; i++) {
         snprintf(name, sizeof name, "%s.csv", d->frame[i].name);
         assert_int_equal(smoe_frame_csv(&d->frame[i], scratch_path(s, path, name), &err), 0);
     }
-    assert_int_equal(smoe_figures_write(d->frame, DRAWN_FRAMES, s->dir, &(smoe_plot_size){0},
+    assert_int_equal(smoe_figures_write(d->frame, SAMPLE_FRAMES, s->dir, &(smoe_plot_size){0},
                                         scripts, done, &err),
                      0);
 }
@@ -308,7 +308,7 @@ static void test_slots(void **state) {
     scratch s;
     smoe_frame f;
     scratch_make(&s);
-    drawn_frame_init(&f, "tokens_to_fraction");
+    sample_tables_init(&f, "tokens_to_fraction");
     for (size_t slot = 0; slot < 3; slot++)
         for (size_t i = 1; i <= 2; i++)
             smoe_frame_put(&f, {"run", .text = "a"}, {"block", .number = 1},
@@ -330,7 +330,7 @@ static void test_bars_of_error(void **state) {
     scratch s;
     smoe_frame f;
     scratch_make(&s);
-    drawn_frame_init(&f, "expert_information");
+    sample_tables_init(&f, "expert_information");
     for (size_t block = 1; block <= 2; block++)
         smoe_frame_put(&f, {"run", .text = "a"}, {"block", .number = (double)block},
                        {"about", .text = "class"}, {"bits", .number = 1},
@@ -351,7 +351,7 @@ static void test_paper(void **state) {
         double width;
         const char *size;
     } cases[] = {{3.25, "size 312,"}, {6.75, "size 648,"}};
-    const drawn *d = *state;
+    const sample_tables *d = *state;
     scratch s;
     smoe_err err = {0};
     size_t scripts, done;
@@ -361,7 +361,7 @@ static void test_paper(void **state) {
     for (size_t i = 0; i < 2; i++) {
         const smoe_plot_size size = {cases[i].width};
         assert_int_equal(
-            smoe_figures_write(d->frame, DRAWN_FRAMES, s.dir, &size, &scripts, &done, &err), 0);
+            smoe_figures_write(d->frame, SAMPLE_FRAMES, s.dir, &size, &scripts, &done, &err), 0);
         char *text = scratch_read(scratch_path(&s, path, "combine_expert.gp"), NULL);
         check_has(text, cases[i].size);
         check_has(text, "set multiplot\n");
@@ -376,7 +376,7 @@ static void test_paper(void **state) {
 /* The script of a correlation of 65 slots, 4225 cells, one of them without a number or not. */
 static char *large_script(const scratch *s, bool hole) {
     smoe_frame f;
-    drawn_frame_init(&f, "slot_correlation");
+    sample_tables_init(&f, "slot_correlation");
     for (size_t i = 0; i < 65 * 65; i++) {
         double slot = (double)(i / 65), other = (double)(i % 65);
         smoe_frame_put(&f, {"run", .text = "a"}, {"block", .number = 1}, {"slot", .number = slot},
@@ -461,20 +461,21 @@ static void test_without(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_table),
-        cmocka_unit_test_setup_teardown(test_lines, drawn_setup, drawn_teardown),
-        cmocka_unit_test_setup_teardown(test_rows_between_others, drawn_setup, drawn_teardown),
-        cmocka_unit_test_setup_teardown(test_scale, drawn_setup, drawn_teardown),
-        cmocka_unit_test_setup_teardown(test_bars, drawn_setup, drawn_teardown),
-        cmocka_unit_test_setup_teardown(test_groups, drawn_setup, drawn_teardown),
+        cmocka_unit_test_setup_teardown(test_lines, sample_tables_setup, sample_tables_teardown),
+        cmocka_unit_test_setup_teardown(test_rows_between_others, sample_tables_setup,
+                                        sample_tables_teardown),
+        cmocka_unit_test_setup_teardown(test_scale, sample_tables_setup, sample_tables_teardown),
+        cmocka_unit_test_setup_teardown(test_bars, sample_tables_setup, sample_tables_teardown),
+        cmocka_unit_test_setup_teardown(test_groups, sample_tables_setup, sample_tables_teardown),
         cmocka_unit_test(test_ranges),
         cmocka_unit_test(test_colours),
-        cmocka_unit_test_setup_teardown(test_scripts, drawn_setup, drawn_teardown),
+        cmocka_unit_test_setup_teardown(test_scripts, sample_tables_setup, sample_tables_teardown),
         cmocka_unit_test(test_slots),
         cmocka_unit_test(test_bars_of_error),
-        cmocka_unit_test_setup_teardown(test_paper, drawn_setup, drawn_teardown),
+        cmocka_unit_test_setup_teardown(test_paper, sample_tables_setup, sample_tables_teardown),
         cmocka_unit_test(test_large),
-        cmocka_unit_test_setup_teardown(test_gnuplot, drawn_setup, drawn_teardown),
-        cmocka_unit_test_setup_teardown(test_without, drawn_setup, drawn_teardown),
+        cmocka_unit_test_setup_teardown(test_gnuplot, sample_tables_setup, sample_tables_teardown),
+        cmocka_unit_test_setup_teardown(test_without, sample_tables_setup, sample_tables_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
