@@ -56,6 +56,18 @@ awk '
     }' $(ls lib/*/*.[ch] lib/*/*.def cmd/*.c cmd/*.h) >"$out"
 verdict "includes that point upwards"
 
+# Within these rooms too: a file and its header are one, and none leads back to itself.
+for room in base bench draw route store vit; do
+    awk -v room="$room/" '
+        function stem(path) { sub(/.*\//, "", path); sub(/\.[a-z]+$/, "", path); return path }
+        /^#include "/ {
+            there = $2; gsub(/"/, "", there)
+            if (index(there, room) == 1 && there !~ /\.def$/ && stem(there) != stem(FILENAME))
+                print stem(FILENAME), stem(there)
+        }' lib/$room/*.[ch] | tsort 2>&1 >/dev/null | sed "s,^,lib/$room: ,"
+done >"$out"
+verdict "files that include each other in a circle"
+
 # The library neither prints nor exits. Comments do not count.
 for f in lib/*/*.c; do
     awk -v file="$f" '
