@@ -250,6 +250,7 @@ help:
 	@echo 'make check-quick  the tests of one flavour and a few commands: under a minute, to run after every edit'
 	@echo 'make coverage     which lines the tests run, by room'
 	@echo 'make bench        time the specs of experiments/bench, with a table in $(BENCHED)'
+	@echo 'make evidence     run the planned experiments of experiments/PLAN.md: hours; goes on where it was stopped'
 	@echo 'make fuzz         fuzz every parser for FUZZ_SECONDS ($(FUZZ_SECONDS)) each'
 	@echo 'make lint         style, includes, man pages, clang-tidy'
 	@echo 'make golden       train small models of every kind and compare their bits with tests/golden/golden.txt'
@@ -261,6 +262,12 @@ help:
 	@echo 'Yours to set: CC, CFLAGS, CPPFLAGS, LDFLAGS, LDLIBS, prefix, DESTDIR; V=1 prints whole commands;'
 	@echo 'FLAVOUR=release, debug, f64 (double precision), san (sanitizers) or cov (coverage).'
 
-.PHONY: all tests gradients golden fuzzers missing deps quickstart check check-quick coverage lint portable fuzz bench install uninstall clean help always
+# ---- the evidence of experiments/PLAN.md: hours; stopped and started again it goes on. The same bits on any processor with AVX2.
+EVIDENCE := facts-ablation bpr-inference bpr-training facts-slots facts-experts
+evidence: all
+	@for s in $(EVIDENCE); do \
+	    echo "== $$s"; SMOE_ISA=v3 build/smoe sweep --resume experiments/$$s.yaml -J $(NPROC) -o runs/evidence/$$s || exit 1; done
+
+.PHONY: evidence all tests gradients golden fuzzers missing deps quickstart check check-quick coverage lint portable fuzz bench install uninstall clean help always
 .SECONDARY: $(ALL_OBJ)
 -include $(ALL_OBJ:.o=.d)
