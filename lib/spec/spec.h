@@ -166,9 +166,9 @@ typedef struct smoe_spec {
     smoe_train_spec train;
     smoe_eval_spec eval;
     smoe_sweep_spec sweep;
-    char *file;                 /* the file it came from, or what stands for it in messages */
-    char *folder;               /* of relative data.paths in the spec; NULL: the current folder */
-    struct smoe_origin *origin; /* where each value came from; a row of the schema each */
+    char *file;   /* the file it came from, or what stands for it in messages */
+    char *folder; /* of relative data.paths in the spec; NULL: the current folder */
+    struct smoe_provenance *origin; /* where each value came from; a row of the schema each */
 } smoe_spec;
 
 /*

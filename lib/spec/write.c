@@ -14,7 +14,7 @@
 /* "# default", "# variant S", "# FILE:LINE:COL", "# override", and what follows from the value
  * where METHODS ask for it: the buffers of the choice routers. */
 static void write_origin(const smoe_spec *spec, size_t row, FILE *out) {
-    const smoe_origin *origin = &spec->origin[row];
+    const smoe_provenance *origin = &spec->origin[row];
     char shown[200];
     switch (origin->kind) {
     case SMOE_FROM_DEFAULT: fprintf(out, "# default"); break;
