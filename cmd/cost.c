@@ -69,7 +69,7 @@ static void print_totals(const smoe_cost *c, const smoe_spec *spec) {
            smoe_text_si(b, sizeof b, c->bytes.gradients, "B"),
            smoe_text_si(d, sizeof d, c->bytes.optimizer, "B"),
            smoe_text_si(e, sizeof e, c->bytes.activations, "B"),
-           smoe_text_si(f, sizeof f, smoe_cmd_bytes(c), "B"));
+           smoe_text_si(f, sizeof f, smoe_cost_bytes(c), "B"));
 }
 
 static int cost_of(const smoe_spec *spec, const smoe_options *options, smoe_err *err) {

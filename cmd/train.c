@@ -4,7 +4,6 @@
  * amounts to.
  */
 #include "cmd.h"
-#include "estimate.h"
 #include "progress.h"
 #include "stop.h"
 #include "base/file.h"
@@ -154,7 +153,7 @@ static json_t *plan_json(const train_job *job, const char *start, const moe_shap
                   cost->flops_train_per_image, "train_exaflop", cost->train_exaflop, "bytes",
                   smoe_cmd_bytes_json(cost), "moe_layers", layers);
     if (plan && start) json_object_set_new(plan, "start", json_string(start));
-    if (plan) smoe_estimate_json(plan, estimate);
+    if (plan) smoe_cmd_estimate_json(plan, estimate);
     return plan;
 }
 
@@ -195,10 +194,10 @@ static void print_plan(const train_job *job, const char *start, const moe_shape 
            spec->train.batch_size, smoe_text_si(a, sizeof a, cost->flops_train_per_image, "FLOP"),
            smoe_text_si(b, sizeof b, 1e18 * cost->train_exaflop, "FLOP"));
     printf("memory      %s, of these %s activations",
-           smoe_text_si(a, sizeof a, smoe_cmd_bytes(cost), "B"),
+           smoe_text_si(a, sizeof a, smoe_cost_bytes(cost), "B"),
            smoe_text_si(b, sizeof b, cost->bytes.activations, "B"));
     if (estimate->fits)
-        printf("\ntime        %s\n", smoe_estimate_time(a, sizeof a, estimate));
+        printf("\ntime        %s\n", smoe_cmd_estimate_text(a, sizeof a, estimate));
     else
         printf(": it does not fit, this machine has %s\n",
                smoe_text_si(a, sizeof a, smoe_estimate_memory(), "B"));

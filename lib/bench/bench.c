@@ -4,8 +4,7 @@
 #include "base/threads.h"
 #include "data/data.h"
 #include "bench/cost.h"
-#include "train/loss.h"
-#include "train/optim.h"
+#include "train/step.h"
 #include "vit/model.h"
 
 #include <stdlib.h>
@@ -20,9 +19,9 @@ typedef struct bencher {
     const smoe_spec *spec;
     smoe_model *model;
     smoe_params *params;
-    size_t B, N, step;
-    real *pixels, *target, *dlogits; /* one batch */
-    double *rows;
+    size_t B, N, done;
+    real *pixels, *target; /* one batch */
+    smoe_step step;
     smoe_yardstick yardstick;
     size_t rounds;
     double *seconds;       /* [ROWS, rounds] of one kind of pass */
@@ -35,11 +34,9 @@ static int allocate(bencher *x, smoe_err *err) {
     size_t image = x->spec->data.channels * x->spec->data.image_size * x->spec->data.image_size;
     x->pixels = malloc(x->B * image * sizeof(real));
     x->target = calloc(x->B * x->N, sizeof(real));
-    x->dlogits = malloc(x->B * x->N * sizeof(real));
-    x->rows = malloc(x->B * sizeof(double));
     x->seconds = malloc(ROWS * x->rounds * sizeof(double));
     x->machine = malloc(2 * x->rounds * sizeof *x->machine);
-    if (!x->pixels || !x->target || !x->dlogits || !x->rows || !x->seconds || !x->machine)
+    if (!x->pixels || !x->target || !x->seconds || !x->machine)
         return smoe_fail(err, SMOE_RUNTIME, "out of memory for a batch of %zu images", x->B);
     smoe_rng rng = smoe_rng_at(x->spec->seed, SMOE_RNG_TEST, 0, 0, 0);
     for (size_t i = 0; i < x->B * image; i++) x->pixels[i] = (real)(2 * smoe_rng_uniform(&rng) - 1);
@@ -47,22 +44,17 @@ static int allocate(bencher *x, smoe_err *err) {
     return smoe_yardstick_open(&x->yardstick, err);
 }
 
-static void infer(bencher *x, smoe_clock *clock) {
+static int infer(bencher *x, smoe_clock *clock, smoe_err *err) {
+    (void)err;
     smoe_pass pass = {.images = x->B, .clock = clock};
     smoe_model_forward(x->model, x->pixels, &pass);
+    return 0;
 }
 
-static void train(bencher *x, smoe_clock *clock) {
-    smoe_pass pass = {
-        .train = true, .seed = x->spec->seed, .step = x->step, .images = x->B, .clock = clock};
-    smoe_loss_sums sums = {0};
-    smoe_model_forward(x->model, x->pixels, &pass);
-    smoe_loss_batch(&sums, x->dlogits, x->rows, smoe_model_logits(x->model), x->target, x->B, x->N,
-                    x->spec->train.loss);
-    smoe_clock_lap(clock, SMOE_PART_loss);
-    smoe_model_backward(x->model, x->dlogits, &pass);
-    smoe_optim_step(x->params, &x->spec->train, x->step++, smoe_optim_norm(x->params));
-    smoe_clock_lap(clock, SMOE_PART_optimizer);
+static int train(bencher *x, smoe_clock *clock, smoe_err *err) {
+    smoe_batch batch = {.images = x->B, .pixels = x->pixels, .target = x->target};
+    size_t done = x->done++;
+    return smoe_step_run(&x->step, &batch, done, done, clock, err);
 }
 
 static int ascending(const void *a, const void *b) {
@@ -81,19 +73,20 @@ static smoe_bench_time time_of(double *seconds, size_t rounds) {
     return (smoe_bench_time){seconds[0], seconds[rounds / 2]};
 }
 
-static void time_rounds(bencher *x, void (*pass)(bencher *, smoe_clock *), smoe_bench_pass *out,
-                        watcher *w) {
+static int time_rounds(bencher *x, int (*pass)(bencher *, smoe_clock *, smoe_err *),
+                       smoe_bench_pass *out, watcher *w, smoe_err *err) {
     double *row[ROWS];
     for (size_t r = 0; r < ROWS; r++) row[r] = x->seconds + r * x->rounds;
-    pass(x, NULL);
+    if (pass(x, NULL, err)) return -1;
     for (size_t i = 0; i < x->rounds; i++) {
         smoe_clock parts = {0};
         smoe_worked worked;
         x->machine[x->measured++] = smoe_yardstick_measure(&x->yardstick);
         double start = smoe_now();
         smoe_team_watch(&worked);
-        pass(x, &parts);
+        int status = pass(x, &parts, err);
         smoe_team_watched();
+        if (status) return -1;
         row[WHOLE][i] = smoe_now() - start;
         row[LAYERS][i] = row[WHOLE][i] - parts.seconds[SMOE_PART_optimizer];
         for (size_t p = 0; p < SMOE_PART_COUNT; p++) row[p][i] = parts.seconds[p];
@@ -104,6 +97,7 @@ static void time_rounds(bencher *x, void (*pass)(bencher *, smoe_clock *), smoe_
     for (size_t k = 0; k < SMOE_WORK_COUNT; k++) out->work[k] = time_of(row[WORK + k], x->rounds);
     out->whole = time_of(row[WHOLE], x->rounds);
     out->layers = time_of(row[LAYERS], x->rounds);
+    return 0;
 }
 
 static const smoe_part part_of[SMOE_COST_KINDS] = {
@@ -201,15 +195,14 @@ static int bench_inference(bencher *x, const smoe_safetensors *weights, watcher 
     }
     b->planned_bytes += b->weight_bytes;
     if (first) smoe_yardstick_reads(&x->yardstick, first, (size_t)b->weight_bytes);
-    time_rounds(x, infer, &b->infer, w);
-    return 0;
+    return time_rounds(x, infer, &b->infer, w, err);
 }
 
 static int bench_training(bencher *x, const smoe_cost *cost, watcher *w, smoe_err *err) {
-    if (smoe_optim_allocate(x->params, &x->spec->train, err) ||
-        smoe_model_reserve(x->model, x->B, true, err))
+    const smoe_step_options options = {.unchecked = true};
+    if (smoe_step_open(&x->step, x->model, x->spec, x->N, &options, err) ||
+        time_rounds(x, train, &x->out->train, w, err))
         return -1;
-    time_rounds(x, train, &x->out->train, w);
     x->out->planned_bytes = cost->bytes.weights + cost->bytes.gradients + cost->bytes.optimizer +
                             cost->bytes.activations;
     return 0;
@@ -280,8 +273,7 @@ out:
     smoe_yardstick_free(&x.yardstick);
     free(x.pixels);
     free(x.target);
-    free(x.dlogits);
-    free(x.rows);
+    smoe_step_free(&x.step);
     free(x.seconds);
     free(x.machine);
     return status;

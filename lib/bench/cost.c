@@ -260,3 +260,8 @@ void smoe_cost_free(smoe_cost *cost) {
     free(cost->layer);
     *cost = (smoe_cost){0};
 }
+
+double smoe_cost_bytes(const smoe_cost *cost) {
+    return cost->bytes.weights + cost->bytes.gradients + cost->bytes.optimizer +
+           cost->bytes.activations;
+}

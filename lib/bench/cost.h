@@ -75,4 +75,7 @@ int smoe_cost_estimate(smoe_cost *cost, const smoe_spec *spec, size_t classes,
                        const smoe_cost_options *options, smoe_err *err) SMOE_MUST_CHECK;
 void smoe_cost_free(smoe_cost *cost);
 
+/* Of a training run, all kinds together. */
+double smoe_cost_bytes(const smoe_cost *cost);
+
 #endif

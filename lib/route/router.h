@@ -18,9 +18,15 @@ typedef struct smoe_pass {
     uint64_t seed; /* of the run */
     uint64_t step; /* keys every random stream of the pass */
     size_t images; /* B of this pass, at most what was reserved */
-    size_t first;  /* evaluation: number of its first image, keys the scores of random routers */
+    size_t first;  /* place of its first image in the whole batch, or at evaluation in the data */
+    size_t whole;  /* training: images of the batch that these are a part of; 0: they are all. The
+                      groups of choice routers must lie within a part */
     smoe_clock *clock; /* NULL: nobody measures */
 } smoe_pass;
+
+static inline size_t smoe_pass_whole(const smoe_pass *pass) {
+    return pass->whole ? pass->whole : pass->images;
+}
 
 typedef struct smoe_router smoe_router;
 

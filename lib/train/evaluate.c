@@ -1,5 +1,5 @@
 /* Evaluation: loss and precision@1 of a whole split; see trainer.h. */
-#include "train/loss.h"
+#include "train/task.h"
 #include "train/trainer.h"
 #include "base/bf16.h"
 
@@ -34,12 +34,12 @@ int smoe_evaluate(smoe_model *model, const smoe_spec *spec, const smoe_dataset *
                   size_t batch_size, smoe_eval_sink *sink, void *user, smoe_eval *result,
                   smoe_err *err) {
     size_t N = smoe_dataset_classes(set);
-    smoe_loader_options options = {.batch_size = batch_size,
-                                   .multi = spec->train.loss == SMOE_LOSS_SIGMOID,
-                                   .seed = spec->seed};
+    const smoe_task *task = smoe_task_of(spec->train.loss);
+    smoe_loader_options options = {
+        .batch_size = batch_size, .multi = task->multi, .seed = spec->seed};
     smoe_loader *loader = NULL;
     smoe_batch batch;
-    smoe_loss_sums sums = {0};
+    smoe_task_sums sums = {0};
     size_t images = 0;
     double start = smoe_now(), *rows = calloc(batch_size, sizeof *rows);
     int status = -1, more = -1;
@@ -52,7 +52,7 @@ int smoe_evaluate(smoe_model *model, const smoe_spec *spec, const smoe_dataset *
         smoe_pass pass = {.seed = spec->seed, .images = batch.images, .first = images};
         smoe_model_forward(model, batch.pixels, &pass);
         const real *logits = smoe_model_logits(model);
-        smoe_loss_batch(&sums, NULL, rows, logits, batch.target, batch.images, N, spec->train.loss);
+        task->batch(&sums, NULL, rows, logits, batch.target, batch.images, N, batch.images);
         if (!isfinite(sums.loss)) {
             nonfinite_loss(model, images, batch.images, sums.loss, err);
             goto out;

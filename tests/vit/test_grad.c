@@ -6,7 +6,7 @@
  */
 #include "gradcheck.h"
 
-#include "train/loss.h"
+#include "train/task.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -158,11 +158,11 @@ typedef struct scores {
     smoe_loss kind;
 } scores;
 
-/* smoe_loss_batch sums over images; its gradient is that of the mean. */
+/* A task sums over images; its gradient is that of the mean. */
 static double mean_loss(void *user) {
     scores *s = user;
-    smoe_loss_sums sums = {0};
-    smoe_loss_batch(&sums, NULL, s->rows, s->logits, s->target, B, CLASSES, s->kind);
+    smoe_task_sums sums = {0};
+    smoe_task_of(s->kind)->batch(&sums, NULL, s->rows, s->logits, s->target, B, CLASSES, B);
     return sums.loss / B;
 }
 
@@ -173,10 +173,10 @@ static void losses(void **state) {
     gradcheck_normal(s.logits, B * CLASSES, 5);
     for (int kind = SMOE_LOSS_SOFTMAX; kind <= SMOE_LOSS_SIGMOID; kind++) {
         real g[B * CLASSES];
-        smoe_loss_sums sums = {0};
+        smoe_task_sums sums = {0};
         s.kind = (smoe_loss)kind;
         for (size_t i = 0; i < B * CLASSES; i++) g[i] = (real)NAN;
-        smoe_loss_batch(&sums, g, s.rows, s.logits, s.target, B, CLASSES, s.kind);
+        smoe_task_of(s.kind)->batch(&sums, g, s.rows, s.logits, s.target, B, CLASSES, B);
         gradcheck c = {.loss = mean_loss, .user = &s, .step = STEP, .tolerance = TOLERANCE};
         gradcheck_begin(&c);
         if (!gradcheck_array(&c, "logits", s.logits, g, B * CLASSES)) fail_msg("%s", c.fault);
