@@ -18,7 +18,7 @@ typedef enum smoe_param_group {
     SMOE_PARAM_HEAD    /* optimizer.head_weight_decay */
 } smoe_param_group;
 
-/* The gradient of E experts' kernels [E,out,in] as what it is the product of: that of expert e is
+/* The gradient of E stacked kernels [E,out,in] as what it is the product of: that of kernel e is
  * dY_e^T X_e over rows first[e] .. first[e+1]. Of few rows, these are far fewer numbers. */
 typedef struct smoe_factors {
     const real *dy, *x; /* [rows,out], [rows,in]; borrowed from the layer, until its next pass */
@@ -31,7 +31,7 @@ typedef struct smoe_param {
     size_t dim[SMOE_PARAM_DIMS];
     size_t size, offset; /* elements; offset into every slab, a multiple of 16 */
     smoe_param_group group;
-    bool expert;   /* first axis counts experts, each used by some rows only */
+    bool stacked;  /* first axis counts matrices, or vectors, each used by rows of its own */
     bool fresh;    /* the gradient counts as 0, whatever is in memory: backward overwrites it */
     bool factored; /* backward leaves the gradient as `factors`, and nothing in memory */
     smoe_factors factors;
@@ -86,7 +86,7 @@ size_t smoe_params_gradients(const smoe_params *params);
 /* The row of that name, or NULL. */
 const smoe_param *smoe_params_find(const smoe_params *params, const char *name);
 
-/* The weights of a row, to be read; NULL when they are in BF16, which only an expert's kernels
+/* The weights of a row, to be read; NULL when they are in BF16, which only stacked kernels
  * (smoe_param_streams) can be. */
 static inline const real *smoe_weight(const smoe_params *params, size_t row) {
     return params->place ? params->place[row].values : params->w + params->row[row].offset;
@@ -98,11 +98,11 @@ static inline real *smoe_gradient(const smoe_params *params, size_t row) {
     return params->g + params->row[row].offset;
 }
 
-/* Whether a row is used by matrix products of experts alone, which take BF16 as it is and overwrite
+/* Whether a row is stacked kernels, used by matrix products alone, which take BF16 as it is and overwrite
  * a gradient that is fresh: most of a large model, where setting it to 0 and reading that again
  * would be a tenth of a step. */
 static inline bool smoe_param_streams(const smoe_param *row) {
-    return row->expert && row->group == SMOE_PARAM_KERNEL;
+    return row->stacked && row->group == SMOE_PARAM_KERNEL;
 }
 
 void smoe_params_free(smoe_params *params);

@@ -6,8 +6,7 @@
 #ifndef SMOE_BENCH_H
 #define SMOE_BENCH_H
 
-#include "base/clock.h"
-#include "base/team.h"
+#include "spec/parts.h"
 #include "spec/spec.h"
 #include "bench/yardstick.h"
 #include "store/safetensors.h"
@@ -20,7 +19,7 @@ typedef struct smoe_bench_time {
     double min, median; /* seconds */
 } smoe_bench_time;
 
-/* One pass of the model: the whole, the same without the optimiser, by parts, and by work, of which
+/* One pass of the model: the whole, the same without the optimiser, by parts, and by work (of its number), of which
  * the seconds are those of all threads together. */
 typedef struct smoe_bench_pass {
     double flops; /* of the batch; products, a multiply-add is 2 */

@@ -10,7 +10,7 @@
 #include "math/kernels.h"
 
 /* Whether the gradients of E kernels [E,out,in] and [E,in,out] are better left as factors when
- * experts have `rows` rows at most: with more, computing takes longer than memory; of wider ones a
+ * each has `rows` rows at most: with more, computing takes longer than memory; of wider ones a
  * step has no room in the caches. */
 enum { SMOE_FACTORS_ROWS = SMOE_OUTER_TERMS, SMOE_FACTORS_WIDEST = 8192 };
 bool smoe_factors_pay(size_t rows, size_t out, size_t in);
@@ -19,14 +19,14 @@ bool smoe_factors_pay(size_t rows, size_t out, size_t in);
 size_t smoe_factors_terms(const smoe_param *row, size_t at);
 
 /* A step is so many elements of a factored gradient [E,out,in], at most SMOE_FACTORS_STEP: some
- * rows of one expert. `write` makes those from `first`, a multiple of that, on: the numbers that
+ * rows of one kernel. `write` makes those from `first`, a multiple of that, on: the numbers that
  * backward would have written. Meanwhile memory is asked for what they will change. By the calling
  * thread alone. */
 enum { SMOE_FACTORS_STEP = SMOE_OUTER_ROWS * SMOE_FACTORS_WIDEST };
 size_t smoe_factors_step(const smoe_param *row);
 void smoe_factors_write(real *g, const smoe_param *row, size_t first, const smoe_reach *next);
 
-/* The square of the norm of expert e's part, |dY^T X|^2 = sum over rows r, s of (dy_r . dy_s)(x_r .
+/* The square of the norm of kernel e's part, |dY^T X|^2 = sum over rows r, s of (dy_r . dy_s)(x_r .
  * x_s), in double; not below 0. By the calling thread alone. */
 double smoe_factors_square(const smoe_param *row, size_t e);
 

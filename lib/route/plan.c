@@ -1,6 +1,6 @@
 /* Dispatch and combine, forward and backward, for dense and sparse plans; see plan.h. */
 #include "route/plan.h"
-#include "base/team.h"
+#include "spec/parts.h"
 #include "math/gemm.h"
 #include "math/kernels.h"
 

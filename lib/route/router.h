@@ -7,9 +7,9 @@
 #define SMOE_ROUTER_H
 
 #include "base/base.h"
-#include "base/clock.h"
 #include "base/param.h"
 #include "route/plan.h"
+#include "spec/parts.h"
 #include "spec/spec.h"
 
 /* What a pass is for; handed down unchanged from the trainer to every layer and router. */

@@ -115,7 +115,7 @@ static void resize(real *out, const smoe_param *row, const smoe_tensor *t) {
 static const smoe_tensor *dense_of(const smoe_init_map *from, const smoe_param *row) {
     static const char experts[] = "experts.";
     char name[sizeof row->name];
-    const char *at = row->expert ? strstr(row->name, experts) : NULL;
+    const char *at = row->stacked ? strstr(row->name, experts) : NULL;
     if (!at) return NULL;
     snprintf(name, sizeof name, "%.*s%s", (int)(at - row->name), row->name,
              at + sizeof experts - 1);

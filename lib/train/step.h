@@ -5,7 +5,6 @@
 #ifndef SMOE_STEP_H
 #define SMOE_STEP_H
 
-#include "base/clock.h"
 #include "data/data.h"
 #include "spec/spec.h"
 #include "vit/model.h"

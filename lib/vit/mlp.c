@@ -40,7 +40,7 @@ void smoe_mlp_init(smoe_mlp *l, const smoe_build *build, size_t experts, const c
         smoe_params_add(l->params, SMOE_PARAM_PLAIN, 0, 0, axes - 1, d2, "%s.fc2.bias", prefix);
     const size_t added[] = {l->fc1, l->fc1_bias, l->fc2, l->fc2_bias};
     for (size_t i = 0; experts && !l->params->failed && i < 4; i++)
-        l->params->row[added[i]].expert = true;
+        l->params->row[added[i]].stacked = true;
 }
 
 void smoe_mlp_reserve(smoe_mlp *l, size_t rows, const smoe_space *space) {

@@ -108,7 +108,7 @@ static void table(smoe_params *p, size_t tokens, size_t E) {
                     infix);
     smoe_params_add(p, SMOE_PARAM_PLAIN, 7, 0, ndim - 1, dim2 + dense, "blocks.3.mlp.%sfc2.bias",
                     infix);
-    for (size_t i = 1; E && i < p->count; i++) p->row[i].expert = true;
+    for (size_t i = 1; E && i < p->count; i++) p->row[i].stacked = true;
     if (E)
         smoe_params_add(p, SMOE_PARAM_PLAIN, 7, 0, 2, (size_t[]){W, E}, "blocks.3.mlp.router.phi");
     assert_int_equal(smoe_params_allocate(p, 1, &err), 0);
