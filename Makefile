@@ -152,7 +152,7 @@ check: deps
 
 # The bits that training comes to, against the table in the tree: after any change that should not move them.
 golden: all tests
-	@tests/golden/golden.sh > runs/golden.txt; diff tests/golden/golden.txt runs/golden.txt && echo 'the same bits as tests/golden/golden.txt'
+	@mkdir -p runs; tests/golden/golden.sh > runs/golden.txt; diff tests/golden/golden.txt runs/golden.txt && echo 'the same bits as tests/golden/golden.txt'
 
 LINT        = CC='$(CC)' HEADER_FLAGS='$(filter-out -MMD -MP,$(ALL_CFLAGS))'
 lint:

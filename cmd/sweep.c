@@ -1,7 +1,7 @@
 /* smoe sweep: a grid of runs from one spec, its section `sweep` and lists on the command line, and
- * evaluations of them, or of one run that is there, at other settings; cells.h runs what comes of
+ * evaluations of them, or of one run that is there, at other settings; trials.h runs what comes of
  * it. */
-#include "cells.h"
+#include "trials.h"
 #include "cmd.h"
 #include "sweep/compare.h"
 #include "sweep/evaluations.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The command line: overrides of the cells, and those of their evaluations without the prefix. */
+/* The command line: overrides of the trials, and those of their evaluations without the prefix. */
 typedef struct lists {
     char **own, **later;
     size_t owns, laters;
@@ -26,7 +26,7 @@ static int lists_open(lists *l, const smoe_options *options, smoe_err *err) {
                  .later = calloc(n, sizeof *l->later),
                  .plain = calloc(n, sizeof *l->plain)};
     if (!l->own || !l->later || !l->plain) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
-    if (smoe_cells_seeds(&l->seeds, options, err)) return -1;
+    if (smoe_trials_seeds(&l->seeds, options, err)) return -1;
     if (l->seeds) l->own[l->owns++] = l->seeds;
     for (size_t i = 0; i < options->overrides; i++) {
         char *text = options->override[i];
@@ -48,7 +48,7 @@ static void lists_free(lists *l) {
     free(l->seeds);
 }
 
-/* The axes of the cells and of the evaluations; the latter have lists alone. */
+/* The axes of the trials and of the evaluations; the latter have lists alone. */
 static int lists_axes(lists *l, const smoe_sweep_spec *sweep, smoe_err *err) {
     size_t single = 0;
     if (smoe_axes_of(&l->points, &sweep->evaluate, l->later, l->laters, l->plain, &single, err))
@@ -64,16 +64,16 @@ static void move_figure(smoe_sweep *sweep, smoe_spec *spec) {
     spec->sweep.figure = (smoe_sweep_figure){0};
 }
 
-/* The cells, from the lists. */
-static int make_cells(smoe_sweep *sweep, const smoe_spec_text *text, lists *l,
-                      const smoe_options *options, smoe_err *err) {
+/* The trials, from the lists. */
+static int make_trials(smoe_sweep *sweep, const smoe_spec_text *text, lists *l,
+                       const smoe_options *options, smoe_err *err) {
     smoe_spec base = {0};
     smoe_err own = {0};
     size_t skipped = 0;
     int status = smoe_sweep_expand(sweep, text, l->plain, l->plains, &l->axes,
                                    options->skip_invalid, &skipped, err);
-    /* What every cell has is said once. */
-    if (status && skipped && !sweep->cells &&
+    /* What every trial has is said once. */
+    if (status && skipped && !sweep->trials &&
         smoe_spec_parse(&base, text->text, text->length, text->label, text->folder, l->plain,
                         l->plains, &own))
         *err = own;
@@ -88,7 +88,7 @@ static int make_cells(smoe_sweep *sweep, const smoe_spec_text *text, lists *l,
     return status;
 }
 
-/* The cells of SPEC.yaml and the overrides. */
+/* The trials of SPEC.yaml and the overrides. */
 static int expand_spec(smoe_sweep *sweep, const char *file, const smoe_options *options,
                        smoe_err *err) {
     smoe_spec_text text;
@@ -98,13 +98,13 @@ static int expand_spec(smoe_sweep *sweep, const char *file, const smoe_options *
     if (!status)
         status =
             smoe_spec_parse(&spec, text.text, text.length, text.label, text.folder, NULL, 0, err);
-    /* What is wrong with the spec by itself may be right in every cell; mistakes in its section
+    /* What is wrong with the spec by itself may be right in every trial; mistakes in its section
      * `sweep`, or no spec at all, are not. */
     if (status && !spec.sweep.bad && err->code == SMOE_USAGE && spec.origin) status = 0;
     int opened = lists_open(&l, options, err);
     if (!status) status = opened ? -1 : lists_axes(&l, &spec.sweep, err);
     bool nothing = !status && !l.axes.count && !l.points.count;
-    if (!status) status = make_cells(sweep, &text, &l, options, err);
+    if (!status) status = make_trials(sweep, &text, &l, options, err);
     if (!status && nothing)
         status =
             smoe_fail(err, SMOE_USAGE,
@@ -119,7 +119,7 @@ static int expand_spec(smoe_sweep *sweep, const char *file, const smoe_options *
     return status;
 }
 
-/* A sweep of one cell, which is there: the run, evaluated at the lists of the command line. */
+/* A sweep of one trial, which is there: the run, evaluated at the lists of the command line. */
 static int expand_run(smoe_sweep *sweep, const char *dir, const smoe_options *options,
                       smoe_err *err) {
     static const smoe_sweep_keys none = {0};
@@ -158,11 +158,11 @@ static int expand_run(smoe_sweep *sweep, const char *dir, const smoe_options *op
 }
 
 static int expand(smoe_sweep *sweep, const char *arg, const smoe_options *options, smoe_err *err) {
-    return smoe_cells_is_run(arg) ? expand_run(sweep, arg, options, err)
-                                  : expand_spec(sweep, arg, options, err);
+    return smoe_trials_is_run(arg) ? expand_run(sweep, arg, options, err)
+                                   : expand_spec(sweep, arg, options, err);
 }
 
 int cmd_sweep(const smoe_options *options, smoe_err *err) {
-    static const smoe_cells_kind grid = {.suffix = "sweep", .expand = expand};
-    return smoe_cells_command(&grid, options, err);
+    static const smoe_trials_kind grid = {.suffix = "sweep", .expand = expand};
+    return smoe_trials_command(&grid, options, err);
 }

@@ -95,7 +95,7 @@ void smoe_params_init(smoe_params *params, uint64_t seed) {
 size_t smoe_params_gradients(const smoe_params *params) {
     size_t sum = params->total;
     for (size_t i = 0; i < params->count; i++)
-        if (params->row[i].factored) sum -= params->row[i].size;
+        if (params->row[i].outer) sum -= params->row[i].size;
     return sum;
 }
 

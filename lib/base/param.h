@@ -20,10 +20,10 @@ typedef enum smoe_param_group {
 
 /* The gradient of E stacked kernels [E,out,in] as what it is the product of: that of kernel e is
  * dY_e^T X_e over rows first[e] .. first[e+1]. Of few rows, these are far fewer numbers. */
-typedef struct smoe_factors {
+typedef struct smoe_outer {
     const real *dy, *x; /* [rows,out], [rows,in]; borrowed from the layer, until its next pass */
     const size_t *first;
-} smoe_factors;
+} smoe_outer;
 
 typedef struct smoe_param {
     char name[80]; /* the checkpoint's name, "blocks.3.attn.qkv.weight" */
@@ -31,10 +31,10 @@ typedef struct smoe_param {
     size_t dim[SMOE_PARAM_DIMS];
     size_t size, offset; /* elements; offset into every slab, a multiple of 16 */
     smoe_param_group group;
-    bool stacked;  /* first axis counts matrices, or vectors, each used by rows of its own */
-    bool fresh;    /* the gradient counts as 0, whatever is in memory: backward overwrites it */
-    bool factored; /* backward leaves the gradient as `factors`, and nothing in memory */
-    smoe_factors factors;
+    bool stacked; /* first axis counts matrices, or vectors, each used by rows of its own */
+    bool fresh;   /* the gradient counts as 0, whatever is in memory: backward overwrites it */
+    bool outer;   /* backward leaves the gradient as `factors`, and nothing in memory */
+    smoe_outer factors;
     double mean, std; /* initial values: normal(mean, std), constant where std is 0 */
 } smoe_param;
 
@@ -50,7 +50,7 @@ typedef struct smoe_params {
     size_t size;                /* elements of a slab, padding included */
     size_t total;               /* parameters, padding not included */
     bool factor;                /* there is one backward pass for each update: layers may leave
-                                   gradients as factors */
+                                   gradients as outer products */
     bool failed;                /* an add ran out of memory; reported when slabs are asked for */
     real *w, *g, *m, *v;        /* slabs; NULL until allocated */
     smoe_bf16 *m_bf16, *v_bf16; /* moments in BF16, which then m or v are not there for */

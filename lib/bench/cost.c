@@ -226,8 +226,8 @@ static int count_bytes(smoe_cost *cost, const smoe_spec *spec, size_t classes, s
     smoe_params *params = smoe_model_params(model);
     params->factor = true; /* as smoe_optim_allocate has it */
     cost->bytes.activations = (double)smoe_model_measure(model, spec->train.batch_size, true);
-    cost->params_factored = (double)(params->total - smoe_params_gradients(params));
-    cost->bytes.gradients = 4 * (cost->params - cost->params_factored);
+    cost->params_outer = (double)(params->total - smoe_params_gradients(params));
+    cost->bytes.gradients = 4 * (cost->params - cost->params_outer);
     smoe_model_free(model);
     return 0;
 }

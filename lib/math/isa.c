@@ -5,12 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DECLARE(isa)                                                                              \
-    extern const smoe_gemm_kernels smoe_gemm_kern_##isa;                                          \
-    extern const smoe_few_kernels smoe_few_kern_##isa;                                            \
-    extern const smoe_row_kernels smoe_row_kern_##isa;                                            \
-    static const smoe_kernels kernels_##isa = {#isa, &smoe_gemm_kern_##isa, &smoe_few_kern_##isa, \
-                                               &smoe_row_kern_##isa};
+#define DECLARE(isa)                                                        \
+    extern const smoe_gemm_kernels smoe_gemm_kern_##isa;                    \
+    extern const smoe_skinny_kernels smoe_skinny_kern_##isa;                \
+    extern const smoe_row_kernels smoe_row_kern_##isa;                      \
+    static const smoe_kernels kernels_##isa = {#isa, &smoe_gemm_kern_##isa, \
+                                               &smoe_skinny_kern_##isa, &smoe_row_kern_##isa};
 
 DECLARE(base)
 #ifdef __x86_64__

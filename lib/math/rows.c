@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { CHUNK = 1 << 14 }; /* elements of one task: within the second cache with its neighbours */
+enum { CHUNK = 1 << 14 }; /* elements of one task: within the L2 with its neighbours */
 
 static size_t min(size_t a, size_t b) {
     return a < b ? a : b;

@@ -62,7 +62,7 @@ static const char *setting_of(const settings *s, const char *column) {
 
 /* ---- the check ------------------------------------------------------------------------------- */
 
-/* Rows of values: the cells of a sweep, or the points that they are evaluated at. */
+/* Rows of values: the trials of a sweep, or the points that they are evaluated at. */
 typedef struct rows {
     const char *prefix; /* of the columns' names in a setting */
     char *const *column;
@@ -144,16 +144,16 @@ static int check(const rows *tables, const settings *s, const char *text, const 
 int smoe_compare_refer(smoe_sweep *sweep, const char *text, const char *from, smoe_err *err) {
     settings s;
     size_t points = sweep->evaluate.points;
-    char *const **cell = calloc(sweep->cells + 1, sizeof *cell);
+    char *const **trial = calloc(sweep->trials + 1, sizeof *trial);
     char *const **point = calloc(points + 1, sizeof *point);
     char *copy = strdup(text);
-    int status = settings_of(&s, text) || !cell || !point || !copy
+    int status = settings_of(&s, text) || !trial || !point || !copy
                      ? smoe_fail(err, SMOE_RUNTIME, "out of memory")
                      : 0;
-    for (size_t i = 0; cell && i < sweep->cells; i++) cell[i] = sweep->cell[i].value;
+    for (size_t i = 0; trial && i < sweep->trials; i++) trial[i] = sweep->trial[i].value;
     for (size_t p = 0; point && p < points; p++) point[p] = sweep->evaluate.point[p].value;
     const rows tables[] = {
-        {"", sweep->column, sweep->columns, sweep->seed, cell, sweep->cells},
+        {"", sweep->column, sweep->columns, sweep->seed, trial, sweep->trials},
         {SMOE_EVALUATED, sweep->evaluate.column, sweep->evaluate.columns, SIZE_MAX, point, points}};
     if (!status) status = check(tables, &s, text, from, err);
     if (!status) {
@@ -164,14 +164,14 @@ int smoe_compare_refer(smoe_sweep *sweep, const char *text, const char *from, sm
     settings_free(&s);
     free(copy);
     free(point);
-    free(cell);
+    free(trial);
     return status;
 }
 
 /* ---- the differences ------------------------------------------------------------------------- */
 
 static char *const *values_of(const smoe_results *r, size_t group) {
-    return r->sweep->cell[r->first[group]].value;
+    return r->sweep->trial[r->first[group]].value;
 }
 
 /* What a row's reference has in each column; see results.h. */
@@ -187,7 +187,7 @@ static int choose(smoe_results *r, bool *asked) {
         if (!(r->reference[c] = strdup(value))) status = -1;
     }
     for (size_t c = r->x_from; c < sweep->columns && !status && !*asked; c++)
-        if (c != sweep->seed && !(r->reference[c] = strdup(sweep->cell[0].value[c]))) status = -1;
+        if (c != sweep->seed && !(r->reference[c] = strdup(sweep->trial[0].value[c]))) status = -1;
     settings_free(&s);
     return status;
 }
@@ -291,15 +291,15 @@ static size_t reference_of(const smoe_results *r, size_t group) {
     return found;
 }
 
-/* [cells] the cell of the same seed in the row's reference; SIZE_MAX: none. */
+/* [trials] the trial of the same seed in the row's reference; SIZE_MAX: none. */
 static void find_partners(const smoe_results *r, const size_t *reference, size_t *partner) {
     const smoe_sweep *sweep = r->sweep;
-    for (size_t i = 0; i < sweep->cells; i++) {
+    for (size_t i = 0; i < sweep->trials; i++) {
         partner[i] = SIZE_MAX;
-        for (size_t k = 0; k < sweep->cells && reference[r->group[i]] != SIZE_MAX; k++)
+        for (size_t k = 0; k < sweep->trials && reference[r->group[i]] != SIZE_MAX; k++)
             if (r->group[k] == reference[r->group[i]] &&
                 (sweep->seed == SIZE_MAX ||
-                 !strcmp(sweep->cell[i].value[sweep->seed], sweep->cell[k].value[sweep->seed])))
+                 !strcmp(sweep->trial[i].value[sweep->seed], sweep->trial[k].value[sweep->seed])))
                 partner[i] = k;
     }
 }
@@ -326,19 +326,19 @@ static size_t pool_of(const smoe_results *r, const size_t *reference, size_t gro
 
 typedef struct pairs {
     const size_t *partner;
-    double *a, *b;  /* [cells] */
-    size_t *shared; /* [cells] the first partner that a pair stands for, and */
+    double *a, *b;  /* [trials] */
+    size_t *shared; /* [trials] the first partner that a pair stands for, and */
     size_t *count;  /* how many pairs have it */
 } pairs;
 
-/* Are two cells, or evaluations, of the same training? */
+/* Are two trials, or evaluations, of the same training? */
 static bool same_training(const smoe_results *r, size_t a, size_t b) {
     for (size_t c = 0; c < r->trained; c++)
-        if (strcmp(r->sweep->cell[a].value[c], r->sweep->cell[b].value[c])) return false;
+        if (strcmp(r->sweep->trial[a].value[c], r->sweep->trial[b].value[c])) return false;
     return true;
 }
 
-/* The pair that a cell belongs to, a new one for a new reference: cells compared with the same
+/* The pair that a trial belongs to, a new one for a new reference: trials compared with the same
  * training are not independent, and are averaged. */
 static size_t pair_of(const smoe_results *r, const pairs *p, size_t n, size_t partner) {
     for (size_t k = 0; k < n; k++)
@@ -352,7 +352,7 @@ static size_t pair_of(const smoe_results *r, const pairs *p, size_t n, size_t pa
 /* The difference of a row, or of its pool. One without pairs is left out. */
 static void add(smoe_results *r, const pairs *p, size_t group, size_t metric, bool pooled) {
     size_t n = 0;
-    for (size_t i = 0; i < r->sweep->cells; i++) {
+    for (size_t i = 0; i < r->sweep->trials; i++) {
         size_t g = r->group[i], partner = p->partner[i];
         if (partner == SIZE_MAX || !(pooled ? same_pool(r, g, group) : g == group)) continue;
         double a = r->value[i * r->metrics + metric], b = r->value[partner * r->metrics + metric];
@@ -377,17 +377,17 @@ int smoe_results_compare(smoe_results *r, smoe_err *err) {
     bool asked;
     if (sweep->seed == SIZE_MAX && !sweep->reference) return 0;
     size_t *reference = calloc(r->groups + 1, sizeof *reference);
-    size_t *partner = calloc(sweep->cells + 1, sizeof *partner);
+    size_t *partner = calloc(sweep->trials + 1, sizeof *partner);
     pairs p = {.partner = partner,
-               .a = calloc(2 * sweep->cells + 1, sizeof *p.a),
-               .shared = calloc(2 * sweep->cells + 1, sizeof *p.shared)};
+               .a = calloc(2 * sweep->trials + 1, sizeof *p.a),
+               .shared = calloc(2 * sweep->trials + 1, sizeof *p.shared)};
     r->reference = calloc(sweep->columns + 1, sizeof *r->reference);
     r->difference = calloc(2 * r->groups * r->metrics + 1, sizeof *r->difference);
     int status = reference && partner && p.a && p.shared && r->reference && r->difference ? 0 : -1;
     if (!status) status = choose(r, &asked);
     if (!status) {
-        p.b = p.a + sweep->cells;
-        p.count = p.shared + sweep->cells;
+        p.b = p.a + sweep->trials;
+        p.count = p.shared + sweep->trials;
         for (size_t g = 0; g < r->groups; g++) reference[g] = reference_of(r, g);
         find_partners(r, reference, partner);
     }

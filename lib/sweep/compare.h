@@ -5,10 +5,10 @@
  *
  * A reference is a list of settings, "KEY=VALUE,KEY=VALUE": a row is compared with the row that has
  * these and its own values in all other columns; KEY=* lets the two differ in a column, where that
- * still leaves one row alone. The rows of a pool that have the reference cell of a seed in common
- * are averaged before, and count once: their differences share what chance did to that cell. So do
- * evaluations of one trained cell. Without settings the reference of cells is the first row; of
- * evaluations, the first setting that the same cell is evaluated at.
+ * still leaves one row alone. The rows of a pool that have the reference trial of a seed in common
+ * are averaged before, and count once: their differences share what chance did to that trial. So do
+ * evaluations of one trained trial. Without settings the reference of trials is the first row; of
+ * evaluations, the first setting that the same trial is evaluated at.
  */
 #ifndef SMOE_COMPARE_H
 #define SMOE_COMPARE_H

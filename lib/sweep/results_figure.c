@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What sweep/cell.c and sweep/evaluations.c measure, besides fewshot_K, and what it is called on an
- * axis. */
+/* What sweep/trial.c and sweep/evaluations.c measure, besides fewshot_K, and what it is called
+ * on an axis. */
 static const struct {
     const char *name, *label;
 } measured[] = {{"precision_at_1", "test precision@1"},
@@ -49,7 +49,7 @@ typedef struct plan {
 } plan;
 
 static const char *value_of(const plan *p, size_t group, size_t column) {
-    return p->r->sweep->cell[p->r->first[group]].value[column];
+    return p->r->sweep->trial[p->r->first[group]].value[column];
 }
 
 static bool number_of(const char *text, double *x) {

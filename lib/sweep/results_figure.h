@@ -11,9 +11,9 @@
  *         the first column from there, its values side by side
  *   line  the column that tells lines apart. Not given: all but x; where x is a metric, all
  *         columns whose values are no numbers
- * A name that these results do not have counts as not given. Nothing is drawn where no cell is done
- * or nothing but the seed is swept. *drawn is false when a script was left that gnuplot has not
- * drawn.
+ * A name that these results do not have counts as not given. Nothing is drawn where no trial is
+ * done or nothing but the seed is swept. *drawn is false when a script was left that gnuplot has
+ * not drawn.
  */
 int smoe_results_figure(const smoe_results *results, const smoe_sweep_figure *wish,
                         const char *name, bool *drawn, smoe_err *err) SMOE_MUST_CHECK;

@@ -2,7 +2,7 @@
 #include "train/optim.h"
 #include "base/rng.h"
 #include "spec/parts.h"
-#include "math/factors.h"
+#include "math/outer.h"
 #include "math/kernels.h"
 
 #include <math.h>
@@ -85,19 +85,19 @@ static double chunk_square(size_t i, const void *context) {
 }
 
 static double expert_square(size_t e, const void *row) {
-    return smoe_factors_square(row, e);
+    return smoe_outer_square(row, e);
 }
 
 double smoe_optim_square(const smoe_params *params, size_t first, size_t end) {
     double total = 0;
     while (first < end) {
         const smoe_param *row = &params->row[first];
-        if (row->factored) {
+        if (row->outer) {
             total += sum_of(row->dim[0], expert_square, row);
             first++;
             continue;
         }
-        while (first < end && !params->row[first].factored) first++;
+        while (first < end && !params->row[first].outer) first++;
         size_t to = first < params->count ? params->row[first].offset : params->size;
         stretch s = {params->g + row->offset, to - row->offset};
         total += sum_of((s.size + CHUNK - 1) / CHUNK, chunk_square, &s);
@@ -137,7 +137,7 @@ static void update(real *w, real *g, real *m, real *v, size_t n, const smoe_trai
         sgd(w, g, m, n, k->clip, (real)spec->optimizer.momentum, k->rate, k->decay, k->leave);
 }
 
-/* The same with moments in BF16: through a few thousand bytes that stay in the first cache. Element
+/* The same with moments in BF16: through a few thousand bytes that stay in the L1. Element
  * at + i is number first + i of those that `key` rounds. */
 static void update_narrow(const smoe_params *params, size_t at, real *g, size_t n, uint32_t key,
                           size_t first, const smoe_train_spec *spec, const smoe_adam_constants *k) {
@@ -157,27 +157,30 @@ static void update_narrow(const smoe_params *params, size_t at, real *g, size_t 
 }
 
 /* What changes of n elements at `at`. */
-static smoe_reach changed(const smoe_params *params, size_t at, size_t n) {
-    smoe_reach reach = {.at = {(const char *)(params->w + at)}, .bytes = {n * sizeof(real)}};
+static smoe_prefetch_ranges changed(const smoe_params *params, size_t at, size_t n) {
+    smoe_prefetch_ranges prefetch_ranges = {.at = {(const char *)(params->w + at)},
+                                            .bytes = {n * sizeof(real)}};
     const real *moment[] = {params->m, params->v};
     const smoe_bf16 *narrow[] = {params->m_bf16, params->v_bf16};
     for (size_t i = 0; i < 2; i++) {
-        if (moment[i]) reach.at[i + 1] = (const char *)(moment[i] + at);
-        if (narrow[i]) reach.at[i + 1] = (const char *)(narrow[i] + at);
-        reach.bytes[i + 1] = moment[i] ? n * sizeof(real) : narrow[i] ? n * sizeof(smoe_bf16) : 0;
+        if (moment[i]) prefetch_ranges.at[i + 1] = (const char *)(moment[i] + at);
+        if (narrow[i]) prefetch_ranges.at[i + 1] = (const char *)(narrow[i] + at);
+        prefetch_ranges.bytes[i + 1] = moment[i]   ? n * sizeof(real)
+                                       : narrow[i] ? n * sizeof(smoe_bf16)
+                                                   : 0;
     }
-    return reach;
+    return prefetch_ranges;
 }
 
 /* What to ask memory for while the gradients of n elements at `at` are made of so many terms. Adam
  * takes as long as 100 terms and asks too, for what is further on: *early elements of that, so that
  * memory is evenly busy. Nothing else asks: then it is all that is about to change. */
-static smoe_reach reach_of(const smoe_params *params, size_t at, size_t n, size_t terms,
-                           size_t *early) {
+static smoe_prefetch_ranges prefetch_ranges_of(const smoe_params *params, size_t at, size_t n,
+                                               size_t terms, size_t *early) {
     enum { ADAM = 100 };
     if (!params->m || !params->v) return changed(params, at, n);
     *early = n * terms / (terms + ADAM) / SMOE_LINE * SMOE_LINE;
-    return changed(params, at + SMOE_ADAM_AHEAD, *early);
+    return changed(params, at + SMOE_ADAM_PREFETCH, *early);
 }
 
 void smoe_optim_step(smoe_params *params, const smoe_train_spec *spec, size_t step, double norm) {
@@ -203,15 +206,15 @@ void smoe_optim_step(smoe_params *params, const smoe_train_spec *spec, size_t st
         /* Runs of other seeds may round alike, so there is none in the key. */
         smoe_rng rng = smoe_rng_at(0, SMOE_RNG_ROUNDING, smoe_rng_name(p->name), step, 0);
         uint32_t key = (uint32_t)smoe_rng_u64(&rng);
-        size_t size = p->factored ? smoe_factors_step(p) : SHARE;
+        size_t size = p->outer ? smoe_outer_step(p) : SHARE;
 #pragma omp for schedule(static) nowait
         for (size_t j = 0; j < p->size; j += size) {
             size_t at = p->offset + j, n = p->size - j < size ? p->size - j : size;
             real made[SMOE_FACTORS_STEP], *g = params->g + at;
-            if (p->factored) {
-                size_t terms = smoe_factors_terms(p, j);
-                smoe_reach next = reach_of(params, at, n, terms, &k.early);
-                smoe_factors_write(g = made, p, j, &next);
+            if (p->outer) {
+                size_t terms = smoe_outer_terms(p, j);
+                smoe_prefetch_ranges next = prefetch_ranges_of(params, at, n, terms, &k.early);
+                smoe_outer_write(g = made, p, j, &next);
             }
             if (params->m_bf16)
                 update_narrow(params, at, g, n, key, j, spec, &k);

@@ -15,7 +15,9 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ASKED = 4 }; /* rows of weights, as many as softmax takes at once, between two questions */
+enum {
+    PREFETCH_STEP = 4
+}; /* rows of weights, as many as softmax takes at once, between two questions */
 
 void smoe_attention_init(smoe_attention *l, const smoe_build *build, size_t block) {
     const smoe_model_spec *spec = &build->spec->model;
@@ -85,7 +87,7 @@ static head head_of(const smoe_attention *l, size_t task) {
 
 /* Asks memory for rows i .. i+n of a head, which lie too far from one another for the processor to
  * foresee. */
-static void ask(const smoe_attention *l, size_t task, size_t i, size_t n) {
+static void prefetch(const smoe_attention *l, size_t task, size_t i, size_t n) {
     head x = head_of(l, task);
     for (size_t row = i; row < i + n; row++)
         for (size_t j = 0; j < l->d / l->H; j += SMOE_LINE) {
@@ -104,9 +106,9 @@ static void head_forward(const smoe_attention *l, size_t task, size_t next, real
     scores.alpha = (real)(1 / sqrt((double)dh));
     smoe_gemm_serial(&scores);
     for (size_t i = 0, n; i < T; i += n) {
-        n = T - i < ASKED ? T - i : ASKED;
+        n = T - i < PREFETCH_STEP ? T - i : PREFETCH_STEP;
         smoe_kernels_get()->row->softmax(weights + i * T, n, T, T);
-        ask(l, next, i, n);
+        prefetch(l, next, i, n);
     }
     smoe_product out = smoe_product_of(l->heads + x.row * d + x.column, d, T, dh, T,
                                        smoe_matrix_of(weights, T), smoe_matrix_of(x.v, 3 * d));

@@ -4,10 +4,10 @@
  *   reserve   names every buffer it uses; runs once to count and once to bind
  *   forward   from x to y; neither allocates nor fails
  *   backward  from the gradient of y: adds to the parameters' gradients (overwrites fresh ones, and
- *             leaves factored ones as factors, base/param.h) and makes dx, as each layer says
+ *             leaves outer products unmaterialised, base/param.h) and makes dx, as each layer says
  * Activations are rows: [R, width], R = B*T, the tokens of an image together; x, y, dx, dy [R,d]
- * where nothing else is said. `parts` are sums of fixed pieces of rows (math/rows.h), and buffers
- * named d... are gradients of what has that name: both scratch.
+ * where nothing else is said. `parts` are sums of fixed pieces of rows (math/rows.h), and
+ * buffers named d... are gradients of what has that name: both scratch.
  */
 #ifndef SMOE_LAYER_H
 #define SMOE_LAYER_H
@@ -115,7 +115,7 @@ void smoe_attention_forward(smoe_attention *l, real *y, const real *x, const rea
 void smoe_attention_backward(smoe_attention *l, real *dx, const real *dy, const real *x,
                              const smoe_pass *pass);
 
-/* ---- mlp: E two-layer perceptrons, each on its own rows; the dense MLP is E = 1 -------------- */
+/* ---- mlp: E two-layer fused MLPs, each on its own rows; the dense MLP is E = 1 -------------- */
 typedef struct smoe_mlp {
     smoe_params *params;
     size_t fc1, fc1_bias, fc2, fc2_bias;
@@ -136,8 +136,8 @@ void smoe_mlp_init(smoe_mlp *l, const smoe_build *build, size_t experts, const c
 /* rows: of all experts together at most, none having more than its share. */
 void smoe_mlp_reserve(smoe_mlp *l, size_t rows, const smoe_space *space);
 /* Where a buffer belongs that a reserved mlp's backward pass gets as dy: it may be a factor. */
-static inline smoe_arena *smoe_mlp_factors(const smoe_mlp *l, const smoe_space *space) {
-    return l->params->row[l->fc1].factored ? space->keep : space->scratch;
+static inline smoe_arena *smoe_mlp_outer_arena(const smoe_mlp *l, const smoe_space *space) {
+    return l->params->row[l->fc1].outer ? space->keep : space->scratch;
 }
 /* y [rows,d] = residual + mlp(x); expert e has rows first[e] .. first[e+1]. residual may be NULL or
  * y. */

@@ -24,7 +24,7 @@ void smoe_moe_reserve(smoe_moe *l, const smoe_space *space) {
     l->out = smoe_arena_take(space->keep, rows * l->d, sizeof(real));
     smoe_mlp_reserve(&l->experts, rows, space);
     if (!space->train) return;
-    l->dout = smoe_arena_take(smoe_mlp_factors(&l->experts, space), rows * l->d, sizeof(real));
+    l->dout = smoe_arena_take(smoe_mlp_outer_arena(&l->experts, space), rows * l->d, sizeof(real));
     l->dslots = smoe_arena_take(space->scratch, rows * l->d, sizeof(real));
 }
 

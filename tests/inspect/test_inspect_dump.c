@@ -5,8 +5,8 @@
  * and then, for the soft family (Soft MoE eq. 1-3), L = l2n(X) . (scale l2n(Phi)), D = softmax of L over tokens, C over slots;
  * for the choice family g = softmax(W x), and placing as V-MoE and Soft MoE 3.2 tell it.
  */
-#include "close.h"
-#include "inspected.h"
+#include "approx.h"
+#include "inspect_fixture.h"
 #include "scratch.h"
 
 #include <math.h>
@@ -24,33 +24,33 @@ static const double CLOSE = 2e-5;
 
 #define FIRST "model.moe.layers=[0] model.depth=1 "
 
-static void silence(inspected *x, const char *name) {
+static void silence(inspect_fixture *x, const char *name) {
     size_t size;
-    real *w = inspected_tensor(x, name, &size);
+    real *w = inspect_fixture_tensor(x, name, &size);
     memset(w, 0, size * sizeof *w);
 }
 
-static void begin(inspected *x, const char *keys) {
-    inspected_open(x, keys, IMAGES, 4);
+static void begin(inspect_fixture *x, const char *keys) {
+    inspect_fixture_open(x, keys, IMAGES, 4);
     silence(x, "blocks.0.attn.proj.weight");
     silence(x, "blocks.0.attn.proj.bias");
-    inspected_run(x);
+    inspect_fixture_run(x);
 }
 
 /* The input of block 0's MoE layer for token t of an image: fresh [d]. */
-static double *layer_input(inspected *x, size_t image, size_t t) {
+static double *layer_input(inspect_fixture *x, size_t image, size_t t) {
     const smoe_sample *s = &x->sample[image];
     size_t d = x->spec.model.width, patch = s->size / s->side, c = s->channels;
-    const real *w = inspected_tensor(x, "patch_embed.proj.weight", NULL);
-    const real *b = inspected_tensor(x, "patch_embed.proj.bias", NULL);
-    const real *position = inspected_tensor(x, "pos_embed", NULL);
-    const real *norm = inspected_tensor(x, "blocks.0.norm2.weight", NULL);
-    const real *shift = inspected_tensor(x, "blocks.0.norm2.bias", NULL);
+    const real *w = inspect_fixture_tensor(x, "patch_embed.proj.weight", NULL);
+    const real *b = inspect_fixture_tensor(x, "patch_embed.proj.bias", NULL);
+    const real *position = inspect_fixture_tensor(x, "pos_embed", NULL);
+    const real *norm = inspect_fixture_tensor(x, "blocks.0.norm2.weight", NULL);
+    const real *shift = inspect_fixture_tensor(x, "blocks.0.norm2.bias", NULL);
     double *out = calloc(d, sizeof *out), mean = 0, variance = 0;
     for (size_t i = 0; i < d; i++) {
         out[i] = (double)position[t * d + i];
         if (t < s->first_patch) {
-            out[i] += (double)inspected_tensor(x, "cls_token", NULL)[i];
+            out[i] += (double)inspect_fixture_tensor(x, "cls_token", NULL)[i];
         } else {
             size_t top = (t - s->first_patch) / s->side * patch,
                    left = (t - s->first_patch) % s->side * patch;
@@ -73,11 +73,12 @@ static double *layer_input(inspected *x, size_t image, size_t t) {
 /* ---- soft family ------------------------------------------------------------------------------- */
 
 /* L [T,S] of an image. */
-static double *soft_logits(inspected *x, size_t image) {
+static double *soft_logits(inspect_fixture *x, size_t image) {
     size_t d = x->spec.model.width, S = x->S;
-    const real *phi = inspected_tensor(x, "blocks.0.mlp.router.phi", NULL);
+    const real *phi = inspect_fixture_tensor(x, "blocks.0.mlp.router.phi", NULL);
     bool normalize = x->spec.model.moe.normalize;
-    double scale = normalize ? (double)*inspected_tensor(x, "blocks.0.mlp.router.scale", NULL) : 1;
+    double scale =
+        normalize ? (double)*inspect_fixture_tensor(x, "blocks.0.mlp.router.scale", NULL) : 1;
     double *logit = calloc(x->T * S, sizeof *logit);
     for (size_t t = 0; t < x->T; t++) {
         double *token = layer_input(x, image, t), length = 0;
@@ -107,7 +108,7 @@ static void soft_weights(void **state) {
         {FIRST "model.moe.router=soft-uniform", true, false},
         {FIRST "model.moe.router=uniform-soft", false, true}};
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
-        inspected x;
+        inspect_fixture x;
         begin(&x, kinds[k].keys);
         for (size_t image = 0; image < IMAGES; image++) {
             const smoe_sample_layer *layer = x.sample[image].layer;
@@ -123,16 +124,16 @@ static void soft_weights(void **state) {
             }
             free(logit);
         }
-        inspected_free(&x);
+        inspect_fixture_free(&x);
     }
 }
 
 /* ---- choice family ----------------------------------------------------------------------------- */
 
 /* g [tokens,E] of `images` images from `first` on. */
-static double *gates(inspected *x, size_t first, size_t images) {
+static double *gates(inspect_fixture *x, size_t first, size_t images) {
     size_t d = x->spec.model.width, E = x->E;
-    const real *w = inspected_tensor(x, "blocks.0.mlp.router.weight", NULL);
+    const real *w = inspect_fixture_tensor(x, "blocks.0.mlp.router.weight", NULL);
     double *g = calloc(images * x->T * E, sizeof *g);
     for (size_t t = 0; t < images * x->T; t++) {
         double *token = layer_input(x, first + t / x->T, t % x->T), sum = 0;
@@ -184,7 +185,8 @@ static bool *choose_experts(const smoe_moe_spec *moe, const double *g, size_t to
 }
 
 /* The placements of one image are exactly those given to it, ordered by token and expert, slots of a buffer used once. */
-static void check_image(const inspected *x, size_t image, const double *g, const bool *given) {
+static void check_image(const inspect_fixture *x, size_t image, const double *g,
+                        const bool *given) {
     const smoe_sample_layer *layer = x->sample[image].layer;
     size_t at = 0;
     for (size_t i = 0; i < x->T * x->E; i++) {
@@ -209,7 +211,7 @@ static void choice_placements(void **state) {
               "model.head=token",
         FIRST "model.moe.router=experts-choice model.moe.capacity=1.4 model.moe.group_images=4"};
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
-        inspected x;
+        inspect_fixture x;
         begin(&x, kinds[k]);
         const smoe_moe_spec *moe = &x.spec.model.moe;
         bool tokens_choose = !strcmp(moe->router, "tokens-choice");
@@ -223,15 +225,15 @@ static void choice_placements(void **state) {
             free(g);
             free(given);
         }
-        inspected_free(&x);
+        inspect_fixture_free(&x);
     }
 }
 
 /* Token t goes to expert t mod E, slot floor(t/E). */
 static void identity_placements(void **state) {
     (void)state;
-    inspected x;
-    inspected_make(&x, "model.moe.router=identity model.moe.slots_per_expert=6", 5, 3);
+    inspect_fixture x;
+    inspect_fixture_make(&x, "model.moe.router=identity model.moe.slots_per_expert=6", 5, 3);
     for (size_t i = 0; i < 5 * x.L; i++) {
         const smoe_sample_layer *layer = &x.sample[i / x.L].layer[i % x.L];
         assert_int_equal(layer->places, x.T);
@@ -243,19 +245,19 @@ static void identity_placements(void **state) {
             assert_true(layer->place[t].weight == 1);
         }
     }
-    inspected_free(&x);
+    inspect_fixture_free(&x);
 }
 
 /* ---- what else is kept, and the files ----------------------------------------------------------- */
 
 static void images_are_told_apart(void **state) {
     (void)state;
-    inspected x;
+    inspect_fixture x;
     size_t chosen[] = {11, 0, 7};
-    inspected_open(&x, "model.moe.router=soft", IMAGES, 4);
+    inspect_fixture_open(&x, "model.moe.router=soft", IMAGES, 4);
     memcpy(x.image, chosen, sizeof chosen);
     x.images = 3;
-    inspected_run(&x);
+    inspect_fixture_run(&x);
     real *pixels = calloc(64, sizeof *pixels), target[10];
     for (size_t i = 0; i < 3; i++) {
         const smoe_sample *s = &x.sample[i];
@@ -282,7 +284,7 @@ static void images_are_told_apart(void **state) {
         assert_close(s->probability, exp((double)logit[best]) / sum, 1e-6);
     }
     free(pixels);
-    inspected_free(&x);
+    inspect_fixture_free(&x);
 }
 
 /* The elements of a .npy file; its header must be this dictionary. */
@@ -295,10 +297,10 @@ static const void *elements(const char *text, const char *dictionary) {
 static void dense_dump(void **state) {
     char buf[SCRATCH_PATH], dictionary[128];
     const char *path = scratch_path(*state, buf, "dense.npy");
-    inspected x;
+    inspect_fixture x;
     smoe_err err;
     size_t size;
-    inspected_make(&x, "model.moe.router=soft", 3, 2);
+    inspect_fixture_make(&x, "model.moe.router=soft", 3, 2);
     assert_int_equal(smoe_inspect_dump(x.inspection, path, &err), 0);
     char *text = scratch_read(path, &size);
     size_t n = x.T * x.S;
@@ -312,16 +314,16 @@ static void dense_dump(void **state) {
         assert_memory_equal(at + n, layer->combine, n * sizeof *at);
     }
     free(text);
-    inspected_free(&x);
+    inspect_fixture_free(&x);
 }
 
 static void sparse_dump(void **state) {
     char buf[SCRATCH_PATH], dictionary[128];
     const char *path = scratch_path(*state, buf, "sparse.npy");
-    inspected x;
+    inspect_fixture x;
     smoe_err err;
     size_t size, rows = 0, at = 0;
-    inspected_make(&x, "model.moe.router=tokens-choice model.moe.capacity=0.5", 3, 2);
+    inspect_fixture_make(&x, "model.moe.router=tokens-choice model.moe.capacity=0.5", 3, 2);
     for (size_t i = 0; i < 6; i++) rows += x.sample[i / 2].layer[i % 2].places;
     assert_true(rows > 0 && rows < 3 * 2 * x.T);
     assert_int_equal(smoe_inspect_dump(x.inspection, path, &err), 0);
@@ -342,7 +344,7 @@ static void sparse_dump(void **state) {
     }
     assert_int_equal(at, rows * 6);
     free(text);
-    inspected_free(&x);
+    inspect_fixture_free(&x);
 }
 
 int main(void) {

@@ -1,5 +1,5 @@
 /* Statistics of small samples against tables of Student's t and cases worked by hand. */
-#include "close.h"
+#include "approx.h"
 #include "math/stats.h"
 
 #include <math.h>

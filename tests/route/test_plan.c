@@ -3,7 +3,7 @@
  * plans filled by the test itself; the statistics on plans whose numbers are known; and the whole
  * MoE layer: identity equals the experts alone, soft equals algorithm 1 of the paper written out.
  */
-#include "close.h"
+#include "approx.h"
 #include "base/rng.h"
 #include "base/threads.h"
 #include "gradcheck.h"

@@ -5,10 +5,10 @@
  * Then the choice routers against a plain recount of METHODS.md in double, noise included. Numbers
  * worked by hand are in test_routers_hand.c.
  */
-#include "close.h"
+#include "approx.h"
 #include "base/rng.h"
 #include "base/threads.h"
-#include "routed.h"
+#include "router_fixture.h"
 #include "spec/routers.h"
 
 #include <math.h>
@@ -39,19 +39,19 @@ static const struct size {
 enum { SIZES = sizeof sizes / sizeof *sizes };
 
 /* Calls law for every router and size it accepts, in training and in evaluation. */
-static void for_all(void (*law)(routed *r, bool train)) {
+static void for_all(void (*law)(router_fixture *r, bool train)) {
     for (size_t i = 0; i < SMOE_ROUTERS; i++) {
         size_t accepted = 0;
         for (size_t s = 0; s < SIZES; s++)
             for (int train = 0; train < 2; train++) {
-                routed r;
+                router_fixture r;
                 char keys[256];
                 snprintf(keys, sizeof keys, "model.moe.router=%s %s", smoe_routers[i].name,
                          sizes[s].keys);
-                if (!routed_make(&r, keys, sizes[s].T, IMAGES)) continue;
+                if (!router_fixture_make(&r, keys, sizes[s].T, IMAGES)) continue;
                 accepted++;
                 law(&r, train);
-                routed_free(&r);
+                router_fixture_free(&r);
             }
         if (accepted < SIZES) fail_msg("%s accepts %zu sizes", smoe_routers[i].name, accepted);
     }
@@ -133,10 +133,10 @@ static void sparse_index(const smoe_plan *plan) {
     }
 }
 
-static void lawful(routed *r, bool train) {
+static void lawful(router_fixture *r, bool train) {
     /* the whole, then fewer images than were reserved */
     for (size_t images = IMAGES; images <= IMAGES; images -= 2) { /* 5, 3, 1 */
-        routed_pass(r, images, train);
+        router_fixture_pass(r, images, train);
         assert_int_equal(r->plan->tokens, images * r->router->image_tokens);
         assert_int_equal(r->plan->S, r->plan->E * r->plan->P);
         if (r->plan->sparse) {
@@ -149,10 +149,10 @@ static void lawful(routed *r, bool train) {
 }
 
 /* What specs and costs believe of the router is what it does. */
-static void as_its_row_says(routed *r, bool train) {
+static void as_its_row_says(router_fixture *r, bool train) {
     const smoe_router_row *row = smoe_router_find(r->spec.model.moe.router);
     bool soft = row->family == SMOE_FAMILY_SOFT;
-    routed_pass(r, IMAGES, train);
+    router_fixture_pass(r, IMAGES, train);
     assert_int_equal(r->plan->sparse, !soft);
     assert_int_equal(r->plan->gate != NULL, smoe_moe_choices(&r->spec.model.moe) > 0);
     assert_int_equal(row->learns_dispatch, soft && !r->plan->disp_constant);
@@ -174,18 +174,18 @@ static void plans_are_lawful(void **state) {
 }
 
 /* What was decided follows from seed and step alone, not from earlier passes or threads. */
-static void repeatable(routed *r, bool train) {
-    routed_pass(r, IMAGES, train);
-    uint64_t bits = routed_bits(r->plan);
+static void repeatable(router_fixture *r, bool train) {
+    router_fixture_pass(r, IMAGES, train);
+    uint64_t bits = router_fixture_bits(r->plan);
     smoe_pass pass = r->pass;
     r->pass.seed++;
-    routed_pass(r, 2, !train);
+    router_fixture_pass(r, 2, !train);
     r->pass = pass;
     for (int threads = 1; threads <= 3; threads++) {
         smoe_threads_set(threads);
-        routed_reserve(r);
-        routed_pass(r, IMAGES, train);
-        if (routed_bits(r->plan) != bits)
+        router_fixture_reserve(r);
+        router_fixture_pass(r, IMAGES, train);
+        if (router_fixture_bits(r->plan) != bits)
             fail_msg("%s: other bits with %d threads", r->spec.model.moe.router, threads);
     }
     smoe_threads_set(2);
@@ -196,16 +196,16 @@ static void same_seed_same_bits(void **state) {
     for_all(repeatable);
 }
 
-static void quiet(routed *r, bool train) {
-    routed_pass(r, IMAGES, train);
-    uint64_t bits = routed_bits(r->plan);
+static void quiet(router_fixture *r, bool train) {
+    router_fixture_pass(r, IMAGES, train);
+    uint64_t bits = router_fixture_bits(r->plan);
     r->pass.seed += 5;
     r->pass.step += 7;
-    routed_pass(r, IMAGES, train);
+    router_fixture_pass(r, IMAGES, train);
     bool noisy = r->plan->gate && r->router->E > 1;
-    if (!train) assert_int_equal(bits, routed_bits(r->plan));
+    if (!train) assert_int_equal(bits, router_fixture_bits(r->plan));
     if (!train) assert_close(r->plan->aux, 0, 0);
-    if (train && noisy) assert_int_not_equal(bits, routed_bits(r->plan));
+    if (train && noisy) assert_int_not_equal(bits, router_fixture_bits(r->plan));
 }
 
 static void no_noise_in_evaluation(void **state) {
@@ -232,11 +232,11 @@ typedef struct gates {
     size_t *order; /* [tokens,E] experts from the best to the worst */
 } gates;
 
-static gates gates_of(routed *r, bool train) {
+static gates gates_of(router_fixture *r, bool train) {
     size_t R = r->plan->tokens, E = r->router->E;
     gates a = {calloc(R * E, 8), calloc(R * E, 8), calloc(R * E, 8), calloc(R * E, sizeof(size_t))};
     assert_true(a.z && a.noisy && a.g && a.order);
-    const real *w = routed_tensor(r, "weight");
+    const real *w = router_fixture_tensor(r, "weight");
     double std = train ? r->spec.model.moe.noise / (double)E : 0;
     for (size_t t = 0; t < R; t++) {
         smoe_rng rng = smoe_rng_at(r->pass.seed, SMOE_RNG_ROUTER, 1, r->pass.step, t);
@@ -264,13 +264,13 @@ static void gates_free(gates *a) {
     free(a->order);
 }
 
-static size_t group_size(const routed *r, size_t g) {
+static size_t group_size(const router_fixture *r, size_t g) {
     size_t left = r->plan->tokens - g * r->router->T;
     return left < r->router->T ? left : r->router->T;
 }
 
 /* Tokens of a group as they queue, the skipped ones last; *kept: how many are not skipped. */
-static ranked *queue_of(const routed *r, const gates *a, size_t g, size_t *kept) {
+static ranked *queue_of(const router_fixture *r, const gates *a, size_t g, size_t *kept) {
     const smoe_moe_spec *moe = &r->spec.model.moe;
     size_t n = group_size(r, g), E = r->router->E;
     ranked *queue = calloc(n, sizeof *queue);
@@ -293,7 +293,7 @@ typedef struct counts {
     size_t chosen[32], lost[32];
 } counts;
 
-static void recount_group(const routed *r, const gates *a, size_t g, counts *c) {
+static void recount_group(const router_fixture *r, const gates *a, size_t g, counts *c) {
     const smoe_moe_spec *moe = &r->spec.model.moe;
     const smoe_plan *plan = r->plan;
     size_t E = plan->E, kept, *used = calloc(E, sizeof *used);
@@ -323,7 +323,7 @@ static double cv2(const double *x, size_t n) {
     return squares / (double)n / (sum / (double)n * sum / (double)n);
 }
 
-static double recount_aux(const routed *r, const gates *a) {
+static double recount_aux(const router_fixture *r, const gates *a) {
     const smoe_moe_spec *moe = &r->spec.model.moe;
     size_t E = r->plan->E;
     double total = 0, sigma = moe->noise / (double)E;
@@ -359,11 +359,11 @@ static void tokens_choice_recounted(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof tokens_keys / sizeof *tokens_keys; i++)
         for (int train = 0; train < 2; train++) {
-            routed r;
+            router_fixture r;
             char keys[200];
             snprintf(keys, sizeof keys, "model.moe.router=tokens-choice %s", tokens_keys[i]);
-            assert_true(routed_make(&r, keys, TOKENS, IMAGES));
-            routed_pass(&r, IMAGES, train);
+            assert_true(router_fixture_make(&r, keys, TOKENS, IMAGES));
+            router_fixture_pass(&r, IMAGES, train);
             gates a = gates_of(&r, train);
             counts c = {0};
             for (size_t g = 0; g < r.plan->G; g++) recount_group(&r, &a, g, &c);
@@ -374,7 +374,7 @@ static void tokens_choice_recounted(void **state) {
             if (train) assert_close(r.plan->aux, recount_aux(&r, &a), 1e-5 * r.plan->aux);
             if (train) assert_true(r.plan->aux > 1e-4);
             gates_free(&a);
-            routed_free(&r);
+            router_fixture_free(&r);
         }
 }
 
@@ -384,11 +384,11 @@ static void experts_choice_recounted(void **state) {
                                       "model.moe.group_images=4", "model.moe.capacity=9",
                                       "model.moe.experts=20 model.moe.capacity=2"};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        routed r;
+        router_fixture r;
         char keys[200];
         snprintf(keys, sizeof keys, "model.moe.router=experts-choice %s", all[i]);
-        assert_true(routed_make(&r, keys, TOKENS, IMAGES));
-        routed_pass(&r, IMAGES, true);
+        assert_true(router_fixture_make(&r, keys, TOKENS, IMAGES));
+        router_fixture_pass(&r, IMAGES, true);
         gates a = gates_of(&r, true);
         size_t E = r.plan->E;
         for (size_t b = 0; b < r.plan->G * E; b++) {
@@ -415,7 +415,7 @@ static void experts_choice_recounted(void **state) {
             assert_int_equal(r.plan->lost[e], 0);
         }
         gates_free(&a);
-        routed_free(&r);
+        router_fixture_free(&r);
     }
 }
 
@@ -427,11 +427,11 @@ static void experts_choice_recounted(void **state) {
  * largest number, weighted by softmax; W and x have no part in it. */
 static void random_scores_recounted(void **state) {
     (void)state;
-    routed r;
-    assert_true(routed_make(&r, RANDOM "model.moe.random_layers=all", TOKENS, IMAGES));
+    router_fixture r;
+    assert_true(router_fixture_make(&r, RANDOM "model.moe.random_layers=all", TOKENS, IMAGES));
     for (size_t i = 0; i < IMAGES * TOKENS * r.d; i++) r.x[i] = NAN;
     r.pass.first = 30;
-    routed_pass(&r, IMAGES, false);
+    router_fixture_pass(&r, IMAGES, false);
     assert_int_equal(r.plan->placed, IMAGES * TOKENS); /* room for everyone */
     for (size_t t = 0; t < r.plan->tokens; t++) {
         double z[64], sum = 0;
@@ -444,18 +444,18 @@ static void random_scores_recounted(void **state) {
         assert_int_equal(slot / r.plan->P % E, best);
         assert_close(r.plan->slot_weight[slot], exp(z[best]) / sum, 3e-6);
     }
-    routed_free(&r);
+    router_fixture_free(&r);
 }
 
 /* An image's scores are those of its number, whatever batch it comes in; those of a seed differ. */
 static void random_scores_belong_to_images(void **state) {
     (void)state;
-    routed all, one;
-    assert_true(routed_make(&all, RANDOM "model.moe.random_layers=[1]", TOKENS, IMAGES));
-    assert_true(routed_make(&one, RANDOM "model.moe.random_layers=[1]", TOKENS, IMAGES));
-    routed_pass(&all, IMAGES, false);
+    router_fixture all, one;
+    assert_true(router_fixture_make(&all, RANDOM "model.moe.random_layers=[1]", TOKENS, IMAGES));
+    assert_true(router_fixture_make(&one, RANDOM "model.moe.random_layers=[1]", TOKENS, IMAGES));
+    router_fixture_pass(&all, IMAGES, false);
     one.pass.first = 3;
-    routed_pass(&one, 1, false);
+    router_fixture_pass(&one, 1, false);
     size_t buffers = one.plan->S, at = 3 * buffers;
     assert_memory_equal(all.plan->used + 3 * all.plan->E, one.plan->used,
                         one.plan->E * sizeof *one.plan->used);
@@ -466,12 +466,12 @@ static void random_scores_belong_to_images(void **state) {
             assert_int_equal(all.plan->slot_token[at + slot],
                              3 * TOKENS + (size_t)one.plan->slot_token[slot]);
         }
-    uint64_t bits = routed_bits(one.plan);
+    uint64_t bits = router_fixture_bits(one.plan);
     one.pass.seed++;
-    routed_pass(&one, 1, false);
-    assert_int_not_equal(bits, routed_bits(one.plan));
-    routed_free(&all);
-    routed_free(&one);
+    router_fixture_pass(&one, 1, false);
+    assert_int_not_equal(bits, router_fixture_bits(one.plan));
+    router_fixture_free(&all);
+    router_fixture_free(&one);
 }
 
 /* Training takes no notice; nor does evaluation of the blocks that are not named. */
@@ -482,13 +482,13 @@ static void only_named_layers_are_random(void **state) {
     uint64_t bits[3][2];
     for (size_t i = 0; i < 3; i++)
         for (int train = 0; train < 2; train++) {
-            routed r;
+            router_fixture r;
             char text[200];
             snprintf(text, sizeof text, "%s model.moe.layers=[0,1] %s", RANDOM, keys[i]);
-            assert_true(routed_make(&r, text, TOKENS, IMAGES));
-            routed_pass(&r, IMAGES, train);
-            bits[i][train] = routed_bits(r.plan);
-            routed_free(&r);
+            assert_true(router_fixture_make(&r, text, TOKENS, IMAGES));
+            router_fixture_pass(&r, IMAGES, train);
+            bits[i][train] = router_fixture_bits(r.plan);
+            router_fixture_free(&r);
         }
     assert_int_equal(bits[0][1], bits[1][1]);
     assert_int_equal(bits[0][1], bits[2][1]);
@@ -500,16 +500,16 @@ static void only_named_layers_are_random(void **state) {
  * them are 168. */
 static void random_scores_favour_nobody(void **state) {
     (void)state;
-    routed r;
+    router_fixture r;
     size_t chosen[4] = {0};
-    assert_true(
-        routed_make(&r, RANDOM "model.moe.experts=4 model.moe.router=random", TOKENS, IMAGES));
+    assert_true(router_fixture_make(&r, RANDOM "model.moe.experts=4 model.moe.router=random",
+                                    TOKENS, IMAGES));
     for (r.pass.seed = 0; r.pass.seed < 100; r.pass.seed++) {
-        routed_pass(&r, IMAGES, false);
+        router_fixture_pass(&r, IMAGES, false);
         for (size_t e = 0; e < 4; e++) chosen[e] += r.plan->chosen[e];
     }
     for (size_t e = 0; e < 4; e++) assert_in_range(chosen[e], 1500 - 168, 1500 + 168);
-    routed_free(&r);
+    router_fixture_free(&r);
 }
 
 int main(void) {

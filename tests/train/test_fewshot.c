@@ -3,7 +3,7 @@
  * on the normal equations, one strength at a time; the draws; the whole over a model whose features
  * the test knows from a pass of its own.
  */
-#include "close.h"
+#include "approx.h"
 #include "base/rng.h"
 #include "math/ridge.h"
 #include "train/fewshot.h"

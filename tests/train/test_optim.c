@@ -1,6 +1,6 @@
 /* Schedules at points of their formulas, two steps of each optimiser by hand, decay groups, clipping,
  * and the norm of all gradients. */
-#include "close.h"
+#include "approx.h"
 #include "base/rng.h"
 #include "base/threads.h"
 #include "gradcheck.h"
@@ -338,8 +338,8 @@ static void norms_of_many_parts(void **state) {
     params.g[large - 1] = 3;
     dy[EXPERTS - 1] = 2;
     for (size_t e = 0; e < EXPERTS; e++) x[e] = 2, first[e + 1] = e + 1;
-    params.row[1].factored = true;
-    params.row[1].factors = (smoe_factors){dy, x, first};
+    params.row[1].outer = true;
+    params.row[1].factors = (smoe_outer){dy, x, first};
     assert_close(smoe_optim_norm(&params), 5, 0); /* 3, and 2 times 2 */
     smoe_params_free(&params);
 }

@@ -1,6 +1,6 @@
 /* One training step: where the hook for sums over processes lies, and what a step that fails leaves
  * behind. That steps are what the trainer does is in test_train_steps.c. */
-#include "close.h"
+#include "approx.h"
 #include "gradcheck.h"
 #include "models.h"
 #include "train/step.h"
@@ -65,7 +65,7 @@ static int twice(void *user, smoe_params *params, double *sums, size_t count, sm
     hook *h = user;
     h->calls++;
     for (size_t i = 0; i < params->count; i++)
-        h->absent += params->row[i].fresh || params->row[i].factored;
+        h->absent += params->row[i].fresh || params->row[i].outer;
     for (size_t i = 0; i < params->size; i++) params->g[i] *= 2;
     for (size_t i = 0; i < count; i++) sums[i] *= 2;
     return h->fail ? smoe_fail(err, SMOE_RUNTIME, "a process is gone") : 0;
@@ -120,7 +120,7 @@ static void a_hook_that_fails_ends_the_step(void **state) {
 
 static size_t factored(const stepper *s) {
     size_t count = 0;
-    for (size_t i = 0; i < s->rig.params->count; i++) count += s->rig.params->row[i].factored;
+    for (size_t i = 0; i < s->rig.params->count; i++) count += s->rig.params->row[i].outer;
     return count;
 }
 

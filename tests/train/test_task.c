@@ -1,5 +1,5 @@
 /* Losses and precision by hand; that their gradients are theirs is in test_grad.c. */
-#include "close.h"
+#include "approx.h"
 #include "base/threads.h"
 #include "gradcheck.h"
 #include "train/task.h"

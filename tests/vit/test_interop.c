@@ -2,7 +2,7 @@
  * in PyTorch, in double precision and with its own gradients, wrote expected.def. Logits of an
  * evaluation, then the losses of a few training steps. Weights and pixels are the formulas that
  * stand there. */
-#include "close.h"
+#include "approx.h"
 #include "models.h"
 #include "spec/routers.h"
 #include "train/task.h"

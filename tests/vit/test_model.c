@@ -5,7 +5,7 @@
  */
 #include "base/rng.h"
 #include "base/threads.h"
-#include "close.h"
+#include "approx.h"
 #include "gradcheck.h"
 #include "models.h"
 #include "spec/routers.h"
@@ -98,7 +98,7 @@ static void images_are_independent(void **state) {
     independent(WIDER
                 "model.moe.layers=every-1 model.moe.slots_per_expert=7 model.moe.normalize=false");
     independent("model.moe.slots_per_expert=1 model.patch_size=8");
-    /* Few images by two products a layer, more by both layers in one go (math/perceptron.h). */
+    /* Few images by two products a layer, more by both layers in one go (math/fused MLP.h). */
     int threads = smoe_threads();
     smoe_threads_set(2);
     independent(WIDER "model.moe.layers=every-1 model.moe.experts=8 model.moe.slots_per_expert=3");

@@ -6,7 +6,7 @@
  * nothing but its tensors and random numbers.
  */
 #include "base/rng.h"
-#include "close.h"
+#include "approx.h"
 #include "models.h"
 #include "vit/layer.h"
 
