@@ -60,7 +60,7 @@ const char *smoe_cost_kind_name(smoe_cost_kind kind) {
 /* ---- the spec as numbers --------------------------------------------------------------------- */
 
 static double capacity_of_group(const smoe_moe_spec *moe, double tokens, bool unrounded) {
-    if (!unrounded) return (double)smoe_moe_buffer(moe, (size_t)tokens);
+    if (!unrounded) return (double)smoe_moe_places(moe, 0, (size_t)tokens);
     return (double)smoe_moe_choices(moe) * moe->capacity * tokens / (double)moe->experts;
 }
 

@@ -3,6 +3,7 @@
  * the numbers are), and what training recorded.
  */
 #include "inspect/inspect_view.h"
+#include "spec/routers.h"
 #include "base/file.h"
 
 #include <math.h>
@@ -30,7 +31,7 @@ int smoe_fill_runs(const smoe_inspection *r, smoe_frame *frame, smoe_err *err) {
                              (double)r->layers,
                              (double)r->E,
                              (double)r->P,
-                             r->has & SMOE_INSPECT_GATE ? (double)moe->group_images : 1,
+                             (double)(r->layers ? smoe_moe_shape_of(moe, 0, r->T).images : 1),
                              (double)smoe_model_params(s->model)->total};
     smoe_frame_numbers(frame, number, sizeof number / sizeof *number);
     return 0;

@@ -9,7 +9,6 @@
 
 void smoe_gate_init(smoe_gate *gate) {
     smoe_router *r = &gate->base;
-    r->T = r->image_tokens * r->spec->group_images;
     size_t dim[] = {r->E, r->d};
     /* V-MoE starts its router like its other kernels; small logits leave early choices to the
      * noise. */

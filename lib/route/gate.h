@@ -23,7 +23,7 @@ typedef struct smoe_ranked {
     int32_t index;
 } smoe_ranked;
 
-/* Registers W and sets the group to `group_images` images. */
+/* Registers W. */
 void smoe_gate_init(smoe_gate *gate);
 void smoe_gate_reserve(smoe_gate *gate, size_t B, bool train, bool noise, smoe_arena *keep);
 /* Standard deviation of the noise of a pass: noise/E in training, else 0. */

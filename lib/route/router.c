@@ -34,7 +34,11 @@ smoe_router *smoe_router_create(const smoe_moe_spec *spec, smoe_params *params, 
     r->block = block;
     r->image_tokens = image_tokens;
     r->d = d;
-    r->E = spec->experts;
+    smoe_moe_shape shape = smoe_moe_shape_of(spec, block, image_tokens);
+    r->T = shape.T;
+    r->E = shape.E;
+    r->P = shape.P;
+    r->K = shape.K;
     snprintf(r->prefix, sizeof r->prefix, "blocks.%zu.mlp.router", block);
     if (type->init(r, err)) {
         free(r);

@@ -32,7 +32,7 @@ typedef struct smoe_router smoe_router;
 
 typedef struct smoe_router_type {
     size_t size; /* of its struct, which starts with smoe_router */
-    /* Sets T and P, checks the spec, registers parameters named r->prefix + ".x". */
+    /* Checks the spec, registers parameters named r->prefix + ".x". */
     int (*init)(smoe_router *r, smoe_err *err);
     /* Names its buffers and reserves its plan for up to B images. */
     void (*reserve)(smoe_router *r, size_t B, bool train, smoe_arena *keep);
@@ -51,7 +51,7 @@ struct smoe_router {
     char prefix[40];     /* "blocks.3.mlp.router" */
     size_t image_tokens; /* tokens of an image */
     size_t d, E;
-    size_t T, P; /* tokens of a full group; slots of an expert and group */
+    size_t T, P, K; /* tokens of a full group; slots of an expert and group; choices of a token */
     smoe_plan plan;
 };
 

@@ -9,8 +9,6 @@
 
 static int init_uniform(smoe_router *r, smoe_err *err) {
     (void)err;
-    r->T = r->image_tokens;
-    r->P = smoe_moe_slots_per_expert(r->spec, r->T);
     r->plan.disp_constant = r->plan.comb_constant = true;
     return 0;
 }
@@ -34,8 +32,6 @@ static void forward_uniform(smoe_router *r, const real *x, const smoe_pass *pass
 
 static int init_identity(smoe_router *r, smoe_err *err) {
     (void)err;
-    r->T = r->image_tokens;
-    r->P = (r->T + r->E - 1) / r->E;
     r->plan.weight_constant = true;
     return 0;
 }

@@ -46,8 +46,6 @@ static int init(smoe_router *r, smoe_err *err) {
     (void)err;
     soft_router *soft = (soft_router *)r;
     const smoe_router_row *row = smoe_router_find(r->spec->router);
-    r->T = r->image_tokens;
-    r->P = smoe_moe_slots_per_expert(r->spec, r->T);
     r->plan.disp_constant = !row->learns_dispatch;
     r->plan.comb_constant = !row->learns_combine;
     size_t dim[] = {r->d, r->E, r->P};

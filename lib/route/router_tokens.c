@@ -13,6 +13,7 @@
 #include "base/team.h"
 #include "math/kernels.h"
 #include "route/gate.h"
+#include "spec/routers.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -28,10 +29,8 @@ typedef struct tokens_router {
 
 static int init(smoe_router *r, smoe_err *err) {
     smoe_gate_init((smoe_gate *)r);
-    r->P = smoe_moe_capacity(r->spec, r->T, r->spec->k);
-    if (r->spec->k > r->E)
-        return smoe_fail(err, SMOE_USAGE, "model.moe.k: %zu choices of %zu experts", r->spec->k,
-                         r->E);
+    if (r->K > r->E)
+        return smoe_fail(err, SMOE_USAGE, "model.moe.k: %zu choices of %zu experts", r->K, r->E);
     return 0;
 }
 
@@ -40,7 +39,7 @@ static void reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep) {
     size_t tokens = B * r->image_tokens, G = (tokens + r->T - 1) / r->T;
     smoe_gate_reserve(&self->gate, B, train, train && r->spec->noise > 0, keep);
     smoe_plan_reserve_sparse(&r->plan, G, r->T, r->E, r->P, train, keep);
-    self->choice = smoe_arena_take(keep, tokens * r->spec->k, sizeof *self->choice);
+    self->choice = smoe_arena_take(keep, tokens * r->K, sizeof *self->choice);
     self->ranked = smoe_arena_take(keep, tokens, sizeof *self->ranked);
     self->soft = train ? smoe_arena_take(keep, tokens * r->E, sizeof(real)) : NULL;
     self->sums = train ? smoe_arena_take(keep, G * 2 * r->E, sizeof(double)) : NULL;
@@ -62,7 +61,7 @@ static void top_experts(int32_t *choice, const real *z, size_t E, size_t K) {
  * (skip_patch). */
 static size_t order(tokens_router *self, size_t first, size_t n) {
     const smoe_router *r = &self->gate.base;
-    size_t K = r->spec->k;
+    size_t K = r->K;
     smoe_ranked *ranked = self->ranked + first;
     for (size_t i = 0; i < n; i++) {
         const real *g = self->gate.g + (first + i) * r->E;
@@ -88,7 +87,7 @@ static size_t order(tokens_router *self, size_t first, size_t n) {
 static void place(tokens_router *self, size_t g, size_t first, size_t n) {
     smoe_router *r = &self->gate.base;
     smoe_plan *plan = &r->plan;
-    size_t K = r->spec->k, room = smoe_moe_capacity(r->spec, n, K), kept = order(self, first, n);
+    size_t K = r->K, room = smoe_moe_places(r->spec, r->block, n), kept = order(self, first, n);
     int32_t *used = plan->used + g * r->E;
     memset(used, 0, r->E * sizeof *used);
     for (size_t k = 0; k < K; k++)
@@ -118,7 +117,7 @@ static const double far_off = 9;
 /* (z - threshold)/sigma, threshold the k-th largest noisy logit of the token. */
 static double load_score(const tokens_router *self, size_t t, size_t e, double sigma) {
     const smoe_router *r = &self->gate.base;
-    size_t K = r->spec->k, last = (size_t)self->choice[t * K + K - 1];
+    size_t K = r->K, last = (size_t)self->choice[t * K + K - 1];
     double threshold = (double)self->gate.noisy[t * r->E + last];
     return ((double)self->gate.z[t * r->E + e] - threshold) / sigma;
 }
@@ -162,7 +161,7 @@ static void forward(smoe_router *r, const real *x, const smoe_pass *pass) {
     tokens_router *self = (tokens_router *)r;
     smoe_plan *plan = &r->plan;
     double sigma = smoe_gate_noise(&self->gate, pass), aux = 0;
-    size_t E = r->E, K = r->spec->k;
+    size_t E = r->E, K = r->K;
     smoe_plan_begin(plan, pass->images * r->image_tokens);
     smoe_gate_forward(&self->gate, x, sigma, pass);
     SMOE_SHARED(routing, plan->tokens * E)
@@ -193,7 +192,7 @@ static void forward(smoe_router *r, const real *x, const smoe_pass *pass) {
 static void auxiliary_backward(tokens_router *self, size_t g, size_t first, size_t n, double sigma,
                                double scale) {
     const smoe_router *r = &self->gate.base;
-    size_t E = r->E, K = r->spec->k;
+    size_t E = r->E, K = r->K;
     double *dimportance = self->sums + g * 2 * E, *dload = dimportance + E;
     squared_variation_slopes(dimportance, E, scale);
     squared_variation_slopes(dload, E, scale);

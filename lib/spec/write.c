@@ -32,12 +32,12 @@ static void write_origin(const smoe_spec *spec, size_t row, FILE *out) {
  */
 static void write_derived(const smoe_spec *spec, const char *key, FILE *out) {
     const smoe_moe_spec *moe = &spec->model.moe;
-    size_t T = smoe_spec_tokens(spec);
     if (!moe->layer_count || strcmp(key, "model.moe.capacity")) return;
-    if (smoe_moe_choices(moe))
-        fprintf(out, "; a buffer has %zu places", smoe_moe_buffer(moe, moe->group_images * T));
+    smoe_moe_shape shape = smoe_moe_shape_of(moe, 0, smoe_spec_tokens(spec));
+    if (shape.K)
+        fprintf(out, "; a buffer has %zu places", shape.P);
     else if (!moe->slots_per_expert && !moe->total_slots)
-        fprintf(out, "; an expert has %zu slots", smoe_moe_slots_per_expert(moe, T));
+        fprintf(out, "; an expert has %zu slots", shape.P);
 }
 
 /* Heads of the sections that begin with this key, indented; returns the key's last part and its
