@@ -100,14 +100,6 @@ static int time_rounds(bencher *x, int (*pass)(bencher *, smoe_clock *, smoe_err
     return 0;
 }
 
-static const smoe_part part_of[SMOE_COST_KINDS] = {
-    [SMOE_COST_EMBEDDING] = SMOE_PART_embed,     [SMOE_COST_NORM] = SMOE_PART_norm,
-    [SMOE_COST_ATTENTION] = SMOE_PART_attention, [SMOE_COST_MLP] = SMOE_PART_mlp,
-    [SMOE_COST_ROUTER] = SMOE_PART_router,       [SMOE_COST_DISPATCH] = SMOE_PART_dispatch,
-    [SMOE_COST_EXPERTS] = SMOE_PART_experts,     [SMOE_COST_COMBINE] = SMOE_PART_combine,
-    [SMOE_COST_HEAD] = SMOE_PART_head,
-};
-
 double smoe_bench_limit(const smoe_bench_pass *pass, smoe_part part, const smoe_machine *machine,
                         bool *memory) {
     double compute = pass->part_flops[part] / machine->fma_gflops / 1e9;
@@ -117,48 +109,37 @@ double smoe_bench_limit(const smoe_bench_pass *pass, smoe_part part, const smoe_
     return *memory ? moving : compute;
 }
 
-/* Bytes a pass moves at least. Weights are read once forward and once for the gradient of the
- * input; their gradient is written, unless it is factored, and read before where it is not an
- * expert's; a norm reads and writes its rows, and its backward pass reads two arrays and adds to a
- * third; the optimiser reads the gradients that were written twice, once for their norm, writes
- * zeros where they are not experts', and reads and writes weights and moments. */
-static void count_bytes(smoe_bench *b, const smoe_spec *spec, const smoe_cost *cost) {
-    double *train = b->train.part_bytes, *infer = b->infer.part_bytes;
+/* What a pass computes and, at least, moves. Weights are read once forward and once for the gradient
+ * of the input; their gradient is written, unless it is factored, and read before where it is not
+ * an expert's; the optimiser reads the gradients that were written twice, once for their norm,
+ * writes zeros where they are not experts', and reads and writes weights and moments. */
+static void count_work(smoe_bench *b, const smoe_cost *cost) {
+    smoe_bench_pass *train = &b->train, *infer = &b->infer;
+    double B = (double)b->batch;
     double stored = b->weight_bytes > 0 ? b->weight_bytes / cost->params : sizeof(real);
-    double side = (double)(spec->data.image_size / spec->model.patch_size);
-    double rows =
-        (double)spec->train.batch_size * (side * side + (spec->model.head == SMOE_HEAD_TOKEN));
-    double norms =
-        2.0 * (double)spec->model.depth * rows * (double)spec->model.width * sizeof(real);
+    infer->flops = B * cost->products_infer_per_image;
+    train->flops = B * cost->products_train_per_image;
     for (size_t i = 0; i < cost->layers; i++) {
-        smoe_part part = part_of[cost->layer[i].kind];
-        double weights = sizeof(real) * cost->layer[i].params;
-        b->train.part_read[part] += 2 * weights;
-        train[part] += (part == SMOE_PART_experts ? 1 : 2) * weights;
-        b->infer.part_read[part] += stored * cost->layer[i].params;
+        const smoe_cost_layer *layer = &cost->layer[i];
+        smoe_part part = layer->part;
+        double weights = sizeof(real) * layer->params;
+        infer->part_flops[part] += B * layer->flops_infer;
+        train->part_flops[part] += B * layer->flops_train;
+        infer->part_read[part] += stored * layer->params;
+        train->part_read[part] += 2 * weights;
+        infer->part_bytes[part] += B * layer->moved_infer;
+        train->part_bytes[part] +=
+            B * layer->moved_train + (part == SMOE_PART_experts ? 1 : 2) * weights;
     }
-    train[SMOE_PART_experts] -= sizeof(real) * cost->params_outer;
-    infer[SMOE_PART_norm] += 2 * norms;
-    train[SMOE_PART_norm] += 6 * norms;
-    train[SMOE_PART_optimizer] = 2 * (cost->bytes.weights + cost->bytes.optimizer) +
-                                 2 * cost->bytes.gradients +
-                                 sizeof(real) * (cost->params - cost->params_expert);
-}
-
-static void count_work(smoe_bench *b, const smoe_spec *spec, const smoe_cost *cost) {
-    b->infer.flops = (double)b->batch * cost->products_infer_per_image;
-    b->train.flops = (double)b->batch * cost->products_train_per_image;
-    for (size_t i = 0; i < cost->layers; i++) {
-        smoe_part part = part_of[cost->layer[i].kind];
-        b->train.part_flops[part] += (double)b->batch * cost->layer[i].flops_train;
-        b->infer.part_flops[part] += (double)b->batch * cost->layer[i].flops_infer;
-    }
-    if (cost->params_outer > 0) { /* the optimiser does one of the experts' three products */
-        double product = b->infer.part_flops[SMOE_PART_experts];
-        b->train.part_flops[SMOE_PART_experts] -= product;
-        b->train.part_flops[SMOE_PART_optimizer] += product;
-    }
-    count_bytes(b, spec, cost);
+    train->part_bytes[SMOE_PART_experts] -= sizeof(real) * cost->params_outer;
+    train->part_bytes[SMOE_PART_optimizer] = 2 * (cost->bytes.weights + cost->bytes.optimizer) +
+                                             2 * cost->bytes.gradients +
+                                             sizeof(real) * (cost->params - cost->params_expert);
+    if (!(cost->params_outer > 0)) return;
+    /* the optimiser does one of the experts' three products */
+    double product = infer->part_flops[SMOE_PART_experts];
+    train->part_flops[SMOE_PART_experts] -= product;
+    train->part_flops[SMOE_PART_optimizer] += product;
 }
 
 /* The best and the median of the limit that lies `offset` bytes into a smoe_machine. */
@@ -265,7 +246,7 @@ int smoe_bench_run(smoe_bench *bench, const smoe_spec *spec, size_t classes,
     if (!weights) time_data(&x);
     conclude(&x);
     bench->params = cost.params;
-    count_work(bench, spec, &cost);
+    count_work(bench, &cost);
     status = 0;
 out:
     smoe_cost_free(&cost);

@@ -47,6 +47,17 @@ smoe_router *smoe_router_create(const smoe_moe_spec *spec, smoe_params *params, 
     return r;
 }
 
+smoe_router_cost smoe_router_dense_cost(const smoe_router *r) {
+    double m = (double)r->image_tokens, S = (double)(r->E * r->P);
+    int learnt = !r->plan.disp_constant + !r->plan.comb_constant;
+    return (smoe_router_cost){.mixing = m * S * (double)r->d,
+                              .dispatch = r->plan.disp_constant ? 2 : 3,
+                              .combine = r->plan.comb_constant ? 2 : 3,
+                              .rows = S,
+                              .used = S,
+                              .elementwise = 8 * m * S * learnt};
+}
+
 void smoe_router_free(smoe_router *router) {
     free(router);
 }

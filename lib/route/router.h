@@ -30,12 +30,31 @@ static inline size_t smoe_pass_whole(const smoe_pass *pass) {
 
 typedef struct smoe_router smoe_router;
 
+/* Departures from how this program computes, towards how the papers' did, when it is counted. */
+typedef struct smoe_cost_options {
+    bool einsum; /* the choice routers dispatch and combine by one-hot products; else by gather and
+                    scatter, which have no products (Soft MoE Table 9: true, V-MoE: false) */
+    bool unrounded;  /* their buffers are K C tokens / E, not rounded (V-MoE Table 7) */
+    bool pre_logits; /* a d x d layer before the head (V-MoE's models; ours have none) */
+} smoe_cost_options;
+
+/* What routing an image costs. */
+typedef struct smoe_router_cost {
+    double logits;         /* multiply-adds forward, for logits from tokens and parameters */
+    double mixing;         /* multiply-adds forward of dispatch, and of combine */
+    int dispatch, combine; /* how often a training step does each of these */
+    double rows;           /* that the experts process */
+    double used;           /* of these, how many can hold a choice of a token */
+    double elementwise;    /* FLOPs forward beside the products */
+} smoe_router_cost;
+
 typedef struct smoe_router_type {
     size_t size; /* of its struct, which starts with smoe_router */
     /* Checks the spec, registers parameters named r->prefix + ".x". */
     int (*init)(smoe_router *r, smoe_err *err);
     /* Names its buffers and reserves its plan for up to B images. */
     void (*reserve)(smoe_router *r, size_t B, bool train, smoe_arena *keep);
+    smoe_router_cost (*cost)(const smoe_router *r, const smoe_cost_options *options);
     /* x [tokens,d] -> r->plan. */
     void (*forward)(smoe_router *r, const real *x, const smoe_pass *pass);
     /* From the gradients in r->plan and of the auxiliary loss: adds to dx [tokens,d] and to the
@@ -60,5 +79,9 @@ struct smoe_router {
 smoe_router *smoe_router_create(const smoe_moe_spec *spec, smoe_params *params, size_t block,
                                 size_t image_tokens, size_t d, smoe_err *err);
 void smoe_router_free(smoe_router *router);
+
+/* The cost of a dense plan, to which a router adds its logits: each side that is learnt has a
+ * softmax, and a product whose weights have a gradient. */
+smoe_router_cost smoe_router_dense_cost(const smoe_router *r);
 
 #endif

@@ -33,6 +33,11 @@ static void reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep) {
     self->ranked = smoe_arena_take(keep, (size_t)self->threads * BAND * r->T, sizeof *self->ranked);
 }
 
+/* Every expert may choose the same token. */
+static smoe_router_cost cost(const smoe_router *r, const smoe_cost_options *options) {
+    return smoe_gate_cost((const smoe_gate *)r, options, r->E);
+}
+
 /* The choices of `count` experts from e on, of one group with n tokens from `first` on. Their
  * weights are gathered token by token, since those of neighbouring experts lie side by side. */
 static void choose(experts_router *self, smoe_ranked *ranked, size_t g, size_t e, size_t count) {
@@ -81,6 +86,7 @@ const smoe_router_type smoe_router_experts_choice = {
     .size = sizeof(experts_router),
     .init = init,
     .reserve = reserve,
+    .cost = cost,
     .forward = forward,
     .backward = backward,
 };

@@ -212,10 +212,18 @@ static void backward(smoe_router *r, real *dx, const real *x, const smoe_pass *p
     phi_backward(soft, dphi, phi);
 }
 
+static smoe_router_cost cost(const smoe_router *r, const smoe_cost_options *options) {
+    (void)options;
+    smoe_router_cost x = smoe_router_dense_cost(r);
+    x.logits = x.mixing; /* [T,d] x [d,S] */
+    return x;
+}
+
 const smoe_router_type smoe_router_soft = {
     .size = sizeof(soft_router),
     .init = init,
     .reserve = reserve,
+    .cost = cost,
     .forward = forward,
     .backward = backward,
 };

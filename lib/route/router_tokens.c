@@ -45,6 +45,10 @@ static void reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep) {
     self->sums = train ? smoe_arena_take(keep, G * 2 * r->E, sizeof(double)) : NULL;
 }
 
+static smoe_router_cost cost(const smoe_router *r, const smoe_cost_options *options) {
+    return smoe_gate_cost((const smoe_gate *)r, options, r->K);
+}
+
 /* The K largest of the logits z [E], largest first, ties to the lower index: insertion into a short
  * list. Not of g, where all that is far below the largest is 0. */
 static void top_experts(int32_t *choice, const real *z, size_t E, size_t K) {
@@ -234,6 +238,7 @@ const smoe_router_type smoe_router_tokens_choice = {
     .size = sizeof(tokens_router),
     .init = init,
     .reserve = reserve,
+    .cost = cost,
     .forward = forward,
     .backward = backward,
 };

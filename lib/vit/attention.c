@@ -69,6 +69,15 @@ void smoe_attention_reserve(smoe_attention *l, const smoe_space *space) {
     l->parts = smoe_arena_take(scratch, SMOE_ROW_PARTS * 4 * (l->d / l->H), sizeof(real));
 }
 
+void smoe_attention_cost(const smoe_attention *l, smoe_costs *costs) {
+    double pairs = (double)(l->T * l->T); /* scores, and weighted values */
+    double macs = smoe_linear_macs(&l->qkv, l->T) + smoe_linear_macs(&l->proj, l->T);
+    smoe_cost_layer *row =
+        smoe_costs_add(costs, SMOE_PART_attention, macs + 2 * pairs * (double)l->d, 3,
+                       "blocks.%zu.attn", l->block);
+    row->elementwise = 4 * (double)l->H * pairs; /* softmaxes */
+}
+
 /* Where one head of one image lies: queries and keys with row stride ld, values with 3d. */
 typedef struct head {
     const real *q, *k, *v;

@@ -80,6 +80,22 @@ void smoe_head_reserve(smoe_head_layer *l, const smoe_space *space) {
     if (is_map(l)) reserve_map(l, space);
 }
 
+/* The query is projected once per batch, which does not count. */
+static void map_cost(const smoe_head_layer *l, smoe_costs *costs) {
+    double scores = 2 * (double)l->T * (double)l->d; /* and weighted values */
+    double macs = smoe_linear_macs(&l->keys, l->T) + scores + smoe_linear_macs(&l->proj, 1) +
+                  smoe_mlp_macs(&l->pool_mlp, 1);
+    smoe_cost_layer *row = smoe_costs_add(costs, SMOE_PART_head, macs, 3, "attn_pool");
+    row->elementwise = 4 * (double)l->H * (double)l->T + smoe_mlp_elementwise(&l->pool_mlp, 1);
+}
+
+/* The clock of the head has the time of the final norm, whose row counts its parameters alone. */
+void smoe_head_cost(const smoe_head_layer *l, smoe_costs *costs) {
+    smoe_norm_cost(&l->norm, costs, 0, "norm");
+    if (is_map(l)) map_cost(l, costs);
+    smoe_costs_add(costs, SMOE_PART_head, smoe_linear_macs(&l->classifier, 1), 3, "head");
+}
+
 /* ---- attention pooling -----------------------------------------------------------------------
  * For each head: a = softmax(K q / sqrt(d/H)), o = a V. */
 static void map_forward(smoe_head_layer *l, size_t B, const smoe_pass *pass) {

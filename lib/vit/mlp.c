@@ -64,6 +64,14 @@ void smoe_mlp_reserve(smoe_mlp *l, size_t rows, const smoe_space *space) {
         smoe_arena_take(space->scratch, smoe_rows_parts(l->h > l->d ? l->h : l->d), sizeof(real));
 }
 
+double smoe_mlp_macs(const smoe_mlp *l, double rows) {
+    return 2 * rows * (double)l->d * (double)l->h;
+}
+
+double smoe_mlp_elementwise(const smoe_mlp *l, double rows) {
+    return 9 * (double)l->h * rows;
+}
+
 /* Bytes of a gradient that the caches may still hold when the optimiser reads it: the size of a
  * large third cache. */
 enum { CACHED = 32 << 20 };

@@ -102,6 +102,32 @@ smoe_params *smoe_model_params(smoe_model *m) {
     return &m->params;
 }
 
+/* ---- cost ------------------------------------------------------------------------------------ */
+
+static void block_cost(const smoe_model *m, size_t i, smoe_costs *costs) {
+    const block *b = &m->blocks[i];
+    size_t T = m->build.T;
+    char path[48];
+    snprintf(path, sizeof path, "blocks.%zu.norm1", i);
+    smoe_norm_cost(&b->norm1, costs, T, path);
+    smoe_attention_cost(&b->attention, costs);
+    snprintf(path, sizeof path, "blocks.%zu.norm2", i);
+    smoe_norm_cost(&b->norm2, costs, T, path);
+    if (b->is_moe) {
+        smoe_moe_cost(&b->moe, costs);
+        return;
+    }
+    smoe_cost_layer *row = smoe_costs_add(costs, SMOE_PART_mlp, smoe_mlp_macs(&b->mlp, (double)T),
+                                          3, "blocks.%zu.mlp", i);
+    row->elementwise = smoe_mlp_elementwise(&b->mlp, (double)T);
+}
+
+void smoe_model_cost(const smoe_model *m, smoe_costs *costs) {
+    smoe_embed_cost(&m->embed, costs);
+    for (size_t i = 0; i < m->L; i++) block_cost(m, i, costs);
+    smoe_head_cost(&m->head, costs);
+}
+
 /* ---- memory ---------------------------------------------------------------------------------- */
 
 /* Scratch is free again after each layer; in inference, so are a block's kept buffers. */

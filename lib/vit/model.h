@@ -9,6 +9,7 @@
 #include "base/param.h"
 #include "route/router.h"
 #include "spec/spec.h"
+#include "vit/costs.h"
 
 typedef struct smoe_model smoe_model;
 
@@ -24,6 +25,9 @@ smoe_params *smoe_model_params(smoe_model *model);
 /* Bytes of activations (kept for backward, and scratch) of a pass over B images; SIZE_MAX where
  * that is more than can be counted. Allocates nothing, and leaves what is bound as it is. */
 size_t smoe_model_measure(smoe_model *model, size_t B, bool train);
+
+/* Adds the rows of all layers. */
+void smoe_model_cost(const smoe_model *model, smoe_costs *costs);
 
 /* Binds the activations for passes of up to B images; with train, of forward and backward. Replaces
  * an earlier binding. */
