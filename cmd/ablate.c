@@ -29,10 +29,8 @@ static int expand(smoe_sweep *sweep, const char *file, const smoe_options *optio
     int status = override ? common(override, &count, options, err)
                           : smoe_fail(err, SMOE_RUNTIME, "out of memory");
     if (!status) status = smoe_trials_seeds(&seeds, options, err);
-    if (!status) status = smoe_spec_text_read(&text, file, err);
-    if (!status)
-        status = smoe_spec_parse(&spec, text.text, text.length, text.label, text.folder, override,
-                                 count, err);
+    if (!status) status = smoe_cmd_text(&text, file, options, err);
+    if (!status) status = smoe_spec_parse_text(&spec, &text, override, count, err);
     if (!status)
         status = smoe_ablate_axes(&axes, &spec, options->routers,
                                   seeds ? strchr(seeds, '=') + 1 : "0,1,2", err);

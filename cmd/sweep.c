@@ -74,8 +74,7 @@ static int make_trials(smoe_sweep *sweep, const smoe_spec_text *text, lists *l,
                                    options->skip_invalid, &skipped, err);
     /* What every trial has is said once. */
     if (status && skipped && !sweep->trials &&
-        smoe_spec_parse(&base, text->text, text->length, text->label, text->folder, l->plain,
-                        l->plains, &own))
+        smoe_spec_parse_text(&base, text, l->plain, l->plains, &own))
         *err = own;
     else if (status && skipped && l->axes.count && !options->skip_invalid)
         smoe_fail_more(err, SMOE_USAGE,
@@ -94,10 +93,8 @@ static int expand_spec(smoe_sweep *sweep, const char *file, const smoe_options *
     smoe_spec_text text;
     smoe_spec spec = {0};
     lists l;
-    int status = smoe_spec_text_read(&text, file, err);
-    if (!status)
-        status =
-            smoe_spec_parse(&spec, text.text, text.length, text.label, text.folder, NULL, 0, err);
+    int status = smoe_cmd_text(&text, file, options, err);
+    if (!status) status = smoe_spec_parse_text(&spec, &text, NULL, 0, err);
     /* What is wrong with the spec by itself may be right in every trial; mistakes in its section
      * `sweep`, or no spec at all, are not. */
     if (status && !spec.sweep.bad && err->code == SMOE_USAGE && spec.origin) status = 0;

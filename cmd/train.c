@@ -39,6 +39,8 @@ static int choose_spec(train_job *job, const smoe_options *options, smoe_err *er
         return smoe_fail(err, SMOE_USAGE,
                          "SPEC.yaml is missing (or --resume RUN, to continue a run)");
     bool run = smoe_file_is_folder(arg);
+    if (run && options->profile)
+        return smoe_fail(err, SMOE_USAGE, "--profile is for a new run; %s has its spec", arg);
     if (run && !options->resume)
         return smoe_fail(err, SMOE_USAGE,
                          "%s is a directory; --resume continues a run, a new one needs a spec",
@@ -77,13 +79,20 @@ static void job_free(train_job *job) {
 /* Rounding and the one place that a buffer has at least may make another capacity of a small one.
  */
 static void remark_capacity(const smoe_spec *spec) {
-    smoe_moe_shape x = smoe_moe_shape_of(&spec->model.moe, 0, smoe_spec_tokens(spec));
-    if (!x.K) return;
-    double force = (double)x.S / ((double)x.K * (double)x.T);
-    if (fabs(force / x.capacity - 1) > 0.1)
-        fprintf(stderr,
-                "model.moe.capacity: %g asked for, %.3g in force: a buffer has %zu place%s\n",
-                x.capacity, force, x.P, x.P == 1 ? "" : "s");
+    const smoe_moe_spec *moe = &spec->model.moe;
+    bool listed = moe->k.listed || moe->capacity.listed;
+    for (size_t i = 0, said = 0; smoe_moe_chooses(moe) && i < spec->model.depth; i++) {
+        if (!moe->is_moe[i] || (said && !listed)) continue;
+        smoe_moe_shape x = smoe_moe_shape_of(moe, i, smoe_spec_tokens(spec));
+        double force = (double)x.S / ((double)x.K * (double)x.T);
+        char block[32] = "";
+        if (listed) snprintf(block, sizeof block, ", block %zu", i);
+        if (fabs(force / x.capacity - 1) > 0.1)
+            fprintf(stderr,
+                    "model.moe.capacity%s: %g asked for, %.3g in force: a buffer has %zu place%s\n",
+                    block, x.capacity, force, x.P, x.P == 1 ? "" : "s");
+        said++;
+    }
 }
 
 static void remark_keys(const smoe_spec *spec, const smoe_options *options) {
@@ -308,7 +317,9 @@ int cmd_train(const smoe_options *options, smoe_err *err) {
     train_job job = {.spec = &spec};
     int status = choose_spec(&job, options, err);
     if (!status)
-        status = smoe_spec_read(&spec, job.file, options->override, options->overrides, err);
+        status =
+            smoe_cmd_read(&spec, job.file, options, options->override, options->overrides, err);
+    if (!status && job.dir) smoe_spec_continue(&spec); /* job.file is what the run wrote down */
     if (!status) status = choose_dir(&job, options, err);
     if (status)
         ;

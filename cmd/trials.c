@@ -324,6 +324,11 @@ static int check(const smoe_options *options, const char *arg, bool folder, smoe
         return smoe_fail(err, SMOE_USAGE,
                          "%s is a folder; --resume continues a sweep, --status tells how far it is",
                          arg);
+    if (folder && options->profile)
+        return smoe_fail(
+            err, SMOE_USAGE,
+            "--profile %s: the sweep in %s has its cells; no profile has a meaning beside it",
+            options->profile, arg);
     if (folder && (options->overrides || options->seeds))
         return smoe_fail(err, SMOE_USAGE,
                          "'%s': the cells of a sweep that is there are fixed; SPEC.yaml with all "

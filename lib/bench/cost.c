@@ -20,23 +20,27 @@
 /* V-MoE's models have a layer before the head that ours have not. */
 static void add_pre_logits(smoe_costs *costs, double d) {
     smoe_cost_layer *row = smoe_costs_add(costs, SMOE_PART_head, d * d, 3, "pre_logits");
-    row->params = row->params_active = d * d + d;
+    row->params = d * d + d;
 }
 
 static void sum_layers(smoe_cost *cost, const smoe_spec *spec) {
-    double rest = 0;
+    double rest = 0, used = 0, each = 0; /* experts of a token, of all layers; one's parameters */
     for (size_t i = 0; i < cost->layers; i++) {
         const smoe_cost_layer *layer = &cost->layer[i];
         cost->params += layer->params;
-        cost->params_active += layer->params_active;
-        if (layer->part == SMOE_PART_experts) cost->params_expert += layer->params;
+        if (layer->part == SMOE_PART_experts) {
+            cost->params_expert += layer->params;
+            used += layer->used;
+            each = layer->params / layer->copies;
+        }
         cost->products_infer_per_image += layer->flops_infer;
         cost->products_train_per_image += layer->flops_train;
         rest += layer->elementwise;
     }
+    double shared = cost->params - cost->params_expert;
+    cost->params_active = shared + used * each;
     cost->flops_infer_per_image = cost->products_infer_per_image + rest;
-    cost->flops_train_per_image =
-        cost->products_train_per_image + 4 * rest + (cost->params - cost->params_expert);
+    cost->flops_train_per_image = cost->products_train_per_image + 4 * rest + shared;
     cost->train_exaflop = cost->flops_train_per_image * (double)spec->train.batch_size *
                           (double)spec->train.steps / 1e18;
 }
@@ -45,10 +49,11 @@ static void count_bytes(smoe_cost *cost, const smoe_spec *spec, smoe_model *mode
     smoe_params *params = smoe_model_params(model);
     params->factor = true; /* as smoe_optim_allocate has it */
     cost->bytes.weights = 4 * cost->params;
-    cost->bytes.optimizer = (double)smoe_optim_bytes(&spec->train) * cost->params;
     cost->bytes.activations = (double)smoe_model_measure(model, spec->train.batch_size, true);
-    cost->params_outer = (double)(params->total - smoe_params_gradients(params));
-    cost->bytes.gradients = 4 * (cost->params - cost->params_outer);
+    double trained = (double)smoe_params_trained(params);
+    cost->bytes.optimizer = (double)smoe_optim_bytes(&spec->train) * trained;
+    cost->bytes.gradients = 4 * (double)smoe_params_gradients(params);
+    cost->params_outer = trained - cost->bytes.gradients / 4;
 }
 
 int smoe_cost_estimate(smoe_cost *cost, const smoe_spec *spec, size_t classes,

@@ -8,6 +8,7 @@
 
 #include "base/base.h"
 #include "base/param.h"
+#include "base/rng.h"
 #include "route/plan.h"
 #include "spec/parts.h"
 #include "spec/spec.h"
@@ -83,5 +84,8 @@ void smoe_router_free(smoe_router *router);
 /* The cost of a dense plan, to which a router adds its logits: each side that is learnt has a
  * softmax, and a product whose weights have a gradient. */
 smoe_router_cost smoe_router_dense_cost(const smoe_router *r);
+
+/* out [n] = in (NULL: 0) + std * standard normal numbers of the stream; out may be in. */
+void smoe_router_noise(real *out, const real *in, size_t n, double std, smoe_rng *rng);
 
 #endif

@@ -17,44 +17,48 @@ const smoe_router_row *smoe_router_find(const char *name) {
 }
 
 bool smoe_router_heeds(const smoe_router_row *router, const char *key) {
-    static const char all[] = "layers router expert_dropout";
+    static const char all[] = "layers router mix_precision expert_dropout";
     return !router || smoe_text_has_word(all, ' ', key) ||
            smoe_text_has_word(router->keys, ' ', key);
 }
 
-size_t smoe_moe_choices(const smoe_moe_spec *moe) {
+bool smoe_moe_chooses(const smoe_moe_spec *moe) {
+    return smoe_moe_choices(moe, 0) > 0;
+}
+
+size_t smoe_moe_choices(const smoe_moe_spec *moe, size_t block) {
     const smoe_router_row *router = smoe_router_find(moe->router);
     if (!router) return 0;
-    if (router->family == SMOE_FAMILY_TOKENS_CHOICE) return moe->k;
+    if (router->family == SMOE_FAMILY_TOKENS_CHOICE) return smoe_moe_k(moe, block);
     return router->family == SMOE_FAMILY_EXPERTS_CHOICE;
 }
 
 bool smoe_moe_drops_nothing(const smoe_moe_spec *moe) {
-    return moe->layer_count && !smoe_moe_choices(moe);
+    return moe->layer_count && !smoe_moe_chooses(moe);
 }
 
 size_t smoe_moe_places(const smoe_moe_spec *moe, size_t block, size_t tokens) {
-    (void)block; /* all layers have the same k and capacity */
     const smoe_router_row *router = smoe_router_find(moe->router);
     size_t places;
     switch (router ? router->family : SMOE_FAMILY_SOFT) {
     case SMOE_FAMILY_FIXED: return (tokens + moe->experts - 1) / moe->experts;
-    case SMOE_FAMILY_TOKENS_CHOICE: return smoe_moe_capacity(moe, tokens, moe->k);
+    case SMOE_FAMILY_TOKENS_CHOICE:
+        return smoe_moe_capacity(moe, block, tokens, smoe_moe_k(moe, block));
     case SMOE_FAMILY_EXPERTS_CHOICE:
-        places = smoe_moe_capacity(moe, tokens, 1);
+        places = smoe_moe_capacity(moe, block, tokens, 1);
         return places < tokens ? places : tokens;
     case SMOE_FAMILY_SOFT: break;
     }
-    return smoe_moe_slots_per_expert(moe, tokens);
+    return smoe_moe_slots_per_expert(moe, block, tokens);
 }
 
 smoe_moe_shape smoe_moe_shape_of(const smoe_moe_spec *moe, size_t block, size_t image_tokens) {
-    size_t K = smoe_moe_choices(moe), images = K ? moe->group_images : 1;
+    size_t K = smoe_moe_choices(moe, block), images = K ? moe->group_images : 1;
     smoe_moe_shape x = {.images = images,
                         .T = images * image_tokens,
                         .E = moe->experts,
                         .K = K,
-                        .capacity = moe->capacity};
+                        .capacity = smoe_moe_ratio(moe, block)};
     x.P = smoe_moe_places(moe, block, x.T);
     x.S = x.E * x.P;
     return x;

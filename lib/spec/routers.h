@@ -37,9 +37,12 @@ const smoe_router_row *smoe_router_find(const char *name);
  * dense one, is not asked: true. */
 bool smoe_router_heeds(const smoe_router_row *router, const char *key);
 
-/* Choices of a token that experts' buffers are sized for: K for tokens-choice, 1 for
+/* Do tokens or experts choose one another? */
+bool smoe_moe_chooses(const smoe_moe_spec *moe);
+
+/* Choices of a token of that block that experts' buffers are sized for: K for tokens-choice, 1 for
  * experts-choice, 0 where nobody chooses. */
-size_t smoe_moe_choices(const smoe_moe_spec *moe);
+size_t smoe_moe_choices(const smoe_moe_spec *moe, size_t block);
 
 /* Are there layers whose router processes every token by construction? What they drop is 0; without
  * MoE layers there is no such number. */

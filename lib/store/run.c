@@ -320,6 +320,7 @@ static int spec_of_run(smoe_run *run, smoe_spec *spec, smoe_err *err) {
     bool carried = !smoe_run_locate(run->dir, NULL, &model, &text, NULL) && text;
     int status = carried ? smoe_spec_parse(spec, text, strlen(text), model, run->dir, NULL, 0, err)
                          : smoe_spec_read(spec, in_run(&at, run, names[SPEC]), NULL, 0, err);
+    if (!status) smoe_spec_continue(spec);
     free(model);
     free(text);
     return status;

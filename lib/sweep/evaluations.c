@@ -17,9 +17,17 @@ enum { MOST_POINTS = 10000, FILE_MOST = 1 << 24 };
 
 /* Keys of model.moe that say how a model is used and not what it is. All of eval may change as
  * well. */
-static const char *const usage[] = {
-    "router",       "k",        "capacity",   "capacity_rounding", "capacity_multiple_of",
-    "group_images", "priority", "skip_patch", "random_layers"};
+static const char *const usage[] = {"router",
+                                    "k",
+                                    "capacity",
+                                    "capacity_rounding",
+                                    "capacity_multiple_of",
+                                    "group_images",
+                                    "priority",
+                                    "skip_patch",
+                                    "topk",
+                                    "mix_precision",
+                                    "random_layers"};
 enum { USAGE = sizeof usage / sizeof *usage };
 
 static bool may_change(const char *key) {

@@ -332,8 +332,7 @@ static int resolve(smoe_sweep *sweep, smoe_trial *trial, const smoe_spec_text *f
     char what[400], shown[400], *text = NULL;
     json_t *json = NULL;
     int status = 1;
-    if (smoe_spec_parse(&spec, from->text, from->length, from->label, from->folder, override,
-                        overrides, &own)) {
+    if (smoe_spec_parse_text(&spec, from, override, overrides, &own)) {
         describe(what, sizeof what, sweep, trial);
         size_t first = strcspn(own.text, "\n");
         status = own.code == SMOE_USAGE ? 0 : -1;

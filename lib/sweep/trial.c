@@ -213,6 +213,7 @@ int smoe_trial_run(const smoe_sweep *sweep, size_t i, const smoe_trial_options *
     int status = dir ? smoe_spec_parse(&spec, trial->spec, strlen(trial->spec), trial->name, NULL,
                                        NULL, 0, err)
                      : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    if (!status) smoe_spec_continue(&spec);
     if (status || !dir || sweep->run)
         json_decref(env);
     else

@@ -35,9 +35,10 @@ size_t smoe_optim_bytes(const smoe_train_spec *spec) {
 
 static double decayed(const smoe_train_spec *spec, double t) {
     double W = (double)spec->schedule.warmup, steps = (double)spec->steps;
+    double start = (double)spec->schedule.start;
     switch (spec->schedule.name) {
-    case SMOE_SCHEDULE_LINEAR: return (steps - t + 1) / (steps - W);
-    case SMOE_SCHEDULE_COSINE: return (1 + cos(M_PI * (t - W) / (steps - W + 1))) / 2;
+    case SMOE_SCHEDULE_LINEAR: return (steps - t + start) / (steps - W);
+    case SMOE_SCHEDULE_COSINE: return (1 + cos(M_PI * (t - W) / (steps - W + start))) / 2;
     case SMOE_SCHEDULE_RSQRT: return 1 / sqrt(1 + (t - W) / (double)spec->schedule.timescale);
     case SMOE_SCHEDULE_CONSTANT: break;
     }
@@ -45,7 +46,8 @@ static double decayed(const smoe_train_spec *spec, double t) {
 }
 
 double smoe_schedule_rate(const smoe_train_spec *spec, size_t step) {
-    double peak = spec->optimizer.lr, W = (double)spec->schedule.warmup, t = (double)step + 1;
+    double peak = spec->optimizer.lr, W = (double)spec->schedule.warmup;
+    double t = (double)(step + spec->schedule.start);
     if (spec->schedule.name == SMOE_SCHEDULE_CONSTANT) return peak;
     size_t cooldown = spec->schedule.name == SMOE_SCHEDULE_RSQRT ? spec->schedule.cooldown : 0;
     double share = 1;
@@ -92,13 +94,18 @@ double smoe_optim_square(const smoe_params *params, size_t first, size_t end) {
     double total = 0;
     while (first < end) {
         const smoe_param *row = &params->row[first];
+        if (row->frozen) {
+            first++;
+            continue;
+        }
         if (row->outer) {
             total += sum_of(row->dim[0], expert_square, row);
             first++;
             continue;
         }
-        while (first < end && !params->row[first].outer) first++;
-        size_t to = first < params->count ? params->row[first].offset : params->size;
+        size_t to = row->offset; /* rows that are not frozen follow one another */
+        for (; first < end && !params->row[first].outer; first++)
+            if (!params->row[first].frozen) to = smoe_param_end(&params->row[first]);
         stretch s = {params->g + row->offset, to - row->offset};
         total += sum_of((s.size + CHUNK - 1) / CHUNK, chunk_square, &s);
     }
@@ -109,8 +116,9 @@ double smoe_optim_norm(const smoe_params *params) {
     return sqrt(smoe_optim_square(params, 0, params->count));
 }
 
-static double decay_of(const smoe_train_spec *spec, smoe_param_group group) {
-    switch (group) {
+static double decay_of(const smoe_train_spec *spec, const smoe_param *p) {
+    if (p->decay >= 0) return p->decay;
+    switch (p->group) {
     case SMOE_PARAM_KERNEL: return spec->optimizer.weight_decay;
     case SMOE_PARAM_HEAD: return spec->optimizer.head_weight_decay;
     case SMOE_PARAM_PLAIN: break;
@@ -188,6 +196,7 @@ void smoe_optim_step(smoe_params *params, const smoe_train_spec *spec, size_t st
     /* The corrections follow the betas as the moments have them, in `real`: rounded, 1 - 0.999
      * is off by 1e-5 of itself. */
     double beta1 = (double)(real)spec->optimizer.beta1, beta2 = (double)(real)spec->optimizer.beta2;
+    double rate = smoe_schedule_rate(spec, step);
     smoe_adam_constants all = {
         .clip = (real)(clip > 0 && norm > clip ? clip / norm : 1),
         .beta1 = (real)beta1,
@@ -195,13 +204,14 @@ void smoe_optim_step(smoe_params *params, const smoe_train_spec *spec, size_t st
         .correct1 = (real)(1 / (1 - pow(beta1, t))),
         .correct2 = (real)(1 / (1 - pow(beta2, t))),
         .eps = (real)spec->optimizer.eps,
-        .rate = (real)smoe_schedule_rate(spec, step),
     };
     SMOE_TEAM(optimizer, smoe_team_for(params->size, smoe_threads()))
     for (size_t i = 0; i < params->count; i++) {
         const smoe_param *p = &params->row[i];
         smoe_adam_constants k = all;
-        k.decay = (real)decay_of(spec, p->group);
+        if (p->frozen) continue;
+        k.rate = (real)(rate * p->lr);
+        k.decay = (real)decay_of(spec, p);
         k.leave = smoe_param_streams(p);
         /* Runs of other seeds may round alike, so there is none in the key. */
         smoe_rng rng = smoe_rng_at(0, SMOE_RNG_ROUNDING, smoe_rng_name(p->name), step, 0);
@@ -223,6 +233,8 @@ void smoe_optim_step(smoe_params *params, const smoe_train_spec *spec, size_t st
                        params->v ? params->v + at : NULL, n, spec, &k);
         }
     }
-    for (size_t i = 0; i < params->count; i++)
-        params->row[i].fresh = smoe_param_streams(&params->row[i]);
+    for (size_t i = 0; i < params->count; i++) {
+        smoe_param *p = &params->row[i];
+        p->fresh = smoe_param_streams(p) && !p->frozen;
+    }
 }

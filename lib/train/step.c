@@ -94,7 +94,7 @@ int smoe_step_run(smoe_step *s, const smoe_batch *batch, uint64_t done, uint64_t
     smoe_model_forward(s->model, batch->pixels, &pass);
     smoe_task_of(s->spec->train.loss)
         ->batch(&sums, s->dlogits, s->rows, smoe_model_logits(s->model), batch->target,
-                batch->images, s->N, whole);
+                batch->images, s->N, whole, s->spec->train.label_smoothing);
     s->loss = sums.loss / (double)whole;
     s->precision = (double)sums.correct / (double)whole;
     s->aux = smoe_model_aux(s->model);

@@ -19,11 +19,13 @@ typedef struct smoe_task {
     /*
      * Loss and metrics: adds B images to *sums. logits, target [B,N].
      *   softmax  -sum_c t_c log p_c       sigmoid  sum_c log(1 + e^l_c) - t_c l_c
+     * smoothing: each t_c becomes (1 - smoothing) t_c + smoothing (sum of t)/N, in the loss and not
+     * in what counts as correct.
      * With dlogits [B,N] (may be NULL) also the gradient of the loss divided by `whole`, the images
      * of the batch that these are part of. `rows` [B] is scratch.
      */
     void (*batch)(smoe_task_sums *sums, real *dlogits, double *rows, const real *logits,
-                  const real *target, size_t B, size_t N, size_t whole);
+                  const real *target, size_t B, size_t N, size_t whole, double smoothing);
     /* What the model takes for the probability of class c, from logits [N]. */
     double (*probability)(const real *logits, size_t N, size_t c);
 } smoe_task;

@@ -31,12 +31,15 @@ smoe_cost_layer *smoe_costs_add(smoe_costs *costs, smoe_part part, double macs, 
         costs->failed = !more;
     }
     smoe_cost_layer *layer = costs->failed ? &lost : &costs->layer[costs->count++];
-    *layer =
-        (smoe_cost_layer){.part = part, .flops_infer = 2 * macs, .flops_train = 2 * macs * times};
+    *layer = (smoe_cost_layer){.part = part,
+                               .copies = 1,
+                               .used = 1,
+                               .flops_infer = 2 * macs,
+                               .flops_train = 2 * macs * times};
     va_list args;
     va_start(args, fmt);
     vsnprintf(layer->name, sizeof layer->name, fmt, args);
     va_end(args);
-    layer->params = layer->params_active = params_under(costs->params, layer->name);
+    layer->params = params_under(costs->params, layer->name);
     return layer;
 }

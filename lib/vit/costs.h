@@ -15,7 +15,7 @@ typedef struct smoe_cost_layer {
     char name[48];
     smoe_part part; /* whose clock has its time, and its kind */
     double params;
-    double params_active;            /* of these, what the average token is computed with */
+    double copies, used; /* sets of these: the experts, and how many the average token meets */
     double flops_infer, flops_train; /* of products */
     double elementwise;              /* FLOPs forward beside them, an estimate */
     double moved_infer, moved_train; /* bytes of activations, where a layer does nothing else */

@@ -39,13 +39,17 @@ void smoe_mlp_init(smoe_mlp *l, const smoe_build *build, size_t experts, const c
     l->fc2_bias =
         smoe_params_add(l->params, SMOE_PARAM_PLAIN, 0, 0, axes - 1, d2, "%s.fc2.bias", prefix);
     const size_t added[] = {l->fc1, l->fc1_bias, l->fc2, l->fc2_bias};
-    for (size_t i = 0; experts && !l->params->failed && i < 4; i++)
-        l->params->row[added[i]].stacked = true;
+    for (size_t i = 0; experts && !l->params->failed && i < 4; i++) {
+        smoe_param *p = &l->params->row[added[i]];
+        p->stacked = true;
+        p->alike = spec->moe.experts_init == SMOE_EXPERTS_SHARED;
+    }
 }
 
 void smoe_mlp_reserve(smoe_mlp *l, size_t rows, const smoe_space *space) {
     smoe_param *row = l->params->row;
-    row[l->fc1].outer = row[l->fc2].outer = space->train && l->params->factor &&
+    bool frozen = row[l->fc1].frozen || row[l->fc2].frozen;
+    row[l->fc1].outer = row[l->fc2].outer = space->train && l->params->factor && !frozen &&
                                             smoe_param_streams(&row[l->fc1]) &&
                                             smoe_outer_pays(rows / l->E, l->h, l->d);
     smoe_arena *factors = smoe_mlp_outer_arena(l, space);
@@ -140,6 +144,7 @@ static smoe_product expert_dw(size_t e, const void *context) {
 static void weights_backward(const smoe_mlp *l, size_t row, const real *dy, const real *x,
                              const size_t *first) {
     smoe_param *p = &l->params->row[row];
+    if (p->frozen) return;
     if (p->outer) {
         p->factors = (smoe_outer){.dy = dy, .x = x, .first = first};
         return;
@@ -156,9 +161,11 @@ static void weights_backward(const smoe_mlp *l, size_t row, const real *dy, cons
     p->fresh = false;
 }
 
-/* db [E,n] += the sums of each expert's rows. Few experts: threads share the rows of each. */
+/* db [E,n] += the sums of each expert's rows, unless it is frozen. Few experts: threads share the
+ * rows of each. */
 static void bias_backward(const smoe_mlp *l, real *db, const real *dy, const size_t *first,
                           size_t n) {
+    if (!db) return;
     if (l->E < SMOE_ROW_PARTS) {
         for (size_t e = 0; e < l->E; e++)
             smoe_rows_sum(db + e * n, dy + first[e] * n, first[e + 1] - first[e], n, l->parts);

@@ -370,10 +370,32 @@ static void classes_must_be_known(void **state) {
     smoe_spec_free(&spec);
 }
 
+/* Two such layers with numbers of their own: K 1, C 1 has 2*4*1/2 = 4 places an expert, 4 rows an
+ * image, one expert a token; K 2, C 0.75 is the one above. Element-wise 33*2*4*4 + 9*8*(4 + 6) +
+ * 2 * 4*2*16 = 2032. */
+static void counted_by_hand_lists(void **state) {
+    (void)state;
+    smoe_cost cost;
+    overrides list = {0};
+    overrides_set(&list, "model.depth=2");
+    overrides_set(&list, "model.moe.layers=all");
+    overrides_set(&list, "model.moe.router=tokens-choice");
+    overrides_set(&list, "model.moe.k=[1, 2]");
+    overrides_set(&list, "model.moe.capacity=[1, 0.75]");
+    overrides_set(&list, "model.moe.group_images=2");
+    overrides_cost(&cost, tiny, &list, NULL);
+    assert_row(&cost, "blocks.0.mlp.experts", 152, 512, 1536);
+    assert_row(&cost, "blocks.1.mlp.experts", 152, 768, 2304);
+    assert_close(cost.params_active - (cost.params - cost.params_expert), 2.5 * 76, 0);
+    assert_close(cost.flops_infer_per_image - cost.products_infer_per_image, 2032, 0);
+    smoe_cost_free(&cost);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(counted_by_hand_soft),
         cmocka_unit_test(counted_by_hand_choice),
+        cmocka_unit_test(counted_by_hand_lists),
         cmocka_unit_test(counted_by_hand_identity),
         cmocka_unit_test(never_more_active_than_there_are),
         cmocka_unit_test(fixed_routing_is_cheaper),

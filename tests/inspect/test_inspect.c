@@ -423,7 +423,7 @@ static void check_load(const inspect_fixture *x, size_t l) {
             const smoe_sample_layer *layer = inspect_fixture_layer(x, i, l);
             for (size_t k = 0; k < layer->places; k++) placed += layer->place[k].expert == e;
             for (size_t t = 0; gate && t < x->T; t++)
-                chosen += place_of(layer->gate + t * x->E, x->E, e) < moe->k;
+                chosen += place_of(layer->gate + t * x->E, x->E, e) < smoe_moe_k(moe, 1);
         }
         assert_true(inspect_fixture_number(frame, row, "expert") == (double)e);
         assert_true(inspect_fixture_number(frame, row, "placed") == (double)placed);
@@ -443,12 +443,14 @@ static void check_load(const inspect_fixture *x, size_t l) {
     double group = (double)(moe->group_images * x->T),
            groups = (double)(x->images / moe->group_images);
     if (tokens)
-        assert_true((double)made == groups * rint(moe->skip_patch * group) * (double)moe->k);
+        assert_true((double)made ==
+                    groups * rint(moe->skip_patch * group) * (double)smoe_moe_k(moe, 1));
 }
 
 static void check_gate(const inspect_fixture *x, size_t l) {
     const smoe_frame *frame = inspect_fixture_frame(x, "gate_weights");
-    size_t best = x->spec.model.moe.k > 2 ? x->spec.model.moe.k : 2, tokens = 0;
+    size_t best = smoe_moe_k(&x->spec.model.moe, 1) > 2 ? smoe_moe_k(&x->spec.model.moe, 1) : 2,
+           tokens = 0;
     for (size_t r = 0; r < frame->rows; r++) {
         if (inspect_fixture_number(frame, r, "block") != (double)x->sample->layer[l].block)
             continue;

@@ -131,12 +131,12 @@ static void soft_weights(void **state) {
 /* ---- choice family ----------------------------------------------------------------------------- */
 
 /* g [tokens,E] of `images` images from `first` on. */
-static double *gates(inspect_fixture *x, size_t first, size_t images) {
+static double *gates(inspect_fixture *x, const uint32_t *image, size_t images) {
     size_t d = x->spec.model.width, E = x->E;
     const real *w = inspect_fixture_tensor(x, "blocks.0.mlp.router.weight", NULL);
     double *g = calloc(images * x->T * E, sizeof *g);
     for (size_t t = 0; t < images * x->T; t++) {
-        double *token = layer_input(x, first + t / x->T, t % x->T), sum = 0;
+        double *token = layer_input(x, image[t / x->T], t % x->T), sum = 0;
         for (size_t e = 0; e < E; e++) {
             double z = 0;
             for (size_t i = 0; i < d; i++) z += token[i] * (double)w[e * d + i];
@@ -160,11 +160,12 @@ static bool *choose_tokens(const smoe_moe_spec *moe, const double *g, size_t tok
     bool *given = calloc(tokens * E, sizeof *given);
     double *most = calloc(tokens, sizeof *most);
     size_t *used = calloc(E, sizeof *used), *turn = calloc(tokens, sizeof *turn);
-    size_t room = (size_t)rint((double)(moe->k * tokens) * moe->capacity / (double)E);
+    size_t room =
+        (size_t)rint((double)(smoe_moe_k(moe, 1) * tokens) * smoe_moe_ratio(moe, 1) / (double)E);
     for (size_t i = 0; i < tokens * E; i++) most[i / E] = fmax(most[i / E], g[i]);
     for (size_t t = 0; t < tokens; t++)
         turn[moe->priority == SMOE_PRIORITY_BPR ? place_of(most, tokens, 1, t) : t] = t;
-    for (size_t k = 0; k < moe->k; k++)
+    for (size_t k = 0; k < smoe_moe_k(moe, 1); k++)
         for (size_t i = 0; i < tokens; i++)
             for (size_t e = 0; e < E; e++) {
                 if (place_of(g + turn[i] * E, E, 1, e) != k || used[e] == room) continue;
@@ -179,7 +180,7 @@ static bool *choose_tokens(const smoe_moe_spec *moe, const double *g, size_t tok
 
 static bool *choose_experts(const smoe_moe_spec *moe, const double *g, size_t tokens, size_t E) {
     bool *given = calloc(tokens * E, sizeof *given);
-    size_t room = (size_t)rint((double)tokens * moe->capacity / (double)E);
+    size_t room = (size_t)rint((double)tokens * smoe_moe_ratio(moe, 1) / (double)E);
     for (size_t i = 0; i < tokens * E; i++) given[i] = place_of(g + i % E, tokens, E, i / E) < room;
     return given;
 }
@@ -216,12 +217,14 @@ static void choice_placements(void **state) {
         const smoe_moe_spec *moe = &x.spec.model.moe;
         bool tokens_choose = !strcmp(moe->router, "tokens-choice");
         size_t group = moe->group_images, tokens = group * x.T;
+        uint32_t order[IMAGES];
+        smoe_data_order(order, IMAGES, &x.spec);
         for (size_t first = 0; first < IMAGES; first += group) {
-            double *g = gates(&x, first, group);
+            double *g = gates(&x, order + first, group);
             bool *given = tokens_choose ? choose_tokens(moe, g, tokens, x.E)
                                         : choose_experts(moe, g, tokens, x.E);
             for (size_t i = 0; i < group; i++)
-                check_image(&x, first + i, g + i * x.T * x.E, given + i * x.T * x.E);
+                check_image(&x, order[first + i], g + i * x.T * x.E, given + i * x.T * x.E);
             free(g);
             free(given);
         }

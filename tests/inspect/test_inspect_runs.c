@@ -46,7 +46,15 @@ static void uniform(void **state) {
     column_is(&x, "dispatch_token_sum", "tokens", IMAGES * T, 0);
     column_is(&x, "combine_expert", "weight", 0.5, 0);
     column_is(&x, "combine_expert", "times_least", 1, 0);
-    column_is(&x, "class_expert", "lift", 1, 0);
+    const smoe_frame *classes = inspect_fixture_frame(&x, "class_expert");
+    for (size_t r = 0; r < classes->rows; r++) { /* a class may have no image */
+        bool some = false;
+        for (size_t i = 0; i < IMAGES; i++)
+            some = some || (double)smoe_dataset_label(x.set, i) ==
+                               inspect_fixture_number(classes, r, "class");
+        double lift = inspect_fixture_number(classes, r, "lift");
+        assert_true(some ? lift == 1 : isnan(lift));
+    }
     column_is(&x, "position_expert", "lift", 1, 0);
     column_is(&x, "expert_information", "bits", 0, CLOSE);
     column_is(&x, "expert_information", "by_chance", 0, CLOSE);
@@ -188,24 +196,23 @@ static void batches_do_not_matter_in_soft_routing(void **state) {
 
 typedef struct logits {
     real *all; /* [images,N] */
-    size_t held;
 } logits;
 
-static int keep(void *user, const real *batch, const int64_t *labels, size_t images, size_t classes,
+static int keep(void *user, const smoe_batch *batch, const real *logit, size_t classes,
                 smoe_err *err) {
-    (void)labels, (void)err;
+    (void)err;
     logits *l = user;
-    memcpy(l->all + l->held, batch, images * classes * sizeof *batch);
-    l->held += images * classes;
+    for (size_t b = 0; b < batch->images; b++)
+        memcpy(l->all + batch->index[b] * classes, logit + b * classes, classes * sizeof *logit);
     return 0;
 }
 
-/* The largest change of a logit of an image, all changes added to *sum, among companions of its own
- * drawing: others than itself, in its place of the group of four of its batch of ten, the last of
- * which has two. */
-static double change_among(const inspect_fixture *x, size_t image, size_t round, const real *before,
-                           double *sum) {
-    size_t place = image % 10 % 4, size = image % 10 < 8 ? 4 : 2;
+/* The largest change of a logit of the image that stands at a place of the evaluation, all changes
+ * added to *sum, among companions of its own drawing: others than itself, in its place of the group
+ * of four of its batch of ten, the last of which has two. */
+static double change_among(const inspect_fixture *x, const uint32_t *order, size_t at, size_t round,
+                           const real *before, double *sum) {
+    size_t image = order[at], place = at % 10 % 4, size = at % 10 < 8 ? 4 : 2;
     real pixels[4 * 64], target[10];
     double change = 0;
     int64_t label;
@@ -249,18 +256,20 @@ static void companions(void **state) {
     assert_true(largest > 1e-3 && inspect_fixture_number(frame, 0, "mean_change") > 0);
     assert_true(inspect_fixture_number(frame, 0, "mean_change") < largest);
     logits l = {.all = calloc(IMAGES * x.N, sizeof *l.all)};
+    uint32_t order[IMAGES];
+    smoe_data_order(order, IMAGES, &x.spec);
     smoe_eval eval;
     smoe_err err;
     double squares = 0, change = 0, sum = 0;
     assert_int_equal(smoe_evaluate(x.model, &x.spec, x.set, 10, keep, &l, &eval, &err), 0);
     for (size_t i = 0; i < 16; i++)
         for (size_t c = 0; c < x.N; c++)
-            squares += pow((double)l.all[i * IMAGES / 16 * x.N + c], 2);
+            squares += pow((double)l.all[order[i * IMAGES / 16] * x.N + c], 2);
     /* The same logits; their squares are summed in another order. */
     assert_close(inspect_fixture_number(frame, 0, "logit_rms"), sqrt(squares / (16 * (double)x.N)),
                  1e-12);
     for (size_t i = 0; i < 16 * 4; i++)
-        change = fmax(change, change_among(&x, i / 4 * IMAGES / 16, 1 + i % 4, l.all, &sum));
+        change = fmax(change, change_among(&x, order, i / 4 * IMAGES / 16, 1 + i % 4, l.all, &sum));
     assert_close(largest, change, 0);
     assert_close(inspect_fixture_number(frame, 0, "mean_change"), sum / (16 * 4 * (double)x.N),
                  1e-12);

@@ -35,6 +35,8 @@ static const struct size {
     {"model.moe.group_images=2 model.moe.capacity=0.5 model.moe.slots_per_expert=4", TOKENS},
     {"model.moe.group_images=4 model.moe.capacity=3 model.moe.slots_per_expert=4", TOKENS},
     {"model.moe.experts=20 model.moe.slots_per_expert=1 model.moe.k=3 model.moe.noise=4", TOKENS},
+    {"model.moe.slots_per_expert=4 model.moe.soft_noise=2 model.moe.topk=before model.moe.k=2",
+     TOKENS},
 };
 enum { SIZES = sizeof sizes / sizeof *sizes };
 
@@ -154,12 +156,12 @@ static void as_its_row_says(router_fixture *r, bool train) {
     bool soft = row->family == SMOE_FAMILY_SOFT;
     router_fixture_pass(r, IMAGES, train);
     assert_int_equal(r->plan->sparse, !soft);
-    assert_int_equal(r->plan->gate != NULL, smoe_moe_choices(&r->spec.model.moe) > 0);
+    assert_int_equal(r->plan->gate != NULL, smoe_moe_chooses(&r->spec.model.moe));
     assert_int_equal(row->learns_dispatch, soft && !r->plan->disp_constant);
     assert_int_equal(row->learns_combine, soft && !r->plan->comb_constant);
     if (soft)
         assert_int_equal(r->plan->P,
-                         smoe_moe_slots_per_expert(&r->spec.model.moe, r->router->image_tokens));
+                         smoe_moe_slots_per_expert(&r->spec.model.moe, 1, r->router->image_tokens));
     if (row->family == SMOE_FAMILY_FIXED) assert_int_equal(r->plan->placed, r->plan->tokens);
 }
 
@@ -202,7 +204,9 @@ static void quiet(router_fixture *r, bool train) {
     r->pass.seed += 5;
     r->pass.step += 7;
     router_fixture_pass(r, IMAGES, train);
-    bool noisy = r->plan->gate && r->router->E > 1;
+    const smoe_router_row *row = smoe_router_find(r->spec.model.moe.router);
+    bool soft = (row->learns_dispatch || row->learns_combine) && r->spec.model.moe.soft_noise > 0;
+    bool noisy = soft || (r->plan->gate && r->router->E > 1);
     if (!train) assert_int_equal(bits, router_fixture_bits(r->plan));
     if (!train) assert_close(r->plan->aux, 0, 0);
     if (train && noisy) assert_int_not_equal(bits, router_fixture_bits(r->plan));
@@ -252,6 +256,13 @@ static gates gates_of(router_fixture *r, bool train) {
                 a.order[t * E + place] = a.order[t * E + place - 1];
             a.order[t * E + place] = e;
         }
+        if (r->spec.model.moe.topk == SMOE_TOPK_BEFORE) {
+            sum = 0;
+            for (size_t k = 0; k < E; k++) {
+                double *g = &a.g[t * E + a.order[t * E + k]];
+                sum += k < smoe_moe_k(&r->spec.model.moe, 1) ? *g : (*g = 0);
+            }
+        }
         for (size_t e = 0; e < E; e++) a.g[t * E + e] /= sum;
     }
     return a;
@@ -276,11 +287,20 @@ static ranked *queue_of(const router_fixture *r, const gates *a, size_t g, size_
     ranked *queue = calloc(n, sizeof *queue);
     assert_non_null(queue);
     for (size_t i = 0; i < n; i++) {
-        size_t t = g * r->router->T + i, top = moe->priority == SMOE_PRIORITY_BPR_SUM ? moe->k : 1;
+        size_t t = g * r->router->T + i,
+               top = moe->priority == SMOE_PRIORITY_BPR_SUM ? smoe_moe_k(moe, 1) : 1;
         queue[i].token = t;
         for (size_t k = 0; k < top; k++) queue[i].score += a->g[t * E + a->order[t * E + k]];
     }
     *kept = (size_t)nearbyint(moe->skip_patch * (double)n);
+    if (moe->priority == SMOE_PRIORITY_RANDOM) {
+        smoe_rng rng = smoe_rng_at(r->pass.seed, SMOE_RNG_PRIORITY, 1, r->pass.step,
+                                   r->pass.first + g * moe->group_images);
+        uint32_t sample_tables[IMAGES * TOKENS];
+        smoe_rng_permutation(&rng, sample_tables, n);
+        for (size_t i = 0; i < n; i++) queue[i].token = g * r->router->T + sample_tables[i];
+        return queue;
+    }
     if (moe->priority == SMOE_PRIORITY_VANILLA && *kept == n) return queue;
     qsort(queue, n, sizeof *queue, by_score);
     if (moe->priority != SMOE_PRIORITY_VANILLA) return queue;
@@ -297,9 +317,9 @@ static void recount_group(const router_fixture *r, const gates *a, size_t g, cou
     const smoe_moe_spec *moe = &r->spec.model.moe;
     const smoe_plan *plan = r->plan;
     size_t E = plan->E, kept, *used = calloc(E, sizeof *used);
-    size_t room = smoe_moe_capacity(moe, group_size(r, g), moe->k);
+    size_t room = smoe_moe_capacity(moe, 1, group_size(r, g), smoe_moe_k(moe, 1));
     ranked *queue = queue_of(r, a, g, &kept);
-    for (size_t k = 0; k < moe->k; k++)
+    for (size_t k = 0; k < smoe_moe_k(moe, 1); k++)
         for (size_t i = 0; i < kept; i++) {
             size_t t = queue[i].token, e = a->order[t * E + k];
             c->chosen[e]++;
@@ -331,7 +351,7 @@ static double recount_aux(const router_fixture *r, const gates *a) {
         double importance[32] = {0}, load[32] = {0};
         for (size_t t = g * r->router->T; t < g * r->router->T + group_size(r, g); t++) {
             const double *z = a->z + t * E;
-            double sum = 0, threshold = a->noisy[t * E + a->order[t * E + moe->k - 1]];
+            double sum = 0, threshold = a->noisy[t * E + a->order[t * E + smoe_moe_k(moe, 1) - 1]];
             for (size_t e = 0; e < E; e++) sum += exp(z[e]);
             for (size_t e = 0; e < E; e++) importance[e] += exp(z[e]) / sum;
             for (size_t e = 0; e < E && sigma > 0; e++) /* 1 - Phi(u) = erfc(u / sqrt 2) / 2 */
@@ -353,6 +373,10 @@ static const char *const tokens_keys[] = {
     "model.moe.k=2 model.moe.priority=bpr-sum model.moe.skip_patch=0.7 model.moe.noise=5",
     "model.moe.k=2 model.moe.capacity_rounding=ceil model.moe.capacity_multiple_of=4",
     "model.moe.experts=20 model.moe.k=4 model.moe.group_images=4",
+    "model.moe.k=2 model.moe.topk=before model.moe.capacity=0.5",
+    "model.moe.k=3 model.moe.topk=before model.moe.noise=0 model.moe.skip_patch=0.5",
+    "model.moe.k=2 model.moe.priority=random model.moe.capacity=0.5 model.moe.group_images=2",
+    "model.moe.priority=random model.moe.skip_patch=0.7 model.moe.topk=before",
 };
 
 static void tokens_choice_recounted(void **state) {
@@ -393,7 +417,7 @@ static void experts_choice_recounted(void **state) {
         size_t E = r.plan->E;
         for (size_t b = 0; b < r.plan->G * E; b++) {
             size_t g = b / E, e = b % E, n = group_size(&r, g);
-            size_t room = smoe_moe_capacity(&r.spec.model.moe, n, 1), at;
+            size_t room = smoe_moe_capacity(&r.spec.model.moe, 1, n, 1), at;
             if (room > n) room = n;
             ranked *list = calloc(n, sizeof *list);
             for (size_t k = 0; k < n; k++)
@@ -417,6 +441,128 @@ static void experts_choice_recounted(void **state) {
         gates_free(&a);
         router_fixture_free(&r);
     }
+}
+
+/* A layer of a list is the layer that a single number makes. */
+static void lists_are_for_layers(void **state) {
+    (void)state;
+#define BOTH "model.moe.layers=[0,1] model.moe.group_images=2 model.moe.router="
+    static const char *const keys[][2] = {
+        {BOTH "tokens-choice model.moe.k=[1,2] model.moe.capacity=[2,0.5]",
+         BOTH "tokens-choice model.moe.k=2 model.moe.capacity=0.5"},
+        {BOTH "experts-choice model.moe.capacity=[2,0.5]",
+         BOTH "experts-choice model.moe.capacity=0.5"},
+        {BOTH "soft model.moe.capacity=[2,0.5]", BOTH "soft model.moe.capacity=0.5"}};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        router_fixture a, b;
+        assert_true(router_fixture_make(&a, keys[i][0], TOKENS, IMAGES)); /* block 1 */
+        assert_true(router_fixture_make(&b, keys[i][1], TOKENS, IMAGES));
+        router_fixture_pass(&a, IMAGES, true);
+        router_fixture_pass(&b, IMAGES, true);
+        assert_int_equal(a.plan->P, b.plan->P);
+        assert_int_equal(router_fixture_bits(a.plan), router_fixture_bits(b.plan));
+        router_fixture_free(&a);
+        router_fixture_free(&b);
+    }
+}
+
+/* ---- random priority --------------------------------------------------------------------------- */
+
+#define LOTS                                                                   \
+    "model.moe.router=tokens-choice model.moe.capacity=0.4 model.moe.noise=0 " \
+    "model.moe.priority=random "
+
+/* Training draws anew at every step; evaluation does not, and a group's order belongs to its first
+ * image, whatever batch it comes in. */
+static void random_priority_repeats(void **state) {
+    (void)state;
+    router_fixture r;
+    assert_true(router_fixture_make(&r, LOTS, TOKENS, IMAGES));
+    router_fixture_pass(&r, IMAGES, true);
+    uint64_t bits = router_fixture_bits(r.plan);
+    r.pass.step++;
+    router_fixture_pass(&r, IMAGES, true);
+    assert_int_not_equal(bits, router_fixture_bits(r.plan));
+    r.pass.step = 0;
+    router_fixture_pass(&r, IMAGES, false);
+    size_t at = 3 * r.plan->S;
+    int32_t token[64], used[8];
+    assert_true(r.plan->S <= 64 && r.plan->E <= 8);
+    memcpy(token, r.plan->slot_token + at, r.plan->S * sizeof *token);
+    memcpy(used, r.plan->used + 3 * r.plan->E, r.plan->E * sizeof *used);
+    memmove(r.x, r.x + 3 * TOKENS * r.d, TOKENS * r.d * sizeof *r.x);
+    r.pass.first = 3;
+    router_fixture_pass(&r, 1, false);
+    for (size_t e = 0; e < r.plan->E; e++) {
+        assert_int_equal(r.plan->used[e], used[e]);
+        for (size_t p = 0; p < (size_t)used[e]; p++)
+            assert_int_equal(r.plan->slot_token[e * r.plan->P + p] + 3 * TOKENS,
+                             token[e * r.plan->P + p]);
+    }
+    router_fixture_free(&r);
+}
+
+/* One expert with 5 places (12 * 0.4 = 4.8) for 12 tokens: a token is placed in 5/12 of 1200 draws,
+ * 500, deviation sqrt(1200 5/12 7/12) = 17; five of them are 86. Vanilla places the first five in
+ * all of them. */
+static void random_priority_favours_nobody(void **state) {
+    (void)state;
+    router_fixture r;
+    size_t placed[TOKENS] = {0};
+    assert_true(router_fixture_make(&r, LOTS "model.moe.experts=1", TOKENS, 1));
+    for (r.pass.step = 0; r.pass.step < 1200; r.pass.step++) {
+        router_fixture_pass(&r, 1, true);
+        assert_int_equal(r.plan->placed, 5);
+        for (size_t p = 0; p < 5; p++) placed[r.plan->slot_token[p]]++;
+    }
+    for (size_t t = 0; t < TOKENS; t++) assert_in_range(placed[t], 500 - 86, 500 + 86);
+    router_fixture_free(&r);
+}
+
+/* ---- noise of the soft routers ------------------------------------------------------------------ */
+
+/* L = X Phi + std times the normal numbers of (seed, block, step, token), in training alone. */
+static void soft_noise_recounted(void **state) {
+    (void)state;
+    const double std = 1.5;
+    router_fixture r, plain;
+    assert_true(router_fixture_make(&r,
+                                    "model.moe.slots_per_expert=2 model.moe.normalize=false "
+                                    "model.moe.soft_noise=1.5",
+                                    TOKENS, IMAGES));
+    assert_true(router_fixture_make(
+        &plain, "model.moe.slots_per_expert=2 model.moe.normalize=false", TOKENS, IMAGES));
+    router_fixture_pass(&r, IMAGES, false);
+    router_fixture_pass(&plain, IMAGES, false);
+    assert_int_equal(router_fixture_bits(r.plan), router_fixture_bits(plain.plan));
+    router_fixture_pass(&r, IMAGES, true);
+    const real *phi = router_fixture_tensor(&r, "phi");
+    size_t S = r.plan->S;
+    for (size_t g = 0; g < IMAGES; g++) {
+        double l[TOKENS][8], column[8] = {0};
+        assert_true(S <= 8);
+        for (size_t t = 0; t < TOKENS; t++) {
+            smoe_rng rng =
+                smoe_rng_at(r.pass.seed, SMOE_RNG_ROUTER, 1, r.pass.step, g * TOKENS + t);
+            for (size_t s = 0; s < S; s++) {
+                l[t][s] = std * smoe_rng_normal(&rng);
+                for (size_t i = 0; i < r.d; i++)
+                    l[t][s] += (double)r.x[(g * TOKENS + t) * r.d + i] * (double)phi[i * S + s];
+                column[s] += l[t][s] = exp(l[t][s]);
+            }
+        }
+        for (size_t t = 0; t < TOKENS; t++) {
+            double row = 0;
+            for (size_t s = 0; s < S; s++) row += l[t][s];
+            for (size_t s = 0; s < S; s++) {
+                size_t at = (g * TOKENS + t) * S + s;
+                assert_close(r.plan->disp[at], l[t][s] / column[s], 3e-6);
+                assert_close(r.plan->comb[at], l[t][s] / row, 3e-6);
+            }
+        }
+    }
+    router_fixture_free(&r);
+    router_fixture_free(&plain);
 }
 
 /* ---- random routers --------------------------------------------------------------------------- */
@@ -518,6 +664,10 @@ int main(void) {
         cmocka_unit_test(plans_are_lawful),
         cmocka_unit_test(same_seed_same_bits),
         cmocka_unit_test(no_noise_in_evaluation),
+        cmocka_unit_test(lists_are_for_layers),
+        cmocka_unit_test(random_priority_repeats),
+        cmocka_unit_test(random_priority_favours_nobody),
+        cmocka_unit_test(soft_noise_recounted),
         cmocka_unit_test(tokens_choice_recounted),
         cmocka_unit_test(experts_choice_recounted),
         cmocka_unit_test(random_scores_recounted),

@@ -279,6 +279,32 @@ static void bpr_and_its_sum(void **state) {
     router_fixture_free(&r);
 }
 
+/*
+ * topk: before, K = 2: g = (.5 .3 .2) becomes (5/8 3/8 0), (.1 .45 .45) becomes (0 1/2 1/2). Expert 1
+ * has token 1 first, whose first choice it is, with 1/2, then token 0 with 3/8. K = 1: always 1.
+ */
+static void top_k_before_softmax(void **state) {
+    (void)state;
+    const double g[] = {.5, .3, .2, .1, .45, .45};
+#define BEFORE \
+    "model.moe.router=tokens-choice model.moe.noise=0 model.moe.capacity=3 model.moe.topk=before "
+    router_fixture r;
+    gated(&r, BEFORE "model.moe.k=2", 2, 3, g);
+    router_fixture_pass(&r, 1, true);
+    assert_all(r.plan->gate, (const double[]){5. / 8, 3. / 8, 0, 0, .5, .5}, 6);
+    assert_buffer(&r, 0, "0");
+    assert_buffer(&r, 1, "10");
+    assert_buffer(&r, 2, "1");
+    assert_close(r.plan->slot_weight[0], 5. / 8, CLOSE);
+    assert_close(r.plan->slot_weight[r.plan->P], 1. / 2, CLOSE);
+    assert_close(r.plan->slot_weight[r.plan->P + 1], 3. / 8, CLOSE);
+    router_fixture_free(&r);
+    gated(&r, BEFORE "model.moe.k=1", 2, 3, g);
+    router_fixture_pass(&r, 1, true);
+    assert_all(r.plan->gate, (const double[]){1, 0, 0, 0, 1, 0}, 6);
+    router_fixture_free(&r);
+}
+
 /* Equal scores keep the lower index first; equal experts likewise. */
 static void ties(void **state) {
     (void)state;
@@ -377,30 +403,38 @@ static void load_under_much_noise(void **state) {
 /* Be = round(K tokens C / E), half to even, at least 1, raised to a multiple; or up. */
 static void capacities(void **state) {
     (void)state;
-    smoe_moe_spec moe = {.experts = 4, .capacity = 1, .capacity_multiple_of = 1};
+    smoe_moe_spec moe = {.experts = 4, .capacity = {.item = {1}}, .capacity_multiple_of = 1};
     const size_t tokens[] = {1, 2, 3, 6, 10, 14, 18}, half_even[] = {1, 1, 1, 2, 2, 4, 4},
                  up[] = {1, 1, 1, 2, 3, 4, 5}, fours[] = {4, 4, 4, 4, 4, 4, 8};
     for (size_t i = 0; i < sizeof tokens / sizeof *tokens; i++) {
         moe.capacity_rounding = SMOE_ROUNDING_ROUND;
         moe.capacity_multiple_of = 1;
-        assert_int_equal(smoe_moe_capacity(&moe, tokens[i], 1), half_even[i]);
-        assert_int_equal(smoe_moe_capacity(&moe, tokens[i] * 2, 2), tokens[i]);
+        assert_int_equal(smoe_moe_capacity(&moe, 0, tokens[i], 1), half_even[i]);
+        assert_int_equal(smoe_moe_capacity(&moe, 0, tokens[i] * 2, 2), tokens[i]);
         moe.capacity_rounding = SMOE_ROUNDING_CEIL;
-        assert_int_equal(smoe_moe_capacity(&moe, tokens[i], 1), up[i]);
+        assert_int_equal(smoe_moe_capacity(&moe, 0, tokens[i], 1), up[i]);
         moe.capacity_multiple_of = 4;
-        assert_int_equal(smoe_moe_capacity(&moe, tokens[i], 1), fours[i]);
+        assert_int_equal(smoe_moe_capacity(&moe, 0, tokens[i], 1), fours[i]);
     }
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(soft_two_by_two), cmocka_unit_test(soft_normalised_mixes_raw_tokens),
-        cmocka_unit_test(two_epsilons),    cmocka_unit_test(uniform_halves),
-        cmocka_unit_test(identity_places), cmocka_unit_test(choices_of_no_weight),
-        cmocka_unit_test(placement_order), cmocka_unit_test(first_choices_before_second),
-        cmocka_unit_test(bpr_and_its_sum), cmocka_unit_test(ties),
-        cmocka_unit_test(skipped_patches), cmocka_unit_test(experts_choose),
-        cmocka_unit_test(importance),      cmocka_unit_test(load_under_much_noise),
+        cmocka_unit_test(soft_two_by_two),
+        cmocka_unit_test(soft_normalised_mixes_raw_tokens),
+        cmocka_unit_test(two_epsilons),
+        cmocka_unit_test(uniform_halves),
+        cmocka_unit_test(identity_places),
+        cmocka_unit_test(choices_of_no_weight),
+        cmocka_unit_test(top_k_before_softmax),
+        cmocka_unit_test(placement_order),
+        cmocka_unit_test(first_choices_before_second),
+        cmocka_unit_test(bpr_and_its_sum),
+        cmocka_unit_test(ties),
+        cmocka_unit_test(skipped_patches),
+        cmocka_unit_test(experts_choose),
+        cmocka_unit_test(importance),
+        cmocka_unit_test(load_under_much_noise),
         cmocka_unit_test(capacities),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -270,7 +270,10 @@ static const char plain[] = "data: {image_size: 12, classes: 9}\n"
  * false where there is none. */
 static bool changed(smoe_spec *spec, const char *key, const char *type) {
     char choices[400], *rest = choices;
-    snprintf(choices, sizeof choices, "%s | 1 | 3 | 4 | 12 | 0.5 | true | [1] | [3] | other", type);
+    snprintf(choices, sizeof choices,
+             "%s | 0 | 1 | 3 | 4 | 12 | 0.5 | true | [1] | [3] | "
+             "[{\"match\":\"*\"}] | other",
+             type);
     smoe_spec base = specs_good(plain, NULL, NULL, NULL);
     char *was = smoe_spec_json(&base);
     bool found = false;

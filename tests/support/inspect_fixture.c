@@ -15,7 +15,7 @@ void inspect_fixture_open(inspect_fixture *x, const char *keys, size_t images, s
     smoe_err err = {0};
     *x = (inspect_fixture){.images = images, .batch = batch};
     snprintf(all, sizeof all,
-             "data.classes=10 data.limit=%zu model.patch_size=2 model.moe.layers=all"
+             "data.classes=10 data.limit=%zu data.seed=2 model.patch_size=2 model.moe.layers=all"
              " model.moe.slots_per_expert=2 %s",
              images, keys);
     if (!models_spec(&x->spec, all)) fail_msg("'%s' is refused", keys);

@@ -22,7 +22,7 @@ typedef struct inspect_fixture {
 } inspect_fixture;
 
 /* The model of models_base (models.h) with shapes of ten classes in 16 patches, MoE in both blocks, and `keys`; weights
- * scattered. Evaluated in batches of `batch`. */
+ * scattered. Evaluated in batches of `batch`. Among the first 24 images of the test split are all ten classes (data.seed). */
 void inspect_fixture_open(inspect_fixture *x, const char *keys, size_t images, size_t batch);
 /* Inspects it, anew where it has been. */
 void inspect_fixture_run(inspect_fixture *x);

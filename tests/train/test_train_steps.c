@@ -66,7 +66,8 @@ static void step_by_hand(parts *p, size_t step, const json_t *record) {
     smoe_task_sums sums = {0};
     smoe_model_forward(p->model, batch.pixels, &pass);
     smoe_task_of(train->loss)
-        ->batch(&sums, dlogits, rows, smoe_model_logits(p->model), batch.target, p->B, p->N, p->B);
+        ->batch(&sums, dlogits, rows, smoe_model_logits(p->model), batch.target, p->B, p->N, p->B,
+                train->label_smoothing);
     double aux = smoe_model_aux(p->model);
     smoe_model_backward(p->model, dlogits, &pass);
     double norm = smoe_optim_norm(p->params);
@@ -104,10 +105,11 @@ static void assert_checkpoint(const job *j, const smoe_params *params, const cha
 }
 
 /* A seed of its own, and all that it reaches; two batches are a pass over the data. */
-#define THREE_STEPS                                                                       \
-    JOBS_SMALL "seed=5 data.limit=16 train.steps=3 train.log_every=1 train.eval_every=0 " \
-               "train.schedule.name=linear train.schedule.warmup=2 model.dropout=0.1 "    \
-               "train.optimizer.lr=0.004 data.augment.crop=inception data.augment.mixup=0.3 "
+#define THREE_STEPS                                                                           \
+    JOBS_SMALL "seed=5 data.limit=16 train.steps=3 train.log_every=1 train.eval_every=0 "     \
+               "train.schedule.name=linear train.schedule.warmup=2 model.dropout=0.1 "        \
+               "train.optimizer.lr=0.004 data.augment.crop=inception data.augment.mixup=0.3 " \
+               "data.augment.cutmix=1 train.label_smoothing=0.1 model.drop_path=0.2 "
 
 static void three_steps_by_hand(void **state) {
     (void)state;
@@ -234,9 +236,9 @@ static void checkpoints_and_the_result(void **state) {
     (void)state;
     static const char *const keys[] = {
         JOBS_SMALL
-        "seed=4 data.limit=10 train.steps=21 train.eval_every=1 train.checkpoint_every=1000",
+        "seed=1 data.limit=10 train.steps=21 train.eval_every=1 train.checkpoint_every=1000",
         JOBS_SMALL
-        "seed=4 data.limit=10 train.steps=21 train.eval_every=1 train.checkpoint_every=0",
+        "seed=1 data.limit=10 train.steps=21 train.eval_every=1 train.checkpoint_every=0",
     };
     for (size_t i = 0; i < 2; i++) {
         job j;

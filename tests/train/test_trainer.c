@@ -87,14 +87,24 @@ static void auxiliary_losses_apart(void **state) {
     JOBS_SMALL "data.limit=40 train.steps=13 train.log_every=1 train.eval_every=4 "                \
                "train.checkpoint_every=4 eval.batch_size=7 data.augment.crop=inception "           \
                "data.augment.flip=true data.augment.randaugment.n=2 data.augment.randaugment.m=9 " \
-               "data.augment.mixup=0.3 model.dropout=0.1 model.moe.expert_dropout=0.1 "
+               "data.augment.mixup=0.3 data.augment.cutmix=0.5 train.label_smoothing=0.1 "         \
+               "model.dropout=0.1 model.moe.expert_dropout=0.1 model.drop_path=0.3 "
 
 static const char *const random_runs[] = {
-    RANDOM_RUN "model.moe.router=tokens-choice model.moe.k=2 model.moe.group_images=4",
-    RANDOM_RUN "model.moe.router=soft train.optimizer.name=sgd train.loss=sigmoid",
+    RANDOM_RUN "model.moe.router=tokens-choice model.moe.k=2 model.moe.group_images=4 "
+               "model.moe.priority=random",
+    RANDOM_RUN "model.moe.router=soft model.moe.soft_noise=0.2 train.optimizer.name=sgd "
+               "train.loss=sigmoid",
     /* endless data, a schedule that moves */
     JOBS_SMALL "train.steps=13 train.log_every=2 train.eval_every=0 train.checkpoint_every=0 "
                "train.schedule.name=rsqrt train.schedule.warmup=3 train.schedule.cooldown=4",
+    /* tensors that are frozen, and some that are trained otherwise */
+    RANDOM_RUN "model.moe.router=soft model.moe.scale_form=exp model.moe.scale_init=sqrt_d "
+               "model.moe.experts_init=shared model.head=map model.qk_norm=true "
+               "model.qk_norm_form=vmoe train.schedule.start=0 "
+               "train.optimizer.groups=[{\"match\":\"blocks.0.*\",\"frozen\":true},"
+               "{\"match\":\"*embed*\",\"frozen\":true},"
+               "{\"match\":\"*.router.*\",\"lr\":2,\"decay\":0.1}]",
 };
 enum { RANDOM_RUNS = sizeof random_runs / sizeof *random_runs };
 
@@ -269,24 +279,28 @@ typedef struct collected {
     real logits[EVALUATED * CLASSES];
     int64_t labels[EVALUATED];
     size_t images, batches;
+    size_t order[EVALUATED]; /* which image came when */
 } collected;
 
-static int collect(void *user, const real *logits, const int64_t *labels, size_t images,
-                   size_t classes, smoe_err *err) {
+static int collect(void *user, const smoe_batch *batch, const real *logits, size_t classes,
+                   smoe_err *err) {
     collected *c = user;
     (void)err;
     assert_int_equal(classes, CLASSES);
-    assert_true(c->images + images <= EVALUATED);
-    memcpy(c->logits + c->images * classes, logits, images * classes * sizeof *logits);
-    memcpy(c->labels + c->images, labels, images * sizeof *labels);
-    c->images += images;
+    for (size_t b = 0; b < batch->images; b++) {
+        size_t image = (size_t)batch->index[b];
+        assert_true(image < EVALUATED);
+        memcpy(c->logits + image * classes, logits + b * classes, classes * sizeof *logits);
+        c->labels[image] = batch->label[b];
+        c->order[c->images++] = image;
+    }
     c->batches++;
     return 0;
 }
 
-static int refuse(void *user, const real *logits, const int64_t *labels, size_t images,
-                  size_t classes, smoe_err *err) {
-    (void)user, (void)logits, (void)labels, (void)images, (void)classes;
+static int refuse(void *user, const smoe_batch *batch, const real *logits, size_t classes,
+                  smoe_err *err) {
+    (void)user, (void)batch, (void)logits, (void)classes;
     return smoe_fail(err, SMOE_RUNTIME, "the sink is full");
 }
 
@@ -310,23 +324,32 @@ static void assert_evaluation(const collected *c, const smoe_eval *eval) {
     assert_close(eval->precision_at_1, (double)right / EVALUATED, 1e-12);
 }
 
-static void evaluation_does_not_depend_on_batches(void **state) {
+/* Images that do not influence one another have the same logits, and the split the same loss, to the
+ * bit, however they are batched and ordered. */
+static void evaluation_does_not_depend_on_batches_and_order(void **state) {
     (void)state;
     static const size_t sizes[] = {1, 3, 7, 23, 64};
     models_rig r;
     smoe_err err;
     smoe_dataset *set;
     collected first = {.images = 0};
-    smoe_eval eval, again;
+    smoe_eval eval = {0}, again;
     /* the classes of shapes, and its images, all 23 of them */
     assert_true(models_make(&r, "data.channels=3 data.classes=10 data.limit=23", 64, false));
     assert_int_equal(smoe_dataset_open(&set, &r.spec, "test", &err), 0);
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    for (size_t i = 0; i < 2 * sizeof sizes / sizeof *sizes; i++) {
+        r.spec.eval.order = i % 2 ? SMOE_ORDER_FILE : SMOE_ORDER_SHUFFLED;
         collected c = {.images = 0};
-        if (smoe_evaluate(r.model, &r.spec, set, sizes[i], collect, &c, &again, &err))
+        if (smoe_evaluate(r.model, &r.spec, set, sizes[i / 2], collect, &c, &again, &err))
             fail_msg("%s", err.text);
         assert_int_equal(c.images, EVALUATED);
-        assert_int_equal(c.batches, (EVALUATED + sizes[i] - 1) / sizes[i]);
+        assert_int_equal(c.batches, (EVALUATED + sizes[i / 2] - 1) / sizes[i / 2]);
+        uint32_t order[EVALUATED];
+        smoe_data_order(order, EVALUATED, &r.spec);
+        for (size_t k = 0; k < EVALUATED; k++) {
+            assert_int_equal(c.order[k], order[k]);
+            if (i % 2) assert_int_equal(c.order[k], k);
+        }
         assert_evaluation(&c, &again);
         if (!i) first = c, eval = again;
         assert_memory_equal(first.logits, c.logits, sizeof c.logits);
@@ -383,7 +406,7 @@ int main(void) {
         cmocka_unit_test(resuming_what_is_done),
         cmocka_unit_test(a_loss_that_is_no_number),
         cmocka_unit_test(no_place_to_write),
-        cmocka_unit_test(evaluation_does_not_depend_on_batches),
+        cmocka_unit_test(evaluation_does_not_depend_on_batches_and_order),
         cmocka_unit_test(evaluation_knows_all_labels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
