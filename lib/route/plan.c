@@ -64,6 +64,23 @@ void smoe_plan_begin(smoe_plan *plan, size_t tokens) {
     plan->rows = plan->first_row[plan->E];
 }
 
+bool smoe_plan_slot(const smoe_plan *plan, size_t slot, size_t *row, size_t *place) {
+    size_t g = slot / plan->S, s = slot % plan->S, e = s / plan->P;
+    if (!plan->sparse) {
+        *row = s * plan->G + g;
+        *place = slot;
+        return true;
+    }
+    if (s % plan->P >= (size_t)plan->used[g * plan->E + e]) return false;
+    *row = (size_t)plan->row[slot];
+    *place = (size_t)plan->slot_token[slot] * plan->E + e;
+    return true;
+}
+
+size_t smoe_plan_places(const smoe_plan *plan) {
+    return plan->sparse ? plan->tokens * plan->E : plan->G * plan->S;
+}
+
 void smoe_plan_seal(smoe_plan *plan) {
     size_t row = 0;
     for (size_t e = 0; e < plan->E; e++) {

@@ -193,6 +193,11 @@ static void balance(tokens_router *self, size_t g, size_t first, size_t n, doubl
     }
 }
 
+/* Groups of the whole batch, over which the auxiliary loss is averaged. */
+static double groups_of_batch(const smoe_router *r, const smoe_pass *pass) {
+    return (double)((smoe_pass_whole(pass) * r->image_tokens + r->T - 1) / r->T);
+}
+
 static void forward(smoe_router *r, const real *x, const smoe_pass *pass) {
     tokens_router *self = (tokens_router *)r;
     smoe_plan *plan = &r->plan;
@@ -220,7 +225,7 @@ static void forward(smoe_router *r, const real *x, const smoe_pass *pass) {
         aux += squared_variation(sums, E) / 2;
         if (sigma > 0) aux += squared_variation(sums + E, E) / 2;
     }
-    plan->aux = aux / (double)plan->G;
+    plan->aux = aux / groups_of_batch(r, pass);
 }
 
 /*
@@ -258,7 +263,7 @@ static void backward(smoe_router *r, real *dx, const real *x, const smoe_pass *p
     tokens_router *self = (tokens_router *)r;
     const smoe_plan *plan = &r->plan;
     double sigma = smoe_gate_noise(&self->gate, pass);
-    double scale = r->spec->aux_weight / (2 * (double)plan->G);
+    double scale = r->spec->aux_weight / (2 * groups_of_batch(r, pass));
     memset(self->gate.dz, 0, plan->tokens * r->E * sizeof(real));
     if (pass->train && r->spec->aux_weight > 0) {
         SMOE_SHARED(routing, plan->tokens * r->E)

@@ -166,7 +166,7 @@ void smoe_attention_forward(smoe_attention *l, real *y, const real *x, const rea
         return;
     }
     smoe_linear_forward(&l->proj, l->branch, l->heads, NULL, R);
-    smoe_dropout(l->branch, R * l->d, dropout, site(l), pass);
+    smoe_dropout(l->branch, R, l->d, dropout, site(l), pass);
     if (y != x0) memcpy(y, x0, R * l->d * sizeof *y);
     smoe_rows_add(y, l->branch, R * l->d);
 }
@@ -177,7 +177,7 @@ void smoe_attention_backward(smoe_attention *l, real *dx, const real *dy, const 
     double dropout = l->build->spec->model.dropout;
     if (dropout > 0) {
         memcpy(l->branch, dy, R * l->d * sizeof *dy);
-        smoe_dropout(l->branch, R * l->d, dropout, site(l), pass);
+        smoe_dropout(l->branch, R, l->d, dropout, site(l), pass);
         dy = l->branch;
     }
     smoe_linear_backward(&l->proj, l->dheads, dy, l->heads, R);

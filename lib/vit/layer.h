@@ -74,10 +74,15 @@ void smoe_linear_forward(const smoe_linear *l, real *y, const real *x, const rea
 void smoe_linear_backward(const smoe_linear *l, real *dx, const real *dy, const real *x, size_t R);
 
 /* ---- dropout --------------------------------------------------------------------------------- */
-/* In training x [size] is 0 with probability `rate` and scaled by 1/(1 - rate) otherwise. The
- * random stream is keyed by (seed, site, step): applied to the gradient, the same call is its
- * backward. */
-void smoe_dropout(real *x, size_t size, double rate, uint32_t site, const smoe_pass *pass);
+/* In training x is 0 with probability `rate` and scaled by 1/(1 - rate) otherwise. A row has a
+ * random stream, keyed by (seed, site, step) and its place in the whole batch: applied to the
+ * gradient, the same call is its backward, and a part of a batch draws what it would have drawn in
+ * the whole. x [rows,width], as many rows of each image. */
+void smoe_dropout(real *x, size_t rows, size_t width, double rate, uint32_t site,
+                  const smoe_pass *pass);
+/* The same of the rows of a plan's slots. */
+void smoe_dropout_slots(real *x, const smoe_plan *plan, size_t width, double rate, uint32_t site,
+                        const smoe_pass *pass);
 
 /* ---- stochastic depth (drop path) ------------------------------------------------------------ */
 /* One branch of a block, in training: y = x + s_b branch(x) for image b, s_b 0 with probability
@@ -167,6 +172,7 @@ typedef struct smoe_mlp {
     smoe_gelu gelu;
     double dropout;
     uint32_t site;
+    const smoe_plan *plan;  /* that the rows are slots of; NULL: they are tokens */
     real *hidden;           /* [rows,h] before GELU, kept; without training it is `active` */
     real *active, *dactive; /* [rows,h]; kept where they are factors */
     real *parts;

@@ -225,6 +225,13 @@ static smoe_fused_mlp expert_both(size_t e, const void *context) {
                             .gelu = l->gelu};
 }
 
+static void drop(const smoe_mlp *l, real *hidden, const size_t *first, const smoe_pass *pass) {
+    if (l->plan)
+        smoe_dropout_slots(hidden, l->plan, l->h, l->dropout, l->site, pass);
+    else
+        smoe_dropout(hidden, first[l->E], l->h, l->dropout, l->site, pass);
+}
+
 void smoe_mlp_forward(smoe_mlp *l, real *y, const real *x, const real *residual,
                       const size_t *first, const smoe_pass *pass) {
     if (l->panels && smoe_fused_mlp_pays(l->E, first[l->E] / l->E, l->threads)) {
@@ -246,7 +253,7 @@ void smoe_mlp_forward(smoe_mlp *l, real *y, const real *x, const real *residual,
                  .out = l->h,
                  .in = l->d};
     smoe_gemm_each(l->E, expert_forward, &fc1);
-    smoe_dropout(l->active, first[l->E] * l->h, l->dropout, l->site, pass);
+    drop(l, l->active, first, pass);
     layer fc2 = {.first = first,
                  .y = y,
                  .x = l->active,
@@ -273,9 +280,9 @@ void smoe_mlp_backward(smoe_mlp *l, real *dx, const real *dy, const real *x, con
                  .in = l->h};
     smoe_gemm_each(l->E, expert_dx, &fc2);
     if (dropout) {
-        smoe_dropout(l->dactive, size, l->dropout, l->site, pass);
+        drop(l, l->dactive, first, pass);
         smoe_rows_gelu_backward(l->dactive, l->active, l->dactive, l->hidden, size, l->gelu);
-        smoe_dropout(l->active, size, l->dropout, l->site, pass);
+        drop(l, l->active, first, pass);
     }
     weights_backward(l, l->fc2, dy, l->active, first);
     bias_backward(l, smoe_gradient(l->params, l->fc2_bias), dy, first, l->d);

@@ -16,6 +16,7 @@ int smoe_moe_init(smoe_moe *l, const smoe_build *build, size_t block, smoe_err *
     char path[32];
     snprintf(path, sizeof path, "blocks.%zu.mlp", block);
     smoe_mlp_init(&l->experts, build, spec->moe.experts, path, 2 * (uint32_t)block + 1);
+    l->experts.plan = &l->router->plan;
     return 0;
 }
 

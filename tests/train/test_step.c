@@ -44,9 +44,16 @@ static void stepper_free(stepper *s) {
     free(s);
 }
 
-static int stepper_run(stepper *s) {
-    smoe_batch batch = {.images = IMAGES, .pixels = s->rig.image, .target = s->target};
+/* With so many images from one on. */
+static int stepper_run_part(stepper *s, size_t first, size_t images) {
+    smoe_batch batch = {.images = images,
+                        .pixels = s->rig.image + first * s->rig.pixels,
+                        .target = s->target + first * s->rig.N};
     return smoe_step_run(&s->step, &batch, 0, 0, NULL, &s->err);
+}
+
+static int stepper_run(stepper *s) {
+    return stepper_run_part(s, 0, IMAGES);
 }
 
 static bool stepper_moved(const stepper *s) {
@@ -118,6 +125,55 @@ static void a_hook_that_fails_ends_the_step(void **state) {
     stepper_free(s);
 }
 
+/* What another process has of the batch. */
+typedef struct other {
+    real *g;
+    double sums[4];
+} other;
+
+static int take(void *user, smoe_params *params, double *sums, size_t count, smoe_err *err) {
+    other *o = user;
+    o->g = malloc(params->size * sizeof *o->g);
+    assert_true(o->g && count <= 4);
+    memcpy(o->g, params->g, params->size * sizeof *o->g);
+    memcpy(o->sums, sums, count * sizeof *sums);
+    return smoe_fail(err, SMOE_RUNTIME, "taken");
+}
+
+static int add(void *user, smoe_params *params, double *sums, size_t count, smoe_err *err) {
+    const other *o = user;
+    (void)err;
+    for (size_t i = 0; i < params->size; i++) params->g[i] += o->g[i];
+    for (size_t i = 0; i < count; i++) sums[i] += o->sums[i];
+    return 0;
+}
+
+static void two_halves_summed_are_the_whole(void **state) {
+    (void)state;
+    static const char keys[] = DESCENT "train.optimizer.clip=1 model.dropout=0.3 "
+                                       "train.label_smoothing=0.1";
+    other o = {0};
+    smoe_step_options first = {.reduce = add, .reduce_user = &o, .first = 0, .whole = IMAGES};
+    smoe_step_options second = {
+        .reduce = take, .reduce_user = &o, .first = IMAGES / 2, .whole = IMAGES};
+    stepper *all = stepper_make(keys, NULL), *a = stepper_make(keys, &first),
+            *b = stepper_make(keys, &second);
+    assert_int_equal(stepper_run(all), 0);
+    assert_int_equal(stepper_run_part(b, IMAGES / 2, IMAGES / 2), -1);
+    assert_int_equal(stepper_run_part(a, 0, IMAGES / 2), 0);
+    assert_true(stepper_moved(all));
+    assert_close(a->step.loss, all->step.loss, 1e-5);
+    assert_close(a->step.precision, all->step.precision, 1e-12);
+    assert_close(a->step.aux, all->step.aux, 1e-5);
+    assert_close(a->step.norm, all->step.norm, 1e-5);
+    for (size_t i = 0; i < all->rig.params->size; i++)
+        assert_close(a->rig.params->w[i], all->rig.params->w[i], 1e-6);
+    stepper_free(all);
+    stepper_free(a);
+    stepper_free(b);
+    free(o.g);
+}
+
 static size_t factored(const stepper *s) {
     size_t count = 0;
     for (size_t i = 0; i < s->rig.params->count; i++) count += s->rig.params->row[i].outer;
@@ -162,6 +218,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_hook_comes_after_backward_and_before_clipping),
         cmocka_unit_test(a_hook_that_fails_ends_the_step),
+        cmocka_unit_test(two_halves_summed_are_the_whole),
         cmocka_unit_test(with_a_hook_all_gradients_are_in_memory),
         cmocka_unit_test(what_is_not_finite_updates_nothing),
     };
