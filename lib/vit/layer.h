@@ -23,8 +23,10 @@
 /* What layers are built from, borrowed for as long as they live. */
 typedef struct smoe_build {
     const smoe_spec *spec;
+    const smoe_model_spec *model; /* sizes of this tower and its head */
     smoe_params *params;
-    size_t T; /* tokens of an image, class token included */
+    size_t T;           /* tokens of an image, class token included */
+    const size_t *seen; /* [T] token t attends to the first seen[t] tokens; NULL: to all of them */
 } smoe_build;
 
 /* Where layers take their buffers. */
@@ -221,10 +223,9 @@ void smoe_moe_forward(smoe_moe *l, real *y, const real *x, const real *residual,
 void smoe_moe_backward(smoe_moe *l, real *dx, const real *dy, const real *x, const smoe_pass *pass);
 void smoe_moe_free(smoe_moe *l);
 
-/* ---- head: final norm, pooling, classifier --------------------------------------------------- */
+/* ---- head: pooling, classifier --------------------------------------------------- */
 typedef struct smoe_head_layer {
     const smoe_build *build;
-    smoe_norm norm;
     smoe_linear classifier;
     size_t d, T, N, H;
     /* attention pooling: one learnt query attends to all tokens, then x + mlp(norm(x)) */
@@ -234,22 +235,22 @@ typedef struct smoe_head_layer {
     smoe_qk_norm q_norm, k_norm;
     smoe_norm pool_norm;
     smoe_mlp pool_mlp;
-    real *normed;                                          /* [R,d] kept */
     real *features;                                        /* [B,d] kept */
+    real *dx;                                              /* [R,d] */
     real *logits;                                          /* [B,N] */
     real *q, *kv, *weights, *heads, *pooled, *pool_normed; /* kept, map only */
     real *q_normed, *k_normed, *dk_normed;                 /* [d], [R,d], [R,d] */
-    real *dfeatures, *dnormed, *dkv, *dheads, *dpooled, *dweights;
+    real *dfeatures, *dkv, *dheads, *dpooled, *dweights;
     real *dq;               /* [B,d] of the one query, by image */
     real *dq_sum, *dlatent; /* [d] */
 } smoe_head_layer;
 void smoe_head_init(smoe_head_layer *l, const smoe_build *build, size_t N);
 void smoe_head_reserve(smoe_head_layer *l, const smoe_space *space);
 void smoe_head_cost(const smoe_head_layer *l, smoe_costs *costs);
-/* l->logits [B,N] = pool(norm(x)) W^T + bias, of which l->features [B,d] is what is pooled. */
+/* l->logits [B,N] = pool(x) W^T + bias, of which l->features [B,d] is what is pooled. */
 void smoe_head_forward(smoe_head_layer *l, const real *x, const smoe_pass *pass);
-/* dx [R,d] overwritten with the gradient of x. */
-void smoe_head_backward(smoe_head_layer *l, real *dx, const real *dlogits, const real *x,
+/* l->dx [R,d] is the gradient of x. */
+void smoe_head_backward(smoe_head_layer *l, const real *dlogits, const real *x,
                         const smoe_pass *pass);
 
 #endif

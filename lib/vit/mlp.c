@@ -16,7 +16,7 @@
 
 void smoe_mlp_init(smoe_mlp *l, const smoe_build *build, size_t experts, const char *path,
                    uint32_t site) {
-    const smoe_model_spec *spec = &build->spec->model;
+    const smoe_model_spec *spec = build->model;
     l->params = build->params;
     l->E = experts ? experts : 1;
     l->d = spec->width;

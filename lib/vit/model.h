@@ -10,6 +10,7 @@
 #include "route/router.h"
 #include "spec/spec.h"
 #include "vit/costs.h"
+#include "vit/tower.h"
 
 typedef struct smoe_model smoe_model;
 
@@ -59,7 +60,6 @@ const smoe_router *smoe_model_router(const smoe_model *model, size_t i);
 /* Blocks whose choice routers get random scores at evaluation, instead of those of the spec: block
  * i where random[i]. */
 void smoe_model_randomise(smoe_model *model, const bool *random);
-typedef void smoe_plan_watch(void *user, size_t i, const smoe_router *router);
 void smoe_model_watch(smoe_model *model, smoe_plan_watch *watch, void *user);
 
 #endif

@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 int smoe_moe_init(smoe_moe *l, const smoe_build *build, size_t block, smoe_err *err) {
-    const smoe_model_spec *spec = &build->spec->model;
+    const smoe_model_spec *spec = build->model;
     l->d = spec->width;
     l->router = smoe_router_create(&spec->moe, build->params, block, build->T, l->d, err);
     if (!l->router) return smoe_fail_prefix(err, "block %zu", block);
