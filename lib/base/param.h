@@ -116,9 +116,9 @@ static inline real *smoe_gradient(const smoe_params *params, size_t row) {
     return p->frozen ? NULL : params->g + p->offset;
 }
 
-/* Whether a row is stacked kernels, used by matrix products alone, which take BF16 as it is and overwrite
- * a gradient that is fresh: most of a large model, where setting it to 0 and reading that again
- * would be a tenth of a step. */
+/* Whether a row is stacked kernels, used by matrix products alone, which take BF16 as it is and
+ * overwrite a gradient that is fresh: most of a large model, where setting it to 0 and reading that
+ * again would be a tenth of a step. */
 static inline bool smoe_param_streams(const smoe_param *row) {
     return row->stacked && row->group == SMOE_PARAM_KERNEL;
 }

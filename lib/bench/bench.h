@@ -19,8 +19,8 @@ typedef struct smoe_bench_time {
     double min, median; /* seconds */
 } smoe_bench_time;
 
-/* One pass of the model: the whole, the same without the optimiser, by parts, and by work (of its number), of which
- * the seconds are those of all threads together. */
+/* One pass of the model: the whole, the same without the optimiser, by parts, and by work (of its
+ * number), of which the seconds are those of all threads together. */
 typedef struct smoe_bench_pass {
     double flops; /* of the batch; products, a multiply-add is 2 */
     smoe_bench_time whole, layers, part[SMOE_PART_COUNT], work[SMOE_WORK_COUNT];

@@ -48,8 +48,8 @@ typedef struct smoe_norm {
 } smoe_norm;
 void smoe_norm_init(smoe_norm *l, const smoe_build *build, size_t n, const char *prefix);
 void smoe_norm_reserve(smoe_norm *l, size_t R, const smoe_space *space);
-/* Adds a row of that name, for R rows per image; reads x and writes y, and backward reads two arrays
- * and adds to a third. */
+/* Adds a row of that name, for R rows per image; reads x and writes y, and backward reads two
+ * arrays and adds to a third. */
 void smoe_norm_cost(const smoe_norm *l, smoe_costs *costs, size_t R, const char *name);
 /* y [R,n] = (x - mean)/sqrt(variance + epsilon) * weight + bias, by rows. */
 void smoe_norm_forward(smoe_norm *l, real *y, const real *x, size_t R);
