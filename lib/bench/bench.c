@@ -110,9 +110,9 @@ double smoe_bench_limit(const smoe_bench_pass *pass, smoe_part part, const smoe_
 }
 
 /* What a pass computes and, at least, moves. Weights are read once forward and once for the
- * gradient of the input; their gradient is written, unless it is factored, and read before where it is not
- * an expert's; the optimiser reads the gradients that were written twice, once for their norm,
- * writes zeros where they are not experts', and reads and writes weights and moments. */
+ * gradient of the input; their gradient is written, unless it is factored, and read before where it
+ * is not an expert's; the optimiser reads the gradients that were written twice, once for their
+ * norm, writes zeros where they are not experts', and reads and writes weights and moments. */
 static void count_work(smoe_bench *b, const smoe_cost *cost) {
     smoe_bench_pass *train = &b->train, *infer = &b->infer;
     double B = (double)b->batch;
