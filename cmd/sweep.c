@@ -5,6 +5,7 @@
 #include "cmd.h"
 #include "sweep/compare.h"
 #include "sweep/evaluations.h"
+#include "sweep/primary.h"
 #include "store/run.h"
 
 #include <stdlib.h>
@@ -108,6 +109,7 @@ static int expand_spec(smoe_sweep *sweep, const char *file, const smoe_options *
                       "%s: nothing is swept: give it a section sweep, or key=a,b,c", text.label);
     if (!status && l.points.count) status = smoe_evaluations_plan(sweep, &l.points, err);
     if (!status) move_figure(sweep, &spec);
+    if (!status) status = smoe_primary_plan(sweep, &spec.sweep.plan, err);
     if (!status && spec.sweep.reference && !options->reference)
         status = smoe_compare_refer(sweep, spec.sweep.reference, "sweep.reference", err);
     lists_free(&l);

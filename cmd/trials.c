@@ -12,6 +12,7 @@
 #include "base/threads.h"
 #include "sweep/trial.h"
 #include "sweep/compare.h"
+#include "sweep/primary.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -317,10 +318,18 @@ static int check(const smoe_options *options, const char *arg, bool folder, smoe
     if (options->status && !folder)
         return smoe_fail(err, SMOE_USAGE, "%s is no folder; --status wants the one of a sweep",
                          arg);
-    if (options->status && options->reference && options->json)
+    if (options->status && (options->reference || options->equivalence) && options->json)
         return smoe_fail(err, SMOE_USAGE,
                          "--status --json has no differences; --resume --json has them");
-    if (folder && !options->resume && !options->status && !options->dry_run)
+    if (options->power && (options->force || options->extend || options->resume ||
+                           options->status || options->dry_run))
+        return smoe_fail(err, SMOE_USAGE, "--power does not go with --%s",
+                         options->force    ? "force"
+                         : options->extend ? "extend"
+                         : options->resume ? "resume"
+                         : options->status ? "status"
+                                           : "dry-run");
+    if (folder && !options->resume && !options->status && !options->power && !options->dry_run)
         return smoe_fail(err, SMOE_USAGE,
                          "%s is a folder; --resume continues a sweep, --status tells how far it is",
                          arg);
@@ -353,6 +362,9 @@ static int set_wishes(smoe_sweep *sweep, const smoe_trials_kind *kind, const smo
         if (!*text[i]) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
     }
     if (smoe_results_check(sweep, err)) return -1;
+    if (options->equivalence &&
+        smoe_equivalence_set(sweep, options->equivalence, "--equivalence", err))
+        return -1;
     if (options->reference)
         return smoe_compare_refer(sweep, options->reference, "--reference", err);
     if (kind->reference && !sweep->reference)
@@ -360,14 +372,18 @@ static int set_wishes(smoe_sweep *sweep, const smoe_trials_kind *kind, const smo
     return 0;
 }
 
+/* The sweep that is in a folder. */
+static int open_folder(smoe_sweep *sweep, const smoe_trials_kind *kind, const char *dir,
+                       const smoe_options *options, smoe_err *err) {
+    if (smoe_sweep_open(sweep, dir, err)) return -1;
+    if (kind->check && kind->check(sweep, err)) return -1;
+    return set_wishes(sweep, kind, options, err);
+}
+
 /* The trials, with a folder unless this is a dry run. */
 static int prepare(smoe_sweep *sweep, const smoe_trials_kind *kind, const char *arg, bool folder,
                    const smoe_options *options, smoe_err *err) {
-    if (folder) {
-        if (smoe_sweep_open(sweep, arg, err)) return -1;
-        if (kind->check && kind->check(sweep, err)) return -1;
-        return set_wishes(sweep, kind, options, err);
-    }
+    if (folder) return open_folder(sweep, kind, arg, options, err);
     if (kind->expand(sweep, arg, options, err)) return -1;
     if (set_wishes(sweep, kind, options, err)) return -1;
     if (options->dry_run) return 0;
@@ -375,6 +391,12 @@ static int prepare(smoe_sweep *sweep, const smoe_trials_kind *kind, const char *
                              : smoe_text_format("runs/%s-%s", sweep->name,
                                                 sweep->run ? "evaluate" : kind->suffix);
     int status = dir ? 0 : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    if (!status && options->power) {
+        smoe_sweep_free(sweep);
+        status = open_folder(sweep, kind, dir, options, err);
+        free(dir);
+        return status;
+    }
     if (!status && options->force) status = smoe_sweep_remove(dir, err);
     if (!status)
         status = options->extend
@@ -391,17 +413,30 @@ static int tell(const smoe_sweep *sweep, const smoe_options *options, smoe_err *
     smoe_results results = {0};
     int status = smoe_trials_status(sweep, options, err);
     bool figure = options->x || options->y || options->line;
-    if (status || !(figure || options->reference)) return status;
+    bool contrasts = options->reference || options->equivalence;
+    if (status || !(figure || contrasts)) return status;
     status = smoe_results_make(&results, sweep, err);
-    if (!status && options->reference) status = smoe_trials_differences(&results, options, err);
+    if (!status && contrasts) status = smoe_trials_contrasts(&results, "", options, err);
+    if (!status && contrasts && results.evaluations) {
+        printf("\nEvaluated at other settings:\n");
+        status = smoe_trials_contrasts(results.evaluations, "evaluations_", options, err);
+    }
     if (!status && figure) status = draw(&results, options, err);
+    smoe_results_free(&results);
+    return status;
+}
+
+static int tell_power(const smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
+    smoe_results results = {0};
+    int status = smoe_results_make(&results, sweep, err);
+    if (!status) status = smoe_trials_power(&results, options, err);
     smoe_results_free(&results);
     return status;
 }
 
 int smoe_trials_command(const smoe_trials_kind *kind, const smoe_options *options, smoe_err *err) {
     smoe_sweep sweep = {0};
-    bool going_on = options->resume || options->status;
+    bool going_on = options->resume || options->status || options->power;
     const char *arg = options->args ? options->arg[0] : going_on ? options->out : NULL;
     bool folder = arg && smoe_file_is_folder(arg) && !smoe_trials_is_run(arg);
     int status = check(options, arg, folder, err);
@@ -410,6 +445,8 @@ int smoe_trials_command(const smoe_trials_kind *kind, const smoe_options *option
         ;
     else if (options->dry_run)
         status = smoe_trials_estimate(&sweep, options, err);
+    else if (options->power)
+        status = tell_power(&sweep, options, err);
     else if (options->status)
         status = tell(&sweep, options, err);
     else

@@ -7,6 +7,7 @@
 #define SMOE_TRIALS_H
 
 #include "opt.h"
+#include "table.h"
 #include "sweep/results.h"
 #include "sweep/sweep.h"
 
@@ -36,13 +37,26 @@ int smoe_trials_seeds(char **seeds, const smoe_options *options, smoe_err *err) 
 /* Is that the directory of a run, and not of a sweep? */
 bool smoe_trials_is_run(const char *arg);
 
-/* The tables of the summary and of the differences on stdout, or with --json all results. */
+/* The tables of the summary and of the contrasts on stdout, or with --json all results. */
 int smoe_trials_summary(const smoe_results *results, const smoe_options *options,
                         smoe_err *err) SMOE_MUST_CHECK;
 
-/* The tables of the differences alone. */
-int smoe_trials_differences(const smoe_results *results, const smoe_options *options,
-                            smoe_err *err) SMOE_MUST_CHECK;
+/* The tables of the primary contrasts, the differences and the trends, one after the other; beyond
+ * a dozen rows of precision and loss alone. The files they refer to have `prefix` before their
+ * names. */
+int smoe_trials_contrasts(const smoe_results *results, const char *prefix,
+                          const smoe_options *options, smoe_err *err) SMOE_MUST_CHECK;
+/* The same as members of an object, where there are some. */
+void smoe_trials_contrasts_json(json_t *object, const smoe_results *results, const char *prefix);
+
+/* How many seeds the contrasts need for some differences: --power, whose text is a list of them. */
+int smoe_trials_power(const smoe_results *results, const smoe_options *options,
+                      smoe_err *err) SMOE_MUST_CHECK;
+
+/* A value of a trial in JSON: numbers and booleans as such, all else as text. */
+json_t *smoe_trials_value(const char *text);
+/* Headings for the swept keys. */
+void smoe_trials_columns(smoe_table *table, const smoe_sweep *sweep);
 
 /* How far each trial is: --status. */
 int smoe_trials_status(const smoe_sweep *sweep, const smoe_options *options,

@@ -4,7 +4,6 @@
 #include "table.h"
 #include "base/file.h"
 #include "base/frame.h"
-#include "sweep/compare.h"
 #include "sweep/evaluations.h"
 #include "store/run.h"
 
@@ -13,12 +12,9 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST_ROWS = 12 }; /* of the summary whose differences are printed for every metric */
-
 /* ---- the summary ----------------------------------------------------------------------------- */
 
-/* Numbers and booleans as such, all else as text. */
-static json_t *value_json(const char *text) {
+json_t *smoe_trials_value(const char *text) {
     json_t *value = json_loads(text, JSON_DECODE_ANY, NULL);
     if (json_is_number(value) || json_is_boolean(value)) return value;
     json_decref(value);
@@ -29,7 +25,7 @@ static json_t *values_json(const smoe_sweep *sweep, const smoe_trial *trial, boo
     json_t *set = json_object();
     for (size_t c = 0; c < sweep->columns; c++)
         if (seed || c != sweep->seed)
-            json_object_set_new(set, sweep->column[c], value_json(trial->value[c]));
+            json_object_set_new(set, sweep->column[c], smoe_trials_value(trial->value[c]));
     return set;
 }
 
@@ -46,34 +42,6 @@ static json_t *group_json(const smoe_results *r, size_t g) {
                      metrics);
 }
 
-/* A difference as differences.csv has it. */
-static json_t *difference_json(const smoe_results *r, const smoe_difference *d,
-                               const char *reference) {
-    const smoe_paired *p = &d->paired;
-    json_t *row = json_object();
-    for (size_t c = 0; c < r->sweep->columns; c++) {
-        const char *value = smoe_results_row(r, d, c);
-        if (c != r->sweep->seed && value)
-            json_object_set_new(row, r->sweep->column[c], value_json(value));
-    }
-    json_object_update_new(row, json_pack("{s:s, s:s, s:o, s:o, s:o, s:I, s:b}", "reference",
-                                          reference, "metric", r->metric[d->metric], "difference",
-                                          smoe_run_number(p->mean), "low",
-                                          smoe_run_number(p->mean - p->half), "high",
-                                          smoe_run_number(p->mean + p->half), "n", (json_int_t)p->n,
-                                          "distinguishable", p->distinguishable));
-    return row;
-}
-
-static json_t *differences_json(const smoe_results *r) {
-    char *reference = smoe_results_reference(r);
-    json_t *list = reference ? json_array() : NULL;
-    for (size_t i = 0; i < r->differences && list; i++)
-        json_array_append_new(list, difference_json(r, &r->difference[i], reference));
-    free(reference);
-    return list;
-}
-
 static json_t *results_json(const smoe_results *r) {
     json_t *trials = json_array(), *groups = json_array();
     for (size_t i = 0; i < r->sweep->trials; i++) {
@@ -86,14 +54,13 @@ static json_t *results_json(const smoe_results *r) {
     for (size_t g = 0; g < r->groups; g++) json_array_append_new(groups, group_json(r, g));
     json_t *value = json_pack("{s:s, s:s, s:o, s:o}", "sweep", r->sweep->name, "dir", r->sweep->dir,
                               "cells", trials, "groups", groups);
-    if (value && r->differences) json_object_set_new(value, "differences", differences_json(r));
+    if (value) smoe_trials_contrasts_json(value, r, "");
     if (value && r->evaluations) {
         json_t *list = json_array();
         for (size_t g = 0; g < r->evaluations->groups; g++)
             json_array_append_new(list, group_json(r->evaluations, g));
         json_object_set_new(value, "evaluations", list);
-        if (r->evaluations->differences)
-            json_object_set_new(value, "evaluations_differences", differences_json(r->evaluations));
+        smoe_trials_contrasts_json(value, r->evaluations, "evaluations_");
     }
     return value;
 }
@@ -106,7 +73,7 @@ static void add_column(smoe_table *table, const char *column) {
     table->columns++;
 }
 
-static void add_columns(smoe_table *table, const smoe_sweep *sweep) {
+void smoe_trials_columns(smoe_table *table, const smoe_sweep *sweep) {
     for (size_t c = 0; c < sweep->columns; c++)
         if (c != sweep->seed) add_column(table, sweep->column[c]);
 }
@@ -116,7 +83,7 @@ static int print_groups(const smoe_results *r, const smoe_options *options, smoe
     const smoe_sweep *sweep = r->sweep;
     smoe_table table = {0};
     char text[64];
-    add_columns(&table, sweep);
+    smoe_trials_columns(&table, sweep);
     for (size_t m = 0; m < r->metrics; m++) {
         if (!smoe_results_shown(r->metric[m], true)) continue;
         smoe_table_add(&table, "%s", r->metric[m]);
@@ -138,93 +105,35 @@ static int print_groups(const smoe_results *r, const smoe_options *options, smoe
     return status;
 }
 
-static void add_difference(smoe_table *table, const smoe_results *r, const smoe_difference *d) {
-    const smoe_paired *p = &d->paired;
-    for (size_t c = 0; c < r->sweep->columns; c++) {
-        const char *value = smoe_results_row(r, d, c);
-        if (c != r->sweep->seed) smoe_table_add(table, "%s", value ? value : "all");
-    }
-    smoe_table_add(table, "%s", r->metric[d->metric]);
-    smoe_table_add(table, "%+.4g", p->mean);
-    if (isfinite(p->half))
-        smoe_table_add(table, "[%+.4g, %+.4g]", p->mean - p->half, p->mean + p->half);
-    else
-        smoe_table_add(table, "-");
-    smoe_table_add(table, "%zu", p->n);
-    smoe_table_add(table, "%s", p->distinguishable ? "distinguishable" : "not distinguishable");
-}
-
-/* The metric whose differences are printed: SIZE_MAX, every one, unless there are many rows. */
-static size_t only_metric(const smoe_results *r, const char *wish) {
-    size_t first = smoe_results_first(r, wish);
-    if (r->groups <= MOST_ROWS) return SIZE_MAX;
-    for (size_t i = 0; i < r->differences; i++)
-        if (r->difference[i].metric == first) return first;
-    return r->difference[0].metric;
-}
-
-/* Rows that have no counterpart are named: they are no differences. */
-static void print_not_compared(const smoe_results *r) {
-    for (size_t g = 0, said = 0; g < r->groups; g++) {
-        char *why = smoe_results_not_compared(r, g);
-        if (why) printf("%s%s\n", said++ ? "" : "\n", why);
-        free(why);
-    }
-}
-
-static int print_differences(const smoe_results *r, const char *file, const char *wish,
-                             const smoe_options *options, smoe_err *err) {
-    static const char *const heading[] = {"metric", "difference", "95% interval", "n", "verdict"};
-    smoe_table table = {0};
-    if (!r->differences) return 0;
-    size_t only = only_metric(r, wish);
-    char *reference = smoe_results_reference(r);
-    if (!reference) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
-    printf("\nDifferences from %s, seed by seed (%s%s):\n", reference,
-           only == SIZE_MAX ? "" : "other metrics too: ", file);
-    free(reference);
-    add_columns(&table, r->sweep);
-    for (size_t c = 0; c < 5; c++, table.columns++) smoe_table_add(&table, "%s", heading[c]);
-    for (size_t i = 0; i < r->differences; i++)
-        if (only == SIZE_MAX || r->difference[i].metric == only)
-            add_difference(&table, r, &r->difference[i]);
-    int status = smoe_table_print(&table, stdout, smoe_cmd_color(options, stdout), err);
-    smoe_table_free(&table);
-    if (!status) print_not_compared(r);
-    return status;
-}
-
-int smoe_trials_differences(const smoe_results *r, const smoe_options *options, smoe_err *err) {
-    const smoe_results *later = r->evaluations;
-    const char *y = r->sweep->figure.y;
-    if (print_differences(r, "differences.csv", y, options, err)) return -1;
-    if (!later || !later->differences) return 0;
-    printf("\nEvaluated at other settings:\n");
-    return print_differences(later, "evaluations_differences.csv", y, options, err);
-}
-
-static int print_results(const smoe_results *r, const char *differences, const char *wish,
-                         const smoe_options *options, smoe_err *err) {
-    if (print_groups(r, options, err)) return -1;
-    return print_differences(r, differences, wish, options, err);
-}
-
 int smoe_trials_summary(const smoe_results *r, const smoe_options *options, smoe_err *err) {
+    static const char *const files[] = {"results.csv",
+                                        "summary.csv",
+                                        "primary.csv",
+                                        "differences.csv",
+                                        "trends.csv",
+                                        "evaluations.csv",
+                                        "evaluations_summary.csv",
+                                        "evaluations_differences.csv",
+                                        "evaluations_trends.csv",
+                                        "summary.md",
+                                        "sweep.svg",
+                                        "evaluations.svg"};
     const smoe_results *later = r->evaluations;
-    const char *y = r->sweep->figure.y;
+    const char *between = ": ";
     if (options->json) return smoe_cmd_json(results_json(r), err);
-    if (print_results(r, "differences.csv", y, options, err)) return -1;
+    if (print_groups(r, options, err)) return -1;
+    if (smoe_trials_contrasts(r, "", options, err)) return -1;
     if (later) {
         printf("\nEvaluated at other settings:\n");
-        if (print_results(later, "evaluations_differences.csv", y, options, err)) return -1;
+        if (print_groups(later, options, err)) return -1;
+        if (smoe_trials_contrasts(later, "evaluations_", options, err)) return -1;
     }
-    printf("\n%s: results.csv, summary.csv, %s%s%ssummary.md", r->sweep->dir,
-           r->differences ? "differences.csv, " : "",
-           later ? "evaluations.csv, evaluations_summary.csv, " : "",
-           later && later->differences ? "evaluations_differences.csv, " : "");
-    static const char *const figures[] = {"sweep.svg", "evaluations.svg"};
-    for (size_t i = 0; i < 2; i++)
-        if (smoe_file_holds(r->sweep->dir, figures[i])) printf(", %s", figures[i]);
+    printf("\n%s", r->sweep->dir);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        if (!smoe_file_holds(r->sweep->dir, files[i])) continue;
+        printf("%s%s", between, files[i]);
+        between = ", ";
+    }
     printf("\n");
     return 0;
 }

@@ -6,7 +6,7 @@
  * little packing is done twice, but nobody waits for anybody inside a product. Why not BLIS for
  * these: its kernels for small shapes sum in another order than those for large ones, so an
  * image's logits would depend on the size of its batch. BLIS stays the measure of speed
- * (math/blas.c); how the two compare is in experiments/NOTES.md.
+ * (math/blas.c); how the two compare is in experiments/notes/.
  */
 #include "math/gemm_view.h"
 #include "base/team.h"

@@ -215,11 +215,37 @@ typedef struct smoe_sweep_figure {
     char *x, *y, *line; /* a point's place; what tells lines apart */
 } smoe_sweep_figure;
 
+/* A contrast that was named before any cell ran: a row and its reference, or a trend. Every part is
+ * a text as it stands there; see sweep/primary.h. */
+typedef struct smoe_primary {
+    char *row, *reference; /* settings */
+    char *trend, *where;   /* a swept key; settings, or NULL */
+    char *measure;         /* NULL: precision_at_1 */
+    char *expect;
+    char *margin; /* of expect: equivalent; NULL: that of the plan */
+} smoe_primary;
+
+/* What a sweep is to show. */
+typedef struct smoe_sweep_plan {
+    smoe_primary *primary; /* [primaries] */
+    size_t primaries;
+    char *family;      /* how many contrasts there are in all, with those of other sweeps; NULL */
+    char *equivalence; /* margins, "0.01" or "METRIC=0.01,METRIC=0.1"; NULL: none */
+} smoe_sweep_plan;
+
+void smoe_sweep_plan_clear(smoe_sweep_plan *plan);
+
+/* The parts of a primary contrast by name, and where each is kept: NULL behind the last. */
+enum { SMOE_PRIMARY_PARTS = 7 };
+extern const char *const smoe_primary_part[SMOE_PRIMARY_PARTS + 1];
+char **smoe_primary_text(smoe_primary *primary, size_t part);
+
 /* The section `sweep`, which smoe sweep alone looks at; no part of a resolved spec. */
 typedef struct smoe_sweep_spec {
     smoe_sweep_keys train;    /* sweep.grid, sweep.zip and sweep.seeds (key "seed") */
     smoe_sweep_keys evaluate; /* sweep.evaluate.grid and .zip */
     smoe_sweep_figure figure;
+    smoe_sweep_plan plan;
     char *reference; /* "KEY=VALUE,KEY=VALUE", what rows are compared with; NULL: the first row */
     bool seen;
     bool bad; /* there are mistakes in it */

@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "spec/routers.h"
 #include "train/fewshot.h"
+#include "store/npy.h"
 #include "train/routing.h"
 #include "store/safetensors.h"
 
@@ -165,6 +166,12 @@ static char *results_path(const smoe_sweep *sweep, size_t i) {
     return smoe_text_format("%s/claims/%s.evaluations.json", sweep->dir, sweep->trial[i].name);
 }
 
+/* The outcomes of the images at a point. */
+static char *outcomes_path(const smoe_sweep *sweep, size_t i, size_t point) {
+    return smoe_text_format("%s/claims/%s.evaluation-%zu.npy", sweep->dir, sweep->trial[i].name,
+                            point);
+}
+
 int smoe_evaluations_read(json_t **list, const smoe_sweep *sweep, size_t i, smoe_err *err) {
     char *path = results_path(sweep, i), *text = NULL;
     size_t size = 0;
@@ -236,12 +243,15 @@ static int measure_fewshot(json_t *result, const smoe_spec *spec, smoe_model *mo
     return status;
 }
 
-static int evaluate(stage *s, const smoe_point *point, json_t *result, smoe_err *err) {
+/* Measures a point; the outcomes of its images go to `path`. */
+static int evaluate(stage *s, const smoe_point *point, const char *path, json_t *result,
+                    smoe_err *err) {
     smoe_spec spec;
+    float *outcomes = NULL;
     smoe_model *model = NULL;
     smoe_routing routing = {0};
     smoe_eval eval;
-    size_t images, batch = 0;
+    size_t images = 0, batch = 0;
     int status = parse_point(&spec, s->trial, point, err);
     if (!status) status = open_data(s, &spec, err);
     if (!status) {
@@ -250,7 +260,10 @@ static int evaluate(stage *s, const smoe_point *point, json_t *result, smoe_err 
         status = load_model(s, &spec, batch, &model, err);
     }
     if (!status) status = smoe_routing_open(&routing, model, err);
-    if (!status) status = smoe_evaluate(model, &spec, s->set, batch, NULL, NULL, &eval, err);
+    if (!status && !(outcomes = calloc(2 * images, sizeof *outcomes)))
+        status = smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu images", images);
+    if (!status)
+        status = smoe_evaluate_each(model, &spec, s->set, batch, outcomes, NULL, NULL, &eval, err);
     smoe_routing_stop(&routing);
     if (!status) {
         double dropped =
@@ -258,8 +271,10 @@ static int evaluate(stage *s, const smoe_point *point, json_t *result, smoe_err 
         json_object_set_new(result, "loss", smoe_run_number(eval.loss));
         json_object_set_new(result, "precision_at_1", smoe_run_number(eval.precision_at_1));
         if (isfinite(dropped)) json_object_set_new(result, "dropped", smoe_run_number(dropped));
-        status = measure_fewshot(result, &spec, model, batch, err);
+        status = smoe_npy_write(path, "<f4", outcomes, 2, (const size_t[]){images, 2}, err);
     }
+    if (!status) status = measure_fewshot(result, &spec, model, batch, err);
+    free(outcomes);
     smoe_routing_free(&routing);
     smoe_model_free(model);
     smoe_spec_free(&spec);
@@ -277,16 +292,20 @@ int smoe_evaluations_run(const smoe_sweep *sweep, size_t i, const char *checkpoi
     while (!status && json_array_size(list) < points) {
         size_t done = json_array_size(list);
         json_t *result = json_object();
+        char *path = outcomes_path(sweep, i, done);
         if (options->done) options->done(options->user, done, points);
         if (options->stop && *options->stop)
             status = smoe_fail(err, SMOE_STOPPED, "stopped on request after %zu of %zu evaluations",
                                done, points);
+        else if (!path)
+            status = smoe_fail(err, SMOE_RUNTIME, "out of memory");
         else
-            status = evaluate(&s, &sweep->evaluate.point[done], result, err);
+            status = evaluate(&s, &sweep->evaluate.point[done], path, result, err);
         if (!status && json_array_append(list, result))
             status = smoe_fail(err, SMOE_RUNTIME, "out of memory");
         if (!status) status = write_results(sweep, i, list, err);
         json_decref(result);
+        free(path);
     }
     smoe_safetensors_free(s.weights);
     smoe_dataset_free(s.set);
@@ -306,8 +325,10 @@ static int table_trial(smoe_trial *to, const smoe_sweep *sweep, size_t i, size_t
                 : trial->state == SMOE_TRIAL_FAILED ? SMOE_TRIAL_FAILED
                                                     : SMOE_TRIAL_OPEN;
     to->name = strdup(trial->name);
+    to->outcomes = outcomes_path(sweep, i, p);
+    to->spec = strdup(trial->spec);
     to->value = calloc(columns + 1, sizeof *to->value);
-    if (!to->name || !to->value) return -1;
+    if (!to->name || !to->value || !to->outcomes || !to->spec) return -1;
     for (size_t c = 0; c < columns; c++) {
         to->value[c] =
             strdup(c < sweep->columns ? trial->value[c] : point->value[c - sweep->columns]);
@@ -326,6 +347,8 @@ static int table_columns(smoe_sweep *table, const smoe_sweep *sweep) {
     table->column = calloc(columns + 1, sizeof *table->column);
     table->trial = calloc(sweep->trials * sweep->evaluate.points + 1, sizeof *table->trial);
     if (sweep->reference && !(table->reference = strdup(sweep->reference))) return -1;
+    if (sweep->plan.equivalence && !(table->plan.equivalence = strdup(sweep->plan.equivalence)))
+        return -1;
     if (!table->dir || !table->name || !table->column || !table->trial) return -1;
     for (; table->columns < columns; table->columns++) {
         size_t c = table->columns;

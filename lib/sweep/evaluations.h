@@ -5,6 +5,8 @@
  *
  *   DIR/claims/CELL.evaluations.json   a list with the result of each point, in their order, as far
  *                                      as they are done
+ *   DIR/claims/CELL.evaluation-N.npy   what became of each image at point N, as outcomes.npy of a
+ *                                      run has it (sweep/outcomes.h)
  */
 #ifndef SMOE_EVALUATIONS_H
 #define SMOE_EVALUATIONS_H

@@ -4,7 +4,9 @@
  * changes is one file a trial, written by whoever holds its claim.
  */
 #include "sweep/manifest.h"
+#include "sweep/primary.h"
 #include "base/file.h"
+#include "store/run.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -45,6 +47,24 @@ static json_t *evaluate_json(const smoe_sweep *sweep) {
                      points);
 }
 
+/* Texts that may be missing, as an object has them. */
+static void put_text(json_t *object, const char *key, const char *text) {
+    if (text) json_object_set_new(object, key, json_string(text));
+}
+
+static json_t *plan_json(smoe_sweep_plan plan) {
+    json_t *list = json_array(), *object = json_pack("{s:o}", "primary", list);
+    for (size_t i = 0; i < plan.primaries; i++) {
+        json_t *primary = json_object();
+        for (size_t part = 0; part < SMOE_PRIMARY_PARTS; part++)
+            put_text(primary, smoe_primary_part[part], *smoe_primary_text(&plan.primary[i], part));
+        json_array_append_new(list, primary);
+    }
+    put_text(object, "family", plan.family);
+    put_text(object, "equivalence", plan.equivalence);
+    return object;
+}
+
 /* The first line. */
 static json_t *header_json(const smoe_sweep *sweep) {
     const smoe_sweep_figure *figure = &sweep->figure;
@@ -61,6 +81,8 @@ static json_t *header_json(const smoe_sweep *sweep) {
             json_pack("{s:s?, s:s?, s:s?}", "x", figure->x, "y", figure->y, "line", figure->line));
     if (line && sweep->reference)
         json_object_set_new(line, "reference", json_string(sweep->reference));
+    if (line && (sweep->plan.primaries || sweep->plan.equivalence))
+        json_object_set_new(line, "plan", plan_json(sweep->plan));
     return line;
 }
 
@@ -106,6 +128,15 @@ static int compare_evaluations(const smoe_sweep *was, const smoe_sweep *is, smoe
                             was->dir);
 }
 
+/* What is to be shown is said before it is seen. */
+static int compare_plans(const smoe_sweep *was, const smoe_sweep *is, smoe_err *err) {
+    if (smoe_primary_same(&was->plan, &is->plan)) return 0;
+    return smoe_fail(err, SMOE_USAGE,
+                     "%s: sweep.primary is not what it was when this sweep began, with %zu primary "
+                     "contrasts; -o DIR puts this one elsewhere",
+                     was->dir, was->plan.primaries);
+}
+
 /* What two sweeps that should be one have different. */
 static int compare(const smoe_sweep *was, const smoe_sweep *is, smoe_err *err) {
     if (was->trials != is->trials)
@@ -121,7 +152,7 @@ static int compare(const smoe_sweep *was, const smoe_sweep *is, smoe_err *err) {
                              "); -o DIR puts this one elsewhere",
                              was->dir, is->trial[i].name, is->trial[i].hash, was->trial[i].name,
                              was->trial[i].hash);
-    return compare_evaluations(was, is, err);
+    return compare_plans(was, is, err) ? -1 : compare_evaluations(was, is, err);
 }
 
 static int write_manifest(const smoe_sweep *sweep, const char *dir, smoe_err *err) {
@@ -273,6 +304,25 @@ static int read_evaluate(smoe_sweep *sweep, const json_t *evaluate) {
     return status;
 }
 
+static int read_plan(smoe_sweep_plan *plan, const json_t *object) {
+    const json_t *list = json_object_get(object, "primary");
+    plan->primary = calloc(json_array_size(list) + 1, sizeof *plan->primary);
+    if (!plan->primary) return -1;
+    for (; plan->primaries < json_array_size(list); plan->primaries++)
+        for (size_t part = 0; part < SMOE_PRIMARY_PARTS; part++)
+            if (read_text(smoe_primary_text(&plan->primary[plan->primaries], part),
+                          json_array_get(list, plan->primaries), smoe_primary_part[part]))
+                return -1;
+    for (size_t i = 0; i < plan->primaries; i++) {
+        const smoe_primary *p = &plan->primary[i];
+        if (!p->measure || !p->expect || !(p->trend || (p->row && p->reference))) return -1;
+    }
+    return read_text(&plan->family, object, "family") ||
+                   read_text(&plan->equivalence, object, "equivalence")
+               ? -1
+               : 0;
+}
+
 static int read_header(smoe_sweep *sweep, const json_t *line) {
     const json_t *columns = json_object_get(line, "columns");
     const char *name = json_string_value(json_object_get(line, "sweep"));
@@ -291,7 +341,8 @@ static int read_header(smoe_sweep *sweep, const json_t *line) {
     if (read_text(&sweep->figure.x, figure, "x") || read_text(&sweep->figure.y, figure, "y") ||
         read_text(&sweep->figure.line, figure, "line") || read_text(&sweep->run, line, "run") ||
         read_text(&sweep->checkpoint, line, "checkpoint") ||
-        read_text(&sweep->reference, line, "reference"))
+        read_text(&sweep->reference, line, "reference") ||
+        read_plan(&sweep->plan, json_object_get(line, "plan")))
         return -1;
     return read_evaluate(sweep, json_object_get(line, "evaluate"));
 }
@@ -365,6 +416,14 @@ int smoe_sweep_open(smoe_sweep *sweep, const char *dir, smoe_err *err) {
 char *smoe_trial_dir(const smoe_sweep *sweep, size_t i) {
     return sweep->run ? strdup(sweep->run)
                       : smoe_text_format("%s/%s", sweep->dir, sweep->trial[i].name);
+}
+
+char *smoe_trial_outcomes(const smoe_sweep *sweep, size_t i) {
+    if (sweep->trial[i].outcomes) return strdup(sweep->trial[i].outcomes);
+    char *dir = smoe_trial_dir(sweep, i);
+    char *path = dir ? smoe_text_format("%s/" SMOE_RUN_OUTCOMES, dir) : NULL;
+    free(dir);
+    return path;
 }
 
 static char *claim_path(const smoe_sweep *sweep, size_t i, const char *suffix) {
@@ -478,7 +537,7 @@ static int merge(smoe_sweep *sweep, const smoe_sweep *old, smoe_err *err) {
             "%s: is another sweep: the keys it sweeps are different (one with a single "
             "value is not swept); -o DIR puts this one elsewhere",
             old->dir);
-    if (compare_evaluations(old, sweep, err)) return -1;
+    if (compare_plans(old, sweep, err) || compare_evaluations(old, sweep, err)) return -1;
     for (size_t k = 0; k < old->trials; k++) {
         if (keep_trial(sweep, k, old, &old->trial[k], err)) return -1;
         if (number_of(&old->trial[k]) >= next) next = number_of(&old->trial[k]) + 1;
@@ -549,6 +608,9 @@ int smoe_sweep_remove(const char *dir, smoe_err *err) {
         "evaluations.svg",
         "differences.csv",
         "evaluations_differences.csv",
+        "trends.csv",
+        "evaluations_trends.csv",
+        "primary.csv",
         "claims",
         "cells.jsonl" /* the last: until then the folder is still known for a sweep */};
     smoe_sweep sweep = {0};

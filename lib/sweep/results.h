@@ -6,15 +6,43 @@
 #include "math/stats.h"
 #include "sweep/sweep.h"
 
-/* A row and its reference, seed by seed. */
+/* A row and its reference, seed by seed and image by image. */
 typedef struct smoe_difference {
     size_t group; /* the row; of a pool, the first one */
     size_t metric;
-    /* All rows that have the same as `group` where the reference has a value are one sample, those
-     * compared with the same trial averaged. */
+    /* The mean over all rows that have the same as `group` where the reference has a value, each
+     * with its own reference, of every seed. */
     bool pooled;
     smoe_paired paired; /* row - reference, with a 95% interval */
+    double p;           /* that there is no difference; NAN below two seeds */
+    double margin;      /* within which the two count as equivalent; NAN: nobody says */
+    bool equivalent;    /* within it, by two one-sided tests at 5% */
 } smoe_difference;
+
+/* How a metric changes for each doubling of a swept number; see trend.h. */
+typedef struct smoe_trend {
+    size_t group; /* the first row; the others have other values in `column` */
+    size_t column, metric;
+    size_t rows;
+    smoe_paired paired; /* the slope */
+    double p;
+} smoe_trend;
+
+typedef enum smoe_finding {
+    SMOE_OPEN, /* the data do not tell */
+    SMOE_CONFIRMED,
+    SMOE_REFUTED
+} smoe_finding;
+
+/* What came of a primary contrast of the sweep; see primary.h. */
+typedef struct smoe_primary_result {
+    const smoe_primary *asked;
+    size_t rows; /* that have a counterpart, or that the trend goes over */
+    smoe_paired paired;
+    double margin;      /* of expect: equivalent; else NAN */
+    double p, adjusted; /* of what is tested; adjusted by Holm's method */
+    smoe_finding finding;
+} smoe_primary_result;
 
 typedef struct smoe_results {
     const smoe_sweep *sweep;
@@ -33,6 +61,11 @@ typedef struct smoe_results {
     char **reference; /* [columns]; NULL: nothing is compared */
     smoe_difference *difference;
     size_t differences;
+    smoe_trend *trend; /* by metric */
+    size_t trends;
+    bool planned;                 /* there are primary contrasts: all else is exploratory */
+    smoe_primary_result *primary; /* of the sweep's primary contrasts, in their order */
+    size_t primaries;
     /* Of the trials' evaluations at other settings, or NULL: their own results, and the sweep these
      * are of. */
     struct smoe_results *evaluations;
@@ -57,6 +90,13 @@ char *smoe_results_reference(const smoe_results *results);
 /* What a difference's row has in a column; NULL: of a pool, where its rows may differ. */
 const char *smoe_results_row(const smoe_results *results, const smoe_difference *difference,
                              size_t column);
+/* "distinguishable" or "not distinguishable"; with a margin "equivalent within +-0.01", "different"
+ * or "not decided". Returns buf. */
+const char *smoe_results_verdict(char *buf, size_t size, const smoe_difference *difference);
+/* "rising", "falling", "not distinguishable". */
+const char *smoe_results_direction(const smoe_trend *trend);
+/* "confirmed", "refuted", "open". */
+const char *smoe_results_finding(smoe_finding finding);
 /* "+0.084 +- 0.027", the second half the interval; without it of a single pair. Returns buf. */
 const char *smoe_results_difference(char *buf, size_t size, const smoe_paired *paired);
 /* "0.8120 +- 0.0040" with the sign for +-, "0.8120" of a single value or of equal ones, "-" of
@@ -68,10 +108,10 @@ bool smoe_results_shown(const char *metric, bool brief);
 /* How many trials of a group are done. */
 size_t smoe_results_done(const smoe_results *results, size_t group);
 
-/* DIR/results.csv, a row a trial; DIR/summary.csv, a row a group with mean, sd and n of every
- * metric; DIR/differences.csv, a row a difference, where there are some; DIR/summary.md. Of the
- * evaluations the same in DIR/evaluations.csv, DIR/evaluations_summary.csv,
- * DIR/evaluations_differences.csv and a section of the summary. */
+/* DIR/results.csv, a row per trial; DIR/summary.csv, a row per group with mean, sd and n of every
+ * metric; DIR/differences.csv, DIR/trends.csv and DIR/primary.csv, a row per contrast, where there
+ * are some; DIR/summary.md. Of the evaluations the same in DIR/evaluations.csv and
+ * DIR/evaluations_*.csv and a section of the summary. */
 int smoe_results_write(const smoe_results *results, smoe_err *err) SMOE_MUST_CHECK;
 
 /* Whether the sweep's figure can be drawn, as far as that is known before any trial has run.

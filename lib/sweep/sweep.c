@@ -256,6 +256,7 @@ static void trial_clear(smoe_trial *trial, size_t columns) {
     texts_free(trial->value, columns);
     free(trial->name);
     free(trial->spec);
+    free(trial->outcomes);
     json_decref(trial->outcome);
     *trial = (smoe_trial){0};
 }
@@ -268,6 +269,7 @@ void smoe_sweep_free(smoe_sweep *sweep) {
     free(sweep->figure.y);
     free(sweep->figure.line);
     free(sweep->reference);
+    smoe_sweep_plan_clear(&sweep->plan);
     free(sweep->trial);
     free(sweep->run);
     free(sweep->checkpoint);

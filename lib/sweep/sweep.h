@@ -53,7 +53,8 @@ typedef struct smoe_trial {
     char **value; /* [columns of the sweep] */
     char *spec;   /* resolved, as JSON with sorted keys and full digits */
     uint64_t hash;
-    uint64_t meaning;       /* of combinations: equal where they are the same, however written */
+    uint64_t meaning; /* of combinations: equal where they are the same, however written */
+    char *outcomes;   /* of an evaluation: the file with what became of each image; else NULL */
     smoe_trial_state state; /* as last looked at */
     json_t *outcome; /* {"status", "result": {...}} or {"status", "code", "error"}, or NULL */
 } smoe_trial;
@@ -70,6 +71,7 @@ typedef struct smoe_sweep {
     char *run,
         *checkpoint; /* the run that is the only trial, and its weights; NULL: trials train */
     smoe_sweep_figure figure; /* what the figures show */
+    smoe_sweep_plan plan;     /* primary contrasts and margins, see primary.h */
     char *reference;          /* what rows are compared with, see compare.h; NULL: the first row */
 } smoe_sweep;
 
@@ -127,6 +129,10 @@ void smoe_sweep_free(smoe_sweep *sweep);
 
 /* The run directory (sweep->run where there is one), fresh; NULL when out of memory. */
 char *smoe_trial_dir(const smoe_sweep *sweep, size_t i);
+
+/* The file with what became of each test image (sweep/outcomes.h), fresh; NULL when out of memory.
+ */
+char *smoe_trial_outcomes(const smoe_sweep *sweep, size_t i);
 
 /* 1: ours until *fd is closed by every process that has it; 0: another process runs it; -1. */
 int smoe_trial_claim(const smoe_sweep *sweep, size_t i, int *fd, smoe_err *err) SMOE_MUST_CHECK;

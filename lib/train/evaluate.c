@@ -29,9 +29,25 @@ static int nonfinite_loss(smoe_model *model, uint64_t image, double loss, smoe_e
                      name ? name : "every weight is finite, the activations are not");
 }
 
+/* What became of each image of a batch, at its place in the data set. */
+static void keep_outcomes(float *outcomes, const smoe_batch *batch, const real *logits,
+                          const double *loss, size_t N) {
+    for (size_t b = 0; b < batch->images; b++) {
+        float *outcome = outcomes + 2 * batch->index[b];
+        outcome[0] = smoe_task_correct(logits + b * N, batch->target + b * N, N);
+        outcome[1] = (float)loss[b];
+    }
+}
+
 int smoe_evaluate(smoe_model *model, const smoe_spec *spec, const smoe_dataset *set,
                   size_t batch_size, smoe_eval_sink *sink, void *user, smoe_eval *result,
                   smoe_err *err) {
+    return smoe_evaluate_each(model, spec, set, batch_size, NULL, sink, user, result, err);
+}
+
+int smoe_evaluate_each(smoe_model *model, const smoe_spec *spec, const smoe_dataset *set,
+                       size_t batch_size, float *outcomes, smoe_eval_sink *sink, void *user,
+                       smoe_eval *result, smoe_err *err) {
     size_t N = smoe_dataset_classes(set);
     const smoe_task *task = smoe_task_of(spec->train.loss);
     smoe_loader_options options = {
@@ -60,6 +76,7 @@ int smoe_evaluate(smoe_model *model, const smoe_spec *spec, const smoe_dataset *
             nonfinite_loss(model, batch.index[b], rows[b], err);
             goto out;
         }
+        if (outcomes) keep_outcomes(outcomes, &batch, logits, rows, N);
         images += batch.images;
         if (sink && sink(user, &batch, logits, N, err)) goto out;
     }

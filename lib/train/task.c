@@ -45,6 +45,13 @@ static double sigmoid_row(real *dl, const real *l, const targets *y, size_t N, d
     return loss;
 }
 
+bool smoe_task_correct(const real *logits, const real *target, size_t N) {
+    size_t best = 0;
+    for (size_t c = 1; c < N; c++)
+        if (logits[c] > logits[best]) best = c;
+    return target[best] > 0;
+}
+
 /* Loss of one image [N], with its gradient times `scale` in dl (may be NULL). */
 typedef double image_loss(real *dl, const real *l, const targets *t, size_t N, double scale);
 
@@ -58,11 +65,8 @@ static void by_image(image_loss *image, smoe_task_sums *sums, real *dlogits, dou
         rows[b] = image(dlogits ? dlogits + b * N : NULL, logits + b * N, &t, N, scale);
     }
     for (size_t b = 0; b < B; b++) {
-        size_t best = 0;
-        for (size_t c = 1; c < N; c++)
-            if (logits[b * N + c] > logits[b * N + best]) best = c;
         sums->loss += rows[b];
-        sums->correct += target[b * N + best] > 0;
+        sums->correct += smoe_task_correct(logits + b * N, target + b * N, N);
     }
 }
 

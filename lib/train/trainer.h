@@ -81,4 +81,10 @@ int smoe_evaluate(smoe_model *model, const smoe_spec *spec, const smoe_dataset *
                   size_t batch_size, smoe_eval_sink *sink, void *user, smoe_eval *result,
                   smoe_err *err) SMOE_MUST_CHECK;
 
+/* The same, and what became of each image: outcomes [images of the set, 2] gets 1 or 0, whether the
+ * top class is one of its labels, and its loss, in data-set order; NULL: nothing. */
+int smoe_evaluate_each(smoe_model *model, const smoe_spec *spec, const smoe_dataset *set,
+                       size_t batch_size, float *outcomes, smoe_eval_sink *sink, void *user,
+                       smoe_eval *result, smoe_err *err) SMOE_MUST_CHECK;
+
 #endif

@@ -7,8 +7,8 @@
  *   backward  from the gradient of y: adds to the parameters' gradients (overwrites fresh ones, and
  *             leaves outer products unmaterialised, base/param.h) and makes dx, as each layer says
  * Activations are rows: [R, width], R = B*T, the tokens of an image together; x, y, dx, dy [R,d]
- * where nothing else is said. `parts` are sums of fixed pieces of rows (math/rows.h), and
- * buffers named d... are gradients of what has that name: both scratch.
+ * where nothing else is said. `parts` are sums of fixed pieces of rows (math/rows.h), and buffers
+ * named d... are gradients of what has that name: both scratch.
  */
 #ifndef SMOE_LAYER_H
 #define SMOE_LAYER_H

@@ -2,6 +2,7 @@
 #include "sweep_folder.h"
 #include "sweep/compare.h"
 #include "sweep/evaluations.h"
+#include "sweep/primary.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -38,6 +39,7 @@ int sweep_folder_plan_text(smoe_sweep *sweep, const smoe_spec_text *from, smoe_e
         fail_msg("%s: %s", from->label, err->text);
     int code = 0;
     if (points.count && smoe_evaluations_plan(sweep, &points, err)) code = (int)err->code;
+    if (!code && smoe_primary_plan(sweep, &spec.sweep.plan, err)) code = (int)err->code;
     if (!code && spec.sweep.reference &&
         smoe_compare_refer(sweep, spec.sweep.reference, "sweep.reference", err))
         code = (int)err->code;

@@ -81,19 +81,22 @@ static void rows_are_compared_seed_by_seed(void **state) {
     double mean, low, high; /* t of 4.302653 times 0.01/sqrt(3) is 0.0248414 */
     assert_int_equal(sscanf(text,
                             "model.moe.experts,reference,metric,difference,low,high,n,"
-                            "distinguishable\n2,model.moe.experts=4,precision_at_1,%lf,%lf,%lf,",
+                            "distinguishable,images,seeds_low,seeds_high,p,margin,verdict\n"
+                            "2,model.moe.experts=4,precision_at_1,%lf,%lf,%lf,",
                             &mean, &low, &high),
                      3);
     assert_close(mean, -0.25, 1e-12);
     assert_close(low, -0.2748414, 1e-7);
     assert_close(high, -0.2251586, 1e-7);
-    assert_non_null(strstr(text, ",3,true\n8,model.moe.experts=4,precision_at_1,"));
-    assert_non_null(strstr(text, ",2,false\n2,model.moe.experts=4,step_s,0,0,0,3,false\n"));
+    assert_non_null(strstr(text, ",distinguishable\n8,model.moe.experts=4,precision_at_1,"));
+    assert_non_null(strstr(text, "\n2,model.moe.experts=4,step_s,0,0,0,3,false,0,0,0,1,,not "
+                                 "distinguishable\n"));
     free(text);
     text = file(*state, "summary.md");
     assert_non_null(strstr(text, "## Differences from model.moe.experts=4\n"));
-    assert_non_null(strstr(text, "| 2 | precision_at_1 | **-0.25 \xc2\xb1 0.025** | 3 |\n"
-                                 "| 8 | precision_at_1 | "));
+    assert_non_null(
+        strstr(text, "| 2 | precision_at_1 | **-0.25 \xc2\xb1 0.025** | \xc2\xb1 0.025 | - | 3 | "
+                     "distinguishable |\n| 8 | precision_at_1 | "));
     free(text);
     smoe_sweep_free(&sweep);
 }
@@ -120,8 +123,8 @@ static void the_first_row_is_the_reference(void **state) {
 static const char two_keys[] =
     TRAINED "sweep: {grid: {model.moe.k: [1, 2], model.moe.experts: [2, 4]}, seeds: [0, 1]}\n";
 
-/* k 2 - 1: with 2 experts 0.125, 0.25, with 4 experts 0, -0.25. All four: mean 0.03125, squares of what is
- * left 0.13671875, t of 3 degrees 3.182446. */
+/* k 2 - 1: with 2 experts 0.125, 0.25, with 4 experts 0, -0.25. Of each seed the mean over the experts, 0.0625 and
+ * 0: mean 0.03125, half 12.706205 times that. As four pairs it would be 0.34. */
 static void other_keys_stay_and_are_pooled(void **state) {
     const double precision[] = {0.5, 0.5, 0.25, 0.5, 0.625, 0.75, 0.25, 0.25};
     smoe_sweep sweep = made(*state, two_keys);
@@ -137,21 +140,22 @@ static void other_keys_stay_and_are_pooled(void **state) {
     assert_true(pool->pooled);
     assert_string_equal(smoe_results_row(&r, pool, 0), "2");
     assert_null(smoe_results_row(&r, pool, 1));
-    assert_int_equal(pool->paired.n, 4);
+    assert_int_equal(pool->paired.n, 2);
     assert_close(pool->paired.mean, 0.03125, 0);
-    assert_close(pool->paired.half, 3.182446 * sqrt(0.13671875 / 3) / 2, 1e-6);
+    assert_close(pool->paired.half, 12.706205 * 0.03125, 1e-6);
     smoe_results_free(&r);
     char *text = file(*state, "differences.csv");
     assert_non_null(strstr(text, "\n2,,model.moe.k=1,precision_at_1,0.03125,"));
     free(text);
     text = file(*state, "summary.md");
-    assert_non_null(strstr(text, "\n| 2 | all | precision_at_1 | +0.03125 \xc2\xb1 0.34 | 4 |\n"));
+    assert_non_null(strstr(
+        text, "\n| 2 | all | precision_at_1 | +0.03125 \xc2\xb1 0.4 | \xc2\xb1 0.4 | - | 2 | "));
     free(text);
     smoe_sweep_free(&sweep);
 }
 
 /* Experts 4 - 2, whatever the capacity: 0.25 and 0.75 with k 1, 0.125 with k 2; with k 3 there is no counterpart.
- * The pool has two pairs, as k 1 has one reference: 0.5 and 0.125. */
+ * Without seeds the pool is one mean, 0.375, and no interval. */
 static void columns_may_be_let_go(void **state) {
     smoe_sweep sweep =
         made(*state, TRAINED "sweep: {zip: {model.moe.experts: [2, 4, 2, 4, 4, 4, 4, 4], "
@@ -165,8 +169,9 @@ static void columns_may_be_let_go(void **state) {
     assert_int_equal(r.differences, 4);
     for (size_t i = 0; i < 3; i++) assert_close(r.difference[i].paired.mean, want[i], 0);
     assert_true(r.difference[3].pooled);
-    assert_int_equal(r.difference[3].paired.n, 2);
-    assert_close(r.difference[3].paired.mean, 0.3125, 0);
+    assert_int_equal(r.difference[3].paired.n, 1);
+    assert_close(r.difference[3].paired.mean, 0.375, 1e-15);
+    assert_true(isnan(r.difference[3].paired.half));
     assert_null(smoe_results_row(&r, &r.difference[3], 2));
     smoe_results_free(&r);
     refer(&sweep,
@@ -308,8 +313,8 @@ static void evaluations_are_compared(void **state) {
                      (const size_t[]){2, 2}, 2);
     refer(&sweep, "evaluate.model.moe.k=2");
     assert_evaluated(&sweep, (const char *const[]){"1,1", "2,1", ",1"},
-                     (const double[]){-0.125, -0.75, -0.4375}, (const size_t[]){2, 2, 4}, 3);
-    refer(&sweep, "model.moe.k=1"); /* two trainings are all that is pooled */
+                     (const double[]){-0.125, -0.75, -0.4375}, (const size_t[]){2, 2, 2}, 3);
+    refer(&sweep, "model.moe.k=1");
     assert_evaluated(&sweep, (const char *const[]){"2,1", "2,2", "2,"},
                      (const double[]){0, 0.625, 0.3125}, (const size_t[]){2, 2, 2}, 3);
     refer(&sweep, "model.moe.k=1,evaluate.model.moe.k=1");

@@ -176,8 +176,7 @@ static void results_are_tabled(void **state) {
     free(text);
     text = file(w, "evaluations.gp"); /* against the evaluated key, a line for each trained k */
     assert_non_null(strstr(text, "set xlabel 'evaluate.model.moe.capacity'\n"));
-    assert_non_null(
-        strstr(text, "$line0 << END\n0.5 0.25 0.3535533906\n2 0.5 0.3535533906\nEND\n"));
+    assert_non_null(strstr(text, "$line0 << END\n0.5 0.25 3.176551184\n2 0.5 3.176551184\nEND\n"));
     free(text);
     /* a damaged file is never taken for results */
     char path[2 * SCRATCH_PATH];

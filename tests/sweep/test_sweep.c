@@ -57,7 +57,8 @@ static void mistakes_in_the_section(void **state) {
     specs_wrong("sweep: 3", NULL,
                 "t:1:8: sweep: expected {grid: {KEY: [..]}, zip: {KEY: [..]}, seeds: [..]}");
     specs_wrong("sweep: {gird: {}}", NULL,
-                "t:1:9: sweep: known here: grid, zip, seeds, evaluate, figure, reference");
+                "t:1:9: sweep: known here: grid, zip, seeds, evaluate, figure, reference, primary, "
+                "family, equivalence");
     specs_wrong("sweep: {grid: {train.stepps: [1]}}", NULL,
                 "t:1:16: train.stepps: unknown key; did you mean train.steps?");
     specs_wrong("sweep: {grid: {train.steps: []}}", NULL, "t:1:29: train.steps: has no values");
@@ -327,11 +328,10 @@ static void results_by_hand(void **state) {
     free(text);
     snprintf(path, sizeof path, "%s/sweep.gp", w->dir);
     text = scratch_read(path, NULL);
-    assert_non_null(strstr(text, "$line0 << END\n2 0.625 0.1767766953\n4 0.25 0\n8 1 0\nEND\n"));
+    assert_non_null(strstr(text, "$line0 << END\n2 0.625 1.588275592\n4 0.25 0\n8 1 0\nEND\n"));
     assert_non_null(strstr(text, "set logscale x 2\n"));
     assert_non_null(strstr(text, "set xlabel 'model.moe.experts'\n"));
-    assert_non_null(strstr(text, "set ylabel 'test precision@1 (mean \xc2\xb1 standard deviation, "
-                                 "up to 2 seeds)'\n"));
+    assert_non_null(strstr(text, "set ylabel 'test precision@1 (95% interval, up to 2 seeds)'\n"));
     free(text);
     snprintf(path, sizeof path, "%s/sweep.svg", w->dir);
     assert_int_equal(sample_tables, !access(path, F_OK));

@@ -2,12 +2,14 @@
 #include "approx.h"
 #include "sweep_folder.h"
 #include "sweep/trial.h"
+#include "store/npy.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 static const char two_steps[] =
@@ -15,6 +17,29 @@ static const char two_steps[] =
     "model: {width: 8, depth: 1, mlp: 8, heads: 1, patch_size: 4, moe: {layers: none}}\n"
     "train: {steps: 2, batch_size: 8, log_every: 1, eval_every: 1}\n"
     "sweep: {seeds: [0, 1]}\n";
+
+/* Their means are what the trial's table says: exactly for shares, to single precision for losses. */
+static void assert_outcomes(const smoe_sweep *sweep, size_t i) {
+    const json_t *result = json_object_get(sweep->trial[i].outcome, "result");
+    char *path = smoe_trial_outcomes(sweep, i);
+    double correct = 0, loss = 0;
+    size_t dim[2];
+    void *data;
+    smoe_err err;
+    if (smoe_npy_read(path, "<f4", &data, 2, dim, &err)) fail_msg("%s", err.text);
+    const float *outcome = data;
+    assert_int_equal(dim[0], 8);
+    assert_int_equal(dim[1], 2);
+    for (size_t k = 0; k < 8; k++) {
+        assert_true(outcome[2 * k] == 0 || outcome[2 * k] == 1);
+        correct += (double)outcome[2 * k];
+        loss += (double)outcome[2 * k + 1];
+    }
+    assert_close(json_number_value(json_object_get(result, "precision_at_1")), correct / 8, 0);
+    assert_close(json_number_value(json_object_get(result, "test_loss")), loss / 8, 1e-6);
+    free(data);
+    free(path);
+}
 
 static void stopped_then_done(void **state) {
     sweep_folder *w = *state;
@@ -28,6 +53,9 @@ static void stopped_then_done(void **state) {
     assert_string_equal(err.text, "stopped on request after step 1 of 2");
     assert_int_equal(smoe_trial_look(&sweep, 1, &err), 0);
     assert_int_equal(sweep.trial[1].state, SMOE_TRIAL_OPEN);
+    char *outcomes = smoe_trial_outcomes(&sweep, 1);
+    assert_int_equal(access(outcomes, F_OK), -1); /* only the last evaluation leaves some */
+    free(outcomes);
     stop = 0;
     if (smoe_trial_run(&sweep, 1, &options, &err)) fail_msg("%s", err.text);
     assert_int_equal(smoe_trial_look(&sweep, 1, &err), 0);
@@ -36,6 +64,7 @@ static void stopped_then_done(void **state) {
     double step = json_number_value(json_object_get(result, "step_s"));
     assert_true(step > 0);
     assert_close(json_number_value(json_object_get(result, "train_s")), 2 * step, 0);
+    assert_outcomes(&sweep, 1);
     smoe_sweep_free(&sweep);
 }
 

@@ -324,6 +324,35 @@ static void assert_evaluation(const collected *c, const smoe_eval *eval) {
     assert_close(eval->precision_at_1, (double)right / EVALUATED, 1e-12);
 }
 
+/* The outcomes of images are those of their logits, at their place in the data set. */
+static void outcomes_are_those_of_the_images(void **state) {
+    (void)state;
+    models_rig r;
+    smoe_err err;
+    smoe_dataset *set;
+    smoe_eval eval;
+    collected c = {.images = 0};
+    float outcome[2 * EVALUATED];
+    memset(outcome, 0xff, sizeof outcome);
+    assert_true(models_make(&r, "data.channels=3 data.classes=10 data.limit=23", 7, false));
+    assert_int_equal(smoe_dataset_open(&set, &r.spec, "test", &err), 0);
+    if (smoe_evaluate_each(r.model, &r.spec, set, 7, outcome, collect, &c, &eval, &err))
+        fail_msg("%s", err.text);
+    for (size_t i = 0; i < EVALUATED; i++) {
+        const real *l = c.logits + i * CLASSES;
+        double sum = 0, others = -INFINITY;
+        for (size_t k = 0; k < CLASSES; k++) {
+            sum += exp((double)l[k]);
+            if (k != (size_t)c.labels[i]) others = fmax(others, (double)l[k]);
+        }
+        double own = (double)l[c.labels[i]];
+        assert_true((double)outcome[2 * i] == (own > others));
+        assert_close((double)outcome[2 * i + 1], log(sum) - own, 1e-6);
+    }
+    smoe_dataset_free(set);
+    models_free(&r);
+}
+
 /* Images that do not influence one another have the same logits, and the split the same loss, to the
  * bit, however they are batched and ordered. */
 static void evaluation_does_not_depend_on_batches_and_order(void **state) {
@@ -406,6 +435,7 @@ int main(void) {
         cmocka_unit_test(resuming_what_is_done),
         cmocka_unit_test(a_loss_that_is_no_number),
         cmocka_unit_test(no_place_to_write),
+        cmocka_unit_test(outcomes_are_those_of_the_images),
         cmocka_unit_test(evaluation_does_not_depend_on_batches_and_order),
         cmocka_unit_test(evaluation_knows_all_labels),
     };
