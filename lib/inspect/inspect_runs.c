@@ -3,6 +3,7 @@
  * the numbers are), and what training recorded.
  */
 #include "inspect/inspect_view.h"
+#include "spec/routers.h"
 #include "base/file.h"
 
 #include <math.h>
@@ -24,7 +25,8 @@ int smoe_fill_runs(const smoe_inspection *r, smoe_frame *frame, smoe_err *err) {
         {"image_tokens", .number = (double)r->T}, {"side", .number = (double)r->side},
         {"class_token", .number = (double)r->first_patch}, {"layers", .number = (double)r->layers},
         {"experts", .number = (double)r->E}, {"slots_per_expert", .number = (double)r->P},
-        {"group_images", .number = r->has & SMOE_INSPECT_GATE ? (double)moe->group_images : 1},
+        {"group_images",
+         .number = (double)(r->layers ? smoe_moe_shape_of(moe, 0, r->T).images : 1)},
         {"parameters", .number = (double)smoe_model_params(s->model)->total});
     return 0;
 }

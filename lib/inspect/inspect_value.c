@@ -4,6 +4,7 @@
  * where every image is a group of its own).
  */
 #include "inspect/inspect_view.h"
+#include "spec/routers.h"
 #include "base/rng.h"
 
 #include <math.h>
@@ -148,7 +149,7 @@ static int meet_all(const smoe_inspection *r, company *c, smoe_err *err) {
 
 int smoe_fill_companions(const smoe_inspection *r, smoe_frame *frame, smoe_err *err) {
     const smoe_data_spec *data = &r->subject.spec->data;
-    size_t group = r->has & SMOE_INSPECT_GATE ? r->subject.spec->model.moe.group_images : 1;
+    size_t group = r->layers ? smoe_moe_shape_of(&r->subject.spec->model.moe, 0, r->T).images : 1;
     size_t batch = r->subject.batch;
     company c = {.an_image = data->channels * data->image_size * data->image_size};
     int status = -1;

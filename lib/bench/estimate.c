@@ -1,12 +1,10 @@
 /* Estimates of training; see estimate.h. */
-#include "estimate.h"
-#include "cmd.h"
-#include "progress.h"
+#include "bench/estimate.h"
 #include "base/clock.h"
 #include "bench/bench.h"
-#include "store/run.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <unistd.h>
 
 /* A spec is measured when a step has no more FLOPs than this, and its memory is filled in a moment;
@@ -57,7 +55,7 @@ int smoe_estimate_make(smoe_estimate *e, smoe_estimator *by, const smoe_spec *sp
     if (!by->memory) by->memory = smoe_estimate_memory();
     *e = (smoe_estimate){.params = cost->params,
                          .flops = step * steps,
-                         .bytes = smoe_cmd_bytes(cost),
+                         .bytes = smoe_cost_bytes(cost),
                          .seconds = NAN};
     e->fits = e->bytes <= by->memory;
     if (!e->fits) return 0;
@@ -73,20 +71,4 @@ int smoe_estimate_make(smoe_estimate *e, smoe_estimator *by, const smoe_spec *sp
     e->seconds =
         cost->products_train_per_image * images * steps / (small ? by->last : by->reference);
     return 0;
-}
-
-const char *smoe_estimate_time(char *buf, size_t size, const smoe_estimate *e) {
-    char time[32];
-    if (!e->fits)
-        snprintf(buf, size, "does not fit");
-    else
-        snprintf(buf, size, "%s%s", e->measured ? "" : "about ",
-                 smoe_progress_time(time, sizeof time, e->seconds));
-    return buf;
-}
-
-void smoe_estimate_json(json_t *object, const smoe_estimate *e) {
-    json_object_update_new(object,
-                           json_pack("{s:o, s:b, s:b}", "seconds", smoe_run_number(e->seconds),
-                                     "measured", e->measured, "fits", e->fits));
 }

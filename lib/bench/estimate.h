@@ -10,8 +10,6 @@
 
 #include "bench/cost.h"
 
-#include <jansson.h>
-
 typedef struct smoe_estimate {
     double params, flops, bytes; /* flops: of the whole training */
     double seconds;              /* of all steps; NAN: it does not fit */
@@ -29,12 +27,6 @@ typedef struct smoe_estimator {
 /* Of the spec, whose cost is given. */
 int smoe_estimate_make(smoe_estimate *estimate, smoe_estimator *estimator, const smoe_spec *spec,
                        size_t classes, const smoe_cost *cost, smoe_err *err) SMOE_MUST_CHECK;
-
-/* "12:34", "about 3.2 years", "does not fit". Returns buf. */
-const char *smoe_estimate_time(char *buf, size_t size, const smoe_estimate *estimate);
-
-/* Adds seconds (null where it does not fit), measured and fits to an object. */
-void smoe_estimate_json(json_t *object, const smoe_estimate *estimate);
 
 /* The bytes that this process may have: those of the machine, or of its control group. */
 double smoe_estimate_memory(void);

@@ -4,7 +4,7 @@
  */
 #include "approx.h"
 #include "scratch.h"
-#include "store/origin.h"
+#include "store/init_map.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -30,7 +30,7 @@ static void resized(real *out, const float *values, size_t to, size_t from, size
     smoe_params_add(&p, SMOE_PARAM_PLAIN, 0, 0, 3, (size_t[]){1, to, d}, "pos_embed");
     row = &p.row[0];
     for (size_t i = 0; i < to * d; i++) out[i] = 7;
-    smoe_origin_fill(out, row, (smoe_origin){&t, SMOE_WAY_RESIZED});
+    smoe_init_map_fill(out, row, (smoe_init_source){&t, SMOE_WAY_RESIZED});
     smoe_params_free(&p);
 }
 
@@ -108,7 +108,7 @@ static void table(smoe_params *p, size_t tokens, size_t E) {
                     infix);
     smoe_params_add(p, SMOE_PARAM_PLAIN, 7, 0, ndim - 1, dim2 + dense, "blocks.3.mlp.%sfc2.bias",
                     infix);
-    for (size_t i = 1; E && i < p->count; i++) p->row[i].expert = true;
+    for (size_t i = 1; E && i < p->count; i++) p->row[i].stacked = true;
     if (E)
         smoe_params_add(p, SMOE_PARAM_PLAIN, 7, 0, 2, (size_t[]){W, E}, "blocks.3.mlp.router.phi");
     assert_int_equal(smoe_params_allocate(p, 1, &err), 0);

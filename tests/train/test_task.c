@@ -2,7 +2,7 @@
 #include "approx.h"
 #include "base/threads.h"
 #include "gradcheck.h"
-#include "train/loss.h"
+#include "train/task.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -10,15 +10,15 @@
 #include <string.h>
 #include <cmocka.h>
 
-static smoe_loss_sums smoothed(const real *logits, const real *target, size_t B, size_t N,
+static smoe_task_sums smoothed(const real *logits, const real *target, size_t B, size_t N,
                                smoe_loss kind, real *dlogits, double smoothing) {
-    smoe_loss_sums sums = {0};
+    smoe_task_sums sums = {0};
     double rows[64];
-    smoe_loss_batch(&sums, dlogits, rows, logits, target, B, N, kind, smoothing);
+    smoe_task_of(kind)->batch(&sums, dlogits, rows, logits, target, B, N, B, smoothing);
     return sums;
 }
 
-static smoe_loss_sums loss(const real *logits, const real *target, size_t B, size_t N,
+static smoe_task_sums loss(const real *logits, const real *target, size_t B, size_t N,
                            smoe_loss kind, real *dlogits) {
     return smoothed(logits, target, B, N, kind, dlogits, 0);
 }
@@ -33,7 +33,7 @@ static void softmax_by_hand(void **state) {
     const real l[] = {0, (real)log(2), (real)log(5), 0, (real)log(2), (real)log(5)};
     const real target[] = {0, 1, 0, 0.75f, 0, 0.25f};
     real d[6];
-    smoe_loss_sums sums = loss(l, target, 2, 3, SMOE_LOSS_SOFTMAX, d);
+    smoe_task_sums sums = loss(l, target, 2, 3, SMOE_LOSS_SOFTMAX, d);
     assert_close(sums.loss, log(4) + 0.25 * log(1.6) + 0.75 * log(8), 1e-6);
     const double right[] = {1. / 8, -3. / 4, 5. / 8, -5. / 8, 1. / 4, 3. / 8};
     for (size_t i = 0; i < 6; i++) assert_close(d[i], right[i] / 2, 1e-7);
@@ -49,7 +49,7 @@ static void sigmoid_by_hand(void **state) {
     (void)state;
     const real l[] = {0, (real)log(3), -(real)log(3)}, target[] = {1, 1, 0};
     real d[3];
-    smoe_loss_sums sums = loss(l, target, 1, 3, SMOE_LOSS_SIGMOID, d);
+    smoe_task_sums sums = loss(l, target, 1, 3, SMOE_LOSS_SIGMOID, d);
     assert_close(sums.loss, log(32. / 9), 1e-6);
     const double right[] = {-0.5, -0.25, 0.25};
     for (size_t i = 0; i < 3; i++) assert_close(d[i], right[i], 1e-7);
@@ -66,7 +66,7 @@ static void smoothing_by_hand(void **state) {
     (void)state;
     const real l[] = {0, (real)log(2), (real)log(5)}, target[] = {0, 1, 0};
     real d[3];
-    smoe_loss_sums sums = smoothed(l, target, 1, 3, SMOE_LOSS_SOFTMAX, d, 0.3);
+    smoe_task_sums sums = smoothed(l, target, 1, 3, SMOE_LOSS_SOFTMAX, d, 0.3);
     assert_close(sums.loss, 0.1 * log(8) + 0.8 * log(4) + 0.1 * log(1.6), 1e-6);
     const double right[] = {0.125 - 0.1, 0.25 - 0.8, 0.625 - 0.1};
     for (size_t i = 0; i < 3; i++) assert_close(d[i], right[i], 1e-7);
@@ -118,9 +118,9 @@ static void precision(void **state) {
     (void)state;
     const real l[] = {2, 2, 1, /**/ 0, 1, 1, /**/ 0, 0, 3};
     const real target[] = {0, 1, 0, /**/ 0, 1, 1, /**/ 1, 0, 1};
-    smoe_loss_sums sums = {.loss = 5, .correct = 7};
+    smoe_task_sums sums = {.loss = 5, .correct = 7};
     double rows[3];
-    smoe_loss_batch(&sums, NULL, rows, l, target, 3, 3, SMOE_LOSS_SIGMOID, 0);
+    smoe_task_of(SMOE_LOSS_SIGMOID)->batch(&sums, NULL, rows, l, target, 3, 3, 3, 0);
     assert_int_equal(sums.correct, 7 + 2);
     assert_true(sums.loss > 5);
 }

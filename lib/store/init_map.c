@@ -1,6 +1,6 @@
-/* Rows of the table from another model's file; see origin.h. Knows by name the head, whose first
+/* Rows of the table from another model's file; see init_map.h. Knows by name the head, whose first
  * dimension is the classes, the positions and the experts. */
-#include "store/origin.h"
+#include "store/init_map.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -32,12 +32,12 @@ static bool head_fits(const smoe_params *params, const smoe_safetensors *file) {
     return true;
 }
 
-smoe_origins smoe_origins_of(const smoe_params *params, const smoe_safetensors *file,
-                             smoe_fit fit) {
-    return (smoe_origins){.params = params,
-                          .file = file,
-                          .fit = fit,
-                          .headless = fit != SMOE_FIT_EXACT && !head_fits(params, file)};
+smoe_init_map smoe_init_map_of(const smoe_params *params, const smoe_safetensors *file,
+                               smoe_fit fit) {
+    return (smoe_init_map){.params = params,
+                           .file = file,
+                           .fit = fit,
+                           .headless = fit != SMOE_FIT_EXACT && !head_fits(params, file)};
 }
 
 /* ---- positions ------------------------------------------------------------------------------- */
@@ -112,10 +112,10 @@ static void resize(real *out, const smoe_param *row, const smoe_tensor *t) {
 
 /* The tensor of the dense MLP in the place of experts: "blocks.3.mlp.fc1.bias" for
  * "blocks.3.mlp.experts.fc1.bias". */
-static const smoe_tensor *dense_of(const smoe_origins *from, const smoe_param *row) {
+static const smoe_tensor *dense_of(const smoe_init_map *from, const smoe_param *row) {
     static const char experts[] = "experts.";
     char name[sizeof row->name];
-    const char *at = row->expert ? strstr(row->name, experts) : NULL;
+    const char *at = row->stacked ? strstr(row->name, experts) : NULL;
     if (!at) return NULL;
     snprintf(name, sizeof name, "%.*s%s", (int)(at - row->name), row->name,
              at + sizeof experts - 1);
@@ -124,14 +124,15 @@ static const smoe_tensor *dense_of(const smoe_origins *from, const smoe_param *r
 
 /* ---- what a row is filled from --------------------------------------------------------------- */
 
-smoe_origin smoe_origin_of(const smoe_origins *from, const smoe_param *row, const char *name) {
-    if (from->headless && is_head(row->name)) return (smoe_origin){0};
+smoe_init_source smoe_init_map_source(const smoe_init_map *from, const smoe_param *row,
+                                      const char *name) {
+    if (from->headless && is_head(row->name)) return (smoe_init_source){0};
     const smoe_tensor *t = smoe_safetensors_find(from->file, name);
     const smoe_tensor *dense = from->fit == SMOE_FIT_UPCYCLE && !t ? dense_of(from, row) : NULL;
-    if (dense) return (smoe_origin){dense, SMOE_WAY_COPIED};
-    if (!t) return (smoe_origin){0};
+    if (dense) return (smoe_init_source){dense, SMOE_WAY_COPIED};
+    if (!t) return (smoe_init_source){0};
     bool resized = from->fit != SMOE_FIT_EXACT && resizes(row, t);
-    return (smoe_origin){t, resized ? SMOE_WAY_RESIZED : SMOE_WAY_SAME};
+    return (smoe_init_source){t, resized ? SMOE_WAY_RESIZED : SMOE_WAY_SAME};
 }
 
 static bool same_shape(const smoe_tensor *t, int ndim, const size_t *dim) {
@@ -141,19 +142,19 @@ static bool same_shape(const smoe_tensor *t, int ndim, const size_t *dim) {
     return true;
 }
 
-bool smoe_origin_refused(const smoe_origins *from, const smoe_param *row, const char *name,
-                         smoe_origin origin, smoe_err *err) {
-    const smoe_tensor *t = origin.tensor;
+bool smoe_init_map_refused(const smoe_init_map *from, const smoe_param *row, const char *name,
+                           smoe_init_source source, smoe_err *err) {
+    const smoe_tensor *t = source.tensor;
     const char *path = smoe_safetensors_path(from->file);
     char want[SMOE_SHAPE_TEXT], have[SMOE_SHAPE_TEXT];
-    size_t dim[SMOE_PARAM_DIMS], axis = origin.way == SMOE_WAY_COPIED; /* experts are no axis */
+    size_t dim[SMOE_PARAM_DIMS], axis = source.way == SMOE_WAY_COPIED; /* experts are no axis */
     memcpy(dim, row->dim, sizeof dim);
     if (!t && from->headless && is_head(row->name)) {
         t = smoe_safetensors_find(from->file, name);
         if (t && row->ndim && t->ndim) dim[0] = t->dim[0];
     }
     if (!t) return false;
-    if (origin.way == SMOE_WAY_RESIZED) dim[1] = t->dim[1];
+    if (source.way == SMOE_WAY_RESIZED) dim[1] = t->dim[1];
     int ndim = row->ndim - (int)axis;
     if (!same_shape(t, ndim, dim + axis)) {
         smoe_fail_more(err, SMOE_DATA, "%s: tensor %s: shape %s, expected %s", path, t->name,
@@ -180,9 +181,9 @@ static void convert(real *out, const smoe_tensor *t) {
     }
 }
 
-void smoe_origin_fill(real *out, const smoe_param *row, smoe_origin origin) {
-    const smoe_tensor *t = origin.tensor;
-    if (origin.way == SMOE_WAY_RESIZED)
+void smoe_init_map_fill(real *out, const smoe_param *row, smoe_init_source source) {
+    const smoe_tensor *t = source.tensor;
+    if (source.way == SMOE_WAY_RESIZED)
         resize(out, row, t);
     else
         for (size_t at = 0; at < row->size; at += t->size) convert(out + at, t);
@@ -236,21 +237,21 @@ static void names_put(FILE *out, const char *what, const char **name, size_t cou
 
 /* Rows that come from the file in one way. */
 static void rows_put(FILE *out, const char *what, const smoe_params *params,
-                     const smoe_origin *origin, smoe_way way, const char **name) {
+                     const smoe_init_source *source, smoe_way way, const char **name) {
     size_t count = 0;
     for (size_t i = 0; i < params->count; i++)
-        if (origin[i].way == way) name[count++] = params->row[i].name;
+        if (source[i].way == way) name[count++] = params->row[i].name;
     names_put(out, what, name, count);
 }
 
 /* The file's tensors that no row comes from. */
-static void unused_put(FILE *out, const smoe_origins *from, const smoe_origin *origin,
+static void unused_put(FILE *out, const smoe_init_map *from, const smoe_init_source *source,
                        const char **name) {
     size_t count = 0;
     for (size_t i = 0; i < smoe_safetensors_count(from->file); i++) {
         const smoe_tensor *t = smoe_safetensors_at(from->file, i);
         size_t row = 0;
-        while (row < from->params->count && origin[row].tensor != t) row++;
+        while (row < from->params->count && source[row].tensor != t) row++;
         if (row == from->params->count) name[count++] = t->name;
     }
     names_put(out, "; unused in it: ", name, count);
@@ -258,28 +259,28 @@ static void unused_put(FILE *out, const smoe_origins *from, const smoe_origin *o
 
 char *smoe_params_partial_text(const smoe_params *params, const smoe_safetensors *file,
                                smoe_fit fit) {
-    smoe_origins from = smoe_origins_of(params, file, fit);
+    smoe_init_map from = smoe_init_map_of(params, file, fit);
     size_t names = params->count + smoe_safetensors_count(file), taken = 0, size = 0;
     const char **name = calloc(names + 1, sizeof *name);
-    smoe_origin *origin = calloc(params->count + 1, sizeof *origin);
+    smoe_init_source *source = calloc(params->count + 1, sizeof *source);
     char *text = NULL;
-    FILE *out = name && origin ? open_memstream(&text, &size) : NULL;
+    FILE *out = name && source ? open_memstream(&text, &size) : NULL;
     bool failed = !out;
     if (out) {
         for (size_t i = 0; i < params->count; i++) {
-            origin[i] = smoe_origin_of(&from, &params->row[i], params->row[i].name);
-            taken += origin[i].tensor != NULL;
+            source[i] = smoe_init_map_source(&from, &params->row[i], params->row[i].name);
+            taken += source[i].tensor != NULL;
         }
         fprintf(out, "%zu of %zu tensors start from %s", taken, params->count,
                 smoe_safetensors_path(file));
-        rows_put(out, "; resized: ", params, origin, SMOE_WAY_RESIZED, name);
-        rows_put(out, "; each expert a copy: ", params, origin, SMOE_WAY_COPIED, name);
-        rows_put(out, "; fresh: ", params, origin, SMOE_WAY_FRESH, name);
-        unused_put(out, &from, origin, name);
+        rows_put(out, "; resized: ", params, source, SMOE_WAY_RESIZED, name);
+        rows_put(out, "; each expert a copy: ", params, source, SMOE_WAY_COPIED, name);
+        rows_put(out, "; fresh: ", params, source, SMOE_WAY_FRESH, name);
+        unused_put(out, &from, source, name);
         failed = fclose(out);
     }
     free(name);
-    free(origin);
+    free(source);
     if (!failed) return text;
     free(text);
     return NULL;
