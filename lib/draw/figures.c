@@ -8,6 +8,7 @@
 #include "draw/figures_view.h"
 #include "base/file.h"
 #include "draw/gnuplot.h"
+#include "spec/metrics.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -57,7 +58,8 @@ static const struct {
 };
 
 const char *smoe_figure_words(size_t i, const char **shown) {
-    if (i >= sizeof words / sizeof *words) return NULL;
+    size_t rows = sizeof words / sizeof *words;
+    if (i >= rows) return smoe_metric_words(i - rows, shown);
     *shown = words[i].words;
     return words[i].name;
 }
@@ -65,6 +67,7 @@ const char *smoe_figure_words(size_t i, const char **shown) {
 const char *smoe_figure_say(const char *name, char *buf, size_t size) {
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (!strcmp(words[i].name, name)) return words[i].words;
+    if (smoe_metric_say(name, buf, size)) return buf;
     snprintf(buf, size, "%s", name);
     for (char *c = buf; *c; c++)
         if (*c == '_') *c = ' ';

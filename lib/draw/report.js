@@ -188,7 +188,7 @@ function tableOf(name, title) {
     return details;
 }
 
-const numbers = ['tokens_per_slot', 'slots_per_token', 'dispatch_max', 'combine_max', 'dropped'].map(name => [name, say(name)]);
+const numbers = data.frames.routing.columns.slice(2).map(name => [name, say(name)]); /* behind run and block */
 
 function layerSection(block) {
     const section = html('section', {id: `blocks.${block}`}, html('h2', {}, `blocks.${block}`));
@@ -213,8 +213,9 @@ function metricPanels(table) {
     return distinct(table.at.metric).flatMap(metric => {
         const own = rowsWhere(table, [['metric', metric]]), name = say(metric);
         if (runs.length === 1) return [[[['metric', metric]], name]];
-        return distinct(own.map(r => table.at.block[r])).map(block =>
-            [[['metric', metric], ['block', block]], block !== null ? `${name}, blocks.${block}` : metric === 'test/dropped' ? `${name}, largest of the blocks` : name]);
+        const all = distinct(own.map(r => table.at.block[r]));
+        return all.map(block =>
+            [[['metric', metric], ['block', block]], block !== null ? `${name}, blocks.${block}` : all.length > 1 ? `${name}, largest of the blocks` : name]);
     });
 }
 
