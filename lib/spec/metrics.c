@@ -105,11 +105,13 @@ const char *smoe_metric_label(char label[SMOE_METRIC_KEY], smoe_metric metric, c
     return label;
 }
 
-/* Is it said of a step, an evaluation or a layer? Then this is what it is called there. */
+/* What tables call a metric of a step, an evaluation or a layer; NULL for others, and for the names
+ * of few-shot accuracies, of which there are many. */
 static const char *name_in_tables(smoe_metric metric) {
     const smoe_metric_row *row = &smoe_metrics[metric];
     if (row->scope == SMOE_OF_RUN || row->scope == SMOE_OF_RECORD) return NULL;
-    return row->scope == SMOE_OF_LAYER ? smoe_metric_name(metric) : row->name;
+    if (row->scope == SMOE_OF_LAYER) return smoe_metric_name(metric);
+    return strchr(row->name, 'K') ? NULL : row->name;
 }
 
 const char *smoe_metric_say(const char *name, char *buf, size_t size) {
