@@ -41,7 +41,8 @@ const char *smoe_figure_word(const char *list, size_t i, char *buf, size_t size)
 /* The i-th row of words.def, then of the metrics, its words in *shown; NULL past the last. */
 const char *smoe_figure_words(size_t i, const char **shown);
 
-/* A name in words, by words.def, as a metric or with blanks for underscores; in buf where it must be made. */
+/* A name in words, by words.def, as a metric or with blanks for underscores; in buf where it must
+ * be made. */
 const char *smoe_figure_say(const char *name, char *buf, size_t size);
 
 /* Writes FOLDER/NAME.gp for every row whose frame has rows to draw, and has gnuplot make

@@ -71,7 +71,8 @@ const char *smoe_metric_name(smoe_metric metric);
 
 /* Its column in results, number of shots included. Returns column. */
 const char *smoe_metric_column(char column[SMOE_METRIC_KEY], smoe_metric metric, size_t number);
-/* Whose column of results that is, and its number of shots (may be NULL); SMOE_METRICS: nobody's. */
+/* Whose column of results that is, and its number of shots (may be NULL); SMOE_METRICS: nobody's.
+ */
 smoe_metric smoe_metric_of_column(const char *column, size_t *number);
 
 /* What figures call it where evaluations are of a split; NULL: of several. Returns label. */

@@ -345,12 +345,12 @@ static void axes_name_the_split(void **state) {
         {"sweep: {grid: {eval.split: [val, test]}}\n", "precision@1"}};
     for (size_t i = 0; i < 3; i++) {
         sweep_folder *w = *state;
-        char text[400], dir[SCRATCH_PATH], path[SCRATCH_PATH + 32], label[80];
+        char text[400], dir[SCRATCH_PATH + 24], path[SCRATCH_PATH + 40], label[80];
         bool drawn;
         smoe_err err;
         smoe_results r;
         snprintf(text, sizeof text, "name: r\n" SMALL "%s", rows[i][0]);
-        snprintf(dir, sizeof dir, "%s%zu", w->dir, i);
+        snprintf(dir, sizeof dir, "%.*s%zu", SCRATCH_PATH, w->dir, i % 10);
         smoe_sweep sweep = sweep_folder_trials(text);
         assert_int_equal(smoe_sweep_create(&sweep, dir, false, &err), 0);
         for (size_t k = 0; k < 2; k++) sweep_folder_done(&sweep, k, 0.5, "step_s", 1);
