@@ -20,7 +20,7 @@ verdict() {
 }
 
 skip() {
-    echo "portable: skipped: $1"
+    echo "skipped: $1"
     skipped=$((skipped + 1))
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/param.h"
 #include "math/kernels.h"
+#include "math/tuning.h"
 
 /* Whether the gradients of E kernels [E,out,in] and [E,in,out] are better left as outer products
  * when experts have `rows` rows at most: with more, computing takes longer than memory; of wider
