@@ -4,6 +4,7 @@
 #include "table.h"
 #include "base/frame.h"
 #include "bench/cost.h"
+#include "spec/metrics.h"
 
 static json_t *layers_json(const smoe_cost *cost) {
     json_t *layers = json_array();
@@ -20,10 +21,11 @@ static json_t *layers_json(const smoe_cost *cost) {
 static json_t *cost_json(const smoe_cost *c) {
     return json_pack("{s:o, s:f, s:o, s:f, s:f, s:f, s:o, s:o}", "params",
                      smoe_number_json(c->params), "params_active", c->params_active,
-                     "params_expert", smoe_number_json(c->params_expert), "flops_infer_per_image",
-                     c->flops_infer_per_image, "flops_train_per_image", c->flops_train_per_image,
-                     "train_exaflop", c->train_exaflop, "bytes", smoe_cmd_bytes_json(c), "layers",
-                     layers_json(c));
+                     "params_expert", smoe_number_json(c->params_expert),
+                     smoe_metric_name(SMOE_METRIC_FLOPS_INFER), c->flops_infer_per_image,
+                     smoe_metric_name(SMOE_METRIC_FLOPS_TRAIN), c->flops_train_per_image,
+                     smoe_metric_name(SMOE_METRIC_TRAIN_EXAFLOP), c->train_exaflop, "bytes",
+                     smoe_cmd_bytes_json(c), "layers", layers_json(c));
 }
 
 static void add_si(smoe_table *table, double n, const char *unit) {

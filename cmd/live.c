@@ -2,6 +2,7 @@
 #include "live.h"
 #include "progress.h"
 #include "base/clock.h"
+#include "spec/metrics.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -60,8 +61,9 @@ static void erase(smoe_live *live) {
     live->drawn = 0;
 }
 
-static double result_number(const smoe_trial *trial, const char *name) {
-    return json_number_value(json_object_get(json_object_get(trial->outcome, "result"), name));
+static double result_number(const smoe_trial *trial, smoe_metric metric) {
+    return json_number_value(
+        json_object_get(json_object_get(trial->outcome, "result"), smoe_metrics[metric].column));
 }
 
 /* The longest name, and no more than a line has room for. */
@@ -80,7 +82,8 @@ static void draw_trial(const smoe_live *live, size_t i, int name, int width) {
     char line[400], left[32];
     if (trial->state == SMOE_TRIAL_DONE)
         snprintf(line, sizeof line, "%-*s  done     precision@1 %.4f  loss %.4f", name, trial->name,
-                 result_number(trial, "precision_at_1"), result_number(trial, "test_loss"));
+                 result_number(trial, SMOE_METRIC_PRECISION),
+                 result_number(trial, SMOE_METRIC_LOSS));
     else if (trial->state == SMOE_TRIAL_FAILED)
         snprintf(line, sizeof line, "%-*s  failed", name, trial->name);
     else if (c->state == SMOE_LIVE_RUNNING && c->evaluations)
@@ -151,8 +154,8 @@ void smoe_live_end(smoe_live *live, size_t i) {
     count_states(live, &done, &failed);
     if (trial->state == SMOE_TRIAL_DONE)
         snprintf(text, sizeof text, "%s: precision@1 %.4f, %.1f s (%zu of %zu done)", trial->name,
-                 result_number(trial, "precision_at_1"), result_number(trial, "seconds"), done,
-                 live->sweep->trials);
+                 result_number(trial, SMOE_METRIC_PRECISION),
+                 result_number(trial, SMOE_METRIC_SECONDS), done, live->sweep->trials);
     else if (trial->state == SMOE_TRIAL_FAILED)
         snprintf(text, sizeof text, "%s: failed", trial->name);
     else

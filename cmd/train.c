@@ -8,6 +8,7 @@
 #include "stop.h"
 #include "base/file.h"
 #include "base/frame.h"
+#include "spec/metrics.h"
 #include "spec/routers.h"
 #include "bench/cost.h"
 #include "train/fewshot.h"
@@ -133,13 +134,13 @@ static json_t *plan_json(const train_job *job, const char *start, const smoe_cos
                                                 (json_int_t)x.P, "slots", (json_int_t)x.S,
                                                 "slots_per_token", (double)x.S / (double)x.T));
     }
-    json_t *plan =
-        json_pack("{s:s, s:I, s:I, s:I, s:I, s:o, s:f, s:f, s:o, s:o}", "dir", job->dir, "steps",
-                  (json_int_t)spec->train.steps, "batch", (json_int_t)spec->train.batch_size,
-                  "classes", (json_int_t)classes, "tokens", (json_int_t)smoe_spec_tokens(spec),
-                  "params", smoe_number_json(cost->params), "flops_train_per_image",
-                  cost->flops_train_per_image, "train_exaflop", cost->train_exaflop, "bytes",
-                  smoe_cmd_bytes_json(cost), "moe_layers", layers);
+    json_t *plan = json_pack(
+        "{s:s, s:I, s:I, s:I, s:I, s:o, s:f, s:f, s:o, s:o}", "dir", job->dir, "steps",
+        (json_int_t)spec->train.steps, "batch", (json_int_t)spec->train.batch_size, "classes",
+        (json_int_t)classes, "tokens", (json_int_t)smoe_spec_tokens(spec), "params",
+        smoe_number_json(cost->params), smoe_metric_name(SMOE_METRIC_FLOPS_TRAIN),
+        cost->flops_train_per_image, smoe_metric_name(SMOE_METRIC_TRAIN_EXAFLOP),
+        cost->train_exaflop, "bytes", smoe_cmd_bytes_json(cost), "moe_layers", layers);
     if (plan && start) json_object_set_new(plan, "start", json_string(start));
     if (plan) smoe_cmd_estimate_json(plan, estimate);
     return plan;
@@ -240,18 +241,21 @@ static int report(const train_job *job, const smoe_train_result *r, const smoe_o
                   smoe_err *err) {
     bool tested = r->test.images > 0;
     if (options->json) {
-        json_t *value = json_pack("{s:s, s:I, s:o, s:o}", "dir", job->dir, "step",
-                                  (json_int_t)r->step, "train_loss", smoe_run_number(r->train_loss),
-                                  "step_seconds", smoe_run_number(r->step_seconds));
+        json_t *value =
+            json_pack("{s:s, s:I, s:o, s:o}", "dir", job->dir, "step", (json_int_t)r->step,
+                      smoe_metrics[SMOE_METRIC_TRAIN_LOSS].column, smoe_run_number(r->train_loss),
+                      "step_seconds", smoe_run_number(r->step_seconds));
         if (tested)
             json_object_set_new(value, "test",
                                 json_pack("{s:I, s:o, s:o}", "images", (json_int_t)r->test.images,
-                                          "loss", smoe_run_number(r->test.loss), "precision_at_1",
+                                          "loss", smoe_run_number(r->test.loss),
+                                          smoe_metric_name(SMOE_METRIC_PRECISION),
                                           smoe_run_number(r->test.precision_at_1)));
         if (tested)
             json_object_set_new(value, "best",
-                                json_pack("{s:o, s:I}", "precision_at_1", smoe_run_number(r->best),
-                                          "step", (json_int_t)r->best_step));
+                                json_pack("{s:o, s:I}", smoe_metric_name(SMOE_METRIC_PRECISION),
+                                          smoe_run_number(r->best), "step",
+                                          (json_int_t)r->best_step));
         return smoe_cmd_json(value, err);
     }
     printf("%s: %llu steps", job->dir, (unsigned long long)r->step);

@@ -4,6 +4,7 @@
 #include "table.h"
 #include "base/file.h"
 #include "base/frame.h"
+#include "spec/metrics.h"
 #include "sweep/evaluations.h"
 #include "store/run.h"
 
@@ -190,7 +191,8 @@ static void add_steps(smoe_table *table, json_t *row, const smoe_sweep *sweep, s
 static int add_status(smoe_table *table, json_t *rows, const smoe_sweep *sweep, size_t i,
                       smoe_err *err) {
     const smoe_trial *trial = &sweep->trial[i];
-    const json_t *p = json_object_get(json_object_get(trial->outcome, "result"), "precision_at_1");
+    const json_t *p = json_object_get(json_object_get(trial->outcome, "result"),
+                                      smoe_metrics[SMOE_METRIC_PRECISION].column);
     const char *state = state_of(sweep, i);
     json_t *row = json_pack("{s:s, s:s}", "cell", trial->name, "state", state), *list;
     smoe_table_add(table, "%s", trial->name);

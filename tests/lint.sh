@@ -84,6 +84,38 @@ for h in lib/*.h lib/*/*.h cmd/*.h tests/*/*.h; do
 done >"$out"
 verdict "headers that do not compile alone"
 
+# Names of metrics stand in their table, and in tables of columns. Those of one plain word are not looked for. Two JSON fields
+# of commands are other things: slots_per_token of a dry run, S/T, and train_s of smoe bench, seconds per step.
+awk '
+    BEGIN { other["cmd/train.c slots_per_token"]; other["cmd/bench.c train_s"] }
+    FILENAME ~ /metrics\.def$/ {
+        while (match($0, /\.(name|column) = "[^"]*"/)) {
+            name = substr($0, RSTART, RLENGTH)
+            $0 = substr($0, RSTART + RLENGTH)
+            gsub(/.* = "|"$/, "", name)
+            sub(/_K$/, "_", name)
+            known[name]
+            sub(/.*\//, "", name)
+            known[name]
+        }
+        next
+    }
+    {
+        line = $0
+        gsub(/\/\*.*\*\//, "", line)
+        while (match(line, /"([^"\\]|\\.)*"|\047[^\047]*\047/)) {
+            text = substr(line, RSTART + 1, RLENGTH - 2)
+            line = substr(line, RSTART + RLENGTH)
+            n = split(text, word, /[^A-Za-z0-9_.\/]+/)
+            for (i = 1; i <= n; i++) {
+                sub(/_[0-9]+$/, "_", word[i])
+                if (((word[i] ~ /[_\/]/ && word[i] in known) || word[i] ~ /\/router\//) && !((FILENAME " " word[i]) in other))
+                    print FILENAME ":" FNR ": " word[i]
+            }
+        }
+    }' lib/spec/metrics.def $(ls lib/*/*.[ch] lib/*/*.js cmd/*.[ch]) >"$out"
+verdict "names of metrics outside their table"
+
 if command -v groff >/dev/null; then
     for m in man/*.[1-9]; do
         [ -f "$m" ] && groff -man -ww -Tutf8 -z "$m" 2>&1

@@ -85,7 +85,7 @@ function tableOf(name, title) {
     return details;
 }
 
-const numbers = ['tokens_per_slot', 'slots_per_token', 'dispatch_max', 'combine_max', 'dropped'].map(name => [name, say(name)]);
+const numbers = data.frames.routing.columns.slice(2).map(name => [name, say(name)]); /* behind run and block */
 
 function layerSection(block) {
     const section = html('section', {id: `blocks.${block}`}, html('h2', {}, `blocks.${block}`));

@@ -1,5 +1,6 @@
 /* Words; see words.h and words.def. */
 #include "draw/words.h"
+#include "spec/metrics.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +14,8 @@ static const struct {
 };
 
 const char *smoe_words_at(size_t i, const char **shown) {
-    if (i >= sizeof words / sizeof *words) return NULL;
+    size_t rows = sizeof words / sizeof *words;
+    if (i >= rows) return smoe_metric_words(i - rows, shown);
     *shown = words[i].words;
     return words[i].name;
 }
@@ -21,6 +23,7 @@ const char *smoe_words_at(size_t i, const char **shown) {
 const char *smoe_words_of(const char *name, char *buf, size_t size) {
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (!strcmp(words[i].name, name)) return words[i].words;
+    if (smoe_metric_say(name, buf, size)) return buf;
     snprintf(buf, size, "%s", name);
     for (char *c = buf; *c; c++)
         if (*c == '_') *c = ' ';

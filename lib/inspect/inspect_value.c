@@ -6,6 +6,7 @@
 #include "inspect/inspect_view.h"
 #include "spec/routers.h"
 #include "base/rng.h"
+#include "spec/metrics.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -24,7 +25,7 @@ static int evaluate(const smoe_inspection *r, const bool *random, smoe_eval *eva
 static void value_row(const smoe_inspection *r, smoe_frame *frame, size_t l, const char *random,
                       const smoe_eval *eval) {
     smoe_inspect_put(r, frame, l, {"random", .text = random},
-                     {"precision_at_1", .number = eval->precision_at_1},
+                     {smoe_metric_name(SMOE_METRIC_PRECISION), .number = eval->precision_at_1},
                      {"loss", .number = eval->loss});
 }
 

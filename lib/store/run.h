@@ -8,6 +8,7 @@
 #ifndef SMOE_RUN_H
 #define SMOE_RUN_H
 
+#include "spec/metrics.h"
 #include "store/checkpoint.h"
 
 #include <jansson.h>
@@ -33,6 +34,10 @@ int smoe_run_open(smoe_run **run, const char *dir, smoe_run_mode mode, const smo
 
 /* A number for a record: jansson has no NaN and no infinity, they become null. */
 json_t *smoe_run_number(double x);
+
+/* Sets the number of a metric in a record; split and number as for smoe_metric_key. */
+void smoe_run_metric(json_t *record, smoe_metric metric, const char *split, size_t number,
+                     double value);
 
 /* One object a line to metrics.jsonl, full round-trip digits; takes over `record`. Written through
  * at once, in one piece; a line that does not fit on the disk is taken back. Reals come from

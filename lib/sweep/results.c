@@ -1,6 +1,7 @@
 /* Results of a sweep; see results.h. The figure is in results_figure.c, the comparing in compare.c.
  */
 #include "sweep/results.h"
+#include "spec/metrics.h"
 #include "sweep/compare.h"
 #include "sweep/evaluations.h"
 #include "sweep/primary.h"
@@ -253,23 +254,9 @@ static void fill_summary(smoe_frame *frame, const smoe_results *r) {
 }
 
 bool smoe_results_shown(const char *metric, bool brief) {
-    static const struct {
-        const char *name;
-        bool brief;
-    } rows[] = {{"precision_at_1", true},
-                {"test_loss", true},
-                {"loss", true},
-                {"dropped", true},
-                {"dispatch_max", false},
-                {"combine_max", false},
-                {"step_s", true},
-                {"train_s", false},
-                {"params", false},
-                {"train_exaflop", false},
-                {"flops_train_per_image", false}};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (!strcmp(metric, rows[i].name)) return rows[i].brief || !brief;
-    return !strncmp(metric, "fewshot_", 8);
+    smoe_metric m = smoe_metric_of_column(metric, NULL);
+    return m < SMOE_METRICS &&
+           smoe_metrics[m].shown >= (brief ? SMOE_SHOWN_SCREEN : SMOE_SHOWN_SUMMARY);
 }
 
 size_t smoe_results_done(const smoe_results *r, size_t group) {

@@ -1,6 +1,7 @@
 /* The training loop; see trainer.h. Order: batch, step, then what is due at this step: metrics,
  * evaluation, checkpoint. All of it follows from (spec, step) alone. */
 #include "train/trainer.h"
+#include "spec/metrics.h"
 #include "spec/routers.h"
 #include "train/optim.h"
 #include "train/routing.h"
@@ -34,7 +35,8 @@ typedef struct trainer {
     double *durations; /* seconds of the latest DURATIONS steps of this process */
     size_t done;       /* steps of this process */
     double start;      /* clock when the first step began */
-    double epoch, rate;
+    double before; /* wall_s of the run when this process began */
+    double epoch, rate, waited;
 } trainer;
 
 static void note(const trainer *t, const char *fmt, ...) SMOE_PRINTF(2, 3);
@@ -127,12 +129,31 @@ static int data_check(const trainer *t, const smoe_checkpoint *now, smoe_err *er
     return 0;
 }
 
+static int keep_wall(void *user, const smoe_run_record *record, smoe_err *err) {
+    trainer *t = user;
+    (void)err;
+    const json_t *wall = json_object_get(record->json, smoe_metrics[SMOE_METRIC_WALL_S].name);
+    if (json_is_number(wall)) t->before = json_number_value(wall);
+    return 0;
+}
+
+/* The time of the parts before is that of the last record left: a checkpoint has no times, so that
+ * the same run writes the same bytes. */
+static int restore_wall(trainer *t, smoe_err *err) {
+    char *path = smoe_text_format("%s/metrics.jsonl", t->options->dir);
+    int status = path ? smoe_run_each_record(path, 0, keep_wall, t, err)
+                      : smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", t->options->dir);
+    free(path);
+    return status;
+}
+
 static int restore(trainer *t, smoe_err *err) {
     smoe_checkpoint now = t->state;
     int restored = smoe_run_restore(t->run, t->params, &t->state, err);
     if (restored <= 0) return restored;
     if (data_check(t, &now, err)) return -1;
-    if (smoe_run_truncate(t->run, t->state.step, t->state.recorded, err)) return -1;
+    if (smoe_run_truncate(t->run, t->state.step, t->state.recorded, err) || restore_wall(t, err))
+        return -1;
     if (t->state.step < t->spec->train.steps && smoe_run_outcomes(t->run, NULL, 0, err)) return -1;
     t->state.images = now.images;
     t->state.classes = now.classes;
@@ -180,8 +201,8 @@ static int step(trainer *t, smoe_err *err) {
 static json_t *record(const trainer *t) {
     json_t *r = json_object();
     json_object_set_new(r, "step", json_integer((json_int_t)t->state.step));
-    json_object_set_new(r, "epoch", smoe_run_number(t->epoch));
-    json_object_set_new(r, "wall_s", smoe_run_number(smoe_now() - t->start));
+    smoe_run_metric(r, SMOE_METRIC_EPOCH, NULL, 0, t->epoch);
+    smoe_run_metric(r, SMOE_METRIC_WALL_S, NULL, 0, t->before + smoe_now() - t->start);
     return r;
 }
 
@@ -191,8 +212,8 @@ static int put_record(trainer *t, json_t *r, smoe_err *err) {
     return 0;
 }
 
-static void set(json_t *r, const char *key, double value) {
-    json_object_set_new(r, key, smoe_run_number(value));
+static void set(json_t *r, smoe_metric metric, double value) {
+    smoe_run_metric(r, metric, NULL, 0, value);
 }
 
 static void add_router_metrics(const trainer *t, json_t *r) {
@@ -201,22 +222,19 @@ static void add_router_metrics(const trainer *t, json_t *r) {
         smoe_plan_stats stats;
         smoe_plan_measure(plan, &stats);
         const struct {
-            const char *name;
+            smoe_metric metric;
             double value;
             bool wanted;
         } rows[] = {
-            {"dispatch_max", stats.dispatch_max, !plan->sparse},
-            {"combine_max", stats.combine_max, !plan->sparse},
-            {"tokens_per_slot", stats.tokens_per_slot, !plan->sparse},
-            {"slots_per_token", stats.slots_per_token, !plan->sparse},
-            {"dropped", stats.dropped, plan->sparse},
+            {SMOE_METRIC_DISPATCH_MAX, stats.dispatch_max, !plan->sparse},
+            {SMOE_METRIC_COMBINE_MAX, stats.combine_max, !plan->sparse},
+            {SMOE_METRIC_TOKENS_PER_SLOT, stats.tokens_per_slot, !plan->sparse},
+            {SMOE_METRIC_SLOTS_PER_TOKEN, stats.slots_per_token, !plan->sparse},
+            {SMOE_METRIC_DROPPED, stats.dropped, plan->sparse},
         };
-        for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
-            char key[64];
-            snprintf(key, sizeof key, "blocks.%zu/router/%s", smoe_model_moe_block(t->model, i),
-                     rows[k].name);
-            if (rows[k].wanted) set(r, key, rows[k].value);
-        }
+        size_t block = smoe_model_moe_block(t->model, i);
+        for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
+            if (rows[k].wanted) smoe_run_metric(r, rows[k].metric, NULL, block, rows[k].value);
     }
 }
 
@@ -228,13 +246,13 @@ static bool balances(const trainer *t) {
 
 static int log_step(trainer *t, double images_per_s, smoe_err *err) {
     json_t *r = record(t);
-    set(r, "train/loss", t->step.loss);
-    set(r, "train/precision_at_1", t->step.precision);
-    set(r, "train/lr", t->rate);
-    set(r, "train/gradient_norm", t->step.norm);
-    set(r, "train/images_per_s", images_per_s);
-    set(r, "train/waited_s", smoe_loader_waited(t->loader));
-    if (balances(t)) set(r, "train/aux_loss", t->step.aux);
+    set(r, SMOE_METRIC_TRAIN_LOSS, t->step.loss);
+    set(r, SMOE_METRIC_TRAIN_PRECISION, t->step.precision);
+    set(r, SMOE_METRIC_LR, t->rate);
+    set(r, SMOE_METRIC_GRADIENT_NORM, t->step.norm);
+    set(r, SMOE_METRIC_IMAGES_PER_S, images_per_s);
+    set(r, SMOE_METRIC_WAITED_S, smoe_loader_waited(t->loader));
+    if (balances(t)) set(r, SMOE_METRIC_AUX_LOSS, t->step.aux);
     add_router_metrics(t, r);
     return put_record(t, r, err);
 }
@@ -254,9 +272,10 @@ static int evaluate_split(trainer *t, size_t B, json_t *r, smoe_err *err) {
         status = smoe_evaluate_each(t->model, t->spec, t->test, B, outcomes, NULL, NULL, eval, err);
     if (!status && last) status = smoe_run_outcomes(t->run, outcomes, images, err);
     if (!status) {
-        set(r, "test/loss", eval->loss);
-        set(r, "test/precision_at_1", eval->precision_at_1);
-        smoe_routing_record(&routing, r);
+        const char *split = t->spec->eval.split;
+        smoe_run_metric(r, SMOE_METRIC_LOSS, split, 0, eval->loss);
+        smoe_run_metric(r, SMOE_METRIC_PRECISION, split, 0, eval->precision_at_1);
+        smoe_routing_record(&routing, split, r);
     }
     smoe_routing_free(&routing);
     free(outcomes);
@@ -274,7 +293,7 @@ static int evaluate(trainer *t, smoe_err *err) {
         json_decref(r);
         return -1;
     }
-    if (eval->precision_at_1 > t->state.best) {
+    if (smoe_metric_is_better(SMOE_METRIC_PRECISION, eval->precision_at_1, t->state.best)) {
         t->state.best = eval->precision_at_1;
         t->state.best_step = t->state.step;
     }

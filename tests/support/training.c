@@ -30,7 +30,7 @@ static void on_eval(void *user, uint64_t step, const char *split, const smoe_eva
     job *j = user;
     j->evals++;
     assert_true(step > 0 && isfinite(eval->loss));
-    assert_string_equal(split, "test");
+    assert_string_equal(split, j->spec.eval.split);
     take(j->eval_pause);
 }
 
