@@ -36,7 +36,7 @@ typedef struct trainer {
     size_t done;       /* steps of this process */
     double start;      /* clock when the first step began */
     double before; /* wall_s of the run when this process began */
-    double epoch, rate, waited;
+    double epoch, rate;
 } trainer;
 
 static void note(const trainer *t, const char *fmt, ...) SMOE_PRINTF(2, 3);
