@@ -6,7 +6,7 @@ CC         ?= cc
 CFLAGS     ?= -g
 NPROC      := $(shell nproc 2>/dev/null || echo 1)
 PARALLEL    = $(if $(findstring j,$(firstword -$(MAKEFLAGS))),,-j$(NPROC))
-VERSION     = $(shell sed -n 's/^.define SMOE_VERSION "\(.*\)"/\1/p' lib/base/base.h)
+VERSION     = $(shell sed -n 's/^.define SMOE_VERSION "\(.*\)"/\1/p' lib/include/smoe/smoe.h)
 
 # ---- flags. CFLAGS, CPPFLAGS, LDFLAGS and LDLIBS are the user's; ours come before and give way.
 # pkg-config is asked once, on first use: it may have been installed by this very make.
@@ -17,7 +17,7 @@ PKG_LIBS    = $(call once,PKG_LIBS,$(shell pkg-config --libs $(PKG)))
 BLIS_DIR    = $(call once,BLIS_DIR,$(firstword $(dir $(wildcard /usr/include/$(MACHINE)-*/blis-openmp/blis.h))))
 
 WARNINGS   := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes
-ALL_CFLAGS  = -std=c11 -D_GNU_SOURCE= -Ilib -Icmd -Itests/support $(WARNINGS) -O2 -fopenmp -pthread -MMD -MP \
+ALL_CFLAGS  = -std=c11 -D_GNU_SOURCE= -Ilib -Ilib/include -Icmd -Itests/support $(WARNINGS) -O2 -fopenmp -pthread -MMD -MP \
               $(addprefix -isystem ,$(BLIS_DIR)) $(PKG_CFLAGS) $(FLAVOUR_CFLAGS) $(CPPFLAGS)
 # Contracting a*b + c changes results with the processor; kernels say for themselves what they are built for.
 STRICT     := -ffp-contract=off
@@ -183,15 +183,14 @@ libdir = $(prefix)/lib
 incdir = $(DESTDIR)$(prefix)/include/smoe
 mandir = $(DESTDIR)$(prefix)/share/man
 comdir = $(DESTDIR)$(prefix)/share
-HEADERS := $(sort $(wildcard lib/*/*.h lib/*/*.def))
+HEADERS := $(sort $(wildcard lib/include/smoe/*.h))
 
 BLANK_FREE = $(if $(word 2,$(DESTDIR)$(prefix)),$(error DESTDIR and prefix cannot have blanks))
 install: all
 	$(BLANK_FREE)
 	install -D -m 755 build/release/smoe $(bindir)/smoe
 	install -D -m 644 build/release/libsmoe.a $(DESTDIR)$(libdir)/libsmoe.a
-	install -D -m 644 lib/smoe.h $(incdir)/smoe.h
-	for h in $(HEADERS:lib/%=%); do install -D -m 644 lib/$$h $(incdir)/$$h || exit 1; done
+	install -D -m 644 -t $(incdir) $(HEADERS)
 	mkdir -p $(DESTDIR)$(libdir)/pkgconfig
 	sed -e 's,@prefix@,$(prefix),' -e 's,@libdir@,$(libdir),' -e 's,@version@,$(VERSION),' smoe.pc.in > $(DESTDIR)$(libdir)/pkgconfig/smoe.pc
 	for m in $(MAN:man/%=%); do install -D -m 644 man/$$m $(mandir)/man$${m##*.}/$$m || exit 1; done

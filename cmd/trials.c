@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/threads.h"
+#include "store/env.h"
 #include "sweep/trial.h"
 #include "sweep/compare.h"
 #include "sweep/primary.h"
@@ -55,7 +56,7 @@ static void child(runner *r, size_t trial, pid_t parent) {
     size_t threads = (size_t)smoe_threads() / r->jobs;
     smoe_threads_set(threads ? (int)threads : 1);
     smoe_observer observer = smoe_live_observer(&r->live, trial);
-    smoe_trial_options how = {.env = smoe_cmd_env(r->options),
+    smoe_trial_options how = {.env = smoe_env_here(r->options->argc, r->options->argv),
                               .stop = stop,
                               .observer = &observer,
                               .evaluated = smoe_live_evaluated,

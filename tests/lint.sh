@@ -6,7 +6,8 @@ passed=0 failed=0 skipped=0
 out=$(mktemp) || exit 1
 trap 'rm -f "$out"' EXIT
 
-sources=$(ls lib/*/*.c lib/*/*.h lib/*/*.def lib/*.h cmd/*.c cmd/*.h cmd/*.def tests/*/*.[ch] 2>/dev/null)
+public=$(ls lib/include/*/*.h)
+sources=$(ls $public lib/*/*.c lib/*/*.h lib/*/*.def cmd/*.c cmd/*.h cmd/*.def tests/*/*.[ch] 2>/dev/null)
 texts="$sources $(ls Makefile README.md NEWS.md packages.txt .ci/run man/*.[1-9] tests/*.sh tests/cli/* tests/golden/* 2>/dev/null)"
 
 # verdict NAME: passes when nothing was written to $out
@@ -30,7 +31,7 @@ verdict "tabs"
 # Rooms from the top down; a file may include its own room and those below.
 awk '
     BEGIN {
-        n = split("cmd inspect sweep bench draw train vit route store data spec math base", room, " ")
+        n = split("cmd api inspect sweep bench draw train vit route store data spec math base", room, " ")
         for (i = 1; i <= n; i++) level[room[i]] = i
     }
     FNR == 1 { here = FILENAME; sub(/^lib\//, "", here); sub(/\/.*/, "", here) }
@@ -42,6 +43,14 @@ awk '
     }' $(ls lib/*/*.[ch] lib/*/*.def cmd/*.c cmd/*.h) >"$out"
 verdict "includes that point upwards"
 
+# The public headers stand below all rooms: they include what every system has, and compile as C++ too.
+for h in $public; do
+    grep -nH '#include "' "$h"
+    printf '#include "%s"\n' "$h" | $CC -I. -Wall -Wextra -Wpedantic -fsyntax-only -x c++ - 2>&1 | sed "s,^,$h: ,"
+    grep -nHw real "$h"
+done >"$out"
+verdict "public headers that need more than themselves, or are no C++"
+
 # The library neither prints nor exits. Comments do not count.
 for f in lib/*/*.c; do
     awk -v file="$f" '
@@ -51,7 +60,7 @@ for f in lib/*/*.c; do
 done >"$out"
 verdict "the library prints or exits"
 
-for h in lib/*.h lib/*/*.h cmd/*.h tests/*/*.h; do
+for h in $public lib/*/*.h cmd/*.h tests/*/*.h; do
     [ -f "$h" ] || continue
     printf '#include "%s"\n' "$h" |
         $CC $HEADER_FLAGS -I. -Wno-unused-function -fsyntax-only -x c - 2>&1 | sed "s,^,$h: ,"
@@ -68,7 +77,7 @@ else
 fi
 
 if command -v clang-format >/dev/null; then
-    for f in $(ls lib/*/*.c lib/*/*.h cmd/*.c cmd/*.h tests/*/*.[ch] 2>/dev/null); do
+    for f in $(ls $public lib/*/*.c lib/*/*.h cmd/*.c cmd/*.h tests/*/*.[ch] 2>/dev/null); do
         clang-format "$f" | cmp -s - "$f" || echo "$f"
     done >"$out"
     verdict "files that clang-format would change"
@@ -76,7 +85,7 @@ else
     skipped=$((skipped + 1))
 fi
 
-awk 'length > 100 { print FILENAME ":" FNR }' lib/*.h lib/*/*.[ch] cmd/*.[ch] >"$out"
+awk 'length > 100 { print FILENAME ":" FNR }' $public lib/*/*.[ch] cmd/*.[ch] >"$out"
 verdict "lines of more than 100 columns"
 
 if command -v clang-tidy >/dev/null; then

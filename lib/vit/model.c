@@ -44,6 +44,8 @@ struct smoe_model {
     real *dscaled;                    /* [R,d] of stochastic depth, NULL without it */
     smoe_plan_watch *watch;
     void *watch_user;
+    void *held;
+    void (*release)(void *held);
 };
 
 static int build_blocks(smoe_model *m, smoe_err *err) {
@@ -172,7 +174,17 @@ void smoe_model_free(smoe_model *m) {
     smoe_arena_free(&m->scratch);
     free(m->blocks);
     free(m->moe);
+    if (m->release) m->release(m->held);
     free(m);
+}
+
+void smoe_model_hold(smoe_model *m, void *held, void (*release)(void *held)) {
+    m->held = held;
+    m->release = release;
+}
+
+void *smoe_model_held(const smoe_model *m) {
+    return m->held;
 }
 
 smoe_params *smoe_model_params(smoe_model *m) {
