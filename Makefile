@@ -24,11 +24,13 @@ STRICT     := -ffp-contract=off
 KERNEL     := -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math
 ALL_LDLIBS  = $(PKG_LIBS) -lblis -llapacke -lm $(LDLIBS)
 
-# ---- flavours: a tree of objects each. f64: real = double, for gradient checks. san: ASan and UBSan.
+# ---- flavours: a tree of objects each. f64: real = double, for gradient checks. san: ASan and UBSan. shared: what the
+# shared library is made of, position-independent; the program has the objects of release.
 FLAVOUR    ?= release
 OBJ        := build/$(FLAVOUR)
 FLAVOUR_CFLAGS_f64 := -DSMOE_F64
 FLAVOUR_CFLAGS_san := -O1 -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+FLAVOUR_CFLAGS_shared := -fPIC -fvisibility=hidden
 FLAVOUR_CFLAGS      = $(FLAVOUR_CFLAGS_$(FLAVOUR))
 
 # ---- what is there. lib/math/kern_*.c is compiled once an instruction set; math/isa.c chooses at run time.
@@ -92,6 +94,15 @@ $(OBJ)/lib%.a:
 	@rm -f $@
 	$(AR) rcs $@ $^
 
+# Programs ask for the number in SONAME: it changes with whatever breaks one that is built.
+SONAME      = libsmoe.so.$(firstword $(subst ., ,$(VERSION)))
+SHARED      = libsmoe.so.$(VERSION)
+shared:
+	@$(MAKE) --no-print-directory FLAVOUR=shared build/shared/$(SHARED)
+
+build/shared/$(SHARED): $(LIB_OBJ) lib/smoe.map
+	$(LINK) -shared -Wl,-soname,$(SONAME) -Wl,--version-script=lib/smoe.map -Wl,-z,defs $(ALL_LDLIBS)
+
 $(OBJ)/smoe: $(OBJ)/cmd/main.o $(OBJ)/libcmd.a $(OBJ)/libsmoe.a
 	$(LINK) $(ALL_LDLIBS)
 
@@ -143,7 +154,7 @@ quickstart: deps
 	    'build/smoe help' 'everything else'
 
 check: deps
-	@$(MAKE) --no-print-directory $(PARALLEL) all tests
+	@$(MAKE) --no-print-directory $(PARALLEL) all shared tests
 	@$(MAKE) --no-print-directory $(PARALLEL) FLAVOUR=f64 gradients
 	@$(MAKE) --no-print-directory $(PARALLEL) FLAVOUR=san build/san/smoe tests fuzzers
 	@$(LINT) $(PORTABLE) tests/run.sh \
@@ -183,16 +194,22 @@ libdir = $(prefix)/lib
 incdir = $(DESTDIR)$(prefix)/include/smoe
 mandir = $(DESTDIR)$(prefix)/share/man
 comdir = $(DESTDIR)$(prefix)/share
+# What the README speaks of, for those who have no tree.
+SHARE   := README.md NEWS.md LICENSE examples experiments
 HEADERS := $(sort $(wildcard lib/include/smoe/*.h))
 
 BLANK_FREE = $(if $(word 2,$(DESTDIR)$(prefix)),$(error DESTDIR and prefix cannot have blanks))
-install: all
+install: all shared
 	$(BLANK_FREE)
 	install -D -m 755 build/release/smoe $(bindir)/smoe
 	install -D -m 644 build/release/libsmoe.a $(DESTDIR)$(libdir)/libsmoe.a
+	install -m 644 build/shared/$(SHARED) $(DESTDIR)$(libdir)/$(SHARED)
+	ln -sf $(SHARED) $(DESTDIR)$(libdir)/$(SONAME)
+	ln -sf $(SONAME) $(DESTDIR)$(libdir)/libsmoe.so
 	install -D -m 644 -t $(incdir) $(HEADERS)
 	mkdir -p $(DESTDIR)$(libdir)/pkgconfig
 	sed -e 's,@prefix@,$(prefix),' -e 's,@libdir@,$(libdir),' -e 's,@version@,$(VERSION),' smoe.pc.in > $(DESTDIR)$(libdir)/pkgconfig/smoe.pc
+	find $(SHARE) -type f -exec install -D -m 644 {} $(comdir)/smoe/{} \;
 	for m in $(MAN:man/%=%); do install -D -m 644 man/$$m $(mandir)/man$${m##*.}/$$m || exit 1; done
 	mkdir -p $(comdir)/bash-completion/completions $(comdir)/zsh/site-functions $(comdir)/fish/vendor_completions.d
 	build/release/smoe --completion bash > $(comdir)/bash-completion/completions/smoe
@@ -201,11 +218,12 @@ install: all
 
 uninstall:
 	$(BLANK_FREE)
-	rm -f $(bindir)/smoe $(DESTDIR)$(libdir)/libsmoe.a $(DESTDIR)$(libdir)/pkgconfig/smoe.pc
+	rm -f $(bindir)/smoe $(DESTDIR)$(libdir)/pkgconfig/smoe.pc
+	rm -f $(addprefix $(DESTDIR)$(libdir)/,libsmoe.a libsmoe.so $(SONAME) $(SHARED))
 	rm -f $(foreach m,$(MAN:man/%=%),$(mandir)/man$(lastword $(subst ., ,$m))/$m)
 	rm -f $(comdir)/bash-completion/completions/smoe $(comdir)/zsh/site-functions/_smoe \
 	    $(comdir)/fish/vendor_completions.d/smoe.fish
-	rm -rf $(incdir)
+	rm -rf $(incdir) $(comdir)/smoe
 
 clean:
 	rm -rf build
@@ -220,11 +238,11 @@ help:
 	@echo 'make golden       train small models of every kind and compare their bits with tests/golden/golden.txt'
 	@echo 'make portable     no AVX outside the kernels for it; aarch64, where its compiler and qemu are installed'
 	@echo 'make deps         install the Debian packages of packages.txt that are missing'
-	@echo 'make install      program, library, man pages, completions (prefix=$(prefix), DESTDIR)'
+	@echo 'make install      program, libraries, man pages, completions, examples, experiments (prefix=$(prefix), DESTDIR)'
 	@echo 'make uninstall    remove them'
 	@echo 'make clean        remove build/'
 	@echo 'Yours to set: CC, CFLAGS, CPPFLAGS, LDFLAGS, LDLIBS, prefix, DESTDIR.'
 
-.PHONY: all tests gradients golden fuzzers missing deps quickstart check lint portable fuzz bench install uninstall clean help always
+.PHONY: all shared tests gradients golden fuzzers missing deps quickstart check lint portable fuzz bench install uninstall clean help always
 .SECONDARY: $(ALL_OBJ)
 -include $(ALL_OBJ:.o=.d)

@@ -7,7 +7,7 @@ out=$(mktemp) || exit 1
 trap 'rm -f "$out"' EXIT
 
 public=$(ls lib/include/*/*.h)
-sources=$(ls $public lib/*/*.c lib/*/*.h lib/*/*.def cmd/*.c cmd/*.h cmd/*.def tests/*/*.[ch] 2>/dev/null)
+sources=$(ls $public lib/*/*.c lib/*/*.h lib/*/*.def cmd/*.c cmd/*.h cmd/*.def examples/*.c tests/*/*.[ch] 2>/dev/null)
 texts="$sources $(ls Makefile README.md NEWS.md packages.txt .ci/run man/*.[1-9] tests/*.sh tests/cli/* tests/golden/* 2>/dev/null)"
 
 # verdict NAME: passes when nothing was written to $out
@@ -77,7 +77,7 @@ else
 fi
 
 if command -v clang-format >/dev/null; then
-    for f in $(ls $public lib/*/*.c lib/*/*.h cmd/*.c cmd/*.h tests/*/*.[ch] 2>/dev/null); do
+    for f in $(ls $public lib/*/*.c lib/*/*.h cmd/*.c cmd/*.h examples/*.c tests/*/*.[ch] 2>/dev/null); do
         clang-format "$f" | cmp -s - "$f" || echo "$f"
     done >"$out"
     verdict "files that clang-format would change"
