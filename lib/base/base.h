@@ -9,8 +9,8 @@
  *
  * Status rule: what can fail returns 0 or -1 and fills an smoe_err; what computes returns void and
  * cannot fail. The library never prints and never exits. Of the process, as OpenMP's number of
- * threads is, are the choice of kernels (math/isa.c) and who watches the threads (base/team.h);
- * there is no other mutable global state.
+ * threads is, are the choice of kernels (math/isa.c), who watches the threads (base/team.h), and
+ * the flag of whoever catches signals (base/stop.h); there is no other mutable global state.
  */
 #ifndef SMOE_BASE_H
 #define SMOE_BASE_H

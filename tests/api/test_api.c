@@ -239,6 +239,99 @@ static void test_sigmoid(void **state) {
     smoe_model_free(model);
 }
 
+/* ---- sweeps ---------------------------------------------------------------------------------- */
+
+typedef struct ends {
+    size_t done, failed;
+} ends;
+
+static void on_ended(void *user, const char *trial, bool done, double precision_at_1) {
+    ends *e = user;
+    assert_true(*trial == '0');
+    assert_true(done ? precision_at_1 >= 0 && precision_at_1 <= 1 : isnan(precision_at_1));
+    e->done += done;
+    e->failed += !done;
+}
+
+static size_t lines_of(const char *dir, const char *name) {
+    char path[SCRATCH_PATH + 32];
+    size_t lines = 0;
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    char *text = scratch_read(path, NULL);
+    for (const char *c = text; *c; c++) lines += *c == '\n';
+    free(text);
+    return lines;
+}
+
+/* In a process that has used threads before; and what is there is not run again. */
+static void test_sweep(void **state) {
+    rig *r = *state;
+    const char *const lists[] = {"seed=0,1", "model.moe.router=soft,uniform"};
+    char dir[SCRATCH_PATH], path[SCRATCH_PATH + 64];
+    ends ended = {0};
+    smoe_sweep_counts counts;
+    smoe_sweep_settings settings = {.jobs = 2, .ended = on_ended, .user = &ended};
+    smoe_model *model = trained_model(r, NULL);
+    smoe_model_free(model);
+    scratch_path(&r->images->dir, dir, "sweep");
+    if (smoe_sweep_run(r->spec, lists, 2, dir, &settings, &counts, &r->err))
+        fail_msg("%s", r->err.text);
+    assert_int_equal(ended.done, 4);
+    assert_int_equal(ended.failed, 0);
+    assert_int_equal(counts.trials, 4);
+    assert_int_equal(counts.done, 4);
+    assert_int_equal(lines_of(dir, "results.csv"), 5);
+    assert_int_equal(lines_of(dir, "summary.csv"), 3);
+    /* The trial soft, seed 0 is the run that was trained here. */
+    char one[SCRATCH_PATH + 64];
+    snprintf(path, sizeof path, "%s/000-router=soft,seed=0/ckpt/latest/model.safetensors", dir);
+    snprintf(one, sizeof one, "%s/ckpt/latest/model.safetensors", r->run);
+    scratch_assert_same(path, one);
+    /* There it is: refused, gone on with (by the spec, or as it is), replaced. */
+    assert_int_equal(smoe_sweep_run(r->spec, lists, 2, dir, &settings, NULL, &r->err), -1);
+    assert_int_equal(r->err.code, SMOE_USAGE);
+    settings.mode = SMOE_RUN_RESUME;
+    assert_int_equal(smoe_sweep_run(r->spec, lists, 2, dir, &settings, NULL, &r->err), 0);
+    assert_int_equal(smoe_sweep_run(NULL, NULL, 0, dir, NULL, &counts, &r->err), 0);
+    assert_int_equal(ended.done, 4);
+    assert_int_equal(counts.done, 4);
+    settings.mode = SMOE_RUN_FORCE;
+    assert_int_equal(smoe_sweep_run(r->spec, lists, 1, dir, &settings, &counts, &r->err), 0);
+    assert_int_equal(counts.done, 2);
+    assert_int_equal(ended.done, 6);
+    assert_int_equal(smoe_sweep_run(r->spec, NULL, 0, dir, &settings, NULL, NULL), -1);
+}
+
+/* One of two trials has no data; a stop that was asked for before the first
+ * leaves both. */
+static void test_failed_sweep(void **state) {
+    rig *r = *state;
+    char dir[SCRATCH_PATH], paths[SCRATCH_PATH];
+    const char *const lists[] = {paths};
+    ends ended = {0};
+    smoe_sweep_counts counts;
+    smoe_sweep_settings settings = {.ended = on_ended, .user = &ended, .stop = &r->stop};
+    scratch_path(&r->images->dir, dir, "sweep");
+    snprintf(paths, sizeof paths, "data.path=%s/images,nowhere", r->images->dir.dir);
+    r->stop = 1;
+    assert_int_equal(smoe_sweep_run(r->spec, lists, 1, dir, &settings, &counts, &r->err), -1);
+    assert_int_equal(r->err.code, SMOE_STOPPED);
+    assert_int_equal(counts.trials, 2);
+    assert_int_equal(counts.done + counts.failed + ended.done + ended.failed, 0);
+    r->stop = 0;
+    settings.mode = SMOE_RUN_RESUME;
+    signal(SIGCHLD, SIG_IGN);
+    assert_int_equal(smoe_sweep_run(r->spec, lists, 1, dir, &settings, &counts, &r->err), -1);
+    assert_int_equal(r->err.code, SMOE_RUNTIME);
+    signal(SIGCHLD, SIG_DFL);
+    assert_int_equal(smoe_sweep_run(r->spec, lists, 1, dir, &settings, &counts, &r->err), -1);
+    assert_int_equal(r->err.code, SMOE_PARTIAL);
+    assert_non_null(strstr(r->err.text, "001-path=nowhere: "));
+    assert_int_equal(counts.done, 1);
+    assert_int_equal(counts.failed, 1);
+    assert_int_equal(ended.failed, 1);
+}
+
 static void refused(rig *r, const char *path, smoe_code code, const char *message) {
     smoe_model *model = (smoe_model *)r;
     assert_int_equal(smoe_model_load(&model, path, &r->err), -1);
@@ -278,6 +371,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_predictions, setup, teardown),
         cmocka_unit_test_setup_teardown(test_probabilities, setup, teardown),
         cmocka_unit_test_setup_teardown(test_sigmoid, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_sweep, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_failed_sweep, setup, teardown),
         cmocka_unit_test_setup_teardown(test_refused, setup, teardown),
     };
     return cmocka_run_group_tests_name("api", tests, NULL, NULL);

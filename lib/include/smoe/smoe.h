@@ -168,6 +168,41 @@ SMOE_API int smoe_train_run(const smoe_spec *spec, const char *dir,
                             const smoe_train_settings *settings, smoe_trained *trained,
                             smoe_err *err) SMOE_MUST_CHECK;
 
+/* ---- sweeps ---------------------------------------------------------------------------------- */
+
+/* All zero: a new sweep, one trial after the other, of which nothing is told. */
+typedef struct smoe_sweep_settings {
+    smoe_run_mode mode;
+    size_t jobs;                       /* trials at once; 0: one */
+    bool skip_invalid;                 /* leave out combinations that are no valid spec */
+    bool retry_failed;                 /* run those again that failed earlier */
+    bool fail_fast;                    /* the first failure ends the sweep */
+    const volatile sig_atomic_t *stop; /* as in smoe_train_settings */
+    /* Called when a trial of this process is done or has failed; NULL: nobody listens. The
+     * precision of one that has none is NaN. */
+    void (*ended)(void *user, const char *trial, bool done, double precision_at_1);
+    void *user;
+} smoe_sweep_settings;
+
+typedef struct smoe_sweep_counts {
+    size_t trials, done, failed; /* the rest is open */
+} smoe_sweep_counts;
+
+/*
+ * Runs the sweep of FILE, a spec with a section `sweep`, of overrides with lists (seed=0,1,2), or
+ * of both, in DIR: a run directory per trial, results.csv, summary.csv, summary.md, figures
+ * (smoe-sweep(1)). FILE NULL: the sweep that is in DIR goes on. settings and counts may be NULL.
+ * SMOE_STOPPED after a requested stop, SMOE_PARTIAL where trials failed; results are written
+ * nevertheless.
+ *
+ * Each trial is a process, a fork of the caller's with the threads of the caller divided among
+ * them. Meanwhile nobody else may wait for children of this process, and SIGCHLD must not be
+ * ignored. SIGINT and SIGTERM are the caller's: let a handler set `stop`.
+ */
+SMOE_API int smoe_sweep_run(const char *file, const char *const *overrides, size_t count,
+                            const char *dir, const smoe_sweep_settings *settings,
+                            smoe_sweep_counts *counts, smoe_err *err) SMOE_MUST_CHECK;
+
 #ifdef __cplusplus
 }
 #endif
