@@ -1,6 +1,6 @@
 /*
- * Running the trials of a sweep: a process per trial, as many at once as are asked for, beside other
- * processes that share the sweep. Leaves to others: what a trial does (sweep/trial.h), results, and
+ * Running the trials of a sweep: a process per trial, as many at once as are asked for, beside
+ * other processes that share the sweep. Leaves to others: what a trial does (sweep/trial.h), results, and
  * what is shown of it all.
  */
 #ifndef SMOE_RUNNER_H

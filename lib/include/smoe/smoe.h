@@ -94,8 +94,8 @@ SMOE_API char *smoe_spec_json(const smoe_spec *spec);
 typedef struct smoe_model smoe_model;
 
 /* The model of a run directory (its latest checkpoint), of a checkpoint directory, or of a
- * safetensors file that carries its spec. The file is mapped, and must stay as it is until the model
- * is freed. *model is NULL after a failure. */
+ * safetensors file that carries its spec. The file is mapped, and must stay as it is until the
+ * model is freed. *model is NULL after a failure. */
 SMOE_API int smoe_model_load(smoe_model **model, const char *path, smoe_err *err) SMOE_MUST_CHECK;
 SMOE_API void smoe_model_free(smoe_model *model);
 
@@ -105,8 +105,8 @@ SMOE_API size_t smoe_model_image_size(const smoe_model *model);
 SMOE_API size_t smoe_model_classes(const smoe_model *model);
 
 /* pixels [channels, size, size] of a JPEG or PNG image, of a file or of bytes in memory, as in an
- * evaluation: the central square, resized; x/127.5 - 1; planes red, green, blue (or grey). SMOE_DATA
- * where it is no such image or a damaged one. */
+ * evaluation: the central square, resized; x/127.5 - 1; planes red, green, blue (or grey).
+ * SMOE_DATA where it is no such image or a damaged one. */
 SMOE_API int smoe_pixels_read(float *pixels, const smoe_model *model, const char *path,
                               smoe_err *err) SMOE_MUST_CHECK;
 SMOE_API int smoe_pixels_decode(float *pixels, const smoe_model *model, const void *bytes,
