@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-static void on_step(void *user, const smoe_step *step) {
+static void on_step(void *user, const smoe_train_status *step) {
     const smoe_train_settings *settings = user;
     settings->step(settings->user, step->step, step->steps, step->loss);
 }

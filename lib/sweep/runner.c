@@ -40,7 +40,7 @@ typedef struct runner {
 
 /* ---- in a trial's process -------------------------------------------------------------------- */
 
-static void on_step(void *user, const smoe_step *step) {
+static void on_step(void *user, const smoe_train_status *step) {
     smoe_runner_trial *trial = user;
     trial->step = step->step;
     trial->steps = step->steps;
