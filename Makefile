@@ -7,7 +7,7 @@ CFLAGS     ?= -g
 NPROC      := $(shell nproc 2>/dev/null || echo 1)
 PARALLEL    = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(NPROC))
 SUB         = --no-print-directory $(PARALLEL)
-VERSION     = $(shell sed -n 's/^.define SMOE_VERSION "\(.*\)"/\1/p' lib/base/base.h)
+VERSION     = $(shell sed -n 's/^.define SMOE_VERSION "\(.*\)"/\1/p' lib/include/smoe/smoe.h)
 
 # ---- flags. CFLAGS, CPPFLAGS, LDFLAGS and LDLIBS are the user's; ours come before and give way.
 # pkg-config is asked once, on first use: it may have been installed by this very make.
@@ -18,7 +18,7 @@ PKG_LIBS    = $(call once,PKG_LIBS,$(shell pkg-config --libs $(PKG)))
 BLIS_DIR    = $(call once,BLIS_DIR,$(firstword $(dir $(wildcard /usr/include/$(MACHINE)-*/blis-openmp/blis.h))))
 
 WARNINGS   := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes
-ALL_CFLAGS  = -std=c11 -D_GNU_SOURCE= -Ilib -Icmd -Itests/support $(WARNINGS) -O2 -fopenmp -pthread -MMD -MP \
+ALL_CFLAGS  = -std=c11 -D_GNU_SOURCE= -Ilib -Ilib/include -Icmd -Itests/support $(WARNINGS) -O2 -fopenmp -pthread -MMD -MP \
               $(addprefix -isystem ,$(BLIS_DIR)) $(PKG_CFLAGS) $(FLAVOUR_CFLAGS) $(CPPFLAGS)
 # Contracting a*b + c changes results with the processor; kernels say for themselves what they are built for.
 STRICT     := -ffp-contract=off
@@ -26,12 +26,14 @@ KERNEL     := -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math
 ALL_LDLIBS  = $(PKG_LIBS) -lblis -llapacke -lm $(LDLIBS)
 
 # ---- flavours: a tree of objects each. f64: real = double, for gradient checks. san: ASan and UBSan. debug: for a
-# debugger. cov: counts which lines run, for `make coverage`.
+# debugger. cov: counts which lines run, for `make coverage`. shared: what the shared library is made of, position-independent;
+# the program has the objects of release.
 FLAVOUR    ?= release
 OBJ        := build/$(FLAVOUR)
 FLAVOUR_CFLAGS_f64   := -DSMOE_F64
 FLAVOUR_CFLAGS_san   := -O1 -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 FLAVOUR_CFLAGS_debug := -O0 -g
+FLAVOUR_CFLAGS_shared := -fPIC -fvisibility=hidden
 FLAVOUR_CFLAGS_cov   := -O1 --coverage -fprofile-update=atomic
 FLAVOUR_CFLAGS        = $(FLAVOUR_CFLAGS_$(FLAVOUR))
 
@@ -101,6 +103,15 @@ $(OBJ)/lib%.a:
 	@rm -f $@
 	$(call say,AR,$@)$(AR) rcs $@ $^
 
+# Programs ask for the number in SONAME: it changes with whatever breaks one that is built.
+SONAME      = libsmoe.so.$(firstword $(subst ., ,$(VERSION)))
+SHARED      = libsmoe.so.$(VERSION)
+shared:
+	@$(MAKE) --no-print-directory FLAVOUR=shared build/shared/$(SHARED)
+
+build/shared/$(SHARED): $(LIB_OBJ) lib/smoe.map
+	$(LINK) -shared -Wl,-soname,$(SONAME) -Wl,--version-script=lib/smoe.map -Wl,-z,defs $(ALL_LDLIBS)
+
 $(OBJ)/smoe: $(OBJ)/cmd/main.o $(OBJ)/libcmd.a $(OBJ)/libsmoe.a
 	$(LINK) $(ALL_LDLIBS)
 
@@ -162,7 +173,7 @@ named       = $(if $(T),$(foreach p,$1,$(if $(filter $T,$(basename $(notdir $p))
 
 check: deps
 	$(if $(strip $(CHECKED)),,$(error no test is called '$T'))
-	@$(MAKE) $(SUB) FLAVOUR=release all $(if $T,,tests)
+	@$(MAKE) $(SUB) FLAVOUR=release all $(if $T,,shared tests)
 	@for flavour in $(sort $(foreach p,$(filter build/%,$(CHECKED)),$(word 2,$(subst /, ,$p)))); do \
 	    $(MAKE) $(SUB) FLAVOUR=$$flavour $$(echo $(CHECKED) | tr ' ' '\n' | grep "^build/$$flavour/") || exit 1; done
 	@$(LINT) $(PORTABLE) tests/run.sh $(CHECKED)
@@ -215,17 +226,22 @@ libdir = $(prefix)/lib
 incdir = $(DESTDIR)$(prefix)/include/smoe
 mandir = $(DESTDIR)$(prefix)/share/man
 comdir = $(DESTDIR)$(prefix)/share
-HEADERS := $(sort $(wildcard lib/*/*.h lib/*/*.def))
+# What the README speaks of, for those who have no tree.
+SHARE   := README.md NEWS.md LICENSE examples experiments
+HEADERS := $(sort $(wildcard lib/include/smoe/*.h))
 
 BLANK_FREE = $(if $(word 2,$(DESTDIR)$(prefix)),$(error DESTDIR and prefix cannot have blanks))
-install: all
+install: all shared
 	$(BLANK_FREE)
 	install -D -m 755 build/release/smoe $(bindir)/smoe
 	install -D -m 644 build/release/libsmoe.a $(DESTDIR)$(libdir)/libsmoe.a
-	install -D -m 644 lib/smoe.h $(incdir)/smoe.h
-	for h in $(HEADERS:lib/%=%); do install -D -m 644 lib/$$h $(incdir)/$$h || exit 1; done
+	install -m 644 build/shared/$(SHARED) $(DESTDIR)$(libdir)/$(SHARED)
+	ln -sf $(SHARED) $(DESTDIR)$(libdir)/$(SONAME)
+	ln -sf $(SONAME) $(DESTDIR)$(libdir)/libsmoe.so
+	install -D -m 644 -t $(incdir) $(HEADERS)
 	mkdir -p $(DESTDIR)$(libdir)/pkgconfig
 	sed -e 's,@prefix@,$(prefix),' -e 's,@libdir@,$(libdir),' -e 's,@version@,$(VERSION),' smoe.pc.in > $(DESTDIR)$(libdir)/pkgconfig/smoe.pc
+	find $(SHARE) -type f -exec install -D -m 644 {} $(comdir)/smoe/{} \;
 	for m in $(MAN:man/%=%); do install -D -m 644 man/$$m $(mandir)/man$${m##*.}/$$m || exit 1; done
 	mkdir -p $(comdir)/bash-completion/completions $(comdir)/zsh/site-functions $(comdir)/fish/vendor_completions.d
 	build/release/smoe --completion bash > $(comdir)/bash-completion/completions/smoe
@@ -234,11 +250,12 @@ install: all
 
 uninstall:
 	$(BLANK_FREE)
-	rm -f $(bindir)/smoe $(DESTDIR)$(libdir)/libsmoe.a $(DESTDIR)$(libdir)/pkgconfig/smoe.pc
+	rm -f $(bindir)/smoe $(DESTDIR)$(libdir)/pkgconfig/smoe.pc
+	rm -f $(addprefix $(DESTDIR)$(libdir)/,libsmoe.a libsmoe.so $(SONAME) $(SHARED))
 	rm -f $(foreach m,$(MAN:man/%=%),$(mandir)/man$(lastword $(subst ., ,$m))/$m)
 	rm -f $(comdir)/bash-completion/completions/smoe $(comdir)/zsh/site-functions/_smoe \
 	    $(comdir)/fish/vendor_completions.d/smoe.fish
-	rm -rf $(incdir)
+	rm -rf $(incdir) $(comdir)/smoe
 
 clean:
 	rm -rf build
@@ -256,7 +273,7 @@ help:
 	@echo 'make golden       train small models of every kind and compare their bits with tests/golden/golden.txt'
 	@echo 'make portable     no AVX outside the kernels for it; aarch64, where its compiler and qemu are installed'
 	@echo 'make deps         install the Debian packages of packages.txt that are missing'
-	@echo 'make install      program, library, man pages, completions (prefix=$(prefix), DESTDIR)'
+	@echo 'make install      program, libraries, man pages, completions, examples, experiments (prefix=$(prefix), DESTDIR)'
 	@echo 'make uninstall    remove them'
 	@echo 'make clean        remove build/'
 	@echo 'Yours to set: CC, CFLAGS, CPPFLAGS, LDFLAGS, LDLIBS, prefix, DESTDIR; V=1 prints whole commands;'
@@ -268,6 +285,6 @@ evidence: all
 	@for s in $(EVIDENCE); do \
 	    echo "== $$s"; SMOE_ISA=v3 build/smoe sweep --resume experiments/$$s.yaml -J $(NPROC) -o runs/evidence/$$s || exit 1; done
 
-.PHONY: evidence all tests gradients golden fuzzers missing deps quickstart check check-quick coverage lint portable fuzz bench install uninstall clean help always
+.PHONY: evidence all shared tests gradients golden fuzzers missing deps quickstart check check-quick coverage lint portable fuzz bench install uninstall clean help always
 .SECONDARY: $(ALL_OBJ)
 -include $(ALL_OBJ:.o=.d)

@@ -2,12 +2,8 @@
 #include "cmd.h"
 #include "progress.h"
 #include "base/frame.h"
-#include "base/threads.h"
 #include "data/data.h"
-#include "math/blas.h"
-#include "math/kernels.h"
 #include "spec/sources.h"
-#include "store/env.h"
 #include "store/run.h"
 
 #include <stdlib.h>
@@ -23,13 +19,6 @@ int smoe_cmd_json(json_t *value, smoe_err *err) {
         status = smoe_fail_errno(err, SMOE_RUNTIME, "standard output");
     json_decref(value);
     return status;
-}
-
-json_t *smoe_cmd_env(const smoe_options *options) {
-    char blas[64];
-    snprintf(blas, sizeof blas, "BLIS %s, %s kernels", smoe_blas_version(), smoe_blas_kernel());
-    return smoe_env_json(options->argc, options->argv, blas, smoe_kernels_get()->isa,
-                         smoe_threads());
 }
 
 int smoe_cmd_text(smoe_spec_text *text, const char *file, const smoe_options *options,

@@ -18,10 +18,6 @@
  * fails. */
 int smoe_cmd_json(json_t *value, smoe_err *err) SMOE_MUST_CHECK;
 
-/* Version, compiler, processor, kernels and command line: env.json. NULL only when out of memory.
- */
-json_t *smoe_cmd_env(const smoe_options *options);
-
 /* The spec in force on stdout, each value with its origin. */
 int smoe_cmd_print_config(const smoe_spec *spec, smoe_err *err) SMOE_MUST_CHECK;
 

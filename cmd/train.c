@@ -5,13 +5,14 @@
  */
 #include "cmd.h"
 #include "progress.h"
-#include "stop.h"
 #include "base/file.h"
 #include "base/frame.h"
 #include "spec/metrics.h"
+#include "base/stop.h"
 #include "spec/routers.h"
 #include "bench/cost.h"
 #include "train/fewshot.h"
+#include "store/env.h"
 #include "store/run.h"
 #include "train/trainer.h"
 
@@ -276,28 +277,20 @@ static int report(const train_job *job, const smoe_train_result *r, const smoe_o
 static int train_from(const char *init, const train_job *job, const smoe_options *options,
                       smoe_err *err) {
     smoe_progress progress;
-    smoe_fewshot *fewshot;
-    if (smoe_fewshot_open(&fewshot, job->spec, err)) return -1;
     const volatile sig_atomic_t *stop = smoe_stop_catch();
-    if (!stop) {
-        smoe_fewshot_free(fewshot);
-        return smoe_fail_errno(err, SMOE_RUNTIME, "cannot catch signals");
-    }
+    if (!stop) return smoe_fail_errno(err, SMOE_RUNTIME, "cannot catch signals");
     smoe_progress_open(&progress, options, stderr, stop);
     smoe_train_options how = {.dir = job->dir,
                               .mode = job->mode,
                               .init = init,
                               .fit = fit_of(options),
-                              .env = smoe_cmd_env(options),
+                              .env = smoe_env_here(options->argc, options->argv),
                               .stop = stop,
-                              .observer = &progress.observer,
-                              .measure = fewshot ? smoe_fewshot_record : NULL,
-                              .measure_user = fewshot};
+                              .observer = &progress.observer};
     smoe_train_result result = {0};
     bool taken = job->mode == SMOE_RUN_NEW && smoe_file_is_folder(job->dir);
-    int status = smoe_train(job->spec, &how, &result, err);
+    int status = smoe_fewshot_train(job->spec, &how, &result, err);
     smoe_progress_close(&progress);
-    smoe_fewshot_free(fewshot);
     if (!status) return report(job, &result, options, err);
     if (err->code == SMOE_STOPPED)
         smoe_fail_more(err, SMOE_STOPPED, "`smoe train --resume %s` continues", job->dir);

@@ -1,7 +1,6 @@
 /*
- * Running the trials of a sweep, for sweep and ablate: a process a trial, as many at once as --jobs
- * says, beside other processes that share the sweep. Signals, the live table and the summing up are
- * here.
+ * What sweep and ablate share: the folder, the trials that sweep/runner.h runs, the live table and
+ * the summing up.
  */
 #ifndef SMOE_TRIALS_H
 #define SMOE_TRIALS_H

@@ -6,7 +6,8 @@ passed=0 failed=0 skipped=0
 out=$(mktemp) || exit 1
 trap 'rm -f "$out"' EXIT
 
-sources=$(ls lib/*/*.c lib/*/*.h lib/*/*.def lib/*.h cmd/*.c cmd/*.h cmd/*.def tests/*/*.[ch] 2>/dev/null)
+public=$(ls lib/include/*/*.h)
+sources=$(ls $public lib/*/*.c lib/*/*.h lib/*/*.def cmd/*.c cmd/*.h cmd/*.def examples/*.c tests/*/*.[ch] 2>/dev/null)
 pages=$(ls README.md NEWS.md CONTRIBUTING.md */README.md */*/README.md experiments/*.md experiments/notes/*.md 2>/dev/null | sort -u)
 texts="$sources $pages $(ls Makefile packages.txt .ci/run man/*.[1-9] tests/*.sh tests/cli/* tests/golden/* 2>/dev/null)"
 
@@ -44,7 +45,7 @@ verdict "tabs"
 # Rooms from the top down; a file may include its own room and those below.
 awk '
     BEGIN {
-        n = split("cmd inspect sweep bench draw train vit route store data spec math base", room, " ")
+        n = split("cmd api inspect sweep bench draw train vit route store data spec math base", room, " ")
         for (i = 1; i <= n; i++) level[room[i]] = i
     }
     FNR == 1 { here = FILENAME; sub(/^lib\//, "", here); sub(/\/.*/, "", here) }
@@ -68,16 +69,25 @@ for room in base bench draw route store vit; do
 done >"$out"
 verdict "files that include each other in a circle"
 
-# The library neither prints nor exits. Comments do not count.
+# The public headers stand below all rooms: they include what every system has, and compile as C++ too.
+for h in $public; do
+    grep -nH '#include "' "$h"
+    printf '#include "%s"\n' "$h" | $CC -I. -Wall -Wextra -Wpedantic -fsyntax-only -x c++ - 2>&1 | sed "s,^,$h: ,"
+    grep -nHw real "$h"
+done >"$out"
+verdict "public headers that need more than themselves, or are no C++"
+
+# The library neither prints nor exits. Comments do not count, and the runner of sweeps ends the processes that it began.
 for f in lib/*/*.c; do
     awk -v file="$f" '
         { line = $0; gsub(/\/\*.*\*\//, "", line); gsub(/"([^"\\]|\\.)*"/, "\"\"", line) }
+        file == "lib/sweep/runner.c" { gsub(/_exit\(/, "", line) }
         line ~ /(^|[^a-z_])(printf|puts|putchar|perror|exit|_exit|abort)[ ]*\(/ ||
         line ~ /[^a-z_](stdout|stderr)[^a-z_]/ { print file ":" FNR ": " $0 }' "$f"
 done >"$out"
 verdict "the library prints or exits"
 
-for h in lib/*.h lib/*/*.h cmd/*.h tests/*/*.h; do
+for h in $public lib/*/*.h cmd/*.h tests/*/*.h; do
     [ -f "$h" ] || continue
     printf '#include "%s"\n' "$h" |
         $CC $HEADER_FLAGS -I. -Wno-unused-function -fsyntax-only -x c - 2>&1 | sed "s,^,$h: ,"
@@ -126,7 +136,7 @@ else
 fi
 
 if command -v clang-format >/dev/null; then
-    for f in $(ls lib/*/*.c lib/*/*.h cmd/*.c cmd/*.h tests/*/*.[ch] 2>/dev/null); do
+    for f in $(ls $public lib/*/*.c lib/*/*.h cmd/*.c cmd/*.h examples/*.c tests/*/*.[ch] 2>/dev/null); do
         clang-format "$f" | cmp -s - "$f" || echo "$f"
     done >"$out"
     verdict "files that clang-format would change"
@@ -134,7 +144,7 @@ else
     skip "no clang-format: layout of the code"
 fi
 
-awk 'length > 100 { print FILENAME ":" FNR }' lib/*.h lib/*/*.[ch] cmd/*.[ch] >"$out"
+awk 'length > 100 { print FILENAME ":" FNR }' $public lib/*/*.[ch] cmd/*.[ch] >"$out"
 verdict "lines of more than 100 columns"
 
 if command -v clang-tidy >/dev/null; then

@@ -16,8 +16,6 @@
 
 typedef struct smoe_run smoe_run;
 
-typedef enum smoe_run_mode { SMOE_RUN_NEW, SMOE_RUN_RESUME, SMOE_RUN_FORCE } smoe_run_mode;
-
 /* NEW: makes DIR exclusively (folders above it where needed) and writes spec.yaml, env.json, STATUS
  * running. FORCE: the same, also over an existing run directory (one with spec.yaml and STATUS),
  * whose checkpoints, metrics and log go; files that are not of a run stay. A DIR that is not there

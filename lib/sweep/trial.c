@@ -148,25 +148,16 @@ static void wait_for_run(const char *dir) {
 
 static int train(const smoe_spec *spec, const char *dir, const smoe_trial_options *options,
                  size_t *classes, smoe_err *err) {
-    smoe_fewshot *fewshot;
     struct stat st;
-    json_t *env = options->env;
-    if (smoe_fewshot_open(&fewshot, spec, err)) {
-        json_decref(env);
-        return -1;
-    }
     smoe_train_options how = {.dir = dir,
                               .mode = stat(dir, &st) ? SMOE_RUN_NEW : SMOE_RUN_RESUME,
-                              .env = env,
+                              .env = options->env,
                               .stop = options->stop,
-                              .observer = options->observer,
-                              .measure = fewshot ? smoe_fewshot_record : NULL,
-                              .measure_user = fewshot};
+                              .observer = options->observer};
     smoe_train_result result = {0};
     wait_for_run(dir);
-    int status = smoe_train(spec, &how, &result, err);
+    int status = smoe_fewshot_train(spec, &how, &result, err);
     *classes = result.classes;
-    smoe_fewshot_free(fewshot);
     return status;
 }
 

@@ -384,3 +384,21 @@ int smoe_fewshot_record(void *fewshot, smoe_model *model, size_t batch, json_t *
     }
     return 0;
 }
+
+int smoe_fewshot_train(const smoe_spec *spec, const smoe_train_options *options,
+                       smoe_train_result *result, smoe_err *err) {
+    smoe_fewshot *fewshot;
+    *result = (smoe_train_result){0};
+    if (smoe_fewshot_open(&fewshot, spec, err)) {
+        json_decref(options->env);
+        return -1;
+    }
+    smoe_train_options measured = *options;
+    if (fewshot) {
+        measured.measure = smoe_fewshot_record;
+        measured.measure_user = fewshot;
+    }
+    int status = smoe_train(spec, &measured, result, err);
+    smoe_fewshot_free(fewshot);
+    return status;
+}

@@ -24,6 +24,8 @@ struct smoe_model {
     smoe_arena keep, scratch;
     smoe_space bound; /* what the buffers are for; B 0 before there are any */
     real *dstream;    /* [R,d] gradient of the tower's stream */
+    void *held;
+    void (*release)(void *held);
 };
 
 /* ---- groups of parameters -------------------------------------------------------------------- */
@@ -120,7 +122,17 @@ void smoe_model_free(smoe_model *m) {
     smoe_params_free(&m->params);
     smoe_arena_free(&m->keep);
     smoe_arena_free(&m->scratch);
+    if (m->release) m->release(m->held);
     free(m);
+}
+
+void smoe_model_hold(smoe_model *m, void *held, void (*release)(void *held)) {
+    m->held = held;
+    m->release = release;
+}
+
+void *smoe_model_held(const smoe_model *m) {
+    return m->held;
 }
 
 smoe_params *smoe_model_params(smoe_model *m) {

@@ -12,14 +12,16 @@
 #include "vit/costs.h"
 #include "vit/tower.h"
 
-typedef struct smoe_model smoe_model;
-
 /* Builds the layers and the parameter table for N classes; allocates neither weights nor
  * activations, so that the largest model of the papers can be described anywhere. Shape errors are
  * found here (SMOE_USAGE). */
 int smoe_model_create(smoe_model **model, const smoe_spec *spec, size_t classes,
                       smoe_err *err) SMOE_MUST_CHECK;
-void smoe_model_free(smoe_model *model);
+
+/* What the model was loaded from, which lives as long as it does: smoe_model_free calls release.
+ * NULL before. */
+void smoe_model_hold(smoe_model *model, void *held, void (*release)(void *held));
+void *smoe_model_held(const smoe_model *model);
 
 smoe_params *smoe_model_params(smoe_model *model);
 

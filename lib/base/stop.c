@@ -1,5 +1,5 @@
 /* The signal handler of everything that trains; see stop.h. */
-#include "stop.h"
+#include "base/stop.h"
 
 /* The one piece of state a signal handler can reach. */
 static volatile sig_atomic_t stop;
@@ -14,6 +14,7 @@ static void on_signal(int number) {
 }
 
 const volatile sig_atomic_t *smoe_stop_catch(void) {
+    stop = 0;
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
     if (sigaction(SIGINT, &action, NULL) || sigaction(SIGTERM, &action, NULL)) return NULL;
     return &stop;
