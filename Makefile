@@ -52,7 +52,8 @@ TESTS      := $(TEST_SRC:%.c=$(OBJ)/%)
 FUZZERS    := $(FUZZ_SRC:%.c=$(OBJ)/%)
 TOOLS      := $(TOOL_SRC:%.c=$(OBJ)/%)
 GRADIENTS  := $(filter $(OBJ)/tests/vit/test_grad%,$(TESTS))
-ALL_OBJ    := $(LIB_OBJ) $(CMD_OBJ) $(HELPER_OBJ) $(TESTS:=.o) $(FUZZERS:=.o) $(TOOLS:=.o) $(OBJ)/tests/fuzz/driver.o
+ALL_OBJ    := $(LIB_OBJ) $(CMD_OBJ) $(HELPER_OBJ) $(TESTS:=.o) $(FUZZERS:=.o) $(TOOLS:=.o) $(OBJ)/tests/fuzz/driver.o \
+              $(OBJ)/experiments/characters/characters.o
 
 # ---- building
 all: missing build/smoe
@@ -109,7 +110,8 @@ gradients: $(GRADIENTS)
 fuzzers: $(FUZZERS)
 
 # ---- Debian packages: packages.txt names them, one rule installs them
-PACKAGES   := $(shell sed -n 's/^\([a-z][^ ]*\).*/\1/p' packages.txt)
+names_in    = $(shell sed -n 's/^\([a-z][^ ]*\).*/\1/p' $1)
+PACKAGES   := $(call names_in,packages.txt)
 find_missing = command -v dpkg-query >/dev/null || exit 0; \
 	missing=$$(for p in $(PACKAGES); do \
 	    dpkg-query -W -f='$${Status}\n' $$p 2>/dev/null | grep -q '^install ok installed' || printf ' %s' $$p; \
@@ -177,6 +179,19 @@ bench: deps
 	    echo "== $$s"; build/smoe bench $$s --append $(BENCHED) || exit 1; done
 	@cat $(BENCHED)
 
+# ---- data of experiments/characters.yaml. CHARACTERS: options, `make characters CHARACTERS=--help` lists them.
+DRAWER     := build/release/experiments/characters/characters
+characters: PACKAGES += $(call names_in,experiments/characters/packages.txt)
+characters: deps
+	@$(MAKE) --no-print-directory $(PARALLEL) $(DRAWER)
+	@mkdir -p runs
+	$(DRAWER) $(CHARACTERS) runs/characters.tar
+
+$(DRAWER).o: FILE_CFLAGS = $(shell pkg-config --cflags freetype2)
+$(DRAWER): LDLIBS += $(shell pkg-config --libs freetype2)
+$(DRAWER): %: %.o $(OBJ)/libsmoe.a
+	$(LINK) $(ALL_LDLIBS)
+
 # ---- installing
 bindir = $(DESTDIR)$(prefix)/bin
 libdir = $(prefix)/lib
@@ -216,6 +231,7 @@ help:
 	@echo 'make quickstart   install what is missing, build, train and evaluate a small model (minutes)'
 	@echo 'make check        install what is missing, build all flavours, run every test'
 	@echo 'make bench        time the specs of experiments/bench, with a table in $(BENCHED)'
+	@echo 'make characters   draw the images of experiments/characters.yaml, and install the fonts for it'
 	@echo 'make fuzz         fuzz every parser for FUZZ_SECONDS ($(FUZZ_SECONDS)) each'
 	@echo 'make lint         style, includes, man pages, clang-tidy'
 	@echo 'make golden       train small models of every kind and compare their bits with tests/golden/golden.txt'
@@ -226,6 +242,6 @@ help:
 	@echo 'make clean        remove build/'
 	@echo 'Yours to set: CC, CFLAGS, CPPFLAGS, LDFLAGS, LDLIBS, prefix, DESTDIR.'
 
-.PHONY: all tests gradients golden fuzzers missing deps quickstart check lint portable fuzz bench install uninstall clean help always
+.PHONY: all tests gradients golden fuzzers missing deps quickstart check lint portable fuzz bench characters install uninstall clean help always
 .SECONDARY: $(ALL_OBJ)
 -include $(ALL_OBJ:.o=.d)
