@@ -187,6 +187,11 @@ characters: deps
 	@mkdir -p runs
 	$(DRAWER) $(CHARACTERS) runs/characters.tar
 
+check-characters: PACKAGES += $(call names_in,experiments/characters/packages.txt)
+check-characters: deps
+	@$(MAKE) --no-print-directory $(PARALLEL) $(DRAWER)
+	@experiments/characters/check.sh $(DRAWER)
+
 $(DRAWER).o: FILE_CFLAGS = $(shell pkg-config --cflags freetype2)
 $(DRAWER): LDLIBS += $(shell pkg-config --libs freetype2)
 $(DRAWER): %: %.o $(OBJ)/libsmoe.a
@@ -242,6 +247,6 @@ help:
 	@echo 'make clean        remove build/'
 	@echo 'Yours to set: CC, CFLAGS, CPPFLAGS, LDFLAGS, LDLIBS, prefix, DESTDIR.'
 
-.PHONY: all tests gradients golden fuzzers missing deps quickstart check lint portable fuzz bench characters install uninstall clean help always
+.PHONY: all tests gradients golden fuzzers missing deps quickstart check lint portable fuzz bench characters check-characters install uninstall clean help always
 .SECONDARY: $(ALL_OBJ)
 -include $(ALL_OBJ:.o=.d)

@@ -280,7 +280,7 @@ static void draw(uint8_t *pixel, const faces *f, const class *c, split s, size_t
                         .num_grays = 256,
                         .pixel_mode = FT_PIXEL_MODE_GRAY};
     FT_Outline *outline = outline_of(f->face[face], c->character);
-    double weight = between(&rng, -.04, .04); /* half of the images as the face is */
+    double weight = between(&rng, -.04, .04); /* below 0, half of the time: as the face is */
     if (!outline || FT_Outline_Embolden(outline, weight > 0 ? rounded(weight * EM) : 0))
         die(1, "U+%04X: FreeType cannot load it from %s", (unsigned)c->character,
             source[face].path);
@@ -381,11 +381,12 @@ static void add_readme(const tar *t, const faces *f, const options *o) {
     int major, minor, patch;
     FT_Library_Version(f->library, &major, &minor, &patch);
     int n = snprintf(text, sizeof text,
-                     "Characters: %zu classes, %zu images each to train with%s, %zu to test with, "
-                     "%zu channels, seed %llu.\nDrawn by FreeType %d.%d.%d with these faces, the "
-                     "last in val/ only (CRC-32 of the file, face):\n",
-                     o->classes, o->train, o->zipf > 0 ? " in the mean, by Zipf's law" : "",
-                     o->test, o->channels, (unsigned long long)o->seed, major, minor, patch);
+                     "characters --classes %zu --train %zu --test %zu --zipf %g --distort %g "
+                     "--light %g --channels %zu --seed %llu\n"
+                     "Drawn by FreeType %d.%d.%d with these faces, the last in val/ only (CRC-32 "
+                     "of the file, face):\n",
+                     o->classes, o->train, o->test, o->zipf, o->distort, o->light, o->channels,
+                     (unsigned long long)o->seed, major, minor, patch);
     for (size_t k = 0; k < FACES; k++) {
         font_path(path, k);
         n += snprintf(text + n, sizeof text - (size_t)n, "    %08x %s %s, of %s\n",
@@ -403,7 +404,9 @@ static const char usage[] =
     "  -c, --classes N    characters, the most common ones first [1000]\n"
     "  -m, --train N      images per character to train with [100]\n"
     "  -k, --test N       to test with; as many more, in val/, in a font not trained on [10]\n"
-    "  -z, --zipf X       training images in proportion to 1/(rank + X); -m is their mean\n"
+    "  -z, --zipf X       training images in proportion to 1/(rank + X), rank 0 first; -m is "
+    "their\n"
+    "                     mean; 0: all alike [0]\n"
     "  -d, --distort X    0 to 4: how much is moved, scaled, bent, sheared and turned [1]\n"
     "  -l, --light X      0 to 1: share of images with light ink on dark [0]\n"
     "      --channels N   1 grey or 3 colour [1]\n"
@@ -435,7 +438,7 @@ static options parse(int argc, char **argv) {
         case 'c': o.classes = integer("classes", optarg, 2, MOST_CLASSES); break;
         case 'm': o.train = integer("train", optarg, 1, MOST_IMAGES); break;
         case 'k': o.test = integer("test", optarg, 1, MOST_IMAGES); break;
-        case 'z': o.zipf = number("zipf", optarg, 1e-3, 1e6); break;
+        case 'z': o.zipf = number("zipf", optarg, 0, 1e6); break;
         case 'd': o.distort = number("distort", optarg, 0, 4); break;
         case 'l': o.light = number("light", optarg, 0, 1); break;
         case 's': o.seed = integer("seed", optarg, 0, 0x1p53); break;
