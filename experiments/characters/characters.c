@@ -1,8 +1,8 @@
 /*
  * Writes an image folder of Chinese characters as a tar file: SPLIT/CLASS/NUMBER.png, 32 pixels
  * square, a class per character, drawn with the faces below by FreeType. Splits: train and test are
- * drawn alike; val is drawn in a face that the others never show (eval.split=val). It is the data of
- * experiments/characters.yaml, a program beside libsmoe, not part of it.
+ * drawn alike; val is drawn in a face that the others never show (eval.split=val). It is the data
+ * of experiments/characters.yaml, a program beside libsmoe, not part of it.
  *
  * An image is a function of (seed, split, character, number) alone. What is not integer arithmetic
  * is +, -, *, / on doubles, without functions whose last bit depends on the machine, and PNG files
