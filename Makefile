@@ -63,7 +63,8 @@ TESTS      := $(TEST_SRC:%.c=$(OBJ)/%)
 FUZZERS    := $(FUZZ_SRC:%.c=$(OBJ)/%)
 TOOLS      := $(TOOL_SRC:%.c=$(OBJ)/%)
 GRADIENTS  := $(filter $(OBJ)/tests/vit/test_grad%,$(TESTS))
-ALL_OBJ    := $(LIB_OBJ) $(CMD_OBJ) $(HELPER_OBJ) $(TESTS:=.o) $(FUZZERS:=.o) $(TOOLS:=.o) $(OBJ)/tests/fuzz/driver.o
+ALL_OBJ    := $(LIB_OBJ) $(CMD_OBJ) $(HELPER_OBJ) $(TESTS:=.o) $(FUZZERS:=.o) $(TOOLS:=.o) $(OBJ)/tests/fuzz/driver.o \
+              $(OBJ)/experiments/characters/characters.o
 
 # ---- building
 all: missing build/smoe
@@ -129,7 +130,8 @@ gradients: $(GRADIENTS)
 fuzzers: $(FUZZERS)
 
 # ---- Debian packages: packages.txt names them, one rule installs them
-PACKAGES   := $(shell sed -n 's/^\([a-z][^ ]*\).*/\1/p' packages.txt)
+names_in    = $(shell sed -n 's/^\([a-z][^ ]*\).*/\1/p' $1)
+PACKAGES   := $(call names_in,packages.txt)
 find_missing = command -v dpkg-query >/dev/null || exit 0; \
 	missing=$$(for p in $(PACKAGES); do \
 	    dpkg-query -W -f='$${Status}\n' $$p 2>/dev/null | grep -q '^install ok installed' || printf ' %s' $$p; \
@@ -220,6 +222,24 @@ bench: deps
 	    echo "== $$s"; build/smoe bench $$s --append $(BENCHED) || exit 1; done
 	@cat $(BENCHED)
 
+# ---- data of experiments/characters.yaml. CHARACTERS: options, `make characters CHARACTERS=--help` lists them.
+DRAWER     := build/release/experiments/characters/characters
+characters: PACKAGES += $(call names_in,experiments/characters/packages.txt)
+characters: deps
+	@$(MAKE) --no-print-directory $(PARALLEL) $(DRAWER)
+	@mkdir -p runs
+	$(DRAWER) $(CHARACTERS) runs/characters.tar
+
+check-characters: PACKAGES += $(call names_in,experiments/characters/packages.txt)
+check-characters: deps
+	@$(MAKE) --no-print-directory $(PARALLEL) $(DRAWER)
+	@experiments/characters/check.sh $(DRAWER)
+
+$(DRAWER).o: FILE_CFLAGS = $(shell pkg-config --cflags freetype2)
+$(DRAWER): LDLIBS += $(shell pkg-config --libs freetype2)
+$(DRAWER): %: %.o $(OBJ)/libsmoe.a
+	$(LINK) $(ALL_LDLIBS)
+
 # ---- installing
 bindir = $(DESTDIR)$(prefix)/bin
 libdir = $(prefix)/lib
@@ -268,6 +288,7 @@ help:
 	@echo 'make coverage     which lines the tests run, by room'
 	@echo 'make bench        time the specs of experiments/bench, with a table in $(BENCHED)'
 	@echo 'make evidence     run the planned experiments of experiments/PLAN.md: hours; goes on where it was stopped'
+	@echo 'make characters   draw the images of experiments/characters.yaml, and install the fonts for it'
 	@echo 'make fuzz         fuzz every parser for FUZZ_SECONDS ($(FUZZ_SECONDS)) each'
 	@echo 'make lint         style, includes, man pages, clang-tidy'
 	@echo 'make golden       train small models of every kind and compare their bits with tests/golden/golden.txt'
@@ -285,6 +306,6 @@ evidence: all
 	@for s in $(EVIDENCE); do \
 	    echo "== $$s"; SMOE_ISA=v3 build/smoe sweep --resume experiments/$$s.yaml -J $(NPROC) -o runs/evidence/$$s || exit 1; done
 
-.PHONY: evidence all shared tests gradients golden fuzzers missing deps quickstart check check-quick coverage lint portable fuzz bench install uninstall clean help always
+.PHONY: evidence characters check-characters all shared tests gradients golden fuzzers missing deps quickstart check check-quick coverage lint portable fuzz bench install uninstall clean help always
 .SECONDARY: $(ALL_OBJ)
 -include $(ALL_OBJ:.o=.d)

@@ -7,9 +7,9 @@ out=$(mktemp) || exit 1
 trap 'rm -f "$out"' EXIT
 
 public=$(ls lib/include/*/*.h)
-sources=$(ls $public lib/*/*.c lib/*/*.h lib/*/*.def cmd/*.c cmd/*.h cmd/*.def examples/*.c tests/*/*.[ch] 2>/dev/null)
+sources=$(ls $public lib/*/*.c lib/*/*.h lib/*/*.def cmd/*.c cmd/*.h cmd/*.def examples/*.c tests/*/*.[ch] experiments/*/*.c 2>/dev/null)
 pages=$(ls README.md NEWS.md CONTRIBUTING.md */README.md */*/README.md experiments/*.md experiments/notes/*.md 2>/dev/null | sort -u)
-texts="$sources $pages $(ls Makefile packages.txt .ci/run man/*.[1-9] tests/*.sh tests/cli/* tests/golden/* 2>/dev/null)"
+texts="$sources $pages $(ls Makefile packages.txt .ci/run man/*.[1-9] tests/*.sh experiments/*/*.sh tests/cli/* tests/golden/* 2>/dev/null)"
 
 # verdict NAME: passes when nothing was written to $out
 verdict() {
@@ -136,7 +136,7 @@ else
 fi
 
 if command -v clang-format >/dev/null; then
-    for f in $(ls $public lib/*/*.c lib/*/*.h cmd/*.c cmd/*.h examples/*.c tests/*/*.[ch] 2>/dev/null); do
+    for f in $(ls $public lib/*/*.c lib/*/*.h cmd/*.c cmd/*.h examples/*.c tests/*/*.[ch] experiments/*/*.c 2>/dev/null); do
         clang-format "$f" | cmp -s - "$f" || echo "$f"
     done >"$out"
     verdict "files that clang-format would change"
@@ -144,7 +144,7 @@ else
     skip "no clang-format: layout of the code"
 fi
 
-awk 'length > 100 { print FILENAME ":" FNR }' $public lib/*/*.[ch] cmd/*.[ch] >"$out"
+awk 'length > 100 { print FILENAME ":" FNR }' $public lib/*/*.[ch] cmd/*.[ch] experiments/*/*.c >"$out"
 verdict "lines of more than 100 columns"
 
 if command -v clang-tidy >/dev/null; then
