@@ -13,9 +13,8 @@ const smoe_metric_row smoe_metrics[SMOE_METRICS] = {
 #undef METRIC
 };
 
-/* What stands for the split in names and labels of the table. */
-static const char split_of_table[] = "test";
-enum { SPLIT = sizeof split_of_table - 1, SPLIT_ROOM = sizeof((smoe_metric_place *)0)->split };
+/* What stands for the split in names and labels of the table is "test". */
+enum { SPLIT = sizeof "test" - 1, SPLIT_ROOM = sizeof((smoe_metric_place *)0)->split };
 
 /* ---- patterns: a capital stands for a number ------------------------------------------------- */
 
