@@ -26,8 +26,11 @@ int smoe_cmd_json(json_t *value, smoe_err *err) {
 json_t *smoe_cmd_env(const smoe_options *options) {
     char blas[64];
     snprintf(blas, sizeof blas, "BLIS %s, %s kernels", smoe_blas_version(), smoe_blas_kernel());
-    return smoe_env_json(options->argc, options->argv, blas, smoe_kernels_get()->isa,
-                         smoe_threads());
+    const smoe_kernels *kernels = smoe_kernels_get();
+    json_t *env = smoe_env_json(options->argc, options->argv, blas, kernels->isa, smoe_threads());
+    if (!env || !json_object_set_new(env, "matrix", json_string(kernels->matrix->unit))) return env;
+    json_decref(env);
+    return NULL;
 }
 
 int smoe_cmd_spec(smoe_spec *spec, const smoe_options *options, smoe_err *err) {
