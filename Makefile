@@ -17,7 +17,7 @@ PKG_LIBS    = $(call once,PKG_LIBS,$(shell pkg-config --libs $(PKG)))
 BLIS_DIR    = $(call once,BLIS_DIR,$(firstword $(dir $(wildcard /usr/include/$(MACHINE)-*/blis-openmp/blis.h))))
 
 WARNINGS   := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes
-ALL_CFLAGS  = -std=c11 -D_GNU_SOURCE= -Ilib -Icmd $(WARNINGS) -O2 -fopenmp -pthread -MMD -MP \
+ALL_CFLAGS  = -std=c11 -D_GNU_SOURCE= -Ilib -Icmd -Itests/support $(WARNINGS) -O2 -fopenmp -pthread -MMD -MP \
               $(addprefix -isystem ,$(BLIS_DIR)) $(PKG_CFLAGS) $(FLAVOUR_CFLAGS) $(CPPFLAGS)
 # Contracting a*b + c changes results with the processor; kernels say for themselves what they are built for.
 STRICT     := -ffp-contract=off
@@ -43,8 +43,9 @@ ISA_FLAGS_amx := $(ISA_FLAGS_bf16) -mamx-tile -mamx-bf16
 KERN_SRC   := $(sort $(wildcard lib/math/kern_*.c))
 LIB_SRC    := $(filter-out $(KERN_SRC),$(sort $(wildcard lib/*/*.c)))
 CMD_SRC    := $(sort $(wildcard cmd/*.c))
-TEST_SRC   := $(sort $(wildcard tests/test_*.c))
-HELPER_SRC := $(filter-out $(TEST_SRC),$(sort $(wildcard tests/*.c)))
+TEST_SRC   := $(sort $(wildcard tests/*/test_*.c))
+HELPER_SRC := $(sort $(wildcard tests/support/*.c))
+TOOL_SRC   := $(sort $(wildcard tests/tools/*.c))
 FUZZ_SRC   := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 MAN        := $(sort $(wildcard man/*.[1-9]))
 
@@ -54,7 +55,9 @@ CMD_OBJ    := $(CMD_SRC:%.c=$(OBJ)/%.o)
 HELPER_OBJ := $(HELPER_SRC:%.c=$(OBJ)/%.o)
 TESTS      := $(TEST_SRC:%.c=$(OBJ)/%)
 FUZZERS    := $(FUZZ_SRC:%.c=$(OBJ)/%)
-ALL_OBJ    := $(LIB_OBJ) $(CMD_OBJ) $(HELPER_OBJ) $(TESTS:=.o) $(FUZZERS:=.o) $(OBJ)/tests/fuzz/driver.o
+TOOLS      := $(TOOL_SRC:%.c=$(OBJ)/%)
+GRADIENTS  := $(filter $(OBJ)/tests/vit/test_grad%,$(TESTS))
+ALL_OBJ    := $(LIB_OBJ) $(CMD_OBJ) $(HELPER_OBJ) $(TESTS:=.o) $(FUZZERS:=.o) $(TOOLS:=.o) $(OBJ)/tests/fuzz/driver.o
 
 # ---- building
 all: missing build/smoe
@@ -69,7 +72,7 @@ $(OBJ)/flags: always
 	@mkdir -p $(@D)
 	@echo '$(EVERY_FLAG)' | cmp -s - $@ || echo '$(EVERY_FLAG)' > $@
 
-$(OBJ)/lib/train/env.o: FILE_CFLAGS = -DSMOE_CFLAGS='"$(subst ",\",$(strip -O2 $(STRICT) $(FLAVOUR_CFLAGS) $(CPPFLAGS) $(CFLAGS)))"'
+$(OBJ)/lib/store/env.o: FILE_CFLAGS = -DSMOE_CFLAGS='"$(subst ",\",$(strip -O2 $(STRICT) $(FLAVOUR_CFLAGS) $(CPPFLAGS) $(CFLAGS)))"'
 
 # The page of the report goes into the library as it is.
 $(OBJ)/lib/draw/report_part.o: $(wildcard lib/draw/report*.html lib/draw/report*.css lib/draw/report*.js)
@@ -103,7 +106,11 @@ $(TESTS): %: %.o $(OBJ)/libtest.a $(OBJ)/libcmd.a $(OBJ)/libsmoe.a
 $(FUZZERS): %: %.o $(OBJ)/tests/fuzz/driver.o $(OBJ)/libsmoe.a
 	$(LINK) $(ALL_LDLIBS)
 
-tests: $(TESTS)
+$(TOOLS): %: %.o $(OBJ)/libtest.a $(OBJ)/libsmoe.a
+	$(LINK) -lcmocka $(ALL_LDLIBS)
+
+tests: $(TESTS) $(TOOLS)
+gradients: $(GRADIENTS)
 fuzzers: $(FUZZERS)
 
 # ---- Debian packages: packages.txt names them, one rule installs them
@@ -142,11 +149,15 @@ quickstart: deps
 
 check: deps
 	@$(MAKE) --no-print-directory $(PARALLEL) all tests
-	@$(MAKE) --no-print-directory $(PARALLEL) FLAVOUR=f64 $(patsubst %.c,build/f64/%,$(wildcard tests/test_grad*.c))
+	@$(MAKE) --no-print-directory $(PARALLEL) FLAVOUR=f64 gradients
 	@$(MAKE) --no-print-directory $(PARALLEL) FLAVOUR=san build/san/smoe tests fuzzers
 	@$(LINT) $(PORTABLE) tests/run.sh \
-	    $(TEST_SRC:%.c=build/release/%) $(patsubst %.c,build/f64/%,$(wildcard tests/test_grad*.c)) \
+	    $(TEST_SRC:%.c=build/release/%) $(GRADIENTS:build/release/%=build/f64/%) \
 	    $(TEST_SRC:%.c=build/san/%) $(FUZZ_SRC:%.c=build/san/%) tests/cli/run.sh tests/lint.sh tests/portable.sh
+
+# The bits that training comes to, against the table in the tree: after any change that should not move them.
+golden: all tests
+	@tests/golden/golden.sh > runs/golden.txt; diff tests/golden/golden.txt runs/golden.txt && echo 'the same bits as tests/golden/golden.txt'
 
 LINT        = CC='$(CC)' HEADER_FLAGS='$(filter-out -MMD -MP,$(ALL_CFLAGS))'
 lint:
@@ -212,6 +223,7 @@ help:
 	@echo 'make bench        time the specs of experiments/bench, with a table in $(BENCHED)'
 	@echo 'make fuzz         fuzz every parser for FUZZ_SECONDS ($(FUZZ_SECONDS)) each'
 	@echo 'make lint         style, includes, man pages, clang-tidy'
+	@echo 'make golden       train small models of every kind and compare their bits with tests/golden/golden.txt'
 	@echo 'make portable     no AVX outside the kernels for it; aarch64, where its compiler and qemu are installed'
 	@echo 'make deps         install the Debian packages of packages.txt that are missing'
 	@echo 'make install      program, library, man pages, completions (prefix=$(prefix), DESTDIR)'
@@ -219,6 +231,6 @@ help:
 	@echo 'make clean        remove build/'
 	@echo 'Yours to set: CC, CFLAGS, CPPFLAGS, LDFLAGS, LDLIBS, prefix, DESTDIR.'
 
-.PHONY: all tests fuzzers missing deps quickstart check lint portable fuzz bench install uninstall clean help always
+.PHONY: all tests gradients golden fuzzers missing deps quickstart check lint portable fuzz bench install uninstall clean help always
 .SECONDARY: $(ALL_OBJ)
 -include $(ALL_OBJ:.o=.d)

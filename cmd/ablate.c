@@ -1,8 +1,8 @@
 /* smoe ablate: a spec with its router replaced, over seeds, and the rows compared seed by seed. It
- * is a sweep over study/ablate.h's axes; cells.h runs it. */
+ * is a sweep over sweep/ablate.h's axes; cells.h runs it. */
 #include "cells.h"
 #include "cmd.h"
-#include "study/ablate.h"
+#include "sweep/ablate.h"
 
 #include <stdlib.h>
 #include <string.h>

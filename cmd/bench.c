@@ -1,5 +1,5 @@
 /* smoe bench: how fast a spec trains and answers on this machine, and how near that is to what the
- * machine can do; study/bench.h says how it is measured. */
+ * machine can do; bench/bench.h says how it is measured. */
 #include "cmd.h"
 #include "load.h"
 #include "progress.h"
@@ -7,10 +7,10 @@
 #include "base/file.h"
 #include "base/frame.h"
 #include "base/threads.h"
-#include "study/bench.h"
-#include "train/env.h"
-#include "train/run.h"
-#include "train/safetensors.h"
+#include "bench/bench.h"
+#include "store/env.h"
+#include "store/run.h"
+#include "store/safetensors.h"
 
 #include <stdlib.h>
 #include <time.h>

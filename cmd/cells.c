@@ -10,8 +10,8 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/threads.h"
-#include "study/cell.h"
-#include "study/compare.h"
+#include "sweep/cell.h"
+#include "sweep/compare.h"
 
 #include <errno.h>
 #include <signal.h>

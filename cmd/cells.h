@@ -7,8 +7,8 @@
 #define SMOE_CELLS_H
 
 #include "opt.h"
-#include "study/results.h"
-#include "study/sweep.h"
+#include "sweep/results.h"
+#include "sweep/sweep.h"
 
 #include <jansson.h>
 

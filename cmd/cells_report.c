@@ -5,9 +5,9 @@
 #include "table.h"
 #include "base/file.h"
 #include "base/frame.h"
-#include "study/compare.h"
-#include "study/evaluations.h"
-#include "train/run.h"
+#include "sweep/compare.h"
+#include "sweep/evaluations.h"
+#include "store/run.h"
 
 #include <math.h>
 #include <stdlib.h>

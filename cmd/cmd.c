@@ -6,7 +6,7 @@
 #include "math/blas.h"
 #include "math/kernels.h"
 #include "spec/sources.h"
-#include "train/env.h"
+#include "store/env.h"
 
 #include <stdlib.h>
 #include <string.h>

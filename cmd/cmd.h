@@ -5,7 +5,7 @@
 
 #include "opt.h"
 #include "spec/spec.h"
-#include "study/cost.h"
+#include "bench/cost.h"
 
 #include <jansson.h>
 

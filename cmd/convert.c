@@ -1,9 +1,9 @@
 /* smoe convert and smoe init: a model file in the storage type one wants, out of another one or out
- * of a spec's initial values; train/model_file.h does both. */
+ * of a spec's initial values; store/model_file.h does both. */
 #include "cmd.h"
 #include "base/frame.h"
-#include "train/model_file.h"
-#include "train/run.h"
+#include "store/model_file.h"
+#include "store/run.h"
 #include "vit/model.h"
 
 #include <stdlib.h>

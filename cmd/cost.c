@@ -1,9 +1,9 @@
-/* smoe cost: what a spec costs, layer by layer, before anything is built; study/cost.h says what is
+/* smoe cost: what a spec costs, layer by layer, before anything is built; bench/cost.h says what is
  * counted. */
 #include "cmd.h"
 #include "table.h"
 #include "base/frame.h"
-#include "study/cost.h"
+#include "bench/cost.h"
 
 static json_t *layers_json(const smoe_cost *cost) {
     json_t *layers = json_array();

@@ -3,8 +3,8 @@
 #include "cmd.h"
 #include "progress.h"
 #include "base/clock.h"
-#include "study/bench.h"
-#include "train/run.h"
+#include "bench/bench.h"
+#include "store/run.h"
 
 #include <math.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 /*
- * What training would take here: parameters, FLOPs and memory as study/cost.h counts them, and the
+ * What training would take here: parameters, FLOPs and memory as bench/cost.h counts them, and the
  * time of the steps, measured where that is quick. For dry runs, which nobody wants to wait for:
  * what does not fit into memory is neither measured nor timed, what is large is timed by the rate
  * of a reference, and after some seconds of measuring the rest goes by the rate of what was
@@ -8,7 +8,7 @@
 #ifndef SMOE_ESTIMATE_H
 #define SMOE_ESTIMATE_H
 
-#include "study/cost.h"
+#include "bench/cost.h"
 
 #include <jansson.h>
 

@@ -3,8 +3,8 @@
 #include "cmd.h"
 #include "load.h"
 #include "progress.h"
-#include "study/fewshot.h"
-#include "train/npy.h"
+#include "train/fewshot.h"
+#include "store/npy.h"
 #include "train/routing.h"
 #include "train/trainer.h"
 

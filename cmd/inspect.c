@@ -1,6 +1,6 @@
 /*
  * smoe inspect: what the routers of trained models do with the images of a split. One pass over the
- * split for each run; the analyses are study/inspect.def, a table each. This file finds runs and
+ * split for each run; the analyses are inspect/inspect.def, a table each. This file finds runs and
  * images, and writes; inspect_show.c prints.
  */
 #include "cmd.h"

@@ -3,7 +3,7 @@
 #include "inspect_show.h"
 #include "cmd.h"
 #include "table.h"
-#include "train/run.h"
+#include "store/run.h"
 
 #include <math.h>
 #include <stdlib.h>

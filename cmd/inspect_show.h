@@ -3,7 +3,7 @@
 #define SMOE_INSPECT_SHOW_H
 
 #include "opt.h"
-#include "study/inspect.h"
+#include "inspect/inspect.h"
 
 int smoe_inspect_show(const smoe_frame *frames, size_t tables, const smoe_options *options,
                       smoe_err *err) SMOE_MUST_CHECK;

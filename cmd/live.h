@@ -6,7 +6,7 @@
 #define SMOE_LIVE_H
 
 #include "opt.h"
-#include "study/sweep.h"
+#include "sweep/sweep.h"
 #include "train/trainer.h"
 
 typedef enum smoe_live_state {
@@ -37,7 +37,7 @@ int smoe_live_open(smoe_live *live, const smoe_sweep *sweep, const smoe_options 
 /* For the process of a cell: its observer. */
 smoe_observer smoe_live_observer(smoe_live *live, size_t cell);
 
-/* The same for its evaluations at other settings (study/evaluations.h); `user` is the observer's.
+/* The same for its evaluations at other settings (sweep/evaluations.h); `user` is the observer's.
  */
 void smoe_live_evaluated(void *user, size_t done, size_t of);
 

@@ -1,7 +1,7 @@
 /* Trained models for eval and inspect; see load.h. */
 #include "load.h"
-#include "study/evaluations.h"
-#include "train/run.h"
+#include "sweep/evaluations.h"
+#include "store/run.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,9 +3,9 @@
  * it. */
 #include "cells.h"
 #include "cmd.h"
-#include "study/compare.h"
-#include "study/evaluations.h"
-#include "train/run.h"
+#include "sweep/compare.h"
+#include "sweep/evaluations.h"
+#include "store/run.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -11,9 +11,9 @@
 #include "base/frame.h"
 #include "route/router.h"
 #include "spec/routers.h"
-#include "study/cost.h"
-#include "study/fewshot.h"
-#include "train/run.h"
+#include "bench/cost.h"
+#include "train/fewshot.h"
+#include "store/run.h"
 #include "train/trainer.h"
 
 #include <math.h>

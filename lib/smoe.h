@@ -34,13 +34,13 @@ extern "C" {
 #include "route/plan.h"
 #include "route/router.h"
 #include "vit/model.h"
-#include "train/run.h"
-#include "train/model_file.h"
-#include "train/safetensors.h"
-#include "train/npy.h"
+#include "store/run.h"
+#include "store/model_file.h"
+#include "store/safetensors.h"
+#include "store/npy.h"
 #include "train/trainer.h"
-#include "study/cost.h"
-#include "study/inspect.h"
+#include "bench/cost.h"
+#include "inspect/inspect.h"
 
 #ifdef __cplusplus
 }

@@ -6,8 +6,8 @@ passed=0 failed=0 skipped=0
 out=$(mktemp) || exit 1
 trap 'rm -f "$out"' EXIT
 
-sources=$(ls lib/*/*.c lib/*/*.h lib/*/*.def lib/*.h cmd/*.c cmd/*.h cmd/*.def tests/*.c tests/*.h tests/fuzz/*.c 2>/dev/null)
-texts="$sources $(ls Makefile README.md NEWS.md packages.txt .ci/run man/*.[1-9] tests/*.sh tests/cli/* 2>/dev/null)"
+sources=$(ls lib/*/*.c lib/*/*.h lib/*/*.def lib/*.h cmd/*.c cmd/*.h cmd/*.def tests/*/*.[ch] 2>/dev/null)
+texts="$sources $(ls Makefile README.md NEWS.md packages.txt .ci/run man/*.[1-9] tests/*.sh tests/cli/* tests/golden/* 2>/dev/null)"
 
 # verdict NAME: passes when nothing was written to $out
 verdict() {
@@ -27,19 +27,19 @@ tab=$(printf '\t')
 for f in $sources; do grep -nH "$tab" "$f"; done >"$out"
 verdict "tabs"
 
-# Rooms from the top down; a file may include its own room and those below. routers.def and sources.def are data, read for their rows.
+# Rooms from the top down; a file may include its own room and those below.
 awk '
     BEGIN {
-        n = split("cmd study draw train vit route data spec math base", room, " ")
+        n = split("cmd inspect sweep bench draw train vit route store data spec math base", room, " ")
         for (i = 1; i <= n; i++) level[room[i]] = i
     }
     FNR == 1 { here = FILENAME; sub(/^lib\//, "", here); sub(/\/.*/, "", here) }
-    /^#include "/ && !/(routers|sources)\.def"/ {
+    /^#include "/ {
         there = $2; gsub(/"/, "", there)
         if (!sub(/\/.*/, "", there)) there = here
         if (there in level && here in level && level[there] < level[here])
             print FILENAME ":" FNR ": " here " includes " $2
-    }' $(ls lib/*/*.c lib/*/*.h cmd/*.c cmd/*.h) >"$out"
+    }' $(ls lib/*/*.[ch] lib/*/*.def cmd/*.c cmd/*.h) >"$out"
 verdict "includes that point upwards"
 
 # The library neither prints nor exits. Comments do not count.
@@ -51,10 +51,10 @@ for f in lib/*/*.c; do
 done >"$out"
 verdict "the library prints or exits"
 
-for h in lib/*.h lib/*/*.h cmd/*.h tests/*.h; do
+for h in lib/*.h lib/*/*.h cmd/*.h tests/*/*.h; do
     [ -f "$h" ] || continue
     printf '#include "%s"\n' "$h" |
-        $CC $HEADER_FLAGS -I. -Itests -Wno-unused-function -fsyntax-only -x c - 2>&1 | sed "s,^,$h: ,"
+        $CC $HEADER_FLAGS -I. -Wno-unused-function -fsyntax-only -x c - 2>&1 | sed "s,^,$h: ,"
 done >"$out"
 verdict "headers that do not compile alone"
 
@@ -68,7 +68,7 @@ else
 fi
 
 if command -v clang-format >/dev/null; then
-    for f in $(ls lib/*/*.c lib/*/*.h cmd/*.c cmd/*.h tests/*.c tests/*.h tests/fuzz/*.c 2>/dev/null); do
+    for f in $(ls lib/*/*.c lib/*/*.h cmd/*.c cmd/*.h tests/*/*.[ch] 2>/dev/null); do
         clang-format "$f" | cmp -s - "$f" || echo "$f"
     done >"$out"
     verdict "files that clang-format would change"

@@ -72,13 +72,13 @@ else
     cat >"$work/compile" <<EOF
 for f; do
     case \$f in lib/math/kern_*) how='$KERNEL' ;; *) how='$STRICT' ;; esac
-    $cross $HEADER_FLAGS \$how -isystem $work/include -Itests/portable -Itests \
+    $cross $HEADER_FLAGS \$how -isystem $work/include -Itests/portable \
         -Wno-unknown-pragmas -c -o $work/\$(echo \$f | tr / _).o \$f 2>&1
 done
 EOF
-    tests="base gemm matrix kernels loss optim npy stats grad"
-    helpers=$(ls tests/*.c | grep -v '^tests/test_')
-    ls lib/*/*.c cmd/*.c $helpers $(for t in $tests; do echo tests/test_$t.c; done) |
+    tests="base/test_base math/test_gemm math/test_kernels math/test_matrix math/test_stats store/test_npy train/test_loss train/test_optim vit/test_grad"
+    helpers=$(ls tests/support/*.c)
+    ls lib/*/*.c cmd/*.c $helpers $(for t in $tests; do echo tests/$t.c; done) |
         xargs -P "$(nproc 2>/dev/null || echo 1)" -n 8 sh "$work/compile" >"$out"
     verdict "sources that do not compile for aarch64, or with warnings"
     if [ -z "$qemu" ]; then
@@ -86,9 +86,9 @@ EOF
     else
         aarch64-linux-gnu-ar rcs "$work/all.a" "$work"/lib_*.o $(for h in $helpers; do echo "$work/$(echo $h | tr / _).o"; done)
         for t in $tests; do
-            $cross -static -fopenmp -pthread -o "$work/$t" "$work/tests_test_$t.c.o" "$work/all.a" -lm >"$out" 2>&1 &&
-                : >"$out" && { "$qemu" "$work/$t" >"$work/log" 2>&1 || tail -n 5 "$work/log" >"$out"; }
-            verdict "test_$t on aarch64"
+            $cross -static -fopenmp -pthread -o "$work/test" "$work/tests_$(echo $t | tr / _).c.o" "$work/all.a" -lm >"$out" 2>&1 &&
+                : >"$out" && { "$qemu" "$work/test" >"$work/log" 2>&1 || tail -n 5 "$work/log" >"$out"; }
+            verdict "$t on aarch64"
         done
     fi
 fi

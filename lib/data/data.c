@@ -12,7 +12,7 @@
 
 static const smoe_source_type *const types[SMOE_SOURCES] = {
 #define SOURCE(name, source, type, ...) [source] = &type,
-#include "data/sources.def"
+#include "spec/sources.def"
 #undef SOURCE
 };
 

@@ -25,7 +25,7 @@ typedef struct smoe_source_type {
 } smoe_source_type;
 
 #define SOURCE(name, source, type, ...) extern const smoe_source_type type;
-#include "data/sources.def"
+#include "spec/sources.def"
 #undef SOURCE
 
 struct smoe_dataset {

@@ -7,8 +7,9 @@
  * each of ten shapes, eight hues, any place and tilt, over a texture (gradient, stripes, checks or
  * blotches) with grain. The label is the shape of the large object, wherever it is; the small ones
  * distract. Backgrounds are dark with light objects or the reverse, at random, so that the mean
- * image of a class says nothing and a linear classifier on pixels stays poor (tests/test_shapes.c
- * measures it). The multi-labels are all shapes that appear; the caption tells the scene.
+ * image of a class says nothing and a linear classifier on pixels stays poor (measured in
+ * tests/data/test_shapes.c). The multi-labels are all shapes that appear; the caption tells the
+ * scene.
  *
  * Objects are drawn by signed distance: coverage = clamp(1/2 - distance in pixels), which is the
  * antialiasing. Leaves to others: boxes, augmentation, batches.

@@ -1,6 +1,6 @@
 /*
  * What a router did with one image, kept whole for pictures: the image, and in every MoE layer the
- * dispatch and combine weights or the placements. Filled by study/, drawn here.
+ * dispatch and combine weights or the placements. Filled by inspect/, drawn here.
  */
 #ifndef SMOE_SAMPLE_H
 #define SMOE_SAMPLE_H

@@ -241,7 +241,8 @@ static inline vreal vnormal(vreal x, vreal *density) {
 /*
  * exp(x) = 2^n exp(r), n = round(x / ln 2), |r| <= ln(2)/2, ln 2 in two parts (Cody and Waite),
  * exp(r) by its Taylor polynomial to r^7 (remainder below 6e-9). Below -87.3 the result is 0, above
- * 88.7 it is inf; NaN stays NaN. Largest relative error seen over all floats: tests/test_kernels.c.
+ * 88.7 it is inf; NaN stays NaN. Largest relative error over all floats: see
+ * tests/math/test_kernels.c.
  * `falling`, a constant, promises x <= 0 or NaN: the same numbers, with less to do.
  */
 static inline vreal vexp_of(vreal x, bool falling) {

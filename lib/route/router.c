@@ -6,12 +6,12 @@
 #include <stdlib.h>
 
 #define ROUTER(name, type, ...) extern const smoe_router_type type;
-#include "route/routers.def"
+#include "spec/routers.def"
 #undef ROUTER
 
 static const smoe_router_type *const types[SMOE_ROUTERS] = {
 #define ROUTER(name, type, ...) &type,
-#include "route/routers.def"
+#include "spec/routers.def"
 #undef ROUTER
 };
 

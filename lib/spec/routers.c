@@ -6,7 +6,7 @@
 #define ROUTER(name, type, family, learns_dispatch, learns_combine, summary, keys) \
     {name, summary, keys, SMOE_FAMILY_##family, learns_dispatch, learns_combine},
 const smoe_router_row smoe_routers[SMOE_ROUTERS] = {
-#include "route/routers.def"
+#include "spec/routers.def"
 };
 #undef ROUTER
 

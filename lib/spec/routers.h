@@ -1,5 +1,5 @@
 /*
- * Routers as specs and costs see them: the rows of route/routers.def without the code, which is in
+ * Routers as specs and costs see them: the rows of spec/routers.def without the code, which is in
  * route/. Whatever depends on the router is asked of its row, never of its name.
  */
 #ifndef SMOE_SPEC_ROUTERS_H
@@ -24,7 +24,7 @@ typedef struct smoe_router_row {
 enum {
     SMOE_ROUTERS = 0
 #define ROUTER(...) +1
-#include "route/routers.def"
+#include "spec/routers.def"
 #undef ROUTER
 };
 

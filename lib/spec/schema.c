@@ -16,14 +16,14 @@ static const char variant_choices[] = "none"
 
 #define ROUTER(name, ...) "|" name
 static const char router_choices[] =
-#include "route/routers.def"
+#include "spec/routers.def"
     "|random"; /* no router of its own: resolve.c says what it stands for */
 #undef ROUTER
 #define SMOE_ROUTER_CHOICES (router_choices + 1)
 
 #define SOURCE(name, ...) "|" name
 static const char fewshot_choices[] = "trained"
-#include "data/sources.def"
+#include "spec/sources.def"
     ;
 #undef SOURCE
 #define SMOE_FEWSHOT_CHOICES fewshot_choices

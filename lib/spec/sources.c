@@ -5,6 +5,6 @@ enum from { FILES, GENERATED };
 
 #define SOURCE(name, source, type, classes, from) [source] = {name, classes, (from) == GENERATED},
 const smoe_source_row smoe_sources[SMOE_SOURCES] = {
-#include "data/sources.def"
+#include "spec/sources.def"
 };
 #undef SOURCE

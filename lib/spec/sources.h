@@ -1,4 +1,4 @@
-/* Data sources as specs and commands see them: the rows of data/sources.def without the code, which
+/* Data sources as specs and commands see them: the rows of spec/sources.def without the code, which
  * is in data/. */
 #ifndef SMOE_SPEC_SOURCES_H
 #define SMOE_SPEC_SOURCES_H
@@ -14,7 +14,7 @@ typedef struct smoe_source_row {
 enum {
     SMOE_SOURCES = 0
 #define SOURCE(...) +1
-#include "data/sources.def"
+#include "spec/sources.def"
 #undef SOURCE
 };
 

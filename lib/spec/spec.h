@@ -13,9 +13,9 @@
 
 enum { SMOE_MAX_BLOCKS = 256, SMOE_MAX_SHOTS = 16 };
 
-typedef enum smoe_source { /* rows of data/sources.def: sources.h says more of them */
+typedef enum smoe_source { /* rows of spec/sources.def: sources.h says more of them */
 #define SOURCE(name, source, ...) source,
-#include "data/sources.def"
+#include "spec/sources.def"
 #undef SOURCE
 } smoe_source;
 /* Data of the few-shot evaluation. */
@@ -69,7 +69,7 @@ typedef struct smoe_moe_spec {
     char *layers;                 /* as written: none, all, last-N, every-N or a list */
     bool is_moe[SMOE_MAX_BLOCKS]; /* resolved */
     size_t layer_count;           /* how many of is_moe are set */
-    char *router;                 /* a name of route/routers.def; `random` is resolved */
+    char *router;                 /* a name of spec/routers.def; `random` is resolved */
     size_t experts;
     size_t slots_per_expert; /* P; 0 only where total_slots or capacity decides */
     size_t total_slots;      /* 0, or S = E*P */

@@ -6,7 +6,7 @@
 #include "train/loss.h"
 #include "train/optim.h"
 #include "train/routing.h"
-#include "train/safetensors.h"
+#include "store/safetensors.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -8,8 +8,8 @@
 #include "base/base.h"
 #include "spec/spec.h"
 #include "data/data.h"
-#include "train/run.h"
-#include "train/safetensors.h"
+#include "store/run.h"
+#include "store/safetensors.h"
 #include "vit/model.h"
 
 #include <signal.h>

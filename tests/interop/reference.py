@@ -1,6 +1,6 @@
 """smoe's models once more, in PyTorch and double precision, from METHODS' equations and autograd.
 
-    reference.py > expected.def      logits and losses of every case, which tests/test_interop.c holds smoe to
+    reference.py > expected.def      logits and losses of every case, which tests/vit/test_interop.c holds smoe to
 
 Needs torch; where timm is installed the dense cases are compared with its VisionTransformer as well. Weights and
 pixels are formulas (below, and again in test_interop.c), so that nothing but numbers passes between the two.
@@ -311,7 +311,7 @@ def row(numbers):
 
 
 print("/* Written by tests/interop/reference.py. CASE(overrides of models_base, logits [images, classes], losses before\n"
-      " * each step): see tests/test_interop.c. */")
+      " * each step): see tests/vit/test_interop.c. */")
 for keys in CASES:
     spec, images = case_spec(keys), pixels()
     w = weights(spec)

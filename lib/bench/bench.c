@@ -1,0 +1,288 @@
+/* Benchmarks of a spec against the machine's limits; see bench.h. */
+#include "bench/bench.h"
+#include "base/rng.h"
+#include "base/threads.h"
+#include "data/data.h"
+#include "bench/cost.h"
+#include "train/loss.h"
+#include "train/optim.h"
+#include "vit/model.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+/* What is timed of a pass: its parts, the threads' work, then these. */
+enum { WORK = SMOE_PART_COUNT, WHOLE = WORK + SMOE_WORK_COUNT, LAYERS, ROWS };
+
+typedef struct bencher {
+    const smoe_spec *spec;
+    smoe_model *model;
+    smoe_params *params;
+    size_t B, N, step;
+    real *pixels, *target, *dlogits; /* one batch */
+    double *rows;
+    smoe_yardstick yardstick;
+    size_t rounds;
+    double *seconds;       /* [ROWS, rounds] of one kind of pass */
+    smoe_machine *machine; /* [2*rounds], before every pass of both kinds */
+    size_t measured;
+    smoe_bench *out;
+} bencher;
+
+static int allocate(bencher *x, smoe_err *err) {
+    size_t image = x->spec->data.channels * x->spec->data.image_size * x->spec->data.image_size;
+    x->pixels = malloc(x->B * image * sizeof(real));
+    x->target = calloc(x->B * x->N, sizeof(real));
+    x->dlogits = malloc(x->B * x->N * sizeof(real));
+    x->rows = malloc(x->B * sizeof(double));
+    x->seconds = malloc(ROWS * x->rounds * sizeof(double));
+    x->machine = malloc(2 * x->rounds * sizeof *x->machine);
+    if (!x->pixels || !x->target || !x->dlogits || !x->rows || !x->seconds || !x->machine)
+        return smoe_fail(err, SMOE_RUNTIME, "out of memory for a batch of %zu images", x->B);
+    smoe_rng rng = smoe_rng_at(x->spec->seed, SMOE_RNG_TEST, 0, 0, 0);
+    for (size_t i = 0; i < x->B * image; i++) x->pixels[i] = (real)(2 * smoe_rng_uniform(&rng) - 1);
+    for (size_t b = 0; b < x->B; b++) x->target[b * x->N + smoe_rng_below(&rng, x->N)] = 1;
+    return smoe_yardstick_open(&x->yardstick, err);
+}
+
+static void infer(bencher *x, smoe_clock *clock) {
+    smoe_pass pass = {.images = x->B, .clock = clock};
+    smoe_model_forward(x->model, x->pixels, &pass);
+}
+
+static void train(bencher *x, smoe_clock *clock) {
+    smoe_pass pass = {
+        .train = true, .seed = x->spec->seed, .step = x->step, .images = x->B, .clock = clock};
+    smoe_loss_sums sums = {0};
+    smoe_model_forward(x->model, x->pixels, &pass);
+    smoe_loss_batch(&sums, x->dlogits, x->rows, smoe_model_logits(x->model), x->target, x->B, x->N,
+                    x->spec->train.loss);
+    smoe_clock_lap(clock, SMOE_PART_loss);
+    smoe_model_backward(x->model, x->dlogits, &pass);
+    smoe_optim_step(x->params, &x->spec->train, x->step++, smoe_optim_norm(x->params));
+    smoe_clock_lap(clock, SMOE_PART_optimizer);
+}
+
+static int ascending(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+typedef struct watcher {
+    void (*progress)(void *user, size_t done, size_t of);
+    void *user;
+    size_t done, of;
+} watcher;
+
+static smoe_bench_time time_of(double *seconds, size_t rounds) {
+    qsort(seconds, rounds, sizeof *seconds, ascending);
+    return (smoe_bench_time){seconds[0], seconds[rounds / 2]};
+}
+
+static void time_rounds(bencher *x, void (*pass)(bencher *, smoe_clock *), smoe_bench_pass *out,
+                        watcher *w) {
+    double *row[ROWS];
+    for (size_t r = 0; r < ROWS; r++) row[r] = x->seconds + r * x->rounds;
+    pass(x, NULL);
+    for (size_t i = 0; i < x->rounds; i++) {
+        smoe_clock parts = {0};
+        smoe_worked worked;
+        x->machine[x->measured++] = smoe_yardstick_measure(&x->yardstick);
+        double start = smoe_now();
+        smoe_team_watch(&worked);
+        pass(x, &parts);
+        smoe_team_watched();
+        row[WHOLE][i] = smoe_now() - start;
+        row[LAYERS][i] = row[WHOLE][i] - parts.seconds[SMOE_PART_optimizer];
+        for (size_t p = 0; p < SMOE_PART_COUNT; p++) row[p][i] = parts.seconds[p];
+        for (size_t k = 0; k < SMOE_WORK_COUNT; k++) row[WORK + k][i] = worked.seconds[k];
+        if (w->progress) w->progress(w->user, ++w->done, w->of);
+    }
+    for (size_t p = 0; p < SMOE_PART_COUNT; p++) out->part[p] = time_of(row[p], x->rounds);
+    for (size_t k = 0; k < SMOE_WORK_COUNT; k++) out->work[k] = time_of(row[WORK + k], x->rounds);
+    out->whole = time_of(row[WHOLE], x->rounds);
+    out->layers = time_of(row[LAYERS], x->rounds);
+}
+
+static const smoe_part part_of[SMOE_COST_KINDS] = {
+    [SMOE_COST_EMBEDDING] = SMOE_PART_embed,     [SMOE_COST_NORM] = SMOE_PART_norm,
+    [SMOE_COST_ATTENTION] = SMOE_PART_attention, [SMOE_COST_MLP] = SMOE_PART_mlp,
+    [SMOE_COST_ROUTER] = SMOE_PART_router,       [SMOE_COST_DISPATCH] = SMOE_PART_dispatch,
+    [SMOE_COST_EXPERTS] = SMOE_PART_experts,     [SMOE_COST_COMBINE] = SMOE_PART_combine,
+    [SMOE_COST_HEAD] = SMOE_PART_head,
+};
+
+double smoe_bench_limit(const smoe_bench_pass *pass, smoe_part part, const smoe_machine *machine,
+                        bool *memory) {
+    double compute = pass->part_flops[part] / machine->fma_gflops / 1e9;
+    double moving = pass->part_read[part] / machine->read_bandwidth +
+                    pass->part_bytes[part] / machine->memory_bandwidth;
+    *memory = moving > compute;
+    return *memory ? moving : compute;
+}
+
+/* Bytes a pass moves at least. Weights are read once forward and once for the gradient of the
+ * input; their gradient is written, unless it is factored, and read before where it is not an
+ * expert's; a norm reads and writes its rows, and its backward pass reads two arrays and adds to a
+ * third; the optimiser reads the gradients that were written twice, once for their norm, writes
+ * zeros where they are not experts', and reads and writes weights and moments. */
+static void count_bytes(smoe_bench *b, const smoe_spec *spec, const smoe_cost *cost) {
+    double *train = b->train.part_bytes, *infer = b->infer.part_bytes;
+    double stored = b->weight_bytes > 0 ? b->weight_bytes / cost->params : sizeof(real);
+    double side = (double)(spec->data.image_size / spec->model.patch_size);
+    double rows =
+        (double)spec->train.batch_size * (side * side + (spec->model.head == SMOE_HEAD_TOKEN));
+    double norms =
+        2.0 * (double)spec->model.depth * rows * (double)spec->model.width * sizeof(real);
+    for (size_t i = 0; i < cost->layers; i++) {
+        smoe_part part = part_of[cost->layer[i].kind];
+        double weights = sizeof(real) * cost->layer[i].params;
+        b->train.part_read[part] += 2 * weights;
+        train[part] += (part == SMOE_PART_experts ? 1 : 2) * weights;
+        b->infer.part_read[part] += stored * cost->layer[i].params;
+    }
+    train[SMOE_PART_experts] -= sizeof(real) * cost->params_factored;
+    infer[SMOE_PART_norm] += 2 * norms;
+    train[SMOE_PART_norm] += 6 * norms;
+    train[SMOE_PART_optimizer] = 2 * (cost->bytes.weights + cost->bytes.optimizer) +
+                                 2 * cost->bytes.gradients +
+                                 sizeof(real) * (cost->params - cost->params_expert);
+}
+
+static void count_work(smoe_bench *b, const smoe_spec *spec, const smoe_cost *cost) {
+    b->infer.flops = (double)b->batch * cost->products_infer_per_image;
+    b->train.flops = (double)b->batch * cost->products_train_per_image;
+    for (size_t i = 0; i < cost->layers; i++) {
+        smoe_part part = part_of[cost->layer[i].kind];
+        b->train.part_flops[part] += (double)b->batch * cost->layer[i].flops_train;
+        b->infer.part_flops[part] += (double)b->batch * cost->layer[i].flops_infer;
+    }
+    if (cost->params_factored > 0) { /* the optimiser does one of the experts' three products */
+        double product = b->infer.part_flops[SMOE_PART_experts];
+        b->train.part_flops[SMOE_PART_experts] -= product;
+        b->train.part_flops[SMOE_PART_optimizer] += product;
+    }
+    count_bytes(b, spec, cost);
+}
+
+/* The best and the median of the limit that lies `offset` bytes into a smoe_machine. */
+static void conclude_limit(bencher *x, size_t offset) {
+    double *sorted = x->seconds; /* of which the times have been taken */
+    for (size_t i = 0; i < x->measured; i++)
+        memcpy(&sorted[i], (const char *)&x->machine[i] + offset, sizeof *sorted);
+    qsort(sorted, x->measured, sizeof *sorted, ascending);
+    memcpy((char *)&x->out->best + offset, &sorted[x->measured - 1], sizeof *sorted);
+    memcpy((char *)&x->out->median + offset, &sorted[x->measured / 2], sizeof *sorted);
+}
+
+static void conclude(bencher *x) {
+    conclude_limit(x, offsetof(smoe_machine, gemm_gflops));
+    conclude_limit(x, offsetof(smoe_machine, fma_gflops));
+    conclude_limit(x, offsetof(smoe_machine, memory_bandwidth));
+    conclude_limit(x, offsetof(smoe_machine, read_bandwidth));
+}
+
+/* Inference with initial weights, or with those of a file, which stay in it. */
+static int bench_inference(bencher *x, const smoe_safetensors *weights, watcher *w, smoe_err *err) {
+    smoe_bench *b = x->out;
+    if (weights ? smoe_params_map(x->params, weights, err)
+                : smoe_params_allocate(x->params, 1, err))
+        return -1;
+    b->planned_bytes = (double)smoe_model_measure(x->model, x->B, false);
+    if (smoe_model_reserve(x->model, x->B, false, err)) return -1;
+    if (!weights) smoe_params_init(x->params, x->spec->seed);
+    const void *first = NULL;
+    for (size_t i = 0; weights && i < smoe_safetensors_count(weights); i++) {
+        const smoe_tensor *t = smoe_safetensors_at(weights, i);
+        b->weight_bytes += (double)(t->size * smoe_dtype_bytes(t->dtype));
+        if (!i) first = t->data;
+    }
+    b->planned_bytes += b->weight_bytes;
+    if (first) smoe_yardstick_reads(&x->yardstick, first, (size_t)b->weight_bytes);
+    time_rounds(x, infer, &b->infer, w);
+    return 0;
+}
+
+static int bench_training(bencher *x, const smoe_cost *cost, watcher *w, smoe_err *err) {
+    if (smoe_optim_allocate(x->params, &x->spec->train, err) ||
+        smoe_model_reserve(x->model, x->B, true, err))
+        return -1;
+    time_rounds(x, train, &x->out->train, w);
+    x->out->planned_bytes = cost->bytes.weights + cost->bytes.gradients + cost->bytes.optimizer +
+                            cost->bytes.activations;
+    return 0;
+}
+
+static double processor_time(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* The peak of the process so far, without the yardsticks: before any data are opened. */
+static void note_peak(bencher *x) {
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    x->out->peak_bytes = 1024.0 * (double)usage.ru_maxrss - x->yardstick.bytes;
+}
+
+/* Batches of the spec's data, augmented, until enough time went by to be measured. */
+static void time_data(bencher *x) {
+    enum { FIRST = 4, MOST = 1000 }; /* batches: what is prepared ahead; enough */
+    const double enough = 0.3;
+    smoe_dataset *set = NULL;
+    smoe_loader *loader = NULL;
+    smoe_batch batch;
+    smoe_err ignored = {0};
+    smoe_loader_options options = {.batch_size = x->B, .train = true, .seed = x->spec->seed};
+    size_t made = 0;
+    double start = 0, spent = 0;
+    if (smoe_dataset_open(&set, x->spec, "train", &ignored) ||
+        smoe_loader_open(&loader, set, x->spec, &options, &ignored))
+        goto out;
+    for (; made < MOST && spent < enough; made++) {
+        if (smoe_loader_next(loader, &batch, &ignored) != 1) goto out;
+        if (made == FIRST) start = processor_time();
+        if (made > FIRST) spent = processor_time() - start;
+    }
+    x->out->data_s = spent / (double)(made - 1 - FIRST);
+out:
+    smoe_loader_free(loader);
+    smoe_dataset_free(set);
+}
+
+int smoe_bench_run(smoe_bench *bench, const smoe_spec *spec, size_t classes,
+                   const smoe_safetensors *weights, size_t rounds,
+                   void (*progress)(void *, size_t, size_t), void *user, smoe_err *err) {
+    bencher x = {
+        .spec = spec, .B = spec->train.batch_size, .N = classes, .rounds = rounds, .out = bench};
+    watcher w = {progress, user, 0, weights ? rounds : 2 * rounds};
+    smoe_cost cost = {0};
+    int status = -1;
+    *bench = (smoe_bench){.batch = x.B, .threads = smoe_threads()};
+    if (smoe_cost_estimate(&cost, spec, classes, NULL, err)) goto out;
+    if (smoe_model_create(&x.model, spec, classes, err)) goto out;
+    x.params = smoe_model_params(x.model);
+    if (allocate(&x, err)) goto out;
+    if (bench_inference(&x, weights, &w, err)) goto out;
+    if (!weights && bench_training(&x, &cost, &w, err)) goto out;
+    note_peak(&x);
+    if (!weights) time_data(&x);
+    conclude(&x);
+    bench->params = cost.params;
+    count_work(bench, spec, &cost);
+    status = 0;
+out:
+    smoe_cost_free(&cost);
+    smoe_model_free(x.model);
+    smoe_yardstick_free(&x.yardstick);
+    free(x.pixels);
+    free(x.target);
+    free(x.dlogits);
+    free(x.rows);
+    free(x.seconds);
+    free(x.machine);
+    return status;
+}

@@ -1,0 +1,59 @@
+/*
+ * How fast a spec's model trains and answers here, against the limits of the machine (yardstick.h)
+ * measured between its passes: training step and inference of one batch of random pixels. With a
+ * file of weights: inference alone, out of the file.
+ */
+#ifndef SMOE_BENCH_H
+#define SMOE_BENCH_H
+
+#include "base/clock.h"
+#include "base/team.h"
+#include "spec/spec.h"
+#include "bench/yardstick.h"
+#include "store/safetensors.h"
+
+enum { SMOE_BENCH_MOST = 1000 }; /* rounds at most */
+
+/* Of several rounds: the best (the shortest time, the highest speed) and the median. On a shared
+ * machine the bests may come from different moments; the medians say what usually happened. */
+typedef struct smoe_bench_time {
+    double min, median; /* seconds */
+} smoe_bench_time;
+
+/* One pass of the model: the whole, the same without the optimiser, by parts, and by work, of which
+ * the seconds are those of all threads together. */
+typedef struct smoe_bench_pass {
+    double flops; /* of the batch; products, a multiply-add is 2 */
+    smoe_bench_time whole, layers, part[SMOE_PART_COUNT], work[SMOE_WORK_COUNT];
+    double part_flops[SMOE_PART_COUNT]; /* what a part has to compute and, at least, */
+    double part_read[SMOE_PART_COUNT];  /* to read alone, in bytes, */
+    double part_bytes[SMOE_PART_COUNT]; /* and to write, or to read and write */
+} smoe_bench_pass;
+
+typedef struct smoe_bench {
+    size_t batch;
+    int threads;
+    double params;
+    smoe_bench_pass train, infer;     /* the former all zero with a file of weights */
+    smoe_machine best, median;        /* between the rounds */
+    double planned_bytes, peak_bytes; /* the latter without the yardsticks */
+    double data_s; /* processor time of making a training batch, which happens beside the step;
+                      0 where the spec's data cannot be opened */
+    double weight_bytes; /* of a file of weights; 0 without one */
+} smoe_bench;
+
+/* What a part cannot be faster than, in seconds: its products at the speed of multiply-adds, or its
+ * bytes at that of memory, whichever takes longer; *memory: it is memory. */
+double smoe_bench_limit(const smoe_bench_pass *pass, smoe_part part, const smoe_machine *machine,
+                        bool *memory);
+
+/* `rounds` timed rounds after one that is not, of inference and then of training (each with
+ * products in between). `weights`, a checkpoint of that spec: inference with its weights where they
+ * lie, and no training, whose results are 0 then; NULL: initial weights in memory. progress(user,
+ * done, of) may be NULL. */
+int smoe_bench_run(smoe_bench *bench, const smoe_spec *spec, size_t classes,
+                   const smoe_safetensors *weights, size_t rounds,
+                   void (*progress)(void *user, size_t done, size_t of), void *user,
+                   smoe_err *err) SMOE_MUST_CHECK;
+
+#endif

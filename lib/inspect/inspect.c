@@ -1,0 +1,281 @@
+/*
+ * The tables of smoe inspect; see inspect.h. This file evaluates the split and hands every image of
+ * every layer to the counters; what is counted, and what becomes of it, is in the files
+ * inspect_*.c.
+ */
+#include "inspect/inspect_view.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct row {
+    const char *name, *title, *columns, *caption;
+    unsigned needs;
+    smoe_fill_layer *of_layer; /* one of the two */
+    smoe_fill_run *of_run;
+} rows[] = {
+#define FRAME(name, needs, per, title, columns, caption) \
+    {#name, title, columns, caption, SMOE_INSPECT_##needs, .of_##per = smoe_fill_##name},
+#include "inspect/inspect.def"
+#undef FRAME
+};
+enum { ROWS = sizeof rows / sizeof *rows };
+
+static const smoe_counter *const counters[SMOE_COUNTERS] = {
+    [SMOE_COUNT_MEANS] = &smoe_counter_means,
+    [SMOE_COUNT_TOKEN_SUMS] = &smoe_counter_token_sums,
+    [SMOE_COUNT_DISPATCH_SUMS] = &smoe_counter_dispatch_sums,
+    [SMOE_COUNT_COMBINE_SUMS] = &smoe_counter_combine_sums,
+    [SMOE_COUNT_EXPERTS] = &smoe_counter_experts,
+    [SMOE_COUNT_CHOICES] = &smoe_counter_choices,
+};
+
+/* ---- frames ---------------------------------------------------------------------------------- */
+
+int smoe_frames_open(smoe_frame **frames, size_t *count, smoe_err *err) {
+    *count = ROWS;
+    *frames = calloc(ROWS, sizeof **frames);
+    if (!*frames) return smoe_fail(err, SMOE_RUNTIME, "out of memory for the tables");
+    for (size_t i = 0; i < ROWS; i++)
+        smoe_frame_init(&(*frames)[i], rows[i].name, rows[i].title, rows[i].caption,
+                        rows[i].columns);
+    return 0;
+}
+
+void smoe_frames_free(smoe_frame *frames, size_t count) {
+    for (size_t i = 0; frames && i < count; i++) smoe_frame_free(&frames[i]);
+    free(frames);
+}
+
+int smoe_inspect_fill(smoe_inspection *r, smoe_frame *frames, smoe_err *err) {
+    for (size_t i = 0; i < ROWS; i++) {
+        if ((rows[i].needs & r->has) != rows[i].needs) continue;
+        for (size_t l = 0; rows[i].of_layer && l < r->layers; l++)
+            rows[i].of_layer(r, &frames[i], l);
+        if (rows[i].of_run && rows[i].of_run(r, &frames[i], err)) return -1;
+        if (frames[i].failed)
+            return smoe_fail(err, SMOE_RUNTIME, "out of memory for the table %s", rows[i].name);
+    }
+    return 0;
+}
+
+void smoe_inspect_row(const smoe_inspection *r, smoe_frame *frame, size_t l) {
+    smoe_frame_text(frame, r->subject.run);
+    smoe_frame_number(frame, (double)smoe_model_moe_block(r->subject.model, l));
+}
+
+void smoe_inspect_position(const smoe_inspection *r, smoe_frame *frame, size_t token) {
+    bool patch = token >= r->first_patch;
+    smoe_frame_number(frame, (double)token);
+    smoe_frame_number(frame, patch ? (double)((token - r->first_patch) / r->side) : NAN);
+    smoe_frame_number(frame, patch ? (double)((token - r->first_patch) % r->side) : NAN);
+}
+
+/* ---- what the counters see ------------------------------------------------------------------- */
+
+static int falling(const void *a, const void *b) {
+    real x = *(const real *)a, y = *(const real *)b;
+    return (x < y) - (x > y);
+}
+
+/* sums [n]: of the n weights `stride` apart, largest first. */
+static void cumulate(double *sums, const real *w, size_t n, size_t stride, real *work) {
+    double sum = 0;
+    for (size_t i = 0; i < n; i++) work[i] = w[i * stride];
+    qsort(work, n, sizeof *work, falling);
+    for (size_t i = 0; i < n; i++) sums[i] = sum += (double)work[i];
+}
+
+static void see_dense(const smoe_inspection *r, const smoe_plan *plan, size_t b,
+                      smoe_inspect_view *view) {
+    size_t T = r->T, S = r->S;
+    view->disp = plan->disp + b * T * S;
+    view->comb = plan->comb + b * T * S;
+    for (size_t s = 0; s < S; s++)
+        cumulate(view->disp_sums + s * T, view->disp + s, T, S, view->work);
+    for (size_t t = 0; t < T; t++) {
+        const real *comb = view->comb + t * S;
+        cumulate(view->comb_sums + t * S, comb, S, 1, view->work);
+        for (size_t e = 0; e < r->E; e++) {
+            double sum = 0;
+            for (size_t p = 0; p < r->P; p++) sum += (double)comb[e * r->P + p];
+            view->weight[t * r->E + e] = sum;
+        }
+    }
+}
+
+static void see_sparse(const smoe_inspection *r, const smoe_plan *plan, size_t b,
+                       smoe_inspect_view *view) {
+    size_t first = b * r->T, group = first / plan->T;
+    view->places = 0;
+    memset(view->weight, 0, r->T * r->E * sizeof *view->weight);
+    for (size_t t = 0; t < r->T; t++)
+        for (int32_t i = plan->first[first + t]; i < plan->first[first + t + 1]; i++) {
+            size_t slot = (size_t)plan->slot[i], in_group = slot - group * r->S;
+            real weight = plan->slot_weight[slot];
+            smoe_sample_place place = {t, in_group / r->P, in_group % r->P, (float)weight};
+            view->place[view->places++] = place;
+            view->weight[t * r->E + place.expert] = (double)weight;
+        }
+}
+
+static void see(const smoe_inspection *r, const smoe_plan *plan, size_t b,
+                smoe_inspect_view *view) {
+    view->image = r->seen + b;
+    view->label = smoe_dataset_label(r->subject.set, view->image);
+    view->gate = plan->gate ? plan->gate + b * r->T * r->E : NULL;
+    if (plan->sparse)
+        see_sparse(r, plan, b, view);
+    else
+        see_dense(r, plan, b, view);
+}
+
+/* Images are seen by any thread; a counter takes them one after another, on whichever thread. */
+static void watch(void *user, size_t l, const smoe_router *router) {
+    smoe_inspection *r = user;
+    const smoe_plan *plan = &router->plan;
+    size_t images = plan->tokens / r->T;
+    for (size_t from = 0; from < images; from += r->views) {
+        size_t n = images - from < r->views ? images - from : r->views;
+#pragma omp parallel for schedule(dynamic)
+        for (size_t b = 0; b < n; b++) see(r, plan, from + b, &r->view[b]);
+#pragma omp parallel for schedule(dynamic)
+        for (size_t c = 0; c < SMOE_COUNTERS; c++) {
+            void *state = r->state[c * r->layers + l];
+            if (!state || !counters[c]->image) continue;
+            for (size_t b = 0; b < n; b++) counters[c]->image(state, r, &r->view[b]);
+        }
+        for (size_t b = 0; b < n; b++) smoe_samples_keep(r, l, &r->view[b]);
+    }
+    for (size_t c = 0; c < SMOE_COUNTERS; c++) {
+        void *state = r->state[c * r->layers + l];
+        if (state && counters[c]->batch) counters[c]->batch(state, r, plan);
+    }
+}
+
+static int pass_over(void *user, const real *logits, const int64_t *labels, size_t images,
+                     size_t classes, smoe_err *err) {
+    (void)labels, (void)classes;
+    smoe_inspection *r = user;
+    if (smoe_samples_predict(r, logits, images, err)) return -1;
+    r->seen += images;
+    if (r->subject.progress) r->subject.progress(r->subject.progress_user, r->seen, r->images);
+    return 0;
+}
+
+/* ---- opening and closing --------------------------------------------------------------------- */
+
+static unsigned what_routers_have(const smoe_model *model) {
+    const smoe_router *router = smoe_model_router(model, 0);
+    char name[64];
+    snprintf(name, sizeof name, "%s.phi", router->prefix);
+    return (router->plan.sparse ? SMOE_INSPECT_SPARSE : SMOE_INSPECT_DENSE) |
+           (router->plan.gate ? SMOE_INSPECT_GATE : 0) |
+           (smoe_params_find(router->params, name) ? SMOE_INSPECT_PHI : 0);
+}
+
+static void free_views(smoe_inspection *r) {
+    for (size_t i = 0; r->view && i < r->views; i++) {
+        free(r->view[i].weight);
+        free(r->view[i].disp_sums);
+        free(r->view[i].comb_sums);
+        free(r->view[i].place);
+        free(r->view[i].work);
+    }
+    free(r->view);
+}
+
+/* As many images at once as the memory holds, at least one. */
+static int open_views(smoe_inspection *r, smoe_err *err) {
+    bool dense = r->has & SMOE_INSPECT_DENSE;
+    size_t weights = r->T * r->E, sums = dense ? r->T * r->S : 0, places = dense ? 0 : r->T * r->E;
+    size_t bytes = (weights + 2 * sums) * sizeof(double) + places * sizeof(smoe_sample_place);
+    r->views = (r->subject.memory ? r->subject.memory : (size_t)32 << 20) / bytes;
+    if (r->views > r->subject.batch) r->views = r->subject.batch;
+    if (!r->views) r->views = 1;
+    r->view = calloc(r->views, sizeof *r->view);
+    bool all = r->view;
+    for (size_t i = 0; all && i < r->views; i++) {
+        smoe_inspect_view *v = &r->view[i];
+        v->weight = calloc(weights, sizeof *v->weight);
+        v->disp_sums = calloc(sums + 1, sizeof *v->disp_sums);
+        v->comb_sums = calloc(sums + 1, sizeof *v->comb_sums);
+        v->place = calloc(places + 1, sizeof *v->place);
+        v->work = calloc(r->T > r->S ? r->T : r->S, sizeof *v->work);
+        all = v->weight && v->disp_sums && v->comb_sums && v->place && v->work;
+    }
+    return all ? 0 : smoe_fail(err, SMOE_RUNTIME, "out of memory for the analysis of images");
+}
+
+static int open_counters(smoe_inspection *r, smoe_err *err) {
+    r->state = calloc(SMOE_COUNTERS * r->layers, sizeof *r->state);
+    if (!r->state) return smoe_fail(err, SMOE_RUNTIME, "out of memory for the analyses");
+    for (size_t i = 0; i < SMOE_COUNTERS * r->layers; i++) {
+        const smoe_counter *counter = counters[i / r->layers];
+        if ((counter->needs & r->has) != counter->needs) continue;
+        r->state[i] = calloc(1, counter->size);
+        if (!r->state[i]) return smoe_fail(err, SMOE_RUNTIME, "out of memory for the analyses");
+        if (counter->open && counter->open(r->state[i], r, err)) return -1;
+    }
+    return 0;
+}
+
+static int check(const smoe_inspect_subject *s, smoe_err *err) {
+    size_t images = smoe_dataset_images(s->set);
+    if (!smoe_model_moe_layers(s->model))
+        return smoe_fail(err, SMOE_USAGE, "%s has no MoE layer", s->checkpoint);
+    for (size_t i = 0; i < s->images; i++)
+        if (s->image[i] >= images)
+            return smoe_fail(err, SMOE_USAGE,
+                             "image %zu is not there: the split %s has images 0 to %zu",
+                             s->image[i], s->spec->eval.split, images - 1);
+    return 0;
+}
+
+int smoe_inspect_run(smoe_inspection **out, const smoe_inspect_subject *s, smoe_err *err) {
+    *out = NULL;
+    if (check(s, err)) return -1;
+    smoe_inspection *r = *out = calloc(1, sizeof *r);
+    if (!r) return smoe_fail(err, SMOE_RUNTIME, "out of memory for the analyses");
+    const smoe_router *router = smoe_model_router(s->model, 0);
+    *r = (smoe_inspection){.subject = *s,
+                           .has = what_routers_have(s->model),
+                           .layers = smoe_model_moe_layers(s->model),
+                           .T = smoe_spec_tokens(s->spec),
+                           .E = router->E,
+                           .P = router->P,
+                           .S = router->E * router->P,
+                           .N = smoe_dataset_classes(s->set),
+                           .side = s->spec->data.image_size / s->spec->model.patch_size,
+                           .images = smoe_dataset_images(s->set)};
+    r->first_patch = r->T - r->side * r->side;
+    if (open_views(r, err) || open_counters(r, err) || smoe_samples_open(r, err)) return -1;
+    smoe_model_watch(s->model, watch, r);
+    int status = smoe_evaluate(s->model, s->spec, s->set, s->batch, pass_over, r, &r->eval, err);
+    smoe_model_watch(s->model, NULL, NULL);
+    return status;
+}
+
+void smoe_inspect_free(smoe_inspection *r) {
+    if (!r) return;
+    for (size_t i = 0; r->state && i < SMOE_COUNTERS * r->layers; i++) {
+        const smoe_counter *counter = counters[i / r->layers];
+        if (r->state[i] && counter->close) counter->close(r->state[i]);
+        free(r->state[i]);
+    }
+    free(r->state);
+    free_views(r);
+    smoe_samples_free(r->sample, r->subject.images);
+    free(r);
+}
+
+void *smoe_inspect_state(const smoe_inspection *r, smoe_counter_row counter, size_t l) {
+    return r->state[counter * r->layers + l];
+}
+
+const smoe_sample *smoe_inspect_samples(const smoe_inspection *r, size_t *count) {
+    *count = r->subject.images;
+    return r->sample;
+}

@@ -1,0 +1,168 @@
+/*
+ * Analyses of sparse routing: how many experts process a token, which are dropped and where, the
+ * load of the experts, the weights of the best choices, and how many experts an image uses (V-MoE
+ * section 5, appendices D and E; Soft MoE appendix B). Everything is a count, hence exact.
+ */
+#include "inspect/inspect_view.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { WEIGHT_BINS = 101 }; /* gate weights to the next hundredth */
+
+typedef struct choices {
+    uint64_t images;
+    uint64_t *processed; /* [E+1] tokens by the number of experts that process them */
+    uint64_t *used;      /* [E+1] images by the number of experts that have tokens of them */
+    uint64_t *dropped;   /* [T] images that lose the token of this position */
+    uint64_t *placed, *chosen, *lost; /* [E] */
+    uint64_t *weight; /* [best, WEIGHT_BINS] tokens by the weight of their best experts */
+    bool *seen;       /* [E] experts of the image at hand */
+    double *taken;    /* [E] the gate's weights of a token, the best removed one by one */
+    size_t best;
+} choices;
+
+/* The best experts of a token that are looked at: as many as it chooses, at least two. */
+static size_t best_of(const smoe_inspection *r) {
+    size_t k = r->subject.spec->model.moe.k;
+    k = k > 2 ? k : 2;
+    return k < r->E ? k : r->E;
+}
+
+static int choices_open(void *state, const smoe_inspection *r, smoe_err *err) {
+    choices *c = state;
+    c->best = best_of(r);
+    c->processed = calloc(r->E + 1, sizeof *c->processed);
+    c->used = calloc(r->E + 1, sizeof *c->used);
+    c->dropped = calloc(r->T, sizeof *c->dropped);
+    c->placed = calloc(r->E, sizeof *c->placed);
+    c->chosen = calloc(r->E, sizeof *c->chosen);
+    c->lost = calloc(r->E, sizeof *c->lost);
+    c->weight = calloc(c->best * WEIGHT_BINS, sizeof *c->weight);
+    c->seen = calloc(r->E, sizeof *c->seen);
+    c->taken = calloc(r->E, sizeof *c->taken);
+    if (c->processed && c->used && c->dropped && c->placed && c->chosen && c->lost && c->weight &&
+        c->seen && c->taken)
+        return 0;
+    return smoe_fail(err, SMOE_RUNTIME, "out of memory for counts of choices");
+}
+
+static void choices_close(void *state) {
+    choices *c = state;
+    free(c->processed);
+    free(c->used);
+    free(c->dropped);
+    free(c->placed);
+    free(c->chosen);
+    free(c->lost);
+    free(c->weight);
+    free(c->seen);
+    free(c->taken);
+}
+
+static void count_weights(choices *c, size_t E, const real *gate) {
+    for (size_t e = 0; e < E; e++) c->taken[e] = (double)gate[e];
+    for (size_t k = 0; k < c->best; k++) {
+        size_t best = 0;
+        for (size_t e = 1; e < E; e++)
+            if (c->taken[e] > c->taken[best]) best = e;
+        c->weight[k * WEIGHT_BINS + (size_t)rint(c->taken[best] * (WEIGHT_BINS - 1))]++;
+        c->taken[best] = -1;
+    }
+}
+
+static void choices_image(void *state, const smoe_inspection *r, const smoe_inspect_view *view) {
+    choices *c = state;
+    size_t at = 0, used = 0;
+    for (size_t e = 0; e < r->E; e++) c->seen[e] = false;
+    for (size_t t = 0; t < r->T; t++) {
+        size_t first = at;
+        for (; at < view->places && view->place[at].token == t; at++) {
+            size_t e = view->place[at].expert;
+            c->placed[e]++;
+            used += !c->seen[e];
+            c->seen[e] = true;
+        }
+        c->processed[at - first]++;
+        c->dropped[t] += at == first;
+        if (view->gate) count_weights(c, r->E, view->gate + t * r->E);
+    }
+    c->used[used]++;
+    c->images++;
+}
+
+static void choices_batch(void *state, const smoe_inspection *r, const smoe_plan *plan) {
+    choices *c = state;
+    for (size_t e = 0; e < r->E; e++) {
+        c->chosen[e] += plan->chosen[e];
+        c->lost[e] += plan->lost[e];
+    }
+}
+
+const smoe_counter smoe_counter_choices = {.needs = SMOE_INSPECT_SPARSE,
+                                           .size = sizeof(choices),
+                                           .open = choices_open,
+                                           .image = choices_image,
+                                           .batch = choices_batch,
+                                           .close = choices_close};
+
+/* ---- tables ---------------------------------------------------------------------------------- */
+
+/* A row for each number 0 .. n that occurs: the number, how many have it, and their share. */
+static void fill_counts(const smoe_inspection *r, smoe_frame *frame, size_t l,
+                        const uint64_t *count, size_t n, double all) {
+    for (size_t i = 0; i <= n; i++) {
+        if (!count[i]) continue;
+        smoe_inspect_row(r, frame, l);
+        smoe_frame_number(frame, (double)i);
+        smoe_frame_number(frame, (double)count[i]);
+        smoe_frame_number(frame, (double)count[i] / all);
+    }
+}
+
+void smoe_fill_processed_times(const smoe_inspection *r, smoe_frame *frame, size_t l) {
+    const choices *c = smoe_inspect_state(r, SMOE_COUNT_CHOICES, l);
+    fill_counts(r, frame, l, c->processed, r->E, (double)(c->images * r->T));
+}
+
+void smoe_fill_experts_per_image(const smoe_inspection *r, smoe_frame *frame, size_t l) {
+    const choices *c = smoe_inspect_state(r, SMOE_COUNT_CHOICES, l);
+    fill_counts(r, frame, l, c->used, r->E, (double)c->images);
+}
+
+/* A router without a gate places tokens by a rule: nobody chooses. */
+void smoe_fill_expert_load(const smoe_inspection *r, smoe_frame *frame, size_t l) {
+    bool gate = r->has & SMOE_INSPECT_GATE;
+    const choices *c = smoe_inspect_state(r, SMOE_COUNT_CHOICES, l);
+    uint64_t all = 0;
+    for (size_t e = 0; e < r->E; e++) all += c->placed[e];
+    for (size_t e = 0; e < r->E; e++) {
+        smoe_inspect_row(r, frame, l);
+        smoe_frame_number(frame, (double)e);
+        smoe_frame_number(frame, gate ? (double)c->chosen[e] : NAN);
+        smoe_frame_number(frame, (double)c->placed[e]);
+        smoe_frame_number(frame, gate ? (double)c->lost[e] : NAN);
+        smoe_frame_number(frame, (double)c->placed[e] / (double)all);
+    }
+}
+
+void smoe_fill_dropped_by_position(const smoe_inspection *r, smoe_frame *frame, size_t l) {
+    const choices *c = smoe_inspect_state(r, SMOE_COUNT_CHOICES, l);
+    for (size_t t = 0; t < r->T; t++) {
+        smoe_inspect_row(r, frame, l);
+        smoe_inspect_position(r, frame, t);
+        smoe_frame_number(frame, (double)c->dropped[t] / (double)c->images);
+    }
+}
+
+void smoe_fill_gate_weights(const smoe_inspection *r, smoe_frame *frame, size_t l) {
+    const choices *c = smoe_inspect_state(r, SMOE_COUNT_CHOICES, l);
+    for (size_t i = 0; i < c->best * WEIGHT_BINS; i++) {
+        if (!c->weight[i]) continue;
+        smoe_inspect_row(r, frame, l);
+        smoe_frame_number(frame, (double)(i / WEIGHT_BINS) + 1);
+        smoe_frame_number(frame, (double)(i % WEIGHT_BINS) / (WEIGHT_BINS - 1));
+        smoe_frame_number(frame, (double)c->weight[i]);
+        smoe_frame_number(frame, (double)c->weight[i] / (double)(c->images * r->T));
+    }
+}

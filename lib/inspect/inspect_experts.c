@@ -1,0 +1,283 @@
+/*
+ * Which experts serve which classes and which positions (V-MoE Fig. 8, 30, 31; Soft MoE Fig. 9
+ * middle). The weight of expert e in token t is its combine weight: of all its slots in soft
+ * routing, of the placement, or 0, in sparse routing.
+ *
+ * How much an expert tells about a class, or a position: draw a token, then an expert in proportion
+ * to its weight; with p the share of (c, e) in all weight, I = sum p(c,e) log2 p(c,e) / (p(c) p(e))
+ * bits, never below 0. From finitely many images it comes out too large, so the same is computed
+ * with labels drawn at random from the split, and with the tokens of each image shuffled: what is
+ * left by chance.
+ */
+#include "inspect/inspect_view.h"
+#include "base/rng.h"
+#include "math/stats.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { DRAWS = 8 };                /* comparisons with chance */
+enum { OF_CLASSES, OF_POSITIONS }; /* which of the two: keys their random streams */
+
+typedef struct experts {
+    /* [1 + DRAWS, N, E] weight summed over the tokens of a class; then with labels redrawn */
+    double *by_class;
+    double *by_position; /* [1 + DRAWS, T, E] over images, by position; then with tokens shuffled */
+    uint64_t *images;    /* [N] of each class */
+    double *image;       /* [E] sums over the tokens of the image at hand */
+    uint32_t *order;     /* [T] */
+    uint64_t all;
+} experts;
+
+static int experts_open(void *state, const smoe_inspection *r, smoe_err *err) {
+    experts *x = state;
+    x->by_class = calloc((1 + DRAWS) * r->N * r->E, sizeof *x->by_class);
+    x->by_position = calloc((1 + DRAWS) * r->T * r->E, sizeof *x->by_position);
+    x->images = calloc(r->N, sizeof *x->images);
+    x->image = calloc(r->E, sizeof *x->image);
+    x->order = calloc(r->T, sizeof *x->order);
+    if (x->by_class && x->by_position && x->images && x->image && x->order) return 0;
+    return smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu classes and %zu experts", r->N,
+                     r->E);
+}
+
+static void experts_close(void *state) {
+    experts *x = state;
+    free(x->by_class);
+    free(x->by_position);
+    free(x->images);
+    free(x->image);
+    free(x->order);
+}
+
+static void add(double *to, const double *from, size_t n) {
+    for (size_t i = 0; i < n; i++) to[i] += from[i];
+}
+
+static smoe_rng chance(const smoe_inspection *r, size_t which, size_t draw, size_t image) {
+    return smoe_rng_at(r->subject.spec->seed, SMOE_RNG_ANALYSIS, (uint32_t)which, draw, image);
+}
+
+static void experts_image(void *state, const smoe_inspection *r, const smoe_inspect_view *view) {
+    experts *x = state;
+    size_t T = r->T, E = r->E;
+    for (size_t e = 0; e < E; e++) x->image[e] = 0;
+    for (size_t t = 0; t < T; t++) add(x->image, view->weight + t * E, E);
+    add(x->by_class + view->label * E, x->image, E);
+    add(x->by_position, view->weight, T * E);
+    for (size_t draw = 1; draw <= DRAWS; draw++) {
+        smoe_rng rng = chance(r, OF_CLASSES, draw, view->image);
+        size_t other = smoe_rng_below(&rng, r->images);
+        size_t label = smoe_dataset_label(r->subject.set, other);
+        add(x->by_class + (draw * r->N + label) * E, x->image, E);
+        rng = chance(r, OF_POSITIONS, draw, view->image);
+        smoe_rng_permutation(&rng, x->order, T);
+        for (size_t t = 0; t < T; t++)
+            add(x->by_position + (draw * T + x->order[t]) * E, view->weight + t * E, E);
+    }
+    x->images[view->label]++;
+    x->all++;
+}
+
+const smoe_counter smoe_counter_experts = {
+    .size = sizeof(experts), .open = experts_open, .image = experts_image, .close = experts_close};
+
+/* ---- tables ---------------------------------------------------------------------------------- */
+
+/* What is to be sorted: larger keys first, then lower indices. */
+typedef struct ranked {
+    double key;
+    size_t first, index; /* `first`: sorted by before the key, lower ones first */
+} ranked;
+
+static int compare(const void *a, const void *b) {
+    const ranked *x = a, *y = b;
+    if (x->first != y->first) return x->first < y->first ? -1 : 1;
+    if (x->key != y->key) return x->key > y->key ? -1 : 1;
+    return x->index < y->index ? -1 : 1;
+}
+
+/* rank [n]: place of each index once `list` is sorted; the list is in that order afterwards. */
+static void rank(size_t *place, ranked *list, size_t n) {
+    qsort(list, n, sizeof *list, compare);
+    for (size_t i = 0; i < n; i++) place[list[i].index] = i;
+}
+
+/* A table [rows, E] of mean weights, and the order of its rows and columns. */
+typedef struct table {
+    size_t rows, E;
+    double *weight;       /* [rows,E]; NAN where a row has no tokens */
+    double *mean;         /* [E] over all tokens */
+    size_t *row, *expert; /* [rows], [E] ranks, from 0 */
+} table;
+
+static void table_free(table *t) {
+    free(t->weight);
+    free(t->mean);
+    free(t->row);
+    free(t->expert);
+}
+
+static double lift(const table *t, size_t row, size_t e) {
+    return t->weight[row * t->E + e] / t->mean[e]; /* NAN of an expert without weight */
+}
+
+/* Experts by weight, largest first; rows by the expert of their largest lift, then by that lift. */
+static void order(table *t, ranked *list) {
+    for (size_t e = 0; e < t->E; e++) list[e] = (ranked){t->mean[e], 0, e};
+    rank(t->expert, list, t->E);
+    for (size_t i = 0; i < t->rows; i++) {
+        list[i] = (ranked){-1, t->E, i};
+        for (size_t e = 0; e < t->E; e++) {
+            double l = lift(t, i, e);
+            if (!(l > list[i].key)) continue;
+            list[i].key = l;
+            list[i].first = t->expert[e];
+        }
+    }
+    rank(t->row, list, t->rows);
+}
+
+/* From sums [rows,E] and the tokens behind each row. False: out of memory. Free in any case. */
+static bool table_make(table *t, const double *sums, const double *tokens, size_t rows, size_t E) {
+    ranked *list = calloc(rows + E, sizeof *list);
+    double all = 0;
+    *t = (table){.rows = rows,
+                 .E = E,
+                 .weight = calloc(rows * E, sizeof *t->weight),
+                 .mean = calloc(E, sizeof *t->mean),
+                 .row = calloc(rows, sizeof *t->row),
+                 .expert = calloc(E, sizeof *t->expert)};
+    bool made = list && t->weight && t->mean && t->row && t->expert;
+    for (size_t i = 0; made && i < rows; i++) {
+        all += tokens[i];
+        for (size_t e = 0; e < E; e++) {
+            t->weight[i * E + e] = sums[i * E + e] / tokens[i];
+            t->mean[e] += sums[i * E + e];
+        }
+    }
+    for (size_t e = 0; made && e < E; e++) t->mean[e] /= all;
+    if (made) order(t, list);
+    free(list);
+    return made;
+}
+
+/* The table of classes or of positions in layer l. False: out of memory. Free in any case. */
+static bool table_of(table *t, const smoe_inspection *r, size_t l, int of) {
+    const experts *x = smoe_inspect_state(r, SMOE_COUNT_EXPERTS, l);
+    size_t rows = of == OF_CLASSES ? r->N : r->T;
+    double *tokens = calloc(rows, sizeof *tokens);
+    *t = (table){0};
+    for (size_t i = 0; tokens && i < rows; i++)
+        tokens[i] = (double)(of == OF_CLASSES ? x->images[i] * r->T : x->all);
+    const double *sums = of == OF_CLASSES ? x->by_class : x->by_position;
+    bool made = tokens && table_make(t, sums, tokens, rows, r->E);
+    free(tokens);
+    return made;
+}
+
+static void fill_table(const smoe_inspection *r, smoe_frame *frame, size_t l, int of) {
+    table t;
+    bool made = table_of(&t, r, l, of);
+    frame->failed |= !made;
+    for (size_t i = 0; made && i < t.rows * t.E; i++) {
+        size_t row = i / t.E, e = i % t.E;
+        smoe_inspect_row(r, frame, l);
+        if (of == OF_CLASSES) {
+            smoe_frame_number(frame, (double)row);
+            smoe_frame_text(frame, smoe_dataset_class_name(r->subject.set, row));
+        } else {
+            smoe_inspect_position(r, frame, row);
+        }
+        smoe_frame_number(frame, (double)e);
+        smoe_frame_number(frame, t.weight[i]);
+        smoe_frame_number(frame, lift(&t, row, e));
+        smoe_frame_number(frame, (double)t.row[row] + 1);
+        smoe_frame_number(frame, (double)t.expert[e] + 1);
+    }
+    table_free(&t);
+}
+
+void smoe_fill_class_expert(const smoe_inspection *r, smoe_frame *frame, size_t l) {
+    fill_table(r, frame, l, OF_CLASSES);
+}
+
+void smoe_fill_position_expert(const smoe_inspection *r, smoe_frame *frame, size_t l) {
+    fill_table(r, frame, l, OF_POSITIONS);
+}
+
+void smoe_fill_combine_expert(const smoe_inspection *r, smoe_frame *frame, size_t l) {
+    table t;
+    bool made = table_of(&t, r, l, OF_POSITIONS);
+    frame->failed |= !made;
+    double least = INFINITY, all = 0;
+    for (size_t e = 0; made && e < r->E; e++) {
+        least = fmin(least, t.mean[e]);
+        all += t.mean[e];
+    }
+    for (size_t i = 0; made && i < r->E; i++) {
+        size_t e = 0;
+        while (t.expert[e] != i) e++;
+        smoe_inspect_row(r, frame, l);
+        smoe_frame_number(frame, (double)i + 1);
+        smoe_frame_number(frame, (double)e);
+        smoe_frame_number(frame, t.mean[e]);
+        smoe_frame_number(frame, t.mean[e] / least); /* infinite where one has no weight */
+        smoe_frame_number(frame, t.mean[e] / (all / (double)r->E));
+    }
+    table_free(&t);
+}
+
+/* ---- information ----------------------------------------------------------------------------- */
+
+static double entropy(const double *mass, size_t n, double all) {
+    double bits = 0;
+    for (size_t i = 0; i < n; i++)
+        if (mass[i] > 0) bits -= mass[i] / all * log2(mass[i] / all);
+    return bits;
+}
+
+/* I = H(row) + H(expert) - H(row, expert) of the masses [rows,E], and H(expert); row and expert are
+ * scratch. */
+static double information(const double *mass, size_t rows, size_t E, double *row, double *expert,
+                          double *expert_entropy) {
+    double all = 0;
+    for (size_t e = 0; e < E; e++) expert[e] = 0;
+    for (size_t i = 0; i < rows; i++) {
+        row[i] = 0;
+        for (size_t e = 0; e < E; e++) {
+            row[i] += mass[i * E + e];
+            expert[e] += mass[i * E + e];
+        }
+        all += row[i];
+    }
+    *expert_entropy = entropy(expert, E, all);
+    double bits = entropy(row, rows, all) + *expert_entropy - entropy(mass, rows * E, all);
+    return bits > 1e-12 ? bits : 0; /* less is what roundings leave */
+}
+
+static void fill_information(const smoe_inspection *r, smoe_frame *frame, size_t l,
+                             const char *about, const double *mass, size_t rows) {
+    double *row = calloc(rows, sizeof *row), *expert = calloc(r->E, sizeof *expert);
+    double by_chance[DRAWS], own, other;
+    if (!row || !expert) {
+        frame->failed = true;
+        goto out;
+    }
+    double bits = information(mass, rows, r->E, row, expert, &own);
+    for (size_t i = 0; i < DRAWS; i++)
+        by_chance[i] = information(mass + (i + 1) * rows * r->E, rows, r->E, row, expert, &other);
+    smoe_stats chances = smoe_stats_of(by_chance, DRAWS);
+    smoe_inspect_row(r, frame, l);
+    smoe_frame_text(frame, about);
+    smoe_frame_numbers(frame, (const double[]){bits, chances.mean, chances.sd, own}, 4);
+out:
+    free(row);
+    free(expert);
+}
+
+void smoe_fill_expert_information(const smoe_inspection *r, smoe_frame *frame, size_t l) {
+    const experts *x = smoe_inspect_state(r, SMOE_COUNT_EXPERTS, l);
+    fill_information(r, frame, l, "class", x->by_class, r->N);
+    fill_information(r, frame, l, "position", x->by_position, r->T);
+}

@@ -1,0 +1,141 @@
+/*
+ * Tables about runs as a whole: what was inspected, the means of each layer (route/plan.h says what
+ * the numbers are), and what training recorded.
+ */
+#include "inspect/inspect_view.h"
+#include "base/file.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- runs ------------------------------------------------------------------------------------ */
+
+int smoe_fill_runs(const smoe_inspection *r, smoe_frame *frame, smoe_err *err) {
+    (void)err;
+    const smoe_inspect_subject *s = &r->subject;
+    const smoe_moe_spec *moe = &s->spec->model.moe;
+    smoe_frame_text(frame, s->run);
+    smoe_frame_text(frame, s->checkpoint);
+    smoe_frame_text(frame, s->spec->eval.split);
+    smoe_frame_text(frame, moe->router);
+    const double number[] = {(double)r->images,
+                             (double)r->N,
+                             r->eval.loss,
+                             r->eval.precision_at_1,
+                             (double)r->T,
+                             (double)r->side,
+                             (double)r->first_patch,
+                             (double)r->layers,
+                             (double)r->E,
+                             (double)r->P,
+                             r->has & SMOE_INSPECT_GATE ? (double)moe->group_images : 1,
+                             (double)smoe_model_params(s->model)->total};
+    smoe_frame_numbers(frame, number, sizeof number / sizeof *number);
+    return 0;
+}
+
+/* ---- means of a layer ------------------------------------------------------------------------ */
+
+typedef struct means {
+    smoe_plan_stats sum; /* each weighted by the tokens it stands for */
+    double tokens;
+} means;
+
+static void add_plan(means *m, const smoe_plan *plan) {
+    smoe_plan_stats stats;
+    double tokens = (double)plan->tokens;
+    smoe_plan_measure(plan, &stats);
+    m->sum.dispatch_max += tokens * stats.dispatch_max;
+    m->sum.combine_max += tokens * stats.combine_max;
+    m->sum.tokens_per_slot += tokens * stats.tokens_per_slot;
+    m->sum.slots_per_token += tokens * stats.slots_per_token;
+    m->sum.dropped += tokens * stats.dropped;
+    m->tokens += tokens;
+}
+
+/* Dense plans image by image, so that it does not matter how images are batched. */
+static void means_image(void *state, const smoe_inspection *r, const smoe_inspect_view *view) {
+    if (!view->disp) return;
+    smoe_plan one = {.G = 1,
+                     .T = r->T,
+                     .E = r->E,
+                     .P = r->P,
+                     .S = r->S,
+                     .tokens = r->T,
+                     .disp = (real *)view->disp,
+                     .comb = (real *)view->comb};
+    add_plan(state, &one);
+}
+
+static void means_batch(void *state, const smoe_inspection *r, const smoe_plan *plan) {
+    (void)r;
+    if (plan->sparse) add_plan(state, plan);
+}
+
+const smoe_counter smoe_counter_means = {
+    .size = sizeof(means), .image = means_image, .batch = means_batch};
+
+void smoe_fill_routing(const smoe_inspection *r, smoe_frame *frame, size_t l) {
+    const means *m = smoe_inspect_state(r, SMOE_COUNT_MEANS, l);
+    const smoe_plan_stats *sum = &m->sum;
+    smoe_inspect_row(r, frame, l);
+    smoe_frame_number(frame, sum->dispatch_max / m->tokens);
+    smoe_frame_number(frame, sum->combine_max / m->tokens);
+    smoe_frame_number(frame, sum->tokens_per_slot / m->tokens);
+    smoe_frame_number(frame, sum->slots_per_token / m->tokens);
+    smoe_frame_number(frame, sum->dropped / m->tokens);
+}
+
+/* ---- over training --------------------------------------------------------------------------- */
+
+/* The block and quantity of "blocks.3/router/dropped"; without a block, the loss and precision and
+ * the like. False: not of interest here. */
+static bool read_key(const char *key, double *block, const char **metric) {
+    static const char *const whole[] = {"train/loss", "test/loss", "test/precision_at_1",
+                                        "test/dropped"};
+    unsigned number;
+    int length = 0;
+    *block = NAN;
+    *metric = key;
+    for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
+        if (!strcmp(key, whole[i])) return true;
+    if (sscanf(key, "blocks.%u/router/%n", &number, &length) < 1 || !length) return false;
+    *block = number;
+    *metric = key + length;
+    return true;
+}
+
+typedef struct over_steps {
+    const smoe_inspection *r;
+    smoe_frame *frame;
+} over_steps;
+
+/* Records of training and of evaluations name quantities of a block alike; of the latter it becomes
+ * test/NAME. */
+static int add_record(void *user, const smoe_run_record *record, smoe_err *err) {
+    const over_steps *to = user;
+    smoe_frame *frame = to->frame;
+    double block;
+    bool test = json_object_get(record->json, "test/loss");
+    const char *key, *metric;
+    json_t *value;
+    (void)err;
+    json_object_foreach((json_t *)record->json, key, value) {
+        char name[128];
+        if (!json_is_number(value) || !read_key(key, &block, &metric)) continue;
+        snprintf(name, sizeof name, "%s%s", test && isfinite(block) ? "test/" : "", metric);
+        smoe_frame_text(frame, to->r->subject.run);
+        smoe_frame_numbers(frame, (const double[]){(double)record->step, block}, 2);
+        smoe_frame_text(frame, name);
+        smoe_frame_number(frame, json_number_value(value));
+    }
+    return 0;
+}
+
+int smoe_fill_over_steps(const smoe_inspection *r, smoe_frame *frame, smoe_err *err) {
+    over_steps to = {r, frame};
+    return r->subject.metrics ? smoe_run_each_record(r->subject.metrics, 0, add_record, &to, err)
+                              : 0;
+}

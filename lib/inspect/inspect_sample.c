@@ -1,0 +1,126 @@
+/* The images of a split that are kept whole, with what every MoE layer did with them; see
+ * draw/sample.h. */
+#include "inspect/inspect_view.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+void smoe_samples_free(smoe_sample *sample, size_t count) {
+    for (size_t i = 0; sample && i < count; i++) {
+        smoe_sample *s = &sample[i];
+        for (size_t l = 0; s->layer && l < s->layers; l++) {
+            free(s->layer[l].dispatch);
+            free(s->layer[l].combine);
+            free(s->layer[l].place);
+            free(s->layer[l].gate);
+        }
+        free(s->layer);
+        free(s->pixels);
+        free(s->run);
+        free(s->name);
+        free(s->label);
+        free(s->prediction);
+    }
+    free(sample);
+}
+
+/* Memory for a layer; of placements there are at most as many as pairs of tokens and experts. */
+static bool open_layer(smoe_sample_layer *layer, const smoe_inspection *r, size_t l) {
+    bool dense = r->has & SMOE_INSPECT_DENSE, gate = r->has & SMOE_INSPECT_GATE;
+    *layer = (smoe_sample_layer){
+        .block = smoe_model_moe_block(r->subject.model, l), .E = r->E, .P = r->P, .S = r->S};
+    if (dense) layer->dispatch = calloc(r->T * r->S, sizeof *layer->dispatch);
+    if (dense) layer->combine = calloc(r->T * r->S, sizeof *layer->combine);
+    if (!dense) layer->place = calloc(r->T * r->E, sizeof *layer->place);
+    if (gate) layer->gate = calloc(r->T * r->E, sizeof *layer->gate);
+    return (dense ? layer->dispatch && layer->combine : layer->place != NULL) &&
+           (!gate || layer->gate);
+}
+
+static int open_sample(smoe_sample *s, const smoe_inspection *r, size_t image, smoe_err *err) {
+    const smoe_inspect_subject *subject = &r->subject;
+    const smoe_data_spec *data = &subject->spec->data;
+    size_t pixels = data->channels * data->image_size * data->image_size;
+    char name[4096];
+    int64_t label;
+    int status = -1;
+    *s = (smoe_sample){.image = image,
+                       .channels = data->channels,
+                       .size = data->image_size,
+                       .side = r->side,
+                       .T = r->T,
+                       .first_patch = r->first_patch,
+                       .layers = r->layers};
+    real *image_pixels = calloc(pixels, sizeof *image_pixels),
+         *target = calloc(r->N, sizeof *target);
+    s->pixels = calloc(pixels, sizeof *s->pixels);
+    s->run = strdup(subject->run);
+    s->name = strdup(smoe_dataset_image_name(subject->set, image, name, sizeof name));
+    s->label =
+        strdup(smoe_dataset_class_name(subject->set, smoe_dataset_label(subject->set, image)));
+    s->layer = calloc(r->layers, sizeof *s->layer);
+    bool all = image_pixels && target && s->pixels && s->run && s->name && s->label && s->layer;
+    for (size_t l = 0; all && l < r->layers; l++) all = open_layer(&s->layer[l], r, l);
+    if (!all) {
+        smoe_fail(err, SMOE_RUNTIME, "out of memory for image %zu and its routing", image);
+        goto out;
+    }
+    status = smoe_dataset_image(subject->set, image, false, image_pixels, target, &label, err);
+    for (size_t i = 0; !status && i < pixels; i++) s->pixels[i] = (float)image_pixels[i];
+out:
+    free(image_pixels);
+    free(target);
+    return status;
+}
+
+int smoe_samples_open(smoe_inspection *r, smoe_err *err) {
+    r->sample = calloc(r->subject.images + 1, sizeof *r->sample);
+    if (!r->sample) return smoe_fail(err, SMOE_RUNTIME, "out of memory for the chosen images");
+    for (size_t i = 0; i < r->subject.images; i++)
+        if (open_sample(&r->sample[i], r, r->subject.image[i], err)) return -1;
+    return 0;
+}
+
+void smoe_samples_keep(smoe_inspection *r, size_t l, const smoe_inspect_view *view) {
+    for (size_t i = 0; i < r->subject.images; i++) {
+        if (r->subject.image[i] != view->image) continue;
+        smoe_sample_layer *layer = &r->sample[i].layer[l];
+        for (size_t k = 0; layer->dispatch && k < r->T * r->S; k++) {
+            layer->dispatch[k] = (float)view->disp[k];
+            layer->combine[k] = (float)view->comb[k];
+        }
+        for (size_t k = 0; layer->gate && k < r->T * r->E; k++)
+            layer->gate[k] = (float)view->gate[k];
+        if (!layer->place) continue;
+        layer->places = view->places;
+        memcpy(layer->place, view->place, view->places * sizeof *view->place);
+    }
+}
+
+static double probability(const real *logit, size_t N, size_t best, smoe_loss loss) {
+    double sum = 0;
+    if (loss == SMOE_LOSS_SIGMOID) return 1 / (1 + exp(-(double)logit[best]));
+    for (size_t c = 0; c < N; c++) sum += exp((double)logit[c] - (double)logit[best]);
+    return 1 / sum;
+}
+
+size_t smoe_samples_best(const real *logit, size_t N) {
+    size_t best = 0;
+    for (size_t c = 1; c < N; c++)
+        if (logit[c] > logit[best]) best = c;
+    return best;
+}
+
+int smoe_samples_predict(smoe_inspection *r, const real *logits, size_t images, smoe_err *err) {
+    for (size_t i = 0; i < r->subject.images; i++) {
+        smoe_sample *s = &r->sample[i];
+        if (s->image < r->seen || s->image >= r->seen + images) continue;
+        const real *logit = logits + (s->image - r->seen) * r->N;
+        size_t best = smoe_samples_best(logit, r->N);
+        s->prediction = strdup(smoe_dataset_class_name(r->subject.set, best));
+        s->probability = probability(logit, r->N, best, r->subject.spec->train.loss);
+        if (!s->prediction) return smoe_fail(err, SMOE_RUNTIME, "out of memory for a name");
+    }
+    return 0;
+}

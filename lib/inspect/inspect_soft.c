@@ -1,0 +1,211 @@
+/*
+ * Analyses of dense routing (Soft MoE section 5 and appendix G.1): how much a token gives to all
+ * slots, and how many tokens a slot, or slots a token, is made of. Counts are exact; what is a
+ * distribution is kept as a histogram of stated resolution.
+ */
+#include "inspect/inspect_view.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* Weights are in single precision: nearer than this to a bound is at it. */
+static const double ROUNDING = 1e-6;
+
+/* ---- what a token gives to all slots together ------------------------------------------------ */
+
+enum { SUM_BINS = 2001, BINS_A_MEAN = 100 }; /* bin i: within half a bin of i/100 of the mean S/T */
+
+typedef struct token_sums {
+    uint64_t *count; /* [SUM_BINS] the last one without an end */
+    uint64_t tokens, light, heavy, up_to_quarter, above_2;
+    double total, largest;
+} token_sums;
+
+static int sums_open(void *state, const smoe_inspection *r, smoe_err *err) {
+    (void)r;
+    token_sums *s = state;
+    s->count = calloc(SUM_BINS, sizeof *s->count);
+    return s->count ? 0 : smoe_fail(err, SMOE_RUNTIME, "out of memory for sums of tokens");
+}
+
+static void sums_close(void *state) {
+    free(((token_sums *)state)->count);
+}
+
+static void sums_image(void *state, const smoe_inspection *r, const smoe_inspect_view *view) {
+    token_sums *s = state;
+    double mean = (double)r->S / (double)r->T;
+    for (size_t t = 0; t < r->T; t++) {
+        double sum = 0;
+        for (size_t k = 0; k < r->S; k++) sum += (double)view->disp[t * r->S + k];
+        double bin = rint(sum / mean * BINS_A_MEAN);
+        s->count[bin < SUM_BINS - 1 ? (size_t)bin : SUM_BINS - 1]++;
+        s->tokens++;
+        s->total += sum;
+        s->light += sum < mean / 4;
+        s->heavy += sum > 2 * mean;
+        s->up_to_quarter += sum <= 0.25 * (1 + ROUNDING);
+        s->above_2 += sum > 2 * (1 + ROUNDING);
+        if (sum > s->largest) s->largest = sum;
+    }
+}
+
+const smoe_counter smoe_counter_token_sums = {.needs = SMOE_INSPECT_DENSE,
+                                              .size = sizeof(token_sums),
+                                              .open = sums_open,
+                                              .image = sums_image,
+                                              .close = sums_close};
+
+void smoe_fill_dispatch_token_sum(const smoe_inspection *r, smoe_frame *frame, size_t l) {
+    const token_sums *s = smoe_inspect_state(r, SMOE_COUNT_TOKEN_SUMS, l);
+    uint64_t below = 0;
+    for (size_t i = 0; i < SUM_BINS; i++) {
+        double edge = ((double)i + 0.5) / BINS_A_MEAN * (double)r->S / (double)r->T;
+        if (!s->count[i]) continue;
+        below += s->count[i];
+        smoe_inspect_row(r, frame, l);
+        smoe_frame_number(frame, i + 1 < SUM_BINS ? edge : s->largest);
+        smoe_frame_number(frame, (double)s->count[i]);
+        smoe_frame_number(frame, (double)below / (double)s->tokens);
+    }
+}
+
+void smoe_fill_token_weight(const smoe_inspection *r, smoe_frame *frame, size_t l) {
+    const token_sums *s = smoe_inspect_state(r, SMOE_COUNT_TOKEN_SUMS, l);
+    double tokens = (double)s->tokens;
+    smoe_inspect_row(r, frame, l);
+    smoe_frame_number(frame, s->total / tokens);
+    smoe_frame_number(frame, (double)s->light / tokens);
+    smoe_frame_number(frame, (double)s->heavy / tokens);
+    smoe_frame_number(frame, s->largest);
+    smoe_frame_number(frame, (double)s->up_to_quarter / tokens);
+    smoe_frame_number(frame, (double)s->above_2 / tokens);
+}
+
+/* ---- cumulative weights ---------------------------------------------------------------------- */
+
+enum { RANKS = 256, STEPS = 1000 }; /* ranks kept at most; cumulative weights to the next 1/1000 */
+
+static const double fractions[] = {0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99};
+enum { FRACTIONS = sizeof fractions / sizeof *fractions };
+
+/* Permille of the percentiles in the columns of the bands. */
+static const uint64_t permille[] = {5, 25, 50, 100, 200, 500, 800, 900, 950, 975, 995};
+enum { PERCENTILES = sizeof permille / sizeof *permille };
+
+/* Of lists of n weights in falling order: for each kept rank, the sum so far and its histogram; for
+ * each of `lists_an_image` lists, the ranks at which fractions are reached. */
+typedef struct cumulative {
+    size_t n, ranks, lists_an_image;
+    uint64_t lists, images;
+    double *total;    /* [ranks] */
+    uint64_t *count;  /* [ranks, STEPS + 1] */
+    uint64_t *needed; /* [lists_an_image, FRACTIONS] summed over images */
+} cumulative;
+
+/* All ranks of a list of n, or RANKS of them evenly from the first to the last; counted from 0. */
+static size_t rank_at(const cumulative *c, size_t i) {
+    return c->ranks < c->n ? i * (c->n - 1) / (RANKS - 1) : i;
+}
+
+static int cumulative_open(cumulative *c, size_t n, size_t lists, smoe_err *err) {
+    c->n = n;
+    c->ranks = n < RANKS ? n : RANKS;
+    c->lists_an_image = lists;
+    c->total = calloc(c->ranks, sizeof *c->total);
+    c->count = calloc(c->ranks * (STEPS + 1), sizeof *c->count);
+    c->needed = calloc(lists * FRACTIONS, sizeof *c->needed);
+    if (c->total && c->count && c->needed) return 0;
+    return smoe_fail(err, SMOE_RUNTIME, "out of memory for cumulative weights");
+}
+
+static void cumulative_close(void *state) {
+    cumulative *c = state;
+    free(c->total);
+    free(c->count);
+    free(c->needed);
+}
+
+static void cumulative_image(cumulative *c, const double *sums) {
+    for (size_t i = 0; i < c->lists_an_image; i++, sums += c->n) {
+        for (size_t k = 0; k < c->ranks; k++) {
+            double sum = sums[rank_at(c, k)], step = rint(sum * STEPS);
+            c->total[k] += sum;
+            c->count[k * (STEPS + 1) + (step < STEPS ? (size_t)step : STEPS)]++;
+        }
+        size_t rank = 0;
+        for (size_t f = 0; f < FRACTIONS; f++) {
+            while (rank + 1 < c->n && sums[rank] < fractions[f] - ROUNDING) rank++;
+            c->needed[i * FRACTIONS + f] += rank + 1;
+        }
+    }
+    c->lists += c->lists_an_image;
+    c->images++;
+}
+
+/* The least step that at least the share `permille` of the lists does not exceed. */
+static double percentile(const cumulative *c, size_t k, uint64_t share) {
+    uint64_t below = 0;
+    size_t step = 0;
+    for (; step < STEPS; step++)
+        if (1000 * (below += c->count[k * (STEPS + 1) + step]) >= share * c->lists) break;
+    return (double)step / STEPS;
+}
+
+static void fill_bands(const smoe_inspection *r, smoe_frame *frame, size_t l,
+                       smoe_counter_row counter) {
+    const cumulative *c = smoe_inspect_state(r, counter, l);
+    for (size_t k = 0; k < c->ranks; k++) {
+        smoe_inspect_row(r, frame, l);
+        smoe_frame_number(frame, (double)rank_at(c, k) + 1);
+        smoe_frame_number(frame, c->total[k] / (double)c->lists);
+        for (size_t p = 0; p < PERCENTILES; p++)
+            smoe_frame_number(frame, percentile(c, k, permille[p]));
+    }
+}
+
+static int dispatch_open(void *state, const smoe_inspection *r, smoe_err *err) {
+    return cumulative_open(state, r->T, r->S, err);
+}
+static void dispatch_image(void *state, const smoe_inspection *r, const smoe_inspect_view *view) {
+    (void)r;
+    cumulative_image(state, view->disp_sums);
+}
+static int combine_open(void *state, const smoe_inspection *r, smoe_err *err) {
+    return cumulative_open(state, r->S, r->T, err);
+}
+static void combine_image(void *state, const smoe_inspection *r, const smoe_inspect_view *view) {
+    (void)r;
+    cumulative_image(state, view->comb_sums);
+}
+
+const smoe_counter smoe_counter_dispatch_sums = {.needs = SMOE_INSPECT_DENSE,
+                                                 .size = sizeof(cumulative),
+                                                 .open = dispatch_open,
+                                                 .image = dispatch_image,
+                                                 .close = cumulative_close};
+const smoe_counter smoe_counter_combine_sums = {.needs = SMOE_INSPECT_DENSE,
+                                                .size = sizeof(cumulative),
+                                                .open = combine_open,
+                                                .image = combine_image,
+                                                .close = cumulative_close};
+
+void smoe_fill_dispatch_bands(const smoe_inspection *r, smoe_frame *frame, size_t l) {
+    fill_bands(r, frame, l, SMOE_COUNT_DISPATCH_SUMS);
+}
+
+void smoe_fill_combine_bands(const smoe_inspection *r, smoe_frame *frame, size_t l) {
+    fill_bands(r, frame, l, SMOE_COUNT_COMBINE_SUMS);
+}
+
+void smoe_fill_tokens_to_fraction(const smoe_inspection *r, smoe_frame *frame, size_t l) {
+    const cumulative *c = smoe_inspect_state(r, SMOE_COUNT_DISPATCH_SUMS, l);
+    for (size_t i = 0; i < c->lists_an_image * FRACTIONS; i++) {
+        size_t slot = i / FRACTIONS;
+        smoe_inspect_row(r, frame, l);
+        smoe_frame_number(frame, (double)slot);
+        smoe_frame_number(frame, (double)(slot / r->P));
+        smoe_frame_number(frame, fractions[i % FRACTIONS]);
+        smoe_frame_number(frame, (double)c->needed[i] / (double)c->images);
+    }
+}

@@ -1,0 +1,185 @@
+/*
+ * What further evaluations tell: how much a model loses when routers act at random (V-MoE E.1), and
+ * how much the answer to an image depends on the images it is evaluated with (0 in soft routing,
+ * where every image is a group of its own).
+ */
+#include "inspect/inspect_view.h"
+#include "base/rng.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the value of routers -------------------------------------------------------------------- */
+
+static int evaluate(const smoe_inspection *r, const bool *random, smoe_eval *eval, smoe_err *err) {
+    const smoe_inspect_subject *s = &r->subject;
+    smoe_model_randomise(s->model, random);
+    int status = smoe_evaluate(s->model, s->spec, s->set, s->batch, NULL, NULL, eval, err);
+    smoe_model_randomise(s->model, s->spec->model.moe.is_random);
+    return status;
+}
+
+static void value_row(const smoe_inspection *r, smoe_frame *frame, size_t l, const char *random,
+                      const smoe_eval *eval) {
+    smoe_inspect_row(r, frame, l);
+    smoe_frame_text(frame, random);
+    smoe_frame_numbers(frame, (const double[]){eval->precision_at_1, eval->loss}, 2);
+}
+
+/* Rows "none", for each layer, so that each has what it is to be compared with. */
+int smoe_fill_router_value(const smoe_inspection *r, smoe_frame *frame, smoe_err *err) {
+    bool up_to[SMOE_MAX_BLOCKS] = {false};
+    smoe_eval eval;
+    if (!r->subject.random_routers) return 0;
+    for (size_t l = 0; l < r->layers; l++) {
+        size_t block = smoe_model_moe_block(r->subject.model, l);
+        bool this[SMOE_MAX_BLOCKS] = {false};
+        this[block] = up_to[block] = true;
+        value_row(r, frame, l, "none", &r->eval);
+        if (evaluate(r, this, &eval, err)) return -1;
+        value_row(r, frame, l, "this", &eval);
+        if (l && evaluate(r, up_to, &eval, err)) return -1;
+        value_row(r, frame, l, "up to", &eval);
+    }
+    return 0;
+}
+
+/* ---- companions ------------------------------------------------------------------------------ */
+
+enum { SAMPLE = 16, ROUNDS = 4 };
+enum { COMPANIONS = 2 }; /* keys the random streams, beside those of inspect_experts.c */
+
+/* An image, the images of its group where it is evaluated with the rest of its batch, and what
+ * other companions did to its logits. Sums are a target's own, so that they do not depend on who
+ * shared a pass. */
+typedef struct target {
+    size_t image, first, size;
+    double largest, sum, squares, changed;
+} target;
+
+typedef struct company {
+    target target[SAMPLE];
+    size_t targets;
+    size_t
+        group; /* images of a full group: those that a choice router sees together, at least two */
+    real *pixels; /* [batch, an image] */
+    real *unused; /* [N] targets, which nobody looks at */
+    real *before; /* [SAMPLE,N] logits among an image's own companions */
+    size_t an_image;
+} company;
+
+static void choose(const smoe_inspection *r, company *c) {
+    size_t batch = r->subject.batch;
+    c->targets = r->images < SAMPLE ? r->images : SAMPLE;
+    for (size_t i = 0; i < c->targets; i++) {
+        size_t image = i * r->images / c->targets, start = image / batch * batch;
+        size_t end = start + batch < r->images ? start + batch : r->images;
+        size_t first = start + (image - start) / c->group * c->group;
+        size_t size = end - first < c->group ? end - first : c->group;
+        c->target[i] = (target){.image = image, .first = first, .size = size};
+    }
+}
+
+/* The group of a target, behind `held` images: in round 0 its own, later others, drawn from the
+ * rest of the split. */
+static int load_group(const smoe_inspection *r, company *c, const target *t, size_t round,
+                      size_t held, smoe_err *err) {
+    int64_t label;
+    smoe_rng rng =
+        smoe_rng_at(r->subject.spec->seed, SMOE_RNG_ANALYSIS, COMPANIONS, round, t->image);
+    for (size_t i = 0; i < t->size; i++) {
+        size_t image = t->first + i, other = smoe_rng_below(&rng, r->images - 1);
+        if (round && image != t->image) image = other + (other >= t->image);
+        real *pixels = c->pixels + (held + i) * c->an_image;
+        if (smoe_dataset_image(r->subject.set, image, false, pixels, c->unused, &label, err))
+            return -1;
+    }
+    return 0;
+}
+
+static void compare(target *t, const real *before, const real *after, size_t N) {
+    for (size_t i = 0; i < N; i++) {
+        double change = fabs((double)after[i] - (double)before[i]);
+        t->largest = fmax(t->largest, change);
+        t->sum += change;
+        t->squares += (double)before[i] * (double)before[i];
+    }
+    t->changed += smoe_samples_best(after, N) != smoe_samples_best(before, N);
+}
+
+/* Targets [from, to) in one pass: all of full groups, or one alone. */
+static int meet(const smoe_inspection *r, company *c, size_t from, size_t to, smoe_err *err) {
+    const target *t = &c->target[from];
+    for (size_t round = 0; round <= ROUNDS; round++) {
+        size_t held = 0;
+        for (size_t i = from; i < to; i++) {
+            if (load_group(r, c, &c->target[i], round, held, err)) return -1;
+            held += c->target[i].size;
+        }
+        smoe_pass pass = {.seed = r->subject.spec->seed, .images = held, .first = t->first};
+        smoe_model_forward(r->subject.model, c->pixels, &pass);
+        const real *logit = smoe_model_logits(r->subject.model);
+        for (size_t i = from; i < to; i++) {
+            real *before = c->before + i * r->N;
+            const real *after = logit + (c->target[i].image - c->target[i].first) * r->N;
+            if (round)
+                compare(&c->target[i], before, after, r->N);
+            else
+                memcpy(before, after, r->N * sizeof *before);
+            logit += c->target[i].size * r->N;
+        }
+    }
+    return 0;
+}
+
+static int meet_all(const smoe_inspection *r, company *c, smoe_err *err) {
+    for (size_t from = 0, to; from < c->targets; from = to) {
+        to = from + 1;
+        if (c->target[from].size == c->group)
+            while (to < c->targets && c->target[to].size == c->group &&
+                   (to + 1 - from) * c->group <= r->subject.batch)
+                to++;
+        if (meet(r, c, from, to, err)) return -1;
+    }
+    return 0;
+}
+
+int smoe_fill_companions(const smoe_inspection *r, smoe_frame *frame, smoe_err *err) {
+    const smoe_data_spec *data = &r->subject.spec->data;
+    size_t group = r->has & SMOE_INSPECT_GATE ? r->subject.spec->model.moe.group_images : 1;
+    size_t batch = r->subject.batch;
+    company c = {.an_image = data->channels * data->image_size * data->image_size};
+    int status = -1;
+    if (batch < 2) return 0; /* no companions */
+    if (group < 2) group = 2;
+    c.group = group < batch ? group : batch;
+    c.pixels = calloc(batch * c.an_image, sizeof *c.pixels);
+    c.unused = calloc(r->N, sizeof *c.unused);
+    c.before = calloc(SAMPLE * r->N, sizeof *c.before);
+    if (!c.pixels || !c.unused || !c.before) {
+        smoe_fail(err, SMOE_RUNTIME, "out of memory for companions");
+        goto out;
+    }
+    choose(r, &c);
+    if (meet_all(r, &c, err)) goto out;
+    target all = {0};
+    for (size_t i = 0; i < c.targets; i++) {
+        all.largest = fmax(all.largest, c.target[i].largest);
+        all.sum += c.target[i].sum;
+        all.squares += c.target[i].squares;
+        all.changed += c.target[i].changed;
+    }
+    double rounds = (double)(c.targets * ROUNDS), compared = rounds * (double)r->N;
+    const double number[] = {
+        (double)c.group,      (double)c.targets,           ROUNDS, all.largest, all.sum / compared,
+        all.changed / rounds, sqrt(all.squares / compared)};
+    smoe_frame_text(frame, r->subject.run);
+    smoe_frame_numbers(frame, number, sizeof number / sizeof *number);
+    status = 0;
+out:
+    free(c.pixels);
+    free(c.unused);
+    free(c.before);
+    return status;
+}

@@ -1,0 +1,98 @@
+/*
+ * Inside the analyses of routing: what they see of an image, what they count, and the run they
+ * belong to. An analysis is a row of inspect.def with a function smoe_fill_NAME; what it needs
+ * counted is a counter, a row of the table in inspect.c.
+ */
+#ifndef SMOE_INSPECT_VIEW_H
+#define SMOE_INSPECT_VIEW_H
+
+#include "inspect/inspect.h"
+#include "train/trainer.h"
+
+/* What routers may have; an analysis names what it needs. */
+enum {
+    SMOE_INSPECT_ANY = 0,
+    SMOE_INSPECT_DENSE = 1,  /* weights of every token in every slot */
+    SMOE_INSPECT_SPARSE = 2, /* placements */
+    SMOE_INSPECT_GATE = 4,   /* choices made by a softmax over experts */
+    SMOE_INSPECT_PHI = 8     /* slot vectors */
+};
+
+/* One image in one layer. */
+typedef struct smoe_inspect_view {
+    size_t image, label;
+    double *weight;          /* [T,E] combine weight of an expert, all its slots, in a token */
+    const real *disp, *comb; /* [T,S] dense, else NULL */
+    double *disp_sums;       /* [S,T] dense: cumulative sums of a slot's weights in falling order */
+    double *comb_sums;       /* [T,S] dense: of a token's */
+    smoe_sample_place *place; /* [places] sparse, by token */
+    size_t places;
+    const real *gate; /* [T,E] or NULL */
+    real *work;       /* [max(T,S)] */
+} smoe_inspect_view;
+
+/* Something counted over the images, for each layer by itself. */
+typedef struct smoe_counter {
+    unsigned needs;
+    size_t size; /* of the state of one layer, which starts as zeros */
+    int (*open)(void *state, const smoe_inspection *r, smoe_err *err); /* may be NULL */
+    /* Images come in data-set order, one call at a time. Either may be NULL. */
+    void (*image)(void *state, const smoe_inspection *r, const smoe_inspect_view *view);
+    void (*batch)(void *state, const smoe_inspection *r, const smoe_plan *plan);
+    void (*close)(void *state); /* may be NULL */
+} smoe_counter;
+
+extern const smoe_counter smoe_counter_means, smoe_counter_token_sums, smoe_counter_dispatch_sums,
+    smoe_counter_combine_sums, smoe_counter_experts, smoe_counter_choices;
+
+/* Rows of the table in inspect.c. */
+typedef enum smoe_counter_row {
+    SMOE_COUNT_MEANS,
+    SMOE_COUNT_TOKEN_SUMS,
+    SMOE_COUNT_DISPATCH_SUMS,
+    SMOE_COUNT_COMBINE_SUMS,
+    SMOE_COUNT_EXPERTS,
+    SMOE_COUNT_CHOICES,
+    SMOE_COUNTERS
+} smoe_counter_row;
+
+struct smoe_inspection {
+    smoe_inspect_subject subject;
+    unsigned has; /* SMOE_INSPECT_* of its routers */
+    size_t layers, T, E, P, S, N, side, first_patch;
+    size_t images;           /* of the split */
+    size_t seen;             /* of the passes that are over */
+    smoe_eval eval;          /* of the whole split */
+    void **state;            /* [SMOE_COUNTERS, layers]; NULL where the counter is not needed */
+    smoe_inspect_view *view; /* [views] images at once */
+    size_t views;
+    smoe_sample *sample; /* [subject.images] */
+};
+
+/* The state of a counter in layer l. */
+void *smoe_inspect_state(const smoe_inspection *r, smoe_counter_row counter, size_t l);
+/* Begins a row of a frame: the run and the block of layer l. */
+void smoe_inspect_row(const smoe_inspection *r, smoe_frame *frame, size_t l);
+/* The cells position, row, column of a token; a class token is no patch and has no row and column.
+ */
+void smoe_inspect_position(const smoe_inspection *r, smoe_frame *frame, size_t token);
+
+/* The images kept whole (inspect_sample.c): the layer of those among n images from r->seen on; and,
+ * after a pass, what came out for them. */
+int smoe_samples_open(smoe_inspection *r, smoe_err *err) SMOE_MUST_CHECK;
+void smoe_samples_keep(smoe_inspection *r, size_t l, const smoe_inspect_view *view);
+int smoe_samples_predict(smoe_inspection *r, const real *logits, size_t images,
+                         smoe_err *err) SMOE_MUST_CHECK;
+/* The class of the largest logit, the first of equal ones. */
+size_t smoe_samples_best(const real *logit, size_t N);
+void smoe_samples_free(smoe_sample *sample, size_t count);
+
+/* Writes the rows of one frame: those of layer l, where nothing but memory can fail
+ * (frame->failed), or all of a run. */
+typedef void smoe_fill_layer(const smoe_inspection *r, smoe_frame *frame, size_t l);
+typedef int smoe_fill_run(const smoe_inspection *r, smoe_frame *frame, smoe_err *err);
+#define FRAME(name, needs, per, ...) smoe_fill_##per smoe_fill_##name;
+#include "inspect/inspect.def"
+#undef FRAME
+
+#endif

@@ -1,0 +1,86 @@
+/* The surroundings of a run, as far as they can change its numbers or its speed. See env.h. */
+#include "store/env.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifdef __clang__
+#define COMPILER "clang " __clang_version__
+#else
+#define COMPILER "gcc " __VERSION__
+#endif
+
+#ifndef SMOE_CFLAGS /* the build passes the flags it compiles with */
+#define SMOE_CFLAGS "unknown"
+#endif
+
+/* JSON is UTF-8; an argument or a path need not be. */
+static json_t *text(const char *s) {
+    json_t *exact = json_string(s);
+    if (exact) return exact;
+    char ascii[512];
+    size_t n = 0;
+    for (; s[n] && n + 1 < sizeof ascii; n++) ascii[n] = (unsigned char)s[n] < 0x80 ? s[n] : '?';
+    ascii[n] = '\0';
+    return json_string(ascii);
+}
+
+/* The first "model name" of /proc/cpuinfo. */
+static const char *cpu_model(char *buf, size_t size) {
+    snprintf(buf, size, "unknown");
+    FILE *in = fopen("/proc/cpuinfo", "re");
+    char line[512];
+    while (in && fgets(line, sizeof line, in)) {
+        if (strncmp(line, "model name", 10)) continue;
+        char *value = strchr(line, ':');
+        if (!value) continue;
+        value += 1 + strspn(value + 1, " \t");
+        value[strcspn(value, "\n")] = '\0';
+        snprintf(buf, size, "%s", value);
+        break;
+    }
+    if (in) fclose(in);
+    return buf;
+}
+
+const char *smoe_env_date(char buf[SMOE_DATE_TEXT], long long seconds) {
+    time_t when = (time_t)seconds;
+    struct tm utc;
+    buf[0] = '\0';
+    if (gmtime_r(&when, &utc)) strftime(buf, SMOE_DATE_TEXT, "%Y-%m-%dT%H:%M:%SZ", &utc);
+    return buf;
+}
+
+json_t *smoe_env_json(int argc, char *const *argv, const char *blas, const char *kernel,
+                      int threads) {
+    char cpu[256], date[SMOE_DATE_TEXT], cwd[4096];
+    struct utsname host;
+    if (uname(&host)) host = (struct utsname){.nodename = "unknown"};
+    if (!getcwd(cwd, sizeof cwd)) snprintf(cwd, sizeof cwd, "unknown");
+    json_t *env = json_object(), *arguments = json_array();
+    int bad = !env || !arguments;
+    for (int i = 0; i < argc; i++) bad |= json_array_append_new(arguments, text(argv[i]));
+    bad |= json_object_set_new(env, "version", text(SMOE_VERSION));
+    bad |= json_object_set_new(env, "compiler", text(COMPILER));
+    bad |= json_object_set_new(env, "flags", text(SMOE_CFLAGS));
+    bad |=
+        json_object_set_new(env, "real", text(sizeof(real) == sizeof(float) ? "float" : "double"));
+    bad |= json_object_set_new(env, "cpu", text(cpu_model(cpu, sizeof cpu)));
+    bad |= json_object_set_new(env, "cores", json_integer(sysconf(_SC_NPROCESSORS_ONLN)));
+    bad |= json_object_set_new(env, "threads", json_integer(threads));
+    bad |= json_object_set_new(env, "blas", text(blas ? blas : "unknown"));
+    bad |= json_object_set_new(env, "kernel", text(kernel ? kernel : "unknown"));
+    bad |= json_object_set_new(env, "argv", arguments);
+    bad |= json_object_set_new(env, "cwd", text(cwd));
+    bad |= json_object_set_new(env, "date", text(smoe_env_date(date, time(NULL))));
+    bad |= json_object_set_new(env, "host", text(host.nodename));
+    char system[sizeof host.sysname + sizeof host.release + sizeof host.machine + 2];
+    snprintf(system, sizeof system, "%s %s %s", host.sysname, host.release, host.machine);
+    bad |= json_object_set_new(env, "system", text(system));
+    if (!bad) return env;
+    json_decref(env);
+    return NULL;
+}

@@ -1,0 +1,166 @@
+/* model.safetensors, written; see model_file.h. */
+#include "store/model_file.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- a model of this program: its metadata --------------------------------------------------- */
+
+enum { PAIRS = 4 };
+
+/* timm's and transformers' loaders ask for the format. `step` and *json hold what is pointed to;
+ * the latter is freed by the caller. */
+static int describe(smoe_pair pairs[PAIRS], char step[24], char **json, const char *path,
+                    const smoe_spec *spec, uint64_t steps, smoe_err *err) {
+    *json = smoe_spec_json(spec);
+    if (!*json) return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", path);
+    snprintf(step, 24, "%" PRIu64, steps);
+    pairs[0] = (smoe_pair){"format", "pt"};
+    pairs[1] = (smoe_pair){"smoe.version", SMOE_VERSION};
+    pairs[2] = (smoe_pair){"smoe.step", step};
+    pairs[3] = (smoe_pair){"smoe.spec", *json};
+    return 0;
+}
+
+int smoe_model_file_write(const char *path, const smoe_params *params, const smoe_spec *spec,
+                          uint64_t steps, smoe_err *err) {
+    smoe_tensor *tensors = NULL;
+    smoe_slab weights = {.prefix = "", .values = params->w};
+    smoe_pair pairs[PAIRS];
+    char *json = NULL, step[24];
+    int status = describe(pairs, step, &json, path, spec, steps, err);
+    if (!status) status = smoe_params_tensors(params, &weights, &tensors, err);
+    if (!status) status = smoe_safetensors_write(path, tensors, params->count, pairs, PAIRS, err);
+    free(tensors);
+    free(json);
+    return status;
+}
+
+/* ---- in another type ------------------------------------------------------------------------- */
+
+/* A part of `from` that is in memory, in its own type, as elements of `to`, in the type of that
+ * one, which starts at element `at`. Threads share it. */
+static int store(void *out, const smoe_tensor *to, const smoe_tensor *from, size_t first,
+                 size_t count, size_t at, smoe_err *err) {
+    enum { RUN = 1 << 16 };
+    size_t bytes = smoe_dtype_bytes(to->dtype), end = first + count, bad = end;
+#pragma omp parallel for schedule(static) reduction(min : bad)
+    for (size_t i = first; i < end; i += RUN) {
+        size_t n = end - i < RUN ? end - i : RUN;
+        size_t stored = smoe_tensor_store((char *)out + (i - first) * bytes, to->dtype, from, i, n);
+        if (stored < i + n && stored < bad) bad = stored;
+    }
+    if (bad == end) return 0;
+    return smoe_fail(err, SMOE_DATA, "tensor %s: element %zu is beyond what %s can hold", to->name,
+                     at + bad - first, smoe_dtype_name(to->dtype));
+}
+
+/* Types and counts, once what the tensors had before is in their dtype. A name that none has is a
+ * mistake: the file would be what it was. */
+static int choose(smoe_tensor *tensors, size_t count, const smoe_storage *storage,
+                  smoe_stored *stored, smoe_err *err) {
+    size_t matches = 0;
+    *stored = (smoe_stored){.tensors = count};
+    for (size_t i = 0; i < count; i++) {
+        smoe_tensor *t = &tensors[i];
+        bool named = !storage->only || strstr(t->name, storage->only);
+        matches += named;
+        if (named && t->dtype != storage->type) {
+            t->dtype = storage->type;
+            stored->changed++;
+        }
+        stored->bytes += (double)t->size * (double)smoe_dtype_bytes(t->dtype);
+    }
+    if (matches || !storage->only) return 0;
+    return smoe_fail(err, SMOE_USAGE, "no tensor has '%s' in its name", storage->only);
+}
+
+/* A tensor whose data is its row of the table. */
+static int initial_values(const void *user, const smoe_tensor *to, size_t first, size_t count,
+                          void *out, smoe_err *err) {
+    const smoe_spec *spec = user;
+    real *values = malloc(count * sizeof *values);
+    if (!values) return smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu weights", count);
+    smoe_param_initial(values, to->data, spec->seed, first, count);
+    smoe_tensor piece = {.dtype = sizeof(real) == sizeof(double) ? SMOE_DTYPE_F64 : SMOE_DTYPE_F32,
+                         .size = count,
+                         .data = values};
+    int status = store(out, to, &piece, 0, count, first, err);
+    free(values);
+    return status;
+}
+
+int smoe_model_file_initial(const char *path, const smoe_params *params, const smoe_spec *spec,
+                            const smoe_storage *storage, smoe_stored *stored, smoe_err *err) {
+    smoe_tensor *tensors = NULL;
+    smoe_slab weights = {.prefix = ""};
+    smoe_pair pairs[PAIRS];
+    char *json = NULL, step[24];
+    int status = describe(pairs, step, &json, path, spec, 0, err);
+    if (!status) status = smoe_params_tensors(params, &weights, &tensors, err);
+    if (!status) {
+        for (size_t i = 0; i < params->count; i++) {
+            tensors[i].dtype = SMOE_DTYPE_F32;
+            tensors[i].data = &params->row[i];
+        }
+        status = choose(tensors, params->count, storage, stored, err);
+    }
+    if (!status && !storage->dry)
+        status = smoe_safetensors_stream(path, tensors, params->count, pairs, PAIRS, initial_values,
+                                         spec, err);
+    free(tensors);
+    free(json);
+    return status;
+}
+
+/* A tensor whose data is the tensor it comes from. */
+static int converted(const void *user, const smoe_tensor *to, size_t first, size_t count, void *out,
+                     smoe_err *err) {
+    const smoe_safetensors *file = user;
+    if (!store(out, to, to->data, first, count, first, err)) return 0;
+    return smoe_fail_prefix(err, "%s", smoe_safetensors_path(file));
+}
+
+static int check(const smoe_safetensors *file, smoe_err *err) {
+    smoe_err found = {0};
+    for (size_t i = 0; i < smoe_safetensors_count(file); i++) {
+        const smoe_tensor *t = smoe_safetensors_at(file, i);
+        if (t->dtype > SMOE_DTYPE_F64)
+            smoe_fail_more(&found, SMOE_DATA,
+                           "%s: tensor %.100s: dtype %s, expected F32, F16, BF16 or F64",
+                           smoe_safetensors_path(file), t->name, t->type);
+    }
+    if (!found.code) return 0;
+    if (err) *err = found;
+    return -1;
+}
+
+int smoe_model_file_convert(const char *path, const smoe_safetensors *from,
+                            const smoe_storage *storage, smoe_stored *stored, smoe_err *err) {
+    size_t count = smoe_safetensors_count(from), pair_count;
+    smoe_pair *pairs = NULL;
+    smoe_tensor *tensors = NULL;
+    int status = -1;
+    if (check(from, err) || smoe_safetensors_pairs(from, &pairs, &pair_count, err)) goto out;
+    tensors = calloc(count + 1, sizeof *tensors);
+    if (!tensors) {
+        smoe_fail(err, SMOE_RUNTIME, "%s: out of memory for %zu tensors", path, count);
+        goto out;
+    }
+    for (size_t i = 0; i < count; i++) {
+        const smoe_tensor *t = smoe_safetensors_at(from, i);
+        tensors[i] = *t;
+        tensors[i].data = t;
+    }
+    status = choose(tensors, count, storage, stored, err);
+    if (status) goto out;
+    status = storage->dry ? 0
+                          : smoe_safetensors_stream(path, tensors, count, pairs, pair_count,
+                                                    converted, from, err);
+out:
+    free(tensors);
+    free(pairs);
+    return status;
+}

@@ -1,0 +1,43 @@
+/*
+ * model.safetensors, written: from the weights of a run, from the initial values of a spec, or from
+ * another file in another storage type. The last two go piece by piece, so that a model needs no
+ * memory to speak of. smoe-checkpoint(5) describes the file.
+ */
+#ifndef SMOE_MODEL_FILE_H
+#define SMOE_MODEL_FILE_H
+
+#include "base/base.h"
+#include "base/param.h"
+#include "spec/spec.h"
+#include "store/safetensors.h"
+
+/* The weights of the table, F32. */
+int smoe_model_file_write(const char *path, const smoe_params *params, const smoe_spec *spec,
+                          uint64_t step, smoe_err *err) SMOE_MUST_CHECK;
+
+/* In which type tensors are stored. */
+typedef struct smoe_storage {
+    smoe_dtype type;  /* F32, BF16 or F16 */
+    const char *only; /* NULL, or for tensors with this in their name alone; others stay (F32 where
+                         they are new) */
+    bool dry;         /* nothing is written, only counted */
+} smoe_storage;
+
+typedef struct smoe_stored {
+    size_t tensors, changed; /* of these, in another type than before (than F32 where new) */
+    double bytes;            /* of the tensors */
+} smoe_stored;
+
+/* The initial values of the rows of a table (no slab needed), as training from seed spec->seed has
+ * them before its first step; step 0. */
+int smoe_model_file_initial(const char *path, const smoe_params *params, const smoe_spec *spec,
+                            const smoe_storage *storage, smoe_stored *stored,
+                            smoe_err *err) SMOE_MUST_CHECK;
+
+/* Tensors and metadata of `from`. SMOE_DATA names a tensor that holds no weights (I64 ...), or one
+ * with a finite value that is infinite in the new type. */
+int smoe_model_file_convert(const char *path, const smoe_safetensors *from,
+                            const smoe_storage *storage, smoe_stored *stored,
+                            smoe_err *err) SMOE_MUST_CHECK;
+
+#endif

@@ -1,0 +1,50 @@
+/*
+ * What a row of the parameter table is filled from: the tensor of its name and shape or, where a
+ * model starts from another one's weights (train --init), what that has in its place.
+ */
+#ifndef SMOE_ORIGIN_H
+#define SMOE_ORIGIN_H
+
+#include "store/safetensors.h"
+
+/* "[3, 4]" */
+enum { SMOE_SHAPE_TEXT = 192 };
+const char *smoe_shape_text(char buf[SMOE_SHAPE_TEXT], int ndim, const size_t *dim);
+
+/* A table and a file; both borrowed. */
+typedef struct smoe_origins {
+    const smoe_params *params;
+    const smoe_safetensors *file;
+    smoe_fit fit;
+    bool headless; /* the head starts fresh as a whole, whatever the file has of it */
+} smoe_origins;
+
+/* Looks at the head first: a file with another number of classes leaves it out as a whole. */
+smoe_origins smoe_origins_of(const smoe_params *params, const smoe_safetensors *file, smoe_fit fit);
+
+typedef enum smoe_way {
+    SMOE_WAY_FRESH,   /* not at all */
+    SMOE_WAY_SAME,    /* the tensor as it is */
+    SMOE_WAY_RESIZED, /* positions of another number of patches */
+    SMOE_WAY_COPIED   /* a dense MLP's, to each expert */
+} smoe_way;
+
+typedef struct smoe_origin {
+    const smoe_tensor *tensor; /* NULL: fresh */
+    smoe_way way;
+} smoe_origin;
+
+/* What a row is filled from, whose tensor would be called `name`. */
+smoe_origin smoe_origin_of(const smoe_origins *from, const smoe_param *row, const char *name);
+
+/* Whether its shape or type is wrong, which is then appended to err: SMOE_DATA. A head that is left
+ * out is looked at too: all but the number of its classes must be right. */
+bool smoe_origin_refused(const smoe_origins *from, const smoe_param *row, const char *name,
+                         smoe_origin origin, smoe_err *err);
+
+/* out [row->size] from an origin that was not refused, converted. Resized positions are
+ * interpolated linearly along both sides of the grid, whose corners stay corners (the zoom of order
+ * 1 of the ViT and V-MoE code); out keeps a class token's where the origin has none. */
+void smoe_origin_fill(real *out, const smoe_param *row, smoe_origin origin);
+
+#endif

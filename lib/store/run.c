@@ -1,0 +1,553 @@
+/*
+ * The run directory, from mkdir to STATUS. Its checkpoints are made by checkpoint.c. Every file but
+ * the two that grow (metrics.jsonl and log.txt) is replaced whole; the lock lies on metrics.jsonl
+ * because that one keeps its inode.
+ */
+#include "store/run.h"
+#include "store/env.h"
+#include "base/file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { PATH_ROOM = 4096, PATH_MOST = 3840, TEXT_MOST = 1 << 24 };
+
+struct smoe_run {
+    char dir[PATH_MOST + 1]; /* without slashes at the end; the names below it fit into PATH_ROOM */
+    int metrics;             /* metrics.jsonl, for appending; holds the lock */
+    FILE *log;
+};
+
+typedef struct place {
+    char path[PATH_ROOM];
+} place;
+
+static const char *in_run(place *at, const smoe_run *run, const char *name) {
+    snprintf(at->path, sizeof at->path, "%s/%s", run->dir, name);
+    return at->path;
+}
+
+static int out_of_memory(const smoe_run *run, smoe_err *err) {
+    return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", run->dir);
+}
+
+/* ---- what a directory is --------------------------------------------------------------------- */
+
+typedef enum kind { STRANGE, ABSENT, HALF_MADE, NO_STATUS, A_RUN } kind;
+
+static bool is_temporary(const char *name) {
+    return !strcmp(name, ".") || !strcmp(name, "..") || strstr(name, SMOE_FILE_TEMPORARY);
+}
+
+/* What a folder of checkpoints has: nothing but leftovers, or also checkpoints. */
+typedef enum content { NOTHING, CHECKPOINTS, OTHER } content;
+
+static content checkpoints_content(const char *path) {
+    DIR *open = opendir(path);
+    if (!open) return OTHER;
+    content found = NOTHING;
+    for (struct dirent *entry; (entry = readdir(open)) && found != CHECKPOINTS;)
+        if (smoe_checkpoint_named(entry->d_name))
+            found = CHECKPOINTS;
+        else if (!is_temporary(entry->d_name))
+            found = OTHER;
+    closedir(open);
+    return found;
+}
+
+static bool is_empty_file(const char *path) {
+    struct stat there;
+    return !stat(path, &there) && S_ISREG(there.st_mode) && !there.st_size;
+}
+
+/* The names of a run directory, in the order in which they are made. */
+enum { RECORDS, CKPT, SPEC, ENV, LOG, STATUS, NAMES };
+static const char *const names[NAMES] = {"metrics.jsonl", "ckpt",    "spec.yaml",
+                                         "env.json",      "log.txt", "STATUS"};
+
+/* A directory killed while it was made has nothing without the records, which come first, no
+ * STATUS, which comes last, and neither a record nor a checkpoint nor a line of the log: there is
+ * nothing in it to lose. */
+static kind dir_kind(const smoe_run *run) {
+    DIR *open = opendir(run->dir);
+    if (!open) return errno == ENOENT ? ABSENT : STRANGE;
+    bool there[NAMES] = {false}, strange = false;
+    for (struct dirent *entry; (entry = readdir(open));) {
+        int i = 0;
+        while (i < NAMES && strcmp(names[i], entry->d_name)) i++;
+        if (i < NAMES)
+            there[i] = true;
+        else
+            strange |= !is_temporary(entry->d_name);
+    }
+    closedir(open);
+    if (there[SPEC] && there[STATUS]) return A_RUN;
+    place at;
+    content checkpoints =
+        there[CKPT] ? checkpoints_content(in_run(&at, run, names[CKPT])) : NOTHING;
+    if (there[SPEC] && checkpoints == CHECKPOINTS) return NO_STATUS;
+    if (strange || there[STATUS] || checkpoints != NOTHING) return STRANGE;
+    for (int i = 0; i < NAMES; i++)
+        if (there[i] && !there[RECORDS]) return STRANGE;
+    if (there[RECORDS] && !is_empty_file(in_run(&at, run, names[RECORDS]))) return STRANGE;
+    if (there[LOG] && !is_empty_file(in_run(&at, run, names[LOG]))) return STRANGE;
+    return HALF_MADE;
+}
+
+static int dir_make(const smoe_run *run, smoe_err *err) {
+    if (smoe_file_make_parents(run->dir, err)) return -1;
+    if (!mkdir(run->dir, 0777)) return 0;
+    if (errno == EEXIST)
+        return smoe_fail(err, SMOE_USAGE,
+                         "%s: exists already; --resume continues a run, --force replaces it",
+                         run->dir);
+    return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot make the run directory", run->dir);
+}
+
+/* Whether mode may have this directory; makes it (*made) where it should be new. *fresh: nothing of
+ * an older run counts. */
+static int dir_claim(const smoe_run *run, smoe_run_mode mode, bool *fresh, bool *made,
+                     smoe_err *err) {
+    kind found = mode == SMOE_RUN_NEW ? ABSENT : dir_kind(run);
+    *made = found == ABSENT && mode != SMOE_RUN_RESUME;
+    *fresh = mode != SMOE_RUN_RESUME || found == HALF_MADE;
+    if (found == A_RUN || found == HALF_MADE) return 0;
+    if (found == NO_STATUS && mode == SMOE_RUN_RESUME) return 0;
+    if (found == NO_STATUS)
+        return smoe_fail(err, SMOE_USAGE,
+                         "%s: a run without its STATUS: --resume continues it, --force does not "
+                         "replace it",
+                         run->dir);
+    if (found == STRANGE)
+        return smoe_fail(err, SMOE_USAGE,
+                         "%s: not a run directory (no spec.yaml and STATUS in it)%s", run->dir,
+                         mode == SMOE_RUN_FORCE ? "; --force replaces nothing else" : "");
+    if (mode == SMOE_RUN_RESUME)
+        return smoe_fail(err, SMOE_USAGE, "%s: no such run directory, nothing to resume", run->dir);
+    return dir_make(run, err);
+}
+
+/* Opens metrics.jsonl and holds it: whoever has the lock writes the run. The kernel drops it with
+ * the process. */
+static int lock(smoe_run *run, smoe_err *err) {
+    place at;
+    run->metrics =
+        smoe_file_open(in_run(&at, run, names[RECORDS]), O_RDWR | O_CREAT | O_APPEND, err);
+    if (run->metrics < 0) return -1;
+    if (!flock(run->metrics, LOCK_EX | LOCK_NB)) return 0;
+    if (errno != EWOULDBLOCK) return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot lock", at.path);
+    char *status = NULL;
+    size_t size = 0;
+    if (smoe_file_read(in_run(&at, run, "STATUS"), TEXT_MOST, &status, &size, NULL)) status = NULL;
+    smoe_fail(err, SMOE_RUNTIME, "%s: another process is writing this run (STATUS: %.*s)", run->dir,
+              status ? (int)strcspn(status, "\n") : 1, status ? status : "?");
+    free(status);
+    return -1;
+}
+
+/* ---- the files ------------------------------------------------------------------------------- */
+
+/* Files of the run that are there must be files: a pipe would be waited for. */
+static int files_check(const smoe_run *run, smoe_err *err) {
+    place at;
+    struct stat there;
+    for (int i = 0; i < NAMES; i++)
+        if (i != CKPT && !stat(in_run(&at, run, names[i]), &there) && !S_ISREG(there.st_mode))
+            return smoe_fail(err, SMOE_DATA, "%s: not a regular file", at.path);
+    return 0;
+}
+
+/* Whether the directory is still the one whose records are locked: one that was moved away is not
+ * made again, and another that has its name is not written to. */
+static int still_there(const smoe_run *run, smoe_err *err) {
+    place at;
+    struct stat mine, there;
+    if (!fstat(run->metrics, &mine) && !stat(in_run(&at, run, names[RECORDS]), &there) &&
+        mine.st_dev == there.st_dev && mine.st_ino == there.st_ino)
+        return 0;
+    return smoe_fail(err, SMOE_RUNTIME,
+                     "%s: its metrics.jsonl is no longer that of this run: it was moved or removed "
+                     "while it was written; nothing more is written here",
+                     run->dir);
+}
+
+static int status_write(const smoe_run *run, const char *word, smoe_err *err) {
+    place at;
+    char text[512], host[256] = "";
+    if (still_there(run, err)) return -1;
+    if (gethostname(host, sizeof host - 1)) snprintf(host, sizeof host, "unknown");
+    int n = snprintf(text, sizeof text, "%s %ld %s\n", word, (long)getpid(), host);
+    return smoe_file_write(in_run(&at, run, "STATUS"), text, (size_t)n, err);
+}
+
+static int put_spec(FILE *out, const void *context, smoe_err *err) {
+    return smoe_spec_write_yaml(context, out, false) ? smoe_fail(err, SMOE_RUNTIME, "out of memory")
+                                                     : 0;
+}
+
+static int spec_write(const smoe_run *run, const smoe_spec *spec, smoe_err *err) {
+    place at;
+    return smoe_file_print(in_run(&at, run, "spec.yaml"), put_spec, spec, err);
+}
+
+/* env, with what an earlier process of the run said under "previous", oldest first. */
+static int env_write(const smoe_run *run, json_t *env, bool fresh, smoe_err *err) {
+    place at;
+    in_run(&at, run, "env.json");
+    json_t *old = fresh ? NULL : json_load_file(at.path, 0, NULL);
+    int bad = 0;
+    if (json_is_object(old)) {
+        json_t *previous = json_incref(json_object_get(old, "previous"));
+        if (!json_is_array(previous)) {
+            json_decref(previous);
+            previous = json_array();
+        }
+        json_object_del(old, "previous");
+        bad |= json_array_append(previous, old);
+        bad |= json_object_set_new(env, "previous", previous);
+    }
+    char *text = bad ? NULL : json_dumps(env, JSON_INDENT(2));
+    size_t size = text ? strlen(text) : 0;
+    if (text) text[size] = '\n'; /* in the place of the NUL: written with its length */
+    int status = text ? smoe_file_write(at.path, text, size + 1, err) : out_of_memory(run, err);
+    free(text);
+    json_decref(old);
+    return status;
+}
+
+/* Drops every record. */
+static int empty_records(smoe_run *run, smoe_err *err) {
+    place at;
+    if (!ftruncate(run->metrics, 0)) return 0;
+    return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot empty",
+                           in_run(&at, run, "metrics.jsonl"));
+}
+
+/* Everything of a new run but STATUS; over what an older one left. */
+static int populate(smoe_run *run, const smoe_spec *spec, json_t *env, smoe_err *err) {
+    place at;
+    if (smoe_checkpoints_remove(run->dir, err)) return -1;
+    if (mkdir(in_run(&at, run, "ckpt"), 0777) && errno != EEXIST)
+        return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot make", at.path);
+    if (empty_records(run, err)) return -1;
+    if (smoe_file_remove(in_run(&at, run, "log.txt"), err)) return -1;
+    return spec_write(run, spec, err) || env_write(run, env, true, err) ? -1 : 0;
+}
+
+/* ---- resuming -------------------------------------------------------------------------------- */
+
+/* May this key differ between a run and its resumption? Those that cannot change the weights of a
+ * step. */
+static bool free_to_differ(const char *key) {
+    static const char *const keys[] = {"name",
+                                       "data.cache_mb",
+                                       "train.steps",
+                                       "train.log_every",
+                                       "train.eval_every",
+                                       "train.checkpoint_every",
+                                       "train.keep"};
+    if (!strncmp(key, "eval.", 5)) return true;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (!strcmp(key, keys[i])) return true;
+    return false;
+}
+
+/* Data may have moved: the last name of its path is what has to agree. */
+static bool same_value(const char *key, const json_t *a, const json_t *b) {
+    if (strcmp(key, "data.path") || !json_is_string(a) || !json_is_string(b))
+        return json_equal(a, b);
+    const char *x = strrchr(json_string_value(a), '/'), *y = strrchr(json_string_value(b), '/');
+    return !strcmp(x ? x + 1 : json_string_value(a), y ? y + 1 : json_string_value(b));
+}
+
+static char *value_text(const json_t *value) {
+    return value ? json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT) : strdup("absent");
+}
+
+/* One key that differs: refused with a line in err, or noted in the log. Returns whether it was
+ * refused. */
+static bool difference(smoe_run *run, const char *key, const json_t *old, const json_t *new,
+                       smoe_err *err) {
+    char *was = value_text(old), *is = value_text(new);
+    bool refused = !free_to_differ(key);
+    if (refused)
+        smoe_fail_more(err, SMOE_USAGE, "%s: cannot resume: %s was %s, now it is %s", run->dir, key,
+                       was ? was : "?", is ? is : "?");
+    else
+        smoe_run_log(run, "%s was %s, from here it is %s", key, was ? was : "?", is ? is : "?");
+    free(was);
+    free(is);
+    return refused;
+}
+
+/* Compares two specs key by key; `at` is the dotted name of the objects. Returns how many keys were
+ * refused. */
+static size_t spec_differences(smoe_run *run, const char *at, const json_t *old, const json_t *new,
+                               smoe_err *err) {
+    size_t refused = 0;
+    const char *name;
+    json_t *value;
+    for (int side = 0; side < 2; side++)
+        json_object_foreach((json_t *)(side ? new : old), name, value) {
+            const json_t *a = json_object_get(old, name), *b = json_object_get(new, name);
+            if (side && a) continue; /* seen from the other side */
+            char key[256];
+            snprintf(key, sizeof key, "%s%s%s", at, *at ? "." : "", name);
+            if (json_is_object(a) && json_is_object(b))
+                refused += spec_differences(run, key, a, b, err);
+            else if (!a || !b || !same_value(key, a, b))
+                refused += difference(run, key, a, b, err);
+        }
+    return refused;
+}
+
+/* What the run was computed with: the spec in its latest checkpoint, whatever has become of
+ * spec.yaml since; that file where there is no checkpoint that can be read. */
+static int spec_of_run(smoe_run *run, smoe_spec *spec, smoe_err *err) {
+    place at;
+    char *model = NULL, *text = NULL;
+    bool carried = !smoe_run_locate(run->dir, NULL, &model, &text, NULL) && text;
+    int status = carried ? smoe_spec_parse(spec, text, strlen(text), model, run->dir, NULL, 0, err)
+                         : smoe_spec_read(spec, in_run(&at, run, names[SPEC]), NULL, 0, err);
+    free(model);
+    free(text);
+    return status;
+}
+
+/* The run's own spec against the one given. */
+static int spec_check(smoe_run *run, const smoe_spec *spec, smoe_err *err) {
+    smoe_spec old = {0};
+    smoe_err found = {0};
+    char *was = NULL, *is = NULL;
+    json_t *a = NULL, *b = NULL;
+    int status = spec_of_run(run, &old, err);
+    if (status) goto out;
+    was = smoe_spec_json(&old);
+    is = smoe_spec_json(spec);
+    a = was ? json_loads(was, 0, NULL) : NULL;
+    b = is ? json_loads(is, 0, NULL) : NULL;
+    if (!a || !b) {
+        status = out_of_memory(run, err);
+    } else if (spec_differences(run, "", a, b, &found)) {
+        if (err) *err = found;
+        status = -1;
+    } else {
+        status = spec_write(run, spec, err);
+    }
+out:
+    json_decref(a);
+    json_decref(b);
+    free(was);
+    free(is);
+    smoe_spec_free(&old);
+    return status;
+}
+
+static int resume(smoe_run *run, const smoe_spec *spec, json_t *env, smoe_err *err) {
+    if (smoe_file_sweep(run->dir, err)) return -1;
+    if (smoe_checkpoints_recover(run->dir, err)) return -1;
+    uint64_t done = smoe_checkpoint_latest(run->dir);
+    if (spec->train.steps < done)
+        return smoe_fail(err, SMOE_USAGE,
+                         "%s: cannot resume: train.steps is %zu, and %" PRIu64 " are done",
+                         run->dir, spec->train.steps, done);
+    if (spec_check(run, spec, err)) return -1;
+    return env_write(run, env, false, err);
+}
+
+/* ---- open and close -------------------------------------------------------------------------- */
+
+static int open_log(smoe_run *run, smoe_err *err) {
+    place at;
+    run->log = fopen(in_run(&at, run, "log.txt"), "ae");
+    return run->log ? 0 : smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot open", at.path);
+}
+
+int smoe_run_open(smoe_run **result, const char *dir, smoe_run_mode mode, const smoe_spec *spec,
+                  json_t *env, smoe_err *err) {
+    *result = NULL;
+    if (!env) env = json_object();
+    smoe_run *run = calloc(1, sizeof *run);
+    if (run) run->metrics = -1;
+    bool fresh, made, locked = false;
+    size_t length = strlen(dir);
+    while (length > 1 && dir[length - 1] == '/') length--;
+    if (!run || !env) {
+        smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", dir);
+        goto fail;
+    }
+    if (!length || length > PATH_MOST) {
+        smoe_fail(err, SMOE_USAGE, "the name of the run directory is %s",
+                  length ? "too long" : "empty");
+        goto fail;
+    }
+    memcpy(run->dir, dir, length);
+    if (dir_claim(run, mode, &fresh, &made, err) || lock(run, err)) goto fail;
+    locked = true;
+    if (files_check(run, err)) goto fail;
+    if (fresh && (smoe_file_sweep(run->dir, err) || populate(run, spec, env, err))) goto fail;
+    if (open_log(run, err)) goto fail;
+    if (!fresh && resume(run, spec, env, err)) goto fail;
+    if (status_write(run, "running", err)) goto fail;
+    smoe_run_log(run, "%s by smoe " SMOE_VERSION, fresh ? "started" : "resumed");
+    json_decref(env);
+    *result = run;
+    return 0;
+fail:
+    json_decref(env);
+    if (locked && made) smoe_file_remove(run->dir, NULL); /* ours alone, and nothing in it yet */
+    (void)!smoe_run_close(run, NULL, NULL);
+    return -1;
+}
+
+int smoe_run_close(smoe_run *run, const char *status, smoe_err *err) {
+    if (!run) return 0;
+    int failed = status ? status_write(run, status, err) : 0;
+    if (status && run->log) smoe_run_log(run, "%s", status);
+    if (run->log) fclose(run->log);
+    if (run->metrics >= 0) close(run->metrics);
+    free(run);
+    return failed;
+}
+
+void smoe_run_log(smoe_run *run, const char *fmt, ...) {
+    if (!run->log) return;
+    char date[SMOE_DATE_TEXT];
+    fprintf(run->log, "%s ", smoe_env_date(date, time(NULL)));
+    va_list args;
+    va_start(args, fmt);
+    vfprintf(run->log, fmt, args);
+    va_end(args);
+    fputc('\n', run->log);
+    fflush(run->log);
+}
+
+/* ---- metrics.jsonl --------------------------------------------------------------------------- */
+
+json_t *smoe_run_number(double x) {
+    return isfinite(x) ? json_real(x) : json_null();
+}
+
+int smoe_run_metrics(smoe_run *run, json_t *record, smoe_err *err) {
+    place at;
+    char *line = json_dumps(record, JSON_COMPACT | JSON_REAL_PRECISION(17));
+    json_decref(record);
+    if (!line) return out_of_memory(run, err);
+    size_t size = strlen(line);
+    line[size++] = '\n'; /* in the place of the NUL: written with its length */
+    off_t before = lseek(run->metrics, 0, SEEK_END);
+    int status = before < 0 || smoe_file_write_fd(run->metrics, line, size) ? -1 : 0;
+    if (status) {
+        smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot write", in_run(&at, run, "metrics.jsonl"));
+        /* Should this fail as well, a half line is left, which a resume drops. */
+        if (before >= 0 && ftruncate(run->metrics, before)) status = -1;
+    }
+    free(line);
+    return status;
+}
+
+/* What smoe_run_truncate keeps. */
+typedef struct kept {
+    uint64_t step, last;
+    off_t end;
+} kept;
+
+static int keep_record(void *user, const smoe_run_record *record, smoe_err *err) {
+    kept *k = user;
+    (void)err;
+    if (record->step > k->step) return 1;
+    k->end = record->end;
+    k->last = record->step;
+    return 0;
+}
+
+/* Everything written to metrics.jsonl reaches the disk. */
+static int sync_records(smoe_run *run, smoe_err *err) {
+    place at;
+    if (!fsync(run->metrics)) return 0;
+    return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot write",
+                           in_run(&at, run, "metrics.jsonl"));
+}
+
+int smoe_run_truncate(smoe_run *run, uint64_t step, uint64_t recorded, smoe_err *err) {
+    place at;
+    kept k = {.step = step};
+    if (smoe_run_each_record(in_run(&at, run, "metrics.jsonl"), 0, keep_record, &k, err)) return -1;
+    if (k.last < recorded)
+        return smoe_fail(err, SMOE_DATA,
+                         "%s: records are missing: up to the checkpoint of step %" PRIu64
+                         " they end at step %" PRIu64 ", and there was one of step %" PRIu64,
+                         at.path, step, k.last, recorded);
+    if (ftruncate(run->metrics, k.end))
+        return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot shorten", at.path);
+    return sync_records(run, err);
+}
+
+/* ---- checkpoints ----------------------------------------------------------------------------- */
+
+int smoe_run_checkpoint(smoe_run *run, const smoe_params *params, const smoe_spec *spec,
+                        const smoe_checkpoint *state, size_t keep, smoe_err *err) {
+    if (still_there(run, err)) return -1;
+    if (sync_records(run, err)) return -1; /* the records of a checkpoint are there when it is */
+    return smoe_checkpoint_write(run->dir, params, spec, state, keep, err);
+}
+
+int smoe_run_restore(smoe_run *run, smoe_params *params, smoe_checkpoint *state, smoe_err *err) {
+    int found = smoe_checkpoint_restore(run->dir, params, state, err);
+    return found ? found : empty_records(run, err);
+}
+
+/* ---- reading records ------------------------------------------------------------------------- */
+
+/* One line, with its newline, to fn: what fn returns, -1 where it is no record. */
+static int each_line(const char *line, size_t size, off_t end, smoe_run_record_fn *fn, void *user,
+                     bool *good, smoe_err *err) {
+    json_t *json = json_loadb(line, size, 0, NULL);
+    const json_t *step = json_object_get(json, "step");
+    *good = json_is_integer(step) && json_integer_value(step) >= 0;
+    const smoe_run_record record = {json, (uint64_t)json_integer_value(step), end};
+    int status = *good ? fn(user, &record, err) : -1;
+    json_decref(json);
+    return status;
+}
+
+int smoe_run_each_record(const char *path, size_t tail, smoe_run_record_fn *fn, void *user,
+                         smoe_err *err) {
+    int fd = smoe_file_open(path, O_RDONLY, err);
+    if (fd < 0) return -1;
+    FILE *in = fdopen(fd, "r");
+    char *line = NULL;
+    size_t room = 0, number = 0;
+    ssize_t size;
+    int status = 0;
+    if (!in) {
+        smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot read", path);
+        close(fd);
+        return -1;
+    }
+    if (tail && !fseeko(in, -(off_t)tail, SEEK_END))
+        (void)!getline(&line, &room, in); /* the half that it begins in */
+    while (!status && (size = getline(&line, &room, in)) > 0 && line[size - 1] == '\n') {
+        bool good;
+        number++;
+        status = each_line(line, (size_t)size, ftello(in), fn, user, &good, err);
+        if (!good)
+            smoe_fail(err, SMOE_DATA, "%s:%zu: not a record with a step%s", path, number,
+                      tail ? ", counted from the part that was read" : "");
+    }
+    if (ferror(in)) status = smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot read", path);
+    free(line);
+    fclose(in);
+    return status < 0 ? -1 : 0;
+}

@@ -1,0 +1,531 @@
+/*
+ * Reading and writing safetensors. The reader trusts nothing: a file that passes has tensors that
+ * tile its data exactly, in bounds, without holes or overlaps, with unique names. What the tensors
+ * mean is for params_io.c.
+ */
+#include "store/safetensors.h"
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+               "numbers are read and written as they lie");
+_Static_assert(sizeof(size_t) == 8, "offsets of the format are 64 bits");
+
+enum { LENGTH = 8, ALIGN = 64 };
+static const uint64_t HEADER_MOST = 100 * 1000 * 1000; /* the reference reader's limit */
+static const char METADATA[] = "__metadata__";
+
+struct smoe_safetensors {
+    char *path;
+    void *map; /* NULL: the bytes are borrowed */
+    size_t map_size;
+    json_t *header; /* owns the tensors' names */
+    smoe_tensor *tensor;
+    size_t count;
+};
+
+/* The types of the format, those of smoe_dtype first and in its order; bits, because some take less
+ * than a byte. */
+static const struct {
+    const char *name;
+    unsigned bits;
+    smoe_dtype dtype;
+} types[] = {
+    {"F32", 32, SMOE_DTYPE_F32},          {"F16", 16, SMOE_DTYPE_F16},
+    {"BF16", 16, SMOE_DTYPE_BF16},        {"F64", 64, SMOE_DTYPE_F64},
+    {"I64", 64, SMOE_DTYPE_I64},          {"U8", 8, SMOE_DTYPE_U8},
+    {"BOOL", 8, SMOE_DTYPE_OTHER},        {"I8", 8, SMOE_DTYPE_OTHER},
+    {"I16", 16, SMOE_DTYPE_OTHER},        {"U16", 16, SMOE_DTYPE_OTHER},
+    {"I32", 32, SMOE_DTYPE_OTHER},        {"U32", 32, SMOE_DTYPE_OTHER},
+    {"U64", 64, SMOE_DTYPE_OTHER},        {"C64", 64, SMOE_DTYPE_OTHER},
+    {"F8_E5M2", 8, SMOE_DTYPE_OTHER},     {"F8_E4M3", 8, SMOE_DTYPE_OTHER},
+    {"F8_E5M2FNUZ", 8, SMOE_DTYPE_OTHER}, {"F8_E4M3FNUZ", 8, SMOE_DTYPE_OTHER},
+    {"F8_E8M0", 8, SMOE_DTYPE_OTHER},     {"F6_E2M3", 6, SMOE_DTYPE_OTHER},
+    {"F6_E3M2", 6, SMOE_DTYPE_OTHER},     {"F4", 4, SMOE_DTYPE_OTHER},
+};
+enum { TYPES = sizeof types / sizeof *types };
+
+size_t smoe_dtype_bytes(smoe_dtype dtype) {
+    return dtype < SMOE_DTYPE_OTHER ? types[dtype].bits / 8 : 0;
+}
+
+const char *smoe_dtype_name(smoe_dtype dtype) {
+    return dtype < SMOE_DTYPE_OTHER ? types[dtype].name : "";
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+/* A name out of a file, shortened and fit for one line of a message. */
+typedef struct shown {
+    char text[128];
+} shown;
+
+static const char *show(shown *buf, const char *name) {
+    return smoe_text_shown(name, buf->text, sizeof buf->text);
+}
+
+/* The shape of an entry into t. False, with the reason appended to err, when it is not one. */
+static bool shape_read(smoe_tensor *t, const json_t *shape, const char *path, smoe_err *err) {
+    shown name;
+    size_t n = json_array_size(shape);
+    if (!json_is_array(shape) || n > SMOE_TENSOR_DIMS) {
+        smoe_fail_more(err, SMOE_DATA, "%s: tensor %s: \"shape\" is not a list of up to %d numbers",
+                       path, show(&name, t->name), SMOE_TENSOR_DIMS);
+        return false;
+    }
+    t->size = 1;
+    t->ndim = (int)n;
+    for (size_t i = 0; i < n; i++) {
+        const json_t *axis = json_array_get(shape, i);
+        json_int_t dim = json_integer_value(axis);
+        if (!json_is_integer(axis) || dim < 0) {
+            smoe_fail_more(err, SMOE_DATA, "%s: tensor %s: axis %zu of the shape is no size", path,
+                           show(&name, t->name), i);
+            return false;
+        }
+        t->dim[i] = (size_t)dim;
+        if (__builtin_mul_overflow(t->size, t->dim[i], &t->size)) {
+            smoe_fail_more(err, SMOE_DATA, "%s: tensor %s: the shape overflows 64 bits", path,
+                           show(&name, t->name));
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Where an entry's bytes lie, relative to the first byte of data. */
+typedef struct span {
+    size_t begin, end;
+    smoe_tensor tensor;
+} span;
+
+static bool span_read(span *s, const json_t *offsets, unsigned bits, size_t data_size,
+                      const char *path, smoe_err *err) {
+    shown name;
+    show(&name, s->tensor.name);
+    const json_t *begin = json_array_get(offsets, 0), *end = json_array_get(offsets, 1);
+    if (json_array_size(offsets) != 2 || !json_is_integer(begin) || !json_is_integer(end) ||
+        json_integer_value(begin) < 0 || json_integer_value(end) < 0) {
+        smoe_fail_more(err, SMOE_DATA, "%s: tensor %s: \"data_offsets\" is not a pair of offsets",
+                       path, name.text);
+        return false;
+    }
+    s->begin = (size_t)json_integer_value(begin);
+    s->end = (size_t)json_integer_value(end);
+    if (s->end < s->begin) {
+        smoe_fail_more(err, SMOE_DATA, "%s: tensor %s: offsets [%zu, %zu] are reversed", path,
+                       name.text, s->begin, s->end);
+        return false;
+    }
+    if (s->end > data_size) {
+        smoe_fail_more(err, SMOE_DATA,
+                       "%s: tensor %s: offsets [%zu, %zu] go past the end, the data has %zu bytes",
+                       path, name.text, s->begin, s->end, data_size);
+        return false;
+    }
+    size_t need;
+    if (__builtin_mul_overflow(s->tensor.size, (size_t)bits, &need) || need % 8 ||
+        need / 8 != s->end - s->begin) {
+        smoe_fail_more(err, SMOE_DATA,
+                       "%s: tensor %s: %zu elements of %s do not make the %zu bytes of [%zu, %zu]",
+                       path, name.text, s->tensor.size, s->tensor.type, s->end - s->begin, s->begin,
+                       s->end);
+        return false;
+    }
+    return true;
+}
+
+/* One entry of the header; false with a line in err. */
+static bool entry_read(span *s, const char *key, const json_t *value, size_t data_size,
+                       const char *path, smoe_err *err) {
+    shown name, word;
+    s->tensor.name = key;
+    if (!smoe_text_printable(key)) {
+        smoe_fail_more(err, SMOE_DATA, "%s: tensor %s: unprintable characters in the name", path,
+                       show(&name, key));
+        return false;
+    }
+    const char *type = json_string_value(json_object_get(value, "dtype"));
+    if (!type) {
+        smoe_fail_more(err, SMOE_DATA, "%s: tensor %s: no \"dtype\"", path, show(&name, key));
+        return false;
+    }
+    size_t i = 0;
+    while (i < TYPES && strcmp(types[i].name, type)) i++;
+    if (i == TYPES) {
+        smoe_fail_more(err, SMOE_DATA, "%s: tensor %s: unknown dtype %s", path, show(&name, key),
+                       show(&word, type));
+        return false;
+    }
+    s->tensor.dtype = types[i].dtype;
+    s->tensor.type = types[i].name;
+    return shape_read(&s->tensor, json_object_get(value, "shape"), path, err) &&
+           span_read(s, json_object_get(value, "data_offsets"), types[i].bits, data_size, path,
+                     err);
+}
+
+static bool metadata_check(const json_t *metadata, const char *path, smoe_err *err) {
+    if (!json_is_object(metadata)) {
+        smoe_fail_more(err, SMOE_DATA, "%s: %s is not an object", path, METADATA);
+        return false;
+    }
+    bool good = true;
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)metadata, key, value) {
+        shown name;
+        if (json_is_string(value)) continue;
+        smoe_fail_more(err, SMOE_DATA, "%s: %s: the value of %s is not a string", path, METADATA,
+                       show(&name, key));
+        good = false;
+    }
+    return good;
+}
+
+/* By place; of two at the same place the empty one first, as it takes none. Names make the order
+ * complete. */
+static int span_compare(const void *a, const void *b) {
+    const span *x = a, *y = b;
+    if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
+    if (x->end != y->end) return x->end < y->end ? -1 : 1;
+    return strcmp(x->tensor.name, y->tensor.name);
+}
+
+/* The sorted spans must tile [0, data_size). */
+static int tiling_check(const span *spans, size_t count, size_t data_size, const char *path,
+                        smoe_err *err) {
+    shown name, before;
+    size_t end = 0;
+    for (size_t i = 0; i < count; i++) {
+        const span *s = &spans[i];
+        if (s->begin > end)
+            return smoe_fail(err, SMOE_DATA,
+                             "%s: a hole: no tensor owns data bytes [%zu, %zu], before tensor %s",
+                             path, end, s->begin, show(&name, s->tensor.name));
+        if (s->begin < end)
+            return smoe_fail(err, SMOE_DATA, "%s: tensor %s at [%zu, %zu] overlaps tensor %s", path,
+                             show(&name, s->tensor.name), s->begin, s->end,
+                             show(&before, spans[i - 1].tensor.name));
+        end = s->end;
+    }
+    if (end == data_size) return 0;
+    return smoe_fail(err, SMOE_DATA,
+                     "%s: %zu bytes follow the last tensor, which ends at data byte %zu", path,
+                     data_size - end, end);
+}
+
+/* The parsed header into file->tensor; data: the bytes after the header. */
+static int header_read(smoe_safetensors *file, const char *data, size_t data_size, smoe_err *err) {
+    size_t room = json_object_size(file->header), count = 0;
+    span *spans = calloc(room + 1, sizeof *spans);
+    file->tensor = calloc(room + 1, sizeof *file->tensor);
+    int status = -1;
+    if (!spans || !file->tensor) {
+        smoe_fail(err, SMOE_RUNTIME, "%s: out of memory for %zu tensors", file->path, room);
+        goto out;
+    }
+    bool good = true;
+    const char *key;
+    json_t *value;
+    smoe_err found = {0};
+    json_object_foreach(file->header, key, value) {
+        if (!strcmp(key, METADATA))
+            good &= metadata_check(value, file->path, &found);
+        else
+            good &= entry_read(&spans[count++], key, value, data_size, file->path, &found);
+    }
+    if (!good) {
+        if (err) *err = found;
+        goto out;
+    }
+    qsort(spans, count, sizeof *spans, span_compare);
+    if (tiling_check(spans, count, data_size, file->path, err)) goto out;
+    for (size_t i = 0; i < count; i++) {
+        file->tensor[i] = spans[i].tensor;
+        file->tensor[i].data = data + spans[i].begin;
+    }
+    file->count = count;
+    status = 0;
+out:
+    free(spans);
+    return status;
+}
+
+/* The length at the front of the file, checked against it. */
+static int length_read(uint64_t *length, const char *bytes, size_t size, const char *path,
+                       smoe_err *err) {
+    if (size < LENGTH)
+        return smoe_fail(err, SMOE_DATA, "%s: %zu bytes are too few for a safetensors file", path,
+                         size);
+    memcpy(length, bytes, LENGTH);
+    if (*length > HEADER_MOST)
+        return smoe_fail(err, SMOE_DATA,
+                         "%s: offset 0: a header of %" PRIu64 " bytes, more than the %" PRIu64
+                         " allowed; not a safetensors file?",
+                         path, *length, HEADER_MOST);
+    if (*length > size - LENGTH)
+        return smoe_fail(err, SMOE_DATA,
+                         "%s: offset 0: a header of %" PRIu64
+                         " bytes goes past the end of the file (%zu bytes)",
+                         path, *length, size);
+    if (!*length || bytes[LENGTH] != '{')
+        return smoe_fail(err, SMOE_DATA, "%s: offset %d: the header does not start with '{'", path,
+                         LENGTH);
+    return 0;
+}
+
+int smoe_safetensors_parse(smoe_safetensors **result, const void *bytes, size_t size,
+                           const char *path, smoe_err *err) {
+    *result = NULL;
+    uint64_t length = 0;
+    if (length_read(&length, bytes, size, path, err)) return -1;
+    smoe_safetensors *file = calloc(1, sizeof *file);
+    if (!file || !(file->path = strdup(path))) {
+        smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", path);
+        goto fail;
+    }
+    const char *header = (const char *)bytes + LENGTH;
+    json_error_t bad;
+    file->header = json_loadb(header, length, JSON_REJECT_DUPLICATES, &bad);
+    if (!file->header) {
+        shown text;
+        smoe_fail(err, SMOE_DATA, "%s: offset %d: bad header: %s", path, LENGTH + bad.position,
+                  show(&text, bad.text));
+        goto fail;
+    }
+    if (header_read(file, header + length, size - LENGTH - length, err)) goto fail;
+    *result = file;
+    return 0;
+fail:
+    smoe_safetensors_free(file);
+    return -1;
+}
+
+int smoe_safetensors_open(smoe_safetensors **result, const char *path, smoe_err *err) {
+    *result = NULL;
+    /* Without waiting, so that a pipe is refused and not hung upon. */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), status = -1;
+    struct stat there;
+    void *map = MAP_FAILED;
+    size_t size = 0;
+    if (fd < 0 || fstat(fd, &there)) {
+        smoe_fail_errno(err, SMOE_DATA, "%s: cannot open", path);
+        goto out;
+    }
+    if (!S_ISREG(there.st_mode)) {
+        smoe_fail(err, SMOE_DATA, "%s: not a regular file", path);
+        goto out;
+    }
+    size = (size_t)there.st_size;
+    if (!size) { /* which mmap refuses */
+        status = smoe_safetensors_parse(result, "", 0, path, err);
+        goto out;
+    }
+    map = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (map == MAP_FAILED) {
+        smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot map %zu bytes", path, size);
+        goto out;
+    }
+    if (smoe_safetensors_parse(result, map, size, path, err)) goto out;
+    (*result)->map = map;
+    (*result)->map_size = size;
+    map = MAP_FAILED; /* the result's now */
+    status = 0;
+out:
+    if (map != MAP_FAILED) munmap(map, size);
+    if (fd >= 0) close(fd);
+    return status;
+}
+
+size_t smoe_safetensors_count(const smoe_safetensors *file) {
+    return file->count;
+}
+
+const smoe_tensor *smoe_safetensors_at(const smoe_safetensors *file, size_t i) {
+    return &file->tensor[i];
+}
+
+const smoe_tensor *smoe_safetensors_find(const smoe_safetensors *file, const char *name) {
+    for (size_t i = 0; i < file->count; i++)
+        if (!strcmp(file->tensor[i].name, name)) return &file->tensor[i];
+    return NULL;
+}
+
+const char *smoe_safetensors_metadata(const smoe_safetensors *file, const char *key) {
+    return json_string_value(json_object_get(json_object_get(file->header, METADATA), key));
+}
+
+int smoe_safetensors_pairs(const smoe_safetensors *file, smoe_pair **pairs, size_t *count,
+                           smoe_err *err) {
+    json_t *metadata = json_object_get(file->header, METADATA), *value;
+    const char *key;
+    *count = 0;
+    *pairs = calloc(json_object_size(metadata) + 1, sizeof **pairs);
+    if (!*pairs) return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", file->path);
+    json_object_foreach(metadata, key, value) {
+        (*pairs)[(*count)++] = (smoe_pair){key, json_string_value(value)};
+    }
+    return 0;
+}
+
+const char *smoe_safetensors_path(const smoe_safetensors *file) {
+    return file->path;
+}
+
+void smoe_safetensors_free(smoe_safetensors *file) {
+    if (!file) return;
+    json_decref(file->header);
+    if (file->map) munmap(file->map, file->map_size);
+    free(file->tensor);
+    free(file->path);
+    free(file);
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+/* Larger elements first keeps every tensor aligned to its own type. */
+static int write_order(const void *a, const void *b) {
+    const smoe_tensor *x = *(const smoe_tensor *const *)a, *y = *(const smoe_tensor *const *)b;
+    size_t p = smoe_dtype_bytes(x->dtype), q = smoe_dtype_bytes(y->dtype);
+    return p != q ? (p > q ? -1 : 1) : strcmp(x->name, y->name);
+}
+
+/* The tensors in the order of writing, fresh; NULL when out of memory. */
+static const smoe_tensor **ordered(const smoe_tensor *tensors, size_t count) {
+    const smoe_tensor **order = calloc(count + 1, sizeof *order);
+    for (size_t i = 0; order && i < count; i++) order[i] = &tensors[i];
+    if (order) qsort(order, count, sizeof *order, write_order);
+    return order;
+}
+
+/* `crc` of what is before the tensor, with its bytes after it: in parallel pieces, put together in
+ * their order. */
+static uLong tensor_crc(uLong crc, const smoe_tensor *t) {
+    enum { PIECE = 1 << 20, PIECES = 64 };
+    const unsigned char *data = t->data;
+    size_t bytes = t->size * smoe_dtype_bytes(t->dtype);
+    for (size_t first = 0; first < bytes; first += (size_t)PIECES * PIECE) {
+        uLong part[PIECES];
+        uInt size[PIECES];
+        size_t pieces = (bytes - first + PIECE - 1) / PIECE;
+        if (pieces > PIECES) pieces = PIECES;
+#pragma omp parallel for schedule(static) if (pieces > 1)
+        for (size_t p = 0; p < pieces; p++) {
+            size_t begin = first + p * PIECE, left = bytes - begin;
+            size[p] = (uInt)(left < PIECE ? left : PIECE);
+            part[p] = crc32(0, data + begin, size[p]);
+        }
+        for (size_t p = 0; p < pieces; p++) crc = crc32_combine(crc, part[p], size[p]);
+    }
+    return crc;
+}
+
+int smoe_tensors_crc32(const smoe_tensor *tensors, size_t count, uint32_t *crc, smoe_err *err) {
+    const smoe_tensor **order = ordered(tensors, count);
+    uLong sum = 0;
+    if (!order) return smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu tensors", count);
+    for (size_t i = 0; i < count; i++) sum = tensor_crc(sum, order[i]);
+    free(order);
+    *crc = (uint32_t)sum;
+    return 0;
+}
+
+/* The entry of one tensor, NULL when out of memory or a name is no UTF-8. */
+static json_t *entry_make(const smoe_tensor *t, size_t begin, size_t end) {
+    json_t *shape = json_array();
+    for (int i = 0; i < t->ndim; i++)
+        if (json_array_append_new(shape, json_integer((json_int_t)t->dim[i]))) {
+            json_decref(shape);
+            return NULL;
+        }
+    return json_pack("{s:s, s:o, s:[I, I]}", "dtype", types[t->dtype].name, "shape", shape,
+                     "data_offsets", (json_int_t)begin, (json_int_t)end);
+}
+
+/* The header as text, metadata first, tensors in their order; fresh, NULL on failure. */
+static char *header_make(const smoe_tensor *const *order, size_t count, const smoe_pair *metadata,
+                         size_t pairs) {
+    json_t *header = json_object(), *inner = pairs ? json_object() : NULL;
+    int bad = !header;
+    for (size_t i = 0; i < pairs; i++)
+        bad |= json_object_set_new(inner, metadata[i].key, json_string(metadata[i].value));
+    if (pairs) bad |= json_object_set_new(header, METADATA, inner);
+    size_t at = 0;
+    for (size_t i = 0; i < count; i++) {
+        size_t end = at + order[i]->size * smoe_dtype_bytes(order[i]->dtype);
+        bad |= json_object_get(header, order[i]->name) != NULL; /* a name given twice */
+        bad |= json_object_set_new(header, order[i]->name, entry_make(order[i], at, end));
+        at = end;
+    }
+    char *text = bad ? NULL : json_dumps(header, JSON_COMPACT);
+    json_decref(header);
+    return text;
+}
+
+static int header_put(smoe_file *out, const char *header, smoe_err *err) {
+    static const char spaces[ALIGN + 1] =
+        "                                                                ";
+    size_t size = strlen(header), padding = (ALIGN - (LENGTH + size) % ALIGN) % ALIGN;
+    uint64_t length = size + padding;
+    if (smoe_file_put(out, &length, LENGTH, err)) return -1;
+    if (smoe_file_put(out, header, size, err)) return -1;
+    return smoe_file_put(out, spaces, padding, err);
+}
+
+/* The bytes of one tensor, from memory or from its source a piece at a time. */
+static int tensor_put(smoe_file *out, const smoe_tensor *t, smoe_tensor_source *source,
+                      const void *user, void *piece, smoe_err *err) {
+    size_t bytes = smoe_dtype_bytes(t->dtype);
+    if (!source) return smoe_file_put(out, t->data, t->size * bytes, err);
+    for (size_t first = 0; first < t->size; first += SMOE_TENSOR_PIECE) {
+        size_t left = t->size - first, count = left < SMOE_TENSOR_PIECE ? left : SMOE_TENSOR_PIECE;
+        if (source(user, t, first, count, piece, err)) {
+            smoe_file_abandon(out);
+            return -1;
+        }
+        if (smoe_file_put(out, piece, count * bytes, err)) return -1;
+    }
+    return 0;
+}
+
+int smoe_safetensors_stream(const char *path, const smoe_tensor *tensors, size_t count,
+                            const smoe_pair *metadata, size_t pairs, smoe_tensor_source *source,
+                            const void *user, smoe_err *err) {
+    int status = -1;
+    char *header = NULL;
+    void *piece = source ? malloc(SMOE_TENSOR_PIECE * sizeof(double)) : NULL;
+    const smoe_tensor **order = ordered(tensors, count);
+    if (order) header = header_make(order, count, metadata, pairs);
+    if (!header || (source && !piece)) {
+        smoe_fail(err, SMOE_RUNTIME,
+                  "%s: cannot make the header: out of memory, or a name that is double or no UTF-8",
+                  path);
+        goto out;
+    }
+    smoe_file out;
+    if (smoe_file_create(&out, path, err) || header_put(&out, header, err)) goto out;
+    for (size_t i = 0; i < count; i++)
+        if (tensor_put(&out, order[i], source, user, piece, err)) goto out;
+    status = smoe_file_commit(&out, err);
+out:
+    free(piece);
+    free(header);
+    free(order);
+    return status;
+}
+
+int smoe_safetensors_write(const char *path, const smoe_tensor *tensors, size_t count,
+                           const smoe_pair *metadata, size_t pairs, smoe_err *err) {
+    return smoe_safetensors_stream(path, tensors, count, metadata, pairs, NULL, NULL, err);
+}

@@ -1,0 +1,344 @@
+/* Evaluating trained cells at other settings; see evaluations.h. */
+#include "sweep/evaluations.h"
+#include "base/file.h"
+#include "spec/routers.h"
+#include "train/fewshot.h"
+#include "train/routing.h"
+#include "store/safetensors.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MOST_POINTS = 10000, FILE_MOST = 1 << 24 };
+
+/* ---- points ---------------------------------------------------------------------------------- */
+
+/* Keys of model.moe that say how a model is used and not what it is. All of eval may change as
+ * well. */
+static const char *const usage[] = {
+    "router",       "k",        "capacity",   "capacity_rounding", "capacity_multiple_of",
+    "group_images", "priority", "skip_patch", "random_layers"};
+enum { USAGE = sizeof usage / sizeof *usage };
+
+static bool may_change(const char *key) {
+    static const char section[] = "model.moe.";
+    bool moe = !strncmp(key, section, sizeof section - 1);
+    for (size_t i = 0; moe && i < USAGE; i++)
+        if (!strcmp(key + sizeof section - 1, usage[i])) return true;
+    return !strncmp(key, "eval.", 5);
+}
+
+int smoe_evaluations_check_key(const char *before, const char *key, smoe_err *err) {
+    char can[256] = "";
+    if (may_change(key)) return 0;
+    for (size_t i = 0, used = 0; i < USAGE; i++)
+        used += (size_t)snprintf(can + used, sizeof can - used, "%s%s", i ? ", " : "", usage[i]);
+    return smoe_fail_more(err, SMOE_USAGE,
+                          "%s%s: cannot change after training; model.moe.%s and eval.* can", before,
+                          key, can);
+}
+
+static int check_keys(const smoe_axes *axes, smoe_err *err) {
+    int status = 0;
+    for (size_t a = 0; a < axes->count; a++)
+        for (size_t c = 0; c < axes->axis[a].columns; c++)
+            if (smoe_evaluations_check_key(SMOE_EVALUATED, axes->axis[a].column[c], err))
+                status = -1;
+    return status;
+}
+
+/* Have the two models the same parameters? */
+static bool same_parameters(smoe_model *a, smoe_model *b) {
+    const smoe_params *p = smoe_model_params(a), *q = smoe_model_params(b);
+    bool same = p->count == q->count;
+    for (size_t i = 0; same && i < p->count; i++)
+        same = !strcmp(p->row[i].name, q->row[i].name) && p->row[i].size == q->row[i].size;
+    return same;
+}
+
+/* The spec of a cell at a point. */
+static int parse_point(smoe_spec *spec, const smoe_cell *cell, const smoe_point *point,
+                       smoe_err *err) {
+    const smoe_spec_text text = {
+        .text = cell->spec, .length = strlen(cell->spec), .label = cell->name};
+    return smoe_spec_parse_trained(spec, &text, point->override, point->overrides, err);
+}
+
+/* Is the point possible for the cell, whose model is given? What is wrong is added to err. */
+static int check_point(const smoe_cell *cell, smoe_model *trained, const smoe_point *point,
+                       smoe_err *err) {
+    smoe_spec spec;
+    smoe_model *model = NULL;
+    smoe_err own = {0};
+    int status = parse_point(&spec, cell, point, &own);
+    if (!status) status = smoe_model_create(&model, &spec, 2, &own);
+    if (!status && !same_parameters(trained, model))
+        status = smoe_fail(&own, SMOE_USAGE, "needs other parameters than were trained");
+    if (status)
+        smoe_fail_more(err, own.code, "%s at %s%s: %.*s", cell->name, point->override[0],
+                       point->overrides > 1 ? " ..." : "", (int)strcspn(own.text, "\n"), own.text);
+    smoe_model_free(model);
+    smoe_spec_free(&spec);
+    return status;
+}
+
+static int check_points(const smoe_sweep *sweep, smoe_err *err) {
+    int status = 0;
+    for (size_t i = 0; i < sweep->cells; i++) {
+        const smoe_cell *cell = &sweep->cell[i];
+        smoe_spec spec;
+        smoe_model *model = NULL;
+        int bad =
+            smoe_spec_parse(&spec, cell->spec, strlen(cell->spec), cell->name, NULL, NULL, 0, err);
+        if (!bad) bad = smoe_model_create(&model, &spec, 2, err);
+        for (size_t p = 0; p < sweep->evaluate.points && !bad; p++)
+            if (check_point(cell, model, &sweep->evaluate.point[p], err)) status = -1;
+        smoe_model_free(model);
+        smoe_spec_free(&spec);
+        if (bad) return -1;
+    }
+    return status;
+}
+
+/* Adds combination `number`, the last axis fastest, to the points. */
+static int add_point(smoe_axis *points, const smoe_axes *axes, size_t number) {
+    const char **value = calloc(points->columns, sizeof *value);
+    const char **override = calloc(points->columns, sizeof *override);
+    size_t column = points->columns;
+    int status = value && override ? 0 : -1;
+    for (size_t a = axes->count; !status && a-- > 0;) {
+        const smoe_axis *axis = &axes->axis[a];
+        const smoe_point *point = &axis->point[number % axis->points];
+        number /= axis->points;
+        column -= axis->columns;
+        for (size_t c = 0; c < axis->columns; c++) {
+            value[column + c] = point->value[c];
+            override[column + c] = point->override[c]; /* one for each key */
+        }
+    }
+    if (!status) status = smoe_axis_add(points, value, override, points->columns);
+    free(value);
+    free(override);
+    return status;
+}
+
+int smoe_evaluations_plan(smoe_sweep *sweep, const smoe_axes *axes, smoe_err *err) {
+    size_t columns = 0, points = 1;
+    smoe_axes flat = {0};
+    *err = (smoe_err){0};
+    if (check_keys(axes, err)) return -1;
+    for (size_t a = 0; a < axes->count; a++) {
+        columns += axes->axis[a].columns;
+        points *= axes->axis[a].points;
+        if (points > MOST_POINTS)
+            return smoe_fail(err, SMOE_USAGE, "more than %d evaluations of a cell", MOST_POINTS);
+    }
+    const char **column = calloc(columns + 1, sizeof *column);
+    for (size_t a = 0, n = 0; column && a < axes->count; a++)
+        for (size_t c = 0; c < axes->axis[a].columns; c++) column[n++] = axes->axis[a].column[c];
+    int status = column && smoe_axes_add(&flat, column, columns) ? 0 : -1;
+    for (size_t number = 0; number < points && !status; number++)
+        status = add_point(flat.axis, axes, number);
+    free(column);
+    if (status) {
+        smoe_axes_free(&flat);
+        return smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu evaluations of a cell", points);
+    }
+    sweep->evaluate = *flat.axis;
+    free(flat.axis);
+    return check_points(sweep, err);
+}
+
+/* ---- results on disk ------------------------------------------------------------------------- */
+
+static char *results_path(const smoe_sweep *sweep, size_t i) {
+    return smoe_text_format("%s/claims/%s.evaluations.json", sweep->dir, sweep->cell[i].name);
+}
+
+int smoe_evaluations_read(json_t **list, const smoe_sweep *sweep, size_t i, smoe_err *err) {
+    char *path = results_path(sweep, i), *text = NULL;
+    size_t size = 0;
+    *list = NULL;
+    if (!path) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    bool some = !access(path, F_OK);
+    int status = some ? smoe_file_read(path, FILE_MOST, &text, &size, err) : 0;
+    if (!status) *list = some ? json_loadb(text, size, 0, NULL) : json_array();
+    if (!status && (!json_is_array(*list) || json_array_size(*list) > sweep->evaluate.points)) {
+        json_decref(*list);
+        *list = NULL;
+        status = smoe_fail(err, SMOE_DATA,
+                           "%s: has no results of evaluations; remove it to make them again", path);
+    }
+    free(text);
+    free(path);
+    return status;
+}
+
+static int write_results(const smoe_sweep *sweep, size_t i, const json_t *list, smoe_err *err) {
+    char *path = results_path(sweep, i);
+    char *text = json_dumps(list, JSON_INDENT(1) | JSON_REAL_PRECISION(17));
+    int status = path && text ? smoe_file_write(path, text, strlen(text), err)
+                              : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    free(path);
+    free(text);
+    return status;
+}
+
+/* ---- evaluating ------------------------------------------------------------------------------ */
+
+typedef struct stage { /* what the points of a cell share */
+    const smoe_cell *cell;
+    smoe_safetensors *weights;
+    smoe_dataset *set;
+    char split[16]; /* of the set */
+} stage;
+
+static int open_data(stage *s, const smoe_spec *spec, smoe_err *err) {
+    if (s->set && !strcmp(s->split, spec->eval.split)) return 0;
+    smoe_dataset_free(s->set);
+    s->set = NULL;
+    snprintf(s->split, sizeof s->split, "%s", spec->eval.split);
+    return smoe_dataset_open(&s->set, spec, spec->eval.split, err);
+}
+
+static int load_model(const stage *s, const smoe_spec *spec, size_t batch, smoe_model **model,
+                      smoe_err *err) {
+    if (smoe_model_create(model, spec, smoe_dataset_classes(s->set), err)) return -1;
+    smoe_params *params = smoe_model_params(*model);
+    if (smoe_params_allocate(params, 1, err)) return -1;
+    if (smoe_params_load(params, s->weights, SMOE_FIT_EXACT, NULL, err)) return -1;
+    return smoe_model_reserve(*model, batch, false, err);
+}
+
+static int measure_fewshot(json_t *result, const smoe_spec *spec, smoe_model *model, size_t batch,
+                           smoe_err *err) {
+    smoe_fewshot *fewshot;
+    smoe_fewshot_score score[SMOE_MAX_SHOTS];
+    if (smoe_fewshot_open(&fewshot, spec, err)) return -1;
+    if (!fewshot) return 0;
+    int status = smoe_fewshot_measure(fewshot, model, batch, score, err);
+    for (size_t k = 0; k < spec->eval.fewshot.count && !status; k++) {
+        char key[48];
+        snprintf(key, sizeof key, "fewshot_%zu", score[k].shots);
+        json_object_set_new(result, key, smoe_run_number(score[k].mean));
+    }
+    smoe_fewshot_free(fewshot);
+    return status;
+}
+
+static int evaluate(stage *s, const smoe_point *point, json_t *result, smoe_err *err) {
+    smoe_spec spec;
+    smoe_model *model = NULL;
+    smoe_routing routing = {0};
+    smoe_eval eval;
+    size_t images, batch = 0;
+    int status = parse_point(&spec, s->cell, point, err);
+    if (!status) status = open_data(s, &spec, err);
+    if (!status) {
+        images = smoe_dataset_images(s->set);
+        batch = spec.eval.batch_size < images ? spec.eval.batch_size : images;
+        status = load_model(s, &spec, batch, &model, err);
+    }
+    if (!status) status = smoe_routing_open(&routing, model, err);
+    if (!status) status = smoe_evaluate(model, &spec, s->set, batch, NULL, NULL, &eval, err);
+    smoe_routing_stop(&routing);
+    if (!status) {
+        double dropped =
+            smoe_moe_drops_nothing(&spec.model.moe) ? 0 : smoe_routing_dropped(&routing);
+        json_object_set_new(result, "loss", smoe_run_number(eval.loss));
+        json_object_set_new(result, "precision_at_1", smoe_run_number(eval.precision_at_1));
+        if (isfinite(dropped)) json_object_set_new(result, "dropped", smoe_run_number(dropped));
+        status = measure_fewshot(result, &spec, model, batch, err);
+    }
+    smoe_routing_free(&routing);
+    smoe_model_free(model);
+    smoe_spec_free(&spec);
+    return status;
+}
+
+int smoe_evaluations_run(const smoe_sweep *sweep, size_t i, const char *checkpoint,
+                         const smoe_evaluations_options *options, smoe_err *err) {
+    stage s = {.cell = &sweep->cell[i]};
+    json_t *list = NULL;
+    size_t points = sweep->evaluate.points;
+    int status = smoe_evaluations_read(&list, sweep, i, err);
+    if (!status && json_array_size(list) < points)
+        status = smoe_safetensors_open(&s.weights, checkpoint, err);
+    while (!status && json_array_size(list) < points) {
+        size_t done = json_array_size(list);
+        json_t *result = json_object();
+        if (options->done) options->done(options->user, done, points);
+        if (options->stop && *options->stop)
+            status = smoe_fail(err, SMOE_STOPPED, "stopped on request after %zu of %zu evaluations",
+                               done, points);
+        else
+            status = evaluate(&s, &sweep->evaluate.point[done], result, err);
+        if (!status && json_array_append(list, result))
+            status = smoe_fail(err, SMOE_RUNTIME, "out of memory");
+        if (!status) status = write_results(sweep, i, list, err);
+        json_decref(result);
+    }
+    smoe_safetensors_free(s.weights);
+    smoe_dataset_free(s.set);
+    json_decref(list);
+    return status;
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+/* Cell i at point p, with its result if it has one. */
+static int table_cell(smoe_cell *to, const smoe_sweep *sweep, size_t i, size_t p, json_t *list) {
+    const smoe_cell *cell = &sweep->cell[i];
+    const smoe_point *point = &sweep->evaluate.point[p];
+    json_t *result = json_array_get(list, p);
+    size_t columns = sweep->columns + sweep->evaluate.columns;
+    to->state = result                            ? SMOE_CELL_DONE
+                : cell->state == SMOE_CELL_FAILED ? SMOE_CELL_FAILED
+                                                  : SMOE_CELL_OPEN;
+    to->name = strdup(cell->name);
+    to->value = calloc(columns + 1, sizeof *to->value);
+    if (!to->name || !to->value) return -1;
+    for (size_t c = 0; c < columns; c++) {
+        to->value[c] =
+            strdup(c < sweep->columns ? cell->value[c] : point->value[c - sweep->columns]);
+        if (!to->value[c]) return -1;
+    }
+    if (!result) return 0;
+    to->outcome = json_pack("{s:s, s:O}", "status", "done", "result", result);
+    return to->outcome ? 0 : -1;
+}
+
+static int table_columns(smoe_sweep *table, const smoe_sweep *sweep) {
+    size_t columns = sweep->columns + sweep->evaluate.columns;
+    table->dir = strdup(sweep->dir);
+    table->name = smoe_text_format("%s, evaluated", sweep->name);
+    table->seed = sweep->seed;
+    table->column = calloc(columns + 1, sizeof *table->column);
+    table->cell = calloc(sweep->cells * sweep->evaluate.points + 1, sizeof *table->cell);
+    if (sweep->reference && !(table->reference = strdup(sweep->reference))) return -1;
+    if (!table->dir || !table->name || !table->column || !table->cell) return -1;
+    for (; table->columns < columns; table->columns++) {
+        size_t c = table->columns;
+        table->column[c] =
+            c < sweep->columns
+                ? strdup(sweep->column[c])
+                : smoe_text_format(SMOE_EVALUATED "%s", sweep->evaluate.column[c - sweep->columns]);
+        if (!table->column[c]) return -1;
+    }
+    return 0;
+}
+
+int smoe_evaluations_table(smoe_sweep *table, const smoe_sweep *sweep, smoe_err *err) {
+    *table = (smoe_sweep){0};
+    int memory = table_columns(table, sweep), status = 0;
+    for (size_t i = 0; i < sweep->cells && !memory && !status; i++) {
+        json_t *list = NULL;
+        status = smoe_evaluations_read(&list, sweep, i, err);
+        for (size_t p = 0; p < sweep->evaluate.points && !memory && !status; p++)
+            memory = table_cell(&table->cell[table->cells++], sweep, i, p, list);
+        json_decref(list);
+    }
+    return memory ? smoe_fail(err, SMOE_RUNTIME, "out of memory for the evaluations") : status;
+}

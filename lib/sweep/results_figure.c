@@ -1,0 +1,343 @@
+/* The figure of a sweep; see results_figure.h. */
+#include "sweep/results_figure.h"
+#include "draw/gnuplot.h"
+#include "sweep/evaluations.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What sweep/cell.c and sweep/evaluations.c measure, besides fewshot_K, and what it is called on an
+ * axis. */
+static const struct {
+    const char *name, *label;
+} measured[] = {{"precision_at_1", "test precision@1"},
+                {"best_precision_at_1", "best test precision@1"},
+                {"best_step", "step of the best test precision@1"},
+                {"test_loss", "test loss"},
+                {"train_loss", "training loss"},
+                {"loss", "loss"},
+                {"dropped", "tokens dropped"},
+                {"step_s", "seconds a step"},
+                {"train_s", "seconds of training"},
+                {"seconds", "seconds in all"},
+                {"dispatch_max", "largest dispatch weight"},
+                {"combine_max", "largest combine weight"},
+                {"params", "parameters"},
+                {"train_exaflop", "training exaFLOPs"},
+                {"flops_train_per_image", "training FLOPs an image"},
+                {"flops_infer_per_image", "inference FLOPs an image"}};
+enum { MEASURED = sizeof measured / sizeof *measured };
+
+static const char *label_of(const char *name) {
+    for (size_t i = 0; i < MEASURED; i++)
+        if (!strcmp(name, measured[i].name)) return measured[i].label;
+    return name;
+}
+
+typedef struct plan {
+    const smoe_results *r;
+    size_t x;        /* the column on the x axis; SIZE_MAX: a metric is */
+    size_t x_metric; /* that one */
+    size_t line;     /* the only column that tells lines apart; SIZE_MAX: see tells_apart */
+    bool numbers;    /* places on the x axis are numbers */
+    size_t metric;
+    smoe_chart figure;
+    char *y_label;
+    char **title; /* [lines] */
+    size_t *of;   /* [lines] a group of each */
+} plan;
+
+static const char *value_of(const plan *p, size_t group, size_t column) {
+    return p->r->sweep->cell[p->r->first[group]].value[column];
+}
+
+static bool number_of(const char *text, double *x) {
+    char *end;
+    *x = strtod(text, &end);
+    return end != text && !*end && isfinite(*x);
+}
+
+/* Are a column's values numbers, and not all the same? */
+static bool is_numeric(const plan *p, size_t column) {
+    double first, x;
+    bool differ = false;
+    for (size_t g = 0; g < p->r->groups; g++) {
+        if (!number_of(value_of(p, g, column), g ? &x : &first)) return false;
+        if (g) differ |= x != first;
+    }
+    return differ;
+}
+
+static int rising(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+bool smoe_results_powers(double *value, size_t n) {
+    size_t distinct = 1;
+    qsort(value, n, sizeof *value, rising);
+    if (!n || value[0] <= 0) return false;
+    for (size_t i = 1; i < n; i++) {
+        if (value[i] == value[i - 1]) continue;
+        if (value[i] < 1.4 * value[i - 1]) return false;
+        distinct++;
+    }
+    return distinct > 2;
+}
+
+/* Has the column a value that is no number? */
+static bool has_words(const plan *p, size_t column) {
+    double x;
+    for (size_t g = 0; g < p->r->groups; g++)
+        if (!number_of(value_of(p, g, column), &x)) return true;
+    return false;
+}
+
+/* Do lines differ by this column? */
+static bool tells_apart(const plan *p, size_t column) {
+    if (column == p->x || column == p->r->sweep->seed) return false;
+    if (p->line != SIZE_MAX) return column == p->line;
+    return p->x != SIZE_MAX || has_words(p, column);
+}
+
+static bool same_line(const plan *p, size_t a, size_t b) {
+    for (size_t c = 0; c < p->r->sweep->columns; c++)
+        if (tells_apart(p, c) && strcmp(value_of(p, a, c), value_of(p, b, c))) return false;
+    return true;
+}
+
+/* "router=soft, k=2": what distinguishes a line; NULL where there is nothing. Without MoE layers
+ * nothing that is said of them matters. */
+static char *title_of(const plan *p, size_t group) {
+    char *title = NULL;
+    for (size_t c = 0; c < p->r->sweep->columns; c++)
+        if (tells_apart(p, c) && !strcmp(p->r->sweep->column[c], "model.moe.layers") &&
+            !strcmp(value_of(p, group, c), "none"))
+            return strdup("dense");
+    for (size_t c = 0; c < p->r->sweep->columns; c++) {
+        if (!tells_apart(p, c)) continue;
+        const char *dot = strrchr(p->r->sweep->column[c], '.');
+        char *longer =
+            smoe_text_format("%s%s%s=%s", title ? title : "", title ? ", " : "",
+                             dot ? dot + 1 : p->r->sweep->column[c], value_of(p, group, c));
+        free(title);
+        title = longer;
+    }
+    return title;
+}
+
+/* The place of a category: the groups' order of first appearance. */
+static double category(const plan *p, size_t group) {
+    double place = 0;
+    for (size_t g = 0; g < group; g++) {
+        bool before = false;
+        if (!strcmp(value_of(p, g, p->x), value_of(p, group, p->x))) return category(p, g);
+        for (size_t e = 0; e < g; e++)
+            before |= !strcmp(value_of(p, e, p->x), value_of(p, g, p->x));
+        place += !before;
+    }
+    return place;
+}
+
+static int by_x(const void *a, const void *b) {
+    return rising(&((const smoe_chart_point *)a)->x, &((const smoe_chart_point *)b)->x);
+}
+
+/* Where a group stands on the x axis, if that is a number. */
+static double place_of(const plan *p, size_t group) {
+    double x = NAN;
+    if (p->x == SIZE_MAX) return smoe_results_stats(p->r, group, p->x_metric).mean;
+    if (p->numbers) number_of(value_of(p, group, p->x), &x);
+    return x;
+}
+
+static int add_point(plan *p, size_t group) {
+    size_t l = 0;
+    smoe_chart *f = &p->figure;
+    smoe_stats s = smoe_results_stats(p->r, group, p->metric);
+    smoe_chart_point point = {.x = place_of(p, group), .y = s.mean, .error = s.sd};
+    if (p->numbers && !isfinite(point.x)) return 0; /* not measured yet */
+    while (l < f->lines && !same_line(p, p->of[l], group)) l++;
+    if (l == f->lines) {
+        f->line[l].point = calloc(p->r->groups, sizeof *f->line[l].point);
+        if (!f->line[l].point) return -1;
+        f->line[l].title = p->title[l] = title_of(p, group);
+        p->of[l] = group;
+        f->lines++;
+    }
+    if (!p->numbers) {
+        point.x = category(p, group);
+        point.label = value_of(p, group, p->x);
+    }
+    f->line[l].point[f->line[l].points++] = point;
+    return 0;
+}
+
+static size_t column_of(const smoe_sweep *sweep, const char *name) {
+    for (size_t c = 0; name && c < sweep->columns; c++)
+        if (!strcmp(sweep->column[c], name)) return c;
+    return SIZE_MAX;
+}
+
+static bool choose_x(plan *p, const char *wish) {
+    const smoe_sweep *sweep = p->r->sweep;
+    p->x = column_of(sweep, wish);
+    p->x_metric = wish ? smoe_results_metric(p->r, wish) : SIZE_MAX;
+    if (p->x != SIZE_MAX) {
+        p->numbers = is_numeric(p, p->x);
+        return true;
+    }
+    if (p->x_metric != SIZE_MAX) return p->numbers = true;
+    for (size_t c = p->r->x_from; c < sweep->columns && !p->numbers; c++) {
+        if (c == sweep->seed) continue;
+        if (p->x == SIZE_MAX) p->x = c;
+        p->numbers = is_numeric(p, c);
+        if (p->numbers) p->x = c;
+    }
+    return p->x != SIZE_MAX;
+}
+
+size_t smoe_results_first(const smoe_results *r, const char *wish) {
+    const char *const names[] = {wish, "precision_at_1", "train_loss", "loss"};
+    size_t found = SIZE_MAX;
+    for (size_t i = 0; i < sizeof names / sizeof *names && found == SIZE_MAX; i++)
+        if (names[i]) found = smoe_results_metric(r, names[i]);
+    return found;
+}
+
+/* What the bars are, where there are some: "test precision@1 (mean \xc2\xb1 standard deviation, 3
+ * seeds)". */
+static char *y_label_of(const plan *p) {
+    const char *label = label_of(p->r->metric[p->metric]), *most = "";
+    size_t seeds = 0;
+    for (size_t g = 0; g < p->r->groups; g++) {
+        size_t n = smoe_results_stats(p->r, g, p->metric).n;
+        if (g && n != seeds) most = "up to ";
+        if (n > seeds) seeds = n;
+    }
+    if (seeds < 2) return strdup(label);
+    return smoe_text_format("%s (mean \xc2\xb1 standard deviation, %s%zu seeds)", label, most,
+                            seeds);
+}
+
+/* Points by x within lines; title, labels, whether the axis is logarithmic. Lines over categories
+ * stand beside each other, so that their bars can be told apart. */
+static void finish(plan *p, double *x) {
+    const double beside = fmin(0.08, 0.6 / (double)(p->figure.lines + 1));
+    size_t n = 0;
+    for (size_t l = 0; l < p->figure.lines; l++) {
+        smoe_chart_line *line = &p->figure.line[l];
+        qsort(line->point, line->points, sizeof *line->point, by_x);
+        for (size_t i = 0; i < line->points; i++) {
+            x[n++] = line->point[i].x;
+            if (!p->numbers)
+                line->point[i].x += ((double)l - (double)(p->figure.lines - 1) / 2) * beside;
+        }
+    }
+    p->figure.title = p->r->sweep->name;
+    p->figure.x_label =
+        p->x == SIZE_MAX ? label_of(p->r->metric[p->x_metric]) : p->r->sweep->column[p->x];
+    p->figure.y_label = p->y_label;
+    if (!p->numbers) return;
+    /* What was measured, as FLOPs, is compared by ratios where it spans a few times itself. */
+    bool powers = smoe_results_powers(x, n), metric = p->x == SIZE_MAX;
+    if (metric && n && x[0] > 0 && x[n - 1] > 3 * x[0])
+        p->figure.log_x = 10;
+    else if (powers)
+        p->figure.log_x = 2;
+}
+
+int smoe_results_figure(const smoe_results *r, const smoe_sweep_figure *wish, const char *name,
+                        bool *drawn, smoe_err *err) {
+    plan p = {.r = r, .metric = smoe_results_first(r, wish->y)};
+    size_t n = r->groups;
+    *drawn = true;
+    if (p.metric == SIZE_MAX || !choose_x(&p, wish->x)) return 0;
+    p.line = column_of(r->sweep, wish->line);
+    double *x = calloc(n + 1, sizeof *x);
+    p.figure.line = calloc(n + 1, sizeof *p.figure.line);
+    p.title = calloc(n + 1, sizeof *p.title);
+    p.of = calloc(n + 1, sizeof *p.of);
+    p.y_label = y_label_of(&p);
+    int status = x && p.figure.line && p.title && p.of && p.y_label ? 0 : -1;
+    for (size_t g = 0; g < n && !status; g++) status = add_point(&p, g);
+    if (status) smoe_fail(err, SMOE_RUNTIME, "out of memory for a figure");
+    if (!status) {
+        finish(&p, x);
+        status = smoe_chart_write(&p.figure, r->sweep->dir, name, drawn, err);
+    }
+    for (size_t l = 0; l < p.figure.lines; l++) {
+        free(p.figure.line[l].point);
+        free(p.title[l]);
+    }
+    free(p.figure.line);
+    free(p.title);
+    free(p.y_label);
+    free(p.of);
+    free(x);
+    return status;
+}
+
+/* ---- the figures of a sweep ------------------------------------------------------------------ */
+
+static bool is_measured(const char *name) {
+    static const char fewshot[] = "fewshot_";
+    size_t length = sizeof fewshot - 1;
+    for (size_t i = 0; i < MEASURED; i++)
+        if (!strcmp(name, measured[i].name)) return true;
+    return !strncmp(name, fewshot, length) && name[length] &&
+           !name[length + strspn(name + length, "0123456789")];
+}
+
+static bool is_set(const smoe_sweep *sweep, const char *name) {
+    size_t prefix = strlen(SMOE_EVALUATED);
+    for (size_t c = 0; c < sweep->evaluate.columns && !strncmp(name, SMOE_EVALUATED, prefix); c++)
+        if (!strcmp(name + prefix, sweep->evaluate.column[c])) return true;
+    return column_of(sweep, name) != SIZE_MAX;
+}
+
+static int check_axis(const smoe_sweep *sweep, const char *axis, const char *name, bool may_set,
+                      bool may_measure, smoe_err *err) {
+    char known[1000] = "fewshot_K";
+    size_t used = strlen(known);
+    if (!name || (may_set && is_set(sweep, name)) || (may_measure && is_measured(name))) return 0;
+    for (size_t i = 0; i < MEASURED; i++)
+        used += (size_t)snprintf(known + used, sizeof known - used, ", %s", measured[i].name);
+    return smoe_fail(err, SMOE_USAGE, "the figure's %s: '%s' is not %s%s%s", axis, name,
+                     may_set ? "a swept key" : "measured; what is: ",
+                     may_set && may_measure ? ", nor measured; what is: " : "",
+                     may_measure ? known : "");
+}
+
+int smoe_results_check(const smoe_sweep *sweep, smoe_err *err) {
+    const smoe_sweep_figure *wish = &sweep->figure;
+    if (check_axis(sweep, "x", wish->x, true, true, err)) return -1;
+    if (check_axis(sweep, "y", wish->y, false, true, err)) return -1;
+    return check_axis(sweep, "line", wish->line, true, false, err);
+}
+
+static bool knows(const smoe_results *r, const char *name, bool metrics, bool columns) {
+    if (!name || !r->metrics) return true;
+    if (columns && column_of(r->sweep, name) != SIZE_MAX) return true;
+    if (metrics && smoe_results_metric(r, name) != SIZE_MAX) return true;
+    return r->evaluations && knows(r->evaluations, name, metrics, columns);
+}
+
+int smoe_results_draw(const smoe_results *r, bool *drawn, smoe_err *err) {
+    const smoe_sweep_figure *wish = &r->sweep->figure;
+    bool also = true;
+    *drawn = false;
+    if (!knows(r, wish->x, true, true) || !knows(r, wish->y, true, false) ||
+        !knows(r, wish->line, false, true))
+        return smoe_fail(err, SMOE_USAGE,
+                         "%s: the figure cannot have x %s, y %s, line %s: x is a column of "
+                         "results.csv or evaluations.csv, y a measured one, line one that is set",
+                         r->sweep->dir, wish->x ? wish->x : "(any)", wish->y ? wish->y : "(any)",
+                         wish->line ? wish->line : "(any)");
+    if (smoe_results_figure(r, wish, "sweep", drawn, err)) return -1;
+    if (r->evaluations && smoe_results_figure(r->evaluations, wish, "evaluations", &also, err))
+        return -1;
+    *drawn = *drawn && also;
+    return 0;
+}

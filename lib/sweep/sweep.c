@@ -1,0 +1,409 @@
+/* Sweeps: axes and the cells they span; see sweep.h. The ledger and the claims are in ledger.c. */
+#include "sweep/sweep.h"
+#include "sweep/ledger.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_CELLS = 100000, NAME_ROOM = 120 };
+
+/* ---- axes ------------------------------------------------------------------------------------ */
+
+static void texts_free(char **text, size_t count) {
+    for (size_t i = 0; text && i < count; i++) free(text[i]);
+    free(text);
+}
+
+/* Copies of `count` texts, or NULL. */
+static char **texts_copy(const char *const *text, size_t count) {
+    char **copy = calloc(count + 1, sizeof *copy);
+    for (size_t i = 0; copy && i < count; i++)
+        if (!text[i] || !(copy[i] = strdup(text[i]))) {
+            texts_free(copy, count);
+            return NULL;
+        }
+    return copy;
+}
+
+smoe_axis *smoe_axes_add(smoe_axes *axes, const char *const *column, size_t columns) {
+    smoe_axis *axis = realloc(axes->axis, (axes->count + 1) * sizeof *axis);
+    if (!axis) return NULL;
+    axes->axis = axis;
+    axis += axes->count;
+    *axis = (smoe_axis){.column = texts_copy(column, columns), .columns = columns};
+    if (!axis->column) return NULL;
+    axes->count++;
+    return axis;
+}
+
+int smoe_axis_add(smoe_axis *axis, const char *const *value, const char *const *override,
+                  size_t overrides) {
+    smoe_point *point = realloc(axis->point, (axis->points + 1) * sizeof *point);
+    if (!point) return -1;
+    axis->point = point;
+    point += axis->points++;
+    *point = (smoe_point){.value = texts_copy(value, axis->columns),
+                          .override = texts_copy(override, overrides),
+                          .overrides = overrides};
+    return point->value && point->override ? 0 : -1;
+}
+
+bool smoe_axes_has(const smoe_axes *axes, const char *column) {
+    for (size_t i = 0; i < axes->count; i++)
+        for (size_t c = 0; c < axes->axis[i].columns; c++)
+            if (!strcmp(axes->axis[i].column[c], column)) return true;
+    return false;
+}
+
+static void axis_clear(smoe_axis *axis) {
+    for (size_t p = 0; p < axis->points; p++) {
+        texts_free(axis->point[p].value, axis->columns);
+        texts_free(axis->point[p].override, axis->point[p].overrides);
+    }
+    texts_free(axis->column, axis->columns);
+    free(axis->point);
+}
+
+void smoe_axes_free(smoe_axes *axes) {
+    for (size_t i = 0; i < axes->count; i++) axis_clear(&axes->axis[i]);
+    free(axes->axis);
+    *axes = (smoe_axes){0};
+}
+
+const char *smoe_axes_item(const char *text) {
+    int depth = 0;
+    for (; *text; text++) {
+        if (*text == '[' || *text == '{') depth++;
+        if (*text == ']' || *text == '}') depth--;
+        if (*text == ',' && depth <= 0) break;
+    }
+    return text;
+}
+
+/* An axis of `keys` that change together; a single one for a key of the grid. */
+static int axis_of_keys(smoe_axes *axes, const smoe_sweep_key *const *key, size_t keys) {
+    const char *column[64] = {0}, *value[64] = {0}, *override[64] = {0};
+    if (!keys || keys > 64) return -1;
+    for (size_t k = 0; k < keys; k++) column[k] = key[k]->key;
+    smoe_axis *axis = smoe_axes_add(axes, column, keys);
+    int status = axis ? 0 : -1;
+    for (size_t p = 0; !status && p < key[0]->count; p++) {
+        size_t made = 0;
+        for (; made < keys; made++) {
+            value[made] = key[made]->value[p];
+            override[made] = smoe_text_format("%s=%s", key[made]->key, value[made]);
+            if (!override[made]) break;
+        }
+        status = made < keys ? -1 : smoe_axis_add(axis, value, override, keys);
+        for (size_t k = 0; k < made; k++) free((char *) override[k]);
+    }
+    return status;
+}
+
+/* key=a,b,c as a swept key; *key is emptied by the caller. */
+static int listed_key(smoe_sweep_key *key, const char *override) {
+    const char *text = strchr(override, '=') + 1;
+    key->key = strndup(override, (size_t)(text - 1 - override));
+    key->value = calloc(strlen(text) + 2, sizeof *key->value);
+    bool failed = !key->key || !key->value;
+    for (const char *end; !failed; text = end + 1) {
+        end = smoe_axes_item(text);
+        while (isspace((unsigned char)*text)) text++;
+        failed = !(key->value[key->count++] = strndup(text, (size_t)(end - text)));
+        if (!*end) break;
+    }
+    return failed ? -1 : 0;
+}
+
+static bool has_twice(const smoe_sweep_key *key) {
+    for (size_t i = 0; i < key->count; i++)
+        for (size_t k = 0; k < i; k++)
+            if (!strcmp(key->value[i], key->value[k])) return true;
+    return false;
+}
+
+static bool names_key(const char *override, const char *key) {
+    size_t length = strlen(key);
+    return !strncmp(override, key, length) && override[length] == '=';
+}
+
+/* Whether an override replaces what the spec sweeps. */
+static bool overridden(const char *key, char *const *overrides, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (names_key(overrides[i], key)) return true;
+    return false;
+}
+
+static int add_swept(smoe_axes *axes, const smoe_sweep_keys *keys, char *const *overrides,
+                     size_t count, bool seed) {
+    const smoe_sweep_key *together[64];
+    size_t zipped = 0;
+    for (size_t i = 0; i < keys->count; i++) {
+        const smoe_sweep_key *key = &keys->key[i];
+        bool last = !key->zip && !strcmp(key->key, "seed");
+        if (overridden(key->key, overrides, count) || last != seed) continue;
+        if (key->zip && zipped < 64)
+            together[zipped++] = key;
+        else if (axis_of_keys(axes, &key, 1))
+            return -1;
+    }
+    return zipped ? axis_of_keys(axes, together, zipped) : 0;
+}
+
+static int add_listed(smoe_axes *axes, char *const *overrides, size_t count, bool seed,
+                      smoe_err *err) {
+    for (size_t i = 0; i < count; i++) {
+        smoe_sweep_key key = {0}, *const one = &key;
+        const char *equals = strchr(overrides[i], '=');
+        if (!equals || !*smoe_axes_item(equals + 1) || names_key(overrides[i], "seed") != seed)
+            continue;
+        smoe_err unknown = {0};
+        int status = listed_key(&key, overrides[i]);
+        if (status)
+            smoe_fail(err, SMOE_RUNTIME, "out of memory");
+        else if (smoe_spec_check_key(key.key, &unknown))
+            status = smoe_fail(err, SMOE_USAGE, "override %s: %s", overrides[i], unknown.text);
+        else if (has_twice(&key))
+            status =
+                smoe_fail(err, SMOE_USAGE, "override %s: a value stands there twice", overrides[i]);
+        else if (smoe_axes_has(axes, key.key))
+            status =
+                smoe_fail(err, SMOE_USAGE, "override %s: %s is swept twice", overrides[i], key.key);
+        else if (axis_of_keys(axes, (const smoe_sweep_key *const *)&one, 1))
+            status = smoe_fail(err, SMOE_RUNTIME, "out of memory");
+        texts_free(key.value, key.count);
+        free(key.key);
+        if (status) return -1;
+    }
+    return 0;
+}
+
+int smoe_axes_of(smoe_axes *axes, const smoe_sweep_keys *keys, char *const *overrides, size_t count,
+                 char **plain, size_t *plains, smoe_err *err) {
+    *plains = 0;
+    for (size_t i = 0; i < count; i++) {
+        const char *equals = strchr(overrides[i], '=');
+        if (!equals || !*smoe_axes_item(equals + 1)) plain[(*plains)++] = overrides[i];
+    }
+    for (int seed = 0; seed < 2; seed++) {
+        if (add_swept(axes, keys, overrides, count, seed))
+            return smoe_fail(err, SMOE_RUNTIME, "out of memory");
+        if (add_listed(axes, overrides, count, seed, err)) return -1;
+    }
+    return 0;
+}
+
+/* ---- cells ----------------------------------------------------------------------------------- */
+
+static const uint64_t HASH_START = 14695981039346656037u;
+
+/* FNV-1a, going on from h. It guards a ledger against slips of an editor and of memory, not against
+ * anyone who means it; so a few lines do, and no library is needed. */
+static uint64_t hash_of(const char *text, uint64_t h) {
+    for (; *text; text++) h = (h ^ (unsigned char)*text) * 1099511628211u;
+    return h;
+}
+
+/* The one form of a resolved spec that is stored, hashed and compared; NULL when out of memory. */
+static char *canonical(const json_t *spec) {
+    return spec ? json_dumps(spec, JSON_COMPACT | JSON_SORT_KEYS | JSON_REAL_PRECISION(17)) : NULL;
+}
+
+int smoe_cell_set_spec(smoe_cell *cell, const json_t *spec) {
+    cell->spec = canonical(spec);
+    if (cell->spec) cell->hash = hash_of(cell->spec, HASH_START);
+    return cell->spec ? 0 : -1;
+}
+
+uint64_t smoe_cell_hash_values(const smoe_sweep *sweep, const smoe_cell *cell) {
+    uint64_t h = HASH_START;
+    for (size_t c = 0; c < sweep->columns; c++) {
+        h = hash_of(sweep->column[c], h);
+        h = hash_of("=", h);
+        h = hash_of(cell->value[c], h);
+        h = hash_of("\n", h);
+    }
+    return h;
+}
+
+/* "003-experts=8,seed=1": the last part of each key, what file names should not hold replaced. */
+static char *cell_name(const smoe_sweep *sweep, const smoe_cell *cell, size_t index) {
+    char name[NAME_ROOM];
+    size_t used = (size_t)snprintf(name, sizeof name, "%03zu", index);
+    for (size_t c = 0; c < sweep->columns && used < sizeof name; c++) {
+        const char *dot = strrchr(sweep->column[c], '.');
+        used += (size_t)snprintf(name + used, sizeof name - used, "%c%s=%s", c ? ',' : '-',
+                                 dot ? dot + 1 : sweep->column[c], cell->value[c]);
+    }
+    for (char *c = name; *c; c++)
+        if (!isalnum((unsigned char)*c) && !strchr("-_=,.+", *c)) *c = '_';
+    return strdup(name);
+}
+
+/* What a combination says, for messages: "experts=8, seed=1". */
+static void describe(char *buf, size_t size, const smoe_sweep *sweep, const smoe_cell *cell) {
+    size_t used = 0;
+    snprintf(buf, size, "the only cell");
+    for (size_t c = 0; c < sweep->columns && used < size; c++)
+        used += (size_t)snprintf(buf + used, size - used, "%s%s=%s", c ? " " : "", sweep->column[c],
+                                 cell->value[c]);
+}
+
+static void cell_clear(smoe_cell *cell, size_t columns) {
+    texts_free(cell->value, columns);
+    free(cell->name);
+    free(cell->spec);
+    json_decref(cell->outcome);
+    *cell = (smoe_cell){0};
+}
+
+void smoe_sweep_free(smoe_sweep *sweep) {
+    for (size_t i = 0; i < sweep->cells; i++) cell_clear(&sweep->cell[i], sweep->columns);
+    texts_free(sweep->column, sweep->columns);
+    axis_clear(&sweep->evaluate);
+    free(sweep->figure.x);
+    free(sweep->figure.y);
+    free(sweep->figure.line);
+    free(sweep->reference);
+    free(sweep->cell);
+    free(sweep->run);
+    free(sweep->checkpoint);
+    free(sweep->name);
+    free(sweep->dir);
+    *sweep = (smoe_sweep){0};
+}
+
+static int columns_of(smoe_sweep *sweep, const smoe_axes *axes) {
+    size_t columns = 0;
+    sweep->seed = SIZE_MAX;
+    for (size_t i = 0; i < axes->count; i++) columns += axes->axis[i].columns;
+    sweep->column = calloc(columns + 1, sizeof *sweep->column);
+    if (!sweep->column) return -1;
+    for (size_t i = 0; i < axes->count; i++)
+        for (size_t c = 0; c < axes->axis[i].columns; c++) {
+            if (!strcmp(axes->axis[i].column[c], "seed")) sweep->seed = sweep->columns;
+            if (!(sweep->column[sweep->columns++] = strdup(axes->axis[i].column[c]))) return -1;
+        }
+    return 0;
+}
+
+/* Combination `number`: the values of its cell, and its overrides behind the first `given`, which
+ * are the caller's. Returns how many there are then, 0 when out of memory. */
+static size_t combine(smoe_cell *cell, char **override, size_t given, const smoe_axes *axes,
+                      size_t columns, size_t number) {
+    cell->value = calloc(columns + 1, sizeof *cell->value);
+    for (size_t i = axes->count; cell->value && i-- > 0;) {
+        const smoe_axis *axis = &axes->axis[i];
+        const smoe_point *point = &axis->point[number % axis->points];
+        number /= axis->points;
+        columns -= axis->columns;
+        for (size_t c = 0; c < axis->columns; c++)
+            if (!(cell->value[columns + c] = strdup(point->value[c]))) return 0;
+        for (size_t o = 0; o < point->overrides; o++) override[given++] = point->override[o];
+    }
+    return cell->value ? given + 1 : 0;
+}
+
+static json_t *blocks_json(const bool *picked, size_t depth) {
+    json_t *list = json_array();
+    for (size_t i = 0; i < depth; i++) json_array_append_new(list, json_boolean(picked[i]));
+    return list;
+}
+
+/* The resolved spec keeps how blocks are written, here it does not: last-1 of two is [1]. */
+static int hash_meaning(smoe_cell *cell, json_t *json, const smoe_model_spec *model) {
+    json_t *moe = json_object_get(json_object_get(json, "model"), "moe");
+    json_object_set_new(moe, "layers", blocks_json(model->moe.is_moe, model->depth));
+    json_object_set_new(moe, "random_layers", blocks_json(model->moe.is_random, model->depth));
+    char *text = canonical(json);
+    if (text) cell->meaning = hash_of(text, HASH_START);
+    free(text);
+    return text ? 0 : -1;
+}
+
+/* Resolves a combination: 1 a cell, 0 no valid spec, its first mistake added to err; -1. */
+static int resolve(smoe_sweep *sweep, smoe_cell *cell, const smoe_spec_text *from,
+                   char *const *override, size_t overrides, smoe_err *err) {
+    smoe_spec spec;
+    smoe_err own = {0};
+    char what[400], shown[400], *text = NULL;
+    json_t *json = NULL;
+    int status = 1;
+    if (smoe_spec_parse(&spec, from->text, from->length, from->label, from->folder, override,
+                        overrides, &own)) {
+        describe(what, sizeof what, sweep, cell);
+        size_t first = strcspn(own.text, "\n");
+        status = own.code == SMOE_USAGE ? 0 : -1;
+        smoe_fail_more(err, own.code, "%s: %.*s", smoe_text_shown(what, shown, sizeof shown),
+                       (int)first, own.text);
+        goto out;
+    }
+    text = smoe_spec_json(&spec);
+    json = text ? json_loads(text, 0, NULL) : NULL;
+    if (!sweep->name) sweep->name = strdup(spec.name);
+    if (!json || !sweep->name || smoe_cell_set_spec(cell, json) ||
+        hash_meaning(cell, json, &spec.model))
+        status = smoe_fail(err, SMOE_RUNTIME, "out of memory for the cells");
+out:
+    json_decref(json);
+    free(text);
+    smoe_spec_free(&spec);
+    return status;
+}
+
+/* No cell stands there twice, however its values are written: another seed, 00 beside 0, would
+ * count as one more, with no deviation. Resolved specs have every key, so that cells which only
+ * come to the same, as those without experts do for any router, are told apart. */
+static int check_distinct(const smoe_sweep *sweep, smoe_err *err) {
+    char what[2][200], shown[2][200];
+    for (size_t i = 0; i < sweep->cells; i++)
+        for (size_t k = 0; k < i; k++) {
+            const smoe_cell *a = &sweep->cell[k], *b = &sweep->cell[i];
+            if (a->meaning != b->meaning) continue;
+            describe(what[0], sizeof *what, sweep, a);
+            describe(what[1], sizeof *what, sweep, b);
+            return smoe_fail(err, SMOE_USAGE, "%s and %s are the same: a value stands there twice",
+                             smoe_text_shown(what[0], shown[0], sizeof *shown),
+                             smoe_text_shown(what[1], shown[1], sizeof *shown));
+        }
+    return 0;
+}
+
+int smoe_sweep_expand(smoe_sweep *sweep, const smoe_spec_text *text, char *const *overrides,
+                      size_t count, const smoe_axes *axes, bool skip, size_t *skipped,
+                      smoe_err *err) {
+    size_t cells = 1, longest = count;
+    *sweep = (smoe_sweep){0};
+    *skipped = 0;
+    *err = (smoe_err){0};
+    for (size_t i = 0; i < axes->count; i++) {
+        size_t most = 0;
+        cells *= axes->axis[i].points;
+        for (size_t p = 0; p < axes->axis[i].points; p++)
+            if (axes->axis[i].point[p].overrides > most) most = axes->axis[i].point[p].overrides;
+        longest += most;
+        if (cells > MOST_CELLS) return smoe_fail(err, SMOE_USAGE, "more than %d cells", MOST_CELLS);
+    }
+    char **override = calloc(longest + 1, sizeof *override);
+    sweep->cell = calloc(cells + 1, sizeof *sweep->cell);
+    int status = !override || !sweep->cell || columns_of(sweep, axes) ? -1 : 0;
+    if (status) smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu cells", cells);
+    for (size_t i = 0; i < count && !status; i++) override[i] = overrides[i];
+    for (size_t number = 0; number < cells && !status; number++) {
+        smoe_cell *cell = &sweep->cell[sweep->cells];
+        size_t n = combine(cell, override, count, axes, sweep->columns, number);
+        int good = n ? resolve(sweep, cell, text, override, n - 1, err) : -1;
+        if (good == 1 && !(cell->name = cell_name(sweep, cell, number))) good = -1;
+        if (good < 1) cell_clear(cell, sweep->columns);
+        sweep->cells += good == 1;
+        *skipped += good == 0;
+        if (!n) smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu cells", cells);
+        status = good < 0 ? -1 : 0;
+    }
+    free(override);
+    if (status || (*skipped && !skip)) return -1;
+    if (!sweep->cells) return smoe_fail_more(err, SMOE_USAGE, "no combination is left");
+    return check_distinct(sweep, err);
+}

@@ -1,0 +1,138 @@
+/*
+ * Sweeps: the cells of a grid of specs, frozen in a ledger, claimed, run by whoever asks, and
+ * summed up. Leaves to others: running a cell (cmd/cells.c forks, sweep/cell.c trains), tables
+ * (sweep/results.h).
+ *
+ *   DIR/cells.jsonl        the ledger: a first line about the sweep, then a line a cell
+ *   DIR/CELL/              its run directory
+ *   DIR/claims/CELL.lock   whoever holds a flock on it runs the cell; the kernel drops it with the
+ *                          process, so that cells of killed processes are free again
+ *   DIR/claims/CELL.json   how it went, once it has
+ *
+ * A sweep may evaluate its trained cells at other settings (sweep/evaluations.h). One over a run
+ * that is there has that run as its only cell, and trains nothing.
+ *
+ * err must not be NULL where a function takes one: messages are built up in it.
+ */
+#ifndef SMOE_SWEEP_H
+#define SMOE_SWEEP_H
+
+#include "base/base.h"
+#include "spec/spec.h"
+
+#include <jansson.h>
+
+/* One point of an axis: what the columns say there, and the overrides that make it so. */
+typedef struct smoe_point {
+    char **value;    /* [columns of the axis] */
+    char **override; /* [overrides] */
+    size_t overrides;
+} smoe_point;
+
+/* Columns that change together. */
+typedef struct smoe_axis {
+    char **column; /* "model.moe.experts" */
+    size_t columns;
+    smoe_point *point;
+    size_t points;
+} smoe_axis;
+
+typedef struct smoe_axes {
+    smoe_axis *axis;
+    size_t count;
+} smoe_axes;
+
+typedef enum smoe_cell_state { SMOE_CELL_OPEN, SMOE_CELL_DONE, SMOE_CELL_FAILED } smoe_cell_state;
+
+typedef struct smoe_cell {
+    char *name;   /* "003-experts=8,seed=1" */
+    char **value; /* [columns of the sweep] */
+    char *spec;   /* resolved, as JSON with sorted keys and full digits */
+    uint64_t hash;
+    uint64_t meaning;      /* of combinations: equal where they are the same, however written */
+    smoe_cell_state state; /* as last looked at */
+    json_t *outcome;       /* {"status", "result": {...}} or {"status", "code", "error"}, or NULL */
+} smoe_cell;
+
+typedef struct smoe_sweep {
+    char *dir;  /* NULL before create or open */
+    char *name; /* of the spec */
+    char **column;
+    size_t columns;
+    size_t seed; /* the column that is the seed; SIZE_MAX: none */
+    smoe_cell *cell;
+    size_t cells;
+    smoe_axis evaluate;     /* what each trained cell is evaluated at; points 0: nothing */
+    char *run, *checkpoint; /* the run that is the only cell, and its weights; NULL: cells train */
+    smoe_sweep_figure figure; /* what the figures show */
+    char *reference;          /* what rows are compared with, see compare.h; NULL: the first row */
+} smoe_sweep;
+
+/* ---- axes ------------------------------------------------------------------------------------ */
+
+/* Adds an axis without points, or NULL (out of memory). Column names are copied. */
+smoe_axis *smoe_axes_add(smoe_axes *axes, const char *const *column, size_t columns);
+/* Adds a point; everything is copied. 0 or -1 (out of memory). */
+int smoe_axis_add(smoe_axis *axis, const char *const *value, const char *const *override,
+                  size_t overrides);
+/* The axes of keys of a spec's section `sweep` and of overrides with lists, key=a,b,c, which beat
+ * it; the seed comes last. `plain` [count] gets the other overrides (pointers), *plains of them. */
+int smoe_axes_of(smoe_axes *axes, const smoe_sweep_keys *keys, char *const *overrides, size_t count,
+                 char **plain, size_t *plains, smoe_err *err) SMOE_MUST_CHECK;
+/* The end of the first item of a list a,b,c: a comma outside brackets and braces, or the end. */
+const char *smoe_axes_item(const char *list);
+/* Whether an axis has the column. */
+bool smoe_axes_has(const smoe_axes *axes, const char *column);
+void smoe_axes_free(smoe_axes *axes);
+
+/* ---- cells ----------------------------------------------------------------------------------- */
+
+/* Every combination, the last axis fastest, each resolved. Combinations that are no valid spec are
+ * all named in err (SMOE_USAGE); with `skip` they are left out and counted in *skipped, and err has
+ * their names although the call succeeds. Two that are the same are refused (SMOE_USAGE). */
+int smoe_sweep_expand(smoe_sweep *sweep, const smoe_spec_text *text, char *const *overrides,
+                      size_t count, const smoe_axes *axes, bool skip, size_t *skipped,
+                      smoe_err *err) SMOE_MUST_CHECK;
+
+/* Makes DIR, exclusively (SMOE_USAGE when it is there), and writes the ledger. With `join`, a DIR
+ * that is there is used, and taken as it is if it has the same ledger; another ledger is refused
+ * with what differs. Here and below a DIR with nothing in it, or with no more than what is left of
+ * a sweep that ended before its ledger was whole, counts as not there. */
+int smoe_sweep_create(smoe_sweep *sweep, const char *dir, bool join, smoe_err *err) SMOE_MUST_CHECK;
+
+/* Adds the cells of a sweep to that in DIR: those that are there keep their names and how they
+ * went, and must be among the new ones with the same keys and specs (SMOE_USAGE says what is
+ * different); the others come behind them. Processes that work on DIR meanwhile finish the cells
+ * they know. A DIR in which nothing was begun gets them all. */
+int smoe_sweep_extend(smoe_sweep *sweep, const char *dir, smoe_err *err) SMOE_MUST_CHECK;
+
+/* Reads the ledger of DIR and looks at every cell. SMOE_USAGE: no sweep there; SMOE_DATA: damaged.
+ */
+int smoe_sweep_open(smoe_sweep *sweep, const char *dir, smoe_err *err) SMOE_MUST_CHECK;
+
+/* Removes what a sweep wrote into DIR: its cells' run directories, claims, results and figures,
+ * then the ledger; other files stay. DIR that is not there: nothing. SMOE_USAGE: it holds no sweep;
+ * SMOE_RUNTIME: another process runs one of the cells. */
+int smoe_sweep_remove(const char *dir, smoe_err *err) SMOE_MUST_CHECK;
+
+void smoe_sweep_free(smoe_sweep *sweep);
+
+/* ---- a cell of a sweep with a directory ------------------------------------------------------ */
+
+/* The run directory (sweep->run where there is one), fresh; NULL when out of memory. */
+char *smoe_cell_dir(const smoe_sweep *sweep, size_t i);
+
+/* 1: ours until *fd is closed by every process that has it; 0: another process runs it; -1. */
+int smoe_cell_claim(const smoe_sweep *sweep, size_t i, int *fd, smoe_err *err) SMOE_MUST_CHECK;
+
+/* Reads how the cell went, if it has. */
+int smoe_cell_look(smoe_sweep *sweep, size_t i, smoe_err *err) SMOE_MUST_CHECK;
+
+/* Writes how it went; takes over `outcome`, NULL being out of memory. Whoever has the claim. */
+int smoe_cell_finish(const smoe_sweep *sweep, size_t i, json_t *outcome,
+                     smoe_err *err) SMOE_MUST_CHECK;
+
+/* {"status": "failed", "code", "error"}. */
+json_t *smoe_cell_failure(int code, const char *error);
+
+#endif

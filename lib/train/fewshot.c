@@ -1,0 +1,376 @@
+/*
+ * Few-shot accuracy; see fewshot.h. For one draw of the shots, with features F of the model:
+ *   x = ((F - mean) / (std + 1e-5), 100)      mean and std of the shots; 100 stands for a bias
+ *   W = argmin |x W - Y|^2 + l2 |W|^2         Y: +1 for the class, -1 for the others
+ *   the class of a query is argmax x W        the lowest index among equals
+ * Fewer shots are the first ones of the same draw.
+ */
+#include "train/fewshot.h"
+#include "base/rng.h"
+#include "data/data.h"
+#include "math/ridge.h"
+#include "store/run.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static const double bias = 100, std_eps = 1e-5;
+
+struct smoe_fewshot {
+    const smoe_spec *spec;
+    smoe_spec view; /* the spec with the data of the few-shot evaluation */
+    smoe_dataset *train, *queries;
+    size_t most;     /* the largest of the shots */
+    size_t draws;    /* eval.fewshot.seeds */
+    size_t count;    /* images of a draw */
+    uint32_t *image; /* [draws,N,most] class by class */
+};
+
+/* ---- drawing --------------------------------------------------------------------------------- */
+
+/* Classes with some, but not enough images, all named. */
+static int check_counts(const uint32_t *have, const smoe_dataset *set, size_t shots,
+                        smoe_err *err) {
+    size_t short_of = 0, first = 0, N = smoe_dataset_classes(set);
+    for (size_t c = N; c-- > 0;)
+        if (have[c] && have[c] < shots) {
+            short_of++;
+            first = c;
+        }
+    if (!short_of) return 0;
+    return smoe_fail(err, SMOE_DATA,
+                     "eval.fewshot.shots: %zu images a class are wanted, but class '%s' has %u in "
+                     "the train split (%zu such %s)",
+                     shots, smoe_dataset_class_name(set, first), have[first], short_of,
+                     short_of == 1 ? "class" : "classes");
+}
+
+int smoe_fewshot_draw(uint32_t *image, size_t *count, const smoe_dataset *set, size_t shots,
+                      uint64_t seed, size_t draw, smoe_err *err) {
+    size_t n = smoe_dataset_images(set), N = smoe_dataset_classes(set), full = 0;
+    uint32_t *order = malloc(n * sizeof *order), *have = calloc(N, sizeof *have);
+    int status = -1;
+    if (!order || !have) {
+        smoe_fail(err, SMOE_RUNTIME, "out of memory for an order of %zu images", n);
+        goto out;
+    }
+    smoe_rng rng = smoe_rng_at(seed, SMOE_RNG_FEWSHOT, 0, draw, 0);
+    smoe_rng_permutation(&rng, order, n);
+    for (size_t i = 0; i < n && full < N; i++) {
+        size_t c = smoe_dataset_label(set, order[i]);
+        if (have[c] == shots) continue;
+        image[c * shots + have[c]++] = order[i];
+        full += have[c] == shots;
+    }
+    if (check_counts(have, set, shots, err)) goto out;
+    *count = 0;
+    for (size_t c = 0; c < N; c++)
+        for (size_t k = 0; k < have[c]; k++) image[(*count)++] = image[c * shots + k];
+    status = *count ? 0 : smoe_fail(err, SMOE_DATA, "no images to draw few-shot examples from");
+out:
+    free(order);
+    free(have);
+    return status;
+}
+
+/* Examples that the limit on images left out are missing by the spec's fault, not by that of the
+ * data. */
+static void blame_limit(const smoe_spec *view, const smoe_spec *spec, smoe_err *err) {
+    bool other = spec->eval.fewshot.data.source >= SMOE_FEWSHOT_SOURCE;
+    if (!view->data.limit || !err || err->code != SMOE_DATA) return;
+    smoe_fail_more(err, SMOE_USAGE, "%sdata.limit is %zu: raise it, or give eval.fewshot.shots=[]",
+                   other ? "eval.fewshot." : "", view->data.limit);
+    err->code = SMOE_USAGE;
+}
+
+int smoe_fewshot_open(smoe_fewshot **out, const smoe_spec *spec, smoe_err *err) {
+    *out = NULL;
+    const smoe_fewshot_spec *wanted = &spec->eval.fewshot;
+    if (!wanted->count) return 0;
+    smoe_fewshot *f = calloc(1, sizeof *f);
+    if (!f) return smoe_fail(err, SMOE_RUNTIME, "out of memory for the few-shot evaluation");
+    f->spec = spec;
+    f->most = wanted->shots[wanted->count - 1]; /* they are sorted */
+    f->draws = wanted->seeds;
+    if (smoe_spec_fewshot_data(spec, &f->view, err)) goto fail;
+    if (smoe_dataset_open(&f->train, &f->view, "train", err)) goto fail;
+    if (smoe_dataset_open(&f->queries, &f->view, spec->eval.split, err)) goto fail;
+    size_t N = smoe_dataset_classes(f->train);
+    if (smoe_dataset_classes(f->queries) != N) {
+        smoe_fail(err, SMOE_DATA, "split '%s' has %zu classes, split 'train' has %zu",
+                  spec->eval.split, smoe_dataset_classes(f->queries), N);
+        goto fail;
+    }
+    f->image = calloc(f->draws * N * f->most, sizeof *f->image);
+    if (!f->image) {
+        smoe_fail(err, SMOE_RUNTIME, "out of memory for the few-shot evaluation");
+        goto fail;
+    }
+    for (size_t i = 0; i < f->draws; i++)
+        if (smoe_fewshot_draw(f->image + i * N * f->most, &f->count, f->train, f->most, spec->seed,
+                              i, err)) {
+            blame_limit(&f->view, spec, err);
+            goto fail;
+        }
+    *out = f;
+    return 0;
+fail:
+    smoe_fewshot_free(f);
+    return -1;
+}
+
+void smoe_fewshot_free(smoe_fewshot *f) {
+    if (!f) return;
+    smoe_dataset_free(f->train);
+    smoe_dataset_free(f->queries);
+    free(f->view.data.path);
+    free(f->image);
+    free(f);
+}
+
+/* ---- features -------------------------------------------------------------------------------- */
+
+static int features_room(smoe_features *f, size_t n, size_t d, smoe_err *err) {
+    f->x = malloc(n * d * sizeof *f->x);
+    f->label = malloc(n * sizeof *f->label);
+    return f->x && f->label
+               ? 0
+               : smoe_fail(err, SMOE_RUNTIME, "out of memory for the features of %zu images", n);
+}
+
+static void features_free(smoe_features *f) {
+    free(f->x);
+    free(f->label);
+}
+
+/* The features of a batch, behind those that are there. */
+static void features_add(smoe_features *f, uint64_t seed, smoe_model *model, size_t d,
+                         const real *pixels, const int64_t *label, size_t images) {
+    smoe_pass pass = {.seed = seed, .images = images, .first = f->n};
+    smoe_model_forward(model, pixels, &pass);
+    const real *x = smoe_model_features(model);
+    for (size_t i = 0; i < images * d; i++) f->x[f->n * d + i] = x[i];
+    for (size_t i = 0; i < images; i++) f->label[f->n + i] = label[i];
+    f->n += images;
+}
+
+static int features_of_queries(smoe_features *f, const smoe_fewshot *few, smoe_model *model,
+                               size_t batch, smoe_err *err) {
+    smoe_loader_options options = {.batch_size = batch, .seed = few->spec->seed};
+    smoe_loader *loader = NULL;
+    smoe_batch b;
+    int more = -1;
+    size_t d = few->spec->model.width;
+    if (features_room(f, smoe_dataset_images(few->queries), d, err)) return -1;
+    if (smoe_loader_open(&loader, few->queries, &few->view, &options, err)) return -1;
+    while ((more = smoe_loader_next(loader, &b, err)) > 0)
+        features_add(f, few->spec->seed, model, d, b.pixels, b.label, b.images);
+    smoe_loader_free(loader);
+    return more;
+}
+
+static int features_of_draw(smoe_features *f, const smoe_fewshot *few, size_t draw,
+                            smoe_model *model, size_t batch, smoe_err *err) {
+    const smoe_data_spec *data = &few->view.data;
+    size_t image = data->channels * data->image_size * data->image_size, held = 0;
+    size_t d = few->spec->model.width, N = smoe_dataset_classes(few->train);
+    real *pixels = malloc(batch * image * sizeof *pixels), *target = malloc(N * sizeof *target);
+    int64_t *label = malloc(batch * sizeof *label);
+    const uint32_t *which = few->image + draw * N * few->most;
+    int status = -1;
+    if (!pixels || !target || !label) {
+        smoe_fail(err, SMOE_RUNTIME, "out of memory for a batch of %zu images", batch);
+        goto out;
+    }
+    f->n = 0;
+    for (size_t i = 0; i < few->count; i++) {
+        if (smoe_dataset_image(few->train, which[i], false, pixels + held * image, target,
+                               label + held, err))
+            goto out;
+        if (++held < batch && i + 1 < few->count) continue;
+        features_add(f, few->spec->seed, model, d, pixels, label, held);
+        held = 0;
+    }
+    status = 0;
+out:
+    free(pixels);
+    free(target);
+    free(label);
+    return status;
+}
+
+/* ---- the regression -------------------------------------------------------------------------- */
+
+/* mean and 1 / (std + eps) of each feature over the shots. */
+static void whitening(double *mean, double *scale, const real *x, size_t n, size_t d) {
+    for (size_t j = 0; j < d; j++) {
+        double sum = 0, squares = 0;
+        for (size_t i = 0; i < n; i++) sum += (double)x[i * d + j];
+        mean[j] = sum / (double)n;
+        for (size_t i = 0; i < n; i++) {
+            double off = (double)x[i * d + j] - mean[j];
+            squares += off * off;
+        }
+        scale[j] = 1 / (sqrt(squares / (double)n) + std_eps);
+    }
+}
+
+static void whiten(double *to, const double *mean, const double *scale, const real *x, size_t d) {
+    for (size_t j = 0; j < d; j++) to[j] = ((double)x[j] - mean[j]) * scale[j];
+    to[d] = bias;
+}
+
+typedef struct solver {
+    double *mean, *scale; /* [d] */
+    double *X, *Y;        /* [n,d+1], [n,N] */
+    double *W;            /* [d+1, strengths*N] */
+} solver;
+
+/* The scores of one query for every strength, then whether the highest is the true class's. */
+static void judge(const solver *s, double *scratch, const real *query, int64_t asked, size_t d,
+                  size_t N, size_t *correct) {
+    size_t wide = SMOE_FEWSHOT_STRENGTHS * N;
+    double *x = scratch, *score = scratch + d + 1;
+    whiten(x, s->mean, s->scale, query, d);
+    for (size_t c = 0; c < wide; c++) score[c] = 0;
+    for (size_t j = 0; j <= d; j++) {
+        const double *w = s->W + j * wide;
+        double v = x[j];
+#pragma omp simd
+        for (size_t c = 0; c < wide; c++) score[c] += v * w[c];
+    }
+    for (size_t l = 0; l < SMOE_FEWSHOT_STRENGTHS; l++) {
+        size_t best = 0;
+        for (size_t c = 1; c < N; c++)
+            if (score[l * N + c] > score[l * N + best]) best = c;
+        correct[l] += (int64_t)best == asked;
+    }
+}
+
+int smoe_fewshot_solve(size_t *correct, const smoe_features *shots, const smoe_features *queries,
+                       size_t d, size_t N, smoe_err *err) {
+    size_t n = shots->n, D = d + 1, wide = SMOE_FEWSHOT_STRENGTHS * N;
+    solver s = {.mean = malloc(D * sizeof(double)),
+                .scale = malloc(D * sizeof(double)),
+                .X = malloc((n * D + 1) * sizeof(double)),
+                .Y = malloc((n * N + 1) * sizeof(double)),
+                .W = malloc((D * wide + 1) * sizeof(double))};
+    smoe_ridge ridge = {0};
+    int status = -1, failed = 0;
+    if (!s.mean || !s.scale || !s.X || !s.Y || !s.W) {
+        smoe_fail(err, SMOE_RUNTIME, "out of memory for a regression on %zu images", n);
+        goto out;
+    }
+    whitening(s.mean, s.scale, shots->x, n, d);
+    for (size_t i = 0; i < n; i++) whiten(s.X + i * D, s.mean, s.scale, shots->x + i * d, d);
+    for (size_t i = 0; i < n; i++)
+        for (size_t c = 0; c < N; c++) s.Y[i * N + c] = (int64_t)c == shots->label[i] ? 1 : -1;
+    if (smoe_ridge_create(&ridge, s.X, s.Y, n, D, N, err)) goto out;
+    for (int l = 0; l < SMOE_FEWSHOT_STRENGTHS; l++)
+        smoe_ridge_weights(&ridge, ldexp(1, SMOE_FEWSHOT_LOWEST + l), s.W + (size_t)l * N, wide);
+    size_t counts[SMOE_FEWSHOT_STRENGTHS] = {0};
+#pragma omp parallel reduction(+ : counts, failed)
+    {
+        double *scratch = malloc((D + wide) * sizeof *scratch);
+        failed += !scratch;
+#pragma omp for
+        for (size_t i = 0; i < queries->n; i++)
+            if (scratch) judge(&s, scratch, queries->x + i * d, queries->label[i], d, N, counts);
+        free(scratch);
+    }
+    for (size_t l = 0; l < SMOE_FEWSHOT_STRENGTHS; l++) correct[l] = counts[l];
+    status = failed ? smoe_fail(err, SMOE_RUNTIME, "out of memory for a regression") : 0;
+out:
+    smoe_ridge_free(&ridge);
+    free(s.mean);
+    free(s.scale);
+    free(s.X);
+    free(s.Y);
+    free(s.W);
+    return status;
+}
+
+/* ---- the whole ------------------------------------------------------------------------------- */
+
+/* Of correct [draws, strengths] out of q, the strength with the highest mean. */
+static smoe_fewshot_score summary(const size_t *correct, size_t draws, size_t q, size_t shots) {
+    size_t best = 0, most = 0;
+    for (size_t l = 0; l < SMOE_FEWSHOT_STRENGTHS; l++) {
+        size_t sum = 0;
+        for (size_t i = 0; i < draws; i++) sum += correct[i * SMOE_FEWSHOT_STRENGTHS + l];
+        if (sum <= most) continue;
+        most = sum;
+        best = l;
+    }
+    double mean = (double)most / (double)draws / (double)q, squares = 0;
+    for (size_t i = 0; i < draws; i++) {
+        double off = (double)correct[i * SMOE_FEWSHOT_STRENGTHS + best] / (double)q - mean;
+        squares += off * off;
+    }
+    return (smoe_fewshot_score){.shots = shots,
+                                .mean = mean,
+                                .sd = draws > 1 ? sqrt(squares / (double)(draws - 1)) : 0,
+                                .l2 = ldexp(1, SMOE_FEWSHOT_LOWEST + (int)best)};
+}
+
+/* The first `shots` of each class, of a draw with `most` of each: moved to the front of `few`. */
+static void take_first(smoe_features *few, const smoe_features *all, size_t most, size_t shots,
+                       size_t d) {
+    few->n = 0;
+    for (size_t i = 0; i < all->n; i++) {
+        if (i % most >= shots) continue;
+        for (size_t j = 0; j < d; j++) few->x[few->n * d + j] = all->x[i * d + j];
+        few->label[few->n++] = all->label[i];
+    }
+}
+
+int smoe_fewshot_measure(const smoe_fewshot *f, smoe_model *model, size_t batch,
+                         smoe_fewshot_score *score, smoe_err *err) {
+    const smoe_fewshot_spec *wanted = &f->spec->eval.fewshot;
+    size_t d = f->spec->model.width, N = smoe_dataset_classes(f->train),
+           each = SMOE_FEWSHOT_STRENGTHS;
+    smoe_features queries = {0}, all = {0}, few = {0};
+    size_t *correct = calloc(wanted->count * f->draws * each, sizeof *correct);
+    int status = -1;
+    if (!correct) {
+        smoe_fail(err, SMOE_RUNTIME, "out of memory for the few-shot evaluation");
+        goto out;
+    }
+    if (features_of_queries(&queries, f, model, batch, err)) goto out;
+    if (features_room(&all, f->count, d, err) || features_room(&few, f->count, d, err)) goto out;
+    for (size_t i = 0; i < f->draws; i++) {
+        if (features_of_draw(&all, f, i, model, batch, err)) goto out;
+        for (size_t k = 0; k < wanted->count; k++) {
+            take_first(&few, &all, f->most, wanted->shots[k], d);
+            if (smoe_fewshot_solve(correct + (k * f->draws + i) * each, &few, &queries, d, N, err))
+                goto out;
+        }
+    }
+    for (size_t k = 0; k < wanted->count; k++)
+        score[k] = summary(correct + k * f->draws * each, f->draws, queries.n, wanted->shots[k]);
+    status = 0;
+out:
+    features_free(&queries);
+    features_free(&all);
+    features_free(&few);
+    free(correct);
+    return status;
+}
+
+int smoe_fewshot_record(void *fewshot, smoe_model *model, size_t batch, json_t *record,
+                        smoe_err *err) {
+    const smoe_fewshot *f = fewshot;
+    smoe_fewshot_score score[SMOE_MAX_SHOTS];
+    if (smoe_fewshot_measure(f, model, batch, score, err)) return -1;
+    for (size_t k = 0; k < f->spec->eval.fewshot.count; k++) {
+        char key[48];
+        snprintf(key, sizeof key, "test/fewshot_%zu", score[k].shots);
+        json_object_set_new(record, key, smoe_run_number(score[k].mean));
+        snprintf(key, sizeof key, "test/fewshot_%zu_sd", score[k].shots);
+        json_object_set_new(record, key, smoe_run_number(score[k].sd));
+        snprintf(key, sizeof key, "test/fewshot_%zu_l2", score[k].shots);
+        json_object_set_new(record, key, smoe_run_number(score[k].l2));
+    }
+    return 0;
+}

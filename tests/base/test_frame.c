@@ -1,0 +1,206 @@
+/* Frames: what goes in comes out, in memory, as CSV and as JSON; and the frames of smoe inspect. */
+#include "scratch.h"
+#include "base/file.h"
+#include "base/frame.h"
+#include "inspect/inspect.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+static void fill(smoe_frame *frame) {
+    smoe_frame_init(frame, "sizes", "Sizes", "How large.", "  run$ size  share");
+    smoe_frame_text(frame, "a, b");
+    smoe_frame_numbers(frame, (const double[]){3, 0.1}, 2);
+    smoe_frame_text(frame, "a, b");
+    smoe_frame_numbers(frame, (const double[]){-1e300, NAN}, 2);
+    smoe_frame_text(frame, "say \"c\"\n");
+    smoe_frame_numbers(frame, (const double[]){INFINITY, 1.0 / 3}, 2);
+    smoe_frame_text(frame, "half a row");
+}
+
+static void cells_come_back(void **state) {
+    (void)state;
+    smoe_frame frame;
+    fill(&frame);
+    assert_false(frame.failed);
+    assert_int_equal(frame.rows, 3);
+    assert_int_equal(frame.columns, 3);
+    assert_int_equal(smoe_frame_find(&frame, "run"), 0);
+    assert_int_equal(smoe_frame_find(&frame, "share"), 2);
+    assert_true(smoe_frame_find(&frame, "run$") == SIZE_MAX);
+    assert_string_equal(smoe_frame_text_at(&frame, 1, 0), "a, b");
+    assert_ptr_equal(smoe_frame_text_at(&frame, 0, 0), smoe_frame_text_at(&frame, 1, 0));
+    assert_string_equal(smoe_frame_text_at(&frame, 2, 0), "say \"c\"\n");
+    assert_true(smoe_frame_number_at(&frame, 0, 2) == 0.1);
+    assert_true(isnan(smoe_frame_number_at(&frame, 1, 2)));
+    smoe_frame_free(&frame);
+}
+
+/* As many digits as it takes; no number where there is none; quotes around what has commas, quotes or line ends. */
+static void csv(void **state) {
+    char buf[SCRATCH_PATH];
+    const char *path = scratch_path(*state, buf, "sizes.csv");
+    smoe_frame frame;
+    smoe_err err = {0};
+    fill(&frame);
+    assert_int_equal(smoe_frame_csv(&frame, path, &err), 0);
+    char *text = scratch_read(path, NULL);
+    assert_string_equal(text, "run,size,share\n"
+                              "\"a, b\",3,0.1\n"
+                              "\"a, b\",-1e+300,\n"
+                              "\"say \"\"c\"\"\n\",,0.3333333333333333\n");
+    free(text);
+    smoe_frame_free(&frame);
+}
+
+static void json(void **state) {
+    (void)state;
+    smoe_frame frame;
+    fill(&frame);
+    json_t *object = smoe_frame_json(&frame);
+    char *text = json_dumps(object, JSON_COMPACT | JSON_SORT_KEYS);
+    assert_string_equal(text,
+                        "{\"caption\":\"How large.\",\"columns\":[\"run\",\"size\",\"share\"],"
+                        "\"rows\":[[\"a, b\",3,0.10000000000000001],"
+                        "[\"a, b\",-1.0000000000000001e300,null],"
+                        "[\"say \\\"c\\\"\\n\",null,0.33333333333333331]],"
+                        "\"title\":\"Sizes\"}");
+    free(text);
+    json_decref(object);
+    smoe_frame_free(&frame);
+}
+
+/* Bytes that are no UTF-8 are shown by what can be; the row is as long as the others. */
+static void json_of_other_bytes(void **state) {
+    (void)state;
+    smoe_frame frame;
+    smoe_frame_init(&frame, "sizes", "Sizes", "How large.", "  run$ size  share");
+    smoe_frame_text(&frame, "b\xff\xfe");
+    smoe_frame_numbers(&frame, (const double[]){1, 2}, 2);
+    json_t *object = smoe_frame_json(&frame);
+    json_t *row = json_array_get(json_object_get(object, "rows"), 0);
+    assert_int_equal(json_array_size(row), 3);
+    assert_string_equal(json_string_value(json_array_get(row, 0)), "b??");
+    json_decref(object);
+    smoe_frame_free(&frame);
+}
+
+/* Columns of names known at run time only; more rows than the first memory holds. */
+static void columns_one_by_one(void **state) {
+    (void)state;
+    smoe_frame frame;
+    smoe_frame_init(&frame, "many", NULL, NULL, NULL);
+    smoe_frame_column(&frame, "i", false);
+    smoe_frame_column(&frame, "name", true);
+    for (size_t i = 0; i < 1000; i++) {
+        char name[24];
+        snprintf(name, sizeof name, "%zu", i / 3);
+        smoe_frame_number(&frame, (double)i);
+        smoe_frame_text(&frame, name);
+    }
+    assert_int_equal(frame.rows, 1000);
+    for (size_t i = 0; i < 1000; i++) {
+        assert_true(smoe_frame_number_at(&frame, i, 0) == (double)i);
+        assert_int_equal(atoi(smoe_frame_text_at(&frame, i, 1)), i / 3);
+    }
+    smoe_frame_free(&frame);
+}
+
+/* An empty frame has a heading; out of memory is said when it is written. */
+static void empty_and_failed(void **state) {
+    char buf[SCRATCH_PATH];
+    const char *path = scratch_path(*state, buf, "empty.csv");
+    smoe_frame frame;
+    smoe_err err = {0};
+    smoe_frame_init(&frame, "empty", "", "", "a b$");
+    assert_int_equal(smoe_frame_csv(&frame, path, &err), 0);
+    char *text = scratch_read(path, NULL);
+    assert_string_equal(text, "a,b\n");
+    free(text);
+    frame.failed = true;
+    smoe_frame_number(&frame, 1);
+    assert_int_equal(frame.rows, 0);
+    assert_null(smoe_frame_json(&frame));
+    assert_int_equal(smoe_frame_csv(&frame, path, &err), -1);
+    assert_int_equal(err.code, SMOE_RUNTIME);
+    smoe_frame_free(&frame);
+}
+
+/* Integers as long as a double tells them from their neighbours; never one that wraps. */
+static void numbers(void **state) {
+    (void)state;
+    const struct {
+        double x;
+        const char *text;
+    } cases[] = {{3, "3"},         {-0.5, "-0.5"}, {0x1p52, "4503599627370496"},
+                 {0x1p80, "1e24"}, {NAN, "null"},  {INFINITY, "null"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        json_t *number = smoe_number_json(cases[i].x);
+        char *text = json_dumps(number, JSON_ENCODE_ANY | JSON_REAL_PRECISION(1));
+        assert_string_equal(text, cases[i].text);
+        free(text);
+        json_decref(number);
+    }
+}
+
+/* Each frame of smoe inspect says what it is, names its columns once, and begins with the run. */
+static void frames_of_inspect(void **state) {
+    (void)state;
+    smoe_frame *frames;
+    size_t count;
+    smoe_err err = {0};
+    assert_int_equal(smoe_frames_open(&frames, &count, &err), 0);
+    assert_true(count > 10);
+    for (size_t i = 0; i < count; i++) {
+        const smoe_frame *f = &frames[i];
+        assert_false(f->failed);
+        assert_ptr_equal(smoe_frames_find(frames, count, f->name), f);
+        assert_true(strlen(f->title) > 3 && strlen(f->caption) > 10 && f->columns > 2);
+        assert_string_equal(f->column[0].name, "run");
+        assert_true(f->column[0].text);
+        for (size_t c = 0; c < f->columns; c++)
+            assert_int_equal(smoe_frame_find(f, f->column[c].name), c);
+    }
+    assert_null(smoe_frames_find(frames, count, "nothing"));
+    smoe_frames_free(frames, count);
+}
+
+/* ---- what a function prints -------------------------------------------------------------------- */
+
+static int print_half(FILE *out, const void *context, smoe_err *err) {
+    fprintf(out, "%g\n", 0.5);
+    return context ? smoe_fail(err, SMOE_DATA, "%s", (const char *)context) : 0;
+}
+
+/* A file is whole or as it was; the printer's own error comes through. */
+static void printed(void **state) {
+    smoe_err err = {0};
+    char path[SCRATCH_PATH];
+    scratch_path(*state, path, "printed");
+    assert_int_equal(smoe_file_print(path, print_half, NULL, &err), 0);
+    assert_int_equal(smoe_file_print(path, print_half, "no more", &err), -1);
+    assert_int_equal(err.code, SMOE_DATA);
+    char *text = scratch_read(path, NULL);
+    assert_string_equal(text, "0.5\n");
+    free(text);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(cells_come_back),
+        cmocka_unit_test_setup_teardown(csv, scratch_setup, scratch_teardown),
+        cmocka_unit_test(json),
+        cmocka_unit_test(numbers),
+        cmocka_unit_test(json_of_other_bytes),
+        cmocka_unit_test(columns_one_by_one),
+        cmocka_unit_test_setup_teardown(empty_and_failed, scratch_setup, scratch_teardown),
+        cmocka_unit_test(frames_of_inspect),
+        cmocka_unit_test_setup_teardown(printed, scratch_setup, scratch_teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

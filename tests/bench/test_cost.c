@@ -1,0 +1,388 @@
+/*
+ * bench/cost against small models counted by hand in the comments, against the parameter table that
+ * the model itself builds, and at its limits. test_cost_papers.c has the papers' tables.
+ */
+#include "close.h"
+#include "overrides.h"
+#include "spec/routers.h"
+#include "bench/cost.h"
+#include "vit/model.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <cmocka.h>
+
+/* ---- by hand --------------------------------------------------------------------------------- */
+
+/* m = 4 tokens of 2x2 grey pixels, d = 4, h = 8, 2 heads, N = 3, one MoE block, E = 2. */
+static const char tiny[] =
+    "data: {source: image-folder, path: none, image_size: 4, channels: 1, classes: 3}\n"
+    "model:\n"
+    "  {width: 4, depth: 1, mlp: 8, heads: 2, patch_size: 2, moe: {layers: last-1, experts: 2}}\n"
+    "train: {steps: 100, batch_size: 8, schedule: {name: constant}}\n";
+
+static const smoe_cost_layer *row_of(const smoe_cost *cost, const char *name) {
+    for (size_t i = 0; i < cost->layers; i++)
+        if (!strcmp(cost->layer[i].name, name)) return &cost->layer[i];
+    fail_msg("no row %s", name);
+    return NULL;
+}
+
+static void assert_row(const smoe_cost *cost, const char *name, double params, double infer,
+                       double train) {
+    const smoe_cost_layer *row = row_of(cost, name);
+    assert_close(row->params, params, 0);
+    assert_close(row->flops_infer, infer, 0);
+    assert_close(row->flops_train, train, 0);
+}
+
+/*
+ * Soft router, S = 2. Multiply-adds forward and how often in training:
+ *   patch_embed 4 tokens x 4 pixels x 4 = 64 (2)    params 4*4 + 4 = 20, pos_embed 4*4 = 16
+ *   attn        qkv and output 4*4*4*4 = 256, scores and mixing 2*4*4*4 = 128 (3)   4*16 + 4*4 = 80
+ *   router      4*4*2 = 32 (3)      4*2 + 1 = 9      dispatch, combine  4*2*4 = 32 each (3)
+ *   experts     2 rows x 2*4*8 = 128 (3)             2 x (2*4*8 + 8 + 4) = 152
+ *   head        4*3 = 12 (3)        5*3 = 15         three norms of 8
+ * Sum 684 = 1368 FLOPs; training 2*(2*64 + 3*620) = 3976; params 316, of which 164 shared.
+ * Element-wise 33*4*4 + 9*8*2 + 4*2*16 + 16*4*2 = 528 + 144 + 128 + 128 = 928.
+ */
+static void counted_by_hand_soft(void **state) {
+    (void)state;
+    smoe_cost cost;
+    overrides list = {0};
+    overrides_set(&list, "model.moe.router=soft");
+    overrides_cost(&cost, tiny, &list, NULL);
+    assert_row(&cost, "patch_embed", 20, 128, 256);
+    assert_row(&cost, "pos_embed", 16, 0, 0);
+    assert_row(&cost, "blocks.0.norm1", 8, 0, 0);
+    assert_row(&cost, "blocks.0.attn", 80, 768, 2304);
+    assert_row(&cost, "blocks.0.norm2", 8, 0, 0);
+    assert_row(&cost, "blocks.0.mlp.router", 9, 64, 192);
+    assert_row(&cost, "blocks.0.mlp.dispatch", 0, 64, 192);
+    assert_row(&cost, "blocks.0.mlp.experts", 152, 256, 768);
+    assert_row(&cost, "blocks.0.mlp.combine", 0, 64, 192);
+    assert_row(&cost, "norm", 8, 0, 0);
+    assert_row(&cost, "head", 15, 24, 72);
+    assert_int_equal(cost.layers, 11);
+    assert_close(cost.params, 316, 0);
+    assert_close(cost.params_expert, 152, 0);
+    assert_close(cost.params_active, 164 + 2 / 4.0 * 76, 0);
+    assert_close(cost.products_infer_per_image, 1368, 0);
+    assert_close(cost.products_train_per_image, 3976, 0);
+    assert_close(cost.flops_infer_per_image, 1368 + 928, 0);
+    assert_close(cost.flops_train_per_image, 3976 + 4 * 928 + 164, 0);
+    assert_close(cost.train_exaflop, 7852e2 * 8 / 1e18, 1e-27);
+    assert_close(cost.bytes.weights, 1264, 0);
+    assert_close(cost.bytes.gradients, 1264, 0);
+    assert_close(cost.bytes.optimizer, 2528, 0);
+    smoe_cost_free(&cost);
+
+    overrides_set(&list, "train.optimizer={name: sgd, momentum: 0.9}");
+    overrides_cost(&cost, tiny, &list, NULL);
+    assert_close(cost.bytes.optimizer, 1264, 0);
+    smoe_cost_free(&cost);
+
+    overrides_set(&list, "train.optimizer={name: adam, moments: bf16-first}");
+    overrides_cost(&cost, tiny, &list, NULL);
+    assert_close(cost.bytes.optimizer, 1896, 0); /* 6 bytes for each of 316 parameters */
+    smoe_cost_free(&cost);
+}
+
+/*
+ * Tokens choose 2 of 2 experts, C = 0.75, groups of 2 images: buffers of 2*8*0.75/2 = 6, hence
+ * 12 places a group and 6 expert rows an image. Router 4*4*2 = 32 (3), experts 6 x 64 = 384 (3);
+ * by one-hot products dispatch 4 tokens x 12 x 4 = 192 (2) and combine 192 (3); 4*4*12 = 192
+ * element-wise beside 528 + 9*8*6 + 128 = 1088. A token is computed by 6/4 experts.
+ */
+static void counted_by_hand_choice(void **state) {
+    (void)state;
+    static const smoe_cost_options einsum = {.einsum = true};
+    smoe_cost cost;
+    overrides list = {0};
+    overrides_set(&list, "model.moe.router=tokens-choice");
+    overrides_set(&list, "model.moe.k=2");
+    overrides_set(&list, "model.moe.capacity=0.75");
+    overrides_set(&list, "model.moe.group_images=2");
+    overrides_cost(&cost, tiny, &list, &einsum);
+    assert_row(&cost, "blocks.0.mlp.router", 8, 64, 192);
+    assert_row(&cost, "blocks.0.mlp.dispatch", 0, 384, 768);
+    assert_row(&cost, "blocks.0.mlp.experts", 152, 768, 2304);
+    assert_row(&cost, "blocks.0.mlp.combine", 0, 384, 1152);
+    assert_close(cost.params_active, 163 + 1.5 * 76, 0);
+    assert_close(cost.flops_infer_per_image - cost.products_infer_per_image, 1088 + 192, 0);
+    smoe_cost_free(&cost);
+
+    overrides_cost(&cost, tiny, &list, NULL);
+    assert_row(&cost, "blocks.0.mlp.dispatch", 0, 0, 0);
+    assert_row(&cost, "blocks.0.mlp.combine", 0, 0, 0);
+    assert_close(cost.flops_infer_per_image - cost.products_infer_per_image, 1088, 0);
+    smoe_cost_free(&cost);
+
+    overrides_set(&list, "model.moe.k=1");
+    overrides_set(&list, "model.moe.capacity=2"); /* 8 places an image, but only 4 choices */
+    overrides_cost(&cost, tiny, &list, NULL);
+    assert_row(&cost, "blocks.0.mlp.experts", 152, 8 * 128, 8 * 384);
+    assert_close(cost.params_active, 163 + 76, 0);
+    smoe_cost_free(&cost);
+
+    overrides_set(&list, "model.moe.router=experts-choice"); /* K does not count */
+    overrides_set(&list, "model.moe.k=2");
+    overrides_cost(&cost, tiny, &list, NULL);
+    assert_row(&cost, "blocks.0.mlp.experts", 152, 8 * 128, 8 * 384);
+    assert_close(cost.params_active, 163 + 2 * 76, 0);
+    smoe_cost_free(&cost);
+
+    overrides_set(&list, "model.moe.capacity=5"); /* an expert takes each token once at most */
+    overrides_cost(&cost, tiny, &list, NULL);
+    assert_row(&cost, "blocks.0.mlp.experts", 152, 8 * 128, 8 * 384);
+    assert_close(cost.params_active, cost.params, 0);
+    smoe_cost_free(&cost);
+}
+
+/* Identity moves each of the 4 tokens to one expert and back: no router, products in experts. */
+static void counted_by_hand_identity(void **state) {
+    (void)state;
+    smoe_cost cost;
+    overrides list = {0};
+    overrides_set(&list, "model.moe.router=identity");
+    overrides_set(&list, "model.moe.slots_per_expert=3"); /* two stay empty */
+    overrides_cost(&cost, tiny, &list, NULL);
+    assert_row(&cost, "blocks.0.mlp.router", 0, 0, 0);
+    assert_row(&cost, "blocks.0.mlp.dispatch", 0, 0, 0);
+    assert_row(&cost, "blocks.0.mlp.experts", 152, 4 * 128, 4 * 384);
+    assert_row(&cost, "blocks.0.mlp.combine", 0, 0, 0);
+    assert_close(cost.params_active, 155 + 76, 0);
+    smoe_cost_free(&cost);
+}
+
+/* 12 slots for 4 tokens are three a token, but there are only two experts to be active. */
+static void never_more_active_than_there_are(void **state) {
+    (void)state;
+    smoe_cost cost;
+    overrides list = {0};
+    overrides_set(&list, "model.moe.slots_per_expert=6");
+    overrides_cost(&cost, tiny, &list, NULL);
+    assert_close(cost.params_active, cost.params, 0);
+    smoe_cost_free(&cost);
+}
+
+/* Constant weights have no gradient: their product is done twice in training, not thrice. */
+static void fixed_routing_is_cheaper(void **state) {
+    (void)state;
+    static const struct {
+        const char *router;
+        double router_params, dispatch, combine, element;
+    } rows[] = {
+        {"soft", 9, 192, 192, 128},
+        {"soft-uniform", 9, 192, 128, 64},
+        {"uniform-soft", 9, 128, 192, 64},
+        {"uniform", 0, 128, 128, 0},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        smoe_cost cost;
+        overrides list = {0};
+        overrides_set(&list, "model.moe.router=%s", rows[i].router);
+        overrides_cost(&cost, tiny, &list, NULL);
+        assert_close(row_of(&cost, "blocks.0.mlp.router")->params, rows[i].router_params, 0);
+        assert_row(&cost, "blocks.0.mlp.dispatch", 0, 64, rows[i].dispatch);
+        assert_row(&cost, "blocks.0.mlp.combine", 0, 64, rows[i].combine);
+        assert_close(cost.flops_infer_per_image - cost.products_infer_per_image,
+                     800 + rows[i].element, 0);
+        smoe_cost_free(&cost);
+    }
+}
+
+/* Attention pooling: keys and values 4 tokens x 2*4*4 = 128, scores and mixing 2*4*4 = 32, output
+ * 4*4 = 16, MLP 2*4*8 = 64, together 240; params 4 + 4*(16 + 4) + 8 + 76 = 168. A class token makes
+ * 5 tokens, of which 4 are embedded. */
+static void other_heads(void **state) {
+    (void)state;
+    smoe_cost cost;
+    overrides list = {0};
+    overrides_set(&list, "model.head=map");
+    overrides_cost(&cost, tiny, &list, NULL);
+    assert_row(&cost, "attn_pool", 168, 480, 1440);
+    /* element-wise as above, and 4*2*4 for the weights and 9*8 for the MLP of the pool */
+    assert_close(cost.flops_infer_per_image - cost.products_infer_per_image, 928 + 104, 0);
+    smoe_cost_free(&cost);
+
+    overrides_set(&list, "model.head=token");
+    overrides_cost(&cost, tiny, &list, NULL);
+    assert_row(&cost, "patch_embed", 20, 128, 256);
+    assert_row(&cost, "cls_token", 4, 0, 0);
+    assert_row(&cost, "pos_embed", 20, 0, 0);
+    assert_row(&cost, "blocks.0.attn", 80, 2 * (320 + 200), 6 * (320 + 200));
+    smoe_cost_free(&cost);
+}
+
+/* ---- against the model's own parameter table ------------------------------------------------- */
+
+static bool has_prefix(const char *name, const char *prefix) {
+    size_t length = strlen(prefix);
+    return !strncmp(name, prefix, length) && (name[length] == '.' || !name[length]);
+}
+
+/* Every row's parameters are those of the tensors under its name, and every tensor is under one. */
+static void assert_table(const char *text, overrides *list) {
+    smoe_spec spec;
+    smoe_cost cost;
+    smoe_model *model;
+    smoe_err err = {0};
+    double expert = 0;
+    overrides_parse(&spec, text, list);
+    if (smoe_cost_estimate(&cost, &spec, 0, NULL, &err)) fail_msg("%s", err.text);
+    if (smoe_model_create(&model, &spec, spec.data.classes, &err)) fail_msg("%s", err.text);
+    const smoe_params *params = smoe_model_params(model);
+    assert_close(cost.params, (double)params->total, 0);
+    for (size_t i = 0; i < cost.layers; i++) {
+        double sum = 0;
+        for (size_t j = 0; j < params->count; j++)
+            if (has_prefix(params->row[j].name, cost.layer[i].name))
+                sum += (double)params->row[j].size;
+        if (sum != cost.layer[i].params)
+            fail_msg("%s: %.0f parameters, not %.0f", cost.layer[i].name, sum,
+                     cost.layer[i].params);
+    }
+    for (size_t j = 0; j < params->count; j++)
+        if (params->row[j].expert) expert += (double)params->row[j].size;
+    assert_close(cost.params_expert, expert, 0);
+    assert_true(cost.params_active <= cost.params);
+    smoe_model_free(model);
+    smoe_cost_free(&cost);
+    smoe_spec_free(&spec);
+}
+
+static const char spread[] =
+    "data: {source: image-folder, path: none, image_size: 32, classes: 7}\n"
+    "model:\n"
+    "  {width: 32, depth: 4, mlp: 48, heads: 4, patch_size: 8,\n"
+    "   moe: {layers: last-2, experts: 16, slots_per_expert: 2}}\n"
+    "train: {steps: 10, batch_size: 16, schedule: {name: constant}}\n";
+
+static void matches_the_parameter_table(void **state) {
+    (void)state;
+    static const char *const changes[] = {"model.head=token",        "model.head=map",
+                                          "model.qk_norm=true",      "model.position=sincos2d",
+                                          "model.moe.layers=none",   "model.moe.normalize=false",
+                                          "model.moe.layers=[0, 3]", "model.moe.layers=every-2"};
+    for (size_t i = 0; i < SMOE_ROUTERS; i++) {
+        overrides list = {0};
+        overrides_set(&list, "model.moe.router=%s", smoe_routers[i].name);
+        assert_table(spread, &list);
+        overrides_set(&list, "model.moe.normalize=false");
+        assert_table(spread, &list);
+    }
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        overrides list = {0};
+        overrides_set(&list, "%s", changes[i]);
+        assert_table(spread, &list);
+        overrides_set(&list, "model.head=map");
+        overrides_set(&list, "model.qk_norm=true");
+        assert_table(spread, &list);
+    }
+}
+
+/* ---- limits ---------------------------------------------------------------------------------- */
+
+static long peak_kilobytes(void) {
+    char line[256];
+    long peak = -1;
+    FILE *in = fopen("/proc/self/status", "r");
+    assert_non_null(in);
+    while (fgets(line, sizeof line, in)) sscanf(line, "VmPeak: %ld", &peak);
+    fclose(in);
+    assert_true(peak > 0);
+    return peak;
+}
+
+static const char largest[] =
+    "data: {source: image-folder, path: none, image_size: 224, classes: 29593}\n"
+    "model: {variant: H, patch_size: 14, moe: {layers: last-16, router: soft, experts: 256}}\n"
+    "train: {steps: 300000, batch_size: 4096}\n";
+
+/* One slot an expert: 32 images are 32 rows, whose gradients of 2 experts of 2 x 16 x 32 nobody keeps; those of 33 are kept. */
+static void gradients_of_few_rows(void **state) {
+    (void)state;
+    smoe_cost cost;
+    for (int images = 32; images <= 33; images++) {
+        overrides list = {0};
+        overrides_set(&list, "model={width: 16, mlp: 32}");
+        overrides_set(&list, "train.batch_size=%d", images);
+        overrides_cost(&cost, tiny, &list, NULL);
+        assert_close(cost.params_factored, images == 32 ? 2 * 2 * 16 * 32 : 0, 0);
+        assert_close(cost.bytes.gradients, 4 * (cost.params - cost.params_factored), 0);
+        smoe_cost_free(&cost);
+    }
+}
+
+/* Nor where a width is no multiple of 16, or above 8192. */
+static void gradients_of_odd_widths(void **state) {
+    (void)state;
+    const size_t mlp[] = {8192, 8208, 8200};
+    smoe_cost cost;
+    for (size_t i = 0; i < 3; i++) {
+        overrides list = {0};
+        overrides_set(&list, "model={width: 16, mlp: %zu}", mlp[i]);
+        overrides_set(&list, "train.batch_size=32");
+        overrides_cost(&cost, tiny, &list, NULL);
+        assert_close(cost.params_factored, i ? 0 : 2 * 2 * 16 * 8192, 0);
+        smoe_cost_free(&cost);
+    }
+}
+
+/* Soft MoE H/14 with 256 experts: 54 billion parameters, 217 GB of weights alone. */
+static void largest_model_costs_nothing(void **state) {
+    (void)state;
+    smoe_cost cost;
+    overrides list = {0};
+    struct timespec start, end;
+    long before = peak_kilobytes();
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    overrides_cost(&cost, largest, &list, NULL);
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    assert_true(peak_kilobytes() - before < 64 * 1024);
+    assert_true(end.tv_sec - start.tv_sec < 2); /* a millisecond in fact; busy machines stall */
+    assert_close(cost.bytes.weights, 4 * cost.params, 0);
+    assert_true(cost.bytes.weights > 216e9);
+    assert_true(cost.bytes.activations > 1e12); /* 4096 images of 256 tokens through 32 blocks */
+    smoe_cost_free(&cost);
+}
+
+static void classes_must_be_known(void **state) {
+    (void)state;
+    smoe_spec spec;
+    smoe_cost cost;
+    smoe_err err = {0};
+    overrides list = {0};
+    overrides_set(&list, "data.classes=0");
+    overrides_parse(&spec, tiny, &list);
+    assert_int_equal(smoe_cost_estimate(&cost, &spec, 0, NULL, &err), -1);
+    assert_int_equal(err.code, SMOE_USAGE);
+    assert_non_null(strstr(err.text, "data.classes"));
+    smoe_cost_free(&cost);
+    if (smoe_cost_estimate(&cost, &spec, 3, NULL, &err)) fail_msg("%s", err.text);
+    assert_close(row_of(&cost, "head")->params, 15, 0);
+    smoe_cost_free(&cost);
+    smoe_spec_free(&spec);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(counted_by_hand_soft),
+        cmocka_unit_test(counted_by_hand_choice),
+        cmocka_unit_test(counted_by_hand_identity),
+        cmocka_unit_test(never_more_active_than_there_are),
+        cmocka_unit_test(fixed_routing_is_cheaper),
+        cmocka_unit_test(other_heads),
+        cmocka_unit_test(matches_the_parameter_table),
+        cmocka_unit_test(gradients_of_few_rows),
+        cmocka_unit_test(gradients_of_odd_widths),
+        cmocka_unit_test(largest_model_costs_nothing),
+        cmocka_unit_test(classes_must_be_known),
+    };
+    return cmocka_run_group_tests_name("cost", tests, NULL, NULL);
+}

@@ -1,0 +1,51 @@
+#!/bin/sh
+# The golden table: what 20 training steps come to, to the bit, for every router, optimiser, type of moments, with
+# dropout, and for every instruction set that this processor has. A line: configuration, instruction set, and the CRC-32
+# of the weights, of the optimiser's state and of the logits on 200 test images.
+#     tests/golden/golden.sh [SMOE TENSORS]          prints the table
+#     make golden                                    compares it with tests/golden/golden.txt
+# The table holds for the compiler that its first line names.
+here=$(cd "$(dirname "$0")" && pwd)
+smoe=${1:-build/release/smoe} tensors=${2:-build/release/tests/tools/tensors}
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+
+row() { # row NAME KEY=VALUE ...
+    name=$1
+    shift
+    for isa in v4 v3 base; do
+        export SMOE_ISA=$isa
+        "$smoe" cost "$here/spec.yaml" data.classes=10 >/dev/null 2>&1 || continue
+        rm -rf "$work/run" "$work/logits.npy"
+        if "$smoe" train "$here/spec.yaml" -q -j 2 -o "$work/run" "$@" >/dev/null 2>"$work/err" &&
+            "$smoe" eval "$work/run" -q data.limit=200 --logits "$work/logits.npy" >/dev/null 2>"$work/err"; then
+            last=$work/run/ckpt/latest
+            echo "$name $isa $("$tensors" --sum "$last/model.safetensors") $("$tensors" --sum "$last/state.safetensors")" \
+                "$(tail -c 8000 "$work/logits.npy" | cksum | cut -d ' ' -f 1)"
+        else
+            echo "$name $isa failed: $(head -n 1 "$work/err")"
+        fi
+    done
+}
+
+echo "compiler: $("$smoe" version | grep -i -m 1 -o 'gcc.*\|clang.*')"
+row dense model.moe.layers=none
+identity=model.moe.slots_per_expert=10 # a slot for each of the 37 tokens
+for router in $(sed -n 's/^ROUTER("\([^"]*\)".*/\1/p' "$here"/../../lib/*/routers.def); do
+    [ "$router" = identity ] && slots=$identity || slots=
+    row "$router" model.moe.router="$router" $slots
+    row "$router-dropout" model.moe.router="$router" $slots model.dropout=0.1 model.moe.expert_dropout=0.2
+done
+row tokens-choice-k2 model.moe.router=tokens-choice model.moe.k=2 model.moe.capacity=0.6
+row tokens-choice-vanilla model.moe.router=tokens-choice model.moe.priority=vanilla model.moe.capacity=0.5
+for optimizer in adam sgd; do
+    for moments in f32 bf16-first bf16; do
+        [ "$optimizer$moments" = sgdbf16 ] ||
+            row "$optimizer-$moments" train.optimizer.name=$optimizer train.optimizer.moments=$moments
+    done
+done
+row head-map model.head=map model.qk_norm=true
+row head-gap-sincos model.head=gap model.position=sincos2d model.gelu=tanh
+row sigmoid train.loss=sigmoid
+row skinny-experts model.moe.experts=24 model.moe.slots_per_expert=1 train.batch_size=8
+row mixup data.augment.mixup=0.5 data.augment.crop=inception data.augment.randaugment.n=2 data.augment.randaugment.m=10

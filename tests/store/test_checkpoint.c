@@ -1,0 +1,493 @@
+/* Checkpoints: what is in them, which are kept, what is refused, and how models are found. */
+#include "room.h"
+#include "store/safetensors.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+#include <cmocka.h>
+
+static void assert_link(const room *r, const char *name, const char *want) {
+    char path[SCRATCH_PATH], target[64] = "";
+    assert_true(snprintf(path, sizeof path, "%s/ckpt/%s", r->run, name) < (int)sizeof path);
+    assert_true(readlink(path, target, sizeof target - 1) > 0);
+    assert_string_equal(target, want);
+}
+
+static void test_checkpoint_round_trip(void **state) {
+    room *r = *state;
+    r->spec.train.steps = 200000000;
+    smoe_run *run = room_opened(r, SMOE_RUN_NEW);
+    smoe_checkpoint at = {0};
+    assert_int_equal(room_record(run, 0, 1, &r->err), 0);
+    assert_int_equal(smoe_run_restore(run, &r->params, &at, &r->err), 0);
+    room_assert_file(r, "metrics.jsonl", ""); /* from the start again */
+    assert_int_equal(room_checkpoint(r, run, 12, 0, 2), 0);
+    assert_link(r, "latest", "step_00000012");
+    assert_false(room_has(r, "ckpt/best"));
+    assert_int_equal(room_checkpoint(r, run, 123456789, 123456789, 2), 0);
+    assert_link(r, "latest", "step_123456789");
+    assert_link(r, "best", "step_123456789");
+    room_closed(r, run, "stopped");
+    run = room_opened(r, SMOE_RUN_RESUME);
+    room_fill(&r->params, 1);
+    assert_int_equal(smoe_run_restore(run, &r->params, &at, &r->err), 1);
+    assert_true(room_filled(&r->params, 123456789));
+    assert_int_equal(at.step, 123456789);
+    assert_int_equal(at.optimizer_steps, 123456788);
+    assert_true(at.best == 0.1); /* to the bit */
+    assert_int_equal(at.best_step, 123456789);
+    room_closed(r, run, "done");
+}
+
+/* What others rely on: names, types and metadata of both files. */
+static void test_checkpoint_files(void **state) {
+    room *r = *state;
+    smoe_run *run = room_opened(r, SMOE_RUN_NEW);
+    assert_int_equal(room_checkpoint(r, run, 3, 3, 2), 0);
+    char path[SCRATCH_PATH + 64];
+    smoe_safetensors *file;
+    const char *type = sizeof(real) == 4 ? "F32" : "F64";
+    snprintf(path, sizeof path, "%s/ckpt/latest/model.safetensors", r->run);
+    assert_int_equal(smoe_safetensors_open(&file, path, &r->err), 0);
+    assert_int_equal(smoe_safetensors_count(file), 2);
+    assert_string_equal(smoe_safetensors_at(file, 0)->name, "big.weight");
+    assert_string_equal(smoe_safetensors_at(file, 1)->name, "scale");
+    assert_string_equal(smoe_safetensors_at(file, 1)->type, type);
+    assert_string_equal(smoe_safetensors_metadata(file, "format"), "pt");
+    assert_string_equal(smoe_safetensors_metadata(file, "smoe.step"), "3");
+    assert_string_equal(smoe_safetensors_metadata(file, "smoe.version"), SMOE_VERSION);
+    char *spec = smoe_spec_json(&r->spec);
+    assert_string_equal(smoe_safetensors_metadata(file, "smoe.spec"), spec);
+    free(spec);
+    smoe_safetensors_free(file);
+    snprintf(path, sizeof path, "%s/ckpt/latest/state.safetensors", r->run);
+    assert_int_equal(smoe_safetensors_open(&file, path, &r->err), 0);
+    static const char *const names[] = {"m.big.weight", "m.scale", "v.big.weight", "v.scale"};
+    assert_int_equal(smoe_safetensors_count(file), 4);
+    for (size_t i = 0; i < 4; i++)
+        assert_string_equal(smoe_safetensors_at(file, i)->name, names[i]);
+    assert_string_equal(smoe_safetensors_metadata(file, "smoe.step"), "3");
+    assert_string_equal(smoe_safetensors_metadata(file, "smoe.optimizer_steps"), "2");
+    assert_string_equal(smoe_safetensors_metadata(file, "smoe.best"), "0.10000000000000001");
+    assert_string_equal(smoe_safetensors_metadata(file, "smoe.best_step"), "3");
+    smoe_safetensors_free(file);
+    room_closed(r, run, "done");
+}
+
+static void test_momentum_and_no_moments(void **state) {
+    room *r = *state;
+    for (int slabs = 3; slabs >= 2; slabs--) {
+        smoe_params_free(&r->params);
+        room_params(&r->params, slabs);
+        smoe_run *run = room_opened(r, SMOE_RUN_FORCE);
+        assert_int_equal(room_checkpoint(r, run, 5, 0, 1), 0);
+        assert_int_equal(room_restored(r, run), 5);
+        room_closed(r, run, "done");
+    }
+    /* the state of one optimiser is not that of another */
+    smoe_params_free(&r->params);
+    room_params(&r->params, 4);
+    smoe_run *run = room_opened(r, SMOE_RUN_RESUME);
+    smoe_checkpoint at;
+    assert_int_equal(smoe_run_restore(run, &r->params, &at, &r->err), -1);
+    assert_int_equal(r->err.code, SMOE_DATA);
+    assert_non_null(
+        strstr(r->err.text, "state.safetensors: tensor m.big.weight [200, 100]: missing"));
+    assert_non_null(strstr(r->err.text, "tensor v.scale []: missing"));
+    room_closed(r, run, "done");
+}
+
+static void test_retention(void **state) {
+    room *r = *state;
+    smoe_run *run = room_opened(r, SMOE_RUN_NEW);
+    static const struct {
+        uint64_t step, best;
+        size_t keep;
+        const char *kept;
+    } rows[] = {
+        {1, 1, 2, "1"},     {2, 1, 2, "1 2"},  {3, 1, 2, "1 2 3"}, /* the best stays */
+        {4, 1, 2, "1 3 4"}, {5, 5, 2, "4 5"},  {6, 5, 2, "5 6"},
+        {7, 5, 1, "5 7"},   {8, 5, 0, "5 8"}, /* keep 0: the latest stays all the same */
+        {9, 0, 3, "5 8 9"}, {10, 10, 1, "10"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        assert_int_equal(room_checkpoint(r, run, rows[i].step, rows[i].best, rows[i].keep), 0);
+        room_assert_kept(r, rows[i].kept);
+        assert_int_equal(room_restored(r, run), rows[i].step);
+    }
+    char ckpt[SCRATCH_PATH + 8];
+    snprintf(ckpt, sizeof ckpt, "%s/ckpt", r->run);
+    assert_int_equal(scratch_entries(ckpt), 3); /* one checkpoint, two links, nothing temporary */
+    room_closed(r, run, "done");
+}
+
+/* What is not finite is not saved, wherever it is; what was saved before stays. */
+static void test_nonfinite_is_not_saved(void **state) {
+    room *r = *state;
+    smoe_run *run = room_opened(r, SMOE_RUN_NEW);
+    assert_int_equal(room_checkpoint(r, run, 1, 0, 1), 0);
+    room_fill(&r->params, 2);
+    static const char *const names[] = {"tensor scale ", "tensor m.big.weight ", "tensor v.scale "};
+    size_t scale = r->params.row[1].offset;
+    real *at[] = {r->params.w + scale, r->params.m + ROOM_BIG - 1, r->params.v + scale};
+    for (int i = 0; i < 3; i++) {
+        real kept = *at[i];
+        *at[i] = i == 1 ? NAN : -INFINITY;
+        smoe_checkpoint next = {.step = 2, .best = 0.5, .best_step = 2};
+        assert_int_equal(smoe_run_checkpoint(run, &r->params, &r->spec, &next, 1, &r->err), -1);
+        assert_int_equal(r->err.code, SMOE_NONFINITE);
+        if (!strstr(r->err.text, names[i])) fail_msg("%s", r->err.text);
+        *at[i] = kept;
+    }
+    room_assert_kept(r, "1");
+    assert_link(r, "latest", "step_00000001");
+    assert_false(room_has(r, "ckpt/best"));
+    room_closed(r, run, "failed");
+}
+
+static void test_nonfinite_narrow_moments(void **state) {
+    room *r = *state;
+    smoe_run *run = room_opened(r, SMOE_RUN_NEW);
+    smoe_params_free(&r->params);
+    room_params(&r->params, 2);
+    assert_int_equal(
+        smoe_params_allocate_moments(&r->params, SMOE_MOMENT_BF16, SMOE_MOMENT_BF16, &r->err), 0);
+    assert_int_equal(room_checkpoint(r, run, 1, 0, 1), 0);
+    r->params.v_bf16[5] = 0xff80; /* minus infinity */
+    assert_int_equal(room_checkpoint(r, run, 2, 0, 1), -1);
+    assert_non_null(strstr(r->err.text, "step 2: tensor v.big.weight is not finite"));
+    room_closed(r, run, "failed");
+}
+
+/* Only what is spelt as a checkpoint is one: folders that look like a newer one drive none away. */
+static void test_strangers_are_not_counted(void **state) {
+    room *r = *state;
+    static const char *const names[] = {"step_9", "step_00000009.bak", "step_00000008x"};
+    smoe_run *run = room_opened(r, SMOE_RUN_NEW);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char path[SCRATCH_PATH + 32];
+        snprintf(path, sizeof path, "%s/ckpt/%s", r->run, names[i]);
+        assert_int_equal(mkdir(path, 0777), 0);
+    }
+    for (uint64_t step = 1; step <= 3; step++)
+        assert_int_equal(room_checkpoint(r, run, step, 0, 2), 0);
+    room_assert_kept(r, "2 3");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char name[40];
+        snprintf(name, sizeof name, "ckpt/%s", names[i]);
+        assert_true(room_has(r, name));
+    }
+    room_closed(r, run, "done");
+}
+
+/* A resume from 2 does 3 again, which is there, and latest points at it or not. */
+static void test_a_step_done_again(void **state) {
+    room *r = *state;
+    smoe_run *run = room_opened(r, SMOE_RUN_NEW);
+    assert_int_equal(room_checkpoint(r, run, 2, 0, 9), 0);
+    assert_int_equal(room_checkpoint(r, run, 3, 0, 9), 0);
+    char path[SCRATCH_PATH + 32];
+    snprintf(path, sizeof path, "%s/ckpt/step_00000003/stale", r->run);
+    scratch_write(path, "", 0);
+    for (int round = 0; round < 2; round++) {
+        assert_int_equal(room_checkpoint(r, run, 3, 3, 9), 0);
+        room_assert_kept(r, "2 3");
+        assert_false(room_has(r, "ckpt/step_00000003/stale"));
+        assert_int_equal(room_restored(r, run), 3);
+    }
+    snprintf(path, sizeof path, "%s/ckpt", r->run);
+    assert_int_equal(scratch_entries(path), 4);
+    room_closed(r, run, "done");
+}
+
+/* The states that a kill can leave, made by hand. */
+static void test_recovery(void **state) {
+    room *r = *state;
+    smoe_run *run = room_opened(r, SMOE_RUN_NEW);
+    assert_int_equal(room_checkpoint(r, run, 4, 0, 9), 0);
+    assert_int_equal(room_checkpoint(r, run, 6, 0, 9), 0);
+    room_closed(r, run, NULL);
+    char a[SCRATCH_PATH + 64], b[SCRATCH_PATH + 64];
+    snprintf(a, sizeof a, "%s/ckpt/.tmp-newstep_00000008", r->run);
+    assert_int_equal(mkdir(a, 0777), 0);
+    room_write(r, "ckpt/.tmp-newstep_00000008/model.safetensors", "half");
+    room_write(r, "ckpt/latest.tmp-1-0", "");
+    /* step 6 stepped aside for a successor that never came */
+    snprintf(a, sizeof a, "%s/ckpt/step_00000006", r->run);
+    snprintf(b, sizeof b, "%s/ckpt/.replaced-step_00000006", r->run);
+    assert_int_equal(rename(a, b), 0);
+    run = room_opened(r, SMOE_RUN_RESUME);
+    assert_int_equal(room_restored(r, run), 6);
+    snprintf(a, sizeof a, "%s/ckpt", r->run);
+    assert_int_equal(scratch_entries(a), 3);
+    /* ... and for one that did */
+    snprintf(b, sizeof b, "%s/ckpt/.replaced-step_00000004", r->run);
+    assert_int_equal(mkdir(b, 0777), 0);
+    room_closed(r, run, NULL);
+    run = room_opened(r, SMOE_RUN_RESUME);
+    assert_int_equal(scratch_entries(a), 3);
+    /* killed before the first link: the newest is whole, for it has its name */
+    snprintf(a, sizeof a, "%s/ckpt/latest", r->run);
+    assert_int_equal(unlink(a), 0);
+    assert_int_equal(room_restored(r, run), 6);
+    room_closed(r, run, "done");
+}
+
+static void test_corrupt_checkpoints(void **state) {
+    room *r = *state;
+    smoe_run *run = room_opened(r, SMOE_RUN_NEW);
+    smoe_checkpoint at = {.step = 99};
+    for (uint64_t step = 1; step <= 3; step++)
+        assert_int_equal(room_checkpoint(r, run, step, 0, 9), 0);
+    /* 3 is cut short, 2 has the state of 1: the suggestion must be 1 */
+    char path[SCRATCH_PATH + 64], from[SCRATCH_PATH + 64];
+    snprintf(path, sizeof path, "%s/ckpt/step_00000003/model.safetensors", r->run);
+    assert_int_equal(truncate(path, 4000), 0);
+    snprintf(from, sizeof from, "%s/ckpt/step_00000001/state.safetensors", r->run);
+    snprintf(path, sizeof path, "%s/ckpt/step_00000002/state.safetensors", r->run);
+    size_t size;
+    char *other = scratch_read(from, &size);
+    scratch_write(path, other, size);
+    free(other);
+    room_fill(&r->params, 50);
+    assert_int_equal(smoe_run_restore(run, &r->params, &at, &r->err), -1);
+    assert_int_equal(r->err.code, SMOE_DATA);
+    assert_non_null(
+        strstr(r->err.text, "/ckpt/step_00000003/model.safetensors: tensor big.weight: offsets"));
+    assert_non_null(strstr(r->err.text,
+                           "/ckpt/step_00000001: an older checkpoint, is whole; to resume from it: "
+                           "ln -sfn step_00000001 "));
+    assert_true(room_filled(&r->params, 50) && at.step == 99); /* untouched */
+    /* doing so works; the mixed one is refused by its step */
+    char latest[SCRATCH_PATH + 16];
+    snprintf(latest, sizeof latest, "%s/ckpt/latest", r->run);
+    assert_int_equal(unlink(latest) | symlink("step_00000001", latest), 0);
+    assert_int_equal(room_restored(r, run), 1);
+    assert_int_equal(unlink(latest) | symlink("step_00000002", latest), 0);
+    assert_int_equal(smoe_run_restore(run, &r->params, &at, &r->err), -1);
+    assert_non_null(
+        strstr(r->err.text, "step_00000002/state.safetensors: is of step 1, not of step 2"));
+    assert_int_equal(room_checkpoint(r, run, 4, 0, 9), 0);
+    snprintf(from, sizeof from, "%s/ckpt/step_00000001/model.safetensors", r->run);
+    snprintf(path, sizeof path, "%s/ckpt/step_00000004/model.safetensors", r->run);
+    other = scratch_read(from, &size);
+    scratch_write(path, other, size);
+    free(other);
+    assert_int_equal(smoe_run_restore(run, &r->params, &at, &r->err), -1);
+    assert_non_null(
+        strstr(r->err.text, "step_00000004/model.safetensors: is of step 1, not of step 4"));
+    assert_int_equal(unlink(latest) | symlink("../elsewhere", latest), 0);
+    assert_int_equal(smoe_run_restore(run, &r->params, &at, &r->err), -1);
+    assert_non_null(strstr(
+        r->err.text, "ckpt/latest: links to ../elsewhere, which is no checkpoint of the run"));
+    assert_int_equal(unlink(latest) | symlink("step_00000009", latest), 0);
+    assert_int_equal(smoe_run_restore(run, &r->params, &at, &r->err), -1);
+    assert_int_equal(r->err.code, SMOE_DATA);
+    assert_non_null(strstr(r->err.text, "step_00000009/model.safetensors: cannot open"));
+    room_closed(r, run, "failed");
+}
+
+static void test_state_metadata_is_checked(void **state) {
+    room *r = *state;
+    smoe_run *run = room_opened(r, SMOE_RUN_NEW);
+    assert_int_equal(room_checkpoint(r, run, 1, 0, 9), 0);
+    smoe_tensor *m, *v, all[4];
+    assert_int_equal(
+        smoe_params_tensors(&r->params, &(smoe_slab){"m.", r->params.m, NULL}, &m, &r->err), 0);
+    assert_int_equal(
+        smoe_params_tensors(&r->params, &(smoe_slab){"v.", r->params.v, NULL}, &v, &r->err), 0);
+    memcpy(all, m, 2 * sizeof *m);
+    memcpy(all + 2, v, 2 * sizeof *v);
+    static const struct {
+        const char *step, *optimizer_steps, *best, *best_step, *message;
+    } rows[] = {
+        {"1", "1", "0.5", "1", NULL},
+        {"1 ", "1", "0.5", "1", "smoe.step: 1  is not a whole number"},
+        {"1", "-2", "0.5", "1", "smoe.optimizer_steps: -2 is not a whole number"},
+        {"1", "1", "nan", "1", "smoe.best: nan is not a number"},
+        {"1", "1", "0.5x", "1", "smoe.best: 0.5x is not a number"},
+        {"1", "1", "0.5", "", "smoe.best_step:  is not a whole number"},
+        {"1", "1", "0.5", NULL, "smoe.best_step: (absent) is not a whole number"},
+        {"1", "99999999999999999999999", "0.5", "1",
+         "smoe.optimizer_steps: 99999999999999999999999 is not"},
+        {"1", "2", "0.5", "1", "smoe.optimizer_steps: 2 is beyond the step, 1"},
+        {"1", "1", "0.5", "7", "smoe.best_step: 7 is beyond the step, 1"},
+        {"1", "1", "1.5", "1", "smoe.best: 1.5 is neither -1 nor from 0 to 1"},
+        {"1", "1", "-0.5", "1", "smoe.best: -0.5 is neither -1 nor from 0 to 1"},
+        {"1", "1", "1e999", "1", "smoe.best: 1e999 is not a number"},
+    };
+    char path[SCRATCH_PATH + 64];
+    snprintf(path, sizeof path, "%s/ckpt/step_00000001/state.safetensors", r->run);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        smoe_pair pairs[] = {{"smoe.step", rows[i].step},
+                             {"smoe.optimizer_steps", rows[i].optimizer_steps},
+                             {"smoe.best", rows[i].best},
+                             {"smoe.best_step", rows[i].best_step}};
+        smoe_checkpoint at;
+        assert_int_equal(
+            smoe_safetensors_write(path, all, 4, pairs, rows[i].best_step ? 4 : 3, &r->err), 0);
+        assert_int_equal(smoe_run_restore(run, &r->params, &at, &r->err), rows[i].message ? -1 : 1);
+        if (!rows[i].message) continue;
+        assert_int_equal(r->err.code, SMOE_DATA);
+        if (!strstr(r->err.text, rows[i].message)) fail_msg("%s", r->err.text);
+    }
+    free(m);
+    free(v);
+    room_closed(r, run, "failed");
+}
+
+/* Puts one byte at a place from the end of a file. */
+static void spoil(const room *r, const char *name, size_t from_end) {
+    char path[SCRATCH_PATH + 64];
+    size_t size;
+    snprintf(path, sizeof path, "%s/%s", r->run, name);
+    char *bytes = scratch_read(path, &size);
+    bytes[size - from_end] ^= 1;
+    scratch_write(path, bytes, size);
+    free(bytes);
+}
+
+static void not_restored(room *r, smoe_run *run, const char *message) {
+    smoe_checkpoint at;
+    assert_int_equal(smoe_run_restore(run, &r->params, &at, &r->err), -1);
+    assert_int_equal(r->err.code, SMOE_DATA);
+    if (!strstr(r->err.text, message)) fail_msg("\"%s\" is not in: %s", message, r->err.text);
+}
+
+/* A bit that has changed is found, in either file and in each tensor; the older one is suggested. */
+static void test_checksums(void **state) {
+    room *r = *state;
+    smoe_run *run = room_opened(r, SMOE_RUN_NEW);
+    assert_int_equal(room_checkpoint(r, run, 1, 0, 9), 0);
+    assert_int_equal(room_checkpoint(r, run, 2, 0, 9), 0);
+    static const struct {
+        const char *name, *message;
+    } rows[] = {
+        {"ckpt/step_00000002/model.safetensors",
+         "model.safetensors: its data is not what was saved"},
+        {"ckpt/step_00000002/state.safetensors",
+         "state.safetensors: its data is not what was saved"},
+    };
+    for (size_t i = 0; i < 2; i++)
+        for (size_t from_end = 1; from_end < 9; from_end += 7) { /* a scalar, and before it */
+            spoil(r, rows[i].name, from_end);
+            not_restored(r, run, rows[i].message);
+            assert_non_null(strstr(r->err.text, "step_00000001: an older checkpoint, is whole"));
+            spoil(r, rows[i].name, from_end);
+            assert_int_equal(room_restored(r, run), 2);
+        }
+    room_closed(r, run, "done");
+}
+
+/* The sum does not depend on the pieces that are summed in parallel, nor on the order of the tensors.
+ */
+static void test_crc_of_large_tensors(void **state) {
+    (void)state;
+    enum { BYTES = (1 << 20) + 77 };
+    unsigned char *bytes = malloc(BYTES);
+    uLong sum = 0;
+    uint32_t crc = 0;
+    smoe_err err;
+    for (size_t i = 0; i < BYTES; i++) bytes[i] = (unsigned char)(i * i >> 7);
+    sum = crc32(crc32(sum, bytes, BYTES), bytes, 9);
+    smoe_tensor tensors[] = {{.name = "b", .dtype = SMOE_DTYPE_U8, .size = 9, .data = bytes},
+                             {.name = "a", .dtype = SMOE_DTYPE_U8, .size = BYTES, .data = bytes}};
+    assert_int_equal(smoe_tensors_crc32(tensors, 2, &crc, &err), 0);
+    assert_int_equal(crc, sum);
+    assert_int_equal(smoe_tensors_crc32(NULL, 0, &crc, &err), 0);
+    assert_int_equal(crc, 0);
+    free(bytes);
+}
+
+/* ---- finding ---- */
+
+static void locate(room *r, const char *arg, const char *which, const char *want, bool spec) {
+    char *model, *text;
+    if (smoe_run_locate(arg, which, &model, &text, &r->err)) fail_msg("%s", r->err.text);
+    assert_string_equal(model, want);
+    assert_int_equal(text != NULL, spec);
+    if (spec) {
+        char *json = smoe_spec_json(&r->spec);
+        assert_string_equal(text, json);
+        free(json);
+    }
+    free(model);
+    free(text);
+}
+
+static void not_located(room *r, const char *arg, const char *which, smoe_code code,
+                        const char *message) {
+    char *model, *text;
+    assert_int_equal(smoe_run_locate(arg, which, &model, &text, &r->err), -1);
+    assert_null(model);
+    assert_null(text);
+    assert_int_equal(r->err.code, code);
+    if (!strstr(r->err.text, message)) fail_msg("\"%s\" is not in: %s", message, r->err.text);
+}
+
+static void test_locate(void **state) {
+    room *r = *state;
+    char three[SCRATCH_PATH + 128], four[SCRATCH_PATH + 64], folder[SCRATCH_PATH + 64];
+    smoe_run *run = room_opened(r, SMOE_RUN_NEW);
+    not_located(r, r->run, NULL, SMOE_DATA, "the run has no checkpoint yet");
+    not_located(r, r->run, "best", SMOE_DATA, "the run has no checkpoint yet");
+    assert_int_equal(room_checkpoint(r, run, 3, 0, 9), 0);
+    not_located(r, r->run, "best", SMOE_DATA, "the run has no checkpoint best");
+    assert_int_equal(room_checkpoint(r, run, 3, 3, 9), 0);
+    assert_int_equal(room_checkpoint(r, run, 4, 3, 9), 0);
+    snprintf(folder, sizeof folder, "%s/ckpt/step_00000003", r->run);
+    snprintf(three, sizeof three, "%s/model.safetensors", folder);
+    snprintf(four, sizeof four, "%s/ckpt/step_00000004/model.safetensors", r->run);
+    locate(r, r->run, NULL, four, true);
+    locate(r, r->run, "latest", four, true);
+    locate(r, r->run, "best", three, true);
+    locate(r, r->run, "step_00000003", three, true);
+    locate(r, r->run, "step_3", three, true);
+    locate(r, r->run, "3", three, true);
+    locate(r, folder, NULL, three, true);
+    locate(r, three, NULL, three, true);
+    not_located(r, r->run, "step_00000005", SMOE_DATA, "the run has no checkpoint step_00000005");
+    not_located(r, r->run, "newest", SMOE_USAGE,
+                "checkpoint newest: not best, latest or the number of a step");
+    not_located(r, r->scratch.dir, NULL, SMOE_DATA, "neither a run (no spec.yaml in it)");
+    not_located(r, "/no/such/place", NULL, SMOE_DATA,
+                "/no/such/place: neither a run, a checkpoint nor a file");
+    not_located(r, "/dev/null", NULL, SMOE_DATA, "/dev/null: neither");
+    room_closed(r, run, "done");
+    /* a foreign file has no spec; one that is none is refused */
+    snprintf(folder, sizeof folder, "%s/foreign.safetensors", r->scratch.dir);
+    assert_int_equal(smoe_safetensors_write(folder, NULL, 0, NULL, 0, &r->err), 0);
+    locate(r, folder, NULL, folder, false);
+    scratch_write(folder, "PK\3\4 something else", 19);
+    not_located(r, folder, NULL, SMOE_DATA, "not a safetensors file?");
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, room_setup, room_teardown)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(test_checkpoint_round_trip),
+        TEST(test_checkpoint_files),
+        TEST(test_momentum_and_no_moments),
+        TEST(test_retention),
+        TEST(test_strangers_are_not_counted),
+        TEST(test_nonfinite_is_not_saved),
+        TEST(test_nonfinite_narrow_moments),
+        TEST(test_a_step_done_again),
+        TEST(test_recovery),
+        TEST(test_corrupt_checkpoints),
+        TEST(test_state_metadata_is_checked),
+        TEST(test_checksums),
+        TEST(test_crc_of_large_tensors),
+        TEST(test_locate),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

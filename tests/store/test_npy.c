@@ -1,0 +1,97 @@
+/* .npy files against headers written out by hand from the format's description. */
+#include "scratch.h"
+#include "store/npy.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+/* Writes and compares with: magic and version, length 118 (so 128 in all), dictionary, spaces,
+ * newline, data. */
+static void check(const scratch *s, const char *dtype, const void *data, size_t bytes, int ndim,
+                  const size_t *dim, const char *dictionary) {
+    char path[SCRATCH_PATH];
+    smoe_err err = {0};
+    assert_int_equal(smoe_npy_write(scratch_path(s, path, "a.npy"), dtype, data, ndim, dim, &err),
+                     0);
+    size_t size;
+    char *file = scratch_read(path, &size);
+    unsigned length = (unsigned char)file[8] + 256u * (unsigned char)file[9];
+    assert_memory_equal(file, "\x93NUMPY\x01\x00", 8);
+    assert_int_equal((10 + length) % 64, 0);
+    assert_int_equal(size, 10 + length + bytes);
+    assert_memory_equal(file + 10, dictionary, strlen(dictionary));
+    for (size_t i = 10 + strlen(dictionary); i < 10 + length - 1; i++)
+        assert_int_equal(file[i], ' ');
+    assert_int_equal(file[10 + length - 1], '\n');
+    assert_memory_equal(file + 10 + length, data, bytes);
+    assert_int_equal(scratch_entries(s->dir), 1); /* no temporary file left */
+    free(file);
+}
+
+static void test_matrix_f4(void **state) {
+    float x[2][3] = {{0, -0.0f, 1}, {1e-45f, 3.4e38f, -2.5f}};
+    check(*state, "<f4", x, sizeof x, 2, (size_t[]){2, 3},
+          "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }");
+}
+
+static void test_vector_i8(void **state) {
+    int64_t x[] = {INT64_MIN, -1, 0, INT64_MAX};
+    check(*state, "<i8", x, sizeof x, 1, (size_t[]){4},
+          "{'descr': '<i8', 'fortran_order': False, 'shape': (4,), }");
+}
+
+static void test_scalar_and_empty_f8(void **state) {
+    double x = 0.1;
+    check(*state, "<f8", &x, sizeof x, 0, NULL,
+          "{'descr': '<f8', 'fortran_order': False, 'shape': (), }");
+    check(*state, "<f8", &x, 0, 2, (size_t[]){0, 7},
+          "{'descr': '<f8', 'fortran_order': False, 'shape': (0, 7), }");
+}
+
+/* The longest header of the format's dimensions still ends on a multiple of 64. */
+static void test_many_axes(void **state) {
+    check(*state, "<f8", "", 0, 8,
+          (size_t[]){0, 18446744073709551615u, 18446744073709551615u, 18446744073709551615u,
+                     18446744073709551615u, 18446744073709551615u, 18446744073709551615u,
+                     18446744073709551615u},
+          "{'descr': '<f8', 'fortran_order': False, 'shape': (0, 18446744073709551615, "
+          "18446744073709551615, 18446744073709551615, 18446744073709551615, 18446744073709551615, "
+          "18446744073709551615, 18446744073709551615), }");
+}
+
+static void test_failures_keep_the_old_file(void **state) {
+    char path[SCRATCH_PATH];
+    smoe_err err = {0};
+    float x = 1;
+    scratch_path(*state, path, "no/such/folder.npy");
+    assert_int_equal(smoe_npy_write(path, "<f4", &x, 0, NULL, &err), -1);
+    assert_int_equal(err.code, SMOE_RUNTIME);
+    assert_non_null(strstr(err.text, path));
+    assert_non_null(strstr(err.text, "No such file or directory"));
+    /* /dev/full is no regular file: written directly, and every write to it is a full disk. */
+    assert_int_equal(smoe_npy_write("/dev/full", "<f4", &x, 0, NULL, &err), -1);
+    assert_int_equal(err.code, SMOE_RUNTIME);
+    assert_string_equal(err.text, "/dev/full: cannot write: No space left on device");
+    struct stat there;
+    assert_int_equal(stat("/dev/full", &there), 0);
+    assert_true(S_ISCHR(there.st_mode));
+    assert_int_equal(smoe_npy_write("/dev/null", "<f4", &x, 0, NULL, &err), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_matrix_f4, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(test_vector_i8, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(test_scalar_and_empty_f8, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(test_many_axes, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(test_failures_keep_the_old_file, scratch_setup,
+                                        scratch_teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

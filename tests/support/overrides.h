@@ -1,0 +1,25 @@
+/* Specs for tests as users write them: a YAML text and key=value overrides; failures fail the test.
+ */
+#ifndef SMOE_TEST_OVERRIDES_H
+#define SMOE_TEST_OVERRIDES_H
+
+#include "bench/cost.h"
+
+enum { OVERRIDES = 24 };
+
+typedef struct overrides {
+    char text[OVERRIDES][96];
+    size_t count;
+} overrides;
+
+/* Adds one, as printf. */
+void overrides_set(overrides *list, const char *fmt, ...) SMOE_PRINTF(2, 3);
+
+/* text with the overrides applied; free spec with smoe_spec_free. */
+void overrides_parse(smoe_spec *spec, const char *text, const overrides *list);
+
+/* The cost of that spec; free it with smoe_cost_free. options may be NULL. */
+void overrides_cost(smoe_cost *cost, const char *text, const overrides *list,
+                    const smoe_cost_options *options);
+
+#endif
