@@ -102,6 +102,7 @@ static void head_forward(const smoe_attention *l, size_t task, size_t next, real
     smoe_product scores = smoe_product_of(weights, T, T, T, dh, smoe_matrix_of(x.q, x.ld),
                                           smoe_transposed(x.k, x.ld));
     scores.alpha = (real)(1 / sqrt((double)dh));
+    scores.precision = l->build->precision;
     smoe_gemm_serial(&scores);
     for (size_t i = 0, n; i < T; i += n) {
         n = T - i < ASKED ? T - i : ASKED;
@@ -110,6 +111,7 @@ static void head_forward(const smoe_attention *l, size_t task, size_t next, real
     }
     smoe_product out = smoe_product_of(l->heads + x.row * d + x.column, d, T, dh, T,
                                        smoe_matrix_of(weights, T), smoe_matrix_of(x.v, 3 * d));
+    out.precision = l->build->precision;
     smoe_gemm_serial(&out);
 }
 
@@ -124,15 +126,19 @@ static void head_backward(const smoe_attention *l, size_t task, real *dz) {
     real scale = (real)(1 / sqrt((double)dh));
     smoe_product p =
         smoe_product_of(dv, 3 * d, T, dh, T, smoe_transposed(weights, T), smoe_matrix_of(dout, d));
+    p.precision = l->build->precision;
     smoe_gemm_serial(&p);
     p = smoe_product_of(dz, T, T, T, dh, smoe_matrix_of(dout, d), smoe_transposed(x.v, 3 * d));
+    p.precision = l->build->precision;
     smoe_gemm_serial(&p);
     smoe_kernels_get()->row->softmax_backward(dz, weights, T, T, T);
     p = smoe_product_of(dq, x.ld, T, dh, T, smoe_matrix_of(dz, T), smoe_matrix_of(x.k, x.ld));
     p.alpha = scale;
+    p.precision = l->build->precision;
     smoe_gemm_serial(&p);
     p = smoe_product_of(dk, x.ld, T, dh, T, smoe_transposed(dz, T), smoe_matrix_of(x.q, x.ld));
     p.alpha = scale;
+    p.precision = l->build->precision;
     smoe_gemm_serial(&p);
 }
 

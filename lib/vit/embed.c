@@ -95,6 +95,7 @@ static smoe_product project(size_t b, const void *context) {
                                          l->side * l->side, l->d, n);
     p.add = in->position + l->has_token * l->d;
     p.ldadd = l->d;
+    p.precision = l->build->precision;
     return p;
 }
 
@@ -120,6 +121,7 @@ void smoe_embed_backward(smoe_embed *l, const real *dx, size_t B) {
     /* The class token's patch row is zero, so that it adds nothing here. */
     smoe_product dw = smoe_linear_dw_product(smoe_gradient(params, l->weight), dx, l->patches,
                                              B * T, d, patch_elements(l));
+    dw.precision = l->build->precision;
     smoe_gemm(&dw);
     SMOE_SHARED(elementwise, B * T * d)
     for (size_t t = 0; t < T; t++) {

@@ -22,7 +22,8 @@
 typedef struct smoe_build {
     const smoe_spec *spec;
     smoe_params *params;
-    size_t T; /* tokens of an image, class token included */
+    size_t T;                 /* tokens of an image, class token included */
+    smoe_precision precision; /* of the pass that goes on: the model sets it */
 } smoe_build;
 
 /* Where layers take their buffers. */
@@ -52,6 +53,7 @@ void smoe_norm_backward(smoe_norm *l, real *dx, const real *dy, const real *x, s
 /* ---- linear: Y = X W^T + b, W [out,in] ------------------------------------------------------- */
 typedef struct smoe_linear {
     smoe_params *params;
+    const smoe_precision *precision;
     size_t weight, bias, in, out;
     real *parts;
 } smoe_linear;
@@ -118,6 +120,7 @@ void smoe_attention_backward(smoe_attention *l, real *dx, const real *dy, const 
 /* ---- mlp: E two-layer perceptrons, each on its own rows; the dense MLP is E = 1 -------------- */
 typedef struct smoe_mlp {
     smoe_params *params;
+    const smoe_precision *precision;
     size_t fc1, fc1_bias, fc2, fc2_bias;
     size_t E, d, h;
     smoe_gelu gelu;
@@ -169,6 +172,7 @@ void smoe_moe_free(smoe_moe *l);
 /* ---- head: final norm, pooling, classifier --------------------------------------------------- */
 typedef struct smoe_head_layer {
     const smoe_build *build;
+    smoe_build exact; /* the same; its products have operands in F32 whatever the pass is */
     smoe_norm norm;
     smoe_linear classifier;
     size_t d, T, N, H;

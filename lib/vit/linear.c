@@ -8,6 +8,7 @@
 void smoe_linear_init(smoe_linear *l, const smoe_build *build, size_t in, size_t out,
                       const char *prefix) {
     l->params = build->params;
+    l->precision = &build->precision;
     l->in = in;
     l->out = out;
     size_t dim[] = {out, in};
@@ -27,16 +28,19 @@ void smoe_linear_forward(const smoe_linear *l, real *y, const real *x, const rea
                                          smoe_weight(l->params, l->bias), R, l->out, l->in);
     p.add = residual;
     p.ldadd = l->out;
+    p.precision = *l->precision;
     smoe_gemm(&p);
 }
 
 void smoe_linear_backward(const smoe_linear *l, real *dx, const real *dy, const real *x, size_t R) {
     smoe_product dw =
         smoe_linear_dw_product(smoe_gradient(l->params, l->weight), dy, x, R, l->out, l->in);
+    dw.precision = *l->precision;
     smoe_gemm(&dw);
     smoe_rows_sum(smoe_gradient(l->params, l->bias), dy, R, l->out, l->parts);
     if (!dx) return;
     smoe_product p =
         smoe_linear_dx_product(dx, dy, smoe_weight(l->params, l->weight), R, l->out, l->in);
+    p.precision = *l->precision;
     smoe_gemm(&p);
 }

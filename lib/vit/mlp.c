@@ -18,6 +18,7 @@ void smoe_mlp_init(smoe_mlp *l, const smoe_build *build, size_t experts, const c
                    uint32_t site) {
     const smoe_model_spec *spec = &build->spec->model;
     l->params = build->params;
+    l->precision = &build->precision;
     l->E = experts ? experts : 1;
     l->d = spec->width;
     l->h = spec->mlp;
@@ -94,6 +95,7 @@ static smoe_product expert_forward(size_t e, const void *context) {
     p.ldadd = x->out;
     p.after = x->after;
     p.context = x->mlp;
+    p.precision = *x->mlp->precision;
     return p;
 }
 
@@ -105,12 +107,14 @@ static smoe_product expert_dx(size_t e, const void *context) {
                                rows_of(x, e), x->out, x->in);
     p.after = x->after;
     p.context = x->mlp;
+    p.precision = *x->mlp->precision;
     return p;
 }
 
 /* The gradient of the weights of all experts in one of the two layers. */
 typedef struct weights_gradient {
     const size_t *first;
+    smoe_precision precision;
     real *dw;           /* [E,out,in] */
     const real *dy, *x; /* [rows,out], [rows,in] */
     size_t out, in;
@@ -125,6 +129,7 @@ static smoe_product expert_dw(size_t e, const void *context) {
                                g->first[e + 1] - row, g->out, g->in);
     if (g->fresh) p.add = NULL;
     p.stream = g->fresh && g->stream;
+    p.precision = g->precision;
     return p;
 }
 
@@ -137,6 +142,7 @@ static void weights_backward(const smoe_mlp *l, size_t row, const real *dy, cons
         return;
     }
     weights_gradient g = {.first = first,
+                          .precision = *l->precision,
                           .dw = smoe_gradient(l->params, row),
                           .dy = dy,
                           .x = x,
@@ -212,7 +218,8 @@ static smoe_perceptron expert_both(size_t e, const void *context) {
 
 void smoe_mlp_forward(smoe_mlp *l, real *y, const real *x, const real *residual,
                       const size_t *first, const smoe_pass *pass) {
-    if (l->panels && smoe_perceptron_pays(l->E, first[l->E] / l->E, l->threads)) {
+    if (l->panels && *l->precision == SMOE_PRECISION_F32 &&
+        smoe_perceptron_pays(l->E, first[l->E] / l->E, l->threads)) {
         both_layers both = {l, first, y, x, residual};
         size_t most = 0;
         for (size_t e = 0; e < l->E; e++)
@@ -234,6 +241,7 @@ void smoe_mlp_forward(smoe_mlp *l, real *y, const real *x, const real *residual,
     smoe_dropout(l->active, first[l->E] * l->h, l->dropout, l->site, pass);
     layer fc2 = {.first = first,
                  .y = y,
+                 .mlp = l,
                  .x = l->active,
                  .w = smoe_weight(l->params, l->fc2),
                  .w_bf16 = smoe_weight_bf16(l->params, l->fc2),
@@ -270,6 +278,7 @@ void smoe_mlp_backward(smoe_mlp *l, real *dx, const real *dy, const real *x, con
     layer fc1 = {.first = first,
                  .y = dx,
                  .x = l->dactive,
+                 .mlp = l,
                  .w = smoe_weight(l->params, l->fc1),
                  .out = l->h,
                  .in = l->d};

@@ -68,7 +68,7 @@ int smoe_model_create(smoe_model **model, const smoe_spec *spec, size_t classes,
     m->L = spec->model.depth;
     m->blocks = calloc(m->L, sizeof *m->blocks);
     m->moe = calloc(m->L, sizeof *m->moe);
-    m->build = (smoe_build){&m->spec, &m->params, smoe_spec_tokens(spec)};
+    m->build = (smoe_build){.spec = &m->spec, .params = &m->params, .T = smoe_spec_tokens(spec)};
     if (!m->blocks || !m->moe) {
         smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu blocks", m->L);
         goto fail;
@@ -172,6 +172,7 @@ int smoe_model_reserve(smoe_model *m, size_t B, bool train, smoe_err *err) {
 
 void smoe_model_forward(smoe_model *m, const real *pixels, const smoe_pass *pass) {
     size_t R = pass->images * m->build.T, layer = 0;
+    m->build.precision = smoe_spec_precision(&m->spec, pass->train);
     smoe_clock_start(pass->clock);
     smoe_embed_forward(&m->embed, m->blocks[0].in, pixels, pass->images);
     smoe_clock_lap(pass->clock, SMOE_PART_embed);

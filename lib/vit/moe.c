@@ -31,6 +31,7 @@ void smoe_moe_reserve(smoe_moe *l, const smoe_space *space) {
 void smoe_moe_forward(smoe_moe *l, real *y, const real *x, const real *residual,
                       const smoe_pass *pass) {
     smoe_plan *plan = &l->router->plan;
+    plan->precision = *l->experts.precision;
     l->router->type->forward(l->router, x, pass);
     smoe_clock_lap(pass->clock, SMOE_PART_router);
     smoe_plan_dispatch(plan, l->slots, x, l->d);

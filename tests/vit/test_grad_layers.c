@@ -57,7 +57,8 @@ static real *numbers(size_t n, uint64_t seed) {
 static void begin(rig *r, const char *keys) {
     *r = (rig){.pass = {.train = true, .seed = 5, .step = 2, .images = 2}};
     assert_true(models_spec(&r->spec, keys));
-    r->build = (smoe_build){&r->spec, &r->params, smoe_spec_tokens(&r->spec)};
+    r->build =
+        (smoe_build){.spec = &r->spec, .params = &r->params, .T = smoe_spec_tokens(&r->spec)};
     r->R = r->pass.images * r->build.T;
     r->in = r->out = r->R * r->spec.model.width;
 }
