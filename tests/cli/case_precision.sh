@@ -12,9 +12,9 @@ done
 status 0 smoe train tiny.yaml -q -o f32
 for run in bf16 bf16x3; do
     cmp -s f32/ckpt/latest/model.safetensors $run/ckpt/latest/model.safetensors && fail "$run trains as f32"
-    status 0 smoe eval $run -q --logits trained.npy
-    status 0 smoe eval $run -q --logits same.npy eval.precision=$run
-    status 0 smoe eval $run -q --logits other.npy eval.precision=f32
+    status 0 smoe eval $run -q --logits trained.npy --force
+    status 0 smoe eval $run -q --logits same.npy --force eval.precision=$run
+    status 0 smoe eval $run -q --logits other.npy --force eval.precision=f32
     cmp trained.npy same.npy || fail "eval.precision=$run is not what $run was trained with"
     cmp -s trained.npy other.npy && fail "eval.precision=f32 changes nothing"
 done
