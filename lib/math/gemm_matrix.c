@@ -1,17 +1,16 @@
 /*
  * Products with operands in BF16, by the matrix unit: panels of 32 rows of A and of 32 columns of B
  * are packed, which rounds them where they are not in BF16 yet, and meet in blocks of 32 x 32 sums.
- * Both panels of a block fit the first cache: read out of the second one, they would keep the unit
- * waiting for half of its time.
+ * Both panels of a block should fit the first cache: the unit takes what it gets out of the second
+ * one as fast as that can give it.
  */
 #include "math/gemm_view.h"
 
 enum {
     SIDE = SMOE_MATRIX_SIDE,
     DEEP = SMOE_MATRIX_DEEP,
-    TERMS = 384,         /* of a block of k at most */
-    COLUMNS = 3 * TERMS, /* of a block of B of so many terms: it stays in the second cache */
-    ROUNDED_B = TERMS * COLUMNS,
+    TERMS = 512,            /* of a block of k at most */
+    ROUNDED_B = 384 * 1152, /* elements of a block of B: it stays in the second cache */
     TURNED = 4, /* panels of A packed side by side, where its columns lie in one piece */
     ROUNDED_A = TURNED * SIDE * TERMS * SMOE_MATRIX_PARTS,
     SUMS = SMOE_MATRIX_PARTS * SIDE * SIDE
@@ -23,7 +22,7 @@ typedef struct work {
     const smoe_matrix_kernels *kern;
     size_t parts;
     smoe_bf16 *a, *b;
-    real *sums;
+    real *sums; /* [2][SUMS] */
 } work;
 
 /* Elements of a panel of k terms. */
@@ -82,12 +81,19 @@ static void row_panel(const work *w, const smoe_bf16 *a, size_t i, size_t j0, si
     const smoe_product *x = w->x;
     size_t size = panel_of(w, k), apart = x->m > SIDE ? size : 0;
     smoe_bf16 *b = w->b;
+    smoe_block_end before;
+    real *sums = w->sums, *their_sums = w->sums + SUMS;
     for (size_t j = j0; j < j0 + n; j += SIDE, b += apart) {
         smoe_block_end to = end_of(x, p0, i, j);
         if (i == 0) pack_columns(w, b, j, p0, k);
-        w->kern->block(w->sums, a, b, to.m, to.n, blocks(k, DEEP), w->parts);
-        w->kern->finish(&to, w->sums, w->parts);
+        w->kern->block(sums, a, b, to.m, to.n, blocks(k, DEEP), w->parts, j > j0 ? &before : NULL,
+                       their_sums);
+        before = to;
+        real *free = their_sums;
+        their_sums = sums;
+        sums = free;
     }
+    w->kern->finish(&before, their_sums, w->parts);
     if (p0 + k == x->k) finished(x, i, min(x->m - i, SIDE), j0, n);
 }
 
@@ -122,7 +128,8 @@ static void by_blocks(const work *w) {
                 smoe_block_end to = end_of(x, 0, i, j);
                 pack_rows(w, w->a, i, p0, k);
                 pack_columns(w, w->b, j, p0, k);
-                w->kern->block(w->sums, w->a, w->b, to.m, to.n, blocks(k, DEEP), w->parts);
+                w->kern->block(w->sums, w->a, w->b, to.m, to.n, blocks(k, DEEP), w->parts, NULL,
+                               NULL);
                 if (p0) {
                     to.add = sum;
                     to.ldadd = SIDE;
@@ -139,7 +146,7 @@ static void by_blocks(const work *w) {
 
 void smoe_gemm_matrix(const smoe_product *x) {
     ALIGNED smoe_bf16 a[ROUNDED_A], b[ROUNDED_B];
-    ALIGNED real sums[SUMS];
+    ALIGNED real sums[2 * SUMS];
     work w = {.x = x,
               .kern = smoe_kernels_get()->matrix,
               .parts = x->precision == SMOE_PRECISION_BF16X3 ? 2 : 1,

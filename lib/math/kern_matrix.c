@@ -3,6 +3,7 @@
  * by the matrix unit of this translation unit's processor, AMX tiles or dot products of pairs; else
  * by multiply-adds of the rounded numbers. Tiles and vectors see the same panels (math/kernels.h).
  */
+#include "math/activation.h"
 #include "math/kernels.h"
 #include "math/simd.h"
 
@@ -250,6 +251,104 @@ static void pack_b(smoe_bf16 *dst, const smoe_operand *from, size_t parts) {
         pack_panel(dst, from, parts, true);
 }
 
+/* ---- the end of a block ---------------------------------------------------------------------- */
+
+static inline void store_bf16(smoe_bf16 *to, vreal x, size_t n) {
+#if WITH_BF16
+    __m256i narrow = (__m256i)_mm512_cvtneps_pbh((__m512)x);
+    _mm256_mask_storeu_epi16(to, (__mmask16)((1u << n) - 1), narrow);
+#elif WITH_AVX512
+    _mm512_mask_cvtepi32_storeu_epi16(to, (__mmask16)((1u << n) - 1), round16((__m512)x));
+#else
+    for (size_t i = 0; i < n; i++) to[i] = rounded(x[i]);
+#endif
+}
+
+static inline vreal load_bf16(const smoe_bf16 *from, size_t n) {
+#if WITH_AVX512
+    __m256i narrow = _mm256_maskz_loadu_epi16((__mmask16)((1u << n) - 1), from);
+    return (vreal)_mm512_slli_epi32(_mm512_cvtepu16_epi32(narrow), 16);
+#else
+    vreal x = {0};
+    for (size_t i = 0; i < n; i++) x[i] = smoe_bf16_widen(from[i]);
+    return x;
+#endif
+}
+
+/* x as it is after a store and a load. */
+static inline vreal through_bf16(vreal x) {
+#if WITH_AVX512
+    return (vreal)_mm512_slli_epi32(round16((__m512)x), 16);
+#else
+    for (size_t i = 0; i < VL; i++) x[i] = smoe_bf16_widen(rounded(x[i]));
+    return x;
+#endif
+}
+
+/* n <= VL numbers of row i, from column j on; the callers say what is constant. */
+static inline __attribute__((always_inline)) void
+finish_part(const smoe_block_end *to, const real *sums, size_t parts, smoe_block_work work,
+            const real *add, const real *bias, smoe_bf16 *bf16, size_t i, size_t j, size_t n) {
+    size_t at = i * to->ldc + j;
+    vreal x = {0}, sum = vload(sums + i * SIDE + j), slope;
+    if (parts > 1) {
+        vreal whole = sum + vload(sums + SUMS + i * SIDE + j);
+        sum = vselect((vint)(sum - sum == 0), whole, sum);
+    }
+    add += add ? i * to->ldadd + j : 0;
+    if (add) x = n == VL ? vload(add) : vload_part(add, n, 0);
+    if (bias) x += n == VL ? vload(bias + j) : vload_part(bias + j, n, 0);
+    x += vrounded(to->alpha * sum);
+    if (work == SMOE_BLOCK_GELU) {
+        if (to->hidden) store_bf16(to->hidden + at, x, n);
+        store_bf16(to->active + at, gelu_parts(through_bf16(x), to->gelu, &slope), n);
+    } else if (work == SMOE_BLOCK_GELU_BACKWARD) {
+        vreal active = gelu_parts(load_bf16(to->hidden + at, n), to->gelu, &slope);
+        store_bf16(to->active + at, active, n);
+        store_bf16(bf16 + at, x * slope, n);
+    } else if (bf16) {
+        store_bf16(bf16 + at, x, n);
+    } else if (n == VL) {
+        vstore(to->c + at, x);
+    } else {
+        vstore_part(to->c + at, x, n);
+    }
+}
+
+static inline __attribute__((always_inline)) void
+finish_rows(const smoe_block_end *to, const real *sums, size_t parts, smoe_block_work work,
+            const real *add, const real *bias, smoe_bf16 *bf16, size_t n, size_t i, size_t end) {
+    for (; i < end; i++)
+#pragma GCC unroll 2
+        for (size_t j = 0; j < n; j += VL)
+            finish_part(to, sums, parts, work, add, bias, bf16, i, j, n - j < VL ? n - j : VL);
+}
+
+/* Rows i .. end of a block. */
+static void finish_some(const smoe_block_end *to, const real *sums, size_t parts, size_t i,
+                        size_t end) {
+    const real *add = to->add, *bias = to->bias;
+    smoe_bf16 *bf16 = to->bf16;
+    if (to->n < SIDE || parts > 1)
+        finish_rows(to, sums, parts, to->work, add, bias, bf16, to->n, i, end);
+    else if (to->work == SMOE_BLOCK_GELU)
+        finish_rows(to, sums, 1, SMOE_BLOCK_GELU, NULL, bias, NULL, SIDE, i, end);
+    else if (to->work == SMOE_BLOCK_GELU_BACKWARD)
+        finish_rows(to, sums, 1, SMOE_BLOCK_GELU_BACKWARD, NULL, bias, bf16, SIDE, i, end);
+    else if (bf16)
+        finish_rows(to, sums, 1, SMOE_BLOCK_PLAIN, add, bias, bf16, SIDE, i, end);
+    else if (add)
+        finish_rows(to, sums, 1, SMOE_BLOCK_PLAIN, add, bias, NULL, SIDE, i, end);
+    else if (bias)
+        finish_rows(to, sums, 1, SMOE_BLOCK_PLAIN, NULL, bias, NULL, SIDE, i, end);
+    else
+        finish_rows(to, sums, 1, SMOE_BLOCK_PLAIN, NULL, NULL, NULL, SIDE, i, end);
+}
+
+static void finish(const smoe_block_end *to, const real *sums, size_t parts) {
+    finish_some(to, sums, parts, 0, to->m);
+}
+
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
 /* The sums of a block over all steps, of part pa of A and pb of B, or, `crossed`, of parts 0 and 1
@@ -293,10 +392,12 @@ static inline __attribute__((always_inline)) void multiply(const smoe_bf16 *a, c
     }
 }
 
-static inline __attribute__((always_inline)) void pass(real *sums, const smoe_bf16 *a,
-                                                       const smoe_bf16 *b, bool low, bool right,
-                                                       size_t steps, size_t parts, bool crossed) {
+/* Between the steps rows of another block are finished, as many as there are left for each step. */
+static inline __attribute__((always_inline)) void
+pass(real *sums, const smoe_bf16 *a, const smoe_bf16 *b, bool low, bool right, size_t steps,
+     size_t parts, bool crossed, const smoe_block_end *before, const real *their_sums) {
     enum { LD = SIDE * sizeof(real) };
+    size_t row = 0, rows = before ? before->m : 0, some = steps ? (rows + steps - 1) / steps : 0;
     __asm__ volatile("" ::
                          : "memory"); /* the panels are written: the compiler does not know that
                                           tiles read them */
@@ -307,7 +408,12 @@ static inline __attribute__((always_inline)) void pass(real *sums, const smoe_bf
     for (size_t s = 0; s < steps; s++, a += parts * 2 * TILE, b += parts * 2 * TILE) {
         multiply(a, crossed ? b + 2 * TILE : b, low, right);
         if (crossed) multiply(a + 2 * TILE, b, low, right);
+        if (row == rows) continue;
+        size_t end = rows - row < some ? rows : row + some;
+        finish_some(before, their_sums, parts, row, end);
+        row = end;
     }
+    if (row < rows) finish_some(before, their_sums, parts, row, rows);
     _tile_stored(0, sums, LD);
     if (right) _tile_stored(1, sums + ROWS, LD);
     if (low) _tile_stored(2, sums + ROWS * SIDE, LD);
@@ -404,85 +510,24 @@ static void pass(real *sums, const smoe_bf16 *a, const smoe_bf16 *b, size_t m, s
 #endif
 
 static void block(real *sums, const smoe_bf16 *a, const smoe_bf16 *b, size_t m, size_t n,
-                  size_t steps, size_t parts) {
+                  size_t steps, size_t parts, const smoe_block_end *before,
+                  const real *their_sums) {
 #if WITH_AMX
     bool low = m > ROWS, right = n > ROWS;
     if (parts > 1) {
-        pass(sums, a, b, low, right, steps, 2, false);
-        pass(sums + SUMS, a, b, low, right, steps, 2, true);
+        pass(sums, a, b, low, right, steps, 2, false, NULL, NULL);
+        pass(sums + SUMS, a, b, low, right, steps, 2, true, before, their_sums);
     } else if (low && right) {
-        pass(sums, a, b, true, true, steps, 1, false);
+        pass(sums, a, b, true, true, steps, 1, false, before, their_sums);
     } else {
-        pass(sums, a, b, low, right, steps, 1, false);
+        pass(sums, a, b, low, right, steps, 1, false, before, their_sums);
     }
 #else
     (void)n;
+    if (before) finish(before, their_sums, parts);
     pass(sums, a, b, m, steps, parts, false);
     if (parts > 1) pass(sums + SUMS, a, b, m, steps, parts, true);
 #endif
-}
-
-/* ---- the end of a block ---------------------------------------------------------------------- */
-
-static inline void store_bf16(smoe_bf16 *to, vreal x, size_t n) {
-#if WITH_BF16
-    __m256i narrow = (__m256i)_mm512_cvtneps_pbh((__m512)x);
-    _mm256_mask_storeu_epi16(to, (__mmask16)((1u << n) - 1), narrow);
-#elif WITH_AVX512
-    _mm512_mask_cvtepi32_storeu_epi16(to, (__mmask16)((1u << n) - 1), round16((__m512)x));
-#else
-    for (size_t i = 0; i < n; i++) to[i] = rounded(x[i]);
-#endif
-}
-
-/* n <= VL numbers of row i, from column j on. */
-static inline __attribute__((always_inline)) void
-finish_part(const smoe_block_end *to, const real *sums, size_t parts, const real *add,
-            const real *bias, smoe_bf16 *bf16, size_t i, size_t j, size_t n) {
-    vreal sum = vload(sums + i * SIDE + j), start = {0};
-    if (parts > 1) {
-        vreal whole = sum + vload(sums + SUMS + i * SIDE + j);
-        sum = vselect((vint)(sum - sum == 0), whole, sum);
-    }
-    if (add) start = n == VL ? vload(add + j) : vload_part(add + j, n, 0);
-    if (bias) start += n == VL ? vload(bias + j) : vload_part(bias + j, n, 0);
-    start += vrounded(to->alpha * sum);
-    if (bf16)
-        store_bf16(bf16 + j, start, n);
-    else if (n == VL)
-        vstore(to->c + i * to->ldc + j, start);
-    else
-        vstore_part(to->c + i * to->ldc + j, start, n);
-}
-
-/* All rows; the callers say what is constant. */
-static inline __attribute__((always_inline)) void finish_rows(const smoe_block_end *to,
-                                                              const real *sums, size_t parts,
-                                                              const real *add, const real *bias,
-                                                              smoe_bf16 *bf16, size_t n) {
-    size_t m = to->m, ldadd = to->ldadd, ldc = to->ldc;
-    for (size_t i = 0; i < m; i++)
-#pragma GCC unroll 2
-        for (size_t j = 0; j < n; j += VL)
-            finish_part(to, sums, parts, add ? add + i * ldadd : NULL, bias,
-                        bf16 ? bf16 + i * ldc : NULL, i, j, n - j < VL ? n - j : VL);
-}
-
-static void finish(const smoe_block_end *to, const real *sums, size_t parts) {
-    if (to->n < SIDE || parts > 1)
-        finish_rows(to, sums, parts, to->add, to->bias, to->bf16, to->n);
-    else if (to->bf16 && to->bias && !to->add)
-        finish_rows(to, sums, 1, NULL, to->bias, to->bf16, SIDE);
-    else if (to->bf16)
-        finish_rows(to, sums, 1, to->add, to->bias, to->bf16, SIDE);
-    else if (to->add && to->bias)
-        finish_rows(to, sums, 1, to->add, to->bias, NULL, SIDE);
-    else if (to->add)
-        finish_rows(to, sums, 1, to->add, NULL, NULL, SIDE);
-    else if (to->bias)
-        finish_rows(to, sums, 1, NULL, to->bias, NULL, SIDE);
-    else
-        finish_rows(to, sums, 1, NULL, NULL, NULL, SIDE);
 }
 
 /* ---- the unit's limit ------------------------------------------------------------------------ */
@@ -504,7 +549,7 @@ static double peak(size_t n) {
     fill(b, PANEL, 2);
     begin();
 #if WITH_AMX
-    block(sums, a, b, SIDE, SIDE, 1, 1); /* leaves the operands in tiles 4 to 7 */
+    block(sums, a, b, SIDE, SIDE, 1, 1, NULL, NULL); /* leaves the operands in tiles 4 to 7 */
     for (size_t i = 0; i < n; i++) {
         _tile_dpbf16ps(0, 4, 6);
         _tile_dpbf16ps(1, 4, 7);
@@ -513,7 +558,7 @@ static double peak(size_t n) {
     }
     _tile_stored(0, sums, SIDE * sizeof *sums);
 #else
-    for (size_t i = 0; i < n; i++) block(sums, a, b, SIDE, SIDE, 1, 1);
+    for (size_t i = 0; i < n; i++) block(sums, a, b, SIDE, SIDE, 1, 1, NULL, NULL);
 #endif
     end();
     /* Finite, but the compiler does not know. */

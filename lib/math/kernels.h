@@ -207,8 +207,17 @@ typedef struct smoe_operand {
     size_t row, col, n, k;
 } smoe_operand;
 
+/* What is done with numbers of a block before they are written. */
+typedef enum smoe_block_work {
+    SMOE_BLOCK_PLAIN,
+    SMOE_BLOCK_GELU,         /* hidden, not NULL, = x; active = gelu(x) */
+    SMOE_BLOCK_GELU_BACKWARD /* x is the gradient of gelu(hidden): bf16 = x gelu'(hidden), active =
+                                gelu(hidden) */
+} smoe_block_work;
+
 /* Where the sums of a block go: c [m,n], m and n <= SIDE, as smoe_tile says; to `bf16`, not NULL,
- * rounded, instead of c. */
+ * rounded, instead of c. Where there is work, gelu is taken of what has been rounded to BF16, and
+ * hidden and active lie as bf16 does, ldc from row to row. */
 typedef struct smoe_block_end {
     size_t m, n;
     real *c;
@@ -218,6 +227,9 @@ typedef struct smoe_block_end {
     size_t ldadd;
     const real *bias;
     real alpha;
+    smoe_block_work work;
+    smoe_gelu gelu;
+    smoe_bf16 *hidden, *active;
 } smoe_block_end;
 
 /*
@@ -240,9 +252,10 @@ typedef struct smoe_matrix_kernels {
     void (*pack_a)(smoe_bf16 *dst, const smoe_operand *from, size_t parts);
     void (*pack_b)(smoe_bf16 *dst, const smoe_operand *from, size_t parts);
     /* sums [parts][SIDE][SIDE], of which m rows and n columns are looked at: of one part A B; of
-     * two, that of the rounded numbers, and then that of these and the remainders. */
+     * two, that of the rounded numbers, and then that of these and the remainders. Meanwhile
+     * another block, not NULL, is finished: units and vectors work at the same time. */
     void (*block)(real *sums, const smoe_bf16 *a, const smoe_bf16 *b, size_t m, size_t n,
-                  size_t steps, size_t parts);
+                  size_t steps, size_t parts, const smoe_block_end *before, const real *their_sums);
     /* c = add + bias + alpha * sum, the sum of two parts where the first is finite. */
     void (*finish)(const smoe_block_end *to, const real *sums, size_t parts);
     /* Products of the unit without waiting for memory, n rounds; returns how many FLOPs that was. */
