@@ -214,10 +214,11 @@ static smoe_product piece(const smoe_product *x, const smoe_gemm_kernels *kern, 
     smoe_product p = *x;
     p.m = min(x->m - i0, rows);
     p.n = min(x->n - j0, columns);
-    if (p.c_bf16)
-        p.c_bf16 += i0 * x->ldc + j0;
-    else
-        p.c += i0 * x->ldc + j0;
+    size_t at = i0 * x->ldc + j0;
+    if (p.c) p.c += at;
+    if (p.c_bf16) p.c_bf16 += at;
+    if (p.hidden) p.hidden += at;
+    if (p.active) p.active += at;
     if (p.a_bf16)
         p.a_bf16 += i0 * x->a_row;
     else

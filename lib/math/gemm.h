@@ -9,6 +9,7 @@
 
 #include "base/base.h"
 #include "base/bf16.h"
+#include "math/gelu.h"
 #include "math/precision.h"
 
 /* Work on rows of C, n columns of them from c on, which the thread that computed them has in its
@@ -39,6 +40,9 @@ typedef struct smoe_product {
     smoe_precision precision;
     const smoe_bf16 *a_bf16;
     smoe_bf16 *c_bf16;
+    smoe_gelu_work work; /* with results in BF16; hidden and active [m,n], ldc apart */
+    smoe_gelu gelu;
+    smoe_bf16 *hidden, *active;
     smoe_after *after; /* may be NULL: what is done with each part of C once it is final */
     const void *context;
 } smoe_product;

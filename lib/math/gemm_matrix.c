@@ -58,12 +58,14 @@ static smoe_block_end end_of(const smoe_product *x, size_t p0, size_t i, size_t 
                          .n = min(x->n - j, SIDE),
                          .ldc = x->ldc,
                          .ldadd = x->ldadd,
-                         .alpha = x->alpha};
+                         .alpha = x->alpha,
+                         .work = x->work,
+                         .gelu = x->gelu};
     size_t at = i * x->ldc + j;
-    if (x->c_bf16)
-        to.bf16 = x->c_bf16 + at;
-    else
-        to.c = x->c + at;
+    if (x->c) to.c = x->c + at;
+    if (x->c_bf16) to.bf16 = x->c_bf16 + at;
+    if (x->hidden) to.hidden = x->hidden + at;
+    if (x->active) to.active = x->active + at;
     if (p0) {
         to.add = to.c;
         to.ldadd = x->ldc;
@@ -137,6 +139,7 @@ static void by_blocks(const work *w) {
                 }
                 if (p0 + k < x->k) {
                     to.bf16 = NULL;
+                    to.work = SMOE_GELU_NONE;
                     to.c = sum;
                     to.ldc = SIDE;
                 }
@@ -154,10 +157,11 @@ void smoe_gemm_matrix(const smoe_product *x) {
               .b = b,
               .sums = sums};
     size_t most = ROUNDED_A / SIDE / w.parts;
+    bool narrow = x->c_bf16 || x->work != SMOE_GELU_NONE; /* rounded once, at the end */
     w.kern->begin();
-    if (x->c_bf16 && x->k > most)
+    if (narrow && x->k > most)
         by_blocks(&w);
     else
-        by_panels(&w, x->c_bf16 ? x->k : even(x->k, TERMS, DEEP));
+        by_panels(&w, narrow ? x->k : even(x->k, TERMS, DEEP));
     w.kern->end();
 }

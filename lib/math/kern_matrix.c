@@ -287,7 +287,7 @@ static inline vreal through_bf16(vreal x) {
 
 /* n <= VL numbers of row i, from column j on; the callers say what is constant. */
 static inline __attribute__((always_inline)) void
-finish_part(const smoe_block_end *to, const real *sums, size_t parts, smoe_block_work work,
+finish_part(const smoe_block_end *to, const real *sums, size_t parts, smoe_gelu_work work,
             const real *add, const real *bias, smoe_bf16 *bf16, size_t i, size_t j, size_t n) {
     size_t at = i * to->ldc + j;
     vreal x = {0}, sum = vload(sums + i * SIDE + j), slope;
@@ -299,10 +299,10 @@ finish_part(const smoe_block_end *to, const real *sums, size_t parts, smoe_block
     if (add) x = n == VL ? vload(add) : vload_part(add, n, 0);
     if (bias) x += n == VL ? vload(bias + j) : vload_part(bias + j, n, 0);
     x += vrounded(to->alpha * sum);
-    if (work == SMOE_BLOCK_GELU) {
+    if (work == SMOE_GELU_FORWARD) {
         if (to->hidden) store_bf16(to->hidden + at, x, n);
         store_bf16(to->active + at, gelu_parts(through_bf16(x), to->gelu, &slope), n);
-    } else if (work == SMOE_BLOCK_GELU_BACKWARD) {
+    } else if (work == SMOE_GELU_BACKWARD) {
         vreal active = gelu_parts(load_bf16(to->hidden + at, n), to->gelu, &slope);
         store_bf16(to->active + at, active, n);
         store_bf16(bf16 + at, x * slope, n);
@@ -316,7 +316,7 @@ finish_part(const smoe_block_end *to, const real *sums, size_t parts, smoe_block
 }
 
 static inline __attribute__((always_inline)) void
-finish_rows(const smoe_block_end *to, const real *sums, size_t parts, smoe_block_work work,
+finish_rows(const smoe_block_end *to, const real *sums, size_t parts, smoe_gelu_work work,
             const real *add, const real *bias, smoe_bf16 *bf16, size_t n, size_t i, size_t end) {
     for (; i < end; i++)
 #pragma GCC unroll 2
@@ -331,18 +331,18 @@ static void finish_some(const smoe_block_end *to, const real *sums, size_t parts
     smoe_bf16 *bf16 = to->bf16;
     if (to->n < SIDE || parts > 1)
         finish_rows(to, sums, parts, to->work, add, bias, bf16, to->n, i, end);
-    else if (to->work == SMOE_BLOCK_GELU)
-        finish_rows(to, sums, 1, SMOE_BLOCK_GELU, NULL, bias, NULL, SIDE, i, end);
-    else if (to->work == SMOE_BLOCK_GELU_BACKWARD)
-        finish_rows(to, sums, 1, SMOE_BLOCK_GELU_BACKWARD, NULL, bias, bf16, SIDE, i, end);
+    else if (to->work == SMOE_GELU_FORWARD)
+        finish_rows(to, sums, 1, SMOE_GELU_FORWARD, NULL, bias, NULL, SIDE, i, end);
+    else if (to->work == SMOE_GELU_BACKWARD)
+        finish_rows(to, sums, 1, SMOE_GELU_BACKWARD, NULL, bias, bf16, SIDE, i, end);
     else if (bf16)
-        finish_rows(to, sums, 1, SMOE_BLOCK_PLAIN, add, bias, bf16, SIDE, i, end);
+        finish_rows(to, sums, 1, SMOE_GELU_NONE, add, bias, bf16, SIDE, i, end);
     else if (add)
-        finish_rows(to, sums, 1, SMOE_BLOCK_PLAIN, add, bias, NULL, SIDE, i, end);
+        finish_rows(to, sums, 1, SMOE_GELU_NONE, add, bias, NULL, SIDE, i, end);
     else if (bias)
-        finish_rows(to, sums, 1, SMOE_BLOCK_PLAIN, NULL, bias, NULL, SIDE, i, end);
+        finish_rows(to, sums, 1, SMOE_GELU_NONE, NULL, bias, NULL, SIDE, i, end);
     else
-        finish_rows(to, sums, 1, SMOE_BLOCK_PLAIN, NULL, NULL, NULL, SIDE, i, end);
+        finish_rows(to, sums, 1, SMOE_GELU_NONE, NULL, NULL, NULL, SIDE, i, end);
 }
 
 static void finish(const smoe_block_end *to, const real *sums, size_t parts) {

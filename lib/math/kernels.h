@@ -207,17 +207,9 @@ typedef struct smoe_operand {
     size_t row, col, n, k;
 } smoe_operand;
 
-/* What is done with numbers of a block before they are written. */
-typedef enum smoe_block_work {
-    SMOE_BLOCK_PLAIN,
-    SMOE_BLOCK_GELU,         /* hidden, not NULL, = x; active = gelu(x) */
-    SMOE_BLOCK_GELU_BACKWARD /* x is the gradient of gelu(hidden): bf16 = x gelu'(hidden), active =
-                                gelu(hidden) */
-} smoe_block_work;
-
 /* Where the sums of a block go: c [m,n], m and n <= SIDE, as smoe_tile says; to `bf16`, not NULL,
- * rounded, instead of c. Where there is work, gelu is taken of what has been rounded to BF16, and
- * hidden and active lie as bf16 does, ldc from row to row. */
+ * rounded, instead of c. Where there is work of gelu's, hidden and active lie as bf16 does, ldc from
+ * row to row. */
 typedef struct smoe_block_end {
     size_t m, n;
     real *c;
@@ -227,7 +219,7 @@ typedef struct smoe_block_end {
     size_t ldadd;
     const real *bias;
     real alpha;
-    smoe_block_work work;
+    smoe_gelu_work work;
     smoe_gelu gelu;
     smoe_bf16 *hidden, *active;
 } smoe_block_end;
