@@ -1,6 +1,6 @@
 /* smoe ablate: a spec with its router replaced, over seeds, and the rows compared seed by seed. It
- * is a sweep over sweep/ablate.h's axes; cells.h runs it. */
-#include "cells.h"
+ * is a sweep over sweep/ablate.h's axes; trials.h runs it. */
+#include "trials.h"
 #include "cmd.h"
 #include "sweep/ablate.h"
 
@@ -28,11 +28,9 @@ static int expand(smoe_sweep *sweep, const char *file, const smoe_options *optio
     char *seeds = NULL, ** override = calloc(options->overrides + 1, sizeof *override);
     int status = override ? common(override, &count, options, err)
                           : smoe_fail(err, SMOE_RUNTIME, "out of memory");
-    if (!status) status = smoe_cells_seeds(&seeds, options, err);
-    if (!status) status = smoe_spec_text_read(&text, file, err);
-    if (!status)
-        status = smoe_spec_parse(&spec, text.text, text.length, text.label, text.folder, override,
-                                 count, err);
+    if (!status) status = smoe_trials_seeds(&seeds, options, err);
+    if (!status) status = smoe_cmd_text(&text, file, options, err);
+    if (!status) status = smoe_spec_parse_text(&spec, &text, override, count, err);
     if (!status)
         status = smoe_ablate_axes(&axes, &spec, options->routers,
                                   seeds ? strchr(seeds, '=') + 1 : "0,1,2", err);
@@ -54,7 +52,7 @@ static int check(const smoe_sweep *sweep, smoe_err *err) {
 }
 
 int cmd_ablate(const smoe_options *options, smoe_err *err) {
-    static const smoe_cells_kind ablation = {
+    static const smoe_trials_kind ablation = {
         .suffix = "ablate", .expand = expand, .check = check, .reference = "router=soft"};
-    return smoe_cells_command(&ablation, options, err);
+    return smoe_trials_command(&ablation, options, err);
 }

@@ -33,6 +33,22 @@ json_t *smoe_cmd_env(const smoe_options *options) {
     return NULL;
 }
 
+int smoe_cmd_text(smoe_spec_text *text, const char *file, const smoe_options *options,
+                  smoe_err *err) {
+    int status = smoe_spec_text_read(text, file, err);
+    text->profile = options->profile;
+    return status;
+}
+
+int smoe_cmd_read(smoe_spec *spec, const char *file, const smoe_options *options,
+                  char *const *override, size_t count, smoe_err *err) {
+    smoe_spec_text text;
+    int status = smoe_cmd_text(&text, file, options, err);
+    if (!status) status = smoe_spec_parse_text(spec, &text, override, count, err);
+    smoe_spec_text_free(&text);
+    return status;
+}
+
 int smoe_cmd_spec(smoe_spec *spec, const smoe_options *options, smoe_err *err) {
     char classes[48];
     size_t count = options->overrides;
@@ -41,7 +57,7 @@ int smoe_cmd_spec(smoe_spec *spec, const smoe_options *options, smoe_err *err) {
     if (count) memcpy(override, options->override, count * sizeof *override);
     snprintf(classes, sizeof classes, "data.classes=%ld", options->classes);
     if (options->classes) override[count++] = classes;
-    int status = smoe_spec_read(spec, options->arg[0], override, count, err);
+    int status = smoe_cmd_read(spec, options->arg[0], options, override, count, err);
     free(override);
     return status;
 }

@@ -29,6 +29,14 @@ int smoe_cmd_print_config(const smoe_spec *spec, smoe_err *err) SMOE_MUST_CHECK;
  * whether it is a terminal. */
 bool smoe_cmd_color(const smoe_options *options, FILE *out);
 
+/* FILE as specs are parsed from, with --profile. Free with smoe_spec_text_free in any case. */
+int smoe_cmd_text(smoe_spec_text *text, const char *file, const smoe_options *options,
+                  smoe_err *err) SMOE_MUST_CHECK;
+
+/* The spec of FILE with --profile and overrides. */
+int smoe_cmd_read(smoe_spec *spec, const char *file, const smoe_options *options,
+                  char *const *override, size_t count, smoe_err *err) SMOE_MUST_CHECK;
+
 /* The spec of a command's first argument with its overrides, of which --classes is one. */
 int smoe_cmd_spec(smoe_spec *spec, const smoe_options *options, smoe_err *err) SMOE_MUST_CHECK;
 

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Logits and labels as they come; either may go unkept. */
+/* Logits and labels, in data-set order; either may go unkept. */
 typedef struct collector {
     float *logits;   /* [images, N] or NULL */
     int64_t *labels; /* [images] or NULL */
@@ -20,16 +20,18 @@ typedef struct collector {
     smoe_progress *progress;
 } collector;
 
-static int collect(void *user, const real *logits, const int64_t *labels, size_t images,
-                   size_t classes, smoe_err *err) {
+static int collect(void *user, const smoe_batch *batch, const real *logits, size_t classes,
+                   smoe_err *err) {
     collector *c = user;
-    if (images > c->images - c->done)
+    if (batch->images > c->images - c->done)
         return smoe_fail(err, SMOE_RUNTIME, "more images than the split has (%zu)", c->images);
-    if (c->logits)
-        for (size_t i = 0; i < images * classes; i++)
-            c->logits[c->done * classes + i] = (float)logits[i];
-    if (c->labels) memcpy(c->labels + c->done, labels, images * sizeof *labels);
-    c->done += images;
+    for (size_t b = 0; b < batch->images; b++) {
+        size_t image = (size_t)batch->index[b];
+        for (size_t k = 0; c->logits && k < classes; k++)
+            c->logits[image * classes + k] = (float)logits[b * classes + k];
+        if (c->labels) c->labels[image] = batch->label[b];
+    }
+    c->done += batch->images;
     smoe_progress_count(c->progress, c->done, c->images, "images");
     return 0;
 }

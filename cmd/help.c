@@ -6,10 +6,12 @@
 
 enum { HELP = 160 }; /* bytes of the words for an option */
 
-/* "-o, --out DIR"; returns its width. */
+/* "-o, --out DIR", "--power[=LIST]"; returns its width. */
 static int usage_of(const smoe_option *row, char *buf, size_t size) {
     char letter[8] = "    ";
     if (row->letter) snprintf(letter, sizeof letter, "-%c, ", row->letter);
+    if (row->argument && *row->argument == '[')
+        return snprintf(buf, size, "%s--%s[=%s", letter, row->name, row->argument + 1);
     return snprintf(buf, size, "%s--%s%s%s", letter, row->name, row->argument ? " " : "",
                     row->argument ? row->argument : "");
 }
@@ -199,7 +201,7 @@ static void fish_option(const smoe_option *row, const smoe_command *command, FIL
         fputs("__fish_use_subcommand", out);
     fprintf(out, "' -l %s", row->name);
     if (row->letter) fprintf(out, " -s %c", row->letter);
-    if (row->argument) fputs(" -r", out);
+    if (row->argument && *row->argument != '[') fputs(" -r", out);
     if (row->argument && strchr(row->argument, '|')) {
         fputs(" -f -a '", out);
         for (const char *c = row->argument; *c; c++) fputc(*c == '|' ? ' ' : *c, out);

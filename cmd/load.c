@@ -1,7 +1,8 @@
 /* Trained models for eval and inspect; see load.h. */
 #include "load.h"
-#include "sweep/evaluations.h"
+#include "cmd.h"
 #include "store/run.h"
+#include "sweep/evaluations.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,7 +37,9 @@ int smoe_load_spec(smoe_loaded *l, const char *arg, const smoe_options *options,
     int status = smoe_run_locate(arg, options->which, &l->path, &carried.text, err);
     if (status) goto out;
     if (options->spec)
-        status = smoe_spec_text_read(&file, options->spec, err);
+        status = smoe_cmd_text(&file, options->spec, options, err);
+    else if (options->profile)
+        status = smoe_fail(err, SMOE_USAGE, "--profile goes with --spec; %s has its spec", l->path);
     else if (!carried.text)
         status = smoe_fail(err, SMOE_USAGE,
                            "%s carries no spec; describe the model with --spec SPEC.yaml", l->path);

@@ -115,11 +115,13 @@ static int set(smoe_options *options, const smoe_option *row, const char *text, 
     if (row->kind == SMOE_OPT_FLAG) *(bool *)at = true;
     if (row->kind == SMOE_OPT_COUNT) return set_count(at, row, text, err);
     if (row->kind != SMOE_OPT_TEXT) return 0;
+    if (!text) text = ""; /* the argument may be left out, and is */
     bool listed = strchr(row->argument, '|');
     if (listed && !smoe_text_has_word(row->argument, '|', text))
         return smoe_fail(err, SMOE_USAGE, "--%s: '%s' is not one of %s", row->name, text,
                          row->argument);
-    if (!*text) return smoe_fail(err, SMOE_USAGE, "--%s: empty %s", row->name, row->argument);
+    if (!*text && *row->argument != '[')
+        return smoe_fail(err, SMOE_USAGE, "--%s: empty %s", row->name, row->argument);
     *(const char **)at = text;
     return 0;
 }
@@ -151,8 +153,10 @@ static void prepare(const smoe_command *command, struct option *longs, char *sho
     for (size_t i = 0; i < OPTIONS; i++) {
         const smoe_option *row = &smoe_option_rows[i];
         if (!smoe_option_applies(row, command)) continue;
-        *longs++ = (struct option){row->name, row->argument ? required_argument : no_argument, NULL,
-                                   CODE + (int)i};
+        int argument = !row->argument          ? no_argument
+                       : *row->argument == '[' ? optional_argument
+                                               : required_argument;
+        *longs++ = (struct option){row->name, argument, NULL, CODE + (int)i};
         if (!row->letter) continue;
         *shorts++ = row->letter;
         if (row->argument) *shorts++ = ':';

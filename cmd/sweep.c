@@ -1,16 +1,17 @@
 /* smoe sweep: a grid of runs from one spec, its section `sweep` and lists on the command line, and
- * evaluations of them, or of one run that is there, at other settings; cells.h runs what comes of
+ * evaluations of them, or of one run that is there, at other settings; trials.h runs what comes of
  * it. */
-#include "cells.h"
+#include "trials.h"
 #include "cmd.h"
 #include "sweep/compare.h"
 #include "sweep/evaluations.h"
+#include "sweep/primary.h"
 #include "store/run.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* The command line: overrides of the cells, and those of their evaluations without the prefix. */
+/* The command line: overrides of the trials, and those of their evaluations without the prefix. */
 typedef struct lists {
     char **own, **later;
     size_t owns, laters;
@@ -26,7 +27,7 @@ static int lists_open(lists *l, const smoe_options *options, smoe_err *err) {
                  .later = calloc(n, sizeof *l->later),
                  .plain = calloc(n, sizeof *l->plain)};
     if (!l->own || !l->later || !l->plain) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
-    if (smoe_cells_seeds(&l->seeds, options, err)) return -1;
+    if (smoe_trials_seeds(&l->seeds, options, err)) return -1;
     if (l->seeds) l->own[l->owns++] = l->seeds;
     for (size_t i = 0; i < options->overrides; i++) {
         char *text = options->override[i];
@@ -48,7 +49,7 @@ static void lists_free(lists *l) {
     free(l->seeds);
 }
 
-/* The axes of the cells and of the evaluations; the latter have lists alone. */
+/* The axes of the trials and of the evaluations; the latter have lists alone. */
 static int lists_axes(lists *l, const smoe_sweep_spec *sweep, smoe_err *err) {
     size_t single = 0;
     if (smoe_axes_of(&l->points, &sweep->evaluate, l->later, l->laters, l->plain, &single, err))
@@ -64,18 +65,17 @@ static void move_figure(smoe_sweep *sweep, smoe_spec *spec) {
     spec->sweep.figure = (smoe_sweep_figure){0};
 }
 
-/* The cells, from the lists. */
-static int make_cells(smoe_sweep *sweep, const smoe_spec_text *text, lists *l,
-                      const smoe_options *options, smoe_err *err) {
+/* The trials, from the lists. */
+static int make_trials(smoe_sweep *sweep, const smoe_spec_text *text, lists *l,
+                       const smoe_options *options, smoe_err *err) {
     smoe_spec base = {0};
     smoe_err own = {0};
     size_t skipped = 0;
     int status = smoe_sweep_expand(sweep, text, l->plain, l->plains, &l->axes,
                                    options->skip_invalid, &skipped, err);
-    /* What every cell has is said once. */
-    if (status && skipped && !sweep->cells &&
-        smoe_spec_parse(&base, text->text, text->length, text->label, text->folder, l->plain,
-                        l->plains, &own))
+    /* What every trial has is said once. */
+    if (status && skipped && !sweep->trials &&
+        smoe_spec_parse_text(&base, text, l->plain, l->plains, &own))
         *err = own;
     else if (status && skipped && l->axes.count && !options->skip_invalid)
         smoe_fail_more(err, SMOE_USAGE,
@@ -88,29 +88,28 @@ static int make_cells(smoe_sweep *sweep, const smoe_spec_text *text, lists *l,
     return status;
 }
 
-/* The cells of SPEC.yaml and the overrides. */
+/* The trials of SPEC.yaml and the overrides. */
 static int expand_spec(smoe_sweep *sweep, const char *file, const smoe_options *options,
                        smoe_err *err) {
     smoe_spec_text text;
     smoe_spec spec = {0};
     lists l;
-    int status = smoe_spec_text_read(&text, file, err);
-    if (!status)
-        status =
-            smoe_spec_parse(&spec, text.text, text.length, text.label, text.folder, NULL, 0, err);
-    /* What is wrong with the spec by itself may be right in every cell; mistakes in its section
+    int status = smoe_cmd_text(&text, file, options, err);
+    if (!status) status = smoe_spec_parse_text(&spec, &text, NULL, 0, err);
+    /* What is wrong with the spec by itself may be right in every trial; mistakes in its section
      * `sweep`, or no spec at all, are not. */
     if (status && !spec.sweep.bad && err->code == SMOE_USAGE && spec.origin) status = 0;
     int opened = lists_open(&l, options, err);
     if (!status) status = opened ? -1 : lists_axes(&l, &spec.sweep, err);
     bool nothing = !status && !l.axes.count && !l.points.count;
-    if (!status) status = make_cells(sweep, &text, &l, options, err);
+    if (!status) status = make_trials(sweep, &text, &l, options, err);
     if (!status && nothing)
         status =
             smoe_fail(err, SMOE_USAGE,
                       "%s: nothing is swept: give it a section sweep, or key=a,b,c", text.label);
     if (!status && l.points.count) status = smoe_evaluations_plan(sweep, &l.points, err);
     if (!status) move_figure(sweep, &spec);
+    if (!status) status = smoe_primary_plan(sweep, &spec.sweep.plan, err);
     if (!status && spec.sweep.reference && !options->reference)
         status = smoe_compare_refer(sweep, spec.sweep.reference, "sweep.reference", err);
     lists_free(&l);
@@ -119,7 +118,7 @@ static int expand_spec(smoe_sweep *sweep, const char *file, const smoe_options *
     return status;
 }
 
-/* A sweep of one cell, which is there: the run, evaluated at the lists of the command line. */
+/* A sweep of one trial, which is there: the run, evaluated at the lists of the command line. */
 static int expand_run(smoe_sweep *sweep, const char *dir, const smoe_options *options,
                       smoe_err *err) {
     static const smoe_sweep_keys none = {0};
@@ -158,11 +157,11 @@ static int expand_run(smoe_sweep *sweep, const char *dir, const smoe_options *op
 }
 
 static int expand(smoe_sweep *sweep, const char *arg, const smoe_options *options, smoe_err *err) {
-    return smoe_cells_is_run(arg) ? expand_run(sweep, arg, options, err)
-                                  : expand_spec(sweep, arg, options, err);
+    return smoe_trials_is_run(arg) ? expand_run(sweep, arg, options, err)
+                                   : expand_spec(sweep, arg, options, err);
 }
 
 int cmd_sweep(const smoe_options *options, smoe_err *err) {
-    static const smoe_cells_kind grid = {.suffix = "sweep", .expand = expand};
-    return smoe_cells_command(&grid, options, err);
+    static const smoe_trials_kind grid = {.suffix = "sweep", .expand = expand};
+    return smoe_trials_command(&grid, options, err);
 }

@@ -41,6 +41,8 @@ static int choose_spec(train_job *job, const smoe_options *options, smoe_err *er
         return smoe_fail(err, SMOE_USAGE,
                          "SPEC.yaml is missing (or --resume RUN, to continue a run)");
     bool run = smoe_file_is_folder(arg);
+    if (run && options->profile)
+        return smoe_fail(err, SMOE_USAGE, "--profile is for a new run; %s has its spec", arg);
     if (run && !options->resume)
         return smoe_fail(err, SMOE_USAGE,
                          "%s is a directory; --resume continues a run, a new one needs a spec",
@@ -80,14 +82,21 @@ static void job_free(train_job *job) {
  */
 static void remark_capacity(const smoe_spec *spec) {
     const smoe_moe_spec *moe = &spec->model.moe;
-    size_t choices = smoe_moe_choices(moe), T = moe->group_images * smoe_spec_tokens(spec);
-    if (!choices) return;
-    size_t places = smoe_moe_buffer(moe, T);
-    double force = (double)places * (double)moe->experts / ((double)choices * (double)T);
-    if (fabs(force / moe->capacity - 1) > 0.1)
-        fprintf(stderr,
-                "model.moe.capacity: %g asked for, %.3g in force: a buffer has %zu place%s\n",
-                moe->capacity, force, places, places == 1 ? "" : "s");
+    size_t T = moe->group_images * smoe_spec_tokens(spec);
+    bool listed = moe->k.listed || moe->capacity.listed;
+    for (size_t i = 0, said = 0; smoe_moe_chooses(moe) && i < spec->model.depth; i++) {
+        if (!moe->is_moe[i] || (said && !listed)) continue;
+        size_t choices = smoe_moe_choices(moe, i), places = smoe_moe_buffer(moe, i, T);
+        double C = smoe_moe_ratio(moe, i), of = (double)choices * (double)T;
+        double force = (double)places * (double)moe->experts / of;
+        char block[32] = "";
+        if (listed) snprintf(block, sizeof block, ", block %zu", i);
+        if (fabs(force / C - 1) > 0.1)
+            fprintf(stderr,
+                    "model.moe.capacity%s: %g asked for, %.3g in force: a buffer has %zu place%s\n",
+                    block, C, force, places, places == 1 ? "" : "s");
+        said++;
+    }
 }
 
 static void remark_keys(const smoe_spec *spec, const smoe_options *options) {
@@ -114,22 +123,26 @@ static void remark(const train_job *job, const smoe_options *options) {
 
 /* ---- the dry run ----------------------------------------------------------------------------- */
 
-/* What every MoE layer of a spec does to a group of tokens: as its router says. */
+/* What an MoE layer of a spec does to a group of tokens: as its router says. */
 typedef struct moe_shape {
     size_t tokens, experts, slots_per_expert, slots;
 } moe_shape;
 
-static int shape_of(moe_shape *shape, const smoe_spec *spec, smoe_err *err) {
+/* shape [blocks], those of MoE layers are filled. */
+static int shapes_of(moe_shape *shape, const smoe_spec *spec, smoe_err *err) {
     const smoe_moe_spec *moe = &spec->model.moe;
-    *shape = (moe_shape){0};
-    if (!moe->layer_count) return 0;
-    smoe_params params = {0};
-    smoe_router *r =
-        smoe_router_create(moe, &params, 0, smoe_spec_tokens(spec), spec->model.width, err);
-    if (r) *shape = (moe_shape){r->T, r->E, r->P, r->E * r->P};
-    smoe_router_free(r);
-    smoe_params_free(&params);
-    return r ? 0 : -1;
+    int status = 0;
+    for (size_t i = 0; i < spec->model.depth && !status; i++) {
+        if (!moe->is_moe[i]) continue;
+        smoe_params params = {0};
+        smoe_router *r =
+            smoe_router_create(moe, &params, i, smoe_spec_tokens(spec), spec->model.width, err);
+        if (r) shape[i] = (moe_shape){r->T, r->E, r->P, r->E * r->P};
+        status = r ? 0 : -1;
+        smoe_router_free(r);
+        smoe_params_free(&params);
+    }
+    return status;
 }
 
 static json_t *plan_json(const train_job *job, const char *start, const moe_shape *shape,
@@ -141,10 +154,10 @@ static json_t *plan_json(const train_job *job, const char *start, const moe_shap
         json_array_append_new(
             layers,
             json_pack("{s:I, s:s, s:I, s:I, s:I, s:I, s:f}", "block", (json_int_t)i, "router",
-                      spec->model.moe.router, "tokens", (json_int_t)shape->tokens, "experts",
+                      spec->model.moe.router, "tokens", (json_int_t)shape[i].tokens, "experts",
                       (json_int_t)spec->model.moe.experts, "slots_per_expert",
-                      (json_int_t)shape->slots_per_expert, "slots", (json_int_t)shape->slots,
-                      "slots_per_token", (double)shape->slots / (double)shape->tokens));
+                      (json_int_t)shape[i].slots_per_expert, "slots", (json_int_t)shape[i].slots,
+                      "slots_per_token", (double)shape[i].slots / (double)shape[i].tokens));
     }
     json_t *plan =
         json_pack("{s:s, s:I, s:I, s:I, s:I, s:o, s:f, s:f, s:o, s:o}", "dir", job->dir, "steps",
@@ -158,15 +171,16 @@ static json_t *plan_json(const train_job *job, const char *start, const moe_shap
     return plan;
 }
 
-static void print_moe(const smoe_spec *spec, const moe_shape *s) {
+static void print_moe(const smoe_spec *spec, const moe_shape *shape) {
     const smoe_moe_spec *moe = &spec->model.moe;
-    size_t choices = smoe_moe_choices(moe);
     for (size_t i = 0; i < spec->model.depth; i++) {
         if (!moe->is_moe[i]) continue;
+        const moe_shape *s = &shape[i];
+        size_t choices = smoe_moe_choices(moe, i);
         printf("blocks.%-4zu %s: ", i, moe->router);
         if (choices)
             printf("%zu images = T %zu tokens, E %zu experts, K %zu, C %g: buffers of %zu\n",
-                   moe->group_images, s->tokens, s->experts, choices, moe->capacity,
+                   moe->group_images, s->tokens, s->experts, choices, smoe_moe_ratio(moe, i),
                    s->slots_per_expert);
         else
             printf("T %zu tokens, E %zu experts x P %zu slots = S %zu slots, S/T %.3g\n", s->tokens,
@@ -233,18 +247,18 @@ static int dry_run(const train_job *job, const smoe_options *options, smoe_err *
     smoe_cost cost = {0};
     smoe_estimate estimate;
     smoe_estimator by = {0};
-    moe_shape shape;
+    moe_shape shape[SMOE_MAX_BLOCKS] = {0};
     size_t classes;
     char *start = NULL;
-    int status = shape_of(&shape, job->spec, err);
+    int status = shapes_of(shape, job->spec, err);
     if (!status) status = smoe_cmd_classes(job->spec, 0, true, &classes, err);
     if (!status) status = plan_start(&start, job, options, classes, err);
     if (!status) status = smoe_cost_estimate(&cost, job->spec, classes, NULL, err);
     if (!status) status = smoe_estimate_make(&estimate, &by, job->spec, classes, &cost, err);
     if (!status && options->json)
-        status = smoe_cmd_json(plan_json(job, start, &shape, &cost, classes, &estimate), err);
+        status = smoe_cmd_json(plan_json(job, start, shape, &cost, classes, &estimate), err);
     else if (!status)
-        print_plan(job, start, &shape, &cost, classes, &estimate);
+        print_plan(job, start, shape, &cost, classes, &estimate);
     smoe_cost_free(&cost);
     free(start);
     return status;
@@ -333,7 +347,9 @@ int cmd_train(const smoe_options *options, smoe_err *err) {
     train_job job = {.spec = &spec};
     int status = choose_spec(&job, options, err);
     if (!status)
-        status = smoe_spec_read(&spec, job.file, options->override, options->overrides, err);
+        status =
+            smoe_cmd_read(&spec, job.file, options, options->override, options->overrides, err);
+    if (!status && job.dir) smoe_spec_continue(&spec); /* job.file is what the run wrote down */
     if (!status) status = choose_dir(&job, options, err);
     if (status)
         ;

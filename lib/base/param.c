@@ -8,7 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PAD = 16 }; /* elements: rows start on a cache line in every slab */
+/* The next place of the slabs. */
+static void put(smoe_params *params, smoe_param *row) {
+    row->offset = params->size;
+    params->size = smoe_param_end(row);
+}
 
 size_t smoe_params_add(smoe_params *params, smoe_param_group group, double mean, double std,
                        int ndim, const size_t *dim, const char *fmt, ...) {
@@ -24,20 +28,30 @@ size_t smoe_params_add(smoe_params *params, smoe_param_group group, double mean,
     }
     smoe_param *p = &params->row[params->count];
     *p = (smoe_param){
-        .ndim = ndim, .size = 1, .offset = params->size, .group = group, .mean = mean, .std = std};
+        .ndim = ndim, .size = 1, .group = group, .mean = mean, .std = std, .lr = 1, .decay = -1};
     for (int i = 0; i < ndim; i++) p->size *= p->dim[i] = dim[i];
     va_list args;
     va_start(args, fmt);
     vsnprintf(p->name, sizeof p->name, fmt, args);
     va_end(args);
     params->total += p->size;
-    params->size += (p->size + PAD - 1) / PAD * PAD;
+    put(params, p);
+    params->trained = params->size;
     return params->count++;
 }
 
-static int slab(void **where, const smoe_params *params, size_t elem, smoe_err *err) {
+void smoe_params_place(smoe_params *params) {
+    params->size = 0;
+    for (int frozen = 0; frozen < 2; frozen++) {
+        for (size_t i = 0; i < params->count; i++)
+            if (params->row[i].frozen == frozen) put(params, &params->row[i]);
+        if (!frozen) params->trained = params->size;
+    }
+}
+
+static int slab(void **where, const smoe_params *params, size_t size, size_t elem, smoe_err *err) {
     smoe_arena arena = {0};
-    smoe_arena_take(&arena, params->size, elem);
+    smoe_arena_take(&arena, size, elem);
     if (smoe_arena_bind(&arena, err)) return smoe_fail_prefix(err, "%zu parameters", params->total);
     *where = arena.base;
     return 0;
@@ -48,15 +62,19 @@ int smoe_params_allocate(smoe_params *params, int slabs, smoe_err *err) {
         return smoe_fail(err, SMOE_RUNTIME, "out of memory for the parameter table");
     real **all[] = {&params->w, &params->g, &params->m, &params->v};
     for (int i = 0; i < slabs; i++)
-        if (!*all[i] && slab((void **)all[i], params, sizeof(real), err)) return -1;
+        if (!*all[i] &&
+            slab((void **)all[i], params, i ? params->trained : params->size, sizeof(real), err))
+            return -1;
     return 0;
 }
 
 static int moment(real **wide, smoe_bf16 **narrow, smoe_moment kind, const smoe_params *params,
                   smoe_err *err) {
-    if (kind == SMOE_MOMENT_REAL && !*wide) return slab((void **)wide, params, sizeof **wide, err);
+    size_t size = params->trained;
+    if (kind == SMOE_MOMENT_REAL && !*wide)
+        return slab((void **)wide, params, size, sizeof **wide, err);
     if (kind == SMOE_MOMENT_BF16 && !*narrow)
-        return slab((void **)narrow, params, sizeof **narrow, err);
+        return slab((void **)narrow, params, size, sizeof **narrow, err);
     return 0;
 }
 
@@ -68,10 +86,10 @@ int smoe_params_allocate_moments(smoe_params *params, smoe_moment first, smoe_mo
                : 0;
 }
 
-void smoe_param_initial(real *out, const smoe_param *p, uint64_t seed, size_t first, size_t count) {
+/* out [end - first] = values `first` to `end` of the streams of a row. */
+static void draw(real *out, const smoe_param *p, uint64_t seed, size_t first, size_t end) {
     enum { RUN = SMOE_PARAM_RUN, PIECE = 256 };
     uint32_t name = smoe_rng_name(p->name);
-    size_t end = first + count;
 #pragma omp parallel for schedule(static)
     for (size_t r = first / RUN; r < (end + RUN - 1) / RUN; r++) {
         smoe_rng rng = smoe_rng_at(seed, SMOE_RNG_INIT, name, r, 0);
@@ -80,8 +98,18 @@ void smoe_param_initial(real *out, const smoe_param *p, uint64_t seed, size_t fi
         for (size_t j = r * RUN; j < stop; j += PIECE) {
             size_t n = stop - j < PIECE ? stop - j : PIECE;
             if (p->std > 0) smoe_rng_normals(&rng, z, n);
-            for (size_t i = 0; i < n; i++) out[j - first + i] = (real)(p->mean + p->std * z[i]);
+            for (size_t i = j < first ? first - j : 0; i < n; i++)
+                out[j + i - first] = (real)(p->mean + p->std * z[i]);
         }
+    }
+}
+
+void smoe_param_initial(real *out, const smoe_param *p, uint64_t seed, size_t first, size_t count) {
+    size_t period = p->alike ? p->size / p->dim[0] : p->size;
+    for (size_t done = 0, n; done < count; done += n) {
+        size_t at = (first + done) % period, left = count - done;
+        n = period - at < left ? period - at : left;
+        draw(out + done, p, seed, at, at + n);
     }
 }
 
@@ -92,10 +120,17 @@ void smoe_params_init(smoe_params *params, uint64_t seed) {
     }
 }
 
-size_t smoe_params_gradients(const smoe_params *params) {
+size_t smoe_params_trained(const smoe_params *params) {
     size_t sum = params->total;
     for (size_t i = 0; i < params->count; i++)
-        if (params->row[i].factored) sum -= params->row[i].size;
+        if (params->row[i].frozen) sum -= params->row[i].size;
+    return sum;
+}
+
+size_t smoe_params_gradients(const smoe_params *params) {
+    size_t sum = smoe_params_trained(params);
+    for (size_t i = 0; i < params->count; i++)
+        if (params->row[i].outer) sum -= params->row[i].size;
     return sum;
 }
 
@@ -105,16 +140,16 @@ const smoe_param *smoe_params_find(const smoe_params *params, const char *name) 
     return NULL;
 }
 
-static void slab_free(void *base, const smoe_params *params, size_t elem) {
-    smoe_arena arena = {.base = base, .size = params->size * elem};
+static void slab_free(void *base, size_t size, size_t elem) {
+    smoe_arena arena = {.base = base, .size = size * elem};
     smoe_arena_free(&arena);
 }
 
 void smoe_params_free(smoe_params *params) {
     real *all[] = {params->w, params->g, params->m, params->v};
-    for (int i = 0; i < 4; i++) slab_free(all[i], params, sizeof(real));
-    slab_free(params->m_bf16, params, sizeof(smoe_bf16));
-    slab_free(params->v_bf16, params, sizeof(smoe_bf16));
+    for (int i = 0; i < 4; i++) slab_free(all[i], i ? params->trained : params->size, sizeof(real));
+    slab_free(params->m_bf16, params->trained, sizeof(smoe_bf16));
+    slab_free(params->v_bf16, params->trained, sizeof(smoe_bf16));
     smoe_arena_free(&params->copies);
     free(params->place);
     free(params->row);

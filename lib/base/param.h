@@ -20,10 +20,10 @@ typedef enum smoe_param_group {
 
 /* The gradient of E experts' kernels [E,out,in] as what it is the product of: that of expert e is
  * dY_e^T X_e over rows first[e] .. first[e+1]. Of few rows, these are far fewer numbers. */
-typedef struct smoe_factors {
+typedef struct smoe_outer {
     const real *dy, *x; /* [rows,out], [rows,in]; borrowed from the layer, until its next pass */
     const size_t *first;
-} smoe_factors;
+} smoe_outer;
 
 typedef struct smoe_param {
     char name[80]; /* the checkpoint's name, "blocks.3.attn.qkv.weight" */
@@ -31,10 +31,14 @@ typedef struct smoe_param {
     size_t dim[SMOE_PARAM_DIMS];
     size_t size, offset; /* elements; offset into every slab, a multiple of 16 */
     smoe_param_group group;
-    bool expert;   /* first axis counts experts, each used by some rows only */
-    bool fresh;    /* the gradient counts as 0, whatever is in memory: backward overwrites it */
-    bool factored; /* backward leaves the gradient as `factors`, and nothing in memory */
-    smoe_factors factors;
+    double lr;    /* factor of the learning rate */
+    double decay; /* weight decay; negative: that of the group */
+    bool frozen;  /* not trained: no gradient, no moments */
+    bool alike;   /* entries of the first axis start with the same values */
+    bool expert;  /* first axis counts experts, each used by some rows only */
+    bool fresh;   /* the gradient counts as 0, whatever is in memory: backward overwrites it */
+    bool outer;   /* backward leaves the gradient as `factors`, and nothing in memory */
+    smoe_outer factors;
     double mean, std; /* initial values: normal(mean, std), constant where std is 0 */
 } smoe_param;
 
@@ -47,10 +51,11 @@ typedef struct smoe_param_place {
 typedef struct smoe_params {
     smoe_param *row;
     size_t count, room;
-    size_t size;                /* elements of a slab, padding included */
+    size_t size;                /* elements of the weights, padding included */
+    size_t trained;             /* of gradients and moments: rows that are frozen lie behind it */
     size_t total;               /* parameters, padding not included */
     bool factor;                /* there is one backward pass for each update: layers may leave
-                                   gradients as factors */
+                                   gradients as outer products */
     bool failed;                /* an add ran out of memory; reported when slabs are asked for */
     real *w, *g, *m, *v;        /* slabs; NULL until allocated */
     smoe_bf16 *m_bf16, *v_bf16; /* moments in BF16, which then m or v are not there for */
@@ -61,6 +66,10 @@ typedef struct smoe_params {
 /* Adds a row and returns its index. Cannot be seen to fail: memory is checked in _allocate. */
 size_t smoe_params_add(smoe_params *params, smoe_param_group group, double mean, double std,
                        int ndim, const size_t *dim, const char *fmt, ...) SMOE_PRINTF(7, 8);
+
+/* Gives every row its place again, those that are frozen behind the others: after rows have been
+ * frozen, before slabs are asked for. */
+void smoe_params_place(smoe_params *params);
 
 /* The slabs: weights always; gradients with slabs >= 2; moments with 3 (momentum) and 4 (Adam). */
 int smoe_params_allocate(smoe_params *params, int slabs, smoe_err *err) SMOE_MUST_CHECK;
@@ -79,12 +88,19 @@ enum { SMOE_PARAM_RUN = 1 << 16 };
 void smoe_param_initial(real *out, const smoe_param *row, uint64_t seed, size_t first,
                         size_t count);
 
-/* Gradients that have to be in memory: all but those of factored rows, which layers have marked
- * when they were reserved. */
+/* Parameters that are trained; and gradients that have to be in memory: all of those but of
+ * factored rows, which layers have marked when they were reserved. */
+size_t smoe_params_trained(const smoe_params *params);
 size_t smoe_params_gradients(const smoe_params *params);
 
 /* The row of that name, or NULL. */
 const smoe_param *smoe_params_find(const smoe_params *params, const char *name);
+
+/* Where the next row begins: on a cache line, in every slab. */
+static inline size_t smoe_param_end(const smoe_param *row) {
+    enum { PAD = 16 };
+    return row->offset + (row->size + PAD - 1) / PAD * PAD;
+}
 
 /* The weights of a row, to be read; NULL when they are in BF16, which only an expert's kernels
  * (smoe_param_streams) can be. */
@@ -94,8 +110,10 @@ static inline const real *smoe_weight(const smoe_params *params, size_t row) {
 static inline const smoe_bf16 *smoe_weight_bf16(const smoe_params *params, size_t row) {
     return params->place ? params->place[row].narrow : NULL;
 }
+/* NULL of a row that is frozen. */
 static inline real *smoe_gradient(const smoe_params *params, size_t row) {
-    return params->g + params->row[row].offset;
+    const smoe_param *p = &params->row[row];
+    return p->frozen ? NULL : params->g + p->offset;
 }
 
 /* Whether a row is used by matrix products of experts alone, which take BF16 as it is and overwrite

@@ -22,7 +22,13 @@ typedef enum smoe_purpose {
     SMOE_RNG_TEST = 9,    /* tests */
     SMOE_RNG_SCORES = 10, /* scores of a random router; layer: block, step: image, sample: token */
     SMOE_RNG_ANALYSIS = 11, /* comparisons with chance; layer: which, step: draw, sample: image */
-    SMOE_RNG_ROUNDING = 12  /* of moments to BF16; layer: hash of the name, step, sample: piece */
+    SMOE_RNG_ROUNDING = 12, /* of moments to BF16; layer: hash of the name, step, sample: piece */
+    SMOE_RNG_ORDER = 13,    /* order of an evaluation */
+    SMOE_RNG_LABELS = 14,   /* classes of generated images; layer: split, sample: index */
+    SMOE_RNG_FACTS = 15,    /* images; layer: split, sample: index; tables: layer 0, step: which */
+    SMOE_RNG_PRIORITY = 16, /* order of placement; layer: block, step, sample: first image */
+    SMOE_RNG_CUTMIX = 17,   /* step: training step */
+    SMOE_RNG_DROP_PATH = 18 /* layer: site, step, sample: image of the batch */
 } smoe_purpose;
 
 typedef struct smoe_rng {

@@ -23,7 +23,7 @@ typedef struct bencher {
     size_t B, N, step;
     real *pixels, *target, *dlogits; /* one batch */
     double *rows;
-    smoe_yardstick yardstick;
+    smoe_peaks peaks;
     size_t rounds;
     double *seconds;       /* [ROWS, rounds] of one kind of pass */
     smoe_machine *machine; /* [2*rounds], before every pass of both kinds */
@@ -44,7 +44,7 @@ static int allocate(bencher *x, smoe_err *err) {
     smoe_rng rng = smoe_rng_at(x->spec->seed, SMOE_RNG_TEST, 0, 0, 0);
     for (size_t i = 0; i < x->B * image; i++) x->pixels[i] = (real)(2 * smoe_rng_uniform(&rng) - 1);
     for (size_t b = 0; b < x->B; b++) x->target[b * x->N + smoe_rng_below(&rng, x->N)] = 1;
-    return smoe_yardstick_open(&x->yardstick, err);
+    return smoe_peaks_open(&x->peaks, err);
 }
 
 static void infer(bencher *x, smoe_clock *clock) {
@@ -58,7 +58,7 @@ static void train(bencher *x, smoe_clock *clock) {
     smoe_loss_sums sums = {0};
     smoe_model_forward(x->model, x->pixels, &pass);
     smoe_loss_batch(&sums, x->dlogits, x->rows, smoe_model_logits(x->model), x->target, x->B, x->N,
-                    x->spec->train.loss);
+                    x->spec->train.loss, 0);
     smoe_clock_lap(clock, SMOE_PART_loss);
     smoe_model_backward(x->model, x->dlogits, &pass);
     smoe_optim_step(x->params, &x->spec->train, x->step++, smoe_optim_norm(x->params));
@@ -89,7 +89,7 @@ static void time_rounds(bencher *x, void (*pass)(bencher *, smoe_clock *), smoe_
     for (size_t i = 0; i < x->rounds; i++) {
         smoe_clock parts = {0};
         smoe_worked worked;
-        x->machine[x->measured++] = smoe_yardstick_measure(&x->yardstick);
+        x->machine[x->measured++] = smoe_peaks_measure(&x->peaks);
         double start = smoe_now();
         smoe_team_watch(&worked);
         pass(x, &parts);
@@ -143,7 +143,7 @@ static void count_bytes(smoe_bench *b, const smoe_spec *spec, const smoe_cost *c
         train[part] += (part == SMOE_PART_experts ? 1 : 2) * weights;
         b->infer.part_read[part] += stored * cost->layer[i].params;
     }
-    train[SMOE_PART_experts] -= sizeof(real) * cost->params_factored;
+    train[SMOE_PART_experts] -= sizeof(real) * cost->params_outer;
     infer[SMOE_PART_norm] += 2 * norms;
     train[SMOE_PART_norm] += 6 * norms;
     train[SMOE_PART_optimizer] = 2 * (cost->bytes.weights + cost->bytes.optimizer) +
@@ -159,7 +159,7 @@ static void count_work(smoe_bench *b, const smoe_spec *spec, const smoe_cost *co
         b->train.part_flops[part] += (double)b->batch * cost->layer[i].flops_train;
         b->infer.part_flops[part] += (double)b->batch * cost->layer[i].flops_infer;
     }
-    if (cost->params_factored > 0) { /* the optimiser does one of the experts' three products */
+    if (cost->params_outer > 0) { /* the optimiser does one of the experts' three products */
         double product = b->infer.part_flops[SMOE_PART_experts];
         b->train.part_flops[SMOE_PART_experts] -= product;
         b->train.part_flops[SMOE_PART_optimizer] += product;
@@ -200,7 +200,7 @@ static int bench_inference(bencher *x, const smoe_safetensors *weights, watcher 
         if (!i) first = t->data;
     }
     b->planned_bytes += b->weight_bytes;
-    if (first) smoe_yardstick_reads(&x->yardstick, first, (size_t)b->weight_bytes);
+    if (first) smoe_peaks_reads(&x->peaks, first, (size_t)b->weight_bytes);
     time_rounds(x, infer, &b->infer, w);
     return 0;
 }
@@ -221,11 +221,11 @@ static double processor_time(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* The peak of the process so far, without the yardsticks: before any data are opened. */
+/* The peak of the process so far, without the machine peaks: before any data are opened. */
 static void note_peak(bencher *x) {
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
-    x->out->peak_bytes = 1024.0 * (double)usage.ru_maxrss - x->yardstick.bytes;
+    x->out->peak_bytes = 1024.0 * (double)usage.ru_maxrss - x->peaks.bytes;
 }
 
 /* Batches of the spec's data, augmented, until enough time went by to be measured. */
@@ -277,7 +277,7 @@ int smoe_bench_run(smoe_bench *bench, const smoe_spec *spec, size_t classes,
 out:
     smoe_cost_free(&cost);
     smoe_model_free(x.model);
-    smoe_yardstick_free(&x.yardstick);
+    smoe_peaks_free(&x.peaks);
     free(x.pixels);
     free(x.target);
     free(x.dlogits);

@@ -1,5 +1,5 @@
 /*
- * How fast a spec's model trains and answers here, against the limits of the machine (yardstick.h)
+ * How fast a spec's model trains and answers here, against the limits of the machine (peaks.h)
  * measured between its passes: training step and inference of one batch of random pixels. With a
  * file of weights: inference alone, out of the file.
  */
@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/team.h"
 #include "spec/spec.h"
-#include "bench/yardstick.h"
+#include "bench/peaks.h"
 #include "store/safetensors.h"
 
 enum { SMOE_BENCH_MOST = 1000 }; /* rounds at most */
@@ -36,7 +36,7 @@ typedef struct smoe_bench {
     double params;
     smoe_bench_pass train, infer;     /* the former all zero with a file of weights */
     smoe_machine best, median;        /* between the rounds */
-    double planned_bytes, peak_bytes; /* the latter without the yardsticks */
+    double planned_bytes, peak_bytes; /* the latter without the machine peaks */
     double data_s; /* processor time of making a training batch, which happens beside the step;
                       0 where the spec's data cannot be opened */
     double weight_bytes; /* of a file of weights; 0 without one */

@@ -37,13 +37,18 @@ typedef struct sizes {
     double patches, patch_values; /* products of the embedding: [patches, patch_values] x d */
     double m;                     /* tokens, class token included */
     double E;
-    double slots;      /* S, 0 but for the dense plans */
-    double rows;       /* r, rows the experts of one layer process */
-    double rows_used;  /* those that can hold a token's choice: no more than K a token */
-    double places;     /* einsum: E Be, buffer places of the whole group */
-    double moe, dense; /* blocks of either kind */
+    double dense;                  /* blocks without experts */
     const smoe_router_row *router; /* NULL: no MoE block */
 } sizes;
+
+/* What passes through the experts of one MoE layer, or of all of them together; r and slots are
+ * those of one image. */
+typedef struct load {
+    double slots;  /* S, 0 but for the dense plans */
+    double rows;   /* r, rows the experts process */
+    double places; /* einsum: E Be, buffer places of the whole group */
+    double share;  /* experts that compute a token: rows that can hold a choice of it, E at most */
+} load;
 
 static const char *const kind_names[SMOE_COST_KINDS] = {
     [SMOE_COST_EMBEDDING] = "embedding", [SMOE_COST_NORM] = "norm",
@@ -59,33 +64,33 @@ const char *smoe_cost_kind_name(smoe_cost_kind kind) {
 
 /* ---- the spec as numbers --------------------------------------------------------------------- */
 
-static double capacity_of_group(const smoe_moe_spec *moe, double tokens, bool unrounded) {
-    if (!unrounded) return (double)smoe_moe_buffer(moe, (size_t)tokens);
-    return (double)smoe_moe_choices(moe) * moe->capacity * tokens / (double)moe->experts;
+static double capacity_of_group(const smoe_moe_spec *moe, size_t block, double tokens,
+                                bool unrounded) {
+    if (!unrounded) return (double)smoe_moe_buffer(moe, block, (size_t)tokens);
+    return (double)smoe_moe_choices(moe, block) * smoe_moe_ratio(moe, block) * tokens /
+           (double)moe->experts;
 }
 
-static void size_experts(sizes *s, const smoe_moe_spec *moe, const smoe_cost_options *options) {
-    double images = (double)moe->group_images, most;
-    s->router = smoe_router_find(moe->router);
-    s->E = (double)moe->experts;
+static load load_of(const sizes *s, const smoe_moe_spec *moe, const smoe_cost_options *options,
+                    size_t block) {
+    double images = (double)moe->group_images, most = s->E;
+    load x = {0};
     switch (s->router->family) {
     case SMOE_FAMILY_SOFT:
-        s->slots = s->E * (double)smoe_moe_slots_per_expert(moe, (size_t)s->m);
-        s->rows = s->rows_used = s->slots;
+        x.rows = x.slots = s->E * (double)smoe_moe_slots_per_expert(moe, block, (size_t)s->m);
         break;
-    case SMOE_FAMILY_FIXED: s->rows = s->rows_used = s->m; break;
-    case SMOE_FAMILY_TOKENS_CHOICE:
+    case SMOE_FAMILY_FIXED: x.rows = s->m; break;
+    case SMOE_FAMILY_TOKENS_CHOICE: most = (double)smoe_moe_k(moe, block); /* fall through */
     case SMOE_FAMILY_EXPERTS_CHOICE:
-        s->places = s->E * capacity_of_group(moe, images * s->m, options->unrounded);
-        s->rows = s->places / images;
-        most = s->m * (s->router->family == SMOE_FAMILY_TOKENS_CHOICE ? (double)moe->k : s->E);
-        s->rows_used = s->rows < most ? s->rows : most;
+        x.places = s->E * capacity_of_group(moe, block, images * s->m, options->unrounded);
+        x.rows = x.places / images;
         break;
     }
+    x.share = x.rows / s->m < most ? x.rows / s->m : most;
+    return x;
 }
 
-static int size_spec(sizes *s, const smoe_spec *spec, size_t classes,
-                     const smoe_cost_options *options, smoe_err *err) {
+static int size_spec(sizes *s, const smoe_spec *spec, size_t classes, smoe_err *err) {
     const smoe_model_spec *model = &spec->model;
     size_t N = spec->data.classes ? spec->data.classes : classes;
     if (!N)
@@ -102,9 +107,9 @@ static int size_spec(sizes *s, const smoe_spec *spec, size_t classes,
                  .patches = side * side,
                  .patch_values = (double)spec->data.channels * patch * patch,
                  .m = (double)smoe_spec_tokens(spec),
-                 .moe = (double)model->moe.layer_count,
-                 .dense = (double)(model->depth - model->moe.layer_count)};
-    if (model->moe.layer_count) size_experts(s, &model->moe, options);
+                 .E = (double)model->moe.experts,
+                 .dense = (double)(model->depth - model->moe.layer_count),
+                 .router = model->moe.layer_count ? smoe_router_find(model->moe.router) : NULL};
     return 0;
 }
 
@@ -145,12 +150,13 @@ static void add_embedding(smoe_cost *cost, const smoe_spec *spec, const sizes *s
 
 static void add_attention(smoe_cost *cost, const smoe_spec *spec, const sizes *s, size_t block) {
     double params = 4 * s->d * s->d + 4 * s->d;
-    if (spec->model.qk_norm) params += 4 * s->d / s->heads;
+    bool bias = spec->model.qk_norm_form == SMOE_QK_TIMM;
+    if (spec->model.qk_norm) params += (bias ? 4 : 2) * s->d / s->heads;
     add_row(cost, SMOE_COST_ATTENTION, params, 4 * s->m * s->d * s->d + 2 * s->m * s->m * s->d, 3,
             "blocks.%zu.attn", block);
 }
 
-static void add_moe(smoe_cost *cost, const smoe_spec *spec, const sizes *s,
+static void add_moe(smoe_cost *cost, const smoe_spec *spec, const sizes *s, const load *x,
                     const smoe_cost_options *options, size_t block) {
     const smoe_router_row *router = s->router;
     double phi = 0, mixed = 0; /* router parameters with a gradient; products of one mixing side */
@@ -158,18 +164,18 @@ static void add_moe(smoe_cost *cost, const smoe_spec *spec, const sizes *s,
     int dispatch = 2, combine = 3;
     if (router->family == SMOE_FAMILY_SOFT) {
         bool learnt = router->learns_dispatch || router->learns_combine;
-        phi = learnt ? s->d * s->slots : 0;
+        phi = learnt ? s->d * x->slots : 0;
         scale = learnt && spec->model.moe.normalize ? 1 : 0;
-        mixed = s->m * s->slots * s->d;
+        mixed = s->m * x->slots * s->d;
         dispatch = router->learns_dispatch ? 3 : 2;
         combine = router->learns_combine ? 3 : 2;
     } else if (router->family != SMOE_FAMILY_FIXED) {
         phi = s->d * s->E;
-        mixed = options->einsum ? s->m * s->places * s->d : 0;
+        mixed = options->einsum ? s->m * x->places * s->d : 0;
     }
     add_row(cost, SMOE_COST_ROUTER, phi + scale, s->m * phi, 3, "blocks.%zu.mlp.router", block);
     add_row(cost, SMOE_COST_DISPATCH, 0, mixed, dispatch, "blocks.%zu.mlp.dispatch", block);
-    add_row(cost, SMOE_COST_EXPERTS, s->E * mlp_params(s), 2 * s->rows * s->d * s->h, 3,
+    add_row(cost, SMOE_COST_EXPERTS, s->E * mlp_params(s), 2 * x->rows * s->d * s->h, 3,
             "blocks.%zu.mlp.experts", block);
     add_row(cost, SMOE_COST_COMBINE, 0, mixed, combine, "blocks.%zu.mlp.combine", block);
     cost->params_expert += s->E * mlp_params(s);
@@ -180,25 +186,35 @@ static void add_head(smoe_cost *cost, const smoe_spec *spec, const sizes *s,
     double square = s->d * s->d;
     add_row(cost, SMOE_COST_NORM, 2 * s->d, 0, 0, "norm");
     /* One learnt query, projected once a batch, attends to m keys; then an MLP. */
+    bool normed = spec->model.qk_norm && spec->model.qk_norm_form == SMOE_QK_VMOE;
     if (spec->model.head == SMOE_HEAD_MAP)
-        add_row(cost, SMOE_COST_HEAD, s->d + 4 * square + 4 * s->d + 2 * s->d + mlp_params(s),
+        add_row(cost, SMOE_COST_HEAD,
+                s->d + 4 * square + 4 * s->d + 2 * s->d + mlp_params(s) +
+                    (normed ? 2 * s->d / s->heads : 0),
                 square + 2 * s->m * square + 2 * s->m * s->d + 2 * s->d * s->h, 3, "attn_pool");
     if (options->pre_logits) add_row(cost, SMOE_COST_HEAD, square + s->d, square, 3, "pre_logits");
     add_row(cost, SMOE_COST_HEAD, (s->d + 1) * s->N, s->d * s->N, 3, "head");
 }
 
-static void add_rows(smoe_cost *cost, const smoe_spec *spec, const sizes *s,
+/* Fills *all with the sums over MoE layers. */
+static void add_rows(smoe_cost *cost, const smoe_spec *spec, const sizes *s, load *all,
                      const smoe_cost_options *options) {
     add_embedding(cost, spec, s);
     for (size_t i = 0; i < spec->model.depth; i++) {
         add_row(cost, SMOE_COST_NORM, 2 * s->d, 0, 0, "blocks.%zu.norm1", i);
         add_attention(cost, spec, s, i);
         add_row(cost, SMOE_COST_NORM, 2 * s->d, 0, 0, "blocks.%zu.norm2", i);
-        if (s->router && spec->model.moe.is_moe[i])
-            add_moe(cost, spec, s, options, i);
-        else
+        if (!s->router || !spec->model.moe.is_moe[i]) {
             add_row(cost, SMOE_COST_MLP, mlp_params(s), 2 * s->m * s->d * s->h, 3, "blocks.%zu.mlp",
                     i);
+            continue;
+        }
+        const load x = load_of(s, &spec->model.moe, options, i);
+        add_moe(cost, spec, s, &x, options, i);
+        all->slots += x.slots;
+        all->rows += x.rows;
+        all->places += x.places;
+        all->share += x.share;
     }
     add_head(cost, spec, s, options);
 }
@@ -206,28 +222,30 @@ static void add_rows(smoe_cost *cost, const smoe_spec *spec, const sizes *s,
 /* ---- sums ------------------------------------------------------------------------------------ */
 
 /* FLOPs of an image forward outside the products. */
-static double elementwise(const sizes *s, const smoe_spec *spec, const smoe_cost_options *options) {
-    double flops = 33 * s->L * s->m * s->d + 9 * s->h * (s->dense * s->m + s->moe * s->rows) +
+static double elementwise(const sizes *s, const load *all, const smoe_spec *spec,
+                          const smoe_cost_options *options) {
+    double flops = 33 * s->L * s->m * s->d + 9 * s->h * (s->dense * s->m + all->rows) +
                    4 * s->L * s->heads * s->m * s->m;
     if (s->router)
-        flops += 8 * s->moe * s->m * s->slots *
+        flops += 8 * s->m * all->slots *
                  ((int)s->router->learns_dispatch + (int)s->router->learns_combine);
-    if (options->einsum) flops += 4 * s->moe * s->m * s->places;
+    if (options->einsum) flops += 4 * s->m * all->places;
     if (spec->model.head == SMOE_HEAD_MAP) flops += 4 * s->heads * s->m + 9 * s->h;
     return flops;
 }
 
 static int count_bytes(smoe_cost *cost, const smoe_spec *spec, size_t classes, smoe_err *err) {
     cost->bytes.weights = 4 * cost->params;
-    cost->bytes.optimizer = (double)smoe_optim_bytes(&spec->train) * cost->params;
     smoe_model *model = NULL;
     size_t N = spec->data.classes ? spec->data.classes : classes;
     if (smoe_model_create(&model, spec, N, err)) return -1;
     smoe_params *params = smoe_model_params(model);
     params->factor = true; /* as smoe_optim_allocate has it */
     cost->bytes.activations = (double)smoe_model_measure(model, spec->train.batch_size, true);
-    cost->params_factored = (double)(params->total - smoe_params_gradients(params));
-    cost->bytes.gradients = 4 * (cost->params - cost->params_factored);
+    double trained = (double)smoe_params_trained(params);
+    cost->bytes.optimizer = (double)smoe_optim_bytes(&spec->train) * trained;
+    cost->bytes.gradients = 4 * (double)smoe_params_gradients(params);
+    cost->params_outer = trained - cost->bytes.gradients / 4;
     smoe_model_free(model);
     return 0;
 }
@@ -236,19 +254,18 @@ int smoe_cost_estimate(smoe_cost *cost, const smoe_spec *spec, size_t classes,
                        const smoe_cost_options *options, smoe_err *err) {
     static const smoe_cost_options none = {0};
     sizes s = {0};
+    load all = {0};
     *cost = (smoe_cost){0};
     if (!options) options = &none;
-    if (size_spec(&s, spec, classes, options, err)) return -1;
+    if (size_spec(&s, spec, classes, err)) return -1;
     cost->layer = calloc(LAYERS_OF_BLOCK * spec->model.depth + LAYERS_OUTSIDE, sizeof *cost->layer);
     if (!cost->layer) return smoe_fail(err, SMOE_RUNTIME, "out of memory for the cost of layers");
-    add_rows(cost, spec, &s, options);
+    add_rows(cost, spec, &s, &all, options);
 
     double shared = cost->params - cost->params_expert;
-    double share = s.router ? s.rows_used / s.m : 0;
-    if (share > s.E) share = s.E;
-    cost->params_active = shared + s.moe * share * mlp_params(&s);
+    cost->params_active = shared + all.share * mlp_params(&s);
 
-    double rest = elementwise(&s, spec, options);
+    double rest = elementwise(&s, &all, spec, options);
     cost->flops_infer_per_image = cost->products_infer_per_image + rest;
     cost->flops_train_per_image = cost->products_train_per_image + 4 * rest + shared;
     cost->train_exaflop = cost->flops_train_per_image * (double)spec->train.batch_size *

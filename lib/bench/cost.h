@@ -39,7 +39,7 @@ typedef struct smoe_cost {
     double params;        /* all */
     double params_expert; /* in experts; the rest is shared by all tokens */
     /* Of these, whose gradients are never in memory: of experts with few rows in a batch. */
-    double params_factored;
+    double params_outer;
     /* Parameters the average token of an image is computed with: all outside the experts, and in
      * each MoE layer one expert's times the expert rows a token gets: S/T with the soft family,
      * min(K, E Be / group) with tokens-choice, E Be / group (about C) with experts-choice, 1 with

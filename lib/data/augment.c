@@ -295,9 +295,28 @@ static double gamma_draw(smoe_rng *rng, double shape) {
     }
 }
 
-double smoe_mixup_lambda(smoe_rng *rng, double alpha) {
+static double beta_draw(smoe_rng *rng, double alpha) {
     double a = gamma_draw(rng, alpha), b = gamma_draw(rng, alpha);
-    if (!(a + b > 0)) return 1; /* both underflowed: a tiny alpha, where lambda is 0 or 1 */
-    double lambda = a / (a + b);
+    return a + b > 0 ? a / (a + b) : 1; /* both underflowed: a tiny alpha, where it is 0 or 1 */
+}
+
+double smoe_mixup_lambda(smoe_rng *rng, double alpha) {
+    double lambda = beta_draw(rng, alpha);
     return lambda < .5 ? 1 - lambda : lambda;
+}
+
+/* Where `side` pixels about `middle` begin and end among `size`. */
+static void clip(size_t *from, size_t *to, size_t middle, size_t side, size_t size) {
+    size_t before = side / 2, after = side - before;
+    *from = middle > before ? middle - before : 0;
+    *to = middle + after < size ? middle + after : size;
+}
+
+smoe_cut smoe_cutmix_cut(smoe_rng *rng, double alpha, size_t size) {
+    smoe_cut box;
+    size_t side = (size_t)((double)size * sqrt(1 - beta_draw(rng, alpha)));
+    size_t x = smoe_rng_below(rng, size), y = smoe_rng_below(rng, size);
+    clip(&box.left, &box.right, x, side, size);
+    clip(&box.top, &box.bottom, y, side, size);
+    return box;
 }

@@ -1,7 +1,7 @@
 /*
  * What training does to an image after its box was taken: random pad-crop, flip, RandAugment; and
- * the numbers of mixup. Every choice comes from the stream handed in. Leaves to others: the
- * inception box (image.h), which stream it is, batches (loader.c).
+ * the numbers of mixup and CutMix. Every choice comes from the stream handed in. Leaves to
+ * others: the inception box (image.h), which stream it is, batches (loader.c).
  */
 #ifndef SMOE_DATA_AUGMENT_H
 #define SMOE_DATA_AUGMENT_H
@@ -28,5 +28,14 @@ int smoe_randaugment_apply(size_t op, double m, smoe_image *image, smoe_image *w
 /* lambda of a batch: the larger of Beta(alpha, alpha) and 1 minus it, so that the image that keeps
  * its label keeps the greater part. */
 double smoe_mixup_lambda(smoe_rng *rng, double alpha);
+
+/* Columns left .. right-1 of rows top .. bottom-1. */
+typedef struct smoe_cut {
+    size_t left, right, top, bottom;
+} smoe_cut;
+
+/* The box of a batch of images of size^2 (CutMix, Yun et al. 2019): of size sqrt(1 - Beta(alpha,
+ * alpha)) about a random pixel, cut off at the edges; it may be empty. */
+smoe_cut smoe_cutmix_cut(smoe_rng *rng, double alpha, size_t size);
 
 #endif

@@ -5,6 +5,7 @@
 #include "data/data.h"
 #include "data/dataset.h"
 #include "spec/sources.h"
+#include "base/rng.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,6 +51,8 @@ int smoe_dataset_open(smoe_dataset **out, const smoe_spec *spec, const char *spl
     set->channels = spec->data.channels;
     set->cache_bytes = spec->data.cache_mb << 20;
     set->native = !strcmp(split, "train") && spec->data.augment.crop == SMOE_CROP_INCEPTION;
+    set->data = spec->data;
+    set->seed = strcmp(split, "train") ? spec->data.seed : spec->seed;
     snprintf(set->split, sizeof set->split, "%s", split);
     if (set->type->open(set, spec, split, err) || settle_classes(set, spec->data.classes, err)) {
         smoe_dataset_free(set);
@@ -94,6 +97,14 @@ size_t smoe_dataset_label(const smoe_dataset *set, size_t i) {
     return set->type->label(set, i, NULL);
 }
 
+void smoe_data_order(uint32_t *order, size_t n, const smoe_spec *spec) {
+    smoe_rng rng = smoe_rng_at(spec->data.seed, SMOE_RNG_ORDER, 0, 0, 0);
+    if (spec->eval.order == SMOE_ORDER_SHUFFLED)
+        smoe_rng_permutation(&rng, order, n);
+    else
+        for (size_t i = 0; i < n; i++) order[i] = (uint32_t)i;
+}
+
 int smoe_dataset_image(const smoe_dataset *set, size_t i, bool multi, real *pixels, real *target,
                        int64_t *label, smoe_err *err) {
     smoe_image image = {0}, work = {0};
@@ -126,6 +137,38 @@ int64_t smoe_dataset_target(const smoe_dataset *set, uint64_t i, bool multi, rea
 size_t smoe_dataset_table_label(const smoe_dataset *set, uint64_t i, real *multi) {
     (void)multi; /* the main label is the only one */
     return set->label[i];
+}
+
+void smoe_dataset_generate(smoe_dataset *set, const smoe_spec *spec, size_t nominal,
+                           size_t tested) {
+    size_t limit = spec->data.limit, test_size = spec->data.test_size;
+    bool train = !strcmp(set->split, "train");
+    size_t all = train ? SIZE_MAX : test_size ? test_size : tested;
+    set->endless = train && !limit;
+    set->images = set->endless ? nominal : limit && limit < all ? limit : all;
+}
+
+uint32_t smoe_dataset_stream(const smoe_dataset *set) {
+    return !strcmp(set->split, "train") ? 1 : !strcmp(set->split, "test") ? 2 : 3;
+}
+
+void smoe_dataset_generated_name(const smoe_dataset *set, uint64_t i, char *buf, size_t size) {
+    snprintf(buf, size, "%s/%s/%llu", set->name, set->split, (unsigned long long)i);
+}
+
+int smoe_dataset_painted(const smoe_dataset *set, uint64_t i, smoe_paint *paint, smoe_rng *crop,
+                         smoe_image *out, smoe_image *work, smoe_err *err) {
+    if (!crop) return paint(set, i, out, work, err);
+    smoe_image whole = {0};
+    int status = paint(set, i, &whole, work, err);
+    if (!status) status = smoe_image_fit(out, set->size, &whole, crop, err);
+    smoe_image_free(&whole);
+    return status;
+}
+
+size_t smoe_dataset_draw_label(const smoe_dataset *set, uint64_t i, size_t n) {
+    smoe_rng rng = smoe_rng_at(set->seed, SMOE_RNG_LABELS, smoe_dataset_stream(set), 0, i);
+    return (size_t)smoe_rng_below(&rng, n);
 }
 
 int smoe_dataset_name_classes(smoe_dataset *set, const char *const *name, size_t count,

@@ -1,5 +1,5 @@
 /*
- * Data sets and the batch loader: from files (or from nothing, `shapes`) to batches in memory.
+ * Data sets and the batch loader: from files (or generated) to batches in memory.
  * Leaves to others: the model, the loss. Pixels are x/127.5 - 1, planes R, G, B (or grey).
  */
 #ifndef SMOE_DATA_H
@@ -22,8 +22,9 @@ int smoe_dataset_open(smoe_dataset **set, const smoe_spec *spec, const char *spl
 void smoe_dataset_free(smoe_dataset *set);
 
 size_t
-smoe_dataset_images(const smoe_dataset *set); /* of one pass; shapes/train: its nominal 50000 */
-bool smoe_dataset_endless(const smoe_dataset *set); /* shapes/train: passes never repeat an image */
+smoe_dataset_images(const smoe_dataset *set); /* of one pass; endless data: a nominal number */
+bool smoe_dataset_endless(
+    const smoe_dataset *set); /* generated training data: no image comes twice */
 size_t smoe_dataset_classes(const smoe_dataset *set); /* N, data.classes considered */
 const char *smoe_dataset_class_name(const smoe_dataset *set, size_t label);
 /* Name of image i for reports: the member's path, or "shapes/test/17". Written to buf, returned. */
@@ -42,14 +43,29 @@ int smoe_dataset_image(const smoe_dataset *set, size_t i, bool multi, real *pixe
  * returned. */
 const char *smoe_shapes_caption(const smoe_dataset *set, uint64_t i, char *buf, size_t size);
 
+/*
+ * order[place] = image: how n images of a split stand in an evaluation, by eval.order. Groups of
+ * choice routers are formed along it, so every evaluation asks here: shuffled, a permutation keyed
+ * by data.seed and n alone, tells nothing about labels; file is the order of the data. n is at most
+ * UINT32_MAX.
+ */
+void smoe_data_order(uint32_t *order, size_t n, const smoe_spec *spec);
+
+/* What image i of an open `facts` split shows: which entity, 0 the most frequent, in which cell,
+ * row by row. */
+typedef struct smoe_fact {
+    size_t entity, cell;
+} smoe_fact;
+smoe_fact smoe_facts_at(const smoe_dataset *set, uint64_t i);
+
 /* A batch in row-major order; memory belongs to the loader and lives until the next call. */
 typedef struct smoe_batch {
     size_t images;        /* B */
     const real *pixels;   /* [B, channels, image_size, image_size] */
     const real *target;   /* [B, N] non-negative: one-hot, mixed (mixup), or a 1 for each true class
                              (multi) */
-    const int64_t *label; /* [B] main label, data-set order index in `index` */
-    const uint64_t *index; /* [B] which image of the split */
+    const int64_t *label; /* [B] main label */
+    const uint64_t *index; /* [B] which image of the split, in data-set order */
     double epoch;          /* passes over the data completed before this batch */
 } smoe_batch;
 
@@ -57,7 +73,8 @@ typedef struct smoe_loader smoe_loader;
 
 typedef struct smoe_loader_options {
     size_t batch_size;
-    bool train; /* shuffle by (seed, epoch), augment, drop the short batch, never end */
+    bool train; /* shuffle by (seed, epoch), augment, drop the short batch, never end; otherwise one
+                   pass in the order of smoe_data_order */
     bool multi; /* multi-labels in the target (sigmoid loss) */
     uint64_t seed;
     uint64_t first_step; /* train: the step the first batch is for; batches depend on (seed, step)

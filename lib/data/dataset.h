@@ -17,7 +17,8 @@ typedef struct smoe_source_type {
     int (*image)(const smoe_dataset *set, uint64_t i, smoe_rng *crop, smoe_image *out,
                  smoe_image *work, smoe_err *err);
 
-    /* Main label of image i; where `multi` is not NULL every true class is set to 1 there. */
+    /* Main label of image i; where `multi` is not NULL every true class is set to 1 there. What is
+     * generated draws it for each image by itself: a label may not follow from i. */
     size_t (*label)(const smoe_dataset *set, uint64_t i, real *multi);
 
     void (*image_name)(const smoe_dataset *set, uint64_t i, char *buf, size_t size);
@@ -32,9 +33,11 @@ struct smoe_dataset {
     const smoe_source_type *type;
     const char *name;      /* of its source */
     char split[8];         /* as asked for */
-    char *path;            /* resolved; NULL for shapes */
+    char *path;            /* resolved; NULL for generated data */
     size_t size, channels; /* data.image_size, data.channels */
+    smoe_data_spec data;   /* for what is generated; its path is not used */
     size_t images;         /* of one pass */
+    uint64_t seed;         /* of generated images: the run's for training, else data.seed */
     bool endless;
     size_t classes;     /* N */
     char **class_name;  /* [named], owned */
@@ -55,6 +58,28 @@ int64_t smoe_dataset_target(const smoe_dataset *set, uint64_t i, bool multi, rea
 
 /* The label of sources that keep a table of labels. */
 size_t smoe_dataset_table_label(const smoe_dataset *set, uint64_t i, real *multi);
+
+/* How many images a generated split has: for training as many as data.limit says, or no end and
+ * `nominal` of them a pass; else data.test_size or, where that is 0, `tested`, and no more than
+ * data.limit. */
+void smoe_dataset_generate(smoe_dataset *set, const smoe_spec *spec, size_t nominal, size_t tested);
+
+/* The split as the layer of random streams of generated images. */
+uint32_t smoe_dataset_stream(const smoe_dataset *set);
+
+/* Name of a generated image: "shapes/test/17". */
+void smoe_dataset_generated_name(const smoe_dataset *set, uint64_t i, char *buf, size_t size);
+
+/* An image that `paint` makes at the size of the set, then the box of it that `crop` draws, if
+ * any. */
+typedef int smoe_paint(const smoe_dataset *set, uint64_t i, smoe_image *out, smoe_image *work,
+                       smoe_err *err);
+int smoe_dataset_painted(const smoe_dataset *set, uint64_t i, smoe_paint *paint, smoe_rng *crop,
+                         smoe_image *out, smoe_image *work, smoe_err *err) SMOE_MUST_CHECK;
+
+/* A number in [0, n), uniform and independent of every other: the class of image i of a generated
+ * split. */
+size_t smoe_dataset_draw_label(const smoe_dataset *set, uint64_t i, size_t n);
 
 /* Copies class names; with NULL, they are the numbers 0 .. count-1. */
 int smoe_dataset_name_classes(smoe_dataset *set, const char *const *name, size_t count,

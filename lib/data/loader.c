@@ -5,10 +5,13 @@
  * receives tickets in order. What is in batch t follows from (seed, t) alone:
  *   epoch         e = t / (n/B)
  *   images        places [r*B, (r+1)*B) of the permutation SHUFFLE(seed, e), r = t mod (n/B)
- *   endless data  images t*B .. t*B + B-1, in order
+ *   endless data  images t*B .. t*B + B-1, in order: what they show is drawn independently
+ *   evaluation    places [t*B, (t+1)*B) of smoe_data_order
  *   augmentation  of image i: stream AUGMENT(seed, e, i)
  *   mixup         stream MIXUP(seed, t), one lambda a batch, image b mixed with image b+1 (the last
  *                 with the first)
+ *   CutMix        stream CUTMIX(seed, t), one box per batch and the same neighbours; where mixup is
+ *                 on too, its first number says which of the two the batch gets
  * Leaves to others: the data set, decoding, what an augmentation does.
  */
 #include "base/clock.h"
@@ -38,6 +41,7 @@ struct smoe_loader {
     smoe_data_spec data; /* augment; path is not used */
     smoe_loader_options options;
     size_t per_epoch; /* batches of a pass */
+    uint32_t *order;  /* [n] of an evaluation */
     pthread_t thread[THREADS];
     size_t threads; /* started */
     double waited;  /* the caller's alone */
@@ -55,7 +59,7 @@ typedef struct worker {
     uint32_t *order; /* [n], of epoch `epoch` */
     uint64_t epoch;
     bool ordered;
-    real *first; /* mixup: the first image and target of the batch, [pixels + N] */
+    real *first; /* mixing: the first image and target of the batch, [pixels + N] */
 } worker;
 
 /* ---- one batch ------------------------------------------------------------------------------- */
@@ -83,7 +87,7 @@ static int choose_images(const smoe_loader *l, worker *w, uint64_t t, uint64_t *
     *epoch = t / l->per_epoch;
     if (!l->options.train) {
         *images = t >= l->per_epoch ? 0 : t + 1 == l->per_epoch ? n - (size_t)t * B : B;
-        for (size_t b = 0; b < *images; b++) index[b] = t * B + b;
+        for (size_t b = 0; b < *images; b++) index[b] = l->order[t * B + b];
     } else if (l->set->endless) {
         for (size_t b = 0; b < B; b++) index[b] = t * B + b;
     } else {
@@ -115,13 +119,40 @@ static void mix_rows(real *x, size_t rows, size_t width, real lambda, real *firs
     }
 }
 
+/* The box of every image gets the pixels of the next one; keeps a copy of the first for the
+ * last. */
+static void cut_rows(const smoe_dataset *set, real *x, size_t rows, const smoe_cut *box,
+                     real *first) {
+    size_t width = image_elements(set), size = set->size, n = box->right - box->left;
+    memcpy(first, x, width * sizeof *x);
+    for (size_t b = 0; b < rows; b++) {
+        const real *other = b + 1 < rows ? x + (b + 1) * width : first;
+        for (size_t c = 0; c < set->channels; c++)
+            for (size_t y = box->top; y < box->bottom; y++) {
+                size_t at = (c * size + y) * size + box->left;
+                memcpy(x + b * width + at, other + at, n * sizeof *x);
+            }
+    }
+}
+
+/* Mixup or CutMix, of which one at least is on. */
 static int mix_batch(const smoe_loader *l, worker *w, uint64_t t, place *p, smoe_err *err) {
     size_t width = image_elements(l->set), N = l->set->classes, B = p->batch.images;
+    double mixup = l->data.augment.mixup, cutmix = l->data.augment.cutmix;
     if (!w->first) w->first = malloc((width + N) * sizeof *w->first);
-    if (!w->first) return smoe_fail(err, SMOE_RUNTIME, "out of memory for mixup");
-    smoe_rng rng = smoe_rng_at(l->options.seed, SMOE_RNG_MIXUP, 0, t, 0);
-    real lambda = (real)smoe_mixup_lambda(&rng, l->data.augment.mixup);
-    mix_rows(p->pixels, B, width, lambda, w->first);
+    if (!w->first) return smoe_fail(err, SMOE_RUNTIME, "out of memory for mixing images");
+    smoe_rng mix = smoe_rng_at(l->options.seed, SMOE_RNG_MIXUP, 0, t, 0);
+    smoe_rng cut = smoe_rng_at(l->options.seed, SMOE_RNG_CUTMIX, 0, t, 0);
+    real lambda;
+    if (cutmix > 0 && (!(mixup > 0) || smoe_rng_below(&cut, 2))) {
+        smoe_cut box = smoe_cutmix_cut(&cut, cutmix, l->set->size);
+        double area = (double)((box.right - box.left) * (box.bottom - box.top));
+        lambda = (real)(1 - area / (double)(l->set->size * l->set->size));
+        cut_rows(l->set, p->pixels, B, &box, w->first);
+    } else {
+        lambda = (real)smoe_mixup_lambda(&mix, mixup);
+        mix_rows(p->pixels, B, width, lambda, w->first);
+    }
     mix_rows(p->target, B, N, lambda, w->first);
     return 0;
 }
@@ -138,7 +169,8 @@ static int make_batch(const smoe_loader *l, worker *w, uint64_t t, place *p) {
         if (make_image(l, w, epoch, p->index[b], p->pixels + b * width, &p->err)) return -1;
         p->label[b] = smoe_dataset_target(l->set, p->index[b], l->options.multi, p->target + b * N);
     }
-    if (l->options.train && l->data.augment.mixup > 0 && mix_batch(l, w, t, p, &p->err)) return -1;
+    bool mixed = l->data.augment.mixup > 0 || l->data.augment.cutmix > 0;
+    if (l->options.train && mixed && mix_batch(l, w, t, p, &p->err)) return -1;
     return 1;
 }
 
@@ -223,6 +255,14 @@ static int allocate_places(smoe_loader *l, smoe_err *err) {
     return 0;
 }
 
+static int order_evaluation(smoe_loader *l, const smoe_spec *spec, smoe_err *err) {
+    if (l->options.train) return 0;
+    l->order = malloc((l->set->images + 1) * sizeof *l->order);
+    if (!l->order) return smoe_fail(err, SMOE_RUNTIME, "out of memory for the order of images");
+    smoe_data_order(l->order, l->set->images, spec);
+    return 0;
+}
+
 int smoe_loader_open(smoe_loader **out, const smoe_dataset *set, const smoe_spec *spec,
                      const smoe_loader_options *options, smoe_err *err) {
     *out = NULL;
@@ -237,7 +277,7 @@ int smoe_loader_open(smoe_loader **out, const smoe_dataset *set, const smoe_spec
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->filled, NULL);
     pthread_cond_init(&l->emptied, NULL);
-    if (allocate_places(l, err)) goto failed;
+    if (allocate_places(l, err) || order_evaluation(l, spec, err)) goto failed;
     for (; l->threads < THREADS; l->threads++)
         if (pthread_create(&l->thread[l->threads], NULL, work, l)) {
             smoe_fail(err, SMOE_RUNTIME, "cannot start a loader thread");
@@ -263,6 +303,7 @@ void smoe_loader_free(smoe_loader *l) {
         free(l->place[k].label);
         free(l->place[k].index);
     }
+    free(l->order);
     pthread_cond_destroy(&l->emptied);
     pthread_cond_destroy(&l->filled);
     pthread_mutex_destroy(&l->lock);

@@ -1,15 +1,17 @@
 /*
  * `shapes`: generated images, endless, from no files. Image i of a split is a pure function of
- * (split, i): the streams are keyed by a constant, not by the seed of a run, so that runs with
- * several seeds are replications on the same data. Train, test and val are disjoint streams.
+ * (seed, split, i), where the seed is the run's for training images and data.seed for others:
+ * runs with several seeds differ in what they learn from and are judged by the same images.
+ * Train, test and val are disjoint streams.
  *
- * A scene: one LARGE object (radius 0.26 to 0.35 of the side) and 1 to 3 small ones (0.08 to 0.13),
- * each of ten shapes, eight hues, any place and tilt, over a texture (gradient, stripes, checks or
- * blotches) with grain. The label is the shape of the large object, wherever it is; the small ones
- * distract. Backgrounds are dark with light objects or the reverse, at random, so that the mean
- * image of a class says nothing and a linear classifier on pixels stays poor (measured in
- * tests/data/test_shapes.c). The multi-labels are all shapes that appear; the caption tells the
- * scene.
+ * A scene: one LARGE object (radius 0.26 to 0.35 of the side) and 1 to 3 small ones (0.08 to
+ * 0.13), each of ten shapes, eight hues, any place and tilt, over a texture (gradient, stripes,
+ * checks or blotches) with grain. The label is the shape of the large object, wherever it is;
+ * the small ones distract. The keys data.shapes change sizes, places and numbers, and make
+ * classes of shapes, hues and textures together. Backgrounds are dark with light objects or the
+ * reverse, at random, so that the mean image of a class says nothing and a linear classifier on
+ * pixels stays poor (tests/data/test_shapes.c measures it). The multi-labels are the classes of
+ * all objects; the caption tells the scene.
  *
  * Objects are drawn by signed distance: coverage = clamp(1/2 - distance in pixels), which is the
  * antialiasing. Leaves to others: boxes, augmentation, batches.
@@ -20,7 +22,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SHAPES = 10, HUES = 8, TEXTURES = 4, MOST = 4, NOMINAL_TRAIN = 50000, NOMINAL_TEST = 2000 };
+enum { SHAPES = 10, HUES = 8, TEXTURES = 4, MOST = 9, NOMINAL_TRAIN = 50000, NOMINAL_TEST = 2000 };
 
 /* Part of the data set's definition, like every constant below: changing one changes all results.
  */
@@ -70,9 +72,36 @@ static void set_luma(float *out, const float *rgb, float wanted) {
                                : rgb[c] + (1 - rgb[c]) * (wanted - have) / (1 - have);
 }
 
-static void draw_background(scene *s, smoe_rng *rng) {
+/* Classes: every combination of the outer products, which are independent otherwise. */
+typedef struct factors {
+    size_t hues, textures; /* that classes tell apart, or 1 */
+} factors;
+
+static factors factors_of(const smoe_dataset *set) {
+    smoe_shape_classes f = set->data.shapes.classes;
+    bool hue = f == SMOE_CLASSES_SHAPE_HUE || f == SMOE_CLASSES_SHAPE_HUE_BACKGROUND;
+    bool texture = f == SMOE_CLASSES_SHAPE_BACKGROUND || f == SMOE_CLASSES_SHAPE_HUE_BACKGROUND;
+    return (factors){hue ? HUES : 1, texture ? TEXTURES : 1};
+}
+
+static size_t class_of(factors f, size_t shape, size_t hue, size_t texture) {
+    return (shape * f.hues + hue % f.hues) * f.textures + texture % f.textures;
+}
+
+/* What an image of class `label` shows of a factor: what the class says, or else `drawn`. */
+static size_t shape_of(factors f, size_t label) {
+    return label / f.textures / f.hues;
+}
+static size_t hue_of(factors f, size_t label, size_t drawn) {
+    return f.hues > 1 ? label / f.textures % f.hues : drawn;
+}
+static size_t texture_of(factors f, size_t label, size_t drawn) {
+    return f.textures > 1 ? label % f.textures : drawn;
+}
+
+static void draw_background(scene *s, factors f, size_t label, smoe_rng *rng) {
     s->dark = smoe_rng_below(rng, 2);
-    s->texture = smoe_rng_below(rng, TEXTURES);
+    s->texture = texture_of(f, label, smoe_rng_below(rng, TEXTURES));
     float tint[2][3], end[3];
     for (int k = 0; k < 2; k++)
         for (int c = 0; c < 3; c++) tint[k][c] = between(rng, .35f, .65f);
@@ -89,9 +118,7 @@ static void draw_background(scene *s, smoe_rng *rng) {
         for (int j = 0; j < 5; j++) s->blotch[i][j] = between(rng, 0, 1);
 }
 
-static void draw_looks(object *o, const scene *s, size_t shape, smoe_rng *rng) {
-    o->shape = shape;
-    o->hue = smoe_rng_below(rng, HUES);
+static void draw_looks(object *o, const scene *s, smoe_rng *rng) {
     float tilt = between(rng, -.5f, .5f);
     o->cosine = cosf(tilt);
     o->sine = sinf(tilt);
@@ -99,14 +126,23 @@ static void draw_looks(object *o, const scene *s, size_t shape, smoe_rng *rng) {
              s->dark ? between(rng, .5f, .8f) : between(rng, .15f, .4f));
 }
 
+static void draw_centre(object *o, bool anywhere, smoe_rng *rng) {
+    float margin = anywhere ? 0 : o->r;
+    o->x = between(rng, margin, 1 - margin);
+    o->y = between(rng, margin, 1 - margin);
+}
+
 /* A place where the small object hides nothing and is not hidden; false after a few tries. */
-static bool draw_place(object *o, const scene *s, smoe_rng *rng) {
+static bool draw_place(object *o, const scene *s, bool anywhere, smoe_rng *rng) {
     for (int attempt = 0; attempt < 12; attempt++) {
         bool clear = true;
-        o->x = between(rng, o->r, 1 - o->r);
-        o->y = between(rng, o->r, 1 - o->r);
+        draw_centre(o, anywhere, rng);
         for (size_t k = 0; k < s->objects; k++) {
             float dx = o->x - s->object[k].x, dy = o->y - s->object[k].y;
+            if (anywhere) { /* what leaves at one side is at the other */
+                dx -= roundf(dx);
+                dy -= roundf(dy);
+            }
             float apart = o->r + .9f * s->object[k].r;
             clear = clear && dx * dx + dy * dy > apart * apart;
         }
@@ -115,31 +151,36 @@ static bool draw_place(object *o, const scene *s, smoe_rng *rng) {
     return false;
 }
 
-static uint32_t split_stream(const char *split) {
-    return !strcmp(split, "train") ? 1 : !strcmp(split, "test") ? 2 : 3;
+/* The label has a stream of its own: that of the scene is the same whatever it is. */
+static size_t main_class(const smoe_dataset *set, uint64_t i) {
+    factors f = factors_of(set);
+    return smoe_dataset_draw_label(set, i, SHAPES * f.hues * f.textures);
 }
 
-/* Labels go round: any run of ten images has one of each, so data.limit is even over classes. */
-static size_t main_shape(uint64_t i) {
-    return (size_t)(i % SHAPES);
-}
-
-static smoe_rng draw_scene(scene *s, const char *split, uint64_t i) {
-    smoe_rng rng = smoe_rng_at(SHAPES_SEED, SMOE_RNG_SHAPES, split_stream(split), 0, i);
+static smoe_rng draw_scene(scene *s, const smoe_dataset *set, uint64_t i) {
+    smoe_rng rng =
+        smoe_rng_at(SHAPES_SEED + set->seed, SMOE_RNG_SHAPES, smoe_dataset_stream(set), 0, i);
+    factors f = factors_of(set);
+    size_t label = main_class(set, i), most = set->data.shapes.distractors;
+    bool anywhere = set->data.shapes.positions == SMOE_POSITIONS_UNIFORM;
+    float size = (float)set->data.shapes.size;
     memset(s, 0, sizeof *s);
-    draw_background(s, &rng);
+    draw_background(s, f, label, &rng);
     object *large = &s->object[0];
-    large->r = between(&rng, .26f, .35f);
-    large->x = between(&rng, large->r, 1 - large->r);
-    large->y = between(&rng, large->r, 1 - large->r);
-    draw_looks(large, s, main_shape(i), &rng);
+    large->r = size * between(&rng, .26f, .35f);
+    draw_centre(large, anywhere, &rng);
+    large->shape = shape_of(f, label);
+    large->hue = hue_of(f, label, smoe_rng_below(&rng, HUES));
+    draw_looks(large, s, &rng);
     s->objects = 1;
-    size_t small = 1 + smoe_rng_below(&rng, MOST - 1);
+    size_t small = most ? 1 + smoe_rng_below(&rng, most) : 0;
     for (size_t k = 0; k < small; k++) {
         object *o = &s->object[s->objects];
-        o->r = between(&rng, .08f, .13f);
-        draw_looks(o, s, smoe_rng_below(&rng, SHAPES), &rng);
-        if (draw_place(o, s, &rng)) s->objects++;
+        o->r = size * between(&rng, .08f, .13f);
+        o->shape = smoe_rng_below(&rng, SHAPES);
+        o->hue = smoe_rng_below(&rng, HUES);
+        draw_looks(o, s, &rng);
+        if (draw_place(o, s, anywhere, &rng)) s->objects++;
     }
     return rng;
 }
@@ -195,9 +236,12 @@ static float distance_to(size_t shape, float u, float v) {
     }
 }
 
-static void paint_object(float *rgb, size_t size, const object *o) {
+/* The object with its centre moved by whole sides; what is not in the image is not painted. */
+static void paint_object(float *rgb, size_t size, const object *o, int right_by, int down_by) {
     float side = (float)size, pixels = o->r * side, scale = 1 / pixels;
-    float reach = 1.05f * pixels + 1, cx = o->x * side, cy = o->y * side;
+    float reach = 1.05f * pixels + 1;
+    float cx = (o->x + (float)right_by) * side, cy = (o->y + (float)down_by) * side;
+    if (cx + reach < 0 || cy + reach < 0 || cx - reach > side || cy - reach > side) return;
     size_t left = cx > reach ? (size_t)(cx - reach) : 0,
            top = cy > reach ? (size_t)(cy - reach) : 0;
     size_t right = cx + reach + 1 < side ? (size_t)(cx + reach + 1) : size;
@@ -272,53 +316,63 @@ static int shapes_paint(const smoe_dataset *set, uint64_t i, smoe_image *out, sm
                         smoe_err *err) {
     size_t size = set->size;
     scene s;
-    smoe_rng rng = draw_scene(&s, set->split, i);
+    smoe_rng rng = draw_scene(&s, set, i);
     if (smoe_image_shape(out, size, size, set->channels, err) ||
         smoe_image_shape(work, size, size, 3 * sizeof(float), err))
         return -1;
     float *rgb = (float *)(void *)work->pixel; /* malloc's: aligned for anything */
     paint_background(rgb, size, &s);
-    for (size_t k = s.objects; k-- > 0;) paint_object(rgb, size, &s.object[k]);
+    int sides = set->data.shapes.positions == SMOE_POSITIONS_UNIFORM;
+    for (size_t k = s.objects; k-- > 0;)
+        for (int y = -sides; y <= sides; y++)
+            for (int x = -sides; x <= sides; x++) paint_object(rgb, size, &s.object[k], x, y);
     develop(out, rgb, s.grain, &rng);
     return 0;
 }
 
 static int shapes_image(const smoe_dataset *set, uint64_t i, smoe_rng *crop, smoe_image *out,
                         smoe_image *work, smoe_err *err) {
-    if (!crop) return shapes_paint(set, i, out, work, err);
-    smoe_image whole = {0};
-    int status = shapes_paint(set, i, &whole, work, err);
-    if (!status) status = smoe_image_fit(out, set->size, &whole, crop, err);
-    smoe_image_free(&whole);
-    return status;
+    return smoe_dataset_painted(set, i, shapes_paint, crop, out, work, err);
 }
 
 static size_t shapes_label(const smoe_dataset *set, uint64_t i, real *multi) {
     if (multi) {
         scene s;
-        draw_scene(&s, set->split, i);
-        for (size_t k = 0; k < s.objects; k++) multi[s.object[k].shape] = 1;
+        draw_scene(&s, set, i);
+        for (size_t k = 0; k < s.objects; k++)
+            multi[class_of(factors_of(set), s.object[k].shape, s.object[k].hue, s.texture)] = 1;
     }
-    return main_shape(i);
+    return main_class(set, i);
 }
 
-static void shapes_image_name(const smoe_dataset *set, uint64_t i, char *buf, size_t size) {
-    snprintf(buf, size, "shapes/%s/%llu", set->split, (unsigned long long)i);
+/* "ring", "red-ring", "ring-striped", "red-ring-striped". */
+static int name_classes(smoe_dataset *set, smoe_err *err) {
+    factors f = factors_of(set);
+    char text[SHAPES * HUES * TEXTURES][40];
+    const char *name[SHAPES * HUES * TEXTURES];
+    size_t count = SHAPES * f.hues * f.textures;
+    for (size_t c = 0; c < count; c++) {
+        size_t hue = hue_of(f, c, 0), texture = texture_of(f, c, 0);
+        snprintf(text[c], sizeof text[c], "%s%s%s%s%s", f.hues > 1 ? hue_name[hue] : "",
+                 f.hues > 1 ? "-" : "", shape_name[shape_of(f, c)], f.textures > 1 ? "-" : "",
+                 f.textures > 1 ? texture_name[texture] : "");
+        name[c] = text[c];
+    }
+    return smoe_dataset_name_classes(set, name, count, err);
 }
 
 static int shapes_open(smoe_dataset *set, const smoe_spec *spec, const char *split, smoe_err *err) {
-    bool train = !strcmp(split, "train");
+    (void)split;
     if (spec->data.image_size < 8)
         return smoe_fail(err, SMOE_USAGE, "data.image_size: %zu, shapes needs at least 8",
                          spec->data.image_size);
-    set->endless = train && !spec->data.limit;
-    set->images = spec->data.limit ? spec->data.limit : train ? NOMINAL_TRAIN : NOMINAL_TEST;
-    return smoe_dataset_name_classes(set, shape_name, SHAPES, err);
+    smoe_dataset_generate(set, spec, NOMINAL_TRAIN, NOMINAL_TEST);
+    return name_classes(set, err);
 }
 
 const char *smoe_shapes_caption(const smoe_dataset *set, uint64_t i, char *buf, size_t size) {
     scene s;
-    draw_scene(&s, set->split, i);
+    draw_scene(&s, set, i);
     const object *o = s.object;
     int used = snprintf(buf, size, "a large %s %s on a %s %s background", hue_name[o->hue],
                         shape_name[o->shape], s.dark ? "dark" : "light", texture_name[s.texture]);
@@ -335,5 +389,5 @@ const smoe_source_type smoe_source_shapes = {
     .open = shapes_open,
     .image = shapes_image,
     .label = shapes_label,
-    .image_name = shapes_image_name,
+    .image_name = smoe_dataset_generated_name,
 };

@@ -123,7 +123,7 @@ static void see_sparse(const smoe_inspection *r, const smoe_plan *plan, size_t b
 
 static void see(const smoe_inspection *r, const smoe_plan *plan, size_t b,
                 smoe_inspect_view *view) {
-    view->image = r->seen + b;
+    view->image = r->order[r->seen + b];
     view->label = smoe_dataset_label(r->subject.set, view->image);
     view->gate = plan->gate ? plan->gate + b * r->T * r->E : NULL;
     if (plan->sparse)
@@ -155,12 +155,12 @@ static void watch(void *user, size_t l, const smoe_router *router) {
     }
 }
 
-static int pass_over(void *user, const real *logits, const int64_t *labels, size_t images,
-                     size_t classes, smoe_err *err) {
-    (void)labels, (void)classes;
+static int pass_over(void *user, const smoe_batch *batch, const real *logits, size_t classes,
+                     smoe_err *err) {
+    (void)classes;
     smoe_inspection *r = user;
-    if (smoe_samples_predict(r, logits, images, err)) return -1;
-    r->seen += images;
+    if (smoe_samples_predict(r, batch, logits, err)) return -1;
+    r->seen += batch->images;
     if (r->subject.progress) r->subject.progress(r->subject.progress_user, r->seen, r->images);
     return 0;
 }
@@ -222,6 +222,13 @@ static int open_counters(smoe_inspection *r, smoe_err *err) {
     return 0;
 }
 
+static int open_order(smoe_inspection *r, smoe_err *err) {
+    r->order = calloc(r->images + 1, sizeof *r->order);
+    if (!r->order) return smoe_fail(err, SMOE_RUNTIME, "out of memory for the order of images");
+    smoe_data_order(r->order, r->images, r->subject.spec);
+    return 0;
+}
+
 static int check(const smoe_inspect_subject *s, smoe_err *err) {
     size_t images = smoe_dataset_images(s->set);
     if (!smoe_model_moe_layers(s->model))
@@ -251,7 +258,8 @@ int smoe_inspect_run(smoe_inspection **out, const smoe_inspect_subject *s, smoe_
                            .side = s->spec->data.image_size / s->spec->model.patch_size,
                            .images = smoe_dataset_images(s->set)};
     r->first_patch = r->T - r->side * r->side;
-    if (open_views(r, err) || open_counters(r, err) || smoe_samples_open(r, err)) return -1;
+    if (open_order(r, err) || open_views(r, err) || open_counters(r, err)) return -1;
+    if (smoe_samples_open(r, err)) return -1;
     smoe_model_watch(s->model, watch, r);
     int status = smoe_evaluate(s->model, s->spec, s->set, s->batch, pass_over, r, &r->eval, err);
     smoe_model_watch(s->model, NULL, NULL);
@@ -266,6 +274,7 @@ void smoe_inspect_free(smoe_inspection *r) {
         free(r->state[i]);
     }
     free(r->state);
+    free(r->order);
     free_views(r);
     smoe_samples_free(r->sample, r->subject.images);
     free(r);

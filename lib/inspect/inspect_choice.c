@@ -22,11 +22,16 @@ typedef struct choices {
     size_t best;
 } choices;
 
-/* The best experts of a token that are looked at: as many as it chooses, at least two. */
+/* The best experts of a token that are looked at: as many as it chooses in any layer, at least
+ * two. */
 static size_t best_of(const smoe_inspection *r) {
-    size_t k = r->subject.spec->model.moe.k;
-    k = k > 2 ? k : 2;
-    return k < r->E ? k : r->E;
+    const smoe_model_spec *model = &r->subject.spec->model;
+    size_t best = 2;
+    for (size_t i = 0; i < model->depth; i++) {
+        size_t k = model->moe.is_moe[i] ? smoe_moe_k(&model->moe, i) : 0;
+        if (k > best) best = k;
+    }
+    return best < r->E ? best : r->E;
 }
 
 static int choices_open(void *state, const smoe_inspection *r, smoe_err *err) {

@@ -112,15 +112,19 @@ size_t smoe_samples_best(const real *logit, size_t N) {
     return best;
 }
 
-int smoe_samples_predict(smoe_inspection *r, const real *logits, size_t images, smoe_err *err) {
-    for (size_t i = 0; i < r->subject.images; i++) {
-        smoe_sample *s = &r->sample[i];
-        if (s->image < r->seen || s->image >= r->seen + images) continue;
-        const real *logit = logits + (s->image - r->seen) * r->N;
-        size_t best = smoe_samples_best(logit, r->N);
-        s->prediction = strdup(smoe_dataset_class_name(r->subject.set, best));
-        s->probability = probability(logit, r->N, best, r->subject.spec->train.loss);
-        if (!s->prediction) return smoe_fail(err, SMOE_RUNTIME, "out of memory for a name");
-    }
+static int predict(const smoe_inspection *r, smoe_sample *s, const real *logit, smoe_err *err) {
+    size_t best = smoe_samples_best(logit, r->N);
+    s->prediction = strdup(smoe_dataset_class_name(r->subject.set, best));
+    s->probability = probability(logit, r->N, best, r->subject.spec->train.loss);
+    return s->prediction ? 0 : smoe_fail(err, SMOE_RUNTIME, "out of memory for a name");
+}
+
+int smoe_samples_predict(smoe_inspection *r, const smoe_batch *batch, const real *logits,
+                         smoe_err *err) {
+    for (size_t i = 0; i < r->subject.images; i++)
+        for (size_t b = 0; b < batch->images; b++)
+            if (r->sample[i].image == batch->index[b] &&
+                predict(r, &r->sample[i], logits + b * r->N, err))
+                return -1;
     return 0;
 }

@@ -50,11 +50,11 @@ int smoe_fill_router_value(const smoe_inspection *r, smoe_frame *frame, smoe_err
 enum { SAMPLE = 16, ROUNDS = 4 };
 enum { COMPANIONS = 2 }; /* keys the random streams, beside those of inspect_experts.c */
 
-/* An image, the images of its group where it is evaluated with the rest of its batch, and what
- * other companions did to its logits. Sums are a target's own, so that they do not depend on who
+/* An image at its place in the evaluation, the places of its group there, and what other companions
+ * did to its logits. Sums are a target's own, so that they do not depend on who
  * shared a pass. */
 typedef struct target {
-    size_t image, first, size;
+    size_t image, place, first, size;
     double largest, sum, squares, changed;
 } target;
 
@@ -73,11 +73,12 @@ static void choose(const smoe_inspection *r, company *c) {
     size_t batch = r->subject.batch;
     c->targets = r->images < SAMPLE ? r->images : SAMPLE;
     for (size_t i = 0; i < c->targets; i++) {
-        size_t image = i * r->images / c->targets, start = image / batch * batch;
+        size_t place = i * r->images / c->targets, start = place / batch * batch;
         size_t end = start + batch < r->images ? start + batch : r->images;
-        size_t first = start + (image - start) / c->group * c->group;
+        size_t first = start + (place - start) / c->group * c->group;
         size_t size = end - first < c->group ? end - first : c->group;
-        c->target[i] = (target){.image = image, .first = first, .size = size};
+        c->target[i] =
+            (target){.image = r->order[place], .place = place, .first = first, .size = size};
     }
 }
 
@@ -89,7 +90,7 @@ static int load_group(const smoe_inspection *r, company *c, const target *t, siz
     smoe_rng rng =
         smoe_rng_at(r->subject.spec->seed, SMOE_RNG_ANALYSIS, COMPANIONS, round, t->image);
     for (size_t i = 0; i < t->size; i++) {
-        size_t image = t->first + i, other = smoe_rng_below(&rng, r->images - 1);
+        size_t image = r->order[t->first + i], other = smoe_rng_below(&rng, r->images - 1);
         if (round && image != t->image) image = other + (other >= t->image);
         real *pixels = c->pixels + (held + i) * c->an_image;
         if (smoe_dataset_image(r->subject.set, image, false, pixels, c->unused, &label, err))
@@ -122,7 +123,7 @@ static int meet(const smoe_inspection *r, company *c, size_t from, size_t to, sm
         const real *logit = smoe_model_logits(r->subject.model);
         for (size_t i = from; i < to; i++) {
             real *before = c->before + i * r->N;
-            const real *after = logit + (c->target[i].image - c->target[i].first) * r->N;
+            const real *after = logit + (c->target[i].place - c->target[i].first) * r->N;
             if (round)
                 compare(&c->target[i], before, after, r->N);
             else

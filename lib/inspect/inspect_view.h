@@ -36,7 +36,7 @@ typedef struct smoe_counter {
     unsigned needs;
     size_t size; /* of the state of one layer, which starts as zeros */
     int (*open)(void *state, const smoe_inspection *r, smoe_err *err); /* may be NULL */
-    /* Images come in data-set order, one call at a time. Either may be NULL. */
+    /* Images come in the order of the evaluation, one call at a time. Either may be NULL. */
     void (*image)(void *state, const smoe_inspection *r, const smoe_inspect_view *view);
     void (*batch)(void *state, const smoe_inspection *r, const smoe_plan *plan);
     void (*close)(void *state); /* may be NULL */
@@ -61,7 +61,8 @@ struct smoe_inspection {
     unsigned has; /* SMOE_INSPECT_* of its routers */
     size_t layers, T, E, P, S, N, side, first_patch;
     size_t images;           /* of the split */
-    size_t seen;             /* of the passes that are over */
+    uint32_t *order;         /* [images] which image stands at each place of the evaluation */
+    size_t seen;             /* places of the passes that are over */
     smoe_eval eval;          /* of the whole split */
     void **state;            /* [SMOE_COUNTERS, layers]; NULL where the counter is not needed */
     smoe_inspect_view *view; /* [views] images at once */
@@ -77,11 +78,11 @@ void smoe_inspect_row(const smoe_inspection *r, smoe_frame *frame, size_t l);
  */
 void smoe_inspect_position(const smoe_inspection *r, smoe_frame *frame, size_t token);
 
-/* The images kept whole (inspect_sample.c): the layer of those among n images from r->seen on; and,
+/* The images kept whole (inspect_sample.c): the layer of those among n places from r->seen on; and,
  * after a pass, what came out for them. */
 int smoe_samples_open(smoe_inspection *r, smoe_err *err) SMOE_MUST_CHECK;
 void smoe_samples_keep(smoe_inspection *r, size_t l, const smoe_inspect_view *view);
-int smoe_samples_predict(smoe_inspection *r, const real *logits, size_t images,
+int smoe_samples_predict(smoe_inspection *r, const smoe_batch *batch, const real *logits,
                          smoe_err *err) SMOE_MUST_CHECK;
 /* The class of the largest logit, the first of equal ones. */
 size_t smoe_samples_best(const real *logit, size_t N);

@@ -1,5 +1,5 @@
 /*
- * BLIS, reached from here alone: the yardstick of `smoe bench`, and general products outside the
+ * BLIS, reached from here alone: the machine peak of `smoe bench`, and general products outside the
  * model. Its detection falls back to slow kernels on processors it does not know by name (any with
  * a masked brand string; any newer than the library), so the choice is put right from what the
  * processor can do, unless the user's BLIS_ARCH_TYPE already decides.

@@ -1,19 +1,19 @@
 /*
  * Blocked matrix product after Goto: blocks of B [KC, NC] and of A [MC, KC] are packed, tiles of
- * both meet in registers (kern_gemm.c). What need not be packed is read where it lies: rows of A in
- * one piece, weights that meet few rows (gemm_few.c), both sides of a product of few terms. Threads
- * share a product by pieces of C, each packed by the thread that takes it: a little packing is done
- * twice, but nobody waits for anybody inside a product. Why not BLIS for these: its kernels for
- * small shapes sum in another order than those for large ones, so an image's logits would depend on
- * the size of its batch. BLIS stays the measure of speed (math/blas.c); how the two compare is in
- * experiments/NOTES.md.
+ * both meet in registers (kern_gemm.c). What need not be packed is read where it lies: rows of A
+ * in one piece, weights that meet few rows (gemm_skinny.c), both sides of a product of few
+ * terms. Threads share a product by pieces of C, each packed by the thread that takes it: a
+ * little packing is done twice, but nobody waits for anybody inside a product. Why not BLIS for
+ * these: its kernels for small shapes sum in another order than those for large ones, so an
+ * image's logits would depend on the size of its batch. BLIS stays the measure of speed
+ * (math/blas.c); how the two compare is in experiments/NOTES.md.
  */
 #include "math/gemm_view.h"
 #include "base/team.h"
 
 enum {
     RUN = 64,        /* columns that are collected before they pass the caches by */
-    NEAR = 4096,     /* elements of B that stay in the first cache with what passes it */
+    NEAR = 4096,     /* elements of B that stay in the L1 with what passes it */
     TASKS = 1,       /* pieces a thread, at least, where both A and B are packed for each, */
     TASKS_AS_IS = 8, /* and where A need not be: then rather more columns than rows are cut, */
     COLUMNS = 4,     /* until a piece has so many times more rows */
@@ -39,20 +39,21 @@ static void pack_columns(const smoe_product *x, const smoe_gemm_kernels *kern, c
 }
 
 /* The panel of B right of column j, while so many tiles are computed. */
-static smoe_ahead next_columns(const smoe_product *x, const smoe_gemm_kernels *kern, const step *s,
-                               size_t j, size_t tiles) {
+static smoe_prefetch next_columns(const smoe_product *x, const smoe_gemm_kernels *kern,
+                                  const step *s, size_t j, size_t tiles) {
     const void *at = b_at(x, s->p0 * x->b_row + (s->j0 + j + kern->nr) * x->b_col);
     size_t size = b_size(x), steps = tiles * s->k;
-    return x->b_row == 1 ? look_ahead(at, size, kern->nr, s->k, x->b_col, steps)
-                         : look_ahead(at, size, s->k, kern->nr, x->b_row, steps);
+    return x->b_row == 1 ? look_prefetch(at, size, kern->nr, s->k, x->b_col, steps)
+                         : look_prefetch(at, size, s->k, kern->nr, x->b_row, steps);
 }
 
 /* The m rows of A from i on, while up to *tiles tiles are computed, of which so many will do. */
-static smoe_ahead next_block(const smoe_product *x, const step *s, size_t i, size_t m,
-                             size_t *tiles) {
+static smoe_prefetch next_block(const smoe_product *x, const step *s, size_t i, size_t m,
+                                size_t *tiles) {
     const real *a = x->a + i * x->a_row + s->p0 * x->a_col;
-    smoe_ahead next = x->a_col == 1 ? look_ahead(a, sizeof(real), m, s->k, x->a_row, *tiles * s->k)
-                                    : look_ahead(a, sizeof(real), s->k, m, x->a_col, *tiles * s->k);
+    smoe_prefetch next = x->a_col == 1
+                             ? look_prefetch(a, sizeof(real), m, s->k, x->a_row, *tiles * s->k)
+                             : look_prefetch(a, sizeof(real), s->k, m, x->a_col, *tiles * s->k);
     *tiles = blocks((x->a_col == 1 ? m : s->k) * next.run * next.every, s->k);
     return next;
 }
@@ -73,17 +74,17 @@ static void row_block(const smoe_product *x, const smoe_gemm_kernels *kern, cons
                       size_t i0, size_t m, real *packed_a) {
     ALIGNED real rows[SMOE_TILE_ROWS * PANELS * (RUN + SMOE_PANEL_SPILL)];
     size_t mr = height_for(kern, m), pitch = pitch_of(kern, mr);
-    bool once = x->m <= FEW && x->b_col == 1 && !x->b_bf16;
+    bool once = x->m <= SKINNY && x->b_col == 1 && !x->b_bf16;
     bool stream = x->stream && s->k == x->k && !x->add && !x->bias;
     bool collect = stream && kern->aliasing && x->ldc * sizeof(real) % kern->aliasing == 0;
     const real *a = x->a + i0 * x->a_row + s->p0 * x->a_col;
     size_t whole = kern->as_is && x->a_col == 1 && mr == kern->mr ? m / mr * mr : 0;
     /* While B is packed, tiles ask for more of B; with the other rows, if so, for the next ones. */
-    size_t tiles = blocks(m, mr), below = min(x->m - i0 - m, m), asking = SIZE_MAX;
-    smoe_ahead ahead = {0};
-    if (kern->ask_rows && i0 && below && s->k) {
-        asking = tiles * blocks(s->n, kern->nr);
-        ahead = next_block(x, s, i0 + m, below, &asking);
+    size_t tiles = blocks(m, mr), below = min(x->m - i0 - m, m), prefetching = SIZE_MAX;
+    smoe_prefetch prefetch = {0};
+    if (kern->prefetch_rows && i0 && below && s->k) {
+        prefetching = tiles * blocks(s->n, kern->nr);
+        prefetch = next_block(x, s, i0 + m, below, &prefetching);
     }
     if (whole < m)
         kern->pack_a(packed_a, a + whole * x->a_row, x->a_row, x->a_col, m - whole, s->k, mr);
@@ -97,9 +98,9 @@ static void row_block(const smoe_product *x, const smoe_gemm_kernels *kern, cons
         t.stream = stream && !collect;
         if (i0 == 0) {
             if (!direct) pack_columns(x, kern, s, j, n);
-            if (j + n < s->n) ahead = next_columns(x, kern, s, j, tiles);
+            if (j + n < s->n) prefetch = next_columns(x, kern, s, j, tiles);
         }
-        t.ahead = ahead;
+        t.prefetch = prefetch;
         size_t column = j % RUN;
         if (collect) {
             t.c = rows + column;
@@ -110,7 +111,7 @@ static void row_block(const smoe_product *x, const smoe_gemm_kernels *kern, cons
             t.a_row = i < whole ? x->a_row : 1;
             t.a_col = i < whole ? 1 : pitch;
             t.m = min(m - i, mr);
-            if (!asking--) t.ahead.every = 0;
+            if (!prefetching--) t.prefetch.every = 0;
             kern->tile(&t);
             if (t.add) t.add += mr * t.ldadd;
         }
@@ -118,21 +119,21 @@ static void row_block(const smoe_product *x, const smoe_gemm_kernels *kern, cons
             for (size_t i = 0; i < m; i++)
                 kern->stream(x->c + (i0 + i) * x->ldc + s->j0 + j - column,
                              rows + i * (RUN + SMOE_PANEL_SPILL), column + n);
-        ahead = t.ahead;
+        prefetch = t.prefetch;
     }
     if (s->p0 + s->k == x->k) finished(x, i0, m, s->j0, s->n);
 }
 
 /* Whether a product is written past the caches and has so few terms that packing is most of the
  * work. */
-static bool has_few_terms(const smoe_product *x, const smoe_gemm_kernels *kern) {
+static bool is_shallow(const smoe_product *x, const smoe_gemm_kernels *kern) {
     bool plain = !x->b_bf16 && !x->add && !x->bias && !x->after;
-    bool few = x->k && (x->k <= TERMS || x->k * x->n <= 2 * NEAR);
-    return x->stream && plain && few && x->b_col == 1 && x->n % (kern->nr / 2) == 0;
+    bool shallow = x->k && (x->k <= TERMS || x->k * x->n <= 2 * NEAR);
+    return x->stream && plain && shallow && x->b_col == 1 && x->n % (kern->nr / 2) == 0;
 }
 
 /* Such a product, row by row of C, with neither side packed. */
-static void few_terms(const smoe_product *x, const smoe_gemm_kernels *kern) {
+static void shallow_product(const smoe_product *x, const smoe_gemm_kernels *kern) {
     size_t columns = even(x->n, max(NEAR / x->k, kern->row), kern->row);
     for (size_t j = 0; j < x->n; j += columns) {
         smoe_tile t = tile_at(x, 0, x->k, 0, j);
@@ -155,9 +156,9 @@ static __attribute__((noinline)) void by_multiply_adds(const smoe_product *x) {
     ALIGNED real packed_a[PACKED_A], packed_b[BLOCK];
     size_t mc = PANELS * kern->mr, kc = even(x->k, KC, 1),
            nc = even(x->n, BLOCK / max(kc, 1), kern->nr);
-    if (smoe_gemm_few(x, packed_a, packed_b)) return;
-    if (has_few_terms(x, kern)) {
-        few_terms(x, kern);
+    if (smoe_gemm_skinny(x, packed_a, packed_b)) return;
+    if (is_shallow(x, kern)) {
+        shallow_product(x, kern);
         return;
     }
     for (size_t j0 = 0; j0 < x->n; j0 += nc) {

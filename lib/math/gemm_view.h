@@ -8,15 +8,15 @@
 #include "math/kernels.h"
 
 enum {
-    KC = 384, /* rows of a block of B at most: a panel of nr columns fills the first cache */
-    BLOCK = KC * 512, /* elements of a block of B: it stays in the second cache */
+    KC = 384,         /* rows of a block of B at most: a panel of nr columns fills the L1 */
+    BLOCK = KC * 512, /* elements of a block of B: it stays in the L2 */
     PANELS = 8,       /* panels of A in a block, */
     PACKED_A = SMOE_PANEL_PITCH * PANELS * KC + SMOE_PANEL_SPILL,
-    FEW = 128,    /* rows of A up to which packing B costs more than it gains */
+    SKINNY = 128, /* rows of A up to which packing B costs more than it gains */
     SLOWEST = 64, /* steps of k between two questions to memory */
     HANDS = 16,   /* times a thread gets pieces: neighbours, since it asks for what lies behind */
 };
-_Static_assert(BLOCK >= FEW * KC, "a step of few rows fits");
+_Static_assert(BLOCK >= SKINNY * KC, "a step of few rows fits");
 #define ALIGNED __attribute__((aligned(64)))
 
 static inline size_t min(size_t a, size_t b) {
@@ -50,38 +50,38 @@ static inline size_t pace(size_t pairs, size_t steps) {
 
 /* `lines` runs of `length` elements, `stride` apart, to be asked for during so many steps of k:
  * what is computed with passes once and from memory, which would otherwise lie idle meanwhile. */
-static inline smoe_ahead look_ahead(const void *at, size_t size, size_t lines, size_t length,
-                                    size_t stride, size_t steps) {
+static inline smoe_prefetch look_prefetch(const void *at, size_t size, size_t lines, size_t length,
+                                          size_t stride, size_t steps) {
     size_t run = max(blocks(length * size, 128), 1);
-    return (smoe_ahead){.at = at,
-                        .left = run,
-                        .run = run,
-                        .every = pace(lines * run, steps),
-                        .step = 128,
-                        .skip = (ptrdiff_t)(stride * size) - (ptrdiff_t)run * 128};
+    return (smoe_prefetch){.at = at,
+                           .left = run,
+                           .run = run,
+                           .every = pace(lines * run, steps),
+                           .step = 128,
+                           .skip = (ptrdiff_t)(stride * size) - (ptrdiff_t)run * 128};
 }
 
 /* The width of a panel of rows that meet weights as they lie, where m are left: two vectors, or
  * three where one would be left, whose multiply-adds would wait for each other. */
-static inline size_t width_for(const smoe_few_kernels *few, size_t m) {
-    size_t lanes = few->lanes;
+static inline size_t width_for(const smoe_skinny_kernels *skinny, size_t m) {
+    size_t lanes = skinny->lanes;
     return m <= lanes ? lanes : m > 2 * lanes && m <= 3 * lanes ? 3 * lanes : 2 * lanes;
 }
 
 /* Such panels of m rows, at least. */
-static inline size_t panels_of(const smoe_few_kernels *few, size_t m) {
-    return blocks(m, 3 * few->lanes);
+static inline size_t panels_of(const smoe_skinny_kernels *skinny, size_t m) {
+    return blocks(m, 3 * skinny->lanes);
 }
 
 /* `bytes` in one piece, in streams. */
-static inline smoe_ahead look_along(const void *at, size_t bytes, size_t steps) {
+static inline smoe_prefetch look_along(const void *at, size_t bytes, size_t steps) {
     size_t streams = smoe_streams(), part = bytes / streams / 128 * 128;
-    return (smoe_ahead){.at = at,
-                        .left = streams,
-                        .run = streams,
-                        .every = pace(bytes / 128, steps),
-                        .step = (ptrdiff_t)part,
-                        .skip = 128 - (ptrdiff_t)(streams * part)};
+    return (smoe_prefetch){.at = at,
+                           .left = streams,
+                           .run = streams,
+                           .every = pace(bytes / 128, steps),
+                           .step = (ptrdiff_t)part,
+                           .skip = 128 - (ptrdiff_t)(streams * part)};
 }
 
 /* B is there in `real` or in BF16: the bytes of an element, and where the i-th is. */
@@ -112,8 +112,8 @@ static inline void finished(const smoe_product *x, size_t i, size_t m, size_t j,
 }
 
 /* A product of few rows, with room of PACKED_A and BLOCK elements for packed sides; false where
- * none of the ways of gemm_few.c is its best. */
-bool smoe_gemm_few(const smoe_product *x, real *packed_a, real *packed_b);
+ * none of the ways of gemm_skinny.c is its best. */
+bool smoe_gemm_skinny(const smoe_product *x, real *packed_a, real *packed_b);
 
 /* A product whose precision is not F32. */
 void smoe_gemm_matrix(const smoe_product *x);

@@ -6,7 +6,7 @@
  */
 #include "math/kernels.h"
 #include "math/tile.h"
-#include "math/turn.h"
+#include "math/transpose.h"
 
 #if SMOE_VBYTES == 64
 enum {
@@ -14,9 +14,9 @@ enum {
     LEAST = 4,  /* 28 sums + 2 of B + broadcasts in 32 registers */
     PITCH = 16, /* so that each step of a panel begins a cache line */
     ALIASING = 0,
-    AS_IS = false,   /* the addresses of 14 rows do not fit the other registers */
-    OPERANDS = true, /* a multiply-add can broadcast what it reads */
-    ASK_ROWS = true  /* the next rows of A are asked for, and those of C one by one */
+    AS_IS = false,       /* the addresses of 14 rows do not fit the other registers */
+    OPERANDS = true,     /* a multiply-add can broadcast what it reads */
+    PREFETCH_ROWS = true /* the next rows of A are asked for, and those of C one by one */
 };
 #else
 enum {
@@ -27,7 +27,7 @@ enum {
         1024, /* Zen 3: stores whose addresses agree in the lowest bits wait for each other */
     AS_IS = true,
     OPERANDS = false,
-    ASK_ROWS = false /* Zen 3: rows of A are found without, those of C are asked for at once */
+    PREFETCH_ROWS = false /* Zen 3: rows of A are found without, those of C are asked for at once */
 };
 #endif
 enum {
@@ -43,9 +43,10 @@ _Static_assert((int)MR <= (int)SMOE_TILE_ROWS && (int)PITCH <= (int)SMOE_PANEL_P
 /* Whole panels out of columns that lie in one piece: all panels of a row at once, since a line of
  * it has elements of more than one; and such short rows are not foreseen by the processor. */
 static void pack_rows(real *dst, const real *a, size_t cs, size_t panels, size_t k) {
-    enum { AHEAD = 8 };
+    enum { PREFETCH_DISTANCE = 8 };
     for (size_t p = 0; p < k; p++, a += cs) {
-        for (size_t i = 0; i < panels * MR; i += SMOE_LINE) __builtin_prefetch(a + AHEAD * cs + i);
+        for (size_t i = 0; i < panels * MR; i += SMOE_LINE)
+            __builtin_prefetch(a + PREFETCH_DISTANCE * cs + i);
         for (size_t i = 0; i < panels; i++)
             memcpy(dst + (i * k + p) * PITCH, a + i * MR, MR * sizeof *dst);
     }
@@ -103,9 +104,9 @@ static inline __attribute__((always_inline)) void step(size_t rows, size_t nv, v
 }
 
 /* For row i of C and what is added to it, needed when the sums are there. */
-static inline void ask_row(const smoe_tile *t, size_t i) {
+static inline void prefetch_row(const smoe_tile *t, size_t i) {
     for (size_t j = 0; j < NR; j += SMOE_LINE) {
-        __builtin_prefetch(t->c + i * t->ldc + j, 1, ASK_ROWS ? 2 : 3);
+        __builtin_prefetch(t->c + i * t->ldc + j, 1, PREFETCH_ROWS ? 2 : 3);
         if (t->add && t->add != t->c) __builtin_prefetch(t->add + i * t->ldadd + j, 0, 2);
     }
 }
@@ -118,22 +119,22 @@ static inline __attribute__((always_inline)) void multiply(size_t rows, size_t n
                                                            vreal sum[MR][NV], smoe_tile *t,
                                                            bool panel, size_t ca, size_t ldb) {
     if (!t->k) return;
-    size_t ra = t->a_row, before = t->k - 1, asked = t->stream || t->k <= SHALLOW ? t->m : 0;
-    smoe_ahead next = t->ahead;
-    size_t asks = asks_in(&next, STEPS), pause = pause_of(&next), due = 0;
+    size_t ra = t->a_row, before = t->k - 1, prefetched = t->stream || t->k <= SHALLOW ? t->m : 0;
+    smoe_prefetch next = t->prefetch;
+    size_t prefetches = prefetches_in(&next, STEPS), pause = pause_of(&next), due = 0;
     const real *a = t->a, *b = t->b, *far = panel ? a : vagain(a + FAR * t->a_row);
     vreal row[NV];
-    if (!ASK_ROWS)
-        for (; asked < t->m; asked++) ask_row(t, asked);
+    if (!PREFETCH_ROWS)
+        for (; prefetched < t->m; prefetched++) prefetch_row(t, prefetched);
     load_row(nv, b, row);
     for (size_t rounds = before / STEPS; rounds;) {
         if (!due) {
-            for (size_t i = asks; i; i--) ask(&next);
+            for (size_t i = prefetches; i; i--) prefetch(&next);
             due = pause;
         }
         size_t now = due < rounds ? due : rounds;
-        if (asked < t->m) {
-            ask_row(t, asked++);
+        if (prefetched < t->m) {
+            prefetch_row(t, prefetched++);
             now = 1;
         }
         const real *stop = a + now * STEPS * ca;
@@ -152,7 +153,7 @@ static inline __attribute__((always_inline)) void multiply(size_t rows, size_t n
         load_row(nv, b += ldb, row);
     }
     step(rows, nv, sum, panel, a, far, ra, row);
-    t->ahead = next;
+    t->prefetch = next;
 }
 
 /* Writes m x n sums. The callers say what is constant: nothing is asked about it for each row. */
@@ -284,7 +285,7 @@ const smoe_gemm_kernels SMOE_KERN(smoe_gemm_kern) = {
     .pack_b = pack_b,
     .pack_b_bf16 = pack_b_bf16,
     .as_is = AS_IS,
-    .ask_rows = ASK_ROWS,
+    .prefetch_rows = PREFETCH_ROWS,
     .tile = tile,
     .row = ROW * VL,
     .tile_rows = tile_rows,

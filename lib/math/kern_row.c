@@ -23,7 +23,7 @@ static inline size_t width(size_t i, size_t n) {
 
 enum {
     ABREAST = 4,    /* rows that are worked on side by side */
-    STRIP = 16 * VL /* columns whose sums wait in the first cache while rows pass as they lie */
+    STRIP = 16 * VL /* columns whose sums wait in the L1 while rows pass as they lie */
 };
 
 /* ---- GELU ------------------------------------------------------------------------------------ */
@@ -268,11 +268,14 @@ static void column_sum(real *out, const real *x, size_t R, size_t n) {
 }
 
 static double dot_double(const real *x, const real *y, size_t n) {
-    enum { LANES = 16, AHEAD = 1024 }; /* asked for early: slabs are read at the speed of memory */
+    enum {
+        LANES = 16,
+        PREFETCH_DISTANCE = 1024
+    }; /* asked for early: slabs are read at the speed of memory */
     double sum[LANES] = {0}, total = 0;
     size_t i = 0;
     for (; i + LANES <= n; i += LANES) {
-        __builtin_prefetch(x + i + AHEAD);
+        __builtin_prefetch(x + i + PREFETCH_DISTANCE);
         for (size_t j = 0; j < LANES; j++) sum[j] += (double)x[i + j] * (double)y[i + j];
     }
     for (; i < n; i++) sum[0] += (double)x[i] * (double)y[i];
@@ -370,13 +373,13 @@ static inline __attribute__((always_inline)) void adam_part(real *w, real *g, re
 static void adam(real *restrict w, real *restrict g, real *restrict m, real *restrict v, size_t n,
                  const smoe_adam_constants *k) {
     const smoe_adam_constants c = *k; /* stores to the arrays do not change these */
-    size_t i = 0, ahead = SMOE_ADAM_AHEAD + c.early;
+    size_t i = 0, prefetch = SMOE_ADAM_PREFETCH + c.early;
     for (; i + SMOE_LINE <= n; i += SMOE_LINE) {
         if (i + c.early < n) {
-            __builtin_prefetch(w + i + ahead, 1);
-            __builtin_prefetch(g + i + ahead, 1);
-            __builtin_prefetch(m + i + ahead, 1);
-            __builtin_prefetch(v + i + ahead, 1);
+            __builtin_prefetch(w + i + prefetch, 1);
+            __builtin_prefetch(g + i + prefetch, 1);
+            __builtin_prefetch(m + i + prefetch, 1);
+            __builtin_prefetch(v + i + prefetch, 1);
         }
         for (size_t j = i; j < i + SMOE_LINE; j += VL) adam_part(w + j, g + j, m + j, v + j, VL, c);
     }
@@ -408,7 +411,7 @@ static inline __attribute__((always_inline)) void outer_tile(size_t nv, real *g,
 }
 
 static void outer(real *g, const real *dy, size_t ld, const real *x, size_t R, size_t n,
-                  const smoe_reach *next) {
+                  const smoe_prefetch_ranges *next) {
     enum { WIDTH = OUTER_VECTORS * VL, LINE = 64 };
     real near[SMOE_OUTER_TERMS * OUTER_ROWS];
     for (size_t r = 0; r < R; r++) {
@@ -416,15 +419,15 @@ static void outer(real *g, const real *dy, size_t ld, const real *x, size_t R, s
         __builtin_prefetch(dy + r * ld + OUTER_ROWS);
     }
     size_t tiles = (n + WIDTH - 1) / WIDTH;
-    smoe_reach left = *next;
+    smoe_prefetch_ranges left = *next;
     for (size_t j = 0; j < n; j += WIDTH) {
         if (j + WIDTH <= n)
             outer_tile(OUTER_VECTORS, g + j, near, x + j, R, n);
         else
             for (size_t q = j; q < n; q += VL) outer_tile(1, g + q, near, x + q, R, n);
         for (size_t a = 0; a < SMOE_REACHES; a++)
-            for (size_t asked = 0; asked < next->bytes[a];
-                 asked += tiles * LINE, left.at[a] += LINE)
+            for (size_t prefetched = 0; prefetched < next->bytes[a];
+                 prefetched += tiles * LINE, left.at[a] += LINE)
                 __builtin_prefetch(left.at[a], 1);
     }
 }

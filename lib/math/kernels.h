@@ -14,11 +14,11 @@
  * nothing) two cache lines (of 64 bytes) at `at`, then `step` bytes farther; `left` times until it
  * moves on by `skip` bytes more, then `run` times. Addresses past the end of an array are harmless.
  */
-typedef struct smoe_ahead {
+typedef struct smoe_prefetch {
     const char *at;
     size_t left, run, every;
     ptrdiff_t step, skip;
-} smoe_ahead;
+} smoe_prefetch;
 
 /* What no kernel of a product exceeds: memory for its panels is laid out by these. */
 enum {
@@ -47,10 +47,10 @@ typedef struct smoe_tile {
     size_t ldadd;
     const real *bias;
     real alpha;
-    bool stream;       /* C passes the caches by; `settle` before other threads read it */
-    smoe_ahead ahead;  /* moved on */
-    real *sums;        /* of tile_down: [n/lanes][m][lanes], */
-    bool begun, later; /* to go on from, and to go on with later instead of writing C */
+    bool stream;            /* C passes the caches by; `settle` before other threads read it */
+    smoe_prefetch prefetch; /* moved on */
+    real *sums;             /* of tile_down: [n/lanes][m][lanes], */
+    bool begun, later;      /* to go on from, and to go on with later instead of writing C */
 } smoe_tile;
 
 /* Pieces of a matrix product; see gemm.c for how they fit together. Packings leave zeros below the
@@ -70,7 +70,7 @@ typedef struct smoe_gemm_kernels {
      * where m = mr and `as_is` rows of A itself, a_row apart, a_col = 1; B is a panel or, where n =
      * nr, B itself: [k][ldb]. */
     bool as_is;
-    bool ask_rows; /* the next rows of A are worth asking for */
+    bool prefetch_rows; /* the next rows of A are worth asking for */
     void (*tile)(smoe_tile *t);
     /* The same numbers row by row of C, for few terms: n is a multiple of nr/2, best of `row`;
      * neither add nor bias; A and B are as they lie, a_row, a_col and ldb apart. */
@@ -90,8 +90,9 @@ typedef struct smoe_gemm_kernels {
     uint32_t (*read_streams)(const char *from, size_t stride, size_t bytes);
 } smoe_gemm_kernels;
 
-/* Pieces of a product where A has few rows, without packing B; see gemm_few.c and perceptron.c. */
-typedef struct smoe_few_kernels {
+/* Pieces of a product where A has few rows, without packing B; see gemm_skinny.c and
+ * fused_mlp.c. */
+typedef struct smoe_skinny_kernels {
     size_t lanes; /* elements of a vector */
     /* The numbers of smoe_gemm_kernels.tile: n <= across; A is a panel of pack_across, [k][width],
      * m <= a_col = width, one, two or three times lanes; the columns of B lie at b + j*ldb. */
@@ -106,29 +107,29 @@ typedef struct smoe_few_kernels {
     void (*unpack_across)(real *c, size_t ldc, const real *panel, size_t m, size_t n, size_t width);
     /* The same numbers for `turned` rows of A or fewer, a low panel, and lanes columns of B or
      * fewer, in `real` at b + j*ldb or in BF16 at b_bf16 + j*ldb. */
-    size_t turned;
-    void (*tile_turned)(smoe_tile *t);
+    size_t transposed;
+    void (*tile_transposed)(smoe_tile *t);
     /* The same numbers for all columns of few rows, n a multiple of lanes, by k = deep rows of B
      * or, once begun, fewer, which lie ldb apart: the chains of `tile`, from and to t->sums. A is a
      * block of pack_deep, whose dst is [ceil(k/deep)][m][deep]. */
     size_t deep;
     void (*pack_deep)(real *dst, const real *a, size_t rs, size_t cs, size_t m, size_t k);
     void (*tile_down)(smoe_tile *t);
-} smoe_few_kernels;
+} smoe_skinny_kernels;
 
 /* Memory that is needed next: so many bytes at each of these. */
 enum { SMOE_REACHES = 3 };
-typedef struct smoe_reach {
+typedef struct smoe_prefetch_ranges {
     const char *at[SMOE_REACHES];
     size_t bytes[SMOE_REACHES];
-} smoe_reach;
+} smoe_prefetch_ranges;
 
 /* The most that `outer` sums, and the rows it makes at a time: few, or Adam's pass over them and
  * memory wait for each other. */
 enum { SMOE_OUTER_TERMS = 32, SMOE_OUTER_ROWS = 4 };
 
 /* How far ahead Adam asks for memory. */
-enum { SMOE_ADAM_AHEAD = 32 * SMOE_LINE };
+enum { SMOE_ADAM_PREFETCH = 32 * SMOE_LINE };
 
 /* w -= rate * (m' * correct1 / (sqrt(v' * correct2) + eps) + decay * w), g' = clip * g,
  * m' = beta1 m + (1 - beta1) g', v' = beta2 v + (1 - beta2) g'^2. */
@@ -185,7 +186,7 @@ typedef struct smoe_row_kernels {
      * ld apart, and of x [R,n], without packing either; and meanwhile memory is asked for what is
      * needed next. n is a multiple of 16. */
     void (*outer)(real *g, const real *dy, size_t ld, const real *x, size_t R, size_t n,
-                  const smoe_reach *next);
+                  const smoe_prefetch_ranges *next);
 } smoe_row_kernels;
 
 /* Panels of BF16 operands, the same for every unit: SIDE rows of A or columns of B, in steps of
@@ -257,7 +258,7 @@ typedef struct smoe_matrix_kernels {
 typedef struct smoe_kernels {
     const char *isa; /* "base", "v3" (AVX2, FMA), "v4" (AVX-512), "v4-bf16", "amx" */
     const smoe_gemm_kernels *gemm;
-    const smoe_few_kernels *few;
+    const smoe_skinny_kernels *skinny;
     const smoe_row_kernels *row;
     const smoe_matrix_kernels *matrix;
 } smoe_kernels;

@@ -1,11 +1,12 @@
 /* Row-wise kernels over threads; see rows.h. */
 #include "math/rows.h"
+#include "base/bf16.h"
 #include "base/team.h"
 #include "math/kernels.h"
 
 #include <string.h>
 
-enum { CHUNK = 1 << 14 }; /* elements of one task: within the second cache with its neighbours */
+enum { CHUNK = 1 << 14 }; /* elements of one task: within the L2 with its neighbours */
 
 static size_t min(size_t a, size_t b) {
     return a < b ? a : b;
@@ -27,6 +28,11 @@ void smoe_rows_add(real *y, const real *x, size_t size) {
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
     SMOE_SHARED(elementwise, size)
     for (size_t i = 0; i < size; i += CHUNK) kern->add(y + i, x + i, min(CHUNK, size - i));
+}
+
+void smoe_rows_round(real *y, const real *x, size_t size) {
+    SMOE_SHARED(elementwise, size)
+    for (size_t i = 0; i < size; i++) y[i] = smoe_bf16_widen(smoe_bf16_round((float)x[i]));
 }
 
 void smoe_rows_norm(real *y, real *stats, const real *x, const real *w, const real *b, size_t R,
@@ -56,8 +62,8 @@ void smoe_rows_norm_backward(real *dx, real *dw, real *db, const real *dy, const
         kern->norm_backward(dx + begin * n, dws + p * n, dbs + p * n, dy + begin * n, x + begin * n,
                             stats + 2 * begin, w, end - begin, n);
     }
-    gather(dw, dws, n);
-    gather(db, dbs, n);
+    if (dw) gather(dw, dws, n);
+    if (db) gather(db, dbs, n);
 }
 
 void smoe_rows_sum(real *out, const real *x, size_t R, size_t n, real *parts) {

@@ -17,14 +17,16 @@ size_t smoe_rows_parts(size_t n);
 void smoe_rows_gelu_backward(real *dx, real *a, const real *da, const real *x, size_t size,
                              smoe_gelu kind);
 /* LayerNorm of R rows of n: y = (x - mean)/sqrt(var + eps) * w + b, w and b [n]; stats [R,2], mean
- * and 1/sqrt(var + eps), is what the gradients take. These, dx [R,n], dw and db [n], are added to;
- * parts is scratch of smoe_rows_parts(n). */
+ * and 1/sqrt(var + eps), is what the gradients take. These, dx [R,n], dw and db [n] (each may be
+ * NULL), are added to; parts is scratch of smoe_rows_parts(n). */
 void smoe_rows_norm(real *y, real *stats, const real *x, const real *w, const real *b, size_t R,
                     size_t n, real eps);
 void smoe_rows_norm_backward(real *dx, real *dw, real *db, const real *dy, const real *x,
                              const real *stats, const real *w, size_t R, size_t n, real *parts);
 /* out [n] += column sums of x [R,n] */
 void smoe_rows_sum(real *out, const real *x, size_t R, size_t n, real *parts);
+/* y = x, each rounded to the nearest BF16 number, ties to even; y may be x. */
+void smoe_rows_round(real *y, const real *x, size_t size);
 /* y += x, size elements */
 void smoe_rows_add(real *y, const real *x, size_t size);
 

@@ -7,6 +7,8 @@
 
 #include <math.h>
 
+static const double LEVEL = 0.95;
+
 smoe_stats smoe_stats_of(const double *value, size_t n) {
     smoe_stats s = {0};
     double sum = 0, squares = 0;
@@ -72,23 +74,85 @@ double smoe_stats_t_quantile(double p, double freedom) {
     return (low + high) / 2;
 }
 
-smoe_paired smoe_stats_paired(const double *a, const double *b, size_t n, double level) {
-    smoe_paired p = {.mean = 0, .half = NAN};
-    double squares = 0;
-    for (size_t i = 0; i < n; i++)
-        if (isfinite(a[i] - b[i])) {
-            p.n++;
-            p.mean += a[i] - b[i];
-        }
-    p.mean = p.n ? p.mean / (double)p.n : NAN;
-    if (p.n < 2) return p;
-    for (size_t i = 0; i < n; i++) {
-        double off = a[i] - b[i] - p.mean;
-        if (isfinite(off)) squares += off * off;
-    }
-    double freedom = (double)(p.n - 1);
-    p.half =
-        smoe_stats_t_quantile((1 + level) / 2, freedom) * sqrt(squares / freedom / (double)p.n);
+smoe_paired smoe_stats_paired(const double *value, size_t n) {
+    smoe_stats s = smoe_stats_of(value, n);
+    smoe_paired p = {.n = s.n, .mean = s.mean, .seeds_var = s.sd * s.sd / (double)s.n};
+    p.half = p.seeds_half = smoe_stats_half(&p, LEVEL);
     p.distinguishable = fabs(p.mean) > p.half;
     return p;
+}
+
+/* The means of rows or columns of d [S,I], whichever have `count` elements `stride` apart. */
+static double mean_of(const double *d, size_t count, size_t stride) {
+    double sum = 0;
+    for (size_t i = 0; i < count; i++) sum += d[i * stride];
+    return sum / (double)count;
+}
+
+void smoe_stats_add_images(smoe_paired *p, const double *d, size_t S, size_t I) {
+    double images = 0, rest = 0, whole = 0, n = (double)S, m = (double)I;
+    if (S < 2 || I < 2) return;
+    for (size_t s = 0; s < S; s++) whole += mean_of(d + s * I, I, 1) / n;
+    for (size_t i = 0; i < I; i++) {
+        double off = mean_of(d + i, S, I) - whole;
+        images += off * off;
+    }
+    /* What is left of a seed's values without its mean and the images' means: the squares add up */
+    for (size_t s = 0; s < S; s++) {
+        double own = mean_of(d + s * I, I, 1);
+        for (size_t i = 0; i < I; i++) rest += (d[s * I + i] - own) * (d[s * I + i] - own);
+    }
+    images *= n;
+    rest = fmax(0, rest - images) / ((n - 1) * (m - 1));
+    p->images = I;
+    p->images_var = fmax(0, (images / (m - 1) - rest) / (n * m));
+    p->half = smoe_stats_half(p, LEVEL);
+    p->distinguishable = fabs(p->mean) > p->half;
+}
+
+double smoe_stats_half(const smoe_paired *p, double level) {
+    if (p->n < 2) return NAN;
+    double t = smoe_stats_t_quantile((1 + level) / 2, (double)(p->n - 1)), square = t * t;
+    square *= p->seeds_var;
+    if (p->images_var > 0) {
+        t = smoe_stats_t_quantile((1 + level) / 2, (double)(p->images - 1));
+        square += t * t * p->images_var;
+    }
+    return sqrt(square);
+}
+
+double smoe_stats_p(const smoe_paired *p, double distance) {
+    double low = 0, high = 1;
+    distance = fabs(distance);
+    if (p->n < 2 || !isfinite(distance)) return NAN;
+    if (!(p->seeds_var + p->images_var > 0)) return distance > 0 ? 0 : 1;
+    if (!(p->images_var > 0))
+        return 2 * smoe_stats_t_cdf(-distance / sqrt(p->seeds_var), (double)(p->n - 1));
+    for (int i = 0; i < 48; i++) {
+        double middle = (low + high) / 2;
+        if (smoe_stats_half(p, 1 - middle) > distance)
+            low = middle;
+        else
+            high = middle;
+    }
+    return (low + high) / 2;
+}
+
+double smoe_stats_p_equivalent(const smoe_paired *p, double margin) {
+    double room = margin - fabs(p->mean), both = smoe_stats_p(p, room);
+    return room < 0 ? 1 - both / 2 : both / 2;
+}
+
+void smoe_stats_holm(double *adjusted, const double *p, size_t count, size_t family) {
+    for (size_t i = 0; i < count; i++) {
+        double own = isnan(p[i]) ? 1 : p[i], most = 0;
+        for (size_t k = 0; k < count; k++) {
+            size_t before = 0;
+            double other = isnan(p[k]) ? 1 : p[k];
+            if (other > own) continue;
+            for (size_t j = 0; j < count; j++) before += (isnan(p[j]) ? 1 : p[j]) < other;
+            most = fmax(most, (double)(family - before) * other);
+        }
+        adjusted[i] = fmin(1, most);
+    }
 }

@@ -31,8 +31,8 @@ static inline void finish(real *c, vreal sum, real alpha, const real *add, const
         vstore(c, start);
 }
 
-/* Two cache lines of what comes next, into the second cache. */
-static inline void ask(smoe_ahead *next) {
+/* Two cache lines of what comes next, into the L2. */
+static inline void prefetch(smoe_prefetch *next) {
     __builtin_prefetch(next->at, 0, 2);
     __builtin_prefetch(next->at + 64, 0, 2);
     next->at += next->step;
@@ -42,15 +42,15 @@ static inline void ask(smoe_ahead *next) {
 }
 
 /* How often to ask in a round of so many steps of k, if at all; and what is due at step p. */
-static inline size_t asks_in(const smoe_ahead *next, size_t steps) {
+static inline size_t prefetches_in(const smoe_prefetch *next, size_t steps) {
     return !next->every ? 0 : next->every < steps ? steps / next->every : 1;
 }
-static inline void ask_due(smoe_ahead *next, size_t p, size_t asks) {
+static inline void prefetch_due(smoe_prefetch *next, size_t p, size_t prefetches) {
     if (!(p & (next->every - 1)))
-        for (; asks; asks--) ask(next);
+        for (; prefetches; prefetches--) prefetch(next);
 }
 /* Rounds of STEPS from one time of asking to the next: those between need not think of it. */
-static inline size_t pause_of(const smoe_ahead *next) {
+static inline size_t pause_of(const smoe_prefetch *next) {
     return !next->every ? SIZE_MAX : next->every > STEPS ? next->every / STEPS : 1;
 }
 

@@ -1,20 +1,20 @@
 /* The gate of the choice routers; see gate.h. */
 #include "route/gate.h"
-#include "base/rng.h"
 #include "base/team.h"
 #include "math/gemm.h"
 #include "math/kernels.h"
 
+#include <math.h>
 #include <string.h>
 
 void smoe_gate_init(smoe_gate *gate) {
     smoe_router *r = &gate->base;
     r->T = r->image_tokens * r->spec->group_images;
     size_t dim[] = {r->E, r->d};
-    /* V-MoE starts its router like its other kernels; small logits leave early choices to the
-     * noise. */
+    /* As flax starts a layer, but for the truncation at two deviations. */
+    double std = r->spec->gate_std == SMOE_WORD ? 1 / sqrt((double)r->d) : r->spec->gate_std;
     gate->weight =
-        smoe_params_add(r->params, SMOE_PARAM_KERNEL, 0, 0.02, 2, dim, "%s.weight", r->prefix);
+        smoe_params_add(r->params, SMOE_PARAM_KERNEL, 0, std, 2, dim, "%s.weight", r->prefix);
 }
 
 void smoe_gate_reserve(smoe_gate *gate, size_t B, bool train, bool noise, smoe_arena *keep) {
@@ -29,17 +29,6 @@ void smoe_gate_reserve(smoe_gate *gate, size_t B, bool train, bool noise, smoe_a
 
 double smoe_gate_noise(const smoe_gate *gate, const smoe_pass *pass) {
     return pass->train ? gate->base.spec->noise / (double)gate->base.E : 0;
-}
-
-/* out [n] = in (NULL: 0) + std * standard normal numbers. */
-static void noise(real *out, const real *in, size_t n, double std, smoe_rng *rng) {
-    enum { PIECE = 256 };
-    double z[PIECE];
-    for (size_t j = 0; j < n; j += PIECE) {
-        size_t count = n - j < PIECE ? n - j : PIECE;
-        smoe_rng_normals(rng, z, count);
-        for (size_t i = 0; i < count; i++) out[j + i] = (in ? in[j + i] : 0) + (real)(std * z[i]);
-    }
 }
 
 /* z = W x; or, of a random router, standard normal numbers keyed by block, image and token, so that
@@ -57,7 +46,7 @@ static void fill_logits(smoe_gate *gate, const real *x, const smoe_pass *pass) {
     for (size_t t = 0; t < R; t++) {
         smoe_rng rng = smoe_rng_at(pass->seed, SMOE_RNG_SCORES, (uint32_t)r->block,
                                    pass->first + t / r->image_tokens, t % r->image_tokens);
-        noise(gate->z + t * E, NULL, E, 1, &rng);
+        smoe_router_noise(gate->z + t * E, NULL, E, 1, &rng);
     }
 }
 
@@ -73,7 +62,7 @@ void smoe_gate_forward(smoe_gate *gate, const real *x, double std, const smoe_pa
         if (std > 0) {
             smoe_rng rng =
                 smoe_rng_at(pass->seed, SMOE_RNG_ROUTER, (uint32_t)r->block, pass->step, t);
-            noise(noisy, from, E, std, &rng);
+            smoe_router_noise(noisy, from, E, std, &rng);
         } else if (noisy != from) {
             memcpy(noisy, from, E * sizeof *g);
         }
@@ -99,10 +88,10 @@ void smoe_gate_backward(smoe_gate *gate, real *dx, const real *x) {
         }
         for (size_t e = 0; e < E; e++) dz[e] -= g[e] * sum;
     }
-    size_t at = r->params->row[gate->weight].offset;
-    smoe_product p = smoe_linear_dw_product(r->params->g + at, gate->dz, x, R, E, r->d);
-    smoe_gemm(&p);
-    p = smoe_linear_dx_product(dx, gate->dz, r->params->w + at, R, E, r->d);
+    real *dw = smoe_gradient(r->params, gate->weight);
+    smoe_product p = smoe_linear_dw_product(dw, gate->dz, x, R, E, r->d);
+    if (dw) smoe_gemm(&p);
+    p = smoe_linear_dx_product(dx, gate->dz, smoe_weight(r->params, gate->weight), R, E, r->d);
     p.add = dx;
     p.ldadd = r->d;
     smoe_gemm(&p);

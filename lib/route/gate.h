@@ -13,7 +13,7 @@ typedef struct smoe_gate {
     size_t weight; /* row of W */
     real *z;       /* [tokens,E] W x; at evaluation of a random router, noise alone */
     real *noisy;   /* [tokens,E] z + noise; z itself where there is none */
-    real *g;       /* [tokens,E] softmax of noisy */
+    real *g;       /* [tokens,E] softmax of noisy, or of the chosen ones among them */
     real *dz;      /* [tokens,E] */
 } smoe_gate;
 

@@ -3,6 +3,7 @@
 #include "base/team.h"
 #include "math/gemm.h"
 #include "math/kernels.h"
+#include "math/rows.h"
 
 #include <math.h>
 #include <string.h>
@@ -24,6 +25,8 @@ void smoe_plan_reserve_dense(smoe_plan *plan, size_t G, size_t T, size_t E, size
     size_t n = G * T * E * P;
     plan->disp = smoe_arena_take(keep, n, sizeof(real));
     plan->comb = smoe_arena_take(keep, n, sizeof(real));
+    plan->mixed_disp = plan->rounded ? smoe_arena_take(keep, n, sizeof(real)) : plan->disp;
+    plan->mixed_comb = plan->rounded ? smoe_arena_take(keep, n, sizeof(real)) : plan->comb;
     plan->dcomb = train ? smoe_arena_take(keep, n, sizeof(real)) : NULL;
     plan->ddisp = train && !plan->disp_constant ? smoe_arena_take(keep, n, sizeof(real)) : NULL;
 }
@@ -91,6 +94,18 @@ void smoe_plan_seal(smoe_plan *plan) {
         }
 }
 
+void smoe_plan_round(smoe_plan *plan) {
+    if (!plan->sparse) {
+        smoe_rows_round(plan->mixed_disp, plan->disp, plan->tokens * plan->S);
+        smoe_rows_round(plan->mixed_comb, plan->comb, plan->tokens * plan->S);
+        return;
+    }
+    for (size_t i = 0; i < plan->placed; i++) {
+        real *weight = &plan->slot_weight[plan->slot[i]];
+        smoe_rows_round(weight, weight, 1);
+    }
+}
+
 /* ---- the products of dense plans, one a group ------------------------------------------------ */
 
 typedef struct pieces {
@@ -140,7 +155,7 @@ static smoe_product to_weights(size_t g, const void *context) {
 
 void smoe_plan_dispatch(const smoe_plan *plan, real *slots, const real *x, size_t d) {
     if (!plan->sparse) {
-        pieces p = {.plan = plan, .weights = plan->disp, .out = slots, .tokens = x, .d = d};
+        pieces p = {.plan = plan, .weights = plan->mixed_disp, .out = slots, .tokens = x, .d = d};
         smoe_gemm_each(plan->G, to_slots, &p);
         return;
     }
@@ -156,7 +171,7 @@ void smoe_plan_combine(const smoe_plan *plan, real *y, const real *out, const re
                        size_t d) {
     if (!plan->sparse) {
         pieces p = {.plan = plan,
-                    .weights = plan->comb,
+                    .weights = plan->mixed_comb,
                     .out = y,
                     .slots = out,
                     .residual = residual,
@@ -179,7 +194,7 @@ void smoe_plan_combine_backward(smoe_plan *plan, real *dout, const real *dy, con
                                 size_t d) {
     if (!plan->sparse) {
         pieces p = {.plan = plan,
-                    .weights = plan->comb,
+                    .weights = plan->mixed_comb,
                     .weights_out = plan->dcomb,
                     .out = dout,
                     .tokens = dy,
@@ -203,7 +218,7 @@ void smoe_plan_dispatch_backward(smoe_plan *plan, real *dx, const real *dslots, 
                                  size_t d) {
     if (!plan->sparse) {
         pieces p = {.plan = plan,
-                    .weights = plan->disp,
+                    .weights = plan->mixed_disp,
                     .weights_out = plan->ddisp,
                     .out = dx,
                     .tokens = x,

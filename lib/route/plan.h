@@ -27,6 +27,8 @@ typedef struct smoe_plan {
 
     /* dense */
     real *disp, *comb; /* [G,T,S] */
+    bool rounded;      /* the products take weights in BF16, see smoe_plan_round; before reserve */
+    real *mixed_disp, *mixed_comb; /* [G,T,S] what they take: disp and comb, or copies of them */
     real *ddisp,
         *dcomb; /* [G,T,S], written by the backwards; ddisp may be NULL with disp_constant */
     bool disp_constant, comb_constant; /* that side has no gradient */
@@ -65,6 +67,12 @@ void smoe_plan_begin(smoe_plan *plan, size_t tokens);
 
 /* Orders the placements of a sparse plan by token and counts the dropped tokens. */
 void smoe_plan_seal(smoe_plan *plan);
+
+/* Of a `rounded` plan that the router has filled: rounds the weights to the nearest BF16 number,
+ * ties to even. Those of a dense plan are copies, those of placements are replaced. Their
+ * gradients are
+ * those of the weights before rounding. */
+void smoe_plan_round(smoe_plan *plan);
 
 /* slots [rows,d] = dispatch of x [tokens,d]. */
 void smoe_plan_dispatch(const smoe_plan *plan, real *slots, const real *x, size_t d);

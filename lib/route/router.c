@@ -35,12 +35,23 @@ smoe_router *smoe_router_create(const smoe_moe_spec *spec, smoe_params *params, 
     r->image_tokens = image_tokens;
     r->d = d;
     r->E = spec->experts;
+    r->plan.rounded = spec->mix_precision == SMOE_MIX_BF16;
     snprintf(r->prefix, sizeof r->prefix, "blocks.%zu.mlp.router", block);
     if (type->init(r, err)) {
         free(r);
         return NULL;
     }
     return r;
+}
+
+void smoe_router_noise(real *out, const real *in, size_t n, double std, smoe_rng *rng) {
+    enum { PIECE = 256 };
+    double z[PIECE];
+    for (size_t j = 0; j < n; j += PIECE) {
+        size_t count = n - j < PIECE ? n - j : PIECE;
+        smoe_rng_normals(rng, z, count);
+        for (size_t i = 0; i < count; i++) out[j + i] = (in ? in[j + i] : 0) + (real)(std * z[i]);
+    }
 }
 
 void smoe_router_free(smoe_router *router) {

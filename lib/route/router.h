@@ -9,6 +9,7 @@
 #include "base/base.h"
 #include "base/clock.h"
 #include "base/param.h"
+#include "base/rng.h"
 #include "route/plan.h"
 #include "spec/spec.h"
 
@@ -54,5 +55,8 @@ struct smoe_router {
 smoe_router *smoe_router_create(const smoe_moe_spec *spec, smoe_params *params, size_t block,
                                 size_t image_tokens, size_t d, smoe_err *err);
 void smoe_router_free(smoe_router *router);
+
+/* out [n] = in (NULL: 0) + std * standard normal numbers of the stream; out may be in. */
+void smoe_router_noise(real *out, const real *in, size_t n, double std, smoe_rng *rng);
 
 #endif

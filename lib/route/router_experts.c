@@ -21,7 +21,7 @@ typedef struct experts_router {
 static int init(smoe_router *r, smoe_err *err) {
     (void)err;
     smoe_gate_init((smoe_gate *)r);
-    r->P = smoe_moe_buffer(r->spec, r->T);
+    r->P = smoe_moe_buffer(r->spec, r->block, r->T);
     return 0;
 }
 
@@ -40,7 +40,7 @@ static void choose(experts_router *self, smoe_ranked *ranked, size_t g, size_t e
     smoe_router *r = &self->gate.base;
     smoe_plan *plan = &r->plan;
     size_t E = r->E, first = g * r->T, left = plan->tokens - first;
-    size_t n = left < r->T ? left : r->T, room = smoe_moe_buffer(r->spec, n);
+    size_t n = left < r->T ? left : r->T, room = smoe_moe_buffer(r->spec, r->block, n);
     for (size_t i = 0; i < n; i++)
         for (size_t k = 0; k < count; k++)
             ranked[k * n + i] = (smoe_ranked){self->gate.g[(first + i) * E + e + k], (int32_t)i};

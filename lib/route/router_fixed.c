@@ -10,7 +10,7 @@
 static int init_uniform(smoe_router *r, smoe_err *err) {
     (void)err;
     r->T = r->image_tokens;
-    r->P = smoe_moe_slots_per_expert(r->spec, r->T);
+    r->P = smoe_moe_slots_per_expert(r->spec, r->block, r->T);
     r->plan.disp_constant = r->plan.comb_constant = true;
     return 0;
 }

@@ -1,8 +1,10 @@
 /*
  * Soft MoE routing (Soft MoE eq. 1-3, algorithms 1-2) and its two half-uniform ablations (3.5.2).
  *   z = X Phi,  L_ts = scale * f(x_t) * f(phi_s) * z_ts,  f(v) = 1/(|v| + 1e-6) or vmoe's
- *   1/sqrt(|v|^2 + 1e-6);  D = softmax of L over tokens,  C = softmax of L over slots.
- * With normalize: false, L = z. soft-uniform sets C = 1/S, uniform-soft sets D = 1/T.
+ *   1/sqrt(|v|^2 + 1e-6), scale a parameter s or exp(s);
+ *   D = softmax of L over tokens,  C = softmax of L over slots.
+ * With normalize: false, L = z. In training L gets N(0, soft_noise^2), which has no gradient.
+ * soft-uniform sets C = 1/S, uniform-soft sets D = 1/T.
  * D and C only weigh: what is mixed are the raw tokens (plan.c).
  */
 #include "route/router.h"
@@ -42,20 +44,41 @@ static void inverse_norm(double square, smoe_l2 kind, real *f, real *slope) {
     *f = (real)v;
 }
 
+/* Normal numbers, and not truncated at two deviations as flax has it: normalised columns of Phi are
+ * alike for both. */
+static double phi_std(const smoe_router *r) {
+    double fan_in = (double)r->E * (double)r->d;
+    return r->spec->phi_std == SMOE_WORD ? 1 / sqrt(fan_in) : r->spec->phi_std;
+}
+
+/* What the tensor holds: the factor, or its logarithm. */
+static double scale_start(const smoe_router *r) {
+    double factor = r->spec->scale_init == SMOE_WORD ? sqrt((double)r->d) : r->spec->scale_init;
+    return r->spec->scale_form == SMOE_SCALE_EXP ? log(factor) : factor;
+}
+
+/* The factor of the logits. */
+static real scale_of(const soft_router *soft) {
+    const smoe_router *r = &soft->base;
+    if (!r->spec->normalize) return 1;
+    real s = *smoe_weight(r->params, soft->scale);
+    return r->spec->scale_form == SMOE_SCALE_EXP ? (real)exp((double)s) : s;
+}
+
 static int init(smoe_router *r, smoe_err *err) {
     (void)err;
     soft_router *soft = (soft_router *)r;
     const smoe_router_row *row = smoe_router_find(r->spec->router);
     r->T = r->image_tokens;
-    r->P = smoe_moe_slots_per_expert(r->spec, r->T);
+    r->P = smoe_moe_slots_per_expert(r->spec, r->block, r->T);
     r->plan.disp_constant = !row->learns_dispatch;
     r->plan.comb_constant = !row->learns_combine;
     size_t dim[] = {r->d, r->E, r->P};
-    soft->phi = smoe_params_add(r->params, SMOE_PARAM_KERNEL, 0, 1 / sqrt((double)r->d), 3, dim,
-                                "%s.phi", r->prefix);
+    soft->phi =
+        smoe_params_add(r->params, SMOE_PARAM_PLAIN, 0, phi_std(r), 3, dim, "%s.phi", r->prefix);
     if (r->spec->normalize)
-        soft->scale =
-            smoe_params_add(r->params, SMOE_PARAM_PLAIN, 1, 0, 0, NULL, "%s.scale", r->prefix);
+        soft->scale = smoe_params_add(r->params, SMOE_PARAM_PLAIN, scale_start(r), 0, 0, NULL,
+                                      "%s.scale", r->prefix);
     return 0;
 }
 
@@ -89,8 +112,8 @@ static void normalise_phi(soft_router *soft, const real *phi) {
     }
 }
 
-/* L of one image from its z, and D and C from L. */
-static void weigh(const soft_router *soft, size_t g, real scale) {
+/* L of one image from its z, with its noise, and D and C from L. */
+static void weigh(const soft_router *soft, size_t g, real scale, const smoe_pass *pass) {
     const smoe_router *r = &soft->base;
     const smoe_plan *plan = &r->plan;
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
@@ -98,6 +121,11 @@ static void weigh(const soft_router *soft, size_t g, real scale) {
     real *disp = plan->disp + at, *comb = plan->comb + at;
     for (size_t t = 0; t < T; t++)
         kern->scale(comb + t * S, scale * soft->token[2 * (g * T + t)], soft->z + at + t * S, S);
+    for (size_t t = 0; t < T && pass->train && r->spec->soft_noise > 0; t++) {
+        smoe_rng rng =
+            smoe_rng_at(pass->seed, SMOE_RNG_ROUTER, (uint32_t)r->block, pass->step, g * T + t);
+        smoe_router_noise(comb + t * S, comb + t * S, S, r->spec->soft_noise, &rng);
+    }
     if (plan->disp_constant)
         for (size_t i = 0; i < T * S; i++) disp[i] = 1 / (real)T;
     else
@@ -115,9 +143,8 @@ static void forward(smoe_router *r, const real *x, const smoe_pass *pass) {
     smoe_plan_begin(plan, pass->images * r->T);
     size_t R = plan->tokens, S = plan->S, d = r->d;
     const real *phi = smoe_weight(r->params, soft->phi), *columns = phi;
-    real scale = 1;
+    real scale = scale_of(soft);
     if (r->spec->normalize) {
-        scale = *smoe_weight(r->params, soft->scale);
         normalise_phi(soft, phi);
         columns = soft->unit;
     }
@@ -132,7 +159,7 @@ static void forward(smoe_router *r, const real *x, const smoe_pass *pass) {
                 inverse_norm(kern->dot_double(x + t * d, x + t * d, d), r->spec->l2_eps,
                              &soft->token[2 * t], &soft->token[2 * t + 1]);
         }
-        weigh(soft, g, scale);
+        weigh(soft, g, scale, pass);
     }
 }
 
@@ -185,10 +212,9 @@ static void backward(smoe_router *r, real *dx, const real *x, const smoe_pass *p
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
     size_t R = plan->tokens, S = plan->S, d = r->d;
     bool normalize = r->spec->normalize;
-    size_t phi_at = r->params->row[soft->phi].offset;
-    size_t scale_at = normalize ? r->params->row[soft->scale].offset : 0;
-    const real *phi = r->params->w + phi_at;
-    real *dphi = r->params->g + phi_at, scale = normalize ? r->params->w[scale_at] : 1;
+    const real *phi = smoe_weight(r->params, soft->phi);
+    real *dphi = smoe_gradient(r->params, soft->phi), scale = scale_of(soft);
+    real *ds = normalize ? smoe_gradient(r->params, soft->scale) : NULL;
 
     SMOE_SHARED(routing, R * S)
     for (size_t g = 0; g < plan->G; g++) logits_backward(soft, g, scale);
@@ -203,15 +229,16 @@ static void backward(smoe_router *r, real *dx, const real *x, const smoe_pass *p
                                               smoe_transposed(x, d), smoe_matrix_of(dz, S));
     to_columns.add = normalize ? NULL : dphi;
     to_columns.ldadd = S;
-    smoe_gemm(&to_columns);
+    if (dphi) smoe_gemm(&to_columns);
     if (!normalize) return;
     double dscale = 0;
     for (size_t t = 0; t < R; t++) dscale += (double)soft->token[2 * t] * (double)soft->pull[t];
-    r->params->g[scale_at] += (real)dscale;
+    if (r->spec->scale_form == SMOE_SCALE_EXP) dscale *= (double)scale; /* d exp(s) = exp(s) ds */
+    if (ds) *ds += (real)dscale;
     SMOE_SHARED(routing, R * d)
     for (size_t t = 0; t < R; t++)
         kern->axpy(dx + t * d, -scale * soft->pull[t] * soft->token[2 * t + 1], x + t * d, d);
-    phi_backward(soft, dphi, phi);
+    if (dphi) phi_backward(soft, dphi, phi);
 }
 
 const smoe_router_type smoe_router_soft = {

@@ -3,7 +3,10 @@
  * buffers of fixed size, first choices are placed before second ones.
  *   weights    g itself, softmax before top-k, not renormalised:
  *              g = softmax(W x + N(0, (noise/E)^2))
- *   order      vanilla: as the tokens come; bpr: by largest g; bpr-sum: by the sum of the top K
+ *              topk: before has the two in reverse order (A.1): g = softmax over the K chosen of
+ *              the same logits, 0 for the other experts
+ *   order      vanilla: as the tokens come; bpr: by largest g; bpr-sum: by the sum of the top K;
+ *              random: a random permutation of each group
  *   auxiliary  (importance + load)/2 averaged over groups, training only, each the squared
  *              variation CV^2 = variance/mean^2 over experts of
  *              importance_e = sum_t softmax(W x_t)_e
@@ -20,18 +23,20 @@
 
 typedef struct tokens_router {
     smoe_gate gate;
+    size_t K;
     int32_t *choice;     /* [tokens,K] experts in order of their noisy logits */
     smoe_ranked *ranked; /* [tokens] */
+    uint32_t *drawn;     /* [tokens] random order of each group's tokens; NULL: not wanted */
     real *soft;          /* [tokens,E] softmax(z) without noise: importance */
     double *sums;        /* [G,2,E] importance and load of each group */
 } tokens_router;
 
 static int init(smoe_router *r, smoe_err *err) {
+    size_t K = ((tokens_router *)r)->K = smoe_moe_k(r->spec, r->block);
     smoe_gate_init((smoe_gate *)r);
-    r->P = smoe_moe_capacity(r->spec, r->T, r->spec->k);
-    if (r->spec->k > r->E)
-        return smoe_fail(err, SMOE_USAGE, "model.moe.k: %zu choices of %zu experts", r->spec->k,
-                         r->E);
+    r->P = smoe_moe_capacity(r->spec, r->block, r->T, K);
+    if (K > r->E)
+        return smoe_fail(err, SMOE_USAGE, "model.moe.k: %zu choices of %zu experts", K, r->E);
     return 0;
 }
 
@@ -40,8 +45,11 @@ static void reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep) {
     size_t tokens = B * r->image_tokens, G = (tokens + r->T - 1) / r->T;
     smoe_gate_reserve(&self->gate, B, train, train && r->spec->noise > 0, keep);
     smoe_plan_reserve_sparse(&r->plan, G, r->T, r->E, r->P, train, keep);
-    self->choice = smoe_arena_take(keep, tokens * r->spec->k, sizeof *self->choice);
+    self->choice = smoe_arena_take(keep, tokens * self->K, sizeof *self->choice);
     self->ranked = smoe_arena_take(keep, tokens, sizeof *self->ranked);
+    self->drawn = NULL;
+    if (r->spec->priority == SMOE_PRIORITY_RANDOM)
+        self->drawn = smoe_arena_take(keep, tokens, sizeof *self->drawn);
     self->soft = train ? smoe_arena_take(keep, tokens * r->E, sizeof(real)) : NULL;
     self->sums = train ? smoe_arena_take(keep, G * 2 * r->E, sizeof(double)) : NULL;
 }
@@ -58,21 +66,45 @@ static void top_experts(int32_t *choice, const real *z, size_t E, size_t K) {
     }
 }
 
+/* g of a token whose K choices come before the softmax. The backward pass of the softmax over all
+ * experts is that of this one too: where g is 0, so is the gradient. */
+static void softmax_of_chosen(real *g, const real *z, const int32_t *choice, size_t E, size_t K) {
+    double top = (double)z[choice[0]], sum = 0;
+    for (size_t k = 0; k < K; k++) sum += exp((double)z[choice[k]] - top);
+    memset(g, 0, E * sizeof *g);
+    for (size_t k = 0; k < K; k++) g[choice[k]] = (real)(exp((double)z[choice[k]] - top) / sum);
+}
+
+/* The order of a group is keyed by block, step and the place of its first image in the batch; at
+ * evaluation by the number of that image, so that it is the same every time. */
+static void draw_order(tokens_router *self, size_t g, size_t first, size_t n,
+                       const smoe_pass *pass) {
+    const smoe_router *r = &self->gate.base;
+    smoe_rng rng = smoe_rng_at(pass->seed, SMOE_RNG_PRIORITY, (uint32_t)r->block, pass->step,
+                               pass->first + g * r->spec->group_images);
+    smoe_rng_permutation(&rng, self->drawn + first, n);
+    for (size_t i = 0; i < n; i++)
+        self->ranked[first + i] = (smoe_ranked){0, (int32_t)self->drawn[first + i]};
+}
+
 /* Tokens of the group in the order in which they are placed; returns how many of them are
  * (skip_patch). */
-static size_t order(tokens_router *self, size_t first, size_t n) {
+static size_t order(tokens_router *self, size_t g, size_t first, size_t n, const smoe_pass *pass) {
     const smoe_router *r = &self->gate.base;
-    size_t K = r->spec->k;
+    size_t K = self->K, kept = (size_t)rint(r->spec->skip_patch * (double)n);
     smoe_ranked *ranked = self->ranked + first;
+    if (r->spec->priority == SMOE_PRIORITY_RANDOM) {
+        draw_order(self, g, first, n, pass);
+        return kept;
+    }
     for (size_t i = 0; i < n; i++) {
-        const real *g = self->gate.g + (first + i) * r->E;
+        const real *weight = self->gate.g + (first + i) * r->E;
         const int32_t *choice = self->choice + (first + i) * K;
-        real score = g[choice[0]];
+        real score = weight[choice[0]];
         for (size_t k = 1; k < K && r->spec->priority == SMOE_PRIORITY_BPR_SUM; k++)
-            score += g[choice[k]];
+            score += weight[choice[k]];
         ranked[i] = (smoe_ranked){score, (int32_t)i};
     }
-    size_t kept = (size_t)rint(r->spec->skip_patch * (double)n);
     if (r->spec->priority != SMOE_PRIORITY_VANILLA) {
         qsort(ranked, n, sizeof *ranked, smoe_ranked_compare);
         return kept;
@@ -85,10 +117,11 @@ static size_t order(tokens_router *self, size_t first, size_t n) {
     return kept;
 }
 
-static void place(tokens_router *self, size_t g, size_t first, size_t n) {
+static void place(tokens_router *self, size_t g, size_t first, size_t n, const smoe_pass *pass) {
     smoe_router *r = &self->gate.base;
     smoe_plan *plan = &r->plan;
-    size_t K = r->spec->k, room = smoe_moe_capacity(r->spec, n, K), kept = order(self, first, n);
+    size_t K = self->K, room = smoe_moe_capacity(r->spec, r->block, n, K);
+    size_t kept = order(self, g, first, n, pass);
     int32_t *used = plan->used + g * r->E;
     memset(used, 0, r->E * sizeof *used);
     for (size_t k = 0; k < K; k++)
@@ -118,7 +151,7 @@ static const double far_off = 9;
 /* (z - threshold)/sigma, threshold the k-th largest noisy logit of the token. */
 static double load_score(const tokens_router *self, size_t t, size_t e, double sigma) {
     const smoe_router *r = &self->gate.base;
-    size_t K = r->spec->k, last = (size_t)self->choice[t * K + K - 1];
+    size_t K = self->K, last = (size_t)self->choice[t * K + K - 1];
     double threshold = (double)self->gate.noisy[t * r->E + last];
     return ((double)self->gate.z[t * r->E + e] - threshold) / sigma;
 }
@@ -162,16 +195,20 @@ static void forward(smoe_router *r, const real *x, const smoe_pass *pass) {
     tokens_router *self = (tokens_router *)r;
     smoe_plan *plan = &r->plan;
     double sigma = smoe_gate_noise(&self->gate, pass), aux = 0;
-    size_t E = r->E, K = r->spec->k;
+    size_t E = r->E, K = self->K;
     smoe_plan_begin(plan, pass->images * r->image_tokens);
     smoe_gate_forward(&self->gate, x, sigma, pass);
     SMOE_SHARED(routing, plan->tokens * E)
-    for (size_t t = 0; t < plan->tokens; t++)
-        top_experts(self->choice + t * K, self->gate.noisy + t * E, E, K);
+    for (size_t t = 0; t < plan->tokens; t++) {
+        const real *z = self->gate.noisy + t * E;
+        top_experts(self->choice + t * K, z, E, K);
+        if (r->spec->topk == SMOE_TOPK_BEFORE)
+            softmax_of_chosen(self->gate.g + t * E, z, self->choice + t * K, E, K);
+    }
     SMOE_SHARED(routing, plan->tokens * E)
     for (size_t g = 0; g < plan->G; g++) {
         size_t first = g * r->T, left = plan->tokens - first, n = left < r->T ? left : r->T;
-        place(self, g, first, n);
+        place(self, g, first, n, pass);
         if (pass->train) balance(self, g, first, n, sigma);
     }
     smoe_plan_seal(plan);
@@ -193,7 +230,7 @@ static void forward(smoe_router *r, const real *x, const smoe_pass *pass) {
 static void auxiliary_backward(tokens_router *self, size_t g, size_t first, size_t n, double sigma,
                                double scale) {
     const smoe_router *r = &self->gate.base;
-    size_t E = r->E, K = r->spec->k;
+    size_t E = r->E, K = self->K;
     double *dimportance = self->sums + g * 2 * E, *dload = dimportance + E;
     squared_variation_slopes(dimportance, E, scale);
     squared_variation_slopes(dload, E, scale);

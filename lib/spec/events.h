@@ -35,6 +35,8 @@ const char *smoe_events_scalar(const yaml_event_t *event);
 /* Reports an unknown key: where such a key belongs, or which are known here (read.c). */
 void smoe_events_unknown(smoe_reading *reading, const smoe_origin *where, const char *section,
                          const char *leaf, const char *full);
+/* Reads the list of row `row`, train.optimizer.groups, whose start was read (groups.c). */
+void smoe_groups_read(smoe_events *src, int row, const smoe_origin *where);
 /* Reads the section `sweep`, which starts with this event (sweep.c). */
 void smoe_events_sweep(smoe_events *src, const yaml_event_t *value);
 

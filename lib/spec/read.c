@@ -5,6 +5,7 @@
  * resolve.c what follows from the values together.
  */
 #include "spec/events.h"
+#include "spec/profiles.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -53,21 +54,22 @@ static void read_scalar(smoe_events *src, int row, const yaml_event_t *event,
 }
 
 static void read_list(smoe_events *src, int row, const smoe_origin *where) {
-    size_t items[SMOE_MAX_BLOCKS], count = 0;
+    double items[SMOE_MAX_BLOCKS], item = 0;
+    size_t count = 0;
     char problem[SMOE_PROBLEM];
-    bool good = true;
+    bool good = true, whole = smoe_rows[row].kind != SMOE_KIND_REALS;
+    const char *not_one = whole ? "an item must be a whole number" : "an item must be a number";
     for (;;) {
         yaml_event_t event;
         if (!smoe_events_next(src, &event)) return;
         bool end = event.type == YAML_SEQUENCE_END_EVENT;
         smoe_origin at = smoe_events_place(src, &event);
         const char *text = event.type == YAML_SCALAR_EVENT ? smoe_events_scalar(&event) : NULL;
-        size_t item = 0;
         if (!end && !smoe_events_plain(src, &event, smoe_rows[row].key)) {
             smoe_events_skip(src, &event);
             good = false;
         } else if (!end && (!text || smoe_value_item(&smoe_rows[row], text, &item, problem))) {
-            bad_value(src, &at, row, text ? problem : "an item must be a whole number");
+            bad_value(src, &at, row, text ? problem : not_one);
             smoe_events_skip(src, &event);
             good = false;
         } else if (!end && count++ < SMOE_MAX_BLOCKS) {
@@ -93,6 +95,9 @@ static void read_value(smoe_events *src, int row, const yaml_event_t *event) {
         smoe_events_skip(src, event);
     } else if (event->type == YAML_SCALAR_EVENT) {
         read_scalar(src, row, event, &where);
+    } else if (event->type == YAML_SEQUENCE_START_EVENT &&
+               smoe_rows[row].kind == SMOE_KIND_GROUPS) {
+        smoe_groups_read(src, row, &where);
     } else if (event->type == YAML_SEQUENCE_START_EVENT && smoe_value_is_list(&smoe_rows[row])) {
         read_list(src, row, &where);
     } else {
@@ -300,6 +305,19 @@ void smoe_reading_file(smoe_reading *reading, const char *text, size_t length) {
     int variant = smoe_row_find("model.variant");
     if (reading->spec->origin[variant].kind == SMOE_FROM_FILE)
         reading->file_variant = smoe_variant_find(reading->spec->model.variant);
+}
+
+int smoe_reading_profile(smoe_reading *reading, const char *name) {
+    bool found = false;
+    for (size_t i = 0; i < SMOE_PROFILES; i++) {
+        const smoe_profile_row *p = &smoe_profiles[i];
+        if (strcmp(p->profile, name)) continue;
+        found = true;
+        reading->spec->profile = p->profile;
+        read_source(reading, (smoe_origin){.kind = SMOE_FROM_PROFILE}, p->value, strlen(p->value),
+                    p->key, smoe_row_find(p->key));
+    }
+    return found ? 0 : smoe_fail(reading->err, SMOE_USAGE, "no profile %s", name);
 }
 
 /* KEY=VALUE. What a row takes as a scalar is taken as typed, so that a path may hold any character;

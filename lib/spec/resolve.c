@@ -228,16 +228,41 @@ static void check_slots(smoe_reading *reading) {
               E, P, P * E, S);
 }
 
+/* A list has a number for each MoE layer. */
+static void check_series(smoe_reading *reading, const char *key, const smoe_series *series) {
+    size_t layers = reading->spec->model.moe.layer_count;
+    if (!series->listed || series->listed == layers) return;
+    clash(reading, KEYS(key, "model.moe.layers", "model.depth"),
+          "%zu numbers of %s for %zu MoE layers: give one for each layer, or one for all",
+          series->listed, key, layers);
+    reading->bad[row_of(key)] = true;
+}
+
+/* The largest K of the MoE layers. */
+static size_t most_choices(const smoe_spec *spec) {
+    size_t most = 0;
+    for (size_t i = 0; i < spec->model.depth; i++) {
+        size_t choices = spec->model.moe.is_moe[i] ? smoe_moe_choices(&spec->model.moe, i) : 0;
+        if (choices > most) most = choices;
+    }
+    return most;
+}
+
 static void check_router(smoe_reading *reading) {
     const smoe_spec *spec = reading->spec;
     const smoe_moe_spec *moe = &spec->model.moe;
     const smoe_router_row *router = smoe_router_find(moe->router);
     if (!router) return; /* memory was short for `random`, and that has been said */
-    size_t T = smoe_spec_tokens(spec), choices = smoe_moe_choices(moe);
+    size_t T = smoe_spec_tokens(spec), choices = most_choices(spec);
     if (router->family == SMOE_FAMILY_TOKENS_CHOICE && choices > moe->experts)
         clash(reading, KEYS("model.moe.k", "model.moe.experts"),
-              "a token cannot choose %zu of %zu experts: take k of %zu at most", moe->k,
+              "a token cannot choose %zu of %zu experts: take k of %zu at most", choices,
               moe->experts, moe->experts);
+    if (router->family == SMOE_FAMILY_TOKENS_CHOICE && moe->topk == SMOE_TOPK_BEFORE &&
+        moe->priority == SMOE_PRIORITY_BPR_SUM)
+        clash(reading, KEYS("model.moe.priority", "model.moe.topk"),
+              "before the softmax over them, the K weights of every token sum to 1: "
+              "take priority bpr, or topk after");
     if (!choices && strcmp(moe->random_layers, "none"))
         clash(reading, KEYS("model.moe.random_layers", "model.moe.router"),
               "router %s makes no choices that could be random, as tokens-choice does",
@@ -246,7 +271,7 @@ static void check_router(smoe_reading *reading) {
         clash(reading, KEYS("model.moe.group_images", "train.batch_size"),
               "groups of %zu images do not divide the batch of %zu: take a divisor of it",
               moe->group_images, spec->train.batch_size);
-    size_t P = smoe_moe_slots_per_expert(moe, T), E = moe->experts;
+    size_t P = smoe_moe_slots_per_expert(moe, 0, T), E = moe->experts;
     if (router->family == SMOE_FAMILY_FIXED && P && P * E < T)
         clash(reading, KEYS("model.moe.router", "model.moe.slots_per_expert", "model.moe.experts"),
               "%s needs a slot for each of %zu tokens, but %zu experts with %zu slots have %zu: "
@@ -272,6 +297,8 @@ static void resolve_moe(smoe_reading *reading) {
         origin_of(reading, "model.moe.slots_per_expert")->kind = SMOE_FROM_FITTED;
     }
     if (!moe->layer_count) return; /* a dense model: what is said of experts does not matter */
+    check_series(reading, "model.moe.k", &moe->k);
+    check_series(reading, "model.moe.capacity", &moe->capacity);
     check_slots(reading);
     check_router(reading);
 }
@@ -305,9 +332,12 @@ static void check_size(smoe_reading *reading) {
     const smoe_moe_spec *moe = &model->moe;
     double d = (double)model->width, h = (double)model->mlp, L = (double)model->depth;
     double T = (double)smoe_spec_tokens(spec), E = moe->layer_count ? (double)moe->experts : 1;
-    double S = moe->layer_count ? fmax(E * (double)smoe_moe_slots_per_expert(moe, (size_t)T),
-                                       T * (double)moe->k * moe->capacity + E)
-                                : 1;
+    double S = 1;
+    for (size_t i = 0; i < model->depth; i++) {
+        if (!moe->is_moe[i]) continue;
+        double P = (double)smoe_moe_slots_per_expert(moe, i, (size_t)T);
+        S = fmax(S, fmax(E * P, T * (double)smoe_moe_k(moe, i) * smoe_moe_ratio(moe, i) + E));
+    }
     double B = (double)(spec->train.batch_size > spec->eval.batch_size ? spec->train.batch_size
                                                                        : spec->eval.batch_size);
     double numbers =
@@ -318,6 +348,34 @@ static void check_size(smoe_reading *reading) {
               "the model and the activations of a batch are about %.1e numbers; at most %.1e are "
               "counted",
               numbers, most);
+}
+
+/* The generated source, as data or as that of the few-shot evaluation: what its keys come to. */
+static void check_facts(smoe_reading *reading) {
+    const smoe_data_spec *data = &reading->spec->data;
+    size_t cells = data->facts.cells, edge = 1, shots = reading->spec->eval.fewshot.data.source;
+    if (data->source != SMOE_SOURCE_FACTS && shots != SMOE_FEWSHOT_SOURCE + SMOE_SOURCE_FACTS)
+        return;
+    while ((edge + 1) * (edge + 1) <= cells) edge++;
+    if (edge * edge != cells)
+        clash(reading, KEYS("data.facts.cells"), "%zu cells make no square: take %zu or %zu", cells,
+              edge * edge, (edge + 1) * (edge + 1));
+    else if (data->image_size % edge)
+        clash(reading, KEYS("data.facts.cells", "data.image_size"),
+              "%zu cells along an edge do not divide an image of %zu: take a divisor of it", edge,
+              data->image_size);
+    if (data->facts.distractors >= cells)
+        clash(reading, KEYS("data.facts.distractors", "data.facts.cells"),
+              "%zu distractors beside the marked cell do not fit into %zu cells: take %zu at most",
+              data->facts.distractors, cells, cells - 1);
+    if (data->facts.classes > data->facts.entities)
+        clash(reading, KEYS("data.facts.classes", "data.facts.entities"),
+              "%zu entities cannot make %zu classes: take %zu at most", data->facts.entities,
+              data->facts.classes, data->facts.entities);
+    if (data->facts.entities > UINT64_C(1) << data->facts.bits)
+        clash(reading, KEYS("data.facts.bits", "data.facts.entities"),
+              "%zu bits have %llu codes, too few for %zu entities: take more bits",
+              data->facts.bits, 1ULL << data->facts.bits, data->facts.entities);
 }
 
 /* A spec without a path may still be costed, as long as it says how many classes there are. */
@@ -332,7 +390,8 @@ static void check_data(smoe_reading *reading) {
     if (smoe_sources[data->source].generated || data->path || data->classes) return;
     clash(reading, KEYS("data.source", "data.path"),
           "data.path must say where the data is (a folder or archive); "
-          "only data.source: shapes needs none (or give data.classes, or --classes N, to cost "
+          "only generated data (shapes, facts) needs none (or give data.classes, or --classes N, "
+          "to cost "
           "a model without its data)");
 }
 
@@ -369,4 +428,5 @@ void smoe_reading_resolve(smoe_reading *reading) {
     check_model(reading);
     check_size(reading);
     check_data(reading);
+    check_facts(reading);
 }

@@ -17,24 +17,28 @@ const smoe_router_row *smoe_router_find(const char *name) {
 }
 
 bool smoe_router_heeds(const smoe_router_row *router, const char *key) {
-    static const char all[] = "layers router expert_dropout";
+    static const char all[] = "layers router mix_precision expert_dropout";
     return !router || smoe_text_has_word(all, ' ', key) ||
            smoe_text_has_word(router->keys, ' ', key);
 }
 
-size_t smoe_moe_choices(const smoe_moe_spec *moe) {
+bool smoe_moe_chooses(const smoe_moe_spec *moe) {
+    return smoe_moe_choices(moe, 0) > 0;
+}
+
+size_t smoe_moe_choices(const smoe_moe_spec *moe, size_t block) {
     const smoe_router_row *router = smoe_router_find(moe->router);
     if (!router) return 0;
-    if (router->family == SMOE_FAMILY_TOKENS_CHOICE) return moe->k;
+    if (router->family == SMOE_FAMILY_TOKENS_CHOICE) return smoe_moe_k(moe, block);
     return router->family == SMOE_FAMILY_EXPERTS_CHOICE;
 }
 
 bool smoe_moe_drops_nothing(const smoe_moe_spec *moe) {
-    return moe->layer_count && !smoe_moe_choices(moe);
+    return moe->layer_count && !smoe_moe_chooses(moe);
 }
 
-size_t smoe_moe_buffer(const smoe_moe_spec *moe, size_t tokens) {
-    size_t places = smoe_moe_capacity(moe, tokens, smoe_moe_choices(moe));
+size_t smoe_moe_buffer(const smoe_moe_spec *moe, size_t block, size_t tokens) {
+    size_t places = smoe_moe_capacity(moe, block, tokens, smoe_moe_choices(moe, block));
     const smoe_router_row *router = smoe_router_find(moe->router);
     bool all = router && router->family == SMOE_FAMILY_EXPERTS_CHOICE && places > tokens;
     return all ? tokens : places;

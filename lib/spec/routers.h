@@ -37,16 +37,19 @@ const smoe_router_row *smoe_router_find(const char *name);
  * dense one, is not asked: true. */
 bool smoe_router_heeds(const smoe_router_row *router, const char *key);
 
-/* Choices of a token that experts' buffers are sized for: K for tokens-choice, 1 for
+/* Do tokens or experts choose one another? */
+bool smoe_moe_chooses(const smoe_moe_spec *moe);
+
+/* Choices of a token of that block that experts' buffers are sized for: K for tokens-choice, 1 for
  * experts-choice, 0 where nobody chooses. */
-size_t smoe_moe_choices(const smoe_moe_spec *moe);
+size_t smoe_moe_choices(const smoe_moe_spec *moe, size_t block);
 
 /* Are there layers whose router processes every token by construction? What they drop is 0; without
  * MoE layers there is no such number. */
 bool smoe_moe_drops_nothing(const smoe_moe_spec *moe);
 
-/* Places of an expert's buffer for a group of `tokens` tokens, where somebody chooses: those of
- * smoe_moe_capacity, but an expert that chooses takes each token once at most. */
-size_t smoe_moe_buffer(const smoe_moe_spec *moe, size_t tokens);
+/* Places of an expert's buffer in a block for a group of `tokens` tokens, where somebody
+ * chooses: those of smoe_moe_capacity, but an expert that chooses takes each token once at most. */
+size_t smoe_moe_buffer(const smoe_moe_spec *moe, size_t block, size_t tokens);
 
 #endif

@@ -1,4 +1,5 @@
 /* The schema table as an array, and questions to it: which row, which section, which was meant. */
+#include "spec/profiles.h"
 #include "spec/schema.h"
 
 #include <assert.h>
@@ -43,16 +44,26 @@ const smoe_row smoe_rows[SMOE_ROW_COUNT] = {
 #define CTYPE_SEED uint64_t
 #define CTYPE_SIZE size_t
 #define CTYPE_REAL double
+#define CTYPE_WORD_REAL double
 #define CTYPE_BOOL bool
 #define CTYPE_ENUM unsigned
 #define CTYPE_NAME char *
 #define CTYPE_LAYERS char *
+#define CTYPE_SIZES smoe_series
+#define CTYPE_REALS smoe_series
 #define CTYPE_SHOTS smoe_fewshot_spec
+#define CTYPE_GROUPS smoe_groups
 #define KEY(key, kind, member, preset, range, help)                                   \
     _Static_assert(_Generic(((smoe_spec *)0)->member, CTYPE_##kind : 1, default : 0), \
                    key " is not of kind " #kind);
 #include "spec/schema.def"
 #undef KEY
+
+const smoe_profile_row smoe_profiles[SMOE_PROFILES] = {
+#define PROFILE(profile, key, value, source) {profile, key, value, source},
+#include "spec/profiles.def"
+#undef PROFILE
+};
 
 static const smoe_variant variants[] = {
 #define VARIANT(name, width, depth, mlp, heads) {name, width, depth, mlp, heads},
@@ -105,10 +116,19 @@ const char *smoe_row_type(const smoe_row *row, char *buf, size_t size) {
     case SMOE_KIND_SEED:
     case SMOE_KIND_SIZE: snprintf(buf, size, "integer in %s", row->range); break;
     case SMOE_KIND_REAL: snprintf(buf, size, "number in %s", row->range); break;
+    case SMOE_KIND_WORD_REAL:
+        snprintf(buf, size, "%.*s | number in %s", (int)strcspn(row->range, "|"), row->range,
+                 strchr(row->range, '|') + 1);
+        break;
     case SMOE_KIND_BOOL: snprintf(buf, size, "true | false"); break;
     case SMOE_KIND_ENUM:
     case SMOE_KIND_NAME: join(buf, size, row->range, " | "); break;
+    case SMOE_KIND_GROUPS:
     case SMOE_KIND_LAYERS: snprintf(buf, size, "%s", row->range); break;
+    case SMOE_KIND_SIZES:
+        snprintf(buf, size, "integer in %s, or a list of them", row->range);
+        break;
+    case SMOE_KIND_REALS: snprintf(buf, size, "number in %s, or a list of them", row->range); break;
     case SMOE_KIND_SHOTS: snprintf(buf, size, "list of integers in %s", row->range); break;
     }
     return buf;

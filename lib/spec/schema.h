@@ -11,16 +11,20 @@
 #include <jansson.h>
 
 typedef enum smoe_kind {
-    SMOE_KIND_TEXT,   /* char *, one to 200 bytes, usable as a file name */
-    SMOE_KIND_PATH,   /* char *, or NULL for null and the empty text */
-    SMOE_KIND_SEED,   /* uint64_t */
-    SMOE_KIND_SIZE,   /* size_t */
-    SMOE_KIND_REAL,   /* double */
-    SMOE_KIND_BOOL,   /* bool */
-    SMOE_KIND_ENUM,   /* an enum counted in the order of the choices */
-    SMOE_KIND_NAME,   /* char *, one of the choices */
-    SMOE_KIND_LAYERS, /* model.moe.layers and random_layers: a word or a list */
-    SMOE_KIND_SHOTS   /* eval.fewshot: a list of numbers */
+    SMOE_KIND_TEXT,      /* char *, one to 200 bytes, usable as a file name */
+    SMOE_KIND_PATH,      /* char *, or NULL for null and the empty text */
+    SMOE_KIND_SEED,      /* uint64_t */
+    SMOE_KIND_SIZE,      /* size_t */
+    SMOE_KIND_REAL,      /* double */
+    SMOE_KIND_WORD_REAL, /* double: a number, or SMOE_WORD for the word before the range */
+    SMOE_KIND_BOOL,      /* bool */
+    SMOE_KIND_ENUM,      /* an enum counted in the order of the choices */
+    SMOE_KIND_NAME,      /* char *, one of the choices */
+    SMOE_KIND_LAYERS,    /* model.moe.layers and random_layers: a word or a list */
+    SMOE_KIND_SIZES,     /* smoe_series of whole numbers */
+    SMOE_KIND_REALS,     /* smoe_series */
+    SMOE_KIND_SHOTS,     /* eval.fewshot: a list of numbers */
+    SMOE_KIND_GROUPS     /* train.optimizer.groups: a list of mappings */
 } smoe_kind;
 
 typedef struct smoe_row {
@@ -71,6 +75,7 @@ typedef enum smoe_origin_kind {
     SMOE_FROM_DEFAULT,
     SMOE_FROM_FITTED, /* the default, made smaller to suit other keys */
     SMOE_FROM_VARIANT,
+    SMOE_FROM_PROFILE,
     SMOE_FROM_FILE,
     SMOE_FROM_OVERRIDE
 } smoe_origin_kind;
@@ -98,10 +103,12 @@ typedef struct smoe_reading {
 void smoe_reading_problem(smoe_reading *reading, const smoe_origin *where, const char *key,
                           const char *fmt, ...) SMOE_PRINTF(4, 5);
 
-/* The four stages, in this order: defaults (-1 and err: out of memory); the text of a file;
- * overrides by their index; then what follows from other values, and the checks of values against
- * each other. Mistakes are counted in `problems`, and each is a line of err. */
+/* The five stages, in this order: defaults (-1 and err: out of memory); a profile (-1 and err:
+ * there is none of this name); the text of a file; overrides by their index; then what follows from
+ * other values, and the checks of values against each other. Mistakes are counted in `problems`,
+ * and each is a line of err. */
 int smoe_reading_presets(smoe_reading *reading);
+int smoe_reading_profile(smoe_reading *reading, const char *name) SMOE_MUST_CHECK;
 void smoe_reading_file(smoe_reading *reading, const char *text, size_t length);
 void smoe_reading_override(smoe_reading *reading, size_t index);
 void smoe_reading_resolve(smoe_reading *reading);
@@ -117,16 +124,22 @@ void smoe_sweep_spec_clear(smoe_sweep_spec *sweep);
 int smoe_value_set(smoe_spec *spec, const smoe_row *row, const char *text, bool plain,
                    char *problem);
 /* The same for kinds that take a list. */
-int smoe_value_set_list(smoe_spec *spec, const smoe_row *row, const size_t *items, size_t count,
+int smoe_value_set_list(smoe_spec *spec, const smoe_row *row, const double *items, size_t count,
                         char *problem);
-/* A list's item: a whole number in the row's range. */
-int smoe_value_item(const smoe_row *row, const char *text, size_t *item, char *problem);
+/* A list's item: a number in the row's range, and a whole one but for REALS. */
+int smoe_value_item(const smoe_row *row, const char *text, double *item, char *problem);
 bool smoe_value_is_list(const smoe_row *row);
+/* A number in the row's range, and a truth. */
+int smoe_value_real(const smoe_row *row, const char *text, double *number, char *problem);
+int smoe_value_bool(const char *text, bool *value, char *problem);
 void smoe_value_clear(smoe_spec *spec, const smoe_row *row);
 
 /* The value as YAML text, fresh; NULL when out of memory. Paths as smoe_path_portable has them. */
 char *smoe_value_yaml(const smoe_spec *spec, const smoe_row *row);
 json_t *smoe_value_json(const smoe_spec *spec, const smoe_row *row);
+/* Lists of groups as YAML text, fresh, and as JSON; NULL when out of memory. */
+char *smoe_groups_yaml(const smoe_groups *groups);
+json_t *smoe_groups_json(const smoe_groups *groups);
 /* Significant digits, at most 17, from which the number can be read back exactly. */
 int smoe_value_digits(double number);
 

@@ -17,20 +17,26 @@
 
 enum { LARGEST = 1 << 20 }; /* bytes of a spec file: more is some other kind of file */
 
-static int parse(smoe_spec *spec, const char *text, size_t length, const char *label, bool trained,
-                 char *const *overrides, size_t count, smoe_err *err) {
+/* The spec gets the folder of the text, if it has one. */
+static int parse(smoe_spec *spec, const smoe_spec_text *from, bool trained, char *const *overrides,
+                 size_t count, smoe_err *err) {
+    const char *label = from->label;
     smoe_reading reading = {
         .spec = spec, .err = err, .label = label, .overrides = overrides, .trained = trained};
+    *spec = (smoe_spec){0};
+    if (err) *err = (smoe_err){0};
     spec->origin = calloc(SMOE_ROW_COUNT, sizeof *spec->origin);
     spec->file = strdup(label);
-    if (!spec->origin || !spec->file)
+    if (from->folder) spec->folder = strdup(from->folder);
+    if (!spec->origin || !spec->file || (from->folder && !spec->folder))
         return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", label);
-    if (length > LARGEST)
+    if (from->length > LARGEST)
         return smoe_fail(err, SMOE_USAGE, "%s: larger than 1 MiB, which no spec is", label);
     void *locale = smoe_locale_enter();
     int status = smoe_reading_presets(&reading);
+    if (!status && from->profile) status = smoe_reading_profile(&reading, from->profile);
     if (!status) {
-        smoe_reading_file(&reading, text, length);
+        smoe_reading_file(&reading, from->text, from->length);
         for (size_t i = 0; i < count; i++) smoe_reading_override(&reading, i);
         smoe_reading_resolve(&reading);
     }
@@ -40,11 +46,11 @@ static int parse(smoe_spec *spec, const char *text, size_t length, const char *l
 
 int smoe_spec_parse(smoe_spec *spec, const char *text, size_t length, const char *label,
                     const char *folder, char *const *overrides, size_t count, smoe_err *err) {
-    *spec = (smoe_spec){0};
-    if (err) *err = (smoe_err){0};
-    if (folder && !(spec->folder = strdup(folder)))
-        return smoe_fail(err, SMOE_RUNTIME, "out of memory");
-    return parse(spec, text, length, label ? label : "spec", false, overrides, count, err);
+    const smoe_spec_text from = {.text = (char *)text,
+                                 .length = length,
+                                 .label = (char *)(label ? label : "spec"),
+                                 .folder = (char *)folder};
+    return parse(spec, &from, false, overrides, count, err);
 }
 
 /* A pipe with a name is not waited for: nobody may ever write to it. One without, as /dev/stdin may
@@ -103,19 +109,14 @@ void smoe_spec_text_free(smoe_spec_text *text) {
     *text = (smoe_spec_text){0};
 }
 
-/* Of a text with a folder, which is a file, the spec gets the folder. */
-static int parse_text(smoe_spec *spec, const smoe_spec_text *from, bool trained,
-                      char *const *overrides, size_t count, smoe_err *err) {
-    *spec = (smoe_spec){0};
-    if (err) *err = (smoe_err){0};
-    if (from->folder && !(spec->folder = strdup(from->folder)))
-        return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", from->label);
-    return parse(spec, from->text, from->length, from->label, trained, overrides, count, err);
+int smoe_spec_parse_text(smoe_spec *spec, const smoe_spec_text *from, char *const *overrides,
+                         size_t count, smoe_err *err) {
+    return parse(spec, from, false, overrides, count, err);
 }
 
 int smoe_spec_parse_trained(smoe_spec *spec, const smoe_spec_text *from, char *const *overrides,
                             size_t count, smoe_err *err) {
-    return parse_text(spec, from, true, overrides, count, err);
+    return parse(spec, from, true, overrides, count, err);
 }
 
 int smoe_spec_read(smoe_spec *spec, const char *file, char *const *overrides, size_t count,
@@ -124,7 +125,7 @@ int smoe_spec_read(smoe_spec *spec, const char *file, char *const *overrides, si
     *spec = (smoe_spec){0};
     if (err) *err = (smoe_err){0};
     int status = smoe_spec_text_read(&text, file, err);
-    if (!status) status = parse_text(spec, &text, false, overrides, count, err);
+    if (!status) status = parse(spec, &text, false, overrides, count, err);
     smoe_spec_text_free(&text);
     return status;
 }
@@ -137,6 +138,18 @@ void smoe_spec_free(smoe_spec *spec) {
     free(spec->folder);
     free(spec->origin);
     *spec = (smoe_spec){0};
+}
+
+/* ---- of older versions ----------------------------------------------------------------------- */
+
+void smoe_spec_continue(smoe_spec *spec) {
+    smoe_origin *origin = &spec->origin[smoe_row_find("train.optimizer.groups")];
+    smoe_groups *groups = &spec->train.optimizer.groups;
+    if (origin->kind != SMOE_FROM_DEFAULT || !(spec->train.optimizer.weight_decay > 0)) return;
+    *groups = (smoe_groups){.count = 1};
+    groups->row[0] =
+        (smoe_group){.match = "*.router.phi", .lr = 1, .decay = spec->train.optimizer.weight_decay};
+    origin->kind = SMOE_FROM_FITTED;
 }
 
 /* ---- derived quantities ---------------------------------------------------------------------- */
@@ -156,17 +169,33 @@ static size_t at_least_one(double number) {
     return number < 1 ? 1 : (size_t)number;
 }
 
-size_t smoe_moe_slots_per_expert(const smoe_moe_spec *moe, size_t tokens) {
+static double number_of(const smoe_moe_spec *moe, const smoe_series *series, size_t block) {
+    size_t layer = 0;
+    for (size_t i = 0; series->listed && i < block; i++) layer += moe->is_moe[i];
+    return series->item[layer];
+}
+
+size_t smoe_moe_k(const smoe_moe_spec *moe, size_t block) {
+    return (size_t)number_of(moe, &moe->k, block);
+}
+
+double smoe_moe_ratio(const smoe_moe_spec *moe, size_t block) {
+    return number_of(moe, &moe->capacity, block);
+}
+
+size_t smoe_moe_slots_per_expert(const smoe_moe_spec *moe, size_t block, size_t tokens) {
     if (moe->slots_per_expert) return moe->slots_per_expert;
     if (moe->total_slots) return moe->total_slots / moe->experts;
     const smoe_router_row *router = smoe_router_find(moe->router);
     if (router && router->family == SMOE_FAMILY_FIXED)
         return (tokens + moe->experts - 1) / moe->experts;
-    return at_least_one(nearbyint((double)tokens * moe->capacity / (double)moe->experts));
+    double C = smoe_moe_ratio(moe, block);
+    return at_least_one(nearbyint((double)tokens * C / (double)moe->experts));
 }
 
-size_t smoe_moe_capacity(const smoe_moe_spec *moe, size_t tokens, size_t choices) {
-    double places = (double)choices * (double)tokens * moe->capacity / (double)moe->experts;
+size_t smoe_moe_capacity(const smoe_moe_spec *moe, size_t block, size_t tokens, size_t choices) {
+    double C = smoe_moe_ratio(moe, block);
+    double places = (double)choices * (double)tokens * C / (double)moe->experts;
     bool up = moe->capacity_rounding == SMOE_ROUNDING_CEIL;
     size_t buffer = at_least_one(up ? ceil(places) : nearbyint(places));
     size_t unit = moe->capacity_multiple_of;

@@ -12,7 +12,9 @@
 
 #include <stdio.h>
 
-enum { SMOE_MAX_BLOCKS = 256, SMOE_MAX_SHOTS = 16 };
+enum { SMOE_MAX_BLOCKS = 256, SMOE_MAX_SHOTS = 16, SMOE_MAX_GROUPS = 32, SMOE_PATTERN = 80 };
+
+#define SMOE_WORD (-1.0) /* of a number that may be a word, as phi_std: it is the word */
 
 typedef enum smoe_source { /* rows of spec/sources.def: sources.h says more of them */
 #define SOURCE(name, source, ...) source,
@@ -24,6 +26,17 @@ typedef enum smoe_fewshot_source {
     SMOE_FEWSHOT_TRAINED, /* those of data.source */
     SMOE_FEWSHOT_SOURCE   /* from here on as smoe_source counts */
 } smoe_fewshot_source;
+typedef enum smoe_order { SMOE_ORDER_SHUFFLED, SMOE_ORDER_FILE } smoe_order;
+/* Where the objects of shapes lie: whole within the image, or anywhere, leaving it at one side and
+ * coming back at the other. */
+typedef enum smoe_positions { SMOE_POSITIONS_INSIDE, SMOE_POSITIONS_UNIFORM } smoe_positions;
+/* Which factors of the large object make the classes of shapes. */
+typedef enum smoe_shape_classes {
+    SMOE_CLASSES_SHAPE,
+    SMOE_CLASSES_SHAPE_HUE,
+    SMOE_CLASSES_SHAPE_BACKGROUND,
+    SMOE_CLASSES_SHAPE_HUE_BACKGROUND
+} smoe_shape_classes;
 typedef enum smoe_crop { SMOE_CROP_NONE, SMOE_CROP_PAD, SMOE_CROP_INCEPTION } smoe_crop;
 typedef enum smoe_head { SMOE_HEAD_GAP, SMOE_HEAD_TOKEN, SMOE_HEAD_MAP } smoe_head;
 typedef enum smoe_position { SMOE_POSITION_LEARNED, SMOE_POSITION_SINCOS2D } smoe_position;
@@ -31,9 +44,15 @@ typedef enum smoe_l2 { SMOE_L2_PAPER, SMOE_L2_VMOE } smoe_l2;
 typedef enum smoe_priority {
     SMOE_PRIORITY_VANILLA,
     SMOE_PRIORITY_BPR,
-    SMOE_PRIORITY_BPR_SUM
+    SMOE_PRIORITY_BPR_SUM,
+    SMOE_PRIORITY_RANDOM
 } smoe_priority;
+typedef enum smoe_topk { SMOE_TOPK_AFTER, SMOE_TOPK_BEFORE } smoe_topk; /* the softmax */
+typedef enum smoe_mix { SMOE_MIX_F32, SMOE_MIX_BF16 } smoe_mix;
 typedef enum smoe_rounding { SMOE_ROUNDING_ROUND, SMOE_ROUNDING_CEIL } smoe_rounding;
+typedef enum smoe_scale_form { SMOE_SCALE_PLAIN, SMOE_SCALE_EXP } smoe_scale_form;
+typedef enum smoe_experts_init { SMOE_EXPERTS_INDEPENDENT, SMOE_EXPERTS_SHARED } smoe_experts_init;
+typedef enum smoe_qk_form { SMOE_QK_TIMM, SMOE_QK_VMOE } smoe_qk_form;
 typedef enum smoe_loss { SMOE_LOSS_SOFTMAX, SMOE_LOSS_SIGMOID } smoe_loss;
 typedef enum smoe_optimizer { SMOE_OPTIMIZER_ADAM, SMOE_OPTIMIZER_SGD } smoe_optimizer;
 typedef enum smoe_moments {
@@ -53,8 +72,20 @@ typedef struct smoe_data_spec {
     char *path; /* resolved against the spec's folder or SMOE_DATA when opened; may be NULL (shapes)
                  */
     size_t image_size, channels;
-    size_t limit;    /* images of a split, 0 all */
-    size_t classes;  /* 0: what the data says */
+    size_t limit;     /* images of a split, 0 all */
+    size_t classes;   /* 0: what the data says */
+    size_t test_size; /* generated images of the splits test and val; 0: the source's own number */
+    uint64_t seed;    /* of generated test images, and of the order of evaluations */
+    struct {
+        smoe_positions positions;
+        double size;        /* factor of all radii */
+        size_t distractors; /* small objects of an image, at most; 0: none, else at least one */
+        smoe_shape_classes classes;
+    } shapes;
+    struct {
+        size_t entities, classes, cells, distractors, bits;
+        double noise, exponent, offset;
+    } facts;
     size_t cache_mb; /* decoded images kept in memory, at most; beyond it they are decoded again */
     struct {
         smoe_crop crop;
@@ -62,9 +93,16 @@ typedef struct smoe_data_spec {
         struct {
             size_t n, m;
         } randaugment;
-        double mixup;
+        double mixup, cutmix;
     } augment;
 } smoe_data_spec;
+
+/* A number for every MoE layer: one for all of them, or a list with one for each, in their
+ * order. */
+typedef struct smoe_series {
+    double item[SMOE_MAX_BLOCKS];
+    size_t listed; /* length of the list; 0: item[0] counts for all */
+} smoe_series;
 
 typedef struct smoe_moe_spec {
     char *layers;                 /* as written: none, all, last-N, every-N or a list */
@@ -76,8 +114,9 @@ typedef struct smoe_moe_spec {
     size_t total_slots;      /* 0, or S = E*P */
     bool normalize;
     smoe_l2 l2_eps;
-    size_t k;
-    double capacity;
+    double soft_noise;       /* std of the soft routers' noise, training only */
+    smoe_series k, capacity; /* see smoe_moe_k and smoe_moe_ratio */
+    smoe_topk topk;
     smoe_rounding capacity_rounding;
     size_t capacity_multiple_of;
     size_t group_images;
@@ -85,7 +124,13 @@ typedef struct smoe_moe_spec {
     double skip_patch;
     char *random_layers;             /* as written: none, all, last-N, every-N or a list */
     bool is_random[SMOE_MAX_BLOCKS]; /* resolved: at evaluation the router's scores are noise */
-    double noise, aux_weight, expert_dropout;
+    double noise, aux_weight;
+    smoe_mix mix_precision;
+    double expert_dropout;
+    double phi_std, gate_std; /* SMOE_WORD: lecun */
+    double scale_init;        /* SMOE_WORD: sqrt_d */
+    smoe_scale_form scale_form;
+    smoe_experts_init experts_init;
 } smoe_moe_spec;
 
 typedef struct smoe_model_spec {
@@ -96,22 +141,43 @@ typedef struct smoe_model_spec {
     smoe_position position;
     smoe_gelu gelu;
     bool qk_norm;
-    double dropout; /* of attention's output and MLPs' hidden layers, training only */
+    smoe_qk_form qk_norm_form;
+    double dropout;   /* of attention's output and MLPs' hidden layers, training only */
+    double drop_path; /* of the last block's branches, training only */
     smoe_moe_spec moe;
 } smoe_model_spec;
+
+/* Tensors whose names match a pattern, and how they are trained. */
+typedef struct smoe_group {
+    char match[SMOE_PATTERN]; /* fnmatch(3) without flags */
+    double lr;                /* factor of the rate */
+    double decay;             /* weight decay; negative: that of the tensor's kind */
+    bool frozen;              /* not trained at all */
+    size_t line, column;      /* of the pattern, in the file or the override */
+} smoe_group;
+
+/* Whether a tensor of that name is of the group. */
+bool smoe_group_matches(const smoe_group *group, const char *name);
+
+typedef struct smoe_groups {
+    smoe_group row[SMOE_MAX_GROUPS]; /* the first that matches counts */
+    size_t count;
+} smoe_groups;
 
 typedef struct smoe_train_spec {
     size_t steps, batch_size;
     smoe_loss loss;
+    double label_smoothing;
     smoe_precision precision;
     struct {
         smoe_optimizer name;
         double lr, beta1, beta2, eps, momentum, weight_decay, head_weight_decay, clip;
         smoe_moments moments;
+        smoe_groups groups;
     } optimizer;
     struct {
         smoe_schedule name;
-        size_t warmup, timescale, cooldown;
+        size_t warmup, timescale, cooldown, start;
     } schedule;
     size_t log_every, eval_every, checkpoint_every, keep;
 } smoe_train_spec;
@@ -137,6 +203,7 @@ typedef enum smoe_eval_precision {
 typedef struct smoe_eval_spec {
     char *split;
     size_t batch_size;
+    smoe_order order;
     smoe_eval_precision precision;
     smoe_fewshot_spec fewshot;
 } smoe_eval_spec;
@@ -159,11 +226,37 @@ typedef struct smoe_sweep_figure {
     char *x, *y, *line; /* a point's place; what tells lines apart */
 } smoe_sweep_figure;
 
+/* A contrast that was named before any cell ran: a row and its reference, or a trend. Every part is
+ * a text as it stands there; see sweep/primary.h. */
+typedef struct smoe_primary {
+    char *row, *reference; /* settings */
+    char *trend, *where;   /* a swept key; settings, or NULL */
+    char *measure;         /* NULL: precision_at_1 */
+    char *expect;
+    char *margin; /* of expect: equivalent; NULL: that of the plan */
+} smoe_primary;
+
+/* What a sweep is to show. */
+typedef struct smoe_sweep_plan {
+    smoe_primary *primary; /* [primaries] */
+    size_t primaries;
+    char *family;      /* how many contrasts there are in all, with those of other sweeps; NULL */
+    char *equivalence; /* margins, "0.01" or "METRIC=0.01,METRIC=0.1"; NULL: none */
+} smoe_sweep_plan;
+
+void smoe_sweep_plan_clear(smoe_sweep_plan *plan);
+
+/* The parts of a primary contrast by name, and where each is kept: NULL behind the last. */
+enum { SMOE_PRIMARY_PARTS = 7 };
+extern const char *const smoe_primary_part[SMOE_PRIMARY_PARTS + 1];
+char **smoe_primary_text(smoe_primary *primary, size_t part);
+
 /* The section `sweep`, which smoe sweep alone looks at; no part of a resolved spec. */
 typedef struct smoe_sweep_spec {
     smoe_sweep_keys train;    /* sweep.grid, sweep.zip and sweep.seeds (key "seed") */
     smoe_sweep_keys evaluate; /* sweep.evaluate.grid and .zip */
     smoe_sweep_figure figure;
+    smoe_sweep_plan plan;
     char *reference; /* "KEY=VALUE,KEY=VALUE", what rows are compared with; NULL: the first row */
     bool seen;
     bool bad; /* there are mistakes in it */
@@ -177,6 +270,7 @@ typedef struct smoe_spec {
     smoe_train_spec train;
     smoe_eval_spec eval;
     smoe_sweep_spec sweep;
+    const char *profile;        /* that it was read with, a name of profiles.def, or NULL */
     char *file;                 /* the file it came from, or what stands for it in messages */
     char *folder;               /* of relative data.paths in the spec; NULL: the current folder */
     struct smoe_origin *origin; /* where each value came from; a row of the schema each */
@@ -200,6 +294,8 @@ typedef struct smoe_spec_text {
     char *label;  /* FILE, or <stdin> */
     char *folder; /* of the file, as it is now, whatever becomes of links and of the current folder;
                      NULL of standard input */
+    const char *profile; /* a name of profiles.def, whose values stand before the text's, or NULL;
+                            the caller's */
 } smoe_spec_text;
 
 /* FILE ("-": standard input). SMOE_USAGE where there is none. Free in any case. */
@@ -212,10 +308,23 @@ int smoe_spec_parse(smoe_spec *spec, const char *text, size_t length, const char
                     const char *folder, char *const *overrides, size_t count,
                     smoe_err *err) SMOE_MUST_CHECK;
 
+/* The spec of a text that was looked at. */
+int smoe_spec_parse_text(smoe_spec *spec, const smoe_spec_text *from, char *const *overrides,
+                         size_t count, smoe_err *err) SMOE_MUST_CHECK;
+
 /* The spec of a model that is trained already and is only evaluated: the keys of `train` may be
  * what they like. Groups need not divide the batch, nor warm-up and cooldown fit into the steps. */
 int smoe_spec_parse_trained(smoe_spec *spec, const smoe_spec_text *from, char *const *overrides,
                             size_t count, smoe_err *err) SMOE_MUST_CHECK;
+
+/* For a spec that was read from what a run or a sweep wrote down, every key of its time, and that
+ * is trained on: what it lacks gets the meaning it had. Before there was train.optimizer.groups,
+ * Phi had the decay of kernels, and here keeps it. (Starts matter no more.) */
+void smoe_spec_continue(smoe_spec *spec);
+
+/* Where a group was given: "FILE:LINE:COLUMN", "override" or the name of the spec. Returns buf. */
+const char *smoe_group_place(const smoe_spec *spec, const smoe_group *group, char *buf,
+                             size_t size);
 
 /* Writes the resolved spec as YAML, every key, valid input again with the same meaning (numbers
  * with full round-trip digits). With `origins`, a comment after each key says where its value came
@@ -245,15 +354,21 @@ smoe_precision smoe_spec_precision(const smoe_spec *spec, bool train);
 /* Tokens of an image as the blocks see them: (image/patch)^2, plus one with a class token. */
 size_t smoe_spec_tokens(const smoe_spec *spec);
 
-/* P of the soft family and of fixed routers for a group of `tokens` tokens: slots_per_expert, or
- * total_slots/E; where both are 0, round(tokens * capacity / E), at least 1, or for fixed routers
- * as many as the tokens take, ceil(tokens / E). */
-size_t smoe_moe_slots_per_expert(const smoe_moe_spec *moe, size_t tokens);
+/* K and C of the MoE layer in a block. */
+size_t smoe_moe_k(const smoe_moe_spec *moe, size_t block);
+double smoe_moe_ratio(const smoe_moe_spec *moe, size_t block);
 
-/* The buffer Be of one expert for a group of `tokens` tokens and `choices` choices a token (K for
- * tokens-choice, 1 for experts-choice): round(choices*tokens*C/E), half to even, at least 1, then
+/* P of the soft family and of fixed routers in a block for a group of `tokens` tokens:
+ * slots_per_expert, or total_slots/E; where both are 0, round(tokens * capacity / E), at least
+ * 1, or for fixed routers
+ * as many as the tokens take, ceil(tokens / E). */
+size_t smoe_moe_slots_per_expert(const smoe_moe_spec *moe, size_t block, size_t tokens);
+
+/* The buffer Be of one expert of a block for a group of `tokens` tokens and `choices` choices a
+ * token (K for tokens-choice, 1 for experts-choice): round(choices*tokens*C/E), half to even, at
+ * least 1, then
  * the multiple. */
-size_t smoe_moe_capacity(const smoe_moe_spec *moe, size_t tokens, size_t choices);
+size_t smoe_moe_capacity(const smoe_moe_spec *moe, size_t block, size_t tokens, size_t choices);
 
 /* Full path of the data of the spec: as given, relative to the spec's folder, or found in
  * SMOE_DATA. *path is a fresh string. SMOE_DATA-code failure names every place tried. */

@@ -17,6 +17,25 @@ static void keys_clear(smoe_sweep_keys *keys) {
     free(keys->key);
 }
 
+const char *const smoe_primary_part[SMOE_PRIMARY_PARTS + 1] = {
+    "row", "reference", "trend", "where", "measure", "expect", "margin"};
+
+char **smoe_primary_text(smoe_primary *p, size_t part) {
+    char **const text[SMOE_PRIMARY_PARTS] = {&p->row,     &p->reference, &p->trend, &p->where,
+                                             &p->measure, &p->expect,    &p->margin};
+    return text[part];
+}
+
+void smoe_sweep_plan_clear(smoe_sweep_plan *plan) {
+    for (size_t i = 0; i < plan->primaries; i++)
+        for (size_t part = 0; part < SMOE_PRIMARY_PARTS; part++)
+            free(*smoe_primary_text(&plan->primary[i], part));
+    free(plan->primary);
+    free(plan->family);
+    free(plan->equivalence);
+    *plan = (smoe_sweep_plan){0};
+}
+
 void smoe_sweep_spec_clear(smoe_sweep_spec *sweep) {
     keys_clear(&sweep->train);
     keys_clear(&sweep->evaluate);
@@ -24,6 +43,7 @@ void smoe_sweep_spec_clear(smoe_sweep_spec *sweep) {
     free(sweep->figure.y);
     free(sweep->figure.line);
     free(sweep->reference);
+    smoe_sweep_plan_clear(&sweep->plan);
     *sweep = (smoe_sweep_spec){0};
 }
 
@@ -189,7 +209,7 @@ static void sweep_group(smoe_events *src, smoe_sweep_keys *keys, const yaml_even
 
 /* ---- its parts ------------------------------------------------------------------------------- */
 
-enum { MOST_PARTS = 6 };
+enum { MOST_PARTS = 9 };
 
 /* Parts of a section that has begun, in the order of the text. */
 typedef struct parts {
@@ -278,9 +298,83 @@ static void read_figure(smoe_events *src, const yaml_event_t *start) {
     }
 }
 
+/* A contrast of sweep.primary, its parts as words. */
+static void read_primary(smoe_events *src, const yaml_event_t *start) {
+    parts p = {.section = "sweep.primary"};
+    smoe_sweep_plan *plan = &src->reading->spec->sweep.plan;
+    yaml_event_t value;
+    size_t part;
+    if (!is_section(src, start, p.section, "expected {row: SETTINGS, reference: SETTINGS, ...}"))
+        return;
+    memcpy(p.name, smoe_primary_part, sizeof smoe_primary_part);
+    smoe_primary *primary = realloc(plan->primary, (plan->primaries + 1) * sizeof *primary);
+    smoe_origin where = smoe_events_place(src, start);
+    if (!primary) {
+        sweep_problem(src, &where, p.section, "out of memory");
+        smoe_events_skip(src, start);
+        return;
+    }
+    plan->primary = primary;
+    primary += plan->primaries++;
+    *primary = (smoe_primary){0};
+    while (next_part(src, &p, &part, &value)) {
+        *smoe_primary_text(primary, part) =
+            read_word(src, p.section, &value, "expected a single value");
+        yaml_event_delete(&value);
+    }
+}
+
+static void read_primaries(smoe_events *src, const yaml_event_t *start) {
+    smoe_origin where = smoe_events_place(src, start);
+    if (start->type != YAML_SEQUENCE_START_EVENT) {
+        sweep_problem(src, &where, "sweep.primary", "expected a list of contrasts");
+        smoe_events_skip(src, start);
+        return;
+    }
+    for (;;) {
+        yaml_event_t event;
+        if (!smoe_events_next(src, &event)) return;
+        bool end = event.type == YAML_SEQUENCE_END_EVENT;
+        if (!end) read_primary(src, &event);
+        yaml_event_delete(&event);
+        if (end) return;
+    }
+}
+
+/* A margin, or {METRIC: MARGIN, ...}, as "METRIC=MARGIN,..."; whether they are numbers of known
+ * metrics is seen by who uses them. */
+static char *read_equivalence(smoe_events *src, const yaml_event_t *start) {
+    static const char section[] = "sweep.equivalence", wanted[] = "expected a number, or {METRIC: "
+                                                                  "NUMBER, ...}";
+    char *text = NULL;
+    if (start->type != YAML_MAPPING_START_EVENT) return read_word(src, section, start, wanted);
+    for (;;) {
+        yaml_event_t name, value;
+        if (!smoe_events_next(src, &name)) return text;
+        bool end = name.type == YAML_MAPPING_END_EVENT;
+        char *key = end ? NULL : read_word(src, section, &name, wanted);
+        yaml_event_delete(&name);
+        if (end || !smoe_events_next(src, &value)) {
+            free(key);
+            return text;
+        }
+        char *number = read_word(src, section, &value, wanted);
+        char *longer = key && number ? smoe_text_format("%s%s%s=%s", text ? text : "",
+                                                        text ? "," : "", key, number)
+                                     : NULL;
+        yaml_event_delete(&value);
+        free(key);
+        free(number);
+        if (!longer) continue;
+        free(text);
+        text = longer;
+    }
+}
+
 void smoe_events_sweep(smoe_events *src, const yaml_event_t *start) {
     parts p = {.section = "sweep",
-               .name = {"grid", "zip", "seeds", "evaluate", "figure", "reference"}};
+               .name = {"grid", "zip", "seeds", "evaluate", "figure", "reference", "primary",
+                        "family", "equivalence"}};
     smoe_sweep_spec *sweep = &src->reading->spec->sweep;
     smoe_origin where = smoe_events_place(src, start);
     yaml_event_t value;
@@ -305,6 +399,12 @@ void smoe_events_sweep(smoe_events *src, const yaml_event_t *start) {
             break;
         case 3: read_evaluate(src, &value); break;
         case 4: read_figure(src, &value); break;
+        case 6: read_primaries(src, &value); break;
+        case 7:
+            sweep->plan.family =
+                read_word(src, "sweep.family", &value, "expected a number of contrasts");
+            break;
+        case 8: sweep->plan.equivalence = read_equivalence(src, &value); break;
         default:
             sweep->reference = read_word(src, "sweep.reference", &value,
                                          "expected KEY=VALUE, or several with commas between");

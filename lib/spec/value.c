@@ -97,7 +97,7 @@ static int read_whole(const smoe_row *row, const char *text, double *number, cha
     return held && inside(row->range, *number) ? 0 : outside(row, text, problem);
 }
 
-static int read_real(const smoe_row *row, const char *text, double *number, char *problem) {
+int smoe_value_real(const smoe_row *row, const char *text, double *number, char *problem) {
     char buf[128];
     bool whole;
     const char *word = text + (*text == '-' || *text == '+');
@@ -112,12 +112,10 @@ static int read_real(const smoe_row *row, const char *text, double *number, char
     return inside(row->range, *number) ? 0 : outside(row, text, problem);
 }
 
-int smoe_value_item(const smoe_row *row, const char *text, size_t *item, char *problem) {
+int smoe_value_item(const smoe_row *row, const char *text, double *item, char *problem) {
     static const smoe_row block = {.range = "[0, 255]"};
-    double number;
-    if (read_whole(row->kind == SMOE_KIND_LAYERS ? &block : row, text, &number, problem)) return -1;
-    *item = (size_t)number;
-    return 0;
+    if (row->kind == SMOE_KIND_REALS) return smoe_value_real(row, text, item, problem);
+    return read_whole(row->kind == SMOE_KIND_LAYERS ? &block : row, text, item, problem);
 }
 
 int smoe_value_digits(double number) {
@@ -131,7 +129,7 @@ int smoe_value_digits(double number) {
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
-static int read_bool(const char *text, bool *value, char *problem) {
+int smoe_value_bool(const char *text, bool *value, char *problem) {
     static const char *const words[] = {"false", "true", "no", "yes", "off", "on"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (!strcasecmp(text, words[i])) {
@@ -139,6 +137,21 @@ static int read_bool(const char *text, bool *value, char *problem) {
             return 0;
         }
     return problem_text(problem, "true or false", text);
+}
+
+/* A number, or the word that stands before the range of numbers: SMOE_WORD. */
+static int read_word_real(const smoe_row *row, const char *text, double *number, char *problem) {
+    char type[256];
+    size_t length = strcspn(row->range, "|");
+    smoe_row numbers = *row;
+    numbers.range += length + 1;
+    if (strlen(text) == length && !strncmp(text, row->range, length)) {
+        *number = SMOE_WORD;
+        return 0;
+    }
+    if (!strpbrk(text, DIGITS))
+        return problem_text(problem, smoe_row_type(row, type, sizeof type), text);
+    return smoe_value_real(&numbers, text, number, problem);
 }
 
 /* The number of the text among the row's choices, or -1 with the nearest of them in the problem. */
@@ -194,7 +207,9 @@ static int read_layers(char **to, const char *text, char *problem) {
 }
 
 bool smoe_value_is_list(const smoe_row *row) {
-    return row->kind == SMOE_KIND_LAYERS || row->kind == SMOE_KIND_SHOTS;
+    return row->kind == SMOE_KIND_LAYERS || row->kind == SMOE_KIND_SHOTS ||
+           row->kind == SMOE_KIND_SIZES || row->kind == SMOE_KIND_REALS ||
+           row->kind == SMOE_KIND_GROUPS;
 }
 
 int smoe_value_set(smoe_spec *spec, const smoe_row *row, const char *text, bool plain,
@@ -213,7 +228,7 @@ int smoe_value_set(smoe_spec *spec, const smoe_row *row, const char *text, bool 
     switch (row->kind) {
     case SMOE_KIND_TEXT: return read_text(at, text, problem);
     case SMOE_KIND_PATH: return copy_text(at, null || !*text ? NULL : text, problem);
-    case SMOE_KIND_BOOL: return read_bool(text, at, problem);
+    case SMOE_KIND_BOOL: return smoe_value_bool(text, at, problem);
     case SMOE_KIND_LAYERS: return read_layers(at, text, problem);
     case SMOE_KIND_SEED:
         if (read_whole(row, text, &number, problem)) return -1;
@@ -224,7 +239,11 @@ int smoe_value_set(smoe_spec *spec, const smoe_row *row, const char *text, bool 
         *(size_t *)at = (size_t)number;
         return 0;
     case SMOE_KIND_REAL:
-        if (read_real(row, text, &number, problem)) return -1;
+        if (smoe_value_real(row, text, &number, problem)) return -1;
+        *(double *)at = number;
+        return 0;
+    case SMOE_KIND_WORD_REAL:
+        if (read_word_real(row, text, &number, problem)) return -1;
         *(double *)at = number;
         return 0;
     case SMOE_KIND_ENUM:
@@ -232,11 +251,15 @@ int smoe_value_set(smoe_spec *spec, const smoe_row *row, const char *text, bool 
         memcpy(at, &choice, sizeof choice);
         return 0;
     case SMOE_KIND_NAME: return choose(row, text, problem) < 0 ? -1 : copy_text(at, text, problem);
-    case SMOE_KIND_SHOTS: {
-        size_t item;
-        if (smoe_value_item(row, text, &item, problem)) return -1;
-        return smoe_value_set_list(spec, row, &item, 1, problem);
-    }
+    case SMOE_KIND_SIZES:
+    case SMOE_KIND_REALS:
+        if (smoe_value_item(row, text, &number, problem)) return -1;
+        *(smoe_series *)at = (smoe_series){.item = {number}};
+        return 0;
+    case SMOE_KIND_SHOTS:
+        if (smoe_value_item(row, text, &number, problem)) return -1;
+        return smoe_value_set_list(spec, row, &number, 1, problem);
+    case SMOE_KIND_GROUPS: return problem_text(problem, row->range, text);
     }
     return -1;
 }
@@ -251,7 +274,18 @@ static int print_list(char **to, const size_t *items, size_t count, char *proble
     return copy_text(to, count ? text : "none", problem);
 }
 
-int smoe_value_set_list(smoe_spec *spec, const smoe_row *row, const size_t *items, size_t count,
+/* In the order given, in which numbers may come twice. */
+static int set_series(smoe_series *to, const double *items, size_t count, char *problem) {
+    if (!count) {
+        snprintf(problem, SMOE_PROBLEM, "has no items: give one for each MoE layer");
+        return -1;
+    }
+    *to = (smoe_series){.listed = count};
+    memcpy(to->item, items, count * sizeof *items);
+    return 0;
+}
+
+int smoe_value_set_list(smoe_spec *spec, const smoe_row *row, const double *items, size_t count,
                         char *problem) {
     size_t sorted[SMOE_MAX_BLOCKS];
     size_t most = row->kind == SMOE_KIND_SHOTS ? SMOE_MAX_SHOTS : SMOE_MAX_BLOCKS;
@@ -259,12 +293,14 @@ int smoe_value_set_list(smoe_spec *spec, const smoe_row *row, const size_t *item
         snprintf(problem, SMOE_PROBLEM, "has %zu items, at most %zu are possible", count, most);
         return -1;
     }
+    if (row->kind == SMOE_KIND_SIZES || row->kind == SMOE_KIND_REALS)
+        return set_series(member(spec, row), items, count, problem);
     for (size_t i = 0; i < count; i++) { /* insertion: the lists are short */
-        size_t j = i;
-        for (; j && sorted[j - 1] > items[i]; j--) sorted[j] = sorted[j - 1];
-        sorted[j] = items[i];
-        if (j && sorted[j - 1] == items[i]) {
-            snprintf(problem, SMOE_PROBLEM, "has %zu twice", items[i]);
+        size_t j = i, item = (size_t)items[i];
+        for (; j && sorted[j - 1] > item; j--) sorted[j] = sorted[j - 1];
+        sorted[j] = item;
+        if (j && sorted[j - 1] == item) {
+            snprintf(problem, SMOE_PROBLEM, "has %zu twice", item);
             return -1;
         }
     }
@@ -314,6 +350,19 @@ static char *quoted(const char *text) {
     return copy;
 }
 
+/* "2" or "[1, 2]". */
+static char *print_series(const smoe_series *series) {
+    char text[32 * SMOE_MAX_BLOCKS] = "[";
+    size_t used = series->listed ? 1 : 0;
+    for (size_t i = 0; i == 0 || i < series->listed; i++) {
+        double number = series->item[i];
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%.*g", i ? ", " : "",
+                                 smoe_value_digits(number), number);
+    }
+    memcpy(text + used, "]", series->listed ? 2 : 0);
+    return strdup(text);
+}
+
 char *smoe_value_yaml(const smoe_spec *spec, const smoe_row *row) {
     const void *at = member(spec, row);
     char buf[256], *list = NULL, problem[SMOE_PROBLEM], *path, *text;
@@ -334,16 +383,40 @@ char *smoe_value_yaml(const smoe_spec *spec, const smoe_row *row) {
         double number = *(const double *)at;
         return smoe_text_format("%.*g", smoe_value_digits(number), number);
     }
+    case SMOE_KIND_WORD_REAL: {
+        double number = *(const double *)at;
+        if (number == SMOE_WORD) return strndup(row->range, strcspn(row->range, "|"));
+        return smoe_text_format("%.*g", smoe_value_digits(number), number);
+    }
     case SMOE_KIND_ENUM:
         memcpy(&choice, at, sizeof choice);
         return strdup(choice_name(row, choice, buf, sizeof buf));
+    case SMOE_KIND_SIZES:
+    case SMOE_KIND_REALS: return print_series(at);
     case SMOE_KIND_SHOTS: {
         const smoe_fewshot_spec *fewshot = at;
         if (!fewshot->count) return strdup("[]");
         return print_list(&list, fewshot->shots, fewshot->count, problem) ? NULL : list;
     }
+    case SMOE_KIND_GROUPS: return smoe_groups_yaml(at);
     }
     return NULL;
+}
+
+static json_t *number_json(const smoe_row *row, double number) {
+    bool whole = row->kind == SMOE_KIND_SIZES;
+    return whole ? json_integer((json_int_t)number) : json_real(number);
+}
+
+static json_t *series_json(const smoe_row *row, const smoe_series *series) {
+    if (!series->listed) return number_json(row, series->item[0]);
+    json_t *list = json_array();
+    for (size_t i = 0; list && i < series->listed; i++)
+        if (json_array_append_new(list, number_json(row, series->item[i]))) {
+            json_decref(list);
+            return NULL;
+        }
+    return list;
 }
 
 /* A list as it stands in YAML is a list in JSON as well. */
@@ -354,13 +427,19 @@ json_t *smoe_value_json(const smoe_spec *spec, const smoe_row *row) {
     switch (row->kind) {
     case SMOE_KIND_SEED: return json_integer((json_int_t) * (const uint64_t *)at);
     case SMOE_KIND_SIZE: return json_integer((json_int_t) * (const size_t *)at);
+    case SMOE_KIND_WORD_REAL:
+        if (*(const double *)at == SMOE_WORD) break;
+        return json_real(*(const double *)at);
     case SMOE_KIND_REAL: return json_real(*(const double *)at);
+    case SMOE_KIND_SIZES:
+    case SMOE_KIND_REALS: return series_json(row, at);
     case SMOE_KIND_BOOL: return json_boolean(*(const bool *)at);
     case SMOE_KIND_PATH:
         if (smoe_path_portable(spec, row, &path)) return NULL;
         value = path ? json_string(path) : json_null();
         free(path);
         return value;
+    case SMOE_KIND_GROUPS: return smoe_groups_json(at);
     case SMOE_KIND_TEXT:
     case SMOE_KIND_NAME: return json_string(*(char *const *)at);
     default: break;

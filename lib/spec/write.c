@@ -20,6 +20,7 @@ static void write_origin(const smoe_spec *spec, size_t row, FILE *out) {
     case SMOE_FROM_DEFAULT: fprintf(out, "# default"); break;
     case SMOE_FROM_FITTED: fprintf(out, "# default, fitted to other keys"); break;
     case SMOE_FROM_VARIANT: fprintf(out, "# variant %s", spec->model.variant); break;
+    case SMOE_FROM_PROFILE: fprintf(out, "# profile %s", spec->profile); break;
     case SMOE_FROM_FILE:
         fprintf(out, "# %s:%zu:%zu", smoe_text_shown(spec->file, shown, sizeof shown), origin->line,
                 origin->column);
@@ -34,10 +35,19 @@ static void write_derived(const smoe_spec *spec, const char *key, FILE *out) {
     const smoe_moe_spec *moe = &spec->model.moe;
     size_t T = smoe_spec_tokens(spec);
     if (!moe->layer_count || strcmp(key, "model.moe.capacity")) return;
-    if (smoe_moe_choices(moe))
-        fprintf(out, "; a buffer has %zu places", smoe_moe_buffer(moe, moe->group_images * T));
-    else if (!moe->slots_per_expert && !moe->total_slots)
-        fprintf(out, "; an expert has %zu slots", smoe_moe_slots_per_expert(moe, T));
+    bool chooses = smoe_moe_chooses(moe), listed = moe->k.listed || moe->capacity.listed;
+    if (!chooses && (moe->slots_per_expert || moe->total_slots)) return;
+    fprintf(out, chooses ? "; a buffer has" : "; an expert has");
+    const char *before = " ";
+    for (size_t i = 0; i < spec->model.depth; i++) {
+        if (!moe->is_moe[i]) continue;
+        size_t places = chooses ? smoe_moe_buffer(moe, i, moe->group_images * T)
+                                : smoe_moe_slots_per_expert(moe, i, T);
+        fprintf(out, "%s%zu", before, places);
+        before = ", ";
+        if (!listed) break;
+    }
+    fprintf(out, chooses ? " places" : " slots");
 }
 
 /* Heads of the sections that begin with this key, indented; returns the key's last part and its
@@ -97,9 +107,25 @@ static json_t *section_object(json_t *root, const char *key, const char **leaf) 
     return root;
 }
 
+/* Digits that the reals of a value need. */
+static size_t digits_of(const json_t *value) {
+    size_t most = 1, i;
+    const char *name;
+    json_t *inner;
+    if (json_is_real(value)) return (size_t)smoe_value_digits(json_real_value(value));
+    json_array_foreach((json_t *)value, i, inner) {
+        size_t needed = digits_of(inner);
+        if (needed > most) most = needed;
+    }
+    json_object_foreach((json_t *)value, name, inner) {
+        size_t needed = digits_of(inner);
+        if (needed > most) most = needed;
+    }
+    return most;
+}
+
 char *smoe_spec_json(const smoe_spec *spec) {
     char *text = NULL;
-    size_t digits = 1;
     json_t *root = json_object();
     void *locale = smoe_locale_enter();
     for (size_t i = 0; i < SMOE_ROW_COUNT; i++) {
@@ -110,10 +136,8 @@ char *smoe_spec_json(const smoe_spec *spec) {
             smoe_locale_leave(locale);
             goto out;
         }
-        if (row->kind != SMOE_KIND_REAL) continue;
-        size_t needed = (size_t)smoe_value_digits(json_real_value(json_object_get(section, leaf)));
-        if (needed > digits) digits = needed;
     }
+    size_t digits = digits_of(root);
     smoe_locale_leave(locale);
     /* One precision serves all reals: the fewest digits from which each of them is read back
      * exactly. */

@@ -204,7 +204,8 @@ static int state_write(const char *path, const smoe_params *params, const smoe_c
     }
     for (size_t s = 0; s < moments; s++) {
         if (smoe_params_tensors(params, &slabs[s], &block[s], err)) goto out;
-        for (size_t i = 0; i < params->count; i++) all[count++] = block[s][i];
+        for (size_t i = 0; i < params->count; i++)
+            if (smoe_slab_has(&slabs[s], &params->row[i])) all[count++] = block[s][i];
     }
     if (weights_crc(params, &model, err) || smoe_tensors_crc32(all, count, &own, err)) goto out;
     status = state_put(path, all, count, state, model, own, err);
@@ -238,7 +239,8 @@ static int finite_check(const smoe_params *params, uint64_t step, smoe_err *err)
     for (size_t s = 0; s < count; s++)
         for (size_t i = 0; i < params->count; i++) {
             const smoe_param *row = &params->row[i];
-            if (stretch_finite(&slabs[s], row->offset, row->size)) continue;
+            if (!smoe_slab_has(&slabs[s], row) || stretch_finite(&slabs[s], row->offset, row->size))
+                continue;
             return smoe_fail(err, SMOE_NONFINITE,
                              "step %" PRIu64 ": tensor %s%s is not finite and not saved; the last "
                              "checkpoint is as it was",

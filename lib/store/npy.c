@@ -1,19 +1,27 @@
 /*
  * .npy, NumPy format 1.0: the magic, two version bytes, a u16 little-endian header length, a Python
  * dictionary padded with spaces to a multiple of 64 bytes in all and closed by '\n', then the
- * elements in C order. Writing only.
+ * elements in C order. Read back as they are written here and by NumPy.
  */
 #include "store/npy.h"
 #include "base/file.h"
 
 #include <assert.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
                "elements are written as they lie in memory");
 
-enum { MAGIC = 8, PREFIX = MAGIC + 2, ALIGN = 64, HEADER = 4 * ALIGN, MOST_DIMS = 8 };
+enum {
+    MAGIC = 8,
+    PREFIX = MAGIC + 2,
+    ALIGN = 64,
+    HEADER = 4 * ALIGN,
+    MOST_DIMS = 8,
+    MOST_BYTES = 1 << 30
+};
 
 /* Fills the header, NumPy's spelling of a tuple included: (), (3,), (3, 4). Returns its length. */
 static size_t header_fill(char header[HEADER], const char *dtype, int ndim, const size_t *dim) {
@@ -45,4 +53,61 @@ int smoe_npy_write(const char *path, const char *dtype, const void *data, int nd
     if (smoe_file_put(&file, header, length, err)) return -1;
     if (smoe_file_put(&file, data, bytes, err)) return -1;
     return smoe_file_commit(&file, err);
+}
+
+/* The value behind a key of the header's dictionary, "'shape':", or NULL. */
+static const char *value_of(const char *header, const char *key) {
+    const char *at = strstr(header, key);
+    return at ? at + strlen(key) + strspn(at + strlen(key), " ") : NULL;
+}
+
+/* The dimensions of a tuple as it stands there, "(3, 4)"; false where it is none of ndim numbers.
+ */
+static bool read_shape(const char *text, int ndim, size_t *dim) {
+    if (!text || *text++ != '(') return false;
+    for (int i = 0; i < ndim; i++) {
+        char *end;
+        if (*text < '0' || *text > '9') return false;
+        dim[i] = strtoull(text, &end, 10);
+        text = end + strspn(end, " ");
+        if (*text == ',') text += 1 + strspn(text + 1, " ");
+    }
+    return *text == ')';
+}
+
+/* Is the text a whole file of that type? Its dimensions, and where the elements begin. */
+static bool read_header(char *text, size_t size, const char *dtype, int ndim, size_t *dim,
+                        size_t *from) {
+    if (size < PREFIX || memcmp(text, "\x93NUMPY\x01\x00", MAGIC) != 0) return false;
+    size_t length = (unsigned char)text[MAGIC] | (size_t)(unsigned char)text[MAGIC + 1] << 8;
+    if (!length || length > size - PREFIX) return false;
+    *from = PREFIX + length;
+    text[*from - 1] = '\0'; /* in the place of the newline */
+    const char *type = value_of(text + PREFIX, "'descr':");
+    const char *order = value_of(text + PREFIX, "'fortran_order':");
+    if (!type || type[0] != '\'' || strncmp(type + 1, dtype, 3) != 0 || type[4] != '\'')
+        return false;
+    if (!order || strncmp(order, "False", 5) != 0) return false;
+    if (!read_shape(value_of(text + PREFIX, "'shape':"), ndim, dim)) return false;
+    size_t left = (size - *from) / (size_t)(dtype[2] - '0'), count = 1;
+    for (int i = 0; i < ndim; i++) {
+        if (dim[i] && count > left / dim[i]) return false;
+        count *= dim[i];
+    }
+    return size - *from == count * (size_t)(dtype[2] - '0');
+}
+
+int smoe_npy_read(const char *path, const char *dtype, void **data, int ndim, size_t *dim,
+                  smoe_err *err) {
+    char *text = NULL;
+    size_t size = 0, from = 0;
+    if (smoe_file_read(path, MOST_BYTES, &text, &size, err)) return -1;
+    if (!read_header(text, size, dtype, ndim, dim, &from)) {
+        free(text);
+        return smoe_fail(err, SMOE_DATA, "%s: no whole .npy file of type %s with %d dimensions",
+                         path, dtype, ndim);
+    }
+    memmove(text, text + from, size - from);
+    *data = text;
+    return 0;
 }

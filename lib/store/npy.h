@@ -1,5 +1,5 @@
 /* .npy files (NumPy format 1.0), little-endian, C order: what --logits, --labels and --dump-routing
- * write. */
+ * write, and the outcomes of images, which are read again. */
 #ifndef SMOE_NPY_H
 #define SMOE_NPY_H
 
@@ -8,5 +8,10 @@
 /* dtype: "<f4", "<f8" or "<i8". Written under a temporary name, then renamed. */
 int smoe_npy_write(const char *path, const char *dtype, const void *data, int ndim,
                    const size_t *dim, smoe_err *err) SMOE_MUST_CHECK;
+
+/* Fresh memory with the elements of a file of this type and ndim dimensions, which go to dim; at
+ * most 1 GB. SMOE_DATA: another file, or not a whole one. */
+int smoe_npy_read(const char *path, const char *dtype, void **data, int ndim, size_t *dim,
+                  smoe_err *err) SMOE_MUST_CHECK;
 
 #endif

@@ -15,8 +15,9 @@ static bool known(const smoe_params *params, const smoe_slab *slabs, size_t coun
                   const char *name) {
     for (size_t s = 0; s < count; s++) {
         size_t prefix = strlen(slabs[s].prefix);
-        if (!strncmp(name, slabs[s].prefix, prefix) && smoe_params_find(params, name + prefix))
-            return true;
+        if (strncmp(name, slabs[s].prefix, prefix)) continue;
+        const smoe_param *row = smoe_params_find(params, name + prefix);
+        if (row && smoe_slab_has(&slabs[s], row)) return true;
     }
     return false;
 }
@@ -33,6 +34,7 @@ static int file_check(const smoe_origins *from, const smoe_slab *slabs, size_t c
     for (size_t s = 0; s < count; s++)
         for (size_t i = 0; i < params->count; i++) {
             const smoe_param *row = &params->row[i];
+            if (!smoe_slab_has(&slabs[s], row)) continue;
             snprintf(name, sizeof name, "%s%s", slabs[s].prefix, row->name);
             smoe_origin origin = smoe_origin_of(from, row, name);
             bad |= smoe_origin_refused(from, row, name, origin, found);
@@ -72,6 +74,7 @@ int smoe_params_load_slabs(const smoe_params *params, const smoe_slab *slabs, si
         for (size_t i = 0; i < params->count; i++) {
             char name[NAME_TEXT];
             const smoe_param *row = &params->row[i];
+            if (!smoe_slab_has(&slabs[s], row)) continue;
             snprintf(name, sizeof name, "%s%s", slabs[s].prefix, row->name);
             smoe_origin origin = smoe_origin_of(&from, row, name);
             if (!origin.tensor) continue;

@@ -5,6 +5,7 @@
  */
 #include "store/run.h"
 #include "store/env.h"
+#include "store/npy.h"
 #include "base/file.h"
 
 #include <dirent.h>
@@ -242,6 +243,7 @@ static int populate(smoe_run *run, const smoe_spec *spec, json_t *env, smoe_err 
         return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot make", at.path);
     if (empty_records(run, err)) return -1;
     if (smoe_file_remove(in_run(&at, run, "log.txt"), err)) return -1;
+    if (smoe_run_outcomes(run, NULL, 0, err)) return -1;
     return spec_write(run, spec, err) || env_write(run, env, true, err) ? -1 : 0;
 }
 
@@ -320,6 +322,7 @@ static int spec_of_run(smoe_run *run, smoe_spec *spec, smoe_err *err) {
     bool carried = !smoe_run_locate(run->dir, NULL, &model, &text, NULL) && text;
     int status = carried ? smoe_spec_parse(spec, text, strlen(text), model, run->dir, NULL, 0, err)
                          : smoe_spec_read(spec, in_run(&at, run, names[SPEC]), NULL, 0, err);
+    if (!status) smoe_spec_continue(spec);
     free(model);
     free(text);
     return status;
@@ -492,6 +495,13 @@ int smoe_run_truncate(smoe_run *run, uint64_t step, uint64_t recorded, smoe_err 
     if (ftruncate(run->metrics, k.end))
         return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot shorten", at.path);
     return sync_records(run, err);
+}
+
+int smoe_run_outcomes(smoe_run *run, const float *outcome, size_t images, smoe_err *err) {
+    place at;
+    in_run(&at, run, SMOE_RUN_OUTCOMES);
+    if (!images) return smoe_file_remove(at.path, err);
+    return smoe_npy_write(at.path, "<f4", outcome, 2, (const size_t[]){images, 2}, err);
 }
 
 /* ---- checkpoints ----------------------------------------------------------------------------- */

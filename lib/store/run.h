@@ -45,6 +45,13 @@ int smoe_run_metrics(smoe_run *run, json_t *record, smoe_err *err) SMOE_MUST_CHE
 int smoe_run_truncate(smoe_run *run, uint64_t step, uint64_t recorded,
                       smoe_err *err) SMOE_MUST_CHECK;
 
+/* The file of a run with the outcomes of the images of its last evaluation. */
+#define SMOE_RUN_OUTCOMES "outcomes.npy"
+
+/* Writes outcome [images, 2] (train/trainer.h) in its place; removes the file where images is 0. */
+int smoe_run_outcomes(smoe_run *run, const float *outcome, size_t images,
+                      smoe_err *err) SMOE_MUST_CHECK;
+
 /* A record, and where its line ends in the file. */
 typedef struct smoe_run_record {
     const json_t *json;

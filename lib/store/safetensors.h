@@ -137,6 +137,11 @@ typedef struct smoe_slab {
     smoe_bf16 *narrow; /* the slab, where it is one in BF16 */
 } smoe_slab;
 
+/* Whether the slab has the row: there are no moments of one that is frozen. */
+static inline bool smoe_slab_has(const smoe_slab *slab, const smoe_param *row) {
+    return !*slab->prefix || !row->frozen;
+}
+
 /* smoe_params_load for several slabs that lie in one file. */
 int smoe_params_load_slabs(const smoe_params *params, const smoe_slab *slabs, size_t count,
                            const smoe_safetensors *file, smoe_fit fit, size_t *loaded,

@@ -24,7 +24,7 @@ static int unknown(const char *name, smoe_err *err) {
 /* A row of the table as overrides. */
 static int add_router(smoe_axis *axis, const smoe_spec *spec, const char *name) {
     const smoe_moe_spec *moe = &spec->model.moe;
-    size_t T = smoe_spec_tokens(spec), E = moe->experts, P = smoe_moe_slots_per_expert(moe, T);
+    size_t T = smoe_spec_tokens(spec), E = moe->experts, P = smoe_moe_slots_per_expert(moe, 0, T);
     char router[64], slots[64];
     const char *override[] = {router, slots, "model.moe.total_slots=0"};
     const smoe_router_row *row = smoe_router_find(name);

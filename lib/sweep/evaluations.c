@@ -1,8 +1,9 @@
-/* Evaluating trained cells at other settings; see evaluations.h. */
+/* Evaluating trained trials at other settings; see evaluations.h. */
 #include "sweep/evaluations.h"
 #include "base/file.h"
 #include "spec/routers.h"
 #include "train/fewshot.h"
+#include "store/npy.h"
 #include "train/routing.h"
 #include "store/safetensors.h"
 
@@ -17,9 +18,17 @@ enum { MOST_POINTS = 10000, FILE_MOST = 1 << 24 };
 
 /* Keys of model.moe that say how a model is used and not what it is. All of eval may change as
  * well. */
-static const char *const usage[] = {
-    "router",       "k",        "capacity",   "capacity_rounding", "capacity_multiple_of",
-    "group_images", "priority", "skip_patch", "random_layers"};
+static const char *const usage[] = {"router",
+                                    "k",
+                                    "capacity",
+                                    "capacity_rounding",
+                                    "capacity_multiple_of",
+                                    "group_images",
+                                    "priority",
+                                    "skip_patch",
+                                    "topk",
+                                    "mix_precision",
+                                    "random_layers"};
 enum { USAGE = sizeof usage / sizeof *usage };
 
 static bool may_change(const char *key) {
@@ -58,26 +67,26 @@ static bool same_parameters(smoe_model *a, smoe_model *b) {
     return same;
 }
 
-/* The spec of a cell at a point. */
-static int parse_point(smoe_spec *spec, const smoe_cell *cell, const smoe_point *point,
+/* The spec of a trial at a point. */
+static int parse_point(smoe_spec *spec, const smoe_trial *trial, const smoe_point *point,
                        smoe_err *err) {
     const smoe_spec_text text = {
-        .text = cell->spec, .length = strlen(cell->spec), .label = cell->name};
+        .text = trial->spec, .length = strlen(trial->spec), .label = trial->name};
     return smoe_spec_parse_trained(spec, &text, point->override, point->overrides, err);
 }
 
-/* Is the point possible for the cell, whose model is given? What is wrong is added to err. */
-static int check_point(const smoe_cell *cell, smoe_model *trained, const smoe_point *point,
+/* Is the point possible for the trial, whose model is given? What is wrong is added to err. */
+static int check_point(const smoe_trial *trial, smoe_model *trained, const smoe_point *point,
                        smoe_err *err) {
     smoe_spec spec;
     smoe_model *model = NULL;
     smoe_err own = {0};
-    int status = parse_point(&spec, cell, point, &own);
+    int status = parse_point(&spec, trial, point, &own);
     if (!status) status = smoe_model_create(&model, &spec, 2, &own);
     if (!status && !same_parameters(trained, model))
         status = smoe_fail(&own, SMOE_USAGE, "needs other parameters than were trained");
     if (status)
-        smoe_fail_more(err, own.code, "%s at %s%s: %.*s", cell->name, point->override[0],
+        smoe_fail_more(err, own.code, "%s at %s%s: %.*s", trial->name, point->override[0],
                        point->overrides > 1 ? " ..." : "", (int)strcspn(own.text, "\n"), own.text);
     smoe_model_free(model);
     smoe_spec_free(&spec);
@@ -86,15 +95,15 @@ static int check_point(const smoe_cell *cell, smoe_model *trained, const smoe_po
 
 static int check_points(const smoe_sweep *sweep, smoe_err *err) {
     int status = 0;
-    for (size_t i = 0; i < sweep->cells; i++) {
-        const smoe_cell *cell = &sweep->cell[i];
+    for (size_t i = 0; i < sweep->trials; i++) {
+        const smoe_trial *trial = &sweep->trial[i];
         smoe_spec spec;
         smoe_model *model = NULL;
-        int bad =
-            smoe_spec_parse(&spec, cell->spec, strlen(cell->spec), cell->name, NULL, NULL, 0, err);
+        int bad = smoe_spec_parse(&spec, trial->spec, strlen(trial->spec), trial->name, NULL, NULL,
+                                  0, err);
         if (!bad) bad = smoe_model_create(&model, &spec, 2, err);
         for (size_t p = 0; p < sweep->evaluate.points && !bad; p++)
-            if (check_point(cell, model, &sweep->evaluate.point[p], err)) status = -1;
+            if (check_point(trial, model, &sweep->evaluate.point[p], err)) status = -1;
         smoe_model_free(model);
         smoe_spec_free(&spec);
         if (bad) return -1;
@@ -154,7 +163,13 @@ int smoe_evaluations_plan(smoe_sweep *sweep, const smoe_axes *axes, smoe_err *er
 /* ---- results on disk ------------------------------------------------------------------------- */
 
 static char *results_path(const smoe_sweep *sweep, size_t i) {
-    return smoe_text_format("%s/claims/%s.evaluations.json", sweep->dir, sweep->cell[i].name);
+    return smoe_text_format("%s/claims/%s.evaluations.json", sweep->dir, sweep->trial[i].name);
+}
+
+/* The outcomes of the images at a point. */
+static char *outcomes_path(const smoe_sweep *sweep, size_t i, size_t point) {
+    return smoe_text_format("%s/claims/%s.evaluation-%zu.npy", sweep->dir, sweep->trial[i].name,
+                            point);
 }
 
 int smoe_evaluations_read(json_t **list, const smoe_sweep *sweep, size_t i, smoe_err *err) {
@@ -188,8 +203,8 @@ static int write_results(const smoe_sweep *sweep, size_t i, const json_t *list, 
 
 /* ---- evaluating ------------------------------------------------------------------------------ */
 
-typedef struct stage { /* what the points of a cell share */
-    const smoe_cell *cell;
+typedef struct stage { /* what the points of a trial share */
+    const smoe_trial *trial;
     smoe_safetensors *weights;
     smoe_dataset *set;
     char split[16]; /* of the set */
@@ -228,13 +243,16 @@ static int measure_fewshot(json_t *result, const smoe_spec *spec, smoe_model *mo
     return status;
 }
 
-static int evaluate(stage *s, const smoe_point *point, json_t *result, smoe_err *err) {
+/* Measures a point; the outcomes of its images go to `path`. */
+static int evaluate(stage *s, const smoe_point *point, const char *path, json_t *result,
+                    smoe_err *err) {
     smoe_spec spec;
+    float *outcomes = NULL;
     smoe_model *model = NULL;
     smoe_routing routing = {0};
     smoe_eval eval;
-    size_t images, batch = 0;
-    int status = parse_point(&spec, s->cell, point, err);
+    size_t images = 0, batch = 0;
+    int status = parse_point(&spec, s->trial, point, err);
     if (!status) status = open_data(s, &spec, err);
     if (!status) {
         images = smoe_dataset_images(s->set);
@@ -242,7 +260,10 @@ static int evaluate(stage *s, const smoe_point *point, json_t *result, smoe_err 
         status = load_model(s, &spec, batch, &model, err);
     }
     if (!status) status = smoe_routing_open(&routing, model, err);
-    if (!status) status = smoe_evaluate(model, &spec, s->set, batch, NULL, NULL, &eval, err);
+    if (!status && !(outcomes = calloc(2 * images, sizeof *outcomes)))
+        status = smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu images", images);
+    if (!status)
+        status = smoe_evaluate_each(model, &spec, s->set, batch, outcomes, NULL, NULL, &eval, err);
     smoe_routing_stop(&routing);
     if (!status) {
         double dropped =
@@ -250,8 +271,10 @@ static int evaluate(stage *s, const smoe_point *point, json_t *result, smoe_err 
         json_object_set_new(result, "loss", smoe_run_number(eval.loss));
         json_object_set_new(result, "precision_at_1", smoe_run_number(eval.precision_at_1));
         if (isfinite(dropped)) json_object_set_new(result, "dropped", smoe_run_number(dropped));
-        status = measure_fewshot(result, &spec, model, batch, err);
+        status = smoe_npy_write(path, "<f4", outcomes, 2, (const size_t[]){images, 2}, err);
     }
+    if (!status) status = measure_fewshot(result, &spec, model, batch, err);
+    free(outcomes);
     smoe_routing_free(&routing);
     smoe_model_free(model);
     smoe_spec_free(&spec);
@@ -260,7 +283,7 @@ static int evaluate(stage *s, const smoe_point *point, json_t *result, smoe_err 
 
 int smoe_evaluations_run(const smoe_sweep *sweep, size_t i, const char *checkpoint,
                          const smoe_evaluations_options *options, smoe_err *err) {
-    stage s = {.cell = &sweep->cell[i]};
+    stage s = {.trial = &sweep->trial[i]};
     json_t *list = NULL;
     size_t points = sweep->evaluate.points;
     int status = smoe_evaluations_read(&list, sweep, i, err);
@@ -269,16 +292,20 @@ int smoe_evaluations_run(const smoe_sweep *sweep, size_t i, const char *checkpoi
     while (!status && json_array_size(list) < points) {
         size_t done = json_array_size(list);
         json_t *result = json_object();
+        char *path = outcomes_path(sweep, i, done);
         if (options->done) options->done(options->user, done, points);
         if (options->stop && *options->stop)
             status = smoe_fail(err, SMOE_STOPPED, "stopped on request after %zu of %zu evaluations",
                                done, points);
+        else if (!path)
+            status = smoe_fail(err, SMOE_RUNTIME, "out of memory");
         else
-            status = evaluate(&s, &sweep->evaluate.point[done], result, err);
+            status = evaluate(&s, &sweep->evaluate.point[done], path, result, err);
         if (!status && json_array_append(list, result))
             status = smoe_fail(err, SMOE_RUNTIME, "out of memory");
         if (!status) status = write_results(sweep, i, list, err);
         json_decref(result);
+        free(path);
     }
     smoe_safetensors_free(s.weights);
     smoe_dataset_free(s.set);
@@ -288,21 +315,23 @@ int smoe_evaluations_run(const smoe_sweep *sweep, size_t i, const char *checkpoi
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-/* Cell i at point p, with its result if it has one. */
-static int table_cell(smoe_cell *to, const smoe_sweep *sweep, size_t i, size_t p, json_t *list) {
-    const smoe_cell *cell = &sweep->cell[i];
+/* Trial i at point p, with its result if it has one. */
+static int table_trial(smoe_trial *to, const smoe_sweep *sweep, size_t i, size_t p, json_t *list) {
+    const smoe_trial *trial = &sweep->trial[i];
     const smoe_point *point = &sweep->evaluate.point[p];
     json_t *result = json_array_get(list, p);
     size_t columns = sweep->columns + sweep->evaluate.columns;
-    to->state = result                            ? SMOE_CELL_DONE
-                : cell->state == SMOE_CELL_FAILED ? SMOE_CELL_FAILED
-                                                  : SMOE_CELL_OPEN;
-    to->name = strdup(cell->name);
+    to->state = result                              ? SMOE_TRIAL_DONE
+                : trial->state == SMOE_TRIAL_FAILED ? SMOE_TRIAL_FAILED
+                                                    : SMOE_TRIAL_OPEN;
+    to->name = strdup(trial->name);
+    to->outcomes = outcomes_path(sweep, i, p);
+    to->spec = strdup(trial->spec);
     to->value = calloc(columns + 1, sizeof *to->value);
-    if (!to->name || !to->value) return -1;
+    if (!to->name || !to->value || !to->outcomes || !to->spec) return -1;
     for (size_t c = 0; c < columns; c++) {
         to->value[c] =
-            strdup(c < sweep->columns ? cell->value[c] : point->value[c - sweep->columns]);
+            strdup(c < sweep->columns ? trial->value[c] : point->value[c - sweep->columns]);
         if (!to->value[c]) return -1;
     }
     if (!result) return 0;
@@ -316,9 +345,11 @@ static int table_columns(smoe_sweep *table, const smoe_sweep *sweep) {
     table->name = smoe_text_format("%s, evaluated", sweep->name);
     table->seed = sweep->seed;
     table->column = calloc(columns + 1, sizeof *table->column);
-    table->cell = calloc(sweep->cells * sweep->evaluate.points + 1, sizeof *table->cell);
+    table->trial = calloc(sweep->trials * sweep->evaluate.points + 1, sizeof *table->trial);
     if (sweep->reference && !(table->reference = strdup(sweep->reference))) return -1;
-    if (!table->dir || !table->name || !table->column || !table->cell) return -1;
+    if (sweep->plan.equivalence && !(table->plan.equivalence = strdup(sweep->plan.equivalence)))
+        return -1;
+    if (!table->dir || !table->name || !table->column || !table->trial) return -1;
     for (; table->columns < columns; table->columns++) {
         size_t c = table->columns;
         table->column[c] =
@@ -333,11 +364,11 @@ static int table_columns(smoe_sweep *table, const smoe_sweep *sweep) {
 int smoe_evaluations_table(smoe_sweep *table, const smoe_sweep *sweep, smoe_err *err) {
     *table = (smoe_sweep){0};
     int memory = table_columns(table, sweep), status = 0;
-    for (size_t i = 0; i < sweep->cells && !memory && !status; i++) {
+    for (size_t i = 0; i < sweep->trials && !memory && !status; i++) {
         json_t *list = NULL;
         status = smoe_evaluations_read(&list, sweep, i, err);
         for (size_t p = 0; p < sweep->evaluate.points && !memory && !status; p++)
-            memory = table_cell(&table->cell[table->cells++], sweep, i, p, list);
+            memory = table_trial(&table->trial[table->trials++], sweep, i, p, list);
         json_decref(list);
     }
     return memory ? smoe_fail(err, SMOE_RUNTIME, "out of memory for the evaluations") : status;

@@ -1,10 +1,12 @@
 /*
- * Evaluations of trained cells at other settings than they were trained with: k, capacity,
+ * Evaluations of trained trials at other settings than they were trained with: k, capacity,
  * priority, group, random routers (V-MoE 4.2, E.1, E.4). A sweep's `evaluate` has the points; every
- * cell, once trained, is evaluated at each of them.
+ * trial, once trained, is evaluated at each of them.
  *
  *   DIR/claims/CELL.evaluations.json   a list with the result of each point, in their order, as far
  *                                      as they are done
+ *   DIR/claims/CELL.evaluation-N.npy   what became of each image at point N, as outcomes.npy of a
+ *                                      run has it (sweep/outcomes.h)
  */
 #ifndef SMOE_EVALUATIONS_H
 #define SMOE_EVALUATIONS_H
@@ -13,7 +15,7 @@
 
 #include <signal.h>
 
-/* What a column of the points is called beside those of the cells: this and the key. */
+/* What a column of the points is called beside those of the trials: this and the key. */
 #define SMOE_EVALUATED "evaluate."
 
 /* May `key` change for a model that is trained? SMOE_USAGE, added to err with `before` before the
@@ -21,8 +23,8 @@
 int smoe_evaluations_check_key(const char *before, const char *key, smoe_err *err) SMOE_MUST_CHECK;
 
 /* Every combination of `axes` becomes a point of the sweep. SMOE_USAGE, with all of them named:
- * keys that cannot change after training, and combinations that are no valid spec of a cell or need
- * other parameters than it has. */
+ * keys that cannot change after training, and combinations that are no valid spec of a trial or
+ * need other parameters than it has. */
 int smoe_evaluations_plan(smoe_sweep *sweep, const smoe_axes *axes, smoe_err *err) SMOE_MUST_CHECK;
 
 typedef struct smoe_evaluations_options {
@@ -31,17 +33,17 @@ typedef struct smoe_evaluations_options {
     void *user;
 } smoe_evaluations_options;
 
-/* Evaluates the checkpoint of cell i, a safetensors file, at the points that are not done yet;
+/* Evaluates the checkpoint of trial i, a safetensors file, at the points that are not done yet;
  * whoever calls has the claim. SMOE_STOPPED after a request to stop. */
 int smoe_evaluations_run(const smoe_sweep *sweep, size_t i, const char *checkpoint,
                          const smoe_evaluations_options *options, smoe_err *err) SMOE_MUST_CHECK;
 
-/* The results of cell i so far, {loss, precision_at_1, dropped, fewshot_K ...} each: a new array.
+/* The results of trial i so far, {loss, precision_at_1, dropped, fewshot_K ...} each: a new array.
  * SMOE_DATA when the file is damaged. */
 int smoe_evaluations_read(json_t **list, const smoe_sweep *sweep, size_t i,
                           smoe_err *err) SMOE_MUST_CHECK;
 
-/* The points as a sweep for sweep/results.h: a cell for each cell and point, with the columns of
+/* The points as a sweep for sweep/results.h: a trial for each trial and point, with the columns of
  * both. Free it with smoe_sweep_free. */
 int smoe_evaluations_table(smoe_sweep *table, const smoe_sweep *sweep,
                            smoe_err *err) SMOE_MUST_CHECK;

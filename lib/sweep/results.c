@@ -3,6 +3,10 @@
 #include "sweep/results.h"
 #include "sweep/compare.h"
 #include "sweep/evaluations.h"
+#include "sweep/primary.h"
+#include "sweep/results_contrasts.h"
+#include "sweep/settings.h"
+#include "sweep/trend.h"
 #include "base/file.h"
 #include "base/frame.h"
 
@@ -13,8 +17,8 @@
 
 /* ---- collecting ------------------------------------------------------------------------------ */
 
-static const json_t *result_of(const smoe_cell *cell) {
-    return cell->state == SMOE_CELL_DONE ? json_object_get(cell->outcome, "result") : NULL;
+static const json_t *result_of(const smoe_trial *trial) {
+    return trial->state == SMOE_TRIAL_DONE ? json_object_get(trial->outcome, "result") : NULL;
 }
 
 size_t smoe_results_metric(const smoe_results *results, const char *name) {
@@ -23,12 +27,12 @@ size_t smoe_results_metric(const smoe_results *results, const char *name) {
     return SIZE_MAX;
 }
 
-/* Every metric that some cell has, in the order in which cells first have them. */
+/* Every metric that some trial has, in the order in which trials first have them. */
 static int find_metrics(smoe_results *r) {
-    for (size_t i = 0; i < r->sweep->cells; i++) {
+    for (size_t i = 0; i < r->sweep->trials; i++) {
         const char *key;
         json_t *value;
-        json_object_foreach((json_t *)result_of(&r->sweep->cell[i]), key, value) {
+        json_object_foreach((json_t *)result_of(&r->sweep->trial[i]), key, value) {
             if (smoe_results_metric(r, key) != SIZE_MAX) continue;
             const char **metric = realloc(r->metric, (r->metrics + 1) * sizeof *metric);
             if (!metric) return -1;
@@ -39,7 +43,7 @@ static int find_metrics(smoe_results *r) {
     return 0;
 }
 
-static bool same_group(const smoe_sweep *sweep, const smoe_cell *a, const smoe_cell *b) {
+static bool same_group(const smoe_sweep *sweep, const smoe_trial *a, const smoe_trial *b) {
     for (size_t c = 0; c < sweep->columns; c++)
         if (c != sweep->seed && strcmp(a->value[c], b->value[c])) return false;
     return true;
@@ -48,7 +52,7 @@ static bool same_group(const smoe_sweep *sweep, const smoe_cell *a, const smoe_c
 static int make(smoe_results *r, const smoe_sweep *sweep, size_t x_from, size_t trained,
                 smoe_err *err);
 
-/* The results of the cells' evaluations. */
+/* The results of the trials' evaluations. */
 static int make_evaluations(smoe_results *r, smoe_err *err) {
     if (!r->sweep->evaluate.points) return 0;
     r->evaluated = calloc(1, sizeof *r->evaluated);
@@ -56,33 +60,38 @@ static int make_evaluations(smoe_results *r, smoe_err *err) {
     if (!r->evaluated || !r->evaluations)
         return smoe_fail(err, SMOE_RUNTIME, "out of memory for the evaluations");
     if (smoe_evaluations_table(r->evaluated, r->sweep, err)) return -1;
-    return make(r->evaluations, r->evaluated, r->sweep->columns, r->sweep->columns, err);
+    if (make(r->evaluations, r->evaluated, r->sweep->columns, r->sweep->columns, err)) return -1;
+    r->evaluations->planned = r->planned;
+    return 0;
 }
 
 static int make(smoe_results *r, const smoe_sweep *sweep, size_t x_from, size_t trained,
                 smoe_err *err) {
-    *r = (smoe_results){.sweep = sweep, .x_from = x_from, .trained = trained};
+    *r = (smoe_results){
+        .sweep = sweep, .x_from = x_from, .trained = trained, .planned = sweep->plan.primaries};
     int status = find_metrics(r);
-    r->value = calloc(sweep->cells * r->metrics + 1, sizeof *r->value);
-    r->group = calloc(sweep->cells + 1, sizeof *r->group);
-    r->first = calloc(sweep->cells + 1, sizeof *r->first);
+    r->value = calloc(sweep->trials * r->metrics + 1, sizeof *r->value);
+    r->group = calloc(sweep->trials + 1, sizeof *r->group);
+    r->first = calloc(sweep->trials + 1, sizeof *r->first);
     if (status || !r->value || !r->group || !r->first)
         return smoe_fail(err, SMOE_RUNTIME, "out of memory for the results");
-    for (size_t i = 0; i < sweep->cells; i++) {
+    for (size_t i = 0; i < sweep->trials; i++) {
         size_t g = 0;
-        while (g < r->groups && !same_group(sweep, &sweep->cell[r->first[g]], &sweep->cell[i])) g++;
+        while (g < r->groups && !same_group(sweep, &sweep->trial[r->first[g]], &sweep->trial[i]))
+            g++;
         if (g == r->groups) r->first[r->groups++] = i;
         r->group[i] = g;
         for (size_t m = 0; m < r->metrics; m++) {
-            const json_t *value = json_object_get(result_of(&sweep->cell[i]), r->metric[m]);
+            const json_t *value = json_object_get(result_of(&sweep->trial[i]), r->metric[m]);
             r->value[i * r->metrics + m] = json_is_number(value) ? json_number_value(value) : NAN;
         }
     }
-    return smoe_results_compare(r, err) ? -1 : make_evaluations(r, err);
+    if (smoe_results_compare(r, err) || smoe_results_follow(r, err)) return -1;
+    return make_evaluations(r, err);
 }
 
 int smoe_results_make(smoe_results *r, const smoe_sweep *sweep, smoe_err *err) {
-    return make(r, sweep, 0, sweep->columns, err);
+    return make(r, sweep, 0, sweep->columns, err) ? -1 : smoe_results_decide(r, err);
 }
 
 void smoe_results_free(smoe_results *r) {
@@ -93,6 +102,8 @@ void smoe_results_free(smoe_results *r) {
     for (size_t c = 0; r->reference && c < r->sweep->columns; c++) free(r->reference[c]);
     free(r->reference);
     free(r->difference);
+    free(r->trend);
+    free(r->primary);
     if (r->evaluations) smoe_results_free(r->evaluations);
     if (r->evaluated) smoe_sweep_free(r->evaluated);
     free(r->evaluations);
@@ -101,13 +112,13 @@ void smoe_results_free(smoe_results *r) {
 }
 
 smoe_stats smoe_results_stats(const smoe_results *r, size_t group, size_t metric) {
-    double *value = calloc(r->sweep->cells + 1, sizeof *value);
+    double *value = calloc(r->sweep->trials + 1, sizeof *value);
     size_t n = 0;
     if (!value || metric == SIZE_MAX) {
         free(value);
         return (smoe_stats){.mean = NAN, .sd = NAN};
     }
-    for (size_t i = 0; i < r->sweep->cells; i++)
+    for (size_t i = 0; i < r->sweep->trials; i++)
         if (r->group[i] == group) value[n++] = r->value[i * r->metrics + metric];
     smoe_stats stats = smoe_stats_of(value, n);
     free(value);
@@ -139,8 +150,8 @@ char *smoe_results_reference(const smoe_results *r) {
 }
 
 const char *smoe_results_row(const smoe_results *r, const smoe_difference *d, size_t column) {
-    bool set = r->reference[column] && !smoe_compare_is_any(r->reference[column]);
-    return d->pooled && !set ? NULL : r->sweep->cell[r->first[d->group]].value[column];
+    bool set = r->reference[column] && !smoe_settings_is_any(r->reference[column]);
+    return d->pooled && !set ? NULL : r->sweep->trial[r->first[d->group]].value[column];
 }
 
 const char *smoe_results_difference(char *buf, size_t size, const smoe_paired *p) {
@@ -151,37 +162,58 @@ const char *smoe_results_difference(char *buf, size_t size, const smoe_paired *p
     return buf;
 }
 
-/* ---- writing --------------------------------------------------------------------------------- */
-
-static const char *state_name(smoe_cell_state state) {
-    return state == SMOE_CELL_DONE ? "done" : state == SMOE_CELL_FAILED ? "failed" : "open";
+const char *smoe_results_verdict(char *buf, size_t size, const smoe_difference *d) {
+    if (d->equivalent)
+        snprintf(buf, size, "equivalent within \xc2\xb1%g", d->margin);
+    else if (isfinite(d->margin))
+        snprintf(buf, size, d->paired.distinguishable ? "different" : "not decided");
+    else
+        snprintf(buf, size, d->paired.distinguishable ? "distinguishable" : "not distinguishable");
+    return buf;
 }
 
-/* Why a cell has failed, the first line of it; "" where it has not. */
-static void add_error(smoe_frame *frame, const smoe_cell *cell) {
-    const char *error = json_string_value(json_object_get(cell->outcome, "error"));
+const char *smoe_results_direction(const smoe_trend *t) {
+    if (!t->paired.distinguishable) return "not distinguishable";
+    return t->paired.mean > 0 ? "rising" : "falling";
+}
+
+const char *smoe_results_finding(smoe_finding finding) {
+    static const char *const words[] = {"open", "confirmed", "refuted"};
+    return words[finding];
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+static const char *state_name(smoe_trial_state state) {
+    return state == SMOE_TRIAL_DONE ? "done" : state == SMOE_TRIAL_FAILED ? "failed" : "open";
+}
+
+/* Why a trial has failed, the first line of it; "" where it has not. */
+static void add_error(smoe_frame *frame, const smoe_trial *trial) {
+    const char *error = json_string_value(json_object_get(trial->outcome, "error"));
     char *line = error ? strndup(error, strcspn(error, "\n")) : NULL;
     frame->failed |= error && !line;
     smoe_frame_text(frame, line ? line : "");
     free(line);
 }
 
-/* results.csv: a row a cell. */
-static void fill_cells(smoe_frame *frame, const smoe_results *r) {
+/* results.csv: a row a trial. */
+static void fill_trials(smoe_frame *frame, const smoe_results *r) {
     const smoe_sweep *sweep = r->sweep;
     smoe_frame_column(frame, "cell", true);
     for (size_t c = 0; c < sweep->columns; c++) smoe_frame_column(frame, sweep->column[c], true);
     smoe_frame_column(frame, "status", true);
     for (size_t m = 0; m < r->metrics; m++) smoe_frame_column(frame, r->metric[m], false);
     /* And not evaluations, which have no state of their own. */
-    bool cells = r->trained == sweep->columns;
-    if (cells) smoe_frame_column(frame, "error", true);
-    for (size_t i = 0; i < sweep->cells; i++) {
-        smoe_frame_text(frame, sweep->cell[i].name);
-        for (size_t c = 0; c < sweep->columns; c++) smoe_frame_text(frame, sweep->cell[i].value[c]);
-        smoe_frame_text(frame, state_name(sweep->cell[i].state));
+    bool trials = r->trained == sweep->columns;
+    if (trials) smoe_frame_column(frame, "error", true);
+    for (size_t i = 0; i < sweep->trials; i++) {
+        smoe_frame_text(frame, sweep->trial[i].name);
+        for (size_t c = 0; c < sweep->columns; c++)
+            smoe_frame_text(frame, sweep->trial[i].value[c]);
+        smoe_frame_text(frame, state_name(sweep->trial[i].state));
         smoe_frame_numbers(frame, r->value + i * r->metrics, r->metrics);
-        if (cells) add_error(frame, &sweep->cell[i]);
+        if (trials) add_error(frame, &sweep->trial[i]);
     }
 }
 
@@ -202,41 +234,12 @@ static void fill_summary(smoe_frame *frame, const smoe_results *r) {
         }
     for (size_t g = 0; g < r->groups; g++) {
         for (size_t c = 0; c < sweep->columns; c++)
-            if (c != sweep->seed) smoe_frame_text(frame, sweep->cell[r->first[g]].value[c]);
+            if (c != sweep->seed) smoe_frame_text(frame, sweep->trial[r->first[g]].value[c]);
         for (size_t m = 0; m < r->metrics; m++) {
             smoe_stats s = smoe_results_stats(r, g, m);
             smoe_frame_numbers(frame, (const double[]){s.mean, s.sd, (double)s.n}, 3);
         }
     }
-}
-
-/* differences.csv: a row a difference; of a pool nothing stands where its rows differ. */
-static void fill_differences(smoe_frame *frame, const smoe_results *r) {
-    static const char *const numbers[] = {"difference", "low", "high", "n"};
-    const smoe_sweep *sweep = r->sweep;
-    char *reference = smoe_results_reference(r);
-    for (size_t c = 0; c < sweep->columns; c++)
-        if (c != sweep->seed) smoe_frame_column(frame, sweep->column[c], true);
-    smoe_frame_column(frame, "reference", true);
-    smoe_frame_column(frame, "metric", true);
-    for (size_t i = 0; i < 4; i++) smoe_frame_column(frame, numbers[i], false);
-    smoe_frame_column(frame, "distinguishable", true);
-    for (size_t i = 0; i < r->differences; i++) {
-        const smoe_difference *d = &r->difference[i];
-        const smoe_paired *p = &d->paired;
-        for (size_t c = 0; c < sweep->columns; c++) {
-            const char *value = smoe_results_row(r, d, c);
-            if (c != sweep->seed) smoe_frame_text(frame, value ? value : "");
-        }
-        smoe_frame_text(frame, reference ? reference : "");
-        smoe_frame_text(frame, r->metric[d->metric]);
-        smoe_frame_numbers(
-            frame, (const double[]){p->mean, p->mean - p->half, p->mean + p->half, (double)p->n},
-            4);
-        smoe_frame_text(frame, p->distinguishable ? "true" : "false");
-    }
-    frame->failed |= !reference;
-    free(reference);
 }
 
 bool smoe_results_shown(const char *metric, bool brief) {
@@ -261,8 +264,8 @@ bool smoe_results_shown(const char *metric, bool brief) {
 
 size_t smoe_results_done(const smoe_results *r, size_t group) {
     size_t n = 0;
-    for (size_t i = 0; i < r->sweep->cells; i++)
-        n += r->group[i] == group && r->sweep->cell[i].state == SMOE_CELL_DONE;
+    for (size_t i = 0; i < r->sweep->trials; i++)
+        n += r->group[i] == group && r->sweep->trial[i].state == SMOE_TRIAL_DONE;
     return n;
 }
 
@@ -286,7 +289,7 @@ static void put_table(FILE *out, const smoe_results *r) {
     for (size_t g = 0; g < r->groups; g++) {
         fputc('|', out);
         for (size_t c = 0; c < sweep->columns; c++)
-            if (c != sweep->seed) fprintf(out, " %s |", sweep->cell[r->first[g]].value[c]);
+            if (c != sweep->seed) fprintf(out, " %s |", sweep->trial[r->first[g]].value[c]);
         fprintf(out, " %zu |", smoe_results_done(r, g));
         for (size_t m = 0; m < r->metrics; m++)
             if (smoe_results_shown(r->metric[m], false))
@@ -294,41 +297,6 @@ static void put_table(FILE *out, const smoe_results *r) {
                         smoe_results_text(text, sizeof text, smoe_results_stats(r, g, m)));
         fputc('\n', out);
     }
-}
-
-static void put_differences(FILE *out, const smoe_results *r, const char *level) {
-    const smoe_sweep *sweep = r->sweep;
-    char text[64];
-    char *reference = smoe_results_reference(r);
-    if (r->differences) {
-        fprintf(out, "\n%s Differences from %s\n\n", level, reference ? reference : "");
-        fputs(
-            "Seed by seed, with the 95% interval of Student's t. Bold: it does not include 0.\n\n|",
-            out);
-        for (size_t c = 0; c < sweep->columns; c++)
-            if (c != sweep->seed) fprintf(out, " %s |", sweep->column[c]);
-        fputs(" metric | difference | n |\n|", out);
-        for (size_t c = 0; c < sweep->columns; c++)
-            if (c != sweep->seed) fputs(" --- |", out);
-        fputs(" --- | ---: | ---: |\n", out);
-    }
-    for (size_t i = 0; i < r->differences; i++) {
-        const smoe_difference *d = &r->difference[i];
-        const char *bold = d->paired.distinguishable ? "**" : "";
-        fputc('|', out);
-        for (size_t c = 0; c < sweep->columns; c++) {
-            const char *value = smoe_results_row(r, d, c);
-            if (c != sweep->seed) fprintf(out, " %s |", value ? value : "all");
-        }
-        fprintf(out, " %s | %s%s%s | %zu |\n", r->metric[d->metric], bold,
-                smoe_results_difference(text, sizeof text, &d->paired), bold, d->paired.n);
-    }
-    for (size_t g = 0, said = 0; g < r->groups; g++) {
-        char *why = smoe_results_not_compared(r, g);
-        if (why) fprintf(out, "%s%s\n", said++ ? "- " : "\n- ", why);
-        free(why);
-    }
-    free(reference);
 }
 
 static int put_markdown(FILE *out, const void *context, smoe_err *err) {
@@ -339,29 +307,31 @@ static int put_markdown(FILE *out, const void *context, smoe_err *err) {
     fprintf(out, "# %s\n\n", sweep->name);
     fputs("Mean and standard deviation over the seeds; n of them.\n\n", out);
     put_table(out, r);
-    put_differences(out, r, "##");
-    for (size_t i = 0; i < sweep->cells; i++) {
-        failed += sweep->cell[i].state == SMOE_CELL_FAILED;
-        open += sweep->cell[i].state == SMOE_CELL_OPEN;
+    smoe_contrasts_markdown(out, r, "##");
+    for (size_t i = 0; i < sweep->trials; i++) {
+        failed += sweep->trial[i].state == SMOE_TRIAL_FAILED;
+        open += sweep->trial[i].state == SMOE_TRIAL_OPEN;
     }
     if (failed || open)
-        fprintf(out, "\n%zu of %zu cells failed, %zu are not finished.\n", failed, sweep->cells,
+        fprintf(out, "\n%zu of %zu cells failed, %zu are not finished.\n", failed, sweep->trials,
                 open);
     if (!r->evaluations) return 0;
     fputs("\n## Evaluations\n\nThe trained cells, evaluated at other settings.\n\n", out);
     put_table(out, r->evaluations);
-    put_differences(out, r->evaluations, "###");
+    smoe_contrasts_markdown(out, r->evaluations, "###");
     return 0;
 }
 
+/* A table as a file; one without rows is none, and an earlier file of the name goes. */
 static int write_frame(const smoe_results *r, const char *name,
                        void (*fill)(smoe_frame *frame, const smoe_results *r), smoe_err *err) {
     smoe_frame frame;
     char *path = smoe_text_format("%s/%s.csv", r->sweep->dir, name);
     smoe_frame_init(&frame, name, NULL, NULL, NULL);
     fill(&frame, r);
-    int status = path ? smoe_frame_csv(&frame, path, err)
-                      : smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", r->sweep->dir);
+    int status = !path ? smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", r->sweep->dir)
+                 : frame.rows || frame.failed ? smoe_frame_csv(&frame, path, err)
+                                              : smoe_file_remove(path, err);
     smoe_frame_free(&frame);
     free(path);
     return status;
@@ -375,23 +345,22 @@ static int write_markdown(const smoe_results *r, smoe_err *err) {
     return status;
 }
 
-/* Differences as a file, where there are any; that of an earlier reference goes. */
-static int write_differences(const smoe_results *r, const char *name, smoe_err *err) {
-    if (r->differences) return write_frame(r, name, fill_differences, err);
-    char *path = smoe_text_format("%s/%s.csv", r->sweep->dir, name);
-    int status = path ? smoe_file_remove(path, err)
-                      : smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", r->sweep->dir);
-    free(path);
-    return status;
-}
-
 int smoe_results_write(const smoe_results *r, smoe_err *err) {
-    if (write_frame(r, "results", fill_cells, err)) return -1;
-    if (write_frame(r, "summary", fill_summary, err)) return -1;
-    if (write_differences(r, "differences", err)) return -1;
-    if (r->evaluations && (write_frame(r->evaluations, "evaluations", fill_cells, err) ||
-                           write_frame(r->evaluations, "evaluations_summary", fill_summary, err) ||
-                           write_differences(r->evaluations, "evaluations_differences", err)))
-        return -1;
-    return write_markdown(r, err);
+    static const struct {
+        const char *name;
+        void (*fill)(smoe_frame *frame, const smoe_results *r);
+    } files[][4] = {{{"results", fill_trials},
+                     {"summary", fill_summary},
+                     {"differences", smoe_contrasts_differences},
+                     {"trends", smoe_contrasts_trends}},
+                    {{"evaluations", fill_trials},
+                     {"evaluations_summary", fill_summary},
+                     {"evaluations_differences", smoe_contrasts_differences},
+                     {"evaluations_trends", smoe_contrasts_trends}}};
+    for (size_t later = 0; later < (r->evaluations ? 2 : 1); later++)
+        for (size_t i = 0; i < 4; i++)
+            if (write_frame(later ? r->evaluations : r, files[later][i].name, files[later][i].fill,
+                            err))
+                return -1;
+    return write_frame(r, "primary", smoe_contrasts_primary, err) ? -1 : write_markdown(r, err);
 }

@@ -1,14 +1,15 @@
 /* The figure of a sweep; see results_figure.h. */
 #include "sweep/results_figure.h"
 #include "draw/gnuplot.h"
+#include "sweep/contrast.h"
 #include "sweep/evaluations.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* What sweep/cell.c and sweep/evaluations.c measure, besides fewshot_K, and what it is called on an
- * axis. */
+/* What sweep/trial.c and sweep/evaluations.c measure, besides fewshot_K, and what it is called
+ * on an axis. */
 static const struct {
     const char *name, *label;
 } measured[] = {{"precision_at_1", "test precision@1"},
@@ -44,12 +45,14 @@ typedef struct plan {
     size_t metric;
     smoe_chart figure;
     char *y_label;
-    char **title; /* [lines] */
-    size_t *of;   /* [lines] a group of each */
+    char **title;   /* [lines] */
+    size_t *of;     /* [lines] a group of each */
+    double *weight; /* [groups] scratch */
+    size_t images;  /* that bars are over, too; 0: none are */
 } plan;
 
 static const char *value_of(const plan *p, size_t group, size_t column) {
-    return p->r->sweep->cell[p->r->first[group]].value[column];
+    return p->r->sweep->trial[p->r->first[group]].value[column];
 }
 
 static bool number_of(const char *text, double *x) {
@@ -152,16 +155,19 @@ static double place_of(const plan *p, size_t group) {
     return x;
 }
 
-static int add_point(plan *p, size_t group) {
+/* A row by itself is a contrast too: its bar is the interval over seeds and images. */
+static int add_point(plan *p, size_t group, smoe_err *err) {
     size_t l = 0;
     smoe_chart *f = &p->figure;
-    smoe_stats s = smoe_results_stats(p->r, group, p->metric);
-    smoe_chart_point point = {.x = place_of(p, group), .y = s.mean, .error = s.sd};
+    smoe_paired s = {0};
+    for (size_t g = 0; g < p->r->groups; g++) p->weight[g] = g == group;
+    if (smoe_contrast_measure(&s, p->r, p->weight, p->metric, err)) return -1;
+    smoe_chart_point point = {.x = place_of(p, group), .y = s.mean, .error = s.half};
     if (p->numbers && !isfinite(point.x)) return 0; /* not measured yet */
     while (l < f->lines && !same_line(p, p->of[l], group)) l++;
     if (l == f->lines) {
         f->line[l].point = calloc(p->r->groups, sizeof *f->line[l].point);
-        if (!f->line[l].point) return -1;
+        if (!f->line[l].point) return smoe_fail(err, SMOE_RUNTIME, "out of memory for a figure");
         f->line[l].title = p->title[l] = title_of(p, group);
         p->of[l] = group;
         f->lines++;
@@ -170,6 +176,7 @@ static int add_point(plan *p, size_t group) {
         point.x = category(p, group);
         point.label = value_of(p, group, p->x);
     }
+    if (s.images) p->images = s.images;
     f->line[l].point[f->line[l].points++] = point;
     return 0;
 }
@@ -206,8 +213,8 @@ size_t smoe_results_first(const smoe_results *r, const char *wish) {
     return found;
 }
 
-/* What the bars are, where there are some: "test precision@1 (mean \xc2\xb1 standard deviation, 3
- * seeds)". */
+/* What the bars are, where there are some: "test precision@1 (95% interval, 3 seeds, 2000 images)".
+ */
 static char *y_label_of(const plan *p) {
     const char *label = label_of(p->r->metric[p->metric]), *most = "";
     size_t seeds = 0;
@@ -217,8 +224,9 @@ static char *y_label_of(const plan *p) {
         if (n > seeds) seeds = n;
     }
     if (seeds < 2) return strdup(label);
-    return smoe_text_format("%s (mean \xc2\xb1 standard deviation, %s%zu seeds)", label, most,
-                            seeds);
+    if (!p->images) return smoe_text_format("%s (95%% interval, %s%zu seeds)", label, most, seeds);
+    return smoe_text_format("%s (95%% interval, %s%zu seeds, %zu images)", label, most, seeds,
+                            p->images);
 }
 
 /* Points by x within lines; title, labels, whether the axis is logarithmic. Lines over categories
@@ -259,10 +267,12 @@ int smoe_results_figure(const smoe_results *r, const smoe_sweep_figure *wish, co
     p.figure.line = calloc(n + 1, sizeof *p.figure.line);
     p.title = calloc(n + 1, sizeof *p.title);
     p.of = calloc(n + 1, sizeof *p.of);
-    p.y_label = y_label_of(&p);
-    int status = x && p.figure.line && p.title && p.of && p.y_label ? 0 : -1;
-    for (size_t g = 0; g < n && !status; g++) status = add_point(&p, g);
+    p.weight = calloc(n + 1, sizeof *p.weight);
+    int status = x && p.figure.line && p.title && p.of && p.weight ? 0 : -1;
     if (status) smoe_fail(err, SMOE_RUNTIME, "out of memory for a figure");
+    for (size_t g = 0; g < n && !status; g++) status = add_point(&p, g, err);
+    if (!status && !(p.y_label = y_label_of(&p)))
+        status = smoe_fail(err, SMOE_RUNTIME, "out of memory for a figure");
     if (!status) {
         finish(&p, x);
         status = smoe_chart_write(&p.figure, r->sweep->dir, name, drawn, err);
@@ -275,13 +285,14 @@ int smoe_results_figure(const smoe_results *r, const smoe_sweep_figure *wish, co
     free(p.title);
     free(p.y_label);
     free(p.of);
+    free(p.weight);
     free(x);
     return status;
 }
 
 /* ---- the figures of a sweep ------------------------------------------------------------------ */
 
-static bool is_measured(const char *name) {
+bool smoe_results_is_measured(const char *name) {
     static const char fewshot[] = "fewshot_";
     size_t length = sizeof fewshot - 1;
     for (size_t i = 0; i < MEASURED; i++)
@@ -301,7 +312,9 @@ static int check_axis(const smoe_sweep *sweep, const char *axis, const char *nam
                       bool may_measure, smoe_err *err) {
     char known[1000] = "fewshot_K";
     size_t used = strlen(known);
-    if (!name || (may_set && is_set(sweep, name)) || (may_measure && is_measured(name))) return 0;
+    if (!name || (may_set && is_set(sweep, name)) ||
+        (may_measure && smoe_results_is_measured(name)))
+        return 0;
     for (size_t i = 0; i < MEASURED; i++)
         used += (size_t)snprintf(known + used, sizeof known - used, ", %s", measured[i].name);
     return smoe_fail(err, SMOE_USAGE, "the figure's %s: '%s' is not %s%s%s", axis, name,

@@ -1,13 +1,14 @@
-/* Sweeps: axes and the cells they span; see sweep.h. The ledger and the claims are in ledger.c. */
+/* Sweeps: axes and the trials they span; see sweep.h. The manifest and the claims are in
+ * manifest.c. */
 #include "sweep/sweep.h"
-#include "sweep/ledger.h"
+#include "sweep/manifest.h"
 
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_CELLS = 100000, NAME_ROOM = 120 };
+enum { MOST_TRIALS = 100000, NAME_ROOM = 120 };
 
 /* ---- axes ------------------------------------------------------------------------------------ */
 
@@ -195,12 +196,12 @@ int smoe_axes_of(smoe_axes *axes, const smoe_sweep_keys *keys, char *const *over
     return 0;
 }
 
-/* ---- cells ----------------------------------------------------------------------------------- */
+/* ---- trials ---------------------------------------------------------------------------------- */
 
 static const uint64_t HASH_START = 14695981039346656037u;
 
-/* FNV-1a, going on from h. It guards a ledger against slips of an editor and of memory, not against
- * anyone who means it; so a few lines do, and no library is needed. */
+/* FNV-1a, going on from h. It guards a manifest against slips of an editor and of memory, not
+ * against anyone who means it; so a few lines do, and no library is needed. */
 static uint64_t hash_of(const char *text, uint64_t h) {
     for (; *text; text++) h = (h ^ (unsigned char)*text) * 1099511628211u;
     return h;
@@ -211,31 +212,31 @@ static char *canonical(const json_t *spec) {
     return spec ? json_dumps(spec, JSON_COMPACT | JSON_SORT_KEYS | JSON_REAL_PRECISION(17)) : NULL;
 }
 
-int smoe_cell_set_spec(smoe_cell *cell, const json_t *spec) {
-    cell->spec = canonical(spec);
-    if (cell->spec) cell->hash = hash_of(cell->spec, HASH_START);
-    return cell->spec ? 0 : -1;
+int smoe_trial_set_spec(smoe_trial *trial, const json_t *spec) {
+    trial->spec = canonical(spec);
+    if (trial->spec) trial->hash = hash_of(trial->spec, HASH_START);
+    return trial->spec ? 0 : -1;
 }
 
-uint64_t smoe_cell_hash_values(const smoe_sweep *sweep, const smoe_cell *cell) {
+uint64_t smoe_trial_hash_values(const smoe_sweep *sweep, const smoe_trial *trial) {
     uint64_t h = HASH_START;
     for (size_t c = 0; c < sweep->columns; c++) {
         h = hash_of(sweep->column[c], h);
         h = hash_of("=", h);
-        h = hash_of(cell->value[c], h);
+        h = hash_of(trial->value[c], h);
         h = hash_of("\n", h);
     }
     return h;
 }
 
 /* "003-experts=8,seed=1": the last part of each key, what file names should not hold replaced. */
-static char *cell_name(const smoe_sweep *sweep, const smoe_cell *cell, size_t index) {
+static char *trial_name(const smoe_sweep *sweep, const smoe_trial *trial, size_t index) {
     char name[NAME_ROOM];
     size_t used = (size_t)snprintf(name, sizeof name, "%03zu", index);
     for (size_t c = 0; c < sweep->columns && used < sizeof name; c++) {
         const char *dot = strrchr(sweep->column[c], '.');
         used += (size_t)snprintf(name + used, sizeof name - used, "%c%s=%s", c ? ',' : '-',
-                                 dot ? dot + 1 : sweep->column[c], cell->value[c]);
+                                 dot ? dot + 1 : sweep->column[c], trial->value[c]);
     }
     for (char *c = name; *c; c++)
         if (!isalnum((unsigned char)*c) && !strchr("-_=,.+", *c)) *c = '_';
@@ -243,31 +244,33 @@ static char *cell_name(const smoe_sweep *sweep, const smoe_cell *cell, size_t in
 }
 
 /* What a combination says, for messages: "experts=8, seed=1". */
-static void describe(char *buf, size_t size, const smoe_sweep *sweep, const smoe_cell *cell) {
+static void describe(char *buf, size_t size, const smoe_sweep *sweep, const smoe_trial *trial) {
     size_t used = 0;
     snprintf(buf, size, "the only cell");
     for (size_t c = 0; c < sweep->columns && used < size; c++)
         used += (size_t)snprintf(buf + used, size - used, "%s%s=%s", c ? " " : "", sweep->column[c],
-                                 cell->value[c]);
+                                 trial->value[c]);
 }
 
-static void cell_clear(smoe_cell *cell, size_t columns) {
-    texts_free(cell->value, columns);
-    free(cell->name);
-    free(cell->spec);
-    json_decref(cell->outcome);
-    *cell = (smoe_cell){0};
+static void trial_clear(smoe_trial *trial, size_t columns) {
+    texts_free(trial->value, columns);
+    free(trial->name);
+    free(trial->spec);
+    free(trial->outcomes);
+    json_decref(trial->outcome);
+    *trial = (smoe_trial){0};
 }
 
 void smoe_sweep_free(smoe_sweep *sweep) {
-    for (size_t i = 0; i < sweep->cells; i++) cell_clear(&sweep->cell[i], sweep->columns);
+    for (size_t i = 0; i < sweep->trials; i++) trial_clear(&sweep->trial[i], sweep->columns);
     texts_free(sweep->column, sweep->columns);
     axis_clear(&sweep->evaluate);
     free(sweep->figure.x);
     free(sweep->figure.y);
     free(sweep->figure.line);
     free(sweep->reference);
-    free(sweep->cell);
+    smoe_sweep_plan_clear(&sweep->plan);
+    free(sweep->trial);
     free(sweep->run);
     free(sweep->checkpoint);
     free(sweep->name);
@@ -289,21 +292,21 @@ static int columns_of(smoe_sweep *sweep, const smoe_axes *axes) {
     return 0;
 }
 
-/* Combination `number`: the values of its cell, and its overrides behind the first `given`, which
+/* Combination `number`: the values of its trial, and its overrides behind the first `given`, which
  * are the caller's. Returns how many there are then, 0 when out of memory. */
-static size_t combine(smoe_cell *cell, char **override, size_t given, const smoe_axes *axes,
+static size_t combine(smoe_trial *trial, char **override, size_t given, const smoe_axes *axes,
                       size_t columns, size_t number) {
-    cell->value = calloc(columns + 1, sizeof *cell->value);
-    for (size_t i = axes->count; cell->value && i-- > 0;) {
+    trial->value = calloc(columns + 1, sizeof *trial->value);
+    for (size_t i = axes->count; trial->value && i-- > 0;) {
         const smoe_axis *axis = &axes->axis[i];
         const smoe_point *point = &axis->point[number % axis->points];
         number /= axis->points;
         columns -= axis->columns;
         for (size_t c = 0; c < axis->columns; c++)
-            if (!(cell->value[columns + c] = strdup(point->value[c]))) return 0;
+            if (!(trial->value[columns + c] = strdup(point->value[c]))) return 0;
         for (size_t o = 0; o < point->overrides; o++) override[given++] = point->override[o];
     }
-    return cell->value ? given + 1 : 0;
+    return trial->value ? given + 1 : 0;
 }
 
 static json_t *blocks_json(const bool *picked, size_t depth) {
@@ -313,27 +316,26 @@ static json_t *blocks_json(const bool *picked, size_t depth) {
 }
 
 /* The resolved spec keeps how blocks are written, here it does not: last-1 of two is [1]. */
-static int hash_meaning(smoe_cell *cell, json_t *json, const smoe_model_spec *model) {
+static int hash_meaning(smoe_trial *trial, json_t *json, const smoe_model_spec *model) {
     json_t *moe = json_object_get(json_object_get(json, "model"), "moe");
     json_object_set_new(moe, "layers", blocks_json(model->moe.is_moe, model->depth));
     json_object_set_new(moe, "random_layers", blocks_json(model->moe.is_random, model->depth));
     char *text = canonical(json);
-    if (text) cell->meaning = hash_of(text, HASH_START);
+    if (text) trial->meaning = hash_of(text, HASH_START);
     free(text);
     return text ? 0 : -1;
 }
 
-/* Resolves a combination: 1 a cell, 0 no valid spec, its first mistake added to err; -1. */
-static int resolve(smoe_sweep *sweep, smoe_cell *cell, const smoe_spec_text *from,
+/* Resolves a combination: 1 a trial, 0 no valid spec, its first mistake added to err; -1. */
+static int resolve(smoe_sweep *sweep, smoe_trial *trial, const smoe_spec_text *from,
                    char *const *override, size_t overrides, smoe_err *err) {
     smoe_spec spec;
     smoe_err own = {0};
     char what[400], shown[400], *text = NULL;
     json_t *json = NULL;
     int status = 1;
-    if (smoe_spec_parse(&spec, from->text, from->length, from->label, from->folder, override,
-                        overrides, &own)) {
-        describe(what, sizeof what, sweep, cell);
+    if (smoe_spec_parse_text(&spec, from, override, overrides, &own)) {
+        describe(what, sizeof what, sweep, trial);
         size_t first = strcspn(own.text, "\n");
         status = own.code == SMOE_USAGE ? 0 : -1;
         smoe_fail_more(err, own.code, "%s: %.*s", smoe_text_shown(what, shown, sizeof shown),
@@ -343,8 +345,8 @@ static int resolve(smoe_sweep *sweep, smoe_cell *cell, const smoe_spec_text *fro
     text = smoe_spec_json(&spec);
     json = text ? json_loads(text, 0, NULL) : NULL;
     if (!sweep->name) sweep->name = strdup(spec.name);
-    if (!json || !sweep->name || smoe_cell_set_spec(cell, json) ||
-        hash_meaning(cell, json, &spec.model))
+    if (!json || !sweep->name || smoe_trial_set_spec(trial, json) ||
+        hash_meaning(trial, json, &spec.model))
         status = smoe_fail(err, SMOE_RUNTIME, "out of memory for the cells");
 out:
     json_decref(json);
@@ -353,14 +355,14 @@ out:
     return status;
 }
 
-/* No cell stands there twice, however its values are written: another seed, 00 beside 0, would
- * count as one more, with no deviation. Resolved specs have every key, so that cells which only
+/* No trial stands there twice, however its values are written: another seed, 00 beside 0, would
+ * count as one more, with no deviation. Resolved specs have every key, so that trials which only
  * come to the same, as those without experts do for any router, are told apart. */
 static int check_distinct(const smoe_sweep *sweep, smoe_err *err) {
     char what[2][200], shown[2][200];
-    for (size_t i = 0; i < sweep->cells; i++)
+    for (size_t i = 0; i < sweep->trials; i++)
         for (size_t k = 0; k < i; k++) {
-            const smoe_cell *a = &sweep->cell[k], *b = &sweep->cell[i];
+            const smoe_trial *a = &sweep->trial[k], *b = &sweep->trial[i];
             if (a->meaning != b->meaning) continue;
             describe(what[0], sizeof *what, sweep, a);
             describe(what[1], sizeof *what, sweep, b);
@@ -374,36 +376,37 @@ static int check_distinct(const smoe_sweep *sweep, smoe_err *err) {
 int smoe_sweep_expand(smoe_sweep *sweep, const smoe_spec_text *text, char *const *overrides,
                       size_t count, const smoe_axes *axes, bool skip, size_t *skipped,
                       smoe_err *err) {
-    size_t cells = 1, longest = count;
+    size_t trials = 1, longest = count;
     *sweep = (smoe_sweep){0};
     *skipped = 0;
     *err = (smoe_err){0};
     for (size_t i = 0; i < axes->count; i++) {
         size_t most = 0;
-        cells *= axes->axis[i].points;
+        trials *= axes->axis[i].points;
         for (size_t p = 0; p < axes->axis[i].points; p++)
             if (axes->axis[i].point[p].overrides > most) most = axes->axis[i].point[p].overrides;
         longest += most;
-        if (cells > MOST_CELLS) return smoe_fail(err, SMOE_USAGE, "more than %d cells", MOST_CELLS);
+        if (trials > MOST_TRIALS)
+            return smoe_fail(err, SMOE_USAGE, "more than %d cells", MOST_TRIALS);
     }
     char **override = calloc(longest + 1, sizeof *override);
-    sweep->cell = calloc(cells + 1, sizeof *sweep->cell);
-    int status = !override || !sweep->cell || columns_of(sweep, axes) ? -1 : 0;
-    if (status) smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu cells", cells);
+    sweep->trial = calloc(trials + 1, sizeof *sweep->trial);
+    int status = !override || !sweep->trial || columns_of(sweep, axes) ? -1 : 0;
+    if (status) smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu cells", trials);
     for (size_t i = 0; i < count && !status; i++) override[i] = overrides[i];
-    for (size_t number = 0; number < cells && !status; number++) {
-        smoe_cell *cell = &sweep->cell[sweep->cells];
-        size_t n = combine(cell, override, count, axes, sweep->columns, number);
-        int good = n ? resolve(sweep, cell, text, override, n - 1, err) : -1;
-        if (good == 1 && !(cell->name = cell_name(sweep, cell, number))) good = -1;
-        if (good < 1) cell_clear(cell, sweep->columns);
-        sweep->cells += good == 1;
+    for (size_t number = 0; number < trials && !status; number++) {
+        smoe_trial *trial = &sweep->trial[sweep->trials];
+        size_t n = combine(trial, override, count, axes, sweep->columns, number);
+        int good = n ? resolve(sweep, trial, text, override, n - 1, err) : -1;
+        if (good == 1 && !(trial->name = trial_name(sweep, trial, number))) good = -1;
+        if (good < 1) trial_clear(trial, sweep->columns);
+        sweep->trials += good == 1;
         *skipped += good == 0;
-        if (!n) smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu cells", cells);
+        if (!n) smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu cells", trials);
         status = good < 0 ? -1 : 0;
     }
     free(override);
     if (status || (*skipped && !skip)) return -1;
-    if (!sweep->cells) return smoe_fail_more(err, SMOE_USAGE, "no combination is left");
+    if (!sweep->trials) return smoe_fail_more(err, SMOE_USAGE, "no combination is left");
     return check_distinct(sweep, err);
 }

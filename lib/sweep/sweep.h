@@ -1,16 +1,16 @@
 /*
- * Sweeps: the cells of a grid of specs, frozen in a ledger, claimed, run by whoever asks, and
- * summed up. Leaves to others: running a cell (cmd/cells.c forks, sweep/cell.c trains), tables
+ * Sweeps: the trials of a grid of specs, frozen in a manifest, claimed, run by whoever asks, and
+ * summed up. Leaves to others: running a trial (cmd/trials.c forks, sweep/trial.c trains), tables
  * (sweep/results.h).
  *
- *   DIR/cells.jsonl        the ledger: a first line about the sweep, then a line a cell
+ *   DIR/cells.jsonl        the manifest: a first line about the sweep, then a line a trial
  *   DIR/CELL/              its run directory
- *   DIR/claims/CELL.lock   whoever holds a flock on it runs the cell; the kernel drops it with the
- *                          process, so that cells of killed processes are free again
+ *   DIR/claims/CELL.lock   whoever holds a flock on it runs the trial; the kernel drops it with the
+ *                          process, so that trials of killed processes are free again
  *   DIR/claims/CELL.json   how it went, once it has
  *
- * A sweep may evaluate its trained cells at other settings (sweep/evaluations.h). One over a run
- * that is there has that run as its only cell, and trains nothing.
+ * A sweep may evaluate its trained trials at other settings (sweep/evaluations.h). One over a run
+ * that is there has that run as its only trial, and trains nothing.
  *
  * err must not be NULL where a function takes one: messages are built up in it.
  */
@@ -42,17 +42,22 @@ typedef struct smoe_axes {
     size_t count;
 } smoe_axes;
 
-typedef enum smoe_cell_state { SMOE_CELL_OPEN, SMOE_CELL_DONE, SMOE_CELL_FAILED } smoe_cell_state;
+typedef enum smoe_trial_state {
+    SMOE_TRIAL_OPEN,
+    SMOE_TRIAL_DONE,
+    SMOE_TRIAL_FAILED
+} smoe_trial_state;
 
-typedef struct smoe_cell {
+typedef struct smoe_trial {
     char *name;   /* "003-experts=8,seed=1" */
     char **value; /* [columns of the sweep] */
     char *spec;   /* resolved, as JSON with sorted keys and full digits */
     uint64_t hash;
-    uint64_t meaning;      /* of combinations: equal where they are the same, however written */
-    smoe_cell_state state; /* as last looked at */
-    json_t *outcome;       /* {"status", "result": {...}} or {"status", "code", "error"}, or NULL */
-} smoe_cell;
+    uint64_t meaning; /* of combinations: equal where they are the same, however written */
+    char *outcomes;   /* of an evaluation: the file with what became of each image; else NULL */
+    smoe_trial_state state; /* as last looked at */
+    json_t *outcome; /* {"status", "result": {...}} or {"status", "code", "error"}, or NULL */
+} smoe_trial;
 
 typedef struct smoe_sweep {
     char *dir;  /* NULL before create or open */
@@ -60,11 +65,13 @@ typedef struct smoe_sweep {
     char **column;
     size_t columns;
     size_t seed; /* the column that is the seed; SIZE_MAX: none */
-    smoe_cell *cell;
-    size_t cells;
-    smoe_axis evaluate;     /* what each trained cell is evaluated at; points 0: nothing */
-    char *run, *checkpoint; /* the run that is the only cell, and its weights; NULL: cells train */
+    smoe_trial *trial;
+    size_t trials;
+    smoe_axis evaluate; /* what each trained trial is evaluated at; points 0: nothing */
+    char *run,
+        *checkpoint; /* the run that is the only trial, and its weights; NULL: trials train */
     smoe_sweep_figure figure; /* what the figures show */
+    smoe_sweep_plan plan;     /* primary contrasts and margins, see primary.h */
     char *reference;          /* what rows are compared with, see compare.h; NULL: the first row */
 } smoe_sweep;
 
@@ -85,7 +92,7 @@ const char *smoe_axes_item(const char *list);
 bool smoe_axes_has(const smoe_axes *axes, const char *column);
 void smoe_axes_free(smoe_axes *axes);
 
-/* ---- cells ----------------------------------------------------------------------------------- */
+/* ---- trials ---------------------------------------------------------------------------------- */
 
 /* Every combination, the last axis fastest, each resolved. Combinations that are no valid spec are
  * all named in err (SMOE_USAGE); with `skip` they are left out and counted in *skipped, and err has
@@ -94,45 +101,50 @@ int smoe_sweep_expand(smoe_sweep *sweep, const smoe_spec_text *text, char *const
                       size_t count, const smoe_axes *axes, bool skip, size_t *skipped,
                       smoe_err *err) SMOE_MUST_CHECK;
 
-/* Makes DIR, exclusively (SMOE_USAGE when it is there), and writes the ledger. With `join`, a DIR
- * that is there is used, and taken as it is if it has the same ledger; another ledger is refused
- * with what differs. Here and below a DIR with nothing in it, or with no more than what is left of
- * a sweep that ended before its ledger was whole, counts as not there. */
+/* Makes DIR, exclusively (SMOE_USAGE when it is there), and writes the manifest. With `join`, a
+ * DIR that is there is used, and taken as it is if it has the same manifest; another manifest is
+ * refused with what differs. Here and below a DIR with nothing in it, or with no more than what
+ * is left of a sweep that ended before its manifest was whole, counts as not there. */
 int smoe_sweep_create(smoe_sweep *sweep, const char *dir, bool join, smoe_err *err) SMOE_MUST_CHECK;
 
-/* Adds the cells of a sweep to that in DIR: those that are there keep their names and how they
+/* Adds the trials of a sweep to that in DIR: those that are there keep their names and how they
  * went, and must be among the new ones with the same keys and specs (SMOE_USAGE says what is
- * different); the others come behind them. Processes that work on DIR meanwhile finish the cells
+ * different); the others come behind them. Processes that work on DIR meanwhile finish the trials
  * they know. A DIR in which nothing was begun gets them all. */
 int smoe_sweep_extend(smoe_sweep *sweep, const char *dir, smoe_err *err) SMOE_MUST_CHECK;
 
-/* Reads the ledger of DIR and looks at every cell. SMOE_USAGE: no sweep there; SMOE_DATA: damaged.
+/* Reads the manifest of DIR and looks at every trial. SMOE_USAGE: no sweep there; SMOE_DATA:
+ * damaged.
  */
 int smoe_sweep_open(smoe_sweep *sweep, const char *dir, smoe_err *err) SMOE_MUST_CHECK;
 
-/* Removes what a sweep wrote into DIR: its cells' run directories, claims, results and figures,
- * then the ledger; other files stay. DIR that is not there: nothing. SMOE_USAGE: it holds no sweep;
- * SMOE_RUNTIME: another process runs one of the cells. */
+/* Removes what a sweep wrote into DIR: its trials' run directories, claims, results and figures,
+ * then the manifest; other files stay. DIR that is not there: nothing. SMOE_USAGE: it holds no
+ * sweep; SMOE_RUNTIME: another process runs one of the trials. */
 int smoe_sweep_remove(const char *dir, smoe_err *err) SMOE_MUST_CHECK;
 
 void smoe_sweep_free(smoe_sweep *sweep);
 
-/* ---- a cell of a sweep with a directory ------------------------------------------------------ */
+/* ---- a trial of a sweep with a directory ----------------------------------------------------- */
 
 /* The run directory (sweep->run where there is one), fresh; NULL when out of memory. */
-char *smoe_cell_dir(const smoe_sweep *sweep, size_t i);
+char *smoe_trial_dir(const smoe_sweep *sweep, size_t i);
+
+/* The file with what became of each test image (sweep/outcomes.h), fresh; NULL when out of memory.
+ */
+char *smoe_trial_outcomes(const smoe_sweep *sweep, size_t i);
 
 /* 1: ours until *fd is closed by every process that has it; 0: another process runs it; -1. */
-int smoe_cell_claim(const smoe_sweep *sweep, size_t i, int *fd, smoe_err *err) SMOE_MUST_CHECK;
+int smoe_trial_claim(const smoe_sweep *sweep, size_t i, int *fd, smoe_err *err) SMOE_MUST_CHECK;
 
-/* Reads how the cell went, if it has. */
-int smoe_cell_look(smoe_sweep *sweep, size_t i, smoe_err *err) SMOE_MUST_CHECK;
+/* Reads how the trial went, if it has. */
+int smoe_trial_look(smoe_sweep *sweep, size_t i, smoe_err *err) SMOE_MUST_CHECK;
 
 /* Writes how it went; takes over `outcome`, NULL being out of memory. Whoever has the claim. */
-int smoe_cell_finish(const smoe_sweep *sweep, size_t i, json_t *outcome,
-                     smoe_err *err) SMOE_MUST_CHECK;
+int smoe_trial_finish(const smoe_sweep *sweep, size_t i, json_t *outcome,
+                      smoe_err *err) SMOE_MUST_CHECK;
 
 /* {"status": "failed", "code", "error"}. */
-json_t *smoe_cell_failure(int code, const char *error);
+json_t *smoe_trial_failure(int code, const char *error);
 
 #endif

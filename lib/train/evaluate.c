@@ -21,18 +21,33 @@ static const char *bad_weight(const smoe_params *params) {
 }
 
 /* Printed without the sign that a NaN may have. */
-static int nonfinite_loss(smoe_model *model, size_t first, size_t images, double loss,
-                          smoe_err *err) {
+static int nonfinite_loss(smoe_model *model, uint64_t image, double loss, smoe_err *err) {
     const char *name = bad_weight(smoe_model_params(model));
-    return smoe_fail(err, SMOE_NONFINITE, "images %zu to %zu: the loss is %g: %s%s", first,
-                     first + images - 1, fabs(loss),
+    return smoe_fail(err, SMOE_NONFINITE, "image %llu: the loss is %g: %s%s",
+                     (unsigned long long)image, fabs(loss),
                      name ? "values that are not finite in tensor " : "",
                      name ? name : "every weight is finite, the activations are not");
+}
+
+/* What became of each image of a batch, at its place in the data set. */
+static void keep_outcomes(float *outcomes, const smoe_batch *batch, const real *logits,
+                          const double *loss, size_t N) {
+    for (size_t b = 0; b < batch->images; b++) {
+        float *outcome = outcomes + 2 * batch->index[b];
+        outcome[0] = smoe_loss_correct(logits + b * N, batch->target + b * N, N);
+        outcome[1] = (float)loss[b];
+    }
 }
 
 int smoe_evaluate(smoe_model *model, const smoe_spec *spec, const smoe_dataset *set,
                   size_t batch_size, smoe_eval_sink *sink, void *user, smoe_eval *result,
                   smoe_err *err) {
+    return smoe_evaluate_each(model, spec, set, batch_size, NULL, sink, user, result, err);
+}
+
+int smoe_evaluate_each(smoe_model *model, const smoe_spec *spec, const smoe_dataset *set,
+                       size_t batch_size, float *outcomes, smoe_eval_sink *sink, void *user,
+                       smoe_eval *result, smoe_err *err) {
     size_t N = smoe_dataset_classes(set);
     smoe_loader_options options = {.batch_size = batch_size,
                                    .multi = spec->train.loss == SMOE_LOSS_SIGMOID,
@@ -41,10 +56,12 @@ int smoe_evaluate(smoe_model *model, const smoe_spec *spec, const smoe_dataset *
     smoe_batch batch;
     smoe_loss_sums sums = {0};
     size_t images = 0;
-    double start = smoe_now(), *rows = calloc(batch_size, sizeof *rows);
+    /* of a batch; of every image, in data-set order: the sum does not depend on that of the pass */
+    double start = smoe_now(), sum = 0, *rows = calloc(batch_size, sizeof *rows);
+    double *loss = calloc(smoe_dataset_images(set) + 1, sizeof *loss);
     int status = -1, more = -1;
-    if (!rows) {
-        smoe_fail(err, SMOE_RUNTIME, "out of memory for an evaluation batch");
+    if (!rows || !loss) {
+        smoe_fail(err, SMOE_RUNTIME, "out of memory for an evaluation");
         goto out;
     }
     if (smoe_loader_open(&loader, set, spec, &options, err)) goto out;
@@ -52,26 +69,32 @@ int smoe_evaluate(smoe_model *model, const smoe_spec *spec, const smoe_dataset *
         smoe_pass pass = {.seed = spec->seed, .images = batch.images, .first = images};
         smoe_model_forward(model, batch.pixels, &pass);
         const real *logits = smoe_model_logits(model);
-        smoe_loss_batch(&sums, NULL, rows, logits, batch.target, batch.images, N, spec->train.loss);
-        if (!isfinite(sums.loss)) {
-            nonfinite_loss(model, images, batch.images, sums.loss, err);
+        smoe_loss_batch(&sums, NULL, rows, logits, batch.target, batch.images, N, spec->train.loss,
+                        0);
+        for (size_t b = 0; b < batch.images; b++) {
+            loss[batch.index[b]] = rows[b];
+            if (isfinite(rows[b])) continue;
+            nonfinite_loss(model, batch.index[b], rows[b], err);
             goto out;
         }
+        if (outcomes) keep_outcomes(outcomes, &batch, logits, rows, N);
         images += batch.images;
-        if (sink && sink(user, logits, batch.label, batch.images, N, err)) goto out;
+        if (sink && sink(user, &batch, logits, N, err)) goto out;
     }
     if (more < 0) goto out;
     if (!images) {
         smoe_fail(err, SMOE_DATA, "no images to evaluate");
         goto out;
     }
+    for (size_t i = 0; i < images; i++) sum += loss[i];
     *result = (smoe_eval){.images = images,
-                          .loss = sums.loss / (double)images,
+                          .loss = sum / (double)images,
                           .precision_at_1 = (double)sums.correct / (double)images,
                           .seconds = smoe_now() - start};
     status = 0;
 out:
     smoe_loader_free(loader);
     free(rows);
+    free(loss);
     return status;
 }

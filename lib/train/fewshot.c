@@ -144,15 +144,18 @@ static void features_free(smoe_features *f) {
     free(f->label);
 }
 
-/* The features of a batch, behind those that are there. */
+/* The features of a batch, into the rows batch->index. */
 static void features_add(smoe_features *f, uint64_t seed, smoe_model *model, size_t d,
-                         const real *pixels, const int64_t *label, size_t images) {
-    smoe_pass pass = {.seed = seed, .images = images, .first = f->n};
-    smoe_model_forward(model, pixels, &pass);
+                         const smoe_batch *batch) {
+    smoe_pass pass = {.seed = seed, .images = batch->images, .first = f->n};
+    smoe_model_forward(model, batch->pixels, &pass);
     const real *x = smoe_model_features(model);
-    for (size_t i = 0; i < images * d; i++) f->x[f->n * d + i] = x[i];
-    for (size_t i = 0; i < images; i++) f->label[f->n + i] = label[i];
-    f->n += images;
+    for (size_t b = 0; b < batch->images; b++) {
+        real *row = f->x + batch->index[b] * d;
+        for (size_t j = 0; j < d; j++) row[j] = x[b * d + j];
+        f->label[batch->index[b]] = batch->label[b];
+    }
+    f->n += batch->images;
 }
 
 static int features_of_queries(smoe_features *f, const smoe_fewshot *few, smoe_model *model,
@@ -165,11 +168,13 @@ static int features_of_queries(smoe_features *f, const smoe_fewshot *few, smoe_m
     if (features_room(f, smoe_dataset_images(few->queries), d, err)) return -1;
     if (smoe_loader_open(&loader, few->queries, &few->view, &options, err)) return -1;
     while ((more = smoe_loader_next(loader, &b, err)) > 0)
-        features_add(f, few->spec->seed, model, d, b.pixels, b.label, b.images);
+        features_add(f, few->spec->seed, model, d, &b);
     smoe_loader_free(loader);
     return more;
 }
 
+/* A draw goes class by class, and like a split it passes through the model in the order of an
+ * evaluation, which says nothing about classes. */
 static int features_of_draw(smoe_features *f, const smoe_fewshot *few, size_t draw,
                             smoe_model *model, size_t batch, smoe_err *err) {
     const smoe_data_spec *data = &few->view.data;
@@ -177,19 +182,24 @@ static int features_of_draw(smoe_features *f, const smoe_fewshot *few, size_t dr
     size_t d = few->spec->model.width, N = smoe_dataset_classes(few->train);
     real *pixels = malloc(batch * image * sizeof *pixels), *target = malloc(N * sizeof *target);
     int64_t *label = malloc(batch * sizeof *label);
+    uint64_t *row = malloc(batch * sizeof *row);
+    uint32_t *order = malloc(few->count * sizeof *order);
     const uint32_t *which = few->image + draw * N * few->most;
     int status = -1;
-    if (!pixels || !target || !label) {
+    if (!pixels || !target || !label || !row || !order) {
         smoe_fail(err, SMOE_RUNTIME, "out of memory for a batch of %zu images", batch);
         goto out;
     }
     f->n = 0;
+    smoe_data_order(order, few->count, few->spec);
     for (size_t i = 0; i < few->count; i++) {
-        if (smoe_dataset_image(few->train, which[i], false, pixels + held * image, target,
+        row[held] = order[i];
+        if (smoe_dataset_image(few->train, which[order[i]], false, pixels + held * image, target,
                                label + held, err))
             goto out;
         if (++held < batch && i + 1 < few->count) continue;
-        features_add(f, few->spec->seed, model, d, pixels, label, held);
+        features_add(f, few->spec->seed, model, d,
+                     &(smoe_batch){.images = held, .pixels = pixels, .label = label, .index = row});
         held = 0;
     }
     status = 0;
@@ -197,6 +207,8 @@ out:
     free(pixels);
     free(target);
     free(label);
+    free(row);
+    free(order);
     return status;
 }
 

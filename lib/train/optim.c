@@ -2,7 +2,7 @@
 #include "train/optim.h"
 #include "base/rng.h"
 #include "base/team.h"
-#include "math/factors.h"
+#include "math/outer.h"
 #include "math/kernels.h"
 
 #include <math.h>
@@ -35,9 +35,10 @@ size_t smoe_optim_bytes(const smoe_train_spec *spec) {
 
 static double decayed(const smoe_train_spec *spec, double t) {
     double W = (double)spec->schedule.warmup, steps = (double)spec->steps;
+    double start = (double)spec->schedule.start;
     switch (spec->schedule.name) {
-    case SMOE_SCHEDULE_LINEAR: return (steps - t + 1) / (steps - W);
-    case SMOE_SCHEDULE_COSINE: return (1 + cos(M_PI * (t - W) / (steps - W + 1))) / 2;
+    case SMOE_SCHEDULE_LINEAR: return (steps - t + start) / (steps - W);
+    case SMOE_SCHEDULE_COSINE: return (1 + cos(M_PI * (t - W) / (steps - W + start))) / 2;
     case SMOE_SCHEDULE_RSQRT: return 1 / sqrt(1 + (t - W) / (double)spec->schedule.timescale);
     case SMOE_SCHEDULE_CONSTANT: break;
     }
@@ -45,7 +46,8 @@ static double decayed(const smoe_train_spec *spec, double t) {
 }
 
 double smoe_schedule_rate(const smoe_train_spec *spec, size_t step) {
-    double peak = spec->optimizer.lr, W = (double)spec->schedule.warmup, t = (double)step + 1;
+    double peak = spec->optimizer.lr, W = (double)spec->schedule.warmup;
+    double t = (double)(step + spec->schedule.start);
     if (spec->schedule.name == SMOE_SCHEDULE_CONSTANT) return peak;
     size_t cooldown = spec->schedule.name == SMOE_SCHEDULE_RSQRT ? spec->schedule.cooldown : 0;
     double share = 1;
@@ -85,20 +87,25 @@ static double chunk_square(size_t i, const void *context) {
 }
 
 static double expert_square(size_t e, const void *row) {
-    return smoe_factors_square(row, e);
+    return smoe_outer_square(row, e);
 }
 
 double smoe_optim_square(const smoe_params *params, size_t first, size_t end) {
     double total = 0;
     while (first < end) {
         const smoe_param *row = &params->row[first];
-        if (row->factored) {
+        if (row->frozen) {
+            first++;
+            continue;
+        }
+        if (row->outer) {
             total += sum_of(row->dim[0], expert_square, row);
             first++;
             continue;
         }
-        while (first < end && !params->row[first].factored) first++;
-        size_t to = first < params->count ? params->row[first].offset : params->size;
+        size_t to = row->offset; /* rows that are not frozen follow one another */
+        for (; first < end && !params->row[first].outer; first++)
+            if (!params->row[first].frozen) to = smoe_param_end(&params->row[first]);
         stretch s = {params->g + row->offset, to - row->offset};
         total += sum_of((s.size + CHUNK - 1) / CHUNK, chunk_square, &s);
     }
@@ -109,8 +116,9 @@ double smoe_optim_norm(const smoe_params *params) {
     return sqrt(smoe_optim_square(params, 0, params->count));
 }
 
-static double decay_of(const smoe_train_spec *spec, smoe_param_group group) {
-    switch (group) {
+static double decay_of(const smoe_train_spec *spec, const smoe_param *p) {
+    if (p->decay >= 0) return p->decay;
+    switch (p->group) {
     case SMOE_PARAM_KERNEL: return spec->optimizer.weight_decay;
     case SMOE_PARAM_HEAD: return spec->optimizer.head_weight_decay;
     case SMOE_PARAM_PLAIN: break;
@@ -137,7 +145,7 @@ static void update(real *w, real *g, real *m, real *v, size_t n, const smoe_trai
         sgd(w, g, m, n, k->clip, (real)spec->optimizer.momentum, k->rate, k->decay, k->leave);
 }
 
-/* The same with moments in BF16: through a few thousand bytes that stay in the first cache. Element
+/* The same with moments in BF16: through a few thousand bytes that stay in the L1. Element
  * at + i is number first + i of those that `key` rounds. */
 static void update_narrow(const smoe_params *params, size_t at, real *g, size_t n, uint32_t key,
                           size_t first, const smoe_train_spec *spec, const smoe_adam_constants *k) {
@@ -157,27 +165,30 @@ static void update_narrow(const smoe_params *params, size_t at, real *g, size_t 
 }
 
 /* What changes of n elements at `at`. */
-static smoe_reach changed(const smoe_params *params, size_t at, size_t n) {
-    smoe_reach reach = {.at = {(const char *)(params->w + at)}, .bytes = {n * sizeof(real)}};
+static smoe_prefetch_ranges changed(const smoe_params *params, size_t at, size_t n) {
+    smoe_prefetch_ranges prefetch_ranges = {.at = {(const char *)(params->w + at)},
+                                            .bytes = {n * sizeof(real)}};
     const real *moment[] = {params->m, params->v};
     const smoe_bf16 *narrow[] = {params->m_bf16, params->v_bf16};
     for (size_t i = 0; i < 2; i++) {
-        if (moment[i]) reach.at[i + 1] = (const char *)(moment[i] + at);
-        if (narrow[i]) reach.at[i + 1] = (const char *)(narrow[i] + at);
-        reach.bytes[i + 1] = moment[i] ? n * sizeof(real) : narrow[i] ? n * sizeof(smoe_bf16) : 0;
+        if (moment[i]) prefetch_ranges.at[i + 1] = (const char *)(moment[i] + at);
+        if (narrow[i]) prefetch_ranges.at[i + 1] = (const char *)(narrow[i] + at);
+        prefetch_ranges.bytes[i + 1] = moment[i]   ? n * sizeof(real)
+                                       : narrow[i] ? n * sizeof(smoe_bf16)
+                                                   : 0;
     }
-    return reach;
+    return prefetch_ranges;
 }
 
 /* What to ask memory for while the gradients of n elements at `at` are made of so many terms. Adam
  * takes as long as 100 terms and asks too, for what is further on: *early elements of that, so that
  * memory is evenly busy. Nothing else asks: then it is all that is about to change. */
-static smoe_reach reach_of(const smoe_params *params, size_t at, size_t n, size_t terms,
-                           size_t *early) {
+static smoe_prefetch_ranges prefetch_ranges_of(const smoe_params *params, size_t at, size_t n,
+                                               size_t terms, size_t *early) {
     enum { ADAM = 100 };
     if (!params->m || !params->v) return changed(params, at, n);
     *early = n * terms / (terms + ADAM) / SMOE_LINE * SMOE_LINE;
-    return changed(params, at + SMOE_ADAM_AHEAD, *early);
+    return changed(params, at + SMOE_ADAM_PREFETCH, *early);
 }
 
 void smoe_optim_step(smoe_params *params, const smoe_train_spec *spec, size_t step, double norm) {
@@ -185,6 +196,7 @@ void smoe_optim_step(smoe_params *params, const smoe_train_spec *spec, size_t st
     /* The corrections follow the betas as the moments have them, in `real`: rounded, 1 - 0.999
      * is off by 1e-5 of itself. */
     double beta1 = (double)(real)spec->optimizer.beta1, beta2 = (double)(real)spec->optimizer.beta2;
+    double rate = smoe_schedule_rate(spec, step);
     smoe_adam_constants all = {
         .clip = (real)(clip > 0 && norm > clip ? clip / norm : 1),
         .beta1 = (real)beta1,
@@ -192,26 +204,27 @@ void smoe_optim_step(smoe_params *params, const smoe_train_spec *spec, size_t st
         .correct1 = (real)(1 / (1 - pow(beta1, t))),
         .correct2 = (real)(1 / (1 - pow(beta2, t))),
         .eps = (real)spec->optimizer.eps,
-        .rate = (real)smoe_schedule_rate(spec, step),
     };
     SMOE_TEAM(optimizer, smoe_team_for(params->size, smoe_threads()))
     for (size_t i = 0; i < params->count; i++) {
         const smoe_param *p = &params->row[i];
         smoe_adam_constants k = all;
-        k.decay = (real)decay_of(spec, p->group);
+        if (p->frozen) continue;
+        k.rate = (real)(rate * p->lr);
+        k.decay = (real)decay_of(spec, p);
         k.leave = smoe_param_streams(p);
         /* Runs of other seeds may round alike, so there is none in the key. */
         smoe_rng rng = smoe_rng_at(0, SMOE_RNG_ROUNDING, smoe_rng_name(p->name), step, 0);
         uint32_t key = (uint32_t)smoe_rng_u64(&rng);
-        size_t size = p->factored ? smoe_factors_step(p) : SHARE;
+        size_t size = p->outer ? smoe_outer_step(p) : SHARE;
 #pragma omp for schedule(static) nowait
         for (size_t j = 0; j < p->size; j += size) {
             size_t at = p->offset + j, n = p->size - j < size ? p->size - j : size;
             real made[SMOE_FACTORS_STEP], *g = params->g + at;
-            if (p->factored) {
-                size_t terms = smoe_factors_terms(p, j);
-                smoe_reach next = reach_of(params, at, n, terms, &k.early);
-                smoe_factors_write(g = made, p, j, &next);
+            if (p->outer) {
+                size_t terms = smoe_outer_terms(p, j);
+                smoe_prefetch_ranges next = prefetch_ranges_of(params, at, n, terms, &k.early);
+                smoe_outer_write(g = made, p, j, &next);
             }
             if (params->m_bf16)
                 update_narrow(params, at, g, n, key, j, spec, &k);
@@ -220,6 +233,8 @@ void smoe_optim_step(smoe_params *params, const smoe_train_spec *spec, size_t st
                        params->v ? params->v + at : NULL, n, spec, &k);
         }
     }
-    for (size_t i = 0; i < params->count; i++)
-        params->row[i].fresh = smoe_param_streams(&params->row[i]);
+    for (size_t i = 0; i < params->count; i++) {
+        smoe_param *p = &params->row[i];
+        p->fresh = smoe_param_streams(p) && !p->frozen;
+    }
 }

@@ -78,7 +78,7 @@ void smoe_routing_record(const smoe_routing *r, json_t *record) {
         if (!r->tokens[i]) continue;
         snprintf(key, sizeof key, "blocks.%zu/router/dropped", block);
         json_object_set_new(record, key, smoe_run_number(share(r, i)));
-        if (!smoe_moe_choices(smoe_model_router(r->model, i)->spec)) continue; /* identity */
+        if (!smoe_moe_chooses(smoe_model_router(r->model, i)->spec)) continue; /* identity */
         add_list(record, block, "chosen", chosen, NULL, r->E);
         add_list(record, block, "placed", chosen, lost, r->E);
         add_list(record, block, "lost", lost, NULL, r->E);

@@ -140,6 +140,7 @@ static int restore(trainer *t, smoe_err *err) {
     if (restored <= 0) return restored;
     if (data_check(t, &now, err)) return -1;
     if (smoe_run_truncate(t->run, t->state.step, t->state.recorded, err)) return -1;
+    if (t->state.step < t->spec->train.steps && smoe_run_outcomes(t->run, NULL, 0, err)) return -1;
     t->state.images = now.images;
     t->state.classes = now.classes;
     note(t, "resumed after step %llu", (unsigned long long)t->state.step);
@@ -210,7 +211,7 @@ static int step(trainer *t, smoe_err *err) {
     smoe_model_forward(t->model, batch.pixels, &pass);
     smoe_loss_sums sums = {0};
     smoe_loss_batch(&sums, t->dlogits, t->rows, smoe_model_logits(t->model), batch.target,
-                    batch.images, t->N, t->spec->train.loss);
+                    batch.images, t->N, t->spec->train.loss, t->spec->train.label_smoothing);
     t->loss = sums.loss / (double)batch.images;
     t->aux = smoe_model_aux(t->model);
     t->precision = (double)sums.correct / (double)batch.images;
@@ -294,18 +295,27 @@ static int log_step(trainer *t, double images_per_s, smoe_err *err) {
     return put_record(t, r, err);
 }
 
-/* The test split in batches of B; its counts of routing go into the record. */
+/* The test split in batches of B; its counts of routing go into the record. The last evaluation
+ * leaves the outcomes of the images as well. */
 static int evaluate_split(trainer *t, size_t B, json_t *r, smoe_err *err) {
-    smoe_routing routing;
+    smoe_routing routing = {0};
     smoe_eval *eval = &t->result->test;
-    int status = smoe_routing_open(&routing, t->model, err);
-    if (!status) status = smoe_evaluate(t->model, t->spec, t->test, B, NULL, NULL, eval, err);
+    size_t images = smoe_dataset_images(t->test);
+    bool last = t->state.step == t->spec->train.steps;
+    float *outcomes = last ? calloc(2 * images, sizeof *outcomes) : NULL;
+    int status = last && !outcomes
+                     ? smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu images", images)
+                     : smoe_routing_open(&routing, t->model, err);
+    if (!status)
+        status = smoe_evaluate_each(t->model, t->spec, t->test, B, outcomes, NULL, NULL, eval, err);
+    if (!status && last) status = smoe_run_outcomes(t->run, outcomes, images, err);
     if (!status) {
         set(r, "test/loss", eval->loss);
         set(r, "test/precision_at_1", eval->precision_at_1);
         smoe_routing_record(&routing, r);
     }
     smoe_routing_free(&routing);
+    free(outcomes);
     return status;
 }
 

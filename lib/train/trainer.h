@@ -68,15 +68,23 @@ typedef struct smoe_train_result {
 int smoe_train(const smoe_spec *spec, const smoe_train_options *options, smoe_train_result *result,
                smoe_err *err) SMOE_MUST_CHECK;
 
-/* What an evaluation hands out batch by batch: logits [images, N] in data-set order. */
-typedef int smoe_eval_sink(void *user, const real *logits, const int64_t *labels, size_t images,
-                           size_t classes, smoe_err *err);
+/* What an evaluation hands out batch by batch: logits [images, N] of the images batch->index. */
+typedef int smoe_eval_sink(void *user, const smoe_batch *batch, const real *logits, size_t classes,
+                           smoe_err *err);
 
 /* Loss and precision@1 of a whole split in batches of batch_size, for which `model` must be
- * reserved; no randomness, the last short batch included. sink may be NULL; its failure ends the
- * evaluation, and so does a loss that is not finite (SMOE_NONFINITE, naming images and tensor). */
+ * reserved; the last short batch included. Images are taken
+ * in the order of smoe_data_order; where they do not influence one another the result does not
+ * depend on it, to the bit. sink may be NULL; its failure ends the
+ * evaluation, and so does a loss that is not finite (SMOE_NONFINITE, naming image and tensor). */
 int smoe_evaluate(smoe_model *model, const smoe_spec *spec, const smoe_dataset *set,
                   size_t batch_size, smoe_eval_sink *sink, void *user, smoe_eval *result,
                   smoe_err *err) SMOE_MUST_CHECK;
+
+/* The same, and what became of each image: outcomes [images of the set, 2] gets 1 or 0, whether the
+ * top class is one of its labels, and its loss, in data-set order; NULL: nothing. */
+int smoe_evaluate_each(smoe_model *model, const smoe_spec *spec, const smoe_dataset *set,
+                       size_t batch_size, float *outcomes, smoe_eval_sink *sink, void *user,
+                       smoe_eval *result, smoe_err *err) SMOE_MUST_CHECK;
 
 #endif

@@ -15,7 +15,9 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ASKED = 4 }; /* rows of weights, as many as softmax takes at once, between two questions */
+enum {
+    PREFETCH_STEP = 4
+}; /* rows of weights, as many as softmax takes at once, between two questions */
 
 void smoe_attention_init(smoe_attention *l, const smoe_build *build, size_t block) {
     const smoe_model_spec *spec = &build->spec->model;
@@ -27,18 +29,15 @@ void smoe_attention_init(smoe_attention *l, const smoe_build *build, size_t bloc
     l->block = block;
     l->qk_norm = spec->qk_norm;
     snprintf(path, sizeof path, "blocks.%zu.attn.qkv", block);
-    smoe_linear_init(&l->qkv, build, l->d, 3 * l->d, path);
+    smoe_linear_init(&l->qkv, build, l->d, 3 * l->d, 3, path);
     if (l->qk_norm) {
-        size_t dh = l->d / l->H,
-               *rows[] = {&l->q_norm, &l->q_norm_bias, &l->k_norm, &l->k_norm_bias};
-        static const char *const names[] = {"q_norm.weight", "q_norm.bias", "k_norm.weight",
-                                            "k_norm.bias"};
-        for (int i = 0; i < 4; i++)
-            *rows[i] = smoe_params_add(build->params, SMOE_PARAM_PLAIN, i % 2 == 0, 0, 1, &dh,
-                                       "blocks.%zu.attn.%s", block, names[i]);
+        snprintf(path, sizeof path, "blocks.%zu.attn.q_norm", block);
+        smoe_qk_norm_init(&l->q_norm, build, path);
+        snprintf(path, sizeof path, "blocks.%zu.attn.k_norm", block);
+        smoe_qk_norm_init(&l->k_norm, build, path);
     }
     snprintf(path, sizeof path, "blocks.%zu.attn.proj", block);
-    smoe_linear_init(&l->proj, build, l->d, l->d, path);
+    smoe_linear_init(&l->proj, build, l->d, l->d, 1, path);
 }
 
 void smoe_attention_reserve(smoe_attention *l, const smoe_space *space) {
@@ -50,7 +49,8 @@ void smoe_attention_reserve(smoe_attention *l, const smoe_space *space) {
     l->heads = smoe_arena_take(keep, R * l->d, sizeof(real));
     if (l->qk_norm) {
         l->normed = smoe_arena_take(keep, R * 2 * l->d, sizeof(real));
-        l->stats = smoe_arena_take(keep, R * 4 * l->H, sizeof(real));
+        smoe_qk_norm_reserve(&l->q_norm, R, space);
+        smoe_qk_norm_reserve(&l->k_norm, R, space);
     }
     size_t tables = l->train ? space->B * l->H : (size_t)l->threads;
     l->weights = smoe_arena_take(keep, tables * pairs, sizeof(real));
@@ -62,9 +62,7 @@ void smoe_attention_reserve(smoe_attention *l, const smoe_space *space) {
     l->drows = smoe_arena_take(scratch, R * 3 * l->d, sizeof(real));
     l->dheads = smoe_arena_take(scratch, R * l->d, sizeof(real));
     l->dweights = smoe_arena_take(scratch, (size_t)l->threads * pairs, sizeof(real));
-    if (!l->qk_norm) return;
-    l->dnormed = smoe_arena_take(scratch, R * 2 * l->d, sizeof(real));
-    l->parts = smoe_arena_take(scratch, SMOE_ROW_PARTS * 4 * (l->d / l->H), sizeof(real));
+    if (l->qk_norm) l->dnormed = smoe_arena_take(scratch, R * 2 * l->d, sizeof(real));
 }
 
 /* Where one head of one image lies: queries and keys with row stride ld, values with 3d. */
@@ -85,7 +83,7 @@ static head head_of(const smoe_attention *l, size_t task) {
 
 /* Asks memory for rows i .. i+n of a head, which lie too far from one another for the processor to
  * foresee. */
-static void ask(const smoe_attention *l, size_t task, size_t i, size_t n) {
+static void prefetch(const smoe_attention *l, size_t task, size_t i, size_t n) {
     head x = head_of(l, task);
     for (size_t row = i; row < i + n; row++)
         for (size_t j = 0; j < l->d / l->H; j += SMOE_LINE) {
@@ -105,9 +103,9 @@ static void head_forward(const smoe_attention *l, size_t task, size_t next, real
     scores.precision = l->build->precision;
     smoe_gemm_serial(&scores);
     for (size_t i = 0, n; i < T; i += n) {
-        n = T - i < ASKED ? T - i : ASKED;
+        n = T - i < PREFETCH_STEP ? T - i : PREFETCH_STEP;
         smoe_kernels_get()->row->softmax(weights + i * T, n, T, T);
-        ask(l, next, i, n);
+        prefetch(l, next, i, n);
     }
     smoe_product out = smoe_product_of(l->heads + x.row * d + x.column, d, T, dh, T,
                                        smoe_matrix_of(weights, T), smoe_matrix_of(x.v, 3 * d));
@@ -142,47 +140,6 @@ static void head_backward(const smoe_attention *l, size_t task, real *dz) {
     smoe_gemm_serial(&p);
 }
 
-/* Queries (which = 0) or keys (1) of one row through their norm: its H heads are H rows of d/H. */
-static void norm_heads(const smoe_attention *l, size_t row, int which) {
-    const smoe_params *params = l->build->params;
-    size_t offset = (size_t)which * l->d;
-    smoe_kernels_get()->row->norm(
-        l->normed + row * 2 * l->d + offset, l->stats + (row * 2 + (size_t)which) * 2 * l->H,
-        l->rows + row * 3 * l->d + offset, smoe_weight(params, which ? l->k_norm : l->q_norm),
-        smoe_weight(params, which ? l->k_norm_bias : l->q_norm_bias), l->H, l->d / l->H,
-        (real)SMOE_NORM_EPS);
-}
-
-static void norm_heads_backward(const smoe_attention *l, size_t row, int which, real *sums) {
-    size_t offset = (size_t)which * l->d, dh = l->d / l->H;
-    real *dx = l->drows + row * 3 * l->d + offset;
-    memset(dx, 0, l->d * sizeof *dx);
-    smoe_kernels_get()->row->norm_backward(
-        dx, sums + (size_t)which * 2 * dh, sums + ((size_t)which * 2 + 1) * dh,
-        l->dnormed + row * 2 * l->d + offset, l->rows + row * 3 * l->d + offset,
-        l->stats + (row * 2 + (size_t)which) * 2 * l->H,
-        smoe_weight(l->build->params, which ? l->k_norm : l->q_norm), l->H, dh);
-}
-
-static void qk_norm_backward(const smoe_attention *l, size_t R) {
-    size_t dh = l->d / l->H;
-    const smoe_params *params = l->build->params;
-    SMOE_SHARED(elementwise, R * l->d)
-    for (size_t p = 0; p < SMOE_ROW_PARTS; p++) {
-        real *sums = l->parts + p * 4 * dh;
-        memset(sums, 0, 4 * dh * sizeof *sums);
-        for (size_t row = R * p / SMOE_ROW_PARTS; row < R * (p + 1) / SMOE_ROW_PARTS; row++) {
-            norm_heads_backward(l, row, 0, sums);
-            norm_heads_backward(l, row, 1, sums);
-        }
-    }
-    const size_t to[] = {l->q_norm, l->q_norm_bias, l->k_norm, l->k_norm_bias};
-    for (size_t p = 0; p < SMOE_ROW_PARTS; p++)
-        for (size_t i = 0; i < 4; i++)
-            smoe_kernels_get()->row->add(smoe_gradient(params, to[i]), l->parts + (p * 4 + i) * dh,
-                                         dh);
-}
-
 static uint32_t site(const smoe_attention *l) {
     return 2 * (uint32_t)l->block;
 }
@@ -193,11 +150,8 @@ void smoe_attention_forward(smoe_attention *l, real *y, const real *x, const rea
     double dropout = l->build->spec->model.dropout;
     smoe_linear_forward(&l->qkv, l->rows, x, NULL, R);
     if (l->qk_norm) {
-        SMOE_SHARED(elementwise, R * l->d)
-        for (size_t row = 0; row < R; row++) {
-            norm_heads(l, row, 0);
-            norm_heads(l, row, 1);
-        }
+        smoe_qk_norm_forward(&l->q_norm, l->normed, 2 * l->d, l->rows, 3 * l->d, R);
+        smoe_qk_norm_forward(&l->k_norm, l->normed + l->d, 2 * l->d, l->rows + l->d, 3 * l->d, R);
     }
     SMOE_SHARED_BY(attention, smoe_team_for(tasks * pairs, l->threads), schedule(dynamic, 1))
     for (size_t task = 0; task < tasks; task++) {
@@ -227,6 +181,10 @@ void smoe_attention_backward(smoe_attention *l, real *dx, const real *dy, const 
     SMOE_SHARED_BY(attention, smoe_team_for(tasks * pairs, l->threads), schedule(dynamic, 1))
     for (size_t task = 0; task < tasks; task++)
         head_backward(l, task, l->dweights + smoe_thread() * pairs);
-    if (l->qk_norm) qk_norm_backward(l, R);
+    if (l->qk_norm) {
+        smoe_qk_norm_backward(&l->q_norm, l->drows, l->dnormed, 2 * l->d, l->rows, 3 * l->d, R);
+        smoe_qk_norm_backward(&l->k_norm, l->drows + l->d, l->dnormed + l->d, 2 * l->d,
+                              l->rows + l->d, 3 * l->d, R);
+    }
     smoe_linear_backward(&l->qkv, dx, l->drows, x, R);
 }

@@ -119,19 +119,20 @@ void smoe_embed_backward(smoe_embed *l, const real *dx, size_t B) {
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
     size_t d = l->d, T = l->T;
     /* The class token's patch row is zero, so that it adds nothing here. */
-    smoe_product dw = smoe_linear_dw_product(smoe_gradient(params, l->weight), dx, l->patches,
-                                             B * T, d, patch_elements(l));
+    real *dweight = smoe_gradient(params, l->weight), *dbias = smoe_gradient(params, l->bias);
+    real *dtoken = l->has_token ? smoe_gradient(params, l->token) : NULL;
+    real *dposition = l->learned ? smoe_gradient(params, l->position) : NULL;
+    smoe_product dw = smoe_linear_dw_product(dweight, dx, l->patches, B * T, d, patch_elements(l));
     dw.precision = l->build->precision;
-    smoe_gemm(&dw);
+    if (dweight) smoe_gemm(&dw);
     SMOE_SHARED(elementwise, B * T * d)
     for (size_t t = 0; t < T; t++) {
         memset(l->sums + t * d, 0, d * sizeof *dx);
         for (size_t b = 0; b < B; b++) kern->add(l->sums + t * d, dx + (b * T + t) * d, d);
     }
-    kern->column_sum(smoe_gradient(params, l->bias), l->sums + l->has_token * d, T - l->has_token,
-                     d);
-    if (l->has_token) kern->add(smoe_gradient(params, l->token), l->sums, d);
-    if (l->learned) kern->add(smoe_gradient(params, l->position), l->sums, T * d);
+    if (dbias) kern->column_sum(dbias, l->sums + l->has_token * d, T - l->has_token, d);
+    if (dtoken) kern->add(dtoken, l->sums, d);
+    if (dposition) kern->add(dposition, l->sums, T * d);
 }
 
 void smoe_embed_free(smoe_embed *l) {

@@ -27,13 +27,16 @@ void smoe_head_init(smoe_head_layer *l, const smoe_build *build, size_t N) {
         size_t latent[] = {1, 1, l->d};
         l->latent = smoe_params_add(params, SMOE_PARAM_PLAIN, 0, 1 / sqrt((double)l->d), 3, latent,
                                     "attn_pool.latent");
-        smoe_linear_init(&l->query, &l->exact, l->d, l->d, "attn_pool.q");
-        smoe_linear_init(&l->keys, &l->exact, l->d, 2 * l->d, "attn_pool.kv");
-        smoe_linear_init(&l->proj, &l->exact, l->d, l->d, "attn_pool.proj");
+        smoe_linear_init(&l->query, &l->exact, l->d, l->d, 1, "attn_pool.q");
+        smoe_linear_init(&l->keys, &l->exact, l->d, 2 * l->d, 2, "attn_pool.kv");
+        l->qk_norm = spec->qk_norm && spec->qk_norm_form == SMOE_QK_VMOE;
+        if (l->qk_norm) smoe_qk_norm_init(&l->q_norm, build, "attn_pool.q_norm");
+        if (l->qk_norm) smoe_qk_norm_init(&l->k_norm, build, "attn_pool.k_norm");
+        smoe_linear_init(&l->proj, &l->exact, l->d, l->d, 1, "attn_pool.proj");
         smoe_norm_init(&l->pool_norm, build, l->d, "attn_pool.norm");
         smoe_mlp_init(&l->pool_mlp, &l->exact, 0, "attn_pool.mlp", 2 * (uint32_t)spec->depth + 1);
     }
-    smoe_linear_init(&l->classifier, &l->exact, l->d, N, "head");
+    smoe_linear_init(&l->classifier, &l->exact, l->d, N, 1, "head");
     params->row[l->classifier.weight].group = SMOE_PARAM_HEAD;
     params->row[l->classifier.weight].std = 0;
     if (build->spec->train.loss == SMOE_LOSS_SIGMOID)
@@ -53,6 +56,13 @@ static void reserve_map(smoe_head_layer *l, const smoe_space *space) {
     l->heads = smoe_arena_take(keep, B * d, sizeof(real));
     l->pooled = smoe_arena_take(keep, B * d, sizeof(real));
     l->pool_normed = smoe_arena_take(keep, B * d, sizeof(real));
+    l->q_normed = l->q;
+    if (l->qk_norm) {
+        l->q_normed = smoe_arena_take(keep, d, sizeof(real));
+        l->k_normed = smoe_arena_take(keep, R * d, sizeof(real));
+        smoe_qk_norm_reserve(&l->q_norm, 1, space);
+        smoe_qk_norm_reserve(&l->k_norm, R, space);
+    }
     smoe_linear_reserve(&l->query, space);
     smoe_linear_reserve(&l->keys, space);
     smoe_linear_reserve(&l->proj, space);
@@ -60,6 +70,7 @@ static void reserve_map(smoe_head_layer *l, const smoe_space *space) {
     smoe_mlp_reserve(&l->pool_mlp, B, space);
     if (!space->train) return;
     l->dkv = smoe_arena_take(scratch, R * 2 * d, sizeof(real));
+    if (l->qk_norm) l->dk_normed = smoe_arena_take(scratch, R * d, sizeof(real));
     l->dweights = smoe_arena_take(scratch, B * l->H * l->T, sizeof(real));
     l->dq = smoe_arena_take(scratch, B * d, sizeof(real));
     l->dq_sum = smoe_arena_take(scratch, d, sizeof(real));
@@ -83,7 +94,15 @@ void smoe_head_reserve(smoe_head_layer *l, const smoe_space *space) {
 }
 
 /* ---- attention pooling -----------------------------------------------------------------------
- * For each head: a = softmax(K q / sqrt(d/H)), o = a V. */
+ * For each head: a = softmax(K q / sqrt(d/H)), o = a V; with vmoe's qk_norm, K and q are normed
+ * first. */
+
+/* Keys as the heads take them, *ld numbers from row to row. */
+static const real *keys_of(const smoe_head_layer *l, size_t *ld) {
+    *ld = l->qk_norm ? l->d : 2 * l->d;
+    return l->qk_norm ? l->k_normed : l->kv;
+}
+
 static void map_forward(smoe_head_layer *l, size_t B, const smoe_pass *pass) {
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
     const smoe_params *params = l->build->params;
@@ -91,12 +110,19 @@ static void map_forward(smoe_head_layer *l, size_t B, const smoe_pass *pass) {
     real scale = (real)(1 / sqrt((double)dh));
     smoe_linear_forward(&l->query, l->q, smoe_weight(params, l->latent), NULL, 1);
     smoe_linear_forward(&l->keys, l->kv, l->normed, NULL, B * T);
+    if (l->qk_norm) {
+        smoe_qk_norm_forward(&l->q_norm, l->q_normed, d, l->q, d, 1);
+        smoe_qk_norm_forward(&l->k_norm, l->k_normed, d, l->kv, 2 * d, B * T);
+    }
+    size_t ld;
+    const real *keys = keys_of(l, &ld);
     SMOE_SHARED(attention, B * T * d)
     for (size_t task = 0; task < B * H; task++) {
         size_t b = task / H, column = task % H * dh;
-        const real *k = l->kv + b * T * 2 * d + column, *v = k + d;
+        const real *k = keys + b * T * ld + column, *v = l->kv + b * T * 2 * d + d + column;
         real *w = l->weights + task * T, *out = l->heads + b * d + column;
-        for (size_t t = 0; t < T; t++) w[t] = scale * kern->dot(l->q + column, k + t * 2 * d, dh);
+        for (size_t t = 0; t < T; t++)
+            w[t] = scale * kern->dot(l->q_normed + column, k + t * ld, dh);
         kern->softmax(w, 1, T, T);
         memset(out, 0, dh * sizeof *out);
         for (size_t t = 0; t < T; t++) kern->axpy(out, w[t], v + t * 2 * d, dh);
@@ -112,11 +138,14 @@ static void map_heads_backward(smoe_head_layer *l, size_t b) {
     size_t d = l->d, T = l->T, H = l->H, dh = d / H;
     real scale = (real)(1 / sqrt((double)dh)), *dq = l->dq + b * d;
     memset(dq, 0, d * sizeof *dq);
+    size_t ld;
+    const real *keys = keys_of(l, &ld);
+    real *dkeys = l->qk_norm ? l->dk_normed : l->dkv;
     for (size_t h = 0; h < H; h++) {
-        const real *k = l->kv + b * T * 2 * d + h * dh, *v = k + d,
+        const real *k = keys + b * T * ld + h * dh, *v = l->kv + b * T * 2 * d + d + h * dh,
                    *w = l->weights + (b * H + h) * T;
         const real *dout = l->dheads + b * d + h * dh;
-        real *dk = l->dkv + b * T * 2 * d + h * dh, *dv = dk + d,
+        real *dk = dkeys + b * T * ld + h * dh, *dv = l->dkv + b * T * 2 * d + d + h * dh,
              *ds = l->dweights + (b * H + h) * T;
         for (size_t t = 0; t < T; t++) {
             ds[t] = kern->dot(dout, v + t * 2 * d, dh);
@@ -124,8 +153,8 @@ static void map_heads_backward(smoe_head_layer *l, size_t b) {
         }
         kern->softmax_backward(ds, w, 1, T, T);
         for (size_t t = 0; t < T; t++) {
-            kern->axpy(dq + h * dh, scale * ds[t], k + t * 2 * d, dh);
-            kern->scale(dk + t * 2 * d, scale * ds[t], l->q + h * dh, dh);
+            kern->axpy(dq + h * dh, scale * ds[t], k + t * ld, dh);
+            kern->scale(dk + t * ld, scale * ds[t], l->q_normed + h * dh, dh);
         }
     }
 }
@@ -142,11 +171,17 @@ static void map_backward(smoe_head_layer *l, size_t B, const smoe_pass *pass) {
     smoe_linear_backward(&l->proj, l->dheads, l->dpooled, l->heads, B);
     SMOE_SHARED(attention, B * l->T * d)
     for (size_t b = 0; b < B; b++) map_heads_backward(l, b);
-    smoe_linear_backward(&l->keys, l->dnormed, l->dkv, l->normed, B * l->T);
     memset(l->dq_sum, 0, d * sizeof *l->dq_sum);
     kern->column_sum(l->dq_sum, l->dq, B, d);
+    if (l->qk_norm) {
+        memcpy(l->dlatent, l->dq_sum, d * sizeof *l->dq_sum);
+        smoe_qk_norm_backward(&l->q_norm, l->dq_sum, l->dlatent, d, l->q, d, 1);
+        smoe_qk_norm_backward(&l->k_norm, l->dkv, l->dk_normed, d, l->kv, 2 * d, B * l->T);
+    }
+    smoe_linear_backward(&l->keys, l->dnormed, l->dkv, l->normed, B * l->T);
     smoe_linear_backward(&l->query, l->dlatent, l->dq_sum, smoe_weight(params, l->latent), 1);
-    kern->add(smoe_gradient(params, l->latent), l->dlatent, d);
+    real *dlatent = smoe_gradient(params, l->latent);
+    if (dlatent) kern->add(dlatent, l->dlatent, d);
 }
 
 /* ---- the head -------------------------------------------------------------------------------- */

@@ -4,7 +4,7 @@
  *   reserve   names every buffer it uses; runs once to count and once to bind
  *   forward   from x to y; neither allocates nor fails
  *   backward  from the gradient of y: adds to the parameters' gradients (overwrites fresh ones, and
- *             leaves factored ones as factors, base/param.h) and makes dx, as each layer says
+ *             leaves outer products unmaterialised, base/param.h) and makes dx, as each layer says
  * Activations are rows: [R, width], R = B*T, the tokens of an image together; x, y, dx, dy [R,d]
  * where nothing else is said. `parts` are sums of fixed pieces of rows (math/rows.h), and buffers
  * named d... are gradients of what has that name: both scratch.
@@ -57,9 +57,10 @@ typedef struct smoe_linear {
     size_t weight, bias, in, out;
     real *parts;
 } smoe_linear;
-/* Weights start normal with std sqrt(2/(in + out)), the variance of Glorot's uniform; bias 0. */
+/* Weights start normal with std sqrt(2/(in + out/kernels)), the variance of Glorot's uniform for
+ * each of so many kernels side by side; bias 0. */
 void smoe_linear_init(smoe_linear *l, const smoe_build *build, size_t in, size_t out,
-                      const char *prefix);
+                      size_t kernels, const char *prefix);
 void smoe_linear_reserve(smoe_linear *l, const smoe_space *space);
 /* y [R,out] = residual + x W^T + b; residual may be NULL, or y itself. */
 void smoe_linear_forward(const smoe_linear *l, real *y, const real *x, const real *residual,
@@ -72,6 +73,22 @@ void smoe_linear_backward(const smoe_linear *l, real *dx, const real *dy, const 
  * random stream is keyed by (seed, site, step): applied to the gradient, the same call is its
  * backward. */
 void smoe_dropout(real *x, size_t size, double rate, uint32_t site, const smoe_pass *pass);
+
+/* ---- stochastic depth (drop path) ------------------------------------------------------------ */
+/* One branch of a block, in training: y = x + s_b branch(x) for image b, s_b 0 with probability
+ * `rate` and 1/(1 - rate) otherwise, keyed by (seed, site, step, b). */
+typedef struct smoe_drop_path {
+    double rate;
+    uint32_t site;
+    size_t n; /* numbers of an image, T*d */
+} smoe_drop_path;
+/* y [B,n] = x + s (y - x): y was x + branch(x), undivided. Nothing where rate is 0 or in
+ * evaluation.
+ */
+void smoe_drop_path_forward(const smoe_drop_path *l, real *y, const real *x, const smoe_pass *pass);
+/* The gradient of the branch's output: s dy, in `scaled` [B,n]; dy itself where rate is 0. */
+const real *smoe_drop_path_backward(const smoe_drop_path *l, real *scaled, const real *dy,
+                                    const smoe_pass *pass);
 
 /* ---- embed: pixels to tokens ----------------------------------------------------------------- */
 typedef struct smoe_embed {
@@ -91,22 +108,40 @@ void smoe_embed_forward(smoe_embed *l, real *x, const real *pixels, size_t B);
 void smoe_embed_backward(smoe_embed *l, const real *dx, size_t B);
 void smoe_embed_free(smoe_embed *l);
 
+/* ---- qk_norm: LayerNorm of queries or keys, head by head ------------------------------------- */
+typedef struct smoe_qk_norm {
+    smoe_params *params;
+    size_t weight, bias; /* [d/H] each, the same for all heads */
+    size_t H, dh;
+    bool has_bias;
+    real *stats; /* [R,H,2] kept */
+    real *zeros; /* [d/H] stand for the bias */
+    real *parts;
+} smoe_qk_norm;
+void smoe_qk_norm_init(smoe_qk_norm *l, const smoe_build *build, const char *prefix);
+void smoe_qk_norm_reserve(smoe_qk_norm *l, size_t R, const smoe_space *space);
+/* y [R,d] from x [R,d], with so many numbers from row to row. */
+void smoe_qk_norm_forward(smoe_qk_norm *l, real *y, size_t ldy, const real *x, size_t ldx,
+                          size_t R);
+/* dx, with rows as far apart as those of x, is overwritten. */
+void smoe_qk_norm_backward(smoe_qk_norm *l, real *dx, const real *dy, size_t lddy, const real *x,
+                           size_t ldx, size_t R);
+
 /* ---- attention: multi-head self-attention (V B.2) -------------------------------------------- */
 typedef struct smoe_attention {
     const smoe_build *build;
     smoe_linear qkv, proj;
     bool qk_norm;
-    size_t q_norm, q_norm_bias, k_norm, k_norm_bias; /* rows of the table, [d/H] each */
+    smoe_qk_norm q_norm, k_norm;
     size_t d, H, T, block;
     int threads;
     bool train;
     real *rows;    /* [R,3d] queries, keys, values kept */
     real *normed;  /* [R,2d] queries and keys after qk_norm, kept */
-    real *stats;   /* [R,2H,2] of qk_norm, kept */
     real *heads;   /* [R,d] the heads' outputs, kept */
     real *weights; /* [B,H,T,T] kept, or [threads,T,T] in inference */
     real *branch;  /* [R,d] what dropout works on, scratch */
-    real *drows, *dnormed, *dheads, *dweights, *parts;
+    real *drows, *dnormed, *dheads, *dweights;
 } smoe_attention;
 void smoe_attention_init(smoe_attention *l, const smoe_build *build, size_t block);
 void smoe_attention_reserve(smoe_attention *l, const smoe_space *space);
@@ -117,7 +152,7 @@ void smoe_attention_forward(smoe_attention *l, real *y, const real *x, const rea
 void smoe_attention_backward(smoe_attention *l, real *dx, const real *dy, const real *x,
                              const smoe_pass *pass);
 
-/* ---- mlp: E two-layer perceptrons, each on its own rows; the dense MLP is E = 1 -------------- */
+/* ---- mlp: E two-layer fused MLPs, each on its own rows; the dense MLP is E = 1 -------------- */
 typedef struct smoe_mlp {
     smoe_params *params;
     const smoe_precision *precision;
@@ -139,8 +174,8 @@ void smoe_mlp_init(smoe_mlp *l, const smoe_build *build, size_t experts, const c
 /* rows: of all experts together at most, none having more than its share. */
 void smoe_mlp_reserve(smoe_mlp *l, size_t rows, const smoe_space *space);
 /* Where a buffer belongs that a reserved mlp's backward pass gets as dy: it may be a factor. */
-static inline smoe_arena *smoe_mlp_factors(const smoe_mlp *l, const smoe_space *space) {
-    return l->params->row[l->fc1].factored ? space->keep : space->scratch;
+static inline smoe_arena *smoe_mlp_outer_arena(const smoe_mlp *l, const smoe_space *space) {
+    return l->params->row[l->fc1].outer ? space->keep : space->scratch;
 }
 /* y [rows,d] = residual + mlp(x); expert e has rows first[e] .. first[e+1]. residual may be NULL or
  * y. */
@@ -155,8 +190,9 @@ typedef struct smoe_moe {
     smoe_router *router;
     smoe_mlp experts;
     size_t d;
-    real *slots; /* [rows,d] the experts' inputs, kept */
-    real *out;   /* [rows,d] their outputs, kept */
+    real *rounded; /* [R,d] the tokens in BF16, kept; NULL where mix_precision is F32 */
+    real *slots;   /* [rows,d] the experts' inputs, kept */
+    real *out;     /* [rows,d] their outputs, kept; in BF16 as the tokens */
     real *dslots, *dout;
 } smoe_moe;
 int smoe_moe_init(smoe_moe *l, const smoe_build *build, size_t block,
@@ -179,12 +215,15 @@ typedef struct smoe_head_layer {
     /* attention pooling: one learnt query attends to all tokens, then x + mlp(norm(x)) */
     size_t latent;
     smoe_linear query, keys, proj;
+    bool qk_norm;
+    smoe_qk_norm q_norm, k_norm;
     smoe_norm pool_norm;
     smoe_mlp pool_mlp;
     real *normed;                                          /* [R,d] kept */
     real *features;                                        /* [B,d] kept */
     real *logits;                                          /* [B,N] */
     real *q, *kv, *weights, *heads, *pooled, *pool_normed; /* kept, map only */
+    real *q_normed, *k_normed, *dk_normed;                 /* [d], [R,d], [R,d] */
     real *dfeatures, *dnormed, *dkv, *dheads, *dpooled, *dweights;
     real *dq;               /* [B,d] of the one query, by image */
     real *dq_sum, *dlatent; /* [d] */

@@ -6,14 +6,14 @@
 #include <math.h>
 
 void smoe_linear_init(smoe_linear *l, const smoe_build *build, size_t in, size_t out,
-                      const char *prefix) {
+                      size_t kernels, const char *prefix) {
     l->params = build->params;
     l->precision = &build->precision;
     l->in = in;
     l->out = out;
     size_t dim[] = {out, in};
-    l->weight = smoe_params_add(l->params, SMOE_PARAM_KERNEL, 0, sqrt(2.0 / (double)(in + out)), 2,
-                                dim, "%s.weight", prefix);
+    double std = sqrt(2.0 / (double)(in + out / kernels));
+    l->weight = smoe_params_add(l->params, SMOE_PARAM_KERNEL, 0, std, 2, dim, "%s.weight", prefix);
     l->bias = smoe_params_add(l->params, SMOE_PARAM_PLAIN, 0, 0, 1, dim, "%s.bias", prefix);
 }
 
@@ -33,11 +33,12 @@ void smoe_linear_forward(const smoe_linear *l, real *y, const real *x, const rea
 }
 
 void smoe_linear_backward(const smoe_linear *l, real *dx, const real *dy, const real *x, size_t R) {
-    smoe_product dw =
-        smoe_linear_dw_product(smoe_gradient(l->params, l->weight), dy, x, R, l->out, l->in);
+    real *dweight = smoe_gradient(l->params, l->weight);
+    real *dbias = smoe_gradient(l->params, l->bias);
+    smoe_product dw = smoe_linear_dw_product(dweight, dy, x, R, l->out, l->in);
     dw.precision = *l->precision;
-    smoe_gemm(&dw);
-    smoe_rows_sum(smoe_gradient(l->params, l->bias), dy, R, l->out, l->parts);
+    if (dweight) smoe_gemm(&dw);
+    if (dbias) smoe_rows_sum(dbias, dy, R, l->out, l->parts);
     if (!dx) return;
     smoe_product p =
         smoe_linear_dx_product(dx, dy, smoe_weight(l->params, l->weight), R, l->out, l->in);

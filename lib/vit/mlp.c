@@ -1,13 +1,13 @@
 /*
- * Two-layer perceptrons, E of them side by side, each on its own rows: y = gelu(x W1^T + b1) W2^T +
+ * Two-layer fused MLPs, E of them side by side, each on its own rows: y = gelu(x W1^T + b1) W2^T +
  * b2. The dense MLP of a block is the case E = 1. GELU's output is not kept: backward computes it
  * again together with its slope, which costs less than the memory it would occupy.
  */
 #include "base/team.h"
-#include "math/factors.h"
+#include "math/outer.h"
 #include "math/gemm.h"
 #include "math/kernels.h"
-#include "math/perceptron.h"
+#include "math/fused_mlp.h"
 #include "math/rows.h"
 #include "vit/layer.h"
 
@@ -40,23 +40,27 @@ void smoe_mlp_init(smoe_mlp *l, const smoe_build *build, size_t experts, const c
     l->fc2_bias =
         smoe_params_add(l->params, SMOE_PARAM_PLAIN, 0, 0, axes - 1, d2, "%s.fc2.bias", prefix);
     const size_t added[] = {l->fc1, l->fc1_bias, l->fc2, l->fc2_bias};
-    for (size_t i = 0; experts && !l->params->failed && i < 4; i++)
-        l->params->row[added[i]].expert = true;
+    for (size_t i = 0; experts && !l->params->failed && i < 4; i++) {
+        smoe_param *p = &l->params->row[added[i]];
+        p->expert = true;
+        p->alike = spec->moe.experts_init == SMOE_EXPERTS_SHARED;
+    }
 }
 
 void smoe_mlp_reserve(smoe_mlp *l, size_t rows, const smoe_space *space) {
     smoe_param *row = l->params->row;
-    row[l->fc1].factored = row[l->fc2].factored = space->train && l->params->factor &&
-                                                  smoe_param_streams(&row[l->fc1]) &&
-                                                  smoe_factors_pay(rows / l->E, l->h, l->d);
-    smoe_arena *factors = smoe_mlp_factors(l, space);
+    bool frozen = row[l->fc1].frozen || row[l->fc2].frozen;
+    row[l->fc1].outer = row[l->fc2].outer = space->train && l->params->factor && !frozen &&
+                                            smoe_param_streams(&row[l->fc1]) &&
+                                            smoe_outer_pays(rows / l->E, l->h, l->d);
+    smoe_arena *factors = smoe_mlp_outer_arena(l, space);
     l->active = smoe_arena_take(factors, rows * l->h, sizeof(real));
     l->hidden = l->active;
     l->threads = space->threads;
     l->panels = NULL; /* inference of fewer images still goes by `active` */
-    if (!space->train && smoe_perceptron_pays(l->E, rows / l->E, l->threads))
+    if (!space->train && smoe_fused_mlp_pays(l->E, rows / l->E, l->threads))
         l->panels = smoe_arena_take(
-            space->scratch, (size_t)l->threads * smoe_perceptron_scratch(rows / l->E, l->d, l->h),
+            space->scratch, (size_t)l->threads * smoe_fused_mlp_scratch(rows / l->E, l->d, l->h),
             sizeof(real));
     if (!space->train) return;
     l->hidden = smoe_arena_take(space->keep, rows * l->h, sizeof(real));
@@ -133,12 +137,13 @@ static smoe_product expert_dw(size_t e, const void *context) {
     return p;
 }
 
-/* Adds to the gradient of parameter `row`, a layer's weights, or leaves it as factors. */
+/* Adds to the gradient of parameter `row`, a layer's weights, or leaves it as outer products. */
 static void weights_backward(const smoe_mlp *l, size_t row, const real *dy, const real *x,
                              const size_t *first) {
     smoe_param *p = &l->params->row[row];
-    if (p->factored) {
-        p->factors = (smoe_factors){.dy = dy, .x = x, .first = first};
+    if (p->frozen) return;
+    if (p->outer) {
+        p->factors = (smoe_outer){.dy = dy, .x = x, .first = first};
         return;
     }
     weights_gradient g = {.first = first,
@@ -154,9 +159,11 @@ static void weights_backward(const smoe_mlp *l, size_t row, const real *dy, cons
     p->fresh = false;
 }
 
-/* db [E,n] += the sums of each expert's rows. Few experts: threads share the rows of each. */
+/* db [E,n] += the sums of each expert's rows, unless it is frozen. Few experts: threads share the
+ * rows of each. */
 static void bias_backward(const smoe_mlp *l, real *db, const real *dy, const size_t *first,
                           size_t n) {
+    if (!db) return;
     if (l->E < SMOE_ROW_PARTS) {
         for (size_t e = 0; e < l->E; e++)
             smoe_rows_sum(db + e * n, dy + first[e] * n, first[e + 1] - first[e], n, l->parts);
@@ -194,37 +201,37 @@ typedef struct both_layers {
     const real *x, *residual;
 } both_layers;
 
-static smoe_perceptron expert_both(size_t e, const void *context) {
+static smoe_fused_mlp expert_both(size_t e, const void *context) {
     const both_layers *b = context;
     const smoe_mlp *l = b->mlp;
     size_t at = b->first[e] * l->d, size = l->h * l->d;
     const real *w1 = smoe_weight(l->params, l->fc1), *w2 = smoe_weight(l->params, l->fc2);
     const smoe_bf16 *w1_bf16 = smoe_weight_bf16(l->params, l->fc1);
     const smoe_bf16 *w2_bf16 = smoe_weight_bf16(l->params, l->fc2);
-    return (smoe_perceptron){.m = b->first[e + 1] - b->first[e],
-                             .d = l->d,
-                             .h = l->h,
-                             .y = b->y + at,
-                             .x = b->x + at,
-                             .residual = b->residual ? b->residual + at : NULL,
-                             .w1 = w1 ? w1 + e * size : NULL,
-                             .w2 = w2 ? w2 + e * size : NULL,
-                             .w1_bf16 = w1_bf16 ? w1_bf16 + e * size : NULL,
-                             .w2_bf16 = w2_bf16 ? w2_bf16 + e * size : NULL,
-                             .b1 = smoe_weight(l->params, l->fc1_bias) + e * l->h,
-                             .b2 = smoe_weight(l->params, l->fc2_bias) + e * l->d,
-                             .gelu = l->gelu};
+    return (smoe_fused_mlp){.m = b->first[e + 1] - b->first[e],
+                            .d = l->d,
+                            .h = l->h,
+                            .y = b->y + at,
+                            .x = b->x + at,
+                            .residual = b->residual ? b->residual + at : NULL,
+                            .w1 = w1 ? w1 + e * size : NULL,
+                            .w2 = w2 ? w2 + e * size : NULL,
+                            .w1_bf16 = w1_bf16 ? w1_bf16 + e * size : NULL,
+                            .w2_bf16 = w2_bf16 ? w2_bf16 + e * size : NULL,
+                            .b1 = smoe_weight(l->params, l->fc1_bias) + e * l->h,
+                            .b2 = smoe_weight(l->params, l->fc2_bias) + e * l->d,
+                            .gelu = l->gelu};
 }
 
 void smoe_mlp_forward(smoe_mlp *l, real *y, const real *x, const real *residual,
                       const size_t *first, const smoe_pass *pass) {
     if (l->panels && *l->precision == SMOE_PRECISION_F32 &&
-        smoe_perceptron_pays(l->E, first[l->E] / l->E, l->threads)) {
+        smoe_fused_mlp_pays(l->E, first[l->E] / l->E, l->threads)) {
         both_layers both = {l, first, y, x, residual};
         size_t most = 0;
         for (size_t e = 0; e < l->E; e++)
             if (first[e + 1] - first[e] > most) most = first[e + 1] - first[e];
-        smoe_perceptron_each(l->E, most, expert_both, &both, l->panels, l->threads);
+        smoe_fused_mlp_each(l->E, most, expert_both, &both, l->panels, l->threads);
         return;
     }
     layer fc1 = {.first = first,

@@ -6,6 +6,7 @@
  */
 #include "vit/model.h"
 #include "base/threads.h"
+#include "spec/routers.h"
 #include "vit/layer.h"
 
 #include <math.h>
@@ -15,12 +16,14 @@
 
 typedef struct block {
     smoe_norm norm1, norm2;
+    smoe_drop_path drop1, drop2;
     smoe_attention attention;
     bool is_moe;
     smoe_mlp mlp;
     smoe_moe moe;
     real *normed1, *normed2; /* [R,d] kept */
     real *in, *middle, *out; /* [R,d] the stream before, between and after */
+    size_t rows;             /* of the table, up to the end of this block */
 } block;
 
 struct smoe_model {
@@ -32,9 +35,13 @@ struct smoe_model {
     block *blocks;
     size_t L, *moe; /* moe: block numbers of the MoE layers */
     size_t moe_layers;
+    size_t embed_rows; /* of the table */
+    size_t lowest;     /* block that backward ends with; L: none */
+    bool embed_trained;
     smoe_arena keep, scratch;
     smoe_space bound;                 /* what the buffers are for; B 0 before there are any */
     real *stream, *dstream, *dbranch; /* [R,d] */
+    real *dscaled;                    /* [R,d] of stochastic depth, NULL without it */
     smoe_plan_watch *watch;
     void *watch_user;
 };
@@ -49,17 +56,83 @@ static int build_blocks(smoe_model *m, smoe_err *err) {
         smoe_attention_init(&b->attention, &m->build, i);
         snprintf(path, sizeof path, "blocks.%zu.norm2", i);
         smoe_norm_init(&b->norm2, &m->build, spec->width, path);
+        double rate = spec->drop_path * (m->L > 1 ? (double)i / (double)(m->L - 1) : 1);
+        b->drop1 = (smoe_drop_path){rate, 2 * (uint32_t)i, m->build.T * spec->width};
+        b->drop2 = (smoe_drop_path){rate, 2 * (uint32_t)i + 1, m->build.T * spec->width};
         b->is_moe = spec->moe.is_moe[i];
         snprintf(path, sizeof path, "blocks.%zu.mlp", i);
         if (!b->is_moe) {
             smoe_mlp_init(&b->mlp, &m->build, 0, path, 2 * (uint32_t)i + 1);
-            continue;
+        } else {
+            if (smoe_moe_init(&b->moe, &m->build, i, err)) return -1;
+            m->moe[m->moe_layers++] = i;
         }
-        if (smoe_moe_init(&b->moe, &m->build, i, err)) return -1;
-        m->moe[m->moe_layers++] = i;
+        b->rows = m->params.count;
     }
     return 0;
 }
+
+/* ---- groups of parameters -------------------------------------------------------------------- */
+
+static bool matches_row(const smoe_group *group, const smoe_params *params) {
+    for (size_t i = 0; i < params->count; i++)
+        if (smoe_group_matches(group, params->row[i].name)) return true;
+    return false;
+}
+
+/* Whether the pattern has a meaning with another router, or with other blocks that have experts: so
+ * one spec serves the rows of an ablation. */
+static bool matches_other(const smoe_group *group, const smoe_spec *spec) {
+    bool found = false;
+    for (size_t i = 0; i <= SMOE_ROUTERS && !found; i++) {
+        smoe_spec other = *spec;
+        smoe_model *model = NULL;
+        smoe_moe_spec *moe = &other.model.moe;
+        other.train.optimizer.groups.count = 0;
+        moe->router = (char *)smoe_routers[i % SMOE_ROUTERS].name;
+        moe->normalize = true;
+        for (size_t b = 0; b < other.model.depth; b++) moe->is_moe[b] = i < SMOE_ROUTERS;
+        if (!smoe_model_create(&model, &other, 2, NULL)) found = matches_row(group, &model->params);
+        smoe_model_free(model);
+    }
+    return found;
+}
+
+static int apply_groups(smoe_model *m, smoe_err *err) {
+    const smoe_groups *groups = &m->spec.train.optimizer.groups;
+    smoe_params *params = &m->params;
+    for (size_t k = 0; k < groups->count; k++) {
+        const smoe_group *group = &groups->row[k];
+        if (matches_row(group, params) || matches_other(group, &m->spec)) continue;
+        char place[256];
+        return smoe_fail(err, SMOE_USAGE, "%s: train.optimizer.groups: no tensor matches \"%s\"",
+                         smoe_group_place(&m->spec, group, place, sizeof place), group->match);
+    }
+    for (size_t i = 0; i < params->count; i++) {
+        smoe_param *row = &params->row[i];
+        size_t k = 0;
+        while (k < groups->count && !smoe_group_matches(&groups->row[k], row->name)) k++;
+        if (k == groups->count) continue;
+        row->lr = groups->row[k].lr;
+        row->decay = groups->row[k].decay;
+        row->frozen = groups->row[k].frozen;
+    }
+    smoe_params_place(params);
+    if (smoe_params_trained(params)) return 0;
+    return smoe_fail(err, SMOE_USAGE,
+                     "train.optimizer.groups: all tensors are frozen, nothing is trained");
+}
+
+/* How far back gradients have to go: the table is in the order of the model, and its first row that
+ * is trained is the embedding's, a block's or the head's. */
+static void find_lowest(smoe_model *m) {
+    size_t row = 0;
+    while (m->params.row[row].frozen) row++;
+    m->embed_trained = row < m->embed_rows;
+    for (m->lowest = 0; m->lowest < m->L && row >= m->blocks[m->lowest].rows; m->lowest++) continue;
+}
+
+/* ---- making one ------------------------------------------------------------------------------ */
 
 int smoe_model_create(smoe_model **model, const smoe_spec *spec, size_t classes, smoe_err *err) {
     smoe_model *m = *model = calloc(1, sizeof *m);
@@ -73,12 +146,16 @@ int smoe_model_create(smoe_model **model, const smoe_spec *spec, size_t classes,
         smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu blocks", m->L);
         goto fail;
     }
-    if (smoe_embed_init(&m->embed, &m->build, err) || build_blocks(m, err)) goto fail;
+    if (smoe_embed_init(&m->embed, &m->build, err)) goto fail;
+    m->embed_rows = m->params.count;
+    if (build_blocks(m, err)) goto fail;
     smoe_head_init(&m->head, &m->build, classes);
     if (m->params.failed) {
         smoe_fail(err, SMOE_RUNTIME, "out of memory for the parameter table");
         goto fail;
     }
+    if (apply_groups(m, err)) goto fail;
+    find_lowest(m);
     return 0;
 fail:
     smoe_model_free(m);
@@ -132,6 +209,8 @@ static void reserve(smoe_model *m, const smoe_space *space) {
     if (space->train) {
         m->dstream = smoe_arena_take(space->scratch, size, sizeof(real));
         m->dbranch = smoe_arena_take(space->scratch, size, sizeof(real));
+        if (m->spec.model.drop_path > 0)
+            m->dscaled = smoe_arena_take(space->scratch, size, sizeof(real));
     }
     size_t scratch = space->scratch->used;
     smoe_embed_reserve(&m->embed, space);
@@ -181,6 +260,7 @@ void smoe_model_forward(smoe_model *m, const real *pixels, const smoe_pass *pass
         smoe_norm_forward(&b->norm1, b->normed1, b->in, R);
         smoe_clock_lap(pass->clock, SMOE_PART_norm);
         smoe_attention_forward(&b->attention, b->middle, b->normed1, b->in, pass);
+        smoe_drop_path_forward(&b->drop1, b->middle, b->in, pass);
         smoe_clock_lap(pass->clock, SMOE_PART_attention);
         smoe_norm_forward(&b->norm2, b->normed2, b->middle, R);
         smoe_clock_lap(pass->clock, SMOE_PART_norm);
@@ -193,6 +273,7 @@ void smoe_model_forward(smoe_model *m, const real *pixels, const smoe_pass *pass
             smoe_mlp_forward(&b->mlp, b->out, b->normed2, b->middle, rows, pass);
             smoe_clock_lap(pass->clock, SMOE_PART_mlp);
         }
+        smoe_drop_path_forward(&b->drop2, b->out, b->middle, pass);
     }
     smoe_head_forward(&m->head, m->blocks[m->L - 1].out, pass);
     smoe_clock_lap(pass->clock, SMOE_PART_head);
@@ -204,23 +285,25 @@ void smoe_model_backward(smoe_model *m, const real *dlogits, const smoe_pass *pa
     smoe_clock_start(pass->clock);
     smoe_head_backward(&m->head, dx, dlogits, m->blocks[m->L - 1].out, pass);
     smoe_clock_lap(pass->clock, SMOE_PART_head);
-    for (size_t i = m->L; i-- > 0;) {
+    for (size_t i = m->L; i-- > m->lowest;) {
         block *b = &m->blocks[i];
+        const real *dy = smoe_drop_path_backward(&b->drop2, m->dscaled, dx, pass);
         if (b->is_moe) {
-            smoe_moe_backward(&b->moe, branch, dx, b->normed2, pass);
+            smoe_moe_backward(&b->moe, branch, dy, b->normed2, pass);
         } else {
             const size_t rows[] = {0, R};
-            smoe_mlp_backward(&b->mlp, branch, dx, b->normed2, rows, pass);
+            smoe_mlp_backward(&b->mlp, branch, dy, b->normed2, rows, pass);
             smoe_clock_lap(pass->clock, SMOE_PART_mlp);
         }
         smoe_norm_backward(&b->norm2, dx, branch, b->middle, R);
         smoe_clock_lap(pass->clock, SMOE_PART_norm);
-        smoe_attention_backward(&b->attention, branch, dx, b->normed1, pass);
+        dy = smoe_drop_path_backward(&b->drop1, m->dscaled, dx, pass);
+        smoe_attention_backward(&b->attention, branch, dy, b->normed1, pass);
         smoe_clock_lap(pass->clock, SMOE_PART_attention);
         smoe_norm_backward(&b->norm1, dx, branch, b->in, R);
         smoe_clock_lap(pass->clock, SMOE_PART_norm);
     }
-    smoe_embed_backward(&m->embed, dx, pass->images);
+    if (m->embed_trained) smoe_embed_backward(&m->embed, dx, pass->images);
     smoe_clock_lap(pass->clock, SMOE_PART_embed);
 }
 

@@ -2,6 +2,7 @@
  * The MoE layer: a router decides, the plan moves tokens to slots, experts work, the plan moves
  * their outputs back. Knows no router by type.
  */
+#include "math/rows.h"
 #include "vit/layer.h"
 
 #include <stdio.h>
@@ -20,11 +21,14 @@ int smoe_moe_init(smoe_moe *l, const smoe_build *build, size_t block, smoe_err *
 void smoe_moe_reserve(smoe_moe *l, const smoe_space *space) {
     l->router->type->reserve(l->router, space->B, space->train, space->keep);
     size_t rows = smoe_plan_most_rows(&l->router->plan);
+    size_t size = space->B * l->router->image_tokens * l->d;
+    l->rounded = NULL;
+    if (l->router->plan.rounded) l->rounded = smoe_arena_take(space->keep, size, sizeof(real));
     l->slots = smoe_arena_take(space->keep, rows * l->d, sizeof(real));
     l->out = smoe_arena_take(space->keep, rows * l->d, sizeof(real));
     smoe_mlp_reserve(&l->experts, rows, space);
     if (!space->train) return;
-    l->dout = smoe_arena_take(smoe_mlp_factors(&l->experts, space), rows * l->d, sizeof(real));
+    l->dout = smoe_arena_take(smoe_mlp_outer_arena(&l->experts, space), rows * l->d, sizeof(real));
     l->dslots = smoe_arena_take(space->scratch, rows * l->d, sizeof(real));
 }
 
@@ -34,14 +38,21 @@ void smoe_moe_forward(smoe_moe *l, real *y, const real *x, const real *residual,
     plan->precision = *l->experts.precision;
     l->router->type->forward(l->router, x, pass);
     smoe_clock_lap(pass->clock, SMOE_PART_router);
-    smoe_plan_dispatch(plan, l->slots, x, l->d);
+    if (l->rounded) {
+        smoe_plan_round(plan);
+        smoe_rows_round(l->rounded, x, plan->tokens * l->d);
+    }
+    smoe_plan_dispatch(plan, l->slots, l->rounded ? l->rounded : x, l->d);
     smoe_clock_lap(pass->clock, SMOE_PART_dispatch);
     smoe_mlp_forward(&l->experts, l->out, l->slots, NULL, plan->first_row, pass);
     smoe_clock_lap(pass->clock, SMOE_PART_experts);
+    if (l->rounded) smoe_rows_round(l->out, l->out, plan->rows * l->d);
     smoe_plan_combine(plan, y, l->out, residual, l->d);
     smoe_clock_lap(pass->clock, SMOE_PART_combine);
 }
 
+/* Rounding has slope 1: the products take what they took, and what comes of them goes on as it
+ * is. */
 void smoe_moe_backward(smoe_moe *l, real *dx, const real *dy, const real *x,
                        const smoe_pass *pass) {
     smoe_plan *plan = &l->router->plan;
@@ -49,7 +60,7 @@ void smoe_moe_backward(smoe_moe *l, real *dx, const real *dy, const real *x,
     smoe_clock_lap(pass->clock, SMOE_PART_combine);
     smoe_mlp_backward(&l->experts, l->dslots, l->dout, l->slots, plan->first_row, pass);
     smoe_clock_lap(pass->clock, SMOE_PART_experts);
-    smoe_plan_dispatch_backward(plan, dx, l->dslots, x, l->d);
+    smoe_plan_dispatch_backward(plan, dx, l->dslots, l->rounded ? l->rounded : x, l->d);
     smoe_clock_lap(pass->clock, SMOE_PART_dispatch);
     if (l->router->type->backward) l->router->type->backward(l->router, dx, x, pass);
     smoe_clock_lap(pass->clock, SMOE_PART_router);

@@ -5,7 +5,7 @@
 #include "base/param.h"
 #include "base/rng.h"
 #include "base/team.h"
-#include "close.h"
+#include "approx.h"
 
 #include <errno.h>
 #include <math.h>

@@ -2,7 +2,7 @@
  * bench/cost against small models counted by hand in the comments, against the parameter table that
  * the model itself builds, and at its limits. test_cost_papers.c has the papers' tables.
  */
-#include "close.h"
+#include "approx.h"
 #include "overrides.h"
 #include "spec/routers.h"
 #include "bench/cost.h"
@@ -313,8 +313,8 @@ static void gradients_of_few_rows(void **state) {
         overrides_set(&list, "model={width: 16, mlp: 32}");
         overrides_set(&list, "train.batch_size=%d", images);
         overrides_cost(&cost, tiny, &list, NULL);
-        assert_close(cost.params_factored, images == 32 ? 2 * 2 * 16 * 32 : 0, 0);
-        assert_close(cost.bytes.gradients, 4 * (cost.params - cost.params_factored), 0);
+        assert_close(cost.params_outer, images == 32 ? 2 * 2 * 16 * 32 : 0, 0);
+        assert_close(cost.bytes.gradients, 4 * (cost.params - cost.params_outer), 0);
         smoe_cost_free(&cost);
     }
 }
@@ -329,7 +329,7 @@ static void gradients_of_odd_widths(void **state) {
         overrides_set(&list, "model={width: 16, mlp: %zu}", mlp[i]);
         overrides_set(&list, "train.batch_size=32");
         overrides_cost(&cost, tiny, &list, NULL);
-        assert_close(cost.params_factored, i ? 0 : 2 * 2 * 16 * 8192, 0);
+        assert_close(cost.params_outer, i ? 0 : 2 * 2 * 16 * 8192, 0);
         smoe_cost_free(&cost);
     }
 }
@@ -370,10 +370,32 @@ static void classes_must_be_known(void **state) {
     smoe_spec_free(&spec);
 }
 
+/* Two such layers with numbers of their own: K 1, C 1 has 2*4*1/2 = 4 places an expert, 4 rows an
+ * image, one expert a token; K 2, C 0.75 is the one above. Element-wise 33*2*4*4 + 9*8*(4 + 6) +
+ * 2 * 4*2*16 = 2032. */
+static void counted_by_hand_lists(void **state) {
+    (void)state;
+    smoe_cost cost;
+    overrides list = {0};
+    overrides_set(&list, "model.depth=2");
+    overrides_set(&list, "model.moe.layers=all");
+    overrides_set(&list, "model.moe.router=tokens-choice");
+    overrides_set(&list, "model.moe.k=[1, 2]");
+    overrides_set(&list, "model.moe.capacity=[1, 0.75]");
+    overrides_set(&list, "model.moe.group_images=2");
+    overrides_cost(&cost, tiny, &list, NULL);
+    assert_row(&cost, "blocks.0.mlp.experts", 152, 512, 1536);
+    assert_row(&cost, "blocks.1.mlp.experts", 152, 768, 2304);
+    assert_close(cost.params_active - (cost.params - cost.params_expert), 2.5 * 76, 0);
+    assert_close(cost.flops_infer_per_image - cost.products_infer_per_image, 2032, 0);
+    smoe_cost_free(&cost);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(counted_by_hand_soft),
         cmocka_unit_test(counted_by_hand_choice),
+        cmocka_unit_test(counted_by_hand_lists),
         cmocka_unit_test(counted_by_hand_identity),
         cmocka_unit_test(never_more_active_than_there_are),
         cmocka_unit_test(fixed_routing_is_cheaper),

@@ -2,7 +2,7 @@
  * bench/cost against the papers: every row of the tables in tests/reference, the predictions of a
  * separate implementation of the same formulas to their last digit, and experiments/paper.
  */
-#include "close.h"
+#include "approx.h"
 #include "overrides.h"
 #include "bench/cost.h"
 

@@ -16,7 +16,7 @@ status 0 smoe ablate tiny.yaml --routers tokens-choice,experts-choice,soft --see
 for row in tokens-choice experts-choice; do
     grep -q "^$row  *precision_at_1 .*distinguishable$" out || fail "no difference of $row: $(cat out)"
 done
-grep -q '^Differences from router=soft, seed by seed (differences.csv):$' out || fail "$(cat out)"
+grep -q '^Differences from router=soft, by seed and image (differences.csv):$' out || fail "$(cat out)"
 grep -q '^router,.*,dropped_mean,' choice/summary.csv || fail "$(cat choice/summary.csv)"
 same_run choice/*router=soft,seed=1 table/*router=soft,seed=1
 status 2 smoe ablate tiny.yaml --routers random,soft -q -o none 2>err

@@ -2,7 +2,7 @@
 . "$ROOT/tests/cli/lib.sh"
 more="model.moe.experts=2,4 model.moe.router=soft,uniform seed=0,1 train.steps=4"
 status 0 smoe sweep tiny.yaml $more -q -o first >out
-grep -q '^Differences from model.moe.experts=2 model.moe.router=soft, seed by seed (differences.csv):$' out || fail "$(cat out)"
+grep -q '^Differences from model.moe.experts=2 model.moe.router=soft, by seed and image (differences.csv):$' out || fail "$(cat out)"
 grep -qE '^4 +uniform +precision_at_1 .* 2 +(not )?distinguishable$' out || fail "$(cat out)"
 grep -Eq "^first: results.csv, summary.csv, differences.csv, summary.md(, sweep.svg)?\$" out || fail "$(cat out)"
 [ "$(cut -d, -f 1-4 first/differences.csv | grep precision_at_1 | tr '\n' ' ')" = "2,uniform,model.moe.experts=2 model.moe.router=soft,precision_at_1 4,soft,model.moe.experts=2 model.moe.router=soft,precision_at_1 4,uniform,model.moe.experts=2 model.moe.router=soft,precision_at_1 " ] ||
@@ -52,11 +52,12 @@ grep -q '^smoe sweep: sweep.reference: no row has model.moe.experts=4$' err || f
 status 2 smoe sweep swept.yaml -q -o never --reference experts=4 2>err
 grep -q "'experts' is not KEY=VALUE with one of the swept keys: model.moe.experts$" err || fail "$(cat err)"
 [ ! -e never ] || fail "a refused sweep left a folder"
-# many rows: those of one metric are printed
+# many rows: those of precision and loss are printed
 status 0 smoe sweep tiny.yaml -q -o many train.steps=4 train.batch_size=2 seed=0,1 model.moe.experts=1,2,3,4,5,6,7 model.moe.router=soft,uniform >out
 grep -q '(other metrics too: differences.csv):$' out || fail "$(cat out)"
-sed -n '/^Differences/,$p' out | grep -q test_loss && fail "$(cat out)"
-grep -q ',test_loss,' many/differences.csv || fail "$(cat many/differences.csv)"
+sed -n '/^Differences/,$p' out | grep -q step_s && fail "$(cat out)"
+sed -n '/^Differences/,$p' out | grep -q test_loss || fail "$(cat out)"
+grep -q ',step_s,' many/differences.csv || fail "$(cat many/differences.csv)"
 # without seeds there is nothing to compare unless it is asked for
 status 0 smoe sweep tiny.yaml -q -o single train.steps=4 model.moe.experts=2,4 >out
 grep -q Differences out && fail "$(cat out)"

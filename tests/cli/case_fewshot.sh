@@ -9,7 +9,7 @@ for j in 1 2; do
 done
 status 0 smoe eval run -q >out
 grep -q '^fewshot 5 .*over 2 draws' out || fail "$(cat out)"
-status 0 smoe eval run -q --json eval.fewshot.data.source=shapes eval.fewshot.data.limit=50 >other.json
+status 0 smoe eval run -q --json eval.fewshot.data.source=shapes eval.fewshot.data.limit=200 >other.json
 grep -q '"l2": ' other.json || fail "$(cat other.json)"
 status 2 smoe eval run -q eval.fewshot.shots=100000 2>err
 grep -q 'images a class are wanted' err || fail "$(cat err)"

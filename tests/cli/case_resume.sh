@@ -22,3 +22,25 @@ grep -q 'train.steps is 399, and 400 are done' err || fail "of fewer steps: $(ca
 cmp parts/spec.yaml spec.yaml || fail "a refused resume changed the spec"
 status 0 smoe train --resume parts -q --json >out
 tr -d ' \n' <out | grep -q '"step":400,"train_loss":null,"step_seconds":null' || fail "of a finished run: $(cat out)"
+# A run of an older smoe, whose spec has no groups, has decayed Phi as kernels; resumed, it does so to the end.
+groups='train.optimizer.groups=[{match: "*.router.phi", decay: 0.03}]'
+status 0 smoe train tiny.yaml -q train.steps=400 -o decayed "$groups"
+smoe train tiny.yaml -q train.steps=400 -o older "$groups" &
+wait_for older/metrics.jsonl 30
+kill -TERM $!
+wait $!
+grep -q 'groups: .*phi' older/spec.yaml || fail "no groups in spec.yaml"
+sed -i '/groups:/d' older/spec.yaml
+text=',\\"groups\\":\[{\\"match\\":\\"\*.router.phi\\",\\"decay\\":0.03}\]'
+for file in older/ckpt/step_*/model.safetensors; do
+    size=$(wc -c <"$file")
+    found=$(LC_ALL=C grep -ao "$text" "$file")
+    [ -n "$found" ] || fail "no groups in $file"
+    LC_ALL=C sed -i "s/$text/$(printf '%*s' ${#found} '')/" "$file"
+    [ "$(wc -c <"$file")" -eq "$size" ] || fail "another size of $file"
+done
+status 0 smoe train --resume older -q -j1
+cmp decayed/ckpt/latest/state.safetensors older/ckpt/latest/state.safetensors || fail "an older run went on otherwise"
+cmp -s whole/ckpt/latest/state.safetensors older/ckpt/latest/state.safetensors && fail "the decay of Phi makes no difference"
+status 2 smoe train --resume older --profile vmoe 2>err
+grep -q 'profile is for a new run' err || fail "of a profile: $(cat err)"

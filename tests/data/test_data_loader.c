@@ -89,11 +89,14 @@ static void test_epochs_are_permutations(void **state) {
     smoe_dataset_free(set);
 }
 
-/* Evaluation: data-set order, the short batch kept, then the end, as often as asked. */
-static void test_evaluation(void **state) {
-    (void)state;
+/* Evaluation: every image once, along eval.order, the short batch kept, then the end, as often as
+ * asked. */
+static void evaluate_along(smoe_order order) {
     smoe_spec spec;
     smoe_dataset *set = open_shapes(&spec, "test", 23);
+    uint32_t image[23];
+    spec.eval.order = order;
+    smoe_data_order(image, 23, &spec);
     spec.data.augment.flip = true; /* none of it in evaluation */
     spec.data.augment.randaugment.n = 2;
     spec.data.augment.randaugment.m = 9;
@@ -107,8 +110,9 @@ static void test_evaluation(void **state) {
         assert_int_equal(b.images, t < 2 ? 10 : 3);
         for (size_t i = 0; i < b.images; i++, at++) {
             int64_t label;
-            assert_int_equal(smoe_dataset_image(set, at, false, pixels, target, &label, NULL), 0);
-            assert_int_equal(b.index[i], at);
+            assert_int_equal(
+                smoe_dataset_image(set, image[at], false, pixels, target, &label, NULL), 0);
+            assert_int_equal(b.index[i], image[at]);
             assert_int_equal(b.label[i], label);
             assert_memory_equal(b.pixels + i * PIXELS, pixels, sizeof pixels);
             assert_memory_equal(b.target + i * CLASSES, target, sizeof target);
@@ -119,6 +123,32 @@ static void test_evaluation(void **state) {
     for (int i = 0; i < 3; i++) assert_int_equal(smoe_loader_next(loader, &b, &err), 0);
     smoe_loader_free(loader);
     smoe_dataset_free(set);
+}
+
+static void test_evaluation(void **state) {
+    (void)state;
+    evaluate_along(SMOE_ORDER_SHUFFLED);
+    evaluate_along(SMOE_ORDER_FILE);
+}
+
+/* A permutation that data.seed alone decides; of `file`, none. */
+static void test_order_of_evaluations(void **state) {
+    (void)state;
+    enum { N = 100 };
+    uint32_t order[3][N];
+    for (size_t k = 0; k < 3; k++) {
+        bool taken[N] = {false};
+        smoe_spec spec = {.seed = k, .data.seed = k / 2};
+        smoe_data_order(order[k], N, &spec);
+        for (size_t i = 0; i < N; i++) {
+            assert_true(order[k][i] < N && !taken[order[k][i]]);
+            taken[order[k][i]] = true;
+        }
+    }
+    assert_memory_equal(order[0], order[1], sizeof *order);
+    assert_memory_not_equal(order[0], order[2], sizeof *order);
+    smoe_data_order(order[0], N, &(smoe_spec){.eval.order = SMOE_ORDER_FILE});
+    for (size_t i = 0; i < N; i++) assert_int_equal(order[0][i], i);
 }
 
 /* Every call takes some time, and no more than the caller sees. */
@@ -336,10 +366,87 @@ static void test_mixup_lambda(void **state) {
     }
 }
 
+/* Is image i of `b` that of `a` but for the box, which has its neighbour's pixels, and are targets
+ * mixed by the box's area? */
+static bool is_cut(const smoe_batch *a, const smoe_batch *b, size_t i, const smoe_cut *box,
+                   size_t side) {
+    size_t other = (i + 1) % 6, area = (box->right - box->left) * (box->bottom - box->top);
+    real keep = (real)(1 - (double)area / (double)(side * side));
+    for (size_t k = 0; k < PIXELS; k++) {
+        size_t x = k % side, y = k / side % side;
+        bool in = x >= box->left && x < box->right && y >= box->top && y < box->bottom;
+        if (b->pixels[i * PIXELS + k] != a->pixels[(in ? other : i) * PIXELS + k]) return false;
+    }
+    for (size_t k = 0; k < CLASSES; k++)
+        if (b->target[i * CLASSES + k] !=
+            keep * a->target[i * CLASSES + k] + (1 - keep) * a->target[other * CLASSES + k])
+            return false;
+    return true;
+}
+
+static void test_cutmix(void **state) {
+    (void)state;
+    smoe_spec spec;
+    smoe_dataset *set = open_shapes(&spec, "train", 20);
+    smoe_loader_options options = {6, true, false, 3, 0};
+    smoe_loader *plain = open_loader(set, &spec, options);
+    spec.data.augment.cutmix = 1;
+    smoe_loader *cut = open_loader(set, &spec, options);
+    spec.data.augment.mixup = .8;
+    smoe_loader *either = open_loader(set, &spec, options);
+    size_t cuts = 0, boxes = 0, side = spec.data.image_size;
+    enum { BATCHES = 60 };
+    for (uint64_t t = 0; t < BATCHES; t++) {
+        smoe_batch a = next(plain), b = next(cut), c = next(either);
+        smoe_rng rng = smoe_rng_at(3, SMOE_RNG_CUTMIX, 0, t, 0), again = rng;
+        smoe_rng mix = smoe_rng_at(3, SMOE_RNG_MIXUP, 0, t, 0);
+        smoe_cut box = smoe_cutmix_cut(&rng, 1, side);
+        bool chosen = smoe_rng_below(&again, 2);
+        smoe_cut second = smoe_cutmix_cut(&again, 1, side);
+        real lambda = (real)smoe_mixup_lambda(&mix, .8);
+        boxes += box.right > box.left && box.bottom > box.top;
+        cuts += chosen;
+        for (size_t i = 0; i < 6; i++) {
+            assert_int_equal(a.label[i], b.label[i]);
+            assert_true(is_cut(&a, &b, i, &box, side));
+            if (chosen) assert_true(is_cut(&a, &c, i, &second, side));
+            for (size_t k = 0; k < PIXELS && !chosen; k++)
+                assert_true(c.pixels[i * PIXELS + k] ==
+                            lambda * a.pixels[i * PIXELS + k] +
+                                (1 - lambda) * a.pixels[(i + 1) % 6 * PIXELS + k]);
+        }
+    }
+    assert_in_range(cuts, 30 - 23, 30 + 23); /* six deviations of sqrt(60)/2 */
+    assert_true(boxes > BATCHES / 2);
+    smoe_loader_free(plain);
+    smoe_loader_free(cut);
+    smoe_loader_free(either);
+    smoe_dataset_free(set);
+}
+
+/* Beta(1, 1) is uniform, and so is s^2, the share of the box before it is cut off. About a uniform
+ * middle a side of s keeps s - s^2/4 on average; the mean area is E(s - s^2/4)^2 = 1/2 - 1/5 + 1/48 =
+ * 0.3208. */
+static void test_cutmix_box(void **state) {
+    (void)state;
+    enum { DRAWS = 20000, WIDE = 1000 };
+    double sum = 0;
+    for (uint64_t i = 0; i < DRAWS; i++) {
+        smoe_rng rng = smoe_rng_at(1, SMOE_RNG_TEST, 0, 20, i);
+        smoe_cut box = smoe_cutmix_cut(&rng, 1, WIDE);
+        assert_true(box.left <= box.right && box.right <= WIDE);
+        assert_true(box.top <= box.bottom && box.bottom <= WIDE);
+        sum += (double)((box.right - box.left) * (box.bottom - box.top)) / ((double)WIDE * WIDE);
+    }
+    /* the mean's standard deviation is below .3/sqrt(20000) = .0022; a side is rounded by a pixel */
+    assert_true(fabs(sum / DRAWS - .3208) < .01);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_epochs_are_permutations),
         cmocka_unit_test(test_evaluation),
+        cmocka_unit_test(test_order_of_evaluations),
         cmocka_unit_test(test_waited),
         cmocka_unit_test(test_endless),
         cmocka_unit_test(test_batch_larger_than_the_data),
@@ -349,6 +456,8 @@ int main(void) {
         cmocka_unit_test(test_closing_at_any_moment),
         cmocka_unit_test(test_mixup),
         cmocka_unit_test(test_mixup_lambda),
+        cmocka_unit_test(test_cutmix),
+        cmocka_unit_test(test_cutmix_box),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

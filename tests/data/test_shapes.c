@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdint.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
@@ -18,6 +19,7 @@ static smoe_dataset *open_shapes(const char *split, size_t size, size_t channels
     smoe_err err = {0};
     smoe_spec spec = datafiles_spec(SMOE_SOURCE_SHAPES, NULL, size, channels);
     spec.seed = seed;
+    spec.data.seed = seed;
     if (smoe_dataset_open(&set, &spec, split, &err)) fail_msg("%s", err.text);
     return set;
 }
@@ -48,6 +50,20 @@ static void test_sizes(void **state) {
     spec.data.channels = 2;
     datafiles_refused(&spec, "train", SMOE_USAGE, "data.channels: 2", NULL);
     spec.data.channels = 3;
+    static const size_t size[][3] = {/* limit, test_size, images */
+                                     {0, 20000, 20000},
+                                     {30, 0, 30},
+                                     {30, 20, 20},
+                                     {5000, 0, 2000}};
+    for (size_t i = 0; i < sizeof size / sizeof *size; i++) {
+        spec.data.limit = size[i][0];
+        spec.data.test_size = size[i][1];
+        for (int s = 0; s < 2; s++) {
+            assert_int_equal(smoe_dataset_open(&test, &spec, s ? "test" : "val", NULL), 0);
+            assert_int_equal(smoe_dataset_images(test), size[i][2]);
+            smoe_dataset_free(test);
+        }
+    }
     spec.data.limit = 30; /* a finite training set of 30 */
     assert_int_equal(smoe_dataset_open(&train, &spec, "train", NULL), 0);
     assert_false(smoe_dataset_endless(train));
@@ -55,8 +71,8 @@ static void test_sizes(void **state) {
     smoe_dataset_free(train);
 }
 
-/* An image depends on split and index: not on the run's seed, nor on what was asked before. No two
- * alike, also far out and between splits. */
+/* An image depends on seed, split and index, not on what was asked before. No two alike, also far
+ * out, between splits and between seeds. */
 static void test_pure_and_disjoint(void **state) {
     (void)state;
     static const char *const split[] = {"train", "test", "val"};
@@ -66,13 +82,17 @@ static void test_pure_and_disjoint(void **state) {
     real target[CLASSES];
     for (int s = 0; s < 3; s++) {
         smoe_dataset *set = open_shapes(split[s], 16, 3, 0);
+        smoe_dataset *same = open_shapes(split[s], 16, 3, 0);
         smoe_dataset *other = open_shapes(split[s], 16, 3, 99);
         for (size_t i = 0; i < N; i++) {
             read_image(set, index[i], false, image[s][i], target);
-            read_image(other, index[i], true, again, target);
+            read_image(same, index[i], true, again, target);
             assert_memory_equal(image[s][i], again, sizeof again);
+            read_image(other, index[i], true, again, target);
+            assert_memory_not_equal(image[s][i], again, sizeof again);
         }
         smoe_dataset_free(set);
+        smoe_dataset_free(same);
         smoe_dataset_free(other);
     }
     for (size_t a = 0; a < 3 * N; a++)
@@ -82,23 +102,44 @@ static void test_pure_and_disjoint(void **state) {
         }
 }
 
+/* The run's seed keys what is learnt from, data.seed what is judged by. */
+static void test_seeds(void **state) {
+    (void)state;
+    static const char *const split[] = {"train", "test", "val"};
+    static real pixels[3][3 * 16 * 16];
+    real target[CLASSES];
+    for (int s = 0; s < 3; s++) {
+        for (uint64_t k = 0; k < 3; k++) {
+            smoe_dataset *set;
+            smoe_spec spec = datafiles_spec(SMOE_SOURCE_SHAPES, NULL, 16, 3);
+            spec.seed = k == 1;
+            spec.data.seed = k == 2;
+            assert_int_equal(smoe_dataset_open(&set, &spec, split[s], NULL), 0);
+            read_image(set, 7, false, pixels[k], target);
+            smoe_dataset_free(set);
+        }
+        assert_int_equal(!memcmp(pixels[0], pixels[1], sizeof *pixels), s > 0);
+        assert_int_equal(!memcmp(pixels[0], pixels[2], sizeof *pixels), s == 0);
+    }
+}
+
 /* The description of the data set is part of every result on it: changing it must be on purpose. */
 static void test_pinned(void **state) {
     (void)state;
     smoe_dataset *set = open_shapes("train", 32, 3, 0);
     char buf[200];
     assert_string_equal(smoe_shapes_caption(set, 1, buf, sizeof buf),
-                        "a large red ring on a light checked background with a small red square, "
+                        "a large red cross on a light checked background with a small red square, "
                         "a small yellow star and a small purple crescent");
     assert_string_equal(
         smoe_shapes_caption(set, 5, buf, sizeof buf),
-        "a large pink star on a light checked background with a small orange crescent");
+        "a large pink ring on a light checked background with a small orange crescent");
     assert_int_equal(strlen(smoe_shapes_caption(set, 1, buf, 20)), 19); /* cut, not overrun */
     smoe_dataset_free(set);
 }
 
 /* The label is the shape of the large object, the multi-labels are those of all objects: both as
- * the caption says. Any ten images in a row have each label once. */
+ * the caption says. That labels are independent of all else: test_order.c. */
 static void test_labels_match_captions(void **state) {
     (void)state;
     smoe_dataset *set = open_shapes("train", 8, 3, 0);
@@ -107,7 +148,7 @@ static void test_labels_match_captions(void **state) {
     for (size_t i = 0; i < 400; i++) {
         char buf[200];
         int64_t label = read_image(set, i, true, pixels, target);
-        assert_int_equal(label, i % CLASSES);
+        assert_int_equal(label, smoe_dataset_label(set, i));
         smoe_shapes_caption(set, i, buf, sizeof buf);
         assert_true(strlen(buf) < sizeof buf - 1);
         char *large = strtok(buf, " "); /* a large HUE SHAPE on a ... */
@@ -127,6 +168,106 @@ static void test_labels_match_captions(void **state) {
     }
     assert_in_range(more, 2 * 400, 4 * 400); /* distractors there are */
     smoe_dataset_free(set);
+}
+
+/* ---- what the keys change -------------------------------------------------------------------- */
+
+/* Classes of several factors: their names say what the caption says of the large object and of the
+ * background, and each object is a label. */
+static void test_classes_of_factors(void **state) {
+    (void)state;
+    static const size_t count[] = {10, 80, 40, 320};
+    static const char *const first[] = {"circle", "red-circle", "circle-graded",
+                                        "red-circle-graded"};
+    real pixels[192], target[320];
+    for (size_t k = 0; k < 4; k++) {
+        smoe_spec spec = datafiles_spec(SMOE_SOURCE_SHAPES, NULL, 8, 3);
+        smoe_dataset *set;
+        spec.data.shapes.classes = (smoe_shape_classes)k;
+        assert_int_equal(smoe_dataset_open(&set, &spec, "train", NULL), 0);
+        assert_int_equal(smoe_dataset_classes(set), count[k]);
+        assert_string_equal(smoe_dataset_class_name(set, 0), first[k]);
+        for (size_t i = 0; i < 400; i++) {
+            char buf[200], hue[20], shape[20], texture[20], name[64];
+            size_t labels = 0, label = (size_t)read_image(set, i, true, pixels, target);
+            smoe_shapes_caption(set, i, buf, sizeof buf);
+            assert_int_equal(sscanf(buf, "a large %19s %19s on a %*s %19s ", hue, shape, texture),
+                             3);
+            snprintf(name, sizeof name, "%s%s%s%s%s", k % 2 ? hue : "", k % 2 ? "-" : "", shape,
+                     k / 2 ? "-" : "", k / 2 ? texture : "");
+            assert_string_equal(smoe_dataset_class_name(set, label), name);
+            assert_true(target[label] == 1);
+            for (size_t c = 0; c < count[k]; c++) labels += target[c] == 1;
+            assert_in_range(labels, 1, 4);
+        }
+        smoe_dataset_free(set);
+    }
+}
+
+/* covered[p]: images of 2,000 in which the large object lies over pixel p, found by comparing each
+ * with the same scene whose object is too small to be seen. There are no small ones. */
+static void count_covered(size_t *covered, smoe_positions positions) {
+    enum { WIDE = 16 };
+    real large[3 * WIDE * WIDE], none[3 * WIDE * WIDE], target[CLASSES];
+    smoe_spec spec = datafiles_spec(SMOE_SOURCE_SHAPES, NULL, WIDE, 3);
+    spec.data.shapes.distractors = 0;
+    spec.data.shapes.positions = positions;
+    smoe_dataset *with, *without;
+    assert_int_equal(smoe_dataset_open(&with, &spec, "test", NULL), 0);
+    spec.data.shapes.size = 1e-3; /* the grain is the same */
+    assert_int_equal(smoe_dataset_open(&without, &spec, "test", NULL), 0);
+    for (size_t i = 0; i < 2000; i++) {
+        read_image(with, i, false, large, target);
+        read_image(without, i, false, none, target);
+        for (size_t p = 0; p < WIDE * WIDE; p++)
+            for (size_t c = 0; c < 3; c++)
+                if (fabs((double)(large[c * WIDE * WIDE + p] - none[c * WIDE * WIDE + p])) > .1) {
+                    covered[p]++;
+                    break;
+                }
+    }
+    smoe_dataset_free(with);
+    smoe_dataset_free(without);
+}
+
+/* Uniform positions: no pixel shows the object more often than another. Each of 256 does in about a
+ * fifth of 2,000 images, which has a standard deviation of 0.9%, and stays within 4.5 of these (one
+ * false alarm in 500 choices of the seed). Inside, the middle shows it several times as often as
+ * the corners. */
+static void test_positions(void **state) {
+    (void)state;
+    size_t covered[256] = {0}, inside[256] = {0};
+    double mean = 0;
+    count_covered(covered, SMOE_POSITIONS_UNIFORM);
+    for (size_t p = 0; p < 256; p++) mean += (double)covered[p] / 256 / 2000;
+    assert_true(mean > .1 && mean < .3);
+    for (size_t p = 0; p < 256; p++)
+        assert_true(fabs((double)covered[p] / 2000 - mean) < 4.5 * sqrt(mean * (1 - mean) / 2000));
+    count_covered(inside, SMOE_POSITIONS_INSIDE);
+    assert_true(inside[8 * 16 + 8] > 4 * inside[0]);
+}
+
+static void test_number_of_distractors(void **state) {
+    (void)state;
+    for (size_t most = 0; most <= 8; most += 4) {
+        smoe_spec spec = datafiles_spec(SMOE_SOURCE_SHAPES, NULL, 64, 3);
+        size_t seen[9] = {0};
+        smoe_dataset *set;
+        spec.data.shapes.distractors = most;
+        assert_int_equal(smoe_dataset_open(&set, &spec, "test", NULL), 0);
+        for (size_t i = 0; i < 500; i++) {
+            char buf[600];
+            size_t small = 0;
+            smoe_shapes_caption(set, i, buf, sizeof buf);
+            for (const char *c = buf; (c = strstr(c, "a small ")); c++) small++;
+            assert_true(small <= most);
+            seen[small]++;
+        }
+        /* one to `most`, alike often but for those that found no place */
+        if (!most) assert_int_equal(seen[0], 500);
+        if (most) assert_true(seen[1] > 500 / most / 2 && seen[most] > 0 && seen[0] < 50);
+        smoe_dataset_free(set);
+    }
 }
 
 /* Any size, one channel or three, the values those of pixels; grey is the luma of the colours. */
@@ -260,8 +401,12 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sizes),
         cmocka_unit_test(test_pure_and_disjoint),
+        cmocka_unit_test(test_seeds),
         cmocka_unit_test(test_pinned),
         cmocka_unit_test(test_labels_match_captions),
+        cmocka_unit_test(test_classes_of_factors),
+        cmocka_unit_test(test_positions),
+        cmocka_unit_test(test_number_of_distractors),
         cmocka_unit_test(test_sizes_and_channels),
         cmocka_unit_test(test_linear_classifier_fails),
     };

@@ -1,6 +1,6 @@
 /* The table of figures, and the gnuplot scripts that come of it. */
 #include "draw/figures.h"
-#include "drawn.h"
+#include "sample_tables.h"
 #include "scratch.h"
 
 #include <math.h>
@@ -77,14 +77,14 @@ static void test_words(void **state) {
 
 /* ---- scripts --------------------------------------------------------------------------------- */
 
-static void write_all(const drawn *d, const scratch *s, size_t *scripts, size_t *done) {
+static void write_all(const sample_tables *d, const scratch *s, size_t *scripts, size_t *done) {
     smoe_err err = {0};
     char path[SCRATCH_PATH], name[64];
-    for (size_t i = 0; i < DRAWN_FRAMES; i++) {
+    for (size_t i = 0; i < SAMPLE_FRAMES; i++) {
         snprintf(name, sizeof name, "%s.csv", d->frame[i].name);
         assert_int_equal(smoe_frame_csv(&d->frame[i], scratch_path(s, path, name), &err), 0);
     }
-    assert_int_equal(smoe_figures_write(d->frame, DRAWN_FRAMES, s->dir, scripts, done, &err), 0);
+    assert_int_equal(smoe_figures_write(d->frame, SAMPLE_FRAMES, s->dir, scripts, done, &err), 0);
 }
 
 static void check_has(const char *text, const char *part) {
@@ -302,12 +302,12 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_table),
         cmocka_unit_test(test_words),
-        cmocka_unit_test_setup_teardown(test_scripts, drawn_setup, drawn_teardown),
+        cmocka_unit_test_setup_teardown(test_scripts, sample_tables_setup, sample_tables_teardown),
         cmocka_unit_test(test_cumulative),
         cmocka_unit_test(test_point),
         cmocka_unit_test(test_large),
-        cmocka_unit_test_setup_teardown(test_gnuplot, drawn_setup, drawn_teardown),
-        cmocka_unit_test_setup_teardown(test_without, drawn_setup, drawn_teardown),
+        cmocka_unit_test_setup_teardown(test_gnuplot, sample_tables_setup, sample_tables_teardown),
+        cmocka_unit_test_setup_teardown(test_without, sample_tables_setup, sample_tables_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,10 +19,10 @@ static void check_size(const char *title, const char *size) {
     const smoe_chart chart = {"t", "x", "y", 0, line, LINES};
     scratch s;
     smoe_err err = {0};
-    bool drawn;
+    bool sample_tables;
     char path[SCRATCH_PATH];
     scratch_make(&s);
-    assert_int_equal(smoe_chart_write(&chart, s.dir, "chart", &drawn, &err), 0);
+    assert_int_equal(smoe_chart_write(&chart, s.dir, "chart", &sample_tables, &err), 0);
     char *text = scratch_read(scratch_path(&s, path, "chart.gp"), NULL);
     if (!strstr(text, size)) fail_msg("not there: %s\nin: %s", size, text);
     free(text);

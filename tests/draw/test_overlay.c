@@ -1,10 +1,10 @@
 /* PNG files and overlays, against pixels worked out by hand. */
 #include "base/file.h"
-#include "close.h"
+#include "approx.h"
 #include "data/decode.h"
 #include "draw/overlay.h"
 #include "draw/png.h"
-#include "drawn.h"
+#include "sample_tables.h"
 #include "scratch.h"
 
 #include <math.h>
@@ -81,12 +81,13 @@ static void test_effective(void **state) {
 typedef struct sheets {
     scratch scratch;
     smoe_frame tiles;
-    drawn *drawn;
+    sample_tables *sample_tables;
 } sheets;
 
-static void make(sheets *s, drawn *d, size_t first, size_t count, const smoe_overlay_units *units) {
+static void make(sheets *s, sample_tables *d, size_t first, size_t count,
+                 const smoe_overlay_units *units) {
     smoe_err err = {0};
-    s->drawn = d;
+    s->sample_tables = d;
     scratch_make(&s->scratch);
     smoe_overlays_frame(&s->tiles);
     if (smoe_overlays_write(d->sample + first, count, units, s->scratch.dir, &s->tiles, &err))
@@ -130,7 +131,7 @@ static void test_soft(void **state) {
     make(&s, *state, 0, 2, &(smoe_overlay_units){(size_t[]){2, 3}, 2});
     smoe_image sheet = {0};
     read_png(&sheet, scratch_path(&s.scratch, path, "overlays/image0-blocks1.png"), 3);
-    const smoe_sample *sample = &s.drawn->sample[0];
+    const smoe_sample *sample = &s.sample_tables->sample[0];
     assert_int_equal(sheet.width, 4 * 6 + 2);
     assert_int_equal(sheet.height, 8);
     assert_memory_equal(sheet.pixel, ((uint8_t[]){255, 255, 255}), 3);
@@ -144,14 +145,14 @@ static void test_soft(void **state) {
     smoe_image_free(&sheet);
     /* Slot 3 of block 3 takes patch 0 alone. */
     read_png(&sheet, scratch_path(&s.scratch, path, "overlays/image1-blocks3.png"), 3);
-    check_pixel(&sheet, 20, 2, &s.drawn->sample[1], 0, 0, dark);
-    check_pixel(&sheet, 23, 5, &s.drawn->sample[1], 15, 0.92, dark);
+    check_pixel(&sheet, 20, 2, &s.sample_tables->sample[1], 0, 0, dark);
+    check_pixel(&sheet, 23, 5, &s.sample_tables->sample[1], 15, 0.92, dark);
     smoe_image_free(&sheet);
     /* The large one: 144/4 = 36 times, 14 between and around; the pixel in the middle of pixel 15. */
     read_png(&sheet, scratch_path(&s.scratch, path, "overlays/image1-blocks3-large.png"), 3);
     assert_int_equal(sheet.width, 4 * (144 + 14) + 14);
-    check_pixel(&sheet, 3 * 158 + 14 + 126, 14 + 126, &s.drawn->sample[1], 15, 0.92, dark);
-    check_pixel(&sheet, 3 * 158 + 14 + 143, 14 + 143, &s.drawn->sample[1], 15, 0.92, dark);
+    check_pixel(&sheet, 3 * 158 + 14 + 126, 14 + 126, &s.sample_tables->sample[1], 15, 0.92, dark);
+    check_pixel(&sheet, 3 * 158 + 14 + 143, 14 + 143, &s.sample_tables->sample[1], 15, 0.92, dark);
     smoe_image_free(&sheet);
     drop(&s);
 }
@@ -177,7 +178,7 @@ static void test_choice(void **state) {
     sheets s;
     char path[SCRATCH_PATH];
     make(&s, *state, 2, 1, &(smoe_overlay_units){(size_t[]){0}, 1});
-    const smoe_sample *sample = &s.drawn->sample[2];
+    const smoe_sample *sample = &s.sample_tables->sample[2];
     smoe_image sheet = {0};
     read_png(&sheet, scratch_path(&s.scratch, path, "overlays/image0-blocks1.png"), 3);
     check_pixel(&sheet, 8, 2, sample, 0, 0, magenta);
@@ -201,7 +202,7 @@ static void test_choice(void **state) {
 }
 
 static void test_refused(void **state) {
-    const drawn *d = *state;
+    const sample_tables *d = *state;
     scratch s;
     smoe_frame tiles;
     smoe_err err = {0};
@@ -225,10 +226,10 @@ int main(void) {
         cmocka_unit_test(test_png),
         cmocka_unit_test(test_picture),
         cmocka_unit_test(test_effective),
-        cmocka_unit_test_setup_teardown(test_soft, drawn_setup, drawn_teardown),
-        cmocka_unit_test_setup_teardown(test_rule, drawn_setup, drawn_teardown),
-        cmocka_unit_test_setup_teardown(test_choice, drawn_setup, drawn_teardown),
-        cmocka_unit_test_setup_teardown(test_refused, drawn_setup, drawn_teardown),
+        cmocka_unit_test_setup_teardown(test_soft, sample_tables_setup, sample_tables_teardown),
+        cmocka_unit_test_setup_teardown(test_rule, sample_tables_setup, sample_tables_teardown),
+        cmocka_unit_test_setup_teardown(test_choice, sample_tables_setup, sample_tables_teardown),
+        cmocka_unit_test_setup_teardown(test_refused, sample_tables_setup, sample_tables_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

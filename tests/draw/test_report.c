@@ -1,11 +1,11 @@
 /* The report without a browser: one file that asks nobody, well-formed, safe from names with markup, not too large, and its
  * numbers those of the tables and samples. */
-#include "close.h"
+#include "approx.h"
 #include "data/decode.h"
 #include "draw/figures.h"
 #include "draw/overlay.h"
 #include "draw/report.h"
-#include "drawn.h"
+#include "sample_tables.h"
 #include "scratch.h"
 
 #include <ctype.h>
@@ -34,8 +34,8 @@ static char *page(const smoe_frame *frames, size_t count, const smoe_sample *sam
     return text;
 }
 
-static char *drawn_page(const drawn *d) {
-    return page(d->frame, DRAWN_FRAMES, d->sample, DRAWN_SAMPLES);
+static char *sample_tables_page(const sample_tables *d) {
+    return page(d->frame, SAMPLE_FRAMES, d->sample, SAMPLE_SAMPLES);
 }
 
 /* ---- the page -------------------------------------------------------------------------------- */
@@ -54,7 +54,7 @@ static void check_attribute(const char *text, const char *name) {
 }
 
 static void test_alone(void **state) {
-    char *text = drawn_page(*state);
+    char *text = sample_tables_page(*state);
     static const char *const calls[] = {"@import",
                                         "fetch(",
                                         "XMLHttpRequest",
@@ -95,7 +95,7 @@ static const char *tag_end(const char *at) {
 
 /* Every element is closed by its own end tag, in order; what is in script and style is no markup. */
 static void test_well_formed(void **state) {
-    char *text = drawn_page(*state), open[32][16];
+    char *text = sample_tables_page(*state), open[32][16];
     size_t depth = 0, elements = 0;
     for (const char *at = text; (at = strchr(at, '<')); elements++) {
         char name[16] = "", end[24];
@@ -126,7 +126,7 @@ static void test_well_formed(void **state) {
 }
 
 static void test_escapes(void **state) {
-    char *text = drawn_page(*state);
+    char *text = sample_tables_page(*state);
     assert_int_equal(count_of(text, "<b>"), 0);
     assert_int_equal(count_of(text, "a, &lt;b&gt;&amp;&quot;c&quot;&#39;d"),
                      5); /* title, h1, runs, two rows of routing */
@@ -143,7 +143,7 @@ static void test_escapes(void **state) {
 
 /* Different data, different report; the same data, the same bytes. */
 static void test_same(void **state) {
-    char *one = drawn_page(*state), *two = drawn_page(*state);
+    char *one = sample_tables_page(*state), *two = sample_tables_page(*state);
     assert_string_equal(one, two);
     free(one);
     free(two);
@@ -189,10 +189,10 @@ static void check_cell(const smoe_frame *f, size_t r, size_t c, json_t *value) {
 }
 
 static void test_tables(void **state) {
-    const drawn *d = *state;
-    char *text = drawn_page(d);
+    const sample_tables *d = *state;
+    char *text = sample_tables_page(d);
     json_t *data = data_of(text);
-    for (size_t i = 0; i < DRAWN_FRAMES; i++) {
+    for (size_t i = 0; i < SAMPLE_FRAMES; i++) {
         const smoe_frame *f = &d->frame[i];
         json_t *packed = json_object_get(json_object_get(data, "frames"), f->name);
         assert_string_equal(json_string_value(json_object_get(packed, "title")), f->title);
@@ -272,12 +272,12 @@ static void check_picture(json_t *image, const smoe_sample *s) {
 }
 
 static void test_samples(void **state) {
-    const drawn *d = *state;
-    char *text = drawn_page(d);
+    const sample_tables *d = *state;
+    char *text = sample_tables_page(d);
     json_t *data = data_of(text), *samples = json_object_get(data, "samples"),
            *run = json_array_get(samples, 0);
     assert_int_equal(json_array_size(samples), 2);
-    assert_string_equal(json_string_value(json_object_get(run, "run")), DRAWN_RUN);
+    assert_string_equal(json_string_value(json_object_get(run, "run")), SAMPLE_RUN);
     assert_int_equal(json_array_size(json_object_get(run, "images")), 2);
     for (size_t i = 0; i < 2; i++) {
         const smoe_sample *s = &d->sample[i];
@@ -309,8 +309,9 @@ static void test_samples(void **state) {
 
 /* A table that would take more than 6 MB is named, not carried; small ones after it are. */
 static void test_large_tables(void **state) {
-    const drawn *d = *state;
-    smoe_frame frames[3] = {*drawn_frame(d, "runs"), {0}, *drawn_frame(d, "routing")};
+    const sample_tables *d = *state;
+    smoe_frame frames[3] = {
+        *sample_tables_frame(d, "runs"), {0}, *sample_tables_frame(d, "routing")};
     smoe_frame_init(&frames[1], "slot_correlation", "t", "c", "run$ block slot other cosine");
     for (size_t i = 0; i < 500000; i++) {
         smoe_frame_text(&frames[1], "choice");
@@ -333,7 +334,7 @@ static void test_large_tables(void **state) {
 
 /* The largest tables of a model as large as the papers' S/16: six layers of 128 experts with a slot each, 196 positions. */
 static void test_tables_of_the_papers(void **state) {
-    const drawn *d = *state;
+    const sample_tables *d = *state;
     enum { LAYERS = 6, E = 128, T = 196 };
     smoe_frame frames[2];
     smoe_frame_init(&frames[0], "slot_correlation", "t", "c", "run$ block slot other cosine");
@@ -368,7 +369,7 @@ static void test_tables_of_the_papers(void **state) {
 
 /* Weights of 256 tokens and 1024 slots take 0.7 MB an image: of eight images three are carried. */
 static void test_large_samples(void **state) {
-    const drawn *d = *state;
+    const sample_tables *d = *state;
     enum { T = 256, S = 1024, IMAGES = 8 };
     float *w = malloc(T * S * sizeof *w);
     for (size_t i = 0; i < T * S; i++) w[i] = (float)(i % 251) / 251;
@@ -382,7 +383,7 @@ static void test_large_samples(void **state) {
         samples[i].layer = &layer;
         samples[i].layers = 1;
     }
-    char *text = page(d->frame, DRAWN_FRAMES, samples, IMAGES);
+    char *text = page(d->frame, SAMPLE_FRAMES, samples, IMAGES);
     json_t *data = data_of(text), *run = json_array_get(json_object_get(data, "samples"), 0);
     assert_true(strlen(text) < 5000000);
     assert_int_equal(json_array_size(json_object_get(run, "images")), 3);
@@ -393,9 +394,9 @@ static void test_large_samples(void **state) {
 }
 
 static void test_refused(void **state) {
-    const drawn *d = *state;
+    const sample_tables *d = *state;
     smoe_err err = {0};
-    const smoe_report report = {d->frame, DRAWN_FRAMES, d->sample, DRAWN_SAMPLES};
+    const smoe_report report = {d->frame, SAMPLE_FRAMES, d->sample, SAMPLE_SAMPLES};
     assert_int_equal(smoe_report_write(&report, "/nowhere/report.html", &err), -1);
     assert_int_equal(err.code, SMOE_RUNTIME);
     assert_non_null(strstr(err.text, "/nowhere/report.html"));
@@ -411,5 +412,5 @@ int main(void) {
         cmocka_unit_test(test_large_tables),  cmocka_unit_test(test_tables_of_the_papers),
         cmocka_unit_test(test_large_samples), cmocka_unit_test(test_refused),
     };
-    return cmocka_run_group_tests(tests, drawn_setup, drawn_teardown);
+    return cmocka_run_group_tests(tests, sample_tables_setup, sample_tables_teardown);
 }

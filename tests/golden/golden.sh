@@ -49,3 +49,13 @@ row head-gap-sincos model.head=gap model.position=sincos2d model.gelu=tanh
 row sigmoid train.loss=sigmoid
 row skinny-experts model.moe.experts=24 model.moe.slots_per_expert=1 train.batch_size=8
 row mixup data.augment.mixup=0.5 data.augment.crop=inception data.augment.randaugment.n=2 data.augment.randaugment.m=10
+row groups 'train.optimizer.groups=[{match: "*.attn.*", lr: 0.5, decay: 0.1}, {match: "patch_embed.*", frozen: true}]'
+row scale-exp model.moe.scale_form=exp model.moe.scale_init=sqrt_d model.moe.experts_init=shared
+row soft-noise model.moe.soft_noise=0.5
+row drop-path model.drop_path=0.3
+row cutmix data.augment.cutmix=1 train.label_smoothing=0.1
+row mix-bf16 model.moe.mix_precision=bf16
+row tokens-choice-random model.moe.router=tokens-choice model.moe.priority=random model.moe.capacity=0.5
+row tokens-choice-before model.moe.router=tokens-choice 'model.moe.k=[2, 1]' model.moe.topk=before
+row qk-norm-vmoe model.qk_norm=true model.qk_norm_form=vmoe model.head=map train.schedule.start=0
+row facts data.source=facts data.image_size=24 data.facts.cells=9

@@ -2,8 +2,8 @@
  * The tables of smoe inspect against slow and obvious computations from the weights and placements of every image, which
  * test_inspect_dump.c checks in their turn.
  */
-#include "close.h"
-#include "inspected.h"
+#include "approx.h"
+#include "inspect_fixture.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -54,13 +54,13 @@ static double entropy(const double *w, size_t n) {
 
 /* ---- soft family ------------------------------------------------------------------------------- */
 
-static void check_means(const inspected *x, size_t l) {
-    const smoe_frame *frame = inspected_frame(x, "routing");
-    size_t row = inspected_row(frame, x, l, 1), T = x->T, S = x->S;
+static void check_means(const inspect_fixture *x, size_t l) {
+    const smoe_frame *frame = inspect_fixture_frame(x, "routing");
+    size_t row = inspect_fixture_row(frame, x, l, 1), T = x->T, S = x->S;
     double dispatch_max = 0, combine_max = 0, tokens_per_slot = 0, slots_per_token = 0;
     double *w = calloc(T + S, sizeof *w);
     for (size_t i = 0; i < x->images; i++) {
-        const smoe_sample_layer *layer = inspected_layer(x, i, l);
+        const smoe_sample_layer *layer = inspect_fixture_layer(x, i, l);
         for (size_t s = 0; s < S; s++) {
             double most = 0;
             for (size_t t = 0; t < T; t++) w[t] = (double)layer->dispatch[t * S + s];
@@ -77,23 +77,25 @@ static void check_means(const inspected *x, size_t l) {
         }
     }
     double slots = (double)(x->images * S), tokens = (double)(x->images * T);
-    assert_close(inspected_number(frame, row, "dispatch_max"), dispatch_max / slots, EXACT);
-    assert_close(inspected_number(frame, row, "combine_max"), combine_max / tokens, EXACT);
-    assert_close(inspected_number(frame, row, "tokens_per_slot"), tokens_per_slot / slots, EXACT);
-    assert_close(inspected_number(frame, row, "slots_per_token"), slots_per_token / tokens, EXACT);
-    assert_close(inspected_number(frame, row, "dropped"), 0, 0);
+    assert_close(inspect_fixture_number(frame, row, "dispatch_max"), dispatch_max / slots, EXACT);
+    assert_close(inspect_fixture_number(frame, row, "combine_max"), combine_max / tokens, EXACT);
+    assert_close(inspect_fixture_number(frame, row, "tokens_per_slot"), tokens_per_slot / slots,
+                 EXACT);
+    assert_close(inspect_fixture_number(frame, row, "slots_per_token"), slots_per_token / tokens,
+                 EXACT);
+    assert_close(inspect_fixture_number(frame, row, "dropped"), 0, 0);
     free(w);
 }
 
-static void check_token_sums(const inspected *x, size_t l) {
-    const smoe_frame *shares = inspected_frame(x, "token_weight");
-    const smoe_frame *bins = inspected_frame(x, "dispatch_token_sum");
-    size_t tokens = x->images * x->T, row = inspected_row(shares, x, l, 1);
+static void check_token_sums(const inspect_fixture *x, size_t l) {
+    const smoe_frame *shares = inspect_fixture_frame(x, "token_weight");
+    const smoe_frame *bins = inspect_fixture_frame(x, "dispatch_token_sum");
+    size_t tokens = x->images * x->T, row = inspect_fixture_row(shares, x, l, 1);
     double *sum = calloc(tokens, sizeof *sum), mean = (double)x->S / (double)x->T, total = 0;
     size_t light = 0, heavy = 0, quarter = 0, two = 0;
     for (size_t i = 0; i < tokens; i++) {
         for (size_t s = 0; s < x->S; s++)
-            sum[i] += (double)inspected_layer(x, i / x->T, l)->dispatch[i % x->T * x->S + s];
+            sum[i] += (double)inspect_fixture_layer(x, i / x->T, l)->dispatch[i % x->T * x->S + s];
         total += sum[i];
         light += sum[i] < mean / 4;
         heavy += sum[i] > 2 * mean;
@@ -102,20 +104,21 @@ static void check_token_sums(const inspected *x, size_t l) {
     }
     qsort(sum, tokens, sizeof *sum, rising);
     double n = (double)tokens;
-    assert_close(inspected_number(shares, row, "mean"), total / n, EXACT);
-    assert_close(inspected_number(shares, row, "light"), (double)light / n, EXACT);
-    assert_close(inspected_number(shares, row, "heavy"), (double)heavy / n, EXACT);
-    assert_close(inspected_number(shares, row, "largest"), sum[tokens - 1], EXACT);
-    assert_close(inspected_number(shares, row, "share_up_to_quarter"), (double)quarter / n, EXACT);
-    assert_close(inspected_number(shares, row, "share_above_2"), (double)two / n, EXACT);
+    assert_close(inspect_fixture_number(shares, row, "mean"), total / n, EXACT);
+    assert_close(inspect_fixture_number(shares, row, "light"), (double)light / n, EXACT);
+    assert_close(inspect_fixture_number(shares, row, "heavy"), (double)heavy / n, EXACT);
+    assert_close(inspect_fixture_number(shares, row, "largest"), sum[tokens - 1], EXACT);
+    assert_close(inspect_fixture_number(shares, row, "share_up_to_quarter"), (double)quarter / n,
+                 EXACT);
+    assert_close(inspect_fixture_number(shares, row, "share_above_2"), (double)two / n, EXACT);
     size_t before = 0;
     for (size_t r = 0; r < bins->rows; r++) {
         size_t below = 0;
-        if (inspected_number(bins, r, "block") != (double)x->sample->layer[l].block) continue;
-        double edge = inspected_number(bins, r, "sum");
+        if (inspect_fixture_number(bins, r, "block") != (double)x->sample->layer[l].block) continue;
+        double edge = inspect_fixture_number(bins, r, "sum");
         while (below < tokens && sum[below] <= edge) below++;
-        assert_true(inspected_number(bins, r, "tokens") == (double)(below - before));
-        assert_close(inspected_number(bins, r, "share"), (double)below / n, EXACT);
+        assert_true(inspect_fixture_number(bins, r, "tokens") == (double)(below - before));
+        assert_close(inspect_fixture_number(bins, r, "share"), (double)below / n, EXACT);
         assert_true(sum[below - 1] > edge - 0.01 * mean * (1 + EXACT)); /* a bin's width */
         before = below;
     }
@@ -124,19 +127,20 @@ static void check_token_sums(const inspected *x, size_t l) {
 }
 
 /* Lists of n weights: cumulative sums at each rank over all lists. */
-static void check_bands(const inspected *x, size_t l, bool dispatch) {
+static void check_bands(const inspect_fixture *x, size_t l, bool dispatch) {
     static const struct {
         const char *column;
         double share;
     } percentiles[] = {{"p0.5", 0.005}, {"p2.5", 0.025},  {"p5", 0.05},    {"p10", 0.1},
                        {"p20", 0.2},    {"p50", 0.5},     {"p80", 0.8},    {"p90", 0.9},
                        {"p95", 0.95},   {"p97.5", 0.975}, {"p99.5", 0.995}};
-    const smoe_frame *frame = inspected_frame(x, dispatch ? "dispatch_bands" : "combine_bands");
+    const smoe_frame *frame =
+        inspect_fixture_frame(x, dispatch ? "dispatch_bands" : "combine_bands");
     size_t n = dispatch ? x->T : x->S, each = dispatch ? x->S : x->T, lists = x->images * each;
-    size_t first = inspected_row(frame, x, l, n);
+    size_t first = inspect_fixture_row(frame, x, l, n);
     double *sums = calloc(lists * n, sizeof *sums), *column = calloc(lists, sizeof *column);
     for (size_t i = 0; i < lists; i++) {
-        const smoe_sample_layer *layer = inspected_layer(x, i / each, l);
+        const smoe_sample_layer *layer = inspect_fixture_layer(x, i / each, l);
         if (dispatch)
             cumulate(sums + i * n, layer->dispatch + i % each, n, x->S);
         else
@@ -146,37 +150,38 @@ static void check_bands(const inspected *x, size_t l, bool dispatch) {
         double mean = 0;
         for (size_t i = 0; i < lists; i++) mean += (column[i] = sums[i * n + k]) / (double)lists;
         qsort(column, lists, sizeof *column, rising);
-        assert_true(inspected_number(frame, first + k, "rank") == (double)(k + 1));
-        assert_close(inspected_number(frame, first + k, "mean"), mean, EXACT);
+        assert_true(inspect_fixture_number(frame, first + k, "rank") == (double)(k + 1));
+        assert_close(inspect_fixture_number(frame, first + k, "mean"), mean, EXACT);
         for (size_t p = 0; p < sizeof percentiles / sizeof *percentiles; p++) {
             size_t at = (size_t)ceil(percentiles[p].share * (double)lists - 1e-9);
             /* rounded to 0.001 */
-            assert_close(inspected_number(frame, first + k, percentiles[p].column), column[at - 1],
-                         0.0005 + 1e-6);
+            assert_close(inspect_fixture_number(frame, first + k, percentiles[p].column),
+                         column[at - 1], 0.0005 + 1e-6);
         }
     }
     free(sums);
     free(column);
 }
 
-static void check_fractions(const inspected *x, size_t l) {
+static void check_fractions(const inspect_fixture *x, size_t l) {
     static const double fractions[] = {0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99};
-    const smoe_frame *frame = inspected_frame(x, "tokens_to_fraction");
-    size_t row = inspected_row(frame, x, l, x->S * 11);
+    const smoe_frame *frame = inspect_fixture_frame(x, "tokens_to_fraction");
+    size_t row = inspect_fixture_row(frame, x, l, x->S * 11);
     double *sums = calloc(x->T, sizeof *sums);
     for (size_t s = 0; s < x->S; s++)
         for (size_t f = 0; f < 11; f++, row++) {
             double tokens = 0;
             for (size_t i = 0; i < x->images; i++) {
                 size_t need = 1;
-                cumulate(sums, inspected_layer(x, i, l)->dispatch + s, x->T, x->S);
+                cumulate(sums, inspect_fixture_layer(x, i, l)->dispatch + s, x->T, x->S);
                 while (need < x->T && sums[need - 1] < fractions[f] - 1e-6) need++;
                 tokens += (double)need;
             }
-            assert_true(inspected_number(frame, row, "slot") == (double)s);
-            assert_true(inspected_number(frame, row, "expert") == (double)(s / x->P));
-            assert_true(inspected_number(frame, row, "fraction") == fractions[f]);
-            assert_close(inspected_number(frame, row, "tokens"), tokens / (double)x->images, EXACT);
+            assert_true(inspect_fixture_number(frame, row, "slot") == (double)s);
+            assert_true(inspect_fixture_number(frame, row, "expert") == (double)(s / x->P));
+            assert_true(inspect_fixture_number(frame, row, "fraction") == fractions[f]);
+            assert_close(inspect_fixture_number(frame, row, "tokens"), tokens / (double)x->images,
+                         EXACT);
         }
     free(sums);
 }
@@ -184,14 +189,15 @@ static void check_fractions(const inspected *x, size_t l) {
 static void soft_tables_are_what_the_weights_say(void **state) {
     (void)state;
     for (size_t k = 0; k < SOFT_KINDS; k++) {
-        inspected x;
-        inspected_open(&x, soft_kinds[k], IMAGES, 7);
+        inspect_fixture x;
+        inspect_fixture_open(&x, soft_kinds[k], IMAGES, 7);
         if (k == 0) /* weights that differ */
-            *inspected_tensor(&x, "blocks.1.mlp.router.scale", NULL) = 60;
-        inspected_run(&x);
-        const smoe_frame *tokens = inspected_frame(&x, "token_weight");
-        assert_true(
-            k || inspected_number(tokens, 1, "light") * inspected_number(tokens, 1, "heavy") > 0);
+            *inspect_fixture_tensor(&x, "blocks.1.mlp.router.scale", NULL) = 60;
+        inspect_fixture_run(&x);
+        const smoe_frame *tokens = inspect_fixture_frame(&x, "token_weight");
+        assert_true(k || inspect_fixture_number(tokens, 1, "light") *
+                                 inspect_fixture_number(tokens, 1, "heavy") >
+                             0);
         for (size_t l = 0; l < x.L; l++) {
             check_means(&x, l);
             check_token_sums(&x, l);
@@ -199,7 +205,7 @@ static void soft_tables_are_what_the_weights_say(void **state) {
             check_bands(&x, l, false);
             check_fractions(&x, l);
         }
-        inspected_free(&x);
+        inspect_fixture_free(&x);
     }
 }
 
@@ -215,31 +221,32 @@ static void limits_of_token_weights(void **state) {
     for (size_t i = 0; i < 3; i++) {
         char keys[160];
         snprintf(keys, sizeof keys, "model.moe.router=uniform %s", rows[i].keys);
-        inspected x;
-        inspected_make(&x, keys, 2, 2);
+        inspect_fixture x;
+        inspect_fixture_make(&x, keys, 2, 2);
         assert_int_equal(x.T, 16);
-        const smoe_frame *frame = inspected_frame(&x, "token_weight");
-        assert_close(inspected_number(frame, 0, "share_up_to_quarter"), rows[i].up_to_quarter, 0);
-        assert_close(inspected_number(frame, 0, "share_above_2"), rows[i].above_2, 0);
-        inspected_free(&x);
+        const smoe_frame *frame = inspect_fixture_frame(&x, "token_weight");
+        assert_close(inspect_fixture_number(frame, 0, "share_up_to_quarter"), rows[i].up_to_quarter,
+                     0);
+        assert_close(inspect_fixture_number(frame, 0, "share_above_2"), rows[i].above_2, 0);
+        inspect_fixture_free(&x);
     }
 }
 
 /* Many ranks: 256 of 300 slots, evenly from the first to the last. */
 static void long_lists_keep_256_ranks(void **state) {
     (void)state;
-    inspected x;
-    inspected_make(
+    inspect_fixture x;
+    inspect_fixture_make(
         &x, "model.moe.router=uniform model.moe.experts=300 model.moe.slots_per_expert=1", 2, 2);
-    const smoe_frame *frame = inspected_frame(&x, "combine_bands");
+    const smoe_frame *frame = inspect_fixture_frame(&x, "combine_bands");
     assert_int_equal(frame->rows, 256 * x.L);
     for (size_t i = 0; i < 256; i++) {
-        double rank = inspected_number(frame, i, "rank");
+        double rank = inspect_fixture_number(frame, i, "rank");
         assert_true(rank == 1 + floor((double)i * 299 / 255));
-        assert_close(inspected_number(frame, i, "mean"), rank / 300,
+        assert_close(inspect_fixture_number(frame, i, "mean"), rank / 300,
                      1e-6); /* of single precision */
     }
-    inspected_free(&x);
+    inspect_fixture_free(&x);
 }
 
 /* Where memory holds one image at a time, a batch is seen in as many pieces: the same tables, to the bit. */
@@ -247,19 +254,19 @@ static void batches_may_be_seen_in_pieces(void **state) {
     (void)state;
     static const char *const kinds[] = {"model.moe.router=soft", "model.moe.router=tokens-choice"};
     for (size_t k = 0; k < 2; k++) {
-        inspected whole, pieces;
-        inspected_make(&whole, kinds[k], IMAGES, 8);
-        inspected_open(&pieces, kinds[k], IMAGES, 8);
+        inspect_fixture whole, pieces;
+        inspect_fixture_make(&whole, kinds[k], IMAGES, 8);
+        inspect_fixture_open(&pieces, kinds[k], IMAGES, 8);
         pieces.memory = 1;
-        inspected_run(&pieces);
+        inspect_fixture_run(&pieces);
         for (size_t f = 0; f < whole.frames; f++) {
             json_t *a = smoe_frame_json(&whole.frame[f]), *b = smoe_frame_json(&pieces.frame[f]);
             if (!json_equal(a, b)) fail_msg("%s is another one", whole.frame[f].name);
             json_decref(a);
             json_decref(b);
         }
-        inspected_free(&whole);
-        inspected_free(&pieces);
+        inspect_fixture_free(&whole);
+        inspect_fixture_free(&pieces);
     }
 }
 
@@ -277,42 +284,44 @@ static double cosine(const real *phi, size_t d, size_t S, size_t a, size_t b) {
 }
 
 static void check_slots(const char *keys, size_t shown) {
-    inspected x;
-    inspected_make(&x, keys, 2, 2);
-    const smoe_frame *pairs = inspected_frame(&x, "slot_correlation");
-    const smoe_frame *means = inspected_frame(&x, "slot_alignment");
+    inspect_fixture x;
+    inspect_fixture_make(&x, keys, 2, 2);
+    const smoe_frame *pairs = inspect_fixture_frame(&x, "slot_correlation");
+    const smoe_frame *means = inspect_fixture_frame(&x, "slot_alignment");
     size_t d = x.spec.model.width;
     for (size_t l = 0; l < x.L; l++) {
-        const real *phi =
-            inspected_tensor(&x, l ? "blocks.1.mlp.router.phi" : "blocks.0.mlp.router.phi", NULL);
+        const real *phi = inspect_fixture_tensor(
+            &x, l ? "blocks.1.mlp.router.phi" : "blocks.0.mlp.router.phi", NULL);
         double sum[2] = {0}, square[2] = {0}, count[2] = {0};
-        size_t row = inspected_row(pairs, &x, l, shown * shown);
+        size_t row = inspect_fixture_row(pairs, &x, l, shown * shown);
         for (size_t a = 0; a < x.S; a++)
             for (size_t b = 0; b < x.S; b++) {
                 double c = cosine(phi, d, x.S, a, b);
                 bool across = a / x.P != b / x.P;
                 if (a < shown && b < shown) {
-                    assert_true(inspected_number(pairs, row, "slot") == (double)a);
-                    assert_true(inspected_number(pairs, row, "other") == (double)b);
-                    assert_close(inspected_number(pairs, row++, "cosine"), c, EXACT);
+                    assert_true(inspect_fixture_number(pairs, row, "slot") == (double)a);
+                    assert_true(inspect_fixture_number(pairs, row, "other") == (double)b);
+                    assert_close(inspect_fixture_number(pairs, row++, "cosine"), c, EXACT);
                 }
                 if (a == b) continue;
                 sum[across] += c;
                 square[across] += c * c;
                 count[across]++;
             }
-        row = inspected_row(means, &x, l, 1);
-        assert_true(inspected_number(means, row, "slots") == (double)x.S);
+        row = inspect_fixture_row(means, &x, l, 1);
+        assert_true(inspect_fixture_number(means, row, "slots") == (double)x.S);
         if (x.P > 1) {
-            assert_close(inspected_number(means, row, "within_mean"), sum[0] / count[0], EXACT);
-            assert_close(inspected_number(means, row, "within_rms"), sqrt(square[0] / count[0]),
+            assert_close(inspect_fixture_number(means, row, "within_mean"), sum[0] / count[0],
                          EXACT);
+            assert_close(inspect_fixture_number(means, row, "within_rms"),
+                         sqrt(square[0] / count[0]), EXACT);
         } else
-            assert_true(isnan(inspected_number(means, row, "within_mean")));
-        assert_close(inspected_number(means, row, "across_mean"), sum[1] / count[1], EXACT);
-        assert_close(inspected_number(means, row, "across_rms"), sqrt(square[1] / count[1]), EXACT);
+            assert_true(isnan(inspect_fixture_number(means, row, "within_mean")));
+        assert_close(inspect_fixture_number(means, row, "across_mean"), sum[1] / count[1], EXACT);
+        assert_close(inspect_fixture_number(means, row, "across_rms"), sqrt(square[1] / count[1]),
+                     EXACT);
     }
-    inspected_free(&x);
+    inspect_fixture_free(&x);
 }
 
 static void slot_vectors_are_compared(void **state) {
@@ -331,7 +340,7 @@ static size_t times_processed(const smoe_sample_layer *layer, size_t t) {
     return times;
 }
 
-static size_t experts_used(const inspected *x, const smoe_sample_layer *layer) {
+static size_t experts_used(const inspect_fixture *x, const smoe_sample_layer *layer) {
     size_t used = 0;
     for (size_t e = 0; e < x->E; e++) {
         bool here = false;
@@ -342,51 +351,52 @@ static size_t experts_used(const inspected *x, const smoe_sample_layer *layer) {
 }
 
 /* Rows of one layer with a number and how many have it: exactly those of `count` [0..n], and their shares. */
-static void check_counts(const inspected *x, size_t l, const char *name, const char *count_column,
-                         const size_t *count, size_t n, double all) {
-    const smoe_frame *frame = inspected_frame(x, name);
+static void check_counts(const inspect_fixture *x, size_t l, const char *name,
+                         const char *count_column, const size_t *count, size_t n, double all) {
+    const smoe_frame *frame = inspect_fixture_frame(x, name);
     size_t seen = 0, wanted = 0;
     for (size_t i = 0; i <= n; i++) wanted += count[i] > 0;
     for (size_t r = 0; r < frame->rows; r++) {
-        if (inspected_number(frame, r, "block") != (double)x->sample->layer[l].block) continue;
-        size_t i = (size_t)inspected_number(frame, r, "experts");
+        if (inspect_fixture_number(frame, r, "block") != (double)x->sample->layer[l].block)
+            continue;
+        size_t i = (size_t)inspect_fixture_number(frame, r, "experts");
         assert_true(i <= n && count[i]);
-        assert_true(inspected_number(frame, r, count_column) == (double)count[i]);
-        assert_close(inspected_number(frame, r, "share"), (double)count[i] / all, EXACT);
+        assert_true(inspect_fixture_number(frame, r, count_column) == (double)count[i]);
+        assert_close(inspect_fixture_number(frame, r, "share"), (double)count[i] / all, EXACT);
         seen++;
     }
     assert_int_equal(seen, wanted);
 }
 
-static void check_tokens(const inspected *x, size_t l) {
-    const smoe_frame *frame = inspected_frame(x, "dropped_by_position");
-    size_t row = inspected_row(frame, x, l, x->T), *times = calloc(x->E + 1, sizeof *times);
+static void check_tokens(const inspect_fixture *x, size_t l) {
+    const smoe_frame *frame = inspect_fixture_frame(x, "dropped_by_position");
+    size_t row = inspect_fixture_row(frame, x, l, x->T), *times = calloc(x->E + 1, sizeof *times);
     size_t *used = calloc(x->E + 1, sizeof *used), dropped = 0;
     for (size_t t = 0; t < x->T; t++) {
         size_t lost = 0;
         for (size_t i = 0; i < x->images; i++) {
-            size_t n = times_processed(inspected_layer(x, i, l), t);
+            size_t n = times_processed(inspect_fixture_layer(x, i, l), t);
             times[n]++;
             lost += !n;
         }
         double patch = (double)t - (double)x->sample->first_patch, side = (double)x->sample->side;
-        assert_true(inspected_number(frame, row + t, "position") == (double)t);
+        assert_true(inspect_fixture_number(frame, row + t, "position") == (double)t);
         if (patch < 0) { /* the class token */
-            assert_true(isnan(inspected_number(frame, row + t, "row")));
-            assert_true(isnan(inspected_number(frame, row + t, "column")));
+            assert_true(isnan(inspect_fixture_number(frame, row + t, "row")));
+            assert_true(isnan(inspect_fixture_number(frame, row + t, "column")));
         } else {
-            assert_true(inspected_number(frame, row + t, "row") == floor(patch / side));
-            assert_true(inspected_number(frame, row + t, "column") == fmod(patch, side));
+            assert_true(inspect_fixture_number(frame, row + t, "row") == floor(patch / side));
+            assert_true(inspect_fixture_number(frame, row + t, "column") == fmod(patch, side));
         }
-        assert_close(inspected_number(frame, row + t, "dropped"), (double)lost / (double)x->images,
-                     EXACT);
+        assert_close(inspect_fixture_number(frame, row + t, "dropped"),
+                     (double)lost / (double)x->images, EXACT);
         dropped += lost;
     }
-    for (size_t i = 0; i < x->images; i++) used[experts_used(x, inspected_layer(x, i, l))]++;
+    for (size_t i = 0; i < x->images; i++) used[experts_used(x, inspect_fixture_layer(x, i, l))]++;
     check_counts(x, l, "processed_times", "tokens", times, x->E, (double)(x->images * x->T));
     check_counts(x, l, "experts_per_image", "images", used, x->E, (double)x->images);
-    frame = inspected_frame(x, "routing");
-    assert_close(inspected_number(frame, inspected_row(frame, x, l, 1), "dropped"),
+    frame = inspect_fixture_frame(x, "routing");
+    assert_close(inspect_fixture_number(frame, inspect_fixture_row(frame, x, l, 1), "dropped"),
                  (double)dropped / (double)(x->images * x->T), EXACT);
     free(times);
     free(used);
@@ -400,57 +410,62 @@ static size_t place_of(const float *gate, size_t E, size_t e) {
 }
 
 /* Choices: of tokens, their k best experts, unless the token is skipped; of experts, what they took. */
-static void check_load(const inspected *x, size_t l) {
-    const smoe_frame *frame = inspected_frame(x, "expert_load");
-    size_t row = inspected_row(frame, x, l, x->E), all = 0, made = 0;
+static void check_load(const inspect_fixture *x, size_t l) {
+    const smoe_frame *frame = inspect_fixture_frame(x, "expert_load");
+    size_t row = inspect_fixture_row(frame, x, l, x->E), all = 0, made = 0;
     const smoe_moe_spec *moe = &x->spec.model.moe;
-    bool tokens = !strcmp(moe->router, "tokens-choice"), gate = inspected_layer(x, 0, l)->gate;
-    for (size_t i = 0; i < x->images; i++) all += inspected_layer(x, i, l)->places;
+    bool tokens = !strcmp(moe->router, "tokens-choice"),
+         gate = inspect_fixture_layer(x, 0, l)->gate;
+    for (size_t i = 0; i < x->images; i++) all += inspect_fixture_layer(x, i, l)->places;
     for (size_t e = 0; e < x->E; e++, row++) {
         size_t chosen = 0, placed = 0;
         for (size_t i = 0; i < x->images; i++) {
-            const smoe_sample_layer *layer = inspected_layer(x, i, l);
+            const smoe_sample_layer *layer = inspect_fixture_layer(x, i, l);
             for (size_t k = 0; k < layer->places; k++) placed += layer->place[k].expert == e;
             for (size_t t = 0; gate && t < x->T; t++)
-                chosen += place_of(layer->gate + t * x->E, x->E, e) < moe->k;
+                chosen += place_of(layer->gate + t * x->E, x->E, e) < smoe_moe_k(moe, 1);
         }
-        assert_true(inspected_number(frame, row, "expert") == (double)e);
-        assert_true(inspected_number(frame, row, "placed") == (double)placed);
-        assert_close(inspected_number(frame, row, "share"), (double)placed / (double)all, EXACT);
+        assert_true(inspect_fixture_number(frame, row, "expert") == (double)e);
+        assert_true(inspect_fixture_number(frame, row, "placed") == (double)placed);
+        assert_close(inspect_fixture_number(frame, row, "share"), (double)placed / (double)all,
+                     EXACT);
         if (!gate) {
-            assert_true(isnan(inspected_number(frame, row, "chosen")));
-            assert_true(isnan(inspected_number(frame, row, "lost")));
+            assert_true(isnan(inspect_fixture_number(frame, row, "chosen")));
+            assert_true(isnan(inspect_fixture_number(frame, row, "lost")));
             continue;
         }
         if (!tokens) chosen = placed;
-        double said = inspected_number(frame, row, "chosen");
+        double said = inspect_fixture_number(frame, row, "chosen");
         if (moe->skip_patch == 1) assert_true(said == (double)chosen);
         made += (size_t)said;
-        assert_true(inspected_number(frame, row, "lost") == said - (double)placed);
+        assert_true(inspect_fixture_number(frame, row, "lost") == said - (double)placed);
     }
     double group = (double)(moe->group_images * x->T),
            groups = (double)(x->images / moe->group_images);
     if (tokens)
-        assert_true((double)made == groups * rint(moe->skip_patch * group) * (double)moe->k);
+        assert_true((double)made ==
+                    groups * rint(moe->skip_patch * group) * (double)smoe_moe_k(moe, 1));
 }
 
-static void check_gate(const inspected *x, size_t l) {
-    const smoe_frame *frame = inspected_frame(x, "gate_weights");
-    size_t best = x->spec.model.moe.k > 2 ? x->spec.model.moe.k : 2, tokens = 0;
+static void check_gate(const inspect_fixture *x, size_t l) {
+    const smoe_frame *frame = inspect_fixture_frame(x, "gate_weights");
+    size_t best = smoe_moe_k(&x->spec.model.moe, 1) > 2 ? smoe_moe_k(&x->spec.model.moe, 1) : 2,
+           tokens = 0;
     for (size_t r = 0; r < frame->rows; r++) {
-        if (inspected_number(frame, r, "block") != (double)x->sample->layer[l].block) continue;
-        double weight = inspected_number(frame, r, "weight");
-        size_t choice = (size_t)inspected_number(frame, r, "choice"), count = 0;
+        if (inspect_fixture_number(frame, r, "block") != (double)x->sample->layer[l].block)
+            continue;
+        double weight = inspect_fixture_number(frame, r, "weight");
+        size_t choice = (size_t)inspect_fixture_number(frame, r, "choice"), count = 0;
         assert_true(choice >= 1 && choice <= best);
         for (size_t i = 0; i < x->images * x->T * x->E; i++) {
             const float *gate =
-                inspected_layer(x, i / x->T / x->E, l)->gate + i / x->E % x->T * x->E;
+                inspect_fixture_layer(x, i / x->T / x->E, l)->gate + i / x->E % x->T * x->E;
             size_t e = i % x->E;
             count += place_of(gate, x->E, e) + 1 == choice &&
                      rint((double)gate[e] * 100) == rint(weight * 100);
         }
-        assert_true(inspected_number(frame, r, "tokens") == (double)count);
-        assert_close(inspected_number(frame, r, "share"),
+        assert_true(inspect_fixture_number(frame, r, "tokens") == (double)count);
+        assert_close(inspect_fixture_number(frame, r, "share"),
                      (double)count / (double)(x->images * x->T), EXACT);
         tokens += count;
     }
@@ -460,14 +475,14 @@ static void check_gate(const inspected *x, size_t l) {
 static void sparse_tables_are_what_the_placements_say(void **state) {
     (void)state;
     for (size_t k = 0; k < SPARSE_KINDS; k++) {
-        inspected x;
-        inspected_make(&x, sparse_kinds[k], IMAGES, 8);
+        inspect_fixture x;
+        inspect_fixture_make(&x, sparse_kinds[k], IMAGES, 8);
         for (size_t l = 0; l < x.L; l++) {
             check_tokens(&x, l);
             check_load(&x, l);
-            if (inspected_layer(&x, 0, l)->gate) check_gate(&x, l);
+            if (inspect_fixture_layer(&x, 0, l)->gate) check_gate(&x, l);
         }
-        inspected_free(&x);
+        inspect_fixture_free(&x);
     }
 }
 

@@ -5,8 +5,8 @@
  * and then, for the soft family (Soft MoE eq. 1-3), L = l2n(X) . (scale l2n(Phi)), D = softmax of L over tokens, C over slots;
  * for the choice family g = softmax(W x), and placing as V-MoE and Soft MoE 3.2 tell it.
  */
-#include "close.h"
-#include "inspected.h"
+#include "approx.h"
+#include "inspect_fixture.h"
 #include "scratch.h"
 
 #include <math.h>
@@ -24,33 +24,33 @@ static const double CLOSE = 2e-5;
 
 #define FIRST "model.moe.layers=[0] model.depth=1 "
 
-static void silence(inspected *x, const char *name) {
+static void silence(inspect_fixture *x, const char *name) {
     size_t size;
-    real *w = inspected_tensor(x, name, &size);
+    real *w = inspect_fixture_tensor(x, name, &size);
     memset(w, 0, size * sizeof *w);
 }
 
-static void begin(inspected *x, const char *keys) {
-    inspected_open(x, keys, IMAGES, 4);
+static void begin(inspect_fixture *x, const char *keys) {
+    inspect_fixture_open(x, keys, IMAGES, 4);
     silence(x, "blocks.0.attn.proj.weight");
     silence(x, "blocks.0.attn.proj.bias");
-    inspected_run(x);
+    inspect_fixture_run(x);
 }
 
 /* The input of block 0's MoE layer for token t of an image: fresh [d]. */
-static double *layer_input(inspected *x, size_t image, size_t t) {
+static double *layer_input(inspect_fixture *x, size_t image, size_t t) {
     const smoe_sample *s = &x->sample[image];
     size_t d = x->spec.model.width, patch = s->size / s->side, c = s->channels;
-    const real *w = inspected_tensor(x, "patch_embed.proj.weight", NULL);
-    const real *b = inspected_tensor(x, "patch_embed.proj.bias", NULL);
-    const real *position = inspected_tensor(x, "pos_embed", NULL);
-    const real *norm = inspected_tensor(x, "blocks.0.norm2.weight", NULL);
-    const real *shift = inspected_tensor(x, "blocks.0.norm2.bias", NULL);
+    const real *w = inspect_fixture_tensor(x, "patch_embed.proj.weight", NULL);
+    const real *b = inspect_fixture_tensor(x, "patch_embed.proj.bias", NULL);
+    const real *position = inspect_fixture_tensor(x, "pos_embed", NULL);
+    const real *norm = inspect_fixture_tensor(x, "blocks.0.norm2.weight", NULL);
+    const real *shift = inspect_fixture_tensor(x, "blocks.0.norm2.bias", NULL);
     double *out = calloc(d, sizeof *out), mean = 0, variance = 0;
     for (size_t i = 0; i < d; i++) {
         out[i] = (double)position[t * d + i];
         if (t < s->first_patch) {
-            out[i] += (double)inspected_tensor(x, "cls_token", NULL)[i];
+            out[i] += (double)inspect_fixture_tensor(x, "cls_token", NULL)[i];
         } else {
             size_t top = (t - s->first_patch) / s->side * patch,
                    left = (t - s->first_patch) % s->side * patch;
@@ -73,11 +73,12 @@ static double *layer_input(inspected *x, size_t image, size_t t) {
 /* ---- soft family ------------------------------------------------------------------------------- */
 
 /* L [T,S] of an image. */
-static double *soft_logits(inspected *x, size_t image) {
+static double *soft_logits(inspect_fixture *x, size_t image) {
     size_t d = x->spec.model.width, S = x->S;
-    const real *phi = inspected_tensor(x, "blocks.0.mlp.router.phi", NULL);
+    const real *phi = inspect_fixture_tensor(x, "blocks.0.mlp.router.phi", NULL);
     bool normalize = x->spec.model.moe.normalize;
-    double scale = normalize ? (double)*inspected_tensor(x, "blocks.0.mlp.router.scale", NULL) : 1;
+    double scale =
+        normalize ? (double)*inspect_fixture_tensor(x, "blocks.0.mlp.router.scale", NULL) : 1;
     double *logit = calloc(x->T * S, sizeof *logit);
     for (size_t t = 0; t < x->T; t++) {
         double *token = layer_input(x, image, t), length = 0;
@@ -107,7 +108,7 @@ static void soft_weights(void **state) {
         {FIRST "model.moe.router=soft-uniform", true, false},
         {FIRST "model.moe.router=uniform-soft", false, true}};
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
-        inspected x;
+        inspect_fixture x;
         begin(&x, kinds[k].keys);
         for (size_t image = 0; image < IMAGES; image++) {
             const smoe_sample_layer *layer = x.sample[image].layer;
@@ -123,19 +124,19 @@ static void soft_weights(void **state) {
             }
             free(logit);
         }
-        inspected_free(&x);
+        inspect_fixture_free(&x);
     }
 }
 
 /* ---- choice family ----------------------------------------------------------------------------- */
 
 /* g [tokens,E] of `images` images from `first` on. */
-static double *gates(inspected *x, size_t first, size_t images) {
+static double *gates(inspect_fixture *x, const uint32_t *image, size_t images) {
     size_t d = x->spec.model.width, E = x->E;
-    const real *w = inspected_tensor(x, "blocks.0.mlp.router.weight", NULL);
+    const real *w = inspect_fixture_tensor(x, "blocks.0.mlp.router.weight", NULL);
     double *g = calloc(images * x->T * E, sizeof *g);
     for (size_t t = 0; t < images * x->T; t++) {
-        double *token = layer_input(x, first + t / x->T, t % x->T), sum = 0;
+        double *token = layer_input(x, image[t / x->T], t % x->T), sum = 0;
         for (size_t e = 0; e < E; e++) {
             double z = 0;
             for (size_t i = 0; i < d; i++) z += token[i] * (double)w[e * d + i];
@@ -159,11 +160,12 @@ static bool *choose_tokens(const smoe_moe_spec *moe, const double *g, size_t tok
     bool *given = calloc(tokens * E, sizeof *given);
     double *most = calloc(tokens, sizeof *most);
     size_t *used = calloc(E, sizeof *used), *turn = calloc(tokens, sizeof *turn);
-    size_t room = (size_t)rint((double)(moe->k * tokens) * moe->capacity / (double)E);
+    size_t room =
+        (size_t)rint((double)(smoe_moe_k(moe, 1) * tokens) * smoe_moe_ratio(moe, 1) / (double)E);
     for (size_t i = 0; i < tokens * E; i++) most[i / E] = fmax(most[i / E], g[i]);
     for (size_t t = 0; t < tokens; t++)
         turn[moe->priority == SMOE_PRIORITY_BPR ? place_of(most, tokens, 1, t) : t] = t;
-    for (size_t k = 0; k < moe->k; k++)
+    for (size_t k = 0; k < smoe_moe_k(moe, 1); k++)
         for (size_t i = 0; i < tokens; i++)
             for (size_t e = 0; e < E; e++) {
                 if (place_of(g + turn[i] * E, E, 1, e) != k || used[e] == room) continue;
@@ -178,13 +180,14 @@ static bool *choose_tokens(const smoe_moe_spec *moe, const double *g, size_t tok
 
 static bool *choose_experts(const smoe_moe_spec *moe, const double *g, size_t tokens, size_t E) {
     bool *given = calloc(tokens * E, sizeof *given);
-    size_t room = (size_t)rint((double)tokens * moe->capacity / (double)E);
+    size_t room = (size_t)rint((double)tokens * smoe_moe_ratio(moe, 1) / (double)E);
     for (size_t i = 0; i < tokens * E; i++) given[i] = place_of(g + i % E, tokens, E, i / E) < room;
     return given;
 }
 
 /* The placements of one image are exactly those given to it, ordered by token and expert, slots of a buffer used once. */
-static void check_image(const inspected *x, size_t image, const double *g, const bool *given) {
+static void check_image(const inspect_fixture *x, size_t image, const double *g,
+                        const bool *given) {
     const smoe_sample_layer *layer = x->sample[image].layer;
     size_t at = 0;
     for (size_t i = 0; i < x->T * x->E; i++) {
@@ -209,29 +212,31 @@ static void choice_placements(void **state) {
               "model.head=token",
         FIRST "model.moe.router=experts-choice model.moe.capacity=1.4 model.moe.group_images=4"};
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
-        inspected x;
+        inspect_fixture x;
         begin(&x, kinds[k]);
         const smoe_moe_spec *moe = &x.spec.model.moe;
         bool tokens_choose = !strcmp(moe->router, "tokens-choice");
         size_t group = moe->group_images, tokens = group * x.T;
+        uint32_t order[IMAGES];
+        smoe_data_order(order, IMAGES, &x.spec);
         for (size_t first = 0; first < IMAGES; first += group) {
-            double *g = gates(&x, first, group);
+            double *g = gates(&x, order + first, group);
             bool *given = tokens_choose ? choose_tokens(moe, g, tokens, x.E)
                                         : choose_experts(moe, g, tokens, x.E);
             for (size_t i = 0; i < group; i++)
-                check_image(&x, first + i, g + i * x.T * x.E, given + i * x.T * x.E);
+                check_image(&x, order[first + i], g + i * x.T * x.E, given + i * x.T * x.E);
             free(g);
             free(given);
         }
-        inspected_free(&x);
+        inspect_fixture_free(&x);
     }
 }
 
 /* Token t goes to expert t mod E, slot floor(t/E). */
 static void identity_placements(void **state) {
     (void)state;
-    inspected x;
-    inspected_make(&x, "model.moe.router=identity model.moe.slots_per_expert=6", 5, 3);
+    inspect_fixture x;
+    inspect_fixture_make(&x, "model.moe.router=identity model.moe.slots_per_expert=6", 5, 3);
     for (size_t i = 0; i < 5 * x.L; i++) {
         const smoe_sample_layer *layer = &x.sample[i / x.L].layer[i % x.L];
         assert_int_equal(layer->places, x.T);
@@ -243,19 +248,19 @@ static void identity_placements(void **state) {
             assert_true(layer->place[t].weight == 1);
         }
     }
-    inspected_free(&x);
+    inspect_fixture_free(&x);
 }
 
 /* ---- what else is kept, and the files ----------------------------------------------------------- */
 
 static void images_are_told_apart(void **state) {
     (void)state;
-    inspected x;
+    inspect_fixture x;
     size_t chosen[] = {11, 0, 7};
-    inspected_open(&x, "model.moe.router=soft", IMAGES, 4);
+    inspect_fixture_open(&x, "model.moe.router=soft", IMAGES, 4);
     memcpy(x.image, chosen, sizeof chosen);
     x.images = 3;
-    inspected_run(&x);
+    inspect_fixture_run(&x);
     real *pixels = calloc(64, sizeof *pixels), target[10];
     for (size_t i = 0; i < 3; i++) {
         const smoe_sample *s = &x.sample[i];
@@ -282,7 +287,7 @@ static void images_are_told_apart(void **state) {
         assert_close(s->probability, exp((double)logit[best]) / sum, 1e-6);
     }
     free(pixels);
-    inspected_free(&x);
+    inspect_fixture_free(&x);
 }
 
 /* The elements of a .npy file; its header must be this dictionary. */
@@ -295,10 +300,10 @@ static const void *elements(const char *text, const char *dictionary) {
 static void dense_dump(void **state) {
     char buf[SCRATCH_PATH], dictionary[128];
     const char *path = scratch_path(*state, buf, "dense.npy");
-    inspected x;
+    inspect_fixture x;
     smoe_err err;
     size_t size;
-    inspected_make(&x, "model.moe.router=soft", 3, 2);
+    inspect_fixture_make(&x, "model.moe.router=soft", 3, 2);
     assert_int_equal(smoe_inspect_dump(x.inspection, path, &err), 0);
     char *text = scratch_read(path, &size);
     size_t n = x.T * x.S;
@@ -312,16 +317,16 @@ static void dense_dump(void **state) {
         assert_memory_equal(at + n, layer->combine, n * sizeof *at);
     }
     free(text);
-    inspected_free(&x);
+    inspect_fixture_free(&x);
 }
 
 static void sparse_dump(void **state) {
     char buf[SCRATCH_PATH], dictionary[128];
     const char *path = scratch_path(*state, buf, "sparse.npy");
-    inspected x;
+    inspect_fixture x;
     smoe_err err;
     size_t size, rows = 0, at = 0;
-    inspected_make(&x, "model.moe.router=tokens-choice model.moe.capacity=0.5", 3, 2);
+    inspect_fixture_make(&x, "model.moe.router=tokens-choice model.moe.capacity=0.5", 3, 2);
     for (size_t i = 0; i < 6; i++) rows += x.sample[i / 2].layer[i % 2].places;
     assert_true(rows > 0 && rows < 3 * 2 * x.T);
     assert_int_equal(smoe_inspect_dump(x.inspection, path, &err), 0);
@@ -342,7 +347,7 @@ static void sparse_dump(void **state) {
     }
     assert_int_equal(at, rows * 6);
     free(text);
-    inspected_free(&x);
+    inspect_fixture_free(&x);
 }
 
 int main(void) {

@@ -2,8 +2,8 @@
  * smoe inspect as a whole: models whose tables are known beforehand, the same bits for any number of threads and any batches, what
  * further evaluations tell, what training recorded, and what cannot be asked.
  */
-#include "close.h"
-#include "inspected.h"
+#include "approx.h"
+#include "inspect_fixture.h"
 #include "scratch.h"
 #include "base/rng.h"
 #include "base/threads.h"
@@ -19,11 +19,11 @@
 enum { IMAGES = 24 };
 
 /* Every row of a column is this number. */
-static void column_is(const inspected *x, const char *name, const char *column, double right,
+static void column_is(const inspect_fixture *x, const char *name, const char *column, double right,
                       double tolerance) {
-    const smoe_frame *frame = inspected_frame(x, name);
+    const smoe_frame *frame = inspect_fixture_frame(x, name);
     for (size_t r = 0; r < frame->rows; r++)
-        assert_close(inspected_number(frame, r, column), right, tolerance);
+        assert_close(inspect_fixture_number(frame, r, column), right, tolerance);
 }
 
 /* ---- models whose tables are known ------------------------------------------------------------- */
@@ -31,8 +31,8 @@ static void column_is(const inspected *x, const char *name, const char *column, 
 /* D = 1/T, C = 1/S with T = 16 and S = 4: all in numbers that single precision has exactly. */
 static void uniform(void **state) {
     (void)state;
-    inspected x;
-    inspected_make(&x, "model.moe.router=uniform model.moe.experts=2", IMAGES, 5);
+    inspect_fixture x;
+    inspect_fixture_make(&x, "model.moe.router=uniform model.moe.experts=2", IMAGES, 5);
     const double T = 16, S = 4, CLOSE = 1e-12;
     column_is(&x, "routing", "dispatch_max", 1 / T, 0);
     column_is(&x, "routing", "combine_max", 1 / S, 0);
@@ -46,42 +46,50 @@ static void uniform(void **state) {
     column_is(&x, "dispatch_token_sum", "tokens", IMAGES * T, 0);
     column_is(&x, "combine_expert", "weight", 0.5, 0);
     column_is(&x, "combine_expert", "times_least", 1, 0);
-    column_is(&x, "class_expert", "lift", 1, 0);
+    const smoe_frame *classes = inspect_fixture_frame(&x, "class_expert");
+    for (size_t r = 0; r < classes->rows; r++) { /* a class may have no image */
+        bool some = false;
+        for (size_t i = 0; i < IMAGES; i++)
+            some = some || (double)smoe_dataset_label(x.set, i) ==
+                               inspect_fixture_number(classes, r, "class");
+        double lift = inspect_fixture_number(classes, r, "lift");
+        assert_true(some ? lift == 1 : isnan(lift));
+    }
     column_is(&x, "position_expert", "lift", 1, 0);
     column_is(&x, "expert_information", "bits", 0, CLOSE);
     column_is(&x, "expert_information", "by_chance", 0, CLOSE);
     column_is(&x, "expert_information", "expert_entropy", 1, CLOSE);
-    const smoe_frame *bands = inspected_frame(&x, "dispatch_bands");
+    const smoe_frame *bands = inspect_fixture_frame(&x, "dispatch_bands");
     for (size_t r = 0; r < bands->rows; r++) {
-        double sum = inspected_number(bands, r, "rank") / T;
-        assert_close(inspected_number(bands, r, "mean"), sum, 0);
-        assert_close(inspected_number(bands, r, "p0.5"), sum, 0.0005 + 1e-12);
-        assert_close(inspected_number(bands, r, "p99.5"), sum, 0.0005 + 1e-12);
+        double sum = inspect_fixture_number(bands, r, "rank") / T;
+        assert_close(inspect_fixture_number(bands, r, "mean"), sum, 0);
+        assert_close(inspect_fixture_number(bands, r, "p0.5"), sum, 0.0005 + 1e-12);
+        assert_close(inspect_fixture_number(bands, r, "p99.5"), sum, 0.0005 + 1e-12);
     }
-    const smoe_frame *fractions = inspected_frame(&x, "tokens_to_fraction");
+    const smoe_frame *fractions = inspect_fixture_frame(&x, "tokens_to_fraction");
     for (size_t r = 0; r < fractions->rows; r++)
-        assert_close(inspected_number(fractions, r, "tokens"),
-                     ceil(inspected_number(fractions, r, "fraction") * T), 0);
+        assert_close(inspect_fixture_number(fractions, r, "tokens"),
+                     ceil(inspect_fixture_number(fractions, r, "fraction") * T), 0);
     /* uniform has no slot vectors, no placements, no gate */
     static const char *const absent[] = {"slot_correlation", "slot_alignment", "processed_times",
                                          "expert_load",      "gate_weights",   "router_value"};
     for (size_t i = 0; i < sizeof absent / sizeof *absent; i++)
         assert_int_equal(smoe_frames_find(x.frame, x.frames, absent[i])->rows, 0);
-    inspected_free(&x);
+    inspect_fixture_free(&x);
 }
 
 /* Slot s has all its weight in one token, and a token has all of its in one slot: Phi so large that softmax is an arg max. */
 static void one_hot(void **state) {
     (void)state;
-    inspected x;
-    inspected_open(&x, "model.moe.router=soft model.moe.normalize=false", IMAGES, 5);
+    inspect_fixture x;
+    inspect_fixture_open(&x, "model.moe.router=soft model.moe.normalize=false", IMAGES, 5);
     for (size_t l = 0; l < 2; l++) {
         size_t size;
-        real *phi =
-            inspected_tensor(&x, l ? "blocks.1.mlp.router.phi" : "blocks.0.mlp.router.phi", &size);
+        real *phi = inspect_fixture_tensor(
+            &x, l ? "blocks.1.mlp.router.phi" : "blocks.0.mlp.router.phi", &size);
         for (size_t i = 0; i < size; i++) phi[i] *= 1e6f;
     }
-    inspected_run(&x);
+    inspect_fixture_run(&x);
     column_is(&x, "routing", "dispatch_max", 1, 0);
     column_is(&x, "routing", "combine_max", 1, 0);
     column_is(&x, "routing", "tokens_per_slot", 1, 0);
@@ -91,23 +99,24 @@ static void one_hot(void **state) {
     column_is(&x, "combine_bands", "p99.5", 1, 0);
     column_is(&x, "tokens_to_fraction", "tokens", 1, 0);
     /* a token's sum is the number of slots that chose it */
-    const smoe_frame *sums = inspected_frame(&x, "dispatch_token_sum");
+    const smoe_frame *sums = inspect_fixture_frame(&x, "dispatch_token_sum");
     double weight = 0, bin = 0.01 * 6 / 16;
     for (size_t r = 0; r < sums->rows; r++) {
-        double slots = rint(inspected_number(sums, r, "sum"));
-        assert_close(inspected_number(sums, r, "sum"), slots, bin);
-        weight += slots * inspected_number(sums, r, "tokens");
+        double slots = rint(inspect_fixture_number(sums, r, "sum"));
+        assert_close(inspect_fixture_number(sums, r, "sum"), slots, bin);
+        weight += slots * inspect_fixture_number(sums, r, "tokens");
     }
     assert_close(weight, 2 * IMAGES * 6, 0); /* layers, images, slots */
-    inspected_free(&x);
+    inspect_fixture_free(&x);
 }
 
 /* Token t goes to expert t mod 4, and position tells the expert: 2 bits of 4. */
 static void identity(void **state) {
     (void)state;
-    inspected x;
-    inspected_make(&x, "model.moe.router=identity model.moe.experts=4 model.moe.slots_per_expert=4",
-                   IMAGES, 5);
+    inspect_fixture x;
+    inspect_fixture_make(
+        &x, "model.moe.router=identity model.moe.experts=4 model.moe.slots_per_expert=4", IMAGES,
+        5);
     column_is(&x, "routing", "dispatch_max", 1, 0);
     column_is(&x, "routing", "combine_max", 1, 0);
     column_is(&x, "routing", "dropped", 0, 0);
@@ -118,26 +127,27 @@ static void identity(void **state) {
     column_is(&x, "expert_load", "placed", IMAGES * 4, 0);
     column_is(&x, "expert_load", "share", 0.25, 0);
     column_is(&x, "dropped_by_position", "dropped", 0, 0);
-    const smoe_frame *information = inspected_frame(&x, "expert_information");
-    const smoe_frame *positions = inspected_frame(&x, "position_expert");
+    const smoe_frame *information = inspect_fixture_frame(&x, "expert_information");
+    const smoe_frame *positions = inspect_fixture_frame(&x, "position_expert");
     for (size_t r = 0; r < information->rows; r++)
-        assert_close(inspected_number(information, r, "bits"), r % 2 ? 2 : 0, 1e-12);
+        assert_close(inspect_fixture_number(information, r, "bits"), r % 2 ? 2 : 0, 1e-12);
     for (size_t r = 0; r < positions->rows; r++) {
-        bool home = fmod(inspected_number(positions, r, "position"), 4) ==
-                    inspected_number(positions, r, "expert");
-        assert_close(inspected_number(positions, r, "weight"), home, 0);
-        assert_close(inspected_number(positions, r, "lift"), home ? 4 : 0, 0);
+        bool home = fmod(inspect_fixture_number(positions, r, "position"), 4) ==
+                    inspect_fixture_number(positions, r, "expert");
+        assert_close(inspect_fixture_number(positions, r, "weight"), home, 0);
+        assert_close(inspect_fixture_number(positions, r, "lift"), home ? 4 : 0, 0);
         if (!home) continue; /* positions of an expert follow each other */
-        double rank = inspected_number(positions, r, "position_rank");
-        assert_close(floor((rank - 1) / 4) + 1, inspected_number(positions, r, "expert_rank"), 0);
+        double rank = inspect_fixture_number(positions, r, "position_rank");
+        assert_close(floor((rank - 1) / 4) + 1, inspect_fixture_number(positions, r, "expert_rank"),
+                     0);
     }
-    inspected_free(&x);
+    inspect_fixture_free(&x);
 }
 
 /* ---- the same bits ----------------------------------------------------------------------------- */
 
 /* Every bit of every table. */
-static void same_frames(const inspected *a, const inspected *b) {
+static void same_frames(const inspect_fixture *a, const inspect_fixture *b) {
     for (size_t i = 0; i < a->frames; i++) {
         const smoe_frame *one = &a->frame[i], *other = &b->frame[i];
         assert_int_equal(one->rows, other->rows);
@@ -156,14 +166,14 @@ static void threads_do_not_matter(void **state) {
                                         "model.moe.router=experts-choice"};
     int before = smoe_threads();
     for (size_t k = 0; k < 3; k++) {
-        inspected one, three;
+        inspect_fixture one, three;
         smoe_threads_set(1);
-        inspected_make(&one, kinds[k], IMAGES, 8);
+        inspect_fixture_make(&one, kinds[k], IMAGES, 8);
         smoe_threads_set(3);
-        inspected_make(&three, kinds[k], IMAGES, 8);
+        inspect_fixture_make(&three, kinds[k], IMAGES, 8);
         same_frames(&one, &three);
-        inspected_free(&one);
-        inspected_free(&three);
+        inspect_fixture_free(&one);
+        inspect_fixture_free(&three);
     }
     smoe_threads_set(before);
 }
@@ -171,39 +181,38 @@ static void threads_do_not_matter(void **state) {
 /* Soft routing sees one image at a time. */
 static void batches_do_not_matter_in_soft_routing(void **state) {
     (void)state;
-    inspected one, seven, all;
-    inspected_make(&one, "model.moe.router=soft", IMAGES, 3);
-    inspected_make(&seven, "model.moe.router=soft", IMAGES, 7);
-    inspected_make(&all, "model.moe.router=soft", IMAGES, IMAGES);
+    inspect_fixture one, seven, all;
+    inspect_fixture_make(&one, "model.moe.router=soft", IMAGES, 3);
+    inspect_fixture_make(&seven, "model.moe.router=soft", IMAGES, 7);
+    inspect_fixture_make(&all, "model.moe.router=soft", IMAGES, IMAGES);
     same_frames(&one, &seven);
     same_frames(&one, &all);
-    inspected_free(&one);
-    inspected_free(&seven);
-    inspected_free(&all);
+    inspect_fixture_free(&one);
+    inspect_fixture_free(&seven);
+    inspect_fixture_free(&all);
 }
 
 /* ---- further evaluations ------------------------------------------------------------------------ */
 
 typedef struct logits {
     real *all; /* [images,N] */
-    size_t held;
 } logits;
 
-static int keep(void *user, const real *batch, const int64_t *labels, size_t images, size_t classes,
+static int keep(void *user, const smoe_batch *batch, const real *logit, size_t classes,
                 smoe_err *err) {
-    (void)labels, (void)err;
+    (void)err;
     logits *l = user;
-    memcpy(l->all + l->held, batch, images * classes * sizeof *batch);
-    l->held += images * classes;
+    for (size_t b = 0; b < batch->images; b++)
+        memcpy(l->all + batch->index[b] * classes, logit + b * classes, classes * sizeof *logit);
     return 0;
 }
 
-/* The largest change of a logit of an image, all changes added to *sum, among companions of its own
- * drawing: others than itself, in its place of the group of four of its batch of ten, the last of
- * which has two. */
-static double change_among(const inspected *x, size_t image, size_t round, const real *before,
-                           double *sum) {
-    size_t place = image % 10 % 4, size = image % 10 < 8 ? 4 : 2;
+/* The largest change of a logit of the image that stands at a place of the evaluation, all changes
+ * added to *sum, among companions of its own drawing: others than itself, in its place of the group
+ * of four of its batch of ten, the last of which has two. */
+static double change_among(const inspect_fixture *x, const uint32_t *order, size_t at, size_t round,
+                           const real *before, double *sum) {
+    size_t image = order[at], place = at % 10 % 4, size = at % 10 < 8 ? 4 : 2;
     real pixels[4 * 64], target[10];
     double change = 0;
     int64_t label;
@@ -213,8 +222,8 @@ static double change_among(const inspected *x, size_t image, size_t round, const
         size_t others[IMAGES], n = 0;
         for (size_t k = 0; k < IMAGES; k++)
             if (k != image) others[n++] = k;
-        size_t drawn = others[smoe_rng_below(&rng, n)];
-        assert_int_equal(smoe_dataset_image(x->set, i == place ? image : drawn, false,
+        size_t sample_tables = others[smoe_rng_below(&rng, n)];
+        assert_int_equal(smoe_dataset_image(x->set, i == place ? image : sample_tables, false,
                                             pixels + i * 64, target, &label, &err),
                          0);
     }
@@ -231,50 +240,53 @@ static double change_among(const inspected *x, size_t image, size_t round, const
 /* Images of the soft family do not meet. Those of groups do; the logits they are compared with are those of the evaluation. */
 static void companions(void **state) {
     (void)state;
-    inspected x;
-    inspected_make(&x, "model.moe.router=soft", IMAGES, 8);
+    inspect_fixture x;
+    inspect_fixture_make(&x, "model.moe.router=soft", IMAGES, 8);
     column_is(&x, "companions", "largest_change", 0, 0);
     column_is(&x, "companions", "changed_predictions", 0, 0);
     column_is(&x, "companions", "group", 2, 0); /* group_images: 1 */
-    inspected_free(&x);
-    inspected_make(&x,
-                   "model.moe.router=tokens-choice model.moe.capacity=0.5 model.moe.group_images=4",
-                   IMAGES, 10);
-    const smoe_frame *frame = inspected_frame(&x, "companions");
-    assert_true(inspected_number(frame, 0, "group") == 4);
-    assert_true(inspected_number(frame, 0, "images") == 16);
-    double largest = inspected_number(frame, 0, "largest_change");
-    assert_true(largest > 1e-3 && inspected_number(frame, 0, "mean_change") > 0);
-    assert_true(inspected_number(frame, 0, "mean_change") < largest);
+    inspect_fixture_free(&x);
+    inspect_fixture_make(
+        &x, "model.moe.router=tokens-choice model.moe.capacity=0.5 model.moe.group_images=4",
+        IMAGES, 10);
+    const smoe_frame *frame = inspect_fixture_frame(&x, "companions");
+    assert_true(inspect_fixture_number(frame, 0, "group") == 4);
+    assert_true(inspect_fixture_number(frame, 0, "images") == 16);
+    double largest = inspect_fixture_number(frame, 0, "largest_change");
+    assert_true(largest > 1e-3 && inspect_fixture_number(frame, 0, "mean_change") > 0);
+    assert_true(inspect_fixture_number(frame, 0, "mean_change") < largest);
     logits l = {.all = calloc(IMAGES * x.N, sizeof *l.all)};
+    uint32_t order[IMAGES];
+    smoe_data_order(order, IMAGES, &x.spec);
     smoe_eval eval;
     smoe_err err;
     double squares = 0, change = 0, sum = 0;
     assert_int_equal(smoe_evaluate(x.model, &x.spec, x.set, 10, keep, &l, &eval, &err), 0);
     for (size_t i = 0; i < 16; i++)
         for (size_t c = 0; c < x.N; c++)
-            squares += pow((double)l.all[i * IMAGES / 16 * x.N + c], 2);
+            squares += pow((double)l.all[order[i * IMAGES / 16] * x.N + c], 2);
     /* The same logits; their squares are summed in another order. */
-    assert_close(inspected_number(frame, 0, "logit_rms"), sqrt(squares / (16 * (double)x.N)),
+    assert_close(inspect_fixture_number(frame, 0, "logit_rms"), sqrt(squares / (16 * (double)x.N)),
                  1e-12);
     for (size_t i = 0; i < 16 * 4; i++)
-        change = fmax(change, change_among(&x, i / 4 * IMAGES / 16, 1 + i % 4, l.all, &sum));
+        change = fmax(change, change_among(&x, order, i / 4 * IMAGES / 16, 1 + i % 4, l.all, &sum));
     assert_close(largest, change, 0);
-    assert_close(inspected_number(frame, 0, "mean_change"), sum / (16 * 4 * (double)x.N), 1e-12);
+    assert_close(inspect_fixture_number(frame, 0, "mean_change"), sum / (16 * 4 * (double)x.N),
+                 1e-12);
     free(l.all);
-    inspected_free(&x);
+    inspect_fixture_free(&x);
 }
 
 /* A model of that spec, with the weights of x, evaluated. */
-static smoe_eval evaluate_like(const inspected *x, const char *keys) {
-    inspected y;
+static smoe_eval evaluate_like(const inspect_fixture *x, const char *keys) {
+    inspect_fixture y;
     smoe_eval eval;
     smoe_err err = {0};
-    inspected_open(&y, keys, x->images, x->batch);
+    inspect_fixture_open(&y, keys, x->images, x->batch);
     if (smoe_model_reserve(y.model, y.batch, false, &err)) fail_msg("%s", err.text);
     if (smoe_evaluate(y.model, &y.spec, y.set, y.batch, NULL, NULL, &eval, &err))
         fail_msg("%s", err.text);
-    inspected_free(&y);
+    inspect_fixture_free(&y);
     return eval;
 }
 
@@ -288,39 +300,40 @@ static void value_of_routers(void **state) {
         CHOICE, CHOICE "model.moe.random_layers=[1]", CHOICE "model.moe.random_layers=[1]",
         CHOICE, CHOICE "model.moe.random_layers=[2]", CHOICE "model.moe.random_layers=all"};
     static const char *const random[] = {"none", "this", "up to"};
-    inspected x;
-    inspected_open(&x, CHOICE, IMAGES, 8);
+    inspect_fixture x;
+    inspect_fixture_open(&x, CHOICE, IMAGES, 8);
     x.random_routers = true;
-    inspected_run(&x);
-    const smoe_frame *frame = inspected_frame(&x, "router_value");
+    inspect_fixture_run(&x);
+    const smoe_frame *frame = inspect_fixture_frame(&x, "router_value");
     assert_int_equal(frame->rows, 6);
     for (size_t i = 0; i < 6; i++) {
         smoe_eval eval = evaluate_like(&x, keys[i]);
-        assert_true(inspected_number(frame, i, "block") == (double)(1 + i / 3));
+        assert_true(inspect_fixture_number(frame, i, "block") == (double)(1 + i / 3));
         assert_string_equal(smoe_frame_text_at(frame, i, smoe_frame_find(frame, "random")),
                             random[i % 3]);
-        assert_true(inspected_number(frame, i, "precision_at_1") == eval.precision_at_1);
-        assert_true(inspected_number(frame, i, "loss") == eval.loss);
-        if (i % 3) assert_true(eval.loss != inspected_number(frame, 0, "loss"));
+        assert_true(inspect_fixture_number(frame, i, "precision_at_1") == eval.precision_at_1);
+        assert_true(inspect_fixture_number(frame, i, "loss") == eval.loss);
+        if (i % 3) assert_true(eval.loss != inspect_fixture_number(frame, 0, "loss"));
     }
-    double loss = inspected_number(inspected_frame(&x, "runs"), 0, "loss");
-    assert_true(loss == inspected_number(frame, 0, "loss"));
+    double loss = inspect_fixture_number(inspect_fixture_frame(&x, "runs"), 0, "loss");
+    assert_true(loss == inspect_fixture_number(frame, 0, "loss"));
     smoe_eval after; /* the routers are what they were */
     smoe_err err;
     assert_int_equal(smoe_evaluate(x.model, &x.spec, x.set, x.batch, NULL, NULL, &after, &err), 0);
     assert_true(after.loss == loss);
-    inspected_free(&x);
+    inspect_fixture_free(&x);
 }
 
 /* ---- runs, and their past ----------------------------------------------------------------------- */
 
 static void runs(void **state) {
     (void)state;
-    inspected x;
-    inspected_make(&x,
-                   "model.moe.router=experts-choice model.moe.capacity=1.5 model.moe.group_images=2"
-                   " model.head=token",
-                   IMAGES, 8);
+    inspect_fixture x;
+    inspect_fixture_make(
+        &x,
+        "model.moe.router=experts-choice model.moe.capacity=1.5 model.moe.group_images=2"
+        " model.head=token",
+        IMAGES, 8);
     static const struct {
         const char *column;
         double right;
@@ -328,14 +341,14 @@ static void runs(void **state) {
                    {"side", 4},        {"class_token", 1},       {"layers", 2},
                    {"experts", 3},     {"slots_per_expert", 17}, /* 2 * 17 * 1.5 / 3 */
                    {"group_images", 2}};
-    const smoe_frame *frame = inspected_frame(&x, "runs");
+    const smoe_frame *frame = inspect_fixture_frame(&x, "runs");
     assert_int_equal(frame->rows, 1);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        assert_close(inspected_number(frame, 0, numbers[i].column), numbers[i].right, 0);
-    assert_true(inspected_number(frame, 0, "parameters") == (double)x.params->total);
+        assert_close(inspect_fixture_number(frame, 0, numbers[i].column), numbers[i].right, 0);
+    assert_true(inspect_fixture_number(frame, 0, "parameters") == (double)x.params->total);
     assert_string_equal(smoe_frame_text_at(frame, 0, smoe_frame_find(frame, "router")),
                         "experts-choice");
-    inspected_free(&x);
+    inspect_fixture_free(&x);
 }
 
 static void records_of_training(void **state) {
@@ -355,36 +368,36 @@ static void records_of_training(void **state) {
                  {10, NAN, "test/loss", 2.25},
                  {10, 1, "test/dropped", 0.5}};
     const char *path = scratch_path(*state, buf, "metrics.jsonl");
-    inspected x;
+    inspect_fixture x;
     smoe_err err = {0};
     scratch_write(path, text, strlen(text));
-    inspected_open(&x, "model.moe.router=soft", 4, 4);
+    inspect_fixture_open(&x, "model.moe.router=soft", 4, 4);
     x.metrics = path;
-    inspected_run(&x);
-    const smoe_frame *frame = inspected_frame(&x, "over_steps");
+    inspect_fixture_run(&x);
+    const smoe_frame *frame = inspect_fixture_frame(&x, "over_steps");
     assert_int_equal(frame->rows, 4);
     for (size_t r = 0; r < 4; r++) {
-        double block = inspected_number(frame, r, "block");
-        assert_close(inspected_number(frame, r, "step"), right[r].step, 0);
+        double block = inspect_fixture_number(frame, r, "block");
+        assert_close(inspect_fixture_number(frame, r, "step"), right[r].step, 0);
         assert_true(block == right[r].block || (isnan(block) && isnan(right[r].block)));
         assert_string_equal(smoe_frame_text_at(frame, r, smoe_frame_find(frame, "metric")),
                             right[r].metric);
-        assert_close(inspected_number(frame, r, "value"), right[r].value, 0);
+        assert_close(inspect_fixture_number(frame, r, "value"), right[r].value, 0);
     }
     scratch_write(path, "{\"step\":1}\nnonsense\n", 20);
     assert_int_equal(smoe_inspect_fill(x.inspection, x.frame, &err), -1);
     assert_int_equal(err.code, SMOE_DATA);
     assert_non_null(strstr(err.text, "metrics.jsonl:2: not a record with a step"));
-    inspected_free(&x);
+    inspect_fixture_free(&x);
 }
 
 /* ---- what cannot be asked ------------------------------------------------------------------------ */
 
 static void refused(const char *keys, size_t image, const char *message) {
-    inspected x;
+    inspect_fixture x;
     smoe_inspection *inspection;
     smoe_err err = {0};
-    inspected_open(&x, keys, 4, 4);
+    inspect_fixture_open(&x, keys, 4, 4);
     if (smoe_model_reserve(x.model, 4, false, &err)) fail_msg("%s", err.text);
     smoe_inspect_subject subject = {.run = "mine",
                                     .checkpoint = "mine.safetensors",
@@ -398,7 +411,7 @@ static void refused(const char *keys, size_t image, const char *message) {
     assert_int_equal(err.code, SMOE_USAGE);
     assert_string_equal(err.text, message);
     smoe_inspect_free(inspection);
-    inspected_free(&x);
+    inspect_fixture_free(&x);
 }
 
 static void refusals(void **state) {

@@ -254,6 +254,7 @@ def forward(images, w, spec):
 # ---- training
 
 def decay(name):
+    """Of Phi too: the spec of the test has a group for it."""
     if name == "head.weight":
         return HEAD_DECAY
     return DECAY if name.endswith((".weight", ".phi")) and "norm" not in name else 0

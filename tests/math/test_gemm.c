@@ -3,7 +3,7 @@
  * transposes, gaps between rows, alpha, add, bias, k = 0; the bits of a row whatever is around it;
  * NaN and infinity where they belong. Runs again for every instruction set.
  */
-#include "close.h"
+#include "approx.h"
 #include "base/rng.h"
 #include "base/threads.h"
 #include "isas.h"

@@ -3,7 +3,7 @@
  * loops in double: exp, the normal distribution and GELU over a dense sweep of all floats, the rest
  * over widths on both sides of a vector's. NaN stays NaN; a value's bits do not depend on its place.
  */
-#include "close.h"
+#include "approx.h"
 #include "base/rng.h"
 #include "base/threads.h"
 #include "isas.h"

@@ -3,10 +3,11 @@
  * plans filled by the test itself; the statistics on plans whose numbers are known; and the whole
  * MoE layer: identity equals the experts alone, soft equals algorithm 1 of the paper written out.
  */
-#include "close.h"
+#include "approx.h"
 #include "base/rng.h"
 #include "base/threads.h"
 #include "gradcheck.h"
+#include "math/rows.h"
 #include "models.h"
 #include "vit/layer.h"
 
@@ -43,9 +44,10 @@ static void reserve(fixture *f, bool sparse, size_t G, size_t T, size_t E, size_
         smoe_plan_reserve_dense(&f->plan, G, T, E, P, true, &f->arena);
 }
 
-static void begin(fixture *f, bool sparse, size_t G, size_t T, size_t E, size_t P, size_t tokens) {
+static void begin_as(fixture *f, bool rounded, bool sparse, size_t G, size_t T, size_t E, size_t P,
+                     size_t tokens) {
     smoe_err err;
-    *f = (fixture){.d = 7, .R = tokens};
+    *f = (fixture){.d = 7, .R = tokens, .plan.rounded = rounded};
     reserve(f, sparse, G, T, E, P);
     assert_int_equal(smoe_arena_bind(&f->arena, &err), 0);
     reserve(f, sparse, G, T, E, P);
@@ -54,19 +56,33 @@ static void begin(fixture *f, bool sparse, size_t G, size_t T, size_t E, size_t 
     smoe_plan_begin(&f->plan, tokens);
 }
 
-/* Weights of every (token, slot) of a dense plan; slots of a group are rows s*G + g. */
+static void begin(fixture *f, bool sparse, size_t G, size_t T, size_t E, size_t P, size_t tokens) {
+    begin_as(f, false, sparse, G, T, E, P, tokens);
+}
+
+static bool is_bf16(real x) {
+    real y;
+    smoe_rows_round(&y, &x, 1);
+    return x == y;
+}
+
+/* Weights of every (token, slot) of a dense plan; slots of a group are rows s*G + g. The products of
+ * a rounded plan are those of its weights in BF16; the weights stay as they are. */
 static void fill_dense(fixture *f) {
     smoe_plan *p = &f->plan;
     size_t n = p->tokens * p->S;
     gradcheck_normal(p->disp, n, 1);
     gradcheck_normal(p->comb, n, 2);
+    if (p->rounded) smoe_plan_round(p);
+    assert_int_equal(is_bf16(p->mixed_disp[0]) && is_bf16(p->mixed_comb[n - 1]), p->rounded);
+    assert_false(is_bf16(p->disp[0]) || is_bf16(p->comb[n - 1]));
     f->rows = p->rows;
     f->disp = calloc(f->R * f->rows, sizeof *f->disp);
     f->comb = calloc(f->R * f->rows, sizeof *f->comb);
     for (size_t i = 0; i < n; i++) {
         size_t t = i / p->S, s = i % p->S, row = s * p->G + t / p->T;
-        f->disp[t * f->rows + row] = (double)p->disp[i];
-        f->comb[t * f->rows + row] = (double)p->comb[i];
+        f->disp[t * f->rows + row] = (double)p->mixed_disp[i];
+        f->comb[t * f->rows + row] = (double)p->mixed_comb[i];
     }
 }
 
@@ -85,6 +101,9 @@ static void fill_sparse(fixture *f) {
         }
     }
     smoe_plan_seal(p);
+    if (p->rounded) smoe_plan_round(p);
+    for (size_t i = 0; i < p->placed; i++)
+        assert_int_equal(is_bf16(p->slot_weight[p->slot[i]]), p->rounded);
     f->rows = p->rows;
     f->disp = calloc(f->R * f->rows, sizeof *f->disp);
     f->comb = calloc(f->R * f->rows, sizeof *f->comb);
@@ -164,14 +183,14 @@ static void check(fixture *f) {
 static void dense_against_loops(void **state) {
     (void)state;
     static const size_t sizes[][4] = {{1, 1, 1, 1}, {3, 5, 2, 3}, {2, 16, 4, 1}, {9, 4, 3, 7}};
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        const size_t *s = sizes[i];
+    for (size_t i = 0; i < 2 * (sizeof sizes / sizeof *sizes); i++) {
+        const size_t *s = sizes[i / 2];
         fixture f;
-        begin(&f, false, s[0], s[1], s[2], s[3], s[0] * s[1]);
+        begin_as(&f, i % 2, false, s[0], s[1], s[2], s[3], s[0] * s[1]);
         fill_dense(&f);
         check(&f);
         if (s[0] == 1) continue; /* fewer groups than were reserved */
-        begin(&f, false, s[0], s[1], s[2], s[3], (s[0] - 1) * s[1]);
+        begin_as(&f, i % 2, false, s[0], s[1], s[2], s[3], (s[0] - 1) * s[1]);
         fill_dense(&f);
         check(&f);
     }
@@ -184,10 +203,10 @@ static void sparse_against_loops(void **state) {
                                       {3, 6, 4, 3, 18},
                                       {3, 6, 4, 3, 14}, /* a short last group */
                                       {2, 20, 5, 9, 40}};
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        const size_t *s = sizes[i];
+    for (size_t i = 0; i < 2 * (sizeof sizes / sizeof *sizes); i++) {
+        const size_t *s = sizes[i / 2];
         fixture f;
-        begin(&f, true, s[0], s[1], s[2], s[3], s[4]);
+        begin_as(&f, i % 2, true, s[0], s[1], s[2], s[3], s[4]);
         fill_sparse(&f);
         check(&f);
     }
@@ -258,6 +277,19 @@ static void sparse_statistics(void **state) {
     assert_close(stats.dispatch_max, 0, 0);
     assert_close(stats.combine_max, 0, 0);
     smoe_arena_free(&f.arena);
+}
+
+/* ---- weights in BF16 --------------------------------------------------------------------------- */
+
+/* 1/3 = 1.0101 0101 0101... / 4 becomes 1.0101011 / 4 = 171/512; 1 + 2^-8 lies between two numbers
+ * and goes to the even one, 1; 1 + 3 * 2^-8 to 1 + 2^-6; what BF16 holds stays. */
+static void rounding_by_hand(void **state) {
+    (void)state;
+    const real x[] = {1 / (real)3, 1 + (real)0x1p-8, 1 + (real)0x3p-8, -(real)0.75, 0};
+    const double right[] = {171. / 512, 1, 1 + 0x1p-6, -0.75, 0};
+    real y[5];
+    smoe_rows_round(y, x, 5);
+    for (size_t i = 0; i < 5; i++) assert_close(y[i], right[i], 0);
 }
 
 /* ---- the whole layer ------------------------------------------------------------------------- */
@@ -397,6 +429,42 @@ static void soft_is_the_papers_algorithm(void **state) {
     }
 }
 
+/* With mix_precision bf16 the experts get the rounded tokens dispatched by rounded weights, and
+ * what they make of them is rounded: with the identity, whose weights are 1, both are BF16 numbers.
+ * The router sees the tokens as they are. */
+static void layers_mix_in_bf16(void **state) {
+    (void)state;
+    static const char *const keys[] = {"model.moe.slots_per_expert=2", "model.moe.router=identity",
+                                       "model.moe.router=experts-choice"};
+    for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
+        layer l, plain;
+        char text[128];
+        snprintf(text, sizeof text, "%s model.moe.mix_precision=bf16", keys[k]);
+        layer_make(&l, text, 2);
+        layer_make(&plain, keys[k], 2);
+        const smoe_plan *plan = &l.moe.router->plan, *other = &plain.moe.router->plan;
+        size_t n = plan->rows * l.d;
+        real *slots = numbers(n, 0), *x = numbers(l.R * l.d, 0);
+        smoe_rows_round(x, l.x, l.R * l.d);
+        smoe_plan_dispatch(plan, slots, x, l.d);
+        assert_memory_equal(l.moe.slots, slots, n * sizeof *slots);
+        for (size_t i = 0; i < n; i++) {
+            assert_true(is_bf16(l.moe.out[i]));
+            assert_true(!plan->sparse || is_bf16(slots[i]));
+        }
+        assert_int_equal(gradcheck_plan_mark(0, plan), gradcheck_plan_mark(0, other));
+        for (size_t i = 0; !plan->sparse && i < plan->tokens * plan->S; i++)
+            assert_true(plan->disp[i] == other->disp[i] && plan->comb[i] == other->comb[i]);
+        double far = 0; /* three roundings of up to 2^-9 of numbers below 8 */
+        for (size_t i = 0; i < l.R * l.d; i++) far = fmax(far, fabs((double)(l.y[i] - plain.y[i])));
+        assert_true(far > 1e-4 && far < 3 * 8. / 512);
+        free(slots);
+        free(x);
+        layer_free(&l);
+        layer_free(&plain);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(dense_against_loops),
@@ -406,6 +474,8 @@ int main(void) {
         cmocka_unit_test(sparse_statistics),
         cmocka_unit_test(identity_is_the_experts_alone),
         cmocka_unit_test(soft_is_the_papers_algorithm),
+        cmocka_unit_test(rounding_by_hand),
+        cmocka_unit_test(layers_mix_in_bf16),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,10 +5,10 @@
  * Then the choice routers against a plain recount of METHODS.md in double, noise included. Numbers
  * worked by hand are in test_routers_hand.c.
  */
-#include "close.h"
+#include "approx.h"
 #include "base/rng.h"
 #include "base/threads.h"
-#include "routed.h"
+#include "router_fixture.h"
 #include "spec/routers.h"
 
 #include <math.h>
@@ -35,23 +35,25 @@ static const struct size {
     {"model.moe.group_images=2 model.moe.capacity=0.5 model.moe.slots_per_expert=4", TOKENS},
     {"model.moe.group_images=4 model.moe.capacity=3 model.moe.slots_per_expert=4", TOKENS},
     {"model.moe.experts=20 model.moe.slots_per_expert=1 model.moe.k=3 model.moe.noise=4", TOKENS},
+    {"model.moe.slots_per_expert=4 model.moe.soft_noise=2 model.moe.topk=before model.moe.k=2",
+     TOKENS},
 };
 enum { SIZES = sizeof sizes / sizeof *sizes };
 
 /* Calls law for every router and size it accepts, in training and in evaluation. */
-static void for_all(void (*law)(routed *r, bool train)) {
+static void for_all(void (*law)(router_fixture *r, bool train)) {
     for (size_t i = 0; i < SMOE_ROUTERS; i++) {
         size_t accepted = 0;
         for (size_t s = 0; s < SIZES; s++)
             for (int train = 0; train < 2; train++) {
-                routed r;
+                router_fixture r;
                 char keys[256];
                 snprintf(keys, sizeof keys, "model.moe.router=%s %s", smoe_routers[i].name,
                          sizes[s].keys);
-                if (!routed_make(&r, keys, sizes[s].T, IMAGES)) continue;
+                if (!router_fixture_make(&r, keys, sizes[s].T, IMAGES)) continue;
                 accepted++;
                 law(&r, train);
-                routed_free(&r);
+                router_fixture_free(&r);
             }
         if (accepted < SIZES) fail_msg("%s accepts %zu sizes", smoe_routers[i].name, accepted);
     }
@@ -133,10 +135,10 @@ static void sparse_index(const smoe_plan *plan) {
     }
 }
 
-static void lawful(routed *r, bool train) {
+static void lawful(router_fixture *r, bool train) {
     /* the whole, then fewer images than were reserved */
     for (size_t images = IMAGES; images <= IMAGES; images -= 2) { /* 5, 3, 1 */
-        routed_pass(r, images, train);
+        router_fixture_pass(r, images, train);
         assert_int_equal(r->plan->tokens, images * r->router->image_tokens);
         assert_int_equal(r->plan->S, r->plan->E * r->plan->P);
         if (r->plan->sparse) {
@@ -149,17 +151,17 @@ static void lawful(routed *r, bool train) {
 }
 
 /* What specs and costs believe of the router is what it does. */
-static void as_its_row_says(routed *r, bool train) {
+static void as_its_row_says(router_fixture *r, bool train) {
     const smoe_router_row *row = smoe_router_find(r->spec.model.moe.router);
     bool soft = row->family == SMOE_FAMILY_SOFT;
-    routed_pass(r, IMAGES, train);
+    router_fixture_pass(r, IMAGES, train);
     assert_int_equal(r->plan->sparse, !soft);
-    assert_int_equal(r->plan->gate != NULL, smoe_moe_choices(&r->spec.model.moe) > 0);
+    assert_int_equal(r->plan->gate != NULL, smoe_moe_chooses(&r->spec.model.moe));
     assert_int_equal(row->learns_dispatch, soft && !r->plan->disp_constant);
     assert_int_equal(row->learns_combine, soft && !r->plan->comb_constant);
     if (soft)
         assert_int_equal(r->plan->P,
-                         smoe_moe_slots_per_expert(&r->spec.model.moe, r->router->image_tokens));
+                         smoe_moe_slots_per_expert(&r->spec.model.moe, 1, r->router->image_tokens));
     if (row->family == SMOE_FAMILY_FIXED) assert_int_equal(r->plan->placed, r->plan->tokens);
 }
 
@@ -174,18 +176,18 @@ static void plans_are_lawful(void **state) {
 }
 
 /* What was decided follows from seed and step alone, not from earlier passes or threads. */
-static void repeatable(routed *r, bool train) {
-    routed_pass(r, IMAGES, train);
-    uint64_t bits = routed_bits(r->plan);
+static void repeatable(router_fixture *r, bool train) {
+    router_fixture_pass(r, IMAGES, train);
+    uint64_t bits = router_fixture_bits(r->plan);
     smoe_pass pass = r->pass;
     r->pass.seed++;
-    routed_pass(r, 2, !train);
+    router_fixture_pass(r, 2, !train);
     r->pass = pass;
     for (int threads = 1; threads <= 3; threads++) {
         smoe_threads_set(threads);
-        routed_reserve(r);
-        routed_pass(r, IMAGES, train);
-        if (routed_bits(r->plan) != bits)
+        router_fixture_reserve(r);
+        router_fixture_pass(r, IMAGES, train);
+        if (router_fixture_bits(r->plan) != bits)
             fail_msg("%s: other bits with %d threads", r->spec.model.moe.router, threads);
     }
     smoe_threads_set(2);
@@ -196,16 +198,18 @@ static void same_seed_same_bits(void **state) {
     for_all(repeatable);
 }
 
-static void quiet(routed *r, bool train) {
-    routed_pass(r, IMAGES, train);
-    uint64_t bits = routed_bits(r->plan);
+static void quiet(router_fixture *r, bool train) {
+    router_fixture_pass(r, IMAGES, train);
+    uint64_t bits = router_fixture_bits(r->plan);
     r->pass.seed += 5;
     r->pass.step += 7;
-    routed_pass(r, IMAGES, train);
-    bool noisy = r->plan->gate && r->router->E > 1;
-    if (!train) assert_int_equal(bits, routed_bits(r->plan));
+    router_fixture_pass(r, IMAGES, train);
+    const smoe_router_row *row = smoe_router_find(r->spec.model.moe.router);
+    bool soft = (row->learns_dispatch || row->learns_combine) && r->spec.model.moe.soft_noise > 0;
+    bool noisy = soft || (r->plan->gate && r->router->E > 1);
+    if (!train) assert_int_equal(bits, router_fixture_bits(r->plan));
     if (!train) assert_close(r->plan->aux, 0, 0);
-    if (train && noisy) assert_int_not_equal(bits, routed_bits(r->plan));
+    if (train && noisy) assert_int_not_equal(bits, router_fixture_bits(r->plan));
 }
 
 static void no_noise_in_evaluation(void **state) {
@@ -232,11 +236,11 @@ typedef struct gates {
     size_t *order; /* [tokens,E] experts from the best to the worst */
 } gates;
 
-static gates gates_of(routed *r, bool train) {
+static gates gates_of(router_fixture *r, bool train) {
     size_t R = r->plan->tokens, E = r->router->E;
     gates a = {calloc(R * E, 8), calloc(R * E, 8), calloc(R * E, 8), calloc(R * E, sizeof(size_t))};
     assert_true(a.z && a.noisy && a.g && a.order);
-    const real *w = routed_tensor(r, "weight");
+    const real *w = router_fixture_tensor(r, "weight");
     double std = train ? r->spec.model.moe.noise / (double)E : 0;
     for (size_t t = 0; t < R; t++) {
         smoe_rng rng = smoe_rng_at(r->pass.seed, SMOE_RNG_ROUTER, 1, r->pass.step, t);
@@ -252,6 +256,13 @@ static gates gates_of(routed *r, bool train) {
                 a.order[t * E + place] = a.order[t * E + place - 1];
             a.order[t * E + place] = e;
         }
+        if (r->spec.model.moe.topk == SMOE_TOPK_BEFORE) {
+            sum = 0;
+            for (size_t k = 0; k < E; k++) {
+                double *g = &a.g[t * E + a.order[t * E + k]];
+                sum += k < smoe_moe_k(&r->spec.model.moe, 1) ? *g : (*g = 0);
+            }
+        }
         for (size_t e = 0; e < E; e++) a.g[t * E + e] /= sum;
     }
     return a;
@@ -264,23 +275,32 @@ static void gates_free(gates *a) {
     free(a->order);
 }
 
-static size_t group_size(const routed *r, size_t g) {
+static size_t group_size(const router_fixture *r, size_t g) {
     size_t left = r->plan->tokens - g * r->router->T;
     return left < r->router->T ? left : r->router->T;
 }
 
 /* Tokens of a group as they queue, the skipped ones last; *kept: how many are not skipped. */
-static ranked *queue_of(const routed *r, const gates *a, size_t g, size_t *kept) {
+static ranked *queue_of(const router_fixture *r, const gates *a, size_t g, size_t *kept) {
     const smoe_moe_spec *moe = &r->spec.model.moe;
     size_t n = group_size(r, g), E = r->router->E;
     ranked *queue = calloc(n, sizeof *queue);
     assert_non_null(queue);
     for (size_t i = 0; i < n; i++) {
-        size_t t = g * r->router->T + i, top = moe->priority == SMOE_PRIORITY_BPR_SUM ? moe->k : 1;
+        size_t t = g * r->router->T + i,
+               top = moe->priority == SMOE_PRIORITY_BPR_SUM ? smoe_moe_k(moe, 1) : 1;
         queue[i].token = t;
         for (size_t k = 0; k < top; k++) queue[i].score += a->g[t * E + a->order[t * E + k]];
     }
     *kept = (size_t)nearbyint(moe->skip_patch * (double)n);
+    if (moe->priority == SMOE_PRIORITY_RANDOM) {
+        smoe_rng rng = smoe_rng_at(r->pass.seed, SMOE_RNG_PRIORITY, 1, r->pass.step,
+                                   r->pass.first + g * moe->group_images);
+        uint32_t sample_tables[IMAGES * TOKENS];
+        smoe_rng_permutation(&rng, sample_tables, n);
+        for (size_t i = 0; i < n; i++) queue[i].token = g * r->router->T + sample_tables[i];
+        return queue;
+    }
     if (moe->priority == SMOE_PRIORITY_VANILLA && *kept == n) return queue;
     qsort(queue, n, sizeof *queue, by_score);
     if (moe->priority != SMOE_PRIORITY_VANILLA) return queue;
@@ -293,13 +313,13 @@ typedef struct counts {
     size_t chosen[32], lost[32];
 } counts;
 
-static void recount_group(const routed *r, const gates *a, size_t g, counts *c) {
+static void recount_group(const router_fixture *r, const gates *a, size_t g, counts *c) {
     const smoe_moe_spec *moe = &r->spec.model.moe;
     const smoe_plan *plan = r->plan;
     size_t E = plan->E, kept, *used = calloc(E, sizeof *used);
-    size_t room = smoe_moe_capacity(moe, group_size(r, g), moe->k);
+    size_t room = smoe_moe_capacity(moe, 1, group_size(r, g), smoe_moe_k(moe, 1));
     ranked *queue = queue_of(r, a, g, &kept);
-    for (size_t k = 0; k < moe->k; k++)
+    for (size_t k = 0; k < smoe_moe_k(moe, 1); k++)
         for (size_t i = 0; i < kept; i++) {
             size_t t = queue[i].token, e = a->order[t * E + k];
             c->chosen[e]++;
@@ -323,7 +343,7 @@ static double cv2(const double *x, size_t n) {
     return squares / (double)n / (sum / (double)n * sum / (double)n);
 }
 
-static double recount_aux(const routed *r, const gates *a) {
+static double recount_aux(const router_fixture *r, const gates *a) {
     const smoe_moe_spec *moe = &r->spec.model.moe;
     size_t E = r->plan->E;
     double total = 0, sigma = moe->noise / (double)E;
@@ -331,7 +351,7 @@ static double recount_aux(const routed *r, const gates *a) {
         double importance[32] = {0}, load[32] = {0};
         for (size_t t = g * r->router->T; t < g * r->router->T + group_size(r, g); t++) {
             const double *z = a->z + t * E;
-            double sum = 0, threshold = a->noisy[t * E + a->order[t * E + moe->k - 1]];
+            double sum = 0, threshold = a->noisy[t * E + a->order[t * E + smoe_moe_k(moe, 1) - 1]];
             for (size_t e = 0; e < E; e++) sum += exp(z[e]);
             for (size_t e = 0; e < E; e++) importance[e] += exp(z[e]) / sum;
             for (size_t e = 0; e < E && sigma > 0; e++) /* 1 - Phi(u) = erfc(u / sqrt 2) / 2 */
@@ -353,17 +373,21 @@ static const char *const tokens_keys[] = {
     "model.moe.k=2 model.moe.priority=bpr-sum model.moe.skip_patch=0.7 model.moe.noise=5",
     "model.moe.k=2 model.moe.capacity_rounding=ceil model.moe.capacity_multiple_of=4",
     "model.moe.experts=20 model.moe.k=4 model.moe.group_images=4",
+    "model.moe.k=2 model.moe.topk=before model.moe.capacity=0.5",
+    "model.moe.k=3 model.moe.topk=before model.moe.noise=0 model.moe.skip_patch=0.5",
+    "model.moe.k=2 model.moe.priority=random model.moe.capacity=0.5 model.moe.group_images=2",
+    "model.moe.priority=random model.moe.skip_patch=0.7 model.moe.topk=before",
 };
 
 static void tokens_choice_recounted(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof tokens_keys / sizeof *tokens_keys; i++)
         for (int train = 0; train < 2; train++) {
-            routed r;
+            router_fixture r;
             char keys[200];
             snprintf(keys, sizeof keys, "model.moe.router=tokens-choice %s", tokens_keys[i]);
-            assert_true(routed_make(&r, keys, TOKENS, IMAGES));
-            routed_pass(&r, IMAGES, train);
+            assert_true(router_fixture_make(&r, keys, TOKENS, IMAGES));
+            router_fixture_pass(&r, IMAGES, train);
             gates a = gates_of(&r, train);
             counts c = {0};
             for (size_t g = 0; g < r.plan->G; g++) recount_group(&r, &a, g, &c);
@@ -374,7 +398,7 @@ static void tokens_choice_recounted(void **state) {
             if (train) assert_close(r.plan->aux, recount_aux(&r, &a), 1e-5 * r.plan->aux);
             if (train) assert_true(r.plan->aux > 1e-4);
             gates_free(&a);
-            routed_free(&r);
+            router_fixture_free(&r);
         }
 }
 
@@ -384,16 +408,16 @@ static void experts_choice_recounted(void **state) {
                                       "model.moe.group_images=4", "model.moe.capacity=9",
                                       "model.moe.experts=20 model.moe.capacity=2"};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        routed r;
+        router_fixture r;
         char keys[200];
         snprintf(keys, sizeof keys, "model.moe.router=experts-choice %s", all[i]);
-        assert_true(routed_make(&r, keys, TOKENS, IMAGES));
-        routed_pass(&r, IMAGES, true);
+        assert_true(router_fixture_make(&r, keys, TOKENS, IMAGES));
+        router_fixture_pass(&r, IMAGES, true);
         gates a = gates_of(&r, true);
         size_t E = r.plan->E;
         for (size_t b = 0; b < r.plan->G * E; b++) {
             size_t g = b / E, e = b % E, n = group_size(&r, g);
-            size_t room = smoe_moe_capacity(&r.spec.model.moe, n, 1), at;
+            size_t room = smoe_moe_capacity(&r.spec.model.moe, 1, n, 1), at;
             if (room > n) room = n;
             ranked *list = calloc(n, sizeof *list);
             for (size_t k = 0; k < n; k++)
@@ -415,8 +439,130 @@ static void experts_choice_recounted(void **state) {
             assert_int_equal(r.plan->lost[e], 0);
         }
         gates_free(&a);
-        routed_free(&r);
+        router_fixture_free(&r);
     }
+}
+
+/* A layer of a list is the layer that a single number makes. */
+static void lists_are_for_layers(void **state) {
+    (void)state;
+#define BOTH "model.moe.layers=[0,1] model.moe.group_images=2 model.moe.router="
+    static const char *const keys[][2] = {
+        {BOTH "tokens-choice model.moe.k=[1,2] model.moe.capacity=[2,0.5]",
+         BOTH "tokens-choice model.moe.k=2 model.moe.capacity=0.5"},
+        {BOTH "experts-choice model.moe.capacity=[2,0.5]",
+         BOTH "experts-choice model.moe.capacity=0.5"},
+        {BOTH "soft model.moe.capacity=[2,0.5]", BOTH "soft model.moe.capacity=0.5"}};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        router_fixture a, b;
+        assert_true(router_fixture_make(&a, keys[i][0], TOKENS, IMAGES)); /* block 1 */
+        assert_true(router_fixture_make(&b, keys[i][1], TOKENS, IMAGES));
+        router_fixture_pass(&a, IMAGES, true);
+        router_fixture_pass(&b, IMAGES, true);
+        assert_int_equal(a.plan->P, b.plan->P);
+        assert_int_equal(router_fixture_bits(a.plan), router_fixture_bits(b.plan));
+        router_fixture_free(&a);
+        router_fixture_free(&b);
+    }
+}
+
+/* ---- random priority --------------------------------------------------------------------------- */
+
+#define LOTS                                                                   \
+    "model.moe.router=tokens-choice model.moe.capacity=0.4 model.moe.noise=0 " \
+    "model.moe.priority=random "
+
+/* Training draws anew at every step; evaluation does not, and a group's order belongs to its first
+ * image, whatever batch it comes in. */
+static void random_priority_repeats(void **state) {
+    (void)state;
+    router_fixture r;
+    assert_true(router_fixture_make(&r, LOTS, TOKENS, IMAGES));
+    router_fixture_pass(&r, IMAGES, true);
+    uint64_t bits = router_fixture_bits(r.plan);
+    r.pass.step++;
+    router_fixture_pass(&r, IMAGES, true);
+    assert_int_not_equal(bits, router_fixture_bits(r.plan));
+    r.pass.step = 0;
+    router_fixture_pass(&r, IMAGES, false);
+    size_t at = 3 * r.plan->S;
+    int32_t token[64], used[8];
+    assert_true(r.plan->S <= 64 && r.plan->E <= 8);
+    memcpy(token, r.plan->slot_token + at, r.plan->S * sizeof *token);
+    memcpy(used, r.plan->used + 3 * r.plan->E, r.plan->E * sizeof *used);
+    memmove(r.x, r.x + 3 * TOKENS * r.d, TOKENS * r.d * sizeof *r.x);
+    r.pass.first = 3;
+    router_fixture_pass(&r, 1, false);
+    for (size_t e = 0; e < r.plan->E; e++) {
+        assert_int_equal(r.plan->used[e], used[e]);
+        for (size_t p = 0; p < (size_t)used[e]; p++)
+            assert_int_equal(r.plan->slot_token[e * r.plan->P + p] + 3 * TOKENS,
+                             token[e * r.plan->P + p]);
+    }
+    router_fixture_free(&r);
+}
+
+/* One expert with 5 places (12 * 0.4 = 4.8) for 12 tokens: a token is placed in 5/12 of 1200 draws,
+ * 500, deviation sqrt(1200 5/12 7/12) = 17; five of them are 86. Vanilla places the first five in
+ * all of them. */
+static void random_priority_favours_nobody(void **state) {
+    (void)state;
+    router_fixture r;
+    size_t placed[TOKENS] = {0};
+    assert_true(router_fixture_make(&r, LOTS "model.moe.experts=1", TOKENS, 1));
+    for (r.pass.step = 0; r.pass.step < 1200; r.pass.step++) {
+        router_fixture_pass(&r, 1, true);
+        assert_int_equal(r.plan->placed, 5);
+        for (size_t p = 0; p < 5; p++) placed[r.plan->slot_token[p]]++;
+    }
+    for (size_t t = 0; t < TOKENS; t++) assert_in_range(placed[t], 500 - 86, 500 + 86);
+    router_fixture_free(&r);
+}
+
+/* ---- noise of the soft routers ------------------------------------------------------------------ */
+
+/* L = X Phi + std times the normal numbers of (seed, block, step, token), in training alone. */
+static void soft_noise_recounted(void **state) {
+    (void)state;
+    const double std = 1.5;
+    router_fixture r, plain;
+    assert_true(router_fixture_make(&r,
+                                    "model.moe.slots_per_expert=2 model.moe.normalize=false "
+                                    "model.moe.soft_noise=1.5",
+                                    TOKENS, IMAGES));
+    assert_true(router_fixture_make(
+        &plain, "model.moe.slots_per_expert=2 model.moe.normalize=false", TOKENS, IMAGES));
+    router_fixture_pass(&r, IMAGES, false);
+    router_fixture_pass(&plain, IMAGES, false);
+    assert_int_equal(router_fixture_bits(r.plan), router_fixture_bits(plain.plan));
+    router_fixture_pass(&r, IMAGES, true);
+    const real *phi = router_fixture_tensor(&r, "phi");
+    size_t S = r.plan->S;
+    for (size_t g = 0; g < IMAGES; g++) {
+        double l[TOKENS][8], column[8] = {0};
+        assert_true(S <= 8);
+        for (size_t t = 0; t < TOKENS; t++) {
+            smoe_rng rng =
+                smoe_rng_at(r.pass.seed, SMOE_RNG_ROUTER, 1, r.pass.step, g * TOKENS + t);
+            for (size_t s = 0; s < S; s++) {
+                l[t][s] = std * smoe_rng_normal(&rng);
+                for (size_t i = 0; i < r.d; i++)
+                    l[t][s] += (double)r.x[(g * TOKENS + t) * r.d + i] * (double)phi[i * S + s];
+                column[s] += l[t][s] = exp(l[t][s]);
+            }
+        }
+        for (size_t t = 0; t < TOKENS; t++) {
+            double row = 0;
+            for (size_t s = 0; s < S; s++) row += l[t][s];
+            for (size_t s = 0; s < S; s++) {
+                size_t at = (g * TOKENS + t) * S + s;
+                assert_close(r.plan->disp[at], l[t][s] / column[s], 3e-6);
+                assert_close(r.plan->comb[at], l[t][s] / row, 3e-6);
+            }
+        }
+    }
+    router_fixture_free(&r);
+    router_fixture_free(&plain);
 }
 
 /* ---- random routers --------------------------------------------------------------------------- */
@@ -427,11 +573,11 @@ static void experts_choice_recounted(void **state) {
  * largest number, weighted by softmax; W and x have no part in it. */
 static void random_scores_recounted(void **state) {
     (void)state;
-    routed r;
-    assert_true(routed_make(&r, RANDOM "model.moe.random_layers=all", TOKENS, IMAGES));
+    router_fixture r;
+    assert_true(router_fixture_make(&r, RANDOM "model.moe.random_layers=all", TOKENS, IMAGES));
     for (size_t i = 0; i < IMAGES * TOKENS * r.d; i++) r.x[i] = NAN;
     r.pass.first = 30;
-    routed_pass(&r, IMAGES, false);
+    router_fixture_pass(&r, IMAGES, false);
     assert_int_equal(r.plan->placed, IMAGES * TOKENS); /* room for everyone */
     for (size_t t = 0; t < r.plan->tokens; t++) {
         double z[64], sum = 0;
@@ -444,18 +590,18 @@ static void random_scores_recounted(void **state) {
         assert_int_equal(slot / r.plan->P % E, best);
         assert_close(r.plan->slot_weight[slot], exp(z[best]) / sum, 3e-6);
     }
-    routed_free(&r);
+    router_fixture_free(&r);
 }
 
 /* An image's scores are those of its number, whatever batch it comes in; those of a seed differ. */
 static void random_scores_belong_to_images(void **state) {
     (void)state;
-    routed all, one;
-    assert_true(routed_make(&all, RANDOM "model.moe.random_layers=[1]", TOKENS, IMAGES));
-    assert_true(routed_make(&one, RANDOM "model.moe.random_layers=[1]", TOKENS, IMAGES));
-    routed_pass(&all, IMAGES, false);
+    router_fixture all, one;
+    assert_true(router_fixture_make(&all, RANDOM "model.moe.random_layers=[1]", TOKENS, IMAGES));
+    assert_true(router_fixture_make(&one, RANDOM "model.moe.random_layers=[1]", TOKENS, IMAGES));
+    router_fixture_pass(&all, IMAGES, false);
     one.pass.first = 3;
-    routed_pass(&one, 1, false);
+    router_fixture_pass(&one, 1, false);
     size_t buffers = one.plan->S, at = 3 * buffers;
     assert_memory_equal(all.plan->used + 3 * all.plan->E, one.plan->used,
                         one.plan->E * sizeof *one.plan->used);
@@ -466,12 +612,12 @@ static void random_scores_belong_to_images(void **state) {
             assert_int_equal(all.plan->slot_token[at + slot],
                              3 * TOKENS + (size_t)one.plan->slot_token[slot]);
         }
-    uint64_t bits = routed_bits(one.plan);
+    uint64_t bits = router_fixture_bits(one.plan);
     one.pass.seed++;
-    routed_pass(&one, 1, false);
-    assert_int_not_equal(bits, routed_bits(one.plan));
-    routed_free(&all);
-    routed_free(&one);
+    router_fixture_pass(&one, 1, false);
+    assert_int_not_equal(bits, router_fixture_bits(one.plan));
+    router_fixture_free(&all);
+    router_fixture_free(&one);
 }
 
 /* Training takes no notice; nor does evaluation of the blocks that are not named. */
@@ -482,13 +628,13 @@ static void only_named_layers_are_random(void **state) {
     uint64_t bits[3][2];
     for (size_t i = 0; i < 3; i++)
         for (int train = 0; train < 2; train++) {
-            routed r;
+            router_fixture r;
             char text[200];
             snprintf(text, sizeof text, "%s model.moe.layers=[0,1] %s", RANDOM, keys[i]);
-            assert_true(routed_make(&r, text, TOKENS, IMAGES));
-            routed_pass(&r, IMAGES, train);
-            bits[i][train] = routed_bits(r.plan);
-            routed_free(&r);
+            assert_true(router_fixture_make(&r, text, TOKENS, IMAGES));
+            router_fixture_pass(&r, IMAGES, train);
+            bits[i][train] = router_fixture_bits(r.plan);
+            router_fixture_free(&r);
         }
     assert_int_equal(bits[0][1], bits[1][1]);
     assert_int_equal(bits[0][1], bits[2][1]);
@@ -500,16 +646,16 @@ static void only_named_layers_are_random(void **state) {
  * them are 168. */
 static void random_scores_favour_nobody(void **state) {
     (void)state;
-    routed r;
+    router_fixture r;
     size_t chosen[4] = {0};
-    assert_true(
-        routed_make(&r, RANDOM "model.moe.experts=4 model.moe.router=random", TOKENS, IMAGES));
+    assert_true(router_fixture_make(&r, RANDOM "model.moe.experts=4 model.moe.router=random",
+                                    TOKENS, IMAGES));
     for (r.pass.seed = 0; r.pass.seed < 100; r.pass.seed++) {
-        routed_pass(&r, IMAGES, false);
+        router_fixture_pass(&r, IMAGES, false);
         for (size_t e = 0; e < 4; e++) chosen[e] += r.plan->chosen[e];
     }
     for (size_t e = 0; e < 4; e++) assert_in_range(chosen[e], 1500 - 168, 1500 + 168);
-    routed_free(&r);
+    router_fixture_free(&r);
 }
 
 int main(void) {
@@ -518,6 +664,10 @@ int main(void) {
         cmocka_unit_test(plans_are_lawful),
         cmocka_unit_test(same_seed_same_bits),
         cmocka_unit_test(no_noise_in_evaluation),
+        cmocka_unit_test(lists_are_for_layers),
+        cmocka_unit_test(random_priority_repeats),
+        cmocka_unit_test(random_priority_favours_nobody),
+        cmocka_unit_test(soft_noise_recounted),
         cmocka_unit_test(tokens_choice_recounted),
         cmocka_unit_test(experts_choice_recounted),
         cmocka_unit_test(random_scores_recounted),

@@ -2,8 +2,8 @@
  * Routing worked by hand: small numbers whose result is in the comments. The laws that all routers
  * keep, and plain recounts of larger cases, are in test_routers.c.
  */
-#include "close.h"
-#include "routed.h"
+#include "approx.h"
+#include "router_fixture.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -15,8 +15,8 @@
 static const double CLOSE = 1e-6;
 
 /* A router over tokens of width d = E with the given x; B images of T tokens. */
-static void begin(routed *r, const char *keys, size_t T, const real *x) {
-    assert_true(routed_make(r, keys, T, 1));
+static void begin(router_fixture *r, const char *keys, size_t T, const real *x) {
+    assert_true(router_fixture_make(r, keys, T, 1));
     memcpy(r->x, x, T * r->d * sizeof *x);
 }
 
@@ -39,11 +39,11 @@ static void assert_all(const real *x, const double *expected, size_t n) {
 static void soft_two_by_two(void **state) {
     (void)state;
     const real x[] = {1, 0, 0, 2}, zero[4] = {0};
-    routed r;
+    router_fixture r;
     begin(&r, TWO "model.moe.router=soft model.moe.normalize=false", 2, x);
     const real phi[] = {(real)log(2), 0, 0, (real)(log(3) / 2)};
-    memcpy(routed_tensor(&r, "phi"), phi, sizeof phi);
-    routed_pass(&r, 1, true);
+    memcpy(router_fixture_tensor(&r, "phi"), phi, sizeof phi);
+    router_fixture_pass(&r, 1, true);
     assert_all(r.plan->disp, (const double[]){2. / 3, 1. / 4, 1. / 3, 3. / 4}, 4);
     assert_all(r.plan->comb, (const double[]){2. / 3, 1. / 3, 1. / 4, 3. / 4}, 4);
     real slots[4], y[4];
@@ -51,7 +51,7 @@ static void soft_two_by_two(void **state) {
     assert_all(slots, (const double[]){2. / 3, 2. / 3, 1. / 4, 3. / 2}, 4);
     smoe_plan_combine(r.plan, y, slots, zero, 2);
     assert_all(y, (const double[]){19. / 36, 17. / 18, 17. / 48, 31. / 24}, 4);
-    routed_free(&r);
+    router_fixture_free(&r);
 }
 
 /*
@@ -63,11 +63,11 @@ static void soft_two_by_two(void **state) {
 static void soft_normalised_mixes_raw_tokens(void **state) {
     (void)state;
     const real x[] = {3, 4, 0, 0}, phi[] = {0, 7, 2, 0}, scale = (real)(5 * log(2));
-    routed r;
+    router_fixture r;
     begin(&r, TWO "model.moe.router=soft", 2, x);
-    memcpy(routed_tensor(&r, "phi"), phi, sizeof phi);
-    *routed_tensor(&r, "scale") = scale;
-    routed_pass(&r, 1, false);
+    memcpy(router_fixture_tensor(&r, "phi"), phi, sizeof phi);
+    *router_fixture_tensor(&r, "scale") = scale;
+    router_fixture_pass(&r, 1, false);
     const double disp[] = {16. / 17, 8. / 9, 1. / 17, 1. / 9}, comb[] = {2. / 3, 1. / 3, 0.5, 0.5};
     for (size_t i = 0; i < 4; i++) {
         assert_close(r.plan->disp[i], disp[i], 3e-6); /* ln 16 x 1e-6 short */
@@ -78,7 +78,7 @@ static void soft_normalised_mixes_raw_tokens(void **state) {
     smoe_plan_dispatch(r.plan, slots, r.x, 2);
     assert_close(slots[0], 48. / 17, 1e-5); /* 3 and 4 times the above */
     assert_close(slots[1], 64. / 17, 1e-5);
-    routed_free(&r);
+    router_fixture_free(&r);
 }
 
 /*
@@ -93,15 +93,15 @@ static void two_epsilons(void **state) {
     const double length[] = {1 / 1.001, 1 / sqrt(2)};
     const real x[] = {(real)1e-3, 0}, phi[] = {1, 0, 0, 1};
     for (size_t i = 0; i < 2; i++) {
-        routed r;
+        router_fixture r;
         begin(&r, keys[i], 1, x);
-        memcpy(routed_tensor(&r, "phi"), phi, sizeof phi);
-        *routed_tensor(&r, "scale") = 1;
-        routed_pass(&r, 1, false);
+        memcpy(router_fixture_tensor(&r, "phi"), phi, sizeof phi);
+        *router_fixture_tensor(&r, "scale") = 1;
+        router_fixture_pass(&r, 1, false);
         assert_close(log((double)(r.plan->comb[0] / r.plan->comb[1])), length[i], 3e-6);
         assert_close(r.plan->disp[0], 1, 0); /* one token: every D is 1 */
         assert_close(r.plan->disp[1], 1, 0);
-        routed_free(&r);
+        router_fixture_free(&r);
     }
 }
 
@@ -112,33 +112,33 @@ static void uniform_halves(void **state) {
     const double learnt[2][4] = {{2. / 3, 1. / 4, 1. / 3, 3. / 4},
                                  {2. / 3, 1. / 3, 1. / 4, 3. / 4}};
     const double half[] = {0.5, 0.5, 0.5, 0.5};
-    routed r;
+    router_fixture r;
     begin(&r, TWO "model.moe.router=soft-uniform model.moe.normalize=false", 2, x);
-    memcpy(routed_tensor(&r, "phi"), phi, sizeof phi);
-    routed_pass(&r, 1, true);
+    memcpy(router_fixture_tensor(&r, "phi"), phi, sizeof phi);
+    router_fixture_pass(&r, 1, true);
     assert_all(r.plan->disp, learnt[0], 4);
     assert_all(r.plan->comb, half, 4);
-    routed_free(&r);
+    router_fixture_free(&r);
     begin(&r, TWO "model.moe.router=uniform-soft model.moe.normalize=false", 2, x);
-    memcpy(routed_tensor(&r, "phi"), phi, sizeof phi);
-    routed_pass(&r, 1, true);
+    memcpy(router_fixture_tensor(&r, "phi"), phi, sizeof phi);
+    router_fixture_pass(&r, 1, true);
     assert_all(r.plan->disp, half, 4);
     assert_all(r.plan->comb, learnt[1], 4);
-    routed_free(&r);
+    router_fixture_free(&r);
     begin(&r, TWO "model.moe.router=uniform", 2, x);
-    routed_pass(&r, 1, true);
+    router_fixture_pass(&r, 1, true);
     assert_all(r.plan->disp, half, 4);
     assert_all(r.plan->comb, half, 4);
-    routed_free(&r);
+    router_fixture_free(&r);
 }
 
 /* Token t to expert t mod 2, slot t / 2: five tokens sit as 0 2 4 | 1 3 -. */
 static void identity_places(void **state) {
     (void)state;
     const real x[10] = {0};
-    routed r;
+    router_fixture r;
     begin(&r, "model.width=2 model.heads=1 model.moe.experts=2 model.moe.router=identity", 5, x);
-    routed_pass(&r, 1, true);
+    router_fixture_pass(&r, 1, true);
     assert_int_equal(r.plan->P, 3);
     const int32_t tokens[] = {0, 2, 4, 1, 3};
     for (size_t i = 0; i < 5; i++) {
@@ -148,15 +148,15 @@ static void identity_places(void **state) {
     assert_int_equal(r.plan->used[0], 3);
     assert_int_equal(r.plan->used[1], 2);
     assert_int_equal(r.plan->dropped, 0);
-    routed_free(&r);
+    router_fixture_free(&r);
 }
 
 /* ---- choices --------------------------------------------------------------------------------- */
 
 /* W is the identity and x = ln g, so that the gate is g, exactly as written. */
-static void gated(routed *r, const char *keys, size_t T, size_t E, const double *g) {
-    assert_true(routed_make(r, keys, T, 1));
-    real *w = routed_tensor(r, "weight");
+static void gated(router_fixture *r, const char *keys, size_t T, size_t E, const double *g) {
+    assert_true(router_fixture_make(r, keys, T, 1));
+    real *w = router_fixture_tensor(r, "weight");
     for (size_t i = 0; i < E * r->d; i++) w[i] = i / r->d == i % r->d;
     memset(r->x, 0, T * r->d * sizeof *r->x);
     for (size_t t = 0; t < T; t++)
@@ -164,7 +164,7 @@ static void gated(routed *r, const char *keys, size_t T, size_t E, const double 
 }
 
 /* The tokens in an expert's buffer, in order. */
-static void assert_buffer(const routed *r, size_t e, const char *tokens) {
+static void assert_buffer(const router_fixture *r, size_t e, const char *tokens) {
     assert_int_equal(r->plan->used[e], strlen(tokens));
     for (size_t p = 0; tokens[p]; p++)
         assert_int_equal(r->plan->slot_token[e * r->plan->P + p], tokens[p] - '0');
@@ -176,17 +176,17 @@ static void assert_buffer(const routed *r, size_t e, const char *tokens) {
 static void choices_of_no_weight(void **state) {
     (void)state;
     const double g[] = {1, 1, 1};
-    routed r;
+    router_fixture r;
     gated(&r, "model.moe.router=tokens-choice model.moe.experts=3 model.moe.k=2 model.moe.noise=0",
           1, 3, g);
     r.x[1] = -2000;
     r.x[2] = -1000;
-    routed_pass(&r, 1, false);
+    router_fixture_pass(&r, 1, false);
     assert_buffer(&r, 0, "0");
     assert_buffer(&r, 1, "");
     assert_buffer(&r, 2, "0");
     assert_true(r.plan->slot_weight[2 * r.plan->P] == 0);
-    routed_free(&r);
+    router_fixture_free(&r);
 }
 
 /*
@@ -196,9 +196,9 @@ static void choices_of_no_weight(void **state) {
 static void placement_order(void **state) {
     (void)state;
     const double g[] = {.6, .4, .9, .1, .8, .2, .3, .7};
-    routed r;
+    router_fixture r;
     gated(&r, TOKENS "model.moe.priority=vanilla", 4, 2, g);
-    routed_pass(&r, 1, false);
+    router_fixture_pass(&r, 1, false);
     assert_buffer(&r, 0, "01");
     assert_buffer(&r, 1, "3");
     assert_int_equal(r.plan->dropped, 1);
@@ -216,13 +216,13 @@ static void placement_order(void **state) {
         assert_close(y[2 * 8 + i], 16 + (double)i, 0);
         assert_close(y[8 + i], 8 + (double)i + 0.9, 1e-5);
     }
-    routed_free(&r);
+    router_fixture_free(&r);
     gated(&r, TOKENS "model.moe.priority=bpr", 4, 2, g);
-    routed_pass(&r, 1, false);
+    router_fixture_pass(&r, 1, false);
     assert_buffer(&r, 0, "12");
     assert_buffer(&r, 1, "3");
     assert_int_equal(r.plan->dropped, 1);
-    routed_free(&r);
+    router_fixture_free(&r);
 }
 
 /*
@@ -234,9 +234,9 @@ static void placement_order(void **state) {
 static void first_choices_before_second(void **state) {
     (void)state;
     const double g[] = {.7, .3, .6, .4, .45, .55};
-    routed r;
+    router_fixture r;
     gated(&r, TOKENS "model.moe.k=2 model.moe.priority=vanilla model.moe.capacity=0.333", 3, 2, g);
-    routed_pass(&r, 1, false);
+    router_fixture_pass(&r, 1, false);
     assert_int_equal(r.plan->P, 1);
     assert_buffer(&r, 0, "0");
     assert_buffer(&r, 1, "2");
@@ -244,14 +244,14 @@ static void first_choices_before_second(void **state) {
     assert_int_equal(r.plan->chosen[0], 3);
     assert_int_equal(r.plan->lost[0], 2);
     assert_int_equal(r.plan->lost[1], 2);
-    routed_free(&r);
+    router_fixture_free(&r);
     const double equal[] = {.5, .5, .1, .9};
     gated(&r, TOKENS "model.moe.k=2 model.moe.priority=vanilla model.moe.capacity=0.5", 2, 2,
           equal);
-    routed_pass(&r, 1, false);
+    router_fixture_pass(&r, 1, false);
     assert_buffer(&r, 0, "0");
     assert_buffer(&r, 1, "1");
-    routed_free(&r);
+    router_fixture_free(&r);
 }
 
 /*
@@ -264,56 +264,82 @@ static void bpr_and_its_sum(void **state) {
     const double g[] = {.5, .4, .1, .6, .2, .2};
 #define THREE \
     "model.moe.router=tokens-choice model.moe.noise=0 model.moe.k=2 model.moe.capacity=0.3 "
-    routed r;
+    router_fixture r;
     gated(&r, THREE "model.moe.priority=bpr", 2, 3, g);
-    routed_pass(&r, 1, false);
+    router_fixture_pass(&r, 1, false);
     assert_buffer(&r, 0, "1");
     assert_buffer(&r, 1, "1");
     assert_buffer(&r, 2, "");
     assert_int_equal(r.plan->dropped, 1);
-    routed_free(&r);
+    router_fixture_free(&r);
     gated(&r, THREE "model.moe.priority=bpr-sum", 2, 3, g);
-    routed_pass(&r, 1, false);
+    router_fixture_pass(&r, 1, false);
     assert_buffer(&r, 0, "0");
     assert_buffer(&r, 1, "0");
-    routed_free(&r);
+    router_fixture_free(&r);
+}
+
+/*
+ * topk: before, K = 2: g = (.5 .3 .2) becomes (5/8 3/8 0), (.1 .45 .45) becomes (0 1/2 1/2). Expert 1
+ * has token 1 first, whose first choice it is, with 1/2, then token 0 with 3/8. K = 1: always 1.
+ */
+static void top_k_before_softmax(void **state) {
+    (void)state;
+    const double g[] = {.5, .3, .2, .1, .45, .45};
+#define BEFORE \
+    "model.moe.router=tokens-choice model.moe.noise=0 model.moe.capacity=3 model.moe.topk=before "
+    router_fixture r;
+    gated(&r, BEFORE "model.moe.k=2", 2, 3, g);
+    router_fixture_pass(&r, 1, true);
+    assert_all(r.plan->gate, (const double[]){5. / 8, 3. / 8, 0, 0, .5, .5}, 6);
+    assert_buffer(&r, 0, "0");
+    assert_buffer(&r, 1, "10");
+    assert_buffer(&r, 2, "1");
+    assert_close(r.plan->slot_weight[0], 5. / 8, CLOSE);
+    assert_close(r.plan->slot_weight[r.plan->P], 1. / 2, CLOSE);
+    assert_close(r.plan->slot_weight[r.plan->P + 1], 3. / 8, CLOSE);
+    router_fixture_free(&r);
+    gated(&r, BEFORE "model.moe.k=1", 2, 3, g);
+    router_fixture_pass(&r, 1, true);
+    assert_all(r.plan->gate, (const double[]){1, 0, 0, 0, 1, 0}, 6);
+    router_fixture_free(&r);
 }
 
 /* Equal scores keep the lower index first; equal experts likewise. */
 static void ties(void **state) {
     (void)state;
     const double g[] = {.5, .5, .5, .5, .5, .5};
-    routed r;
+    router_fixture r;
     gated(&r, TOKENS "model.moe.priority=bpr", 3, 2, g);
-    routed_pass(&r, 1, false); /* Be = 3/2, half to even: 2 */
+    router_fixture_pass(&r, 1, false); /* Be = 3/2, half to even: 2 */
     assert_buffer(&r, 0, "01");
     assert_buffer(&r, 1, "");
-    routed_free(&r);
+    router_fixture_free(&r);
     gated(&r, "model.moe.router=experts-choice model.moe.experts=2 model.moe.capacity=0.7", 3, 2,
           g);
-    routed_pass(&r, 1, false); /* Be = 3*0.7/2 = 1.05: 1 */
+    router_fixture_pass(&r, 1, false); /* Be = 3*0.7/2 = 1.05: 1 */
     assert_buffer(&r, 0, "0");
     assert_buffer(&r, 1, "0");
     assert_int_equal(r.plan->dropped, 2);
-    routed_free(&r);
+    router_fixture_free(&r);
 }
 
 /* skip_patch 0.5 of four tokens leaves the two of highest g: 1 and 2; vanilla keeps their order. */
 static void skipped_patches(void **state) {
     (void)state;
     const double g[] = {.6, .4, .8, .2, .9, .1, .3, .7};
-    routed r;
+    router_fixture r;
     gated(&r, TOKENS "model.moe.priority=bpr model.moe.skip_patch=0.5", 4, 2, g);
-    routed_pass(&r, 1, false);
+    router_fixture_pass(&r, 1, false);
     assert_buffer(&r, 0, "21");
     assert_buffer(&r, 1, "");
     assert_int_equal(r.plan->dropped, 2);
     assert_int_equal(r.plan->chosen[0] + r.plan->chosen[1], 2);
-    routed_free(&r);
+    router_fixture_free(&r);
     gated(&r, TOKENS "model.moe.priority=vanilla model.moe.skip_patch=0.5", 4, 2, g);
-    routed_pass(&r, 1, false);
+    router_fixture_pass(&r, 1, false);
     assert_buffer(&r, 0, "12");
-    routed_free(&r);
+    router_fixture_free(&r);
 }
 
 /*
@@ -323,18 +349,18 @@ static void skipped_patches(void **state) {
 static void experts_choose(void **state) {
     (void)state;
     const double g[] = {.6, .4, .9, .1, .8, .2};
-    routed r;
+    router_fixture r;
     gated(&r,
           "model.moe.router=experts-choice model.moe.experts=2 model.moe.noise=0 "
           "model.moe.capacity=0.667",
           3, 2, g);
-    routed_pass(&r, 1, true);
+    router_fixture_pass(&r, 1, true);
     assert_buffer(&r, 0, "1");
     assert_buffer(&r, 1, "0");
     assert_close(r.plan->slot_weight[0], .9, CLOSE);
     assert_close(r.plan->slot_weight[r.plan->P], .4, CLOSE);
     assert_int_equal(r.plan->dropped, 1);
-    routed_free(&r);
+    router_fixture_free(&r);
 }
 
 /*
@@ -344,15 +370,15 @@ static void experts_choose(void **state) {
 static void importance(void **state) {
     (void)state;
     const double g[] = {.75, .25, .5, .5}, balanced[] = {.75, .25, .25, .75};
-    routed r;
+    router_fixture r;
     gated(&r, TOKENS, 2, 2, g);
-    routed_pass(&r, 1, true);
+    router_fixture_pass(&r, 1, true);
     assert_close(r.plan->aux, 1. / 32, CLOSE);
-    routed_free(&r);
+    router_fixture_free(&r);
     gated(&r, TOKENS, 2, 2, balanced);
-    routed_pass(&r, 1, true);
+    router_fixture_pass(&r, 1, true);
     assert_close(r.plan->aux, 0, CLOSE);
-    routed_free(&r);
+    router_fixture_free(&r);
 }
 
 /*
@@ -363,44 +389,52 @@ static void importance(void **state) {
 static void load_under_much_noise(void **state) {
     (void)state;
     const double g[] = {.75, .25};
-    routed r;
+    router_fixture r;
     gated(&r,
           "model.moe.router=tokens-choice model.moe.experts=2 model.moe.k=2 model.moe.noise=1000",
           1, 2, g);
     r.spec.model.moe.noise = 2e5;
-    routed_pass(&r, 1, true);
+    router_fixture_pass(&r, 1, true);
     /* the logits still tell: ln 3 of sigma = 1e5, 1e-5 of Phi, and the square of that in aux */
     assert_close(r.plan->aux, 1. / 8, CLOSE);
-    routed_free(&r);
+    router_fixture_free(&r);
 }
 
 /* Be = round(K tokens C / E), half to even, at least 1, raised to a multiple; or up. */
 static void capacities(void **state) {
     (void)state;
-    smoe_moe_spec moe = {.experts = 4, .capacity = 1, .capacity_multiple_of = 1};
+    smoe_moe_spec moe = {.experts = 4, .capacity = {.item = {1}}, .capacity_multiple_of = 1};
     const size_t tokens[] = {1, 2, 3, 6, 10, 14, 18}, half_even[] = {1, 1, 1, 2, 2, 4, 4},
                  up[] = {1, 1, 1, 2, 3, 4, 5}, fours[] = {4, 4, 4, 4, 4, 4, 8};
     for (size_t i = 0; i < sizeof tokens / sizeof *tokens; i++) {
         moe.capacity_rounding = SMOE_ROUNDING_ROUND;
         moe.capacity_multiple_of = 1;
-        assert_int_equal(smoe_moe_capacity(&moe, tokens[i], 1), half_even[i]);
-        assert_int_equal(smoe_moe_capacity(&moe, tokens[i] * 2, 2), tokens[i]);
+        assert_int_equal(smoe_moe_capacity(&moe, 0, tokens[i], 1), half_even[i]);
+        assert_int_equal(smoe_moe_capacity(&moe, 0, tokens[i] * 2, 2), tokens[i]);
         moe.capacity_rounding = SMOE_ROUNDING_CEIL;
-        assert_int_equal(smoe_moe_capacity(&moe, tokens[i], 1), up[i]);
+        assert_int_equal(smoe_moe_capacity(&moe, 0, tokens[i], 1), up[i]);
         moe.capacity_multiple_of = 4;
-        assert_int_equal(smoe_moe_capacity(&moe, tokens[i], 1), fours[i]);
+        assert_int_equal(smoe_moe_capacity(&moe, 0, tokens[i], 1), fours[i]);
     }
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(soft_two_by_two), cmocka_unit_test(soft_normalised_mixes_raw_tokens),
-        cmocka_unit_test(two_epsilons),    cmocka_unit_test(uniform_halves),
-        cmocka_unit_test(identity_places), cmocka_unit_test(choices_of_no_weight),
-        cmocka_unit_test(placement_order), cmocka_unit_test(first_choices_before_second),
-        cmocka_unit_test(bpr_and_its_sum), cmocka_unit_test(ties),
-        cmocka_unit_test(skipped_patches), cmocka_unit_test(experts_choose),
-        cmocka_unit_test(importance),      cmocka_unit_test(load_under_much_noise),
+        cmocka_unit_test(soft_two_by_two),
+        cmocka_unit_test(soft_normalised_mixes_raw_tokens),
+        cmocka_unit_test(two_epsilons),
+        cmocka_unit_test(uniform_halves),
+        cmocka_unit_test(identity_places),
+        cmocka_unit_test(choices_of_no_weight),
+        cmocka_unit_test(top_k_before_softmax),
+        cmocka_unit_test(placement_order),
+        cmocka_unit_test(first_choices_before_second),
+        cmocka_unit_test(bpr_and_its_sum),
+        cmocka_unit_test(ties),
+        cmocka_unit_test(skipped_patches),
+        cmocka_unit_test(experts_choose),
+        cmocka_unit_test(importance),
+        cmocka_unit_test(load_under_much_noise),
         cmocka_unit_test(capacities),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

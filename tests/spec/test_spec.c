@@ -3,7 +3,7 @@
  * kind of scalar, overrides, round trips, and the man page held against the schema table. What is
  * resolved from the values is in test_spec_resolve.c. Runs from the root of the tree.
  */
-#include "close.h"
+#include "approx.h"
 #include "scratch.h"
 #include "spec/schema.h"
 #include "specs.h"

@@ -3,6 +3,8 @@
  * and capacities, defaults that fit the run, the origins told, and where the data is looked for.
  */
 #include "scratch.h"
+#include "spec/profiles.h"
+#include "spec/routers.h"
 #include "spec/schema.h"
 #include "specs.h"
 
@@ -135,22 +137,22 @@ static void router_random_is_tokens_choice(void **state) {
 static void slots_come_from_one_of_three(void **state) {
     (void)state;
     smoe_spec s = specs_good("{}", NULL, NULL, NULL);
-    assert_int_equal(smoe_moe_slots_per_expert(&s.model.moe, 64), 1);
+    assert_int_equal(smoe_moe_slots_per_expert(&s.model.moe, 0, 64), 1);
     smoe_spec_free(&s);
     s = specs_good("model: {moe: {experts: 16, total_slots: 64}}", NULL, NULL, NULL);
     assert_int_equal(s.model.moe.slots_per_expert, 0);
-    assert_int_equal(smoe_moe_slots_per_expert(&s.model.moe, 64), 4);
+    assert_int_equal(smoe_moe_slots_per_expert(&s.model.moe, 0, 64), 4);
     smoe_spec_free(&s);
     s = specs_good("model: {moe: {experts: 16, slots_per_expert: 4, total_slots: 64}}", NULL, NULL,
                    NULL);
-    assert_int_equal(smoe_moe_slots_per_expert(&s.model.moe, 64), 4);
+    assert_int_equal(smoe_moe_slots_per_expert(&s.model.moe, 0, 64), 4);
     smoe_spec_free(&s);
     /* 196 tokens * 1 / 8 experts = 24.5, half to even: 24. 196 * 1.5 / 28 = 10.5: 10; 196 * 3 / 56
      * = 10.5. */
     s = specs_good("model: {moe: {experts: 8, slots_per_expert: 0}}", NULL, NULL, NULL);
-    assert_int_equal(smoe_moe_slots_per_expert(&s.model.moe, 196), 24);
-    assert_int_equal(smoe_moe_slots_per_expert(&s.model.moe, 204), 26); /* 25.5 */
-    assert_int_equal(smoe_moe_slots_per_expert(&s.model.moe, 1), 1);    /* 0.125, at least one */
+    assert_int_equal(smoe_moe_slots_per_expert(&s.model.moe, 0, 196), 24);
+    assert_int_equal(smoe_moe_slots_per_expert(&s.model.moe, 0, 204), 26); /* 25.5 */
+    assert_int_equal(smoe_moe_slots_per_expert(&s.model.moe, 0, 1), 1);    /* 0.125, at least one */
     smoe_spec_free(&s);
 }
 
@@ -161,7 +163,7 @@ static void identity_without_slots_has_what_it_needs(void **state) {
         specs_good("data: {image_size: 224}\n"
                    "model: {patch_size: 16, moe: {router: identity, slots_per_expert: 0}}",
                    "model.moe.capacity=0.1", NULL, NULL);
-    assert_int_equal(smoe_moe_slots_per_expert(&s.model.moe, smoe_spec_tokens(&s)), 4);
+    assert_int_equal(smoe_moe_slots_per_expert(&s.model.moe, 0, smoe_spec_tokens(&s)), 4);
     char *text = specs_yaml(&s, true);
     assert_non_null(strstr(text, "; an expert has 4 slots\n"));
     free(text);
@@ -170,19 +172,19 @@ static void identity_without_slots_has_what_it_needs(void **state) {
 
 static void capacity_rounds_half_to_even(void **state) {
     (void)state;
-    smoe_moe_spec moe = {.experts = 32, .capacity = 1, .capacity_multiple_of = 1};
-    assert_int_equal(smoe_moe_capacity(&moe, 784, 1), 24); /* 24.5 */
-    assert_int_equal(smoe_moe_capacity(&moe, 816, 1), 26); /* 25.5 */
-    assert_int_equal(smoe_moe_capacity(&moe, 784, 2), 49);
-    assert_int_equal(smoe_moe_capacity(&moe, 10, 1), 1); /* 0.3125, at least one */
-    moe.capacity = 1.05;
-    assert_int_equal(smoe_moe_capacity(&moe, 50 * 8, 2), 26); /* 26.25 */
+    smoe_moe_spec moe = {.experts = 32, .capacity = {.item = {1}}, .capacity_multiple_of = 1};
+    assert_int_equal(smoe_moe_capacity(&moe, 0, 784, 1), 24); /* 24.5 */
+    assert_int_equal(smoe_moe_capacity(&moe, 0, 816, 1), 26); /* 25.5 */
+    assert_int_equal(smoe_moe_capacity(&moe, 0, 784, 2), 49);
+    assert_int_equal(smoe_moe_capacity(&moe, 0, 10, 1), 1); /* 0.3125, at least one */
+    moe.capacity.item[0] = 1.05;
+    assert_int_equal(smoe_moe_capacity(&moe, 0, 50 * 8, 2), 26); /* 26.25 */
     moe.capacity_rounding = SMOE_ROUNDING_CEIL;
-    assert_int_equal(smoe_moe_capacity(&moe, 50 * 8, 2), 27);
+    assert_int_equal(smoe_moe_capacity(&moe, 0, 50 * 8, 2), 27);
     moe.capacity_multiple_of = 4;
-    assert_int_equal(smoe_moe_capacity(&moe, 50 * 8, 2), 28);
-    moe.capacity = 1;
-    assert_int_equal(smoe_moe_capacity(&moe, 32 * 8, 1), 8); /* already a multiple */
+    assert_int_equal(smoe_moe_capacity(&moe, 0, 50 * 8, 2), 28);
+    moe.capacity.item[0] = 1;
+    assert_int_equal(smoe_moe_capacity(&moe, 0, 32 * 8, 1), 8); /* already a multiple */
 }
 
 static void tokens_count_the_class_token(void **state) {
@@ -248,6 +250,57 @@ static void trained_models_are_not_asked_about_training(void **state) {
                 "train.schedule.cooldown=10, or train longer\n"
                 "override train.batch_size=16: train.batch_size: groups of 12 images do not divide "
                 "the batch of 16: take a divisor of it");
+}
+
+/* A list has a number for each MoE layer, here those of blocks 1 and 3; it is written back as given,
+ * a number for all as a number. Be = round(2 * 8 * 4 * 0.5 / 4) = 8 and round(8 * 4 * 1.5 / 4) = 12. */
+#define LISTED                                                                                 \
+    "data: {image_size: 8}\nmodel: {depth: 4, moe: {layers: every-2, router: tokens-choice,\n" \
+    "  experts: 4, k: [2, 1], capacity: [0.5, 1.5]}}"
+
+static void numbers_for_each_layer(void **state) {
+    (void)state;
+    smoe_spec s = specs_good(LISTED, NULL, NULL, NULL);
+    const smoe_moe_spec *moe = &s.model.moe;
+    assert_int_equal(smoe_moe_k(moe, 1), 2);
+    assert_int_equal(smoe_moe_k(moe, 3), 1);
+    assert_true(smoe_moe_ratio(moe, 1) == 0.5 && smoe_moe_ratio(moe, 3) == 1.5);
+    assert_int_equal(smoe_moe_buffer(moe, 1, 32), 8);
+    assert_int_equal(smoe_moe_buffer(moe, 3, 32), 12);
+    char *yaml = specs_yaml(&s, true), *json = smoe_spec_json(&s);
+    assert_non_null(strstr(yaml, "    k: [2, 1] "));
+    assert_non_null(strstr(yaml, "    capacity: [0.5, 1.5] "));
+    assert_non_null(strstr(yaml, "; a buffer has 8, 12 places\n"));
+    assert_non_null(strstr(json, "\"k\":[2,1],\"capacity\":[0.5,1.5],"));
+    smoe_spec again = specs_good(json, NULL, NULL, NULL);
+    char *twice = smoe_spec_json(&again);
+    assert_string_equal(json, twice);
+    smoe_spec_free(&again);
+    smoe_spec_free(&s);
+    free(yaml);
+    free(json);
+    free(twice);
+
+    /* one number takes the place of a list, and a list that of a number */
+    s = specs_good(LISTED, "model.moe.k=3", "model.moe.capacity=[2, 2]", NULL);
+    assert_true(smoe_moe_k(&s.model.moe, 1) == 3 && smoe_moe_k(&s.model.moe, 3) == 3);
+    assert_true(smoe_moe_ratio(&s.model.moe, 3) == 2);
+    json = smoe_spec_json(&s);
+    assert_non_null(strstr(json, "\"k\":3,\"capacity\":[2.0,2.0],"));
+    free(json);
+    smoe_spec_free(&s);
+    specs_wrong(LISTED, "model.moe.k=[1, 2, 4]",
+                "override model.moe.k=[1, 2, 4]: model.moe.k: 3 numbers of model.moe.k for 2 MoE "
+                "layers: give one for each layer, or one for all");
+    specs_wrong(LISTED, "model.moe.k=[1, 5]",
+                "override model.moe.k=[1, 5]: model.moe.k: a token cannot choose 5 of 4 experts: "
+                "take k of 4 at most");
+    specs_wrong(LISTED, "model.moe.capacity=[1, 0]",
+                "override model.moe.capacity=[1, 0]: model.moe.capacity: must be in (0, 65536], "
+                "found 0");
+    specs_wrong(LISTED, "model.moe.capacity=[]",
+                "override model.moe.capacity=[]: model.moe.capacity: has no items: give one for "
+                "each MoE layer");
 }
 
 static void origins_are_told(void **state) {
@@ -405,6 +458,132 @@ static void a_resolved_spec_finds_its_data_from_anywhere(void **state) {
     smoe_spec_free(&again);
 }
 
+/* ---- groups and profiles ------------------------------------------------------------------------ */
+
+#define GROUPS "train: {optimizer: {groups: "
+
+/* Every way to write a list means the same; what is written reads back to itself, as YAML and JSON. */
+static void groups_read_back(void **state) {
+    (void)state;
+    static const char right[] =
+        "[{match: \"*.phi\", lr: 0.1, decay: 0}, {match: \"a\\\\b\\\"\", frozen: true}]";
+    static const char flow[] = "train.optimizer.groups=[{\"decay\": 0, match: '*.phi', lr: 1e-1},"
+                               "{frozen: on, match: 'a\\b\"'}]";
+    smoe_spec s = specs_good("{}", flow, NULL, NULL);
+    const smoe_groups *groups = &s.train.optimizer.groups;
+    assert_int_equal(groups->count, 2);
+    assert_string_equal(groups->row[1].match, "a\\b\"");
+    assert_true(groups->row[0].lr == 0.1 && groups->row[0].decay == 0 && !groups->row[0].frozen);
+    assert_true(groups->row[1].lr == 1 && groups->row[1].decay < 0 && groups->row[1].frozen);
+    char *yaml = specs_yaml(&s, false), *json = smoe_spec_json(&s);
+    if (!strstr(yaml, right)) fail_msg("%s", yaml);
+    for (int i = 0; i < 2; i++) {
+        smoe_spec again = specs_good(i ? json : yaml, NULL, NULL, NULL);
+        char *back = specs_yaml(&again, false);
+        assert_string_equal(back, yaml);
+        free(back);
+        smoe_spec_free(&again);
+    }
+    free(yaml);
+    free(json);
+    smoe_spec_free(&s);
+    s = specs_good(GROUPS "[{match: a}]}}", "train.optimizer.groups=[]", NULL, NULL);
+    assert_int_equal(s.train.optimizer.groups.count, 0); /* replaced as a whole */
+    smoe_spec_free(&s);
+}
+
+/* All digits of a number in a list count for those of the whole. */
+static void groups_keep_their_digits(void **state) {
+    (void)state;
+    smoe_spec s = specs_good(GROUPS "[{match: a, decay: 0.12345678901234567}]}}", NULL, NULL, NULL);
+    char *json = smoe_spec_json(&s);
+    smoe_spec again = specs_good(json, NULL, NULL, NULL);
+    assert_true(again.train.optimizer.groups.row[0].decay == 0.12345678901234567);
+    free(json);
+    smoe_spec_free(&s);
+    smoe_spec_free(&again);
+}
+
+static void numbers_or_words(void **state) {
+    (void)state;
+    smoe_spec s = specs_good("model: {moe: {phi_std: 0.5, gate_std: lecun, scale_init: sqrt_d}}",
+                             NULL, NULL, NULL);
+    assert_true(s.model.moe.phi_std == 0.5 && s.model.moe.gate_std == SMOE_WORD &&
+                s.model.moe.scale_init == SMOE_WORD);
+    char *yaml = specs_yaml(&s, false);
+    assert_non_null(strstr(yaml, "phi_std: 0.5\n"));
+    assert_non_null(strstr(yaml, "gate_std: lecun\n"));
+    assert_non_null(strstr(yaml, "scale_init: sqrt_d\n"));
+    free(yaml);
+    smoe_spec_free(&s);
+}
+
+static smoe_spec profiled(const char *text, const char *profile, const char *override) {
+    smoe_spec s;
+    smoe_err err;
+    smoe_spec_text from = specs_text(text);
+    char *overrides[] = {(char *) override};
+    from.profile = profile;
+    if (smoe_spec_parse_text(&s, &from, overrides, override != NULL, &err))
+        fail_msg("%s", err.text);
+    return s;
+}
+
+/* Default, profile, file, command line; and read again without the profile. */
+static void a_profile_stands_before_the_file(void **state) {
+    (void)state;
+    smoe_spec s = profiled("model: {moe: {capacity_rounding: round}}", "vmoe",
+                           "model.moe.capacity_multiple_of=2");
+    assert_int_equal(s.model.moe.l2_eps, SMOE_L2_VMOE);
+    assert_int_equal(s.model.moe.capacity_rounding, SMOE_ROUNDING_ROUND);
+    assert_int_equal(s.model.moe.capacity_multiple_of, 2);
+    assert_string_equal(s.train.optimizer.groups.row[0].match, "*.router.scale");
+    char *told = specs_yaml(&s, true), *yaml = specs_yaml(&s, false);
+    assert_non_null(strstr(told, "# profile vmoe\n"));
+    smoe_spec again = specs_good(yaml, NULL, NULL, NULL);
+    char *back = specs_yaml(&again, false);
+    assert_string_equal(back, yaml);
+    free(told);
+    free(yaml);
+    free(back);
+    smoe_spec_free(&s);
+    smoe_spec_free(&again);
+    s = profiled("train: {optimizer: {groups: []}, batch_size: 12}", "paper", NULL);
+    assert_int_equal(s.model.moe.group_images, 6); /* fitted, as a default is */
+    smoe_spec_free(&s);
+    smoe_spec_text from = specs_text("{}");
+    smoe_err err;
+    from.profile = "vmoo";
+    assert_int_equal(smoe_spec_parse_text(&s, &from, NULL, 0, &err), -1);
+    assert_string_equal(err.text, "no profile vmoo");
+    smoe_spec_free(&s);
+}
+
+/* Every profile has every key, each once and good; the page has them as a table. */
+static void profiles_are_whole(void **state) {
+    (void)state;
+    char *page = scratch_read("man/smoe-spec.5", NULL);
+    for (size_t i = 0; i < SMOE_PROFILES; i += 2) {
+        const smoe_profile_row *paper = &smoe_profiles[i], *vmoe = paper + 1;
+        assert_string_equal(paper->profile, "paper");
+        assert_string_equal(vmoe->profile, "vmoe");
+        assert_string_equal(paper->key, vmoe->key);
+        assert_true(smoe_row_find(paper->key) >= 0 && *paper->source && *vmoe->source);
+        for (size_t k = 0; k < i; k++) assert_string_not_equal(smoe_profiles[k].key, paper->key);
+        char *line = smoe_text_format("\n%-31s %-12s %s\n", paper->key, paper->value, vmoe->value);
+        if (!strstr(page, line)) fail_msg("smoe-spec.5 lacks the line%s", line);
+        free(line);
+    }
+    free(page);
+    static const char *const names[] = {"paper", "vmoe"};
+    for (size_t k = 0; k < 2; k++) {
+        smoe_spec s = profiled("{}", names[k], NULL);
+        for (size_t i = k; i < SMOE_PROFILES; i += 2)
+            assert_int_equal(s.origin[smoe_row_find(smoe_profiles[i].key)].kind, SMOE_FROM_PROFILE);
+        smoe_spec_free(&s);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(variants_are_those_of_the_papers),
@@ -420,6 +599,12 @@ int main(void) {
         cmocka_unit_test(what_just_fits),
         cmocka_unit_test(trained_models_are_not_asked_about_training),
         cmocka_unit_test(origins_are_told),
+        cmocka_unit_test(groups_read_back),
+        cmocka_unit_test(groups_keep_their_digits),
+        cmocka_unit_test(numbers_or_words),
+        cmocka_unit_test(a_profile_stands_before_the_file),
+        cmocka_unit_test(profiles_are_whole),
+        cmocka_unit_test(numbers_for_each_layer),
         cmocka_unit_test_setup_teardown(data_is_looked_for_in_this_order, make_place, remove_place),
         cmocka_unit_test_setup_teardown(a_missing_path_names_the_places, make_place, remove_place),
         cmocka_unit_test_setup_teardown(a_resolved_spec_finds_its_data_from_anywhere, make_place,

@@ -1,5 +1,5 @@
 /* Checkpoints: what is in them, which are kept, what is refused, and how models are found. */
-#include "room.h"
+#include "run_folder.h"
 #include "store/safetensors.h"
 
 #include <math.h>
@@ -14,7 +14,7 @@
 #include <zlib.h>
 #include <cmocka.h>
 
-static void assert_link(const room *r, const char *name, const char *want) {
+static void assert_link(const run_folder *r, const char *name, const char *want) {
     char path[SCRATCH_PATH], target[64] = "";
     assert_true(snprintf(path, sizeof path, "%s/ckpt/%s", r->run, name) < (int)sizeof path);
     assert_true(readlink(path, target, sizeof target - 1) > 0);
@@ -22,36 +22,36 @@ static void assert_link(const room *r, const char *name, const char *want) {
 }
 
 static void test_checkpoint_round_trip(void **state) {
-    room *r = *state;
+    run_folder *r = *state;
     r->spec.train.steps = 200000000;
-    smoe_run *run = room_opened(r, SMOE_RUN_NEW);
+    smoe_run *run = run_folder_opened(r, SMOE_RUN_NEW);
     smoe_checkpoint at = {0};
-    assert_int_equal(room_record(run, 0, 1, &r->err), 0);
+    assert_int_equal(run_folder_record(run, 0, 1, &r->err), 0);
     assert_int_equal(smoe_run_restore(run, &r->params, &at, &r->err), 0);
-    room_assert_file(r, "metrics.jsonl", ""); /* from the start again */
-    assert_int_equal(room_checkpoint(r, run, 12, 0, 2), 0);
+    run_folder_assert_file(r, "metrics.jsonl", ""); /* from the start again */
+    assert_int_equal(run_folder_checkpoint(r, run, 12, 0, 2), 0);
     assert_link(r, "latest", "step_00000012");
-    assert_false(room_has(r, "ckpt/best"));
-    assert_int_equal(room_checkpoint(r, run, 123456789, 123456789, 2), 0);
+    assert_false(run_folder_has(r, "ckpt/best"));
+    assert_int_equal(run_folder_checkpoint(r, run, 123456789, 123456789, 2), 0);
     assert_link(r, "latest", "step_123456789");
     assert_link(r, "best", "step_123456789");
-    room_closed(r, run, "stopped");
-    run = room_opened(r, SMOE_RUN_RESUME);
-    room_fill(&r->params, 1);
+    run_folder_closed(r, run, "stopped");
+    run = run_folder_opened(r, SMOE_RUN_RESUME);
+    run_folder_fill(&r->params, 1);
     assert_int_equal(smoe_run_restore(run, &r->params, &at, &r->err), 1);
-    assert_true(room_filled(&r->params, 123456789));
+    assert_true(run_folder_filled(&r->params, 123456789));
     assert_int_equal(at.step, 123456789);
     assert_int_equal(at.optimizer_steps, 123456788);
     assert_true(at.best == 0.1); /* to the bit */
     assert_int_equal(at.best_step, 123456789);
-    room_closed(r, run, "done");
+    run_folder_closed(r, run, "done");
 }
 
 /* What others rely on: names, types and metadata of both files. */
 static void test_checkpoint_files(void **state) {
-    room *r = *state;
-    smoe_run *run = room_opened(r, SMOE_RUN_NEW);
-    assert_int_equal(room_checkpoint(r, run, 3, 3, 2), 0);
+    run_folder *r = *state;
+    smoe_run *run = run_folder_opened(r, SMOE_RUN_NEW);
+    assert_int_equal(run_folder_checkpoint(r, run, 3, 3, 2), 0);
     char path[SCRATCH_PATH + 64];
     smoe_safetensors *file;
     const char *type = sizeof(real) == 4 ? "F32" : "F64";
@@ -79,35 +79,35 @@ static void test_checkpoint_files(void **state) {
     assert_string_equal(smoe_safetensors_metadata(file, "smoe.best"), "0.10000000000000001");
     assert_string_equal(smoe_safetensors_metadata(file, "smoe.best_step"), "3");
     smoe_safetensors_free(file);
-    room_closed(r, run, "done");
+    run_folder_closed(r, run, "done");
 }
 
 static void test_momentum_and_no_moments(void **state) {
-    room *r = *state;
+    run_folder *r = *state;
     for (int slabs = 3; slabs >= 2; slabs--) {
         smoe_params_free(&r->params);
-        room_params(&r->params, slabs);
-        smoe_run *run = room_opened(r, SMOE_RUN_FORCE);
-        assert_int_equal(room_checkpoint(r, run, 5, 0, 1), 0);
-        assert_int_equal(room_restored(r, run), 5);
-        room_closed(r, run, "done");
+        run_folder_params(&r->params, slabs);
+        smoe_run *run = run_folder_opened(r, SMOE_RUN_FORCE);
+        assert_int_equal(run_folder_checkpoint(r, run, 5, 0, 1), 0);
+        assert_int_equal(run_folder_restored(r, run), 5);
+        run_folder_closed(r, run, "done");
     }
     /* the state of one optimiser is not that of another */
     smoe_params_free(&r->params);
-    room_params(&r->params, 4);
-    smoe_run *run = room_opened(r, SMOE_RUN_RESUME);
+    run_folder_params(&r->params, 4);
+    smoe_run *run = run_folder_opened(r, SMOE_RUN_RESUME);
     smoe_checkpoint at;
     assert_int_equal(smoe_run_restore(run, &r->params, &at, &r->err), -1);
     assert_int_equal(r->err.code, SMOE_DATA);
     assert_non_null(
         strstr(r->err.text, "state.safetensors: tensor m.big.weight [200, 100]: missing"));
     assert_non_null(strstr(r->err.text, "tensor v.scale []: missing"));
-    room_closed(r, run, "done");
+    run_folder_closed(r, run, "done");
 }
 
 static void test_retention(void **state) {
-    room *r = *state;
-    smoe_run *run = room_opened(r, SMOE_RUN_NEW);
+    run_folder *r = *state;
+    smoe_run *run = run_folder_opened(r, SMOE_RUN_NEW);
     static const struct {
         uint64_t step, best;
         size_t keep;
@@ -119,25 +119,26 @@ static void test_retention(void **state) {
         {9, 0, 3, "5 8 9"}, {10, 10, 1, "10"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        assert_int_equal(room_checkpoint(r, run, rows[i].step, rows[i].best, rows[i].keep), 0);
-        room_assert_kept(r, rows[i].kept);
-        assert_int_equal(room_restored(r, run), rows[i].step);
+        assert_int_equal(run_folder_checkpoint(r, run, rows[i].step, rows[i].best, rows[i].keep),
+                         0);
+        run_folder_assert_kept(r, rows[i].kept);
+        assert_int_equal(run_folder_restored(r, run), rows[i].step);
     }
     char ckpt[SCRATCH_PATH + 8];
     snprintf(ckpt, sizeof ckpt, "%s/ckpt", r->run);
     assert_int_equal(scratch_entries(ckpt), 3); /* one checkpoint, two links, nothing temporary */
-    room_closed(r, run, "done");
+    run_folder_closed(r, run, "done");
 }
 
 /* What is not finite is not saved, wherever it is; what was saved before stays. */
 static void test_nonfinite_is_not_saved(void **state) {
-    room *r = *state;
-    smoe_run *run = room_opened(r, SMOE_RUN_NEW);
-    assert_int_equal(room_checkpoint(r, run, 1, 0, 1), 0);
-    room_fill(&r->params, 2);
+    run_folder *r = *state;
+    smoe_run *run = run_folder_opened(r, SMOE_RUN_NEW);
+    assert_int_equal(run_folder_checkpoint(r, run, 1, 0, 1), 0);
+    run_folder_fill(&r->params, 2);
     static const char *const names[] = {"tensor scale ", "tensor m.big.weight ", "tensor v.scale "};
     size_t scale = r->params.row[1].offset;
-    real *at[] = {r->params.w + scale, r->params.m + ROOM_BIG - 1, r->params.v + scale};
+    real *at[] = {r->params.w + scale, r->params.m + RUN_FOLDER_BIG - 1, r->params.v + scale};
     for (int i = 0; i < 3; i++) {
         real kept = *at[i];
         *at[i] = i == 1 ? NAN : -INFINITY;
@@ -147,106 +148,106 @@ static void test_nonfinite_is_not_saved(void **state) {
         if (!strstr(r->err.text, names[i])) fail_msg("%s", r->err.text);
         *at[i] = kept;
     }
-    room_assert_kept(r, "1");
+    run_folder_assert_kept(r, "1");
     assert_link(r, "latest", "step_00000001");
-    assert_false(room_has(r, "ckpt/best"));
-    room_closed(r, run, "failed");
+    assert_false(run_folder_has(r, "ckpt/best"));
+    run_folder_closed(r, run, "failed");
 }
 
 static void test_nonfinite_narrow_moments(void **state) {
-    room *r = *state;
-    smoe_run *run = room_opened(r, SMOE_RUN_NEW);
+    run_folder *r = *state;
+    smoe_run *run = run_folder_opened(r, SMOE_RUN_NEW);
     smoe_params_free(&r->params);
-    room_params(&r->params, 2);
+    run_folder_params(&r->params, 2);
     assert_int_equal(
         smoe_params_allocate_moments(&r->params, SMOE_MOMENT_BF16, SMOE_MOMENT_BF16, &r->err), 0);
-    assert_int_equal(room_checkpoint(r, run, 1, 0, 1), 0);
+    assert_int_equal(run_folder_checkpoint(r, run, 1, 0, 1), 0);
     r->params.v_bf16[5] = 0xff80; /* minus infinity */
-    assert_int_equal(room_checkpoint(r, run, 2, 0, 1), -1);
+    assert_int_equal(run_folder_checkpoint(r, run, 2, 0, 1), -1);
     assert_non_null(strstr(r->err.text, "step 2: tensor v.big.weight is not finite"));
-    room_closed(r, run, "failed");
+    run_folder_closed(r, run, "failed");
 }
 
 /* Only what is spelt as a checkpoint is one: folders that look like a newer one drive none away. */
 static void test_strangers_are_not_counted(void **state) {
-    room *r = *state;
+    run_folder *r = *state;
     static const char *const names[] = {"step_9", "step_00000009.bak", "step_00000008x"};
-    smoe_run *run = room_opened(r, SMOE_RUN_NEW);
+    smoe_run *run = run_folder_opened(r, SMOE_RUN_NEW);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char path[SCRATCH_PATH + 32];
         snprintf(path, sizeof path, "%s/ckpt/%s", r->run, names[i]);
         assert_int_equal(mkdir(path, 0777), 0);
     }
     for (uint64_t step = 1; step <= 3; step++)
-        assert_int_equal(room_checkpoint(r, run, step, 0, 2), 0);
-    room_assert_kept(r, "2 3");
+        assert_int_equal(run_folder_checkpoint(r, run, step, 0, 2), 0);
+    run_folder_assert_kept(r, "2 3");
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char name[40];
         snprintf(name, sizeof name, "ckpt/%s", names[i]);
-        assert_true(room_has(r, name));
+        assert_true(run_folder_has(r, name));
     }
-    room_closed(r, run, "done");
+    run_folder_closed(r, run, "done");
 }
 
 /* A resume from 2 does 3 again, which is there, and latest points at it or not. */
 static void test_a_step_done_again(void **state) {
-    room *r = *state;
-    smoe_run *run = room_opened(r, SMOE_RUN_NEW);
-    assert_int_equal(room_checkpoint(r, run, 2, 0, 9), 0);
-    assert_int_equal(room_checkpoint(r, run, 3, 0, 9), 0);
+    run_folder *r = *state;
+    smoe_run *run = run_folder_opened(r, SMOE_RUN_NEW);
+    assert_int_equal(run_folder_checkpoint(r, run, 2, 0, 9), 0);
+    assert_int_equal(run_folder_checkpoint(r, run, 3, 0, 9), 0);
     char path[SCRATCH_PATH + 32];
     snprintf(path, sizeof path, "%s/ckpt/step_00000003/stale", r->run);
     scratch_write(path, "", 0);
     for (int round = 0; round < 2; round++) {
-        assert_int_equal(room_checkpoint(r, run, 3, 3, 9), 0);
-        room_assert_kept(r, "2 3");
-        assert_false(room_has(r, "ckpt/step_00000003/stale"));
-        assert_int_equal(room_restored(r, run), 3);
+        assert_int_equal(run_folder_checkpoint(r, run, 3, 3, 9), 0);
+        run_folder_assert_kept(r, "2 3");
+        assert_false(run_folder_has(r, "ckpt/step_00000003/stale"));
+        assert_int_equal(run_folder_restored(r, run), 3);
     }
     snprintf(path, sizeof path, "%s/ckpt", r->run);
     assert_int_equal(scratch_entries(path), 4);
-    room_closed(r, run, "done");
+    run_folder_closed(r, run, "done");
 }
 
 /* The states that a kill can leave, made by hand. */
 static void test_recovery(void **state) {
-    room *r = *state;
-    smoe_run *run = room_opened(r, SMOE_RUN_NEW);
-    assert_int_equal(room_checkpoint(r, run, 4, 0, 9), 0);
-    assert_int_equal(room_checkpoint(r, run, 6, 0, 9), 0);
-    room_closed(r, run, NULL);
+    run_folder *r = *state;
+    smoe_run *run = run_folder_opened(r, SMOE_RUN_NEW);
+    assert_int_equal(run_folder_checkpoint(r, run, 4, 0, 9), 0);
+    assert_int_equal(run_folder_checkpoint(r, run, 6, 0, 9), 0);
+    run_folder_closed(r, run, NULL);
     char a[SCRATCH_PATH + 64], b[SCRATCH_PATH + 64];
     snprintf(a, sizeof a, "%s/ckpt/.tmp-newstep_00000008", r->run);
     assert_int_equal(mkdir(a, 0777), 0);
-    room_write(r, "ckpt/.tmp-newstep_00000008/model.safetensors", "half");
-    room_write(r, "ckpt/latest.tmp-1-0", "");
+    run_folder_write(r, "ckpt/.tmp-newstep_00000008/model.safetensors", "half");
+    run_folder_write(r, "ckpt/latest.tmp-1-0", "");
     /* step 6 stepped aside for a successor that never came */
     snprintf(a, sizeof a, "%s/ckpt/step_00000006", r->run);
     snprintf(b, sizeof b, "%s/ckpt/.replaced-step_00000006", r->run);
     assert_int_equal(rename(a, b), 0);
-    run = room_opened(r, SMOE_RUN_RESUME);
-    assert_int_equal(room_restored(r, run), 6);
+    run = run_folder_opened(r, SMOE_RUN_RESUME);
+    assert_int_equal(run_folder_restored(r, run), 6);
     snprintf(a, sizeof a, "%s/ckpt", r->run);
     assert_int_equal(scratch_entries(a), 3);
     /* ... and for one that did */
     snprintf(b, sizeof b, "%s/ckpt/.replaced-step_00000004", r->run);
     assert_int_equal(mkdir(b, 0777), 0);
-    room_closed(r, run, NULL);
-    run = room_opened(r, SMOE_RUN_RESUME);
+    run_folder_closed(r, run, NULL);
+    run = run_folder_opened(r, SMOE_RUN_RESUME);
     assert_int_equal(scratch_entries(a), 3);
     /* killed before the first link: the newest is whole, for it has its name */
     snprintf(a, sizeof a, "%s/ckpt/latest", r->run);
     assert_int_equal(unlink(a), 0);
-    assert_int_equal(room_restored(r, run), 6);
-    room_closed(r, run, "done");
+    assert_int_equal(run_folder_restored(r, run), 6);
+    run_folder_closed(r, run, "done");
 }
 
 static void test_corrupt_checkpoints(void **state) {
-    room *r = *state;
-    smoe_run *run = room_opened(r, SMOE_RUN_NEW);
+    run_folder *r = *state;
+    smoe_run *run = run_folder_opened(r, SMOE_RUN_NEW);
     smoe_checkpoint at = {.step = 99};
     for (uint64_t step = 1; step <= 3; step++)
-        assert_int_equal(room_checkpoint(r, run, step, 0, 9), 0);
+        assert_int_equal(run_folder_checkpoint(r, run, step, 0, 9), 0);
     /* 3 is cut short, 2 has the state of 1: the suggestion must be 1 */
     char path[SCRATCH_PATH + 64], from[SCRATCH_PATH + 64];
     snprintf(path, sizeof path, "%s/ckpt/step_00000003/model.safetensors", r->run);
@@ -257,7 +258,7 @@ static void test_corrupt_checkpoints(void **state) {
     char *other = scratch_read(from, &size);
     scratch_write(path, other, size);
     free(other);
-    room_fill(&r->params, 50);
+    run_folder_fill(&r->params, 50);
     assert_int_equal(smoe_run_restore(run, &r->params, &at, &r->err), -1);
     assert_int_equal(r->err.code, SMOE_DATA);
     assert_non_null(
@@ -265,17 +266,17 @@ static void test_corrupt_checkpoints(void **state) {
     assert_non_null(strstr(r->err.text,
                            "/ckpt/step_00000001: an older checkpoint, is whole; to resume from it: "
                            "ln -sfn step_00000001 "));
-    assert_true(room_filled(&r->params, 50) && at.step == 99); /* untouched */
+    assert_true(run_folder_filled(&r->params, 50) && at.step == 99); /* untouched */
     /* doing so works; the mixed one is refused by its step */
     char latest[SCRATCH_PATH + 16];
     snprintf(latest, sizeof latest, "%s/ckpt/latest", r->run);
     assert_int_equal(unlink(latest) | symlink("step_00000001", latest), 0);
-    assert_int_equal(room_restored(r, run), 1);
+    assert_int_equal(run_folder_restored(r, run), 1);
     assert_int_equal(unlink(latest) | symlink("step_00000002", latest), 0);
     assert_int_equal(smoe_run_restore(run, &r->params, &at, &r->err), -1);
     assert_non_null(
         strstr(r->err.text, "step_00000002/state.safetensors: is of step 1, not of step 2"));
-    assert_int_equal(room_checkpoint(r, run, 4, 0, 9), 0);
+    assert_int_equal(run_folder_checkpoint(r, run, 4, 0, 9), 0);
     snprintf(from, sizeof from, "%s/ckpt/step_00000001/model.safetensors", r->run);
     snprintf(path, sizeof path, "%s/ckpt/step_00000004/model.safetensors", r->run);
     other = scratch_read(from, &size);
@@ -292,13 +293,13 @@ static void test_corrupt_checkpoints(void **state) {
     assert_int_equal(smoe_run_restore(run, &r->params, &at, &r->err), -1);
     assert_int_equal(r->err.code, SMOE_DATA);
     assert_non_null(strstr(r->err.text, "step_00000009/model.safetensors: cannot open"));
-    room_closed(r, run, "failed");
+    run_folder_closed(r, run, "failed");
 }
 
 static void test_state_metadata_is_checked(void **state) {
-    room *r = *state;
-    smoe_run *run = room_opened(r, SMOE_RUN_NEW);
-    assert_int_equal(room_checkpoint(r, run, 1, 0, 9), 0);
+    run_folder *r = *state;
+    smoe_run *run = run_folder_opened(r, SMOE_RUN_NEW);
+    assert_int_equal(run_folder_checkpoint(r, run, 1, 0, 9), 0);
     smoe_tensor *m, *v, all[4];
     assert_int_equal(
         smoe_params_tensors(&r->params, &(smoe_slab){"m.", r->params.m, NULL}, &m, &r->err), 0);
@@ -341,11 +342,11 @@ static void test_state_metadata_is_checked(void **state) {
     }
     free(m);
     free(v);
-    room_closed(r, run, "failed");
+    run_folder_closed(r, run, "failed");
 }
 
 /* Puts one byte at a place from the end of a file. */
-static void spoil(const room *r, const char *name, size_t from_end) {
+static void spoil(const run_folder *r, const char *name, size_t from_end) {
     char path[SCRATCH_PATH + 64];
     size_t size;
     snprintf(path, sizeof path, "%s/%s", r->run, name);
@@ -355,7 +356,7 @@ static void spoil(const room *r, const char *name, size_t from_end) {
     free(bytes);
 }
 
-static void not_restored(room *r, smoe_run *run, const char *message) {
+static void not_restored(run_folder *r, smoe_run *run, const char *message) {
     smoe_checkpoint at;
     assert_int_equal(smoe_run_restore(run, &r->params, &at, &r->err), -1);
     assert_int_equal(r->err.code, SMOE_DATA);
@@ -364,10 +365,10 @@ static void not_restored(room *r, smoe_run *run, const char *message) {
 
 /* A bit that has changed is found, in either file and in each tensor; the older one is suggested. */
 static void test_checksums(void **state) {
-    room *r = *state;
-    smoe_run *run = room_opened(r, SMOE_RUN_NEW);
-    assert_int_equal(room_checkpoint(r, run, 1, 0, 9), 0);
-    assert_int_equal(room_checkpoint(r, run, 2, 0, 9), 0);
+    run_folder *r = *state;
+    smoe_run *run = run_folder_opened(r, SMOE_RUN_NEW);
+    assert_int_equal(run_folder_checkpoint(r, run, 1, 0, 9), 0);
+    assert_int_equal(run_folder_checkpoint(r, run, 2, 0, 9), 0);
     static const struct {
         const char *name, *message;
     } rows[] = {
@@ -382,9 +383,9 @@ static void test_checksums(void **state) {
             not_restored(r, run, rows[i].message);
             assert_non_null(strstr(r->err.text, "step_00000001: an older checkpoint, is whole"));
             spoil(r, rows[i].name, from_end);
-            assert_int_equal(room_restored(r, run), 2);
+            assert_int_equal(run_folder_restored(r, run), 2);
         }
-    room_closed(r, run, "done");
+    run_folder_closed(r, run, "done");
 }
 
 /* The sum does not depend on the pieces that are summed in parallel, nor on the order of the tensors.
@@ -409,7 +410,7 @@ static void test_crc_of_large_tensors(void **state) {
 
 /* ---- finding ---- */
 
-static void locate(room *r, const char *arg, const char *which, const char *want, bool spec) {
+static void locate(run_folder *r, const char *arg, const char *which, const char *want, bool spec) {
     char *model, *text;
     if (smoe_run_locate(arg, which, &model, &text, &r->err)) fail_msg("%s", r->err.text);
     assert_string_equal(model, want);
@@ -423,7 +424,7 @@ static void locate(room *r, const char *arg, const char *which, const char *want
     free(text);
 }
 
-static void not_located(room *r, const char *arg, const char *which, smoe_code code,
+static void not_located(run_folder *r, const char *arg, const char *which, smoe_code code,
                         const char *message) {
     char *model, *text;
     assert_int_equal(smoe_run_locate(arg, which, &model, &text, &r->err), -1);
@@ -434,15 +435,15 @@ static void not_located(room *r, const char *arg, const char *which, smoe_code c
 }
 
 static void test_locate(void **state) {
-    room *r = *state;
+    run_folder *r = *state;
     char three[SCRATCH_PATH + 128], four[SCRATCH_PATH + 64], folder[SCRATCH_PATH + 64];
-    smoe_run *run = room_opened(r, SMOE_RUN_NEW);
+    smoe_run *run = run_folder_opened(r, SMOE_RUN_NEW);
     not_located(r, r->run, NULL, SMOE_DATA, "the run has no checkpoint yet");
     not_located(r, r->run, "best", SMOE_DATA, "the run has no checkpoint yet");
-    assert_int_equal(room_checkpoint(r, run, 3, 0, 9), 0);
+    assert_int_equal(run_folder_checkpoint(r, run, 3, 0, 9), 0);
     not_located(r, r->run, "best", SMOE_DATA, "the run has no checkpoint best");
-    assert_int_equal(room_checkpoint(r, run, 3, 3, 9), 0);
-    assert_int_equal(room_checkpoint(r, run, 4, 3, 9), 0);
+    assert_int_equal(run_folder_checkpoint(r, run, 3, 3, 9), 0);
+    assert_int_equal(run_folder_checkpoint(r, run, 4, 3, 9), 0);
     snprintf(folder, sizeof folder, "%s/ckpt/step_00000003", r->run);
     snprintf(three, sizeof three, "%s/model.safetensors", folder);
     snprintf(four, sizeof four, "%s/ckpt/step_00000004/model.safetensors", r->run);
@@ -461,7 +462,7 @@ static void test_locate(void **state) {
     not_located(r, "/no/such/place", NULL, SMOE_DATA,
                 "/no/such/place: neither a run, a checkpoint nor a file");
     not_located(r, "/dev/null", NULL, SMOE_DATA, "/dev/null: neither");
-    room_closed(r, run, "done");
+    run_folder_closed(r, run, "done");
     /* a foreign file has no spec; one that is none is refused */
     snprintf(folder, sizeof folder, "%s/foreign.safetensors", r->scratch.dir);
     assert_int_equal(smoe_safetensors_write(folder, NULL, 0, NULL, 0, &r->err), 0);
@@ -470,7 +471,7 @@ static void test_locate(void **state) {
     not_located(r, folder, NULL, SMOE_DATA, "not a safetensors file?");
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, room_setup, room_teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, run_folder_setup, run_folder_teardown)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

@@ -1,5 +1,5 @@
 /* Neither SIGKILL nor a full disk costs a run a checkpoint. */
-#include "room.h"
+#include "run_folder.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,22 +18,22 @@
 
 /* A write that fails in the middle of a checkpoint. */
 static void test_file_limit(void **state) {
-    room *r = *state;
-    smoe_run *run = room_opened(r, SMOE_RUN_NEW);
-    assert_int_equal(room_record(run, 1, 1, &r->err), 0);
-    assert_int_equal(room_checkpoint(r, run, 1, 1, 1), 0);
+    run_folder *r = *state;
+    smoe_run *run = run_folder_opened(r, SMOE_RUN_NEW);
+    assert_int_equal(run_folder_record(run, 1, 1, &r->err), 0);
+    assert_int_equal(run_folder_checkpoint(r, run, 1, 1, 1), 0);
     struct rlimit limit, low;
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
     low = limit;
     void (*before)(int) = signal(SIGXFSZ, SIG_IGN);
     /* within the model; within the state, which is twice as large; within a line of the metrics */
-    size_t model = ROOM_BIG * sizeof(real);
+    size_t model = RUN_FOLDER_BIG * sizeof(real);
     rlim_t limits[] = {4096, model / 2, model + 8192, 40};
     for (int i = 0; i < 4; i++) {
         low.rlim_cur = limits[i];
         assert_int_equal(setrlimit(RLIMIT_FSIZE, &low), 0);
-        int status =
-            i < 3 ? room_checkpoint(r, run, 2, 2, 1) : room_record(run, 2, 0.123456789, &r->err);
+        int status = i < 3 ? run_folder_checkpoint(r, run, 2, 2, 1)
+                           : run_folder_record(run, 2, 0.123456789, &r->err);
         assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
         assert_int_equal(status, -1);
         assert_int_equal(r->err.code, SMOE_RUNTIME);
@@ -41,17 +41,17 @@ static void test_file_limit(void **state) {
         assert_non_null(strstr(r->err.text, i < 2   ? "model.safetensors"
                                             : i < 3 ? "state.safetensors"
                                                     : "metrics.jsonl"));
-        room_assert_file(r, "metrics.jsonl",
-                         "{\"step\":1,\"train/loss\":1.0}\n"); /* no half line */
+        run_folder_assert_file(r, "metrics.jsonl",
+                               "{\"step\":1,\"train/loss\":1.0}\n"); /* no half line */
         char ckpt[SCRATCH_PATH + 8];
         snprintf(ckpt, sizeof ckpt, "%s/ckpt", r->run);
         assert_int_equal(scratch_entries(ckpt), 3);
-        assert_int_equal(room_restored(r, run), 1);
+        assert_int_equal(run_folder_restored(r, run), 1);
     }
     signal(SIGXFSZ, before);
-    assert_int_equal(room_checkpoint(r, run, 2, 2, 1), 0); /* space again: it goes on */
-    room_assert_kept(r, "2");
-    room_closed(r, run, "done");
+    assert_int_equal(run_folder_checkpoint(r, run, 2, 2, 1), 0); /* space again: it goes on */
+    run_folder_assert_kept(r, "2");
+    run_folder_closed(r, run, "done");
 }
 
 /* In a child with a 1 MB file system of its own; its exit status is the line that failed, 77 where
@@ -78,20 +78,20 @@ static bool small_disk(const char *where) {
            !mount("none", where, "tmpfs", 0, "size=1m");
 }
 
-static void child_fills_disk(room *r) {
+static void child_fills_disk(run_folder *r) {
     if (!small_disk(r->scratch.dir)) _exit(255);
     smoe_run *run;
     NEED(!smoe_run_open(&run, r->run, SMOE_RUN_NEW, &r->spec, NULL, &r->err));
-    NEED(!room_checkpoint(r, run, 1, 1, 99));
+    NEED(!run_folder_checkpoint(r, run, 1, 1, 99));
     uint64_t step = 1;
-    while (step < 20 && !room_checkpoint(r, run, step + 1, 1, 99)) step++;
+    while (step < 20 && !run_folder_checkpoint(r, run, step + 1, 1, 99)) step++;
     NEED(step > 1 && step < 20);
     NEED(r->err.code == SMOE_RUNTIME && strstr(r->err.text, "No space left on device"));
     NEED(!smoe_run_close(run, "failed", NULL));
     NEED(!smoe_run_open(&run, r->run, SMOE_RUN_RESUME, &r->spec, NULL, &r->err));
     smoe_checkpoint at;
     NEED(smoe_run_restore(run, &r->params, &at, &r->err) == 1);
-    NEED(at.step == step && room_filled(&r->params, step));
+    NEED(at.step == step && run_folder_filled(&r->params, step));
     _exit(0);
 }
 
@@ -111,19 +111,19 @@ static void test_full_disk(void **state) {
 }
 
 /* Checkpoints and records without end, until killed. */
-static void child_writes(room *r, smoe_run_mode mode, uint64_t step) {
+static void child_writes(run_folder *r, smoe_run_mode mode, uint64_t step) {
     smoe_run *run;
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* should the test fail first */
     if (smoe_run_open(&run, r->run, mode, &r->spec, NULL, &r->err)) _exit(1);
     for (step++;; step++) {
-        if (room_record(run, (int)step, 0.5, &r->err)) _exit(2);
-        if (room_checkpoint(r, run, step, step % 3 ? step : 0, 2)) _exit(3);
+        if (run_folder_record(run, (int)step, 0.5, &r->err)) _exit(2);
+        if (run_folder_checkpoint(r, run, step, step % 3 ? step : 0, 2)) _exit(3);
     }
 }
 
 /* The records must be those of steps 1 .. step, each once. */
-static void assert_records(room *r, uint64_t step) {
-    char *text = room_read(r, "metrics.jsonl"), *rest = text;
+static void assert_records(run_folder *r, uint64_t step) {
+    char *text = run_folder_read(r, "metrics.jsonl"), *rest = text;
     for (uint64_t i = 1; i <= step; i++) {
         char want[64], *line = strsep(&rest, "\n");
         snprintf(want, sizeof want, "{\"step\":%" PRIu64 ",\"train/loss\":0.5}", i);
@@ -135,35 +135,35 @@ static void assert_records(room *r, uint64_t step) {
 
 /* After a kill: the run opens, and goes on from a whole checkpoint. Returns its step, 0 for none.
  */
-static uint64_t survivor(room *r) {
-    smoe_run *run = room_opened(r, SMOE_RUN_RESUME);
+static uint64_t survivor(run_folder *r) {
+    smoe_run *run = run_folder_opened(r, SMOE_RUN_RESUME);
     smoe_checkpoint at = {0};
-    room_fill(&r->params, 4000);
+    run_folder_fill(&r->params, 4000);
     int found = smoe_run_restore(run, &r->params, &at, &r->err);
     if (found < 0) fail_msg("%s", r->err.text);
     if (found) {
-        assert_true(room_filled(&r->params, at.step));
+        assert_true(run_folder_filled(&r->params, at.step));
         assert_int_equal(smoe_run_truncate(run, at.step, 0, &r->err), 0);
     }
     assert_records(r, at.step);
-    room_closed(r, run, NULL);
+    run_folder_closed(r, run, NULL);
     return at.step;
 }
 
 /* A kill may leave checkpoints that were to be deleted; the next one that is undisturbed takes all
  * of them away: the two links, the two kept and the best remain. */
-static void assert_tidied(room *r, uint64_t step) {
+static void assert_tidied(run_folder *r, uint64_t step) {
     char ckpt[SCRATCH_PATH + 8];
     snprintf(ckpt, sizeof ckpt, "%s/ckpt", r->run);
-    smoe_run *run = room_opened(r, SMOE_RUN_RESUME);
-    assert_int_equal(room_record(run, (int)step + 1, 0.5, &r->err), 0);
-    assert_int_equal(room_checkpoint(r, run, step + 1, 0, 2), 0);
-    room_closed(r, run, NULL);
+    smoe_run *run = run_folder_opened(r, SMOE_RUN_RESUME);
+    assert_int_equal(run_folder_record(run, (int)step + 1, 0.5, &r->err), 0);
+    assert_int_equal(run_folder_checkpoint(r, run, step + 1, 0, 2), 0);
+    run_folder_closed(r, run, NULL);
     assert_true(scratch_entries(ckpt) <= 2 + 2 + 1);
 }
 
 /* Waits until a checkpoint beyond `step` is linked; a minute is for the busiest machine. */
-static void await_progress(const room *r, uint64_t step) {
+static void await_progress(const run_folder *r, uint64_t step) {
     char path[SCRATCH_PATH + 16], target[64] = "";
     snprintf(path, sizeof path, "%s/ckpt/latest", r->run);
     for (int tries = 0; tries < 60000; tries++) {
@@ -175,11 +175,11 @@ static void await_progress(const room *r, uint64_t step) {
 }
 
 static void test_killed_at_any_moment(void **state) {
-    room *r = *state;
+    run_folder *r = *state;
     uint64_t random = 88172645463325252u, step = 0;
     enum { KILLS = 60 };
     for (int kills = 0; kills < KILLS; kills++) {
-        smoe_run_mode mode = room_has(r, "") ? SMOE_RUN_RESUME : SMOE_RUN_NEW;
+        smoe_run_mode mode = run_folder_has(r, "") ? SMOE_RUN_RESUME : SMOE_RUN_NEW;
         bool late = kills % 2; /* every other one before it has got anywhere */
         pid_t child = fork();
         assert_true(child >= 0);
@@ -193,7 +193,7 @@ static void test_killed_at_any_moment(void **state) {
         int status;
         assert_int_equal(waitpid(child, &status, 0), child);
         if (WIFEXITED(status)) fail_msg("the writer failed at place %d", WEXITSTATUS(status));
-        if (!room_has(r, "")) continue; /* killed before mkdir */
+        if (!run_folder_has(r, "")) continue; /* killed before mkdir */
         uint64_t now = survivor(r);
         assert_true(late ? now > step : now >= step);
         step = now;
@@ -202,7 +202,7 @@ static void test_killed_at_any_moment(void **state) {
     assert_tidied(r, step);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, room_setup, room_teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, run_folder_setup, run_folder_teardown)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

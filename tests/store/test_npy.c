@@ -30,6 +30,12 @@ static void check(const scratch *s, const char *dtype, const void *data, size_t 
         assert_int_equal(file[i], ' ');
     assert_int_equal(file[10 + length - 1], '\n');
     assert_memory_equal(file + 10 + length, data, bytes);
+    size_t shape[8];
+    void *again = NULL;
+    if (smoe_npy_read(path, dtype, &again, ndim, shape, &err)) fail_msg("%s", err.text);
+    assert_memory_equal(again, data, bytes);
+    for (int i = 0; i < ndim; i++) assert_int_equal(shape[i], dim[i]);
+    free(again);
     assert_int_equal(scratch_entries(s->dir), 1); /* no temporary file left */
     free(file);
 }
@@ -84,12 +90,41 @@ static void test_failures_keep_the_old_file(void **state) {
     assert_int_equal(smoe_npy_write("/dev/null", "<f4", &x, 0, NULL, &err), 0);
 }
 
+/* What is not a whole file of the type and the dimensions that are asked for is refused. */
+static void test_refused(void **state) {
+    char path[SCRATCH_PATH];
+    const float x[] = {1, 2, 3, 4, 5, 6};
+    smoe_err err = {0};
+    scratch_path(*state, path, "a.npy");
+    assert_int_equal(smoe_npy_write(path, "<f4", x, 2, (const size_t[]){3, 2}, &err), 0);
+    size_t size, dim[3];
+    void *data = NULL;
+    char *file = scratch_read(path, &size);
+    assert_int_equal(smoe_npy_read(path, "<f8", &data, 2, dim, &err), -1);
+    assert_int_equal(smoe_npy_read(path, "<f4", &data, 1, dim, &err), -1);
+    assert_int_equal(smoe_npy_read(path, "<f4", &data, 3, dim, &err), -1);
+    static const size_t cut[] = {0, 5, 9, 64, 127, 128, 151};
+    for (size_t i = 0; i < sizeof cut / sizeof *cut; i++) {
+        scratch_write(path, file, cut[i]);
+        assert_int_equal(smoe_npy_read(path, "<f4", &data, 2, dim, &err), -1);
+        assert_int_equal(err.code, SMOE_DATA);
+    }
+    char *order = strstr(file + 10, "False");
+    memcpy(order, "True ", 5);
+    scratch_write(path, file, size);
+    assert_int_equal(smoe_npy_read(path, "<f4", &data, 2, dim, &err), -1);
+    assert_non_null(strstr(err.text, "a.npy: no whole .npy file of type <f4 with 2 dimensions"));
+    assert_null(data);
+    free(file);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_matrix_f4, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(test_vector_i8, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(test_scalar_and_empty_f8, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(test_many_axes, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(test_refused, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(test_failures_keep_the_old_file, scratch_setup,
                                         scratch_teardown),
     };

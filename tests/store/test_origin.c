@@ -2,7 +2,7 @@
  * Starting from another model's file: positions of another grid against interpolation by hand and a law, experts as
  * copies of a dense MLP, and what is neither.
  */
-#include "close.h"
+#include "approx.h"
 #include "scratch.h"
 #include "store/origin.h"
 

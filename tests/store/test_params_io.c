@@ -1,5 +1,5 @@
 /* The parameter table in and out of safetensors files; an independent script where there is a python3. */
-#include "handmade.h"
+#include "raw_safetensors.h"
 #include "scratch.h"
 #include "store/safetensors.h"
 
@@ -102,7 +102,7 @@ static void small(smoe_params *p) {
 static int load_small(smoe_params *p, const char *header, const void *data, size_t bytes,
                       smoe_fit fit, size_t *loaded, smoe_err *err) {
     size_t size;
-    char *file_bytes = handmade_file(header, data, bytes, &size);
+    char *file_bytes = raw_safetensors_file(header, data, bytes, &size);
     smoe_safetensors *file;
     if (smoe_safetensors_parse(&file, file_bytes, size, "f", err)) fail_msg("%s", err->text);
     int status = smoe_params_load(p, file, fit, loaded, err);

@@ -1,5 +1,5 @@
 /* Run directories: what is in them, who may have them, what a resume refuses, and the records. */
-#include "room.h"
+#include "run_folder.h"
 #include "specs.h"
 #include "base/file.h"
 #include "store/env.h"
@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 /* Opening fails with this code and a message that has this in it. */
-static void refused(room *r, smoe_run_mode mode, smoe_code code, const char *message) {
+static void refused(run_folder *r, smoe_run_mode mode, smoe_code code, const char *message) {
     smoe_run *run;
     assert_int_equal(smoe_run_open(&run, r->run, mode, &r->spec, json_object(), &r->err), -1);
     assert_null(run);
@@ -27,7 +27,7 @@ static void refused(room *r, smoe_run_mode mode, smoe_code code, const char *mes
 /* ---- the directory ---- */
 
 static void test_new_run(void **state) {
-    room *r = *state;
+    run_folder *r = *state;
     smoe_run *run;
     char *argv[] = {"smoe", "train", "\xff"};
     json_t *env = smoe_env_json(3, argv, "BLIS", NULL, 2);
@@ -35,8 +35,8 @@ static void test_new_run(void **state) {
     char status[200], host[100];
     assert_int_equal(gethostname(host, sizeof host), 0);
     snprintf(status, sizeof status, "running %ld %s\n", (long)getpid(), host);
-    room_assert_file(r, "STATUS", status);
-    room_assert_file(r, "metrics.jsonl", "");
+    run_folder_assert_file(r, "STATUS", status);
+    run_folder_assert_file(r, "metrics.jsonl", "");
     /* spec.yaml is input again, with the same meaning */
     smoe_spec again = {0};
     char path[SCRATCH_PATH + 16];
@@ -47,7 +47,7 @@ static void test_new_run(void **state) {
     free(a);
     free(b);
     smoe_spec_free(&again);
-    char *text = room_read(r, "env.json");
+    char *text = run_folder_read(r, "env.json");
     json_t *read = json_loads(text, 0, NULL);
     free(text);
     assert_string_equal(json_string_value(json_object_get(read, "version")), SMOE_VERSION);
@@ -64,16 +64,16 @@ static void test_new_run(void **state) {
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         assert_true(json_string_length(json_object_get(read, words[i])) > 0);
     json_decref(read);
-    room_closed(r, run, "done");
+    run_folder_closed(r, run, "done");
     snprintf(status, sizeof status, "done %ld %s\n", (long)getpid(), host);
-    room_assert_file(r, "STATUS", status);
+    run_folder_assert_file(r, "STATUS", status);
     assert_int_equal(scratch_entries(r->run),
                      6); /* spec env metrics log STATUS ckpt, nothing temporary */
 }
 
 static void test_new_is_exclusive(void **state) {
-    room *r = *state;
-    room_closed(r, room_opened(r, SMOE_RUN_NEW), "done");
+    run_folder *r = *state;
+    run_folder_closed(r, run_folder_opened(r, SMOE_RUN_NEW), "done");
     refused(r, SMOE_RUN_NEW, SMOE_USAGE,
             "exists already; --resume continues a run, --force replaces it");
     assert_int_equal(mkdir(r->run, 0777), -1); /* and was not removed by the refusal */
@@ -86,7 +86,7 @@ static void test_new_is_exclusive(void **state) {
 }
 
 static void test_unwritable(void **state) {
-    room *r = *state;
+    run_folder *r = *state;
     char path[SCRATCH_PATH];
     scratch_write(scratch_path(&r->scratch, path, "a"), "",
                   0); /* a file where a folder should be */
@@ -94,39 +94,40 @@ static void test_unwritable(void **state) {
 }
 
 static void test_one_process_at_a_time(void **state) {
-    room *r = *state;
-    smoe_run *run = room_opened(r, SMOE_RUN_NEW);
+    run_folder *r = *state;
+    smoe_run *run = run_folder_opened(r, SMOE_RUN_NEW);
     refused(r, SMOE_RUN_RESUME, SMOE_RUNTIME,
             "another process is writing this run (STATUS: running ");
     refused(r, SMOE_RUN_FORCE, SMOE_RUNTIME, "another process is writing this run");
-    room_closed(r, run, "stopped");
-    room_closed(r, room_opened(r, SMOE_RUN_RESUME), NULL);
-    char *status = room_read(r, "STATUS");
+    run_folder_closed(r, run, "stopped");
+    run_folder_closed(r, run_folder_opened(r, SMOE_RUN_RESUME), NULL);
+    char *status = run_folder_read(r, "STATUS");
     assert_int_equal(strncmp(status, "running ", 8), 0); /* closed without a word: as if killed */
     free(status);
-    room_closed(r, room_opened(r, SMOE_RUN_RESUME), "failed"); /* the lock counts, not the word */
+    run_folder_closed(r, run_folder_opened(r, SMOE_RUN_RESUME),
+                      "failed"); /* the lock counts, not the word */
 }
 
 static void test_force(void **state) {
-    room *r = *state;
+    run_folder *r = *state;
     refused(r, SMOE_RUN_RESUME, SMOE_USAGE, "no such run directory, nothing to resume");
-    smoe_run *run = room_opened(r, SMOE_RUN_FORCE); /* nothing there yet: as new */
+    smoe_run *run = run_folder_opened(r, SMOE_RUN_FORCE); /* nothing there yet: as new */
     assert_int_equal(smoe_run_metrics(run, json_pack("{s:i}", "step", 1), &r->err), 0);
     smoe_checkpoint at = {.step = 1, .best = -1};
     assert_int_equal(smoe_run_checkpoint(run, &r->params, &r->spec, &at, 1, &r->err), 0);
     smoe_run_log(run, "%s", "the old log");
-    room_closed(r, run, "done");
-    room_write(r, "notes.txt", "mine");
-    room_write(r, "ckpt/step_1_kept.txt", "mine too");
-    room_write(r, "spec.yaml.tmp-12-0", "left over");
-    room_closed(r, room_opened(r, SMOE_RUN_FORCE), "done");
-    room_assert_file(r, "ckpt/step_1_kept.txt", "mine too");
-    room_assert_file(r, "notes.txt", "mine");
-    room_assert_file(r, "metrics.jsonl", "");
-    assert_false(room_has(r, "ckpt/step_00000001"));
-    assert_false(room_has(r, "ckpt/latest"));
-    assert_false(room_has(r, "spec.yaml.tmp-12-0"));
-    char *log = room_read(r, "log.txt");
+    run_folder_closed(r, run, "done");
+    run_folder_write(r, "notes.txt", "mine");
+    run_folder_write(r, "ckpt/step_1_kept.txt", "mine too");
+    run_folder_write(r, "spec.yaml.tmp-12-0", "left over");
+    run_folder_closed(r, run_folder_opened(r, SMOE_RUN_FORCE), "done");
+    run_folder_assert_file(r, "ckpt/step_1_kept.txt", "mine too");
+    run_folder_assert_file(r, "notes.txt", "mine");
+    run_folder_assert_file(r, "metrics.jsonl", "");
+    assert_false(run_folder_has(r, "ckpt/step_00000001"));
+    assert_false(run_folder_has(r, "ckpt/latest"));
+    assert_false(run_folder_has(r, "spec.yaml.tmp-12-0"));
+    char *log = run_folder_read(r, "log.txt");
     assert_null(strstr(log, "the old log"));
     free(log);
     /* what is no run is left alone */
@@ -135,43 +136,44 @@ static void test_force(void **state) {
     assert_int_equal(unlink(path), 0);
     refused(r, SMOE_RUN_FORCE, SMOE_USAGE, "not a run directory (no spec.yaml and STATUS in it)");
     refused(r, SMOE_RUN_RESUME, SMOE_USAGE, "not a run directory");
-    room_assert_file(r, "notes.txt", "mine");
+    run_folder_assert_file(r, "notes.txt", "mine");
 }
 
 /* Fewer steps than are done: nothing to go on with, and spec.yaml would be that of another run. */
 static void test_fewer_steps(void **state) {
-    room *r = *state;
-    smoe_run *run = room_opened(r, SMOE_RUN_NEW);
+    run_folder *r = *state;
+    smoe_run *run = run_folder_opened(r, SMOE_RUN_NEW);
     smoe_checkpoint at = {.step = 5, .best = -1};
     assert_int_equal(smoe_run_checkpoint(run, &r->params, &r->spec, &at, 1, &r->err), 0);
-    room_closed(r, run, "stopped");
-    char *spec = room_read(r, "spec.yaml");
+    run_folder_closed(r, run, "stopped");
+    char *spec = run_folder_read(r, "spec.yaml");
     r->spec.train.steps = 4;
     refused(r, SMOE_RUN_RESUME, SMOE_USAGE, "cannot resume: train.steps is 4, and 5 are done");
-    room_assert_file(r, "spec.yaml", spec);
+    run_folder_assert_file(r, "spec.yaml", spec);
     free(spec);
     r->spec.train.steps = 5;
-    room_closed(r, room_opened(r, SMOE_RUN_RESUME), "done");
+    run_folder_closed(r, run_folder_opened(r, SMOE_RUN_RESUME), "done");
 }
 
 /* Killed between mkdir and STATUS. */
 static void test_half_made(void **state) {
-    room *r = *state;
+    run_folder *r = *state;
     smoe_run_mode modes[] = {SMOE_RUN_RESUME, SMOE_RUN_FORCE};
     for (int i = 0; i < 2; i++) {
         char path[SCRATCH_PATH], name[16];
         snprintf(name, sizeof name, "half%d", i);
         strcpy(r->run, scratch_path(&r->scratch, path, name));
         assert_int_equal(mkdir(r->run, 0777), 0);
-        if (i) room_write(r, "metrics.jsonl", "");
-        room_write(r, "spec.yaml.tmp-1-0", "nam");
-        room_closed(r, room_opened(r, modes[i]), "done");
-        assert_true(room_has(r, "spec.yaml") && room_has(r, "env.json") && room_has(r, "STATUS"));
-        assert_false(room_has(r, "spec.yaml.tmp-1-0"));
+        if (i) run_folder_write(r, "metrics.jsonl", "");
+        run_folder_write(r, "spec.yaml.tmp-1-0", "nam");
+        run_folder_closed(r, run_folder_opened(r, modes[i]), "done");
+        assert_true(run_folder_has(r, "spec.yaml") && run_folder_has(r, "env.json") &&
+                    run_folder_has(r, "STATUS"));
+        assert_false(run_folder_has(r, "spec.yaml.tmp-1-0"));
     }
 }
 
-static void loses(room *r, const char *name) {
+static void loses(run_folder *r, const char *name) {
     char path[SCRATCH_PATH + 32];
     snprintf(path, sizeof path, "%s/%s", r->run, name);
     assert_int_equal(unlink(path), 0);
@@ -179,28 +181,28 @@ static void loses(room *r, const char *name) {
 
 /* A run that has lost its STATUS is no half-made one: it goes on, and is not replaced. */
 static void test_without_status(void **state) {
-    room *r = *state;
-    smoe_run *run = room_opened(r, SMOE_RUN_NEW);
-    assert_int_equal(room_record(run, 3, 1, &r->err), 0);
-    assert_int_equal(room_checkpoint(r, run, 3, 0, 1), 0);
-    room_closed(r, run, "done");
+    run_folder *r = *state;
+    smoe_run *run = run_folder_opened(r, SMOE_RUN_NEW);
+    assert_int_equal(run_folder_record(run, 3, 1, &r->err), 0);
+    assert_int_equal(run_folder_checkpoint(r, run, 3, 0, 1), 0);
+    run_folder_closed(r, run, "done");
     loses(r, "STATUS");
     refused(r, SMOE_RUN_FORCE, SMOE_USAGE, "a run without its STATUS: --resume continues it");
-    run = room_opened(r, SMOE_RUN_RESUME);
-    assert_int_equal(room_restored(r, run), 3);
-    room_assert_file(r, "metrics.jsonl", "{\"step\":3,\"train/loss\":1.0}\n");
-    room_closed(r, run, "done");
+    run = run_folder_opened(r, SMOE_RUN_RESUME);
+    assert_int_equal(run_folder_restored(r, run), 3);
+    run_folder_assert_file(r, "metrics.jsonl", "{\"step\":3,\"train/loss\":1.0}\n");
+    run_folder_closed(r, run, "done");
     /* checkpoints, records, a log or a spec by themselves are somebody else's */
     loses(r, "STATUS");
     loses(r, "spec.yaml");
     for (int mode = SMOE_RUN_RESUME; mode <= SMOE_RUN_FORCE; mode++)
         refused(r, (smoe_run_mode)mode, SMOE_USAGE, "not a run directory");
-    assert_true(room_has(r, "ckpt/step_00000003/model.safetensors"));
+    assert_true(run_folder_has(r, "ckpt/step_00000003/model.safetensors"));
 }
 
 /* Folders that hold names of a run and are none: nothing in them is touched. */
 static void test_folders_of_others(void **state) {
-    room *r = *state;
+    run_folder *r = *state;
     static const char *const names[] = {"log.txt",  "metrics.jsonl", "spec.yaml",
                                         "env.json", "STATUS",        "ckpt"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -208,44 +210,44 @@ static void test_folders_of_others(void **state) {
         snprintf(name, sizeof name, "other%zu", i);
         strcpy(r->run, scratch_path(&r->scratch, path, name));
         assert_int_equal(mkdir(r->run, 0777), 0);
-        room_write(r, names[i], "mine\n"); /* also where ckpt is no folder */
+        run_folder_write(r, names[i], "mine\n"); /* also where ckpt is no folder */
         for (int mode = SMOE_RUN_RESUME; mode <= SMOE_RUN_FORCE; mode++)
             refused(r, (smoe_run_mode)mode, SMOE_USAGE, "not a run directory");
         assert_int_equal(scratch_entries(r->run), 1);
-        room_assert_file(r, names[i], "mine\n");
+        run_folder_assert_file(r, names[i], "mine\n");
     }
 }
 
 /* ---- resuming ---- */
 
-static void respecify(room *r, const char *text) {
+static void respecify(run_folder *r, const char *text) {
     smoe_spec_free(&r->spec);
     r->spec = specs_good(text, NULL, NULL, NULL);
 }
 
 static void test_resume_names_what_differs(void **state) {
-    room *r = *state;
-    room_closed(r, room_opened(r, SMOE_RUN_NEW), "stopped");
-    char *before = room_read(r, "spec.yaml");
+    run_folder *r = *state;
+    run_folder_closed(r, run_folder_opened(r, SMOE_RUN_NEW), "stopped");
+    char *before = run_folder_read(r, "spec.yaml");
     respecify(r, "name: one\nseed: 5\ndata: {source: shapes}\n"
                  "train: {steps: 2000, optimizer: {lr: 0.25}}\n");
     refused(r, SMOE_RUN_RESUME, SMOE_USAGE, "cannot resume: seed was 0, now it is 5");
     assert_int_equal(r->err.lines, 2); /* both, and not train.steps */
     assert_non_null(strstr(r->err.text, "cannot resume: train.optimizer.lr was 0.001"));
     assert_null(strstr(r->err.text, "train.steps"));
-    room_assert_file(r, "spec.yaml", before);
+    run_folder_assert_file(r, "spec.yaml", before);
     free(before);
 }
 
 static void test_resume_lets_some_keys_differ(void **state) {
-    room *r = *state;
+    run_folder *r = *state;
     respecify(r, "name: one\ndata: {source: cifar10, path: /old/place/cifar.tar}\n");
-    room_closed(r, room_opened(r, SMOE_RUN_NEW), "stopped");
+    run_folder_closed(r, run_folder_opened(r, SMOE_RUN_NEW), "stopped");
     respecify(r, "name: two\ndata: {source: cifar10, path: /new/cifar.tar}\n"
                  "train: {steps: 2000, eval_every: 3, checkpoint_every: 4, keep: 9}\n"
                  "eval: {batch_size: 17}\n");
-    room_closed(r, room_opened(r, SMOE_RUN_RESUME), "stopped");
-    char *log = room_read(r, "log.txt"), *spec = room_read(r, "spec.yaml");
+    run_folder_closed(r, run_folder_opened(r, SMOE_RUN_RESUME), "stopped");
+    char *log = run_folder_read(r, "log.txt"), *spec = run_folder_read(r, "spec.yaml");
     assert_non_null(strstr(log, "train.steps was 1000, from here it is 2000"));
     assert_non_null(strstr(log, "eval.batch_size was 256, from here it is 17"));
     assert_non_null(strstr(log, "name was \"one\", from here it is \"two\""));
@@ -268,7 +270,10 @@ static const char plain[] = "data: {image_size: 12, classes: 9}\n"
  * false where there is none. */
 static bool changed(smoe_spec *spec, const char *key, const char *type) {
     char choices[400], *rest = choices;
-    snprintf(choices, sizeof choices, "%s | 1 | 3 | 4 | 12 | 0.5 | true | [1] | [3] | other", type);
+    snprintf(choices, sizeof choices,
+             "%s | 0 | 1 | 3 | 4 | 12 | 0.5 | true | [1] | [3] | "
+             "[{\"match\":\"*\"}] | other",
+             type);
     smoe_spec base = specs_good(plain, NULL, NULL, NULL);
     char *was = smoe_spec_json(&base);
     bool found = false;
@@ -305,7 +310,7 @@ static void resume_with(void *user, const char *key, const char *type, const cha
     (void)preset, (void)help;
     static const char may[] = "name data.cache_mb train.steps train.log_every train.eval_every "
                               "train.checkpoint_every train.keep";
-    room *r = user;
+    run_folder *r = user;
     smoe_run *run;
     smoe_spec_free(&r->spec);
     if (!changed(&r->spec, key, type)) {
@@ -317,7 +322,7 @@ static void resume_with(void *user, const char *key, const char *type, const cha
     if (listed(key, may) || !strncmp(key, "eval.", 5)) {
         if (smoe_run_open(&run, r->run, SMOE_RUN_RESUME, &r->spec, NULL, &r->err))
             fail_msg("%s: %s", key, r->err.text);
-        room_closed(r, run, "stopped");
+        run_folder_closed(r, run, "stopped");
     } else {
         char message[140];
         snprintf(message, sizeof message, "cannot resume: %s was ", key);
@@ -325,26 +330,26 @@ static void resume_with(void *user, const char *key, const char *type, const cha
     }
     smoe_spec_free(&r->spec);
     r->spec = specs_good(plain, NULL, NULL, NULL);
-    room_closed(r, room_opened(r, SMOE_RUN_RESUME), "stopped");
+    run_folder_closed(r, run_folder_opened(r, SMOE_RUN_RESUME), "stopped");
 }
 
 static void test_every_key_is_free_or_not(void **state) {
-    room *r = *state;
+    run_folder *r = *state;
     respecify(r, plain);
-    room_closed(r, room_opened(r, SMOE_RUN_NEW), "stopped");
+    run_folder_closed(r, run_folder_opened(r, SMOE_RUN_NEW), "stopped");
     smoe_spec_each_key(resume_with, r);
 }
 
 static void test_resume_keeps_the_earlier_env(void **state) {
-    room *r = *state;
+    run_folder *r = *state;
     smoe_run *run;
     for (int i = 0; i < 3; i++) {
         smoe_run_mode mode = i ? SMOE_RUN_RESUME : SMOE_RUN_NEW;
         json_t *env = json_pack("{s:i}", "threads", i);
         assert_int_equal(smoe_run_open(&run, r->run, mode, &r->spec, env, &r->err), 0);
-        room_closed(r, run, "stopped");
+        run_folder_closed(r, run, "stopped");
     }
-    char *text = room_read(r, "env.json");
+    char *text = run_folder_read(r, "env.json");
     json_t *env = json_loads(text, 0, NULL);
     json_t *want =
         json_pack("{s:i, s:[{s:i}, {s:i}]}", "threads", 2, "previous", "threads", 0, "threads", 1);
@@ -356,44 +361,44 @@ static void test_resume_keeps_the_earlier_env(void **state) {
 
 /* What was computed is in the checkpoint: a spec.yaml that was edited does not change it. */
 static void test_resume_knows_the_checkpoints_spec(void **state) {
-    room *r = *state;
-    smoe_run *run = room_opened(r, SMOE_RUN_NEW);
-    assert_int_equal(room_checkpoint(r, run, 1, 0, 1), 0);
-    room_closed(r, run, "stopped");
-    char *original = room_read(r, "spec.yaml");
-    room_write(r, "spec.yaml", "name: one\nseed: 7\ndata: {source: shapes}\n");
+    run_folder *r = *state;
+    smoe_run *run = run_folder_opened(r, SMOE_RUN_NEW);
+    assert_int_equal(run_folder_checkpoint(r, run, 1, 0, 1), 0);
+    run_folder_closed(r, run, "stopped");
+    char *original = run_folder_read(r, "spec.yaml");
+    run_folder_write(r, "spec.yaml", "name: one\nseed: 7\ndata: {source: shapes}\n");
     respecify(r, "name: one\nseed: 7\ndata: {source: shapes}\n");
     refused(r, SMOE_RUN_RESUME, SMOE_USAGE, "cannot resume: seed was 0, now it is 7");
     respecify(r, "name: one\ndata: {source: shapes}\n");
-    room_closed(r, room_opened(r, SMOE_RUN_RESUME), "stopped");
-    room_assert_file(r, "spec.yaml", original); /* as it was */
+    run_folder_closed(r, run_folder_opened(r, SMOE_RUN_RESUME), "stopped");
+    run_folder_assert_file(r, "spec.yaml", original); /* as it was */
     free(original);
 }
 
 /* A run that was moved, and another that has taken its name: neither gets what was meant for both. */
 static void test_moved_while_written(void **state) {
-    room *r = *state;
+    run_folder *r = *state;
     char away[SCRATCH_PATH + 8];
     snprintf(away, sizeof away, "%s.away", r->run);
     for (int taken = 0; taken < 2; taken++) {
-        smoe_run *run = room_opened(r, SMOE_RUN_NEW), *other = NULL;
-        assert_int_equal(room_checkpoint(r, run, 1, 0, 9), 0);
+        smoe_run *run = run_folder_opened(r, SMOE_RUN_NEW), *other = NULL;
+        assert_int_equal(run_folder_checkpoint(r, run, 1, 0, 9), 0);
         assert_int_equal(rename(r->run, away), 0);
-        if (taken) other = room_opened(r, SMOE_RUN_NEW);
-        assert_int_equal(room_record(run, 2, 1, &r->err), 0); /* follows the move */
-        assert_int_equal(room_checkpoint(r, run, 2, 0, 9), -1);
+        if (taken) other = run_folder_opened(r, SMOE_RUN_NEW);
+        assert_int_equal(run_folder_record(run, 2, 1, &r->err), 0); /* follows the move */
+        assert_int_equal(run_folder_checkpoint(r, run, 2, 0, 9), -1);
         assert_int_equal(r->err.code, SMOE_RUNTIME);
         assert_non_null(strstr(r->err.text, "it was moved or removed while it was written"));
         assert_int_equal(smoe_run_close(run, "failed", &r->err), -1);
         assert_int_equal(r->err.code, SMOE_RUNTIME);
-        assert_int_equal(room_has(r, ""), taken);
-        if (taken) room_assert_file(r, "metrics.jsonl", "");
-        if (taken) assert_false(room_has(r, "ckpt/latest"));
-        if (taken) room_closed(r, other, "done");
+        assert_int_equal(run_folder_has(r, ""), taken);
+        if (taken) run_folder_assert_file(r, "metrics.jsonl", "");
+        if (taken) assert_false(run_folder_has(r, "ckpt/latest"));
+        if (taken) run_folder_closed(r, other, "done");
         strcat(r->run, ".away"); /* where it is, it can be resumed */
-        run = room_opened(r, SMOE_RUN_RESUME);
-        assert_int_equal(room_restored(r, run), 1);
-        room_closed(r, run, "done");
+        run = run_folder_opened(r, SMOE_RUN_RESUME);
+        assert_int_equal(run_folder_restored(r, run), 1);
+        run_folder_closed(r, run, "done");
         assert_int_equal(smoe_file_remove(r->run, &r->err), 0);
         r->run[strlen(r->run) - strlen(".away")] = '\0';
     }
@@ -401,10 +406,10 @@ static void test_moved_while_written(void **state) {
 
 /* A pipe in the place of a file is refused, and not waited for. */
 static void test_pipes(void **state) {
-    room *r = *state;
+    run_folder *r = *state;
     static const char *const names[] = {"log.txt", "metrics.jsonl", "spec.yaml", "env.json",
                                         "STATUS"};
-    room_closed(r, room_opened(r, SMOE_RUN_NEW), "done");
+    run_folder_closed(r, run_folder_opened(r, SMOE_RUN_NEW), "done");
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char path[SCRATCH_PATH + 32], aside[SCRATCH_PATH + 40], text[64];
         snprintf(path, sizeof path, "%s/%s", r->run, names[i]);
@@ -415,74 +420,75 @@ static void test_pipes(void **state) {
             refused(r, (smoe_run_mode)mode, SMOE_DATA, text);
         assert_int_equal(rename(aside, path), 0);
     }
-    room_closed(r, room_opened(r, SMOE_RUN_RESUME), "done");
+    run_folder_closed(r, run_folder_opened(r, SMOE_RUN_RESUME), "done");
 }
 
 /* ---- metrics.jsonl ---- */
 
 static void test_metrics_lines(void **state) {
-    room *r = *state;
-    smoe_run *run = room_opened(r, SMOE_RUN_NEW);
-    assert_int_equal(room_record(run, 1, 0.1, &r->err), 0);
-    assert_int_equal(room_record(run, 2, NAN, &r->err), 0);
-    assert_int_equal(room_record(run, 3, -INFINITY, &r->err), 0);
-    assert_int_equal(room_record(run, 3, 2, &r->err), 0);
+    run_folder *r = *state;
+    smoe_run *run = run_folder_opened(r, SMOE_RUN_NEW);
+    assert_int_equal(run_folder_record(run, 1, 0.1, &r->err), 0);
+    assert_int_equal(run_folder_record(run, 2, NAN, &r->err), 0);
+    assert_int_equal(run_folder_record(run, 3, -INFINITY, &r->err), 0);
+    assert_int_equal(run_folder_record(run, 3, 2, &r->err), 0);
     /* 17 digits bring every double back; a real stays one */
     static const char *const want = "{\"step\":1,\"train/loss\":0.10000000000000001}\n"
                                     "{\"step\":2,\"train/loss\":null}\n"
                                     "{\"step\":3,\"train/loss\":null}\n"
                                     "{\"step\":3,\"train/loss\":2.0}\n";
-    room_assert_file(r, "metrics.jsonl", want);
+    run_folder_assert_file(r, "metrics.jsonl", want);
     assert_int_equal(smoe_run_truncate(run, 3, 0, &r->err), 0);
-    room_assert_file(r, "metrics.jsonl", want);
+    run_folder_assert_file(r, "metrics.jsonl", want);
     assert_int_equal(smoe_run_truncate(run, 1, 0, &r->err), 0);
-    room_assert_file(r, "metrics.jsonl", "{\"step\":1,\"train/loss\":0.10000000000000001}\n");
-    assert_int_equal(room_record(run, 4, 1, &r->err), 0); /* appended where the file now ends */
-    room_assert_file(r, "metrics.jsonl",
-                     "{\"step\":1,\"train/loss\":0.10000000000000001}\n"
-                     "{\"step\":4,\"train/loss\":1.0}\n");
-    room_closed(r, run, "done");
+    run_folder_assert_file(r, "metrics.jsonl", "{\"step\":1,\"train/loss\":0.10000000000000001}\n");
+    assert_int_equal(run_folder_record(run, 4, 1, &r->err),
+                     0); /* appended where the file now ends */
+    run_folder_assert_file(r, "metrics.jsonl",
+                           "{\"step\":1,\"train/loss\":0.10000000000000001}\n"
+                           "{\"step\":4,\"train/loss\":1.0}\n");
+    run_folder_closed(r, run, "done");
 }
 
 static void test_metrics_half_and_bad_lines(void **state) {
-    room *r = *state;
-    smoe_run *run = room_opened(r, SMOE_RUN_NEW);
-    room_write(r, "metrics.jsonl", "{\"step\":1}\n{\"step\":2}\n{\"step\":3,\"tra");
+    run_folder *r = *state;
+    smoe_run *run = run_folder_opened(r, SMOE_RUN_NEW);
+    run_folder_write(r, "metrics.jsonl", "{\"step\":1}\n{\"step\":2}\n{\"step\":3,\"tra");
     assert_int_equal(smoe_run_truncate(run, 9, 0, &r->err), 0);
-    room_assert_file(r, "metrics.jsonl", "{\"step\":1}\n{\"step\":2}\n");
+    run_folder_assert_file(r, "metrics.jsonl", "{\"step\":1}\n{\"step\":2}\n");
     static const char *const bad[] = {"{\"step\":1}\nhello\n{\"step\":3}\n",
                                       "{\"step\":1}\n{\"steps\":2}\n",
                                       "{\"step\":1}\n{\"step\":\"2\"}\n", "{\"step\":1}\n\n"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        room_write(r, "metrics.jsonl", bad[i]);
+        run_folder_write(r, "metrics.jsonl", bad[i]);
         assert_int_equal(smoe_run_truncate(run, 9, 0, &r->err), -1);
         assert_int_equal(r->err.code, SMOE_DATA);
         assert_non_null(strstr(r->err.text, "metrics.jsonl:2: not a record with a step"));
-        room_assert_file(r, "metrics.jsonl", bad[i]);
+        run_folder_assert_file(r, "metrics.jsonl", bad[i]);
     }
-    room_closed(r, run, "done");
+    run_folder_closed(r, run, "done");
 }
 
 /* Records that were there when the checkpoint was written must still be. */
 static void test_metrics_missing(void **state) {
-    room *r = *state;
-    smoe_run *run = room_opened(r, SMOE_RUN_NEW);
+    run_folder *r = *state;
+    smoe_run *run = run_folder_opened(r, SMOE_RUN_NEW);
     static const char two[] = "{\"step\":1}\n{\"step\":2}\n", *const bad[] = {"", "{\"step\":1}\n"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        room_write(r, "metrics.jsonl", bad[i]);
+        run_folder_write(r, "metrics.jsonl", bad[i]);
         assert_int_equal(smoe_run_truncate(run, 3, 2, &r->err), -1);
         assert_int_equal(r->err.code, SMOE_DATA);
         assert_non_null(strstr(r->err.text, i ? "they end at step 1, and there was one of step 2"
                                               : "they end at step 0, and there was one of step 2"));
-        room_assert_file(r, "metrics.jsonl", bad[i]);
+        run_folder_assert_file(r, "metrics.jsonl", bad[i]);
     }
-    room_write(r, "metrics.jsonl", two);
+    run_folder_write(r, "metrics.jsonl", two);
     assert_int_equal(smoe_run_truncate(run, 3, 2, &r->err), 0);
-    room_assert_file(r, "metrics.jsonl", two);
-    room_closed(r, run, "done");
+    run_folder_assert_file(r, "metrics.jsonl", two);
+    run_folder_closed(r, run, "done");
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, room_setup, room_teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, run_folder_setup, run_folder_teardown)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

@@ -2,7 +2,7 @@
  * safetensors files put together byte by byte, so that reader and writer are judged by the format and
  * not by each other; conversions by bit patterns.
  */
-#include "handmade.h"
+#include "raw_safetensors.h"
 #include "scratch.h"
 #include "store/safetensors.h"
 
@@ -30,7 +30,7 @@ static void test_reads_by_hand(void **state) {
         "{\"dtype\":\"F16\",\"shape\":[0,5],\"data_offsets\":[3,3],\"more\":1}} ";
     static const unsigned char data[] = {7, 8, 9, 0, 0, 0x80, 0x3f, 0, 0, 0, 0xc0}; /* 1, -2 */
     size_t size;
-    char *bytes = handmade_file(header, data, sizeof data, &size);
+    char *bytes = raw_safetensors_file(header, data, sizeof data, &size);
     smoe_safetensors *file;
     smoe_err err = {0};
     assert_int_equal(smoe_safetensors_parse(&file, bytes, size, "hand", &err), 0);
@@ -83,7 +83,7 @@ static void test_every_type_of_the_format(void **state) {
                  "{\"t\":{\"dtype\":\"%s\",\"shape\":[2,4],\"data_offsets\":[0,%zu]}}",
                  rows[i].type, rows[i].bytes);
         size_t size;
-        char *bytes = handmade_file(header, zeros, rows[i].bytes, &size);
+        char *bytes = raw_safetensors_file(header, zeros, rows[i].bytes, &size);
         smoe_safetensors *file;
         smoe_err err = {0};
         if (smoe_safetensors_parse(&file, bytes, size, "f", &err)) fail_msg("%s", err.text);
@@ -163,7 +163,7 @@ static void test_refusals(void **state) {
     static const char zeros[16];
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         size_t size;
-        char *bytes = handmade_file(rows[i].header, zeros, rows[i].data, &size), want[256];
+        char *bytes = raw_safetensors_file(rows[i].header, zeros, rows[i].data, &size), want[256];
         smoe_safetensors *file = (void *)bytes; /* must become NULL */
         smoe_err err = {0};
         assert_int_equal(smoe_safetensors_parse(&file, bytes, size, "x.st", &err), -1);
@@ -208,9 +208,9 @@ static void test_all_bad_tensors_in_one_pass(void **state) {
     (void)state;
     size_t size;
     char *bytes =
-        handmade_file("{\"a\":{\"dtype\":\"F31\"},\"b\":{\"dtype\":\"F32\",\"shape\":[-1]},"
-                      "\"c\":" F32_AT("[1]", "0", "4") "}",
-                      "1234", 4, &size);
+        raw_safetensors_file("{\"a\":{\"dtype\":\"F31\"},\"b\":{\"dtype\":\"F32\",\"shape\":[-1]},"
+                             "\"c\":" F32_AT("[1]", "0", "4") "}",
+                             "1234", 4, &size);
     smoe_safetensors *file;
     smoe_err err = {0};
     assert_int_equal(smoe_safetensors_parse(&file, bytes, size, "x", &err), -1);

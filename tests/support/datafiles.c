@@ -24,6 +24,13 @@ smoe_spec datafiles_spec(smoe_source source, const char *path, size_t image_size
     spec.data.image_size = image_size;
     spec.data.channels = channels;
     spec.data.cache_mb = 64;
+    spec.data.shapes.size = 1;
+    spec.data.shapes.distractors = 3;
+    spec.data.facts.entities = 40;
+    spec.data.facts.classes = 4;
+    spec.data.facts.cells = 4;
+    spec.data.facts.bits = 8;
+    spec.data.facts.noise = 8;
     return spec;
 }
 

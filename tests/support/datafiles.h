@@ -11,7 +11,8 @@ typedef struct datafile {
     size_t size;
 } datafile;
 
-/* A spec with what the data room reads; path is lent. 64 MiB of cache, no augmentation. */
+/* A spec with what the data room reads; path is lent. 64 MiB of cache, no augmentation,
+ * the shapes of the defaults, and few facts, alike frequent. */
 smoe_spec datafiles_spec(smoe_source source, const char *path, size_t image_size, size_t channels);
 
 /* pixel [height, width, channels] encoded into fresh memory. Grey for 1 channel, RGB for 3; for 4

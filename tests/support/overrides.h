@@ -5,7 +5,7 @@
 
 #include "bench/cost.h"
 
-enum { OVERRIDES = 24 };
+enum { OVERRIDES = 32 };
 
 typedef struct overrides {
     char text[OVERRIDES][96];

@@ -2,8 +2,8 @@
  * Rows of a sweep compared with a reference, from outcomes that the test wrote: which row is compared
  * with which, differences and intervals worked by hand, and their files.
  */
-#include "close.h"
-#include "world.h"
+#include "approx.h"
+#include "sweep_folder.h"
 #include "sweep/compare.h"
 #include "sweep/evaluations.h"
 
@@ -21,10 +21,10 @@
     "name: g\nmodel: {width: 8, depth: 2, mlp: 8, heads: 1, moe: {layers: all, " \
     "experts: 4, router: tokens-choice}}\ntrain: {batch_size: 8}\n"
 
-static smoe_sweep made(const world *w, const char *text) {
+static smoe_sweep made(const sweep_folder *w, const char *text) {
     smoe_sweep sweep;
     smoe_err err;
-    assert_int_equal(world_plan(&sweep, text, &err), 0);
+    assert_int_equal(sweep_folder_plan(&sweep, text, &err), 0);
     assert_int_equal(smoe_sweep_create(&sweep, w->dir, false, &err), 0);
     return sweep;
 }
@@ -33,7 +33,7 @@ static smoe_sweep made(const world *w, const char *text) {
 static smoe_results results_of(smoe_sweep *sweep) {
     smoe_results r;
     smoe_err err;
-    for (size_t i = 0; i < sweep->cells; i++) assert_int_equal(smoe_cell_look(sweep, i, &err), 0);
+    for (size_t i = 0; i < sweep->trials; i++) assert_int_equal(smoe_trial_look(sweep, i, &err), 0);
     assert_int_equal(smoe_results_make(&r, sweep, &err), 0);
     assert_int_equal(smoe_results_write(&r, &err), 0);
     return r;
@@ -44,7 +44,7 @@ static void refer(smoe_sweep *sweep, const char *settings) {
     if (smoe_compare_refer(sweep, settings, "test", &err)) fail_msg("%s", err.text);
 }
 
-static char *file(const world *w, const char *name) {
+static char *file(const sweep_folder *w, const char *name) {
     char path[SCRATCH_PATH + 40];
     snprintf(path, sizeof path, "%s/%s", w->dir, name);
     return access(path, F_OK) ? NULL : scratch_read(path, NULL);
@@ -58,7 +58,7 @@ static const char three_rows[] =
 static void rows_are_compared_seed_by_seed(void **state) {
     const double precision[] = {0.25, 0.44, 0.66, 0.5, 0.7, 0.9, 0.6, 0.6};
     smoe_sweep sweep = made(*state, three_rows);
-    for (size_t i = 0; i < 8; i++) world_done(&sweep, i, precision[i], "step_s", 1);
+    for (size_t i = 0; i < 8; i++) sweep_folder_done(&sweep, i, precision[i], "step_s", 1);
     refer(&sweep, "model.moe.experts=4");
     smoe_results r = results_of(&sweep);
     assert_int_equal(r.differences, 4); /* two rows, two metrics */
@@ -81,19 +81,22 @@ static void rows_are_compared_seed_by_seed(void **state) {
     double mean, low, high; /* t of 4.302653 times 0.01/sqrt(3) is 0.0248414 */
     assert_int_equal(sscanf(text,
                             "model.moe.experts,reference,metric,difference,low,high,n,"
-                            "distinguishable\n2,model.moe.experts=4,precision_at_1,%lf,%lf,%lf,",
+                            "distinguishable,images,seeds_low,seeds_high,p,margin,verdict\n"
+                            "2,model.moe.experts=4,precision_at_1,%lf,%lf,%lf,",
                             &mean, &low, &high),
                      3);
     assert_close(mean, -0.25, 1e-12);
     assert_close(low, -0.2748414, 1e-7);
     assert_close(high, -0.2251586, 1e-7);
-    assert_non_null(strstr(text, ",3,true\n8,model.moe.experts=4,precision_at_1,"));
-    assert_non_null(strstr(text, ",2,false\n2,model.moe.experts=4,step_s,0,0,0,3,false\n"));
+    assert_non_null(strstr(text, ",distinguishable\n8,model.moe.experts=4,precision_at_1,"));
+    assert_non_null(strstr(text, "\n2,model.moe.experts=4,step_s,0,0,0,3,false,0,0,0,1,,not "
+                                 "distinguishable\n"));
     free(text);
     text = file(*state, "summary.md");
     assert_non_null(strstr(text, "## Differences from model.moe.experts=4\n"));
-    assert_non_null(strstr(text, "| 2 | precision_at_1 | **-0.25 \xc2\xb1 0.025** | 3 |\n"
-                                 "| 8 | precision_at_1 | "));
+    assert_non_null(
+        strstr(text, "| 2 | precision_at_1 | **-0.25 \xc2\xb1 0.025** | \xc2\xb1 0.025 | - | 3 | "
+                     "distinguishable |\n| 8 | precision_at_1 | "));
     free(text);
     smoe_sweep_free(&sweep);
 }
@@ -102,7 +105,7 @@ static void rows_are_compared_seed_by_seed(void **state) {
 static void the_first_row_is_the_reference(void **state) {
     smoe_sweep sweep = made(*state, three_rows);
     for (size_t i = 0; i < 9; i += 3)
-        world_done(&sweep, i, 0.25 + 0.25 * (double)i / 3, "step_s", 1);
+        sweep_folder_done(&sweep, i, 0.25 + 0.25 * (double)i / 3, "step_s", 1);
     smoe_results r = results_of(&sweep);
     char *reference = smoe_results_reference(&r), text[40];
     assert_string_equal(reference, "model.moe.experts=2");
@@ -120,12 +123,12 @@ static void the_first_row_is_the_reference(void **state) {
 static const char two_keys[] =
     TRAINED "sweep: {grid: {model.moe.k: [1, 2], model.moe.experts: [2, 4]}, seeds: [0, 1]}\n";
 
-/* k 2 - 1: with 2 experts 0.125, 0.25, with 4 experts 0, -0.25. All four: mean 0.03125, squares of what is
- * left 0.13671875, t of 3 degrees 3.182446. */
+/* k 2 - 1: with 2 experts 0.125, 0.25, with 4 experts 0, -0.25. Of each seed the mean over the experts, 0.0625 and
+ * 0: mean 0.03125, half 12.706205 times that. As four pairs it would be 0.34. */
 static void other_keys_stay_and_are_pooled(void **state) {
     const double precision[] = {0.5, 0.5, 0.25, 0.5, 0.625, 0.75, 0.25, 0.25};
     smoe_sweep sweep = made(*state, two_keys);
-    for (size_t i = 0; i < 8; i++) world_done(&sweep, i, precision[i], "other", 1);
+    for (size_t i = 0; i < 8; i++) sweep_folder_done(&sweep, i, precision[i], "other", 1);
     refer(&sweep, "model.moe.k=1");
     smoe_results r = results_of(&sweep);
     assert_int_equal(r.differences, 3); /* "other" is nothing that rows are compared by */
@@ -137,36 +140,38 @@ static void other_keys_stay_and_are_pooled(void **state) {
     assert_true(pool->pooled);
     assert_string_equal(smoe_results_row(&r, pool, 0), "2");
     assert_null(smoe_results_row(&r, pool, 1));
-    assert_int_equal(pool->paired.n, 4);
+    assert_int_equal(pool->paired.n, 2);
     assert_close(pool->paired.mean, 0.03125, 0);
-    assert_close(pool->paired.half, 3.182446 * sqrt(0.13671875 / 3) / 2, 1e-6);
+    assert_close(pool->paired.half, 12.706205 * 0.03125, 1e-6);
     smoe_results_free(&r);
     char *text = file(*state, "differences.csv");
     assert_non_null(strstr(text, "\n2,,model.moe.k=1,precision_at_1,0.03125,"));
     free(text);
     text = file(*state, "summary.md");
-    assert_non_null(strstr(text, "\n| 2 | all | precision_at_1 | +0.03125 \xc2\xb1 0.34 | 4 |\n"));
+    assert_non_null(strstr(
+        text, "\n| 2 | all | precision_at_1 | +0.03125 \xc2\xb1 0.4 | \xc2\xb1 0.4 | - | 2 | "));
     free(text);
     smoe_sweep_free(&sweep);
 }
 
 /* Experts 4 - 2, whatever the capacity: 0.25 and 0.75 with k 1, 0.125 with k 2; with k 3 there is no counterpart.
- * The pool has two pairs, as k 1 has one reference: 0.5 and 0.125. */
+ * Without seeds the pool is one mean, 0.375, and no interval. */
 static void columns_may_be_let_go(void **state) {
     smoe_sweep sweep =
         made(*state, TRAINED "sweep: {zip: {model.moe.experts: [2, 4, 2, 4, 4, 4, 4, 4], "
                              "model.moe.k: [1, 1, 2, 2, 1, 3, 3, 3], "
                              "model.moe.capacity: [1, 2, 0.5, 0.25, 4, 1, 2, 4]}}\n");
     const double precision[] = {0.25, 0.5, 0.5, 0.625, 1, 0, 0, 0};
-    for (size_t i = 0; i < 8; i++) world_done(&sweep, i, precision[i], "other", 1);
+    for (size_t i = 0; i < 8; i++) sweep_folder_done(&sweep, i, precision[i], "other", 1);
     refer(&sweep, "model.moe.experts=2,model.moe.capacity=*");
     smoe_results r = results_of(&sweep);
     const double want[] = {0.25, 0.125, 0.75};
     assert_int_equal(r.differences, 4);
     for (size_t i = 0; i < 3; i++) assert_close(r.difference[i].paired.mean, want[i], 0);
     assert_true(r.difference[3].pooled);
-    assert_int_equal(r.difference[3].paired.n, 2);
-    assert_close(r.difference[3].paired.mean, 0.3125, 0);
+    assert_int_equal(r.difference[3].paired.n, 1);
+    assert_close(r.difference[3].paired.mean, 0.375, 1e-15);
+    assert_true(isnan(r.difference[3].paired.half));
     assert_null(smoe_results_row(&r, &r.difference[3], 2));
     smoe_results_free(&r);
     refer(&sweep,
@@ -186,7 +191,7 @@ static void pairs_of_one_reference_count_once(void **state) {
                              " model.moe.priority: [bpr, bpr, vanilla]}, seeds: [0, 1]}\n");
     const double precision[] = {0.5, 0.75, 0.4, 0.63, 0.39, 0.62};
     const double mean[] = {-0.11, -0.12, -0.115};
-    for (size_t i = 0; i < 6; i++) world_done(&sweep, i, precision[i], "other", 1);
+    for (size_t i = 0; i < 6; i++) sweep_folder_done(&sweep, i, precision[i], "other", 1);
     refer(&sweep, "model.moe.router=soft,model.moe.priority=*");
     smoe_results r = results_of(&sweep);
     assert_int_equal(r.differences, 3);
@@ -205,8 +210,8 @@ static void pairs_of_one_reference_count_once(void **state) {
 /* Without seeds nothing is said unasked; what an earlier reference left goes. */
 static void without_seeds_only_when_asked(void **state) {
     smoe_sweep sweep = made(*state, TRAINED "sweep: {grid: {model.moe.experts: [2, 4]}}\n");
-    world_done(&sweep, 0, 0.5, "step_s", 1);
-    world_done(&sweep, 1, 0.75, "step_s", 1);
+    sweep_folder_done(&sweep, 0, 0.5, "step_s", 1);
+    sweep_folder_done(&sweep, 1, 0.75, "step_s", 1);
     refer(&sweep, "model.moe.experts=2");
     smoe_results r = results_of(&sweep);
     assert_int_equal(r.differences, 2);
@@ -253,12 +258,12 @@ static void mistakes_are_named(void **state) {
     smoe_sweep_free(&sweep);
 }
 
-/* The ledger keeps it. */
+/* The manifest keeps it. */
 static void a_reference_is_kept(void **state) {
-    world *w = *state;
+    sweep_folder *w = *state;
     smoe_sweep sweep, read;
     smoe_err err;
-    assert_int_equal(world_plan(&sweep, three_rows, &err), 0);
+    assert_int_equal(sweep_folder_plan(&sweep, three_rows, &err), 0);
     refer(&sweep, "model.moe.experts=8");
     assert_int_equal(smoe_sweep_create(&sweep, w->dir, false, &err), 0);
     assert_int_equal(smoe_sweep_open(&read, w->dir, &err), 0);
@@ -288,9 +293,9 @@ static void assert_evaluated(smoe_sweep *sweep, const char *const *row, const do
     smoe_results_free(&r);
 }
 
-/* Precision of cell i at points 0 and 1, two seeds of k 1 and of k 2: 0, 0.25; 0.5, 0.5; 0.25, 1; 0.25, 1. */
+/* Precision of trial i at points 0 and 1, two seeds of k 1 and of k 2: 0, 0.25; 0.5, 0.5; 0.25, 1; 0.25, 1. */
 static void evaluations_are_compared(void **state) {
-    world *w = *state;
+    sweep_folder *w = *state;
     smoe_sweep sweep = made(w, TRAINED "sweep: {grid: {model.moe.k: [1, 2]}, seeds: [0, 1], "
                                        "evaluate: {grid: {model.moe.k: [1, 2]}}}\n");
     const double precision[][2] = {{0, 0.25}, {0.5, 0.5}, {0.25, 1}, {0.25, 1}};
@@ -300,16 +305,16 @@ static void evaluations_are_compared(void **state) {
             text, sizeof text,
             "[{\"loss\": 1, \"precision_at_1\": %g}, {\"loss\": 1, \"precision_at_1\": %g}]",
             precision[i][0], precision[i][1]);
-        snprintf(path, sizeof path, "%s/claims/%s.evaluations.json", w->dir, sweep.cell[i].name);
+        snprintf(path, sizeof path, "%s/claims/%s.evaluations.json", w->dir, sweep.trial[i].name);
         scratch_write(path, text, (size_t)length);
     }
-    /* unasked: the first setting of the same cell */
+    /* unasked: the first setting of the same trial */
     assert_evaluated(&sweep, (const char *const[]){"1,2", "2,2"}, (const double[]){0.125, 0.75},
                      (const size_t[]){2, 2}, 2);
     refer(&sweep, "evaluate.model.moe.k=2");
     assert_evaluated(&sweep, (const char *const[]){"1,1", "2,1", ",1"},
-                     (const double[]){-0.125, -0.75, -0.4375}, (const size_t[]){2, 2, 4}, 3);
-    refer(&sweep, "model.moe.k=1"); /* two trainings are all that is pooled */
+                     (const double[]){-0.125, -0.75, -0.4375}, (const size_t[]){2, 2, 2}, 3);
+    refer(&sweep, "model.moe.k=1");
     assert_evaluated(&sweep, (const char *const[]){"2,1", "2,2", "2,"},
                      (const double[]){0, 0.625, 0.3125}, (const size_t[]){2, 2, 2}, 3);
     refer(&sweep, "model.moe.k=1,evaluate.model.moe.k=1");
@@ -326,7 +331,7 @@ static void evaluations_are_compared(void **state) {
 }
 
 int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, world_setup, world_teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, sweep_folder_setup, sweep_folder_teardown)
     const struct CMUnitTest tests[] = {TEST(rows_are_compared_seed_by_seed),
                                        TEST(the_first_row_is_the_reference),
                                        TEST(other_keys_stay_and_are_pooled),

@@ -1,10 +1,10 @@
 /*
  * Evaluations of a sweep without training or data: which points are made and refused, that the
- * ledger gives them back, and the tables and figures of results that the test wrote. What they come to
- * for trained cells is in tests/cli/case_evaluations.sh.
+ * manifest gives them back, and the tables and figures of results that the test wrote. What they come to
+ * for trained trials is in tests/cli/case_evaluations.sh.
  */
-#include "close.h"
-#include "world.h"
+#include "approx.h"
+#include "sweep_folder.h"
 #include "specs.h"
 #include "sweep/evaluations.h"
 #include "sweep/results_figure.h"
@@ -27,7 +27,7 @@
 static int plan_file(smoe_sweep *sweep, const char *file, smoe_err *err) {
     smoe_spec_text from;
     if (smoe_spec_text_read(&from, file, err)) fail_msg("%s", err->text);
-    int code = world_plan_text(sweep, &from, err);
+    int code = sweep_folder_plan_text(sweep, &from, err);
     smoe_spec_text_free(&from);
     return code;
 }
@@ -53,10 +53,10 @@ static void assert_points(const smoe_sweep *sweep) {
 }
 
 static void points_are_every_combination(void **state) {
-    world *w = *state;
+    sweep_folder *w = *state;
     smoe_sweep sweep, read, other;
     smoe_err err;
-    assert_int_equal(world_plan(&sweep, good, &err), 0);
+    assert_int_equal(sweep_folder_plan(&sweep, good, &err), 0);
     assert_points(&sweep);
     assert_int_equal(smoe_sweep_create(&sweep, w->dir, false, &err), 0);
     assert_int_equal(smoe_sweep_open(&read, w->dir, &err), 0);
@@ -64,15 +64,15 @@ static void points_are_every_combination(void **state) {
     smoe_sweep_free(&read);
     smoe_sweep_free(&sweep);
     /* the same again takes part, one with other points does not */
-    assert_int_equal(world_plan(&sweep, good, &err), 0);
+    assert_int_equal(sweep_folder_plan(&sweep, good, &err), 0);
     assert_int_equal(smoe_sweep_create(&sweep, w->dir, true, &err), 0);
     smoe_sweep_free(&sweep);
-    assert_int_equal(world_plan(&other,
-                                TRAINED
-                                "sweep: {grid: {model.moe.k: [1, 2]}, seeds: [0, 1], evaluate: "
-                                "{grid: {model.moe.k: [1, 2]}}}\n",
-                                &err),
-                     0);
+    assert_int_equal(
+        sweep_folder_plan(&other,
+                          TRAINED "sweep: {grid: {model.moe.k: [1, 2]}, seeds: [0, 1], evaluate: "
+                                  "{grid: {model.moe.k: [1, 2]}}}\n",
+                          &err),
+        0);
     assert_int_equal(smoe_sweep_create(&other, w->dir, true, &err), -1);
     assert_int_equal(err.code, SMOE_USAGE);
     assert_non_null(strstr(err.text, "what it evaluates is different"));
@@ -84,41 +84,44 @@ static void impossible_points_are_named(void **state) {
     (void)state;
     smoe_sweep sweep;
     smoe_err err;
-    assert_int_equal(world_plan(&sweep,
-                                TRAINED "sweep: {evaluate: {grid: {model.moe.experts: [1, 2], "
-                                        "train.steps: [1], eval.batch_size: [4]}}}\n",
-                                &err),
+    assert_int_equal(sweep_folder_plan(&sweep,
+                                       TRAINED
+                                       "sweep: {evaluate: {grid: {model.moe.experts: [1, 2], "
+                                       "train.steps: [1], eval.batch_size: [4]}}}\n",
+                                       &err),
                      SMOE_USAGE);
     assert_int_equal(err.lines, 2);
     assert_non_null(strstr(err.text, "evaluate.model.moe.experts: cannot change after training"));
     assert_non_null(strstr(err.text, "evaluate.train.steps: cannot change after training"));
     smoe_sweep_free(&sweep);
-    assert_int_equal(
-        world_plan(&sweep, TRAINED "sweep: {evaluate: {grid: {model.moe.k: [4, 5]}}}\n", &err),
-        SMOE_USAGE);
+    assert_int_equal(sweep_folder_plan(&sweep,
+                                       TRAINED "sweep: {evaluate: {grid: {model.moe.k: [4, 5]}}}\n",
+                                       &err),
+                     SMOE_USAGE);
     assert_int_equal(err.lines, 1);
     assert_non_null(strstr(err.text, "000 at model.moe.k=5: "));
     assert_non_null(strstr(err.text, "a token cannot choose 5 of 4 experts"));
     smoe_sweep_free(&sweep);
     assert_int_equal(
-        world_plan(&sweep,
-                   TRAINED
-                   "sweep: {evaluate: {grid: {model.moe.router: [soft, experts-choice]}}}\n",
-                   &err),
+        sweep_folder_plan(&sweep,
+                          TRAINED
+                          "sweep: {evaluate: {grid: {model.moe.router: [soft, experts-choice]}}}\n",
+                          &err),
         SMOE_USAGE);
     assert_int_equal(err.lines, 1);
     assert_non_null(strstr(err.text, "router=soft: needs other parameters than were trained"));
     smoe_sweep_free(&sweep);
     /* 3 does not divide the batch of 8, which is training's business */
     assert_int_equal(
-        world_plan(&sweep, TRAINED "sweep: {evaluate: {grid: {model.moe.group_images: [3]}}}\n",
-                   &err),
+        sweep_folder_plan(
+            &sweep, TRAINED "sweep: {evaluate: {grid: {model.moe.group_images: [3]}}}\n", &err),
         0);
     smoe_sweep_free(&sweep);
 }
 
-/* Results of `count` points of a cell: precision `p`, then a quarter more at each. */
-static void wrote(const world *w, const smoe_sweep *sweep, size_t cell, size_t count, double p) {
+/* Results of `count` points of a trial: precision `p`, then a quarter more at each. */
+static void wrote(const sweep_folder *w, const smoe_sweep *sweep, size_t trial, size_t count,
+                  double p) {
     char path[2 * SCRATCH_PATH], text[1000] = "[";
     size_t used = 1;
     for (size_t i = 0; i < count; i++)
@@ -126,11 +129,11 @@ static void wrote(const world *w, const smoe_sweep *sweep, size_t cell, size_t c
                                  "%s{\"loss\": 1.5, \"precision_at_1\": %g}", i ? ", " : "",
                                  p + 0.25 * (double)i);
     text[used++] = ']';
-    snprintf(path, sizeof path, "%s/claims/%s.evaluations.json", w->dir, sweep->cell[cell].name);
+    snprintf(path, sizeof path, "%s/claims/%s.evaluations.json", w->dir, sweep->trial[trial].name);
     scratch_write(path, text, used);
 }
 
-static char *file(const world *w, const char *name) {
+static char *file(const sweep_folder *w, const char *name) {
     char path[SCRATCH_PATH + 40];
     snprintf(path, sizeof path, "%s/%s", w->dir, name);
     return scratch_read(path, NULL);
@@ -138,15 +141,16 @@ static char *file(const world *w, const char *name) {
 
 /* Two seeds with both points, one with the first alone: means of 0 and 0.5, 0.25 and 0.75, one value. */
 static void results_are_tabled(void **state) {
-    world *w = *state;
+    sweep_folder *w = *state;
     smoe_sweep sweep;
     smoe_results r;
     smoe_err err;
-    bool drawn;
-    assert_int_equal(world_plan(&sweep,
-                                TRAINED "sweep: {grid: {model.moe.k: [1, 2]}, seeds: [0, 1], "
-                                        "evaluate: {grid: {model.moe.capacity: [0.5, 2]}}}\n",
-                                &err),
+    bool sample_tables;
+    assert_int_equal(sweep_folder_plan(&sweep,
+                                       TRAINED
+                                       "sweep: {grid: {model.moe.k: [1, 2]}, seeds: [0, 1], "
+                                       "evaluate: {grid: {model.moe.capacity: [0.5, 2]}}}\n",
+                                       &err),
                      0);
     assert_int_equal(smoe_sweep_create(&sweep, w->dir, false, &err), 0);
     wrote(w, &sweep, 0, 2, 0);
@@ -154,7 +158,7 @@ static void results_are_tabled(void **state) {
     wrote(w, &sweep, 2, 1, 1);
     assert_int_equal(smoe_results_make(&r, &sweep, &err), 0);
     assert_int_equal(smoe_results_write(&r, &err), 0);
-    assert_int_equal(smoe_results_draw(&r, &drawn, &err), 0);
+    assert_int_equal(smoe_results_draw(&r, &sample_tables, &err), 0);
     smoe_results_free(&r);
     char *text = file(w, "evaluations.csv");
     assert_non_null(strstr(text, "cell,model.moe.k,seed,evaluate.model.moe.capacity,status,loss,"
@@ -172,13 +176,12 @@ static void results_are_tabled(void **state) {
     free(text);
     text = file(w, "evaluations.gp"); /* against the evaluated key, a line for each trained k */
     assert_non_null(strstr(text, "set xlabel 'evaluate.model.moe.capacity'\n"));
-    assert_non_null(
-        strstr(text, "$line0 << END\n0.5 0.25 0.3535533906\n2 0.5 0.3535533906\nEND\n"));
+    assert_non_null(strstr(text, "$line0 << END\n0.5 0.25 3.176551184\n2 0.5 3.176551184\nEND\n"));
     free(text);
     /* a damaged file is never taken for results */
     char path[2 * SCRATCH_PATH];
     json_t *list;
-    snprintf(path, sizeof path, "%s/claims/%s.evaluations.json", w->dir, sweep.cell[3].name);
+    snprintf(path, sizeof path, "%s/claims/%s.evaluations.json", w->dir, sweep.trial[3].name);
     scratch_write(path, "[{}, {}, {}]", 12); /* more than there are points */
     assert_int_equal(smoe_evaluations_read(&list, &sweep, 3, &err), -1);
     assert_int_equal(err.code, SMOE_DATA);
@@ -192,31 +195,31 @@ static void results_are_tabled(void **state) {
 
 /* Routers of two widths, by the time they take: a line a router, rising in time. */
 static void a_metric_on_the_x_axis(void **state) {
-    world *w = *state;
+    sweep_folder *w = *state;
     smoe_sweep sweep;
     smoe_results r;
     smoe_err err;
-    bool drawn;
-    assert_int_equal(world_plan(&sweep,
-                                TRAINED
-                                "sweep: {grid: {model.mlp: [8, 16]}, zip: {model.moe.router: "
-                                "[tokens-choice, experts-choice], model.moe.layers: [all, [1]]}, "
-                                "evaluate: {grid: {model.moe.capacity: [0.5, 2]}}, "
-                                "figure: {x: train_s}}\n",
-                                &err),
-                     0);
+    bool sample_tables;
+    assert_int_equal(
+        sweep_folder_plan(&sweep,
+                          TRAINED "sweep: {grid: {model.mlp: [8, 16]}, zip: {model.moe.router: "
+                                  "[tokens-choice, experts-choice], model.moe.layers: [all, [1]]}, "
+                                  "evaluate: {grid: {model.moe.capacity: [0.5, 2]}}, "
+                                  "figure: {x: train_s}}\n",
+                          &err),
+        0);
     smoe_sweep_figure wish = {.x = strdup("train_s")};
     sweep.figure = wish;
     assert_int_equal(smoe_sweep_create(&sweep, w->dir, false, &err), 0);
-    world_done(&sweep, 0, 0.5, "train_s", 20);
-    world_done(&sweep, 1, 0.25, "train_s", 7);
-    world_done(&sweep, 2, 0.75, "train_s", 10);
+    sweep_folder_done(&sweep, 0, 0.5, "train_s", 20);
+    sweep_folder_done(&sweep, 1, 0.25, "train_s", 7);
+    sweep_folder_done(&sweep, 2, 0.75, "train_s", 10);
     wrote(w, &sweep, 0, 1, 0);
     smoe_sweep_free(&sweep);
     assert_int_equal(smoe_sweep_open(&sweep, w->dir, &err), 0);
     assert_string_equal(sweep.figure.x, "train_s");
     assert_int_equal(smoe_results_make(&r, &sweep, &err), 0);
-    assert_int_equal(smoe_results_draw(&r, &drawn, &err), 0);
+    assert_int_equal(smoe_results_draw(&r, &sample_tables, &err), 0);
     char *text = file(w, "sweep.gp");
     assert_non_null(strstr(text, "set xlabel 'seconds of training'\n"));
     assert_non_null(strstr(text, "$line0 << END\n10 0.75 0\n20 0.5 0\nEND\n"));
@@ -224,18 +227,18 @@ static void a_metric_on_the_x_axis(void **state) {
     assert_non_null(strstr(text, "router=experts-choice, layers=[1]"));
     free(text);
     sweep.figure.y = strdup("nothing");
-    assert_int_equal(smoe_results_draw(&r, &drawn, &err), -1);
+    assert_int_equal(smoe_results_draw(&r, &sample_tables, &err), -1);
     assert_int_equal(err.code, SMOE_USAGE);
     assert_non_null(strstr(err.text, "the figure cannot have x train_s, y nothing, line (any)"));
     smoe_results_free(&r);
     smoe_sweep_free(&sweep);
 }
 
-/* Every spec of experiments/, the papers' scale included: all its cells and points are valid. */
+/* Every spec of experiments/, the papers' scale included: all its trials and points are valid. */
 static void experiments_expand(void **state) {
     (void)state;
     glob_t files;
-    size_t cells = 0, points = 0;
+    size_t trials = 0, points = 0;
     assert_int_equal(glob("experiments/*.yaml", 0, NULL, &files), 0);
     assert_int_equal(glob("experiments/paper/*.yaml", GLOB_APPEND, NULL, &files), 0);
     for (size_t i = 0; i < files.gl_pathc; i++) {
@@ -243,18 +246,18 @@ static void experiments_expand(void **state) {
         smoe_err err = {0};
         if (plan_file(&sweep, files.gl_pathv[i], &err))
             fail_msg("%s: %s", files.gl_pathv[i], err.text);
-        cells += sweep.cells;
-        points += sweep.cells * sweep.evaluate.points;
+        trials += sweep.trials;
+        points += sweep.trials * sweep.evaluate.points;
         smoe_sweep_free(&sweep);
     }
     globfree(&files);
-    /* The twelve experiments have hundreds; without their sections there would be a cell a spec. */
-    assert_in_range(cells, 500, 5000);
+    /* The twelve experiments have hundreds; without their sections there would be a trial a spec. */
+    assert_in_range(trials, 500, 5000);
     assert_in_range(points, 200, 5000);
 }
 
 int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, world_setup, world_teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, sweep_folder_setup, sweep_folder_teardown)
     const struct CMUnitTest tests[] = {TEST(points_are_every_combination),
                                        TEST(impossible_points_are_named), TEST(results_are_tabled),
                                        TEST(a_metric_on_the_x_axis),

@@ -1,13 +1,13 @@
 /*
- * Sweeps without training: the section `sweep` and its mistakes, the cells of a grid, results and
+ * Sweeps without training: the section `sweep` and its mistakes, the trials of a grid, results and
  * figures of outcomes that the test wrote, and the rows of an ablation. Training is in
  * test_cell.c and tests/cli/case_sweep.sh.
  */
-#include "close.h"
-#include "world.h"
+#include "approx.h"
+#include "sweep_folder.h"
 #include "specs.h"
 #include "sweep/ablate.h"
-#include "sweep/cell.h"
+#include "sweep/trial.h"
 #include "sweep/results_figure.h"
 #include "vit/model.h"
 
@@ -57,7 +57,8 @@ static void mistakes_in_the_section(void **state) {
     specs_wrong("sweep: 3", NULL,
                 "t:1:8: sweep: expected {grid: {KEY: [..]}, zip: {KEY: [..]}, seeds: [..]}");
     specs_wrong("sweep: {gird: {}}", NULL,
-                "t:1:9: sweep: known here: grid, zip, seeds, evaluate, figure, reference");
+                "t:1:9: sweep: known here: grid, zip, seeds, evaluate, figure, reference, primary, "
+                "family, equivalence");
     specs_wrong("sweep: {grid: {train.stepps: [1]}}", NULL,
                 "t:1:16: train.stepps: unknown key; did you mean train.steps?");
     specs_wrong("sweep: {grid: {train.steps: []}}", NULL, "t:1:29: train.steps: has no values");
@@ -153,9 +154,9 @@ static void the_command_line_beats_the_section(void **state) {
     smoe_spec_free(&s);
 }
 
-/* ---- cells ------------------------------------------------------------------------------------ */
+/* ---- trials ------------------------------------------------------------------------------------ */
 
-/* The cells of a text of a spec that sweeps. */
+/* The trials of a text of a spec that sweeps. */
 static int expand(smoe_sweep *sweep, const char *text, bool skip, size_t *skipped, smoe_err *err) {
     smoe_spec spec;
     smoe_spec_text from = specs_text(text);
@@ -176,23 +177,23 @@ static const char grid[] =
     "sweep: {grid: {model.moe.experts: [2, 4], model.moe.router: [soft, uniform]}, "
     "seeds: [0, 1]}\n";
 
-static void cells_are_every_combination(void **state) {
+static void trials_are_every_combination(void **state) {
     (void)state;
-    smoe_sweep sweep = world_cells(grid);
-    assert_int_equal(sweep.cells, 8);
+    smoe_sweep sweep = sweep_folder_trials(grid);
+    assert_int_equal(sweep.trials, 8);
     assert_int_equal(sweep.columns, 3);
     assert_int_equal(sweep.seed, 2);
-    assert_string_equal(sweep.cell[0].name, "000-experts=2,router=soft,seed=0");
-    assert_string_equal(sweep.cell[3].name, "003-experts=2,router=uniform,seed=1");
-    assert_string_equal(sweep.cell[7].name, "007-experts=4,router=uniform,seed=1");
-    smoe_spec s = specs_good(sweep.cell[7].spec, NULL, NULL, NULL);
+    assert_string_equal(sweep.trial[0].name, "000-experts=2,router=soft,seed=0");
+    assert_string_equal(sweep.trial[3].name, "003-experts=2,router=uniform,seed=1");
+    assert_string_equal(sweep.trial[7].name, "007-experts=4,router=uniform,seed=1");
+    smoe_spec s = specs_good(sweep.trial[7].spec, NULL, NULL, NULL);
     assert_int_equal(s.model.moe.experts, 4);
     assert_string_equal(s.model.moe.router, "uniform");
     assert_int_equal(s.seed, 1);
     assert_int_equal(s.model.width, 8);
     smoe_spec_free(&s);
     for (size_t i = 0; i < 8; i++)
-        for (size_t k = 0; k < i; k++) assert_true(sweep.cell[i].hash != sweep.cell[k].hash);
+        for (size_t k = 0; k < i; k++) assert_true(sweep.trial[i].hash != sweep.trial[k].hash);
     smoe_sweep_free(&sweep);
 }
 
@@ -200,29 +201,29 @@ static void cells_are_every_combination(void **state) {
 static void seeds_may_be_zipped(void **state) {
     (void)state;
     smoe_sweep sweep =
-        world_cells(SMALL "sweep: {zip: {model.moe.experts: [2, 4], seed: [5, 6]}}\n");
-    assert_int_equal(sweep.cells, 2);
+        sweep_folder_trials(SMALL "sweep: {zip: {model.moe.experts: [2, 4], seed: [5, 6]}}\n");
+    assert_int_equal(sweep.trials, 2);
     assert_int_equal(sweep.seed, 1);
-    assert_string_equal(sweep.cell[1].name, "001-experts=4,seed=6");
+    assert_string_equal(sweep.trial[1].name, "001-experts=4,seed=6");
     smoe_sweep_free(&sweep);
 }
 
 /* Every digit of a number counts; and no value makes a folder of its own. */
-static void cells_are_told_apart(void **state) {
+static void trials_are_told_apart(void **state) {
     (void)state;
-    smoe_sweep sweep =
-        world_cells(SMALL "sweep: {grid: {train.optimizer.lr: [0.12345678, 0.12345679]}}\n");
-    assert_non_null(strstr(sweep.cell[0].spec, "\"lr\":0.12345678"));
-    assert_true(sweep.cell[0].hash != sweep.cell[1].hash);
+    smoe_sweep sweep = sweep_folder_trials(
+        SMALL "sweep: {grid: {train.optimizer.lr: [0.12345678, 0.12345679]}}\n");
+    assert_non_null(strstr(sweep.trial[0].spec, "\"lr\":0.12345678"));
+    assert_true(sweep.trial[0].hash != sweep.trial[1].hash);
     smoe_sweep_free(&sweep);
-    sweep = world_cells(SMALL "sweep: {grid: {data.path: [a/b, 'c d/..']}}\n");
-    assert_string_equal(sweep.cell[0].name, "000-path=a_b");
-    assert_string_equal(sweep.cell[1].name, "001-path=c_d_..");
+    sweep = sweep_folder_trials(SMALL "sweep: {grid: {data.path: [a/b, 'c d/..']}}\n");
+    assert_string_equal(sweep.trial[0].name, "000-path=a_b");
+    assert_string_equal(sweep.trial[1].name, "001-path=c_d_..");
     smoe_sweep_free(&sweep);
 }
 
-/* However its values are written, a cell is there once. */
-static void the_same_cell_twice_is_refused(void **state) {
+/* However its values are written, a trial is there once. */
+static void the_same_trial_twice_is_refused(void **state) {
     (void)state;
     smoe_sweep sweep;
     smoe_err err;
@@ -248,7 +249,7 @@ static const char invalid[] =
     SMALL "sweep: {grid: {model.moe.experts: [2, 3, 4], model.heads: [1, 3]}}\n"
           "train: {batch_size: 8}\n";
 
-static void invalid_cells_are_all_named(void **state) {
+static void invalid_trials_are_all_named(void **state) {
     (void)state;
     smoe_sweep sweep;
     smoe_err err;
@@ -269,8 +270,8 @@ static void invalid_cells_are_all_named(void **state) {
     smoe_sweep_free(&sweep);
     assert_int_equal(expand(&sweep, invalid, true, &skipped, &err), 0);
     assert_int_equal(skipped, 3);
-    assert_int_equal(sweep.cells, 3);
-    assert_string_equal(sweep.cell[1].name, "002-experts=3,heads=1"); /* numbers stay */
+    assert_int_equal(sweep.trials, 3);
+    assert_string_equal(sweep.trial[1].name, "002-experts=3,heads=1"); /* numbers stay */
     smoe_sweep_free(&sweep);
 }
 
@@ -278,18 +279,18 @@ static void invalid_cells_are_all_named(void **state) {
 
 /* Experts 2, 4, 8 over two seeds; one seed of experts 8 failed. */
 static void results_by_hand(void **state) {
-    world *w = *state;
-    smoe_sweep sweep = world_cells(
+    sweep_folder *w = *state;
+    smoe_sweep sweep = sweep_folder_trials(
         "name: r\n" SMALL "sweep: {grid: {model.moe.experts: [2, 4, 8]}, seeds: [0, 1]}\n");
     smoe_err err;
-    bool drawn;
+    bool sample_tables;
     assert_int_equal(smoe_sweep_create(&sweep, w->dir, false, &err), 0);
-    world_done(&sweep, 0, 0.5, "step_s", 1);
-    world_done(&sweep, 1, 0.75, "step_s", 3);
-    world_done(&sweep, 2, 0.25, "step_s", 1);
-    world_done(&sweep, 3, 0.25, "step_s", 1);
-    world_done(&sweep, 4, 1, "step_s", 1);
-    assert_int_equal(smoe_cell_finish(&sweep, 5, smoe_cell_failure(1, "x"), &err), 0);
+    sweep_folder_done(&sweep, 0, 0.5, "step_s", 1);
+    sweep_folder_done(&sweep, 1, 0.75, "step_s", 3);
+    sweep_folder_done(&sweep, 2, 0.25, "step_s", 1);
+    sweep_folder_done(&sweep, 3, 0.25, "step_s", 1);
+    sweep_folder_done(&sweep, 4, 1, "step_s", 1);
+    assert_int_equal(smoe_trial_finish(&sweep, 5, smoe_trial_failure(1, "x"), &err), 0);
     smoe_sweep_free(&sweep);
     assert_int_equal(smoe_sweep_open(&sweep, w->dir, &err), 0);
     smoe_results r;
@@ -306,7 +307,7 @@ static void results_by_hand(void **state) {
     s = smoe_results_stats(&r, 2, metric);
     assert_true(s.n == 1 && s.mean == 1 && isnan(s.sd));
     assert_int_equal(smoe_results_write(&r, &err), 0);
-    assert_int_equal(smoe_results_draw(&r, &drawn, &err), 0);
+    assert_int_equal(smoe_results_draw(&r, &sample_tables, &err), 0);
     smoe_results_free(&r);
     smoe_sweep_free(&sweep);
     char path[SCRATCH_PATH + 16];
@@ -327,14 +328,13 @@ static void results_by_hand(void **state) {
     free(text);
     snprintf(path, sizeof path, "%s/sweep.gp", w->dir);
     text = scratch_read(path, NULL);
-    assert_non_null(strstr(text, "$line0 << END\n2 0.625 0.1767766953\n4 0.25 0\n8 1 0\nEND\n"));
+    assert_non_null(strstr(text, "$line0 << END\n2 0.625 1.588275592\n4 0.25 0\n8 1 0\nEND\n"));
     assert_non_null(strstr(text, "set logscale x 2\n"));
     assert_non_null(strstr(text, "set xlabel 'model.moe.experts'\n"));
-    assert_non_null(strstr(text, "set ylabel 'test precision@1 (mean \xc2\xb1 standard deviation, "
-                                 "up to 2 seeds)'\n"));
+    assert_non_null(strstr(text, "set ylabel 'test precision@1 (95% interval, up to 2 seeds)'\n"));
     free(text);
     snprintf(path, sizeof path, "%s/sweep.svg", w->dir);
-    assert_int_equal(drawn, !access(path, F_OK));
+    assert_int_equal(sample_tables, !access(path, F_OK));
 }
 
 static void powers_are_recognised(void **state) {
@@ -350,7 +350,7 @@ static void powers_are_recognised(void **state) {
 
 /* The last records count; the best precision is kept with its step; a half line is no record. */
 static void a_run_is_measured_from_its_metrics(void **state) {
-    world *w = *state;
+    sweep_folder *w = *state;
     char path[SCRATCH_PATH];
     static const char metrics[] =
         "{\"step\":1,\"train/loss\":3.0,\"train/images_per_s\":10}\n"
@@ -365,7 +365,7 @@ static void a_run_is_measured_from_its_metrics(void **state) {
         "{\"step\":4,\"train/lo";
     scratch_write(scratch_path(&w->folder, path, "metrics.jsonl"), metrics, sizeof metrics - 1);
     smoe_err err;
-    json_t *r = smoe_cell_measure(w->folder.dir, 3, 8, &err);
+    json_t *r = smoe_trial_measure(w->folder.dir, 3, 8, &err);
     json_t *want = json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:i, s:f, s:f}", "dispatch_max", 0.75,
                              "combine_max", 0.125, "train_loss", 1.0, "test_loss", 2.25,
                              "precision_at_1", 0.5, "best_precision_at_1", 0.75, "best_step", 2,
@@ -373,17 +373,17 @@ static void a_run_is_measured_from_its_metrics(void **state) {
     assert_true(json_equal(r, want));
     json_decref(r);
     json_decref(want);
-    assert_null(smoe_cell_measure("/nowhere/at/all", 3, 8, &err));
+    assert_null(smoe_trial_measure("/nowhere/at/all", 3, 8, &err));
     assert_int_equal(err.code, SMOE_DATA);
-    assert_null(smoe_cell_measure(w->folder.dir, 4, 8, &err)); /* the last record is not there */
+    assert_null(smoe_trial_measure(w->folder.dir, 4, 8, &err)); /* the last record is not there */
     assert_int_equal(err.code, SMOE_DATA);
     assert_non_null(strstr(err.text, "/metrics.jsonl: nothing is measured after step 3, of 4: "
                                      "records are missing"));
     scratch_write(path, "", 0);
-    assert_null(smoe_cell_measure(w->folder.dir, 0, 8, &err));
+    assert_null(smoe_trial_measure(w->folder.dir, 0, 8, &err));
     assert_int_equal(err.code, SMOE_DATA);
     scratch_write(path, "{\"step\":1}\n{\"st\n{\"step\":2}\n", 27);
-    assert_null(smoe_cell_measure(w->folder.dir, 0, 8, &err));
+    assert_null(smoe_trial_measure(w->folder.dir, 0, 8, &err));
     assert_non_null(strstr(err.text, "/metrics.jsonl:2: not a record with a step"));
 }
 
@@ -403,10 +403,10 @@ static void rows_of_an_ablation(void **state) {
     assert_int_equal(smoe_spec_parse(&spec, from.text, from.length, "t", NULL, NULL, 0, &err), 0);
     assert_int_equal(smoe_ablate_axes(&axes, &spec, all_routers, "3,4", &err), 0);
     assert_int_equal(smoe_sweep_expand(&sweep, &from, NULL, 0, &axes, false, &skipped, &err), 0);
-    assert_int_equal(sweep.cells, 12);
+    assert_int_equal(sweep.trials, 12);
     for (size_t i = 0; i < 12; i++) {
-        smoe_spec s = specs_good(sweep.cell[i].spec, NULL, NULL, NULL);
-        const char *router = sweep.cell[i].value[0];
+        smoe_spec s = specs_good(sweep.trial[i].spec, NULL, NULL, NULL);
+        const char *router = sweep.trial[i].value[0];
         assert_int_equal(s.seed, 3 + i % 2);
         if (!strcmp(router, "dense"))
             assert_int_equal(s.model.moe.layer_count, 0);
@@ -511,16 +511,20 @@ int main(void) {
         cmocka_unit_test(mistakes_in_the_section),
         cmocka_unit_test(the_evaluations_are_read),
         cmocka_unit_test(the_command_line_beats_the_section),
-        cmocka_unit_test_setup_teardown(cells_are_every_combination, world_setup, world_teardown),
-        cmocka_unit_test_setup_teardown(seeds_may_be_zipped, world_setup, world_teardown),
-        cmocka_unit_test(cells_are_told_apart),
-        cmocka_unit_test(the_same_cell_twice_is_refused),
-        cmocka_unit_test_setup_teardown(invalid_cells_are_all_named, world_setup, world_teardown),
-        cmocka_unit_test_setup_teardown(results_by_hand, world_setup, world_teardown),
+        cmocka_unit_test_setup_teardown(trials_are_every_combination, sweep_folder_setup,
+                                        sweep_folder_teardown),
+        cmocka_unit_test_setup_teardown(seeds_may_be_zipped, sweep_folder_setup,
+                                        sweep_folder_teardown),
+        cmocka_unit_test(trials_are_told_apart),
+        cmocka_unit_test(the_same_trial_twice_is_refused),
+        cmocka_unit_test_setup_teardown(invalid_trials_are_all_named, sweep_folder_setup,
+                                        sweep_folder_teardown),
+        cmocka_unit_test_setup_teardown(results_by_hand, sweep_folder_setup, sweep_folder_teardown),
         cmocka_unit_test(powers_are_recognised),
-        cmocka_unit_test_setup_teardown(a_run_is_measured_from_its_metrics, world_setup,
-                                        world_teardown),
-        cmocka_unit_test_setup_teardown(rows_of_an_ablation, world_setup, world_teardown),
+        cmocka_unit_test_setup_teardown(a_run_is_measured_from_its_metrics, sweep_folder_setup,
+                                        sweep_folder_teardown),
+        cmocka_unit_test_setup_teardown(rows_of_an_ablation, sweep_folder_setup,
+                                        sweep_folder_teardown),
         cmocka_unit_test(rows_of_one_seed_start_alike),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,7 +3,7 @@
  * on the normal equations, one strength at a time; the draws; the whole over a model whose features
  * the test knows from a pass of its own.
  */
-#include "close.h"
+#include "approx.h"
 #include "base/rng.h"
 #include "math/ridge.h"
 #include "train/fewshot.h"
@@ -386,29 +386,48 @@ static void subject_free(subject *s) {
     smoe_spec_free(&s->spec);
 }
 
-/* Features of one image at a time. */
-static void feature(subject *s, const smoe_dataset *set, size_t i, real *x, int64_t *label) {
-    real pixels[3 * 8 * 8], target[64];
+/* Features of n images (NULL: the first n), in batches along the order of evaluations. */
+static void features(subject *s, const smoe_dataset *set, const uint32_t *image, size_t n,
+                     size_t batch, real *x, int64_t *label) {
+    enum { PIXELS = 3 * 8 * 8 };
+    real pixels[7 * PIXELS], target[64];
+    uint32_t *order = calloc(n, sizeof *order);
     smoe_err err;
-    assert_int_equal(smoe_dataset_image(set, i, false, pixels, target, label, &err), 0);
-    smoe_pass pass = {.images = 1};
-    smoe_model_forward(s->model, pixels, &pass);
-    memcpy(x, smoe_model_features(s->model), 8 * sizeof *x);
+    smoe_data_order(order, n, &s->spec);
+    for (size_t from = 0; from < n; from += batch) {
+        size_t images = n - from < batch ? n - from : batch;
+        for (size_t b = 0; b < images; b++) {
+            size_t i = order[from + b];
+            assert_int_equal(smoe_dataset_image(set, image ? image[i] : i, false,
+                                                pixels + b * PIXELS, target, label + i, &err),
+                             0);
+        }
+        smoe_model_forward(s->model, pixels, &(smoe_pass){.images = images});
+        for (size_t b = 0; b < images; b++)
+            memcpy(x + 8 * order[from + b], smoe_model_features(s->model) + 8 * b, 8 * sizeof *x);
+    }
+    free(order);
 }
 
-/* The best strength over the draws, from single images and elimination. */
-static smoe_fewshot_score expected(subject *s, size_t shots) {
+/* The best strength over the draws, by elimination: with `shots` of the `most` that are drawn. */
+static smoe_fewshot_score expected(subject *s, size_t shots, size_t most, size_t batch) {
     size_t N = smoe_dataset_classes(s->train), q = smoe_dataset_images(s->test), n, sum[30] = {0},
            correct[3][30], best = 0;
     uint32_t image[64 * 4];
     smoe_err err;
-    real *x = calloc(N * shots * 8, sizeof *x), *query = calloc(q * 8, sizeof *query);
-    int64_t *label = calloc(N * shots, sizeof *label), *asked = calloc(q, sizeof *asked);
-    for (size_t i = 0; i < q; i++) feature(s, s->test, i, query + 8 * i, asked + i);
+    real *x = calloc(N * most * 8, sizeof *x), *query = calloc(q * 8, sizeof *query);
+    int64_t *label = calloc(N * most, sizeof *label), *asked = calloc(q, sizeof *asked);
+    features(s, s->test, NULL, q, batch, query, asked);
     for (size_t draw = 0; draw < 3; draw++) {
-        assert_int_equal(smoe_fewshot_draw(image, &n, s->train, shots, s->spec.seed, draw, &err),
-                         0);
-        for (size_t i = 0; i < n; i++) feature(s, s->train, image[i], x + 8 * i, label + i);
+        assert_int_equal(smoe_fewshot_draw(image, &n, s->train, most, s->spec.seed, draw, &err), 0);
+        features(s, s->train, image, n, batch, x, label);
+        size_t kept = 0;
+        for (size_t i = 0; i < n; i++) { /* the first of each class */
+            if (i % most >= shots) continue;
+            memmove(x + 8 * kept, x + 8 * i, 8 * sizeof *x);
+            label[kept++] = label[i];
+        }
+        n = kept;
         reference(correct[draw], x, label, n, query, asked, q, 8, N);
         for (size_t l = 0; l < 30; l++) sum[l] += correct[draw][l];
     }
@@ -423,16 +442,15 @@ static smoe_fewshot_score expected(subject *s, size_t shots) {
     return (smoe_fewshot_score){shots, mean, sqrt(squares / 2), ldexp(1, (int)best - 10)};
 }
 
-/* An image has the same features in any batch (test_model.c), so whole numbers of images are compared: no
- * tolerance but that of a mean's last bit. */
-static void a_model_is_measured_as_defined(void **state) {
-    (void)state;
+/* An image has the same features in any batch (test_model.c), or the batches are the same, so whole
+ * numbers of images are compared: no tolerance but that of a mean's last bit. */
+static void measured_as_defined(const char *text, size_t batch) {
     scratch folder;
     char path[SCRATCH_PATH];
     scratch_make(&folder);
     tinted_pictures(&folder);
     snprintf(path, sizeof path, "data.path=%s", folder.dir);
-    subject s = subject_make("data: {source: image-folder, image_size: 8}\n" TINY, path);
+    subject s = subject_make(text, path);
     smoe_fewshot *fewshot;
     smoe_fewshot_score score[2];
     smoe_err err;
@@ -441,7 +459,7 @@ static void a_model_is_measured_as_defined(void **state) {
     json_t *record = json_object();
     assert_int_equal(smoe_fewshot_record(fewshot, s.model, 7, record, &err), 0);
     for (size_t k = 0; k < 2; k++) {
-        smoe_fewshot_score right = expected(&s, k ? 4 : 1);
+        smoe_fewshot_score right = expected(&s, k ? 4 : 1, 4, batch);
         assert_int_equal(score[k].shots, right.shots);
         assert_true(right.mean >= 0.4 && right.mean < 1 && right.sd > 0); /* chance: 0.2 */
         assert_close(score[k].mean, right.mean, 1e-15);
@@ -455,6 +473,30 @@ static void a_model_is_measured_as_defined(void **state) {
     smoe_fewshot_free(fewshot);
     subject_free(&s);
     scratch_remove(&folder);
+}
+
+#define FOLDER "data: {source: image-folder, image_size: 8}\n"
+
+static void a_model_is_measured_as_defined(void **state) {
+    (void)state;
+    measured_as_defined(FOLDER TINY, 1);
+}
+
+/* Images that share a group are those that stand together in the order of evaluations, of the split
+ * as of the shots, which are drawn class by class. */
+static void groups_are_formed_along_the_order(void **state) {
+    (void)state;
+    static const char choice[] =
+        FOLDER "model: {width: 8, depth: 1, mlp: 8, heads: 1, patch_size: 2,\n"
+               "  moe: {layers: all, router: experts-choice, experts: 4, capacity: 0.5,\n"
+               "        group_images: 4}}\n"
+               "train: {batch_size: 8}\n"
+               "eval: {order: %s, fewshot: {shots: [1, 4], seeds: 3}}\n";
+    char text[512];
+    for (int k = 0; k < 2; k++) {
+        snprintf(text, sizeof text, choice, k ? "file" : "shuffled");
+        measured_as_defined(text, 7);
+    }
 }
 
 /* Another data set than the one trained on: the same numbers as if it had been named in `data`, whose own
@@ -514,6 +556,7 @@ int main(void) {
         cmocka_unit_test(too_few_images_are_named),
         cmocka_unit_test(no_shots_no_evaluation),
         cmocka_unit_test(a_model_is_measured_as_defined),
+        cmocka_unit_test(groups_are_formed_along_the_order),
         cmocka_unit_test(other_data_is_what_data_would_be),
         cmocka_unit_test(other_data_needs_a_path),
     };

@@ -1,5 +1,5 @@
 /* Losses and precision by hand; that their gradients are theirs is in test_grad.c. */
-#include "close.h"
+#include "approx.h"
 #include "base/threads.h"
 #include "gradcheck.h"
 #include "train/loss.h"
@@ -10,12 +10,17 @@
 #include <string.h>
 #include <cmocka.h>
 
-static smoe_loss_sums loss(const real *logits, const real *target, size_t B, size_t N,
-                           smoe_loss kind, real *dlogits) {
+static smoe_loss_sums smoothed(const real *logits, const real *target, size_t B, size_t N,
+                               smoe_loss kind, real *dlogits, double smoothing) {
     smoe_loss_sums sums = {0};
     double rows[64];
-    smoe_loss_batch(&sums, dlogits, rows, logits, target, B, N, kind);
+    smoe_loss_batch(&sums, dlogits, rows, logits, target, B, N, kind, smoothing);
     return sums;
+}
+
+static smoe_loss_sums loss(const real *logits, const real *target, size_t B, size_t N,
+                           smoe_loss kind, real *dlogits) {
+    return smoothed(logits, target, B, N, kind, dlogits, 0);
 }
 
 /*
@@ -48,6 +53,29 @@ static void sigmoid_by_hand(void **state) {
     assert_close(sums.loss, log(32. / 9), 1e-6);
     const double right[] = {-0.5, -0.25, 0.25};
     for (size_t i = 0; i < 3; i++) assert_close(d[i], right[i], 1e-7);
+    assert_int_equal(sums.correct, 1);
+}
+
+/*
+ * Smoothing 0.3 of (0 1 0): (0.1 0.8 0.1). Softmax with p = (1 2 5)/8: 0.1 ln 8 + 0.8 ln 4 +
+ * 0.1 ln 8/5, gradient p - t. Two true classes, (1 1 0): 0.7 of it and 0.3 * 2/3 = 0.2, so
+ * (0.9 0.9 0.2); sigmoid with l = (0, ln 3, -ln 3): ln 2 + ln 4 - 0.9 ln 3 + ln 4/3 + 0.2 ln 3. What
+ * is correct goes by the targets as they are: nothing here, where the third class is on top.
+ */
+static void smoothing_by_hand(void **state) {
+    (void)state;
+    const real l[] = {0, (real)log(2), (real)log(5)}, target[] = {0, 1, 0};
+    real d[3];
+    smoe_loss_sums sums = smoothed(l, target, 1, 3, SMOE_LOSS_SOFTMAX, d, 0.3);
+    assert_close(sums.loss, 0.1 * log(8) + 0.8 * log(4) + 0.1 * log(1.6), 1e-6);
+    const double right[] = {0.125 - 0.1, 0.25 - 0.8, 0.625 - 0.1};
+    for (size_t i = 0; i < 3; i++) assert_close(d[i], right[i], 1e-7);
+    assert_int_equal(sums.correct, 0);
+    const real m[] = {0, (real)log(3), -(real)log(3)}, both[] = {1, 1, 0};
+    sums = smoothed(m, both, 1, 3, SMOE_LOSS_SIGMOID, d, 0.3);
+    assert_close(sums.loss, log(2) + log(4) + log(4. / 3) - 0.7 * log(3), 1e-6);
+    const double sigmoid[] = {0.5 - 0.9, 0.75 - 0.9, 0.25 - 0.2};
+    for (size_t i = 0; i < 3; i++) assert_close(d[i], sigmoid[i], 1e-7);
     assert_int_equal(sums.correct, 1);
 }
 
@@ -92,7 +120,7 @@ static void precision(void **state) {
     const real target[] = {0, 1, 0, /**/ 0, 1, 1, /**/ 1, 0, 1};
     smoe_loss_sums sums = {.loss = 5, .correct = 7};
     double rows[3];
-    smoe_loss_batch(&sums, NULL, rows, l, target, 3, 3, SMOE_LOSS_SIGMOID);
+    smoe_loss_batch(&sums, NULL, rows, l, target, 3, 3, SMOE_LOSS_SIGMOID, 0);
     assert_int_equal(sums.correct, 7 + 2);
     assert_true(sums.loss > 5);
 }
@@ -120,6 +148,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(softmax_by_hand),
         cmocka_unit_test(sigmoid_by_hand),
+        cmocka_unit_test(smoothing_by_hand),
         cmocka_unit_test(where_training_starts),
         cmocka_unit_test(extremes),
         cmocka_unit_test(precision),

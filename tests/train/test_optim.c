@@ -1,6 +1,6 @@
 /* Schedules at points of their formulas, two steps of each optimiser by hand, decay groups, clipping,
  * and the norm of all gradients. */
-#include "close.h"
+#include "approx.h"
 #include "base/rng.h"
 #include "base/threads.h"
 #include "gradcheck.h"
@@ -21,6 +21,7 @@ static smoe_train_spec train(smoe_schedule name, size_t steps, size_t warmup, si
     t.schedule.name = name;
     t.schedule.warmup = warmup;
     t.schedule.cooldown = cooldown;
+    t.schedule.start = 1;
     t.schedule.timescale = 12;
     return t;
 }
@@ -280,11 +281,93 @@ static void rate_of_the_step(void **state) {
     t.optimizer.momentum = 0;
     t.schedule.name = SMOE_SCHEDULE_LINEAR;
     t.schedule.warmup = 4;
+    t.schedule.start = 1;
     table(&params, &t);
     gradients(&params, 1, 2);
     smoe_optim_step(&params, &t, 1, 0); /* 0.1 * 2/4 */
     assert_weights(&params, 0, 0.95, 0.9);
     smoe_params_free(&params);
+}
+
+/* A first step with number 0 has rate 0, and no share is above 1: the peak comes one step later, the
+ * last step of a linear fall has what is left of one part in steps - W. */
+static void steps_from_zero(void **state) {
+    (void)state;
+    smoe_train_spec t = train(SMOE_SCHEDULE_LINEAR, 12, 4, 5);
+    t.schedule.start = 0;
+    const double linear_shares[] = {0, 0.25, 0.5, 0.75, 1, 7. / 8, 6. / 8};
+    for (size_t i = 0; i < 7; i++) assert_rate(&t, i, linear_shares[i]);
+    assert_rate(&t, 11, 1. / 8);
+    t = train(SMOE_SCHEDULE_COSINE, 8, 2, 0); /* cosines of 0, 30, ... 150 degrees */
+    t.schedule.start = 0;
+    assert_rate(&t, 0, 0);
+    assert_rate(&t, 2, 1);
+    assert_rate(&t, 5, 0.5);
+    assert_rate(&t, 7, (1 - sqrt(0.75)) / 2);
+    t = train(SMOE_SCHEDULE_RSQRT, 60, 4, 20);
+    t.schedule.start = 0;
+    assert_rate(&t, 0, 0);
+    assert_rate(&t, 4, 1);
+    assert_rate(&t, 16, 1 / sqrt(2));
+    assert_rate(&t, 40, 0.5); /* the cooldown as ever: 20/20, 10/20, 1/20 of 1/2 */
+    assert_rate(&t, 50, 0.25);
+    assert_rate(&t, 59, 0.025);
+    t = train(SMOE_SCHEDULE_CONSTANT, 60, 4, 0);
+    t.schedule.start = 0;
+    assert_rate(&t, 0, 1);
+}
+
+/* w - r f (g + x w) with the rate r = 0.1, the factor f of a row, its decay x: from w = 1 with g of 1
+ * and 2. A row that is frozen is no part of the norm and stays. */
+static void rows_by_themselves(void **state) {
+    (void)state;
+    smoe_train_spec t = constant_rate(SMOE_OPTIMIZER_SGD);
+    smoe_params params;
+    t.optimizer.momentum = 0;
+    t.optimizer.weight_decay = 0.5;
+    t.optimizer.head_weight_decay = 3;
+    table(&params, &t);
+    params.row[SMOE_PARAM_PLAIN].decay = 2;
+    params.row[SMOE_PARAM_KERNEL].lr = 3;
+    params.row[SMOE_PARAM_HEAD].lr = 0.5;
+    params.row[SMOE_PARAM_HEAD].decay = 0;
+    gradients(&params, 1, 2);
+    smoe_optim_step(&params, &t, 0, 0);
+    assert_weights(&params, SMOE_PARAM_PLAIN, 1 - 0.1 * (1 + 2), 1 - 0.1 * (2 + 2));
+    assert_weights(&params, SMOE_PARAM_KERNEL, 1 - 0.3 * (1 + 0.5), 1 - 0.3 * (2 + 0.5));
+    assert_weights(&params, SMOE_PARAM_HEAD, 1 - 0.05 * 1, 1 - 0.05 * 2);
+    smoe_params_free(&params);
+}
+
+static void frozen_rows(void **state) {
+    (void)state;
+    const size_t sizes[] = {20, 5, 3};
+    smoe_train_spec t = constant_rate(SMOE_OPTIMIZER_ADAM);
+    smoe_params p = {0};
+    smoe_err err;
+    for (size_t i = 0; i < 3; i++)
+        smoe_params_add(&p, SMOE_PARAM_KERNEL, 1, 0, 1, &sizes[i], "t%zu", i);
+    p.row[1].frozen = true;
+    smoe_params_place(&p);
+    const size_t at[] = {0, 48, 32}; /* in lines of 16, the frozen one last */
+    for (size_t i = 0; i < 3; i++) assert_int_equal(p.row[i].offset, at[i]);
+    assert_int_equal(p.trained, 48);
+    assert_int_equal(p.size, 64);
+    assert_int_equal(smoe_params_trained(&p), 23);
+    assert_int_equal(smoe_params_gradients(&p), 23);
+    assert_int_equal(smoe_optim_allocate(&p, &t, &err), 0);
+    smoe_params_init(&p, 0);
+    p.g[at[0] + 19] = 3;
+    p.g[at[2]] = 4;
+    assert_close(smoe_optim_norm(&p), 5, 0);
+    assert_close(smoe_optim_square(&p, 0, 1), 9, 0);
+    assert_close(smoe_optim_square(&p, 1, 2), 0, 0);
+    assert_close(smoe_optim_square(&p, 1, 3), 16, 0);
+    assert_null(smoe_gradient(&p, 1));
+    for (size_t step = 0; step < 3; step++) smoe_optim_step(&p, &t, step, 5);
+    for (size_t i = 0; i < 5; i++) assert_true(p.w[at[1] + i] == 1);
+    assert_true(p.w[at[0] + 19] < 1 && p.w[at[2]] < 1);
+    smoe_params_free(&p);
 }
 
 /* Large tensors, several tasks each: the same bits for any threads, and the norm is one. */
@@ -338,8 +421,8 @@ static void norms_of_many_parts(void **state) {
     params.g[large - 1] = 3;
     dy[EXPERTS - 1] = 2;
     for (size_t e = 0; e < EXPERTS; e++) x[e] = 2, first[e + 1] = e + 1;
-    params.row[1].factored = true;
-    params.row[1].factors = (smoe_factors){dy, x, first};
+    params.row[1].outer = true;
+    params.row[1].factors = (smoe_outer){dy, x, first};
     assert_close(smoe_optim_norm(&params), 5, 0); /* 3, and 2 times 2 */
     smoe_params_free(&params);
 }
@@ -471,6 +554,9 @@ int main(void) {
         cmocka_unit_test(kernels_of_experts_keep_gradients),
         cmocka_unit_test(clipping),
         cmocka_unit_test(rate_of_the_step),
+        cmocka_unit_test(steps_from_zero),
+        cmocka_unit_test(rows_by_themselves),
+        cmocka_unit_test(frozen_rows),
         cmocka_unit_test(same_bits_for_any_threads),
         cmocka_unit_test(norms_of_many_parts),
         cmocka_unit_test(narrow_moments),

@@ -2,7 +2,7 @@
  * Counts of routing over several passes: what can be worked out from sizes alone, since buffers that
  * are far too small are full whatever the weights, and what the layers of the soft family leave out.
  */
-#include "close.h"
+#include "approx.h"
 #include "models.h"
 #include "train/routing.h"
 

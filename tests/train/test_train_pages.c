@@ -142,6 +142,8 @@ static void check_tensors(const char *name, tensor_check *check) {
     check_model(text, check, "head: gap, moe: {layers: none}", 31);
     check_model(text, check, "head: token, qk_norm: true, moe: {layers: none}", 40);
     check_model(text, check, "head: map, position: sincos2d, moe: {layers: none}", 43);
+    check_model(text, check, "head: map, qk_norm: true, qk_norm_form: vmoe, moe: {layers: none}",
+                43);
     for (size_t i = 0; i < SMOE_ROUTERS; i++) {
         char model[128];
         snprintf(model, sizeof model,
@@ -170,6 +172,7 @@ static double variance_of(const char *text, const smoe_param *p) {
                 {"1 ", 0},
                 {"normal 0.02 ", 0.02 * 0.02},
                 {"normal sqrt(1/d) ", 1.0 / D},
+                {"normal sqrt(1/(E*d)) ", 1 / (out * D)}, /* phi has E there */
                 {"normal sqrt(1/in) ", 1 / in},
                 {"normal sqrt(2/(in+out)) ", 2 / (in + out)}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)

@@ -5,8 +5,8 @@
  * evaluation does not depend on its batches.
  */
 #include "base/threads.h"
-#include "close.h"
-#include "jobs.h"
+#include "approx.h"
+#include "training.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -35,25 +35,25 @@ static void eight_images_by_heart(void **state) {
     };
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         job j;
-        jobs_begin(&j, keys[i]);
-        jobs_finish(&j, SMOE_RUN_NEW);
+        training_begin(&j, keys[i]);
+        training_finish(&j, SMOE_RUN_NEW);
         if (!(j.result.train_loss < 0.05)) fail_msg("%s: loss %g", keys[i], j.result.train_loss);
         assert_int_equal(j.steps, j.spec.train.steps);
         assert_int_equal(j.evals, 0);
-        jobs_assert_status(j.dir, "done");
-        jobs_end(&j);
+        training_assert_status(j.dir, "done");
+        training_end(&j);
     }
 }
 
 /* The first record of one step of training with `keys`; free it. */
 static json_t *first_record(const char *keys) {
     job j;
-    jobs_begin(&j, keys);
-    jobs_finish(&j, SMOE_RUN_NEW);
-    json_t *records = jobs_records(j.dir), *first = json_incref(json_array_get(records, 0));
+    training_begin(&j, keys);
+    training_finish(&j, SMOE_RUN_NEW);
+    json_t *records = training_records(j.dir), *first = json_incref(json_array_get(records, 0));
     assert_non_null(first);
     json_decref(records);
-    jobs_end(&j);
+    training_end(&j);
     return first;
 }
 
@@ -69,11 +69,11 @@ static void auxiliary_losses_apart(void **state) {
            *none = first_record(ONE_STEP "model.moe.router=experts-choice model.moe.aux_weight=9");
     static const char *const same[] = {"train/loss", "train/aux_loss"};
     for (int i = 0; i < 2; i++) {
-        assert_true(jobs_number(light, same[i]) > 0);
-        assert_close(jobs_number(heavy, same[i]), jobs_number(light, same[i]), 0);
+        assert_true(training_number(light, same[i]) > 0);
+        assert_close(training_number(heavy, same[i]), training_number(light, same[i]), 0);
     }
-    assert_true(jobs_number(heavy, "train/gradient_norm") >
-                jobs_number(light, "train/gradient_norm")); /* what is trained on has it */
+    assert_true(training_number(heavy, "train/gradient_norm") >
+                training_number(light, "train/gradient_norm")); /* what is trained on has it */
     assert_null(json_object_get(none, "train/aux_loss"));
     json_decref(light);
     json_decref(heavy);
@@ -87,14 +87,24 @@ static void auxiliary_losses_apart(void **state) {
     JOBS_SMALL "data.limit=40 train.steps=13 train.log_every=1 train.eval_every=4 "                \
                "train.checkpoint_every=4 eval.batch_size=7 data.augment.crop=inception "           \
                "data.augment.flip=true data.augment.randaugment.n=2 data.augment.randaugment.m=9 " \
-               "data.augment.mixup=0.3 model.dropout=0.1 model.moe.expert_dropout=0.1 "
+               "data.augment.mixup=0.3 data.augment.cutmix=0.5 train.label_smoothing=0.1 "         \
+               "model.dropout=0.1 model.moe.expert_dropout=0.1 model.drop_path=0.3 "
 
 static const char *const random_runs[] = {
-    RANDOM_RUN "model.moe.router=tokens-choice model.moe.k=2 model.moe.group_images=4",
-    RANDOM_RUN "model.moe.router=soft train.optimizer.name=sgd train.loss=sigmoid",
+    RANDOM_RUN "model.moe.router=tokens-choice model.moe.k=2 model.moe.group_images=4 "
+               "model.moe.priority=random",
+    RANDOM_RUN "model.moe.router=soft model.moe.soft_noise=0.2 train.optimizer.name=sgd "
+               "train.loss=sigmoid",
     /* endless data, a schedule that moves */
     JOBS_SMALL "train.steps=13 train.log_every=2 train.eval_every=0 train.checkpoint_every=0 "
                "train.schedule.name=rsqrt train.schedule.warmup=3 train.schedule.cooldown=4",
+    /* tensors that are frozen, and some that are trained otherwise */
+    RANDOM_RUN "model.moe.router=soft model.moe.scale_form=exp model.moe.scale_init=sqrt_d "
+               "model.moe.experts_init=shared model.head=map model.qk_norm=true "
+               "model.qk_norm_form=vmoe train.schedule.start=0 "
+               "train.optimizer.groups=[{\"match\":\"blocks.0.*\",\"frozen\":true},"
+               "{\"match\":\"*embed*\",\"frozen\":true},"
+               "{\"match\":\"*.router.*\",\"lr\":2,\"decay\":0.1}]",
 };
 enum { RANDOM_RUNS = sizeof random_runs / sizeof *random_runs };
 
@@ -108,7 +118,7 @@ static void same_file(const char *a, const char *b, const char *name) {
 /* The records of metrics.jsonl without what a clock says. */
 static json_t *records_of(const char *dir) {
     static const char *const clocks[] = {"wall_s", "train/images_per_s", "train/waited_s"};
-    json_t *all = jobs_records(dir);
+    json_t *all = training_records(dir);
     for (size_t i = 0; i < json_array_size(all); i++)
         for (size_t k = 0; k < sizeof clocks / sizeof *clocks; k++)
             json_object_del(json_array_get(all, i), clocks[k]);
@@ -140,12 +150,12 @@ static void interrupted(job *j, const uint64_t *stops) {
     size_t steps = j->spec.train.steps;
     for (size_t i = 0;; i++, mode = SMOE_RUN_RESUME) {
         smoe_threads_set(1 + (int)(i % 3));
-        int code = jobs_run(j, mode, stops[i]);
+        int code = training_run(j, mode, stops[i]);
         uint64_t before = i ? stops[i - 1] : 0;
         if (!stops[i]) {
             assert_int_equal(code, 0);
             assert_int_equal(j->steps, steps - before);
-            jobs_assert_status(j->dir, "done");
+            training_assert_status(j->dir, "done");
             break;
         }
         char expected[80];
@@ -155,8 +165,8 @@ static void interrupted(job *j, const uint64_t *stops) {
         assert_string_equal(j->err.text, expected);
         assert_int_equal(j->steps, stops[i] - before);
         assert_int_equal(j->result.step, stops[i]);
-        jobs_assert_status(j->dir, "stopped");
-        free(jobs_read(j->dir, "ckpt/latest/model.safetensors", NULL));
+        training_assert_status(j->dir, "stopped");
+        free(training_read(j->dir, "ckpt/latest/model.safetensors", NULL));
     }
     smoe_threads_set(2);
 }
@@ -167,15 +177,15 @@ static void resuming_is_never_having_stopped(void **state) {
     for (size_t i = 0; i < RANDOM_RUNS; i++) {
         char whole[SCRATCH_PATH], name[32];
         job j;
-        jobs_begin(&j, random_runs[i]);
-        jobs_finish_in(&j, whole, "whole");
+        training_begin(&j, random_runs[i]);
+        training_finish_in(&j, whole, "whole");
         for (size_t k = 0; k < sizeof stops / sizeof *stops; k++) {
             snprintf(name, sizeof name, "parts%zu", k);
             scratch_path(&j.folder, j.dir, name);
             interrupted(&j, stops[k]);
             same_run(whole, j.dir, &j.spec);
         }
-        jobs_end(&j);
+        training_end(&j);
     }
 }
 
@@ -185,38 +195,38 @@ static void seeds_and_threads(void **state) {
     (void)state;
     char one[SCRATCH_PATH], two[SCRATCH_PATH], other[SCRATCH_PATH];
     job j;
-    jobs_begin(&j, random_runs[0]);
+    training_begin(&j, random_runs[0]);
     smoe_threads_set(1);
-    jobs_finish_in(&j, one, "one");
+    training_finish_in(&j, one, "one");
     smoe_threads_set(2);
-    jobs_finish_in(&j, two, "two");
+    training_finish_in(&j, two, "two");
     same_run(one, two, &j.spec);
     j.spec.seed++;
-    jobs_finish_in(&j, other, "other");
+    training_finish_in(&j, other, "other");
     size_t n, m;
-    char *a = jobs_read(one, "ckpt/latest/model.safetensors", &n);
-    char *b = jobs_read(other, "ckpt/latest/model.safetensors", &m);
+    char *a = training_read(one, "ckpt/latest/model.safetensors", &n);
+    char *b = training_read(other, "ckpt/latest/model.safetensors", &m);
     assert_true(n == m && memcmp(a, b, n));
     free(a);
     free(b);
-    jobs_end(&j);
+    training_end(&j);
 }
 
 /* Resuming a run that is done does nothing to it. */
 static void resuming_what_is_done(void **state) {
     (void)state;
     job j;
-    jobs_begin(&j, random_runs[2]);
-    jobs_finish(&j, SMOE_RUN_NEW);
-    char *before = jobs_read(j.dir, "metrics.jsonl", NULL);
-    jobs_finish(&j, SMOE_RUN_RESUME);
+    training_begin(&j, random_runs[2]);
+    training_finish(&j, SMOE_RUN_NEW);
+    char *before = training_read(j.dir, "metrics.jsonl", NULL);
+    training_finish(&j, SMOE_RUN_RESUME);
     assert_int_equal(j.steps, 0);
-    char *after = jobs_read(j.dir, "metrics.jsonl", NULL);
+    char *after = training_read(j.dir, "metrics.jsonl", NULL);
     assert_string_equal(before, after);
-    jobs_assert_status(j.dir, "done");
+    training_assert_status(j.dir, "done");
     free(before);
     free(after);
-    jobs_end(&j);
+    training_end(&j);
 }
 
 /* ---- what goes wrong ---------------------------------------------------------------------------- */
@@ -226,24 +236,25 @@ static void resuming_what_is_done(void **state) {
 static void a_loss_that_is_no_number(void **state) {
     (void)state;
     job j;
-    jobs_begin(&j, JOBS_SMALL "train.optimizer.clip=0 train.checkpoint_every=0 train.eval_every=0 "
+    training_begin(&j,
+                   JOBS_SMALL "train.optimizer.clip=0 train.checkpoint_every=0 train.eval_every=0 "
                               "train.log_every=1");
     j.spec.train.optimizer.lr = 1e38;
-    assert_int_equal(jobs_run(&j, SMOE_RUN_NEW, 0), SMOE_NONFINITE);
+    assert_int_equal(training_run(&j, SMOE_RUN_NEW, 0), SMOE_NONFINITE);
     static const char *const words[] = {"step 3:", "the loss is ", "layer patch_embed,",
                                         "parameter patch_embed."};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (!strstr(j.err.text, words[i])) fail_msg("'%s' does not say '%s'", j.err.text, words[i]);
-    jobs_assert_status(j.dir, "failed");
+    training_assert_status(j.dir, "failed");
     assert_int_equal(j.result.step, 2);
     /* with checkpoints: the second step's weights are not saved, the first's are there */
     j.spec.train.checkpoint_every = 1;
-    assert_int_equal(jobs_run(&j, SMOE_RUN_FORCE, 0), SMOE_NONFINITE);
+    assert_int_equal(training_run(&j, SMOE_RUN_FORCE, 0), SMOE_NONFINITE);
     if (!strstr(j.err.text, "step 2: tensor patch_embed.proj.weight is not finite and not saved"))
         fail_msg("%s", j.err.text);
-    jobs_assert_status(j.dir, "failed");
-    free(jobs_read(j.dir, "ckpt/step_00000001/model.safetensors", NULL));
-    jobs_end(&j);
+    training_assert_status(j.dir, "failed");
+    free(training_read(j.dir, "ckpt/step_00000001/model.safetensors", NULL));
+    training_end(&j);
 }
 
 /* A place where no directory can be: an error at once, before any step. */
@@ -251,13 +262,13 @@ static void no_place_to_write(void **state) {
     (void)state;
     char file[SCRATCH_PATH];
     job j;
-    jobs_begin(&j, JOBS_SMALL);
+    training_begin(&j, JOBS_SMALL);
     scratch_write(scratch_path(&j.folder, file, "file"), "x", 1);
     scratch_path(&j.folder, j.dir, "file/run");
-    assert_int_equal(jobs_run(&j, SMOE_RUN_NEW, 0), SMOE_RUNTIME);
+    assert_int_equal(training_run(&j, SMOE_RUN_NEW, 0), SMOE_RUNTIME);
     assert_non_null(strstr(j.err.text, file));
     assert_int_equal(j.steps, 0);
-    jobs_end(&j);
+    training_end(&j);
 }
 
 /* ---- evaluation --------------------------------------------------------------------------------- */
@@ -268,24 +279,28 @@ typedef struct collected {
     real logits[EVALUATED * CLASSES];
     int64_t labels[EVALUATED];
     size_t images, batches;
+    size_t order[EVALUATED]; /* which image came when */
 } collected;
 
-static int collect(void *user, const real *logits, const int64_t *labels, size_t images,
-                   size_t classes, smoe_err *err) {
+static int collect(void *user, const smoe_batch *batch, const real *logits, size_t classes,
+                   smoe_err *err) {
     collected *c = user;
     (void)err;
     assert_int_equal(classes, CLASSES);
-    assert_true(c->images + images <= EVALUATED);
-    memcpy(c->logits + c->images * classes, logits, images * classes * sizeof *logits);
-    memcpy(c->labels + c->images, labels, images * sizeof *labels);
-    c->images += images;
+    for (size_t b = 0; b < batch->images; b++) {
+        size_t image = (size_t)batch->index[b];
+        assert_true(image < EVALUATED);
+        memcpy(c->logits + image * classes, logits + b * classes, classes * sizeof *logits);
+        c->labels[image] = batch->label[b];
+        c->order[c->images++] = image;
+    }
     c->batches++;
     return 0;
 }
 
-static int refuse(void *user, const real *logits, const int64_t *labels, size_t images,
-                  size_t classes, smoe_err *err) {
-    (void)user, (void)logits, (void)labels, (void)images, (void)classes;
+static int refuse(void *user, const smoe_batch *batch, const real *logits, size_t classes,
+                  smoe_err *err) {
+    (void)user, (void)batch, (void)logits, (void)classes;
     return smoe_fail(err, SMOE_RUNTIME, "the sink is full");
 }
 
@@ -309,23 +324,61 @@ static void assert_evaluation(const collected *c, const smoe_eval *eval) {
     assert_close(eval->precision_at_1, (double)right / EVALUATED, 1e-12);
 }
 
-static void evaluation_does_not_depend_on_batches(void **state) {
+/* The outcomes of images are those of their logits, at their place in the data set. */
+static void outcomes_are_those_of_the_images(void **state) {
+    (void)state;
+    models_rig r;
+    smoe_err err;
+    smoe_dataset *set;
+    smoe_eval eval;
+    collected c = {.images = 0};
+    float outcome[2 * EVALUATED];
+    memset(outcome, 0xff, sizeof outcome);
+    assert_true(models_make(&r, "data.channels=3 data.classes=10 data.limit=23", 7, false));
+    assert_int_equal(smoe_dataset_open(&set, &r.spec, "test", &err), 0);
+    if (smoe_evaluate_each(r.model, &r.spec, set, 7, outcome, collect, &c, &eval, &err))
+        fail_msg("%s", err.text);
+    for (size_t i = 0; i < EVALUATED; i++) {
+        const real *l = c.logits + i * CLASSES;
+        double sum = 0, others = -INFINITY;
+        for (size_t k = 0; k < CLASSES; k++) {
+            sum += exp((double)l[k]);
+            if (k != (size_t)c.labels[i]) others = fmax(others, (double)l[k]);
+        }
+        double own = (double)l[c.labels[i]];
+        assert_true((double)outcome[2 * i] == (own > others));
+        assert_close((double)outcome[2 * i + 1], log(sum) - own, 1e-6);
+    }
+    smoe_dataset_free(set);
+    models_free(&r);
+}
+
+/* Images that do not influence one another have the same logits, and the split the same loss, to the
+ * bit, however they are batched and ordered. */
+static void evaluation_does_not_depend_on_batches_and_order(void **state) {
     (void)state;
     static const size_t sizes[] = {1, 3, 7, 23, 64};
     models_rig r;
     smoe_err err;
     smoe_dataset *set;
     collected first = {.images = 0};
-    smoe_eval eval, again;
+    smoe_eval eval = {0}, again;
     /* the classes of shapes, and its images, all 23 of them */
     assert_true(models_make(&r, "data.channels=3 data.classes=10 data.limit=23", 64, false));
     assert_int_equal(smoe_dataset_open(&set, &r.spec, "test", &err), 0);
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    for (size_t i = 0; i < 2 * sizeof sizes / sizeof *sizes; i++) {
+        r.spec.eval.order = i % 2 ? SMOE_ORDER_FILE : SMOE_ORDER_SHUFFLED;
         collected c = {.images = 0};
-        if (smoe_evaluate(r.model, &r.spec, set, sizes[i], collect, &c, &again, &err))
+        if (smoe_evaluate(r.model, &r.spec, set, sizes[i / 2], collect, &c, &again, &err))
             fail_msg("%s", err.text);
         assert_int_equal(c.images, EVALUATED);
-        assert_int_equal(c.batches, (EVALUATED + sizes[i] - 1) / sizes[i]);
+        assert_int_equal(c.batches, (EVALUATED + sizes[i / 2] - 1) / sizes[i / 2]);
+        uint32_t order[EVALUATED];
+        smoe_data_order(order, EVALUATED, &r.spec);
+        for (size_t k = 0; k < EVALUATED; k++) {
+            assert_int_equal(c.order[k], order[k]);
+            if (i % 2) assert_int_equal(c.order[k], k);
+        }
         assert_evaluation(&c, &again);
         if (!i) first = c, eval = again;
         assert_memory_equal(first.logits, c.logits, sizeof c.logits);
@@ -382,7 +435,8 @@ int main(void) {
         cmocka_unit_test(resuming_what_is_done),
         cmocka_unit_test(a_loss_that_is_no_number),
         cmocka_unit_test(no_place_to_write),
-        cmocka_unit_test(evaluation_does_not_depend_on_batches),
+        cmocka_unit_test(outcomes_are_those_of_the_images),
+        cmocka_unit_test(evaluation_does_not_depend_on_batches_and_order),
         cmocka_unit_test(evaluation_knows_all_labels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -154,7 +154,7 @@ enum { B = 3, CLASSES = 4 };
 
 typedef struct scores {
     real logits[B * CLASSES], target[B * CLASSES];
-    double rows[B];
+    double rows[B], smoothing;
     smoe_loss kind;
 } scores;
 
@@ -162,7 +162,7 @@ typedef struct scores {
 static double mean_loss(void *user) {
     scores *s = user;
     smoe_loss_sums sums = {0};
-    smoe_loss_batch(&sums, NULL, s->rows, s->logits, s->target, B, CLASSES, s->kind);
+    smoe_loss_batch(&sums, NULL, s->rows, s->logits, s->target, B, CLASSES, s->kind, s->smoothing);
     return sums.loss / B;
 }
 
@@ -171,15 +171,17 @@ static void losses(void **state) {
     /* one-hot, mixed, and two true classes (mass 2: the softmax gradient is 2p - target) */
     scores s = {.target = {0, 1, 0, 0, (real)0.25, 0, (real)0.75, 0, 1, 0, 0, 1}};
     gradcheck_normal(s.logits, B * CLASSES, 5);
-    for (int kind = SMOE_LOSS_SOFTMAX; kind <= SMOE_LOSS_SIGMOID; kind++) {
+    for (int i = 0; i < 4; i++) {
         real g[B * CLASSES];
         smoe_loss_sums sums = {0};
-        s.kind = (smoe_loss)kind;
-        for (size_t i = 0; i < B * CLASSES; i++) g[i] = (real)NAN;
-        smoe_loss_batch(&sums, g, s.rows, s.logits, s.target, B, CLASSES, s.kind);
-        gradcheck c = {.loss = mean_loss, .user = &s, .step = STEP, .tolerance = TOLERANCE};
-        gradcheck_begin(&c);
-        if (!gradcheck_array(&c, "logits", s.logits, g, B * CLASSES)) fail_msg("%s", c.fault);
+        s.kind = i % 2 ? SMOE_LOSS_SIGMOID : SMOE_LOSS_SOFTMAX;
+        s.smoothing = i / 2 ? 0.2 : 0;
+        for (size_t c = 0; c < B * CLASSES; c++) g[c] = (real)NAN;
+        smoe_loss_batch(&sums, g, s.rows, s.logits, s.target, B, CLASSES, s.kind, s.smoothing);
+        gradcheck check = {.loss = mean_loss, .user = &s, .step = STEP, .tolerance = TOLERANCE};
+        gradcheck_begin(&check);
+        if (!gradcheck_array(&check, "logits", s.logits, g, B * CLASSES))
+            fail_msg("%s", check.fault);
     }
 }
 

@@ -178,7 +178,7 @@ static void linear(void **state) {
         r.reserve = linear_reserve, r.backward = linear_backward;
         r.forward = in_place ? linear_forward_in_place : linear_forward;
         r.out = r.R * LINEAR_OUT;
-        smoe_linear_init(&r.linear, &r.build, r.spec.model.width, LINEAR_OUT, "linear");
+        smoe_linear_init(&r.linear, &r.build, r.spec.model.width, LINEAR_OUT, 1, "linear");
         check(&r, "linear", NULL);
     }
 }
@@ -317,6 +317,53 @@ static void moe(void **state) {
         }
 }
 
+/* Gradients of the layer's parameters and of x behind one another; fresh. */
+static real *moe_gradients(const char *keys, size_t *n) {
+    rig r;
+    smoe_err err = {0};
+    begin(&r, keys);
+    r.reserve = moe_reserve, r.forward = moe_forward, r.backward = moe_backward;
+    if (smoe_moe_init(&r.moe, &r.build, 1, &err)) fail_msg("%s", err.text);
+    gradcheck_scatter(&r.params, 9, 0.25, 0);
+    bind(&r);
+    r.forward(&r);
+    r.backward(&r);
+    *n = r.params.size + r.in;
+    real *g = numbers(*n, 0);
+    memcpy(g, r.params.g, r.params.size * sizeof *g);
+    memcpy(g + r.params.size, r.dx, r.in * sizeof *g);
+    smoe_moe_free(&r.moe);
+    end(&r);
+    return g;
+}
+
+/* With mix_precision bf16 differences show steps, not slopes; the gradients, for which rounding has
+ * slope 1, are those without it up to roundings of at most 2^-8, several to a product. */
+static void moe_in_bf16(void **state) {
+    (void)state;
+    for (size_t i = 0; i < SMOE_ROUTERS; i++) {
+        char keys[200];
+        size_t n;
+        double dot = 0, a2 = 0, b2 = 0;
+        snprintf(keys, sizeof keys,
+                 "model.moe.router=%s model.moe.slots_per_expert=2 model.moe.mix_precision=bf16",
+                 smoe_routers[i].name);
+        real *b = moe_gradients(keys, &n);
+        *strstr(keys, " model.moe.mix_precision") = 0;
+        real *a = moe_gradients(keys, &n);
+        for (size_t k = 0; k < n; k++) {
+            dot += a[k] * b[k];
+            a2 += a[k] * a[k];
+            b2 += b[k] * b[k];
+        }
+        double cosine = dot / sqrt(a2 * b2), far = sqrt(a2 - 2 * dot + b2) / sqrt(a2);
+        if (!(cosine > 0.9999 && far > 1e-5 && far < 3. / 256))
+            fail_msg("%s: cosine %.7f, distance %.7f", smoe_routers[i].name, cosine, far);
+        free(a);
+        free(b);
+    }
+}
+
 /* ---- head ------------------------------------------------------------------------------------ */
 
 static void head_reserve(rig *r, const smoe_space *space) {
@@ -347,9 +394,9 @@ static void head(void **state) {
 int main(void) {
     smoe_threads_set(1);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(norm),      cmocka_unit_test(linear),    cmocka_unit_test(embed),
-        cmocka_unit_test(attention), cmocka_unit_test(dense_mlp), cmocka_unit_test(experts),
-        cmocka_unit_test(moe),       cmocka_unit_test(head),
+        cmocka_unit_test(norm),      cmocka_unit_test(linear),      cmocka_unit_test(embed),
+        cmocka_unit_test(attention), cmocka_unit_test(dense_mlp),   cmocka_unit_test(experts),
+        cmocka_unit_test(moe),       cmocka_unit_test(moe_in_bf16), cmocka_unit_test(head),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -102,6 +102,8 @@ static const struct configuration {
     {"model.moe.layers=every-1 model.moe.slots_per_expert=2", 2, NULL},     /* two layers */
     {"model.moe.slots_per_expert=2 model.moe.expert_dropout=0.3", 2, NULL}, /**/
     {"model.moe.slots_per_expert=2 model.head=token", 2, NULL},             /* T = 5 */
+    {"model.moe.slots_per_expert=2 model.moe.scale_form=exp model.moe.scale_init=3", 2, NULL},
+    {"model.moe.slots_per_expert=2 model.moe.soft_noise=0.7", 2, NULL},     /**/
     {"model.moe.capacity=1.5 model.moe.group_images=2 model.patch_size=2", 4, NULL},
 };
 enum { CONFIGURATIONS = sizeof configurations / sizeof *configurations };
@@ -133,6 +135,10 @@ static void tokens_choice(void **state) {
         TOKENS "model.moe.k=2 model.moe.noise=0",
         TOKENS "model.moe.k=2 model.moe.aux_weight=0 model.moe.noise=3",
         TOKENS "model.moe.k=3 model.moe.noise=0.5",
+        TOKENS "model.moe.layers=[0,1] model.moe.k=[1,2] model.moe.capacity=[1.5,0.6]",
+        TOKENS "model.moe.k=2 model.moe.topk=before",
+        TOKENS "model.moe.k=2 model.moe.topk=before model.moe.aux_weight=0 model.moe.capacity=0.6",
+        TOKENS "model.moe.k=1 model.moe.priority=random model.moe.capacity=0.6",
     };
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) assert_true(check(keys[i], 2, NULL));
 }
@@ -153,8 +159,13 @@ static void heads_positions_and_blocks(void **state) {
         "model.head=map model.gelu=tanh",
         "model.head=map model.qk_norm=true model.dropout=0.2",
         "model.head=token model.qk_norm=true",
+        "model.head=map model.qk_norm=true model.qk_norm_form=vmoe",
         "model.moe.layers=none model.dropout=0.3 model.gelu=tanh model.heads=4",
         "data.channels=3 model.depth=3 model.width=12 model.heads=3",
+        "model.depth=3 model.drop_path=0.4 model.dropout=0.2 model.head=token",
+        "seed=10 model.drop_path=0.3 model.moe.router=tokens-choice model.moe.k=2 "
+        "model.moe.aux_weight=2",
+        "model.drop_path=0.3 model.moe.layers=none model.depth=4",
     };
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         assert_true(check(keys[i], 2, "attn.k_norm.bias"));

@@ -2,7 +2,7 @@
  * in PyTorch, in double precision and with its own gradients, wrote expected.def. Logits of an
  * evaluation, then the losses of a few training steps. Weights and pixels are the formulas that
  * stand there. */
-#include "close.h"
+#include "approx.h"
 #include "models.h"
 #include "spec/routers.h"
 #include "train/loss.h"
@@ -23,7 +23,8 @@ static const size_t labels[IMAGES] = {0, 3, 1, 4};
 static const char training[] = " train.optimizer.lr=0.01 train.optimizer.momentum=0.9"
                                " train.optimizer.weight_decay=0.03 train.optimizer.clip=1"
                                " train.optimizer.head_weight_decay=3 train.optimizer.beta1=0.9"
-                               " train.optimizer.beta2=0.999 train.optimizer.eps=1e-3";
+                               " train.optimizer.beta2=0.999 train.optimizer.eps=1e-3"
+                               " train.optimizer.groups=[{\"match\":\"*.phi\",\"decay\":0.03}]";
 
 static const struct reference {
     const char *keys;
@@ -78,7 +79,7 @@ static double train_step(smoe_model *model, const smoe_spec *spec, const real *p
     for (size_t b = 0; b < IMAGES; b++) target[b * CLASSES + labels[b]] = 1;
     smoe_model_forward(model, pixels, &pass);
     smoe_loss_batch(&sums, dlogits, rows, smoe_model_logits(model), target, IMAGES, CLASSES,
-                    spec->train.loss);
+                    spec->train.loss, 0);
     double loss = sums.loss / IMAGES + spec->model.moe.aux_weight * smoe_model_aux(model);
     smoe_model_backward(model, dlogits, &pass);
     smoe_optim_step(params, &spec->train, step, smoe_optim_norm(params));

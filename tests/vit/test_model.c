@@ -5,7 +5,7 @@
  */
 #include "base/rng.h"
 #include "base/threads.h"
-#include "close.h"
+#include "approx.h"
 #include "gradcheck.h"
 #include "models.h"
 #include "spec/routers.h"
@@ -98,7 +98,7 @@ static void images_are_independent(void **state) {
     independent(WIDER
                 "model.moe.layers=every-1 model.moe.slots_per_expert=7 model.moe.normalize=false");
     independent("model.moe.slots_per_expert=1 model.patch_size=8");
-    /* Few images by two products a layer, more by both layers in one go (math/perceptron.h). */
+    /* Few images by two products a layer, more by both layers in one go (math/fused MLP.h). */
     int threads = smoe_threads();
     smoe_threads_set(2);
     independent(WIDER "model.moe.layers=every-1 model.moe.experts=8 model.moe.slots_per_expert=3");
@@ -134,7 +134,8 @@ static void train(models_rig *r, real *g) {
         smoe_loss_sums sums = {0};
         r->pass.step = step;
         smoe_model_forward(r->model, r->image, &r->pass);
-        smoe_loss_batch(&sums, d, rows, smoe_model_logits(r->model), target, IMAGES, r->N, t->loss);
+        smoe_loss_batch(&sums, d, rows, smoe_model_logits(r->model), target, IMAGES, r->N, t->loss,
+                        0);
         smoe_model_backward(r->model, d, &r->pass);
         if (!step) memcpy(g, r->params->g, r->params->size * sizeof *g);
         smoe_optim_step(r->params, t, step, smoe_optim_norm(r->params));
@@ -182,19 +183,79 @@ static void same_bits_for_any_threads(void **state) {
                  smoe_routers[i].name);
         same_bits(keys);
     }
-    same_bits(WIDER "model.head=map model.qk_norm=true");
+    same_bits(WIDER "model.head=map model.qk_norm=true model.drop_path=0.5");
     same_bits(WIDER "model.head=token model.moe.experts=20 train.loss=sigmoid");
     /* products large enough to be cut */
     same_bits("model.width=96 model.heads=3 model.mlp=192 model.patch_size=1 model.moe.experts=4");
+}
+
+/* Multiplies the tensors that end the branches of block 0: attention's, and the MLP's or experts'. */
+static void scale_branches(models_rig *r, const double by[2]) {
+    static const char *const ends[2][4] = {{"blocks.0.attn.proj.weight", "blocks.0.attn.proj.bias"},
+                                           {"blocks.0.mlp.fc2.weight", "blocks.0.mlp.fc2.bias",
+                                            "blocks.0.mlp.experts.fc2.weight",
+                                            "blocks.0.mlp.experts.fc2.bias"}};
+    for (size_t k = 0; k < 8; k++) {
+        const char *name = ends[k / 4][k % 4];
+        const smoe_param *p = name ? smoe_params_find(r->params, name) : NULL;
+        for (size_t i = 0; p && i < p->size; i++) r->params->w[p->offset + i] *= (real)by[k / 4];
+    }
+}
+
+/* Training with drop_path 0.75 is, image by image, the model whose branches weigh 0 or 4: all four
+ * combinations occur among 64 images. A single block has the whole rate. */
+static void branches_weigh_nothing_or_more(void **state) {
+    (void)state;
+    static const char *const keys[] = {
+        "model.moe.layers=none", "model.moe.layers=all model.moe.slots_per_expert=2",
+        "model.moe.layers=all model.moe.router=experts-choice model.moe.noise=0",
+        "model.moe.layers=all model.moe.router=identity"};
+    enum { MANY = 64 };
+    for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
+        real as[4][MANY * MOST_CLASSES], trained[MANY * MOST_CLASSES];
+        models_rig r;
+        char text[256];
+        snprintf(text, sizeof text, "model.depth=1 model.drop_path=0.75 %s", keys[k]);
+        assert_true(models_make(&r, text, MANY, true));
+        smoe_model_forward(r.model, r.image, &r.pass);
+        memcpy(trained, smoe_model_logits(r.model), MANY * r.N * sizeof *trained);
+        r.pass.train = false;
+        for (size_t c = 0; c < 4; c++) {
+            models_rig other;
+            assert_true(models_make(&other, text, MANY, false));
+            scale_branches(&other, (const double[]){c / 2 ? 4 : 0, c % 2 ? 4 : 0});
+            smoe_model_forward(other.model, r.image, &r.pass);
+            memcpy(as[c], smoe_model_logits(other.model), MANY * r.N * sizeof **as);
+            models_free(&other);
+        }
+        size_t found[4] = {0};
+        for (size_t b = 0; b < MANY; b++) {
+            size_t like = 0, which = 0;
+            for (size_t c = 0; c < 4; c++) {
+                double far = 0;
+                for (size_t i = b * r.N; i < (b + 1) * r.N; i++)
+                    far = fmax(far, fabs((double)(trained[i] - as[c][i])));
+                if (far > 1e-4) continue;
+                like++;
+                which = c;
+            }
+            assert_int_equal(like, 1);
+            found[which]++;
+        }
+        for (size_t c = 0; c < 4; c++) assert_true(found[c] > 0);
+        assert_true(found[0] > found[3]); /* 9/16 and 1/16 of them */
+        models_free(&r);
+    }
 }
 
 /* Steps draw anew: dropout and noise of two steps differ, of the same step agree. */
 static void passes_are_keyed(void **state) {
     (void)state;
     static const char *const keys[] = {
-        "model.dropout=0.5", "model.moe.expert_dropout=0.5",
+        "model.dropout=0.5", "model.moe.expert_dropout=0.5", "model.drop_path=0.5",
+        "model.moe.soft_noise=3",
         "model.moe.router=tokens-choice model.moe.noise=9 model.patch_size=2"};
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         models_rig r;
         real a[IMAGES * MOST_CLASSES], b[IMAGES * MOST_CLASSES], c[IMAGES * MOST_CLASSES];
         real *const out[] = {a, b, c};
@@ -398,6 +459,7 @@ int main(void) {
         cmocka_unit_test(groups_are_independent),
         cmocka_unit_test(same_bits_for_any_threads),
         cmocka_unit_test(passes_are_keyed),
+        cmocka_unit_test(branches_weigh_nothing_or_more),
         cmocka_unit_test(memory_is_as_measured),
         cmocka_unit_test(first_layer_that_is_not_finite),
         cmocka_unit_test(plans_can_be_watched),

@@ -6,7 +6,7 @@
  * nothing but its tensors and random numbers.
  */
 #include "base/rng.h"
-#include "close.h"
+#include "approx.h"
 #include "models.h"
 #include "vit/layer.h"
 
@@ -259,8 +259,47 @@ static void masks_do_not_repeat(void **state) {
     assert_in_range(by_step, 2048 - 192, 2048 + 192);
 }
 
+/* An image's rows are x again, or x and twice what was added; half of them, by image, site and step.
+ */
+static void branches_are_dropped(void **state) {
+    (void)state;
+    enum { B = 4096, N = 3 };
+    static real x[B * N], y[3][B * N], scaled[B * N];
+    const smoe_pass passes[] = {{.train = true, .step = 1, .images = B},
+                                {.train = true, .step = 2, .images = B}};
+    const smoe_drop_path site[] = {{.rate = 0.5, .site = 6, .n = N},
+                                   {.rate = 0.5, .site = 7, .n = N}};
+    size_t dropped = 0, agree[2] = {0};
+    for (size_t i = 0; i < B * N; i++) {
+        x[i] = (real)(i % 11);
+        y[0][i] = y[1][i] = y[2][i] = x[i] + 1;
+    }
+    smoe_drop_path_forward(&site[0], y[0], x, &passes[0]);
+    smoe_drop_path_forward(&site[0], y[1], x, &passes[1]);
+    smoe_drop_path_forward(&site[1], y[2], x, &passes[0]);
+    assert_ptr_equal(smoe_drop_path_backward(&site[0], scaled, x, &passes[0]), scaled);
+    for (size_t b = 0; b < B; b++) {
+        real added = y[0][b * N] - x[b * N];
+        assert_true(added == 0 || added == 2);
+        for (size_t i = b * N; i < (b + 1) * N; i++) {
+            assert_true(y[0][i] == x[i] + added);
+            assert_true(scaled[i] == added * x[i]);
+        }
+        dropped += added == 0;
+        for (size_t k = 0; k < 2; k++) agree[k] += y[k + 1][b * N] == y[0][b * N];
+    }
+    /* 2048 with a deviation of 32, six of which are allowed */
+    assert_in_range(dropped, 2048 - 192, 2048 + 192);
+    for (size_t k = 0; k < 2; k++) assert_in_range(agree[k], 2048 - 192, 2048 + 192);
+    const smoe_pass evaluation = {.step = 1, .images = B};
+    smoe_drop_path_forward(&site[0], x, y[0], &evaluation);
+    assert_true(x[1] == 1);
+    assert_ptr_equal(smoe_drop_path_backward(&site[0], scaled, x, &evaluation), x);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(dense_models), cmocka_unit_test(dropout),
-                                       cmocka_unit_test(masks_do_not_repeat)};
+                                       cmocka_unit_test(masks_do_not_repeat),
+                                       cmocka_unit_test(branches_are_dropped)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

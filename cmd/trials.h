@@ -1,0 +1,69 @@
+/*
+ * Running the trials of a sweep, for sweep and ablate: a process a trial, as many at once as --jobs
+ * says, beside other processes that share the sweep. Signals, the live table and the summing up are
+ * here.
+ */
+#ifndef SMOE_TRIALS_H
+#define SMOE_TRIALS_H
+
+#include "opt.h"
+#include "table.h"
+#include "sweep/results.h"
+#include "sweep/sweep.h"
+
+#include <jansson.h>
+
+/* One kind of sweep: what differs between the commands. */
+typedef struct smoe_trials_kind {
+    const char *suffix; /* of the default folder, runs/NAME-SUFFIX */
+    /* The trials of a spec, or of the directory of a run. */
+    int (*expand)(smoe_sweep *sweep, const char *arg, const smoe_options *options, smoe_err *err);
+    /* Is a sweep that is there of this kind? NULL: any is. */
+    int (*check)(const smoe_sweep *sweep, smoe_err *err);
+    /* What rows are compared with where nobody says and some row has it; NULL: the first row. */
+    const char *reference;
+} smoe_trials_kind;
+
+/* The whole command: SPEC.yaml, or a folder with --resume or --status; the run or the dry run; the
+ * results. SMOE_STOPPED after a first SIGINT or SIGTERM, once every running trial has a checkpoint;
+ * SMOE_PARTIAL names the failed trials. */
+int smoe_trials_command(const smoe_trials_kind *kind, const smoe_options *options,
+                        smoe_err *err) SMOE_MUST_CHECK;
+
+/* "seed=LIST" of --seeds or of the override, fresh; NULL where there is neither. SMOE_USAGE: both.
+ */
+int smoe_trials_seeds(char **seeds, const smoe_options *options, smoe_err *err) SMOE_MUST_CHECK;
+
+/* Is that the directory of a run, and not of a sweep? */
+bool smoe_trials_is_run(const char *arg);
+
+/* The tables of the summary and of the contrasts on stdout, or with --json all results. */
+int smoe_trials_summary(const smoe_results *results, const smoe_options *options,
+                        smoe_err *err) SMOE_MUST_CHECK;
+
+/* The tables of the primary contrasts, the differences and the trends, one after the other; beyond
+ * a dozen rows of precision and loss alone. The files they refer to have `prefix` before their
+ * names. */
+int smoe_trials_contrasts(const smoe_results *results, const char *prefix,
+                          const smoe_options *options, smoe_err *err) SMOE_MUST_CHECK;
+/* The same as members of an object, where there are some. */
+void smoe_trials_contrasts_json(json_t *object, const smoe_results *results, const char *prefix);
+
+/* How many seeds the contrasts need for some differences: --power, whose text is a list of them. */
+int smoe_trials_power(const smoe_results *results, const smoe_options *options,
+                      smoe_err *err) SMOE_MUST_CHECK;
+
+/* A value of a trial in JSON: numbers and booleans as such, all else as text. */
+json_t *smoe_trials_value(const char *text);
+/* Headings for the swept keys. */
+void smoe_trials_columns(smoe_table *table, const smoe_sweep *sweep);
+
+/* How far each trial is: --status. */
+int smoe_trials_status(const smoe_sweep *sweep, const smoe_options *options,
+                       smoe_err *err) SMOE_MUST_CHECK;
+
+/* What each trial would cost, with a short measurement of its step: --dry-run. */
+int smoe_trials_estimate(const smoe_sweep *sweep, const smoe_options *options,
+                         smoe_err *err) SMOE_MUST_CHECK;
+
+#endif

@@ -1,0 +1,182 @@
+/*
+ * A block of rows passes both layers: a part of the hidden units at a time is computed, activated
+ * and at once multiplied with its part of the second layer's weights. All but these is in panels,
+ * rows of a vector side by side, which is how one product writes them and the next reads them:
+ * nothing is packed or turned in between. The parts are those in which gemm.c sums up long rows, so
+ * the bits are the same.
+ */
+#include "math/fused_mlp.h"
+#include "base/team.h"
+#include "math/gemm_view.h"
+
+enum {
+    ROWS = SKINNY, /* of a block, whose panels should stay in the L2 */
+    PIECES = 4,    /* blocks a thread, at least: they are not cut, so threads may wait for one */
+    ALIGNMENT = 16 /* columns of a panel that is read by whole vectors, elements of a cache line */
+};
+
+static size_t whole(size_t n, size_t unit) {
+    return blocks(n, unit) * unit;
+}
+
+/* Panels of rows of `columns`: that of rows i .. i+width begins at i*columns. */
+typedef struct panels {
+    real *at;
+    size_t columns;
+} panels;
+
+/* n columns of weights, of each k elements in one piece, ld apart. */
+typedef struct weights {
+    const real *at;
+    const smoe_bf16 *bf16;
+    size_t ld, n, k;
+} weights;
+
+static weights weights_of(const real *w, const smoe_bf16 *bf16, size_t first, size_t ld, size_t n,
+                          size_t k) {
+    return (weights){w ? w + first : NULL, bf16 ? bf16 + first : NULL, ld, n, k};
+}
+
+/* What to ask for, so many columns from j on and k elements from p on, in so many steps of k. */
+static smoe_prefetch look(const weights *w, size_t j, size_t p, size_t n, size_t k, size_t steps) {
+    size_t at = j * w->ld + p;
+    return w->bf16 ? look_prefetch(w->bf16 + at, sizeof *w->bf16, n, k, w->ld, steps)
+                   : look_prefetch(w->at + at, sizeof *w->at, n, k, w->ld, steps);
+}
+
+/* A layer of m rows: c = c (where it is `begun`) + bias (may be NULL) + a W^T, then gelu, where
+ * there is one. Meanwhile memory is asked for these weights and the first of the next ones. */
+typedef struct layer {
+    size_t m;
+    panels c, a;
+    weights w, next;
+    bool begun;
+    const real *bias;
+    const smoe_gelu *gelu;
+} layer;
+
+/* Columns j .. j+n of it, for k in steps of kc. */
+static void layer_columns(const layer *l, size_t j, size_t n, size_t kc) {
+    ALIGNED real wide[SMOE_BLOCK_ACROSS * KC];
+    const smoe_skinny_kernels *skinny = smoe_kernels_get()->skinny;
+    const smoe_row_kernels *row = smoe_kernels_get()->row;
+    const weights *w = &l->w;
+    for (size_t p0 = 0; p0 < w->k; p0 += kc) {
+        size_t k = min(w->k - p0, kc);
+        size_t steps = skinny->across / SMOE_TILE_ACROSS * k * panels_of(skinny, l->m);
+        smoe_prefetch prefetch = {0};
+        if (j + n < w->n)
+            prefetch = look(w, j + n, p0, min(w->n - j - n, skinny->across), k, steps);
+        else if (p0 == 0)
+            prefetch = look(&l->next, 0, 0, min(l->next.n, skinny->across), l->next.k, steps);
+        for (size_t c = 0; w->bf16 && c < n; c++)
+            row->widen(wide + c * k, w->bf16 + (j + c) * w->ld + p0, k);
+        for (size_t i = 0, width; i < l->m; i += width) {
+            width = width_for(skinny, l->m - i);
+            smoe_tile t = {.n = n,
+                           .k = k,
+                           .c = l->c.at + i * l->c.columns + j * width,
+                           .a = l->a.at + i * l->a.columns + p0 * width,
+                           .a_col = width,
+                           .b = w->bf16 ? wide : w->at + j * w->ld + p0,
+                           .ldb = w->bf16 ? k : w->ld,
+                           .bias = l->bias && !p0 ? l->bias + j : NULL,
+                           .prefetch = prefetch};
+            if (l->begun || p0) t.add = t.c;
+            skinny->tile_panel(&t);
+            prefetch = t.prefetch;
+        }
+    }
+    for (size_t i = 0, width; l->gelu && i < l->m; i += width) {
+        width = width_for(skinny, l->m - i);
+        real *c = l->c.at + i * l->c.columns + j * width;
+        row->gelu(c, c, n * width, *l->gelu);
+    }
+}
+
+static void layer_forward(const layer *l) {
+    size_t across = smoe_kernels_get()->skinny->across, kc = even(l->w.k, KC, 1);
+    for (size_t j = 0; j < l->w.n; j += across) layer_columns(l, j, min(l->w.n - j, across), kc);
+}
+
+static void pack(panels to, const real *x, size_t m, size_t d) {
+    const smoe_skinny_kernels *skinny = smoe_kernels_get()->skinny;
+    for (size_t i = 0, width; i < m; i += width) {
+        width = width_for(skinny, m - i);
+        skinny->pack_across(to.at + i * to.columns, x + i * d, d, 1, min(m - i, width), d, width);
+    }
+}
+
+/* Rows of one fused MLP, ROWS at most. */
+static void rows_forward(const smoe_fused_mlp *p, real *scratch) {
+    const smoe_skinny_kernels *skinny = smoe_kernels_get()->skinny;
+    size_t d = p->d, part = even(p->h, KC, 1), columns = whole(d, ALIGNMENT);
+    size_t rows = whole(p->m, skinny->lanes);
+    panels x = {scratch, d}, y = {x.at + rows * d + SMOE_PANEL_SPILL, columns};
+    panels hidden = {y.at + rows * columns + SMOE_PANEL_SPILL, part};
+    pack(x, p->x, p->m, d);
+    if (p->residual) pack(y, p->residual, p->m, d);
+    for (size_t p0 = 0; p0 < p->h; p0 += part) {
+        size_t n = min(p->h - p0, part);
+        weights w1 = weights_of(p->w1, p->w1_bf16, p0 * d, d, n, d);
+        weights w2 = weights_of(p->w2, p->w2_bf16, p0, p->h, d, n);
+        /* Behind the last of the first layer's weights are those of the next fused MLP. */
+        weights next = weights_of(p->w1, p->w1_bf16, (p0 + n) * d, d, n, d);
+        layer_forward(&(layer){.m = p->m,
+                               .c = hidden,
+                               .a = x,
+                               .w = w1,
+                               .next = w2,
+                               .bias = p->b1 + p0,
+                               .gelu = &p->gelu});
+        layer_forward(&(layer){.m = p->m,
+                               .c = y,
+                               .a = hidden,
+                               .w = w2,
+                               .next = next,
+                               .begun = p0 || p->residual,
+                               .bias = p0 ? NULL : p->b2});
+    }
+    for (size_t i = 0, width; i < p->m; i += width) {
+        width = width_for(skinny, p->m - i);
+        skinny->unpack_across(p->y + i * d, d, y.at + i * columns, min(p->m - i, width), d, width);
+    }
+}
+
+/* Into how many blocks m rows of each of `count` fused MLPs are cut: a single one so that no
+ * thread has a block more than the others. */
+static size_t blocks_of(size_t count, size_t m, int threads) {
+    size_t n = blocks(m, ROWS);
+    return count == 1 ? whole(n, (size_t)threads) : n;
+}
+
+bool smoe_fused_mlp_pays(size_t count, size_t m, int threads) {
+    return m > smoe_kernels_get()->skinny->transposed &&
+           count * blocks_of(count, m, threads) >= PIECES * (size_t)threads;
+}
+
+size_t smoe_fused_mlp_scratch(size_t m, size_t d, size_t h) {
+    size_t rows = min(whole(m, smoe_kernels_get()->skinny->lanes), ROWS);
+    size_t columns = d + whole(d, ALIGNMENT) + even(h, KC, 1);
+    return whole(rows * columns + 2 * SMOE_PANEL_SPILL, ALIGNMENT);
+}
+
+void smoe_fused_mlp_each(size_t count, size_t most, smoe_fused_mlp_maker *make, const void *context,
+                         real *scratch, int threads) {
+    size_t lanes = smoe_kernels_get()->skinny->lanes, cuts = blocks_of(count, most, threads);
+    size_t all = count * cuts, hand = hand_of(all, threads);
+    SMOE_SHARED_BY(products, threads, schedule(dynamic, 1))
+    for (size_t first = 0; first < all; first += hand)
+        for (size_t i = first; i < min(first + hand, all); i++) {
+            smoe_fused_mlp p = make(i / cuts, context);
+            if (!p.m) continue;
+            size_t rows = whole(blocks(p.m, blocks_of(count, p.m, threads)), lanes);
+            size_t row = min(i % cuts * rows, p.m);
+            p.m = min(p.m - row, rows);
+            p.x += row * p.d;
+            p.y += row * p.d;
+            if (p.residual) p.residual += row * p.d;
+            if (p.m)
+                rows_forward(&p, scratch + smoe_thread() * smoe_fused_mlp_scratch(most, p.d, p.h));
+        }
+}

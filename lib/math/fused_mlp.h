@@ -1,0 +1,36 @@
+/*
+ * Both layers of fused MLPs in one go, for inference: what is between them stays in the caches.
+ */
+#ifndef SMOE_FUSED_MLP_H
+#define SMOE_FUSED_MLP_H
+
+#include "base/base.h"
+#include "base/bf16.h"
+#include "math/gelu.h"
+
+/* y [m,d] = residual + gelu(x W1^T + b1) W2^T + b2, rows without gaps; W1 [h,d], W2 [d,h], the
+ * biases [h] and [d]. The bits are those of two products of math/gemm.h with gelu between them. */
+typedef struct smoe_fused_mlp {
+    size_t m, d, h;
+    real *y;
+    const real *x, *residual; /* residual [m,d] may be NULL, or y */
+    const real *w1, *w2, *b1, *b2;
+    const smoe_bf16 *w1_bf16, *w2_bf16; /* not NULL: stand for w1 and w2 */
+    smoe_gelu gelu;
+} smoe_fused_mlp;
+
+/* Whether `count` fused MLPs of m rows are faster in one go, by so many threads: not where some of
+ * these would be left without work, nor where memory is the limit. If so, with more rows too. */
+bool smoe_fused_mlp_pays(size_t count, size_t m, int threads);
+
+/* Elements of scratch that a thread needs for fused MLPs of up to m rows. */
+size_t smoe_fused_mlp_scratch(size_t m, size_t d, size_t h);
+
+/* `count` fused MLPs, shared by so many threads, each with its own part of `scratch`; make(i,
+ * context) describes the i-th, of `most` rows or fewer. Not to be called from inside a parallel
+ * region. */
+typedef smoe_fused_mlp smoe_fused_mlp_maker(size_t i, const void *context);
+void smoe_fused_mlp_each(size_t count, size_t most, smoe_fused_mlp_maker *make, const void *context,
+                         real *scratch, int threads);
+
+#endif

@@ -1,0 +1,299 @@
+/*
+ * Kernels of the matrix product where A has few rows, so that packing B would cost more than it
+ * gains: B's columns meet A's rows across vectors, or are turned in registers; or B's rows pass as
+ * they lie. The chains of multiply-adds are those of kern_gemm.c, number by number.
+ */
+#include "math/kernels.h"
+#include "math/tile.h"
+#include "math/transpose.h"
+
+#if SMOE_VBYTES == 64
+enum {
+    ACROSS2 = 8,              /* columns across two vectors, */
+    ACROSS3 = 8,              /* across three, and */
+    ACROSS = 48,              /* of a block of them: whole vectors and whole tiles */
+    TRANSPOSED_ROWS = VL / 2, /* rows up to which turning columns in registers is faster */
+    DEEP = 16,                /* rows of B in registers, */
+    GROUP = 8,                /* with sums of so many rows of C */
+    AGAIN = true /* ask once more near the use: asked too fast, memory drops questions */
+};
+#else
+enum {
+    ACROSS2 = 6,
+    ACROSS3 = 4,
+    ACROSS = 24,
+    TRANSPOSED_ROWS = 2,
+    DEEP = 8,
+    GROUP = 4,
+    AGAIN = false
+};
+#endif
+enum {
+    ACROSS1 = SMOE_TILE_ACROSS,
+    WIDEST = 3 /* vectors of a panel of tile_across */
+};
+
+_Static_assert((int)ACROSS <= (int)SMOE_BLOCK_ACROSS, "gemm_few.c lays out memory by this");
+_Static_assert((int)TRANSPOSED_ROWS <= (int)HALF, "the rows of tile_turned are a low panel");
+
+static void pack_across(real *dst, const real *a, size_t rs, size_t cs, size_t m, size_t k,
+                        size_t width) {
+    if (width == VL)
+        pack_panel(dst, a, false, rs, cs, m, k, VL);
+    else if (width == 2 * VL)
+        pack_panel(dst, a, false, rs, cs, m, k, 2 * VL);
+    else
+        pack_panel(dst, a, false, rs, cs, m, k, 3 * VL);
+}
+
+/* Row p of B's columns times nv vectors of A. */
+static inline __attribute__((always_inline)) void
+step_across(size_t columns, size_t nv, vreal sum[ACROSS1][WIDEST], const real *a,
+            const real *const column[ACROSS1], size_t p) {
+    vreal row[WIDEST];
+#pragma GCC unroll 3
+    for (size_t v = 0; v < nv; v++) row[v] = vload(a + v * VL);
+#pragma GCC unroll 8
+    for (size_t j = 0; j < columns; j++) {
+        vreal bj = vset(column[j][p]);
+#pragma GCC unroll 3
+        for (size_t v = 0; v < nv; v++) sum[j][v] += bj * row[v];
+    }
+}
+
+/* `columns` columns of B from j on, of which t->n - j are there, across nv vectors of A's rows: the
+ * chains of `tile`, kept by columns of C. They go to `sums`, all of them, or, where that is NULL,
+ * into C, which is a panel. */
+static inline __attribute__((always_inline)) void
+multiply_across(size_t columns, size_t nv, smoe_tile *t, size_t j0, real *sums) {
+    const real *column[ACROSS1], *a = t->a;
+    vreal sum[ACROSS1][WIDEST] = {{{0}}};
+    smoe_prefetch next = t->prefetch;
+    size_t prefetches = prefetches_in(&next, STEPS), pause = pause_of(&next);
+    size_t whole = t->k / STEPS * STEPS, p = 0, n = t->n - j0;
+    for (size_t j = 0; j < columns; j++) column[j] = t->b + (j0 + (j < n ? j : n - 1)) * t->ldb;
+    while (p < whole) {
+        /* One vector of rows is multiplied so fast that it asks in every round. */
+        size_t left = (whole - p) / STEPS, rounds = nv == 1 ? 1 : pause < left ? pause : left;
+        size_t stop = p + rounds * STEPS;
+        prefetch_due(&next, p, prefetches);
+        do {
+#pragma GCC unroll 4
+            for (size_t s = 0; s < STEPS; s++, a += nv * VL)
+                step_across(columns, nv, sum, a, column, p + s);
+        } while ((p += STEPS) < stop);
+    }
+    for (; p < t->k; p++, a += nv * VL) step_across(columns, nv, sum, a, column, p);
+    t->prefetch = next;
+#pragma GCC unroll 8
+    for (size_t j = 0; j < columns; j++) {
+        size_t at = (j0 + j) * nv * VL;
+        if (!sums && j == n) break;
+        vreal bias = vset(!sums && t->bias ? t->bias[j0 + j] : 0);
+#pragma GCC unroll 3
+        for (size_t v = 0; v < nv; v++, at += VL)
+            if (sums)
+                vstore(sums + at, sum[j][v]);
+            else
+                vstore(t->c + at, (t->add ? vload(t->add + at) + bias : bias) + sum[j][v]);
+    }
+}
+
+/* All columns of a tile. */
+static inline __attribute__((always_inline)) void panel_across(smoe_tile *t, real *sums) {
+    if (t->a_col == VL)
+        for (size_t j = 0; j < t->n; j += ACROSS1) multiply_across(ACROSS1, 1, t, j, sums);
+    else if (t->a_col == 2 * VL)
+        for (size_t j = 0; j < t->n; j += ACROSS2) multiply_across(ACROSS2, 2, t, j, sums);
+    else
+        for (size_t j = 0; j < t->n; j += ACROSS3) multiply_across(ACROSS3, 3, t, j, sums);
+}
+
+static void tile_across(smoe_tile *t) {
+    real sums[ACROSS * WIDEST * VL];
+    size_t m = t->m, n = t->n, width = t->a_col;
+    panel_across(t, sums);
+    for (size_t j = 0; j < n; j += VL)
+        for (size_t i = 0; i < m; i += TRANSPOSE_DEPTH) {
+            vreal r[TRANSPOSE_DEPTH_BF16];
+            transpose(r, sums + j * width + i, width * sizeof *sums, false);
+            for (size_t q = 0; q < TRANSPOSE_DEPTH && i + q < m; q++)
+                finish(t->c + (i + q) * t->ldc + j, r[q], t->alpha,
+                       t->add ? t->add + (i + q) * t->ldadd + j : NULL,
+                       t->bias ? t->bias + j : NULL, n - j < VL ? n - j : VL, false);
+        }
+}
+
+static void tile_panel(smoe_tile *t) {
+    panel_across(t, NULL);
+}
+
+static void unpack_across(real *c, size_t ldc, const real *panel, size_t m, size_t n,
+                          size_t width) {
+    for (size_t j = 0; j < n; j += VL)
+        for (size_t i = 0; i < m; i += TRANSPOSE_DEPTH) {
+            vreal r[TRANSPOSE_DEPTH_BF16];
+            transpose(r, panel + j * width + i, width * sizeof *panel, false);
+            for (size_t q = 0; q < TRANSPOSE_DEPTH && i + q < m; q++)
+                if (n - j < VL)
+                    vstore_part(c + (i + q) * ldc + j, r[q], n - j);
+                else
+                    vstore(c + (i + q) * ldc + j, r[q]);
+        }
+}
+
+/* For `rows` >= m rows, a constant: VL columns of B, turned in registers, a few steps of k at a
+ * time. What `tile_across` does for each weight, a broadcast and a multiply-add, takes longer where
+ * the rows leave much of a vector empty. The next steps are turned between the multiply-adds of
+ * these, part by part: shuffles and multiply-adds wait for the same ports. A part asks for as many
+ * lines as it uses up: of what comes after these columns, and once more of what is soon needed. */
+static inline __attribute__((always_inline)) void transposed(size_t rows, smoe_tile *t,
+                                                             bool narrow) {
+    enum { LINE = 64, SOON = 6 * LINE };
+    size_t size = narrow ? sizeof(smoe_bf16) : sizeof(real), stride = t->ldb * size;
+    size_t step = narrow ? TRANSPOSE_DEPTH_BF16 : TRANSPOSE_DEPTH, part = step / PARTS;
+    size_t lines = AGAIN ? VL * part * size / LINE : 0;
+    size_t whole = t->n == VL ? t->k / step * step : 0;
+    const void *b = narrow ? (const void *)t->b_bf16 : t->b;
+    const char *at = b, *soon = at + SOON;
+    const real *a = t->a;
+    vreal sum[TRANSPOSED_ROWS] = {{0}}, now[TRANSPOSE_DEPTH_BF16], coming[TRANSPOSE_DEPTH_BF16],
+          halfway[2 * WORDS];
+    smoe_prefetch next = t->prefetch;
+#pragma GCC unroll 4
+    for (size_t i = 0; whole && i < PARTS; i++) transpose_part(now, halfway, at, stride, narrow, i);
+    for (size_t p = 0; p < whole; a += step * HALF) {
+        if (p + step < whole) at += step * size; /* nothing is read behind the last */
+#pragma GCC unroll 4
+        for (size_t i = 0; i < PARTS; i++, p += part) {
+            transpose_part(coming, halfway, at, stride, narrow, i);
+            if (next.every && !(p & (next.every - 1))) prefetch(&next);
+            for (size_t j = 0; j < lines; j++, soon += stride) __builtin_prefetch(soon);
+#pragma GCC unroll 4
+            for (size_t q = i * part; q < (i + 1) * part; q++) {
+                vreal r = transposed_element(now, q, narrow);
+#pragma GCC unroll 8
+                for (size_t j = 0; j < rows; j++) sum[j] += vset(a[q * HALF + j]) * r;
+            }
+            at = vorder(at, sum, rows);
+        }
+        /* All rows have had their turn. */
+        if (lines && p * size % LINE == 0) soon += LINE - (ptrdiff_t)(VL * stride);
+#pragma GCC unroll 16
+        for (size_t q = 0; q < TRANSPOSE_DEPTH_BF16; q++) now[q] = coming[q];
+    }
+    for (size_t p = whole; p < t->k; p++, a += HALF) {
+        real w[VL] = {0};
+        for (size_t j = 0; j < t->n; j++) w[j] = source_element(b, j * t->ldb + p, narrow);
+#pragma GCC unroll 8
+        for (size_t i = 0; i < rows; i++) sum[i] += vset(a[i]) * vload(w);
+    }
+    t->prefetch = next;
+#pragma GCC unroll 8
+    for (size_t i = 0; i < rows; i++)
+        if (i < t->m)
+            finish(t->c + i * t->ldc, sum[i], t->alpha, t->add ? t->add + i * t->ldadd : NULL,
+                   t->bias, t->n, false);
+}
+
+static void tile_transposed(smoe_tile *t) {
+    if (2 * t->m <= TRANSPOSED_ROWS && t->b_bf16)
+        transposed(TRANSPOSED_ROWS / 2, t, true);
+    else if (2 * t->m <= TRANSPOSED_ROWS)
+        transposed(TRANSPOSED_ROWS / 2, t, false);
+    else if (t->b_bf16)
+        transposed(TRANSPOSED_ROWS, t, true);
+    else
+        transposed(TRANSPOSED_ROWS, t, false);
+}
+
+static void pack_deep(real *dst, const real *a, size_t rs, size_t cs, size_t m, size_t k) {
+    for (size_t i = 0; i < m; i++)
+        for (size_t p = 0; p < k; p += DEEP) {
+            const real *from = a + i * rs + p * cs;
+            real *to = dst + p * m + i * DEEP;
+            if (cs == 1 && p + DEEP <= k)
+                memcpy(to, from, DEEP * sizeof *to);
+            else
+                for (size_t q = 0; q < DEEP && p + q < k; q++) to[q] = from[q * cs];
+        }
+}
+
+/* VL columns of `rows` rows of C from row i on: their sums go on by `depth` steps of k. Between
+ * them memory is asked, while *asks are left. */
+static inline __attribute__((always_inline)) void
+down_rows(size_t rows, size_t depth, const smoe_tile *t, size_t i, size_t j, const real *a,
+          const vreal b[DEEP], size_t *prefetches, smoe_prefetch *next) {
+    real *sums = t->sums + j * t->m + i * VL;
+    vreal sum[GROUP];
+#pragma GCC unroll 8
+    for (size_t r = 0; r < rows; r++) sum[r] = t->begun ? vload(sums + r * VL) : (vreal){0};
+#pragma GCC unroll 16
+    for (size_t q = 0; q < depth; q++) {
+        if (*prefetches && q % 2 == 0) {
+            prefetch(next);
+            --*prefetches;
+        }
+#pragma GCC unroll 8
+        for (size_t r = 0; r < rows; r++) sum[r] += vset(a[(i + r) * DEEP + q]) * b[q];
+    }
+#pragma GCC unroll 8
+    for (size_t r = 0; r < rows; r++)
+        if (t->later)
+            vstore(sums + r * VL, sum[r]);
+        else
+            finish(t->c + (i + r) * t->ldc + j, sum[r], t->alpha,
+                   t->add ? t->add + (i + r) * t->ldadd + j : NULL, t->bias ? t->bias + j : NULL,
+                   VL, false);
+}
+
+/* Steps p .. p+depth of a tile. `depth`, a constant, rows of B are read side by side and once; what
+ * is read again and again are A and the sums, which stay in the caches. */
+static inline __attribute__((always_inline)) void down(size_t depth, smoe_tile *t, size_t p) {
+    const real *a = t->a + p, *from = t->b + p * t->ldb;
+    smoe_prefetch next = t->prefetch;
+    for (size_t j = 0; j < t->n; j += VL) {
+        vreal b[DEEP];
+#pragma GCC unroll 16
+        for (size_t q = 0; q < depth; q++) b[q] = vrounded(vload(from + q * t->ldb + j));
+        size_t prefetches = depth * VL * sizeof(real) / 128;
+        if (AGAIN && t->m <= 2 * GROUP) {
+#pragma GCC unroll 16
+            for (size_t q = 0; q < depth; q++) __builtin_prefetch(from + q * t->ldb + j + 2 * VL);
+        }
+        size_t i = 0;
+        for (; i + GROUP <= t->m; i += GROUP)
+            down_rows(GROUP, depth, t, i, j, a, b, &prefetches, &next);
+        for (; i + GROUP / 2 <= t->m; i += GROUP / 2)
+            down_rows(GROUP / 2, depth, t, i, j, a, b, &prefetches, &next);
+        for (; i < t->m; i++) down_rows(1, depth, t, i, j, a, b, &prefetches, &next);
+    }
+    t->prefetch = next;
+}
+
+static void tile_down(smoe_tile *t) {
+    if (t->k == DEEP) {
+        down(DEEP, t, 0);
+        return;
+    }
+    bool later = t->later;
+    for (size_t p = 0; p < t->k; p++) {
+        t->later = later || p + 1 < t->k;
+        down(1, t, p);
+    }
+}
+
+const smoe_skinny_kernels SMOE_KERN(smoe_skinny_kern);
+const smoe_skinny_kernels SMOE_KERN(smoe_skinny_kern) = {
+    .lanes = VL,
+    .across = ACROSS,
+    .pack_across = pack_across,
+    .tile_across = tile_across,
+    .tile_panel = tile_panel,
+    .unpack_across = unpack_across,
+    .transposed = TRANSPOSED_ROWS,
+    .tile_transposed = tile_transposed,
+    .deep = DEEP,
+    .pack_deep = pack_deep,
+    .tile_down = tile_down,
+};

@@ -1,0 +1,626 @@
+/*
+ * The manifest of a sweep on disk and the claims on its trials; see sweep.h. The manifest is
+ * written once, whole, and replaced only by one that has more trials behind the old ones; what
+ * changes is one file a trial, written by whoever holds its claim.
+ */
+#include "sweep/manifest.h"
+#include "sweep/primary.h"
+#include "base/file.h"
+#include "store/run.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { MANIFEST_MOST = 1 << 30, OUTCOME_MOST = 1 << 20 };
+
+static int no_memory(const char *dir, smoe_err *err) {
+    return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", dir);
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+static json_t *texts_json(char *const *text, size_t count) {
+    json_t *list = json_array();
+    for (size_t i = 0; i < count; i++)
+        if (json_array_append_new(list, json_string(text[i]))) goto fail;
+    return list;
+fail:
+    json_decref(list);
+    return NULL;
+}
+
+/* What trials are evaluated at. */
+static json_t *evaluate_json(const smoe_sweep *sweep) {
+    const smoe_axis *axis = &sweep->evaluate;
+    json_t *points = json_array();
+    for (size_t p = 0; p < axis->points; p++)
+        json_array_append_new(points, texts_json(axis->point[p].value, axis->columns));
+    return json_pack("{s:o, s:o}", "columns", texts_json(axis->column, axis->columns), "points",
+                     points);
+}
+
+/* Texts that may be missing, as an object has them. */
+static void put_text(json_t *object, const char *key, const char *text) {
+    if (text) json_object_set_new(object, key, json_string(text));
+}
+
+static json_t *plan_json(smoe_sweep_plan plan) {
+    json_t *list = json_array(), *object = json_pack("{s:o}", "primary", list);
+    for (size_t i = 0; i < plan.primaries; i++) {
+        json_t *primary = json_object();
+        for (size_t part = 0; part < SMOE_PRIMARY_PARTS; part++)
+            put_text(primary, smoe_primary_part[part], *smoe_primary_text(&plan.primary[i], part));
+        json_array_append_new(list, primary);
+    }
+    put_text(object, "family", plan.family);
+    put_text(object, "equivalence", plan.equivalence);
+    return object;
+}
+
+/* The first line. */
+static json_t *header_json(const smoe_sweep *sweep) {
+    const smoe_sweep_figure *figure = &sweep->figure;
+    json_t *line =
+        json_pack("{s:s, s:I, s:o}", "sweep", sweep->name, "cells", (json_int_t)sweep->trials,
+                  "columns", texts_json(sweep->column, sweep->columns));
+    if (line && sweep->evaluate.points) json_object_set_new(line, "evaluate", evaluate_json(sweep));
+    if (line && sweep->run)
+        json_object_update_new(
+            line, json_pack("{s:s, s:s}", "run", sweep->run, "checkpoint", sweep->checkpoint));
+    if (line && (figure->x || figure->y || figure->line))
+        json_object_set_new(
+            line, "figure",
+            json_pack("{s:s?, s:s?, s:s?}", "x", figure->x, "y", figure->y, "line", figure->line));
+    if (line && sweep->reference)
+        json_object_set_new(line, "reference", json_string(sweep->reference));
+    if (line && (sweep->plan.primaries || sweep->plan.equivalence))
+        json_object_set_new(line, "plan", plan_json(sweep->plan));
+    return line;
+}
+
+static json_t *trial_json(const smoe_sweep *sweep, const smoe_trial *trial) {
+    char hash[17], values[17];
+    snprintf(hash, sizeof hash, "%016" PRIx64, trial->hash);
+    snprintf(values, sizeof values, "%016" PRIx64, smoe_trial_hash_values(sweep, trial));
+    json_t *set = json_object();
+    for (size_t c = 0; c < sweep->columns; c++)
+        json_object_set_new(set, sweep->column[c], json_string(trial->value[c]));
+    return json_pack("{s:s, s:s, s:s, s:o, s:o}", "cell", trial->name, "hash", hash, "set_hash",
+                     values, "set", set, "spec", json_loads(trial->spec, 0, NULL));
+}
+
+/* The manifest as text, fresh; NULL when out of memory. */
+static char *manifest_text(const smoe_sweep *sweep, size_t *size) {
+    char *text = NULL;
+    FILE *out = open_memstream(&text, size);
+    bool bad = !out;
+    for (size_t i = 0; i <= sweep->trials && !bad; i++) {
+        json_t *line = i ? trial_json(sweep, &sweep->trial[i - 1]) : header_json(sweep);
+        bad = !line || json_dumpf(line, out, JSON_COMPACT | JSON_REAL_PRECISION(17)) ||
+              fputc('\n', out) == EOF;
+        json_decref(line);
+    }
+    if (out) bad |= fclose(out) != 0;
+    if (!bad) return text;
+    free(text);
+    return NULL;
+}
+
+/* Do two sweeps evaluate the same? */
+static int compare_evaluations(const smoe_sweep *was, const smoe_sweep *is, smoe_err *err) {
+    json_t *a = evaluate_json(was), *b = evaluate_json(is);
+    bool same = json_equal(a, b) && !was->checkpoint == !is->checkpoint &&
+                (!is->checkpoint || !strcmp(was->checkpoint, is->checkpoint));
+    json_decref(a);
+    json_decref(b);
+    return same ? 0
+                : smoe_fail(err, SMOE_USAGE,
+                            "%s: is another sweep: what it evaluates is different; -o DIR puts "
+                            "this one elsewhere",
+                            was->dir);
+}
+
+/* What is to be shown is said before it is seen. */
+static int compare_plans(const smoe_sweep *was, const smoe_sweep *is, smoe_err *err) {
+    if (smoe_primary_same(&was->plan, &is->plan)) return 0;
+    return smoe_fail(err, SMOE_USAGE,
+                     "%s: sweep.primary is not what it was when this sweep began, with %zu primary "
+                     "contrasts; -o DIR puts this one elsewhere",
+                     was->dir, was->plan.primaries);
+}
+
+/* What two sweeps that should be one have different. */
+static int compare(const smoe_sweep *was, const smoe_sweep *is, smoe_err *err) {
+    if (was->trials != is->trials)
+        return smoe_fail(err, SMOE_USAGE,
+                         "%s: is another sweep: it has %zu cells, the spec now makes %zu; --extend "
+                         "adds cells to it, -o DIR puts this one elsewhere",
+                         was->dir, was->trials, is->trials);
+    for (size_t i = 0; i < is->trials; i++)
+        if (strcmp(was->trial[i].name, is->trial[i].name) ||
+            was->trial[i].hash != is->trial[i].hash)
+            return smoe_fail(err, SMOE_USAGE,
+                             "%s: is another sweep: cell %s (%016" PRIx64 ") was %s (%016" PRIx64
+                             "); -o DIR puts this one elsewhere",
+                             was->dir, is->trial[i].name, is->trial[i].hash, was->trial[i].name,
+                             was->trial[i].hash);
+    return compare_plans(was, is, err) ? -1 : compare_evaluations(was, is, err);
+}
+
+static int write_manifest(const smoe_sweep *sweep, const char *dir, smoe_err *err) {
+    char *path = smoe_text_format("%s/cells.jsonl", dir);
+    size_t size = 0;
+    char *text = manifest_text(sweep, &size);
+    int status = path && text ? smoe_file_write(path, text, size, err) : no_memory(dir, err);
+    free(path);
+    free(text);
+    return status;
+}
+
+/* ---- making the folder ----------------------------------------------------------------------- */
+
+static int is_entry(const struct dirent *entry) {
+    return strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..");
+}
+
+/* What is not there before the first manifest is whole. */
+static int is_foreign(const struct dirent *entry) {
+    static const char temporary[] = "cells.jsonl" SMOE_FILE_TEMPORARY;
+    return is_entry(entry) && strcmp(entry->d_name, "claims") &&
+           strncmp(entry->d_name, temporary, sizeof temporary - 1);
+}
+
+/* Is it a folder without entries of the kind? */
+static bool holds_none(const char *folder, int (*kind)(const struct dirent *)) {
+    struct dirent **list = NULL;
+    int count = scandir(folder, &list, kind, NULL);
+    for (int i = 0; i < count; i++) free(list[i]);
+    free(list);
+    return !count;
+}
+
+/* A folder that has nothing in it but what is left of a sweep that ended before its manifest was
+ * whole: it is as good as not there. */
+static bool not_begun(const char *dir) {
+    char *claims = smoe_text_format("%s/claims", dir);
+    bool bare = claims && holds_none(dir, is_foreign) &&
+                (access(claims, F_OK) || holds_none(claims, is_entry));
+    free(claims);
+    return bare;
+}
+
+static int fail_there(const char *dir, smoe_err *err) {
+    return smoe_fail(err, SMOE_USAGE,
+                     "%s: exists already; --resume continues a sweep, --extend adds cells to one, "
+                     "--force replaces it",
+                     dir);
+}
+
+static int make_folder(const char *path, smoe_err *err) {
+    if (smoe_file_make_parents(path, err)) return -1;
+    if (!mkdir(path, 0777) || errno == EEXIST) return 0;
+    return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot make the folder", path);
+}
+
+/* The lock on the claims' folder, which whoever writes the manifest has: a descriptor, or -1. */
+static int lock_claims(const char *claims, smoe_err *err) {
+    int fd = open(claims, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0 && !flock(fd, LOCK_EX)) return fd;
+    smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot lock", claims);
+    if (fd >= 0) close(fd);
+    return -1;
+}
+
+/* The sweep in the folder in place of this one, if it is the same. */
+static int take_over(smoe_sweep *sweep, const char *dir, smoe_err *err) {
+    smoe_sweep old;
+    int status = smoe_sweep_open(&old, dir, err);
+    if (!status) status = compare(&old, sweep, err);
+    if (status) {
+        smoe_sweep_free(&old);
+        return -1;
+    }
+    smoe_sweep_free(sweep);
+    *sweep = old;
+    return 0;
+}
+
+/* The first manifest of a folder; when that fails, an otherwise empty folder goes as well. */
+static int begin(smoe_sweep *sweep, const char *dir, const char *claims, smoe_err *err) {
+    int status = not_begun(dir) ? smoe_file_sweep(dir, err) : 0;
+    if (!status && !(sweep->dir = strdup(dir))) status = no_memory(dir, err);
+    if (!status) status = write_manifest(sweep, dir, err);
+    if (status && !rmdir(claims)) rmdir(dir);
+    return status;
+}
+
+int smoe_sweep_create(smoe_sweep *sweep, const char *dir, bool join, smoe_err *err) {
+    char *claims = smoe_text_format("%s/claims", dir);
+    int lock = -1, status = -1;
+    if (!claims) {
+        no_memory(dir, err);
+    } else if (!join && !access(dir, F_OK) && !not_begun(dir)) {
+        fail_there(dir, err);
+    } else if (!make_folder(claims, err) && (lock = lock_claims(claims, err)) >= 0) {
+        if (!smoe_file_holds(dir, "cells.jsonl"))
+            status = begin(sweep, dir, claims, err);
+        else /* another process may have been faster */
+            status = join ? take_over(sweep, dir, err) : fail_there(dir, err);
+        close(lock);
+    }
+    free(claims);
+    return status;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+/* A copy of a text in an object; NULL where there is none. -1 when out of memory. */
+static int read_text(char **to, const json_t *object, const char *key) {
+    const char *text = json_string_value(json_object_get(object, key));
+    return text && !(*to = strdup(text)) ? -1 : 0;
+}
+
+/* A point: its values, and the overrides that make it so. */
+static int read_point(smoe_axis *axis, const json_t *values) {
+    const char **value = calloc(axis->columns, sizeof *value);
+    const char **override = calloc(axis->columns, sizeof *override);
+    int status = value && override && json_array_size(values) == axis->columns ? 0 : -1;
+    for (size_t c = 0; c < axis->columns && !status; c++) {
+        value[c] = json_string_value(json_array_get(values, c));
+        override[c] = value[c] ? smoe_text_format("%s=%s", axis->column[c], value[c]) : NULL;
+        if (!override[c]) status = -1;
+    }
+    if (!status) status = smoe_axis_add(axis, value, override, axis->columns);
+    for (size_t c = 0; override && c < axis->columns; c++) free((char *) override[c]);
+    free(override);
+    free(value);
+    return status;
+}
+
+static int read_evaluate(smoe_sweep *sweep, const json_t *evaluate) {
+    const json_t *columns = json_object_get(evaluate, "columns");
+    const json_t *points = json_object_get(evaluate, "points");
+    size_t count = json_array_size(columns);
+    smoe_axes axes = {0};
+    if (!evaluate) return 0;
+    const char **column = calloc(count + 1, sizeof *column);
+    int status = column && count ? 0 : -1;
+    for (size_t c = 0; c < count && !status; c++)
+        if (!(column[c] = json_string_value(json_array_get(columns, c)))) status = -1;
+    if (!status && !smoe_axes_add(&axes, column, count)) status = -1;
+    for (size_t p = 0; p < json_array_size(points) && !status; p++)
+        status = read_point(axes.axis, json_array_get(points, p));
+    if (axes.count) sweep->evaluate = *axes.axis; /* taken over, also on failure */
+    free(axes.axis);
+    free(column);
+    return status;
+}
+
+static int read_plan(smoe_sweep_plan *plan, const json_t *object) {
+    const json_t *list = json_object_get(object, "primary");
+    plan->primary = calloc(json_array_size(list) + 1, sizeof *plan->primary);
+    if (!plan->primary) return -1;
+    for (; plan->primaries < json_array_size(list); plan->primaries++)
+        for (size_t part = 0; part < SMOE_PRIMARY_PARTS; part++)
+            if (read_text(smoe_primary_text(&plan->primary[plan->primaries], part),
+                          json_array_get(list, plan->primaries), smoe_primary_part[part]))
+                return -1;
+    for (size_t i = 0; i < plan->primaries; i++) {
+        const smoe_primary *p = &plan->primary[i];
+        if (!p->measure || !p->expect || !(p->trend || (p->row && p->reference))) return -1;
+    }
+    return read_text(&plan->family, object, "family") ||
+                   read_text(&plan->equivalence, object, "equivalence")
+               ? -1
+               : 0;
+}
+
+static int read_header(smoe_sweep *sweep, const json_t *line) {
+    const json_t *columns = json_object_get(line, "columns");
+    const char *name = json_string_value(json_object_get(line, "sweep"));
+    json_int_t trials = json_integer_value(json_object_get(line, "cells"));
+    if (!name || !json_is_array(columns) || trials < 1 || trials > MANIFEST_MOST / 16) return -1;
+    sweep->name = strdup(name);
+    sweep->trial = calloc((size_t)trials, sizeof *sweep->trial);
+    sweep->column = calloc(json_array_size(columns) + 1, sizeof *sweep->column);
+    if (!sweep->name || !sweep->trial || !sweep->column) return -1;
+    for (; sweep->columns < json_array_size(columns); sweep->columns++) {
+        const char *text = json_string_value(json_array_get(columns, sweep->columns));
+        if (!text || !(sweep->column[sweep->columns] = strdup(text))) return -1;
+        if (!strcmp(text, "seed")) sweep->seed = sweep->columns;
+    }
+    const json_t *figure = json_object_get(line, "figure");
+    if (read_text(&sweep->figure.x, figure, "x") || read_text(&sweep->figure.y, figure, "y") ||
+        read_text(&sweep->figure.line, figure, "line") || read_text(&sweep->run, line, "run") ||
+        read_text(&sweep->checkpoint, line, "checkpoint") ||
+        read_text(&sweep->reference, line, "reference") ||
+        read_plan(&sweep->plan, json_object_get(line, "plan")))
+        return -1;
+    return read_evaluate(sweep, json_object_get(line, "evaluate"));
+}
+
+/* A trial whose hashes are those of its spec and of what is set; early ledgers have none of the
+ * latter. */
+static int read_trial(smoe_sweep *sweep, const json_t *line) {
+    smoe_trial *trial = &sweep->trial[sweep->trials++];
+    const char *name = json_string_value(json_object_get(line, "cell"));
+    const char *hash = json_string_value(json_object_get(line, "hash"));
+    trial->value = calloc(sweep->columns + 1, sizeof *trial->value);
+    if (!name || !*name || strchr(name, '/') || *name == '.' || !hash || !trial->value) return -1;
+    if (!(trial->name = strdup(name))) return -1;
+    for (size_t c = 0; c < sweep->columns; c++) {
+        const char *value =
+            json_string_value(json_object_get(json_object_get(line, "set"), sweep->column[c]));
+        if (!value || !(trial->value[c] = strdup(value))) return -1;
+    }
+    if (smoe_trial_set_spec(trial, json_object_get(line, "spec"))) return -1;
+    const char *values = json_string_value(json_object_get(line, "set_hash"));
+    if (values && smoe_trial_hash_values(sweep, trial) != strtoull(values, NULL, 16)) return -1;
+    return trial->hash == strtoull(hash, NULL, 16) ? 0 : -1;
+}
+
+static int read_manifest(smoe_sweep *sweep, const char *path, char *text, smoe_err *err) {
+    char *rest = text, *piece;
+    size_t number = 0, trials = 0;
+    while ((piece = strsep(&rest, "\n")) && *piece) {
+        json_t *line = json_loads(piece, 0, NULL);
+        int bad = !number                  ? read_header(sweep, line)
+                  : sweep->trials < trials ? read_trial(sweep, line)
+                                           : -1;
+        if (!number++) trials = (size_t)json_integer_value(json_object_get(line, "cells"));
+        json_decref(line);
+        if (bad)
+            return smoe_fail(err, SMOE_DATA,
+                             "%s:%zu: not a line of a sweep, or changed since it was written", path,
+                             number);
+    }
+    if (number && sweep->trials == trials) return 0;
+    return smoe_fail(err, SMOE_DATA, "%s: has %zu cells, its first line says %zu", path,
+                     sweep->trials, trials);
+}
+
+int smoe_sweep_open(smoe_sweep *sweep, const char *dir, smoe_err *err) {
+    *sweep = (smoe_sweep){.dir = strdup(dir), .seed = SIZE_MAX};
+    char *path = smoe_text_format("%s/cells.jsonl", dir), *text = NULL;
+    size_t size = 0;
+    int status = -1;
+    if (!path || !sweep->dir) {
+        no_memory(dir, err);
+    } else if (access(path, F_OK) && not_begun(dir)) {
+        smoe_fail(err, SMOE_USAGE,
+                  "%s: no sweep was begun there; SPEC.yaml and its overrides with -o %s begin one",
+                  dir, dir);
+    } else if (access(path, F_OK)) {
+        smoe_fail(err, SMOE_USAGE, "%s: no sweep there (no cells.jsonl)", dir);
+    } else if (!smoe_file_read(path, MANIFEST_MOST, &text, &size, err)) {
+        status = read_manifest(sweep, path, text, err);
+        for (size_t i = 0; i < sweep->trials && !status; i++)
+            status = smoe_trial_look(sweep, i, err);
+    }
+    free(text);
+    free(path);
+    if (status) smoe_sweep_free(sweep);
+    return status;
+}
+
+/* ---- trials ---------------------------------------------------------------------------------- */
+
+char *smoe_trial_dir(const smoe_sweep *sweep, size_t i) {
+    return sweep->run ? strdup(sweep->run)
+                      : smoe_text_format("%s/%s", sweep->dir, sweep->trial[i].name);
+}
+
+char *smoe_trial_outcomes(const smoe_sweep *sweep, size_t i) {
+    if (sweep->trial[i].outcomes) return strdup(sweep->trial[i].outcomes);
+    char *dir = smoe_trial_dir(sweep, i);
+    char *path = dir ? smoe_text_format("%s/" SMOE_RUN_OUTCOMES, dir) : NULL;
+    free(dir);
+    return path;
+}
+
+static char *claim_path(const smoe_sweep *sweep, size_t i, const char *suffix) {
+    return smoe_text_format("%s/claims/%s.%s", sweep->dir, sweep->trial[i].name, suffix);
+}
+
+int smoe_trial_claim(const smoe_sweep *sweep, size_t i, int *fd, smoe_err *err) {
+    char *path = claim_path(sweep, i, "lock");
+    if (!path) return no_memory(sweep->dir, err);
+    *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    int got = *fd < 0 ? smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot open", path) : 1;
+    if (got == 1 && flock(*fd, LOCK_EX | LOCK_NB)) {
+        got =
+            errno == EWOULDBLOCK ? 0 : smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot lock", path);
+        close(*fd);
+    }
+    free(path);
+    return got;
+}
+
+int smoe_trial_look(smoe_sweep *sweep, size_t i, smoe_err *err) {
+    smoe_trial *trial = &sweep->trial[i];
+    char *path = claim_path(sweep, i, "json"), *text = NULL;
+    size_t size = 0;
+    int status = 0;
+    if (!path) return no_memory(sweep->dir, err);
+    json_decref(trial->outcome);
+    trial->outcome = NULL;
+    trial->state = SMOE_TRIAL_OPEN;
+    if (access(path, F_OK)) goto out;
+    status = smoe_file_read(path, OUTCOME_MOST, &text, &size, err);
+    if (status) goto out;
+    trial->outcome = json_loadb(text, size, 0, NULL);
+    const char *word = json_string_value(json_object_get(trial->outcome, "status"));
+    if (word && !strcmp(word, "done"))
+        trial->state = SMOE_TRIAL_DONE;
+    else if (word && !strcmp(word, "failed"))
+        trial->state = SMOE_TRIAL_FAILED;
+    else
+        status = smoe_fail(err, SMOE_DATA,
+                           "%s: does not say how a cell went; remove it to run the "
+                           "cell again",
+                           path);
+out:
+    free(text);
+    free(path);
+    return status;
+}
+
+int smoe_trial_finish(const smoe_sweep *sweep, size_t i, json_t *outcome, smoe_err *err) {
+    char *path = claim_path(sweep, i, "json");
+    char *text = outcome ? json_dumps(outcome, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) : NULL;
+    int status =
+        path && text ? smoe_file_write(path, text, strlen(text), err) : no_memory(sweep->dir, err);
+    json_decref(outcome);
+    free(path);
+    free(text);
+    return status;
+}
+
+json_t *smoe_trial_failure(int code, const char *error) {
+    return json_pack("{s:s, s:i, s:s}", "status", "failed", "code", code, "error", error);
+}
+
+/* ---- extending ------------------------------------------------------------------------------- */
+
+/* The number that a trial's name begins with. */
+static size_t number_of(const smoe_trial *trial) {
+    return (size_t)strtoull(trial->name, NULL, 10);
+}
+
+static bool same_values(const smoe_sweep *sweep, const smoe_trial *a, const smoe_trial *b) {
+    for (size_t c = 0; c < sweep->columns; c++)
+        if (strcmp(a->value[c], b->value[c])) return false;
+    return true;
+}
+
+/* Puts the trial that is `was` among those from `from` on in its place, under its old name. */
+static int keep_trial(smoe_sweep *sweep, size_t from, const smoe_sweep *old, const smoe_trial *was,
+                      smoe_err *err) {
+    size_t i = from;
+    while (i < sweep->trials && !same_values(sweep, &sweep->trial[i], was)) i++;
+    if (i == sweep->trials)
+        return smoe_fail(err, SMOE_USAGE,
+                         "%s: cell %s is none of the cells of the spec; --extend wants those that "
+                         "are there and more",
+                         old->dir, was->name);
+    if (sweep->trial[i].hash != was->hash)
+        return smoe_fail(err, SMOE_USAGE,
+                         "%s: cell %s (%016" PRIx64 ") would be another one now (%016" PRIx64
+                         "): the spec or its overrides are different; -o DIR puts this sweep "
+                         "elsewhere",
+                         old->dir, was->name, was->hash, sweep->trial[i].hash);
+    smoe_trial trial = sweep->trial[i];
+    free(trial.name);
+    trial.name = strdup(was->name);
+    memmove(&sweep->trial[from + 1], &sweep->trial[from], (i - from) * sizeof trial);
+    sweep->trial[from] = trial;
+    return trial.name ? 0 : no_memory(old->dir, err);
+}
+
+/* The trials of the old sweep first, as they were, then those that are new, numbered on. */
+static int merge(smoe_sweep *sweep, const smoe_sweep *old, smoe_err *err) {
+    bool same = sweep->columns == old->columns;
+    size_t next = 0;
+    for (size_t c = 0; c < sweep->columns && same; c++)
+        same = !strcmp(sweep->column[c], old->column[c]);
+    if (!same)
+        return smoe_fail(
+            err, SMOE_USAGE,
+            "%s: is another sweep: the keys it sweeps are different (one with a single "
+            "value is not swept); -o DIR puts this one elsewhere",
+            old->dir);
+    if (compare_plans(old, sweep, err) || compare_evaluations(old, sweep, err)) return -1;
+    for (size_t k = 0; k < old->trials; k++) {
+        if (keep_trial(sweep, k, old, &old->trial[k], err)) return -1;
+        if (number_of(&old->trial[k]) >= next) next = number_of(&old->trial[k]) + 1;
+    }
+    for (size_t i = old->trials; i < sweep->trials; i++) {
+        smoe_trial *trial = &sweep->trial[i];
+        char *name =
+            smoe_text_format("%03zu%s", next++, trial->name + strspn(trial->name, "0123456789"));
+        free(trial->name);
+        if (!(trial->name = name)) return no_memory(old->dir, err);
+    }
+    return 0;
+}
+
+int smoe_sweep_extend(smoe_sweep *sweep, const char *dir, smoe_err *err) {
+    smoe_sweep old;
+    if (not_begun(dir)) return smoe_sweep_create(sweep, dir, false, err);
+    if (smoe_sweep_open(&old, dir, err)) return -1;
+    char *claims = smoe_text_format("%s/claims", dir);
+    int lock = claims ? lock_claims(claims, err) : no_memory(dir, err);
+    int status = lock < 0 ? -1 : 0;
+    if (!status) { /* as it is now that nobody else changes it */
+        smoe_sweep_free(&old);
+        status = smoe_sweep_open(&old, dir, err);
+    }
+    if (!status) status = merge(sweep, &old, err);
+    if (!status && !(sweep->dir = strdup(dir))) status = no_memory(dir, err);
+    if (!status && sweep->trials > old.trials) status = write_manifest(sweep, dir, err);
+    if (lock >= 0) close(lock);
+    for (size_t i = 0; i < sweep->trials && !status; i++) status = smoe_trial_look(sweep, i, err);
+    smoe_sweep_free(&old);
+    free(claims);
+    return status;
+}
+
+/* ---- removing -------------------------------------------------------------------------------- */
+
+static int remove_in(const char *dir, const char *name, smoe_err *err) {
+    char *path = smoe_text_format("%s/%s", dir, name);
+    int status = path ? smoe_file_remove(path, err) : no_memory(dir, err);
+    free(path);
+    return status;
+}
+
+/* Nobody runs any of the trials? */
+static int check_idle(const smoe_sweep *sweep, smoe_err *err) {
+    for (size_t i = 0; i < sweep->trials; i++) {
+        int fd, got = smoe_trial_claim(sweep, i, &fd, err);
+        if (got < 0) return -1;
+        if (!got)
+            return smoe_fail(err, SMOE_RUNTIME, "%s: another process runs cell %s", sweep->dir,
+                             sweep->trial[i].name);
+        close(fd);
+    }
+    return 0;
+}
+
+int smoe_sweep_remove(const char *dir, smoe_err *err) {
+    static const char *const written[] = {
+        "results.csv",
+        "summary.csv",
+        "summary.md",
+        "evaluations.csv",
+        "evaluations_summary.csv",
+        "sweep.gp",
+        "sweep.svg",
+        "evaluations.gp",
+        "evaluations.svg",
+        "differences.csv",
+        "evaluations_differences.csv",
+        "trends.csv",
+        "evaluations_trends.csv",
+        "primary.csv",
+        "claims",
+        "cells.jsonl" /* the last: until then the folder is still known for a sweep */};
+    smoe_sweep sweep = {0};
+    if (access(dir, F_OK) || not_begun(dir)) return 0;
+    int status = smoe_sweep_open(&sweep, dir, err);
+    if (!status) status = check_idle(&sweep, err);
+    for (size_t i = 0; i < sweep.trials && !status && !sweep.run; i++)
+        status = remove_in(dir, sweep.trial[i].name, err);
+    for (size_t i = 0; i < sizeof written / sizeof *written && !status; i++)
+        status = remove_in(dir, written[i], err);
+    smoe_sweep_free(&sweep);
+    return status;
+}

@@ -1,0 +1,13 @@
+/* What sweep.c and manifest.c share about trials. */
+#ifndef SMOE_MANIFEST_H
+#define SMOE_MANIFEST_H
+
+#include "sweep/sweep.h"
+
+/* The spec of a trial, in its stored form, and its hash; -1 when out of memory. */
+int smoe_trial_set_spec(smoe_trial *trial, const json_t *spec);
+
+/* Of what is set in a trial, key by key. */
+uint64_t smoe_trial_hash_values(const smoe_sweep *sweep, const smoe_trial *trial);
+
+#endif

@@ -1,0 +1,23 @@
+/* How many seeds a difference needs to be seen, from the intervals that are there. */
+#ifndef SMOE_POWER_H
+#define SMOE_POWER_H
+
+#include "math/stats.h"
+
+/*
+ * The chance that the 95% interval of `seeds` seeds, two or more, does not include 0 where the
+ * difference is `difference`. With v the variance of one seed's difference and w what the test
+ * images add (math/stats.h), both taken to be as estimated, the mean is normal with variance
+ * v/n + w, and the interval has half of
+ *   sqrt(t^2 u^2 v/n + z^2 w),  u^2 = chi^2(n - 1) / (n - 1),
+ * independent of it; the chance is integrated over u. Without w that is the noncentral t.
+ */
+double smoe_power_of(const smoe_paired *paired, size_t seeds, double difference);
+
+enum { SMOE_POWER_MOST = 10000 }; /* seeds that are tried */
+
+/* The fewest seeds with that power. 0: not even SMOE_POWER_MOST have it; the images are too few, or
+ * the difference is. */
+size_t smoe_power_seeds(const smoe_paired *paired, double difference, double power);
+
+#endif

@@ -1,0 +1,29 @@
+/* One trial of a sweep: trained like any run, then measured from what the run wrote. */
+#ifndef SMOE_TRIAL_H
+#define SMOE_TRIAL_H
+
+#include "sweep/evaluations.h"
+#include "train/trainer.h"
+
+typedef struct smoe_trial_options {
+    json_t *env; /* for env.json; taken over */
+    const volatile sig_atomic_t *stop;
+    const smoe_observer *observer;
+    void (*evaluated)(void *user, size_t points, size_t of); /* see evaluations.h; may be NULL */
+    void *evaluated_user;
+} smoe_trial_options;
+
+/* Trains trial i in its run directory, going on from its last checkpoint where there is one (a run
+ * that is there is trained already), evaluates it at the sweep's points, and writes how it went;
+ * whoever calls has the claim. -1 with SMOE_STOPPED leaves the trial open; any other failure is the
+ * trial's outcome as well, whose text is taken from err: it must not be NULL. */
+int smoe_trial_run(const smoe_sweep *sweep, size_t i, const smoe_trial_options *options,
+                   smoe_err *err) SMOE_MUST_CHECK;
+
+/* {train_loss, test_loss, precision_at_1, dropped, dispatch_max, combine_max (soft family: the
+ * largest layer's, as last recorded), best_precision_at_1, best_step, fewshot_K ..., step_s} from
+ * the metrics of a run: of the last records, and step_s the median. NULL with err; SMOE_DATA where
+ * nothing is measured, or the records end before `steps`. err must not be NULL. */
+json_t *smoe_trial_measure(const char *run_dir, size_t steps, size_t batch_size, smoe_err *err);
+
+#endif

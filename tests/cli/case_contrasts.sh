@@ -1,0 +1,57 @@
+# Primary contrasts, trends, margins and power of a sweep, as they are printed, in its files and as JSON.
+. "$ROOT/tests/cli/lib.sh"
+{
+    cat tiny.yaml
+    cat <<'END'
+sweep:
+  grid: {model.moe.router: [soft, uniform], model.moe.experts: [2, 4, 8]}
+  seeds: [0, 1]
+  equivalence: 0.5
+  primary:
+    - {row: model.moe.router=uniform, reference: model.moe.router=soft, expect: lower}
+    - {trend: model.moe.experts, where: model.moe.router=soft, measure: test_loss, expect: falling}
+END
+} >plan.yaml
+status 0 smoe sweep plan.yaml -q -o plan train.steps=4 >out
+grep -qE '^model.moe.router=uniform - model.moe.router=soft +precision_at_1 .* 200 +2 .* lower +(open|confirmed|refuted)$' out || fail "$(cat out)"
+grep -qE '^slope over model.moe.experts, model.moe.router=soft +test_loss .* falling ' out || fail "$(cat out)"
+grep -qE '^Differences from .*, by seed and image, exploratory \(differences.csv\):$' out || fail "$(cat out)"
+grep -qE '^uniform +2 +precision_at_1 .* 200 +2 +(equivalent within ±0.5|different|not decided)$' out || fail "$(cat out)"
+grep -qE '^uniform +2 +test_loss .* 200 +2 +(not )?distinguishable$' out || fail "$(cat out)"
+grep -qE '^uniform +2 +step_s .* - +2 ' out || fail "step_s has no images: $(cat out)"
+grep -qE '^soft +\* +test_loss .* 200 +2 +(rising|falling|not distinguishable)$' out || fail "$(cat out)"
+[ "$(wc -l <plan/primary.csv)" -eq 3 ] && [ "$(head -n 1 plan/trends.csv | cut -d, -f 1-7)" = "model.moe.router,model.moe.experts,over,metric,slope,low,high" ] || fail "$(cat plan/primary.csv plan/trends.csv)"
+grep -q '^## Primary contrasts$' plan/summary.md && grep -q '^## Trends (exploratory)$' plan/summary.md || fail "$(cat plan/summary.md)"
+status 0 smoe sweep --resume plan -q --json >json
+for key in primary differences trends adjusted finding seeds_low; do grep -q "\"$key\": " json || fail "no $key: $(cat json)"; done
+
+# the margin of the command line is that of the exploratory rows
+status 0 smoe sweep --status plan --equivalence 1e-9 >out
+grep -qE '^uniform +2 +precision_at_1 .* (equivalent within ±1e-09|different|not decided)$' out || fail "$(cat out)"
+status 2 smoe sweep --status plan --equivalence none 2>err
+grep -q "^smoe sweep: --equivalence: 'none' is no margin: " err || fail "$(cat err)"
+
+# how many seeds: of the folder, of the spec whose folder it is, and of an ablation
+status 0 smoe sweep plan --power >out
+[ "$(grep -cE ' (0.005|0.01|0.02|0.05) ' out)" -eq 8 ] || fail "$(cat out)"
+status 0 smoe sweep plan.yaml train.steps=4 -o plan --power=0.03 --json >json
+[ "$(grep -c '"seeds_80": ' json)" -eq 2 ] && grep -q '"difference": 0.0' json || fail "$(cat json)"
+status 2 smoe sweep plan --power=0 2>err
+grep -q "^smoe sweep: --power: '0': expected up to 16 positive numbers with commas between" err || fail "$(cat err)"
+status 2 smoe sweep plan --power --resume 2>err
+grep -q -- '--power does not go with --resume$' err || fail "$(cat err)"
+status 0 smoe ablate tiny.yaml --routers soft,dense --seeds 0 train.steps=4 -q -o one >/dev/null
+status 2 smoe ablate one --power 2>err
+grep -q '^smoe ablate: one: no contrast has two seeds yet: its variance is not known$' err || fail "$(cat err)"
+
+# what was to be shown cannot change afterwards
+sed 's/expect: lower/expect: higher/' plan.yaml >other.yaml
+status 2 smoe sweep other.yaml -q -o plan --resume train.steps=4 2>err
+grep -q 'plan: sweep.primary is not what it was when this sweep began' err || fail "$(cat err)"
+sed 's/expect: lower/expect: better/' plan.yaml >other.yaml
+status 2 smoe sweep other.yaml -q -o never 2>err
+grep -q '^smoe sweep: sweep.primary, contrast 1: expect: give one of higher, lower, different, equivalent$' err || fail "$(cat err)"
+sed 's/expect: lower/hope: lower/' plan.yaml >other.yaml
+status 2 smoe sweep other.yaml -q -o never 2>err
+grep -q 'other.yaml:[0-9]*:[0-9]*: sweep.primary: known here: row, reference, trend, where, measure, expect, margin' err || fail "$(cat err)"
+[ ! -e never ] || fail "a refused sweep left a folder"

@@ -1,0 +1,78 @@
+/* See routed.h. */
+#include "router_fixture.h"
+#include "gradcheck.h"
+#include "models.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+void router_fixture_reserve(router_fixture *r) {
+    smoe_err err;
+    smoe_arena_free(&r->keep);
+    r->router->type->reserve(r->router, r->B, true, &r->keep);
+    if (smoe_arena_bind(&r->keep, &err)) fail_msg("%s", err.text);
+    r->router->type->reserve(r->router, r->B, true, &r->keep);
+    memset(r->keep.base, 0xff, r->keep.size); /* NaN as numbers, huge as counts */
+}
+
+bool router_fixture_make(router_fixture *r, const char *keys, size_t T, size_t B) {
+    smoe_err err = {0};
+    *r = (router_fixture){.B = B};
+    if (!models_spec(&r->spec, keys)) return false;
+    r->d = r->spec.model.width;
+    r->router = smoe_router_create(&r->spec.model.moe, &r->params, 1, T, r->d, &err);
+    if (!r->router) fail_msg("%s", err.text);
+    r->plan = &r->router->plan;
+    gradcheck_scatter(&r->params, 21, 0.5, 0);
+    router_fixture_reserve(r);
+    r->x = calloc(B * T * r->d, sizeof *r->x);
+    assert_non_null(r->x);
+    gradcheck_normal(r->x, B * T * r->d, 31);
+    r->pass = (smoe_pass){.seed = 8, .step = 4};
+    return true;
+}
+
+void router_fixture_free(router_fixture *r) {
+    smoe_router_free(r->router);
+    smoe_params_free(&r->params);
+    smoe_arena_free(&r->keep);
+    smoe_spec_free(&r->spec);
+    free(r->x);
+}
+
+void router_fixture_pass(router_fixture *r, size_t images, bool train) {
+    r->pass.images = images;
+    r->pass.train = train;
+    r->router->type->forward(r->router, r->x, &r->pass);
+}
+
+real *router_fixture_tensor(router_fixture *r, const char *name) {
+    char full[80];
+    snprintf(full, sizeof full, "blocks.1.mlp.router.%s", name);
+    const smoe_param *p = smoe_params_find(&r->params, full);
+    if (!p) fail_msg("no tensor %s", full);
+    return r->params.w + p->offset;
+}
+
+static uint64_t mix(uint64_t mark, const void *bytes, size_t size) {
+    const unsigned char *at = bytes;
+    for (size_t i = 0; i < size; i++) mark = (mark ^ at[i]) * 1099511628211u; /* FNV-1a */
+    return mark;
+}
+
+uint64_t router_fixture_bits(const smoe_plan *plan) {
+    uint64_t mark = gradcheck_plan_mark(1, plan);
+    if (!plan->sparse) {
+        size_t bytes = plan->tokens * plan->S * sizeof(real);
+        return mix(mix(mark, plan->disp, bytes), plan->comb, bytes);
+    }
+    for (size_t b = 0; b < plan->G * plan->E; b++)
+        mark = mix(mark, plan->slot_weight + b * plan->P, (size_t)plan->used[b] * sizeof(real));
+    mark = mix(mark, plan->first, (plan->tokens + 1) * sizeof *plan->first);
+    mark = mix(mark, plan->slot, plan->placed * sizeof *plan->slot);
+    return mix(mark, &plan->aux, sizeof plan->aux);
+}

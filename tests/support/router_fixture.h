@@ -1,0 +1,36 @@
+/* One router by itself, with tokens of its own: for tests of what it decides. Not to be copied: the
+ * router points into it. Every failure fails the test that asked. */
+#ifndef SMOE_TEST_ROUTED_H
+#define SMOE_TEST_ROUTED_H
+
+#include "route/router.h"
+
+typedef struct router_fixture {
+    smoe_spec spec;
+    smoe_params params;
+    smoe_router *router;
+    smoe_plan *plan; /* the router's */
+    smoe_arena keep;
+    size_t B, d;
+    real *x; /* [B*T,d] normal numbers, T of an image */
+    smoe_pass pass;
+} router_fixture;
+
+/* models_base with `keys` (see models.h), T tokens an image, B images, reserved for training and
+ * evaluation; weights scattered. False when the spec is refused. */
+bool router_fixture_make(router_fixture *r, const char *keys, size_t T, size_t B) SMOE_MUST_CHECK;
+void router_fixture_free(router_fixture *r);
+
+/* Binds the buffers anew, for the number of threads now set, full of rubbish. */
+void router_fixture_reserve(router_fixture *r);
+
+/* One pass over the first `images` images. */
+void router_fixture_pass(router_fixture *r, size_t images, bool train);
+
+/* The tensor `name` of the router, as blocks.1.mlp.router.NAME. */
+real *router_fixture_tensor(router_fixture *r, const char *name);
+
+/* Everything a plan says, in one number that any changed bit changes. */
+uint64_t router_fixture_bits(const smoe_plan *plan);
+
+#endif

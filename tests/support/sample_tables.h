@@ -1,0 +1,27 @@
+/* Small tables and samples with known contents, for what draws them. */
+#ifndef SAMPLE_H
+#define SAMPLE_H
+
+#include "base/frame.h"
+#include "draw/sample.h"
+
+enum { SAMPLE_FRAMES = 8, SAMPLE_SAMPLES = 3 };
+
+/* A name that would break out of HTML, of CSV and of gnuplot's strings. */
+#define SAMPLE_RUN "a, <b>&\"c\"'d"
+
+typedef struct sample_tables {
+    smoe_frame
+        frame[SAMPLE_FRAMES]; /* runs, routing, combine_expert, dispatch_bands, slot_correlation,
+                                       expert_load, class_expert, over_steps */
+    smoe_sample sample[SAMPLE_SAMPLES]; /* two of the soft run DRAWN_RUN, then one of "choice" */
+} sample_tables;
+
+/* As a test's setup and teardown: *state is a drawn. */
+int sample_tables_setup(void **state);
+int sample_tables_teardown(void **state);
+
+/* The frame of a name, which must be there. */
+const smoe_frame *sample_tables_frame(const sample_tables *d, const char *name);
+
+#endif
