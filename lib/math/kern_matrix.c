@@ -228,13 +228,30 @@ static inline __attribute__((always_inline)) bool pack_fast(smoe_bf16 *dst, size
 #endif
 }
 
+/* Asks for what is packed in the next steps: rows that lie too far from one another for the processor
+ * to foresee. */
+static inline void ask(const smoe_operand *from, size_t p0) {
+    enum { AHEAD = 2 * DEEP };
+    size_t size = from->bf16 ? sizeof(smoe_bf16) : sizeof(real);
+    const char *at = from->bf16 ? (const char *)from->bf16 : (const char *)from->at;
+    if (p0 + AHEAD >= from->k) return;
+    bool along = from->col == 1;
+    size_t lines = along ? from->n : DEEP, length = (along ? DEEP : from->n) * size;
+    size_t apart = (along ? from->row : from->col) * size;
+    at += (p0 + AHEAD) * from->col * size;
+    for (size_t i = 0; i < lines; i++, at += apart)
+        for (size_t j = 0; j < length; j += 64) __builtin_prefetch(at + j);
+}
+
 static inline __attribute__((always_inline)) void
 pack_panel(smoe_bf16 *dst, const smoe_operand *from, size_t parts, bool is_b) {
     size_t steps = steps_of(from->k), to_remainder = parts > 1 ? 2 * TILE : 0;
-    for (size_t s = 0; s < steps; s++, dst += parts * 2 * TILE)
+    for (size_t s = 0; s < steps; s++, dst += parts * 2 * TILE) {
+        ask(from, s * DEEP);
         for (size_t half = 0; half < 2; half++)
             if (!pack_fast(dst + half * TILE, to_remainder, from, half * ROWS, s * DEEP, is_b))
                 pack_tile(dst + half * TILE, to_remainder, from, half * ROWS, s * DEEP, is_b);
+    }
 }
 
 static void pack_a(smoe_bf16 *dst, const smoe_operand *from, size_t parts) {

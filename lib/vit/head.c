@@ -67,7 +67,10 @@ static void reserve_map(smoe_head_layer *l, const smoe_space *space) {
     smoe_linear_reserve(&l->keys, space);
     smoe_linear_reserve(&l->proj, space);
     smoe_norm_reserve(&l->pool_norm, B, space);
-    smoe_mlp_reserve(&l->pool_mlp, B, space);
+    smoe_space exact = *space;
+    exact.bf16 = false;
+    exact.wide = true;
+    smoe_mlp_reserve(&l->pool_mlp, B, &exact);
     if (!space->train) return;
     l->dkv = smoe_arena_take(scratch, R * 2 * d, sizeof(real));
     if (l->qk_norm) l->dk_normed = smoe_arena_take(scratch, R * d, sizeof(real));

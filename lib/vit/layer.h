@@ -33,6 +33,8 @@ typedef struct smoe_space {
     size_t B;            /* images at most */
     bool train;
     int threads; /* of the passes: some scratch is one piece a thread */
+    bool bf16;   /* there are passes of the precision BF16: operands of products are stored so, */
+    bool wide;   /* and others */
 } smoe_space;
 
 /* ---- norm: LayerNorm ------------------------------------------------------------------------- */
@@ -163,6 +165,8 @@ typedef struct smoe_mlp {
     uint32_t site;
     real *hidden;           /* [rows,h] before GELU, kept; without training it is `active` */
     real *active, *dactive; /* [rows,h]; kept where they are factors */
+    bool narrow;            /* in passes of BF16 these instead; dhidden: the gradient of hidden */
+    smoe_bf16 *hidden_bf16, *active_bf16, *dhidden_bf16;
     real *parts;
     real *panels; /* without training: scratch of both layers in one go, one piece a thread */
     int threads;
