@@ -204,23 +204,68 @@ static inline __attribute__((always_inline)) void pack_across(smoe_bf16 *dst, si
 }
 #endif
 
-/* A whole tile by vectors, where one of the strides is 1; false where it is not whole. */
+#if WITH_AVX512
+/* The first n numbers, n <= 16, and zeros. */
+static inline __m512 load_some(const float *at, size_t n) {
+    return _mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), at);
+}
+
+/* What there is of a tile, with zeros around it: its rows or, `across`, its terms lie ld apart. */
+static void cut_out(float *edge, smoe_bf16 *narrow, const smoe_operand *from, size_t i0, size_t p0,
+                    bool across) {
+    size_t rows = from->n > i0 ? from->n - i0 : 0, terms = from->k - p0;
+    size_t lines = across ? terms : rows, width = across ? rows : terms;
+    size_t at = i0 * from->row + p0 * from->col, apart = across ? from->col : from->row;
+    size_t most = across ? ROWS : DEEP;
+    if (width > most) width = most;
+    for (size_t i = 0; i < TILE / most; i++, at += apart) {
+        size_t here = i < lines ? width : 0, first = here < ROWS ? here : ROWS;
+        if (from->bf16) {
+            __mmask32 mask = (__mmask32)((1ull << here) - 1);
+            __m512i line = _mm512_maskz_loadu_epi16(mask, from->bf16 + (here ? at : 0));
+            if (across)
+                _mm256_storeu_si256((__m256i *)(narrow + i * most), _mm512_castsi512_si256(line));
+            else
+                _mm512_storeu_si512(narrow + i * most, line);
+            continue;
+        }
+        const float *line = from->at + (here ? at : 0);
+        _mm512_storeu_ps(edge + i * most, load_some(line, first));
+        if (!across) {
+            const float *rest = here > ROWS ? line + ROWS : line;
+            _mm512_storeu_ps(edge + i * most + ROWS, load_some(rest, here - first));
+        }
+    }
+}
+#endif
+
+/* A tile by vectors, where one of the strides is 1; false where none is. */
 static inline __attribute__((always_inline)) bool pack_fast(smoe_bf16 *dst, size_t to_remainder,
                                                             const smoe_operand *from, size_t i0,
                                                             size_t p0, bool is_b) {
 #if WITH_AVX512
-    if (from->n < i0 + ROWS || from->k < p0 + DEEP || (from->row != 1 && from->col != 1))
-        return false;
-    const float *at = from->bf16 ? NULL : from->at + i0 * from->row + p0 * from->col;
-    const smoe_bf16 *bf16 = from->bf16 ? from->bf16 + i0 * from->row + p0 * from->col : NULL;
-    if (from->col == 1 && bf16)
-        pack_along(dst, to_remainder, NULL, bf16, from->row, is_b);
-    else if (from->col == 1)
-        pack_along(dst, to_remainder, at, NULL, from->row, is_b);
+    if (from->row != 1 && from->col != 1) return false;
+    float edge[TILE] __attribute__((aligned(64)));
+    smoe_bf16 narrow[TILE] __attribute__((aligned(64)));
+    bool across = from->col != 1;
+    size_t at = i0 * from->row + p0 * from->col, ld = across ? from->col : from->row;
+    const float *wide = from->bf16 ? NULL : from->at;
+    const smoe_bf16 *bf16 = from->bf16;
+    if (from->n < i0 + ROWS || from->k < p0 + DEEP) {
+        cut_out(edge, narrow, from, i0, p0, across);
+        wide = edge;
+        bf16 = bf16 ? narrow : NULL;
+        ld = across ? ROWS : DEEP;
+        at = 0;
+    }
+    if (!across && bf16)
+        pack_along(dst, to_remainder, NULL, bf16 + at, ld, is_b);
+    else if (!across)
+        pack_along(dst, to_remainder, wide + at, NULL, ld, is_b);
     else if (bf16)
-        pack_across(dst, to_remainder, NULL, bf16, from->col, !is_b);
+        pack_across(dst, to_remainder, NULL, bf16 + at, ld, !is_b);
     else
-        pack_across(dst, to_remainder, at, NULL, from->col, !is_b);
+        pack_across(dst, to_remainder, wide + at, NULL, ld, !is_b);
     return true;
 #else
     (void)dst, (void)to_remainder, (void)from, (void)i0, (void)p0, (void)is_b;
