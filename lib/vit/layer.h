@@ -37,6 +37,16 @@ typedef struct smoe_space {
     bool wide;   /* and others */
 } smoe_space;
 
+/* Rows of numbers in `real` or in BF16: one of the two is not NULL. What is read; what is written. */
+typedef struct smoe_values {
+    const real *at;
+    const smoe_bf16 *bf16;
+} smoe_values;
+typedef struct smoe_results {
+    real *at;
+    smoe_bf16 *bf16;
+} smoe_results;
+
 /* ---- norm: LayerNorm ------------------------------------------------------------------------- */
 #define SMOE_NORM_EPS 1e-6 /* added to the variance */
 typedef struct smoe_norm {
@@ -69,6 +79,11 @@ void smoe_linear_forward(const smoe_linear *l, real *y, const real *x, const rea
                          size_t R);
 /* dx [R,in] is overwritten; NULL when nobody needs it. */
 void smoe_linear_backward(const smoe_linear *l, real *dx, const real *dy, const real *x, size_t R);
+/* The same; BF16 only in passes of that precision. */
+void smoe_linear_forward_values(const smoe_linear *l, smoe_results y, smoe_values x,
+                                const real *residual, size_t R);
+void smoe_linear_backward_values(const smoe_linear *l, smoe_results dx, smoe_values dy,
+                                 smoe_values x, size_t R);
 
 /* ---- dropout --------------------------------------------------------------------------------- */
 /* In training x [size] is 0 with probability `rate` and scaled by 1/(1 - rate) otherwise. The
@@ -144,6 +159,9 @@ typedef struct smoe_attention {
     real *weights; /* [B,H,T,T] kept, or [threads,T,T] in inference */
     real *branch;  /* [R,d] what dropout works on, scratch */
     real *drows, *dnormed, *dheads, *dweights;
+    bool narrow; /* in passes of BF16 these instead, and scratch of the heads, a piece a thread */
+    smoe_bf16 *rows_bf16, *heads_bf16, *weights_bf16, *drows_bf16, *dheads_bf16, *dscores_bf16;
+    real *scores; /* [threads][T,T] and a few rows more */
 } smoe_attention;
 void smoe_attention_init(smoe_attention *l, const smoe_build *build, size_t block);
 void smoe_attention_reserve(smoe_attention *l, const smoe_space *space);

@@ -142,18 +142,12 @@ static smoe_product expert_dx(size_t e, const void *context) {
         x->in, x->out);
 }
 
-/* Rows of numbers, in one of the two types. */
-typedef struct values {
-    const real *at;
-    const smoe_bf16 *bf16;
-} values;
-
 /* The gradient of the weights of all experts in one of the two layers. */
 typedef struct weights_gradient {
     const size_t *first;
     smoe_precision precision;
-    real *dw;     /* [E,out,in] */
-    values dy, x; /* [rows,out], [rows,in] */
+    real *dw;          /* [E,out,in] */
+    smoe_values dy, x; /* [rows,out], [rows,in] */
     size_t out, in;
     bool fresh, stream; /* overwritten; too large for the caches to keep */
 } weights_gradient;
@@ -174,7 +168,7 @@ static smoe_product expert_dw(size_t e, const void *context) {
 }
 
 /* Adds to the gradient of parameter `row`, a layer's weights, or leaves it as outer products. */
-static void weights_backward(const smoe_mlp *l, size_t row, values dy, values x,
+static void weights_backward(const smoe_mlp *l, size_t row, smoe_values dy, smoe_values x,
                              const size_t *first) {
     smoe_param *p = &l->params->row[row];
     if (p->frozen) return;
@@ -196,7 +190,8 @@ static void weights_backward(const smoe_mlp *l, size_t row, values dy, values x,
 }
 
 /* db [E,n] += the sums of each expert's rows. Few experts: threads share the rows of each. */
-static void bias_backward(const smoe_mlp *l, real *db, values dy, const size_t *first, size_t n) {
+static void bias_backward(const smoe_mlp *l, real *db, smoe_values dy, const size_t *first,
+                          size_t n) {
     if (!db) return;
     if (l->E < SMOE_ROW_PARTS) {
         for (size_t e = 0; e < l->E; e++) {
@@ -329,12 +324,13 @@ void smoe_mlp_backward(smoe_mlp *l, real *dx, const real *dy, const real *x, con
         smoe_rows_gelu_backward(l->dactive, l->active, l->dactive, l->hidden, size, l->gelu);
         smoe_dropout(l->active, size, l->dropout, l->site, pass);
     }
-    values active = {.at = narrow ? NULL : l->active, .bf16 = narrow ? l->active_bf16 : NULL};
-    values dhidden = {.at = narrow ? NULL : l->dactive, .bf16 = narrow ? l->dhidden_bf16 : NULL};
-    weights_backward(l, l->fc2, (values){.at = dy}, active, first);
-    bias_backward(l, smoe_gradient(l->params, l->fc2_bias), (values){.at = dy}, first, l->d);
+    smoe_values active = {.at = narrow ? NULL : l->active, .bf16 = narrow ? l->active_bf16 : NULL};
+    smoe_values dhidden = {.at = narrow ? NULL : l->dactive,
+                           .bf16 = narrow ? l->dhidden_bf16 : NULL};
+    weights_backward(l, l->fc2, (smoe_values){.at = dy}, active, first);
+    bias_backward(l, smoe_gradient(l->params, l->fc2_bias), (smoe_values){.at = dy}, first, l->d);
 
-    weights_backward(l, l->fc1, dhidden, (values){.at = x}, first);
+    weights_backward(l, l->fc1, dhidden, (smoe_values){.at = x}, first);
     bias_backward(l, smoe_gradient(l->params, l->fc1_bias), dhidden, first, l->h);
     layer fc1 = {.first = first,
                  .y = dx,
