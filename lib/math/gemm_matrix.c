@@ -76,6 +76,27 @@ static smoe_block_end end_of(const smoe_product *x, size_t p0, size_t i, size_t 
     return to;
 }
 
+static void ask_rows(const void *at, size_t size, size_t m, size_t n, size_t ld, bool to_write) {
+    const char *row = at;
+    for (size_t i = 0; i < m; i++, row += ld * size)
+        for (size_t j = 0; j < n * size; j += 64)
+            if (to_write)
+                __builtin_prefetch(row + j, 1);
+            else
+                __builtin_prefetch(row + j);
+}
+
+/* Asks for what is needed when a block's sums are there: while they are made, and the block before
+ * is finished. */
+static void ask_end(const smoe_block_end *to) {
+    size_t m = to->m, n = to->n, narrow = sizeof(smoe_bf16);
+    if (to->c) ask_rows(to->c, sizeof *to->c, m, n, to->ldc, true);
+    if (to->bf16) ask_rows(to->bf16, narrow, m, n, to->ldc, true);
+    if (to->add && to->add != to->c) ask_rows(to->add, sizeof *to->add, m, n, to->ldadd, false);
+    if (to->hidden) ask_rows(to->hidden, narrow, m, n, to->ldc, to->work == SMOE_GELU_FORWARD);
+    if (to->active) ask_rows(to->active, narrow, m, n, to->ldc, true);
+}
+
 /* Rows i .. i+SIDE of columns j0 .. j0+n, by k terms from p0 on. The panels of B are packed while
  * the first rows pass; where there are no others, each takes the place of the one before. */
 static void row_panel(const work *w, const smoe_bf16 *a, size_t i, size_t j0, size_t n, size_t p0,
@@ -88,6 +109,7 @@ static void row_panel(const work *w, const smoe_bf16 *a, size_t i, size_t j0, si
     for (size_t j = j0; j < j0 + n; j += SIDE, b += apart) {
         smoe_block_end to = end_of(x, p0, i, j);
         if (i == 0) pack_columns(w, b, j, p0, k);
+        ask_end(&to);
         w->kern->block(sums, a, b, to.m, to.n, blocks(k, DEEP), w->parts, j > j0 ? &before : NULL,
                        their_sums);
         before = to;
