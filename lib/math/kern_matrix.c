@@ -3,7 +3,7 @@
  * by the matrix unit of this translation unit's processor, AMX tiles or dot products of pairs; else
  * by multiply-adds of the rounded numbers. Tiles and vectors see the same panels (math/kernels.h).
  */
-#include "math/activation.h"
+#include "math/gelu_table.h"
 #include "math/kernels.h"
 #include "math/simd.h"
 
@@ -347,6 +347,36 @@ static inline vreal through_bf16(vreal x) {
 #endif
 }
 
+/* GELU and its slope, by pieces of Phi, with Phi(-u) = 1 - Phi(u). */
+static inline __attribute__((always_inline)) vreal gelu_of(vreal x, smoe_gelu kind, vreal *slope) {
+    const float(*table)[SMOE_GELU_PIECES] = smoe_gelu_table[kind];
+    const real step = (real)SMOE_GELU_STEP, most = 6;
+    vreal c[SMOE_GELU_TERMS] = {{0}}, u = vselect(x < 0, -x, x);
+#if WITH_AVX512
+    /* Adding 2^23 leaves the nearest integer in the low bits, of which a permutation takes five. */
+    u = (vreal)_mm512_min_ps((__m512)u, _mm512_set1_ps(most));
+    vreal shifted = vrounded(u * (1 / step) + 0x1p23f), k = shifted - 0x1p23f;
+#pragma GCC unroll 4
+    for (size_t q = 0; q < SMOE_GELU_TERMS; q++)
+        c[q] = (vreal)_mm512_permutex2var_ps(_mm512_load_ps(table[q]), (__m512i)shifted,
+                                             _mm512_load_ps(table[q] + ROWS));
+#else
+    vreal k = {0};
+    for (size_t i = 0; i < VL; i++) {
+        u[i] = u[i] < most ? u[i] : most;
+        size_t piece = (size_t)(u[i] * (1 / step) + (real)0.5);
+        k[i] = (real)piece;
+        for (size_t q = 0; q < SMOE_GELU_TERMS; q++) c[q][i] = table[q][piece];
+    }
+#endif
+    vreal r = u - k * step;
+    vreal phi = ((c[3] * r + c[2]) * r + c[1]) * r + c[0];
+    vreal density = (3 * c[3] * r + 2 * c[2]) * r + c[1];
+    phi = vselect(x < 0, 1 - phi, phi);
+    *slope = phi + x * density;
+    return x * phi;
+}
+
 /* n <= VL numbers of row i, from column j on; the callers say what is constant. */
 static inline __attribute__((always_inline)) void
 finish_part(const smoe_block_end *to, const real *sums, size_t parts, smoe_gelu_work work,
@@ -363,9 +393,9 @@ finish_part(const smoe_block_end *to, const real *sums, size_t parts, smoe_gelu_
     x += vrounded(to->alpha * sum);
     if (work == SMOE_GELU_FORWARD) {
         if (to->hidden) store_bf16(to->hidden + at, x, n);
-        store_bf16(to->active + at, gelu_parts(through_bf16(x), to->gelu, &slope), n);
+        store_bf16(to->active + at, gelu_of(through_bf16(x), to->gelu, &slope), n);
     } else if (work == SMOE_GELU_BACKWARD) {
-        vreal active = gelu_parts(load_bf16(to->hidden + at, n), to->gelu, &slope);
+        vreal active = gelu_of(load_bf16(to->hidden + at, n), to->gelu, &slope);
         store_bf16(to->active + at, active, n);
         store_bf16(bf16 + at, x * slope, n);
     } else if (bf16) {

@@ -4,7 +4,6 @@
  * same arithmetic as the others, so a value's bits do not depend on where it lies.
  */
 #include "math/kernels.h"
-#include "math/activation.h"
 #include "math/simd.h"
 
 /* The vector at p, of which w <= VL elements exist. */
@@ -26,7 +25,23 @@ enum {
     STRIP = 16 * VL /* columns whose sums wait in the L1 while rows pass as they lie */
 };
 
-/* ---- GELU ------------------------------------------------------------------------------------ */
+/* ---- GELU ------------------------------------------------------------------------------------
+ * erf:  x Phi(x), derivative Phi(x) + x phi(x).
+ * tanh: x s(2z), z = sqrt(2/pi)(x + 0.044715 x^3), s the logistic function, since
+ *       (1 + tanh z)/2 = s(2z); derivative s + x s(1 - s) 2z'. */
+static inline vreal gelu_parts(vreal x, smoe_gelu kind, vreal *slope) {
+    if (kind == SMOE_GELU_ERF) {
+        vreal density, phi = vnormal(x, &density);
+        *slope = phi + x * density;
+        return x * phi;
+    }
+    const real c = (real)0.79788456080286535588, q = (real)0.044715;
+    vreal x2 = x * x;
+    vreal z2 = 2 * c * (x + q * x2 * x), dz2 = 2 * c * (1 + 3 * q * x2);
+    vreal s = 1 / (1 + vexp(-z2));
+    *slope = s + x * s * (1 - s) * dz2;
+    return x * s;
+}
 
 static void gelu(real *y, const real *x, size_t n, smoe_gelu kind) {
     for (size_t i = 0; i < n; i += VL) {

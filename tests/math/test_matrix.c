@@ -459,6 +459,70 @@ static void rounded_before(void **state) {
     smoe_threads_set(2);
 }
 
+/* ---- GELU at the end of a block --------------------------------------------------------------- */
+
+static double gelu_of(double x, smoe_gelu kind, double *slope) {
+    if (kind == SMOE_GELU_ERF) {
+        double phi = 0.5 * erfc(-x * sqrt(0.5));
+        *slope = phi + x * exp(-x * x / 2) / sqrt(2 * acos(-1));
+        return x * phi;
+    }
+    double c = sqrt(2 / acos(-1)), t = tanh(c * (x + 0.044715 * x * x * x));
+    *slope = (1 + t) / 2 + x * (1 - t * t) / 2 * c * (1 + 3 * 0.044715 * x * x);
+    return x * (1 + t) / 2;
+}
+
+/* Every number in BF16 from 2^-10 to 2^7, of both signs, through products of one term: the result is
+ * rounded to BF16, and off by what its pieces (math/gelu_table.h) are: 4e-7 of Phi, and of its
+ * derivative a step's share of the cubic's last term, 4e-5. */
+static void gelus(void **state) {
+    (void)state;
+    enum { FROM = (127 - 10) << 7, COUNT = 17 << 7, N = 7 };
+    static smoe_bf16 x[2 * COUNT], hidden[2 * COUNT * N], active[2 * COUNT * N];
+    static smoe_bf16 gradient[2 * COUNT * N], again[2 * COUNT * N];
+    smoe_bf16 one[N], two[2 * COUNT];
+    for (size_t i = 0; i < 2 * COUNT; i++) {
+        x[i] = (smoe_bf16)((FROM + i / 2) | (i % 2) << 15);
+        two[i] = 0x4000;
+    }
+    for (size_t j = 0; j < N; j++) one[j] = 0x3f80;
+    for (int kind = SMOE_GELU_ERF; kind <= SMOE_GELU_TANH; kind++) {
+        smoe_product p = {.m = 2 * COUNT,
+                          .n = N,
+                          .k = 1,
+                          .ldc = N,
+                          .a_bf16 = x,
+                          .a_row = 1,
+                          .a_col = 1,
+                          .b_bf16 = one,
+                          .b_row = N,
+                          .b_col = 1,
+                          .alpha = 1,
+                          .precision = SMOE_PRECISION_BF16,
+                          .work = SMOE_GELU_FORWARD,
+                          .gelu = (smoe_gelu)kind,
+                          .hidden = hidden,
+                          .active = active};
+        smoe_gemm(&p);
+        p.work = SMOE_GELU_BACKWARD;
+        p.a_bf16 = two;
+        p.c_bf16 = gradient;
+        p.active = again;
+        smoe_gemm(&p);
+        assert_memory_equal(active, again, sizeof active);
+        for (size_t i = 0; i < 2 * COUNT * N; i++) {
+            double slope, at = (double)smoe_bf16_widen(x[i / N]);
+            double y = gelu_of(at, (smoe_gelu)kind, &slope);
+            assert_int_equal(hidden[i], x[i / N]);
+            double error = fabs((double)smoe_bf16_widen(active[i]) - y);
+            assert_true(error <= BF16 * fabs(y) + 8e-7 * fabs(at));
+            error = fabs((double)smoe_bf16_widen(gradient[i]) - 2 * slope);
+            assert_true(error <= BF16 * fabs(2 * slope) + 1e-6 + 8e-5 * fabs(fmin(at, 6)));
+            if (at < -6) assert_true(active[i] == 0x8000 && !(gradient[i] & 0x7fff));
+        }
+    }
+}
+
 /* ---- what is no number, or too large or too small -------------------------------------------- */
 
 static void not_finite(void **state) {
@@ -522,6 +586,7 @@ int main(void) {
         cmocka_unit_test(same_bits_for_any_threads),
         cmocka_unit_test(same_bits_in_any_company),
         cmocka_unit_test(rounded_before),
+        cmocka_unit_test(gelus),
         cmocka_unit_test(not_finite),
         cmocka_unit_test(large_and_small),
         cmocka_unit_test(isas_run_again),
