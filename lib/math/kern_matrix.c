@@ -351,23 +351,28 @@ static inline vreal through_bf16(vreal x) {
 static inline __attribute__((always_inline)) vreal gelu_of(vreal x, smoe_gelu kind, vreal *slope) {
     const float(*table)[SMOE_GELU_PIECES] = smoe_gelu_table[kind];
     const real step = (real)SMOE_GELU_STEP, most = 6;
-    vreal c[SMOE_GELU_TERMS] = {{0}}, u = vselect(x < 0, -x, x);
+    vreal c[SMOE_GELU_TERMS], u = vselect(x < 0, -x, x), k;
 #if WITH_AVX512
     /* Adding 2^23 leaves the nearest integer in the low bits, of which a permutation takes five. */
     u = (vreal)_mm512_min_ps((__m512)u, _mm512_set1_ps(most));
-    vreal shifted = vrounded(u * (1 / step) + 0x1p23f), k = shifted - 0x1p23f;
+    vreal shifted = vrounded(u * (1 / step) + 0x1p23f);
+    k = shifted - 0x1p23f;
 #pragma GCC unroll 4
     for (size_t q = 0; q < SMOE_GELU_TERMS; q++)
         c[q] = (vreal)_mm512_permutex2var_ps(_mm512_load_ps(table[q]), (__m512i)shifted,
                                              _mm512_load_ps(table[q] + ROWS));
 #else
-    vreal k = {0};
+    real lane[VL], nearest[VL], term[SMOE_GELU_TERMS][VL];
+    vstore(lane, u);
     for (size_t i = 0; i < VL; i++) {
-        u[i] = u[i] < most ? u[i] : most;
-        size_t piece = (size_t)(u[i] * (1 / step) + (real)0.5);
-        k[i] = (real)piece;
-        for (size_t q = 0; q < SMOE_GELU_TERMS; q++) c[q][i] = table[q][piece];
+        if (!(lane[i] < most)) lane[i] = most;
+        size_t piece = (size_t)(lane[i] * (1 / step) + (real)0.5);
+        nearest[i] = (real)piece;
+        for (size_t q = 0; q < SMOE_GELU_TERMS; q++) term[q][i] = table[q][piece];
     }
+    u = vload(lane);
+    k = vload(nearest);
+    for (size_t q = 0; q < SMOE_GELU_TERMS; q++) c[q] = vload(term[q]);
 #endif
     vreal r = u - k * step;
     vreal phi = ((c[3] * r + c[2]) * r + c[1]) * r + c[0];
