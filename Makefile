@@ -5,7 +5,8 @@ prefix     ?= /usr/local
 CC         ?= cc
 CFLAGS     ?= -g
 NPROC      := $(shell nproc 2>/dev/null || echo 1)
-PARALLEL    = $(if $(findstring j,$(firstword -$(MAKEFLAGS))),,-j$(NPROC))
+PARALLEL    = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(NPROC))
+SUB         = --no-print-directory $(PARALLEL)
 VERSION     = $(shell sed -n 's/^.define SMOE_VERSION "\(.*\)"/\1/p' lib/base/base.h)
 
 # ---- flags. CFLAGS, CPPFLAGS, LDFLAGS and LDLIBS are the user's; ours come before and give way.
@@ -24,12 +25,20 @@ STRICT     := -ffp-contract=off
 KERNEL     := -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math
 ALL_LDLIBS  = $(PKG_LIBS) -lblis -llapacke -lm $(LDLIBS)
 
-# ---- flavours: a tree of objects each. f64: real = double, for gradient checks. san: ASan and UBSan.
+# ---- flavours: a tree of objects each. f64: real = double, for gradient checks. san: ASan and UBSan. debug: for a
+# debugger. cov: counts which lines run, for `make coverage`.
 FLAVOUR    ?= release
 OBJ        := build/$(FLAVOUR)
-FLAVOUR_CFLAGS_f64 := -DSMOE_F64
-FLAVOUR_CFLAGS_san := -O1 -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
-FLAVOUR_CFLAGS      = $(FLAVOUR_CFLAGS_$(FLAVOUR))
+FLAVOUR_CFLAGS_f64   := -DSMOE_F64
+FLAVOUR_CFLAGS_san   := -O1 -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+FLAVOUR_CFLAGS_debug := -O0 -g
+FLAVOUR_CFLAGS_cov   := -O1 --coverage -fprofile-update=atomic
+FLAVOUR_CFLAGS        = $(FLAVOUR_CFLAGS_$(FLAVOUR))
+
+# ---- what is printed while building: a short line per file; `make V=1` prints whole commands, `make -s` nothing.
+silent      = $(findstring s,$(firstword -$(MAKEFLAGS)))
+say         = $(if $(filter 1,$(V)),,@$(if $(silent),,echo '$1 $2';))
+flavoured   = $(if $(filter-out release,$(FLAVOUR)), [$(FLAVOUR)])
 
 # ---- what is there. lib/math/kern_*.c is compiled once an instruction set; math/isa.c chooses at run time.
 MACHINE    := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
@@ -79,23 +88,23 @@ $(OBJ)/lib/draw/report_part.o: $(wildcard lib/draw/report*.html lib/draw/report*
 
 $(OBJ)/%.o: %.c $(OBJ)/flags
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) $(STRICT) $(FILE_CFLAGS) $(CFLAGS) -c -o $@ $<
+	$(call say,CC,$<$(flavoured))$(CC) $(ALL_CFLAGS) $(STRICT) $(FILE_CFLAGS) $(CFLAGS) -c -o $@ $<
 
 define isa_rule
 $(OBJ)/lib/math/%.$1.o: lib/math/%.c $(OBJ)/flags
 	@mkdir -p $$(@D)
-	$$(CC) $$(ALL_CFLAGS) $$(KERNEL) -DSMOE_ISA=$1 $$(ISA_FLAGS_$1) $$(FLAVOUR_CFLAGS) $$(CFLAGS) -c -o $$@ $$<
+	$$(call say,CC,$$< $1$$(flavoured))$$(CC) $$(ALL_CFLAGS) $$(KERNEL) -DSMOE_ISA=$1 $$(ISA_FLAGS_$1) $$(FLAVOUR_CFLAGS) $$(CFLAGS) -c -o $$@ $$<
 endef
 $(foreach isa,$(ISAS) $(UNITS),$(eval $(call isa_rule,$(isa))))
 
-LINK        = $(CC) $(ALL_CFLAGS) $(CFLAGS) -Wl,--as-needed $(LDFLAGS) -o $@ $(filter %.o %.a,$^)
+LINK        = $(call say,LINK,$@)$(CC) $(ALL_CFLAGS) $(CFLAGS) -Wl,--as-needed $(LDFLAGS) -o $@ $(filter %.o %.a,$^)
 
 $(OBJ)/libsmoe.a: $(LIB_OBJ)
 $(OBJ)/libcmd.a: $(filter-out %/main.o,$(CMD_OBJ))
 $(OBJ)/libtest.a: $(HELPER_OBJ)
 $(OBJ)/lib%.a:
 	@rm -f $@
-	$(AR) rcs $@ $^
+	$(call say,AR,$@)$(AR) rcs $@ $^
 
 $(OBJ)/smoe: $(OBJ)/cmd/main.o $(OBJ)/libcmd.a $(OBJ)/libsmoe.a
 	$(LINK) $(ALL_LDLIBS)
@@ -136,7 +145,7 @@ deps:
 # ---- the two commands of the README. Whatever needs packages runs in a second make, after deps.
 QUICK      := runs/quickstart
 quickstart: deps
-	@$(MAKE) --no-print-directory $(PARALLEL) all
+	@$(MAKE) $(SUB) all
 	build/smoe train experiments/quickstart.yaml -o $(QUICK) --force
 	build/smoe eval $(QUICK)
 	@echo
@@ -147,17 +156,40 @@ quickstart: deps
 	    'build/smoe train experiments/quickstart.yaml seed=1' 'another run, in runs/' \
 	    'build/smoe help' 'everything else'
 
+# ---- testing. tests/run.sh runs programs and scripts side by side and sums up.
+SCRIPTS    := tests/cli/cases.txt $(sort $(wildcard tests/cli/case_*.sh)) tests/lint.sh tests/portable.sh
+PROGRAMS_release = $(TEST_SRC:%.c=build/release/%) $(GRADIENTS:$(OBJ)/%=build/f64/%) $(TEST_SRC:%.c=build/san/%) $(FUZZ_SRC:%.c=build/san/%)
+PROGRAMS_f64     = $(GRADIENTS)
+PROGRAMS         = $(or $(PROGRAMS_$(FLAVOUR)),$(TESTS))
+# All that `make check` runs. T=test_plan runs what is called so, in every flavour; FLAVOUR=debug the tests of one flavour.
+CHECKED     = $(call named,$(PROGRAMS) $(if $(filter release,$(FLAVOUR)),$(SCRIPTS)))
+named       = $(if $(T),$(foreach p,$1,$(if $(filter $T,$(basename $(notdir $p))),$p)),$1)
+
 check: deps
-	@$(MAKE) --no-print-directory $(PARALLEL) all tests
-	@$(MAKE) --no-print-directory $(PARALLEL) FLAVOUR=f64 gradients
-	@$(MAKE) --no-print-directory $(PARALLEL) FLAVOUR=san build/san/smoe tests fuzzers
-	@$(LINT) $(PORTABLE) tests/run.sh \
-	    $(TEST_SRC:%.c=build/release/%) $(GRADIENTS:build/release/%=build/f64/%) \
-	    $(TEST_SRC:%.c=build/san/%) $(FUZZ_SRC:%.c=build/san/%) tests/cli/run.sh tests/lint.sh tests/portable.sh
+	$(if $(strip $(CHECKED)),,$(error no test is called '$T'))
+	@$(MAKE) $(SUB) FLAVOUR=release all $(if $T,,tests)
+	@for flavour in $(sort $(foreach p,$(filter build/%,$(CHECKED)),$(word 2,$(subst /, ,$p)))); do \
+	    $(MAKE) $(SUB) FLAVOUR=$$flavour $$(echo $(CHECKED) | tr ' ' '\n' | grep "^build/$$flavour/") || exit 1; done
+	@$(LINT) $(PORTABLE) tests/run.sh $(CHECKED)
+
+# After every edit: the tests of this flavour and a few cases of the command line.
+QUICK_CASES := config convert eval specs threads twice
+check-quick:
+	@$(MAKE) $(SUB) all tests
+	@echo 'Left out: gradients in double precision, sanitizers, fuzzing, most cases of the command line, lint, portability.'
+	@SMOE_UNDER_TEST=$(CURDIR)/$(OBJ)/smoe tests/run.sh $(TESTS) $(QUICK_CASES:%=tests/cli/case_%.sh)
+
+# Which lines the tests run, a table per room; build/cov/uncovered.txt lists the others.
+coverage: deps
+	@$(MAKE) $(SUB) FLAVOUR=release all
+	@$(MAKE) $(SUB) FLAVOUR=cov build/cov/smoe tests
+	@find build/cov -name '*.gcda' -delete
+	@SMOE_UNDER_TEST=$(CURDIR)/build/cov/smoe CASE_TIMEOUT=600 tests/run.sh \
+	    $(TEST_SRC:%.c=build/cov/%) $(filter tests/cli/%,$(SCRIPTS)); status=$$?; tests/coverage.sh && exit $$status
 
 # The bits that training comes to, against the table in the tree: after any change that should not move them.
 golden: all tests
-	@tests/golden/golden.sh > runs/golden.txt; diff tests/golden/golden.txt runs/golden.txt && echo 'the same bits as tests/golden/golden.txt'
+	@mkdir -p runs; tests/golden/golden.sh > runs/golden.txt; diff tests/golden/golden.txt runs/golden.txt && echo 'the same bits as tests/golden/golden.txt'
 
 LINT        = CC='$(CC)' HEADER_FLAGS='$(filter-out -MMD -MP,$(ALL_CFLAGS))'
 lint:
@@ -170,13 +202,13 @@ portable: all
 # Every fuzz target in turn, FUZZ_SECONDS each; what fails is printed with the command that repeats it.
 FUZZ_SECONDS ?= 300
 fuzz: deps
-	@$(MAKE) --no-print-directory $(PARALLEL) FLAVOUR=san fuzzers
+	@$(MAKE) $(SUB) FLAVOUR=san fuzzers
 	@for f in $(FUZZ_SRC:%.c=build/san/%); do $$f --seconds $(FUZZ_SECONDS) || exit 1; done
 
 # One after the other, for each needs the whole machine; the table is begun anew.
 BENCHED    := runs/bench.md
 bench: deps
-	@$(MAKE) --no-print-directory $(PARALLEL) all
+	@$(MAKE) $(SUB) all
 	@rm -f $(BENCHED)
 	@for s in $(sort $(wildcard experiments/bench/*.yaml)); do \
 	    echo "== $$s"; build/smoe bench $$s --append $(BENCHED) || exit 1; done
@@ -219,8 +251,11 @@ clean:
 help:
 	@echo 'make              build build/smoe'
 	@echo 'make quickstart   install what is missing, build, train and evaluate a small model (minutes)'
-	@echo 'make check        install what is missing, build all flavours, run every test'
+	@echo 'make check        install what is missing, build all flavours, run every test; T=test_plan runs one'
+	@echo 'make check-quick  the tests of one flavour and a few commands: under a minute, to run after every edit'
+	@echo 'make coverage     which lines the tests run, by room'
 	@echo 'make bench        time the specs of experiments/bench, with a table in $(BENCHED)'
+	@echo 'make evidence     run the planned experiments of experiments/PLAN.md: hours; goes on where it was stopped'
 	@echo 'make fuzz         fuzz every parser for FUZZ_SECONDS ($(FUZZ_SECONDS)) each'
 	@echo 'make lint         style, includes, man pages, clang-tidy'
 	@echo 'make golden       train small models of every kind and compare their bits with tests/golden/golden.txt'
@@ -229,8 +264,15 @@ help:
 	@echo 'make install      program, library, man pages, completions (prefix=$(prefix), DESTDIR)'
 	@echo 'make uninstall    remove them'
 	@echo 'make clean        remove build/'
-	@echo 'Yours to set: CC, CFLAGS, CPPFLAGS, LDFLAGS, LDLIBS, prefix, DESTDIR.'
+	@echo 'Yours to set: CC, CFLAGS, CPPFLAGS, LDFLAGS, LDLIBS, prefix, DESTDIR; V=1 prints whole commands;'
+	@echo 'FLAVOUR=release, debug, f64 (double precision), san (sanitizers) or cov (coverage).'
 
-.PHONY: all tests gradients golden fuzzers missing deps quickstart check lint portable fuzz bench install uninstall clean help always
+# ---- the evidence of experiments/PLAN.md: hours; stopped and started again it goes on. The same bits on any processor with AVX2.
+EVIDENCE := facts-ablation bpr-inference bpr-training facts-slots facts-experts
+evidence: all
+	@for s in $(EVIDENCE); do \
+	    echo "== $$s"; SMOE_ISA=v3 build/smoe sweep --resume experiments/$$s.yaml -J $(NPROC) -o runs/evidence/$$s || exit 1; done
+
+.PHONY: evidence all tests gradients golden fuzzers missing deps quickstart check check-quick coverage lint portable fuzz bench install uninstall clean help always
 .SECONDARY: $(ALL_OBJ)
 -include $(ALL_OBJ:.o=.d)

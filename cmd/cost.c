@@ -10,7 +10,7 @@ static json_t *layers_json(const smoe_cost *cost) {
     for (size_t i = 0; i < cost->layers; i++) {
         const smoe_cost_layer *l = &cost->layer[i];
         json_array_append_new(layers, json_pack("{s:s, s:s, s:o, s:f, s:f}", "name", l->name,
-                                                "kind", smoe_cost_kind_name(l->kind), "params",
+                                                "kind", smoe_part_kind(l->part), "params",
                                                 smoe_number_json(l->params), "flops_infer",
                                                 l->flops_infer, "flops_train", l->flops_train));
     }
@@ -69,7 +69,7 @@ static void print_totals(const smoe_cost *c, const smoe_spec *spec) {
            smoe_text_si(b, sizeof b, c->bytes.gradients, "B"),
            smoe_text_si(d, sizeof d, c->bytes.optimizer, "B"),
            smoe_text_si(e, sizeof e, c->bytes.activations, "B"),
-           smoe_text_si(f, sizeof f, smoe_cmd_bytes(c), "B"));
+           smoe_text_si(f, sizeof f, smoe_cost_bytes(c), "B"));
 }
 
 static int cost_of(const smoe_spec *spec, const smoe_options *options, smoe_err *err) {

@@ -25,7 +25,7 @@ int smoe_live_open(smoe_live *live, const smoe_sweep *sweep, const smoe_options 
     return smoe_fail_errno(err, SMOE_RUNTIME, "no memory to share between the cells");
 }
 
-static void on_step(void *user, const smoe_step *step) {
+static void on_step(void *user, const smoe_train_status *step) {
     smoe_live_trial *trial = user;
     trial->step = step->step;
     trial->steps = step->steps;

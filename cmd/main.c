@@ -153,7 +153,7 @@ static bool widen_stack(void) {
 /*
  * By default OpenMP's threads wait for each other by spinning for milliseconds. Where other
  * programs want the same processors, a thread that spins keeps the one it waits for from running:
- * training a small model became ten times slower (experiments/NOTES.md). A user's own settings
+ * training a small model became ten times slower (experiments/notes/). A user's own settings
  * stand.
  */
 static bool wait_briefly(void) {

@@ -1,7 +1,6 @@
 /* What is printed about the trials of a sweep: summary, status, estimate; see trials.h. */
 #include "trials.h"
 #include "cmd.h"
-#include "estimate.h"
 #include "table.h"
 #include "base/file.h"
 #include "base/frame.h"
@@ -297,7 +296,7 @@ static void add_row(smoe_table *table, const char *name, const smoe_estimate *e)
     smoe_table_add(table, "%s", smoe_text_si(text, sizeof text, e->params, ""));
     smoe_table_add(table, "%s", smoe_text_si(text, sizeof text, e->flops, "FLOP"));
     smoe_table_add(table, "%s", smoe_text_si(text, sizeof text, e->bytes, "B"));
-    smoe_table_add(table, "%s", smoe_estimate_time(text, sizeof text, e));
+    smoe_table_add(table, "%s", smoe_cmd_estimate_text(text, sizeof text, e));
 }
 
 static json_t *estimate_json(const smoe_sweep *sweep, const smoe_trial *trial,
@@ -305,7 +304,7 @@ static json_t *estimate_json(const smoe_sweep *sweep, const smoe_trial *trial,
     json_t *row = json_pack("{s:s, s:o, s:o, s:f, s:o}", "cell", trial->name, "set",
                             values_json(sweep, trial, true), "params", smoe_number_json(e->params),
                             "flops_train", e->flops, "bytes", smoe_number_json(e->bytes));
-    if (row) smoe_estimate_json(row, e);
+    if (row) smoe_cmd_estimate_json(row, e);
     return row;
 }
 

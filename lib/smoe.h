@@ -40,6 +40,7 @@ extern "C" {
 #include "store/npy.h"
 #include "train/trainer.h"
 #include "bench/cost.h"
+#include "bench/estimate.h"
 #include "inspect/inspect.h"
 
 #ifdef __cplusplus

@@ -7,7 +7,8 @@ out=$(mktemp) || exit 1
 trap 'rm -f "$out"' EXIT
 
 sources=$(ls lib/*/*.c lib/*/*.h lib/*/*.def lib/*.h cmd/*.c cmd/*.h cmd/*.def tests/*/*.[ch] 2>/dev/null)
-texts="$sources $(ls Makefile README.md NEWS.md packages.txt .ci/run man/*.[1-9] tests/*.sh tests/cli/* tests/golden/* 2>/dev/null)"
+pages=$(ls README.md NEWS.md CONTRIBUTING.md */README.md */*/README.md experiments/*.md experiments/notes/*.md 2>/dev/null | sort -u)
+texts="$sources $pages $(ls Makefile packages.txt .ci/run man/*.[1-9] tests/*.sh tests/cli/* tests/golden/* 2>/dev/null)"
 
 # verdict NAME: passes when nothing was written to $out
 verdict() {
@@ -20,8 +21,21 @@ verdict() {
     fi
 }
 
+skip() {
+    echo "skipped: $1"
+    skipped=$((skipped + 1))
+}
+
 for f in $texts; do [ -f "$f" ] && grep -nH '[[:space:]]$' "$f"; done >"$out"
 verdict "blanks at the end of a line"
+
+# Links of the pages to files of the tree.
+for page in $pages; do
+    grep -oE '\]\([^)#: ]+[^): ]*\)' "$page" | sed 's/^](//; s/[#)].*//' | while read -r link; do
+        [ -e "$(dirname "$page")/$link" ] || echo "$page: $link"
+    done
+done >"$out"
+verdict "links to files that are not there"
 
 tab=$(printf '\t')
 for f in $sources; do grep -nH "$tab" "$f"; done >"$out"
@@ -41,6 +55,18 @@ awk '
             print FILENAME ":" FNR ": " here " includes " $2
     }' $(ls lib/*/*.[ch] lib/*/*.def cmd/*.c cmd/*.h) >"$out"
 verdict "includes that point upwards"
+
+# Within these rooms too: a file and its header are one, and none leads back to itself.
+for room in base bench draw route store vit; do
+    awk -v room="$room/" '
+        function stem(path) { sub(/.*\//, "", path); sub(/\.[a-z]+$/, "", path); return path }
+        /^#include "/ {
+            there = $2; gsub(/"/, "", there)
+            if (index(there, room) == 1 && there !~ /\.def$/ && stem(there) != stem(FILENAME))
+                print stem(FILENAME), stem(there)
+        }' lib/$room/*.[ch] | tsort 2>&1 >/dev/null | sed "s,^,lib/$room: ,"
+done >"$out"
+verdict "files that include each other in a circle"
 
 # The library neither prints nor exits. Comments do not count.
 for f in lib/*/*.c; do
@@ -64,7 +90,7 @@ if command -v groff >/dev/null; then
     done >"$out"
     verdict "man pages that groff complains about"
 else
-    skipped=$((skipped + 1))
+    skip "no groff: man pages"
 fi
 
 if command -v clang-format >/dev/null; then
@@ -73,7 +99,7 @@ if command -v clang-format >/dev/null; then
     done >"$out"
     verdict "files that clang-format would change"
 else
-    skipped=$((skipped + 1))
+    skip "no clang-format: layout of the code"
 fi
 
 awk 'length > 100 { print FILENAME ":" FNR }' lib/*.h lib/*/*.[ch] cmd/*.[ch] >"$out"
@@ -85,7 +111,7 @@ if command -v clang-tidy >/dev/null; then
         grep -E '(warning|error):' | sort -u >"$out"
     verdict "clang-tidy"
 else
-    skipped=$((skipped + 1))
+    skip "no clang-tidy: what clang-tidy finds"
 fi
 
 echo "$passed passed, $failed failed$([ $skipped -gt 0 ] && echo ", $skipped skipped")"

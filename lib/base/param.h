@@ -18,7 +18,7 @@ typedef enum smoe_param_group {
     SMOE_PARAM_HEAD    /* optimizer.head_weight_decay */
 } smoe_param_group;
 
-/* The gradient of E experts' kernels [E,out,in] as what it is the product of: that of expert e is
+/* The gradient of E stacked kernels [E,out,in] as what it is the product of: that of kernel e is
  * dY_e^T X_e over rows first[e] .. first[e+1]. Of few rows, these are far fewer numbers. */
 typedef struct smoe_outer {
     const real *dy, *x; /* [rows,out], [rows,in]; borrowed from the layer, until its next pass */
@@ -35,7 +35,7 @@ typedef struct smoe_param {
     double decay; /* weight decay; negative: that of the group */
     bool frozen;  /* not trained: no gradient, no moments */
     bool alike;   /* entries of the first axis start with the same values */
-    bool expert;  /* first axis counts experts, each used by some rows only */
+    bool stacked; /* first axis counts matrices, or vectors, each used by rows of its own */
     bool fresh;   /* the gradient counts as 0, whatever is in memory: backward overwrites it */
     bool outer;   /* backward leaves the gradient as `factors`, and nothing in memory */
     smoe_outer factors;
@@ -102,7 +102,7 @@ static inline size_t smoe_param_end(const smoe_param *row) {
     return row->offset + (row->size + PAD - 1) / PAD * PAD;
 }
 
-/* The weights of a row, to be read; NULL when they are in BF16, which only an expert's kernels
+/* The weights of a row, to be read; NULL when they are in BF16, which only stacked kernels
  * (smoe_param_streams) can be. */
 static inline const real *smoe_weight(const smoe_params *params, size_t row) {
     return params->place ? params->place[row].values : params->w + params->row[row].offset;
@@ -116,11 +116,11 @@ static inline real *smoe_gradient(const smoe_params *params, size_t row) {
     return p->frozen ? NULL : params->g + p->offset;
 }
 
-/* Whether a row is used by matrix products of experts alone, which take BF16 as it is and overwrite
- * a gradient that is fresh: most of a large model, where setting it to 0 and reading that again
- * would be a tenth of a step. */
+/* Whether a row is stacked kernels, used by matrix products alone, which take BF16 as it is and
+ * overwrite a gradient that is fresh: most of a large model, where setting it to 0 and reading that
+ * again would be a tenth of a step. */
 static inline bool smoe_param_streams(const smoe_param *row) {
-    return row->expert && row->group == SMOE_PARAM_KERNEL;
+    return row->stacked && row->group == SMOE_PARAM_KERNEL;
 }
 
 void smoe_params_free(smoe_params *params);

@@ -3,6 +3,7 @@
  * the numbers are), and what training recorded.
  */
 #include "inspect/inspect_view.h"
+#include "spec/routers.h"
 #include "base/file.h"
 
 #include <math.h>
@@ -16,23 +17,17 @@ int smoe_fill_runs(const smoe_inspection *r, smoe_frame *frame, smoe_err *err) {
     (void)err;
     const smoe_inspect_subject *s = &r->subject;
     const smoe_moe_spec *moe = &s->spec->model.moe;
-    smoe_frame_text(frame, s->run);
-    smoe_frame_text(frame, s->checkpoint);
-    smoe_frame_text(frame, s->spec->eval.split);
-    smoe_frame_text(frame, moe->router);
-    const double number[] = {(double)r->images,
-                             (double)r->N,
-                             r->eval.loss,
-                             r->eval.precision_at_1,
-                             (double)r->T,
-                             (double)r->side,
-                             (double)r->first_patch,
-                             (double)r->layers,
-                             (double)r->E,
-                             (double)r->P,
-                             r->has & SMOE_INSPECT_GATE ? (double)moe->group_images : 1,
-                             (double)smoe_model_params(s->model)->total};
-    smoe_frame_numbers(frame, number, sizeof number / sizeof *number);
+    smoe_frame_put(
+        frame, {"run", .text = s->run}, {"checkpoint", .text = s->checkpoint},
+        {"split", .text = s->spec->eval.split}, {"router", .text = moe->router},
+        {"images", .number = (double)r->images}, {"classes", .number = (double)r->N},
+        {"loss", .number = r->eval.loss}, {"precision_at_1", .number = r->eval.precision_at_1},
+        {"image_tokens", .number = (double)r->T}, {"side", .number = (double)r->side},
+        {"class_token", .number = (double)r->first_patch}, {"layers", .number = (double)r->layers},
+        {"experts", .number = (double)r->E}, {"slots_per_expert", .number = (double)r->P},
+        {"group_images",
+         .number = (double)(r->layers ? smoe_moe_shape_of(moe, 0, r->T).images : 1)},
+        {"parameters", .number = (double)smoe_model_params(s->model)->total});
     return 0;
 }
 
@@ -80,12 +75,11 @@ const smoe_counter smoe_counter_means = {
 void smoe_fill_routing(const smoe_inspection *r, smoe_frame *frame, size_t l) {
     const means *m = smoe_inspect_state(r, SMOE_COUNT_MEANS, l);
     const smoe_plan_stats *sum = &m->sum;
-    smoe_inspect_row(r, frame, l);
-    smoe_frame_number(frame, sum->dispatch_max / m->tokens);
-    smoe_frame_number(frame, sum->combine_max / m->tokens);
-    smoe_frame_number(frame, sum->tokens_per_slot / m->tokens);
-    smoe_frame_number(frame, sum->slots_per_token / m->tokens);
-    smoe_frame_number(frame, sum->dropped / m->tokens);
+    smoe_inspect_put(r, frame, l, {"dispatch_max", .number = sum->dispatch_max / m->tokens},
+                     {"combine_max", .number = sum->combine_max / m->tokens},
+                     {"tokens_per_slot", .number = sum->tokens_per_slot / m->tokens},
+                     {"slots_per_token", .number = sum->slots_per_token / m->tokens},
+                     {"dropped", .number = sum->dropped / m->tokens});
 }
 
 /* ---- over training --------------------------------------------------------------------------- */
@@ -116,7 +110,6 @@ typedef struct over_steps {
  * test/NAME. */
 static int add_record(void *user, const smoe_run_record *record, smoe_err *err) {
     const over_steps *to = user;
-    smoe_frame *frame = to->frame;
     double block;
     bool test = json_object_get(record->json, "test/loss");
     const char *key, *metric;
@@ -126,10 +119,9 @@ static int add_record(void *user, const smoe_run_record *record, smoe_err *err) 
         char name[128];
         if (!json_is_number(value) || !read_key(key, &block, &metric)) continue;
         snprintf(name, sizeof name, "%s%s", test && isfinite(block) ? "test/" : "", metric);
-        smoe_frame_text(frame, to->r->subject.run);
-        smoe_frame_numbers(frame, (const double[]){(double)record->step, block}, 2);
-        smoe_frame_text(frame, name);
-        smoe_frame_number(frame, json_number_value(value));
+        smoe_frame_put(to->frame, {"run", .text = to->r->subject.run},
+                       {"step", .number = (double)record->step}, {"block", .number = block},
+                       {"metric", .text = name}, {"value", .number = json_number_value(value)});
     }
     return 0;
 }

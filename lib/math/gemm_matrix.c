@@ -8,7 +8,7 @@
 
 enum {
     SIDE = SMOE_MATRIX_SIDE,
-    DEEP = SMOE_MATRIX_DEEP,
+    STEP = SMOE_MATRIX_DEEP,
     TERMS = 512,            /* of a block of k at most */
     ROUNDED_B = 384 * 1152, /* elements of a block of B: it stays in the second cache */
     TURNED = 4, /* panels of A packed side by side, where its columns lie in one piece */
@@ -27,7 +27,7 @@ typedef struct work {
 
 /* Elements of a panel of k terms. */
 static size_t panel_of(const work *w, size_t k) {
-    return blocks(k, DEEP) * DEEP * SIDE * w->parts;
+    return blocks(k, STEP) * STEP * SIDE * w->parts;
 }
 
 static void pack_rows(const work *w, smoe_bf16 *to, size_t i, size_t p0, size_t k) {
@@ -110,7 +110,7 @@ static void row_panel(const work *w, const smoe_bf16 *a, size_t i, size_t j0, si
         smoe_block_end to = end_of(x, p0, i, j);
         if (i == 0) pack_columns(w, b, j, p0, k);
         ask_end(&to);
-        w->kern->block(sums, a, b, to.m, to.n, blocks(k, DEEP), w->parts, j > j0 ? &before : NULL,
+        w->kern->block(sums, a, b, to.m, to.n, blocks(k, STEP), w->parts, j > j0 ? &before : NULL,
                        their_sums);
         before = to;
         real *free = their_sums;
@@ -152,7 +152,7 @@ static void by_blocks(const work *w) {
                 smoe_block_end to = end_of(x, 0, i, j);
                 pack_rows(w, w->a, i, p0, k);
                 pack_columns(w, w->b, j, p0, k);
-                w->kern->block(w->sums, w->a, w->b, to.m, to.n, blocks(k, DEEP), w->parts, NULL,
+                w->kern->block(w->sums, w->a, w->b, to.m, to.n, blocks(k, STEP), w->parts, NULL,
                                NULL);
                 if (p0) {
                     to.add = sum;
@@ -184,6 +184,6 @@ void smoe_gemm_matrix(const smoe_product *x) {
     if (narrow && x->k > most)
         by_blocks(&w);
     else
-        by_panels(&w, narrow ? x->k : even(x->k, TERMS, DEEP));
+        by_panels(&w, narrow ? x->k : even(x->k, TERMS, STEP));
     w.kern->end();
 }

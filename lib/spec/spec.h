@@ -270,10 +270,10 @@ typedef struct smoe_spec {
     smoe_train_spec train;
     smoe_eval_spec eval;
     smoe_sweep_spec sweep;
-    const char *profile;        /* that it was read with, a name of profiles.def, or NULL */
-    char *file;                 /* the file it came from, or what stands for it in messages */
-    char *folder;               /* of relative data.paths in the spec; NULL: the current folder */
-    struct smoe_origin *origin; /* where each value came from; a row of the schema each */
+    const char *profile; /* that it was read with, a name of profiles.def, or NULL */
+    char *file;          /* the file it came from, or what stands for it in messages */
+    char *folder;        /* of relative data.paths in the spec; NULL: the current folder */
+    struct smoe_provenance *origin; /* where each value came from; a row of the schema each */
 } smoe_spec;
 
 /*

@@ -1,6 +1,6 @@
 /* The figure of a sweep; see results_figure.h. */
 #include "sweep/results_figure.h"
-#include "draw/gnuplot.h"
+#include "draw/chart.h"
 #include "sweep/contrast.h"
 #include "sweep/evaluations.h"
 

@@ -1,6 +1,6 @@
 /*
  * Multi-head self-attention, one task an image and head, in cache (V-MoE B.2):
- *   A = softmax(Q K^T / sqrt(d/H)), O = A V, y = x0 + O Wo^T + bo.
+ *   A = softmax(Q K^T / sqrt(d/H)), over the tokens that one sees; O = A V, y = x0 + O Wo^T + bo.
  * Backward, with dO = dy Wo:  dV = A^T dO,  dS = A * (dO V^T - rowsum(A * dO V^T)),
  *   dQ = dS K / sqrt(d/H),  dK = dS^T Q / sqrt(d/H).
  * qk_norm passes each head's queries and keys through a LayerNorm first.
@@ -20,7 +20,7 @@ enum {
 }; /* rows of weights, as many as softmax takes at once, between two questions */
 
 void smoe_attention_init(smoe_attention *l, const smoe_build *build, size_t block) {
-    const smoe_model_spec *spec = &build->spec->model;
+    const smoe_model_spec *spec = build->model;
     char path[48];
     l->build = build;
     l->d = spec->width;
@@ -63,11 +63,10 @@ void smoe_attention_reserve(smoe_attention *l, const smoe_space *space) {
     smoe_arena *keep = space->keep, *scratch = space->scratch;
     l->threads = space->threads;
     l->train = space->train;
-    if (l->build->spec->model.dropout > 0)
-        l->branch = smoe_arena_take(scratch, R * l->d, sizeof(real));
+    if (l->build->model->dropout > 0) l->branch = smoe_arena_take(scratch, R * l->d, sizeof(real));
     smoe_linear_reserve(&l->qkv, space);
     smoe_linear_reserve(&l->proj, space);
-    l->narrow = space->bf16 && !l->qk_norm;
+    l->narrow = space->bf16 && !l->qk_norm && !l->build->seen;
     if (l->narrow) reserve_narrow(l, space);
     if (l->narrow && !space->wide) return;
     l->rows = smoe_arena_take(keep, R * 3 * l->d, sizeof(real));
@@ -84,6 +83,15 @@ void smoe_attention_reserve(smoe_attention *l, const smoe_space *space) {
     l->dheads = smoe_arena_take(scratch, R * l->d, sizeof(real));
     l->dweights = smoe_arena_take(scratch, (size_t)l->threads * pairs, sizeof(real));
     if (l->qk_norm) l->dnormed = smoe_arena_take(scratch, R * 2 * l->d, sizeof(real));
+}
+
+void smoe_attention_cost(const smoe_attention *l, smoe_costs *costs) {
+    double pairs = (double)(l->T * l->T); /* scores, and weighted values */
+    double macs = smoe_linear_macs(&l->qkv, l->T) + smoe_linear_macs(&l->proj, l->T);
+    smoe_cost_layer *row =
+        smoe_costs_add(costs, SMOE_PART_attention, macs + 2 * pairs * (double)l->d, 3,
+                       "blocks.%zu.attn", l->block);
+    row->elementwise = 4 * (double)l->H * pairs; /* softmaxes */
 }
 
 /* Where one head of one image lies: queries and keys with row stride ld, values with 3d. */
@@ -114,6 +122,22 @@ static void prefetch(const smoe_attention *l, size_t task, size_t i, size_t n) {
         }
 }
 
+/* Weights of rows i .. i+n of a head from their scores; of tokens that are not seen they are 0, and
+ * so are, on the way back, the gradients of their scores. */
+static void softmax(const smoe_attention *l, real *weights, size_t i, size_t n) {
+    const smoe_row_kernels *kern = smoe_kernels_get()->row;
+    const size_t *seen = l->build->seen;
+    size_t T = l->T;
+    if (!seen) {
+        kern->softmax(weights + i * T, n, T, T);
+        return;
+    }
+    for (size_t t = i; t < i + n; t++) {
+        kern->softmax(weights + t * T, 1, seen[t], T);
+        memset(weights + t * T + seen[t], 0, (T - seen[t]) * sizeof *weights);
+    }
+}
+
 /* `next` is the head that this thread is likely to get after this one. */
 static void head_forward(const smoe_attention *l, size_t task, size_t next, real *weights) {
     head x = head_of(l, task);
@@ -125,7 +149,7 @@ static void head_forward(const smoe_attention *l, size_t task, size_t next, real
     smoe_gemm_serial(&scores);
     for (size_t i = 0, n; i < T; i += n) {
         n = T - i < PREFETCH_STEP ? T - i : PREFETCH_STEP;
-        smoe_kernels_get()->row->softmax(weights + i * T, n, T, T);
+        softmax(l, weights, i, n);
         prefetch(l, next, i, n);
     }
     smoe_product out = smoe_product_of(l->heads + x.row * d + x.column, d, T, dh, T,
@@ -245,7 +269,7 @@ static bool is_narrow(const smoe_attention *l) {
 
 static void heads_forward_narrow(smoe_attention *l, const real *x, size_t images) {
     size_t R = images * l->T, tasks = images * l->H, pairs = l->T * l->T;
-    smoe_linear_forward_values(&l->qkv, (smoe_results){.bf16 = l->rows_bf16},
+    smoe_linear_forward_values(&l->qkv, (smoe_outputs){.bf16 = l->rows_bf16},
                                (smoe_values){.at = x}, NULL, R);
     SMOE_SHARED_BY(attention, smoe_team_for(tasks * pairs, l->threads), schedule(dynamic, 1))
     for (size_t task = 0; task < tasks; task++)
@@ -256,13 +280,13 @@ static void heads_forward_narrow(smoe_attention *l, const real *x, size_t images
 static void heads_backward_narrow(smoe_attention *l, real *dx, const real *dy, const real *x,
                                   size_t images) {
     size_t R = images * l->T, tasks = images * l->H, pairs = l->T * l->T;
-    smoe_linear_backward_values(&l->proj, (smoe_results){.bf16 = l->dheads_bf16},
+    smoe_linear_backward_values(&l->proj, (smoe_outputs){.bf16 = l->dheads_bf16},
                                 (smoe_values){.at = dy}, (smoe_values){.bf16 = l->heads_bf16}, R);
     SMOE_SHARED_BY(attention, smoe_team_for(tasks * pairs, l->threads), schedule(dynamic, 1))
     for (size_t task = 0; task < tasks; task++)
         narrow_backward(l, task, l->scores + smoe_thread() * scores_size(l),
                         l->dscores_bf16 + smoe_thread() * pairs);
-    smoe_linear_backward_values(&l->qkv, (smoe_results){.at = dx},
+    smoe_linear_backward_values(&l->qkv, (smoe_outputs){.at = dx},
                                 (smoe_values){.bf16 = l->drows_bf16}, (smoe_values){.at = x}, R);
 }
 
@@ -290,7 +314,7 @@ static void heads_forward(smoe_attention *l, const real *x, size_t images) {
 void smoe_attention_forward(smoe_attention *l, real *y, const real *x, const real *x0,
                             const smoe_pass *pass) {
     size_t R = pass->images * l->T;
-    double dropout = l->build->spec->model.dropout;
+    double dropout = l->build->model->dropout;
     bool narrow = is_narrow(l);
     if (narrow)
         heads_forward_narrow(l, x, pass->images);
@@ -298,11 +322,11 @@ void smoe_attention_forward(smoe_attention *l, real *y, const real *x, const rea
         heads_forward(l, x, pass->images);
     smoe_values heads = {.at = narrow ? NULL : l->heads, .bf16 = narrow ? l->heads_bf16 : NULL};
     if (!pass->train || dropout <= 0) {
-        smoe_linear_forward_values(&l->proj, (smoe_results){.at = y}, heads, x0, R);
+        smoe_linear_forward_values(&l->proj, (smoe_outputs){.at = y}, heads, x0, R);
         return;
     }
-    smoe_linear_forward_values(&l->proj, (smoe_results){.at = l->branch}, heads, NULL, R);
-    smoe_dropout(l->branch, R * l->d, dropout, site(l), pass);
+    smoe_linear_forward_values(&l->proj, (smoe_outputs){.at = l->branch}, heads, NULL, R);
+    smoe_dropout(l->branch, R, l->d, dropout, site(l), pass);
     if (y != x0) memcpy(y, x0, R * l->d * sizeof *y);
     smoe_rows_add(y, l->branch, R * l->d);
 }
@@ -310,10 +334,10 @@ void smoe_attention_forward(smoe_attention *l, real *y, const real *x, const rea
 void smoe_attention_backward(smoe_attention *l, real *dx, const real *dy, const real *x,
                              const smoe_pass *pass) {
     size_t R = pass->images * l->T, tasks = pass->images * l->H, pairs = l->T * l->T;
-    double dropout = l->build->spec->model.dropout;
+    double dropout = l->build->model->dropout;
     if (dropout > 0) {
         memcpy(l->branch, dy, R * l->d * sizeof *dy);
-        smoe_dropout(l->branch, R * l->d, dropout, site(l), pass);
+        smoe_dropout(l->branch, R, l->d, dropout, site(l), pass);
         dy = l->branch;
     }
     if (is_narrow(l)) {

@@ -22,7 +22,11 @@ void smoe_linear_reserve(smoe_linear *l, const smoe_space *space) {
         l->parts = smoe_arena_take(space->scratch, smoe_rows_parts(l->out), sizeof(real));
 }
 
-void smoe_linear_forward_values(const smoe_linear *l, smoe_results y, smoe_values x,
+double smoe_linear_macs(const smoe_linear *l, size_t R) {
+    return (double)R * (double)l->in * (double)l->out;
+}
+
+void smoe_linear_forward_values(const smoe_linear *l, smoe_outputs y, smoe_values x,
                                 const real *residual, size_t R) {
     smoe_product p = smoe_linear_product(y.at, x.at, smoe_weight(l->params, l->weight),
                                          smoe_weight(l->params, l->bias), R, l->out, l->in);
@@ -34,7 +38,7 @@ void smoe_linear_forward_values(const smoe_linear *l, smoe_results y, smoe_value
     smoe_gemm(&p);
 }
 
-void smoe_linear_backward_values(const smoe_linear *l, smoe_results dx, smoe_values dy,
+void smoe_linear_backward_values(const smoe_linear *l, smoe_outputs dx, smoe_values dy,
                                  smoe_values x, size_t R) {
     real *dweight = smoe_gradient(l->params, l->weight);
     real *dbias = smoe_gradient(l->params, l->bias);
@@ -58,10 +62,10 @@ void smoe_linear_backward_values(const smoe_linear *l, smoe_results dx, smoe_val
 
 void smoe_linear_forward(const smoe_linear *l, real *y, const real *x, const real *residual,
                          size_t R) {
-    smoe_linear_forward_values(l, (smoe_results){.at = y}, (smoe_values){.at = x}, residual, R);
+    smoe_linear_forward_values(l, (smoe_outputs){.at = y}, (smoe_values){.at = x}, residual, R);
 }
 
 void smoe_linear_backward(const smoe_linear *l, real *dx, const real *dy, const real *x, size_t R) {
-    smoe_linear_backward_values(l, (smoe_results){.at = dx}, (smoe_values){.at = dy},
+    smoe_linear_backward_values(l, (smoe_outputs){.at = dx}, (smoe_values){.at = dy},
                                 (smoe_values){.at = x}, R);
 }

@@ -16,7 +16,7 @@ static void take(double seconds) {
     if (seconds > 0) usleep((useconds_t)(seconds * 1e6));
 }
 
-static void on_step(void *user, const smoe_step *step) {
+static void on_step(void *user, const smoe_train_status *step) {
     job *j = user;
     j->steps++;
     assert_int_equal(step->steps, j->spec.train.steps);
