@@ -273,8 +273,8 @@ static inline __attribute__((always_inline)) bool pack_fast(smoe_bf16 *dst, size
 #endif
 }
 
-/* Asks for what is packed in the next steps: rows that lie too far from one another for the processor
- * to foresee. */
+/* Asks for what is packed in the next steps: rows that lie too far from one another for the
+ * processor to foresee. */
 static inline void ask(const smoe_operand *from, size_t p0) {
     enum { AHEAD = 2 * DEEP };
     size_t size = from->bf16 ? sizeof(smoe_bf16) : sizeof(real);
@@ -629,8 +629,8 @@ static void block(real *sums, const smoe_bf16 *a, const smoe_bf16 *b, size_t m, 
 
 /* ---- the unit's limit ------------------------------------------------------------------------ */
 
-/* Numbers around 1, of both signs: with zeros processors need less power and run a third faster than
- * they ever do with numbers. */
+/* Numbers around 1, of both signs: with zeros processors need less power and run a third faster
+ * than they ever do with numbers. */
 static void fill(smoe_bf16 *x, size_t n, uint32_t bits) {
     for (size_t i = 0; i < n; i++) {
         bits = bits * 1664525 + 1013904223;

@@ -196,8 +196,8 @@ typedef struct smoe_operand {
 } smoe_operand;
 
 /* Where the sums of a block go: c [m,n], m and n <= SIDE, as smoe_tile says; to `bf16`, not NULL,
- * rounded, instead of c. Where there is work of gelu's, hidden and active lie as bf16 does, ldc from
- * row to row. */
+ * rounded, instead of c. Where there is work of gelu's, hidden and active lie as bf16 does, ldc
+ * from row to row. */
 typedef struct smoe_block_end {
     size_t m, n;
     real *c;
@@ -228,7 +228,8 @@ typedef struct smoe_matrix_kernels {
     /* Before the first block and after the last one, in the same thread. */
     void (*begin)(void);
     void (*end)(void);
-    /* Rounds to nearest even; denormals of `real` become 0. A remainder of what is not finite is 0. */
+    /* Rounds to nearest even; denormals of `real` become 0. A remainder of what is not finite is
+     * 0. */
     void (*pack_a)(smoe_bf16 *dst, const smoe_operand *from, size_t parts);
     void (*pack_b)(smoe_bf16 *dst, const smoe_operand *from, size_t parts);
     /* sums [parts][SIDE][SIDE], of which m rows and n columns are looked at: of one part A B; of
@@ -238,7 +239,7 @@ typedef struct smoe_matrix_kernels {
                   size_t steps, size_t parts, const smoe_block_end *before, const real *their_sums);
     /* c = add + bias + alpha * sum, the sum of two parts where the first is finite. */
     void (*finish)(const smoe_block_end *to, const real *sums, size_t parts);
-    /* Products of the unit without waiting for memory, n rounds; returns how many FLOPs that was. */
+    /* Products of the unit without waiting for memory, n rounds; returns its FLOPs. */
     double (*peak)(size_t n);
 } smoe_matrix_kernels;
 

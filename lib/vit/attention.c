@@ -185,7 +185,7 @@ static void head_backward(const smoe_attention *l, size_t task, real *dz) {
     smoe_gemm_serial(&p);
 }
 
-/* ---- the same with all that is kept in BF16 --------------------------------------------------- */
+/* ---- the same with all that is kept in BF16 ------------------------------------------------- */
 
 /* C [m,n] = A [m,k] B [k,n] of BF16; where element (i,j) lies as in smoe_matrix. */
 typedef struct strided {

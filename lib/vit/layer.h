@@ -41,7 +41,8 @@ typedef struct smoe_space {
     bool wide;   /* and others */
 } smoe_space;
 
-/* Rows of numbers in `real` or in BF16: one of the two is not NULL. What is read; what is written. */
+/* Rows of numbers in `real` or in BF16: one of the two is not NULL. What is read; what is
+ * written. */
 typedef struct smoe_values {
     const real *at;
     const smoe_bf16 *bf16;

@@ -459,7 +459,7 @@ static void rounded_before(void **state) {
     smoe_threads_set(2);
 }
 
-/* ---- GELU at the end of a block --------------------------------------------------------------- */
+/* ---- GELU at the end of a block ------------------------------------------------------------- */
 
 static double gelu_of(double x, smoe_gelu kind, double *slope) {
     if (kind == SMOE_GELU_ERF) {
@@ -472,8 +472,8 @@ static double gelu_of(double x, smoe_gelu kind, double *slope) {
     return x * (1 + t) / 2;
 }
 
-/* Every number in BF16 from 2^-10 to 2^7, of both signs, through products of one term: the result is
- * rounded to BF16, and off by what its pieces (math/gelu_table.h) are: 4e-7 of Phi, and of its
+/* Every number in BF16 from 2^-10 to 2^7, of both signs, through products of one term: the result
+ * is rounded to BF16, and off by what its pieces (math/gelu_table.h) are: 4e-7 of Phi, and of its
  * derivative a step's share of the cubic's last term, 4e-5. */
 static void gelus(void **state) {
     (void)state;

@@ -1,5 +1,5 @@
-/* See tiles.h; the rules are those of Intel's manual for TDPBF16PS and VDPBF16PS, which math/kernels.h
- * repeats. */
+/* See tiles.h; the rules are those of Intel's manual for TDPBF16PS and VDPBF16PS, which
+ * math/kernels.h repeats. */
 #include "tiles.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /*
- * train.precision and eval.precision: gradients of every row of routers.def beside those of F32, the
- * bits for any number of threads, images that do not influence one another, and which of the two
+ * train.precision and eval.precision: gradients of every row of routers.def beside those of F32,
+ * the bits for any number of threads, images apart from one another, and which of the two
  * keys a pass follows. What products themselves do is in math/test_matrix.c.
  */
 #include "base/threads.h"
