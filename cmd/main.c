@@ -53,7 +53,9 @@ static int check_isa(smoe_err *err) {
     if (!isa || smoe_kernels_of(isa)) return 0;
     return smoe_fail(
         err, SMOE_USAGE,
-        "SMOE_ISA=%s: not base, v3 (AVX2) or v4 (AVX-512), or not what this processor has", isa);
+        "SMOE_ISA=%s: not base, v3 (AVX2), v4 (AVX-512), v4-bf16 or amx, or not what this "
+        "processor has",
+        isa);
 }
 
 /* --threads, else what OpenMP was told or found. */
