@@ -305,8 +305,10 @@ help:
 	@echo 'Yours to set: CC, CFLAGS, CPPFLAGS, LDFLAGS, LDLIBS, prefix, DESTDIR; V=1 prints whole commands;'
 	@echo 'FLAVOUR=release, debug, f64 (double precision), san (sanitizers) or cov (coverage).'
 
-# ---- the evidence of experiments/PLAN.md: hours; stopped and started again it goes on. The same bits on any processor with AVX2.
-EVIDENCE := facts-ablation bpr-inference bpr-training facts-slots facts-experts
+# ---- the evidence of experiments/PLAN.md, primary contrasts first, exploratory sweeps after them: hours; stopped and started again it goes on. The same bits on any processor with AVX2.
+EVIDENCE := facts-ablation bpr-inference bpr-training facts-slots facts-experts \
+            pareto reduced-compute k-training topk-order k-capacity-layers k-inference random-routers group-transfer experts-choice-capacity \
+            experts-matched-time cooldown router-noise placement pareto-vmoe pareto-configurations dropping collapse-rate collapse-width
 evidence: all
 	@for s in $(EVIDENCE); do \
 	    echo "== $$s"; SMOE_ISA=v3 build/smoe sweep --resume experiments/$$s.yaml -J $(NPROC) -o runs/evidence/$$s || exit 1; done
