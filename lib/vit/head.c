@@ -7,6 +7,7 @@
 #include "base/team.h"
 #include "math/kernels.h"
 #include "math/rows.h"
+#include "spec/tasks.h"
 #include "vit/layer.h"
 
 #include <math.h>
@@ -37,8 +38,7 @@ void smoe_head_init(smoe_head_layer *l, const smoe_build *build, size_t N) {
     smoe_linear_init(&l->classifier, build, l->d, N, 1, "head");
     params->row[l->classifier.weight].group = SMOE_PARAM_HEAD;
     params->row[l->classifier.weight].std = 0;
-    if (build->spec->train.loss == SMOE_LOSS_SIGMOID)
-        params->row[l->classifier.bias].mean = -log((double)N);
+    params->row[l->classifier.bias].mean = smoe_task_head_bias(build->spec->train.loss, N);
 }
 
 static bool is_map(const smoe_head_layer *l) {

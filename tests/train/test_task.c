@@ -2,6 +2,8 @@
 #include "approx.h"
 #include "base/threads.h"
 #include "gradcheck.h"
+#include "spec/schema.h"
+#include "spec/tasks.h"
 #include "train/task.h"
 
 #include <math.h>
@@ -91,6 +93,17 @@ static void where_training_starts(void **state) {
                  1e-6);
 }
 
+/* The rows of the table, in the order of the values of train.loss: the biases are 0 and -log N. */
+static void table(void **state) {
+    (void)state;
+    assert_int_equal(SMOE_TASKS, 2);
+    assert_close(smoe_task_head_bias(SMOE_LOSS_SOFTMAX, 10), 0, 0);
+    assert_close(smoe_task_head_bias(SMOE_LOSS_SIGMOID, 10), -log(10), 0);
+    assert_false(smoe_task_of(SMOE_LOSS_SOFTMAX)->multi);
+    assert_true(smoe_task_of(SMOE_LOSS_SIGMOID)->multi);
+    assert_string_equal(smoe_rows[smoe_row_find("train.loss")].range, "softmax|sigmoid");
+}
+
 /* The largest floats overflow nothing: the loss is the difference of logits, or the logit itself. */
 static void extremes(void **state) {
     (void)state;
@@ -132,7 +145,7 @@ static void same_bits_for_any_threads(void **state) {
     real l[B * N], target[B * N] = {0}, d[B * N], d1[B * N];
     gradcheck_normal(l, B * N, 3);
     for (size_t b = 0; b < B; b++) target[b * N + b % N] = 1;
-    for (int kind = SMOE_LOSS_SOFTMAX; kind <= SMOE_LOSS_SIGMOID; kind++) {
+    for (int kind = 0; kind < SMOE_TASKS; kind++) {
         double alone = 0;
         for (size_t b = 0; b < B; b++)
             alone += loss(l + b * N, target + b * N, 1, N, (smoe_loss)kind, NULL).loss;
@@ -150,6 +163,7 @@ int main(void) {
         cmocka_unit_test(sigmoid_by_hand),
         cmocka_unit_test(smoothing_by_hand),
         cmocka_unit_test(where_training_starts),
+        cmocka_unit_test(table),
         cmocka_unit_test(extremes),
         cmocka_unit_test(precision),
         cmocka_unit_test(same_bits_for_any_threads),
