@@ -22,9 +22,9 @@ typedef struct smoe_pass {
     size_t first;  /* place of its first image in the whole batch, or at evaluation in the data */
     size_t whole;  /* training: images of the batch that these are a part of; 0: they are all. The
                       groups of choice routers must lie within a part */
-    /* [images] tokens of each, at least 1, where what follows them is padding: finite numbers that no
-     * other token attends to. Attention and pooling heed it; MoE layers route padding as tokens.
-     * NULL: all are full. */
+    /* [images] tokens of each, at least 1, where what follows them is padding: finite numbers that
+     * no other token attends to. Attention and pooling heed it; MoE layers route padding as
+     * tokens. NULL: all are full. */
     const size_t *lengths;
     smoe_clock *clock; /* NULL: nobody measures */
 } smoe_pass;

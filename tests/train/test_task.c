@@ -156,14 +156,10 @@ static void same_bits_for_any_threads(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(softmax_by_hand),
-        cmocka_unit_test(sigmoid_by_hand),
-        cmocka_unit_test(smoothing_by_hand),
-        cmocka_unit_test(where_training_starts),
-        cmocka_unit_test(rows_of_the_table),
-        cmocka_unit_test(extremes),
-        cmocka_unit_test(precision),
-        cmocka_unit_test(same_bits_for_any_threads),
+        cmocka_unit_test(softmax_by_hand),   cmocka_unit_test(sigmoid_by_hand),
+        cmocka_unit_test(smoothing_by_hand), cmocka_unit_test(where_training_starts),
+        cmocka_unit_test(rows_of_the_table), cmocka_unit_test(extremes),
+        cmocka_unit_test(precision),         cmocka_unit_test(same_bits_for_any_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
