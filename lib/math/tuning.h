@@ -29,7 +29,7 @@ const smoe_tuning *smoe_tuning_get(void);
 /* ---- the same for all processors ------------------------------------------------------------- */
 
 enum {
-    SMOE_OUTER_TERMS = 32, /* rows of an expert up to which its gradient stays an outer product */
+    SMOE_OUTER_TERMS = 32, /* terms up to which a gradient stays a sum of outer products */
     SMOE_OUTER_ROWS =
         4, /* rows of a gradient made at a time: with more, Adam and memory wait for each other */
     SMOE_ADAM_PREFETCH = 32 * SMOE_LINE, /* elements that Adam prefetches ahead */

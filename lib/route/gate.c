@@ -61,7 +61,7 @@ static void fill_logits(smoe_gate *gate, const real *x, const smoe_pass *pass) {
     }
     SMOE_SHARED(routing, R * E)
     for (size_t t = 0; t < R; t++) {
-        smoe_rng rng = smoe_rng_at(pass->seed, SMOE_RNG_SCORES, (uint32_t)r->block,
+        smoe_rng rng = smoe_rng_at(pass->seed, SMOE_RNG_SCORES, (uint32_t)r->site,
                                    pass->first + t / r->image_tokens, t % r->image_tokens);
         smoe_router_noise(gate->z + t * E, NULL, E, 1, &rng);
     }
@@ -77,7 +77,7 @@ void smoe_gate_forward(smoe_gate *gate, const real *x, double std, const smoe_pa
         const real *from = gate->z + t * E;
         real *noisy = gate->noisy + t * E, *g = gate->g + t * E;
         if (std > 0) {
-            smoe_rng rng = smoe_rng_at(pass->seed, SMOE_RNG_ROUTER, (uint32_t)r->block, pass->step,
+            smoe_rng rng = smoe_rng_at(pass->seed, SMOE_RNG_NOISE, (uint32_t)r->site, pass->step,
                                        pass->first * r->image_tokens + t);
             smoe_router_noise(noisy, from, E, std, &rng);
         } else if (noisy != from) {

@@ -15,8 +15,9 @@ static const smoe_router_type *const types[SMOE_ROUTERS] = {
 #undef ROUTER
 };
 
-smoe_router *smoe_router_create(const smoe_moe_spec *spec, smoe_params *params, size_t block,
-                                size_t image_tokens, size_t d, smoe_err *err) {
+smoe_router *smoe_router_create(const smoe_moe_spec *spec, smoe_params *params,
+                                const smoe_router_place *place, size_t image_tokens, size_t d,
+                                smoe_err *err) {
     const smoe_router_row *row = smoe_router_find(spec->router);
     if (!row) {
         smoe_fail(err, SMOE_USAGE, "model.moe.router: unknown router '%s'", spec->router);
@@ -31,16 +32,17 @@ smoe_router *smoe_router_create(const smoe_moe_spec *spec, smoe_params *params, 
     r->type = type;
     r->spec = spec;
     r->params = params;
-    r->block = block;
+    r->block = place->block;
+    r->site = place->site;
     r->image_tokens = image_tokens;
     r->d = d;
-    smoe_moe_shape shape = smoe_moe_shape_of(spec, block, image_tokens);
+    smoe_moe_shape shape = smoe_moe_shape_of(spec, r->block, image_tokens);
     r->T = shape.T;
     r->E = shape.E;
     r->P = shape.P;
     r->K = shape.K;
     r->plan.rounded = spec->mix_precision == SMOE_MIX_BF16;
-    snprintf(r->prefix, sizeof r->prefix, "blocks.%zu.mlp.router", block);
+    snprintf(r->prefix, sizeof r->prefix, "%s", place->name);
     if (type->init(r, err)) {
         free(r);
         return NULL;

@@ -22,11 +22,20 @@ typedef struct smoe_pass {
     size_t first;  /* place of its first image in the whole batch, or at evaluation in the data */
     size_t whole;  /* training: images of the batch that these are a part of; 0: they are all. The
                       groups of choice routers must lie within a part */
+    /* [images] tokens of each, at least 1, where what follows them is padding: finite numbers that
+     * no other token attends to. Attention and pooling heed it; MoE layers route padding as
+     * tokens. NULL: all are full. */
+    const size_t *lengths;
     smoe_clock *clock; /* NULL: nobody measures */
 } smoe_pass;
 
 static inline size_t smoe_pass_whole(const smoe_pass *pass) {
     return pass->whole ? pass->whole : pass->images;
+}
+
+/* Tokens of an image of the pass that are not padding, of T. */
+static inline size_t smoe_pass_length(const smoe_pass *pass, size_t image, size_t T) {
+    return pass->lengths ? pass->lengths[image] : T;
 }
 
 typedef struct smoe_router smoe_router;
@@ -67,18 +76,25 @@ struct smoe_router {
     const smoe_router_type *type;
     const smoe_moe_spec *spec;
     smoe_params *params;
-    size_t block;        /* which block it sits in: keys its random streams */
-    char prefix[40];     /* "blocks.3.mlp.router" */
+    size_t block, site;  /* see smoe_router_place */
+    char prefix[56];     /* of its parameters' names */
     size_t image_tokens; /* tokens of an image */
     size_t d, E;
     size_t T, P, K; /* tokens of a full group; slots of an expert and group; choices of a token */
     smoe_plan plan;
 };
 
+typedef struct smoe_router_place {
+    size_t block;     /* that it sits in, as the spec counts them */
+    size_t site;      /* number of this block among those of all towers: keys random streams */
+    const char *name; /* "blocks.3.mlp.router", of its parameters */
+} smoe_router_place;
+
 /* Builds the router that spec->router names; NULL and err (SMOE_USAGE) when its spec is impossible.
  */
-smoe_router *smoe_router_create(const smoe_moe_spec *spec, smoe_params *params, size_t block,
-                                size_t image_tokens, size_t d, smoe_err *err);
+smoe_router *smoe_router_create(const smoe_moe_spec *spec, smoe_params *params,
+                                const smoe_router_place *place, size_t image_tokens, size_t d,
+                                smoe_err *err);
 void smoe_router_free(smoe_router *router);
 
 /* The cost of a dense plan, to which a router adds its logits: each side that is learnt has a

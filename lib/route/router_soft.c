@@ -120,7 +120,7 @@ static void weigh(const soft_router *soft, size_t g, real scale, const smoe_pass
     for (size_t t = 0; t < T; t++)
         kern->scale(comb + t * S, scale * soft->token[2 * (g * T + t)], soft->z + at + t * S, S);
     for (size_t t = 0; t < T && pass->train && r->spec->soft_noise > 0; t++) {
-        smoe_rng rng = smoe_rng_at(pass->seed, SMOE_RNG_ROUTER, (uint32_t)r->block, pass->step,
+        smoe_rng rng = smoe_rng_at(pass->seed, SMOE_RNG_NOISE, (uint32_t)r->site, pass->step,
                                    (pass->first + g) * T + t);
         smoe_router_noise(comb + t * S, comb + t * S, S, r->spec->soft_noise, &rng);
     }

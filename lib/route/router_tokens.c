@@ -82,7 +82,7 @@ static void softmax_of_chosen(real *g, const real *z, const int32_t *choice, siz
 static void draw_order(tokens_router *self, size_t g, size_t first, size_t n,
                        const smoe_pass *pass) {
     const smoe_router *r = &self->gate.base;
-    smoe_rng rng = smoe_rng_at(pass->seed, SMOE_RNG_PRIORITY, (uint32_t)r->block, pass->step,
+    smoe_rng rng = smoe_rng_at(pass->seed, SMOE_RNG_PRIORITY, (uint32_t)r->site, pass->step,
                                pass->first + g * r->spec->group_images);
     smoe_rng_permutation(&rng, self->drawn + first, n);
     for (size_t i = 0; i < n; i++)

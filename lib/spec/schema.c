@@ -30,6 +30,13 @@ static const char fewshot_choices[] = "trained"
 #define SMOE_FEWSHOT_CHOICES fewshot_choices
 #define SMOE_SOURCE_CHOICES (fewshot_choices + sizeof "trained")
 
+#define TASK(id, name, ...) "|" name
+static const char task_choices[] =
+#include "spec/tasks.def"
+    ;
+#undef TASK
+#define SMOE_TASK_CHOICES (task_choices + 1)
+
 #define KEY(key, kind, member, preset, range, help) \
     {key, SMOE_KIND_##kind, offsetof(smoe_spec, member), preset, range, help},
 const smoe_row smoe_rows[SMOE_ROW_COUNT] = {

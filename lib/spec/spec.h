@@ -53,7 +53,11 @@ typedef enum smoe_rounding { SMOE_ROUNDING_ROUND, SMOE_ROUNDING_CEIL } smoe_roun
 typedef enum smoe_scale_form { SMOE_SCALE_PLAIN, SMOE_SCALE_EXP } smoe_scale_form;
 typedef enum smoe_experts_init { SMOE_EXPERTS_INDEPENDENT, SMOE_EXPERTS_SHARED } smoe_experts_init;
 typedef enum smoe_qk_form { SMOE_QK_TIMM, SMOE_QK_VMOE } smoe_qk_form;
-typedef enum smoe_loss { SMOE_LOSS_SOFTMAX, SMOE_LOSS_SIGMOID } smoe_loss;
+typedef enum smoe_loss {
+#define TASK(id, ...) SMOE_LOSS_##id,
+#include "spec/tasks.def"
+#undef TASK
+} smoe_loss;
 typedef enum smoe_optimizer { SMOE_OPTIMIZER_ADAM, SMOE_OPTIMIZER_SGD } smoe_optimizer;
 typedef enum smoe_moments {
     SMOE_MOMENTS_F32,

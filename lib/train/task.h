@@ -1,6 +1,6 @@
 /*
- * What a model is trained for: a row per task, with its targets, its loss and its metrics. Another
- * task is another row of the table in task.c, and a value of train.loss.
+ * What a model is trained for: its targets, its loss and its metrics. A task is one file (task_*.c)
+ * and one row of spec/tasks.def, which makes it a value of train.loss.
  */
 #ifndef SMOE_TASK_H
 #define SMOE_TASK_H
@@ -34,5 +34,26 @@ typedef struct smoe_task {
 bool smoe_task_correct(const real *logits, const real *target, size_t N);
 
 const smoe_task *smoe_task_of(smoe_loss loss);
+
+/* ---- for tasks whose loss is a sum over images ----------------------------------------------- */
+
+/* The targets of an image, keep * t_c + floor each, and their sum, which smoothing leaves alone. */
+typedef struct smoe_targets {
+    const real *t;
+    double keep, floor, mass;
+} smoe_targets;
+
+static inline double smoe_target(const smoe_targets *x, size_t c) {
+    return x->keep * (double)x->t[c] + x->floor;
+}
+
+/* Loss of one image [N], with its gradient times `scale` in dl (may be NULL). */
+typedef double smoe_image_loss(real *dl, const real *l, const smoe_targets *t, size_t N,
+                               double scale);
+
+/* smoe_task.batch from that. */
+void smoe_task_by_image(smoe_image_loss *image, smoe_task_sums *sums, real *dlogits, double *rows,
+                        const real *logits, const real *target, size_t B, size_t N, size_t whole,
+                        double smoothing);
 
 #endif

@@ -11,6 +11,7 @@
 #include "math/rows.h"
 #include "vit/layer.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -90,7 +91,7 @@ void smoe_attention_cost(const smoe_attention *l, smoe_costs *costs) {
     double macs = smoe_linear_macs(&l->qkv, l->T) + smoe_linear_macs(&l->proj, l->T);
     smoe_cost_layer *row =
         smoe_costs_add(costs, SMOE_PART_attention, macs + 2 * pairs * (double)l->d, 3,
-                       "blocks.%zu.attn", l->block);
+                       "%sblocks.%zu.attn", l->build->prefix, l->block);
     row->elementwise = 4 * (double)l->H * pairs; /* softmaxes */
 }
 
@@ -122,26 +123,28 @@ static void prefetch(const smoe_attention *l, size_t task, size_t i, size_t n) {
         }
 }
 
-/* Weights of rows i .. i+n of a head from their scores; of tokens that are not seen they are 0, and
- * so are, on the way back, the gradients of their scores. */
-static void softmax(const smoe_attention *l, real *weights, size_t i, size_t n) {
+/* Weights of rows i .. i+n of a head from their scores, of an image with so many tokens; of tokens
+ * that are not seen they are 0, and so are, on the way back, the gradients of their scores. */
+static void softmax(const smoe_attention *l, real *weights, size_t i, size_t n, size_t length) {
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
     const size_t *seen = l->build->seen;
     size_t T = l->T;
-    if (!seen) {
+    if (!seen && length == T) {
         kern->softmax(weights + i * T, n, T, T);
         return;
     }
     for (size_t t = i; t < i + n; t++) {
-        kern->softmax(weights + t * T, 1, seen[t], T);
-        memset(weights + t * T + seen[t], 0, (T - seen[t]) * sizeof *weights);
+        size_t m = seen && seen[t] < length ? seen[t] : length;
+        kern->softmax(weights + t * T, 1, m, T);
+        memset(weights + t * T + m, 0, (T - m) * sizeof *weights);
     }
 }
 
 /* `next` is the head that this thread is likely to get after this one. */
-static void head_forward(const smoe_attention *l, size_t task, size_t next, real *weights) {
+static void head_forward(const smoe_attention *l, size_t task, size_t next, real *weights,
+                         const smoe_pass *pass) {
     head x = head_of(l, task);
-    size_t T = l->T, d = l->d, dh = d / l->H;
+    size_t T = l->T, d = l->d, dh = d / l->H, length = smoe_pass_length(pass, task / l->H, T);
     smoe_product scores = smoe_product_of(weights, T, T, T, dh, smoe_matrix_of(x.q, x.ld),
                                           smoe_transposed(x.k, x.ld));
     scores.alpha = (real)(1 / sqrt((double)dh));
@@ -149,7 +152,7 @@ static void head_forward(const smoe_attention *l, size_t task, size_t next, real
     smoe_gemm_serial(&scores);
     for (size_t i = 0, n; i < T; i += n) {
         n = T - i < PREFETCH_STEP ? T - i : PREFETCH_STEP;
-        softmax(l, weights, i, n);
+        softmax(l, weights, i, n, length);
         prefetch(l, next, i, n);
     }
     smoe_product out = smoe_product_of(l->heads + x.row * d + x.column, d, T, dh, T,
@@ -293,12 +296,12 @@ static void heads_backward_narrow(smoe_attention *l, real *dx, const real *dy, c
 /* ---------------------------------------------------------------------------------------------- */
 
 static uint32_t site(const smoe_attention *l) {
-    return 2 * (uint32_t)l->block;
+    return smoe_build_site(l->build, l->block);
 }
 
 /* l->heads, of which the projection is yet to come. */
-static void heads_forward(smoe_attention *l, const real *x, size_t images) {
-    size_t R = images * l->T, tasks = images * l->H, pairs = l->T * l->T;
+static void heads_forward(smoe_attention *l, const real *x, const smoe_pass *pass) {
+    size_t R = pass->images * l->T, tasks = pass->images * l->H, pairs = l->T * l->T;
     smoe_linear_forward(&l->qkv, l->rows, x, NULL, R);
     if (l->qk_norm) {
         smoe_qk_norm_forward(&l->q_norm, l->normed, 2 * l->d, l->rows, 3 * l->d, R);
@@ -307,7 +310,7 @@ static void heads_forward(smoe_attention *l, const real *x, size_t images) {
     SMOE_SHARED_BY(attention, smoe_team_for(tasks * pairs, l->threads), schedule(dynamic, 1))
     for (size_t task = 0; task < tasks; task++) {
         size_t next = task + (size_t)l->threads < tasks ? task + (size_t)l->threads : task;
-        head_forward(l, task, next, l->weights + (l->train ? task : smoe_thread()) * pairs);
+        head_forward(l, task, next, l->weights + (l->train ? task : smoe_thread()) * pairs, pass);
     }
 }
 
@@ -316,10 +319,11 @@ void smoe_attention_forward(smoe_attention *l, real *y, const real *x, const rea
     size_t R = pass->images * l->T;
     double dropout = l->build->model->dropout;
     bool narrow = is_narrow(l);
+    assert(!narrow || !pass->lengths); /* lengths per image are for buffers in F32 */
     if (narrow)
         heads_forward_narrow(l, x, pass->images);
     else
-        heads_forward(l, x, pass->images);
+        heads_forward(l, x, pass);
     smoe_values heads = {.at = narrow ? NULL : l->heads, .bf16 = narrow ? l->heads_bf16 : NULL};
     if (!pass->train || dropout <= 0) {
         smoe_linear_forward_values(&l->proj, (smoe_outputs){.at = y}, heads, x0, R);

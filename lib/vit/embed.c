@@ -45,14 +45,15 @@ int smoe_embed_init(smoe_embed *l, const smoe_build *build, smoe_err *err) {
     /* Variance one over the fan-in, as for the convolution this is. */
     double std = 1 / sqrt((double)(l->channels * l->patch * l->patch));
     if (l->has_token)
-        l->token = smoe_params_add(build->params, SMOE_PARAM_PLAIN, 0, 0, 3, token, "cls_token");
+        l->token = smoe_params_add(build->params, SMOE_PARAM_PLAIN, 0, 0, 3, token, "%scls_token",
+                                   build->prefix);
     if (l->learned)
-        l->position =
-            smoe_params_add(build->params, SMOE_PARAM_PLAIN, 0, 0.02, 3, position, "pos_embed");
+        l->position = smoe_params_add(build->params, SMOE_PARAM_PLAIN, 0, 0.02, 3, position,
+                                      "%spos_embed", build->prefix);
     l->weight = smoe_params_add(build->params, SMOE_PARAM_KERNEL, 0, std, 4, kernel,
-                                "patch_embed.proj.weight");
-    l->bias =
-        smoe_params_add(build->params, SMOE_PARAM_PLAIN, 0, 0, 1, kernel, "patch_embed.proj.bias");
+                                "%spatch_embed.proj.weight", build->prefix);
+    l->bias = smoe_params_add(build->params, SMOE_PARAM_PLAIN, 0, 0, 1, kernel,
+                              "%spatch_embed.proj.bias", build->prefix);
     if (l->learned) return 0;
     l->fixed = calloc(l->T * l->d, sizeof *l->fixed);
     if (!l->fixed) return smoe_fail(err, SMOE_RUNTIME, "out of memory for positions");
@@ -71,11 +72,12 @@ void smoe_embed_reserve(smoe_embed *l, const smoe_space *space) {
 
 /* The pixels have no gradient. */
 void smoe_embed_cost(const smoe_embed *l, smoe_costs *costs) {
+    const char *prefix = l->build->prefix;
     double patches = (double)(l->side * l->side);
     smoe_costs_add(costs, SMOE_PART_embed, patches * (double)patch_elements(l) * (double)l->d, 2,
-                   "patch_embed");
-    if (l->has_token) smoe_costs_add(costs, SMOE_PART_embed, 0, 0, "cls_token");
-    if (l->learned) smoe_costs_add(costs, SMOE_PART_embed, 0, 0, "pos_embed");
+                   "%spatch_embed", prefix);
+    if (l->has_token) smoe_costs_add(costs, SMOE_PART_embed, 0, 0, "%scls_token", prefix);
+    if (l->learned) smoe_costs_add(costs, SMOE_PART_embed, 0, 0, "%spos_embed", prefix);
 }
 
 static void cut(const smoe_embed *l, real *rows, const real *pixels) {

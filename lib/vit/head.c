@@ -7,6 +7,7 @@
 #include "base/team.h"
 #include "math/kernels.h"
 #include "math/rows.h"
+#include "spec/tasks.h"
 #include "vit/layer.h"
 
 #include <math.h>
@@ -25,7 +26,7 @@ void smoe_head_init(smoe_head_layer *l, const smoe_build *build, size_t N) {
     if (spec->head == SMOE_HEAD_MAP) {
         size_t latent[] = {1, 1, l->d};
         l->latent = smoe_params_add(params, SMOE_PARAM_PLAIN, 0, 1 / sqrt((double)l->d), 3, latent,
-                                    "attn_pool.latent");
+                                    "%sattn_pool.latent", build->prefix);
         smoe_linear_init(&l->query, &l->exact, l->d, l->d, 1, "attn_pool.q");
         smoe_linear_init(&l->keys, &l->exact, l->d, 2 * l->d, 2, "attn_pool.kv");
         l->qk_norm = spec->qk_norm && spec->qk_norm_form == SMOE_QK_VMOE;
@@ -33,13 +34,13 @@ void smoe_head_init(smoe_head_layer *l, const smoe_build *build, size_t N) {
         if (l->qk_norm) smoe_qk_norm_init(&l->k_norm, build, "attn_pool.k_norm");
         smoe_linear_init(&l->proj, &l->exact, l->d, l->d, 1, "attn_pool.proj");
         smoe_norm_init(&l->pool_norm, build, l->d, "attn_pool.norm");
-        smoe_mlp_init(&l->pool_mlp, &l->exact, 0, "attn_pool.mlp", 2 * (uint32_t)spec->depth + 1);
+        smoe_mlp_init(&l->pool_mlp, &l->exact, 0, "attn_pool.mlp",
+                      smoe_build_site(build, spec->depth) + 1);
     }
     smoe_linear_init(&l->classifier, &l->exact, l->d, N, 1, "head");
     params->row[l->classifier.weight].group = SMOE_PARAM_HEAD;
     params->row[l->classifier.weight].std = 0;
-    if (build->spec->train.loss == SMOE_LOSS_SIGMOID)
-        params->row[l->classifier.bias].mean = -log((double)N);
+    params->row[l->classifier.bias].mean = smoe_task_head_bias(build->spec->train.loss, N);
 }
 
 static bool is_map(const smoe_head_layer *l) {
@@ -98,13 +99,15 @@ static void map_cost(const smoe_head_layer *l, smoe_costs *costs) {
     double scores = 2 * (double)l->T * (double)l->d; /* and weighted values */
     double macs = smoe_linear_macs(&l->keys, l->T) + scores + smoe_linear_macs(&l->proj, 1) +
                   smoe_mlp_macs(&l->pool_mlp, 1);
-    smoe_cost_layer *row = smoe_costs_add(costs, SMOE_PART_head, macs, 3, "attn_pool");
+    smoe_cost_layer *row =
+        smoe_costs_add(costs, SMOE_PART_head, macs, 3, "%sattn_pool", l->build->prefix);
     row->elementwise = 4 * (double)l->H * (double)l->T + smoe_mlp_elementwise(&l->pool_mlp, 1);
 }
 
 void smoe_head_cost(const smoe_head_layer *l, smoe_costs *costs) {
     if (is_map(l)) map_cost(l, costs);
-    smoe_costs_add(costs, SMOE_PART_head, smoe_linear_macs(&l->classifier, 1), 3, "head");
+    smoe_costs_add(costs, SMOE_PART_head, smoe_linear_macs(&l->classifier, 1), 3, "%shead",
+                   l->build->prefix);
 }
 
 /* ---- attention pooling -----------------------------------------------------------------------
@@ -135,11 +138,13 @@ static void map_forward(smoe_head_layer *l, const real *x, size_t B, const smoe_
         size_t b = task / H, column = task % H * dh;
         const real *k = keys + b * T * ld + column, *v = l->kv + b * T * 2 * d + d + column;
         real *w = l->weights + task * T, *out = l->heads + b * d + column;
-        for (size_t t = 0; t < T; t++)
+        size_t length = smoe_pass_length(pass, b, T);
+        for (size_t t = 0; t < length; t++)
             w[t] = scale * kern->dot(l->q_normed + column, k + t * ld, dh);
-        kern->softmax(w, 1, T, T);
+        kern->softmax(w, 1, length, T);
+        memset(w + length, 0, (T - length) * sizeof *w);
         memset(out, 0, dh * sizeof *out);
-        for (size_t t = 0; t < T; t++) kern->axpy(out, w[t], v + t * 2 * d, dh);
+        for (size_t t = 0; t < length; t++) kern->axpy(out, w[t], v + t * 2 * d, dh);
     }
     smoe_linear_forward(&l->proj, l->pooled, l->heads, NULL, B);
     smoe_norm_forward(&l->pool_norm, l->pool_normed, l->pooled, B);
@@ -212,8 +217,9 @@ void smoe_head_forward(smoe_head_layer *l, const real *x, const smoe_pass *pass)
         for (size_t b = 0; b < B; b++) {
             real *mean = l->features + b * d;
             memset(mean, 0, d * sizeof *mean);
-            kern->column_sum(mean, x + b * T * d, T, d);
-            kern->scale(mean, 1 / (real)T, mean, d);
+            size_t length = smoe_pass_length(pass, b, T);
+            kern->column_sum(mean, x + b * T * d, length, d);
+            kern->scale(mean, 1 / (real)length, mean, d);
         }
     }
     smoe_linear_forward(&l->classifier, l->logits, l->features, NULL, B);
@@ -230,7 +236,8 @@ void smoe_head_backward(smoe_head_layer *l, const real *dlogits, const real *x,
         bool token = l->build->model->head == SMOE_HEAD_TOKEN;
         SMOE_SHARED(elementwise, B * T * d)
         for (size_t row = 0; row < B * T; row++) {
-            real share = token ? row % T == 0 : 1 / (real)T;
+            size_t length = smoe_pass_length(pass, row / T, T);
+            real share = token ? row % T == 0 : row % T < length ? 1 / (real)length : 0;
             kern->scale(l->dx + row * d, share, l->dfeatures + row / T * d, d);
         }
     }

@@ -25,10 +25,21 @@ typedef struct smoe_build {
     const smoe_spec *spec;
     const smoe_model_spec *model; /* sizes of this tower and its head */
     smoe_params *params;
+    /* Of a model with several towers each has a prefix of its own for the names of its parameters,
+     * "" or "text.", and numbers of its own for the random streams of its L blocks and its head:
+     * site .. site + L. */
+    char prefix[16];
+    size_t site;
     size_t T;           /* tokens of an image, class token included */
     const size_t *seen; /* [T] token t attends to the first seen[t] tokens; NULL: to all of them */
     smoe_precision precision; /* of the pass that goes on: the model sets it */
 } smoe_build;
+
+/* The first of the two random streams that each kind of draw has in a block of the tower: one for
+ * attention, the next for the MLP. */
+static inline uint32_t smoe_build_site(const smoe_build *build, size_t block) {
+    return 2 * (uint32_t)(build->site + block);
+}
 
 /* Where layers take their buffers. */
 typedef struct smoe_space {
@@ -230,6 +241,7 @@ void smoe_mlp_backward(smoe_mlp *l, real *dx, const real *dy, const real *x, con
 
 /* ---- moe: router, dispatch, experts, combine ------------------------------------------------- */
 typedef struct smoe_moe {
+    const smoe_build *build;
     smoe_router *router;
     smoe_mlp experts;
     size_t d;

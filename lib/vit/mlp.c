@@ -26,7 +26,7 @@ void smoe_mlp_init(smoe_mlp *l, const smoe_build *build, size_t experts, const c
     l->dropout = experts ? spec->moe.expert_dropout : spec->dropout;
     l->site = site;
     char prefix[64];
-    snprintf(prefix, sizeof prefix, "%s%s", path, experts ? ".experts" : "");
+    snprintf(prefix, sizeof prefix, "%s%s%s", build->prefix, path, experts ? ".experts" : "");
     size_t dim1[] = {l->E, l->h, l->d}, dim2[] = {l->E, l->d, l->h};
     size_t *d1 = experts ? dim1 : dim1 + 1, *d2 = experts ? dim2 : dim2 + 1;
     int axes = experts ? 3 : 2;

@@ -10,12 +10,16 @@
 
 int smoe_moe_init(smoe_moe *l, const smoe_build *build, size_t block, smoe_err *err) {
     const smoe_model_spec *spec = build->model;
+    char name[56];
+    snprintf(name, sizeof name, "%sblocks.%zu.mlp.router", build->prefix, block);
+    const smoe_router_place place = {.block = block, .site = build->site + block, .name = name};
+    l->build = build;
     l->d = spec->width;
-    l->router = smoe_router_create(&spec->moe, build->params, block, build->T, l->d, err);
+    l->router = smoe_router_create(&spec->moe, build->params, &place, build->T, l->d, err);
     if (!l->router) return smoe_fail_prefix(err, "block %zu", block);
     char path[32];
     snprintf(path, sizeof path, "blocks.%zu.mlp", block);
-    smoe_mlp_init(&l->experts, build, spec->moe.experts, path, 2 * (uint32_t)block + 1);
+    smoe_mlp_init(&l->experts, build, spec->moe.experts, path, smoe_build_site(build, block) + 1);
     l->experts.plan = &l->router->plan;
     return 0;
 }
@@ -36,19 +40,20 @@ void smoe_moe_reserve(smoe_moe *l, const smoe_space *space) {
 
 void smoe_moe_cost(const smoe_moe *l, smoe_costs *costs) {
     const smoe_router *r = l->router;
+    const char *prefix = l->build->prefix;
     const smoe_router_cost x = r->type->cost(r, costs->options);
-    smoe_cost_layer *row =
-        smoe_costs_add(costs, SMOE_PART_router, x.logits, 3, "blocks.%zu.mlp.router", r->block);
+    smoe_cost_layer *row = smoe_costs_add(costs, SMOE_PART_router, x.logits, 3,
+                                          "%sblocks.%zu.mlp.router", prefix, r->block);
     row->elementwise = x.elementwise;
-    smoe_costs_add(costs, SMOE_PART_dispatch, x.mixing, x.dispatch, "blocks.%zu.mlp.dispatch",
-                   r->block);
+    smoe_costs_add(costs, SMOE_PART_dispatch, x.mixing, x.dispatch, "%sblocks.%zu.mlp.dispatch",
+                   prefix, r->block);
     row = smoe_costs_add(costs, SMOE_PART_experts, smoe_mlp_macs(&l->experts, x.rows), 3,
-                         "blocks.%zu.mlp.experts", r->block);
+                         "%sblocks.%zu.mlp.experts", prefix, r->block);
     row->elementwise = smoe_mlp_elementwise(&l->experts, x.rows);
     row->copies = (double)r->E;
     row->used = fmin(x.used / (double)r->image_tokens, row->copies);
-    smoe_costs_add(costs, SMOE_PART_combine, x.mixing, x.combine, "blocks.%zu.mlp.combine",
-                   r->block);
+    smoe_costs_add(costs, SMOE_PART_combine, x.mixing, x.combine, "%sblocks.%zu.mlp.combine",
+                   prefix, r->block);
 }
 
 void smoe_moe_forward(smoe_moe *l, real *y, const real *x, const real *residual,

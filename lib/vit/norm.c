@@ -5,8 +5,10 @@
 void smoe_norm_init(smoe_norm *l, const smoe_build *build, size_t n, const char *prefix) {
     l->params = build->params;
     l->n = n;
-    l->weight = smoe_params_add(l->params, SMOE_PARAM_PLAIN, 1, 0, 1, &n, "%s.weight", prefix);
-    l->bias = smoe_params_add(l->params, SMOE_PARAM_PLAIN, 0, 0, 1, &n, "%s.bias", prefix);
+    l->weight = smoe_params_add(l->params, SMOE_PARAM_PLAIN, 1, 0, 1, &n, "%s%s.weight",
+                                build->prefix, prefix);
+    l->bias = smoe_params_add(l->params, SMOE_PARAM_PLAIN, 0, 0, 1, &n, "%s%s.bias", build->prefix,
+                              prefix);
 }
 
 void smoe_norm_reserve(smoe_norm *l, size_t R, const smoe_space *space) {

@@ -12,9 +12,11 @@ void smoe_qk_norm_init(smoe_qk_norm *l, const smoe_build *build, const char *pre
     l->H = spec->heads;
     l->dh = spec->width / spec->heads;
     l->has_bias = spec->qk_norm_form == SMOE_QK_TIMM;
-    l->weight = smoe_params_add(l->params, SMOE_PARAM_PLAIN, 1, 0, 1, &l->dh, "%s.weight", prefix);
+    l->weight = smoe_params_add(l->params, SMOE_PARAM_PLAIN, 1, 0, 1, &l->dh, "%s%s.weight",
+                                build->prefix, prefix);
     if (l->has_bias)
-        l->bias = smoe_params_add(l->params, SMOE_PARAM_PLAIN, 0, 0, 1, &l->dh, "%s.bias", prefix);
+        l->bias = smoe_params_add(l->params, SMOE_PARAM_PLAIN, 0, 0, 1, &l->dh, "%s%s.bias",
+                                  build->prefix, prefix);
 }
 
 void smoe_qk_norm_reserve(smoe_qk_norm *l, size_t R, const smoe_space *space) {

@@ -10,19 +10,20 @@ static int build_blocks(smoe_tower *t, smoe_err *err) {
     const smoe_model_spec *spec = t->build->model;
     for (size_t i = 0; i < t->L; i++) {
         smoe_block *b = &t->blocks[i];
-        char path[48];
+        uint32_t site = smoe_build_site(t->build, i);
+        char path[64];
         snprintf(path, sizeof path, "blocks.%zu.norm1", i);
         smoe_norm_init(&b->norm1, t->build, spec->width, path);
         smoe_attention_init(&b->attention, t->build, i);
         snprintf(path, sizeof path, "blocks.%zu.norm2", i);
         smoe_norm_init(&b->norm2, t->build, spec->width, path);
         double rate = spec->drop_path * (t->L > 1 ? (double)i / (double)(t->L - 1) : 1);
-        b->drop1 = (smoe_drop_path){rate, 2 * (uint32_t)i, t->T * spec->width};
-        b->drop2 = (smoe_drop_path){rate, 2 * (uint32_t)i + 1, t->T * spec->width};
+        b->drop1 = (smoe_drop_path){rate, site, t->T * spec->width};
+        b->drop2 = (smoe_drop_path){rate, site + 1, t->T * spec->width};
         b->is_moe = spec->moe.is_moe[i];
         snprintf(path, sizeof path, "blocks.%zu.mlp", i);
         if (!b->is_moe) {
-            smoe_mlp_init(&b->mlp, t->build, 0, path, 2 * (uint32_t)i + 1);
+            smoe_mlp_init(&b->mlp, t->build, 0, path, site + 1);
         } else {
             if (smoe_moe_init(&b->moe, t->build, i, err)) return -1;
             t->moe[t->moe_layers++] = i;
@@ -61,26 +62,29 @@ void smoe_tower_stop_at(smoe_tower *t, size_t first) {
 
 static void block_cost(const smoe_tower *t, size_t i, smoe_costs *costs) {
     const smoe_block *b = &t->blocks[i];
+    const char *prefix = t->build->prefix;
     size_t T = t->T;
-    char path[48];
-    snprintf(path, sizeof path, "blocks.%zu.norm1", i);
+    char path[64];
+    snprintf(path, sizeof path, "%sblocks.%zu.norm1", prefix, i);
     smoe_norm_cost(&b->norm1, costs, T, path);
     smoe_attention_cost(&b->attention, costs);
-    snprintf(path, sizeof path, "blocks.%zu.norm2", i);
+    snprintf(path, sizeof path, "%sblocks.%zu.norm2", prefix, i);
     smoe_norm_cost(&b->norm2, costs, T, path);
     if (b->is_moe) {
         smoe_moe_cost(&b->moe, costs);
         return;
     }
     smoe_cost_layer *row = smoe_costs_add(costs, SMOE_PART_mlp, smoe_mlp_macs(&b->mlp, (double)T),
-                                          3, "blocks.%zu.mlp", i);
+                                          3, "%sblocks.%zu.mlp", prefix, i);
     row->elementwise = smoe_mlp_elementwise(&b->mlp, (double)T);
 }
 
 /* The clock of the head has the time of the last norm, whose row counts its parameters alone. */
 void smoe_tower_cost(const smoe_tower *t, smoe_costs *costs) {
     for (size_t i = 0; i < t->L; i++) block_cost(t, i, costs);
-    smoe_norm_cost(&t->norm, costs, 0, "norm");
+    char path[64];
+    snprintf(path, sizeof path, "%snorm", t->build->prefix);
+    smoe_norm_cost(&t->norm, costs, 0, path);
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
@@ -194,7 +198,7 @@ bool smoe_tower_nonfinite(const smoe_tower *t, const smoe_pass *pass, char *name
         const smoe_block *b = &t->blocks[i];
         bool attention = smoe_tower_finite(b->middle, n);
         if (attention && smoe_tower_finite(b->out, n)) continue;
-        snprintf(name, size, "blocks.%zu.%s", i, attention ? "mlp" : "attn");
+        snprintf(name, size, "%sblocks.%zu.%s", t->build->prefix, i, attention ? "mlp" : "attn");
         return true;
     }
     return false;

@@ -243,7 +243,7 @@ static gates gates_of(router_fixture *r, bool train) {
     const real *w = router_fixture_tensor(r, "weight");
     double std = train ? r->spec.model.moe.noise / (double)E : 0;
     for (size_t t = 0; t < R; t++) {
-        smoe_rng rng = smoe_rng_at(r->pass.seed, SMOE_RNG_ROUTER, 1, r->pass.step, t);
+        smoe_rng rng = smoe_rng_at(r->pass.seed, SMOE_RNG_NOISE, 1, r->pass.step, t);
         double sum = 0;
         for (size_t e = 0; e < E; e++) {
             size_t at = t * E + e;
@@ -542,8 +542,7 @@ static void soft_noise_recounted(void **state) {
         double l[TOKENS][8], column[8] = {0};
         assert_true(S <= 8);
         for (size_t t = 0; t < TOKENS; t++) {
-            smoe_rng rng =
-                smoe_rng_at(r.pass.seed, SMOE_RNG_ROUTER, 1, r.pass.step, g * TOKENS + t);
+            smoe_rng rng = smoe_rng_at(r.pass.seed, SMOE_RNG_NOISE, 1, r.pass.step, g * TOKENS + t);
             for (size_t s = 0; s < S; s++) {
                 l[t][s] = std * smoe_rng_normal(&rng);
                 for (size_t i = 0; i < r.d; i++)

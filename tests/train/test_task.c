@@ -2,6 +2,7 @@
 #include "approx.h"
 #include "base/threads.h"
 #include "gradcheck.h"
+#include "spec/tasks.h"
 #include "train/task.h"
 
 #include <math.h>
@@ -91,6 +92,15 @@ static void where_training_starts(void **state) {
                  1e-6);
 }
 
+/* Rows of the table: what the head starts with, 0 or -log N, and which labels count. */
+static void rows_of_the_table(void **state) {
+    (void)state;
+    assert_close(smoe_task_head_bias(SMOE_LOSS_SOFTMAX, 10), 0, 0);
+    assert_close(smoe_task_head_bias(SMOE_LOSS_SIGMOID, 10), -log(10), 0);
+    assert_false(smoe_task_of(SMOE_LOSS_SOFTMAX)->multi);
+    assert_true(smoe_task_of(SMOE_LOSS_SIGMOID)->multi);
+}
+
 /* The largest floats overflow nothing: the loss is the difference of logits, or the logit itself. */
 static void extremes(void **state) {
     (void)state;
@@ -132,7 +142,7 @@ static void same_bits_for_any_threads(void **state) {
     real l[B * N], target[B * N] = {0}, d[B * N], d1[B * N];
     gradcheck_normal(l, B * N, 3);
     for (size_t b = 0; b < B; b++) target[b * N + b % N] = 1;
-    for (int kind = SMOE_LOSS_SOFTMAX; kind <= SMOE_LOSS_SIGMOID; kind++) {
+    for (int kind = 0; kind < SMOE_TASKS; kind++) {
         double alone = 0;
         for (size_t b = 0; b < B; b++)
             alone += loss(l + b * N, target + b * N, 1, N, (smoe_loss)kind, NULL).loss;
@@ -146,13 +156,10 @@ static void same_bits_for_any_threads(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(softmax_by_hand),
-        cmocka_unit_test(sigmoid_by_hand),
-        cmocka_unit_test(smoothing_by_hand),
-        cmocka_unit_test(where_training_starts),
-        cmocka_unit_test(extremes),
-        cmocka_unit_test(precision),
-        cmocka_unit_test(same_bits_for_any_threads),
+        cmocka_unit_test(softmax_by_hand),   cmocka_unit_test(sigmoid_by_hand),
+        cmocka_unit_test(smoothing_by_hand), cmocka_unit_test(where_training_starts),
+        cmocka_unit_test(rows_of_the_table), cmocka_unit_test(extremes),
+        cmocka_unit_test(precision),         cmocka_unit_test(same_bits_for_any_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -148,7 +148,7 @@ static void check_tensors(const char *name, tensor_check *check) {
         char model[128];
         snprintf(model, sizeof model,
                  "moe: {layers: [1], experts: %d, slots_per_expert: %d, router: %s}", E,
-                 !strcmp(smoe_routers[i].name, "identity") ? 4 : P, smoe_routers[i].name);
+                 smoe_routers[i].family == SMOE_FAMILY_FIXED ? 4 : P, smoe_routers[i].name);
         check_model(text, check, model, 31);
     }
     free(text);

@@ -456,6 +456,92 @@ static void causal_rows_are_those_of_prefixes(void **state) {
     }
 }
 
+/* ---- images of several lengths --------------------------------------------------------------- */
+
+static const size_t lengths[] = {2, 3}; /* of 4 tokens; what follows is padding */
+
+static void padding(void **state) {
+    (void)state;
+    static const char *const keys[] = {"", "model.qk_norm=true model.heads=4 model.dropout=0.3"};
+    for (size_t i = 0; i < 4; i++) {
+        rig r;
+        begin(&r, keys[i / 2]);
+        r.pass.lengths = lengths;
+        r.build.seen = i % 2 ? causal : NULL;
+        r.reserve = attention_reserve, r.forward = attention_forward;
+        r.backward = attention_backward;
+        smoe_attention_init(&r.attention, &r.build, 1);
+        check(&r, i % 2 ? "causal attention with padding" : "attention with padding",
+              "k_norm.bias");
+    }
+}
+
+static void padded_head(void **state) {
+    (void)state;
+    static const char *const keys[] = {"model.head=gap", "model.head=map"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        rig r;
+        begin(&r, keys[i]);
+        r.pass.lengths = lengths;
+        r.reserve = head_reserve, r.forward = head_forward, r.backward = head_backward;
+        r.out = r.pass.images * 5;
+        smoe_head_init(&r.head, &r.build, 5);
+        check(&r, keys[i], NULL);
+    }
+}
+
+/* What attention or a head makes of images of T tokens; what lies behind their lengths is 1e3. */
+static void padded(real *y, const char *keys, size_t images, size_t T, const size_t *length,
+                   const size_t *seen, const real *x) {
+    rig r;
+    begin(&r, keys);
+    bool head = *keys;
+    r.pass = (smoe_pass){.images = images, .lengths = length};
+    r.build.T = T;
+    r.build.seen = seen;
+    r.R = images * T;
+    size_t d = r.spec.model.width;
+    r.in = r.R * d;
+    r.out = head ? images * 5 : r.in;
+    r.reserve = head ? head_reserve : attention_reserve;
+    if (head)
+        smoe_head_init(&r.head, &r.build, 5);
+    else
+        smoe_attention_init(&r.attention, &r.build, 1);
+    gradcheck_scatter(&r.params, 9, 0.5, BASE);
+    bind(&r);
+    memset(r.x0, 0, r.out * sizeof *r.x0);
+    memcpy(r.x, x, r.in * sizeof *r.x);
+    for (size_t row = 0; row < r.R; row++)
+        for (size_t i = 0; length && row % T >= length[row / T] && i < d; i++)
+            r.x[row * d + i] = 1e3;
+    (head ? head_forward : attention_forward)(&r);
+    memcpy(y, r.result, r.out * sizeof *y);
+    end(&r);
+}
+
+/* An image with padding behind it is the image without: its tokens after attention, under a mask
+ * too, and its logits. Those of the first have 2 tokens, of the second 3, of the third all. */
+static void padding_changes_nothing(void **state) {
+    (void)state;
+    enum { B = 3, T = 4, D = 8 };
+    static const size_t length[B] = {2, 3, 4};
+    static const char *const keys[] = {"", "", "model.head=gap", "model.head=map"};
+    real x[B * T * D], y[B * T * D], alone[T * D];
+    gradcheck_normal(x, B * T * D, 17);
+    for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
+        const size_t *seen = k == 1 ? causal : NULL;
+        padded(y, keys[k], B, T, length, seen, x);
+        for (size_t b = 0; b < B; b++) {
+            size_t n = *keys[k] ? 5 : length[b] * D, stride = *keys[k] ? 5 : T * D;
+            padded(alone, keys[k], 1, length[b], NULL, seen, x + b * T * D);
+            for (size_t i = 0; i < n; i++)
+                if (!(fabs(y[b * stride + i] - alone[i]) < 1e-11)) /* sums of 4 terms in double */
+                    fail_msg("%s image %zu: %g for %g", keys[k], b, y[b * stride + i], alone[i]);
+        }
+    }
+}
+
 /* ---- another tower --------------------------------------------------------------------------- */
 
 static void tower_reserve(rig *r, const smoe_space *space) {
@@ -494,6 +580,62 @@ static void tower(void **state) {
     smoe_tower_free(&r.tower);
 }
 
+enum { TOWER_OUT = 256 };
+
+/* Two towers of one table, where no name is there twice; what the second makes of its input, with
+ * so many numbers for its random streams. */
+static void second_tower(real *y, const char *keys, bool below) {
+    rig r;
+    smoe_tower first = {0};
+    smoe_err err = {0};
+    begin(&r, keys);
+    if (smoe_tower_init(&first, &r.build, &err)) fail_msg("%s", err.text);
+    size_t rows = r.params.count;
+    smoe_tower_free(&first);
+    r.build.site = below ? r.spec.model.depth + 1 : 0;
+    strcpy(r.build.prefix, "text.");
+    r.reserve = tower_reserve;
+    if (smoe_tower_init(&r.tower, &r.build, &err)) fail_msg("%s", err.text);
+    assert_int_equal(r.params.count, 2 * rows);
+    for (size_t i = 0; i < rows; i++) {
+        char name[96];
+        snprintf(name, sizeof name, "text.%s", r.params.row[i].name);
+        assert_string_equal(r.params.row[rows + i].name, name);
+    }
+    gradcheck_scatter(&r.params, 9, 0.25, BASE);
+    bind(&r);
+    tower_forward(&r);
+    assert_true(r.out <= TOWER_OUT);
+    memcpy(y, r.result, r.out * sizeof *y);
+    smoe_tower_free(&r.tower);
+    end(&r);
+}
+
+/* Each kind of draw alone: with the numbers of the first tower the second would draw the same, and
+ * does not with numbers behind them. Without draws the numbers change nothing. */
+static void two_towers(void **state) {
+    (void)state;
+    static const char *const keys[] = {
+        "model.moe.router=soft model.moe.slots_per_expert=2",
+        "model.dropout=0.3 model.moe.layers=none",
+        "model.drop_path=0.5 model.moe.layers=none",
+        "model.moe.router=soft model.moe.slots_per_expert=2 model.moe.expert_dropout=0.3",
+        "model.moe.router=soft model.moe.slots_per_expert=2 model.moe.soft_noise=0.5",
+        "model.moe.router=experts-choice model.moe.noise=3",
+        "model.moe.router=tokens-choice model.moe.noise=3",
+        "model.moe.router=tokens-choice model.moe.k=1 model.moe.capacity=0.5 "
+        "model.moe.priority=random",
+    };
+    for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
+        real same[TOWER_OUT] = {0}, other[TOWER_OUT] = {0};
+        second_tower(same, keys[k], false);
+        second_tower(other, keys[k], true);
+        double apart = 0;
+        for (size_t i = 0; i < TOWER_OUT; i++) apart = fmax(apart, fabs(same[i] - other[i]));
+        if (k ? !(apart > 1e-3) : apart != 0) fail_msg("%s: %g apart", keys[k], apart);
+    }
+}
+
 int main(void) {
     smoe_threads_set(1);
     const struct CMUnitTest tests[] = {
@@ -502,7 +644,11 @@ int main(void) {
         cmocka_unit_test(embed),
         cmocka_unit_test(masks),
         cmocka_unit_test(causal_rows_are_those_of_prefixes),
+        cmocka_unit_test(padding),
+        cmocka_unit_test(padded_head),
+        cmocka_unit_test(padding_changes_nothing),
         cmocka_unit_test(tower),
+        cmocka_unit_test(two_towers),
         cmocka_unit_test(attention),
         cmocka_unit_test(dense_mlp),
         cmocka_unit_test(experts),

@@ -1,0 +1,26 @@
+/* Classes independent of one another: sum_c log(1 + e^l_c) - t_c l_c; see task.h. */
+#include "train/task.h"
+
+#include <math.h>
+
+static double row_loss(real *dl, const real *l, const smoe_targets *y, size_t N, double scale) {
+    double loss = 0;
+    for (size_t c = 0; c < N; c++) {
+        double x = (double)l[c], t = smoe_target(y, c), e = exp(-fabs(x));
+        loss += (x > 0 ? x : 0) + log1p(e) - t * x;
+        if (dl) dl[c] = (real)(scale * ((x > 0 ? 1 : e) / (1 + e) - t));
+    }
+    return loss;
+}
+
+static void batch(smoe_task_sums *sums, real *dlogits, double *rows, const real *logits,
+                  const real *target, size_t B, size_t N, size_t whole, double smoothing) {
+    smoe_task_by_image(row_loss, sums, dlogits, rows, logits, target, B, N, whole, smoothing);
+}
+
+static double probability(const real *l, size_t N, size_t c) {
+    (void)N;
+    return 1 / (1 + exp(-(double)l[c]));
+}
+
+const smoe_task smoe_task_sigmoid = {.multi = true, .batch = batch, .probability = probability};
