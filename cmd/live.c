@@ -22,7 +22,7 @@ int smoe_live_open(smoe_live *live, const smoe_sweep *sweep, const smoe_options 
                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (live->trial != MAP_FAILED) return 0;
     live->trial = NULL;
-    return smoe_fail_errno(err, SMOE_RUNTIME, "no memory to share between the cells");
+    return smoe_fail_errno(err, SMOE_RUNTIME, "cannot allocate the memory shared by the cells");
 }
 
 static void on_step(void *user, const smoe_step *step) {

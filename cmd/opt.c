@@ -78,8 +78,9 @@ static int unknown(const smoe_command *command, const char *text, smoe_err *err)
             if (strcmp(row->name, name)) continue;
             bool all = smoe_text_has_word(row->commands, ' ', "all"),
                  bare = !strcmp(row->commands, "smoe");
-            smoe_fail(err, SMOE_USAGE, "option '--%s' has no meaning here; it is for smoe %s", name,
-                      all    ? "COMMAND, behind the command"
+            smoe_fail(err, SMOE_USAGE, "option '--%s' is not possible here; it is for smoe %s",
+                      name,
+                      all    ? "COMMAND, after the command"
                       : bare ? "itself"
                              : row->commands);
             return hint(command, err);
@@ -89,7 +90,7 @@ static int unknown(const smoe_command *command, const char *text, smoe_err *err)
     }
     int nearest = smoe_text_nearest(name, names, count);
     if (prefixed > 1)
-        smoe_fail(err, SMOE_USAGE, "option '--%s' could be several; write it out", name);
+        smoe_fail(err, SMOE_USAGE, "option '--%s' is ambiguous; write it out", name);
     else if (nearest >= 0)
         smoe_fail(err, SMOE_USAGE, "unknown option '--%s'; did you mean '--%s'?", name,
                   names[nearest]);

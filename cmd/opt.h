@@ -1,6 +1,6 @@
 /*
  * The command line: `smoe COMMAND [options] ARG [key=value ...]`, in any order, `--` ends options.
- * Two tables say everything: commands.def (a row a command) and options.def (a row an option).
+ * Two tables define it: commands.def (one row per command) and options.def (one row per option).
  * Parsing, help and shell completion are loops over them.
  */
 #ifndef SMOE_OPT_H

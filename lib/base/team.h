@@ -8,14 +8,15 @@
 #include "base/threads.h"
 
 /* WORK(name, what it is) */
-#define SMOE_WORKS(WORK)                                                           \
-    WORK(products, "matrix products, and the GELU that works on one in the cache") \
-    WORK(attention, "scores, softmax and weighted values of the heads")            \
-    WORK(routing, "softmaxes or choices, gathering and scattering of tokens")      \
-    WORK(elementwise, "norms, sums, patches, pooling, loss")                       \
-    WORK(optimizer, "gradient norm and update")                                    \
-    WORK(alone, "one thread, outside of all loops")                                \
-    WORK(waiting, "the others meanwhile, and those who have done their share of a loop")
+#define SMOE_WORKS(WORK)                                                                        \
+    WORK(products, "matrix products, with the GELU applied to them in the cache")               \
+    WORK(attention, "scores, softmax and weighted values of the heads")                         \
+    WORK(routing, "softmaxes or choices, gathering and scattering of tokens")                   \
+    WORK(elementwise, "norms, sums, patches, pooling, loss")                                    \
+    WORK(optimizer, "gradient norm and update")                                                 \
+    WORK(alone, "one thread, outside of all loops")                                             \
+    WORK(waiting, "the other threads meanwhile, and those that have finished their share of a " \
+                  "loop")
 
 typedef enum smoe_work {
 #define WORK(name, help) SMOE_WORK_##name,

@@ -1,6 +1,6 @@
 /*
- * Cost before training: a row a layer with its parameters and products, their sums, and the bytes.
- * Leaves to others: the memory of activations (vit/model.c measures it), slots and buffers
+ * Cost before training: one row per layer with its parameters and products, their sums, and the
+ * bytes. Not here: the memory of activations (vit/model.c measures it), slots and buffers
  * (spec/), and the reading of a spec.
  *
  * The count is of multiply-adds, 2 FLOPs each. A training step does a product three times: forward,
@@ -94,9 +94,8 @@ static int size_spec(sizes *s, const smoe_spec *spec, size_t classes, smoe_err *
     const smoe_model_spec *model = &spec->model;
     size_t N = spec->data.classes ? spec->data.classes : classes;
     if (!N)
-        return smoe_fail(
-            err, SMOE_USAGE,
-            "data.classes: the number of classes is needed where the data is not read");
+        return smoe_fail(err, SMOE_USAGE,
+                         "data.classes: the number of classes is needed when the data is not read");
     double side = (double)(spec->data.image_size / model->patch_size);
     double patch = (double)model->patch_size;
     *s = (sizes){.L = (double)model->depth,

@@ -16,8 +16,8 @@ enum {
 
 /* Rows that belong together. */
 typedef struct smoe_span {
-    size_t first, last; /* between them may lie rows of others */
-    bool whole;         /* no, they are all its own */
+    size_t first, last; /* rows in between may belong to other panels or lines */
+    bool whole;         /* true: all rows from first to last belong to it */
 } smoe_span;
 
 /* A mark is what the key has an entry for: a line, a band, bars of one colour; of every line of the

@@ -208,7 +208,8 @@ function layerSection(block) {
     return section;
 }
 
-/* What training recorded, a panel a quantity: of one run with a line a block, of several with a line a run and a panel a block. */
+/* The records of training, one panel per quantity: for one run with one line per block, for several with one line per run and one
+ * panel per block. */
 function metricPanels(table) {
     return distinct(table.at.metric).flatMap(metric => {
         const own = rowsWhere(table, [['metric', metric]]), name = say(metric);

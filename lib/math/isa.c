@@ -48,8 +48,8 @@ const smoe_kernels *smoe_kernels_get(void) {
     return chosen;
 }
 
-/* Asked faster than memory answers, AMD's Zen 5 drops questions; but what is read in order it
- * follows by itself, one stream better than four. Intel's processors are the other way round. */
+/* Zen 5 drops software prefetches beyond its miss queue, but its hardware prefetcher follows one
+ * sequential stream better than four. Intel's processors behave the other way round. */
 size_t smoe_streams(void) {
 #ifdef __x86_64__
     if (__builtin_cpu_is("amd")) return 1;

@@ -15,7 +15,7 @@ enum {
     TRANSPOSED_ROWS = VL / 2, /* rows up to which turning columns in registers is faster */
     DEEP = 16,                /* rows of B in registers, */
     GROUP = 8,                /* with sums of so many rows of C */
-    AGAIN = true /* ask once more near the use: asked too fast, memory drops questions */
+    AGAIN = true              /* prefetch again near the use: bursts of prefetches are dropped */
 };
 #else
 enum {
@@ -33,7 +33,7 @@ enum {
     WIDEST = 3 /* vectors of a panel of tile_across */
 };
 
-_Static_assert((int)ACROSS <= (int)SMOE_BLOCK_ACROSS, "gemm_few.c lays out memory by this");
+_Static_assert((int)ACROSS <= (int)SMOE_BLOCK_ACROSS, "gemm_skinny.c lays out memory by this");
 _Static_assert((int)TRANSPOSED_ROWS <= (int)HALF, "the rows of tile_turned are a low panel");
 
 static void pack_across(real *dst, const real *a, size_t rs, size_t cs, size_t m, size_t k,

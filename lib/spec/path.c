@@ -63,8 +63,8 @@ static int find(const smoe_spec *spec, const char *key, char **path, smoe_err *e
     if (look(base, strlen(base), given, path)) goto memory;
     if (*path) return 0;
     if (*given == '/')
-        return smoe_fail(err, SMOE_DATA, "%s: there is no %s; %s=PATH says where it is now", key,
-                         given, key);
+        return smoe_fail(err, SMOE_DATA, "%s: %s does not exist; set %s=PATH to where it is now",
+                         key, given, key);
     tried(places, sizeof places, base, strlen(base), given);
     const char *list = getenv("SMOE_DATA");
     for (const char *c = list ? list : ""; *c;) {
@@ -74,8 +74,8 @@ static int find(const smoe_spec *spec, const char *key, char **path, smoe_err *e
         if (length) tried(places, sizeof places, c, length, given);
         c += length + (c[length] == ':');
     }
-    return smoe_fail(err, SMOE_DATA, "%s: %s is in none of the places tried: %s%s", key, given,
-                     places, list && *list ? "" : " (SMOE_DATA names no more)");
+    return smoe_fail(err, SMOE_DATA, "%s: %s was not found; tried %s%s", key, given, places,
+                     list && *list ? "" : " (SMOE_DATA names no other folder)");
 memory:
     return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", key);
 }

@@ -252,13 +252,13 @@ static void read_document(smoe_events *src, const char *section, int row) {
         bool boundary = type == YAML_STREAM_START_EVENT || type == YAML_DOCUMENT_END_EVENT ||
                         type == YAML_STREAM_END_EVENT || type == YAML_DOCUMENT_START_EVENT;
         if (type == YAML_STREAM_END_EVENT && !documents)
-            smoe_reading_problem(
-                src->reading, &start, *section ? section : NULL,
-                *section ? "has no value"
-                         : "empty: a spec is a mapping of keys, {} takes every default");
+            smoe_reading_problem(src->reading, &start, *section ? section : NULL,
+                                 *section
+                                     ? "has no value"
+                                     : "empty: a spec is a mapping of keys, {} has all defaults");
         if (type == YAML_DOCUMENT_START_EVENT && documents++)
             smoe_reading_problem(src->reading, &where, NULL,
-                                 "a second document begins: a spec is a single one");
+                                 "a second document begins; a spec has only one");
         if (!boundary && row >= 0)
             read_value(src, row, &event);
         else if (!boundary && *section)

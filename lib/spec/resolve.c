@@ -103,7 +103,7 @@ static void resolve_sizes(smoe_reading *reading) {
     for (size_t i = 0; i < 4; i++) {
         if (variant) take_size(reading, keys[i], sizes[i], of_named[i], of_file[i]);
         if (!*sizes[i]) {
-            clash(reading, KEYS("model.variant", keys[i]), "with no variant, %s must be given",
+            clash(reading, KEYS("model.variant", keys[i]), "without a variant, %s must be given",
                   keys[i]);
             reading->bad[row_of(keys[i])] = true;
             *sizes[i] = 1; /* any size: keeps the checks below from dividing by zero */
@@ -138,7 +138,7 @@ static void pick_listed(smoe_reading *reading, const picking *p) {
         else if (block < depth)
             clash(reading, p->keys, "block %zu has no experts: see model.moe.layers", block);
         else
-            clash(reading, p->keys, "block %zu is not there: the model has blocks 0 to %zu", block,
+            clash(reading, p->keys, "no block %zu: the model has blocks 0 to %zu", block,
                   depth - 1);
         while (*c == ',' || *c == ' ') c++;
     }
@@ -146,14 +146,14 @@ static void pick_listed(smoe_reading *reading, const picking *p) {
 
 static void pick_last(smoe_reading *reading, const picking *p, size_t count) {
     if (count > p->count)
-        clash(reading, p->keys, "last-%zu of %zu blocks: take last-%zu at most, or last-half",
-              count, p->count, p->count);
+        clash(reading, p->keys, "last-%zu of %zu blocks: use last-%zu at most, or last-half", count,
+              p->count, p->count);
     for (size_t i = 0; i < count && i < p->count; i++) pick(p, p->from[p->count - 1 - i]);
 }
 
 static void pick_every(smoe_reading *reading, const picking *p, size_t stride) {
     if (stride > p->count)
-        clash(reading, p->keys, "every-%zu of %zu blocks is none of them: take every-%zu at most",
+        clash(reading, p->keys, "every-%zu of %zu blocks selects none: use every-%zu at most",
               stride, p->count, p->count);
     for (size_t i = stride - 1; i < p->count; i += stride) pick(p, p->from[i]);
 }
@@ -217,7 +217,7 @@ static void check_slots(smoe_reading *reading) {
     if (S % E) {
         size_t down = S / E * E;
         clash(reading, KEYS("model.moe.total_slots", "model.moe.experts"),
-              "%zu slots cannot be shared by %zu experts alike: take a multiple such as %zu", S, E,
+              "%zu slots cannot be shared equally by %zu experts: use a multiple such as %zu", S, E,
               down ? down : E);
     } else if (P && S && P * E != S)
         clash(reading,
@@ -256,26 +256,27 @@ static void check_router(smoe_reading *reading) {
     size_t T = smoe_spec_tokens(spec), choices = most_choices(spec);
     if (router->family == SMOE_FAMILY_TOKENS_CHOICE && choices > moe->experts)
         clash(reading, KEYS("model.moe.k", "model.moe.experts"),
-              "a token cannot choose %zu of %zu experts: take k of %zu at most", choices,
+              "a token cannot choose %zu of %zu experts: use k of %zu at most", choices,
               moe->experts, moe->experts);
     if (router->family == SMOE_FAMILY_TOKENS_CHOICE && moe->topk == SMOE_TOPK_BEFORE &&
         moe->priority == SMOE_PRIORITY_BPR_SUM)
         clash(reading, KEYS("model.moe.priority", "model.moe.topk"),
-              "before the softmax over them, the K weights of every token sum to 1: "
-              "take priority bpr, or topk after");
+              "with topk before, the K weights of every token sum to 1: use priority bpr, or topk "
+              "after");
     if (!choices && strcmp(moe->random_layers, "none"))
-        clash(reading, KEYS("model.moe.random_layers", "model.moe.router"),
-              "router %s makes no choices that could be random, as tokens-choice does",
-              moe->router);
+        clash(
+            reading, KEYS("model.moe.random_layers", "model.moe.router"),
+            "router %s makes no choices that could be random; use tokens-choice or experts-choice",
+            moe->router);
     if (choices && !reading->trained && spec->train.batch_size % moe->group_images)
         clash(reading, KEYS("model.moe.group_images", "train.batch_size"),
-              "groups of %zu images do not divide the batch of %zu: take a divisor of it",
+              "groups of %zu images do not divide the batch of %zu: use a divisor of it",
               moe->group_images, spec->train.batch_size);
     size_t P = smoe_moe_slots_per_expert(moe, 0, T), E = moe->experts;
     if (router->family == SMOE_FAMILY_FIXED && P && P * E < T)
         clash(reading, KEYS("model.moe.router", "model.moe.slots_per_expert", "model.moe.experts"),
-              "%s needs a slot for each of %zu tokens, but %zu experts with %zu slots have %zu: "
-              "take %zu slots_per_expert",
+              "%s needs one slot for each of %zu tokens, but %zu experts with %zu slots have %zu: "
+              "use %zu slots_per_expert",
               moe->router, T, E, P, P * E, (T + E - 1) / E);
 }
 
@@ -312,11 +313,11 @@ static void check_model(smoe_reading *reading) {
         clash(reading, KEYS("data.channels"), "must be 1 (grey) or 3 (colour), found 2");
     if (spec->data.image_size % model->patch_size)
         clash(reading, KEYS("model.patch_size", "data.image_size"),
-              "patches of %zu do not divide an image of %zu: take a divisor of it",
+              "patches of %zu do not divide an image of %zu: use a divisor of it",
               model->patch_size, spec->data.image_size);
     if (model->width % model->heads)
         clash(reading, KEYS("model.heads", "model.width", "model.variant"),
-              "%zu heads do not divide the width %zu: take a divisor of it", model->heads,
+              "%zu heads do not divide the width %zu: use a divisor of it", model->heads,
               model->width);
     if (model->position == SMOE_POSITION_SINCOS2D && model->width % 4)
         clash(reading, KEYS("model.position", "model.width"),
@@ -346,7 +347,7 @@ static void check_size(smoe_reading *reading) {
     if (numbers > most)
         clash(reading, KEYS("model.width", "model.moe.experts", "train.batch_size"),
               "the model and the activations of a batch are about %.1e numbers; at most %.1e are "
-              "counted",
+              "possible",
               numbers, most);
 }
 
@@ -358,24 +359,24 @@ static void check_facts(smoe_reading *reading) {
         return;
     while ((edge + 1) * (edge + 1) <= cells) edge++;
     if (edge * edge != cells)
-        clash(reading, KEYS("data.facts.cells"), "%zu cells make no square: take %zu or %zu", cells,
-              edge * edge, (edge + 1) * (edge + 1));
+        clash(reading, KEYS("data.facts.cells"), "%zu cells do not form a square: use %zu or %zu",
+              cells, edge * edge, (edge + 1) * (edge + 1));
     else if (data->image_size % edge)
         clash(reading, KEYS("data.facts.cells", "data.image_size"),
-              "%zu cells along an edge do not divide an image of %zu: take a divisor of it", edge,
+              "%zu cells along an edge do not divide an image of %zu: use a divisor of it", edge,
               data->image_size);
     if (data->facts.distractors >= cells)
         clash(reading, KEYS("data.facts.distractors", "data.facts.cells"),
-              "%zu distractors beside the marked cell do not fit into %zu cells: take %zu at most",
+              "%zu distractors beside the marked cell do not fit into %zu cells: use %zu at most",
               data->facts.distractors, cells, cells - 1);
     if (data->facts.classes > data->facts.entities)
         clash(reading, KEYS("data.facts.classes", "data.facts.entities"),
-              "%zu entities cannot make %zu classes: take %zu at most", data->facts.entities,
+              "%zu entities cannot form %zu classes: use %zu at most", data->facts.entities,
               data->facts.classes, data->facts.entities);
     if (data->facts.entities > UINT64_C(1) << data->facts.bits)
         clash(reading, KEYS("data.facts.bits", "data.facts.entities"),
-              "%zu bits have %llu codes, too few for %zu entities: take more bits",
-              data->facts.bits, 1ULL << data->facts.bits, data->facts.entities);
+              "%zu bits have %llu codes, too few for %zu entities: use more bits", data->facts.bits,
+              1ULL << data->facts.bits, data->facts.entities);
 }
 
 /* A spec without a path may still be costed, as long as it says how many classes there are. */

@@ -31,7 +31,7 @@ static int parse(smoe_spec *spec, const smoe_spec_text *from, bool trained, char
     if (!spec->origin || !spec->file || (from->folder && !spec->folder))
         return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", label);
     if (from->length > LARGEST)
-        return smoe_fail(err, SMOE_USAGE, "%s: larger than 1 MiB, which no spec is", label);
+        return smoe_fail(err, SMOE_USAGE, "%s: larger than 1 MiB, the limit of a spec", label);
     void *locale = smoe_locale_enter();
     int status = smoe_reading_presets(&reading);
     if (!status && from->profile) status = smoe_reading_profile(&reading, from->profile);
@@ -62,7 +62,7 @@ static FILE *open_spec(const char *file, smoe_err *err) {
         fd >= 0 && !fstat(fd, &there) && S_ISFIFO(there.st_mode) ? realpath(file, NULL) : NULL;
     FILE *in = NULL;
     if (whole)
-        smoe_fail(err, SMOE_USAGE, "%s: a pipe, no file; - reads standard input", file);
+        smoe_fail(err, SMOE_USAGE, "%s: a pipe, not a file; use - to read standard input", file);
     else if (fd < 0 || fcntl(fd, F_SETFL, 0) || !(in = fdopen(fd, "r")))
         smoe_fail_errno(err, SMOE_USAGE, "%s: cannot be opened", file);
     if (!in && fd >= 0) close(fd);

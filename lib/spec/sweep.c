@@ -59,7 +59,7 @@ static void sweep_add(smoe_events *src, const smoe_origin *where, smoe_sweep_key
     bool twice = false;
     for (size_t i = 0; value && !key->zip && i < key->count; i++) twice |= !strcmp(value[i], text);
     if (!value) sweep_problem(src, where, key->key, "out of memory");
-    if (twice) sweep_problem(src, where, key->key, "a value stands there twice");
+    if (twice) sweep_problem(src, where, key->key, "a value is given twice");
     if (value) key->value = value;
     if (value && !twice)
         key->value[key->count++] = text;
@@ -166,7 +166,7 @@ static void sweep_entry(smoe_events *src, smoe_sweep_keys *keys, const yaml_even
         smoe_events_skip(src, &value);
     yaml_event_delete(&value);
     if (key && zip && keys->count > 1 && key[-1].zip && key[-1].count != key->count)
-        sweep_problem(src, &where, key->key, "the lists of zip must be of one length");
+        sweep_problem(src, &where, key->key, "the lists of zip must have the same length");
 }
 
 /* Values of single keys of zip may come again, but not all of them together. */
@@ -202,7 +202,7 @@ static void sweep_group(smoe_events *src, smoe_sweep_keys *keys, const yaml_even
         yaml_event_delete(&event);
         if (!end) continue;
         if (zip && !points_differ(keys))
-            sweep_problem(src, &where, name, "a combination of values stands there twice");
+            sweep_problem(src, &where, name, "a combination of values is given twice");
         return;
     }
 }
@@ -407,7 +407,7 @@ void smoe_events_sweep(smoe_events *src, const yaml_event_t *start) {
         case 8: sweep->plan.equivalence = read_equivalence(src, &value); break;
         default:
             sweep->reference = read_word(src, "sweep.reference", &value,
-                                         "expected KEY=VALUE, or several with commas between");
+                                         "expected KEY=VALUE, or several separated by commas");
         }
         yaml_event_delete(&value);
     }

@@ -114,8 +114,8 @@ static int link_step(const char *ckpt, const char *name, uint64_t *step, smoe_er
     while (n > 1 && target[n - 1] == '/') n--;
     target[n] = '\0';
     if (step_of(target, step)) return 1;
-    return smoe_fail(err, SMOE_DATA, "%s: links to %s, which is no checkpoint of the run", at.path,
-                     target);
+    return smoe_fail(err, SMOE_DATA, "%s: links to %s, which is not a checkpoint of the run",
+                     at.path, target);
 }
 
 /* The checkpoint to go on from. Without the link (killed before the first one) it is the newest:
@@ -241,10 +241,11 @@ static int finite_check(const smoe_params *params, uint64_t step, smoe_err *err)
             const smoe_param *row = &params->row[i];
             if (!smoe_slab_has(&slabs[s], row) || stretch_finite(&slabs[s], row->offset, row->size))
                 continue;
-            return smoe_fail(err, SMOE_NONFINITE,
-                             "step %" PRIu64 ": tensor %s%s is not finite and not saved; the last "
-                             "checkpoint is as it was",
-                             step, slabs[s].prefix, row->name);
+            return smoe_fail(
+                err, SMOE_NONFINITE,
+                "step %" PRIu64
+                ": tensor %s%s is not finite and was not saved; the last checkpoint is unchanged",
+                step, slabs[s].prefix, row->name);
         }
     return 0;
 }
@@ -254,7 +255,7 @@ static int build(const char *folder, const smoe_params *params, const smoe_spec 
                  const smoe_checkpoint *state, smoe_err *err) {
     place at;
     if (smoe_file_remove(folder, err)) return -1;
-    if (mkdir(folder, 0777)) return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot make", folder);
+    if (mkdir(folder, 0777)) return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot create", folder);
     if (smoe_model_file_write(in_folder(&at, folder, "model.safetensors"), params, spec,
                               state->step, err))
         return -1;
@@ -319,7 +320,7 @@ int smoe_checkpoint_write(const char *dir, const smoe_params *params, const smoe
     snprintf(name, sizeof name, "step_%08" PRIu64, state->step);
     if (finite_check(params, state->step, err)) return -1;
     if (mkdir(ckpt.path, 0777) && errno != EEXIST)
-        return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot make", ckpt.path);
+        return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot create", ckpt.path);
     if (build(building.path, params, spec, state, err) || install(ckpt.path, state->step, err)) {
         smoe_file_remove(building.path, NULL); /* the failure that counts is in err */
         return -1;
@@ -347,7 +348,7 @@ static int replaced_recover(const char *ckpt, smoe_err *err) {
         if (!access(proper.path, F_OK))
             status = smoe_file_remove(aside.path, err);
         else if (rename(aside.path, proper.path))
-            status = smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot put back", proper.path);
+            status = smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot move back", proper.path);
     }
     closedir(dir);
     return status;
@@ -463,7 +464,7 @@ static int crc_agrees(const smoe_safetensors *file, const smoe_safetensors *stat
     if (have == want) return 0;
     return smoe_fail(err, SMOE_DATA,
                      "%s: its data is not what was saved (CRC-32 %" PRIu32 ", %s in %s is %" PRIu64
-                     "): damaged, or of another checkpoint",
+                     "): damaged, or from another checkpoint",
                      smoe_safetensors_path(file), have, key, smoe_safetensors_path(state), want);
 }
 
@@ -515,7 +516,7 @@ static void suggest_older(const char *ckpt, uint64_t bad, const smoe_params *par
         step_path(&whole, ckpt, "", list.step[i], NULL);
         smoe_fail_more(
             err, SMOE_DATA,
-            "%s: an older checkpoint, is whole; to resume from it: ln -sfn step_%08" PRIu64
+            "%s: this older checkpoint is intact; to resume from it: ln -sfn step_%08" PRIu64
             " %s/latest",
             whole.path, list.step[i], ckpt);
         break;

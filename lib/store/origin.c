@@ -253,7 +253,7 @@ static void unused_put(FILE *out, const smoe_origins *from, const smoe_origin *o
         while (row < from->params->count && origin[row].tensor != t) row++;
         if (row == from->params->count) name[count++] = t->name;
     }
-    names_put(out, "; unused in it: ", name, count);
+    names_put(out, "; not used: ", name, count);
 }
 
 char *smoe_params_partial_text(const smoe_params *params, const smoe_safetensors *file,
@@ -273,8 +273,8 @@ char *smoe_params_partial_text(const smoe_params *params, const smoe_safetensors
         fprintf(out, "%zu of %zu tensors start from %s", taken, params->count,
                 smoe_safetensors_path(file));
         rows_put(out, "; resized: ", params, origin, SMOE_WAY_RESIZED, name);
-        rows_put(out, "; each expert a copy: ", params, origin, SMOE_WAY_COPIED, name);
-        rows_put(out, "; fresh: ", params, origin, SMOE_WAY_FRESH, name);
+        rows_put(out, "; copied into each expert: ", params, origin, SMOE_WAY_COPIED, name);
+        rows_put(out, "; initialised: ", params, origin, SMOE_WAY_FRESH, name);
         unused_put(out, &from, origin, name);
         failed = fclose(out);
     }

@@ -113,7 +113,7 @@ static int dir_make(const smoe_run *run, smoe_err *err) {
         return smoe_fail(err, SMOE_USAGE,
                          "%s: exists already; --resume continues a run, --force replaces it",
                          run->dir);
-    return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot make the run directory", run->dir);
+    return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot create the run directory", run->dir);
 }
 
 /* Whether mode may have this directory; makes it (*made) where it should be new. *fresh: nothing of
@@ -126,14 +126,14 @@ static int dir_claim(const smoe_run *run, smoe_run_mode mode, bool *fresh, bool 
     if (found == A_RUN || found == HALF_MADE) return 0;
     if (found == NO_STATUS && mode == SMOE_RUN_RESUME) return 0;
     if (found == NO_STATUS)
-        return smoe_fail(err, SMOE_USAGE,
-                         "%s: a run without its STATUS: --resume continues it, --force does not "
-                         "replace it",
-                         run->dir);
+        return smoe_fail(
+            err, SMOE_USAGE,
+            "%s: a run without STATUS; --resume continues it, --force does not replace it",
+            run->dir);
     if (found == STRANGE)
         return smoe_fail(err, SMOE_USAGE,
                          "%s: not a run directory (no spec.yaml and STATUS in it)%s", run->dir,
-                         mode == SMOE_RUN_FORCE ? "; --force replaces nothing else" : "");
+                         mode == SMOE_RUN_FORCE ? "; --force replaces only run directories" : "");
     if (mode == SMOE_RUN_RESUME)
         return smoe_fail(err, SMOE_USAGE, "%s: no such run directory, nothing to resume", run->dir);
     return dir_make(run, err);
@@ -178,8 +178,8 @@ static int still_there(const smoe_run *run, smoe_err *err) {
         mine.st_dev == there.st_dev && mine.st_ino == there.st_ino)
         return 0;
     return smoe_fail(err, SMOE_RUNTIME,
-                     "%s: its metrics.jsonl is no longer that of this run: it was moved or removed "
-                     "while it was written; nothing more is written here",
+                     "%s: its metrics.jsonl is no longer the one of this run: the directory was "
+                     "moved or removed during the run; nothing more is written here",
                      run->dir);
 }
 
@@ -240,7 +240,7 @@ static int populate(smoe_run *run, const smoe_spec *spec, json_t *env, smoe_err 
     place at;
     if (smoe_checkpoints_remove(run->dir, err)) return -1;
     if (mkdir(in_run(&at, run, "ckpt"), 0777) && errno != EEXIST)
-        return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot make", at.path);
+        return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot create", at.path);
     if (empty_records(run, err)) return -1;
     if (smoe_file_remove(in_run(&at, run, "log.txt"), err)) return -1;
     if (smoe_run_outcomes(run, NULL, 0, err)) return -1;
@@ -287,7 +287,7 @@ static bool difference(smoe_run *run, const char *key, const json_t *old, const 
         smoe_fail_more(err, SMOE_USAGE, "%s: cannot resume: %s was %s, now it is %s", run->dir, key,
                        was ? was : "?", is ? is : "?");
     else
-        smoe_run_log(run, "%s was %s, from here it is %s", key, was ? was : "?", is ? is : "?");
+        smoe_run_log(run, "%s was %s, from now on it is %s", key, was ? was : "?", is ? is : "?");
     free(was);
     free(is);
     return refused;
@@ -493,7 +493,7 @@ int smoe_run_truncate(smoe_run *run, uint64_t step, uint64_t recorded, smoe_err 
                          " they end at step %" PRIu64 ", and there was one of step %" PRIu64,
                          at.path, step, k.last, recorded);
     if (ftruncate(run->metrics, k.end))
-        return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot shorten", at.path);
+        return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot truncate", at.path);
     return sync_records(run, err);
 }
 

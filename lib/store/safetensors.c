@@ -90,8 +90,8 @@ static bool shape_read(smoe_tensor *t, const json_t *shape, const char *path, sm
         const json_t *axis = json_array_get(shape, i);
         json_int_t dim = json_integer_value(axis);
         if (!json_is_integer(axis) || dim < 0) {
-            smoe_fail_more(err, SMOE_DATA, "%s: tensor %s: axis %zu of the shape is no size", path,
-                           show(&name, t->name), i);
+            smoe_fail_more(err, SMOE_DATA, "%s: tensor %s: axis %zu of the shape is not a size",
+                           path, show(&name, t->name), i);
             return false;
         }
         t->dim[i] = (size_t)dim;
@@ -508,9 +508,10 @@ int smoe_safetensors_stream(const char *path, const smoe_tensor *tensors, size_t
     const smoe_tensor **order = ordered(tensors, count);
     if (order) header = header_make(order, count, metadata, pairs);
     if (!header || (source && !piece)) {
-        smoe_fail(err, SMOE_RUNTIME,
-                  "%s: cannot make the header: out of memory, or a name that is double or no UTF-8",
-                  path);
+        smoe_fail(
+            err, SMOE_RUNTIME,
+            "%s: cannot create the header: out of memory, or a name that is duplicate or not UTF-8",
+            path);
         goto out;
     }
     smoe_file out;

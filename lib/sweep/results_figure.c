@@ -19,15 +19,15 @@ static const struct {
                 {"train_loss", "training loss"},
                 {"loss", "loss"},
                 {"dropped", "tokens dropped"},
-                {"step_s", "seconds a step"},
+                {"step_s", "seconds per step"},
                 {"train_s", "seconds of training"},
-                {"seconds", "seconds in all"},
+                {"seconds", "total seconds"},
                 {"dispatch_max", "largest dispatch weight"},
                 {"combine_max", "largest combine weight"},
                 {"params", "parameters"},
                 {"train_exaflop", "training exaFLOPs"},
-                {"flops_train_per_image", "training FLOPs an image"},
-                {"flops_infer_per_image", "inference FLOPs an image"}};
+                {"flops_train_per_image", "training FLOPs per image"},
+                {"flops_infer_per_image", "inference FLOPs per image"}};
 enum { MEASURED = sizeof measured / sizeof *measured };
 
 static const char *label_of(const char *name) {

@@ -127,10 +127,10 @@ static int data_check(const trainer *t, const smoe_checkpoint *now, smoe_err *er
                          " images, and had %" PRIu64,
                          t->options->dir, now->images, then->images);
     if (then->classes && then->classes != now->classes)
-        return smoe_fail(err, SMOE_DATA,
-                         "%s: cannot resume with other training data: its classes have other names "
-                         "than they had",
-                         t->options->dir);
+        return smoe_fail(
+            err, SMOE_DATA,
+            "%s: cannot resume with other training data: the names of its classes have changed",
+            t->options->dir);
     return 0;
 }
 
@@ -196,11 +196,11 @@ static const char *bad_gradient(const trainer *t) {
 static int nonfinite_loss(trainer *t, const smoe_pass *pass, smoe_err *err) {
     char layer[48];
     smoe_model_nonfinite(t->model, pass, layer, sizeof layer);
-    return smoe_fail(
-        err, SMOE_NONFINITE,
-        "step %llu: the loss is %g: first non-finite values in layer %s, parameter %s; "
-        "the last checkpoint is as it was",
-        (unsigned long long)t->state.step + 1, fabs(t->loss + t->aux), layer, suspect(t, layer));
+    return smoe_fail(err, SMOE_NONFINITE,
+                     "step %llu: the loss is %g: first non-finite values in layer %s, parameter "
+                     "%s; the last checkpoint is unchanged",
+                     (unsigned long long)t->state.step + 1, fabs(t->loss + t->aux), layer,
+                     suspect(t, layer));
 }
 
 static int step(trainer *t, smoe_err *err) {
@@ -221,10 +221,10 @@ static int step(trainer *t, smoe_err *err) {
     smoe_model_backward(t->model, t->dlogits, &pass);
     t->norm = smoe_optim_norm(t->params);
     if (!isfinite(t->norm))
-        return smoe_fail(err, SMOE_NONFINITE,
-                         "step %llu: the gradient is not finite: parameter %s; the last "
-                         "checkpoint is as it was",
-                         (unsigned long long)t->state.step + 1, bad_gradient(t));
+        return smoe_fail(
+            err, SMOE_NONFINITE,
+            "step %llu: the gradient is not finite: parameter %s; the last checkpoint is unchanged",
+            (unsigned long long)t->state.step + 1, bad_gradient(t));
     smoe_optim_step(t->params, &t->spec->train, t->state.optimizer_steps, t->norm);
     t->state.step++;
     t->state.optimizer_steps++;
