@@ -1,7 +1,7 @@
 /*
- * Reading and writing safetensors. The reader trusts nothing: a file that passes has tensors that
- * tile its data exactly, in bounds, without holes or overlaps, with unique names. What the tensors
- * mean is for params_io.c.
+ * Reading and writing safetensors. The reader checks everything: in an accepted file the tensors
+ * have unique names and cover the data exactly, in bounds, without holes or overlaps. What the
+ * tensors mean is for params_io.c.
  */
 #include "store/safetensors.h"
 #include "base/file.h"
@@ -193,8 +193,7 @@ static bool metadata_check(const json_t *metadata, const char *path, smoe_err *e
     return good;
 }
 
-/* By place; of two at the same place the empty one first, as it takes none. Names make the order
- * complete. */
+/* By offset; at the same offset an empty tensor comes first. Names make the order total. */
 static int span_compare(const void *a, const void *b) {
     const span *x = a, *y = b;
     if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
@@ -314,7 +313,7 @@ fail:
 
 int smoe_safetensors_open(smoe_safetensors **result, const char *path, smoe_err *err) {
     *result = NULL;
-    /* Without waiting, so that a pipe is refused and not hung upon. */
+    /* Without blocking, so that a pipe is refused. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), status = -1;
     struct stat there;
     void *map = MAP_FAILED;

@@ -193,7 +193,7 @@ static void test_other_splits(void **state) {
             assert_int_equal(smoe_dataset_classes(set), 2);
             smoe_dataset_free(set);
         }
-        datafiles_refused(&spec, "test", SMOE_DATA, path, "foreign f", NULL);
+        datafiles_refused(&spec, "test", SMOE_DATA, path, "unexpected f", NULL);
         spec.eval.split = "test";
         datafiles_refused(&spec, "train", SMOE_DATA, path, "zebra is in test/, but not in train/",
                           NULL);
