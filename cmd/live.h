@@ -1,6 +1,6 @@
 /*
- * How a sweep tells where it is, on stderr: a table that is redrawn on a terminal, a line a
- * finished trial elsewhere. The trials' processes write into memory they share with their parent.
+ * The progress of a sweep on stderr: on a terminal a table that is redrawn, elsewhere one line per
+ * finished trial. The processes of the trials write into memory that they share with their parent.
  */
 #ifndef SMOE_LIVE_H
 #define SMOE_LIVE_H

@@ -56,7 +56,7 @@ const smoe_command *smoe_command_find(const char *name, smoe_err *err);
 bool smoe_option_applies(const smoe_option *option, const smoe_command *command);
 
 /* Reads argv[1] ... of a command (argv[0] is its name); command NULL: of `smoe` itself. The command
- * line is permuted. SMOE_USAGE on a mistake. Free with smoe_options_free in any case. */
+ * line is permuted. SMOE_USAGE on an error. Free with smoe_options_free in any case. */
 int smoe_options_parse(smoe_options *options, const smoe_command *command, int argc, char **argv,
                        smoe_err *err) SMOE_MUST_CHECK;
 void smoe_options_free(smoe_options *options);

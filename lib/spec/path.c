@@ -1,7 +1,7 @@
 /*
- * Where the data is. A path of the spec is relative to the spec's folder, one of an override to the
- * caller's; what is not there is looked for in the folders of SMOE_DATA, so that specs name
- * archives and not places.
+ * Finding the data. A path in the spec is relative to the folder of the spec, one in an override to
+ * the current folder. If it does not exist there, the folders of SMOE_DATA are searched, so specs
+ * name archives and not places.
  */
 #include "spec/schema.h"
 #include "spec/sources.h"
@@ -20,7 +20,7 @@ static const char *given_path(const smoe_spec *spec, const smoe_row *row) {
     return *(char *const *)((const char *)spec + row->at);
 }
 
-/* The real path of folder/path in *found, NULL when it is not there; -1 when out of memory. */
+/* The real path of folder/path in *found, NULL if it does not exist; -1 when out of memory. */
 static int look(const char *folder, size_t length, const char *path, char **found) {
     bool absolute = *path == '/';
     char *joined =

@@ -1,8 +1,8 @@
 /*
  * Reading: from the events of libyaml, which carry line and column, to the members of a spec and
- * the origin of each. Works for a whole file and for the value of an override alike, and goes on
- * after a mistake, so that one pass finds them all. Leaves to value.c what a scalar means, and to
- * resolve.c what follows from the values together.
+ * the origin of each. Works for a whole file and for the value of an override, and continues after
+ * an error, so that one pass finds all errors. value.c interprets scalars; resolve.c handles
+ * everything that follows from several values.
  */
 #include "spec/events.h"
 #include "spec/profiles.h"
@@ -89,7 +89,7 @@ static void read_value(smoe_events *src, int row, const yaml_event_t *event) {
     char problem[SMOE_PROBLEM], type[256];
     reading->spec->origin[row] = where;
     reading->bad[row] =
-        false; /* a later override repairs a mistake's consequences, not the mistake */
+        false; /* a later override repairs the consequences of an error, not the error */
     if (!smoe_events_plain(src, event, smoe_rows[row].key)) {
         reading->bad[row] = true;
         smoe_events_skip(src, event);
@@ -111,8 +111,7 @@ static void read_value(smoe_events *src, int row, const yaml_event_t *event) {
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
-/* Keeps the cross-checks from speaking of a row, or of the rows of a section, whose values did not
- * get through. */
+/* Excludes a row, or the rows of a section, with invalid values from the checks between keys. */
 static void mark_bad(smoe_reading *reading, const char *key) {
     for (int i = 0; i < SMOE_ROW_COUNT; i++)
         if (smoe_row_within(i, key) || !strcmp(smoe_rows[i].key, key)) reading->bad[i] = true;
@@ -156,7 +155,8 @@ void smoe_events_unknown(smoe_reading *reading, const smoe_origin *where, const 
                          *section ? "" : ", sweep"); /* sweep: no row, it is read by itself */
 }
 
-/* The first time that a row (level 0) or section (level 1...) is named? Reports a second time. */
+/* Whether a row (level 0) or section (level 1...) is named for the first time; reports a second
+ * time. */
 static bool first_time(smoe_events *src, const smoe_origin *where, const char *key, int row,
                        int level) {
     size_t *line = &src->line[row][level];
@@ -320,8 +320,8 @@ int smoe_reading_profile(smoe_reading *reading, const char *name) {
     return found ? 0 : smoe_fail(reading->err, SMOE_USAGE, "no profile %s", name);
 }
 
-/* KEY=VALUE. What a row takes as a scalar is taken as typed, so that a path may hold any character;
- * lists and sections are YAML. */
+/* KEY=VALUE. A scalar is taken literally, so that a path may have any character; lists and sections
+ * are YAML. */
 void smoe_reading_override(smoe_reading *reading, size_t index) {
     const char *text = reading->overrides[index], *equals = strchr(text, '=');
     smoe_origin where = {.kind = SMOE_FROM_OVERRIDE, .line = 1, .column = 1, .index = index};

@@ -1,7 +1,7 @@
 /*
- * Resolving: what follows from the keys together. Sizes of the variant, defaults that depend on
- * other keys, the blocks with experts, and the checks that no single row can make. Each problem
- * names the key that was set last, closest to the user's hand, and says what would do.
+ * Resolving: everything that follows from several keys. Sizes of the variant, defaults that depend
+ * on other keys, the blocks with experts, and checks between keys. Each message names the key that
+ * was set closest to the user, and a value that would be valid.
  */
 #include "spec/routers.h"
 #include "spec/schema.h"
@@ -27,15 +27,15 @@ static bool given(smoe_reading *reading, const char *key) {
     return origin_of(reading, key)->kind >= SMOE_FROM_FILE;
 }
 
-/* Was a set closer to the user's hand than b? An override beats the file, a later override an
- * earlier one. */
+/* Whether a was set closer to the user than b: an override rather than the file, a later override
+ * rather than an earlier one. */
 static bool closer(const smoe_origin *a, const smoe_origin *b) {
     return a->kind > b->kind ||
            (a->kind == SMOE_FROM_OVERRIDE && a->kind == b->kind && a->index > b->index);
 }
 
-/* Reports a clash between up to three keys (the rest NULL) at the one to blame, unless one of them
- * has been complained about already. */
+/* Reports a contradiction between up to three keys (the rest NULL) at the one set closest to the
+ * user, unless an error of one of them was reported already. */
 static void clash(smoe_reading *reading, const char *const keys[3], const char *fmt, ...)
     SMOE_PRINTF(3, 4);
 static void clash(smoe_reading *reading, const char *const keys[3], const char *fmt, ...) {
@@ -65,7 +65,7 @@ int smoe_reading_presets(smoe_reading *reading) {
     return 0;
 }
 
-/* Sets a row to a text that is known to be good for it. */
+/* Sets a row from a text that is known to be valid. */
 static void set_text(smoe_reading *reading, const char *key, const char *text) {
     char problem[SMOE_PROBLEM];
     if (smoe_value_set(reading->spec, &smoe_rows[row_of(key)], text, true, problem))
@@ -92,8 +92,8 @@ static void resolve_sizes(smoe_reading *reading) {
     size_t *const sizes[] = {&model->width, &model->depth, &model->mlp, &model->heads};
     size_t set = 0;
     for (size_t i = 0; i < 4; i++) set += given(reading, keys[i]);
-    /* All four sizes given and no variant: there is none, rather than the default one's name over
-     * other sizes. */
+    /* With all four sizes and no variant, the variant is none, and not the default with other
+     * sizes. */
     if (set == 4 && !given(reading, "model.variant")) set_text(reading, "model.variant", "none");
     const smoe_variant *variant = smoe_variant_find(model->variant), none = {0};
     const smoe_variant *named = variant ? variant : &none;
@@ -106,15 +106,15 @@ static void resolve_sizes(smoe_reading *reading) {
             clash(reading, KEYS("model.variant", keys[i]), "without a variant, %s must be given",
                   keys[i]);
             reading->bad[row_of(keys[i])] = true;
-            *sizes[i] = 1; /* any size: keeps the checks below from dividing by zero */
+            *sizes[i] = 1; /* any size, so that the checks below do not divide by zero */
         }
     }
 }
 
 /* ---- blocks with experts --------------------------------------------------------------------- */
 
-/* A key that picks blocks: a word counts among `from`, in rising order; a list names some of them.
- */
+/* A key that selects blocks: a word such as last-N counts among `from`, in rising order; a list
+ * names some of them. */
 typedef struct picking {
     const char *const *keys; /* whom a clash may blame */
     const char *text;        /* the canonical one of value.c */
@@ -252,7 +252,7 @@ static void check_router(smoe_reading *reading) {
     const smoe_spec *spec = reading->spec;
     const smoe_moe_spec *moe = &spec->model.moe;
     const smoe_router_row *router = smoe_router_find(moe->router);
-    if (!router) return; /* memory was short for `random`, and that has been said */
+    if (!router) return; /* out of memory for `random`, reported already */
     size_t T = smoe_spec_tokens(spec), choices = most_choices(spec);
     if (router->family == SMOE_FAMILY_TOKENS_CHOICE && choices > moe->experts)
         clash(reading, KEYS("model.moe.k", "model.moe.experts"),
@@ -280,8 +280,7 @@ static void check_router(smoe_reading *reading) {
               moe->router, T, E, P, P * E, (T + E - 1) / E);
 }
 
-/* The default group is made to divide the batch; a group that was given is not touched but checked.
- */
+/* The default group is adapted to divide the batch; a given group is only checked. */
 static void fit_group(smoe_reading *reading) {
     smoe_spec *spec = reading->spec;
     size_t *group = &spec->model.moe.group_images;
@@ -297,7 +296,7 @@ static void resolve_moe(smoe_reading *reading) {
         moe->slots_per_expert = 0;
         origin_of(reading, "model.moe.slots_per_expert")->kind = SMOE_FROM_FITTED;
     }
-    if (!moe->layer_count) return; /* a dense model: what is said of experts does not matter */
+    if (!moe->layer_count) return; /* a dense model: the keys of experts do not matter */
     check_series(reading, "model.moe.k", &moe->k);
     check_series(reading, "model.moe.capacity", &moe->capacity);
     check_slots(reading);
@@ -324,8 +323,8 @@ static void check_model(smoe_reading *reading) {
               "sincos2d needs a width that is a multiple of 4, found %zu", model->width);
 }
 
-/* Sizes are counted in 64 bits. What is far beyond any memory is refused, so that no product of
- * sizes wraps; the sum of the model's terms is taken generously. */
+/* Sizes are counted in 64 bits. Models far larger than any memory are refused, so that no product
+ * of sizes overflows; the sum is a generous bound. */
 static void check_size(smoe_reading *reading) {
     const double most = 0x1p58;
     const smoe_spec *spec = reading->spec;
@@ -351,7 +350,7 @@ static void check_size(smoe_reading *reading) {
               numbers, most);
 }
 
-/* The generated source, as data or as that of the few-shot evaluation: what its keys come to. */
+/* Checks the keys of a generated source, used as data or for the few-shot evaluation. */
 static void check_facts(smoe_reading *reading) {
     const smoe_data_spec *data = &reading->spec->data;
     size_t cells = data->facts.cells, edge = 1, shots = reading->spec->eval.fewshot.data.source;

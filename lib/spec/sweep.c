@@ -1,6 +1,6 @@
 /*
- * Reading the section `sweep`. Its keys are dotted keys of the table, its values lists of what an
- * override could give; whether a value is a good one is seen when it is set in a cell.
+ * Reading the section `sweep`. Its keys are dotted keys of the table, its values lists of texts as
+ * in overrides. A value is checked when it is set in a cell.
  */
 #include "spec/events.h"
 
@@ -169,7 +169,7 @@ static void sweep_entry(smoe_events *src, smoe_sweep_keys *keys, const yaml_even
         sweep_problem(src, &where, key->key, "the lists of zip must have the same length");
 }
 
-/* Values of single keys of zip may come again, but not all of them together. */
+/* Values of single keys of zip may repeat; combinations of all keys may not. */
 static bool points_differ(const smoe_sweep_keys *keys) {
     size_t points = 0;
     for (size_t k = 0; k < keys->count; k++)
@@ -283,7 +283,7 @@ static char *read_word(smoe_events *src, const char *section, const yaml_event_t
     return copy;
 }
 
-/* What stands on the axes is seen when it is drawn. */
+/* The columns are checked when the figure is drawn. */
 static void read_figure(smoe_events *src, const yaml_event_t *start) {
     parts p = {.section = "sweep.figure", .name = {"x", "y", "line"}};
     smoe_sweep_figure *figure = &src->reading->spec->sweep.figure;
@@ -341,8 +341,8 @@ static void read_primaries(smoe_events *src, const yaml_event_t *start) {
     }
 }
 
-/* A margin, or {METRIC: MARGIN, ...}, as "METRIC=MARGIN,..."; whether they are numbers of known
- * metrics is seen by who uses them. */
+/* A margin, or {METRIC: MARGIN, ...}, as "METRIC=MARGIN,..."; numbers and names of metrics are
+ * checked where they are used. */
 static char *read_equivalence(smoe_events *src, const yaml_event_t *start) {
     static const char section[] = "sweep.equivalence", wanted[] = "expected a number, or {METRIC: "
                                                                   "NUMBER, ...}";
