@@ -5,8 +5,9 @@ prefix     ?= /usr/local
 CC         ?= cc
 CFLAGS     ?= -g
 NPROC      := $(shell nproc 2>/dev/null || echo 1)
-PARALLEL    = $(if $(findstring j,$(firstword -$(MAKEFLAGS))),,-j$(NPROC))
-VERSION     = $(shell sed -n 's/^.define SMOE_VERSION "\(.*\)"/\1/p' lib/base/base.h)
+PARALLEL    = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(NPROC))
+SUB         = --no-print-directory $(PARALLEL)
+VERSION     = $(shell sed -n 's/^.define SMOE_VERSION "\(.*\)"/\1/p' lib/include/smoe/smoe.h)
 
 # ---- flags. CFLAGS, CPPFLAGS, LDFLAGS and LDLIBS are the user's; ours come before and give way.
 # pkg-config is asked once, on first use: it may have been installed by this very make.
@@ -17,19 +18,29 @@ PKG_LIBS    = $(call once,PKG_LIBS,$(shell pkg-config --libs $(PKG)))
 BLIS_DIR    = $(call once,BLIS_DIR,$(firstword $(dir $(wildcard /usr/include/$(MACHINE)-*/blis-openmp/blis.h))))
 
 WARNINGS   := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes
-ALL_CFLAGS  = -std=c11 -D_GNU_SOURCE= -Ilib -Icmd -Itests/support $(WARNINGS) -O2 -fopenmp -pthread -MMD -MP \
+ALL_CFLAGS  = -std=c11 -D_GNU_SOURCE= -Ilib -Ilib/include -Icmd -Itests/support $(WARNINGS) -O2 -fopenmp -pthread -MMD -MP \
               $(addprefix -isystem ,$(BLIS_DIR)) $(PKG_CFLAGS) $(FLAVOUR_CFLAGS) $(CPPFLAGS)
 # Contracting a*b + c changes results with the processor; kernels say for themselves what they are built for.
 STRICT     := -ffp-contract=off
 KERNEL     := -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math
 ALL_LDLIBS  = $(PKG_LIBS) -lblis -llapacke -lm $(LDLIBS)
 
-# ---- flavours: a tree of objects each. f64: real = double, for gradient checks. san: ASan and UBSan.
+# ---- flavours: a tree of objects each. f64: real = double, for gradient checks. san: ASan and UBSan. debug: for a
+# debugger. cov: counts which lines run, for `make coverage`. shared: what the shared library is made of, position-independent;
+# the program has the objects of release.
 FLAVOUR    ?= release
 OBJ        := build/$(FLAVOUR)
-FLAVOUR_CFLAGS_f64 := -DSMOE_F64
-FLAVOUR_CFLAGS_san := -O1 -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
-FLAVOUR_CFLAGS      = $(FLAVOUR_CFLAGS_$(FLAVOUR))
+FLAVOUR_CFLAGS_f64   := -DSMOE_F64
+FLAVOUR_CFLAGS_san   := -O1 -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+FLAVOUR_CFLAGS_debug := -O0 -g
+FLAVOUR_CFLAGS_shared := -fPIC -fvisibility=hidden
+FLAVOUR_CFLAGS_cov   := -O1 --coverage -fprofile-update=atomic
+FLAVOUR_CFLAGS        = $(FLAVOUR_CFLAGS_$(FLAVOUR))
+
+# ---- what is printed while building: a short line per file; `make V=1` prints whole commands, `make -s` nothing.
+silent      = $(findstring s,$(firstword -$(MAKEFLAGS)))
+say         = $(if $(filter 1,$(V)),,@$(if $(silent),,echo '$1 $2';))
+flavoured   = $(if $(filter-out release,$(FLAVOUR)), [$(FLAVOUR)])
 
 # ---- what is there. lib/math/kern_*.c is compiled once an instruction set; math/isa.c chooses at run time.
 MACHINE    := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
@@ -52,7 +63,8 @@ TESTS      := $(TEST_SRC:%.c=$(OBJ)/%)
 FUZZERS    := $(FUZZ_SRC:%.c=$(OBJ)/%)
 TOOLS      := $(TOOL_SRC:%.c=$(OBJ)/%)
 GRADIENTS  := $(filter $(OBJ)/tests/vit/test_grad%,$(TESTS))
-ALL_OBJ    := $(LIB_OBJ) $(CMD_OBJ) $(HELPER_OBJ) $(TESTS:=.o) $(FUZZERS:=.o) $(TOOLS:=.o) $(OBJ)/tests/fuzz/driver.o
+ALL_OBJ    := $(LIB_OBJ) $(CMD_OBJ) $(HELPER_OBJ) $(TESTS:=.o) $(FUZZERS:=.o) $(TOOLS:=.o) $(OBJ)/tests/fuzz/driver.o \
+              $(OBJ)/experiments/characters/characters.o
 
 # ---- building
 all: missing build/smoe
@@ -74,23 +86,32 @@ $(OBJ)/lib/draw/report_part.o: $(wildcard lib/draw/report*.html lib/draw/report*
 
 $(OBJ)/%.o: %.c $(OBJ)/flags
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) $(STRICT) $(FILE_CFLAGS) $(CFLAGS) -c -o $@ $<
+	$(call say,CC,$<$(flavoured))$(CC) $(ALL_CFLAGS) $(STRICT) $(FILE_CFLAGS) $(CFLAGS) -c -o $@ $<
 
 define isa_rule
 $(OBJ)/lib/math/%.$1.o: lib/math/%.c $(OBJ)/flags
 	@mkdir -p $$(@D)
-	$$(CC) $$(ALL_CFLAGS) $$(KERNEL) -DSMOE_ISA=$1 $$(ISA_FLAGS_$1) $$(FLAVOUR_CFLAGS) $$(CFLAGS) -c -o $$@ $$<
+	$$(call say,CC,$$< $1$$(flavoured))$$(CC) $$(ALL_CFLAGS) $$(KERNEL) -DSMOE_ISA=$1 $$(ISA_FLAGS_$1) $$(FLAVOUR_CFLAGS) $$(CFLAGS) -c -o $$@ $$<
 endef
 $(foreach isa,$(ISAS),$(eval $(call isa_rule,$(isa))))
 
-LINK        = $(CC) $(ALL_CFLAGS) $(CFLAGS) -Wl,--as-needed $(LDFLAGS) -o $@ $(filter %.o %.a,$^)
+LINK        = $(call say,LINK,$@)$(CC) $(ALL_CFLAGS) $(CFLAGS) -Wl,--as-needed $(LDFLAGS) -o $@ $(filter %.o %.a,$^)
 
 $(OBJ)/libsmoe.a: $(LIB_OBJ)
 $(OBJ)/libcmd.a: $(filter-out %/main.o,$(CMD_OBJ))
 $(OBJ)/libtest.a: $(HELPER_OBJ)
 $(OBJ)/lib%.a:
 	@rm -f $@
-	$(AR) rcs $@ $^
+	$(call say,AR,$@)$(AR) rcs $@ $^
+
+# Programs ask for the number in SONAME: it changes with whatever breaks one that is built.
+SONAME      = libsmoe.so.$(firstword $(subst ., ,$(VERSION)))
+SHARED      = libsmoe.so.$(VERSION)
+shared:
+	@$(MAKE) --no-print-directory FLAVOUR=shared build/shared/$(SHARED)
+
+build/shared/$(SHARED): $(LIB_OBJ) lib/smoe.map
+	$(LINK) -shared -Wl,-soname,$(SONAME) -Wl,--version-script=lib/smoe.map -Wl,-z,defs $(ALL_LDLIBS)
 
 $(OBJ)/smoe: $(OBJ)/cmd/main.o $(OBJ)/libcmd.a $(OBJ)/libsmoe.a
 	$(LINK) $(ALL_LDLIBS)
@@ -109,7 +130,8 @@ gradients: $(GRADIENTS)
 fuzzers: $(FUZZERS)
 
 # ---- Debian packages: packages.txt names them, one rule installs them
-PACKAGES   := $(shell sed -n 's/^\([a-z][^ ]*\).*/\1/p' packages.txt)
+names_in    = $(shell sed -n 's/^\([a-z][^ ]*\).*/\1/p' $1)
+PACKAGES   := $(call names_in,packages.txt)
 find_missing = command -v dpkg-query >/dev/null || exit 0; \
 	missing=$$(for p in $(PACKAGES); do \
 	    dpkg-query -W -f='$${Status}\n' $$p 2>/dev/null | grep -q '^install ok installed' || printf ' %s' $$p; \
@@ -131,7 +153,7 @@ deps:
 # ---- the two commands of the README. Whatever needs packages runs in a second make, after deps.
 QUICK      := runs/quickstart
 quickstart: deps
-	@$(MAKE) --no-print-directory $(PARALLEL) all
+	@$(MAKE) $(SUB) all
 	build/smoe train experiments/quickstart.yaml -o $(QUICK) --force
 	build/smoe eval $(QUICK)
 	@echo
@@ -142,17 +164,40 @@ quickstart: deps
 	    'build/smoe train experiments/quickstart.yaml seed=1' 'another run, in runs/' \
 	    'build/smoe help' 'everything else'
 
+# ---- testing. tests/run.sh runs programs and scripts side by side and sums up.
+SCRIPTS    := tests/cli/cases.txt $(sort $(wildcard tests/cli/case_*.sh)) tests/lint.sh tests/portable.sh
+PROGRAMS_release = $(TEST_SRC:%.c=build/release/%) $(GRADIENTS:$(OBJ)/%=build/f64/%) $(TEST_SRC:%.c=build/san/%) $(FUZZ_SRC:%.c=build/san/%)
+PROGRAMS_f64     = $(GRADIENTS)
+PROGRAMS         = $(or $(PROGRAMS_$(FLAVOUR)),$(TESTS))
+# All that `make check` runs. T=test_plan runs what is called so, in every flavour; FLAVOUR=debug the tests of one flavour.
+CHECKED     = $(call named,$(PROGRAMS) $(if $(filter release,$(FLAVOUR)),$(SCRIPTS)))
+named       = $(if $(T),$(foreach p,$1,$(if $(filter $T,$(basename $(notdir $p))),$p)),$1)
+
 check: deps
-	@$(MAKE) --no-print-directory $(PARALLEL) all tests
-	@$(MAKE) --no-print-directory $(PARALLEL) FLAVOUR=f64 gradients
-	@$(MAKE) --no-print-directory $(PARALLEL) FLAVOUR=san build/san/smoe tests fuzzers
-	@$(LINT) $(PORTABLE) tests/run.sh \
-	    $(TEST_SRC:%.c=build/release/%) $(GRADIENTS:build/release/%=build/f64/%) \
-	    $(TEST_SRC:%.c=build/san/%) $(FUZZ_SRC:%.c=build/san/%) tests/cli/run.sh tests/lint.sh tests/portable.sh
+	$(if $(strip $(CHECKED)),,$(error no test is called '$T'))
+	@$(MAKE) $(SUB) FLAVOUR=release all $(if $T,,shared tests)
+	@for flavour in $(sort $(foreach p,$(filter build/%,$(CHECKED)),$(word 2,$(subst /, ,$p)))); do \
+	    $(MAKE) $(SUB) FLAVOUR=$$flavour $$(echo $(CHECKED) | tr ' ' '\n' | grep "^build/$$flavour/") || exit 1; done
+	@$(LINT) $(PORTABLE) tests/run.sh $(CHECKED)
+
+# After every edit: the tests of this flavour and a few cases of the command line.
+QUICK_CASES := config convert eval specs threads twice
+check-quick:
+	@$(MAKE) $(SUB) all tests
+	@echo 'Left out: gradients in double precision, sanitizers, fuzzing, most cases of the command line, lint, portability.'
+	@SMOE_UNDER_TEST=$(CURDIR)/$(OBJ)/smoe tests/run.sh $(TESTS) $(QUICK_CASES:%=tests/cli/case_%.sh)
+
+# Which lines the tests run, a table per room; build/cov/uncovered.txt lists the others.
+coverage: deps
+	@$(MAKE) $(SUB) FLAVOUR=release all
+	@$(MAKE) $(SUB) FLAVOUR=cov build/cov/smoe tests
+	@find build/cov -name '*.gcda' -delete
+	@SMOE_UNDER_TEST=$(CURDIR)/build/cov/smoe CASE_TIMEOUT=600 tests/run.sh \
+	    $(TEST_SRC:%.c=build/cov/%) $(filter tests/cli/%,$(SCRIPTS)); status=$$?; tests/coverage.sh && exit $$status
 
 # The bits that training comes to, against the table in the tree: after any change that should not move them.
 golden: all tests
-	@tests/golden/golden.sh > runs/golden.txt; diff tests/golden/golden.txt runs/golden.txt && echo 'the same bits as tests/golden/golden.txt'
+	@mkdir -p runs; tests/golden/golden.sh > runs/golden.txt; diff tests/golden/golden.txt runs/golden.txt && echo 'the same bits as tests/golden/golden.txt'
 
 LINT        = CC='$(CC)' HEADER_FLAGS='$(filter-out -MMD -MP,$(ALL_CFLAGS))'
 lint:
@@ -165,17 +210,35 @@ portable: all
 # Every fuzz target in turn, FUZZ_SECONDS each; what fails is printed with the command that repeats it.
 FUZZ_SECONDS ?= 300
 fuzz: deps
-	@$(MAKE) --no-print-directory $(PARALLEL) FLAVOUR=san fuzzers
+	@$(MAKE) $(SUB) FLAVOUR=san fuzzers
 	@for f in $(FUZZ_SRC:%.c=build/san/%); do $$f --seconds $(FUZZ_SECONDS) || exit 1; done
 
 # One after the other, for each needs the whole machine; the table is begun anew.
 BENCHED    := runs/bench.md
 bench: deps
-	@$(MAKE) --no-print-directory $(PARALLEL) all
+	@$(MAKE) $(SUB) all
 	@rm -f $(BENCHED)
 	@for s in $(sort $(wildcard experiments/bench/*.yaml)); do \
 	    echo "== $$s"; build/smoe bench $$s --append $(BENCHED) || exit 1; done
 	@cat $(BENCHED)
+
+# ---- data of experiments/characters.yaml. CHARACTERS: options, `make characters CHARACTERS=--help` lists them.
+DRAWER     := build/release/experiments/characters/characters
+characters: PACKAGES += $(call names_in,experiments/characters/packages.txt)
+characters: deps
+	@$(MAKE) --no-print-directory $(PARALLEL) $(DRAWER)
+	@mkdir -p runs
+	$(DRAWER) $(CHARACTERS) runs/characters.tar
+
+check-characters: PACKAGES += $(call names_in,experiments/characters/packages.txt)
+check-characters: deps
+	@$(MAKE) --no-print-directory $(PARALLEL) $(DRAWER)
+	@experiments/characters/check.sh $(DRAWER)
+
+$(DRAWER).o: FILE_CFLAGS = $(shell pkg-config --cflags freetype2)
+$(DRAWER): LDLIBS += $(shell pkg-config --libs freetype2)
+$(DRAWER): %: %.o $(OBJ)/libsmoe.a
+	$(LINK) $(ALL_LDLIBS)
 
 # ---- installing
 bindir = $(DESTDIR)$(prefix)/bin
@@ -183,17 +246,22 @@ libdir = $(prefix)/lib
 incdir = $(DESTDIR)$(prefix)/include/smoe
 mandir = $(DESTDIR)$(prefix)/share/man
 comdir = $(DESTDIR)$(prefix)/share
-HEADERS := $(sort $(wildcard lib/*/*.h lib/*/*.def))
+# What the README speaks of, for those who have no tree.
+SHARE   := README.md NEWS.md LICENSE examples experiments
+HEADERS := $(sort $(wildcard lib/include/smoe/*.h))
 
 BLANK_FREE = $(if $(word 2,$(DESTDIR)$(prefix)),$(error DESTDIR and prefix cannot have blanks))
-install: all
+install: all shared
 	$(BLANK_FREE)
 	install -D -m 755 build/release/smoe $(bindir)/smoe
 	install -D -m 644 build/release/libsmoe.a $(DESTDIR)$(libdir)/libsmoe.a
-	install -D -m 644 lib/smoe.h $(incdir)/smoe.h
-	for h in $(HEADERS:lib/%=%); do install -D -m 644 lib/$$h $(incdir)/$$h || exit 1; done
+	install -m 644 build/shared/$(SHARED) $(DESTDIR)$(libdir)/$(SHARED)
+	ln -sf $(SHARED) $(DESTDIR)$(libdir)/$(SONAME)
+	ln -sf $(SONAME) $(DESTDIR)$(libdir)/libsmoe.so
+	install -D -m 644 -t $(incdir) $(HEADERS)
 	mkdir -p $(DESTDIR)$(libdir)/pkgconfig
 	sed -e 's,@prefix@,$(prefix),' -e 's,@libdir@,$(libdir),' -e 's,@version@,$(VERSION),' smoe.pc.in > $(DESTDIR)$(libdir)/pkgconfig/smoe.pc
+	find $(SHARE) -type f -exec install -D -m 644 {} $(comdir)/smoe/{} \;
 	for m in $(MAN:man/%=%); do install -D -m 644 man/$$m $(mandir)/man$${m##*.}/$$m || exit 1; done
 	mkdir -p $(comdir)/bash-completion/completions $(comdir)/zsh/site-functions $(comdir)/fish/vendor_completions.d
 	build/release/smoe --completion bash > $(comdir)/bash-completion/completions/smoe
@@ -202,11 +270,12 @@ install: all
 
 uninstall:
 	$(BLANK_FREE)
-	rm -f $(bindir)/smoe $(DESTDIR)$(libdir)/libsmoe.a $(DESTDIR)$(libdir)/pkgconfig/smoe.pc
+	rm -f $(bindir)/smoe $(DESTDIR)$(libdir)/pkgconfig/smoe.pc
+	rm -f $(addprefix $(DESTDIR)$(libdir)/,libsmoe.a libsmoe.so $(SONAME) $(SHARED))
 	rm -f $(foreach m,$(MAN:man/%=%),$(mandir)/man$(lastword $(subst ., ,$m))/$m)
 	rm -f $(comdir)/bash-completion/completions/smoe $(comdir)/zsh/site-functions/_smoe \
 	    $(comdir)/fish/vendor_completions.d/smoe.fish
-	rm -rf $(incdir)
+	rm -rf $(incdir) $(comdir)/smoe
 
 clean:
 	rm -rf build
@@ -214,18 +283,29 @@ clean:
 help:
 	@echo 'make              build build/smoe'
 	@echo 'make quickstart   install what is missing, build, train and evaluate a small model (minutes)'
-	@echo 'make check        install what is missing, build all flavours, run every test'
+	@echo 'make check        install what is missing, build all flavours, run every test; T=test_plan runs one'
+	@echo 'make check-quick  the tests of one flavour and a few commands: under a minute, to run after every edit'
+	@echo 'make coverage     which lines the tests run, by room'
 	@echo 'make bench        time the specs of experiments/bench, with a table in $(BENCHED)'
+	@echo 'make evidence     run the planned experiments of experiments/PLAN.md: hours; goes on where it was stopped'
+	@echo 'make characters   draw the images of experiments/characters.yaml, and install the fonts for it'
 	@echo 'make fuzz         fuzz every parser for FUZZ_SECONDS ($(FUZZ_SECONDS)) each'
 	@echo 'make lint         style, includes, man pages, clang-tidy'
 	@echo 'make golden       train small models of every kind and compare their bits with tests/golden/golden.txt'
 	@echo 'make portable     no AVX outside the kernels for it; aarch64, where its compiler and qemu are installed'
 	@echo 'make deps         install the Debian packages of packages.txt that are missing'
-	@echo 'make install      program, library, man pages, completions (prefix=$(prefix), DESTDIR)'
+	@echo 'make install      program, libraries, man pages, completions, examples, experiments (prefix=$(prefix), DESTDIR)'
 	@echo 'make uninstall    remove them'
 	@echo 'make clean        remove build/'
-	@echo 'Yours to set: CC, CFLAGS, CPPFLAGS, LDFLAGS, LDLIBS, prefix, DESTDIR.'
+	@echo 'Yours to set: CC, CFLAGS, CPPFLAGS, LDFLAGS, LDLIBS, prefix, DESTDIR; V=1 prints whole commands;'
+	@echo 'FLAVOUR=release, debug, f64 (double precision), san (sanitizers) or cov (coverage).'
 
-.PHONY: all tests gradients golden fuzzers missing deps quickstart check lint portable fuzz bench install uninstall clean help always
+# ---- the evidence of experiments/PLAN.md: hours; stopped and started again it goes on. The same bits on any processor with AVX2.
+EVIDENCE := facts-ablation bpr-inference bpr-training facts-slots facts-experts
+evidence: all
+	@for s in $(EVIDENCE); do \
+	    echo "== $$s"; SMOE_ISA=v3 build/smoe sweep --resume experiments/$$s.yaml -J $(NPROC) -o runs/evidence/$$s || exit 1; done
+
+.PHONY: evidence characters check-characters all shared tests gradients golden fuzzers missing deps quickstart check check-quick coverage lint portable fuzz bench install uninstall clean help always
 .SECONDARY: $(ALL_OBJ)
 -include $(ALL_OBJ:.o=.d)

@@ -56,7 +56,7 @@ static double arithmetic_s(const smoe_bench *b) {
 /* Of the threads' time in a pass, the share of one kind of work; medians. */
 static double work_share(const smoe_bench_pass *pass, int work) {
     double sum = 0;
-    for (int w = 0; w < SMOE_WORK_COUNT; w++) sum += pass->work[w].median;
+    for (size_t w = 0; w < SMOE_WORK_COUNT; w++) sum += pass->work[w].median;
     return pass->work[work].median / sum;
 }
 
@@ -86,8 +86,9 @@ static json_t *limits_json(const smoe_bench *b, const smoe_bench_pass *pass) {
 
 static json_t *work_json(const smoe_bench_pass *pass) {
     json_t *object = json_object();
-    for (int w = 0; w < SMOE_WORK_COUNT; w++)
-        json_object_set_new(object, smoe_work_name((smoe_work)w), json_real(work_share(pass, w)));
+    for (size_t w = 0; w < SMOE_WORK_COUNT; w++)
+        json_object_set_new(object, smoe_works[w].name,
+                            json_real(work_share(pass, smoe_works[w].work)));
     return object;
 }
 
@@ -215,10 +216,11 @@ static int print_work(const smoe_bench *b, bool bold, smoe_err *err) {
     smoe_table_add(&table, "threads");
     if (trained(b)) smoe_table_add(&table, "train %%");
     smoe_table_add(&table, "infer %%");
-    for (int w = 0; w < SMOE_WORK_COUNT; w++) {
-        smoe_table_add(&table, "%s", smoe_work_name((smoe_work)w));
-        if (trained(b)) smoe_table_add(&table, "%.1f", 100 * work_share(&b->train, w));
-        smoe_table_add(&table, "%.1f", 100 * work_share(&b->infer, w));
+    for (size_t w = 0; w < SMOE_WORK_COUNT; w++) {
+        smoe_table_add(&table, "%s", smoe_works[w].name);
+        if (trained(b))
+            smoe_table_add(&table, "%.1f", 100 * work_share(&b->train, smoe_works[w].work));
+        smoe_table_add(&table, "%.1f", 100 * work_share(&b->infer, smoe_works[w].work));
     }
     int status = smoe_table_print(&table, stdout, bold, err);
     smoe_table_free(&table);

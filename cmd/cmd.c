@@ -1,12 +1,10 @@
 /* What the commands share; see cmd.h. */
 #include "cmd.h"
+#include "progress.h"
 #include "base/frame.h"
-#include "base/threads.h"
 #include "data/data.h"
-#include "math/blas.h"
-#include "math/kernels.h"
 #include "spec/sources.h"
-#include "store/env.h"
+#include "store/run.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -21,13 +19,6 @@ int smoe_cmd_json(json_t *value, smoe_err *err) {
         status = smoe_fail_errno(err, SMOE_RUNTIME, "standard output");
     json_decref(value);
     return status;
-}
-
-json_t *smoe_cmd_env(const smoe_options *options) {
-    char blas[64];
-    snprintf(blas, sizeof blas, "BLIS %s, %s kernels", smoe_blas_version(), smoe_blas_kernel());
-    return smoe_env_json(options->argc, options->argv, blas, smoe_kernels_get()->isa,
-                         smoe_threads());
 }
 
 int smoe_cmd_text(smoe_spec_text *text, const char *file, const smoe_options *options,
@@ -123,14 +114,25 @@ int smoe_cmd_apart(const char *first, const char *second, smoe_err *err) {
     return smoe_fail(err, SMOE_USAGE, "%s and %s are the same file", first, second);
 }
 
-double smoe_cmd_bytes(const smoe_cost *cost) {
-    return cost->bytes.weights + cost->bytes.gradients + cost->bytes.optimizer +
-           cost->bytes.activations;
-}
-
 json_t *smoe_cmd_bytes_json(const smoe_cost *cost) {
     return json_pack("{s:o, s:o, s:o, s:o}", "weights", smoe_number_json(cost->bytes.weights),
                      "gradients", smoe_number_json(cost->bytes.gradients), "optimizer",
                      smoe_number_json(cost->bytes.optimizer), "activations",
                      smoe_number_json(cost->bytes.activations));
+}
+
+const char *smoe_cmd_estimate_text(char *buf, size_t size, const smoe_estimate *e) {
+    char time[32];
+    if (!e->fits)
+        snprintf(buf, size, "does not fit");
+    else
+        snprintf(buf, size, "%s%s", e->measured ? "" : "about ",
+                 smoe_progress_time(time, sizeof time, e->seconds));
+    return buf;
+}
+
+void smoe_cmd_estimate_json(json_t *object, const smoe_estimate *e) {
+    json_object_update_new(object,
+                           json_pack("{s:o, s:b, s:b}", "seconds", smoe_run_number(e->seconds),
+                                     "measured", e->measured, "fits", e->fits));
 }

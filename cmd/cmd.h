@@ -4,7 +4,7 @@
 
 #include "opt.h"
 #include "spec/spec.h"
-#include "bench/cost.h"
+#include "bench/estimate.h"
 
 #include <jansson.h>
 
@@ -17,10 +17,6 @@
 /* Prints `value` on stdout as indented JSON and releases it; NULL (out of memory while building)
  * fails. */
 int smoe_cmd_json(json_t *value, smoe_err *err) SMOE_MUST_CHECK;
-
-/* Version, compiler, processor, kernels and command line: env.json. NULL only when out of memory.
- */
-json_t *smoe_cmd_env(const smoe_options *options);
 
 /* The spec in force on stdout, each value with its origin. */
 int smoe_cmd_print_config(const smoe_spec *spec, smoe_err *err) SMOE_MUST_CHECK;
@@ -52,8 +48,13 @@ int smoe_cmd_target(const char *path, const smoe_options *options, smoe_err *err
  * file. */
 int smoe_cmd_apart(const char *first, const char *second, smoe_err *err) SMOE_MUST_CHECK;
 
-/* The bytes of a run: all of them, and by kind. */
-double smoe_cmd_bytes(const smoe_cost *cost);
+/* The bytes of a run by kind. */
 json_t *smoe_cmd_bytes_json(const smoe_cost *cost);
+
+/* The time of an estimate: "12:34", "about 3.2 years", "does not fit". Returns buf. */
+const char *smoe_cmd_estimate_text(char *buf, size_t size, const smoe_estimate *estimate);
+
+/* Adds seconds (null where it does not fit), measured and fits to an object. */
+void smoe_cmd_estimate_json(json_t *object, const smoe_estimate *estimate);
 
 #endif

@@ -4,13 +4,14 @@
 #include "table.h"
 #include "base/frame.h"
 #include "bench/cost.h"
+#include "spec/metrics.h"
 
 static json_t *layers_json(const smoe_cost *cost) {
     json_t *layers = json_array();
     for (size_t i = 0; i < cost->layers; i++) {
         const smoe_cost_layer *l = &cost->layer[i];
         json_array_append_new(layers, json_pack("{s:s, s:s, s:o, s:f, s:f}", "name", l->name,
-                                                "kind", smoe_cost_kind_name(l->kind), "params",
+                                                "kind", smoe_part_kind(l->part), "params",
                                                 smoe_number_json(l->params), "flops_infer",
                                                 l->flops_infer, "flops_train", l->flops_train));
     }
@@ -20,10 +21,11 @@ static json_t *layers_json(const smoe_cost *cost) {
 static json_t *cost_json(const smoe_cost *c) {
     return json_pack("{s:o, s:f, s:o, s:f, s:f, s:f, s:o, s:o}", "params",
                      smoe_number_json(c->params), "params_active", c->params_active,
-                     "params_expert", smoe_number_json(c->params_expert), "flops_infer_per_image",
-                     c->flops_infer_per_image, "flops_train_per_image", c->flops_train_per_image,
-                     "train_exaflop", c->train_exaflop, "bytes", smoe_cmd_bytes_json(c), "layers",
-                     layers_json(c));
+                     "params_expert", smoe_number_json(c->params_expert),
+                     smoe_metric_name(SMOE_METRIC_FLOPS_INFER), c->flops_infer_per_image,
+                     smoe_metric_name(SMOE_METRIC_FLOPS_TRAIN), c->flops_train_per_image,
+                     smoe_metric_name(SMOE_METRIC_TRAIN_EXAFLOP), c->train_exaflop, "bytes",
+                     smoe_cmd_bytes_json(c), "layers", layers_json(c));
 }
 
 static void add_si(smoe_table *table, double n, const char *unit) {
@@ -69,7 +71,7 @@ static void print_totals(const smoe_cost *c, const smoe_spec *spec) {
            smoe_text_si(b, sizeof b, c->bytes.gradients, "B"),
            smoe_text_si(d, sizeof d, c->bytes.optimizer, "B"),
            smoe_text_si(e, sizeof e, c->bytes.activations, "B"),
-           smoe_text_si(f, sizeof f, smoe_cmd_bytes(c), "B"));
+           smoe_text_si(f, sizeof f, smoe_cost_bytes(c), "B"));
 }
 
 static int cost_of(const smoe_spec *spec, const smoe_options *options, smoe_err *err) {

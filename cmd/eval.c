@@ -3,6 +3,7 @@
 #include "cmd.h"
 #include "load.h"
 #include "progress.h"
+#include "spec/metrics.h"
 #include "train/fewshot.h"
 #include "store/npy.h"
 #include "train/routing.h"
@@ -75,18 +76,20 @@ static int report(const smoe_loaded *l, const smoe_eval *eval, const smoe_routin
     double dropped = smoe_routing_dropped(routing);
     if (options->json) {
         json_t *counts = json_object();
-        smoe_routing_record(routing, counts);
+        smoe_routing_record(routing, split, counts);
         return smoe_cmd_json(json_pack("{s:s, s:s, s:I, s:o, s:o, s:o, s:o, s:o}", "checkpoint",
                                        l->path, "split", split, "images", (json_int_t)eval->images,
-                                       "loss", smoe_run_number(eval->loss), "precision_at_1",
+                                       "loss", smoe_run_number(eval->loss),
+                                       smoe_metric_name(SMOE_METRIC_PRECISION),
                                        smoe_run_number(eval->precision_at_1), "fewshot",
                                        fewshot_json(score, count, false), "fewshot_detail",
                                        fewshot_json(score, count, true), "routing", counts),
                              err);
     }
     printf("checkpoint      %s\nsplit           %s\nimages          %zu\nloss            %.6f\n"
-           "precision_at_1  %.4f\n",
-           l->path, split, eval->images, eval->loss, eval->precision_at_1);
+           "%-15s %.4f\n",
+           l->path, split, eval->images, eval->loss, smoe_metric_name(SMOE_METRIC_PRECISION),
+           eval->precision_at_1);
     if (isfinite(dropped))
         printf("dropped         %.4f  (in the layer that drops most)\n", dropped);
     for (size_t k = 0; k < count; k++)

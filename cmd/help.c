@@ -4,35 +4,28 @@
 
 #include <string.h>
 
-enum { HELP = 160 }; /* bytes of the words for an option */
-
 /* "-o, --out DIR", "--power[=LIST]"; returns its width. */
 static int usage_of(const smoe_option *row, char *buf, size_t size) {
     char letter[8] = "    ";
     if (row->letter) snprintf(letter, sizeof letter, "-%c, ", row->letter);
-    if (row->argument && *row->argument == '[')
-        return snprintf(buf, size, "%s--%s[=%s", letter, row->name, row->argument + 1);
-    return snprintf(buf, size, "%s--%s%s%s", letter, row->name, row->argument ? " " : "",
-                    row->argument ? row->argument : "");
+    char words[80];
+    const char *argument = smoe_option_argument(row, words, sizeof words);
+    if (row->optional) return snprintf(buf, size, "%s--%s[=%s]", letter, row->name, argument);
+    return snprintf(buf, size, "%s--%s%s%s", letter, row->name, argument ? " " : "",
+                    argument ? argument : "");
 }
 
-/* The words for this command, or for `smoe` where it is NULL: those of the first line, or of a
- * later one that begins with its name. */
-static const char *help_of(const smoe_option *row, const smoe_command *command, char *buf,
-                           size_t size) {
-    const char *line = row->help, *words = line;
-    while (command && (line = strchr(line, '\n'))) {
-        size_t name = strcspn(++line, ":");
-        if (name == strlen(command->name) && !strncmp(line, command->name, name))
-            words = line + name + 2;
-    }
-    snprintf(buf, size, "%.*s", (int)strcspn(words, "\n"), words);
-    return buf;
+/* The words for this command, or for `smoe` where it is NULL. */
+static const char *help_of(const smoe_option *row, const smoe_command *command) {
+    for (size_t i = 0; command && i < sizeof row->help_in / sizeof *row->help_in; i++)
+        if (row->help_in[i].command && !strcmp(row->help_in[i].command, command->name))
+            return row->help_in[i].help;
+    return row->help;
 }
 
 static void list_options(const smoe_command *command, FILE *out) {
     fputs("\nOptions:\n", out);
-    char left[80], help[HELP];
+    char left[80];
     int width = 0;
     for (size_t i = 0; i < smoe_option_count; i++) {
         int length = usage_of(&smoe_option_rows[i], left, sizeof left);
@@ -42,7 +35,7 @@ static void list_options(const smoe_command *command, FILE *out) {
         const smoe_option *row = &smoe_option_rows[i];
         if (!smoe_option_applies(row, command)) continue;
         usage_of(row, left, sizeof left);
-        fprintf(out, "  %-*s  %s", width, left, help_of(row, command, help, sizeof help));
+        fprintf(out, "  %-*s  %s", width, left, help_of(row, command));
         if (row->preset) fprintf(out, " [%s]", row->preset);
         fputc('\n', out);
     }
@@ -122,9 +115,10 @@ static void option_words(const smoe_command *command, FILE *out) {
 static void choice_arms(FILE *out) {
     for (size_t i = 0; i < smoe_option_count; i++) {
         const smoe_option *row = &smoe_option_rows[i];
-        if (!row->argument || !strchr(row->argument, '|')) continue;
+        if (!*row->choices) continue;
         fprintf(out, "    --%s) words='", row->name);
-        for (const char *c = row->argument; *c; c++) fputc(*c == '|' ? ' ' : *c, out);
+        for (size_t k = 0; row->choices[k]; k++)
+            fprintf(out, "%s%s", k ? " " : "", row->choices[k]);
         fputs("' ;;\n", out);
     }
 }
@@ -192,7 +186,6 @@ static void fish_key(void *out, const char *key, const char *type, const char *p
 }
 
 static void fish_option(const smoe_option *row, const smoe_command *command, FILE *out) {
-    char help[HELP];
     fputs("complete -c smoe -n '", out);
     if (command)
         fprintf(out, "__fish_seen_subcommand_from %s", command->name);
@@ -200,14 +193,12 @@ static void fish_option(const smoe_option *row, const smoe_command *command, FIL
         fputs("__fish_use_subcommand", out);
     fprintf(out, "' -l %s", row->name);
     if (row->letter) fprintf(out, " -s %c", row->letter);
-    if (row->argument && *row->argument != '[') fputs(" -r", out);
-    if (row->argument && strchr(row->argument, '|')) {
-        fputs(" -f -a '", out);
-        for (const char *c = row->argument; *c; c++) fputc(*c == '|' ? ' ' : *c, out);
-        fputc('\'', out);
-    }
+    if (row->kind != SMOE_OPT_FLAG && !row->optional) fputs(" -r", out);
+    for (size_t k = 0; row->choices[k]; k++)
+        fprintf(out, "%s%s", k ? " " : " -f -a '", row->choices[k]);
+    if (*row->choices) fputc('\'', out);
     fputs(" -d ", out);
-    quoted(help_of(row, command, help, sizeof help), out);
+    quoted(help_of(row, command), out);
     fputc('\n', out);
 }
 

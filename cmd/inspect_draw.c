@@ -4,6 +4,7 @@
 #include "draw/report.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* Sheets that are there are replaced, those of other images too. */
 static int draw_overlays(const smoe_sample *samples, size_t count, const smoe_overlay_units *units,
@@ -22,13 +23,35 @@ static int draw_overlays(const smoe_sample *samples, size_t count, const smoe_ov
     return status;
 }
 
+int smoe_inspect_width(const smoe_options *options, double *inches, smoe_err *err) {
+    static const struct {
+        const char *name;
+        double inches;
+    } units[] = {{"in", 1}, {"cm", 1 / 2.54}, {"mm", 0.1 / 2.54}};
+    const char *text = options->figure_width;
+    char *unit;
+    *inches = 0;
+    if (!text) return 0;
+    double number = strtod(text, &unit);
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+        if (!strcmp(unit, units[i].name)) *inches = number * units[i].inches;
+    if (*inches >= 2 && *inches <= 40) return 0;
+    return smoe_fail(err, SMOE_USAGE,
+                     "--figure-width: '%s' is not a width from 2in to 40in; say 3.25in, 8.2cm or "
+                     "82mm",
+                     text);
+}
+
 int smoe_inspect_draw(const smoe_frame *frames, size_t tables, const smoe_sample *samples,
                       size_t count, const smoe_overlay_units *units, const smoe_options *options,
                       smoe_err *err) {
     const smoe_report report = {frames, tables, samples, count};
+    smoe_plot_size size;
     size_t scripts, drawn;
-    int status = draw_overlays(samples, count, units, options, err);
-    if (!status) status = smoe_figures_write(frames, tables, options->out, &scripts, &drawn, err);
+    int status = smoe_inspect_width(options, &size.width, err);
+    if (!status) status = draw_overlays(samples, count, units, options, err);
+    if (!status)
+        status = smoe_figures_write(frames, tables, options->out, &size, &scripts, &drawn, err);
     if (!status && drawn < scripts && !options->quiet)
         fprintf(stderr, "gnuplot is not installed; %s/*.gp are the scripts of the figures\n",
                 options->out);

@@ -33,13 +33,6 @@ typedef struct shown {
     size_t rank;       /* number that the column `rank` must have; 0: none */
 } shown;
 
-static const shown means[] = {
-    {"dispatch max", "routing", "dispatch_max", NULL, 0},
-    {"combine max", "routing", "combine_max", NULL, 0},
-    {"tokens per slot", "routing", "tokens_per_slot", NULL, 0},
-    {"slots per token", "routing", "slots_per_token", NULL, 0},
-    {"dropped", "routing", "dropped", NULL, 0},
-};
 static const shown more[] = {
     {"heavy tokens", "token_weight", "heavy", NULL, 0},
     {"most/least expert", "combine_expert", "times_least", NULL, 1},
@@ -50,7 +43,7 @@ static const shown more[] = {
     {"position bits", "expert_information", "bits", "position", 0},
     {"chance", "expert_information", "by_chance", "position", 0},
 };
-enum { MEANS = sizeof means / sizeof *means, MORE = sizeof more / sizeof *more };
+enum { MORE = sizeof more / sizeof *more };
 
 /* The number for a layer (a row of `routing`); NAN where there is none. */
 static double look_up(const tables *t, const shown *column, size_t layer) {
@@ -76,7 +69,7 @@ static size_t unused(const tables *t, size_t layer) {
     return count;
 }
 
-/* One row per layer, with its run if there are several; columns without any value are left out. */
+/* One row per layer, with its run if there are several; columns without a number are left out. */
 static int print_layers(const tables *t, const shown *column, size_t columns, bool bold,
                         smoe_err *err) {
     bool has[MORE] = {false}, several = t->runs->rows > 1;
@@ -108,13 +101,27 @@ static int print_layers(const tables *t, const shown *column, size_t columns, bo
     return status;
 }
 
+/* The columns of `routing` behind run and block. */
+static int print_means(const tables *t, bool bold, smoe_err *err) {
+    shown mean[MORE];
+    char heading[MORE][32];
+    size_t count = 0;
+    for (size_t c = 2; c < t->routing->columns && count < MORE; c++, count++) {
+        const char *name = t->routing->column[c].name;
+        snprintf(heading[count], sizeof *heading, "%s", name);
+        for (char *at = heading[count]; (at = strchr(at, '_'));) *at = ' ';
+        mean[count] = (shown){.heading = heading[count], .frame = "routing", .column = name};
+    }
+    return print_layers(t, mean, count, bold, err);
+}
+
 static int print(const tables *t, const smoe_options *options, smoe_err *err) {
     bool bold = smoe_cmd_color(options, stdout);
     for (size_t i = 0; i < t->runs->rows; i++)
         printf("%s, %.0f images of %s, router %s\n", text_of(t->runs, i, "checkpoint"),
                number_of(t->runs, i, "images"), text_of(t->runs, i, "split"),
                text_of(t->runs, i, "router"));
-    if (print_layers(t, means, MEANS, bold, err)) return -1;
+    if (print_means(t, bold, err)) return -1;
     putchar('\n');
     return print_layers(t, more, MORE, bold, err);
 }

@@ -124,12 +124,12 @@ static double stack_size(const char *text) {
 }
 
 /*
- * Products pack their sides on the stack, a megabyte of it, so a limit that someone set for other
- * programs would end in a crash. Whether anything changed, from the next start of the program on.
- * Where the limit cannot be raised that far, the program ends.
+ * Products pack their sides on the stack, a megabyte of it and a little more, so a limit that
+ * someone set for other programs would end in a crash. Whether anything changed, from the next
+ * start of the program on. Where the limit cannot be raised that far, the program ends.
  */
 static bool widen_stack(void) {
-    enum { NEEDED = 1 << 20, ENOUGH = 4 << 20 };
+    enum { NEEDED = 5 << 18, ENOUGH = 4 << 20 };
     struct rlimit limit;
     bool changed = false;
     if (!getrlimit(RLIMIT_STACK, &limit) && limit.rlim_cur < ENOUGH) {
@@ -153,7 +153,7 @@ static bool widen_stack(void) {
 /*
  * By default OpenMP's threads wait for each other by spinning for milliseconds. Where other
  * programs want the same processors, a thread that spins keeps the one it waits for from running:
- * training a small model became ten times slower (experiments/NOTES.md). A user's own settings
+ * training a small model became ten times slower (experiments/notes/). A user's own settings
  * stand.
  */
 static bool wait_briefly(void) {

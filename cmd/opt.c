@@ -11,11 +11,8 @@
 #include <string.h>
 
 const smoe_option smoe_option_rows[] = {
-#define OPTION(kind, field, letter, name, argument, preset, commands, help) \
-    {SMOE_OPT_##kind, offsetof(smoe_options, field),                        \
-     letter,          name,                                                 \
-     argument,        preset,                                               \
-     commands,        help},
+#define OPTION(type, field, ...) \
+    {.kind = SMOE_OPT_##type, .at = offsetof(smoe_options, field), __VA_ARGS__},
 #include "options.def"
 #undef OPTION
 };
@@ -29,7 +26,8 @@ const smoe_command smoe_commands[] = {
 };
 const size_t smoe_command_count = sizeof smoe_commands / sizeof *smoe_commands;
 
-enum { OPTIONS = sizeof smoe_option_rows / sizeof *smoe_option_rows, CODE = 256 };
+/* NAMES: bytes of a list of commands or choices */
+enum { OPTIONS = sizeof smoe_option_rows / sizeof *smoe_option_rows, CODE = 256, NAMES = 128 };
 
 const smoe_command *smoe_command_find(const char *name, smoe_err *err) {
     const char *names[sizeof smoe_commands / sizeof *smoe_commands];
@@ -53,10 +51,27 @@ static bool speaks_of_itself(const smoe_command *command) {
 }
 
 bool smoe_option_applies(const smoe_option *option, const smoe_command *command) {
-    if (!strcmp(option->commands, "*")) return true;
-    if (!command) return !strcmp(option->commands, "smoe");
-    if (smoe_text_has_word(option->commands, ' ', "all") && !speaks_of_itself(command)) return true;
-    return smoe_text_has_word(option->commands, ' ', command->name);
+    if (option->scope == SMOE_OPT_ALL) return true;
+    if (!command) return option->scope == SMOE_OPT_PROGRAM;
+    if (option->scope == SMOE_OPT_COMMANDS && !speaks_of_itself(command)) return true;
+    for (const char *const *name = option->commands; *name; name++)
+        if (!strcmp(*name, command->name)) return true;
+    return false;
+}
+
+/* The words of a list with `between` between them; returns buf. */
+static const char *join(const char *const *word, char between, char *buf, size_t size) {
+    size_t used = 0;
+    *buf = '\0';
+    for (size_t i = 0; word[i] && used < size; i++) {
+        if (i) used += (size_t)snprintf(buf + used, size - used, "%c", between);
+        if (used < size) used += (size_t)snprintf(buf + used, size - used, "%s", word[i]);
+    }
+    return buf;
+}
+
+const char *smoe_option_argument(const smoe_option *option, char *buf, size_t size) {
+    return *option->choices ? join(option->choices, '|', buf, size) : option->argument;
 }
 
 /* What to type to see the options of `command`. */
@@ -76,13 +91,11 @@ static int unknown(const smoe_command *command, const char *text, smoe_err *err)
         const smoe_option *row = &smoe_option_rows[i];
         if (!smoe_option_applies(row, command)) {
             if (strcmp(row->name, name)) continue;
-            bool all = smoe_text_has_word(row->commands, ' ', "all"),
-                 bare = !strcmp(row->commands, "smoe");
-            smoe_fail(err, SMOE_USAGE, "option '--%s' is not possible here; it is for smoe %s",
-                      name,
-                      all    ? "COMMAND, after the command"
-                      : bare ? "itself"
-                             : row->commands);
+            char listed[NAMES];
+            smoe_fail(err, SMOE_USAGE, "option '--%s' is not possible here; it is for smoe %s", name,
+                      row->scope == SMOE_OPT_COMMANDS  ? "COMMAND, after the command"
+                      : row->scope == SMOE_OPT_PROGRAM ? "itself"
+                                                       : join(row->commands, ' ', listed, NAMES));
             return hint(command, err);
         }
         names[count++] = row->name;
@@ -116,12 +129,14 @@ static int set(smoe_options *options, const smoe_option *row, const char *text, 
     if (row->kind == SMOE_OPT_FLAG) *(bool *)at = true;
     if (row->kind == SMOE_OPT_COUNT) return set_count(at, row, text, err);
     if (row->kind != SMOE_OPT_TEXT) return 0;
+    const char *const *choice = row->choices;
+    char names[NAMES];
     if (!text) text = ""; /* the argument may be left out, and is */
-    bool listed = strchr(row->argument, '|');
-    if (listed && !smoe_text_has_word(row->argument, '|', text))
+    while (*choice && strcmp(*choice, text)) choice++;
+    if (*row->choices && !*choice)
         return smoe_fail(err, SMOE_USAGE, "--%s: '%s' is not one of %s", row->name, text,
-                         row->argument);
-    if (!*text && *row->argument != '[')
+                         join(row->choices, '|', names, NAMES));
+    if (!*text && !row->optional)
         return smoe_fail(err, SMOE_USAGE, "--%s: empty %s", row->name, row->argument);
     *(const char **)at = text;
     return 0;
@@ -154,13 +169,13 @@ static void prepare(const smoe_command *command, struct option *longs, char *sho
     for (size_t i = 0; i < OPTIONS; i++) {
         const smoe_option *row = &smoe_option_rows[i];
         if (!smoe_option_applies(row, command)) continue;
-        int argument = !row->argument          ? no_argument
-                       : *row->argument == '[' ? optional_argument
-                                               : required_argument;
+        int argument = row->kind == SMOE_OPT_FLAG ? no_argument
+                       : row->optional            ? optional_argument
+                                                  : required_argument;
         *longs++ = (struct option){row->name, argument, NULL, CODE + (int)i};
         if (!row->letter) continue;
         *shorts++ = row->letter;
-        if (row->argument) *shorts++ = ':';
+        if (row->kind != SMOE_OPT_FLAG) *shorts++ = ':';
     }
     *longs = (struct option){0};
     *shorts = '\0';
@@ -177,7 +192,9 @@ static const smoe_option *row_of(int code) {
 static int refused(const smoe_command *command, int code, char **argv, smoe_err *err) {
     const smoe_option *row = optopt ? row_of(optopt) : NULL;
     if (code == ':' && row) {
-        smoe_fail(err, SMOE_USAGE, "option '--%s' needs %s", row->name, row->argument);
+        char argument[NAMES];
+        smoe_fail(err, SMOE_USAGE, "option '--%s' needs %s", row->name,
+                  smoe_option_argument(row, argument, NAMES));
         return hint(command, err);
     }
     if (!optopt) return unknown(command, argv[optind - 1], err);

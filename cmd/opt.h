@@ -1,7 +1,7 @@
 /*
  * The command line: `smoe COMMAND [options] ARG [key=value ...]`, in any order, `--` ends options.
- * Two tables define it: commands.def (one row per command) and options.def (one row per option).
- * Parsing, help and shell completion are loops over them.
+ * Two tables define it: commands.def (one row per command) and options.def (one row per
+ * option). Parsing, help and shell completion are loops over them.
  */
 #ifndef SMOE_OPT_H
 #define SMOE_OPT_H
@@ -14,7 +14,7 @@ typedef struct smoe_options {
 #define SMOE_FIELD_FLAG(field) bool field;
 #define SMOE_FIELD_TEXT(field) const char *field;
 #define SMOE_FIELD_COUNT(field) long field;
-#define OPTION(kind, field, letter, name, argument, preset, commands, help) SMOE_FIELD_##kind(field)
+#define OPTION(kind, field, ...) SMOE_FIELD_##kind(field)
 #include "options.def"
 #undef OPTION
 #undef SMOE_FIELD_FLAG
@@ -31,8 +31,18 @@ typedef struct smoe_options {
 typedef struct smoe_option {
     enum { SMOE_OPT_FLAG, SMOE_OPT_TEXT, SMOE_OPT_COUNT } kind;
     size_t at; /* offset into smoe_options */
-    char letter;
-    const char *name, *argument, *preset, *commands, *help;
+    const char *name;
+    char letter;          /* 0: none */
+    const char *argument; /* NULL: a FLAG, or choices */
+    bool optional;        /* it may be left out */
+    const char *choices[4];
+    const char *preset; /* NULL: none */
+    enum { SMOE_OPT_LISTED, SMOE_OPT_COMMANDS, SMOE_OPT_PROGRAM, SMOE_OPT_ALL } scope;
+    const char *commands[12]; /* those listed, up to the first NULL */
+    const char *help;
+    struct {
+        const char *command, *help;
+    } help_in[2];
 } smoe_option;
 
 typedef int smoe_command_run(const smoe_options *options, smoe_err *err);
@@ -54,6 +64,9 @@ const smoe_command *smoe_command_find(const char *name, smoe_err *err);
 
 /* Whether `command` takes the option; NULL stands for `smoe` itself. */
 bool smoe_option_applies(const smoe_option *option, const smoe_command *command);
+
+/* Its argument as --help has it, "DIR" or "auto|always|never"; NULL of a FLAG. */
+const char *smoe_option_argument(const smoe_option *option, char *buf, size_t size);
 
 /* Reads argv[1] ... of a command (argv[0] is its name); command NULL: of `smoe` itself. The command
  * line is permuted. SMOE_USAGE on an error. Free with smoe_options_free in any case. */

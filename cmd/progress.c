@@ -80,7 +80,7 @@ static bool due(const smoe_progress *p) {
     return p->lines && smoe_now() - p->last >= (p->terminal ? redraw_after : line_after);
 }
 
-static void on_step(void *user, const smoe_step *step) {
+static void on_step(void *user, const smoe_train_status *step) {
     smoe_progress *p = user;
     if (!due(p) && !(p->lines && p->terminal && step->step == step->steps)) return;
     char piece[8][64], left[32], line[512], clock[16];

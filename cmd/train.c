@@ -4,15 +4,15 @@
  * amounts to.
  */
 #include "cmd.h"
-#include "estimate.h"
 #include "progress.h"
-#include "stop.h"
 #include "base/file.h"
 #include "base/frame.h"
-#include "route/router.h"
+#include "spec/metrics.h"
+#include "base/stop.h"
 #include "spec/routers.h"
 #include "bench/cost.h"
 #include "train/fewshot.h"
+#include "store/env.h"
 #include "store/run.h"
 #include "train/trainer.h"
 
@@ -82,20 +82,17 @@ static void job_free(train_job *job) {
  */
 static void remark_capacity(const smoe_spec *spec) {
     const smoe_moe_spec *moe = &spec->model.moe;
-    size_t T = moe->group_images * smoe_spec_tokens(spec);
     bool listed = moe->k.listed || moe->capacity.listed;
     for (size_t i = 0, said = 0; smoe_moe_chooses(moe) && i < spec->model.depth; i++) {
         if (!moe->is_moe[i] || (said && !listed)) continue;
-        size_t choices = smoe_moe_choices(moe, i), places = smoe_moe_buffer(moe, i, T);
-        double C = smoe_moe_ratio(moe, i), of = (double)choices * (double)T;
-        double force = (double)places * (double)moe->experts / of;
+        smoe_moe_shape x = smoe_moe_shape_of(moe, i, smoe_spec_tokens(spec));
+        double force = (double)x.S / ((double)x.K * (double)x.T);
         char block[32] = "";
         if (listed) snprintf(block, sizeof block, ", block %zu", i);
-        if (fabs(force / C - 1) > 0.1)
-            fprintf(
-                stderr,
-                "model.moe.capacity%s: %g requested, %.3g in effect: a buffer has %zu place%s\n",
-                block, C, force, places, places == 1 ? "" : "s");
+        if (fabs(force / x.capacity - 1) > 0.1)
+            fprintf(stderr,
+                    "model.moe.capacity%s: %g requested, %.3g in effect: a buffer has %zu place%s\n",
+                    block, x.capacity, force, x.P, x.P == 1 ? "" : "s");
         said++;
     }
 }
@@ -124,73 +121,49 @@ static void remark(const train_job *job, const smoe_options *options) {
 
 /* ---- the dry run ----------------------------------------------------------------------------- */
 
-/* What an MoE layer of a spec does to a group of tokens: as its router says. */
-typedef struct moe_shape {
-    size_t tokens, experts, slots_per_expert, slots;
-} moe_shape;
-
-/* shape [blocks], those of MoE layers are filled. */
-static int shapes_of(moe_shape *shape, const smoe_spec *spec, smoe_err *err) {
-    const smoe_moe_spec *moe = &spec->model.moe;
-    int status = 0;
-    for (size_t i = 0; i < spec->model.depth && !status; i++) {
-        if (!moe->is_moe[i]) continue;
-        smoe_params params = {0};
-        smoe_router *r =
-            smoe_router_create(moe, &params, i, smoe_spec_tokens(spec), spec->model.width, err);
-        if (r) shape[i] = (moe_shape){r->T, r->E, r->P, r->E * r->P};
-        status = r ? 0 : -1;
-        smoe_router_free(r);
-        smoe_params_free(&params);
-    }
-    return status;
-}
-
-static json_t *plan_json(const train_job *job, const char *start, const moe_shape *shape,
-                         const smoe_cost *cost, size_t classes, const smoe_estimate *estimate) {
+static json_t *plan_json(const train_job *job, const char *start, const smoe_cost *cost,
+                         size_t classes, const smoe_estimate *estimate) {
     const smoe_spec *spec = job->spec;
     json_t *layers = json_array();
     for (size_t i = 0; i < spec->model.depth; i++) {
         if (!spec->model.moe.is_moe[i]) continue;
-        json_array_append_new(
-            layers,
-            json_pack("{s:I, s:s, s:I, s:I, s:I, s:I, s:f}", "block", (json_int_t)i, "router",
-                      spec->model.moe.router, "tokens", (json_int_t)shape[i].tokens, "experts",
-                      (json_int_t)spec->model.moe.experts, "slots_per_expert",
-                      (json_int_t)shape[i].slots_per_expert, "slots", (json_int_t)shape[i].slots,
-                      "slots_per_token", (double)shape[i].slots / (double)shape[i].tokens));
+        smoe_moe_shape x = smoe_moe_shape_of(&spec->model.moe, i, smoe_spec_tokens(spec));
+        json_array_append_new(layers, json_pack("{s:I, s:s, s:I, s:I, s:I, s:I, s:f}", "block",
+                                                (json_int_t)i, "router", spec->model.moe.router,
+                                                "tokens", (json_int_t)x.T, "experts",
+                                                (json_int_t)x.E, "slots_per_expert",
+                                                (json_int_t)x.P, "slots", (json_int_t)x.S,
+                                                "slots_per_token", (double)x.S / (double)x.T));
     }
-    json_t *plan =
-        json_pack("{s:s, s:I, s:I, s:I, s:I, s:o, s:f, s:f, s:o, s:o}", "dir", job->dir, "steps",
-                  (json_int_t)spec->train.steps, "batch", (json_int_t)spec->train.batch_size,
-                  "classes", (json_int_t)classes, "tokens", (json_int_t)smoe_spec_tokens(spec),
-                  "params", smoe_number_json(cost->params), "flops_train_per_image",
-                  cost->flops_train_per_image, "train_exaflop", cost->train_exaflop, "bytes",
-                  smoe_cmd_bytes_json(cost), "moe_layers", layers);
+    json_t *plan = json_pack(
+        "{s:s, s:I, s:I, s:I, s:I, s:o, s:f, s:f, s:o, s:o}", "dir", job->dir, "steps",
+        (json_int_t)spec->train.steps, "batch", (json_int_t)spec->train.batch_size, "classes",
+        (json_int_t)classes, "tokens", (json_int_t)smoe_spec_tokens(spec), "params",
+        smoe_number_json(cost->params), smoe_metric_name(SMOE_METRIC_FLOPS_TRAIN),
+        cost->flops_train_per_image, smoe_metric_name(SMOE_METRIC_TRAIN_EXAFLOP),
+        cost->train_exaflop, "bytes", smoe_cmd_bytes_json(cost), "moe_layers", layers);
     if (plan && start) json_object_set_new(plan, "start", json_string(start));
-    if (plan) smoe_estimate_json(plan, estimate);
+    if (plan) smoe_cmd_estimate_json(plan, estimate);
     return plan;
 }
 
-static void print_moe(const smoe_spec *spec, const moe_shape *shape) {
+static void print_moe(const smoe_spec *spec) {
     const smoe_moe_spec *moe = &spec->model.moe;
     for (size_t i = 0; i < spec->model.depth; i++) {
         if (!moe->is_moe[i]) continue;
-        const moe_shape *s = &shape[i];
-        size_t choices = smoe_moe_choices(moe, i);
+        smoe_moe_shape x = smoe_moe_shape_of(moe, i, smoe_spec_tokens(spec));
         printf("blocks.%-4zu %s: ", i, moe->router);
-        if (choices)
+        if (x.K)
             printf("%zu images = T %zu tokens, E %zu experts, K %zu, C %g: buffers of %zu\n",
-                   moe->group_images, s->tokens, s->experts, choices, smoe_moe_ratio(moe, i),
-                   s->slots_per_expert);
+                   x.images, x.T, x.E, x.K, x.capacity, x.P);
         else
-            printf("T %zu tokens, E %zu experts x P %zu slots = S %zu slots, S/T %.3g\n", s->tokens,
-                   s->experts, s->slots_per_expert, s->slots, (double)s->slots / (double)s->tokens);
+            printf("T %zu tokens, E %zu experts x P %zu slots = S %zu slots, S/T %.3g\n", x.T, x.E,
+                   x.P, x.S, (double)x.S / (double)x.T);
     }
 }
 
-static void print_plan(const train_job *job, const char *start, const moe_shape *shape,
-                       const smoe_cost *cost, size_t classes, const smoe_estimate *estimate) {
+static void print_plan(const train_job *job, const char *start, const smoe_cost *cost,
+                       size_t classes, const smoe_estimate *estimate) {
     const smoe_spec *spec = job->spec;
     const smoe_model_spec *m = &spec->model;
     char a[48], b[32], c[32];
@@ -200,7 +173,7 @@ static void print_plan(const train_job *job, const char *start, const moe_shape 
            m->width, m->depth, m->mlp, m->heads, smoe_spec_tokens(spec), spec->data.image_size,
            m->patch_size, classes);
     if (start) printf("start       %s\n", start);
-    print_moe(spec, shape);
+    print_moe(spec);
     printf("parameters  %s, of which %s in experts; %s active per token\n",
            smoe_text_si(a, sizeof a, cost->params, ""),
            smoe_text_si(b, sizeof b, cost->params_expert, ""),
@@ -209,10 +182,10 @@ static void print_plan(const train_job *job, const char *start, const moe_shape 
            spec->train.batch_size, smoe_text_si(a, sizeof a, cost->flops_train_per_image, "FLOP"),
            smoe_text_si(b, sizeof b, 1e18 * cost->train_exaflop, "FLOP"));
     printf("memory      %s, of which %s activations",
-           smoe_text_si(a, sizeof a, smoe_cmd_bytes(cost), "B"),
+           smoe_text_si(a, sizeof a, smoe_cost_bytes(cost), "B"),
            smoe_text_si(b, sizeof b, cost->bytes.activations, "B"));
     if (estimate->fits)
-        printf("\ntime        %s\n", smoe_estimate_time(a, sizeof a, estimate));
+        printf("\ntime        %s\n", smoe_cmd_estimate_text(a, sizeof a, estimate));
     else
         printf("; it does not fit: this machine has %s\n",
                smoe_text_si(a, sizeof a, smoe_estimate_memory(), "B"));
@@ -247,18 +220,16 @@ static int dry_run(const train_job *job, const smoe_options *options, smoe_err *
     smoe_cost cost = {0};
     smoe_estimate estimate;
     smoe_estimator by = {0};
-    moe_shape shape[SMOE_MAX_BLOCKS] = {0};
     size_t classes;
     char *start = NULL;
-    int status = shapes_of(shape, job->spec, err);
-    if (!status) status = smoe_cmd_classes(job->spec, 0, true, &classes, err);
+    int status = smoe_cmd_classes(job->spec, 0, true, &classes, err);
     if (!status) status = plan_start(&start, job, options, classes, err);
     if (!status) status = smoe_cost_estimate(&cost, job->spec, classes, NULL, err);
     if (!status) status = smoe_estimate_make(&estimate, &by, job->spec, classes, &cost, err);
     if (!status && options->json)
-        status = smoe_cmd_json(plan_json(job, start, shape, &cost, classes, &estimate), err);
+        status = smoe_cmd_json(plan_json(job, start, &cost, classes, &estimate), err);
     else if (!status)
-        print_plan(job, start, shape, &cost, classes, &estimate);
+        print_plan(job, start, &cost, classes, &estimate);
     smoe_cost_free(&cost);
     free(start);
     return status;
@@ -270,18 +241,21 @@ static int report(const train_job *job, const smoe_train_result *r, const smoe_o
                   smoe_err *err) {
     bool tested = r->test.images > 0;
     if (options->json) {
-        json_t *value = json_pack("{s:s, s:I, s:o, s:o}", "dir", job->dir, "step",
-                                  (json_int_t)r->step, "train_loss", smoe_run_number(r->train_loss),
-                                  "step_seconds", smoe_run_number(r->step_seconds));
+        json_t *value =
+            json_pack("{s:s, s:I, s:o, s:o}", "dir", job->dir, "step", (json_int_t)r->step,
+                      smoe_metrics[SMOE_METRIC_TRAIN_LOSS].column, smoe_run_number(r->train_loss),
+                      "step_seconds", smoe_run_number(r->step_seconds));
         if (tested)
             json_object_set_new(value, "test",
                                 json_pack("{s:I, s:o, s:o}", "images", (json_int_t)r->test.images,
-                                          "loss", smoe_run_number(r->test.loss), "precision_at_1",
+                                          "loss", smoe_run_number(r->test.loss),
+                                          smoe_metric_name(SMOE_METRIC_PRECISION),
                                           smoe_run_number(r->test.precision_at_1)));
         if (tested)
             json_object_set_new(value, "best",
-                                json_pack("{s:o, s:I}", "precision_at_1", smoe_run_number(r->best),
-                                          "step", (json_int_t)r->best_step));
+                                json_pack("{s:o, s:I}", smoe_metric_name(SMOE_METRIC_PRECISION),
+                                          smoe_run_number(r->best), "step",
+                                          (json_int_t)r->best_step));
         return smoe_cmd_json(value, err);
     }
     if (isnan(r->train_loss)) {
@@ -303,28 +277,20 @@ static int report(const train_job *job, const smoe_train_result *r, const smoe_o
 static int train_from(const char *init, const train_job *job, const smoe_options *options,
                       smoe_err *err) {
     smoe_progress progress;
-    smoe_fewshot *fewshot;
-    if (smoe_fewshot_open(&fewshot, job->spec, err)) return -1;
     const volatile sig_atomic_t *stop = smoe_stop_catch();
-    if (!stop) {
-        smoe_fewshot_free(fewshot);
-        return smoe_fail_errno(err, SMOE_RUNTIME, "cannot catch signals");
-    }
+    if (!stop) return smoe_fail_errno(err, SMOE_RUNTIME, "cannot catch signals");
     smoe_progress_open(&progress, options, stderr, stop);
     smoe_train_options how = {.dir = job->dir,
                               .mode = job->mode,
                               .init = init,
                               .fit = fit_of(options),
-                              .env = smoe_cmd_env(options),
+                              .env = smoe_env_here(options->argc, options->argv),
                               .stop = stop,
-                              .observer = &progress.observer,
-                              .measure = fewshot ? smoe_fewshot_record : NULL,
-                              .measure_user = fewshot};
+                              .observer = &progress.observer};
     smoe_train_result result = {0};
     bool taken = job->mode == SMOE_RUN_NEW && smoe_file_is_folder(job->dir);
-    int status = smoe_train(job->spec, &how, &result, err);
+    int status = smoe_fewshot_train(job->spec, &how, &result, err);
     smoe_progress_close(&progress);
-    smoe_fewshot_free(fewshot);
     if (!status) return report(job, &result, options, err);
     if (err->code == SMOE_STOPPED)
         smoe_fail_more(err, SMOE_STOPPED, "`smoe train --resume %s` continues", job->dir);

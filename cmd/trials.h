@@ -1,7 +1,6 @@
 /*
- * Running the trials of a sweep, for sweep and ablate: one process per trial, at most --jobs at
- * once, possibly beside other processes that share the sweep. Signals, the live table and the
- * summary are here.
+ * What sweep and ablate share: the folder, the trials that sweep/runner.h runs, the live table and
+ * the summary.
  */
 #ifndef SMOE_TRIALS_H
 #define SMOE_TRIALS_H

@@ -1,10 +1,10 @@
 /* What is printed about the trials of a sweep: summary, status, estimate; see trials.h. */
 #include "trials.h"
 #include "cmd.h"
-#include "estimate.h"
 #include "table.h"
 #include "base/file.h"
 #include "base/frame.h"
+#include "spec/metrics.h"
 #include "sweep/evaluations.h"
 #include "store/run.h"
 
@@ -191,7 +191,8 @@ static void add_steps(smoe_table *table, json_t *row, const smoe_sweep *sweep, s
 static int add_status(smoe_table *table, json_t *rows, const smoe_sweep *sweep, size_t i,
                       smoe_err *err) {
     const smoe_trial *trial = &sweep->trial[i];
-    const json_t *p = json_object_get(json_object_get(trial->outcome, "result"), "precision_at_1");
+    const json_t *p = json_object_get(json_object_get(trial->outcome, "result"),
+                                      smoe_metrics[SMOE_METRIC_PRECISION].column);
     const char *state = state_of(sweep, i);
     json_t *row = json_pack("{s:s, s:s}", "cell", trial->name, "state", state), *list;
     smoe_table_add(table, "%s", trial->name);
@@ -297,7 +298,7 @@ static void add_row(smoe_table *table, const char *name, const smoe_estimate *e)
     smoe_table_add(table, "%s", smoe_text_si(text, sizeof text, e->params, ""));
     smoe_table_add(table, "%s", smoe_text_si(text, sizeof text, e->flops, "FLOP"));
     smoe_table_add(table, "%s", smoe_text_si(text, sizeof text, e->bytes, "B"));
-    smoe_table_add(table, "%s", smoe_estimate_time(text, sizeof text, e));
+    smoe_table_add(table, "%s", smoe_cmd_estimate_text(text, sizeof text, e));
 }
 
 static json_t *estimate_json(const smoe_sweep *sweep, const smoe_trial *trial,
@@ -305,7 +306,7 @@ static json_t *estimate_json(const smoe_sweep *sweep, const smoe_trial *trial,
     json_t *row = json_pack("{s:s, s:o, s:o, s:f, s:o}", "cell", trial->name, "set",
                             values_json(sweep, trial, true), "params", smoe_number_json(e->params),
                             "flops_train", e->flops, "bytes", smoe_number_json(e->bytes));
-    if (row) smoe_estimate_json(row, e);
+    if (row) smoe_cmd_estimate_json(row, e);
     return row;
 }
 

@@ -1,5 +1,6 @@
 /* smoe version: what this program was built from and with, and what it found on this machine. */
 #include "cmd.h"
+#include "store/env.h"
 #include "math/blas.h"
 
 #include <archive.h>
@@ -30,7 +31,7 @@ static void print_members(const json_t *object, const char *before) {
 }
 
 int cmd_version(const smoe_options *options, smoe_err *err) {
-    json_t *env = smoe_cmd_env(options);
+    json_t *env = smoe_env_here(options->argc, options->argv);
     /* of a run, not of the program */
     json_object_del(env, "argv");
     json_object_del(env, "cwd");

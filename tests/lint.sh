@@ -6,8 +6,10 @@ passed=0 failed=0 skipped=0
 out=$(mktemp) || exit 1
 trap 'rm -f "$out"' EXIT
 
-sources=$(ls lib/*/*.c lib/*/*.h lib/*/*.def lib/*.h cmd/*.c cmd/*.h cmd/*.def tests/*/*.[ch] 2>/dev/null)
-texts="$sources $(ls Makefile README.md NEWS.md packages.txt .ci/run man/*.[1-9] tests/*.sh tests/cli/* tests/golden/* 2>/dev/null)"
+public=$(ls lib/include/*/*.h)
+sources=$(ls $public lib/*/*.c lib/*/*.h lib/*/*.def cmd/*.c cmd/*.h cmd/*.def examples/*.c tests/*/*.[ch] experiments/*/*.c 2>/dev/null)
+pages=$(ls README.md NEWS.md CONTRIBUTING.md */README.md */*/README.md experiments/*.md experiments/notes/*.md 2>/dev/null | sort -u)
+texts="$sources $pages $(ls Makefile packages.txt .ci/run man/*.[1-9] tests/*.sh experiments/*/*.sh tests/cli/* tests/golden/* 2>/dev/null)"
 
 # verdict NAME: passes when nothing was written to $out
 verdict() {
@@ -20,8 +22,21 @@ verdict() {
     fi
 }
 
+skip() {
+    echo "skipped: $1"
+    skipped=$((skipped + 1))
+}
+
 for f in $texts; do [ -f "$f" ] && grep -nH '[[:space:]]$' "$f"; done >"$out"
 verdict "blanks at the end of a line"
+
+# Links of the pages to files of the tree.
+for page in $pages; do
+    grep -oE '\]\([^)#: ]+[^): ]*\)' "$page" | sed 's/^](//; s/[#)].*//' | while read -r link; do
+        [ -e "$(dirname "$page")/$link" ] || echo "$page: $link"
+    done
+done >"$out"
+verdict "links to files that are not there"
 
 tab=$(printf '\t')
 for f in $sources; do grep -nH "$tab" "$f"; done >"$out"
@@ -30,7 +45,7 @@ verdict "tabs"
 # Rooms from the top down; a file may include its own room and those below.
 awk '
     BEGIN {
-        n = split("cmd inspect sweep bench draw train vit route store data spec math base", room, " ")
+        n = split("cmd api inspect sweep bench draw train vit route store data spec math base", room, " ")
         for (i = 1; i <= n; i++) level[room[i]] = i
     }
     FNR == 1 { here = FILENAME; sub(/^lib\//, "", here); sub(/\/.*/, "", here) }
@@ -42,21 +57,74 @@ awk '
     }' $(ls lib/*/*.[ch] lib/*/*.def cmd/*.c cmd/*.h) >"$out"
 verdict "includes that point upwards"
 
-# The library neither prints nor exits. Comments do not count.
+# Within these rooms too: a file and its header are one, and none leads back to itself.
+for room in base bench draw route store vit; do
+    awk -v room="$room/" '
+        function stem(path) { sub(/.*\//, "", path); sub(/\.[a-z]+$/, "", path); return path }
+        /^#include "/ {
+            there = $2; gsub(/"/, "", there)
+            if (index(there, room) == 1 && there !~ /\.def$/ && stem(there) != stem(FILENAME))
+                print stem(FILENAME), stem(there)
+        }' lib/$room/*.[ch] | tsort 2>&1 >/dev/null | sed "s,^,lib/$room: ,"
+done >"$out"
+verdict "files that include each other in a circle"
+
+# The public headers stand below all rooms: they include what every system has, and compile as C++ too.
+for h in $public; do
+    grep -nH '#include "' "$h"
+    printf '#include "%s"\n' "$h" | $CC -I. -Wall -Wextra -Wpedantic -fsyntax-only -x c++ - 2>&1 | sed "s,^,$h: ,"
+    grep -nHw real "$h"
+done >"$out"
+verdict "public headers that need more than themselves, or are no C++"
+
+# The library neither prints nor exits. Comments do not count, and the runner of sweeps ends the processes that it began.
 for f in lib/*/*.c; do
     awk -v file="$f" '
         { line = $0; gsub(/\/\*.*\*\//, "", line); gsub(/"([^"\\]|\\.)*"/, "\"\"", line) }
+        file == "lib/sweep/runner.c" { gsub(/_exit\(/, "", line) }
         line ~ /(^|[^a-z_])(printf|puts|putchar|perror|exit|_exit|abort)[ ]*\(/ ||
         line ~ /[^a-z_](stdout|stderr)[^a-z_]/ { print file ":" FNR ": " $0 }' "$f"
 done >"$out"
 verdict "the library prints or exits"
 
-for h in lib/*.h lib/*/*.h cmd/*.h tests/*/*.h; do
+for h in $public lib/*/*.h cmd/*.h tests/*/*.h; do
     [ -f "$h" ] || continue
     printf '#include "%s"\n' "$h" |
         $CC $HEADER_FLAGS -I. -Wno-unused-function -fsyntax-only -x c - 2>&1 | sed "s,^,$h: ,"
 done >"$out"
 verdict "headers that do not compile alone"
+
+# Names of metrics stand in their table, and in tables of columns. Those of one plain word are not looked for. Two JSON fields
+# of commands are other things: slots_per_token of a dry run, S/T, and train_s of smoe bench, seconds per step.
+awk '
+    BEGIN { other["cmd/train.c slots_per_token"]; other["cmd/bench.c train_s"] }
+    FILENAME ~ /metrics\.def$/ {
+        while (match($0, /\.(name|column) = "[^"]*"/)) {
+            name = substr($0, RSTART, RLENGTH)
+            $0 = substr($0, RSTART + RLENGTH)
+            gsub(/.* = "|"$/, "", name)
+            sub(/_K$/, "_", name)
+            known[name]
+            sub(/.*\//, "", name)
+            known[name]
+        }
+        next
+    }
+    {
+        line = $0
+        gsub(/\/\*.*\*\//, "", line)
+        while (match(line, /"([^"\\]|\\.)*"|\047[^\047]*\047/)) {
+            text = substr(line, RSTART + 1, RLENGTH - 2)
+            line = substr(line, RSTART + RLENGTH)
+            n = split(text, word, /[^A-Za-z0-9_.\/]+/)
+            for (i = 1; i <= n; i++) {
+                sub(/_[0-9]+$/, "_", word[i])
+                if (((word[i] ~ /[_\/]/ && word[i] in known) || word[i] ~ /\/router\//) && !((FILENAME " " word[i]) in other))
+                    print FILENAME ":" FNR ": " word[i]
+            }
+        }
+    }' lib/spec/metrics.def $(ls lib/*/*.[ch] lib/*/*.js cmd/*.[ch]) >"$out"
+verdict "names of metrics outside their table"
 
 if command -v groff >/dev/null; then
     for m in man/*.[1-9]; do
@@ -64,19 +132,19 @@ if command -v groff >/dev/null; then
     done >"$out"
     verdict "man pages that groff complains about"
 else
-    skipped=$((skipped + 1))
+    skip "no groff: man pages"
 fi
 
 if command -v clang-format >/dev/null; then
-    for f in $(ls lib/*/*.c lib/*/*.h cmd/*.c cmd/*.h tests/*/*.[ch] 2>/dev/null); do
+    for f in $(ls $public lib/*/*.c lib/*/*.h cmd/*.c cmd/*.h examples/*.c tests/*/*.[ch] experiments/*/*.c 2>/dev/null); do
         clang-format "$f" | cmp -s - "$f" || echo "$f"
     done >"$out"
     verdict "files that clang-format would change"
 else
-    skipped=$((skipped + 1))
+    skip "no clang-format: layout of the code"
 fi
 
-awk 'length > 100 { print FILENAME ":" FNR }' lib/*.h lib/*/*.[ch] cmd/*.[ch] >"$out"
+awk 'length > 100 { print FILENAME ":" FNR }' $public lib/*/*.[ch] cmd/*.[ch] experiments/*/*.c >"$out"
 verdict "lines of more than 100 columns"
 
 if command -v clang-tidy >/dev/null; then
@@ -85,7 +153,7 @@ if command -v clang-tidy >/dev/null; then
         grep -E '(warning|error):' | sort -u >"$out"
     verdict "clang-tidy"
 else
-    skipped=$((skipped + 1))
+    skip "no clang-tidy: what clang-tidy finds"
 fi
 
 echo "$passed passed, $failed failed$([ $skipped -gt 0 ] && echo ", $skipped skipped")"

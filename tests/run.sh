@@ -1,26 +1,41 @@
 #!/bin/sh
 # Runs test programs side by side, each under a timeout, and sums up. Usage: tests/run.sh PROGRAM ...
-# A program reports as cmocka does, or with a last line "N passed, N failed[, N skipped]", or by its exit status
-# alone. What it printed is shown only when it failed. The last line says how all of it went.
+# A program reports as cmocka does, or with a last line "N passed, N failed[, N skipped]", or by its exit status alone; a
+# file of tests/cli is a case of tests/cli/run.sh. Each has a line when it finishes; what it printed is shown when it failed,
+# and kept in build/check. At the end come the reasons of what was skipped and the names of what failed, and in the last line
+# the sum.
 TIMEOUT=${TIMEOUT:-900}
 LOGS=build/check
 
 # The counts in a log: "passed failed skipped".
 count() {
     awk '
-        /^\[  PASSED  \] [0-9]+ test/ { passed += $4 }
-        /^\[  FAILED  \] .*: [0-9]+ test\(s\)/ { failed += number_after_colon($0) }
-        /^\[  SKIPPED \] .*: [0-9]+ test\(s\)/ { skipped += number_after_colon($0) }
+        /^\[  PASSED  \] [0-9]+ test\(s\)/ { passed += tests($0) }
+        /^\[  FAILED  \] .*[0-9]+ test\(s\)/ { failed += tests($0) }
+        /^\[  SKIPPED \] .*[0-9]+ test\(s\)/ { skipped += tests($0) }
         /^[0-9]+ passed, [0-9]+ failed/ { passed += $1; failed += $3; skipped += $5 }
-        function number_after_colon(s) { sub(/.*: /, "", s); return s + 0 }
+        function tests(s) { sub(/ test\(s\).*/, "", s); sub(/.* /, "", s); return s + 0 }
         END { print passed + 0, failed + 0, skipped + 0 }' "$1"
+}
+
+# Why tests were skipped: what a cmocka test printed before it skipped, or the lines "skipped: ..." of a script.
+reasons() {
+    awk '
+        /^skipped: / { sub(/^skipped: /, ""); print; next }
+        /^\[ RUN      \]/ { said = "no reason given" }
+        /^\[  SKIPPED \] [^ ]*$/ && said { print $4 ": " said; said = "" }
+        !/^\[/ { said = $0 }
+        /^\[==========\].*run/ { exit }' "$1"
 }
 
 if [ "$1" = --one ]; then
     program=$2
     log=$LOGS/$(echo "$program" | tr / _).log
     start=$(date +%s)
-    timeout -k 10 "$TIMEOUT" "$program" >"$log" 2>&1 </dev/null
+    case $program in
+    tests/cli/*) timeout -k 10 "$TIMEOUT" tests/cli/run.sh "${program#tests/cli/}" ;;
+    *) timeout -k 10 "$TIMEOUT" "$program" ;;
+    esac >"$log" 2>&1 </dev/null
     status=$?
     set -- $(count "$log")
     passed=$1 failed=$2 skipped=$3
@@ -31,20 +46,26 @@ if [ "$1" = --one ]; then
     [ "$failed" -ne 0 ] && verdict=FAILED
     [ $status -eq 124 ] && verdict="FAILED (no end after $TIMEOUT s)"
     printf '%-44s %5s passed  %4s s  %s\n' "$program" "$passed" "$(($(date +%s) - start))" "$verdict"
-    [ "$failed" -eq 0 ] || sed 's/^/    /' "$log"
+    if [ "$failed" -ne 0 ]; then
+        sed 's/^/    /' "$log"
+        echo "failed: $program" >>"$LOGS/remarks"
+    fi
+    [ "$skipped" -eq 0 ] || reasons "$log" | sed "s,^,skipped: $program: ," >>"$LOGS/remarks"
     echo "$passed $failed $skipped" >>"$LOGS/tally"
     exit 0
 fi
 
 mkdir -p "$LOGS" || exit 1
-rm -f "$LOGS"/*.log "$LOGS/tally"
+rm -f "$LOGS"/*.log
 : >"$LOGS/tally"
+: >"$LOGS/remarks"
 # Waiting threads sleep: the programs share the processors.
 OMP_WAIT_POLICY=passive
 ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1:allocator_may_return_null=1}
 UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
 export TIMEOUT OMP_WAIT_POLICY ASAN_OPTIONS UBSAN_OPTIONS
 echo "$@" | tr ' ' '\n' | xargs -P "$(nproc 2>/dev/null || echo 1)" -I PROGRAM sh "$0" --one PROGRAM
+sort -ru "$LOGS/remarks"
 awk -v programs=$# '
     { passed += $1; failed += $2; skipped += $3; seen++ }
     END {

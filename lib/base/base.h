@@ -1,5 +1,6 @@
 /*
- * The ground floor: the letters every file uses, the status rule, errors, arenas.
+ * The ground floor: the letters every file uses, the status rule, errors, arenas. The version, the
+ * codes and smoe_err are in the public header, include/smoe/smoe.h.
  *
  * Letters (next to each the one the papers use):
  *   B images      G groups       T tokens of a group (m)   d width           H heads
@@ -8,17 +9,14 @@
  *
  * Status rule: a function that can fail returns 0 or -1 and fills an smoe_err; a function that only
  * computes returns void and cannot fail. The library never prints and never exits. The choice of
- * kernels (math/isa.c) and the watcher of the threads (base/team.h) belong to the process, like
- * OpenMP's number of threads; there is no other mutable global state.
+ * kernels (math/isa.c), the watcher of the threads (base/team.h) and the flag that signals set
+ * (base/stop.h) belong to the process, like OpenMP's number of threads; there is no other mutable
+ * global state.
  */
 #ifndef SMOE_BASE_H
 #define SMOE_BASE_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#define SMOE_VERSION "0.1.0"
+#include "smoe/smoe.h"
 
 /* The number type of weights and activations: double only in the gradient-check flavour. */
 #ifdef SMOE_F64
@@ -28,27 +26,7 @@ typedef float real;
 #endif
 enum { SMOE_LINE = 64 / sizeof(real) }; /* elements of a cache line */
 
-#define SMOE_MUST_CHECK __attribute__((warn_unused_result))
 #define SMOE_PRINTF(f, a) __attribute__((format(printf, f, a)))
-
-/* What went wrong, in the terms of the program's exit status. */
-typedef enum smoe_code {
-    SMOE_OK = 0,
-    SMOE_RUNTIME = 1,   /* I/O, memory, an unwritable place */
-    SMOE_USAGE = 2,     /* command line or spec */
-    SMOE_DATA = 3,      /* input data or checkpoint */
-    SMOE_NONFINITE = 4, /* the loss is not a finite number */
-    SMOE_PARTIAL = 5,   /* a sweep or ablation with failed cells */
-    SMOE_STOPPED = 75   /* stopped on request after a checkpoint */
-} smoe_code;
-
-/* One failure, or several of one pass (a spec with three errors), one per line, no final '\n'. */
-typedef struct smoe_err {
-    smoe_code code;
-    size_t lines;    /* failures reported, also those that no longer fit in text */
-    size_t left_out; /* of these, missing in text: all from the first one that did not fit */
-    char text[4096]; /* NUL-terminated; the last line says how many were left out */
-} smoe_err;
 
 /* Replaces the content of err. Returns -1, so that `return smoe_fail(...)` is possible. err may be
  * NULL, here and in every function that does not say otherwise. */

@@ -3,14 +3,6 @@
 
 #include <time.h>
 
-static const char *const names[] = {
-#define PART(name, help) #name,
-    SMOE_PARTS(PART)
-#undef PART
-};
-const char *smoe_part_name(smoe_part part) {
-    return names[part];
-}
 double smoe_now(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -21,7 +13,7 @@ void smoe_clock_start(smoe_clock *clock) {
     if (clock) clock->last = smoe_now();
 }
 
-void smoe_clock_lap(smoe_clock *clock, smoe_part part) {
+void smoe_clock_lap(smoe_clock *clock, size_t part) {
     if (!clock) return;
     double now = smoe_now();
     clock->seconds[part] += now - clock->last;

@@ -10,22 +10,6 @@
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
-void smoe_frame_init(smoe_frame *frame, const char *name, const char *title, const char *caption,
-                     const char *columns) {
-    *frame = (smoe_frame){.name = name, .title = title, .caption = caption};
-    for (const char *at = columns ? columns : ""; *(at += strspn(at, " "));) {
-        size_t n = strcspn(at, " ");
-        bool text = at[n - 1] == '$';
-        char *word = strndup(at, text ? n - 1 : n);
-        if (word)
-            smoe_frame_column(frame, word, text);
-        else
-            frame->failed = true;
-        free(word);
-        at += n;
-    }
-}
-
 /* Room for one more of `size` bytes in a list of *room; the list stays as it is on failure. */
 static void *grown(smoe_frame *frame, void *list, size_t count, size_t *room, size_t size) {
     if (count < *room) return list;
@@ -39,21 +23,34 @@ static void *grown(smoe_frame *frame, void *list, size_t count, size_t *room, si
     return larger;
 }
 
+/* A copy that lives as long as the frame; NULL when out of memory. */
+static const char *keep(smoe_frame *frame, const char *text) {
+    frame->kept = grown(frame, frame->kept, frame->texts, &frame->text_room, sizeof *frame->kept);
+    char *copy = frame->failed ? NULL : strdup(text);
+    if (copy)
+        frame->kept[frame->texts++] = copy;
+    else
+        frame->failed = true;
+    return copy;
+}
+
+void smoe_frame_init(smoe_frame *frame, const char *name, const char *title, const char *caption,
+                     const smoe_column *columns) {
+    *frame = (smoe_frame){.name = name, .title = title, .caption = caption};
+    for (; columns && columns->name; columns++)
+        smoe_frame_column(frame, columns->name, columns->text);
+}
+
 void smoe_frame_column(smoe_frame *frame, const char *name, bool text) {
-    assert(!frame->data);
-    char *copy = strdup(name);
+    assert(!frame->rows);
+    const char *copy = keep(frame, name);
     smoe_column *column = realloc(frame->column, (frame->columns + 1) * sizeof *column);
     if (column) frame->column = column;
-    if (!column || !copy) {
-        frame->failed = true;
-        free(copy);
-        return;
-    }
-    frame->column[frame->columns++] = (smoe_column){copy, text};
+    frame->failed |= !column;
+    if (!frame->failed) frame->column[frame->columns++] = (smoe_column){copy, text};
 }
 
 void smoe_frame_free(smoe_frame *frame) {
-    for (size_t c = 0; c < frame->columns; c++) free(frame->column[c].name);
     for (size_t i = 0; i < frame->texts; i++) free(frame->kept[i]);
     free(frame->column);
     free(frame->kept);
@@ -61,39 +58,85 @@ void smoe_frame_free(smoe_frame *frame) {
     *frame = (smoe_frame){0};
 }
 
-static void add(smoe_frame *frame, bool text, smoe_datum datum) {
-    (void)text; /* where assertions are left out */
-    if (frame->failed) return;
-    assert(frame->columns && frame->column[frame->data % frame->columns].text == text);
-    frame->datum = grown(frame, frame->datum, frame->data, &frame->room, sizeof *frame->datum);
-    if (frame->failed) return;
-    frame->datum[frame->data++] = datum;
-    frame->rows = frame->data / frame->columns;
+/* Remembers the first thing that is wrong with a row. */
+static void refuse(smoe_frame *frame, const char *problem, const char *column) {
+    frame->failed = true;
+    snprintf(frame->wrong, sizeof frame->wrong, "%s '%s'", problem, column);
 }
 
-void smoe_frame_number(smoe_frame *frame, double number) {
-    add(frame, false, (smoe_datum){.number = number});
-}
-
-void smoe_frame_numbers(smoe_frame *frame, const double *number, size_t count) {
-    for (size_t i = 0; i < count; i++) smoe_frame_number(frame, number[i]);
-}
-
-/* A text that repeats the one above it, as names of runs do, is kept once. */
-void smoe_frame_text(smoe_frame *frame, const char *text) {
-    if (frame->failed) return;
-    const char *above = frame->rows ? frame->datum[frame->data - frame->columns].text : NULL;
-    if (above && frame->column[frame->data % frame->columns].text && !strcmp(above, text)) {
-        add(frame, true, (smoe_datum){.text = above});
-        return;
+/* The column of a cell, which is most often in its place; SIZE_MAX where the cell is wrong. */
+static size_t column_of(smoe_frame *frame, const smoe_frame_cell *cell, size_t place) {
+    size_t c = place;
+    if (c >= frame->columns || strcmp(frame->column[c].name, cell->column))
+        c = smoe_frame_find(frame, cell->column);
+    if (c == SIZE_MAX) {
+        refuse(frame, "a row has a cell for no column,", cell->column);
+    } else if (frame->column[c].text != (cell->text != NULL)) {
+        refuse(frame, frame->column[c].text ? "a row has no text for" : "a row has text for",
+               cell->column);
+        c = SIZE_MAX;
     }
-    frame->kept = grown(frame, frame->kept, frame->texts, &frame->text_room, sizeof *frame->kept);
+    return c;
+}
+
+/* Its cells into the places of their columns, in fresh room behind the last row; seen [columns]
+ * says which are there. A text that repeats the one above it, as names of runs do, is kept once. */
+static void place_cells(smoe_frame *frame, bool *seen, const smoe_frame_cell *cell, size_t cells) {
+    smoe_datum *row = frame->datum + frame->rows * frame->columns;
+    for (size_t i = 0; i < cells && !frame->failed; i++) {
+        size_t c = column_of(frame, &cell[i], i);
+        if (c == SIZE_MAX) return;
+        if (seen[c]) refuse(frame, "a row has two cells for", cell[i].column);
+        seen[c] = true;
+        const char *above = cell[i].text && frame->rows ? (row - frame->columns)[c].text : NULL;
+        if (!cell[i].text)
+            row[c].number = cell[i].number;
+        else
+            row[c].text = above && !strcmp(above, cell[i].text) ? above : keep(frame, cell[i].text);
+    }
+    for (size_t c = 0; c < frame->columns && !frame->failed; c++)
+        if (!seen[c]) refuse(frame, "a row has no cell for", frame->column[c].name);
+}
+
+void smoe_frame_row(smoe_frame *frame, const smoe_frame_cell *cell, size_t cells) {
     if (frame->failed) return;
-    char *copy = strdup(text);
-    frame->failed = !copy;
-    if (!copy) return;
-    frame->kept[frame->texts++] = copy;
-    add(frame, true, (smoe_datum){.text = copy});
+    bool *seen = calloc(frame->columns + 1, sizeof *seen);
+    frame->failed = !seen;
+    frame->datum = grown(frame, frame->datum, frame->rows, &frame->room,
+                         frame->columns * sizeof *frame->datum);
+    if (!frame->failed) place_cells(frame, seen, cell, cells);
+    if (!frame->failed) frame->rows++;
+    free(seen);
+}
+
+/* One cell more than there are columns has room: enough to be found out. */
+smoe_frame_cells smoe_frame_cells_open(smoe_frame *frame) {
+    smoe_frame_cells row = {.room = frame->columns + 1};
+    row.cell = calloc(row.room, sizeof *row.cell);
+    frame->failed |= !row.cell;
+    return row;
+}
+
+void smoe_frame_cells_number(smoe_frame_cells *row, const char *column, double number) {
+    if (row->cell && row->cells < row->room)
+        row->cell[row->cells++] = (smoe_frame_cell){column, .number = number};
+}
+
+void smoe_frame_cells_text(smoe_frame_cells *row, const char *column, const char *text) {
+    if (row->cell && row->cells < row->room)
+        row->cell[row->cells++] = (smoe_frame_cell){column, .text = text};
+}
+
+void smoe_frame_cells_put(smoe_frame_cells *row, smoe_frame *frame) {
+    smoe_frame_row(frame, row->cell, row->cells);
+    free(row->cell);
+    *row = (smoe_frame_cells){0};
+}
+
+int smoe_frame_check(const smoe_frame *frame, smoe_err *err) {
+    if (!frame->failed) return 0;
+    return smoe_fail(err, SMOE_RUNTIME, "the table %s: %s", frame->name,
+                     *frame->wrong ? frame->wrong : "out of memory");
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -167,7 +210,7 @@ static int put_rows(FILE *out, const void *context, smoe_err *err) {
 }
 
 int smoe_frame_csv(const smoe_frame *frame, const char *path, smoe_err *err) {
-    if (frame->failed) return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", path);
+    if (smoe_frame_check(frame, err)) return -1;
     return smoe_file_print(path, put_rows, frame, err);
 }
 

@@ -18,9 +18,9 @@ typedef enum smoe_param_group {
     SMOE_PARAM_HEAD    /* optimizer.head_weight_decay */
 } smoe_param_group;
 
-/* The gradient of the kernels [E,out,in] of E experts as an outer product that is not carried out:
- * that of expert e is dY_e^T X_e over rows first[e] .. first[e+1]. With few rows, the two factors
- * are much smaller than the product. */
+/* The gradient of E stacked kernels [E,out,in] as an outer product that is not carried out: that of
+ * kernel e is dY_e^T X_e over rows first[e] .. first[e+1]. With few rows, the two factors are much
+ * smaller than the product. */
 typedef struct smoe_outer {
     const real *dy, *x; /* [rows,out], [rows,in]; borrowed from the layer, until its next pass */
     const size_t *first;
@@ -36,7 +36,7 @@ typedef struct smoe_param {
     double decay; /* weight decay; negative: that of the group */
     bool frozen;  /* not trained: no gradient, no moments */
     bool alike;   /* entries of the first axis start with the same values */
-    bool expert;  /* the first axis is that of experts, each used only by some rows */
+    bool stacked; /* the first axis is that of matrices, or vectors, each used by its own rows */
     bool fresh;   /* the gradient counts as 0, whatever memory holds: backward overwrites it */
     bool outer;   /* backward stores the gradient as `factors`, not in the slab */
     smoe_outer factors;
@@ -106,8 +106,8 @@ static inline size_t smoe_param_end(const smoe_param *row) {
     return row->offset + (row->size + PAD - 1) / PAD * PAD;
 }
 
-/* The weights of a row, for reading; NULL if they are in BF16, which is possible only for kernels
- * of experts (smoe_param_streams). */
+/* The weights of a row, for reading; NULL if they are in BF16, which is possible only for stacked
+ * kernels (smoe_param_streams). */
 static inline const real *smoe_weight(const smoe_params *params, size_t row) {
     return params->place ? params->place[row].values : params->w + params->row[row].offset;
 }
@@ -120,11 +120,11 @@ static inline real *smoe_gradient(const smoe_params *params, size_t row) {
     return p->frozen ? NULL : params->g + p->offset;
 }
 
-/* Whether a row is used only by matrix products of experts. These read BF16 directly and overwrite
- * a fresh gradient. They are most of a large model, where setting gradients to 0 and reading them
- * again would take a tenth of a step. */
+/* Whether a row is stacked kernels, used only by matrix products. These read BF16 directly and
+ * overwrite a fresh gradient. They are most of a large model, where setting gradients to 0 and
+ * reading them again would take a tenth of a step. */
 static inline bool smoe_param_streams(const smoe_param *row) {
-    return row->expert && row->group == SMOE_PARAM_KERNEL;
+    return row->stacked && row->group == SMOE_PARAM_KERNEL;
 }
 
 void smoe_params_free(smoe_params *params);

@@ -15,7 +15,7 @@ typedef enum smoe_purpose {
     SMOE_RNG_SHUFFLE = 2, /* order of an epoch; step: epoch */
     SMOE_RNG_AUGMENT = 3, /* crops, flips, RandAugment; step: epoch, sample: index */
     SMOE_RNG_MIXUP = 4,   /* step: training step */
-    SMOE_RNG_DROPOUT = 5, /* layer: site, step, sample: row */
+    SMOE_RNG_DROPOUT = 5, /* layer: site, step, sample: place of a row in the whole batch */
     SMOE_RNG_ROUTER = 6,  /* router noise; layer: block, step, sample: token */
     SMOE_RNG_SHAPES = 7,  /* generated images; layer: split, sample: index */
     SMOE_RNG_FEWSHOT = 8, /* chosen shots; step: which seed */

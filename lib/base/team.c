@@ -4,15 +4,6 @@
 
 #include <omp.h>
 
-static const char *const names[] = {
-#define WORK(name, help) #name,
-    SMOE_WORKS(WORK)
-#undef WORK
-};
-const char *smoe_work_name(smoe_work work) {
-    return names[work];
-}
-
 int smoe_team_for(size_t size, int threads) {
     /* About 10 microseconds of one thread, which is what waking another takes. */
     enum { LEAST = 1 << 14 };
@@ -44,7 +35,7 @@ void smoe_team_watched(void) {
     team.worked = NULL;
 }
 
-smoe_shift smoe_shift_begin(smoe_work work) {
+smoe_shift smoe_shift_begin(int work) {
     return (smoe_shift){true, work, team.worked ? smoe_now() : 0};
 }
 

@@ -7,30 +7,20 @@
 
 #include "base/threads.h"
 
-/* WORK(name, what it is) */
-#define SMOE_WORKS(WORK)                                                                        \
-    WORK(products, "matrix products, with the GELU applied to them in the cache")               \
-    WORK(attention, "scores, softmax and weighted values of the heads")                         \
-    WORK(routing, "softmaxes or choices, gathering and scattering of tokens")                   \
-    WORK(elementwise, "norms, sums, patches, pooling, loss")                                    \
-    WORK(optimizer, "gradient norm and update")                                                 \
-    WORK(alone, "one thread, outside of all loops")                                             \
-    WORK(waiting, "the other threads meanwhile, and those that have finished their share of a " \
-                  "loop")
-
-typedef enum smoe_work {
-#define WORK(name, help) SMOE_WORK_##name,
-    SMOE_WORKS(WORK)
-#undef WORK
-        SMOE_WORK_COUNT
-} smoe_work;
-
-/* Its name in tables and JSON. */
-const char *smoe_work_name(smoe_work work);
+/* Work is numbered; rooms above have numbers of their own, from SMOE_WORK_ABOVE on, and names for
+ * all of them (spec/parts.def). */
+enum {
+    SMOE_WORK_alone,   /* one thread, outside of all loops */
+    SMOE_WORK_waiting, /* the others meanwhile, and those that have done their share of a loop */
+    SMOE_WORK_products,
+    SMOE_WORK_elementwise,
+    SMOE_WORK_ABOVE,
+    SMOE_TEAM_WORKS = 8 /* at most */
+};
 
 /* Seconds of all threads together, by work. */
 typedef struct smoe_worked {
-    double seconds[SMOE_WORK_COUNT];
+    double seconds[SMOE_TEAM_WORKS];
 } smoe_worked;
 
 /* From now on, until the next call, the time of the threads is added to *worked (not NULL), which
@@ -60,10 +50,10 @@ int smoe_team_for(size_t size, int threads);
 /* What one thread does in a block; for the macros. */
 typedef struct smoe_shift {
     bool on;
-    smoe_work work;
+    int work;
     double begin;
 } smoe_shift;
-smoe_shift smoe_shift_begin(smoe_work work);
+smoe_shift smoe_shift_begin(int work);
 void smoe_shift_end(smoe_shift *shift);
 
 #endif

@@ -4,8 +4,7 @@
 #include "base/threads.h"
 #include "data/data.h"
 #include "bench/cost.h"
-#include "train/loss.h"
-#include "train/optim.h"
+#include "train/step.h"
 #include "vit/model.h"
 
 #include <stdlib.h>
@@ -20,9 +19,9 @@ typedef struct bencher {
     const smoe_spec *spec;
     smoe_model *model;
     smoe_params *params;
-    size_t B, N, step;
-    real *pixels, *target, *dlogits; /* one batch */
-    double *rows;
+    size_t B, N, done;
+    real *pixels, *target; /* one batch */
+    smoe_step step;
     smoe_peaks peaks;
     size_t rounds;
     double *seconds;       /* [ROWS, rounds] of one kind of pass */
@@ -35,11 +34,9 @@ static int allocate(bencher *x, smoe_err *err) {
     size_t image = x->spec->data.channels * x->spec->data.image_size * x->spec->data.image_size;
     x->pixels = malloc(x->B * image * sizeof(real));
     x->target = calloc(x->B * x->N, sizeof(real));
-    x->dlogits = malloc(x->B * x->N * sizeof(real));
-    x->rows = malloc(x->B * sizeof(double));
     x->seconds = malloc(ROWS * x->rounds * sizeof(double));
     x->machine = malloc(2 * x->rounds * sizeof *x->machine);
-    if (!x->pixels || !x->target || !x->dlogits || !x->rows || !x->seconds || !x->machine)
+    if (!x->pixels || !x->target || !x->seconds || !x->machine)
         return smoe_fail(err, SMOE_RUNTIME, "out of memory for a batch of %zu images", x->B);
     smoe_rng rng = smoe_rng_at(x->spec->seed, SMOE_RNG_TEST, 0, 0, 0);
     for (size_t i = 0; i < x->B * image; i++) x->pixels[i] = (real)(2 * smoe_rng_uniform(&rng) - 1);
@@ -47,22 +44,17 @@ static int allocate(bencher *x, smoe_err *err) {
     return smoe_peaks_open(&x->peaks, err);
 }
 
-static void infer(bencher *x, smoe_clock *clock) {
+static int infer(bencher *x, smoe_clock *clock, smoe_err *err) {
+    (void)err;
     smoe_pass pass = {.images = x->B, .clock = clock};
     smoe_model_forward(x->model, x->pixels, &pass);
+    return 0;
 }
 
-static void train(bencher *x, smoe_clock *clock) {
-    smoe_pass pass = {
-        .train = true, .seed = x->spec->seed, .step = x->step, .images = x->B, .clock = clock};
-    smoe_loss_sums sums = {0};
-    smoe_model_forward(x->model, x->pixels, &pass);
-    smoe_loss_batch(&sums, x->dlogits, x->rows, smoe_model_logits(x->model), x->target, x->B, x->N,
-                    x->spec->train.loss, 0);
-    smoe_clock_lap(clock, SMOE_PART_loss);
-    smoe_model_backward(x->model, x->dlogits, &pass);
-    smoe_optim_step(x->params, &x->spec->train, x->step++, smoe_optim_norm(x->params));
-    smoe_clock_lap(clock, SMOE_PART_optimizer);
+static int train(bencher *x, smoe_clock *clock, smoe_err *err) {
+    smoe_batch batch = {.images = x->B, .pixels = x->pixels, .target = x->target};
+    size_t done = x->done++;
+    return smoe_step_run(&x->step, &batch, done, done, clock, err);
 }
 
 static int ascending(const void *a, const void *b) {
@@ -81,19 +73,20 @@ static smoe_bench_time time_of(double *seconds, size_t rounds) {
     return (smoe_bench_time){seconds[0], seconds[rounds / 2]};
 }
 
-static void time_rounds(bencher *x, void (*pass)(bencher *, smoe_clock *), smoe_bench_pass *out,
-                        watcher *w) {
+static int time_rounds(bencher *x, int (*pass)(bencher *, smoe_clock *, smoe_err *),
+                       smoe_bench_pass *out, watcher *w, smoe_err *err) {
     double *row[ROWS];
     for (size_t r = 0; r < ROWS; r++) row[r] = x->seconds + r * x->rounds;
-    pass(x, NULL);
+    if (pass(x, NULL, err)) return -1;
     for (size_t i = 0; i < x->rounds; i++) {
         smoe_clock parts = {0};
         smoe_worked worked;
         x->machine[x->measured++] = smoe_peaks_measure(&x->peaks);
         double start = smoe_now();
         smoe_team_watch(&worked);
-        pass(x, &parts);
+        int status = pass(x, &parts, err);
         smoe_team_watched();
+        if (status) return -1;
         row[WHOLE][i] = smoe_now() - start;
         row[LAYERS][i] = row[WHOLE][i] - parts.seconds[SMOE_PART_optimizer];
         for (size_t p = 0; p < SMOE_PART_COUNT; p++) row[p][i] = parts.seconds[p];
@@ -104,15 +97,8 @@ static void time_rounds(bencher *x, void (*pass)(bencher *, smoe_clock *), smoe_
     for (size_t k = 0; k < SMOE_WORK_COUNT; k++) out->work[k] = time_of(row[WORK + k], x->rounds);
     out->whole = time_of(row[WHOLE], x->rounds);
     out->layers = time_of(row[LAYERS], x->rounds);
+    return 0;
 }
-
-static const smoe_part part_of[SMOE_COST_KINDS] = {
-    [SMOE_COST_EMBEDDING] = SMOE_PART_embed,     [SMOE_COST_NORM] = SMOE_PART_norm,
-    [SMOE_COST_ATTENTION] = SMOE_PART_attention, [SMOE_COST_MLP] = SMOE_PART_mlp,
-    [SMOE_COST_ROUTER] = SMOE_PART_router,       [SMOE_COST_DISPATCH] = SMOE_PART_dispatch,
-    [SMOE_COST_EXPERTS] = SMOE_PART_experts,     [SMOE_COST_COMBINE] = SMOE_PART_combine,
-    [SMOE_COST_HEAD] = SMOE_PART_head,
-};
 
 double smoe_bench_limit(const smoe_bench_pass *pass, smoe_part part, const smoe_machine *machine,
                         bool *memory) {
@@ -123,48 +109,37 @@ double smoe_bench_limit(const smoe_bench_pass *pass, smoe_part part, const smoe_
     return *memory ? moving : compute;
 }
 
-/* Bytes a pass moves at least. Weights are read once forward and once for the gradient of the
- * input; their gradient is written, unless it is factored, and read before where it is not an
- * expert's; a norm reads and writes its rows, and its backward pass reads two arrays and adds to a
- * third; the optimiser reads the gradients that were written twice, once for their norm, writes
- * zeros where they are not experts', and reads and writes weights and moments. */
-static void count_bytes(smoe_bench *b, const smoe_spec *spec, const smoe_cost *cost) {
-    double *train = b->train.part_bytes, *infer = b->infer.part_bytes;
+/* What a pass computes and, at least, moves. Weights are read once forward and once for the
+ * gradient of the input; their gradient is written, unless it is factored, and read before where it
+ * is not an expert's; the optimiser reads the gradients that were written twice, once for their
+ * norm, writes zeros where they are not experts', and reads and writes weights and moments. */
+static void count_work(smoe_bench *b, const smoe_cost *cost) {
+    smoe_bench_pass *train = &b->train, *infer = &b->infer;
+    double B = (double)b->batch;
     double stored = b->weight_bytes > 0 ? b->weight_bytes / cost->params : sizeof(real);
-    double side = (double)(spec->data.image_size / spec->model.patch_size);
-    double rows =
-        (double)spec->train.batch_size * (side * side + (spec->model.head == SMOE_HEAD_TOKEN));
-    double norms =
-        2.0 * (double)spec->model.depth * rows * (double)spec->model.width * sizeof(real);
+    infer->flops = B * cost->products_infer_per_image;
+    train->flops = B * cost->products_train_per_image;
     for (size_t i = 0; i < cost->layers; i++) {
-        smoe_part part = part_of[cost->layer[i].kind];
-        double weights = sizeof(real) * cost->layer[i].params;
-        b->train.part_read[part] += 2 * weights;
-        train[part] += (part == SMOE_PART_experts ? 1 : 2) * weights;
-        b->infer.part_read[part] += stored * cost->layer[i].params;
+        const smoe_cost_layer *layer = &cost->layer[i];
+        smoe_part part = layer->part;
+        double weights = sizeof(real) * layer->params;
+        infer->part_flops[part] += B * layer->flops_infer;
+        train->part_flops[part] += B * layer->flops_train;
+        infer->part_read[part] += stored * layer->params;
+        train->part_read[part] += 2 * weights;
+        infer->part_bytes[part] += B * layer->moved_infer;
+        train->part_bytes[part] +=
+            B * layer->moved_train + (part == SMOE_PART_experts ? 1 : 2) * weights;
     }
-    train[SMOE_PART_experts] -= sizeof(real) * cost->params_outer;
-    infer[SMOE_PART_norm] += 2 * norms;
-    train[SMOE_PART_norm] += 6 * norms;
-    train[SMOE_PART_optimizer] = 2 * (cost->bytes.weights + cost->bytes.optimizer) +
-                                 2 * cost->bytes.gradients +
-                                 sizeof(real) * (cost->params - cost->params_expert);
-}
-
-static void count_work(smoe_bench *b, const smoe_spec *spec, const smoe_cost *cost) {
-    b->infer.flops = (double)b->batch * cost->products_infer_per_image;
-    b->train.flops = (double)b->batch * cost->products_train_per_image;
-    for (size_t i = 0; i < cost->layers; i++) {
-        smoe_part part = part_of[cost->layer[i].kind];
-        b->train.part_flops[part] += (double)b->batch * cost->layer[i].flops_train;
-        b->infer.part_flops[part] += (double)b->batch * cost->layer[i].flops_infer;
-    }
-    if (cost->params_outer > 0) { /* the optimiser does one of the experts' three products */
-        double product = b->infer.part_flops[SMOE_PART_experts];
-        b->train.part_flops[SMOE_PART_experts] -= product;
-        b->train.part_flops[SMOE_PART_optimizer] += product;
-    }
-    count_bytes(b, spec, cost);
+    train->part_bytes[SMOE_PART_experts] -= sizeof(real) * cost->params_outer;
+    train->part_bytes[SMOE_PART_optimizer] = 2 * (cost->bytes.weights + cost->bytes.optimizer) +
+                                             2 * cost->bytes.gradients +
+                                             sizeof(real) * (cost->params - cost->params_expert);
+    if (!(cost->params_outer > 0)) return;
+    /* the optimiser does one of the experts' three products */
+    double product = infer->part_flops[SMOE_PART_experts];
+    train->part_flops[SMOE_PART_experts] -= product;
+    train->part_flops[SMOE_PART_optimizer] += product;
 }
 
 /* The best and the median of the limit that lies `offset` bytes into a smoe_machine. */
@@ -201,15 +176,14 @@ static int bench_inference(bencher *x, const smoe_safetensors *weights, watcher 
     }
     b->planned_bytes += b->weight_bytes;
     if (first) smoe_peaks_reads(&x->peaks, first, (size_t)b->weight_bytes);
-    time_rounds(x, infer, &b->infer, w);
-    return 0;
+    return time_rounds(x, infer, &b->infer, w, err);
 }
 
 static int bench_training(bencher *x, const smoe_cost *cost, watcher *w, smoe_err *err) {
-    if (smoe_optim_allocate(x->params, &x->spec->train, err) ||
-        smoe_model_reserve(x->model, x->B, true, err))
+    const smoe_step_options options = {.unchecked = true};
+    if (smoe_step_open(&x->step, x->model, x->spec, x->N, &options, err) ||
+        time_rounds(x, train, &x->out->train, w, err))
         return -1;
-    time_rounds(x, train, &x->out->train, w);
     x->out->planned_bytes = cost->bytes.weights + cost->bytes.gradients + cost->bytes.optimizer +
                             cost->bytes.activations;
     return 0;
@@ -272,7 +246,7 @@ int smoe_bench_run(smoe_bench *bench, const smoe_spec *spec, size_t classes,
     if (!weights) time_data(&x);
     conclude(&x);
     bench->params = cost.params;
-    count_work(bench, spec, &cost);
+    count_work(bench, &cost);
     status = 0;
 out:
     smoe_cost_free(&cost);
@@ -280,8 +254,7 @@ out:
     smoe_peaks_free(&x.peaks);
     free(x.pixels);
     free(x.target);
-    free(x.dlogits);
-    free(x.rows);
+    smoe_step_free(&x.step);
     free(x.seconds);
     free(x.machine);
     return status;

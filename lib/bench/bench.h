@@ -6,8 +6,7 @@
 #ifndef SMOE_BENCH_H
 #define SMOE_BENCH_H
 
-#include "base/clock.h"
-#include "base/team.h"
+#include "spec/parts.h"
 #include "spec/spec.h"
 #include "bench/peaks.h"
 #include "store/safetensors.h"
@@ -20,8 +19,8 @@ typedef struct smoe_bench_time {
     double min, median; /* seconds */
 } smoe_bench_time;
 
-/* One pass of the model: the whole, the same without the optimiser, by parts, and by work, of which
- * the seconds are those of all threads together. */
+/* One pass of the model: the whole, the same without the optimiser, by parts, and by work (of its
+ * number), of which the seconds are those of all threads together. */
 typedef struct smoe_bench_pass {
     double flops; /* of the batch; products, a multiply-add is 2 */
     smoe_bench_time whole, layers, part[SMOE_PART_COUNT], work[SMOE_WORK_COUNT];

@@ -6,34 +6,8 @@
 #ifndef SMOE_COST_H
 #define SMOE_COST_H
 
-#include "base/base.h"
 #include "spec/spec.h"
-
-/* What a row of the cost table is; the order is that of a block. */
-typedef enum smoe_cost_kind {
-    SMOE_COST_EMBEDDING, /* patch embedding, position, class token */
-    SMOE_COST_NORM,
-    SMOE_COST_ATTENTION,
-    SMOE_COST_MLP, /* dense blocks */
-    SMOE_COST_ROUTER,
-    SMOE_COST_DISPATCH,
-    SMOE_COST_EXPERTS,
-    SMOE_COST_COMBINE,
-    SMOE_COST_HEAD, /* attention pooling, pre-logits, classifier */
-    SMOE_COST_KINDS
-} smoe_cost_kind;
-
-/* "embedding", "norm", ... */
-const char *smoe_cost_kind_name(smoe_cost_kind kind);
-
-/* One layer. Its name is the prefix of its tensors in a checkpoint: "patch_embed", "blocks.3.attn",
- * "blocks.3.mlp.experts", "head". The rows add up to the totals: parameters and products. */
-typedef struct smoe_cost_layer {
-    char name[48];
-    smoe_cost_kind kind;
-    double params;
-    double flops_infer, flops_train; /* per image; products only */
-} smoe_cost_layer;
+#include "vit/model.h"
 
 typedef struct smoe_cost {
     double params;        /* all */
@@ -57,22 +31,17 @@ typedef struct smoe_cost {
         double optimizer;   /* 8 (Adam) or 4 (SGD) */
         double activations; /* of a training step of batch_size images */
     } bytes;
-    smoe_cost_layer *layer;
+    smoe_cost_layer *layer; /* their rows add up to the totals: parameters and products */
     size_t layers;
 } smoe_cost;
 
-/* Departures from how this program computes, towards how the papers' did. NULL: none. */
-typedef struct smoe_cost_options {
-    bool einsum; /* the choice routers dispatch and combine by one-hot products; else by gather and
-                    scatter, which have no products (Soft MoE Table 9: true, V-MoE: false) */
-    bool unrounded;  /* their buffers are K C tokens / E, not rounded (V-MoE Table 7) */
-    bool pre_logits; /* a d x d layer before the head (V-MoE's models; ours have none) */
-} smoe_cost_options;
-
 /* classes: N where the spec's data.classes is 0; both 0 is an error (SMOE_USAGE). *cost is filled;
- * free it with smoe_cost_free, also after a failure. */
+ * free it with smoe_cost_free, also after a failure. options may be NULL. */
 int smoe_cost_estimate(smoe_cost *cost, const smoe_spec *spec, size_t classes,
                        const smoe_cost_options *options, smoe_err *err) SMOE_MUST_CHECK;
 void smoe_cost_free(smoe_cost *cost);
+
+/* Of a training run, all kinds together. */
+double smoe_cost_bytes(const smoe_cost *cost);
 
 #endif

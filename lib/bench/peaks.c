@@ -4,6 +4,7 @@
 #include "base/threads.h"
 #include "math/blas.h"
 #include "math/kernels.h"
+#include "math/tuning.h"
 
 #include <string.h>
 

@@ -110,7 +110,7 @@ int smoe_dataset_image(const smoe_dataset *set, size_t i, bool multi, real *pixe
     smoe_image image = {0}, work = {0};
     int status = set->type->image(set, i, NULL, &image, &work, err);
     if (!status) {
-        smoe_dataset_pixels(set, &image, pixels);
+        smoe_image_pixels(pixels, &image);
         *label = smoe_dataset_target(set, i, multi, target);
     }
     smoe_image_free(&image);
@@ -119,13 +119,6 @@ int smoe_dataset_image(const smoe_dataset *set, size_t i, bool multi, real *pixe
 }
 
 /* ---- what the sources and the loader share --------------------------------------------------- */
-
-void smoe_dataset_pixels(const smoe_dataset *set, const smoe_image *image, real *pixels) {
-    size_t c = set->channels, plane = set->size * set->size;
-    for (size_t ch = 0; ch < c; ch++)
-        for (size_t i = 0; i < plane; i++)
-            pixels[ch * plane + i] = (real)image->pixel[i * c + ch] / (real)127.5 - 1;
-}
 
 int64_t smoe_dataset_target(const smoe_dataset *set, uint64_t i, bool multi, real *target) {
     for (size_t k = 0; k < set->classes; k++) target[k] = 0;

@@ -48,9 +48,6 @@ struct smoe_dataset {
     void *store;        /* the source's own; its close frees it */
 };
 
-/* pixels [channels, size, size] = x/127.5 - 1 of an image of the right size. */
-void smoe_dataset_pixels(const smoe_dataset *set, const smoe_image *image, real *pixels);
-
 /* target [N] of image i, zeros and ones; returns the main label. */
 int64_t smoe_dataset_target(const smoe_dataset *set, uint64_t i, bool multi, real *target);
 

@@ -14,7 +14,7 @@ smoe_image_kind smoe_image_kind_of(const char *name) {
     return strcasecmp(dot, ".png") ? SMOE_IMAGE_NONE : SMOE_IMAGE_PNG;
 }
 
-static smoe_image_kind kind_of_bytes(const uint8_t *bytes, size_t size) {
+smoe_image_kind smoe_image_kind_in(const uint8_t *bytes, size_t size) {
     static const uint8_t jpeg[] = {0xff, 0xd8, 0xff},
                          png[] = {0x89, 'P', 'N', 'G', 0x0d, 0x0a, 0x1a, 0x0a};
     if (size >= sizeof jpeg && !memcmp(bytes, jpeg, sizeof jpeg)) return SMOE_IMAGE_JPEG;
@@ -91,7 +91,7 @@ static int jpeg_header(smoe_image_header *header, const uint8_t *bytes, size_t s
 int smoe_decode_header(smoe_image_header *header, smoe_image_kind promised, const uint8_t *bytes,
                        size_t size, smoe_err *err) {
     static const char *const name[] = {"no image", "a JPEG image", "a PNG image"};
-    *header = (smoe_image_header){.kind = kind_of_bytes(bytes, size)};
+    *header = (smoe_image_header){.kind = smoe_image_kind_in(bytes, size)};
     if (!size) return smoe_fail(err, SMOE_DATA, "an empty file");
     if (header->kind == SMOE_IMAGE_NONE)
         return smoe_fail(err, SMOE_DATA, "unknown format: neither a JPEG nor a PNG image");

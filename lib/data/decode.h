@@ -25,6 +25,9 @@ typedef struct smoe_image_header {
 /* What the ending of a file name promises: .jpg, .jpeg or .png in any case. */
 smoe_image_kind smoe_image_kind_of(const char *name);
 
+/* What bytes begin as. */
+smoe_image_kind smoe_image_kind_in(const uint8_t *bytes, size_t size);
+
 /* Reads the header only; checks kind and dimensions. */
 int smoe_decode_header(smoe_image_header *header, smoe_image_kind promised, const uint8_t *bytes,
                        size_t size, smoe_err *err) SMOE_MUST_CHECK;

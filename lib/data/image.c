@@ -182,3 +182,10 @@ int smoe_image_fit(smoe_image *out, size_t size, const smoe_image *in, smoe_rng 
                         : smoe_box_centre(in->width, in->height);
     return smoe_image_resize(out, size, in, box, err);
 }
+
+void smoe_image_pixels(real *pixels, const smoe_image *image) {
+    size_t c = image->channels, plane = image->width * image->height;
+    for (size_t ch = 0; ch < c; ch++)
+        for (size_t i = 0; i < plane; i++)
+            pixels[ch * plane + i] = (real)image->pixel[i * c + ch] / (real)127.5 - 1;
+}

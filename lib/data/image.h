@@ -52,4 +52,7 @@ int smoe_image_resize(smoe_image *out, size_t size, const smoe_image *in, smoe_b
 int smoe_image_fit(smoe_image *out, size_t size, const smoe_image *in, smoe_rng *crop,
                    smoe_err *err) SMOE_MUST_CHECK;
 
+/* pixels [channels, height, width] = x/127.5 - 1. */
+void smoe_image_pixels(real *pixels, const smoe_image *image);
+
 #endif

@@ -104,7 +104,7 @@ static int make_image(const smoe_loader *l, worker *w, uint64_t epoch, uint64_t 
     bool box = l->options.train && l->data.augment.crop == SMOE_CROP_INCEPTION;
     if (l->set->type->image(l->set, i, box ? &rng : NULL, &w->image, &w->work, err)) return -1;
     if (l->options.train && smoe_augment(&l->data, &w->image, &w->work, &rng, err)) return -1;
-    smoe_dataset_pixels(l->set, &w->image, pixels);
+    smoe_image_pixels(pixels, &w->image);
     return 0;
 }
 

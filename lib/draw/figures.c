@@ -1,31 +1,22 @@
-/*
- * Figures by gnuplot from the tables beside them; see figures.h and figures.def. A panel and a line
- * are rows of a table: scripts name the first and the last by number, since a run's name may hold
- * anything, and leave out those between that belong to others. What no table holds as it is drawn,
- * shares of rows, is in the script itself. The rows of a run lie together, so what sets others
- * apart is never a run.
- */
-#include "draw/figures_view.h"
-#include "base/file.h"
+/* From rows of a table to a plot; see figures.h and figures.def. */
+#include "draw/figures.h"
+#include "draw/figures_rows.h"
 #include "draw/gnuplot.h"
+#include "draw/words.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum {
-    SIGNED = SMOE_FIGURE_SIGNED,
-    STACKED = SMOE_FIGURE_STACKED,
-    ZERO = SMOE_FIGURE_ZERO,
-    PANEL_WIDTH = 360, /* pixels; larger where there is one alone */
-    PANEL_HEIGHT = 290,
-    TITLE_HEIGHT = 40
+    TICKS_DOWN = 16, /* names along an axis of a heat map at most */
+    TICKS_ACROSS = 8,
+    RUN_IN_TITLE = 36, /* bytes of a run's name */
+    RUN_IN_KEY = 60
 };
 
 static const smoe_figure_row figures[] = {
-#define FIGURE(name, kind, frame, panel, x, y, z, x_name, y_name, x_title, y_title, flags) \
-    {#name, SMOE_FIGURE_##kind, frame, panel, x, y, z, x_name, y_name, x_title, y_title, flags},
+#define FIGURE(figure, type, ...) {.name = #figure, .kind = SMOE_FIGURE_##type, __VA_ARGS__},
 #include "draw/figures.def"
 #undef FIGURE
 };
@@ -35,233 +26,369 @@ const smoe_figure_row *smoe_figure_row_at(size_t i) {
     return i < FIGURES ? &figures[i] : NULL;
 }
 
-const char *smoe_figure_word(const char *list, size_t i, char *buf, size_t size) {
-    for (;; i--) {
-        list += strspn(list, " ");
-        size_t length = strcspn(list, " ");
-        if (!length) return NULL;
-        if (!i) {
-            snprintf(buf, size, "%.*s", (int)length, list);
-            return buf;
-        }
-        list += length;
+/* A figure that is being made a plot. */
+typedef struct figure {
+    const smoe_figure_row *row;
+    const smoe_frame *f, *runs;
+    const char *panel[SMOE_PLOT_LIST], *line[SMOE_PLOT_LIST]; /* columns that tell them apart */
+    const char *shown[SMOE_PLOT_LIST];                        /* of panel, those in their titles */
+    size_t *line_row;      /* [lines] the first row of each; none where there are no columns */
+    size_t lines, ordered; /* ordered: lines that have a place on the ramp */
+} figure;
+
+/* Appends the names of a list, but for one. */
+static void append(const char **list, const char *const *names, const char *but) {
+    while (*list) list++;
+    for (; *names; names++)
+        if (!but || strcmp(*names, but)) *list++ = *names;
+}
+
+/* Of one run its name says nothing; lines of several runs leave the rest to panels. */
+static void choose_columns(figure *g) {
+    const smoe_figure_row *row = g->row;
+    static const char *const run[] = {"run", NULL};
+    bool of_runs = row->line[0] && !strcmp(row->line[0], "run");
+    bool several = (g->runs && g->runs->rows > 1) || !smoe_rows_agree(g->f, run, 0, g->f->rows - 1);
+    append(g->panel, row->panel, NULL);
+    if (!of_runs) {
+        append(g->line, row->line, NULL);
+    } else if (several) {
+        append(g->line, run, NULL);
+        append(g->panel, row->line, "run");
+    } else {
+        append(g->line, row->line, "run");
     }
+    append(g->shown, g->panel, several ? NULL : "run");
 }
 
-static const struct {
-    const char *name, *words;
-} words[] = {
-#define WORD(name, words) {name, words},
-#include "draw/words.def"
-#undef WORD
-};
+/* ---- marks ----------------------------------------------------------------------------------- */
 
-const char *smoe_figure_words(size_t i, const char **shown) {
-    if (i >= sizeof words / sizeof *words) return NULL;
-    *shown = words[i].words;
-    return words[i].name;
-}
-
-const char *smoe_figure_say(const char *name, char *buf, size_t size) {
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (!strcmp(words[i].name, name)) return words[i].words;
-    snprintf(buf, size, "%s", name);
-    for (char *c = buf; *c; c++)
-        if (*c == '_') *c = ' ';
-    return buf;
-}
-
-/* ---- the script ------------------------------------------------------------------------------ */
-
-/* Pixels. The key is a strip below the title, as wide as the figure. */
-typedef struct layout {
-    size_t across, down, width, height, key, columns;
-    size_t panel_width, panel_height;
-} layout;
-
-/* Does the key name this mark? */
-static bool in_key(const smoe_drawing *d, size_t m, char text[SMOE_DRAWING_LABEL]) {
-    smoe_span rows;
-    if (!d->kind->entry) return false;
-    d->kind->entry(d, m, text);
-    for (size_t i = 0; *text && i < d->panels; i++)
-        if (smoe_drawing_rows(d, &d->panel[i], m, &rows)) return true;
-    return false;
-}
-
-static layout lay_out(const smoe_drawing *d) {
-    layout l = {.across = d->panels < 3 ? d->panels : 3};
-    size_t entries = 0, longest = 0;
-    char text[SMOE_DRAWING_LABEL];
-    for (size_t m = 0; m < d->lines * d->each; m++) {
-        if (!in_key(d, m, text)) continue;
-        entries++;
-        if (strlen(text) > longest) longest = strlen(text);
+/* The rows of a panel and, if it is not SIZE_MAX, of a line; false where none has a number in the
+ * column. */
+static bool rows_of(const figure *g, size_t panel, size_t line, const char *column,
+                    smoe_plot_rows *rows) {
+    size_t count = 0, numbers = 0;
+    *rows = (smoe_plot_rows){0};
+    for (size_t r = panel; r < g->f->rows; r++) {
+        if (!smoe_rows_agree(g->f, g->panel, panel, r)) continue;
+        if (line != SIZE_MAX && !smoe_rows_agree(g->f, g->line, line, r)) continue;
+        if (!count++) rows->first = r;
+        rows->last = r;
+        numbers += isfinite(smoe_rows_number(g->f, r, column));
     }
-    l.down = (d->panels + l.across - 1) / l.across;
-    l.panel_width = d->panels > 1 ? PANEL_WIDTH : PANEL_WIDTH * 3 / 2;
-    l.panel_height = d->panels > 1 ? PANEL_HEIGHT : PANEL_HEIGHT * 5 / 4;
-    l.width = l.across * l.panel_width + 40;
-    l.columns = smoe_gnuplot_key_columns(longest, l.width);
-    if (l.columns > entries && entries) l.columns = entries;
-    if (entries) l.key = ((entries + l.columns - 1) / l.columns) * SMOE_KEY_ROW + 10;
-    l.height = TITLE_HEIGHT + l.key + l.down * l.panel_height;
-    return l;
+    if (count == rows->last - rows->first + 1) return numbers > 0;
+    append(rows->same, g->panel, NULL);
+    if (line != SIZE_MAX) append(rows->same, g->line, NULL);
+    return numbers > 0;
 }
 
-static void put_place(FILE *out, const layout *l, size_t left, size_t top, size_t width,
-                      size_t height) {
-    fprintf(out, "set origin %.4f,%.4f\nset size %.4f,%.4f\n", (double)left / (double)l->width,
-            1 - (double)(top + height) / (double)l->height, (double)width / (double)l->width,
-            (double)height / (double)l->height);
-}
-
-static void put_head(FILE *out, const smoe_drawing *d, const layout *l) {
-    const smoe_figure_row *row = d->row;
-    fprintf(out,
-            "# Draws %s.svg from %s.csv: gnuplot %s.gp\n"
-            "set terminal svg size %zu,%zu font 'sans,12' noenhanced background '#ffffff'\n"
-            "set output '%s.svg'\n"
-            "set datafile separator comma\n"
-            "set datafile columnheaders\n"
-            "set datafile missing NaN\n"
-            "set border 3 lc rgb '#5d666f'\n"
-            "set tics nomirror\n"
-            "set boxwidth 0.8 relative\n",
-            row->name, d->f->name, row->name, l->width, l->height, row->name);
-    fputs(row->flags & SIGNED ? "set palette defined (-1 '#14548c', -0.5 '#7aaad0', 0 '#f7f6f3', "
-                                "0.5 '#e7a06a', 1 '#ac4a0e')\nset cbrange [-1:1]\n"
-                              : "set palette defined (0 '#f6f8fa', 0.25 '#c6d9e8', 0.5 '#7aaad0', "
-                                "0.75 '#2e6ca0', 1 '#0c2c54')\n",
-          out);
-    if (row->kind != SMOE_FIGURE_HEAT) fputs("set grid lc rgb '#e2dfd9' dt 1\n", out);
-    fputs("set multiplot title ", out);
-    smoe_gnuplot_text(out, d->f->title);
-    fputc('\n', out);
-}
-
-/* A plot of nothing, for its key. */
-static void put_key(FILE *out, const smoe_drawing *d, const layout *l) {
-    char text[SMOE_DRAWING_LABEL];
-    size_t entries = 0;
-    if (!l->key) return;
-    put_place(out, l, 0, TITLE_HEIGHT, l->width, l->key);
-    fprintf(out,
-            "unset border\nunset xtics\nunset ytics\nset margins 0,0,0,0\n"
-            "set key center center horizontal Left reverse samplen 2 maxcols %zu\n",
-            l->columns);
-    for (size_t m = 0; m < d->lines * d->each; m++) {
-        if (!in_key(d, m, text)) continue;
-        fputs(entries++ ? ", \\\n     NaN" : "plot [0:1][0:1] NaN", out);
-        d->kind->put_style(out, d, m);
-        fputs(" title ", out);
-        smoe_gnuplot_text(out, text);
-    }
-    fputs("\nset border 3 lc rgb '#5d666f'\nset xtics nomirror\nset ytics nomirror\nset margins "
-          "-1,-1,-1,-1\n",
-          out);
-}
-
-/* Without a title for y, a panel's name is that. */
-static void put_panel(FILE *out, const smoe_drawing *d, const smoe_span *p) {
-    char text[SMOE_DRAWING_LABEL];
-    const char *y = *d->row->y_title ? d->row->y_title : text;
-    size_t marks = 0;
-    smoe_span rows;
-    smoe_drawing_say_row(d->f, d->row->panel, p->first, 36, text);
-    fputs("set title ", out);
-    smoe_gnuplot_text(out, y == text ? "" : text);
-    fputs("\nset xlabel ", out);
-    smoe_gnuplot_text(out, d->row->x_title);
-    fputs("\nset ylabel ", out);
-    smoe_gnuplot_text(out, y);
-    fputc('\n', out);
-    smoe_drawing_put_axes(out, d, p);
-    if (d->row->kind == SMOE_FIGURE_HEAT) smoe_drawing_put_heat(out, d, p);
-    for (size_t m = 0; d->kind->put_block && m < d->lines * d->each; m++)
-        if (smoe_drawing_rows(d, p, m, &rows)) d->kind->put_block(out, d, &rows, m);
-    for (size_t m = 0; d->kind->put_data && m < d->lines * d->each; m++) {
-        if (!smoe_drawing_rows(d, p, m, &rows)) continue;
-        fputs(marks++ ? ", \\\n     " : "plot ", out);
-        d->kind->put_data(out, d, &rows, m);
-        d->kind->put_style(out, d, m);
-        fputs(" notitle", out);
-    }
-    fputc('\n', out);
-}
-
-static int put_script(FILE *out, const void *context, smoe_err *err) {
-    const smoe_drawing *d = context;
-    const layout l = lay_out(d);
-    (void)err;
-    put_head(out, d, &l);
-    put_key(out, d, &l);
-    for (size_t i = 0; i < d->panels; i++) {
-        put_place(out, &l, 20 + i % l.across * l.panel_width,
-                  TITLE_HEIGHT + l.key + i / l.across * l.panel_height, l.panel_width,
-                  l.panel_height);
-        put_panel(out, d, &d->panel[i]);
-    }
-    fputs("unset multiplot\n", out);
+/* A mark of the panel for a column; *mark NULL where it would have no numbers. */
+static int add_mark(smoe_mark **mark, const figure *g, smoe_panel *panel, size_t line,
+                    smoe_mark_kind kind, const char *y) {
+    smoe_plot_rows rows;
+    *mark = NULL;
+    if (!rows_of(g, panel->row, line, kind == SMOE_MARK_CELLS ? g->row->colour : y, &rows))
+        return 0;
+    *mark = smoe_plot_mark(panel);
+    if (!*mark) return -1;
+    (*mark)->kind = kind;
+    (*mark)->rows = rows;
+    (*mark)->x = g->row->x;
+    (*mark)->y[0] = y;
     return 0;
 }
 
-/* One figure; *panels 0 where there is nothing to draw. */
-static int write_figure(const smoe_frame *f, const smoe_figure_row *row, const char *folder,
-                        size_t *panels, bool *drawn, smoe_err *err) {
-    char y[SMOE_DRAWING_NAME];
-    smoe_drawing d = {.kind = &smoe_mark_kinds[row->kind],
-                      .f = f,
-                      .row = row,
-                      .z = row->kind == SMOE_FIGURE_HEAT ? "" : row->z};
-    int status = 0;
-    if (!strncmp(d.z, "run ", 4) && smoe_cells_agree(f, 0, 0, f->rows - 1)) d.z += 4;
-    while (smoe_figure_word(row->y, d.each, y, sizeof y)) d.each++;
-    if (d.kind->marks) d.each = d.kind->marks;
-    if (!d.each) d.each = 1;
-    d.panel = calloc(f->rows, sizeof *d.panel);
-    d.line = calloc(f->rows, sizeof *d.line);
-    d.value = calloc(f->rows, sizeof *d.value);
-    if (!d.panel || !d.line || !d.value) {
-        status = smoe_fail(err, SMOE_RUNTIME, "%s/%s.gp: out of memory", folder, row->name);
-        goto out;
-    }
-    smoe_drawing_find_panels(&d);
-    if (d.panels) {
-        smoe_drawing_find_lines(&d);
-        status = smoe_gnuplot_draw(folder, row->name, put_script, &d, drawn, err);
-    }
-    *panels = d.panels;
-out:
-    free(d.panel);
-    free(d.line);
-    free(d.value);
-    return status;
+/* A column has a colour of its own; of lines told apart by a number, the colour is its place; the
+ * columns of one line differ in dashes. */
+static void colour_line(const figure *g, size_t i, size_t k, smoe_mark *m) {
+    const char *column = g->line[0] && !g->line[1] ? g->line[0] : NULL;
+    bool number = column && !g->f->column[smoe_frame_find(g->f, column)].text;
+    m->dash = g->lines ? k : 0;
+    if (!g->lines)
+        m->colour = (smoe_colour){SMOE_SERIES, (double)k};
+    else if (number && !isfinite(smoe_rows_number(g->f, g->line_row[i], column)))
+        m->colour = (smoe_colour){SMOE_INK, 0};
+    else if (number && g->ordered > 1)
+        m->colour = (smoe_colour){SMOE_ORDERED, (double)i / (double)(g->ordered - 1)};
+    else
+        m->colour = (smoe_colour){SMOE_SERIES, (double)i};
 }
 
-/* What an earlier call drew. */
-static int remove_figure(const smoe_figure_row *row, const char *folder, smoe_err *err) {
-    static const char *const endings[] = {"gp", "svg"};
-    int status = 0;
-    for (size_t i = 0; i < 2 && !status; i++) {
-        char *path = smoe_text_format("%s/%s.%s", folder, row->name, endings[i]);
-        status = path ? smoe_file_remove(path, err) : smoe_fail(err, SMOE_RUNTIME, "out of memory");
-        free(path);
-    }
-    return status;
+static int add_lines(const figure *g, smoe_panel *panel) {
+    static const smoe_mark_kind kinds[] = {[SMOE_FIGURE_LINES] = SMOE_MARK_LINE,
+                                           [SMOE_FIGURE_STEPS] = SMOE_MARK_STEPS,
+                                           [SMOE_FIGURE_HISTOGRAM] = SMOE_MARK_HISTOGRAM};
+    char buf[SMOE_PLOT_TEXT];
+    for (size_t i = 0; i < (g->lines ? g->lines : 1); i++)
+        for (size_t k = 0; g->row->y[k]; k++) {
+            smoe_mark *m;
+            if (add_mark(&m, g, panel, g->lines ? g->line_row[i] : SIZE_MAX, kinds[g->row->kind],
+                         g->row->y[k]))
+                return -1;
+            if (!m) continue;
+            m->each = g->row->each;
+            m->error = g->row->error[k];
+            colour_line(g, i, k, m);
+            if (g->lines)
+                smoe_rows_say(g->f, g->line, g->line_row[i], RUN_IN_KEY, m->name, sizeof m->name);
+            size_t used = strlen(m->name);
+            if (g->row->y[1])
+                snprintf(m->name + used, sizeof m->name - used, "%s%s", used ? ", " : "",
+                         smoe_words_of(g->row->y[k], buf, sizeof buf));
+        }
+    return 0;
 }
 
-int smoe_figures_write(const smoe_frame *frames, size_t count, const char *folder, size_t *scripts,
-                       size_t *drawn, smoe_err *err) {
+/* The widest first, the mean last. */
+static int add_bands(const figure *g, smoe_panel *panel) {
+    static const char *const bands[][3] = {{"p0.5", "p99.5", "central 99%"},
+                                           {"p2.5", "p97.5", "95%"},
+                                           {"p5", "p95", "90%"},
+                                           {"p10", "p90", "80%"},
+                                           {"p20", "p80", "60%"}};
+    smoe_mark *m;
+    for (size_t i = 0; i < sizeof bands / sizeof *bands; i++) {
+        if (add_mark(&m, g, panel, SIZE_MAX, SMOE_MARK_BAND, bands[i][0])) return -1;
+        if (!m) continue;
+        m->y[1] = bands[i][1];
+        m->colour = (smoe_colour){SMOE_BAND, (double)i};
+        snprintf(m->name, sizeof m->name, "%s", bands[i][2]);
+    }
+    if (add_mark(&m, g, panel, SIZE_MAX, SMOE_MARK_LINE, g->row->y[0])) return -1;
+    if (m) snprintf(m->name, sizeof m->name, "mean");
+    return 0;
+}
+
+/* Bars upon one another are drawn from the tallest, the sum of all, down. */
+static int add_bars(const figure *g, smoe_panel *panel) {
+    const char *const *y = g->row->y;
+    char buf[SMOE_PLOT_TEXT];
+    size_t columns = 0;
+    while (y[columns]) columns++;
+    for (size_t k = columns; k--;) {
+        smoe_mark *m;
+        if (add_mark(&m, g, panel, SIZE_MAX, SMOE_MARK_BAR, y[k])) return -1;
+        if (!m) continue;
+        for (size_t i = 0; i <= k; i++) m->y[i] = y[i];
+        m->colour = (smoe_colour){SMOE_SERIES, (double)k};
+        if (columns > 1)
+            snprintf(m->name, sizeof m->name, "%s", smoe_words_of(y[k], buf, sizeof buf));
+    }
+    return 0;
+}
+
+static int add_cells(const figure *g, smoe_panel *panel) {
+    smoe_mark *m;
+    if (add_mark(&m, g, panel, SIZE_MAX, SMOE_MARK_CELLS, g->row->y[0])) return -1;
+    if (m) m->z = g->row->colour;
+    return 0;
+}
+
+/* ---- axes ------------------------------------------------------------------------------------ */
+
+/* Of bars upon one another, how high they are together. */
+static double tallest(const figure *g, size_t like) {
+    double most = 0;
+    for (size_t r = 0; r < g->f->rows; r++) {
+        double sum = 0;
+        if (like != SIZE_MAX && !smoe_rows_agree(g->f, g->panel, like, r)) continue;
+        for (const char *const *y = g->row->y; *y; y++) {
+            double v = smoe_rows_number(g->f, r, *y);
+            if (isfinite(v)) sum += v;
+        }
+        most = fmax(most, sum);
+    }
+    return most;
+}
+
+/* The width of a bin: the least distance of two rows that follow each other; 0 where there are no
+ * two. */
+static double bin_of(const figure *g) {
+    double least = INFINITY;
+    for (size_t r = 1; r < g->f->rows; r++) {
+        double far =
+            smoe_rows_number(g->f, r, g->row->x) - smoe_rows_number(g->f, r - 1, g->row->x);
+        if (far > 0) least = fmin(least, far);
+    }
+    return isfinite(least) ? least : 0;
+}
+
+/* All panels have one scale, so that they can be compared, unless they are of different things. */
+static void set_axes(const figure *g, smoe_panel *panel) {
+    const smoe_figure_row *row = g->row;
+    const char *const x[] = {row->x, NULL};
+    size_t like = row->separate ? panel->row : SIZE_MAX;
+    bool bars = row->kind == SMOE_FIGURE_BARS, whole;
+    double low, high;
+    if (!smoe_rows_range(g->f, x, g->panel, SIZE_MAX, &low, &high, &whole)) low = high = 0;
+    double beside = bars ? 0.5 : row->kind == SMOE_FIGURE_HISTOGRAM ? bin_of(g) / 2 : 0;
+    smoe_plot_range(&panel->x, low, high, whole, false);
+    if (beside > 0) panel->x.low = low - beside, panel->x.high = high + beside;
+    if (!smoe_rows_range(g->f, row->y, g->panel, like, &low, &high, &whole)) low = high = 0;
+    if (bars) high = tallest(g, like);
+    if (row->ratio && low > 0 && high > 10 * low) {
+        smoe_plot_range_log(&panel->y, low, high, 10);
+        return;
+    }
+    if (row->zero) low = fmin(low, 0);
+    smoe_plot_range(&panel->y, low, high, whole, true);
+    if (row->share) smoe_plot_range(&panel->y, 0, 1, false, false);
+}
+
+/* The names of ranks, thinned out to `most` of them. */
+static int name_ranks(const figure *g, smoe_plot_axis *axis, const smoe_panel *panel,
+                      const char *rank, const char *name, size_t most) {
+    const smoe_frame *f = g->f;
+    double last = fmax(axis->low, axis->high) - 0.5, every = ceil((last + 1) / (double)most);
+    size_t what = smoe_frame_find(f, name);
+    for (double at = fmin(axis->low, axis->high) + 0.5; at <= last; at++) {
+        if (fmod(at, every) > 0) continue;
+        size_t r = panel->row;
+        while (r < f->rows &&
+               (smoe_rows_number(f, r, rank) != at || !smoe_rows_agree(f, g->panel, panel->row, r)))
+            r++;
+        smoe_plot_tick *tick = r < f->rows ? smoe_plot_add_tick(axis) : NULL;
+        if (r == f->rows) continue;
+        if (!tick) return -1;
+        tick->at = at;
+        if (f->column[what].text)
+            snprintf(tick->text, sizeof tick->text, "%s", smoe_frame_text_at(f, r, what));
+        else
+            snprintf(tick->text, sizeof tick->text, "%g", smoe_frame_number_at(f, r, what));
+    }
+    return 0;
+}
+
+/* How many cells belong together, as the table of runs says; 0 where that says nothing. */
+static size_t group_of(const figure *g, const smoe_panel *panel) {
+    const smoe_frame *runs = g->runs;
+    if (!runs || !g->row->group || smoe_frame_find(runs, g->row->group) == SIZE_MAX) return 0;
+    const char *run = smoe_frame_text_at(g->f, panel->row, smoe_frame_find(g->f, "run"));
+    for (size_t r = 0; r < runs->rows; r++)
+        if (!strcmp(smoe_frame_text_at(runs, r, smoe_frame_find(runs, "run")), run)) {
+            double cells = smoe_rows_number(runs, r, g->row->group);
+            return cells > 1 ? (size_t)cells : 0;
+        }
+    return 0;
+}
+
+/* Rows from the top down, a unit for each cell. */
+static int set_cell_axes(const figure *g, smoe_panel *panel) {
+    const smoe_figure_row *row = g->row;
+    const char *const x[] = {row->x, NULL};
+    double low, high;
+    bool whole;
+    if (!smoe_rows_range(g->f, x, g->panel, panel->row, &low, &high, &whole)) low = high = 0;
+    smoe_plot_range(&panel->x, low, high, true, false);
+    panel->x.low = low - 0.5, panel->x.high = high + 0.5;
+    if (!smoe_rows_range(g->f, row->y, g->panel, panel->row, &low, &high, &whole)) low = high = 0;
+    smoe_plot_range(&panel->y, low, high, true, false);
+    panel->y.low = high + 0.5, panel->y.high = low - 0.5;
+    panel->square = !row->x_name;
+    panel->group = group_of(g, panel);
+    if (row->x_name && name_ranks(g, &panel->x, panel, row->x, row->x_name, TICKS_ACROSS))
+        return -1;
+    return row->y_name ? name_ranks(g, &panel->y, panel, row->y[0], row->y_name, TICKS_DOWN) : 0;
+}
+
+/* Colours are from 0 unless all cells are nearly alike: then what differs would not be seen. */
+static void set_scale(const figure *g, smoe_plot_scale *scale) {
+    const char *const colour[] = {g->row->colour, NULL};
+    char buf[SMOE_PLOT_TEXT];
+    double low, high;
+    bool whole;
+    if (!smoe_rows_range(g->f, colour, g->panel, SIZE_MAX, &low, &high, &whole)) low = high = 0;
+    snprintf(scale->label, sizeof scale->label, "%s",
+             smoe_words_of(g->row->colour, buf, sizeof buf));
+    scale->diverging = g->row->around_zero || g->row->around_one;
+    if (g->row->around_zero) low = -1, high = 1;
+    if (g->row->around_one) low = 0, high = fmax(high, 2);
+    if (!scale->diverging && low <= high / 2) low = fmin(low, 0);
+    if (!(low < high)) high = low + 0.5;
+    scale->low = low;
+    scale->high = high;
+    scale->middle = g->row->around_one ? 1 : (low + high) / 2;
+}
+
+/* ---- the plot -------------------------------------------------------------------------------- */
+
+static bool has_column(const char *const *list, const char *column) {
+    while (*list && strcmp(*list, column)) list++;
+    return *list;
+}
+
+/* A panel with its marks; none where it has nothing to show. */
+static int add_panel(const figure *g, smoe_plot *plot, size_t row) {
+    static int (*const add[])(const figure *, smoe_panel *) = {
+        [SMOE_FIGURE_LINES] = add_lines,     [SMOE_FIGURE_STEPS] = add_lines,
+        [SMOE_FIGURE_HISTOGRAM] = add_lines, [SMOE_FIGURE_BANDS] = add_bands,
+        [SMOE_FIGURE_BARS] = add_bars,       [SMOE_FIGURE_HEAT] = add_cells};
+    smoe_panel *panel = smoe_plot_panel(plot);
+    if (!panel) return -1;
+    panel->row = row;
+    panel->block = has_column(g->panel, "block") ? smoe_rows_number(g->f, row, "block") : NAN;
+    if (add[g->row->kind](g, panel)) return -1;
+    if (!panel->marks) {
+        plot->panels--;
+        return 0;
+    }
+    smoe_rows_say(g->f, g->shown, row, RUN_IN_TITLE, panel->title, sizeof panel->title);
+    snprintf(panel->x.label, sizeof panel->x.label, "%s", g->row->x_title);
+    snprintf(panel->y.label, sizeof panel->y.label, "%s", g->row->y_title ? g->row->y_title : "");
+    if (g->row->kind == SMOE_FIGURE_HEAT) return set_cell_axes(g, panel);
+    set_axes(g, panel);
+    return 0;
+}
+
+int smoe_figure_plot(smoe_plot *plot, const smoe_figure_row *row, const smoe_frame *frames,
+                     size_t count, smoe_err *err) {
+    figure g = {.row = row,
+                .f = smoe_frames_find(frames, count, row->name),
+                .runs = smoe_frames_find(frames, count, "runs")};
+    *plot = (smoe_plot){.name = row->name};
+    if (!g.f || !g.f->rows) return 0;
+    /* a cell without a place, as that of a class token, is no cell */
+    const char *const place[] = {row->x, row->y[0], NULL};
+    const char *const *needed = row->kind == SMOE_FIGURE_HEAT ? place : NULL;
+    size_t *first = calloc(g.f->rows, sizeof *first), panels = 0;
+    g.line_row = calloc(g.f->rows, sizeof *g.line_row);
+    plot->title = g.f->title;
+    plot->table = g.f;
+    plot->x_name = row->x_name;
+    plot->y_name = row->y_name;
+    plot->section = has_column(row->panel, "metric")  ? "training"
+                    : has_column(row->panel, "block") ? "layer"
+                                                      : "across";
+    bool made = first && g.line_row;
+    if (made) {
+        choose_columns(&g);
+        if (g.line[0]) g.lines = smoe_rows_find(g.f, g.line, NULL, g.line_row);
+        bool number = g.lines && !g.line[1] && !g.f->column[smoe_frame_find(g.f, g.line[0])].text;
+        for (size_t i = 0; number && i < g.lines; i++)
+            g.ordered += isfinite(smoe_rows_number(g.f, g.line_row[i], g.line[0]));
+        panels = smoe_rows_find(g.f, g.panel, needed, first);
+        if (row->kind == SMOE_FIGURE_HEAT) set_scale(&g, &plot->scale);
+    }
+    for (size_t i = 0; made && i < panels; i++) made = !add_panel(&g, plot, first[i]);
+    free(first);
+    free(g.line_row);
+    return made ? 0 : smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", row->name);
+}
+
+int smoe_figures_write(const smoe_frame *frames, size_t count, const char *folder,
+                       const smoe_plot_size *size, size_t *scripts, size_t *drawn, smoe_err *err) {
     *scripts = *drawn = 0;
     for (size_t i = 0; i < FIGURES; i++) {
-        const smoe_frame *f = smoe_frames_find(frames, count, figures[i].frame);
-        size_t panels = 0;
+        smoe_plot plot;
         bool done = false;
-        if (f && f->rows && write_figure(f, &figures[i], folder, &panels, &done, err)) return -1;
-        if (!panels && remove_figure(&figures[i], folder, err)) return -1;
-        *scripts += panels > 0;
+        int status = smoe_figure_plot(&plot, &figures[i], frames, count, err);
+        if (!status)
+            status = plot.panels ? smoe_plot_draw(&plot, folder, size, &done, err)
+                                 : smoe_gnuplot_remove(folder, figures[i].name, err);
+        *scripts += plot.panels > 0;
         *drawn += done;
+        smoe_plot_free(&plot);
+        if (status) return -1;
     }
     return 0;
 }

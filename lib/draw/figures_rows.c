@@ -1,96 +1,103 @@
-/* Which rows of a table are a panel and a line of a figure; see figures_view.h. */
-#include "draw/figures_view.h"
+/* Panels and lines of a figure; see figures_rows.h. */
+#include "draw/figures_rows.h"
+#include "draw/words.h"
 
 #include <math.h>
 #include <string.h>
 
-bool smoe_cells_agree(const smoe_frame *f, size_t column, size_t a, size_t b) {
+double smoe_rows_number(const smoe_frame *f, size_t row, const char *column) {
+    return smoe_frame_number_at(f, row, smoe_frame_find(f, column));
+}
+
+static bool cells_agree(const smoe_frame *f, size_t column, size_t a, size_t b) {
     if (f->column[column].text)
         return !strcmp(smoe_frame_text_at(f, a, column), smoe_frame_text_at(f, b, column));
     double x = smoe_frame_number_at(f, a, column), y = smoe_frame_number_at(f, b, column);
     return x == y || (isnan(x) && isnan(y));
 }
 
-bool smoe_rows_agree(const smoe_frame *f, const char *list, size_t a, size_t b) {
-    char name[SMOE_DRAWING_NAME];
-    for (size_t i = 0; smoe_figure_word(list, i, name, sizeof name); i++)
-        if (!smoe_cells_agree(f, smoe_frame_find(f, name), a, b)) return false;
+bool smoe_rows_agree(const smoe_frame *f, const char *const *list, size_t a, size_t b) {
+    for (; *list; list++)
+        if (!cells_agree(f, smoe_frame_find(f, *list), a, b)) return false;
     return true;
 }
 
-double smoe_drawing_number(const smoe_drawing *d, size_t row, const char *column) {
-    return smoe_frame_number_at(d->f, row, smoe_frame_find(d->f, column));
+static bool has_numbers(const smoe_frame *f, const char *const *needed, size_t row) {
+    for (; needed && *needed; needed++)
+        if (!isfinite(smoe_rows_number(f, row, *needed))) return false;
+    return true;
 }
 
-/* A cell of a heat map without a place (a class token) is no cell. */
-static bool drawable(const smoe_drawing *d, size_t r) {
-    return d->row->kind != SMOE_FIGURE_HEAT || (isfinite(smoe_drawing_number(d, r, d->row->x)) &&
-                                                isfinite(smoe_drawing_number(d, r, d->row->y)));
-}
-
-void smoe_drawing_find_panels(smoe_drawing *d) {
-    for (size_t r = 0; r < d->f->rows; r++) {
-        size_t p = d->panels;
-        if (!drawable(d, r)) continue;
-        while (p && !smoe_rows_agree(d->f, d->row->panel, d->panel[p - 1].first, r)) p--;
-        if (!p) {
-            d->panel[d->panels++] = (smoe_span){r, r, true};
-            continue;
+size_t smoe_rows_find(const smoe_frame *f, const char *const *list, const char *const *needed,
+                      size_t *found) {
+    size_t count = 0, column = list[0] && !list[1] ? smoe_frame_find(f, list[0]) : SIZE_MAX;
+    bool sorted = column != SIZE_MAX && !f->column[column].text;
+    for (size_t r = 0; r < f->rows; r++) {
+        size_t i = count;
+        if (!has_numbers(f, needed, r)) continue;
+        while (i && !smoe_rows_agree(f, list, found[i - 1], r)) i--;
+        if (i) continue;
+        double v = sorted ? smoe_frame_number_at(f, r, column) : NAN;
+        i = count++;
+        /* not below: NAN is where it comes */
+        while (i && sorted && !(smoe_frame_number_at(f, found[i - 1], column) <= v) && !isnan(v)) {
+            found[i] = found[i - 1];
+            i--;
         }
-        if (r != d->panel[p - 1].last + 1) d->panel[p - 1].whole = false;
-        d->panel[p - 1].last = r;
+        found[i] = r;
     }
+    return count;
 }
 
-void smoe_drawing_find_lines(smoe_drawing *d) {
-    d->lines = 1;
-    d->line[0] = d->panel[0].first;
-    for (size_t r = d->line[0]; *d->z && r < d->f->rows; r++) {
-        size_t i = d->lines;
-        while (i && !smoe_rows_agree(d->f, d->z, d->line[i - 1], r)) i--;
-        if (!i) d->line[d->lines++] = r;
-    }
-}
-
-const char *smoe_drawing_y(const smoe_drawing *d, size_t k, char buf[SMOE_DRAWING_NAME]) {
-    return smoe_figure_word(d->row->y, k, buf, SMOE_DRAWING_NAME);
-}
-
-bool smoe_drawing_has(const smoe_drawing *d, size_t panel, size_t line, size_t r) {
-    return smoe_rows_agree(d->f, d->row->panel, panel, r) &&
-           (!*d->z || smoe_rows_agree(d->f, d->z, line, r));
-}
-
-bool smoe_drawing_rows(const smoe_drawing *d, const smoe_span *panel, size_t m, smoe_span *rows) {
-    char y[SMOE_DRAWING_NAME];
-    size_t line = d->line[m / d->each], count = 0;
-    const char *needed = smoe_drawing_y(d, m % d->each, y) ? y : d->row->y;
-    for (size_t r = panel->first; r <= panel->last; r++) {
-        if (!smoe_drawing_has(d, panel->first, line, r)) continue;
-        if (*needed && !strchr(needed, ' ') && !isfinite(smoe_drawing_number(d, r, needed)))
-            continue;
-        if (!count) rows->first = r;
-        rows->last = r;
-        count++;
-    }
-    rows->whole = count && count == rows->last - rows->first + 1;
-    return count > 0;
-}
-
-bool smoe_drawing_range(const smoe_drawing *d, const char *list, const smoe_span *p, double *low,
-                        double *high) {
-    char name[SMOE_DRAWING_NAME];
-    bool whole = true;
+bool smoe_rows_range(const smoe_frame *f, const char *const *columns, const char *const *list,
+                     size_t like, double *low, double *high, bool *whole) {
     *low = INFINITY;
     *high = -INFINITY;
-    for (size_t i = 0; smoe_figure_word(list, i, name, sizeof name); i++)
-        for (size_t r = p ? p->first : 0; r <= (p ? p->last : d->f->rows - 1); r++) {
-            double v = smoe_drawing_number(d, r, name);
-            if (!isfinite(v) || (p && !smoe_rows_agree(d->f, d->row->panel, p->first, r))) continue;
+    *whole = true;
+    for (; *columns; columns++) {
+        size_t c = smoe_frame_find(f, *columns);
+        for (size_t r = 0; r < f->rows; r++) {
+            double v = smoe_frame_number_at(f, r, c);
+            if (!isfinite(v) || (like != SIZE_MAX && !smoe_rows_agree(f, list, like, r))) continue;
             *low = fmin(*low, v);
             *high = fmax(*high, v);
-            whole &= v == rint(v);
+            *whole = *whole && v == rint(v);
         }
-    if (!(*low <= *high)) *low = *high = 0;
-    return whole;
+    }
+    return *low <= *high;
+}
+
+/* The end of a run's name, which tells runs apart sooner than its beginning. */
+static void say_run(const char *run, size_t most, char *text, size_t size) {
+    size_t length = strlen(run);
+    const char *dots = "";
+    if (length > most) {
+        run += length - most;
+        while ((*run & 0xC0) == 0x80) run++; /* within a letter */
+        dots = "\xe2\x80\xa6";
+    }
+    snprintf(text, size, "%s%s", dots, run);
+}
+
+void smoe_rows_say(const smoe_frame *f, const char *const *list, size_t row, size_t most,
+                   char *text, size_t size) {
+    size_t used = 0;
+    *text = '\0';
+    for (; *list && used + 1 < size; list++) {
+        size_t column = smoe_frame_find(f, *list);
+        char one[160], buf[160];
+        if (!strcmp(*list, "run"))
+            say_run(smoe_frame_text_at(f, row, column), most, one, sizeof one);
+        else if (f->column[column].text)
+            snprintf(one, sizeof one, "%s",
+                     smoe_words_of(smoe_frame_text_at(f, row, column), buf, sizeof buf));
+        else if (isfinite(smoe_frame_number_at(f, row, column)))
+            snprintf(one, sizeof one, "%s %g", smoe_words_of(*list, buf, sizeof buf),
+                     smoe_frame_number_at(f, row, column));
+        else if (used)
+            continue; /* of no block, say: the rest is name enough */
+        else
+            snprintf(one, sizeof one, "whole model");
+        used += (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : "", one);
+    }
 }

@@ -228,13 +228,23 @@ static int write_sheet(const sheet *sh, size_t scale, size_t gap, const char *pa
 }
 
 void smoe_overlays_frame(smoe_frame *frame) {
+    static const smoe_column columns[] = {{"run", true},
+                                          {"file", true},
+                                          {"image", false},
+                                          {"block", false},
+                                          {"tile", false},
+                                          {"shows", true},
+                                          {"unit", false},
+                                          {"effective_tokens", false},
+                                          {"largest_weight", false},
+                                          {0}};
     smoe_frame_init(
         frame, "overlays", "Overlays",
         "The tiles of each sheet, counted from 0, row by row: the image; dropped patches in "
         "magenta; each patch in the colour of the unit with the largest combine weight (who); "
         "and for some units (slots, or experts of choice routers) the image darkened where a "
         "patch has little weight, grey where it takes none (S Fig. 10, V Fig. 5)",
-        "run$ file$ image block tile shows$ unit effective_tokens largest_weight");
+        columns);
 }
 
 static void add_row(smoe_frame *f, const smoe_sample *s, const smoe_sample_layer *l,
@@ -246,11 +256,11 @@ static void add_row(smoe_frame *f, const smoe_sample *s, const smoe_sample_layer
         effective = smoe_sample_effective(w->take + unit * w->T, w->T, 1);
         for (size_t t = 0; t < w->T; t++) most = fmax(most, (double)w->take[unit * w->T + t]);
     }
-    smoe_frame_text(f, s->run);
-    smoe_frame_text(f, file);
-    smoe_frame_numbers(f, (double[]){(double)s->image, (double)l->block, (double)tile}, 3);
-    smoe_frame_text(f, shows);
-    smoe_frame_numbers(f, (double[]){unit == SIZE_MAX ? NAN : (double)unit, effective, most}, 3);
+    smoe_frame_put(f, {"run", .text = s->run}, {"file", .text = file},
+                   {"image", .number = (double)s->image}, {"block", .number = (double)l->block},
+                   {"tile", .number = (double)tile}, {"shows", .text = shows},
+                   {"unit", .number = unit == SIZE_MAX ? NAN : (double)unit},
+                   {"effective_tokens", .number = effective}, {"largest_weight", .number = most});
 }
 
 /* The looks of every tile, and their rows in the table. */

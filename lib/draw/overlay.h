@@ -14,7 +14,7 @@
 #include "data/image.h"
 #include "draw/sample.h"
 
-/* The image of a sample, 8 bits a pixel. */
+/* The image of a sample, 8 bits per channel. */
 int smoe_sample_picture(const smoe_sample *sample, smoe_image *image,
                         smoe_err *err) SMOE_MUST_CHECK;
 
@@ -37,10 +37,10 @@ void smoe_overlays_frame(smoe_frame *frame);
  * stay. No such folder: nothing. */
 int smoe_overlays_remove(const char *folder, smoe_err *err) SMOE_MUST_CHECK;
 
-/* Writes FOLDER/overlays/imageN-blocksM.png, a pixel for a pixel, for every sample and MoE layer,
- * and of images under 144 pixels also -large.png, magnified to be legible; with several runs their
- * names begin with runK- in the order of the samples. Adds a row to `frame` for every tile. A unit
- * that a layer does not have is SMOE_USAGE. */
+/* Writes FOLDER/overlays/imageN-blocksM.png, at the size of the image, for every sample and MoE
+ * layer, and of images under 144 pixels also -large.png, magnified to be legible; with several runs
+ * their names begin with runK- in the order of the samples. Adds a row to `frame` for every tile. A
+ * unit that a layer does not have is SMOE_USAGE. */
 int smoe_overlays_write(const smoe_sample *samples, size_t count, const smoe_overlay_units *units,
                         const char *folder, smoe_frame *frame, smoe_err *err) SMOE_MUST_CHECK;
 

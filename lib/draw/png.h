@@ -1,4 +1,4 @@
-/* Pictures as PNG files: grey or RGB, 8 bits a sample. */
+/* Pictures as PNG files: grey or RGB, 8 bits per channel. */
 #ifndef SMOE_PNG_H
 #define SMOE_PNG_H
 

@@ -1,7 +1,7 @@
 /* The page of the report; see report.h. report.html has {{name}} where something goes in. */
 #include "draw/report.h"
 #include "base/file.h"
-#include "draw/figures.h"
+#include "draw/words.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ static void put_html(FILE *out, const char *text) {
 /* A column's name for a reader: "slots per expert". */
 static void put_heading(FILE *out, const char *name) {
     char buf[64];
-    put_html(out, smoe_figure_say(name, buf, sizeof buf));
+    put_html(out, smoe_words_of(name, buf, sizeof buf));
 }
 
 /* Whole numbers in groups of three digits, others to four digits; a dash for none. */
@@ -57,7 +57,7 @@ static void put_cell(FILE *out, const smoe_frame *f, size_t row, size_t column) 
     fputs("</td>", out);
 }
 
-/* The runs beside one another, a column each. */
+/* The runs beside one another, one column each. */
 static void put_runs(FILE *out, const smoe_frame *f) {
     fprintf(out,
             "<div><h3>%s</h3>\n<div class=\"scroll\"><table class=\"runs\" aria-label=\"%s\">\n"

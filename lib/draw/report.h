@@ -1,7 +1,7 @@
 /*
- * The report of smoe inspect: one HTML file that asks nobody for anything. The page is report.html
- * with its style and scripts, compiled into the library; the tables, the figures' rows and the
- * samples go into it as JSON.
+ * The report of smoe inspect: one self-contained HTML file that makes no requests. The page is
+ * report.html with its style and scripts, compiled into the library; the tables, the plots of the
+ * figures and the samples go into it as JSON.
  */
 #ifndef SMOE_REPORT_H
 #define SMOE_REPORT_H

@@ -4,8 +4,7 @@
  * counted, numbers to five digits; pictures as PNG, weights as bytes, both in base64.
  *
  *   words    {NAME: what it is called}, the rows of words.def
- *   figures  [{name, kind, frame, panel [..], x, y [..], z [..], xName, yName, xTitle, yTitle,
- *            flags}]
+ *   figures  [plots, see plot.h]
  *   frames   {NAME: {title, caption, rows, columns [names], data [columns]}}; a column is
  *            {"list": [..]} or {"runs": [value, times, ..]}, of text with "names" they index;
  *            data is missing where the table is left out
@@ -16,9 +15,11 @@
  *            {placements [[token, expert, weight]]}
  */
 #include "draw/figures.h"
+#include "draw/json.h"
 #include "draw/overlay.h"
 #include "draw/png.h"
 #include "draw/report.h"
+#include "draw/words.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -27,63 +28,22 @@
 /* Bytes of the page. The tables of a paper's S/16, six layers of 128 experts, come to 5 MB. */
 enum { MOST_TABLES = 6000000, MOST_SAMPLES = 2500000 };
 
-static void put_string(FILE *out, const char *text) {
-    fputc('"', out);
-    for (const char *c = text; *c; c++)
-        if ((unsigned char)*c < ' ' || strchr("<>&\"\\", *c))
-            fprintf(out, "\\u%04x", (unsigned)(unsigned char)*c);
-        else
-            fputc(*c, out);
-    fputc('"', out);
-}
-
-static void put_number(FILE *out, double v, int digits) {
-    if (!isfinite(v))
-        fputs("null", out);
-    else if (v == floor(v) && fabs(v) < 1e15)
-        fprintf(out, "%.0f", v);
-    else
-        fprintf(out, "%.*g", digits, v);
-}
-
-/* The words of a list of figures.def as an array. */
-static void put_words(FILE *out, const char *list) {
-    char word[64];
-    fputc('[', out);
-    for (size_t i = 0; smoe_figure_word(list, i, word, sizeof word); i++) {
-        if (i) fputc(',', out);
-        put_string(out, word);
-    }
-    fputc(']', out);
-}
-
-static void put_member(FILE *out, const char *name, const char *text) {
-    fprintf(out, ",\"%s\":", name);
-    put_string(out, text);
-}
-
-static void put_figures(FILE *out) {
+/* The figures that have something to draw. */
+static int put_figures(FILE *out, const smoe_report *report, smoe_err *err) {
     const smoe_figure_row *row;
+    const char *comma = "";
     for (size_t i = 0; (row = smoe_figure_row_at(i)); i++) {
-        fprintf(out, "%s{\"kind\":\"%s\",\"panel\":", i ? ",\n" : "",
-                smoe_figure_kind_name(row->kind));
-        put_words(out, row->panel);
-        fputs(",\"y\":", out);
-        put_words(out, row->y);
-        fputs(",\"z\":", out);
-        put_words(out, row->z);
-        put_member(out, "name", row->name);
-        put_member(out, "frame", row->frame);
-        put_member(out, "x", row->x);
-        put_member(out, "xName", row->x_name);
-        put_member(out, "yName", row->y_name);
-        put_member(out, "xTitle", row->x_title);
-        put_member(out, "yTitle", row->y_title);
-        fprintf(out, ",\"signed\":%s,\"stacked\":%s,\"zero\":%s}",
-                row->flags & SMOE_FIGURE_SIGNED ? "true" : "false",
-                row->flags & SMOE_FIGURE_STACKED ? "true" : "false",
-                row->flags & SMOE_FIGURE_ZERO ? "true" : "false");
+        smoe_plot plot;
+        int status = smoe_figure_plot(&plot, row, report->frames, report->frame_count, err);
+        if (!status && plot.panels) {
+            fputs(comma, out);
+            smoe_plot_page(&plot, out);
+            comma = ",\n";
+        }
+        smoe_plot_free(&plot);
+        if (status) return -1;
     }
+    return 0;
 }
 
 /* ---- tables ---------------------------------------------------------------------------------- */
@@ -125,7 +85,7 @@ static void put_values(FILE *out, const smoe_frame *f, size_t column, const size
         for (next = r + 1; counted && next < f->rows && equal(cell(f, next, column, index), v);)
             next++;
         if (r) fputc(',', out);
-        put_number(out, v, 5);
+        smoe_json_number(out, v, 5);
         if (counted) fprintf(out, ",%zu", next - r);
     }
     fputc(']', out);
@@ -142,7 +102,7 @@ static int put_column(FILE *out, const smoe_frame *f, size_t column) {
         fputs("\"names\":[", out);
         for (size_t i = 0; i < names; i++) {
             if (i) fputc(',', out);
-            put_string(out, smoe_frame_text_at(f, first[i], column));
+            smoe_json_text(out, smoe_frame_text_at(f, first[i], column));
         }
         fputs("],", out);
     }
@@ -165,14 +125,14 @@ static int put_frame(FILE *out, const smoe_frame *f, size_t *left) {
         bad |= ferror(columns);
         bad |= fclose(columns);
     }
-    put_string(out, f->name);
+    smoe_json_text(out, f->name);
     fputs(":{\"title\":", out);
-    put_string(out, f->title);
-    put_member(out, "caption", f->caption);
+    smoe_json_text(out, f->title);
+    smoe_json_text_member(out, "caption", f->caption);
     fprintf(out, ",\"rows\":%zu,\"columns\":[", f->rows);
     for (size_t c = 0; c < f->columns; c++) {
         if (c) fputc(',', out);
-        put_string(out, f->column[c].name);
+        smoe_json_text(out, f->column[c].name);
     }
     fputc(']', out);
     if (!bad && size <= *left) {
@@ -229,7 +189,7 @@ static int put_weights(FILE *out, const char *name, const float *w, size_t rows,
             byte[r * columns + c] =
                 most > 0 ? (uint8_t)lrintf(255 * w[r * row_step + c * column_step] / most) : 0;
         if (r) fputc(',', out);
-        put_number(out, (double)most, 4);
+        smoe_json_number(out, (double)most, 4);
     }
     fprintf(out, "],\"%s\":\"", name);
     put_base64(out, byte, rows * columns);
@@ -250,7 +210,7 @@ static int put_layer_image(FILE *out, const smoe_sample *s, const smoe_sample_la
         fputs("\"placements\":[", out);
         for (size_t i = 0; i < l->places; i++) {
             fprintf(out, "%s[%zu,%zu,", i ? "," : "", l->place[i].token, l->place[i].expert);
-            put_number(out, (double)l->place[i].weight, 4);
+            smoe_json_number(out, (double)l->place[i].weight, 4);
             fputc(']', out);
         }
         fputc(']', out);
@@ -290,17 +250,17 @@ static int put_run(FILE *out, const smoe_sample *samples, size_t all, size_t mos
         if (used > most) break;
     }
     fputs("{\"run\":", out);
-    put_string(out, samples->run);
+    smoe_json_text(out, samples->run);
     fprintf(out, ",\"side\":%zu,\"first\":%zu,\"left\":%zu,\"images\":[", samples->side,
             samples->first_patch, all - images);
     for (size_t i = 0; i < images; i++) {
         const smoe_sample *s = &samples[i];
         fprintf(out, "%s{\"index\":%zu", i ? ",\n" : "", s->image);
-        put_member(out, "name", s->name);
-        put_member(out, "className", s->label);
-        put_member(out, "predictedName", s->prediction);
+        smoe_json_text_member(out, "name", s->name);
+        smoe_json_text_member(out, "className", s->label);
+        smoe_json_text_member(out, "predictedName", s->prediction);
         fputs(",\"probability\":", out);
-        put_number(out, s->probability, 4);
+        smoe_json_number(out, s->probability, 4);
         if (put_picture(out, s, err)) return -1;
         fputc('}', out);
     }
@@ -328,11 +288,11 @@ static int put_samples(FILE *out, const smoe_report *report, smoe_err *err) {
 
 static void put_all_words(FILE *out) {
     const char *name, *words;
-    for (size_t i = 0; (name = smoe_figure_words(i, &words)); i++) {
+    for (size_t i = 0; (name = smoe_words_at(i, &words)); i++) {
         fputs(i ? ",\n" : "", out);
-        put_string(out, name);
+        smoe_json_text(out, name);
         fputc(':', out);
-        put_string(out, words);
+        smoe_json_text(out, words);
     }
 }
 
@@ -341,7 +301,7 @@ int smoe_report_data(const smoe_report *report, FILE *out, smoe_err *err) {
     fputs("{\"words\":{", out);
     put_all_words(out);
     fputs("},\n\"figures\":[", out);
-    put_figures(out);
+    if (put_figures(out, report, err)) return -1;
     fputs("],\n\"frames\":{", out);
     for (size_t i = 0; i < report->frame_count; i++) {
         if (i) fputs(",\n", out);

@@ -1,7 +1,8 @@
 /*
- * Figures of the report: a panel of lines, bands, bars or a heat map as SVG, drawn for the width
- * there is, so that letters stay as large as those of the text. Colours are those of report.css.
- * What is drawn comes from report.js, which reads the tables; nothing here knows a router.
+ * Draws the panels of plots (lib/draw/plot.h) as SVG, for the width there is, so that letters stay
+ * as large as those of the text. A plot says everything but that width: marks and their colours by
+ * day and by night, the ends and ticks of axes, which rows and columns of which table. Tables come
+ * from report.js.
  */
 const SVG = 'http://www.w3.org/2000/svg';
 
@@ -35,208 +36,49 @@ function shown(value, digits = 4) {
 const dark = window.matchMedia('(prefers-color-scheme: dark)');
 let printing = false;
 
-/* Little to much: paper to ink by day, night to light by night. Signed: blue, paper, orange. */
-const ramps = {
-    day: [[246, 248, 250], [198, 217, 232], [122, 170, 208], [46, 108, 160], [12, 44, 84]],
-    night: [[28, 33, 40], [32, 62, 92], [48, 112, 164], [122, 182, 222], [236, 246, 253]],
-    daySigned: [[20, 84, 140], [122, 170, 208], [247, 246, 243], [231, 160, 106], [172, 74, 14]],
-    nightSigned: [[126, 190, 236], [48, 104, 150], [34, 38, 44], [164, 88, 38], [250, 176, 120]]
-};
+/* A colour of a plot is [by day, by night]; paper is day. */
+const shade = colour => colour[dark.matches && !printing ? 1 : 0];
 
-function rampColour(share, signed) {
-    const night = dark.matches && !printing;
-    const ramp = ramps[(night ? 'night' : 'day') + (signed ? 'Signed' : '')];
-    const at = Math.min(Math.max(share, 0), 1) * (ramp.length - 1);
-    const below = Math.min(Math.floor(at), ramp.length - 2), part = at - below;
-    return ramp[below].map((c, k) => Math.round(c + part * (ramp[below + 1][k] - c)));
-}
+/* ---- numbers --------------------------------------------------------------------------------- */
 
-/* ---- axes ----------------------------------------------------------------------------------- */
-
-/* About `count` round numbers from low to high. */
-function ticks(low, high, count, whole) {
-    const rough = Math.max((high - low) / Math.max(count, 1), whole ? 1 : 0), power = 10 ** Math.floor(Math.log10(rough));
-    const step = power * [1, 2, 5, 10].find(m => m * power >= rough * 0.999);
-    const out = [];
-    for (let k = Math.ceil(low / step - 1e-9); k * step <= high + step * 1e-9; k++) out.push(k * step || 0);
+/* The rows of a mark: those from first to last that have what the first has in some columns. */
+function rowsOf(mark, table) {
+    const [first, last] = mark.rows, out = [];
+    for (let r = first; r <= last; r++) if (mark.same.every(c => table.at[c][r] === table.at[c][first])) out.push(r);
     return out;
 }
 
-function logTicks(low, high) {
-    const out = [];
-    for (let p = Math.floor(Math.log10(low)); p <= Math.ceil(Math.log10(high)); p++)
-        for (const m of Math.log10(high / low) > 2.5 ? [1] : [1, 2, 5])
-            if (m * 10 ** p >= low * 0.999 && m * 10 ** p <= high * 1.001) out.push(m * 10 ** p);
-    return out;
+const number = v => v === null ? NaN : v;
+
+/* What a mark draws: [x, y, row] of each of its rows; a bar's y is the sum of its columns. */
+function pointsOf(mark, table) {
+    return rowsOf(mark, table).map(r => [number(table.at[mark.x][r]), mark.y.reduce((sum, c) => sum + number(table.at[c][r]), 0), r]);
 }
 
-/* A scale from data to pixels. An axis is {label, log, low, high, from}: `from` is a number the
- * axis must reach, low and high are given or found. */
-function scale(axis, values, start, end, room) {
-    let low = axis.low, high = axis.high;
-    const finite = values.filter(v => Number.isFinite(v) && !(axis.log && v <= 0));
-    if (axis.from !== undefined) finite.push(axis.from);
-    if (low === undefined) low = finite.reduce((a, b) => Math.min(a, b), Infinity);
-    if (high === undefined) high = finite.reduce((a, b) => Math.max(a, b), -Infinity);
-    if (!(low < high)) {
-        const wide = Math.max(Math.abs(low) / 20, 1e-3);
-        [low, high] = Number.isFinite(low) ? [axis.log ? low / 2 : low - wide, axis.log ? low * 2 : low + wide] : [0, 1];
+/* ---- axes ------------------------------------------------------------------------------------ */
+
+/* Where an axis has its ticks: [value, words]. */
+function ticksOf(axis) {
+    const out = [], low = Math.min(axis.low, axis.high), high = Math.max(axis.low, axis.high);
+    if (axis.ticks.length) return axis.ticks;
+    if (axis.log) {
+        for (let p = Math.floor(Math.log(low) / Math.log(axis.log)); axis.log ** p <= high; p++)
+            for (const m of axis.log === 10 ? [1, 2, 5] : [1])
+                if (m * axis.log ** p >= low && m * axis.log ** p <= high) out.push([m * axis.log ** p, shown(m * axis.log ** p, 3)]);
+        return out;
     }
+    const decimals = Math.max(0, -Math.floor(Math.log10(axis.step) + 1e-9));
+    for (let k = Math.ceil(low / axis.step - 1e-9); k * axis.step <= high + axis.step * 1e-9; k++) {
+        const v = k * axis.step || 0;
+        out.push([v, Math.abs(v) >= 1e4 || axis.step < 1e-5 ? shown(v, 3) : v.toFixed(decimals).replace('-', '−')]);
+    }
+    return out;
+}
+
+/* From values of an axis to pixels. */
+function scaleOf(axis, start, end) {
     const f = axis.log ? Math.log : v => v;
-    const at = v => start + (end - start) * (f(v) - f(low)) / (f(high) - f(low));
-    /* As many decimals as the steps between them have. */
-    const step = () => at.ticks.length > 1 ? at.ticks[1] - at.ticks[0] : 0;
-    at.text = v => axis.log || Math.abs(v) >= 1e4 || step() < 1e-5 ? shown(v, 3)
-        : v.toFixed(Math.max(0, -Math.floor(Math.log10(step()) + 1e-9))).replace('-', '−');
-    const count = Math.abs(end - start) / room, whole = values.every(Number.isInteger);
-    at.ticks = axis.log ? logTicks(low, high) : ticks(low, high, count, whole);
-    if (at.ticks.length < 3 && !axis.log) at.ticks = ticks(low, high, 2 * count, whole);
-    at.low = low;
-    at.high = high;
-    return at;
-}
-
-function axes(node, box, x, y, panel) {
-    const g = svg('g', {class: 'axes', 'aria-hidden': 'true'});
-    for (const v of y.ticks) {
-        g.append(svg('line', {x1: box.left, x2: box.right, y1: y(v), y2: y(v)}),
-            svg('text', {x: box.left - 6, y: y(v) + 4, 'text-anchor': 'end'}, y.text(v)));
-    }
-    if (!panel.names)
-        for (const v of x.ticks)
-            g.append(svg('text', {x: x(v), y: box.bottom + 16, 'text-anchor': 'middle'}, x.text(v)));
-    g.append(svg('line', {class: 'base', x1: box.left, x2: box.right, y1: box.bottom, y2: box.bottom}));
-    if (panel.x.label)
-        g.append(svg('text', {class: 'label', x: (box.left + box.right) / 2, y: box.bottom + 34, 'text-anchor': 'middle'},
-            panel.x.label));
-    node.append(g);
-}
-
-/* ---- kinds of panels --------------------------------------------------------------------------
- * A panel is {kind, title, x, y, series: [{name, colour, points: [[x, y], ...]}], ...}. */
-
-function path(points, x, y, step) {
-    let d = '', pen = false;
-    for (let i = 0; i < points.length; i++) {
-        const [px, py] = points[i];
-        if (!Number.isFinite(px) || !Number.isFinite(py) || !Number.isFinite(y(py)) || !Number.isFinite(x(px))) {
-            pen = false;
-            continue;
-        }
-        d += step && pen ? `H${x(px).toFixed(1)}V${y(py).toFixed(1)}`
-            : `${pen ? 'L' : 'M'}${x(px).toFixed(1)} ${y(py).toFixed(1)}`;
-        pen = true;
-    }
-    return d;
-}
-
-function frameOf(panel, width, height) {
-    const node = svg('svg', {width, height, viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': panel.alt});
-    const box = {left: 46, right: width - 10, top: 8, bottom: height - (panel.x.label ? 40 : 22)};
-    return [node, box];
-}
-
-function linePanel(panel, width, height) {
-    const [node, box] = frameOf(panel, width, height);
-    const bands = panel.bands || [];
-    const xs = panel.series.flatMap(s => s.points.map(p => p[0]));
-    const ys = panel.series.flatMap(s => s.points.map(p => p[1])).concat(bands.flatMap(b => b.points.flatMap(p => [p[1], p[2]])));
-    const x = scale(panel.x, xs, box.left, box.right, 64), y = scale(panel.y, ys, box.bottom, box.top, 34);
-    axes(node, box, x, y, panel);
-    for (const band of bands) {
-        const upper = path(band.points.map(p => [p[0], p[2]]), x, y);
-        const lower = path(band.points.map(p => [p[0], p[1]]).reverse(), x, y).replace('M', 'L');
-        node.append(svg('path', {class: 'band', d: upper + lower + 'Z'}));
-    }
-    for (const s of panel.series) {
-        const few = s.points.length < 9 && !panel.step;
-        node.append(svg('path', {class: s.dashed ? 'line dashed' : 'line', d: path(s.points, x, y, panel.step), style: `stroke:${s.colour}`}));
-        if (few)
-            for (const [px, py] of s.points)
-                if (Number.isFinite(py)) node.append(svg('circle', {cx: x(px), cy: y(py), r: 3, style: `fill:${s.colour}`}));
-    }
-    hover(node, box, x, y, panel);
-    return node;
-}
-
-function barPanel(panel, width, height) {
-    const [node, box] = frameOf(panel, width, height);
-    const xs = [...new Set(panel.series.flatMap(s => s.points.map(p => p[0])))].sort((a, b) => a - b);
-    const count = panel.series.length;
-    const sums = panel.stacked ? xs.map(v => panel.series.reduce((sum, s) => sum + (s.points.find(p => p[0] === v) || [0, 0])[1], 0))
-        : panel.series.flatMap(s => s.points.map(p => p[1]));
-    const gap = xs.reduce((least, v, i) => i ? Math.min(least, v - xs[i - 1]) : least, Infinity);
-    const wide = Number.isFinite(gap) ? gap : 1;
-    const x = scale({low: xs[0] - wide / 2, high: xs[xs.length - 1] + wide / 2}, [], box.left, box.right, 64);
-    const y = scale({...panel.y, from: 0}, sums, box.bottom, box.top, 34);
-    const every = Math.ceil(xs.length / Math.max(Math.floor((box.right - box.left) / (panel.names ? 64 : 40)), 1));
-    x.ticks = xs.filter((v, i) => i % every === 0);
-    axes(node, box, x, y, panel);
-    const room = Math.abs(x(wide) - x(0)), used = Math.max(room * (room > 8 ? 0.78 : 0.96), 1);
-    const base = new Map(xs.map(v => [v, 0]));
-    panel.series.forEach((s, k) => s.points.forEach(([px, py]) => {
-        if (!Number.isFinite(py)) return;
-        const from = panel.stacked ? base.get(px) : 0;
-        base.set(px, from + py);
-        const each = panel.stacked ? used : used / count;
-        const left = x(px) - used / 2 + (panel.stacked ? 0 : k * each);
-        const top = y(Math.max(from, from + py)), bottom = y(Math.min(from, from + py));
-        node.append(svg('rect', {x: left.toFixed(2), y: top.toFixed(2), width: Math.max(each - (each > 5 ? 1 : 0), 0.6).toFixed(2),
-            height: Math.max(bottom - top, 0).toFixed(2), style: `fill:${s.colour}`},
-        svg('title', {}, `${panel.names ? panel.names[px] : shown(px)}${s.name ? ', ' + s.name : ''}: ${shown(py)}`)));
-    }));
-    if (panel.names)
-        xs.forEach((v, i) => {
-            if (i % every === 0)
-                node.append(svg('text', {class: 'tick', x: x(v), y: box.bottom + 16, 'text-anchor': 'middle'}, panel.names[v]));
-        });
-    return node;
-}
-
-/* panel.matrix {rows, columns, value(row, column), low, high, signed}: a canvas of one pixel a
- * cell, magnified without smoothing. */
-function heatPanel(panel, width) {
-    const m = panel.matrix;
-    const names = Math.max(...m.rowNames.map(n => String(n).length));
-    const left = Math.min(Math.max(46, names * 6.4 + 12), 100), right = 10, top = 6, below = 40;
-    const inner = Math.max(Math.min(width - left - right, 420), 20);
-    const cell = Math.min(inner / m.columns, inner / m.rows, 40);
-    const w = m.square ? m.columns * cell : inner, h = m.square ? m.rows * cell : Math.min(Math.max(m.rows * 16, 120), 300);
-    const canvas = document.createElement('canvas');
-    canvas.width = m.columns;
-    canvas.height = m.rows;
-    const pen = canvas.getContext('2d'), pixels = pen.createImageData(m.columns, m.rows);
-    for (let r = 0; r < m.rows; r++)
-        for (let c = 0; c < m.columns; c++) {
-            const v = m.value(r, c), at = (r * m.columns + c) * 4;
-            const colour = Number.isFinite(v) ? rampColour((v - m.low) / (m.high - m.low || 1), m.signed) : [128, 128, 128];
-            for (let k = 0; k < 3; k++) pixels.data[at + k] = colour[k];
-            pixels.data[at + 3] = Number.isFinite(v) ? 255 : 0;
-        }
-    pen.putImageData(pixels, 0, 0);
-    const height = top + h + below;
-    const node = svg('svg', {width: left + w + right, height, viewBox: `0 0 ${left + w + right} ${height}`, role: 'img', 'aria-label': panel.alt});
-    const image = svg('image', {x: left, y: top, width: w, height: h, preserveAspectRatio: 'none', class: 'cells'});
-    image.setAttribute('href', canvas.toDataURL());
-    node.append(image);
-    const g = svg('g', {class: 'axes', 'aria-hidden': 'true'});
-    const across = Math.ceil(m.columns / Math.max(Math.floor(w / 34), 1)), down = Math.ceil(m.rows / Math.max(Math.floor(h / 15), 1));
-    for (let c = 0; c < m.columns; c += across)
-        g.append(svg('text', {x: left + (c + 0.5) * w / m.columns, y: top + h + 15, 'text-anchor': 'middle'}, m.columnNames[c]));
-    for (let r = 0; r < m.rows; r += down)
-        g.append(svg('text', {x: left - 6, y: top + (r + 0.5) * h / m.rows + 4, 'text-anchor': 'end'}, clip(m.rowNames[r], 14)));
-    if (panel.x.label) g.append(svg('text', {class: 'label', x: left + w / 2, y: top + h + 33, 'text-anchor': 'middle'}, panel.x.label));
-    node.append(g);
-    const tip = svg('title', {}, '');
-    image.append(tip);
-    image.addEventListener('pointermove', event => {
-        const at = image.getBoundingClientRect();
-        const c = Math.min(Math.floor((event.clientX - at.left) / at.width * m.columns), m.columns - 1);
-        const r = Math.min(Math.floor((event.clientY - at.top) / at.height * m.rows), m.rows - 1);
-        if (r >= 0 && c >= 0)
-            tip.textContent = `${panel.y.label} ${m.rowNames[r]}, ${panel.x.label} ${m.columnNames[c]}: ${m.name} ${shown(m.value(r, c))}`;
-    });
-    return node;
+    return v => start + (end - start) * (f(v) - f(axis.low)) / (f(axis.high) - f(axis.low));
 }
 
 function clip(text, most) {
@@ -244,42 +86,210 @@ function clip(text, most) {
     return text.length > most ? text.slice(0, most - 1) + '…' : text;
 }
 
-/* The scale of a heat map, in words and colours. */
-function heatLegend(m) {
-    const stops = [0, 0.25, 0.5, 0.75, 1].map(s => `rgb(${rampColour(s, m.signed)})`).join(',');
-    return html('span.ramp', {}, m.name, ' ', shown(m.low, 3), html('i', {style: `background:linear-gradient(90deg,${stops})`}), shown(m.high, 3));
+/* Ticks and names; every so many of them as have room. Lines across are of panels without cells. */
+function axes(node, box, panel, x, y, cells) {
+    const g = svg('g', {class: 'axes', 'aria-hidden': 'true'});
+    const thin = (ticks, at, room) => {
+        const every = ticks.length > 1 ? Math.max(1, Math.ceil(room / Math.abs(at(ticks[1][0]) - at(ticks[0][0])))) : 1;
+        return ticks.filter((t, i) => i % every === 0);
+    };
+    for (const [v, text] of thin(ticksOf(panel.y), y, 14)) {
+        if (!cells) g.append(svg('line', {x1: box.left, x2: box.right, y1: y(v), y2: y(v)}));
+        g.append(svg('text', {x: box.left - 6, y: y(v) + 4, 'text-anchor': 'end'}, clip(text, 14)));
+    }
+    const across = ticksOf(panel.x), longest = Math.max(...across.map(t => t[1].length));
+    for (const [v, text] of thin(across, x, 7 * longest + 8))
+        g.append(svg('text', {x: x(v), y: box.bottom + 16, 'text-anchor': 'middle'}, text));
+    if (!cells) g.append(svg('line', {class: 'base', x1: box.left, x2: box.right, y1: box.bottom, y2: box.bottom}));
+    g.append(svg('text', {class: 'label', x: (box.left + box.right) / 2, y: box.bottom + 34, 'text-anchor': 'middle'}, panel.x.label));
+    node.append(g);
 }
 
-/* A rule under the pointer with what the lines are there. */
-function hover(node, box, x, y, panel) {
+/* ---- marks ----------------------------------------------------------------------------------- */
+
+/* A path through points; it is broken where there is no number, and where the value of a column changes. */
+function path(points, x, y, step, each) {
+    let d = '', pen = false, before;
+    for (const [px, py, row] of points) {
+        if (!Number.isFinite(px) || !Number.isFinite(py)) {
+            pen = false;
+            continue;
+        }
+        if (each && each[row] !== before) pen = false;
+        if (each) before = each[row];
+        d += step && pen ? `H${x(px).toFixed(1)}V${y(py).toFixed(1)}` : `${pen ? 'L' : 'M'}${x(px).toFixed(1)} ${y(py).toFixed(1)}`;
+        pen = true;
+    }
+    return d;
+}
+
+/* Each bin from its left edge, and down to 0 after the last and where bins are missing. */
+function histogram(points) {
+    if (!points.length) return points;
+    const bin = points.reduce((least, p, i) => i ? Math.min(least, p[0] - points[i - 1][0]) : least, Infinity), half = Number.isFinite(bin) ? bin / 2 : 0;
+    const steps = [[points[0][0] - half, 0]];
+    points.forEach((p, i) => {
+        if (i && p[0] - points[i - 1][0] > 1.5 * bin) steps.push([points[i - 1][0] + half, 0]);
+        steps.push([p[0] - half, p[1]]);
+    });
+    return [...steps, [points[points.length - 1][0] + half, 0]];
+}
+
+function addBand(node, mark, table, x, y) {
+    const rows = rowsOf(mark, table), edge = column => rows.map(r => [number(table.at[mark.x][r]), number(table.at[column][r])]);
+    node.append(svg('path', {class: 'band', style: `fill:${shade(mark.colour)}`,
+        d: path(edge(mark.y[1]), x, y) + path(edge(mark.y[0]).reverse(), x, y).replace('M', 'L') + 'Z'}));
+}
+
+function addBars(node, mark, points, x, y, box) {
+    const room = Math.abs(x(1) - x(0)), used = Math.max(room * (room > 8 ? 0.78 : 0.96), 1);
+    for (const [px, py] of points)
+        if (Number.isFinite(py))
+            node.append(svg('rect', {x: (x(px) - used / 2).toFixed(2), y: y(py).toFixed(2), width: used.toFixed(2),
+                height: Math.max(box.bottom - y(py), 0).toFixed(2), style: `fill:${shade(mark.colour)}`}));
+}
+
+function addLine(node, mark, points, table, x, y) {
+    const colour = shade(mark.colour), steps = mark.kind === 'steps' || mark.kind === 'histogram';
+    node.append(svg('path', {class: mark.dash ? 'line dashed' : mark.each ? 'line each' : 'line', style: `stroke:${colour}`,
+        d: path(mark.kind === 'histogram' ? histogram(points) : points, x, y, steps, mark.each && table.at[mark.each])}));
+    if (mark.error)
+        for (const [px, py, row] of points) {
+            const half = table.at[mark.error][row];
+            if (Number.isFinite(py) && half > 0)
+                node.append(svg('line', {class: 'error', x1: x(px), x2: x(px), y1: y(py - half), y2: y(py + half), style: `stroke:${colour}`}));
+        }
+    if (points.length < 9 && !steps)
+        for (const [px, py] of points)
+            if (Number.isFinite(py)) node.append(svg('circle', {cx: x(px), cy: y(py), r: 3, style: `fill:${colour}`}));
+}
+
+/* Lines, bands and bars. */
+function xyPanel(panel, table, width, say) {
+    const height = Math.round(Math.min(Math.max(width * 0.58, 180), 290));
+    const node = svg('svg', {width, height, viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': panel.alt});
+    const box = {left: 46, right: width - 10, top: 8, bottom: height - 40};
+    const x = scaleOf(panel.x, box.left, box.right), y = scaleOf(panel.y, box.bottom, box.top);
+    axes(node, box, panel, x, y, false);
+    const told = [];
+    for (const mark of panel.marks) {
+        const points = pointsOf(mark, table);
+        if (mark.kind === 'band') addBand(node, mark, table, x, y);
+        else if (mark.kind === 'bar') addBars(node, mark, points, x, y, box);
+        else addLine(node, mark, points, table, x, y);
+        if (mark.kind !== 'band') told.push([mark, points]);
+    }
+    hover(node, box, panel, table, told, x, y, say);
+    return node;
+}
+
+/* A rule under the pointer, and in words what the marks are there; of many lines, the nearest one. */
+function hover(node, box, panel, table, told, x, y, say) {
     const rule = svg('line', {class: 'rule', y1: box.top, y2: box.bottom, visibility: 'hidden'});
-    const tip = svg('title', {}, '');
-    const area = svg('rect', {class: 'area', x: box.left, y: box.top, width: box.right - box.left, height: box.bottom - box.top}, tip);
+    const area = svg('rect', {class: 'area', x: box.left, y: box.top, width: box.right - box.left, height: box.bottom - box.top});
     node.append(rule, area);
-    area.addEventListener('pointerleave', () => rule.setAttribute('visibility', 'hidden'));
+    area.addEventListener('pointerleave', () => {
+        rule.setAttribute('visibility', 'hidden');
+        say(null);
+    });
     area.addEventListener('pointermove', event => {
-        const at = event.clientX - node.getBoundingClientRect().left;
-        let nearest = null;
-        for (const s of panel.series)
-            for (const p of s.points)
-                if (nearest === null || Math.abs(x(p[0]) - at) < Math.abs(x(nearest) - at)) nearest = p[0];
-        if (nearest === null) return;
-        rule.setAttribute('x1', x(nearest));
-        rule.setAttribute('x2', x(nearest));
+        const at = node.getBoundingClientRect(), px = event.clientX - at.left, py = event.clientY - at.top;
+        let nearest = null, least = Infinity;
+        for (const [mark, points] of told)
+            for (const p of points) {
+                if (!Number.isFinite(p[1])) continue;
+                const far = mark.each ? Math.hypot(x(p[0]) - px, y(p[1]) - py) : Math.abs(x(p[0]) - px);
+                if (far < least) [nearest, least] = [p, far];
+            }
+        if (!nearest) return;
+        rule.setAttribute('x1', x(nearest[0]));
+        rule.setAttribute('x2', x(nearest[0]));
         rule.setAttribute('visibility', 'visible');
-        tip.textContent = `${panel.x.label} ${shown(nearest)}\n` + panel.series.flatMap(s => {
-            const p = s.points.find(q => q[0] === nearest);
-            return p ? [`${s.name || panel.y.label} ${shown(p[1])}`] : [];
-        }).join('\n');
+        const words = told.slice().sort((a, b) => a[0].y.length - b[0].y.length).flatMap(([mark, points]) => {
+            const p = mark.each ? nearest : points.find(q => q[0] === nearest[0]);
+            const own = p && table.at[mark.y[mark.y.length - 1]][p[2]];
+            return p ? [`${mark.each ? `${mark.each} ${table.at[mark.each][p[2]]}` : mark.name || panel.y.label || panel.title}: ${shown(own)}${mark.error ? ' ± ' + shown(table.at[mark.error][p[2]], 2) : ''}`] : [];
+        });
+        say([`${panel.x.label}: ${shown(nearest[0])}`, ...words], px, py);
     });
 }
 
-/* One panel with its title, for a width in pixels. */
-function drawPanel(panel, width) {
-    const height = Math.round(Math.min(Math.max(width * 0.58, 180), 290));
-    const drawn = panel.kind === 'heat' ? heatPanel(panel, width)
-        : panel.kind === 'bar' ? barPanel(panel, width, height) : linePanel(panel, width, height);
+/* ---- heat maps ------------------------------------------------------------------------------- */
+
+const channels = text => [1, 3, 5].map(i => parseInt(text.slice(i, i + 2), 16));
+
+/* The colour of a value, [r, g, b]: between the stops around it. */
+function scaleColour(scale, v) {
+    const stops = scale.stops;
+    let above = 1;
+    while (above + 1 < stops.length && v > stops[above][0]) above++;
+    const [low, high] = [stops[above - 1], stops[above]];
+    const part = Math.min(Math.max((v - low[0]) / (high[0] - low[0] || 1), 0), 1), from = channels(shade(low.slice(1))), to = channels(shade(high.slice(1)));
+    return from.map((c, k) => Math.round(c + part * (to[k] - c)));
+}
+
+/* Cells as one pixel each of a picture, magnified without smoothing. */
+function cellPicture(mark, table, scale, left, top, columns, rows) {
+    const canvas = document.createElement('canvas'), at = new Map();
+    canvas.width = columns;
+    canvas.height = rows;
+    const pen = canvas.getContext('2d'), pixels = pen.createImageData(columns, rows);
+    for (const r of rowsOf(mark, table)) {
+        const c = table.at[mark.x][r] - left, w = table.at[mark.y[0]][r] - top, v = table.at[mark.z][r];
+        if (table.at[mark.x][r] === null || table.at[mark.y[0]][r] === null || v === null) continue;
+        at.set(w * columns + c, r);
+        pixels.data.set([...scaleColour(scale, v), 255], (w * columns + c) * 4);
+    }
+    pen.putImageData(pixels, 0, 0);
+    return [canvas.toDataURL(), at];
+}
+
+function heatPanel(panel, table, scale, names, width, say) {
+    const mark = panel.marks[0], columns = Math.round(panel.x.high - panel.x.low), rows = Math.round(panel.y.low - panel.y.high);
+    const longest = Math.max(...ticksOf(panel.y).map(t => clip(t[1], 14).length));
+    const left = Math.min(Math.max(46, longest * 6.4 + 12), 100), inner = Math.max(Math.min(width - left - 10, 420), 20);
+    const cell = Math.min(inner / columns, inner / rows, 40);
+    const w = panel.square ? columns * cell : inner, h = panel.square ? rows * cell : Math.min(Math.max(rows * 16, 120), 300);
+    const box = {left, right: left + w, top: 6, bottom: 6 + h}, height = h + 46;
+    const node = svg('svg', {width: left + w + 10, height, viewBox: `0 0 ${left + w + 10} ${height}`, role: 'img', 'aria-label': panel.alt});
+    const x = scaleOf(panel.x, box.left, box.right), y = scaleOf(panel.y, box.bottom, box.top);
+    const [picture, at] = cellPicture(mark, table, scale, panel.x.low + 0.5, panel.y.high + 0.5, columns, rows);
+    const image = svg('image', {x: left, y: box.top, width: w, height: h, preserveAspectRatio: 'none', class: 'cells', href: picture});
+    node.append(image);
+    for (let v = panel.group - 0.5; panel.group && v < panel.x.high; v += panel.group)
+        node.append(svg('line', {class: 'group', x1: x(v), x2: x(v), y1: box.top, y2: box.bottom}),
+            svg('line', {class: 'group', x1: box.left, x2: box.right, y1: y(v), y2: y(v)}));
+    axes(node, box, panel, x, y, true);
+    image.addEventListener('pointerleave', () => say(null));
+    image.addEventListener('pointermove', event => {
+        const place = image.getBoundingClientRect(), outer = node.getBoundingClientRect();
+        const c = Math.floor((event.clientX - place.left) / place.width * columns), d = Math.floor((event.clientY - place.top) / place.height * rows);
+        const row = at.get(d * columns + c);
+        if (row === undefined) return say(null);
+        say([`${panel.y.label} ${shown(table.at[names[1] || mark.y[0]][row])}, ${panel.x.label} ${shown(table.at[names[0] || mark.x][row])}`,
+            `${scale.label}: ${shown(table.at[mark.z][row])}`], event.clientX - outer.left, event.clientY - outer.top);
+    });
+    return node;
+}
+
+/* The scale of a heat map, in words and colours. */
+function heatLegend(scale) {
+    const [low, high] = [scale.stops[0][0], scale.stops[scale.stops.length - 1][0]];
+    const stops = scale.stops.map(s => `${shade(s.slice(1))} ${(100 * (s[0] - low) / (high - low)).toFixed(1)}%`).join(',');
+    return html('span.ramp', {}, scale.label, ' ', shown(low, 3), html('i', {style: `background:linear-gradient(90deg,${stops})`}), shown(high, 3));
+}
+
+/* One panel of a figure with its title, for a width in pixels. What the pointer is on is said beside it. */
+function drawPanel(figure, panel, table, width) {
+    const tip = html('div.tip', {hidden: ''});
+    const say = (lines, x, y) => {
+        tip.hidden = !lines;
+        if (!lines) return;
+        tip.replaceChildren(...lines.map(line => html('div', {}, line)));
+        tip.style.cssText = (x > width / 2 ? `right:${width - x + 12}px` : `left:${x + 12}px`) + `;top:${y + 28}px`;
+    };
+    const drawn = figure.scale ? heatPanel(panel, table, figure.scale, figure.names, width, say) : xyPanel(panel, table, width, say);
     const head = html('div.head', {}, html('span', {}, panel.title ? html('b', {}, panel.title) : '', ' ', panel.y.label));
-    if (panel.matrix) head.append(heatLegend(panel.matrix));
-    return html('div.panel', {}, head, drawn);
+    if (figure.scale) head.append(heatLegend(figure.scale));
+    return html('div.panel', {}, head, drawn, tip);
 }

@@ -11,15 +11,29 @@
 #include <string.h>
 
 static const struct row {
-    const char *name, *title, *columns, *caption;
+    const char *name, *title, *caption;
+    const smoe_column *columns; /* up to one without a name */
     unsigned needs;
     smoe_fill_layer *of_layer; /* one of the two */
     smoe_fill_run *of_run;
 } rows[] = {
-#define FRAME(name, needs, per, title, columns, caption) \
-    {#name, title, columns, caption, SMOE_INSPECT_##needs, .of_##per = smoe_fill_##name},
+#define TEXT(column) \
+    { #column, true }
+#define NUMBER(column) \
+    { #column, false }
+#define COLUMNS(...)                   \
+    .columns = (const smoe_column[]) { \
+        __VA_ARGS__, {                 \
+            0                          \
+        }                              \
+    }
+#define FRAME(row, need, per, ...) \
+    {.name = #row, .needs = SMOE_INSPECT_##need, .of_##per = smoe_fill_##row, __VA_ARGS__},
 #include "inspect/inspect.def"
 #undef FRAME
+#undef COLUMNS
+#undef NUMBER
+#undef TEXT
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 
@@ -55,22 +69,21 @@ int smoe_inspect_fill(smoe_inspection *r, smoe_frame *frames, smoe_err *err) {
         for (size_t l = 0; rows[i].of_layer && l < r->layers; l++)
             rows[i].of_layer(r, &frames[i], l);
         if (rows[i].of_run && rows[i].of_run(r, &frames[i], err)) return -1;
-        if (frames[i].failed)
-            return smoe_fail(err, SMOE_RUNTIME, "out of memory for the table %s", rows[i].name);
+        if (smoe_frame_check(&frames[i], err)) return -1;
     }
     return 0;
 }
 
-void smoe_inspect_row(const smoe_inspection *r, smoe_frame *frame, size_t l) {
-    smoe_frame_text(frame, r->subject.run);
-    smoe_frame_number(frame, (double)smoe_model_moe_block(r->subject.model, l));
+double smoe_inspect_block(const smoe_inspection *r, size_t l) {
+    return (double)smoe_model_moe_block(r->subject.model, l);
 }
 
-void smoe_inspect_position(const smoe_inspection *r, smoe_frame *frame, size_t token) {
-    bool patch = token >= r->first_patch;
-    smoe_frame_number(frame, (double)token);
-    smoe_frame_number(frame, patch ? (double)((token - r->first_patch) / r->side) : NAN);
-    smoe_frame_number(frame, patch ? (double)((token - r->first_patch) % r->side) : NAN);
+double smoe_inspect_token_row(const smoe_inspection *r, size_t token) {
+    return token < r->first_patch ? NAN : (double)((token - r->first_patch) / r->side);
+}
+
+double smoe_inspect_token_column(const smoe_inspection *r, size_t token) {
+    return token < r->first_patch ? NAN : (double)((token - r->first_patch) % r->side);
 }
 
 /* ---- what the counters see ------------------------------------------------------------------- */

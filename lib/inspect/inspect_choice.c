@@ -113,61 +113,58 @@ const smoe_counter smoe_counter_choices = {.needs = SMOE_INSPECT_SPARSE,
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
-/* A row for each number 0 .. n that occurs: the number, how many have it, and their share. */
-static void fill_counts(const smoe_inspection *r, smoe_frame *frame, size_t l,
+/* A row for each number of experts 0 .. n that occurs: how many tokens or images (`of`) have it,
+ * and their share. */
+static void fill_counts(const smoe_inspection *r, smoe_frame *frame, size_t l, const char *of,
                         const uint64_t *count, size_t n, double all) {
     for (size_t i = 0; i <= n; i++) {
         if (!count[i]) continue;
-        smoe_inspect_row(r, frame, l);
-        smoe_frame_number(frame, (double)i);
-        smoe_frame_number(frame, (double)count[i]);
-        smoe_frame_number(frame, (double)count[i] / all);
+        smoe_inspect_put(r, frame, l, {"experts", .number = (double)i},
+                         {of, .number = (double)count[i]},
+                         {"share", .number = (double)count[i] / all});
     }
 }
 
 void smoe_fill_processed_times(const smoe_inspection *r, smoe_frame *frame, size_t l) {
     const choices *c = smoe_inspect_state(r, SMOE_COUNT_CHOICES, l);
-    fill_counts(r, frame, l, c->processed, r->E, (double)(c->images * r->T));
+    fill_counts(r, frame, l, "tokens", c->processed, r->E, (double)(c->images * r->T));
 }
 
 void smoe_fill_experts_per_image(const smoe_inspection *r, smoe_frame *frame, size_t l) {
     const choices *c = smoe_inspect_state(r, SMOE_COUNT_CHOICES, l);
-    fill_counts(r, frame, l, c->used, r->E, (double)c->images);
+    fill_counts(r, frame, l, "images", c->used, r->E, (double)c->images);
 }
 
-/* A router without a gate places tokens by a rule: nobody chooses. */
+/* A router without a gate places tokens by a rule; there are no choices to count. */
 void smoe_fill_expert_load(const smoe_inspection *r, smoe_frame *frame, size_t l) {
     bool gate = r->has & SMOE_INSPECT_GATE;
     const choices *c = smoe_inspect_state(r, SMOE_COUNT_CHOICES, l);
     uint64_t all = 0;
     for (size_t e = 0; e < r->E; e++) all += c->placed[e];
-    for (size_t e = 0; e < r->E; e++) {
-        smoe_inspect_row(r, frame, l);
-        smoe_frame_number(frame, (double)e);
-        smoe_frame_number(frame, gate ? (double)c->chosen[e] : NAN);
-        smoe_frame_number(frame, (double)c->placed[e]);
-        smoe_frame_number(frame, gate ? (double)c->lost[e] : NAN);
-        smoe_frame_number(frame, (double)c->placed[e] / (double)all);
-    }
+    for (size_t e = 0; e < r->E; e++)
+        smoe_inspect_put(r, frame, l, {"expert", .number = (double)e},
+                         {"chosen", .number = gate ? (double)c->chosen[e] : NAN},
+                         {"placed", .number = (double)c->placed[e]},
+                         {"lost", .number = gate ? (double)c->lost[e] : NAN},
+                         {"share", .number = (double)c->placed[e] / (double)all});
 }
 
 void smoe_fill_dropped_by_position(const smoe_inspection *r, smoe_frame *frame, size_t l) {
     const choices *c = smoe_inspect_state(r, SMOE_COUNT_CHOICES, l);
-    for (size_t t = 0; t < r->T; t++) {
-        smoe_inspect_row(r, frame, l);
-        smoe_inspect_position(r, frame, t);
-        smoe_frame_number(frame, (double)c->dropped[t] / (double)c->images);
-    }
+    for (size_t t = 0; t < r->T; t++)
+        smoe_inspect_put(r, frame, l, {"position", .number = (double)t},
+                         {"row", .number = smoe_inspect_token_row(r, t)},
+                         {"column", .number = smoe_inspect_token_column(r, t)},
+                         {"dropped", .number = (double)c->dropped[t] / (double)c->images});
 }
 
 void smoe_fill_gate_weights(const smoe_inspection *r, smoe_frame *frame, size_t l) {
     const choices *c = smoe_inspect_state(r, SMOE_COUNT_CHOICES, l);
     for (size_t i = 0; i < c->best * WEIGHT_BINS; i++) {
         if (!c->weight[i]) continue;
-        smoe_inspect_row(r, frame, l);
-        smoe_frame_number(frame, (double)(i / WEIGHT_BINS) + 1);
-        smoe_frame_number(frame, (double)(i % WEIGHT_BINS) / (WEIGHT_BINS - 1));
-        smoe_frame_number(frame, (double)c->weight[i]);
-        smoe_frame_number(frame, (double)c->weight[i] / (double)(c->images * r->T));
+        smoe_inspect_put(r, frame, l, {"choice", .number = (double)(i / WEIGHT_BINS) + 1},
+                         {"weight", .number = (double)(i % WEIGHT_BINS) / (WEIGHT_BINS - 1)},
+                         {"tokens", .number = (double)c->weight[i]},
+                         {"share", .number = (double)c->weight[i] / (double)(c->images * r->T)});
     }
 }

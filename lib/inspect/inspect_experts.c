@@ -182,18 +182,21 @@ static void fill_table(const smoe_inspection *r, smoe_frame *frame, size_t l, in
     frame->failed |= !made;
     for (size_t i = 0; made && i < t.rows * t.E; i++) {
         size_t row = i / t.E, e = i % t.E;
-        smoe_inspect_row(r, frame, l);
-        if (of == OF_CLASSES) {
-            smoe_frame_number(frame, (double)row);
-            smoe_frame_text(frame, smoe_dataset_class_name(r->subject.set, row));
-        } else {
-            smoe_inspect_position(r, frame, row);
-        }
-        smoe_frame_number(frame, (double)e);
-        smoe_frame_number(frame, t.weight[i]);
-        smoe_frame_number(frame, lift(&t, row, e));
-        smoe_frame_number(frame, (double)t.row[row] + 1);
-        smoe_frame_number(frame, (double)t.expert[e] + 1);
+        double lifted = lift(&t, row, e), rank = (double)t.row[row] + 1;
+        double expert_rank = (double)t.expert[e] + 1;
+        if (of == OF_CLASSES)
+            smoe_inspect_put(r, frame, l, {"class", .number = (double)row},
+                             {"class_name", .text = smoe_dataset_class_name(r->subject.set, row)},
+                             {"expert", .number = (double)e}, {"weight", .number = t.weight[i]},
+                             {"lift", .number = lifted}, {"class_rank", .number = rank},
+                             {"expert_rank", .number = expert_rank});
+        else
+            smoe_inspect_put(r, frame, l, {"position", .number = (double)row},
+                             {"row", .number = smoe_inspect_token_row(r, row)},
+                             {"column", .number = smoe_inspect_token_column(r, row)},
+                             {"expert", .number = (double)e}, {"weight", .number = t.weight[i]},
+                             {"lift", .number = lifted}, {"position_rank", .number = rank},
+                             {"expert_rank", .number = expert_rank});
     }
     table_free(&t);
 }
@@ -218,12 +221,11 @@ void smoe_fill_combine_expert(const smoe_inspection *r, smoe_frame *frame, size_
     for (size_t i = 0; made && i < r->E; i++) {
         size_t e = 0;
         while (t.expert[e] != i) e++;
-        smoe_inspect_row(r, frame, l);
-        smoe_frame_number(frame, (double)i + 1);
-        smoe_frame_number(frame, (double)e);
-        smoe_frame_number(frame, t.mean[e]);
-        smoe_frame_number(frame, t.mean[e] / least); /* infinite where one has no weight */
-        smoe_frame_number(frame, t.mean[e] / (all / (double)r->E));
+        smoe_inspect_put(
+            r, frame, l, {"rank", .number = (double)i + 1}, {"expert", .number = (double)e},
+            {"weight", .number = t.mean[e]},
+            {"times_least", .number = t.mean[e] / least}, /* infinite where one has none */
+            {"times_mean", .number = t.mean[e] / (all / (double)r->E)});
     }
     table_free(&t);
 }
@@ -268,9 +270,9 @@ static void fill_information(const smoe_inspection *r, smoe_frame *frame, size_t
     for (size_t i = 0; i < DRAWS; i++)
         by_chance[i] = information(mass + (i + 1) * rows * r->E, rows, r->E, row, expert, &other);
     smoe_stats chances = smoe_stats_of(by_chance, DRAWS);
-    smoe_inspect_row(r, frame, l);
-    smoe_frame_text(frame, about);
-    smoe_frame_numbers(frame, (const double[]){bits, chances.mean, chances.sd, own}, 4);
+    smoe_inspect_put(r, frame, l, {"about", .text = about}, {"bits", .number = bits},
+                     {"by_chance", .number = chances.mean}, {"chance_sd", .number = chances.sd},
+                     {"expert_entropy", .number = own});
 out:
     free(row);
     free(expert);

@@ -3,7 +3,9 @@
  * the numbers are), and what training recorded.
  */
 #include "inspect/inspect_view.h"
+#include "spec/routers.h"
 #include "base/file.h"
+#include "spec/metrics.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -16,23 +18,18 @@ int smoe_fill_runs(const smoe_inspection *r, smoe_frame *frame, smoe_err *err) {
     (void)err;
     const smoe_inspect_subject *s = &r->subject;
     const smoe_moe_spec *moe = &s->spec->model.moe;
-    smoe_frame_text(frame, s->run);
-    smoe_frame_text(frame, s->checkpoint);
-    smoe_frame_text(frame, s->spec->eval.split);
-    smoe_frame_text(frame, moe->router);
-    const double number[] = {(double)r->images,
-                             (double)r->N,
-                             r->eval.loss,
-                             r->eval.precision_at_1,
-                             (double)r->T,
-                             (double)r->side,
-                             (double)r->first_patch,
-                             (double)r->layers,
-                             (double)r->E,
-                             (double)r->P,
-                             r->has & SMOE_INSPECT_GATE ? (double)moe->group_images : 1,
-                             (double)smoe_model_params(s->model)->total};
-    smoe_frame_numbers(frame, number, sizeof number / sizeof *number);
+    smoe_frame_put(
+        frame, {"run", .text = s->run}, {"checkpoint", .text = s->checkpoint},
+        {"split", .text = s->spec->eval.split}, {"router", .text = moe->router},
+        {"images", .number = (double)r->images}, {"classes", .number = (double)r->N},
+        {"loss", .number = r->eval.loss},
+        {smoe_metric_name(SMOE_METRIC_PRECISION), .number = r->eval.precision_at_1},
+        {"image_tokens", .number = (double)r->T}, {"side", .number = (double)r->side},
+        {"class_token", .number = (double)r->first_patch}, {"layers", .number = (double)r->layers},
+        {"experts", .number = (double)r->E}, {"slots_per_expert", .number = (double)r->P},
+        {"group_images",
+         .number = (double)(r->layers ? smoe_moe_shape_of(moe, 0, r->T).images : 1)},
+        {"parameters", .number = (double)smoe_model_params(s->model)->total});
     return 0;
 }
 
@@ -80,31 +77,28 @@ const smoe_counter smoe_counter_means = {
 void smoe_fill_routing(const smoe_inspection *r, smoe_frame *frame, size_t l) {
     const means *m = smoe_inspect_state(r, SMOE_COUNT_MEANS, l);
     const smoe_plan_stats *sum = &m->sum;
-    smoe_inspect_row(r, frame, l);
-    smoe_frame_number(frame, sum->dispatch_max / m->tokens);
-    smoe_frame_number(frame, sum->combine_max / m->tokens);
-    smoe_frame_number(frame, sum->tokens_per_slot / m->tokens);
-    smoe_frame_number(frame, sum->slots_per_token / m->tokens);
-    smoe_frame_number(frame, sum->dropped / m->tokens);
+    smoe_inspect_put(
+        r, frame, l,
+        {smoe_metric_name(SMOE_METRIC_DISPATCH_MAX), .number = sum->dispatch_max / m->tokens},
+        {smoe_metric_name(SMOE_METRIC_COMBINE_MAX), .number = sum->combine_max / m->tokens},
+        {smoe_metric_name(SMOE_METRIC_TOKENS_PER_SLOT), .number = sum->tokens_per_slot / m->tokens},
+        {smoe_metric_name(SMOE_METRIC_SLOTS_PER_TOKEN), .number = sum->slots_per_token / m->tokens},
+        {smoe_metric_name(SMOE_METRIC_DROPPED), .number = sum->dropped / m->tokens});
 }
 
 /* ---- over training --------------------------------------------------------------------------- */
 
-/* The block and quantity of "blocks.3/router/dropped"; without a block, the loss and precision and
- * the like. False: not of interest here. */
-static bool read_key(const char *key, double *block, const char **metric) {
-    static const char *const whole[] = {"train/loss", "test/loss", "test/precision_at_1",
-                                        "test/dropped"};
-    unsigned number;
-    int length = 0;
-    *block = NAN;
-    *metric = key;
-    for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
-        if (!strcmp(key, whole[i])) return true;
-    if (sscanf(key, "blocks.%u/router/%n", &number, &length) < 1 || !length) return false;
-    *block = number;
-    *metric = key + length;
-    return true;
+/* The split that a record is an evaluation of; "" where it is of training. */
+static void split_of(const json_t *record, char split[sizeof((smoe_metric_place *)0)->split]) {
+    const char *key;
+    json_t *value;
+    *split = 0;
+    json_object_foreach((json_t *)record, key, value) {
+        smoe_metric_place at;
+        if (!smoe_metric_read(&at, key) || !*at.split) continue;
+        memcpy(split, at.split, sizeof at.split);
+        return;
+    }
 }
 
 typedef struct over_steps {
@@ -112,24 +106,28 @@ typedef struct over_steps {
     smoe_frame *frame;
 } over_steps;
 
-/* Records of training and of evaluations name quantities of a block alike; of the latter it becomes
- * test/NAME. */
+/* What is of a layer, and what is of the whole model and in the results of sweeps too. Records of
+ * training and of evaluations name metrics of a layer alike; of the latter they become test/NAME.
+ */
 static int add_record(void *user, const smoe_run_record *record, smoe_err *err) {
     const over_steps *to = user;
-    smoe_frame *frame = to->frame;
-    double block;
-    bool test = json_object_get(record->json, "test/loss");
-    const char *key, *metric;
+    smoe_metric_place at;
+    char split[sizeof at.split];
+    const char *key;
     json_t *value;
     (void)err;
+    split_of(record->json, split);
     json_object_foreach((json_t *)record->json, key, value) {
         char name[128];
-        if (!json_is_number(value) || !read_key(key, &block, &metric)) continue;
-        snprintf(name, sizeof name, "%s%s", test && isfinite(block) ? "test/" : "", metric);
-        smoe_frame_text(frame, to->r->subject.run);
-        smoe_frame_numbers(frame, (const double[]){(double)record->step, block}, 2);
-        smoe_frame_text(frame, name);
-        smoe_frame_number(frame, json_number_value(value));
+        if (!json_is_number(value) || !smoe_metric_read(&at, key)) continue;
+        bool layer = smoe_metrics[at.metric].scope == SMOE_OF_LAYER;
+        if (!layer && !smoe_metrics[at.metric].column) continue;
+        double block = layer ? (double)at.number : NAN;
+        snprintf(name, sizeof name, "%s%s%s", layer ? split : "", layer && *split ? "/" : "",
+                 layer ? smoe_metric_name(at.metric) : key);
+        smoe_frame_put(to->frame, {"run", .text = to->r->subject.run},
+                       {"step", .number = (double)record->step}, {"block", .number = block},
+                       {"metric", .text = name}, {"value", .number = json_number_value(value)});
     }
     return 0;
 }

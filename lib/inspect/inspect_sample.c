@@ -1,8 +1,8 @@
 /* The images of a split that are kept whole, with what every MoE layer did with them; see
  * draw/sample.h. */
 #include "inspect/inspect_view.h"
+#include "train/task.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -98,13 +98,6 @@ void smoe_samples_keep(smoe_inspection *r, size_t l, const smoe_inspect_view *vi
     }
 }
 
-static double probability(const real *logit, size_t N, size_t best, smoe_loss loss) {
-    double sum = 0;
-    if (loss == SMOE_LOSS_SIGMOID) return 1 / (1 + exp(-(double)logit[best]));
-    for (size_t c = 0; c < N; c++) sum += exp((double)logit[c] - (double)logit[best]);
-    return 1 / sum;
-}
-
 size_t smoe_samples_best(const real *logit, size_t N) {
     size_t best = 0;
     for (size_t c = 1; c < N; c++)
@@ -113,9 +106,10 @@ size_t smoe_samples_best(const real *logit, size_t N) {
 }
 
 static int predict(const smoe_inspection *r, smoe_sample *s, const real *logit, smoe_err *err) {
+    const smoe_task *task = smoe_task_of(r->subject.spec->train.loss);
     size_t best = smoe_samples_best(logit, r->N);
     s->prediction = strdup(smoe_dataset_class_name(r->subject.set, best));
-    s->probability = probability(logit, r->N, best, r->subject.spec->train.loss);
+    s->probability = task->probability(logit, r->N, best);
     return s->prediction ? 0 : smoe_fail(err, SMOE_RUNTIME, "out of memory for a name");
 }
 

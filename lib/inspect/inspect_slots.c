@@ -42,10 +42,9 @@ void smoe_fill_slot_correlation(const smoe_inspection *r, smoe_frame *frame, siz
     frame->failed |= !unit;
     for (size_t a = 0; unit && a < slots; a++)
         for (size_t b = 0; b < slots; b++) {
-            smoe_inspect_row(r, frame, l);
-            smoe_frame_number(frame, (double)a);
-            smoe_frame_number(frame, (double)b);
-            smoe_frame_number(frame, inner(unit + a * d, unit + b * d, d));
+            smoe_inspect_put(r, frame, l, {"slot", .number = (double)a},
+                             {"other", .number = (double)b},
+                             {"cosine", .number = inner(unit + a * d, unit + b * d, d)});
         }
     free(unit);
 }
@@ -83,12 +82,14 @@ void smoe_fill_slot_alignment(const smoe_inspection *r, smoe_frame *frame, size_
             all.sum[k] += of[a].sum[k];
             all.square[k] += of[a].square[k];
         }
-    smoe_inspect_row(r, frame, l);
-    smoe_frame_number(frame, (double)r->S);
+    double mean[2], rms[2];
     for (size_t k = 0; k < 2; k++) { /* 0/0, no such pair, is NAN */
-        smoe_frame_number(frame, all.sum[k] / all.count[k]);
-        smoe_frame_number(frame, sqrt(all.square[k] / all.count[k]));
+        mean[k] = all.sum[k] / all.count[k];
+        rms[k] = sqrt(all.square[k] / all.count[k]);
     }
+    smoe_inspect_put(r, frame, l, {"slots", .number = (double)r->S},
+                     {"within_mean", .number = mean[0]}, {"within_rms", .number = rms[0]},
+                     {"across_mean", .number = mean[1]}, {"across_rms", .number = rms[1]});
 out:
     free(unit);
     free(of);

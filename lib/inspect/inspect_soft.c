@@ -63,23 +63,21 @@ void smoe_fill_dispatch_token_sum(const smoe_inspection *r, smoe_frame *frame, s
         double edge = ((double)i + 0.5) / BINS_A_MEAN * (double)r->S / (double)r->T;
         if (!s->count[i]) continue;
         below += s->count[i];
-        smoe_inspect_row(r, frame, l);
-        smoe_frame_number(frame, i + 1 < SUM_BINS ? edge : s->largest);
-        smoe_frame_number(frame, (double)s->count[i]);
-        smoe_frame_number(frame, (double)below / (double)s->tokens);
+        smoe_inspect_put(r, frame, l, {"sum", .number = i + 1 < SUM_BINS ? edge : s->largest},
+                         {"tokens", .number = (double)s->count[i]},
+                         {"share", .number = (double)below / (double)s->tokens});
     }
 }
 
 void smoe_fill_token_weight(const smoe_inspection *r, smoe_frame *frame, size_t l) {
     const token_sums *s = smoe_inspect_state(r, SMOE_COUNT_TOKEN_SUMS, l);
     double tokens = (double)s->tokens;
-    smoe_inspect_row(r, frame, l);
-    smoe_frame_number(frame, s->total / tokens);
-    smoe_frame_number(frame, (double)s->light / tokens);
-    smoe_frame_number(frame, (double)s->heavy / tokens);
-    smoe_frame_number(frame, s->largest);
-    smoe_frame_number(frame, (double)s->up_to_quarter / tokens);
-    smoe_frame_number(frame, (double)s->above_2 / tokens);
+    smoe_inspect_put(r, frame, l, {"mean", .number = s->total / tokens},
+                     {"light", .number = (double)s->light / tokens},
+                     {"heavy", .number = (double)s->heavy / tokens},
+                     {"largest", .number = s->largest},
+                     {"share_up_to_quarter", .number = (double)s->up_to_quarter / tokens},
+                     {"share_above_2", .number = (double)s->above_2 / tokens});
 }
 
 /* ---- cumulative weights ---------------------------------------------------------------------- */
@@ -89,9 +87,14 @@ enum { RANKS = 256, STEPS = 1000 }; /* ranks kept at most; cumulative weights to
 static const double fractions[] = {0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99};
 enum { FRACTIONS = sizeof fractions / sizeof *fractions };
 
-/* Permille of the percentiles in the columns of the bands. */
-static const uint64_t permille[] = {5, 25, 50, 100, 200, 500, 800, 900, 950, 975, 995};
-enum { PERCENTILES = sizeof permille / sizeof *permille };
+/* The percentiles of the bands. */
+static const struct {
+    const char *column;
+    uint64_t permille;
+} percentiles[] = {{"p0.5", 5},  {"p2.5", 25},   {"p5", 50},    {"p10", 100},
+                   {"p20", 200}, {"p50", 500},   {"p80", 800},  {"p90", 900},
+                   {"p95", 950}, {"p97.5", 975}, {"p99.5", 995}};
+enum { PERCENTILES = sizeof percentiles / sizeof *percentiles };
 
 /* Of lists of n weights in falling order: for each kept rank, the sum so far and its histogram; for
  * each of `lists_an_image` lists, the ranks at which fractions are reached. */
@@ -156,11 +159,15 @@ static void fill_bands(const smoe_inspection *r, smoe_frame *frame, size_t l,
                        smoe_counter_row counter) {
     const cumulative *c = smoe_inspect_state(r, counter, l);
     for (size_t k = 0; k < c->ranks; k++) {
-        smoe_inspect_row(r, frame, l);
-        smoe_frame_number(frame, (double)rank_at(c, k) + 1);
-        smoe_frame_number(frame, c->total[k] / (double)c->lists);
+        smoe_frame_cell cell[4 + PERCENTILES] = {
+            {"run", .text = r->subject.run},
+            {"block", .number = smoe_inspect_block(r, l)},
+            {"rank", .number = (double)rank_at(c, k) + 1},
+            {"mean", .number = c->total[k] / (double)c->lists}};
         for (size_t p = 0; p < PERCENTILES; p++)
-            smoe_frame_number(frame, percentile(c, k, permille[p]));
+            cell[4 + p] = (smoe_frame_cell){percentiles[p].column,
+                                            .number = percentile(c, k, percentiles[p].permille)};
+        smoe_frame_row(frame, cell, 4 + PERCENTILES);
     }
 }
 
@@ -202,10 +209,9 @@ void smoe_fill_tokens_to_fraction(const smoe_inspection *r, smoe_frame *frame, s
     const cumulative *c = smoe_inspect_state(r, SMOE_COUNT_DISPATCH_SUMS, l);
     for (size_t i = 0; i < c->lists_an_image * FRACTIONS; i++) {
         size_t slot = i / FRACTIONS;
-        smoe_inspect_row(r, frame, l);
-        smoe_frame_number(frame, (double)slot);
-        smoe_frame_number(frame, (double)(slot / r->P));
-        smoe_frame_number(frame, fractions[i % FRACTIONS]);
-        smoe_frame_number(frame, (double)c->needed[i] / (double)c->images);
+        smoe_inspect_put(r, frame, l, {"slot", .number = (double)slot},
+                         {"expert", .number = (double)(slot / r->P)},
+                         {"fraction", .number = fractions[i % FRACTIONS]},
+                         {"tokens", .number = (double)c->needed[i] / (double)c->images});
     }
 }

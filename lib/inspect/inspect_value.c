@@ -4,7 +4,9 @@
  * where every image is a group of its own).
  */
 #include "inspect/inspect_view.h"
+#include "spec/routers.h"
 #include "base/rng.h"
+#include "spec/metrics.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -22,9 +24,9 @@ static int evaluate(const smoe_inspection *r, const bool *random, smoe_eval *eva
 
 static void value_row(const smoe_inspection *r, smoe_frame *frame, size_t l, const char *random,
                       const smoe_eval *eval) {
-    smoe_inspect_row(r, frame, l);
-    smoe_frame_text(frame, random);
-    smoe_frame_numbers(frame, (const double[]){eval->precision_at_1, eval->loss}, 2);
+    smoe_inspect_put(r, frame, l, {"random", .text = random},
+                     {smoe_metric_name(SMOE_METRIC_PRECISION), .number = eval->precision_at_1},
+                     {"loss", .number = eval->loss});
 }
 
 /* Rows "none", for each layer, so that each has what it is to be compared with. */
@@ -64,7 +66,7 @@ typedef struct company {
     size_t
         group; /* images of a full group: those that a choice router sees together, at least two */
     real *pixels; /* [batch, an image] */
-    real *unused; /* [N] targets, which nobody looks at */
+    real *unused; /* [N] targets; not used */
     real *before; /* [SAMPLE,N] logits among an image's own companions */
     size_t an_image;
 } company;
@@ -148,7 +150,7 @@ static int meet_all(const smoe_inspection *r, company *c, smoe_err *err) {
 
 int smoe_fill_companions(const smoe_inspection *r, smoe_frame *frame, smoe_err *err) {
     const smoe_data_spec *data = &r->subject.spec->data;
-    size_t group = r->has & SMOE_INSPECT_GATE ? r->subject.spec->model.moe.group_images : 1;
+    size_t group = r->layers ? smoe_moe_shape_of(&r->subject.spec->model.moe, 0, r->T).images : 1;
     size_t batch = r->subject.batch;
     company c = {.an_image = data->channels * data->image_size * data->image_size};
     int status = -1;
@@ -172,11 +174,12 @@ int smoe_fill_companions(const smoe_inspection *r, smoe_frame *frame, smoe_err *
         all.changed += c.target[i].changed;
     }
     double rounds = (double)(c.targets * ROUNDS), compared = rounds * (double)r->N;
-    const double number[] = {
-        (double)c.group,      (double)c.targets,           ROUNDS, all.largest, all.sum / compared,
-        all.changed / rounds, sqrt(all.squares / compared)};
-    smoe_frame_text(frame, r->subject.run);
-    smoe_frame_numbers(frame, number, sizeof number / sizeof *number);
+    smoe_frame_put(frame, {"run", .text = r->subject.run}, {"group", .number = (double)c.group},
+                   {"images", .number = (double)c.targets}, {"rounds", .number = ROUNDS},
+                   {"largest_change", .number = all.largest},
+                   {"mean_change", .number = all.sum / compared},
+                   {"changed_predictions", .number = all.changed / rounds},
+                   {"logit_rms", .number = sqrt(all.squares / compared)});
     status = 0;
 out:
     free(c.pixels);

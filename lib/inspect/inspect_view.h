@@ -72,11 +72,14 @@ struct smoe_inspection {
 
 /* The state of a counter in layer l. */
 void *smoe_inspect_state(const smoe_inspection *r, smoe_counter_row counter, size_t l);
-/* Begins a row of a frame: the run and the block of layer l. */
-void smoe_inspect_row(const smoe_inspection *r, smoe_frame *frame, size_t l);
-/* The cells position, row, column of a token; a class token is no patch and has no row and column.
- */
-void smoe_inspect_position(const smoe_inspection *r, smoe_frame *frame, size_t token);
+/* Puts a row about layer l: the cells that follow, and the run and the block. */
+#define smoe_inspect_put(r, frame, l, ...)                   \
+    smoe_frame_put(frame, {"run", .text = (r)->subject.run}, \
+                   {"block", .number = smoe_inspect_block(r, l)}, __VA_ARGS__)
+double smoe_inspect_block(const smoe_inspection *r, size_t l);
+/* Where a token lies over the image; a class token is no patch: NAN. */
+double smoe_inspect_token_row(const smoe_inspection *r, size_t token);
+double smoe_inspect_token_column(const smoe_inspection *r, size_t token);
 
 /* The images kept whole (inspect_sample.c): the layer of those among n places from r->seen on; and,
  * after a pass, what came out for them. */

@@ -11,7 +11,6 @@
 
 enum {
     ROWS = SKINNY, /* of a block, whose panels should stay in the L2 */
-    PIECES = 4,    /* blocks a thread, at least: they are not cut, so threads may wait for one */
     ALIGNMENT = 16 /* columns of a panel that is read by whole vectors, elements of a cache line */
 };
 
@@ -152,7 +151,7 @@ static size_t blocks_of(size_t count, size_t m, int threads) {
 
 bool smoe_fused_mlp_pays(size_t count, size_t m, int threads) {
     return m > smoe_kernels_get()->skinny->transposed &&
-           count * blocks_of(count, m, threads) >= PIECES * (size_t)threads;
+           count * blocks_of(count, m, threads) >= FUSED_PIECES * (size_t)threads;
 }
 
 size_t smoe_fused_mlp_scratch(size_t m, size_t d, size_t h) {

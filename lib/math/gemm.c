@@ -6,20 +6,10 @@
  * little packing is done twice, but nobody waits for anybody inside a product. Why not BLIS for
  * these: its kernels for small shapes sum in another order than those for large ones, so an
  * image's logits would depend on the size of its batch. BLIS stays the measure of speed
- * (math/blas.c); how the two compare is in experiments/NOTES.md.
+ * (math/blas.c); how the two compare is in experiments/notes/.
  */
 #include "math/gemm_view.h"
 #include "base/team.h"
-
-enum {
-    RUN = 64,        /* columns that are collected before they pass the caches by */
-    NEAR = 4096,     /* elements of B that stay in the L1 with what passes it */
-    TASKS = 1,       /* pieces a thread, at least, where both A and B are packed for each, */
-    TASKS_AS_IS = 8, /* and where A need not be: then rather more columns than rows are cut, */
-    COLUMNS = 4,     /* until a piece has so many times more rows */
-    TERMS = 16,      /* k up to which C is best written row by row, with neither side packed */
-    SMALL = 1 << 18  /* multiply-adds of a piece below which cutting costs more than it gains */
-};
 
 /* One step (p0, j0) of the loops over k and n. */
 typedef struct step {
@@ -72,7 +62,7 @@ static size_t pitch_of(const smoe_gemm_kernels *kern, size_t height) {
  * lies. */
 static void row_block(const smoe_product *x, const smoe_gemm_kernels *kern, const step *s,
                       size_t i0, size_t m, real *packed_a) {
-    ALIGNED real rows[SMOE_TILE_ROWS * PANELS * (RUN + SMOE_PANEL_SPILL)];
+    ALIGNED real rows[SMOE_TILE_ROWS * PANELS * (STREAMED_RUN + SMOE_PANEL_SPILL)];
     size_t mr = height_for(kern, m), pitch = pitch_of(kern, mr);
     bool once = x->m <= SKINNY && x->b_col == 1 && !x->b_bf16;
     bool stream = x->stream && s->k == x->k && !x->add && !x->bias;
@@ -101,10 +91,10 @@ static void row_block(const smoe_product *x, const smoe_gemm_kernels *kern, cons
             if (j + n < s->n) prefetch = next_columns(x, kern, s, j, tiles);
         }
         t.prefetch = prefetch;
-        size_t column = j % RUN;
+        size_t column = j % STREAMED_RUN;
         if (collect) {
             t.c = rows + column;
-            t.ldc = RUN + SMOE_PANEL_SPILL;
+            t.ldc = STREAMED_RUN + SMOE_PANEL_SPILL;
         }
         for (size_t i = 0; i < m; i += mr, t.c += mr * t.ldc) {
             t.a = i < whole ? a + i * x->a_row : packed_a + (i - whole) / mr * pitch * s->k;
@@ -115,10 +105,10 @@ static void row_block(const smoe_product *x, const smoe_gemm_kernels *kern, cons
             kern->tile(&t);
             if (t.add) t.add += mr * t.ldadd;
         }
-        if (collect && (column + n >= RUN || j + n == s->n))
+        if (collect && (column + n >= STREAMED_RUN || j + n == s->n))
             for (size_t i = 0; i < m; i++)
                 kern->stream(x->c + (i0 + i) * x->ldc + s->j0 + j - column,
-                             rows + i * (RUN + SMOE_PANEL_SPILL), column + n);
+                             rows + i * (STREAMED_RUN + SMOE_PANEL_SPILL), column + n);
         prefetch = t.prefetch;
     }
     if (s->p0 + s->k == x->k) finished(x, i0, m, s->j0, s->n);
@@ -128,7 +118,7 @@ static void row_block(const smoe_product *x, const smoe_gemm_kernels *kern, cons
  * work. */
 static bool is_shallow(const smoe_product *x, const smoe_gemm_kernels *kern) {
     bool plain = !x->b_bf16 && !x->add && !x->bias && !x->after;
-    bool shallow = x->k && (x->k <= TERMS || x->k * x->n <= 2 * NEAR);
+    bool shallow = x->k && (x->k <= SHALLOW_K || x->k * x->n <= 2 * NEAR);
     return x->stream && plain && shallow && x->b_col == 1 && x->n % (kern->nr / 2) == 0;
 }
 

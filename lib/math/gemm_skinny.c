@@ -4,10 +4,6 @@
  */
 #include "math/gemm_view.h"
 
-enum {
-    THIN = 32, /* rows up to which weights that lie by rows are rather read in their order */
-    DEEP = 128 /* k from which columns of weights are not packed: results are transposed */
-};
 _Static_assert(THIN < SMOE_TILE_ROWS * PANELS, "few rows are less than a block of A");
 
 /* What comes after columns j .. j+across of B, asked for in the step of k from p0 on, during so
@@ -121,7 +117,7 @@ static void skinny_rows_down(const smoe_product *x, const smoe_skinny_kernels *s
 bool smoe_gemm_skinny(const smoe_product *x, real *packed_a, real *packed_b) {
     const smoe_skinny_kernels *skinny = smoe_kernels_get()->skinny;
     size_t kc = even(x->k, KC, 1);
-    if (x->m > SKINNY || x->k < DEEP) return false;
+    if (x->m > SKINNY || x->k < DEEP_K) return false;
     if (x->b_row == 1) {
         size_t span =
             blocks(x->m, 2 * skinny->lanes) * 2 * skinny->lanes * x->k <= BLOCK ? x->k : kc;

@@ -6,15 +6,11 @@
 
 #include "math/gemm.h"
 #include "math/kernels.h"
+#include "math/tuning_kernels.h"
 
 enum {
-    KC = 384,         /* rows of a block of B at most: a panel of nr columns fills the L1 */
-    BLOCK = KC * 512, /* elements of a block of B: it stays in the L2 */
-    PANELS = 8,       /* panels of A in a block, */
-    PACKED_A = SMOE_PANEL_PITCH * PANELS * KC + SMOE_PANEL_SPILL,
-    SKINNY = 128, /* rows of A up to which packing B costs more than it gains */
-    SLOWEST = 64, /* steps of k between two questions to memory */
-    HANDS = 16,   /* times a thread gets pieces: neighbours, since it asks for what lies behind */
+    PACKED_A =
+        SMOE_PANEL_PITCH * PANELS * KC + SMOE_PANEL_SPILL /* elements of a packed block of A */
 };
 _Static_assert(BLOCK >= SKINNY * KC, "a step of few rows fits");
 #define ALIGNED __attribute__((aligned(64)))
@@ -44,7 +40,7 @@ static inline size_t hand_of(size_t pieces, int threads) {
  * evenly over `steps` steps: prefetches issued faster than memory answers are dropped. */
 static inline size_t pace(size_t pairs, size_t steps) {
     size_t every = 1;
-    while (every < SLOWEST && 2 * every * pairs <= steps) every *= 2;
+    while (every < PREFETCH_PACE && 2 * every * pairs <= steps) every *= 2;
     return every;
 }
 
@@ -75,7 +71,7 @@ static inline size_t panels_of(const smoe_skinny_kernels *skinny, size_t m) {
 
 /* `bytes` in one piece, in streams. */
 static inline smoe_prefetch look_along(const void *at, size_t bytes, size_t steps) {
-    size_t streams = smoe_streams(), part = bytes / streams / 128 * 128;
+    size_t streams = smoe_tuning_get()->streams, part = bytes / streams / 128 * 128;
     return (smoe_prefetch){.at = at,
                            .left = streams,
                            .run = streams,

@@ -1,5 +1,6 @@
 /* Which kernels this processor runs; see kernels.h. */
 #include "math/kernels.h"
+#include "math/tuning.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -48,11 +49,29 @@ const smoe_kernels *smoe_kernels_get(void) {
     return chosen;
 }
 
-/* Zen 5 drops software prefetches beyond its miss queue, but its hardware prefetcher follows one
- * sequential stream better than four. Intel's processors behave the other way round. */
-size_t smoe_streams(void) {
-#ifdef __x86_64__
-    if (__builtin_cpu_is("amd")) return 1;
+static const smoe_tuning *family(void) {
+    static const smoe_tuning unknown = {.family = "unknown", .streams = 1};
+#if defined __x86_64__
+    static const smoe_tuning intel = {.family = "intel", .streams = SMOE_STREAMS};
+    static const smoe_tuning amd = {.family = "amd", .streams = 1};
+    __builtin_cpu_init();
+    if (__builtin_cpu_is("intel")) return &intel;
+    if (__builtin_cpu_is("amd")) return &amd;
+#elif defined __aarch64__
+    static const smoe_tuning arm = {.family = "arm", .streams = 1};
+    return &arm;
 #endif
-    return SMOE_STREAMS;
+    return &unknown;
+}
+
+static const smoe_tuning *tuning;
+static pthread_once_t tuned = PTHREAD_ONCE_INIT;
+
+static void tune(void) {
+    tuning = family();
+}
+
+const smoe_tuning *smoe_tuning_get(void) {
+    pthread_once(&tuned, tune);
+    return tuning;
 }

@@ -8,28 +8,6 @@
 #include "math/tile.h"
 #include "math/transpose.h"
 
-#if SMOE_VBYTES == 64
-enum {
-    MR = 14,
-    LEAST = 4,  /* 28 sums + 2 of B + broadcasts in 32 registers */
-    PITCH = 16, /* so that each step of a panel begins a cache line */
-    ALIASING = 0,
-    AS_IS = false,       /* the addresses of 14 rows do not fit the other registers */
-    OPERANDS = true,     /* a multiply-add can broadcast what it reads */
-    PREFETCH_ROWS = true /* the next rows of A are asked for, and those of C one by one */
-};
-#else
-enum {
-    MR = 6,
-    LEAST = 2, /* 12 sums + 2 of B + a broadcast in 16 registers */
-    PITCH = MR,
-    ALIASING =
-        1024, /* Zen 3: stores whose addresses agree in the lowest bits wait for each other */
-    AS_IS = true,
-    OPERANDS = false,
-    PREFETCH_ROWS = false /* Zen 3: rows of A are found without, those of C are asked for at once */
-};
-#endif
 enum {
     ROW = 12, /* vectors of a row of C: sums, and one for a term of A */
     SHALLOW = 128,

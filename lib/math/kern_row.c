@@ -5,6 +5,7 @@
  */
 #include "math/kernels.h"
 #include "math/simd.h"
+#include "math/tuning_kernels.h"
 
 /* The vector at p, of which w <= VL elements exist. */
 static inline vreal take(const real *p, size_t w, real fill) {
@@ -21,7 +22,6 @@ static inline size_t width(size_t i, size_t n) {
 }
 
 enum {
-    ABREAST = 4,    /* rows that are worked on side by side */
     STRIP = 16 * VL /* columns whose sums wait in the L1 while rows pass as they lie */
 };
 
@@ -283,14 +283,11 @@ static void column_sum(real *out, const real *x, size_t R, size_t n) {
 }
 
 static double dot_double(const real *x, const real *y, size_t n) {
-    enum {
-        LANES = 16,
-        PREFETCH_DISTANCE = 1024
-    }; /* asked for early: slabs are read at the speed of memory */
+    enum { LANES = 16 };
     double sum[LANES] = {0}, total = 0;
     size_t i = 0;
     for (; i + LANES <= n; i += LANES) {
-        __builtin_prefetch(x + i + PREFETCH_DISTANCE);
+        __builtin_prefetch(x + i + SUM_PREFETCH);
         for (size_t j = 0; j < LANES; j++) sum[j] += (double)x[i + j] * (double)y[i + j];
     }
     for (; i < n; i++) sum[0] += (double)x[i] * (double)y[i];
@@ -349,12 +346,12 @@ static inline __attribute__((always_inline)) void gram_block(size_t rows, size_t
 }
 
 static void gram(double *out, const real *x, size_t R, size_t n) {
-    enum { ROWS = 4, COLUMNS = SMOE_VBYTES == 64 ? 4 : 2 }; /* sums that registers have room for */
+    enum { ROWS = 4, SIDE = SMOE_VBYTES == 64 ? 4 : 2 }; /* sums that registers have room for */
     for (size_t r = 0; r < R; r += ROWS) {
         size_t rows = R - r < ROWS ? R - r : ROWS, last = r + rows, s = 0;
         if (rows == ROWS)
-            for (; s + COLUMNS <= last; s += COLUMNS)
-                gram_block(ROWS, COLUMNS, out + r * R + s, R, x + r * n, x + s * n, n);
+            for (; s + SIDE <= last; s += SIDE)
+                gram_block(ROWS, SIDE, out + r * R + s, R, x + r * n, x + s * n, n);
         for (size_t q = r; q < last; q++)
             for (size_t t = s; t <= q; t++)
                 gram_block(1, 1, out + q * R + t, R, x + q * n, x + t * n, n);
@@ -404,7 +401,7 @@ static void adam(real *restrict w, real *restrict g, real *restrict m, real *res
 /* ---- gradients of few rows ------------------------------------------------------------------- */
 
 /* Vectors of each row whose sums registers have room for. */
-enum { OUTER_ROWS = SMOE_OUTER_ROWS, OUTER_VECTORS = SMOE_VBYTES == 64 ? 4 : 2 };
+enum { OUTER_ROWS = SMOE_OUTER_ROWS };
 
 /* nv vectors of each of the rows of g, dy without gaps. */
 static inline __attribute__((always_inline)) void outer_tile(size_t nv, real *g, const real *dy,

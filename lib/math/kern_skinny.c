@@ -7,34 +7,13 @@
 #include "math/tile.h"
 #include "math/transpose.h"
 
-#if SMOE_VBYTES == 64
-enum {
-    ACROSS2 = 8,              /* columns across two vectors, */
-    ACROSS3 = 8,              /* across three, and */
-    ACROSS = 48,              /* of a block of them: whole vectors and whole tiles */
-    TRANSPOSED_ROWS = VL / 2, /* rows up to which turning columns in registers is faster */
-    DEEP = 16,                /* rows of B in registers, */
-    GROUP = 8,                /* with sums of so many rows of C */
-    AGAIN = true              /* prefetch again near the use: bursts of prefetches are dropped */
-};
-#else
-enum {
-    ACROSS2 = 6,
-    ACROSS3 = 4,
-    ACROSS = 24,
-    TRANSPOSED_ROWS = 2,
-    DEEP = 8,
-    GROUP = 4,
-    AGAIN = false
-};
-#endif
 enum {
     ACROSS1 = SMOE_TILE_ACROSS,
     WIDEST = 3 /* vectors of a panel of tile_across */
 };
 
 _Static_assert((int)ACROSS <= (int)SMOE_BLOCK_ACROSS, "gemm_skinny.c lays out memory by this");
-_Static_assert((int)TRANSPOSED_ROWS <= (int)HALF, "the rows of tile_turned are a low panel");
+_Static_assert((int)TRANSPOSED_ROWS <= (int)HALF, "the rows of tile_transposed are a low panel");
 
 static void pack_across(real *dst, const real *a, size_t rs, size_t cs, size_t m, size_t k,
                         size_t width) {
@@ -152,7 +131,7 @@ static inline __attribute__((always_inline)) void transposed(size_t rows, smoe_t
     enum { LINE = 64, SOON = 6 * LINE };
     size_t size = narrow ? sizeof(smoe_bf16) : sizeof(real), stride = t->ldb * size;
     size_t step = narrow ? TRANSPOSE_DEPTH_BF16 : TRANSPOSE_DEPTH, part = step / PARTS;
-    size_t lines = AGAIN ? VL * part * size / LINE : 0;
+    size_t lines = PREFETCH_AGAIN ? VL * part * size / LINE : 0;
     size_t whole = t->n == VL ? t->k / step * step : 0;
     const void *b = narrow ? (const void *)t->b_bf16 : t->b;
     const char *at = b, *soon = at + SOON;
@@ -257,7 +236,7 @@ static inline __attribute__((always_inline)) void down(size_t depth, smoe_tile *
 #pragma GCC unroll 16
         for (size_t q = 0; q < depth; q++) b[q] = vrounded(vload(from + q * t->ldb + j));
         size_t prefetches = depth * VL * sizeof(real) / 128;
-        if (AGAIN && t->m <= 2 * GROUP) {
+        if (PREFETCH_AGAIN && t->m <= 2 * GROUP) {
 #pragma GCC unroll 16
             for (size_t q = 0; q < depth; q++) __builtin_prefetch(from + q * t->ldb + j + 2 * VL);
         }

@@ -29,12 +29,6 @@ enum {
     SMOE_PANEL_SPILL = 16   /* elements that packing may write past a panel: less than a vector */
 };
 
-/* Streams of memory that a thread reads side by side where the most is to be read: the processor
- * follows each on its own, and one alone may make it wait longer than the memory needs. */
-enum { SMOE_STREAMS = 4 };
-/* In how many of them, 1 to SMOE_STREAMS, this processor is best asked for what comes next. */
-size_t smoe_streams(void);
-
 /* One tile: c [m,n] = add [m,n] + bias [n] + alpha * A B; add and bias may be NULL. */
 typedef struct smoe_tile {
     size_t m, n, k;
@@ -124,18 +118,11 @@ typedef struct smoe_prefetch_ranges {
     size_t bytes[SMOE_REACHES];
 } smoe_prefetch_ranges;
 
-/* The most that `outer` sums, and the rows it makes at a time: few, or Adam's pass over them and
- * memory wait for each other. */
-enum { SMOE_OUTER_TERMS = 32, SMOE_OUTER_ROWS = 4 };
-
-/* How far ahead Adam asks for memory. */
-enum { SMOE_ADAM_PREFETCH = 32 * SMOE_LINE };
-
 /* w -= rate * (m' * correct1 / (sqrt(v' * correct2) + eps) + decay * w), g' = clip * g,
  * m' = beta1 m + (1 - beta1) g', v' = beta2 v + (1 - beta2) g'^2. */
 typedef struct smoe_adam_constants {
     bool leave;   /* g as it is, instead of setting it to 0 */
-    size_t early; /* elements for which memory has been asked before, of those SMOE_ADAM_AHEAD on */
+    size_t early; /* elements behind SMOE_ADAM_PREFETCH that have been prefetched before */
     real clip, beta1, beta2, correct1, correct2, eps, rate, decay;
 } smoe_adam_constants;
 

@@ -7,7 +7,7 @@ bool smoe_outer_pays(size_t rows, size_t out, size_t in) {
            out <= SMOE_FACTORS_WIDEST && in <= SMOE_FACTORS_WIDEST;
 }
 
-/* Rows of expert e, and where its factors begin. */
+/* Rows of kernel e, and where its factors begin. */
 static size_t factors_of(const smoe_param *row, size_t e, const real **dy, const real **x) {
     size_t first = row->factors.first[e];
     *dy = row->factors.dy + first * row->dim[1];

@@ -8,10 +8,11 @@
 
 #include "base/param.h"
 #include "math/kernels.h"
+#include "math/tuning.h"
 
 /* Whether the gradients of E kernels [E,out,in] and [E,in,out] are better left as outer products
- * when experts have `rows` rows at most: with more, computing takes longer than memory; of wider
- * ones a step has no room in the caches. */
+ * when each has `rows` rows at most: with more, computing takes longer than memory; of wider ones a
+ * step has no room in the caches. */
 enum { SMOE_FACTORS_ROWS = SMOE_OUTER_TERMS, SMOE_FACTORS_WIDEST = 8192 };
 bool smoe_outer_pays(size_t rows, size_t out, size_t in);
 
@@ -19,7 +20,7 @@ bool smoe_outer_pays(size_t rows, size_t out, size_t in);
 size_t smoe_outer_terms(const smoe_param *row, size_t at);
 
 /* A step is so many elements of a factored gradient [E,out,in], at most SMOE_FACTORS_STEP: some
- * rows of one expert. `write` makes those from `first`, a multiple of that, on: the numbers that
+ * rows of one kernel. `write` makes those from `first`, a multiple of that, on: the numbers that
  * backward would have written. Meanwhile memory is asked for what they will change. By the calling
  * thread alone. */
 enum { SMOE_FACTORS_STEP = SMOE_OUTER_ROWS * SMOE_FACTORS_WIDEST };
@@ -27,7 +28,7 @@ size_t smoe_outer_step(const smoe_param *row);
 void smoe_outer_write(real *g, const smoe_param *row, size_t first,
                       const smoe_prefetch_ranges *next);
 
-/* The square of the norm of expert e's part, |dY^T X|^2 = sum over rows r, s of (dy_r . dy_s)(x_r .
+/* The square of the norm of kernel e's part, |dY^T X|^2 = sum over rows r, s of (dy_r . dy_s)(x_r .
  * x_s), in double; not below 0. By the calling thread alone. */
 double smoe_outer_square(const smoe_param *row, size_t e);
 

@@ -7,12 +7,11 @@
 
 #include "math/kernels.h"
 #include "math/simd.h"
+#include "math/tuning_kernels.h"
 
 enum {
-    HALF = SMOE_VBYTES == 64 ? 8 : 4, /* rows of a low panel */
-    NV = 2,                           /* vectors of a tile's columns */
-    NR = NV * VL,
-    STEPS = 4 /* of k in a round: what is around them is felt where two threads share a core */
+    NV = 2, /* vectors of a tile's columns */
+    NR = NV * VL
 };
 
 /* c = add + bias + alpha * sum for the first n <= VL columns: one expression for whole and part

@@ -3,13 +3,13 @@
 #include "base/team.h"
 #include "math/gemm.h"
 #include "math/kernels.h"
+#include "spec/routers.h"
 
 #include <math.h>
 #include <string.h>
 
 void smoe_gate_init(smoe_gate *gate) {
     smoe_router *r = &gate->base;
-    r->T = r->image_tokens * r->spec->group_images;
     size_t dim[] = {r->E, r->d};
     /* The initialisation of a layer in flax, without truncation at two deviations. */
     double std = r->spec->gate_std == SMOE_WORD ? 1 / sqrt((double)r->d) : r->spec->gate_std;
@@ -25,6 +25,23 @@ void smoe_gate_reserve(smoe_gate *gate, size_t B, bool train, bool noise, smoe_a
     gate->g = smoe_arena_take(keep, n, sizeof(real));
     r->plan.gate = gate->g;
     gate->dz = train ? smoe_arena_take(keep, n, sizeof(real)) : NULL;
+}
+
+smoe_router_cost smoe_gate_cost(const smoe_gate *gate, const smoe_cost_options *options,
+                                size_t most) {
+    const smoe_router *r = &gate->base;
+    smoe_moe_shape x = smoe_moe_shape_of(r->spec, r->block, r->image_tokens);
+    double m = (double)r->image_tokens, d = (double)r->d, E = (double)x.E;
+    double exact = (double)x.K * x.capacity * (double)x.T / E;
+    double places = E * (options->unrounded ? exact : (double)x.P);
+    smoe_router_cost cost = {
+        .logits = m * d * E, .dispatch = 2, .combine = 3, .rows = places / (double)x.images};
+    cost.used = fmin(cost.rows, m * (double)most);
+    if (options->einsum) {
+        cost.mixing = m * places * d;
+        cost.elementwise = 4 * m * places;
+    }
+    return cost;
 }
 
 double smoe_gate_noise(const smoe_gate *gate, const smoe_pass *pass) {
@@ -60,8 +77,8 @@ void smoe_gate_forward(smoe_gate *gate, const real *x, double std, const smoe_pa
         const real *from = gate->z + t * E;
         real *noisy = gate->noisy + t * E, *g = gate->g + t * E;
         if (std > 0) {
-            smoe_rng rng =
-                smoe_rng_at(pass->seed, SMOE_RNG_ROUTER, (uint32_t)r->block, pass->step, t);
+            smoe_rng rng = smoe_rng_at(pass->seed, SMOE_RNG_ROUTER, (uint32_t)r->block, pass->step,
+                                       pass->first * r->image_tokens + t);
             smoe_router_noise(noisy, from, E, std, &rng);
         } else if (noisy != from) {
             memcpy(noisy, from, E * sizeof *g);

@@ -23,9 +23,12 @@ typedef struct smoe_ranked {
     int32_t index;
 } smoe_ranked;
 
-/* Registers W and sets the group to `group_images` images. */
+/* Registers W. */
 void smoe_gate_init(smoe_gate *gate);
 void smoe_gate_reserve(smoe_gate *gate, size_t B, bool train, bool noise, smoe_arena *keep);
+/* What it costs, of buffers that hold `most` choices of a token at most. */
+smoe_router_cost smoe_gate_cost(const smoe_gate *gate, const smoe_cost_options *options,
+                                size_t most);
 /* Standard deviation of the noise of a pass: noise/E in training, else 0. */
 double smoe_gate_noise(const smoe_gate *gate, const smoe_pass *pass);
 /* Fills z, noisy and g. At evaluation a block of spec->is_random has z of standard normal numbers

@@ -1,6 +1,6 @@
 /* Dispatch and combine, forward and backward, for dense and sparse plans; see plan.h. */
 #include "route/plan.h"
-#include "base/team.h"
+#include "spec/parts.h"
 #include "math/gemm.h"
 #include "math/kernels.h"
 #include "math/rows.h"
@@ -62,6 +62,23 @@ void smoe_plan_begin(smoe_plan *plan, size_t tokens) {
     }
     for (size_t e = 0; e <= plan->E; e++) plan->first_row[e] = e * plan->P * plan->G;
     plan->rows = plan->first_row[plan->E];
+}
+
+bool smoe_plan_slot(const smoe_plan *plan, size_t slot, size_t *row, size_t *place) {
+    size_t g = slot / plan->S, s = slot % plan->S, e = s / plan->P;
+    if (!plan->sparse) {
+        *row = s * plan->G + g;
+        *place = slot;
+        return true;
+    }
+    if (s % plan->P >= (size_t)plan->used[g * plan->E + e]) return false;
+    *row = (size_t)plan->row[slot];
+    *place = (size_t)plan->slot_token[slot] * plan->E + e;
+    return true;
+}
+
+size_t smoe_plan_places(const smoe_plan *plan) {
+    return plan->sparse ? plan->tokens * plan->E : plan->G * plan->S;
 }
 
 void smoe_plan_seal(smoe_plan *plan) {

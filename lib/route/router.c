@@ -34,7 +34,11 @@ smoe_router *smoe_router_create(const smoe_moe_spec *spec, smoe_params *params, 
     r->block = block;
     r->image_tokens = image_tokens;
     r->d = d;
-    r->E = spec->experts;
+    smoe_moe_shape shape = smoe_moe_shape_of(spec, block, image_tokens);
+    r->T = shape.T;
+    r->E = shape.E;
+    r->P = shape.P;
+    r->K = shape.K;
     r->plan.rounded = spec->mix_precision == SMOE_MIX_BF16;
     snprintf(r->prefix, sizeof r->prefix, "blocks.%zu.mlp.router", block);
     if (type->init(r, err)) {
@@ -42,6 +46,17 @@ smoe_router *smoe_router_create(const smoe_moe_spec *spec, smoe_params *params, 
         return NULL;
     }
     return r;
+}
+
+smoe_router_cost smoe_router_dense_cost(const smoe_router *r) {
+    double m = (double)r->image_tokens, S = (double)(r->E * r->P);
+    int learnt = !r->plan.disp_constant + !r->plan.comb_constant;
+    return (smoe_router_cost){.mixing = m * S * (double)r->d,
+                              .dispatch = r->plan.disp_constant ? 2 : 3,
+                              .combine = r->plan.comb_constant ? 2 : 3,
+                              .rows = S,
+                              .used = S,
+                              .elementwise = 8 * m * S * learnt};
 }
 
 void smoe_router_noise(real *out, const real *in, size_t n, double std, smoe_rng *rng) {

@@ -7,10 +7,10 @@
 #define SMOE_ROUTER_H
 
 #include "base/base.h"
-#include "base/clock.h"
 #include "base/param.h"
 #include "base/rng.h"
 #include "route/plan.h"
+#include "spec/parts.h"
 #include "spec/spec.h"
 
 /* The context of a pass, passed unchanged from the trainer to every layer and router. */
@@ -19,18 +19,43 @@ typedef struct smoe_pass {
     uint64_t seed; /* of the run */
     uint64_t step; /* keys every random stream of the pass */
     size_t images; /* B of this pass, at most what was reserved */
-    size_t first;  /* evaluation: number of its first image, keys the scores of random routers */
+    size_t first;  /* place of its first image in the whole batch, or at evaluation in the data */
+    size_t whole;  /* training: images of the batch that these are a part of; 0: they are all. The
+                      groups of choice routers must lie within a part */
     smoe_clock *clock; /* NULL: no measurement */
 } smoe_pass;
 
+static inline size_t smoe_pass_whole(const smoe_pass *pass) {
+    return pass->whole ? pass->whole : pass->images;
+}
+
 typedef struct smoe_router smoe_router;
+
+/* Departures from how this program computes, towards how the papers' did, when it is counted. */
+typedef struct smoe_cost_options {
+    bool einsum; /* the choice routers dispatch and combine by one-hot products; else by gather and
+                    scatter, which have no products (Soft MoE Table 9: true, V-MoE: false) */
+    bool unrounded;  /* their buffers are K C tokens / E, not rounded (V-MoE Table 7) */
+    bool pre_logits; /* a d x d layer before the head (V-MoE's models; ours have none) */
+} smoe_cost_options;
+
+/* What routing an image costs. */
+typedef struct smoe_router_cost {
+    double logits;         /* multiply-adds forward, for logits from tokens and parameters */
+    double mixing;         /* multiply-adds forward of dispatch, and of combine */
+    int dispatch, combine; /* how often a training step does each of these */
+    double rows;           /* that the experts process */
+    double used;           /* of these, how many can hold a choice of a token */
+    double elementwise;    /* FLOPs forward beside the products */
+} smoe_router_cost;
 
 typedef struct smoe_router_type {
     size_t size; /* of its struct, which starts with smoe_router */
-    /* Sets T and P, checks the spec, registers parameters named r->prefix + ".x". */
+    /* Checks the spec, registers parameters named r->prefix + ".x". */
     int (*init)(smoe_router *r, smoe_err *err);
     /* Names its buffers and reserves its plan for up to B images. */
     void (*reserve)(smoe_router *r, size_t B, bool train, smoe_arena *keep);
+    smoe_router_cost (*cost)(const smoe_router *r, const smoe_cost_options *options);
     /* x [tokens,d] -> r->plan. */
     void (*forward)(smoe_router *r, const real *x, const smoe_pass *pass);
     /* From the gradients in r->plan and of the auxiliary loss: adds to dx [tokens,d] and to the
@@ -46,7 +71,7 @@ struct smoe_router {
     char prefix[40];     /* "blocks.3.mlp.router" */
     size_t image_tokens; /* tokens of an image */
     size_t d, E;
-    size_t T, P; /* tokens of a full group; slots of an expert and group */
+    size_t T, P, K; /* tokens of a full group; slots of an expert and group; choices of a token */
     smoe_plan plan;
 };
 
@@ -54,6 +79,10 @@ struct smoe_router {
 smoe_router *smoe_router_create(const smoe_moe_spec *spec, smoe_params *params, size_t block,
                                 size_t image_tokens, size_t d, smoe_err *err);
 void smoe_router_free(smoe_router *router);
+
+/* The cost of a dense plan, to which a router adds its logits: each side that is learnt has a
+ * softmax, and a product whose weights have a gradient. */
+smoe_router_cost smoe_router_dense_cost(const smoe_router *r);
 
 /* out [n] = in (NULL: 0) + std * standard normal numbers of the stream; out may be in. */
 void smoe_router_noise(real *out, const real *in, size_t n, double std, smoe_rng *rng);

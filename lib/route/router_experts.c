@@ -21,7 +21,6 @@ typedef struct experts_router {
 static int init(smoe_router *r, smoe_err *err) {
     (void)err;
     smoe_gate_init((smoe_gate *)r);
-    r->P = smoe_moe_buffer(r->spec, r->block, r->T);
     return 0;
 }
 
@@ -34,13 +33,18 @@ static void reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep) {
     self->ranked = smoe_arena_take(keep, (size_t)self->threads * BAND * r->T, sizeof *self->ranked);
 }
 
+/* Every expert may choose the same token. */
+static smoe_router_cost cost(const smoe_router *r, const smoe_cost_options *options) {
+    return smoe_gate_cost((const smoe_gate *)r, options, r->E);
+}
+
 /* The choices of `count` experts from e on, of one group with n tokens from `first` on. Their
  * weights are gathered token by token, since those of neighbouring experts lie side by side. */
 static void choose(experts_router *self, smoe_ranked *ranked, size_t g, size_t e, size_t count) {
     smoe_router *r = &self->gate.base;
     smoe_plan *plan = &r->plan;
     size_t E = r->E, first = g * r->T, left = plan->tokens - first;
-    size_t n = left < r->T ? left : r->T, room = smoe_moe_buffer(r->spec, r->block, n);
+    size_t n = left < r->T ? left : r->T, room = smoe_moe_places(r->spec, r->block, n);
     for (size_t i = 0; i < n; i++)
         for (size_t k = 0; k < count; k++)
             ranked[k * n + i] = (smoe_ranked){self->gate.g[(first + i) * E + e + k], (int32_t)i};
@@ -82,6 +86,7 @@ const smoe_router_type smoe_router_experts_choice = {
     .size = sizeof(experts_router),
     .init = init,
     .reserve = reserve,
+    .cost = cost,
     .forward = forward,
     .backward = backward,
 };

@@ -9,8 +9,6 @@
 
 static int init_uniform(smoe_router *r, smoe_err *err) {
     (void)err;
-    r->T = r->image_tokens;
-    r->P = smoe_moe_slots_per_expert(r->spec, r->block, r->T);
     r->plan.disp_constant = r->plan.comb_constant = true;
     return 0;
 }
@@ -32,10 +30,13 @@ static void forward_uniform(smoe_router *r, const real *x, const smoe_pass *pass
     }
 }
 
+static smoe_router_cost cost_uniform(const smoe_router *r, const smoe_cost_options *options) {
+    (void)options;
+    return smoe_router_dense_cost(r);
+}
+
 static int init_identity(smoe_router *r, smoe_err *err) {
     (void)err;
-    r->T = r->image_tokens;
-    r->P = (r->T + r->E - 1) / r->E;
     r->plan.weight_constant = true;
     return 0;
 }
@@ -61,15 +62,24 @@ static void forward_identity(smoe_router *r, const real *x, const smoe_pass *pas
     smoe_plan_seal(plan);
 }
 
+/* Each token has a row. */
+static smoe_router_cost cost_identity(const smoe_router *r, const smoe_cost_options *options) {
+    (void)options;
+    double m = (double)r->image_tokens;
+    return (smoe_router_cost){.rows = m, .used = m};
+}
+
 const smoe_router_type smoe_router_uniform = {
     .size = sizeof(smoe_router),
     .init = init_uniform,
     .reserve = reserve_uniform,
+    .cost = cost_uniform,
     .forward = forward_uniform,
 };
 const smoe_router_type smoe_router_identity = {
     .size = sizeof(smoe_router),
     .init = init_identity,
     .reserve = reserve_identity,
+    .cost = cost_identity,
     .forward = forward_identity,
 };

@@ -69,8 +69,6 @@ static int init(smoe_router *r, smoe_err *err) {
     (void)err;
     soft_router *soft = (soft_router *)r;
     const smoe_router_row *row = smoe_router_find(r->spec->router);
-    r->T = r->image_tokens;
-    r->P = smoe_moe_slots_per_expert(r->spec, r->block, r->T);
     r->plan.disp_constant = !row->learns_dispatch;
     r->plan.comb_constant = !row->learns_combine;
     size_t dim[] = {r->d, r->E, r->P};
@@ -122,8 +120,8 @@ static void weigh(const soft_router *soft, size_t g, real scale, const smoe_pass
     for (size_t t = 0; t < T; t++)
         kern->scale(comb + t * S, scale * soft->token[2 * (g * T + t)], soft->z + at + t * S, S);
     for (size_t t = 0; t < T && pass->train && r->spec->soft_noise > 0; t++) {
-        smoe_rng rng =
-            smoe_rng_at(pass->seed, SMOE_RNG_ROUTER, (uint32_t)r->block, pass->step, g * T + t);
+        smoe_rng rng = smoe_rng_at(pass->seed, SMOE_RNG_ROUTER, (uint32_t)r->block, pass->step,
+                                   (pass->first + g) * T + t);
         smoe_router_noise(comb + t * S, comb + t * S, S, r->spec->soft_noise, &rng);
     }
     if (plan->disp_constant)
@@ -241,10 +239,18 @@ static void backward(smoe_router *r, real *dx, const real *x, const smoe_pass *p
     if (dphi) phi_backward(soft, dphi, phi);
 }
 
+static smoe_router_cost cost(const smoe_router *r, const smoe_cost_options *options) {
+    (void)options;
+    smoe_router_cost x = smoe_router_dense_cost(r);
+    x.logits = x.mixing; /* [T,d] x [d,S] */
+    return x;
+}
+
 const smoe_router_type smoe_router_soft = {
     .size = sizeof(soft_router),
     .init = init,
     .reserve = reserve,
+    .cost = cost,
     .forward = forward,
     .backward = backward,
 };

@@ -16,6 +16,7 @@
 #include "base/team.h"
 #include "math/kernels.h"
 #include "route/gate.h"
+#include "spec/routers.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -23,7 +24,6 @@
 
 typedef struct tokens_router {
     smoe_gate gate;
-    size_t K;
     int32_t *choice;     /* [tokens,K] experts in order of their noisy logits */
     smoe_ranked *ranked; /* [tokens] */
     uint32_t *drawn;     /* [tokens] random order of each group's tokens; NULL: not wanted */
@@ -32,11 +32,9 @@ typedef struct tokens_router {
 } tokens_router;
 
 static int init(smoe_router *r, smoe_err *err) {
-    size_t K = ((tokens_router *)r)->K = smoe_moe_k(r->spec, r->block);
     smoe_gate_init((smoe_gate *)r);
-    r->P = smoe_moe_capacity(r->spec, r->block, r->T, K);
-    if (K > r->E)
-        return smoe_fail(err, SMOE_USAGE, "model.moe.k: %zu choices of %zu experts", K, r->E);
+    if (r->K > r->E)
+        return smoe_fail(err, SMOE_USAGE, "model.moe.k: %zu choices of %zu experts", r->K, r->E);
     return 0;
 }
 
@@ -45,13 +43,17 @@ static void reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep) {
     size_t tokens = B * r->image_tokens, G = (tokens + r->T - 1) / r->T;
     smoe_gate_reserve(&self->gate, B, train, train && r->spec->noise > 0, keep);
     smoe_plan_reserve_sparse(&r->plan, G, r->T, r->E, r->P, train, keep);
-    self->choice = smoe_arena_take(keep, tokens * self->K, sizeof *self->choice);
+    self->choice = smoe_arena_take(keep, tokens * r->K, sizeof *self->choice);
     self->ranked = smoe_arena_take(keep, tokens, sizeof *self->ranked);
     self->drawn = NULL;
     if (r->spec->priority == SMOE_PRIORITY_RANDOM)
         self->drawn = smoe_arena_take(keep, tokens, sizeof *self->drawn);
     self->soft = train ? smoe_arena_take(keep, tokens * r->E, sizeof(real)) : NULL;
     self->sums = train ? smoe_arena_take(keep, G * 2 * r->E, sizeof(double)) : NULL;
+}
+
+static smoe_router_cost cost(const smoe_router *r, const smoe_cost_options *options) {
+    return smoe_gate_cost((const smoe_gate *)r, options, r->K);
 }
 
 /* The K largest of the logits z [E], largest first, ties to the lower index: insertion into a short
@@ -91,7 +93,7 @@ static void draw_order(tokens_router *self, size_t g, size_t first, size_t n,
  * (skip_patch). */
 static size_t order(tokens_router *self, size_t g, size_t first, size_t n, const smoe_pass *pass) {
     const smoe_router *r = &self->gate.base;
-    size_t K = self->K, kept = (size_t)rint(r->spec->skip_patch * (double)n);
+    size_t K = r->K, kept = (size_t)rint(r->spec->skip_patch * (double)n);
     smoe_ranked *ranked = self->ranked + first;
     if (r->spec->priority == SMOE_PRIORITY_RANDOM) {
         draw_order(self, g, first, n, pass);
@@ -120,7 +122,7 @@ static size_t order(tokens_router *self, size_t g, size_t first, size_t n, const
 static void place(tokens_router *self, size_t g, size_t first, size_t n, const smoe_pass *pass) {
     smoe_router *r = &self->gate.base;
     smoe_plan *plan = &r->plan;
-    size_t K = self->K, room = smoe_moe_capacity(r->spec, r->block, n, K);
+    size_t K = r->K, room = smoe_moe_places(r->spec, r->block, n);
     size_t kept = order(self, g, first, n, pass);
     int32_t *used = plan->used + g * r->E;
     memset(used, 0, r->E * sizeof *used);
@@ -150,7 +152,7 @@ static const double far_off = 9;
 /* (z - threshold)/sigma, threshold the k-th largest noisy logit of the token. */
 static double load_score(const tokens_router *self, size_t t, size_t e, double sigma) {
     const smoe_router *r = &self->gate.base;
-    size_t K = self->K, last = (size_t)self->choice[t * K + K - 1];
+    size_t K = r->K, last = (size_t)self->choice[t * K + K - 1];
     double threshold = (double)self->gate.noisy[t * r->E + last];
     return ((double)self->gate.z[t * r->E + e] - threshold) / sigma;
 }
@@ -190,11 +192,16 @@ static void balance(tokens_router *self, size_t g, size_t first, size_t n, doubl
     }
 }
 
+/* Groups of the whole batch, over which the auxiliary loss is averaged. */
+static double groups_of_batch(const smoe_router *r, const smoe_pass *pass) {
+    return (double)((smoe_pass_whole(pass) * r->image_tokens + r->T - 1) / r->T);
+}
+
 static void forward(smoe_router *r, const real *x, const smoe_pass *pass) {
     tokens_router *self = (tokens_router *)r;
     smoe_plan *plan = &r->plan;
     double sigma = smoe_gate_noise(&self->gate, pass), aux = 0;
-    size_t E = r->E, K = self->K;
+    size_t E = r->E, K = r->K;
     smoe_plan_begin(plan, pass->images * r->image_tokens);
     smoe_gate_forward(&self->gate, x, sigma, pass);
     SMOE_SHARED(routing, plan->tokens * E)
@@ -217,7 +224,7 @@ static void forward(smoe_router *r, const real *x, const smoe_pass *pass) {
         aux += squared_variation(sums, E) / 2;
         if (sigma > 0) aux += squared_variation(sums + E, E) / 2;
     }
-    plan->aux = aux / (double)plan->G;
+    plan->aux = aux / groups_of_batch(r, pass);
 }
 
 /*
@@ -229,7 +236,7 @@ static void forward(smoe_router *r, const real *x, const smoe_pass *pass) {
 static void auxiliary_backward(tokens_router *self, size_t g, size_t first, size_t n, double sigma,
                                double scale) {
     const smoe_router *r = &self->gate.base;
-    size_t E = r->E, K = self->K;
+    size_t E = r->E, K = r->K;
     double *dimportance = self->sums + g * 2 * E, *dload = dimportance + E;
     squared_variation_slopes(dimportance, E, scale);
     squared_variation_slopes(dload, E, scale);
@@ -255,7 +262,7 @@ static void backward(smoe_router *r, real *dx, const real *x, const smoe_pass *p
     tokens_router *self = (tokens_router *)r;
     const smoe_plan *plan = &r->plan;
     double sigma = smoe_gate_noise(&self->gate, pass);
-    double scale = r->spec->aux_weight / (2 * (double)plan->G);
+    double scale = r->spec->aux_weight / (2 * groups_of_batch(r, pass));
     memset(self->gate.dz, 0, plan->tokens * r->E * sizeof(real));
     if (pass->train && r->spec->aux_weight > 0) {
         SMOE_SHARED(routing, plan->tokens * r->E)
@@ -271,6 +278,7 @@ const smoe_router_type smoe_router_tokens_choice = {
     .size = sizeof(tokens_router),
     .init = init,
     .reserve = reserve,
+    .cost = cost,
     .forward = forward,
     .backward = backward,
 };

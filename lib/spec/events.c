@@ -9,8 +9,8 @@ enum {
     MOST_PROBLEMS = 40 /* then the rest stays unread: it is some other kind of file */
 };
 
-smoe_origin smoe_events_place(const smoe_events *src, const yaml_event_t *event) {
-    smoe_origin where = src->where;
+smoe_provenance smoe_events_place(const smoe_events *src, const yaml_event_t *event) {
+    smoe_provenance where = src->where;
     where.line = event->start_mark.line + 1;
     where.column = event->start_mark.column + 1;
     return where;
@@ -19,7 +19,7 @@ smoe_origin smoe_events_place(const smoe_events *src, const yaml_event_t *event)
 /* What libyaml has to say; a byte that is no character comes with an offset instead of a line. */
 static void syntax_problem(smoe_events *src) {
     const yaml_parser_t *parser = &src->parser;
-    smoe_origin where = src->where;
+    smoe_provenance where = src->where;
     where.line = parser->problem_mark.line + 1;
     where.column = parser->problem_mark.column + 1;
     src->stop = true;
@@ -58,7 +58,7 @@ void smoe_events_skip(smoe_events *src, const yaml_event_t *first) {
     while (depth) {
         yaml_event_t event;
         if (!smoe_events_next(src, &event)) return;
-        smoe_origin where = smoe_events_place(src, &event);
+        smoe_provenance where = smoe_events_place(src, &event);
         if (event.type == YAML_MAPPING_START_EVENT || event.type == YAML_SEQUENCE_START_EVENT)
             depth++;
         if (event.type == YAML_MAPPING_END_EVENT || event.type == YAML_SEQUENCE_END_EVENT) depth--;
@@ -86,7 +86,7 @@ bool smoe_events_plain(smoe_events *src, const yaml_event_t *event, const char *
                : event->data.sequence_start.tag  ? "a tag (!)"
                                                  : NULL;
     if (!what) return true;
-    smoe_origin where = smoe_events_place(src, event);
+    smoe_provenance where = smoe_events_place(src, event);
     smoe_reading_problem(src->reading, &where, key,
                          "%s is not possible here: write the value itself", what);
     return false;

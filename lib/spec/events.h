@@ -12,7 +12,7 @@ typedef struct smoe_events {
     smoe_reading *reading;
     const char *text;
     size_t length;
-    smoe_origin where; /* kind and index; line and column are filled in for each event */
+    smoe_provenance where; /* kind and index; line and column are filled in for each event */
     yaml_parser_t parser;
     bool stop;
     size_t line[SMOE_ROW_COUNT]
@@ -20,7 +20,7 @@ typedef struct smoe_events {
 } smoe_events;
 
 /* Where an event starts. */
-smoe_origin smoe_events_place(const smoe_events *src, const yaml_event_t *event);
+smoe_provenance smoe_events_place(const smoe_events *src, const yaml_event_t *event);
 /* The next event, the caller's to delete; false when there is none because of a syntax error
  * (reported) or an earlier stop. */
 bool smoe_events_next(smoe_events *src, yaml_event_t *event);
@@ -32,10 +32,10 @@ bool smoe_events_plain(smoe_events *src, const yaml_event_t *event, const char *
 const char *smoe_events_scalar(const yaml_event_t *event);
 
 /* Reports an unknown key: where such a key belongs, or which are known here (read.c). */
-void smoe_events_unknown(smoe_reading *reading, const smoe_origin *where, const char *section,
+void smoe_events_unknown(smoe_reading *reading, const smoe_provenance *where, const char *section,
                          const char *leaf, const char *full);
 /* Reads the list of row `row`, train.optimizer.groups, whose start was read (groups.c). */
-void smoe_groups_read(smoe_events *src, int row, const smoe_origin *where);
+void smoe_groups_read(smoe_events *src, int row, const smoe_provenance *where);
 /* Reads the section `sweep`, which starts with this event (sweep.c). */
 void smoe_events_sweep(smoe_events *src, const yaml_event_t *value);
 

@@ -23,7 +23,7 @@ typedef struct groups_reading {
     bool bad;
 } groups_reading;
 
-static void problem_at(groups_reading *r, const smoe_origin *where, const char *text) {
+static void problem_at(groups_reading *r, const smoe_provenance *where, const char *text) {
     r->bad = true;
     smoe_reading_problem(r->src->reading, where, smoe_rows[r->row].key, "%s", text);
 }
@@ -61,7 +61,7 @@ static field field_of(const char *name) {
 static void read_field(groups_reading *r, smoe_group *group, bool seen[FIELDS],
                        const yaml_event_t *name) {
     char problem[SMOE_PROBLEM], full[SMOE_PROBLEM + 16], shown[64];
-    smoe_origin where = smoe_events_place(r->src, name);
+    smoe_provenance where = smoe_events_place(r->src, name);
     const char *word = name->type == YAML_SCALAR_EVENT ? smoe_events_scalar(name) : NULL;
     field which = field_of(word);
     if (which == FIELDS) {
@@ -76,7 +76,7 @@ static void read_field(groups_reading *r, smoe_group *group, bool seen[FIELDS],
     smoe_events_skip(r->src, name);
     yaml_event_t value;
     if (!smoe_events_next(r->src, &value)) return;
-    smoe_origin at = smoe_events_place(r->src, &value);
+    smoe_provenance at = smoe_events_place(r->src, &value);
     const char *text = value.type == YAML_SCALAR_EVENT ? smoe_events_scalar(&value) : NULL;
     if (!smoe_events_plain(r->src, &value, smoe_rows[r->row].key)) {
         r->bad = true;
@@ -94,7 +94,7 @@ static void read_field(groups_reading *r, smoe_group *group, bool seen[FIELDS],
 }
 
 static void read_group(groups_reading *r, const yaml_event_t *start) {
-    smoe_origin where = smoe_events_place(r->src, start);
+    smoe_provenance where = smoe_events_place(r->src, start);
     bool seen[FIELDS] = {false};
     smoe_group group = {.lr = 1, .decay = -1};
     if (start->type != YAML_MAPPING_START_EVENT) {
@@ -117,7 +117,7 @@ static void read_group(groups_reading *r, const yaml_event_t *start) {
     r->groups.count++;
 }
 
-void smoe_groups_read(smoe_events *src, int row, const smoe_origin *where) {
+void smoe_groups_read(smoe_events *src, int row, const smoe_provenance *where) {
     groups_reading r = {.src = src, .row = row};
     for (;;) {
         yaml_event_t event;
@@ -199,7 +199,7 @@ json_t *smoe_groups_json(const smoe_groups *groups) {
 
 const char *smoe_group_place(const smoe_spec *spec, const smoe_group *group, char *buf,
                              size_t size) {
-    const smoe_origin *origin =
+    const smoe_provenance *origin =
         spec->origin ? &spec->origin[smoe_row_find("train.optimizer.groups")] : NULL;
     char shown[200];
     const char *file = spec->file ? smoe_text_shown(spec->file, shown, sizeof shown) : "spec";

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-void smoe_reading_problem(smoe_reading *reading, const smoe_origin *where, const char *key,
+void smoe_reading_problem(smoe_reading *reading, const smoe_provenance *where, const char *key,
                           const char *fmt, ...) {
     char problem[SMOE_PROBLEM], shown[200];
     va_list args;
@@ -35,13 +35,14 @@ void smoe_reading_problem(smoe_reading *reading, const smoe_origin *where, const
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-static void bad_value(smoe_events *src, const smoe_origin *where, int row, const char *problem) {
+static void bad_value(smoe_events *src, const smoe_provenance *where, int row,
+                      const char *problem) {
     src->reading->bad[row] = true;
     smoe_reading_problem(src->reading, where, smoe_rows[row].key, "%s", problem);
 }
 
 static void read_scalar(smoe_events *src, int row, const yaml_event_t *event,
-                        const smoe_origin *where) {
+                        const smoe_provenance *where) {
     char problem[SMOE_PROBLEM];
     const char *text = smoe_events_scalar(event);
     if (!text) {
@@ -53,7 +54,7 @@ static void read_scalar(smoe_events *src, int row, const yaml_event_t *event,
         bad_value(src, where, row, problem);
 }
 
-static void read_list(smoe_events *src, int row, const smoe_origin *where) {
+static void read_list(smoe_events *src, int row, const smoe_provenance *where) {
     double items[SMOE_MAX_BLOCKS], item = 0;
     size_t count = 0;
     char problem[SMOE_PROBLEM];
@@ -63,7 +64,7 @@ static void read_list(smoe_events *src, int row, const smoe_origin *where) {
         yaml_event_t event;
         if (!smoe_events_next(src, &event)) return;
         bool end = event.type == YAML_SEQUENCE_END_EVENT;
-        smoe_origin at = smoe_events_place(src, &event);
+        smoe_provenance at = smoe_events_place(src, &event);
         const char *text = event.type == YAML_SCALAR_EVENT ? smoe_events_scalar(&event) : NULL;
         if (!end && !smoe_events_plain(src, &event, smoe_rows[row].key)) {
             smoe_events_skip(src, &event);
@@ -85,7 +86,7 @@ static void read_list(smoe_events *src, int row, const smoe_origin *where) {
 
 static void read_value(smoe_events *src, int row, const yaml_event_t *event) {
     smoe_reading *reading = src->reading;
-    smoe_origin where = smoe_events_place(src, event);
+    smoe_provenance where = smoe_events_place(src, event);
     char problem[SMOE_PROBLEM], type[256];
     reading->spec->origin[row] = where;
     reading->bad[row] =
@@ -118,7 +119,7 @@ static void mark_bad(smoe_reading *reading, const char *key) {
 }
 
 /* An unknown key: say where such a key belongs, or which are known here. */
-void smoe_events_unknown(smoe_reading *reading, const smoe_origin *where, const char *section,
+void smoe_events_unknown(smoe_reading *reading, const smoe_provenance *where, const char *section,
                          const char *leaf, const char *full) {
     char known[400] = "", shown[64];
     smoe_text_shown(full, shown, sizeof shown);
@@ -157,7 +158,7 @@ void smoe_events_unknown(smoe_reading *reading, const smoe_origin *where, const 
 
 /* Whether a row (level 0) or section (level 1...) is named for the first time; reports a second
  * time. */
-static bool first_time(smoe_events *src, const smoe_origin *where, const char *key, int row,
+static bool first_time(smoe_events *src, const smoe_provenance *where, const char *key, int row,
                        int level) {
     size_t *line = &src->line[row][level];
     if (!*line) {
@@ -186,7 +187,7 @@ static void read_section(smoe_events *src, const char *section, const yaml_event
     bool nothing = value->type == YAML_SCALAR_EVENT && !value->data.scalar.length &&
                    value->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
     if (nothing) return; /* "augment:" with nothing below it: all defaults */
-    smoe_origin where = smoe_events_place(src, value);
+    smoe_provenance where = smoe_events_place(src, value);
     smoe_reading_problem(src->reading, &where, section, "expected a section of keys, found a %s",
                          value->type == YAML_SEQUENCE_START_EVENT ? "list" : "single value");
     mark_bad(src->reading, section);
@@ -195,7 +196,7 @@ static void read_section(smoe_events *src, const char *section, const yaml_event
 
 /* A key of a section and the value behind it. */
 static void read_entry(smoe_events *src, const char *section, const yaml_event_t *key_event) {
-    smoe_origin where = smoe_events_place(src, key_event);
+    smoe_provenance where = smoe_events_place(src, key_event);
     bool good = smoe_events_plain(src, key_event, *section ? section : NULL);
     const char *leaf = key_event->type == YAML_SCALAR_EVENT ? smoe_events_scalar(key_event) : NULL;
     if (leaf && !*leaf) leaf = NULL;
@@ -242,13 +243,13 @@ static void read_mapping(smoe_events *src, const char *section) {
 
 /* The one document of the source: the section's mapping, or the row's value where row >= 0. */
 static void read_document(smoe_events *src, const char *section, int row) {
-    smoe_origin start = src->where;
+    smoe_provenance start = src->where;
     start.line = start.column = 1;
     for (size_t documents = 0;;) {
         yaml_event_t event;
         if (!smoe_events_next(src, &event)) return;
         yaml_event_type_t type = event.type;
-        smoe_origin where = smoe_events_place(src, &event);
+        smoe_provenance where = smoe_events_place(src, &event);
         bool boundary = type == YAML_STREAM_START_EVENT || type == YAML_DOCUMENT_END_EVENT ||
                         type == YAML_STREAM_END_EVENT || type == YAML_DOCUMENT_START_EVENT;
         if (type == YAML_STREAM_END_EVENT && !documents)
@@ -278,8 +279,8 @@ static void read_document(smoe_events *src, const char *section, int row) {
     }
 }
 
-static void read_source(smoe_reading *reading, smoe_origin where, const char *text, size_t length,
-                        const char *section, int row) {
+static void read_source(smoe_reading *reading, smoe_provenance where, const char *text,
+                        size_t length, const char *section, int row) {
     smoe_events *src = calloc(1, sizeof *src);
     if (src && !yaml_parser_initialize(&src->parser)) {
         free(src);
@@ -301,7 +302,7 @@ static void read_source(smoe_reading *reading, smoe_origin where, const char *te
 }
 
 void smoe_reading_file(smoe_reading *reading, const char *text, size_t length) {
-    read_source(reading, (smoe_origin){.kind = SMOE_FROM_FILE}, text, length, "", -1);
+    read_source(reading, (smoe_provenance){.kind = SMOE_FROM_FILE}, text, length, "", -1);
     int variant = smoe_row_find("model.variant");
     if (reading->spec->origin[variant].kind == SMOE_FROM_FILE)
         reading->file_variant = smoe_variant_find(reading->spec->model.variant);
@@ -314,8 +315,8 @@ int smoe_reading_profile(smoe_reading *reading, const char *name) {
         if (strcmp(p->profile, name)) continue;
         found = true;
         reading->spec->profile = p->profile;
-        read_source(reading, (smoe_origin){.kind = SMOE_FROM_PROFILE}, p->value, strlen(p->value),
-                    p->key, smoe_row_find(p->key));
+        read_source(reading, (smoe_provenance){.kind = SMOE_FROM_PROFILE}, p->value,
+                    strlen(p->value), p->key, smoe_row_find(p->key));
     }
     return found ? 0 : smoe_fail(reading->err, SMOE_USAGE, "no profile %s", name);
 }
@@ -324,7 +325,7 @@ int smoe_reading_profile(smoe_reading *reading, const char *name) {
  * are YAML. */
 void smoe_reading_override(smoe_reading *reading, size_t index) {
     const char *text = reading->overrides[index], *equals = strchr(text, '=');
-    smoe_origin where = {.kind = SMOE_FROM_OVERRIDE, .line = 1, .column = 1, .index = index};
+    smoe_provenance where = {.kind = SMOE_FROM_OVERRIDE, .line = 1, .column = 1, .index = index};
     char key[SMOE_KEY_SIZE];
     if (!equals || equals == text || (size_t)(equals - text) >= sizeof key) {
         smoe_reading_problem(reading, &where, NULL, "expected KEY=VALUE, as in train.steps=100");

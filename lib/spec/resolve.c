@@ -19,7 +19,7 @@ static int row_of(const char *key) {
     return row;
 }
 
-static smoe_origin *origin_of(smoe_reading *reading, const char *key) {
+static smoe_provenance *origin_of(smoe_reading *reading, const char *key) {
     return &reading->spec->origin[row_of(key)];
 }
 
@@ -29,7 +29,7 @@ static bool given(smoe_reading *reading, const char *key) {
 
 /* Whether a was set closer to the user than b: an override rather than the file, a later override
  * rather than an earlier one. */
-static bool closer(const smoe_origin *a, const smoe_origin *b) {
+static bool closer(const smoe_provenance *a, const smoe_provenance *b) {
     return a->kind > b->kind ||
            (a->kind == SMOE_FROM_OVERRIDE && a->kind == b->kind && a->index > b->index);
 }
@@ -78,12 +78,12 @@ static void set_text(smoe_reading *reading, const char *key, const char *text) {
  * of the variant. */
 static void take_size(smoe_reading *reading, const char *key, size_t *size, size_t named,
                       size_t repeated) {
-    smoe_origin *origin = origin_of(reading, key);
+    smoe_provenance *origin = origin_of(reading, key);
     bool follows = origin_of(reading, "model.variant")->kind == SMOE_FROM_OVERRIDE &&
                    origin->kind == SMOE_FROM_FILE && *size == repeated;
     if (given(reading, key) && !follows) return;
     *size = named;
-    *origin = (smoe_origin){.kind = SMOE_FROM_VARIANT};
+    *origin = (smoe_provenance){.kind = SMOE_FROM_VARIANT};
 }
 
 static void resolve_sizes(smoe_reading *reading) {

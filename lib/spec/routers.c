@@ -37,9 +37,29 @@ bool smoe_moe_drops_nothing(const smoe_moe_spec *moe) {
     return moe->layer_count && !smoe_moe_chooses(moe);
 }
 
-size_t smoe_moe_buffer(const smoe_moe_spec *moe, size_t block, size_t tokens) {
-    size_t places = smoe_moe_capacity(moe, block, tokens, smoe_moe_choices(moe, block));
+size_t smoe_moe_places(const smoe_moe_spec *moe, size_t block, size_t tokens) {
     const smoe_router_row *router = smoe_router_find(moe->router);
-    bool all = router && router->family == SMOE_FAMILY_EXPERTS_CHOICE && places > tokens;
-    return all ? tokens : places;
+    size_t places;
+    switch (router ? router->family : SMOE_FAMILY_SOFT) {
+    case SMOE_FAMILY_FIXED: return (tokens + moe->experts - 1) / moe->experts;
+    case SMOE_FAMILY_TOKENS_CHOICE:
+        return smoe_moe_capacity(moe, block, tokens, smoe_moe_k(moe, block));
+    case SMOE_FAMILY_EXPERTS_CHOICE:
+        places = smoe_moe_capacity(moe, block, tokens, 1);
+        return places < tokens ? places : tokens;
+    case SMOE_FAMILY_SOFT: break;
+    }
+    return smoe_moe_slots_per_expert(moe, block, tokens);
+}
+
+smoe_moe_shape smoe_moe_shape_of(const smoe_moe_spec *moe, size_t block, size_t image_tokens) {
+    size_t K = smoe_moe_choices(moe, block), images = K ? moe->group_images : 1;
+    smoe_moe_shape x = {.images = images,
+                        .T = images * image_tokens,
+                        .E = moe->experts,
+                        .K = K,
+                        .capacity = smoe_moe_ratio(moe, block)};
+    x.P = smoe_moe_places(moe, block, x.T);
+    x.S = x.E * x.P;
+    return x;
 }

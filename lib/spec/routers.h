@@ -48,8 +48,18 @@ size_t smoe_moe_choices(const smoe_moe_spec *moe, size_t block);
  * share of dropped tokens is 0. */
 bool smoe_moe_drops_nothing(const smoe_moe_spec *moe);
 
-/* Places of an expert's buffer in a block for a group of `tokens` tokens, where somebody
- * chooses: those of smoe_moe_capacity, but an expert that chooses takes each token once at most. */
-size_t smoe_moe_buffer(const smoe_moe_spec *moe, size_t block, size_t tokens);
+/* P for a group of `tokens` tokens in an MoE layer: slots of an expert or, where somebody chooses,
+ * places of its buffer. Those of smoe_moe_capacity, but an expert that chooses takes each token
+ * once at most; with a fixed router as many as the tokens take, whatever the spec says of slots. */
+size_t smoe_moe_places(const smoe_moe_spec *moe, size_t block, size_t tokens);
+
+/* What a full group of tokens meets in the MoE layer of a block. */
+typedef struct smoe_moe_shape {
+    size_t images, T; /* of the group: images, tokens */
+    size_t E, P, S;   /* experts; slots or places of each; S = E*P, the most rows of a group */
+    size_t K;         /* choices of a token that buffers are for; 0: nobody chooses */
+    double capacity;  /* C, as asked for */
+} smoe_moe_shape;
+smoe_moe_shape smoe_moe_shape_of(const smoe_moe_spec *moe, size_t block, size_t image_tokens);
 
 #endif

@@ -71,21 +71,21 @@ const smoe_variant *smoe_variant_find(const char *name);
 
 /* ---- where a value came from ----------------------------------------------------------------- */
 /* In rising order of precedence. If two values contradict each other, the later one is named. */
-typedef enum smoe_origin_kind {
+typedef enum smoe_provenance_kind {
     SMOE_FROM_DEFAULT,
     SMOE_FROM_FITTED, /* the default, made smaller to fit other keys */
     SMOE_FROM_VARIANT,
     SMOE_FROM_PROFILE,
     SMOE_FROM_FILE,
     SMOE_FROM_OVERRIDE
-} smoe_origin_kind;
+} smoe_provenance_kind;
 
-struct smoe_origin {
-    smoe_origin_kind kind;
+struct smoe_provenance {
+    smoe_provenance_kind kind;
     size_t line, column; /* file: counted from 1 */
     size_t index;        /* override: which */
 };
-typedef struct smoe_origin smoe_origin;
+typedef struct smoe_provenance smoe_provenance;
 
 /* ---- one reading of a spec, from text to resolved -------------------------------------------- */
 typedef struct smoe_reading {
@@ -101,7 +101,7 @@ typedef struct smoe_reading {
 } smoe_reading;
 
 /* Adds "FILE:LINE:COL: key: problem" (or "override KEY=VALUE: key: problem"); key may be NULL. */
-void smoe_reading_problem(smoe_reading *reading, const smoe_origin *where, const char *key,
+void smoe_reading_problem(smoe_reading *reading, const smoe_provenance *where, const char *key,
                           const char *fmt, ...) SMOE_PRINTF(4, 5);
 
 /* The five stages, in this order: defaults (-1 and err: out of memory); a profile (-1 and err:

@@ -143,7 +143,7 @@ void smoe_spec_free(smoe_spec *spec) {
 /* ---- of older versions ----------------------------------------------------------------------- */
 
 void smoe_spec_continue(smoe_spec *spec) {
-    smoe_origin *origin = &spec->origin[smoe_row_find("train.optimizer.groups")];
+    smoe_provenance *origin = &spec->origin[smoe_row_find("train.optimizer.groups")];
     smoe_groups *groups = &spec->train.optimizer.groups;
     if (origin->kind != SMOE_FROM_DEFAULT || !(spec->train.optimizer.weight_decay > 0)) return;
     *groups = (smoe_groups){.count = 1};

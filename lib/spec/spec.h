@@ -250,7 +250,7 @@ typedef struct smoe_sweep_spec {
     bool bad; /* it has errors */
 } smoe_sweep_spec;
 
-typedef struct smoe_spec {
+struct smoe_spec {
     char *name;
     uint64_t seed;
     smoe_data_spec data;
@@ -258,11 +258,11 @@ typedef struct smoe_spec {
     smoe_train_spec train;
     smoe_eval_spec eval;
     smoe_sweep_spec sweep;
-    const char *profile;        /* that it was read with, a name of profiles.def, or NULL */
-    char *file;                 /* the file it came from, or what stands for it in messages */
-    char *folder;               /* of relative data.paths in the spec; NULL: the current folder */
-    struct smoe_origin *origin; /* where each value came from; a row of the schema each */
-} smoe_spec;
+    const char *profile; /* that it was read with, a name of profiles.def, or NULL */
+    char *file;          /* the file it came from, or what stands for it in messages */
+    char *folder;        /* of relative data.paths in the spec; NULL: the current folder */
+    struct smoe_provenance *origin; /* where each value came from; a row of the schema each */
+};
 
 /*
  * Reads FILE ("-": standard input) and applies `overrides` ("model.moe.experts=32") in order. *spec
@@ -318,10 +318,6 @@ const char *smoe_group_place(const smoe_spec *spec, const smoe_group *group, cha
  * with full round-trip digits). With `origins`, a comment after each key says where its value came
  * from (default, variant, file:line, override). Returns -1 when the stream reports an error. */
 int smoe_spec_write_yaml(const smoe_spec *spec, FILE *out, bool origins);
-
-/* The resolved spec as one line of JSON in a fresh string (caller frees), NULL when out of memory.
- */
-char *smoe_spec_json(const smoe_spec *spec);
 
 /* Calls row(user, key, type, default, help) for every key of the schema, in order: for help, man
  * page and completion. */

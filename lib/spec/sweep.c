@@ -47,14 +47,15 @@ void smoe_sweep_spec_clear(smoe_sweep_spec *sweep) {
     *sweep = (smoe_sweep_spec){0};
 }
 
-static void sweep_problem(smoe_events *src, const smoe_origin *where, const char *key,
+static void sweep_problem(smoe_events *src, const smoe_provenance *where, const char *key,
                           const char *text) {
     src->reading->spec->sweep.bad = true;
     smoe_reading_problem(src->reading, where, key, "%s", text);
 }
 
 /* Adds a value; takes over `text`, NULL when out of memory. */
-static void sweep_add(smoe_events *src, const smoe_origin *where, smoe_sweep_key *key, char *text) {
+static void sweep_add(smoe_events *src, const smoe_provenance *where, smoe_sweep_key *key,
+                      char *text) {
     char **value = text ? realloc(key->value, (key->count + 1) * sizeof *value) : NULL;
     bool twice = false;
     for (size_t i = 0; value && !key->zip && i < key->count; i++) twice |= !strcmp(value[i], text);
@@ -74,7 +75,7 @@ static char *sweep_list(smoe_events *src, const char *key) {
         yaml_event_t event;
         if (!smoe_events_next(src, &event)) break;
         bool end = event.type == YAML_SEQUENCE_END_EVENT;
-        smoe_origin where = smoe_events_place(src, &event);
+        smoe_provenance where = smoe_events_place(src, &event);
         const char *item = event.type == YAML_SCALAR_EVENT ? smoe_events_scalar(&event) : NULL;
         if (!end && !item) {
             sweep_problem(src, &where, key, "an item of an inner list must be a single value");
@@ -96,7 +97,7 @@ static char *sweep_list(smoe_events *src, const char *key) {
 
 /* The values behind a key: a list, or one alone. */
 static void sweep_values(smoe_events *src, smoe_sweep_key *key, const yaml_event_t *first) {
-    smoe_origin where = smoe_events_place(src, first);
+    smoe_provenance where = smoe_events_place(src, first);
     if (first->type == YAML_SCALAR_EVENT && smoe_events_scalar(first)) {
         sweep_add(src, &where, key, strdup(smoe_events_scalar(first)));
         return;
@@ -110,7 +111,7 @@ static void sweep_values(smoe_events *src, smoe_sweep_key *key, const yaml_event
         yaml_event_t event;
         if (!smoe_events_next(src, &event)) return;
         bool end = event.type == YAML_SEQUENCE_END_EVENT;
-        smoe_origin at = smoe_events_place(src, &event);
+        smoe_provenance at = smoe_events_place(src, &event);
         if (event.type == YAML_SCALAR_EVENT && smoe_events_scalar(&event))
             sweep_add(src, &at, key, strdup(smoe_events_scalar(&event)));
         else if (event.type == YAML_SEQUENCE_START_EVENT)
@@ -126,8 +127,8 @@ static void sweep_values(smoe_events *src, smoe_sweep_key *key, const yaml_event
 }
 
 /* Room for one more key, or NULL after a problem. */
-static smoe_sweep_key *sweep_key(smoe_events *src, const smoe_origin *where, smoe_sweep_keys *keys,
-                                 const char *name, bool zip) {
+static smoe_sweep_key *sweep_key(smoe_events *src, const smoe_provenance *where,
+                                 smoe_sweep_keys *keys, const char *name, bool zip) {
     smoe_sweep_key *key = realloc(keys->key, (keys->count + 1) * sizeof *key);
     if (key) keys->key = key;
     if (!key || !(key[keys->count].key = strdup(name))) {
@@ -145,7 +146,7 @@ static smoe_sweep_key *sweep_key(smoe_events *src, const smoe_origin *where, smo
 /* A key of grid or zip and its values; of zip, as many as the one before it. */
 static void sweep_entry(smoe_events *src, smoe_sweep_keys *keys, const yaml_event_t *name,
                         bool zip) {
-    smoe_origin where = smoe_events_place(src, name);
+    smoe_provenance where = smoe_events_place(src, name);
     const char *text = name->type == YAML_SCALAR_EVENT ? smoe_events_scalar(name) : NULL;
     smoe_sweep_key *key = NULL;
     if (!text || smoe_row_find(text) < 0) {
@@ -188,7 +189,7 @@ static bool points_differ(const smoe_sweep_keys *keys) {
 
 static void sweep_group(smoe_events *src, smoe_sweep_keys *keys, const yaml_event_t *group,
                         const char *name, bool zip) {
-    smoe_origin where = smoe_events_place(src, group);
+    smoe_provenance where = smoe_events_place(src, group);
     if (group->type != YAML_MAPPING_START_EVENT) {
         sweep_problem(src, &where, name, "expected KEY: [VALUE, ...]");
         smoe_events_skip(src, group);
@@ -216,7 +217,7 @@ typedef struct parts {
     const char *section;
     const char *name[MOST_PARTS + 1]; /* NULL behind the last */
     bool seen[MOST_PARTS];
-    smoe_origin where; /* of the name of the latest part */
+    smoe_provenance where; /* of the name of the latest part */
 } parts;
 
 static void unknown_part(smoe_events *src, const parts *p) {
@@ -253,7 +254,7 @@ static bool next_part(smoe_events *src, parts *p, size_t *part, yaml_event_t *va
 static bool is_section(smoe_events *src, const yaml_event_t *value, const char *name,
                        const char *expected) {
     if (value->type == YAML_MAPPING_START_EVENT) return true;
-    smoe_origin where = smoe_events_place(src, value);
+    smoe_provenance where = smoe_events_place(src, value);
     sweep_problem(src, &where, name, expected);
     smoe_events_skip(src, value);
     return false;
@@ -275,7 +276,7 @@ static void read_evaluate(smoe_events *src, const yaml_event_t *start) {
 /* A word as the value of a part, fresh; NULL where there is none, which is reported. */
 static char *read_word(smoe_events *src, const char *section, const yaml_event_t *value,
                        const char *expected) {
-    smoe_origin where = smoe_events_place(src, value);
+    smoe_provenance where = smoe_events_place(src, value);
     const char *word = value->type == YAML_SCALAR_EVENT ? smoe_events_scalar(value) : NULL;
     char *copy = word && *word ? strdup(word) : NULL;
     if (!copy) sweep_problem(src, &where, section, word && *word ? "out of memory" : expected);
@@ -308,7 +309,7 @@ static void read_primary(smoe_events *src, const yaml_event_t *start) {
         return;
     memcpy(p.name, smoe_primary_part, sizeof smoe_primary_part);
     smoe_primary *primary = realloc(plan->primary, (plan->primaries + 1) * sizeof *primary);
-    smoe_origin where = smoe_events_place(src, start);
+    smoe_provenance where = smoe_events_place(src, start);
     if (!primary) {
         sweep_problem(src, &where, p.section, "out of memory");
         smoe_events_skip(src, start);
@@ -325,7 +326,7 @@ static void read_primary(smoe_events *src, const yaml_event_t *start) {
 }
 
 static void read_primaries(smoe_events *src, const yaml_event_t *start) {
-    smoe_origin where = smoe_events_place(src, start);
+    smoe_provenance where = smoe_events_place(src, start);
     if (start->type != YAML_SEQUENCE_START_EVENT) {
         sweep_problem(src, &where, "sweep.primary", "expected a list of contrasts");
         smoe_events_skip(src, start);
@@ -376,7 +377,7 @@ void smoe_events_sweep(smoe_events *src, const yaml_event_t *start) {
                .name = {"grid", "zip", "seeds", "evaluate", "figure", "reference", "primary",
                         "family", "equivalence"}};
     smoe_sweep_spec *sweep = &src->reading->spec->sweep;
-    smoe_origin where = smoe_events_place(src, start);
+    smoe_provenance where = smoe_events_place(src, start);
     yaml_event_t value;
     size_t part;
     if (!is_section(src, start, "sweep",

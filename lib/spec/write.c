@@ -13,7 +13,7 @@
 /* "# default", "# variant S", "# FILE:LINE:COL", "# override", and for the choice routers the
  * resulting buffers. */
 static void write_origin(const smoe_spec *spec, size_t row, FILE *out) {
-    const smoe_origin *origin = &spec->origin[row];
+    const smoe_provenance *origin = &spec->origin[row];
     char shown[200];
     switch (origin->kind) {
     case SMOE_FROM_DEFAULT: fprintf(out, "# default"); break;
@@ -32,17 +32,14 @@ static void write_origin(const smoe_spec *spec, size_t row, FILE *out) {
  */
 static void write_derived(const smoe_spec *spec, const char *key, FILE *out) {
     const smoe_moe_spec *moe = &spec->model.moe;
-    size_t T = smoe_spec_tokens(spec);
     if (!moe->layer_count || strcmp(key, "model.moe.capacity")) return;
-    bool chooses = smoe_moe_chooses(moe), listed = moe->k.listed || moe->capacity.listed;
+    bool listed = moe->k.listed || moe->capacity.listed, chooses = smoe_moe_chooses(moe);
     if (!chooses && (moe->slots_per_expert || moe->total_slots)) return;
     fprintf(out, chooses ? "; a buffer has" : "; an expert has");
     const char *before = " ";
     for (size_t i = 0; i < spec->model.depth; i++) {
         if (!moe->is_moe[i]) continue;
-        size_t places = chooses ? smoe_moe_buffer(moe, i, moe->group_images * T)
-                                : smoe_moe_slots_per_expert(moe, i, T);
-        fprintf(out, "%s%zu", before, places);
+        fprintf(out, "%s%zu", before, smoe_moe_shape_of(moe, i, smoe_spec_tokens(spec)).P);
         before = ", ";
         if (!listed) break;
     }

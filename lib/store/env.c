@@ -1,5 +1,7 @@
 /* The surroundings of a run, as far as they can change its numbers or its speed. See env.h. */
 #include "store/env.h"
+#include "math/blas.h"
+#include "math/kernels.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -83,4 +85,10 @@ json_t *smoe_env_json(int argc, char *const *argv, const char *blas, const char 
     if (!bad) return env;
     json_decref(env);
     return NULL;
+}
+
+json_t *smoe_env_here(int argc, char *const *argv) {
+    char blas[64];
+    snprintf(blas, sizeof blas, "BLIS %s, %s kernels", smoe_blas_version(), smoe_blas_kernel());
+    return smoe_env_json(argc, argv, blas, smoe_kernels_get()->isa, smoe_threads());
 }

@@ -11,6 +11,9 @@
 json_t *smoe_env_json(int argc, char *const *argv, const char *blas, const char *kernel,
                       int threads);
 
+/* The same of this process: BLIS, the kernels and the threads in force. */
+json_t *smoe_env_here(int argc, char *const *argv);
+
 /* `seconds` since 1970 as 2026-01-31T12:00:00Z. Returns buf. */
 enum { SMOE_DATE_TEXT = 32 };
 const char *smoe_env_date(char buf[SMOE_DATE_TEXT], long long seconds);

@@ -1,8 +1,8 @@
 /*
  * The parameter table in and out of safetensors: every row under its own name and exact shape, or
- * from what a file has in its place (store/origin.h).
+ * from what a file has in its place (store/init_map.h).
  */
-#include "store/origin.h"
+#include "store/init_map.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@ static bool known(const smoe_params *params, const smoe_slab *slabs, size_t coun
 
 /* Everything that keeps the file from being loaded, a line each. Returns 0 when there is nothing.
  */
-static int file_check(const smoe_origins *from, const smoe_slab *slabs, size_t count,
+static int file_check(const smoe_init_map *from, const smoe_slab *slabs, size_t count,
                       smoe_err *found) {
     const smoe_params *params = from->params;
     const char *path = smoe_safetensors_path(from->file);
@@ -36,10 +36,10 @@ static int file_check(const smoe_origins *from, const smoe_slab *slabs, size_t c
             const smoe_param *row = &params->row[i];
             if (!smoe_slab_has(&slabs[s], row)) continue;
             snprintf(name, sizeof name, "%s%s", slabs[s].prefix, row->name);
-            smoe_origin origin = smoe_origin_of(from, row, name);
-            bad |= smoe_origin_refused(from, row, name, origin, found);
-            copied += origin.way == SMOE_WAY_COPIED;
-            if (origin.tensor || !exact) continue;
+            smoe_init_source source = smoe_init_map_source(from, row, name);
+            bad |= smoe_init_map_refused(from, row, name, source, found);
+            copied += source.way == SMOE_WAY_COPIED;
+            if (source.tensor || !exact) continue;
             smoe_fail_more(found, SMOE_DATA, "%s: tensor %s %s: missing", path, name,
                            smoe_shape_text(shape, row->ndim, row->dim));
             bad = true;
@@ -65,7 +65,7 @@ int smoe_params_load_slabs(const smoe_params *params, const smoe_slab *slabs, si
                            smoe_err *err) {
     smoe_err found = {0};
     size_t filled = 0;
-    smoe_origins from = smoe_origins_of(params, file, fit);
+    smoe_init_map from = smoe_init_map_of(params, file, fit);
     if (file_check(&from, slabs, count, &found)) {
         if (err) *err = found;
         return -1;
@@ -76,12 +76,12 @@ int smoe_params_load_slabs(const smoe_params *params, const smoe_slab *slabs, si
             const smoe_param *row = &params->row[i];
             if (!smoe_slab_has(&slabs[s], row)) continue;
             snprintf(name, sizeof name, "%s%s", slabs[s].prefix, row->name);
-            smoe_origin origin = smoe_origin_of(&from, row, name);
-            if (!origin.tensor) continue;
-            if (slabs[s].values) smoe_origin_fill(slabs[s].values + row->offset, row, origin);
+            smoe_init_source source = smoe_init_map_source(&from, row, name);
+            if (!source.tensor) continue;
+            if (slabs[s].values) smoe_init_map_fill(slabs[s].values + row->offset, row, source);
             if (slabs[s].narrow) /* moments, which fit exactly */
                 (void)smoe_tensor_store(slabs[s].narrow + row->offset, SMOE_DTYPE_BF16,
-                                        origin.tensor, 0, row->size);
+                                        source.tensor, 0, row->size);
             filled++;
         }
     if (loaded) *loaded = filled;
@@ -132,7 +132,7 @@ static void places_find(const smoe_params *params, const smoe_safetensors *file,
         places[i] = place_of(row, t);
         if (places[i].values || places[i].narrow) continue;
         real *copy = smoe_arena_take(copies, row->size, sizeof(real));
-        if (copy) smoe_origin_fill(copy, row, (smoe_origin){t, SMOE_WAY_SAME});
+        if (copy) smoe_init_map_fill(copy, row, (smoe_init_source){t, SMOE_WAY_SAME});
         places[i].values = copy;
     }
 }
@@ -142,7 +142,7 @@ int smoe_params_map(smoe_params *params, const smoe_safetensors *file, smoe_err 
     smoe_err found = {0};
     if (params->failed)
         return smoe_fail(err, SMOE_RUNTIME, "out of memory for the parameter table");
-    smoe_origins from = smoe_origins_of(params, file, SMOE_FIT_EXACT);
+    smoe_init_map from = smoe_init_map_of(params, file, SMOE_FIT_EXACT);
     if (file_check(&from, &weights, 1, &found)) {
         if (err) *err = found;
         return -1;

@@ -442,6 +442,13 @@ json_t *smoe_run_number(double x) {
     return isfinite(x) ? json_real(x) : json_null();
 }
 
+void smoe_run_metric(json_t *record, smoe_metric metric, const char *split, size_t number,
+                     double value) {
+    char key[SMOE_METRIC_KEY];
+    json_object_set_new(record, smoe_metric_key(key, metric, split, number),
+                        smoe_run_number(value));
+}
+
 int smoe_run_metrics(smoe_run *run, json_t *record, smoe_err *err) {
     place at;
     char *line = json_dumps(record, JSON_COMPACT | JSON_REAL_PRECISION(17));

@@ -8,14 +8,13 @@
 #ifndef SMOE_RUN_H
 #define SMOE_RUN_H
 
+#include "spec/metrics.h"
 #include "store/checkpoint.h"
 
 #include <jansson.h>
 #include <sys/types.h>
 
 typedef struct smoe_run smoe_run;
-
-typedef enum smoe_run_mode { SMOE_RUN_NEW, SMOE_RUN_RESUME, SMOE_RUN_FORCE } smoe_run_mode;
 
 /* NEW: makes DIR exclusively (folders above it where needed) and writes spec.yaml, env.json, STATUS
  * running. FORCE: the same, but an existing run directory (one with spec.yaml and STATUS) is
@@ -33,6 +32,10 @@ int smoe_run_open(smoe_run **run, const char *dir, smoe_run_mode mode, const smo
 
 /* A number for a record: NaN and infinities, which JSON does not have, become null. */
 json_t *smoe_run_number(double x);
+
+/* Sets the number of a metric in a record; split and number as for smoe_metric_key. */
+void smoe_run_metric(json_t *record, smoe_metric metric, const char *split, size_t number,
+                     double value);
 
 /* Appends one object as a line to metrics.jsonl, with all digits needed to read the same doubles;
  * takes over `record`. It is written at once in one piece; a line that does not fit on the disk is

@@ -93,7 +93,7 @@ int smoe_safetensors_stream(const char *path, const smoe_tensor *tensors, size_t
                             const smoe_pair *metadata, size_t pairs, smoe_tensor_source *source,
                             const void *user, smoe_err *err) SMOE_MUST_CHECK;
 
-/* ---- the parameter table in and out (params_io.c, origin.c) ---------------------------------- */
+/* ---- the parameter table in and out (params_io.c, init_map.c) -------------------------------- */
 
 /* How far a file may differ from the table. */
 typedef enum smoe_fit {

@@ -1,6 +1,7 @@
 /* Evaluating trained trials at other settings; see evaluations.h. */
 #include "sweep/evaluations.h"
 #include "base/file.h"
+#include "spec/metrics.h"
 #include "spec/routers.h"
 #include "train/fewshot.h"
 #include "store/npy.h"
@@ -227,6 +228,11 @@ static int load_model(const stage *s, const smoe_spec *spec, size_t batch, smoe_
     return smoe_model_reserve(*model, batch, false, err);
 }
 
+static void set(json_t *result, smoe_metric metric, size_t number, double value) {
+    char column[SMOE_METRIC_KEY];
+    json_object_set_new(result, smoe_metric_column(column, metric, number), smoe_run_number(value));
+}
+
 static int measure_fewshot(json_t *result, const smoe_spec *spec, smoe_model *model, size_t batch,
                            smoe_err *err) {
     smoe_fewshot *fewshot;
@@ -235,9 +241,7 @@ static int measure_fewshot(json_t *result, const smoe_spec *spec, smoe_model *mo
     if (!fewshot) return 0;
     int status = smoe_fewshot_measure(fewshot, model, batch, score, err);
     for (size_t k = 0; k < spec->eval.fewshot.count && !status; k++) {
-        char key[48];
-        snprintf(key, sizeof key, "fewshot_%zu", score[k].shots);
-        json_object_set_new(result, key, smoe_run_number(score[k].mean));
+        set(result, SMOE_METRIC_FEWSHOT, score[k].shots, score[k].mean);
     }
     smoe_fewshot_free(fewshot);
     return status;
@@ -268,9 +272,9 @@ static int evaluate(stage *s, const smoe_point *point, const char *path, json_t 
     if (!status) {
         double dropped =
             smoe_moe_drops_nothing(&spec.model.moe) ? 0 : smoe_routing_dropped(&routing);
-        json_object_set_new(result, "loss", smoe_run_number(eval.loss));
-        json_object_set_new(result, "precision_at_1", smoe_run_number(eval.precision_at_1));
-        if (isfinite(dropped)) json_object_set_new(result, "dropped", smoe_run_number(dropped));
+        set(result, SMOE_METRIC_EVALUATION_LOSS, 0, eval.loss);
+        set(result, SMOE_METRIC_PRECISION, 0, eval.precision_at_1);
+        if (isfinite(dropped)) set(result, SMOE_METRIC_TEST_DROPPED, 0, dropped);
         status = smoe_npy_write(path, "<f4", outcomes, 2, (const size_t[]){images, 2}, err);
     }
     if (!status) status = measure_fewshot(result, &spec, model, batch, err);

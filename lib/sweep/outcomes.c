@@ -1,5 +1,6 @@
 /* Reading what became of each test image; see outcomes.h. */
 #include "sweep/outcomes.h"
+#include "spec/metrics.h"
 #include "sweep/evaluations.h"
 #include "store/npy.h"
 
@@ -9,8 +10,12 @@
 #include <unistd.h>
 
 int smoe_outcomes_column(const char *metric) {
-    if (!strcmp(metric, "precision_at_1")) return 0;
-    return !strcmp(metric, "test_loss") || !strcmp(metric, "loss") ? 1 : -1;
+    switch (smoe_metric_of_column(metric, NULL)) {
+    case SMOE_METRIC_PRECISION: return 0;
+    case SMOE_METRIC_LOSS:
+    case SMOE_METRIC_EVALUATION_LOSS: return 1;
+    default: return -1;
+    }
 }
 
 /* What the images of a trial follow from: the data without what only training sees, and the split.

@@ -8,8 +8,8 @@
 
 #include "sweep/sweep.h"
 
-/* The column of outcomes that has a metric image by image: 0 of precision_at_1, 1 of test_loss and
- * of an evaluation's loss; -1 of others. */
+/* The column of outcomes that has a metric image by image: 0 of the precision, 1 of the loss, also
+ * of an evaluation; -1 of others. */
 int smoe_outcomes_column(const char *metric);
 
 /* Do two trials of a sweep, or evaluations, have the same test images? */

@@ -1,5 +1,6 @@
 /* Primary contrasts; see primary.h. */
 #include "sweep/primary.h"
+#include "spec/metrics.h"
 #include "sweep/contrast.h"
 #include "sweep/evaluations.h"
 #include "sweep/results_figure.h"
@@ -13,10 +14,9 @@
 /* ---- margins --------------------------------------------------------------------------------- */
 
 static bool is_share(const char *metric) {
-    static const char *const names[] = {"precision_at_1", "best_precision_at_1", "dropped"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (!strcmp(metric, names[i])) return true;
-    return !strncmp(metric, "fewshot_", 8);
+    smoe_metric m = smoe_metric_of_column(metric, NULL);
+    const char *unit = m < SMOE_METRICS ? smoe_metrics[m].unit : NULL;
+    return unit && !strcmp(unit, SMOE_UNIT_SHARE);
 }
 
 double smoe_equivalence_margin(const char *text, const char *metric) {
@@ -279,7 +279,8 @@ static int check_parts(const smoe_primary *p, bool evaluated, const char *from, 
     if (!equivalent && p->margin)
         return smoe_fail(err, SMOE_USAGE, "%s: margin: goes with expect: equivalent", from);
     if (!smoe_results_is_measured(p->measure) ||
-        !strcmp(p->measure, evaluated ? "test_loss" : "loss"))
+        smoe_metric_of_column(p->measure, NULL) ==
+            (evaluated ? SMOE_METRIC_LOSS : SMOE_METRIC_EVALUATION_LOSS))
         return smoe_fail(err, SMOE_USAGE, "%s: measure: '%s' is not measured%s", from, p->measure,
                          evaluated ? " of evaluations" : "");
     return 0;
@@ -318,7 +319,8 @@ static int check_rows(const smoe_sweep *sweep, const smoe_primary *p, bool evalu
 
 /* Fills what the spec leaves out. */
 static int complete(smoe_primary *p, const char *equivalence) {
-    if (!p->measure && !(p->measure = strdup("precision_at_1"))) return -1;
+    if (!p->measure && !(p->measure = strdup(smoe_metrics[SMOE_METRIC_PRECISION].column)))
+        return -1;
     double margin = smoe_equivalence_margin(equivalence, p->measure);
     if (!p->margin && p->expect && !strcmp(p->expect, "equivalent") && isfinite(margin) &&
         !(p->margin = smoe_text_format("%.17g", margin)))

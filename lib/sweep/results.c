@@ -1,6 +1,7 @@
 /* Results of a sweep; see results.h. The figure is in results_figure.c, the comparing in compare.c.
  */
 #include "sweep/results.h"
+#include "spec/metrics.h"
 #include "sweep/compare.h"
 #include "sweep/evaluations.h"
 #include "sweep/primary.h"
@@ -188,13 +189,10 @@ static const char *state_name(smoe_trial_state state) {
     return state == SMOE_TRIAL_DONE ? "done" : state == SMOE_TRIAL_FAILED ? "failed" : "open";
 }
 
-/* Why a trial has failed, the first line of it; "" where it has not. */
-static void add_error(smoe_frame *frame, const smoe_trial *trial) {
+/* Why a trial has failed, the first line of it; "" where it has not. To be freed. */
+static char *error_of(const smoe_trial *trial) {
     const char *error = json_string_value(json_object_get(trial->outcome, "error"));
-    char *line = error ? strndup(error, strcspn(error, "\n")) : NULL;
-    frame->failed |= error && !line;
-    smoe_frame_text(frame, line ? line : "");
-    free(line);
+    return error ? strndup(error, strcspn(error, "\n")) : strdup("");
 }
 
 /* results.csv: one row per trial. */
@@ -208,12 +206,18 @@ static void fill_trials(smoe_frame *frame, const smoe_results *r) {
     bool trials = r->trained == sweep->columns;
     if (trials) smoe_frame_column(frame, "error", true);
     for (size_t i = 0; i < sweep->trials; i++) {
-        smoe_frame_text(frame, sweep->trial[i].name);
+        smoe_frame_cells row = smoe_frame_cells_open(frame);
+        char *error = error_of(&sweep->trial[i]);
+        frame->failed |= !error;
+        smoe_frame_cells_text(&row, "cell", sweep->trial[i].name);
         for (size_t c = 0; c < sweep->columns; c++)
-            smoe_frame_text(frame, sweep->trial[i].value[c]);
-        smoe_frame_text(frame, state_name(sweep->trial[i].state));
-        smoe_frame_numbers(frame, r->value + i * r->metrics, r->metrics);
-        if (trials) add_error(frame, &sweep->trial[i]);
+            smoe_frame_cells_text(&row, sweep->column[c], sweep->trial[i].value[c]);
+        smoe_frame_cells_text(&row, "status", state_name(sweep->trial[i].state));
+        for (size_t m = 0; m < r->metrics; m++)
+            smoe_frame_cells_number(&row, r->metric[m], r->value[i * r->metrics + m]);
+        if (trials) smoe_frame_cells_text(&row, "error", error);
+        smoe_frame_cells_put(&row, frame);
+        free(error);
     }
 }
 
@@ -221,45 +225,38 @@ static void fill_trials(smoe_frame *frame, const smoe_results *r) {
 static void fill_summary(smoe_frame *frame, const smoe_results *r) {
     static const char *const parts[] = {"mean", "sd", "n"};
     const smoe_sweep *sweep = r->sweep;
+    char **name = calloc(3 * r->metrics + 1, sizeof *name);
+    frame->failed |= !name;
     for (size_t c = 0; c < sweep->columns; c++)
         if (c != sweep->seed) smoe_frame_column(frame, sweep->column[c], true);
-    for (size_t m = 0; m < r->metrics; m++)
-        for (size_t part = 0; part < 3; part++) {
-            char *name = smoe_text_format("%s_%s", r->metric[m], parts[part]);
-            if (name)
-                smoe_frame_column(frame, name, false);
-            else
-                frame->failed = true;
-            free(name);
-        }
-    for (size_t g = 0; g < r->groups; g++) {
+    for (size_t i = 0; name && i < 3 * r->metrics; i++) {
+        name[i] = smoe_text_format("%s_%s", r->metric[i / 3], parts[i % 3]);
+        if (name[i])
+            smoe_frame_column(frame, name[i], false);
+        else
+            frame->failed = true;
+    }
+    for (size_t g = 0; g < r->groups && !frame->failed; g++) {
+        smoe_frame_cells row = smoe_frame_cells_open(frame);
         for (size_t c = 0; c < sweep->columns; c++)
-            if (c != sweep->seed) smoe_frame_text(frame, sweep->trial[r->first[g]].value[c]);
+            if (c != sweep->seed)
+                smoe_frame_cells_text(&row, sweep->column[c], sweep->trial[r->first[g]].value[c]);
         for (size_t m = 0; m < r->metrics; m++) {
             smoe_stats s = smoe_results_stats(r, g, m);
-            smoe_frame_numbers(frame, (const double[]){s.mean, s.sd, (double)s.n}, 3);
+            smoe_frame_cells_number(&row, name[3 * m], s.mean);
+            smoe_frame_cells_number(&row, name[3 * m + 1], s.sd);
+            smoe_frame_cells_number(&row, name[3 * m + 2], (double)s.n);
         }
+        smoe_frame_cells_put(&row, frame);
     }
+    for (size_t i = 0; name && i < 3 * r->metrics; i++) free(name[i]);
+    free(name);
 }
 
 bool smoe_results_shown(const char *metric, bool brief) {
-    static const struct {
-        const char *name;
-        bool brief;
-    } rows[] = {{"precision_at_1", true},
-                {"test_loss", true},
-                {"loss", true},
-                {"dropped", true},
-                {"dispatch_max", false},
-                {"combine_max", false},
-                {"step_s", true},
-                {"train_s", false},
-                {"params", false},
-                {"train_exaflop", false},
-                {"flops_train_per_image", false}};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (!strcmp(metric, rows[i].name)) return rows[i].brief || !brief;
-    return !strncmp(metric, "fewshot_", 8);
+    smoe_metric m = smoe_metric_of_column(metric, NULL);
+    return m < SMOE_METRICS &&
+           smoe_metrics[m].shown >= (brief ? SMOE_SHOWN_SCREEN : SMOE_SHOWN_SUMMARY);
 }
 
 size_t smoe_results_done(const smoe_results *r, size_t group) {

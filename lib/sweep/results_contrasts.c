@@ -17,17 +17,19 @@ static void add_keys(smoe_frame *frame, const smoe_sweep *sweep) {
         if (c != sweep->seed) smoe_frame_column(frame, sweep->column[c], true);
 }
 
-/* The value, its interval, n. */
-static void add_interval(smoe_frame *frame, const smoe_paired *p) {
-    smoe_frame_numbers(
-        frame, (const double[]){p->mean, p->mean - p->half, p->mean + p->half, (double)p->n}, 4);
+/* The value under its name, its interval, n. */
+static void add_interval(smoe_frame_cells *row, const char *name, const smoe_paired *p) {
+    smoe_frame_cells_number(row, name, p->mean);
+    smoe_frame_cells_number(row, "low", p->mean - p->half);
+    smoe_frame_cells_number(row, "high", p->mean + p->half);
+    smoe_frame_cells_number(row, "n", (double)p->n);
 }
 
 /* How many images the interval is over, and what it would be over seeds alone. */
-static void add_seeds(smoe_frame *frame, const smoe_paired *p) {
-    smoe_frame_numbers(
-        frame,
-        (const double[]){(double)p->images, p->mean - p->seeds_half, p->mean + p->seeds_half}, 3);
+static void add_seeds(smoe_frame_cells *row, const smoe_paired *p) {
+    smoe_frame_cells_number(row, "images", (double)p->images);
+    smoe_frame_cells_number(row, "seeds_low", p->mean - p->seeds_half);
+    smoe_frame_cells_number(row, "seeds_high", p->mean + p->seeds_half);
 }
 
 void smoe_contrasts_differences(smoe_frame *frame, const smoe_results *r) {
@@ -46,17 +48,21 @@ void smoe_contrasts_differences(smoe_frame *frame, const smoe_results *r) {
     add_columns(frame, verdict, 1, true);
     for (size_t i = 0; i < r->differences; i++) {
         const smoe_difference *d = &r->difference[i];
+        smoe_frame_cells row = smoe_frame_cells_open(frame);
         for (size_t c = 0; c < sweep->columns; c++) {
             const char *own = smoe_results_row(r, d, c);
-            if (c != sweep->seed) smoe_frame_text(frame, own ? own : "");
+            if (c != sweep->seed) smoe_frame_cells_text(&row, sweep->column[c], own ? own : "");
         }
-        smoe_frame_text(frame, reference ? reference : "");
-        smoe_frame_text(frame, r->metric[d->metric]);
-        add_interval(frame, &d->paired);
-        smoe_frame_text(frame, d->paired.distinguishable ? "true" : "false");
-        add_seeds(frame, &d->paired);
-        smoe_frame_numbers(frame, (const double[]){d->p, d->margin}, 2);
-        smoe_frame_text(frame, smoe_results_verdict(text, sizeof text, d));
+        smoe_frame_cells_text(&row, "reference", reference ? reference : "");
+        smoe_frame_cells_text(&row, "metric", r->metric[d->metric]);
+        add_interval(&row, "difference", &d->paired);
+        smoe_frame_cells_text(&row, "distinguishable",
+                              d->paired.distinguishable ? "true" : "false");
+        add_seeds(&row, &d->paired);
+        smoe_frame_cells_number(&row, "p", d->p);
+        smoe_frame_cells_number(&row, "margin", d->margin);
+        smoe_frame_cells_text(&row, "verdict", smoe_results_verdict(text, sizeof text, d));
+        smoe_frame_cells_put(&row, frame);
     }
     frame->failed |= !reference;
     free(reference);
@@ -78,15 +84,18 @@ void smoe_contrasts_trends(smoe_frame *frame, const smoe_results *r) {
     add_columns(frame, verdict, 1, true);
     for (size_t i = 0; i < r->trends; i++) {
         const smoe_trend *t = &r->trend[i];
+        smoe_frame_cells row = smoe_frame_cells_open(frame);
         for (size_t c = 0; c < sweep->columns; c++)
-            if (c != sweep->seed) smoe_frame_text(frame, trend_value(r, t, c));
-        smoe_frame_text(frame, sweep->column[t->column]);
-        smoe_frame_text(frame, r->metric[t->metric]);
-        add_interval(frame, &t->paired);
-        smoe_frame_number(frame, (double)t->rows);
-        add_seeds(frame, &t->paired);
-        smoe_frame_number(frame, t->p);
-        smoe_frame_text(frame, smoe_results_direction(t));
+            if (c != sweep->seed)
+                smoe_frame_cells_text(&row, sweep->column[c], trend_value(r, t, c));
+        smoe_frame_cells_text(&row, "over", sweep->column[t->column]);
+        smoe_frame_cells_text(&row, "metric", r->metric[t->metric]);
+        add_interval(&row, "slope", &t->paired);
+        smoe_frame_cells_number(&row, "rows", (double)t->rows);
+        add_seeds(&row, &t->paired);
+        smoe_frame_cells_number(&row, "p", t->p);
+        smoe_frame_cells_text(&row, "verdict", smoe_results_direction(t));
+        smoe_frame_cells_put(&row, frame);
     }
 }
 
@@ -103,14 +112,18 @@ void smoe_contrasts_primary(smoe_frame *frame, const smoe_results *r) {
         const smoe_primary_result *result = &r->primary[i];
         char *name = smoe_primary_name(result->asked);
         frame->failed |= !name;
-        smoe_frame_text(frame, name ? name : "");
-        smoe_frame_text(frame, result->asked->measure);
-        smoe_frame_text(frame, result->asked->expect);
-        add_interval(frame, &result->paired);
-        smoe_frame_number(frame, (double)result->rows);
-        add_seeds(frame, &result->paired);
-        smoe_frame_numbers(frame, (const double[]){result->p, result->adjusted, result->margin}, 3);
-        smoe_frame_text(frame, smoe_results_finding(result->finding));
+        smoe_frame_cells row = smoe_frame_cells_open(frame);
+        smoe_frame_cells_text(&row, "contrast", name ? name : "");
+        smoe_frame_cells_text(&row, "measure", result->asked->measure);
+        smoe_frame_cells_text(&row, "expect", result->asked->expect);
+        add_interval(&row, "value", &result->paired);
+        smoe_frame_cells_number(&row, "rows", (double)result->rows);
+        add_seeds(&row, &result->paired);
+        smoe_frame_cells_number(&row, "p", result->p);
+        smoe_frame_cells_number(&row, "adjusted", result->adjusted);
+        smoe_frame_cells_number(&row, "margin", result->margin);
+        smoe_frame_cells_text(&row, "finding", smoe_results_finding(result->finding));
+        smoe_frame_cells_put(&row, frame);
         free(name);
     }
 }

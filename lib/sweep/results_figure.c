@@ -1,40 +1,13 @@
 /* The figure of a sweep; see results_figure.h. */
 #include "sweep/results_figure.h"
-#include "draw/gnuplot.h"
+#include "draw/chart.h"
+#include "spec/metrics.h"
 #include "sweep/contrast.h"
 #include "sweep/evaluations.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* What sweep/trial.c and sweep/evaluations.c measure, besides fewshot_K, and what it is called
- * on an axis. */
-static const struct {
-    const char *name, *label;
-} measured[] = {{"precision_at_1", "test precision@1"},
-                {"best_precision_at_1", "best test precision@1"},
-                {"best_step", "step of the best test precision@1"},
-                {"test_loss", "test loss"},
-                {"train_loss", "training loss"},
-                {"loss", "loss"},
-                {"dropped", "tokens dropped"},
-                {"step_s", "seconds per step"},
-                {"train_s", "seconds of training"},
-                {"seconds", "total seconds"},
-                {"dispatch_max", "largest dispatch weight"},
-                {"combine_max", "largest combine weight"},
-                {"params", "parameters"},
-                {"train_exaflop", "training exaFLOPs"},
-                {"flops_train_per_image", "training FLOPs per image"},
-                {"flops_infer_per_image", "inference FLOPs per image"}};
-enum { MEASURED = sizeof measured / sizeof *measured };
-
-static const char *label_of(const char *name) {
-    for (size_t i = 0; i < MEASURED; i++)
-        if (!strcmp(name, measured[i].name)) return measured[i].label;
-    return name;
-}
 
 typedef struct plan {
     const smoe_results *r;
@@ -44,7 +17,8 @@ typedef struct plan {
     bool numbers;    /* places on the x axis are numbers */
     size_t metric;
     smoe_chart figure;
-    char *y_label;
+    char split[SMOE_METRIC_KEY]; /* that evaluations are of; "": of several */
+    char x_label[SMOE_METRIC_KEY], *y_label;
     char **title;   /* [lines] */
     size_t *of;     /* [lines] a group of each */
     double *weight; /* [groups] scratch */
@@ -206,17 +180,44 @@ static bool choose_x(plan *p, const char *wish) {
 }
 
 size_t smoe_results_first(const smoe_results *r, const char *wish) {
-    const char *const names[] = {wish, "precision_at_1", "train_loss", "loss"};
+    const char *const names[] = {wish, smoe_metrics[SMOE_METRIC_PRECISION].column,
+                                 smoe_metrics[SMOE_METRIC_TRAIN_LOSS].column,
+                                 smoe_metrics[SMOE_METRIC_EVALUATION_LOSS].column};
     size_t found = SIZE_MAX;
     for (size_t i = 0; i < sizeof names / sizeof *names && found == SIZE_MAX; i++)
         if (names[i]) found = smoe_results_metric(r, names[i]);
     return found;
 }
 
+/* The split that all trials are evaluated on. */
+static void find_split(plan *p) {
+    const smoe_sweep *sweep = p->r->sweep;
+    for (size_t i = 0; i < sweep->trials; i++) {
+        json_t *spec = json_loads(sweep->trial[i].spec, 0, NULL);
+        const char *split =
+            json_string_value(json_object_get(json_object_get(spec, "eval"), "split"));
+        for (size_t c = 0; c < sweep->columns; c++)
+            if (!strcmp(sweep->column[c], SMOE_EVALUATED "eval.split"))
+                split = sweep->trial[i].value[c];
+        if (i && split && strcmp(p->split, split)) split = NULL;
+        snprintf(p->split, sizeof p->split, "%s", split ? split : "");
+        json_decref(spec);
+        if (!*p->split) return;
+    }
+}
+
+static const char *label_of(const plan *p, size_t metric, char buf[SMOE_METRIC_KEY]) {
+    size_t number;
+    smoe_metric m = smoe_metric_of_column(p->r->metric[metric], &number);
+    if (m == SMOE_METRICS) return p->r->metric[metric];
+    return smoe_metric_label(buf, m, *p->split ? p->split : NULL, number);
+}
+
 /* What the bars are, where there are some: "test precision@1 (95% interval, 3 seeds, 2000 images)".
  */
 static char *y_label_of(const plan *p) {
-    const char *label = label_of(p->r->metric[p->metric]), *most = "";
+    char buf[SMOE_METRIC_KEY];
+    const char *label = label_of(p, p->metric, buf), *most = "";
     size_t seeds = 0;
     for (size_t g = 0; g < p->r->groups; g++) {
         size_t n = smoe_results_stats(p->r, g, p->metric).n;
@@ -245,7 +246,7 @@ static void finish(plan *p, double *x) {
     }
     p->figure.title = p->r->sweep->name;
     p->figure.x_label =
-        p->x == SIZE_MAX ? label_of(p->r->metric[p->x_metric]) : p->r->sweep->column[p->x];
+        p->x == SIZE_MAX ? label_of(p, p->x_metric, p->x_label) : p->r->sweep->column[p->x];
     p->figure.y_label = p->y_label;
     if (!p->numbers) return;
     /* What was measured, as FLOPs, is compared by ratios where it spans a few times itself. */
@@ -263,6 +264,7 @@ int smoe_results_figure(const smoe_results *r, const smoe_sweep_figure *wish, co
     *drawn = true;
     if (p.metric == SIZE_MAX || !choose_x(&p, wish->x)) return 0;
     p.line = column_of(r->sweep, wish->line);
+    find_split(&p);
     double *x = calloc(n + 1, sizeof *x);
     p.figure.line = calloc(n + 1, sizeof *p.figure.line);
     p.title = calloc(n + 1, sizeof *p.title);
@@ -293,12 +295,7 @@ int smoe_results_figure(const smoe_results *r, const smoe_sweep_figure *wish, co
 /* ---- the figures of a sweep ------------------------------------------------------------------ */
 
 bool smoe_results_is_measured(const char *name) {
-    static const char fewshot[] = "fewshot_";
-    size_t length = sizeof fewshot - 1;
-    for (size_t i = 0; i < MEASURED; i++)
-        if (!strcmp(name, measured[i].name)) return true;
-    return !strncmp(name, fewshot, length) && name[length] &&
-           !name[length + strspn(name + length, "0123456789")];
+    return smoe_metric_of_column(name, NULL) != SMOE_METRICS;
 }
 
 static bool is_set(const smoe_sweep *sweep, const char *name) {
@@ -310,13 +307,15 @@ static bool is_set(const smoe_sweep *sweep, const char *name) {
 
 static int check_axis(const smoe_sweep *sweep, const char *axis, const char *name, bool may_set,
                       bool may_measure, smoe_err *err) {
-    char known[1000] = "fewshot_K";
-    size_t used = strlen(known);
+    char known[1000];
+    size_t used = 0;
     if (!name || (may_set && is_set(sweep, name)) ||
         (may_measure && smoe_results_is_measured(name)))
         return 0;
-    for (size_t i = 0; i < MEASURED; i++)
-        used += (size_t)snprintf(known + used, sizeof known - used, ", %s", measured[i].name);
+    for (size_t m = 0; m < SMOE_METRICS; m++)
+        if (smoe_metrics[m].column)
+            used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "",
+                                     smoe_metrics[m].column);
     return smoe_fail(err, SMOE_USAGE, "the figure's %s: '%s' is not %s%s%s", axis, name,
                      may_set ? "a swept key" : "measured; what is: ",
                      may_set && may_measure ? ", nor measured; what is: " : "",

@@ -1,6 +1,6 @@
 /*
  * Sweeps: the trials of a grid of specs, frozen in a manifest, claimed, run by whoever asks, and
- * summed up. Leaves to others: running a trial (cmd/trials.c forks, sweep/trial.c trains), tables
+ * summed up. Leaves to others: running a trial (sweep/runner.h forks, sweep/trial.h trains), tables
  * (sweep/results.h).
  *
  *   DIR/cells.jsonl        the manifest: a first line about the sweep, then one line per trial

@@ -8,8 +8,8 @@
 bool smoe_trend_number(const char *text, double *x);
 
 /* For results.c: fills trend, with a slope for each metric that people look at first and each set
- * of rows that differ in one column alone, of three or more positive numbers. Rows without any result
- * are left out; so is all of it where there are no seeds. */
+ * of rows that differ in one column alone, of three or more positive numbers. Rows without any
+ * result are left out; so is all of it where there are no seeds. */
 int smoe_results_follow(smoe_results *results, smoe_err *err) SMOE_MUST_CHECK;
 
 #endif

@@ -3,6 +3,7 @@
 #include "sweep/trial.h"
 #include "base/clock.h"
 #include "base/frame.h"
+#include "spec/metrics.h"
 #include "spec/routers.h"
 #include "bench/cost.h"
 #include "train/fewshot.h"
@@ -23,16 +24,11 @@
 
 typedef struct reader {
     json_t *result;
-    double *rates; /* train/images_per_s */
+    double *rates; /* images per second */
     size_t count, room;
     double best;
     uint64_t step; /* of the last record */
 } reader;
-
-static void take(json_t *result, const char *name, const json_t *record, const char *key) {
-    json_t *value = json_object_get(record, key);
-    if (value) json_object_set(result, name, value);
-}
 
 static int keep_rate(reader *r, double rate) {
     if (r->count == r->room) {
@@ -46,47 +42,52 @@ static int keep_rate(reader *r, double rate) {
     return 0;
 }
 
-/* The largest over the layers of a router's statistic, "blocks.I/router/NAME". */
-static void take_largest(json_t *result, const char *name, const json_t *record) {
-    double largest = -1;
-    const char *key;
-    json_t *value;
-    json_object_foreach((json_t *)record, key, value) {
-        const char *tail = strstr(key, "/router/");
-        if (tail && !strcmp(tail + strlen("/router/"), name) && json_is_number(value) &&
-            json_number_value(value) > largest)
-            largest = json_number_value(value);
-    }
-    if (largest >= 0) json_object_set_new(result, name, json_real(largest));
+static void set(json_t *result, smoe_metric metric, json_t *value) {
+    json_object_set_new(result, smoe_metrics[metric].column, value);
+}
+
+static json_t *get(const json_t *result, smoe_metric metric) {
+    return json_object_get(result, smoe_metrics[metric].column);
+}
+
+static void keep_best(reader *r, double precision) {
+    if (!smoe_metric_is_better(SMOE_METRIC_PRECISION, precision, r->best)) return;
+    r->best = precision;
+    set(r->result, SMOE_METRIC_BEST_PRECISION, json_real(precision));
+    set(r->result, SMOE_METRIC_BEST_STEP, json_integer((json_int_t)r->step));
+}
+
+/* The latest number of each metric that has a column; over layers the largest of a record, most
+ * [SMOE_METRICS]. */
+static int read_metric(reader *r, const smoe_metric_place *at, json_t *value, double *most,
+                       smoe_err *err) {
+    const smoe_metric_row *row = &smoe_metrics[at->metric];
+    char column[SMOE_METRIC_KEY];
+    double number = json_is_number(value) ? json_number_value(value) : NAN;
+    if (at->metric == SMOE_METRIC_IMAGES_PER_S && isfinite(number) && keep_rate(r, number))
+        return smoe_fail(err, SMOE_RUNTIME, "out of memory for the records");
+    if (at->metric == SMOE_METRIC_PRECISION && isfinite(number)) keep_best(r, number);
+    if (!row->column) return 0;
+    if (row->layers == SMOE_LAYERS_MAX)
+        most[at->metric] = fmax(most[at->metric], number);
+    else
+        json_object_set(r->result, smoe_metric_column(column, at->metric, at->number), value);
+    return 0;
 }
 
 static int read_record(void *user, const smoe_run_record *from, smoe_err *err) {
     reader *r = user;
-    const json_t *record = from->json;
-    const json_t *rate = json_object_get(record, "train/images_per_s");
-    const json_t *precision = json_object_get(record, "test/precision_at_1");
-    r->step = from->step;
-    if (json_is_number(rate) && keep_rate(r, json_number_value(rate)))
-        return smoe_fail(err, SMOE_RUNTIME, "out of memory for the records");
-    take(r->result, "train_loss", record, "train/loss");
-    take(r->result, "test_loss", record, "test/loss");
-    take(r->result, "precision_at_1", record, "test/precision_at_1");
-    take(r->result, "dropped", record, "test/dropped");
-    take_largest(r->result, "dispatch_max", record);
-    take_largest(r->result, "combine_max", record);
-    if (json_is_number(precision) && json_number_value(precision) > r->best) {
-        r->best = json_number_value(precision);
-        json_object_set_new(r->result, "best_precision_at_1", json_real(r->best));
-        take(r->result, "best_step", record, "step");
-    }
+    double most[SMOE_METRICS];
     const char *key;
     json_t *value;
-    json_object_foreach((json_t *)record, key, value) {
-        static const char prefix[] = "test/fewshot_";
-        size_t length = sizeof prefix - 1;
-        if (!strncmp(key, prefix, length) && !key[length + strspn(key + length, "0123456789")])
-            json_object_set(r->result, key + strlen("test/"), value);
+    r->step = from->step;
+    for (size_t m = 0; m < SMOE_METRICS; m++) most[m] = NAN;
+    json_object_foreach((json_t *)from->json, key, value) {
+        smoe_metric_place at;
+        if (smoe_metric_read(&at, key) && read_metric(r, &at, value, most, err)) return -1;
     }
+    for (size_t m = 0; m < SMOE_METRICS; m++)
+        if (isfinite(most[m])) set(r->result, (smoe_metric)m, json_real(most[m]));
     return 0;
 }
 
@@ -107,8 +108,8 @@ json_t *smoe_trial_measure(const char *run_dir, size_t steps, size_t batch_size,
                            path, r.step, steps);
     if (r.count) {
         qsort(r.rates, r.count, sizeof *r.rates, ascending);
-        json_object_set_new(r.result, "step_s",
-                            smoe_run_number((double)batch_size / r.rates[r.count / 2]));
+        set(r.result, SMOE_METRIC_STEP_S,
+            smoe_run_number((double)batch_size / r.rates[r.count / 2]));
     }
     if (status) {
         json_decref(r.result);
@@ -123,10 +124,10 @@ static int add_cost(json_t *result, const smoe_spec *spec, size_t classes, smoe_
     smoe_cost cost = {0};
     int status = smoe_cost_estimate(&cost, spec, classes, NULL, err);
     if (!status) {
-        json_object_set_new(result, "params", smoe_number_json(cost.params));
-        json_object_set_new(result, "flops_train_per_image", json_real(cost.flops_train_per_image));
-        json_object_set_new(result, "flops_infer_per_image", json_real(cost.flops_infer_per_image));
-        json_object_set_new(result, "train_exaflop", json_real(cost.train_exaflop));
+        set(result, SMOE_METRIC_PARAMS, smoe_number_json(cost.params));
+        set(result, SMOE_METRIC_FLOPS_TRAIN, json_real(cost.flops_train_per_image));
+        set(result, SMOE_METRIC_FLOPS_INFER, json_real(cost.flops_infer_per_image));
+        set(result, SMOE_METRIC_TRAIN_EXAFLOP, json_real(cost.train_exaflop));
     }
     smoe_cost_free(&cost);
     return status;
@@ -147,25 +148,16 @@ static void wait_for_run(const char *dir) {
 
 static int train(const smoe_spec *spec, const char *dir, const smoe_trial_options *options,
                  size_t *classes, smoe_err *err) {
-    smoe_fewshot *fewshot;
     struct stat st;
-    json_t *env = options->env;
-    if (smoe_fewshot_open(&fewshot, spec, err)) {
-        json_decref(env);
-        return -1;
-    }
     smoe_train_options how = {.dir = dir,
                               .mode = stat(dir, &st) ? SMOE_RUN_NEW : SMOE_RUN_RESUME,
-                              .env = env,
+                              .env = options->env,
                               .stop = options->stop,
-                              .observer = options->observer,
-                              .measure = fewshot ? smoe_fewshot_record : NULL,
-                              .measure_user = fewshot};
+                              .observer = options->observer};
     smoe_train_result result = {0};
     wait_for_run(dir);
-    int status = smoe_train(spec, &how, &result, err);
+    int status = smoe_fewshot_train(spec, &how, &result, err);
     *classes = result.classes;
-    smoe_fewshot_free(fewshot);
     return status;
 }
 
@@ -190,13 +182,13 @@ static json_t *measure(const smoe_sweep *sweep, const smoe_spec *spec, const cha
     /* A run that is there may have been stopped earlier. */
     size_t steps = sweep->run ? 0 : spec->train.steps;
     json_t *result = smoe_trial_measure(dir, steps, spec->train.batch_size, err);
-    const json_t *step = json_object_get(result, "step_s");
-    if (json_object_get(result, "test_loss") && !json_object_get(result, "dropped") &&
+    const json_t *step = get(result, SMOE_METRIC_STEP_S);
+    if (get(result, SMOE_METRIC_LOSS) && !get(result, SMOE_METRIC_TEST_DROPPED) &&
         smoe_moe_drops_nothing(&spec->model.moe))
-        json_object_set_new(result, "dropped", json_real(0));
+        set(result, SMOE_METRIC_TEST_DROPPED, json_real(0));
     if (json_is_number(step))
-        json_object_set_new(result, "train_s",
-                            json_real(json_number_value(step) * (double)spec->train.steps));
+        set(result, SMOE_METRIC_TRAIN_S,
+            json_real(json_number_value(step) * (double)spec->train.steps));
     if (!result || sweep->run || !add_cost(result, spec, classes, err)) return result;
     json_decref(result);
     return NULL;
@@ -221,7 +213,7 @@ int smoe_trial_run(const smoe_sweep *sweep, size_t i, const smoe_trial_options *
     if (!status) status = evaluate(sweep, i, dir, options, err);
     if (!status && !(result = measure(sweep, &spec, dir, classes, err))) status = -1;
     if (!status) {
-        json_object_set_new(result, "seconds", json_real(smoe_now() - start));
+        set(result, SMOE_METRIC_SECONDS, json_real(smoe_now() - start));
         status = smoe_trial_finish(
             sweep, i, json_pack("{s:s, s:O}", "status", "done", "result", result), err);
     } else if (err->code != SMOE_STOPPED) {

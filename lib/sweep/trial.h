@@ -20,10 +20,10 @@ typedef struct smoe_trial_options {
 int smoe_trial_run(const smoe_sweep *sweep, size_t i, const smoe_trial_options *options,
                    smoe_err *err) SMOE_MUST_CHECK;
 
-/* {train_loss, test_loss, precision_at_1, dropped, dispatch_max, combine_max (soft family: the
- * largest layer's, as last recorded), best_precision_at_1, best_step, fewshot_K ..., step_s} from
- * the metrics of a run: of the last records, and step_s the median. NULL with err; SMOE_DATA where
- * nothing is measured, or the records end before `steps`. err must not be NULL. */
+/* {COLUMN: number} from the records of a run, for every metric of spec/metrics.def that has both:
+ * the latest, of layers the largest; and the best precision with its step, and STEP_S. NULL with
+ * err; SMOE_DATA where nothing is measured, or the records end before `steps`. err must not be
+ * NULL. */
 json_t *smoe_trial_measure(const char *run_dir, size_t steps, size_t batch_size, smoe_err *err);
 
 #endif

@@ -1,5 +1,5 @@
 /* Evaluation: loss and precision@1 of a whole split; see trainer.h. */
-#include "train/loss.h"
+#include "train/task.h"
 #include "train/trainer.h"
 #include "base/bf16.h"
 
@@ -34,7 +34,7 @@ static void keep_outcomes(float *outcomes, const smoe_batch *batch, const real *
                           const double *loss, size_t N) {
     for (size_t b = 0; b < batch->images; b++) {
         float *outcome = outcomes + 2 * batch->index[b];
-        outcome[0] = smoe_loss_correct(logits + b * N, batch->target + b * N, N);
+        outcome[0] = smoe_task_correct(logits + b * N, batch->target + b * N, N);
         outcome[1] = (float)loss[b];
     }
 }
@@ -49,12 +49,12 @@ int smoe_evaluate_each(smoe_model *model, const smoe_spec *spec, const smoe_data
                        size_t batch_size, float *outcomes, smoe_eval_sink *sink, void *user,
                        smoe_eval *result, smoe_err *err) {
     size_t N = smoe_dataset_classes(set);
-    smoe_loader_options options = {.batch_size = batch_size,
-                                   .multi = spec->train.loss == SMOE_LOSS_SIGMOID,
-                                   .seed = spec->seed};
+    const smoe_task *task = smoe_task_of(spec->train.loss);
+    smoe_loader_options options = {
+        .batch_size = batch_size, .multi = task->multi, .seed = spec->seed};
     smoe_loader *loader = NULL;
     smoe_batch batch;
-    smoe_loss_sums sums = {0};
+    smoe_task_sums sums = {0};
     size_t images = 0;
     /* of a batch; of every image, in data-set order: the sum does not depend on that of the pass */
     double start = smoe_now(), sum = 0, *rows = calloc(batch_size, sizeof *rows);
@@ -69,8 +69,7 @@ int smoe_evaluate_each(smoe_model *model, const smoe_spec *spec, const smoe_data
         smoe_pass pass = {.seed = spec->seed, .images = batch.images, .first = images};
         smoe_model_forward(model, batch.pixels, &pass);
         const real *logits = smoe_model_logits(model);
-        smoe_loss_batch(&sums, NULL, rows, logits, batch.target, batch.images, N, spec->train.loss,
-                        0);
+        task->batch(&sums, NULL, rows, logits, batch.target, batch.images, N, batch.images, 0);
         for (size_t b = 0; b < batch.images; b++) {
             loss[batch.index[b]] = rows[b];
             if (isfinite(rows[b])) continue;

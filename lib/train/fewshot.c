@@ -376,13 +376,29 @@ int smoe_fewshot_record(void *fewshot, smoe_model *model, size_t batch, json_t *
     smoe_fewshot_score score[SMOE_MAX_SHOTS];
     if (smoe_fewshot_measure(f, model, batch, score, err)) return -1;
     for (size_t k = 0; k < f->spec->eval.fewshot.count; k++) {
-        char key[48];
-        snprintf(key, sizeof key, "test/fewshot_%zu", score[k].shots);
-        json_object_set_new(record, key, smoe_run_number(score[k].mean));
-        snprintf(key, sizeof key, "test/fewshot_%zu_sd", score[k].shots);
-        json_object_set_new(record, key, smoe_run_number(score[k].sd));
-        snprintf(key, sizeof key, "test/fewshot_%zu_l2", score[k].shots);
-        json_object_set_new(record, key, smoe_run_number(score[k].l2));
+        const char *split = f->spec->eval.split;
+        size_t shots = score[k].shots;
+        smoe_run_metric(record, SMOE_METRIC_FEWSHOT, split, shots, score[k].mean);
+        smoe_run_metric(record, SMOE_METRIC_FEWSHOT_SD, split, shots, score[k].sd);
+        smoe_run_metric(record, SMOE_METRIC_FEWSHOT_L2, split, shots, score[k].l2);
     }
     return 0;
+}
+
+int smoe_fewshot_train(const smoe_spec *spec, const smoe_train_options *options,
+                       smoe_train_result *result, smoe_err *err) {
+    smoe_fewshot *fewshot;
+    *result = (smoe_train_result){0};
+    if (smoe_fewshot_open(&fewshot, spec, err)) {
+        json_decref(options->env);
+        return -1;
+    }
+    smoe_train_options measured = *options;
+    if (fewshot) {
+        measured.measure = smoe_fewshot_record;
+        measured.measure_user = fewshot;
+    }
+    int status = smoe_train(spec, &measured, result, err);
+    smoe_fewshot_free(fewshot);
+    return status;
 }

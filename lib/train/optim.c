@@ -1,7 +1,7 @@
 /* Optimisers and schedules; see optim.h for the formulas. */
 #include "train/optim.h"
 #include "base/rng.h"
-#include "base/team.h"
+#include "spec/parts.h"
 #include "math/outer.h"
 #include "math/kernels.h"
 

@@ -58,29 +58,26 @@ double smoe_routing_dropped(const smoe_routing *r) {
 }
 
 /* One list over the experts of a layer: choices made minus `minus`. */
-static void add_list(json_t *record, size_t block, const char *name, const size_t *made,
+static void add_list(json_t *record, size_t block, smoe_metric metric, const size_t *made,
                      const size_t *minus, size_t E) {
-    char key[64];
+    char key[SMOE_METRIC_KEY];
     json_t *list = json_array();
     for (size_t e = 0; e < E; e++)
         json_array_append_new(list, json_integer((json_int_t)(made[e] - (minus ? minus[e] : 0))));
-    snprintf(key, sizeof key, "blocks.%zu/router/%s", block, name);
-    json_object_set_new(record, key, list);
+    json_object_set_new(record, smoe_metric_key(key, metric, NULL, block), list);
 }
 
-void smoe_routing_record(const smoe_routing *r, json_t *record) {
+void smoe_routing_record(const smoe_routing *r, const char *split, json_t *record) {
     double worst = smoe_routing_dropped(r);
-    if (isfinite(worst)) json_object_set_new(record, "test/dropped", smoe_run_number(worst));
+    if (isfinite(worst)) smoe_run_metric(record, SMOE_METRIC_TEST_DROPPED, split, 0, worst);
     for (size_t i = 0; i < r->layers; i++) {
         const size_t *chosen = r->chosen + i * r->E, *lost = r->lost + i * r->E;
         size_t block = smoe_model_moe_block(r->model, i);
-        char key[64];
         if (!r->tokens[i]) continue;
-        snprintf(key, sizeof key, "blocks.%zu/router/dropped", block);
-        json_object_set_new(record, key, smoe_run_number(share(r, i)));
+        smoe_run_metric(record, SMOE_METRIC_DROPPED, NULL, block, share(r, i));
         if (!smoe_moe_chooses(smoe_model_router(r->model, i)->spec)) continue; /* identity */
-        add_list(record, block, "chosen", chosen, NULL, r->E);
-        add_list(record, block, "placed", chosen, lost, r->E);
-        add_list(record, block, "lost", lost, NULL, r->E);
+        add_list(record, block, SMOE_METRIC_CHOSEN, chosen, NULL, r->E);
+        add_list(record, block, SMOE_METRIC_PLACED, chosen, lost, r->E);
+        add_list(record, block, SMOE_METRIC_LOST, lost, NULL, r->E);
     }
 }

@@ -24,8 +24,8 @@ void smoe_routing_free(smoe_routing *routing);
 /* The largest share of dropped tokens of a layer; NAN where none places tokens. */
 double smoe_routing_dropped(const smoe_routing *routing);
 
-/* Adds test/dropped and, a layer each, blocks.I/router/dropped and the lists over experts
- * blocks.I/router/chosen, /placed and /lost (where choices were made). */
-void smoe_routing_record(const smoe_routing *routing, json_t *record);
+/* Adds what was counted over `split` to a record: the metrics TEST_DROPPED and, a layer each,
+ * DROPPED and (where choices were made) the lists CHOSEN, PLACED and LOST. */
+void smoe_routing_record(const smoe_routing *routing, const char *split, json_t *record);
 
 #endif

@@ -1,11 +1,12 @@
-/* The training loop; see trainer.h. Order of a step: batch, forward, loss, backward, update, then
- * what is due at this step: metrics, evaluation, checkpoint. All of it follows from (spec, step)
- * alone. */
+/* The training loop; see trainer.h. Order: batch, step, then what is due at this step: metrics,
+ * evaluation, checkpoint. All of it follows from (spec, step) alone. */
 #include "train/trainer.h"
+#include "spec/metrics.h"
 #include "spec/routers.h"
-#include "train/loss.h"
 #include "train/optim.h"
 #include "train/routing.h"
+#include "train/step.h"
+#include "train/task.h"
 #include "store/safetensors.h"
 
 #include <inttypes.h>
@@ -30,12 +31,12 @@ typedef struct trainer {
     smoe_checkpoint state;
     smoe_train_result *result;
     size_t N;
-    real *dlogits;     /* [B,N] */
-    double *rows;      /* [B] losses of a batch */
+    smoe_step step;
     double *durations; /* seconds of the latest DURATIONS steps of this process */
     size_t done;       /* steps of this process */
     double start;      /* clock when the first step began */
-    double loss, aux, precision, norm, epoch, rate, waited;
+    double before; /* wall_s of the run when this process began */
+    double epoch, rate;
 } trainer;
 
 static void note(const trainer *t, const char *fmt, ...) SMOE_PRINTF(2, 3);
@@ -91,7 +92,7 @@ static int load_init(trainer *t, smoe_err *err) {
 static int open_loader(trainer *t, smoe_err *err) {
     smoe_loader_options options = {.batch_size = t->spec->train.batch_size,
                                    .train = true,
-                                   .multi = t->spec->train.loss == SMOE_LOSS_SIGMOID,
+                                   .multi = smoe_task_of(t->spec->train.loss)->multi,
                                    .seed = t->spec->seed,
                                    .first_step = t->state.step};
     return smoe_loader_open(&t->loader, t->train, t->spec, &options, err);
@@ -101,20 +102,14 @@ static int open_loader(trainer *t, smoe_err *err) {
  */
 static int prepare(trainer *t, smoe_err *err) {
     const smoe_spec *spec = t->spec;
-    size_t B = spec->train.batch_size;
     if (open_data(t, err) || smoe_model_create(&t->model, spec, t->N, err)) return -1;
     data_mark(t);
     t->params = smoe_model_params(t->model);
     const char *init = t->options->init;
     if (init && smoe_params_open(&t->init, t->params, init, t->options->fit, err)) return -1;
-    t->dlogits = calloc(B * t->N, sizeof *t->dlogits);
-    t->rows = calloc(B, sizeof *t->rows);
     t->durations = calloc(DURATIONS, sizeof *t->durations);
-    if (!t->dlogits || !t->rows || !t->durations)
-        return smoe_fail(err, SMOE_RUNTIME, "out of memory for a batch of %zu images", B);
-    if (smoe_optim_allocate(t->params, &spec->train, err) ||
-        smoe_model_reserve(t->model, B, true, err))
-        return -1;
+    if (!t->durations) return smoe_fail(err, SMOE_RUNTIME, "out of memory for the times of steps");
+    if (smoe_step_open(&t->step, t->model, spec, t->N, NULL, err)) return -1;
     return t->options->mode == SMOE_RUN_RESUME ? 0 : open_loader(t, err);
 }
 
@@ -134,12 +129,31 @@ static int data_check(const trainer *t, const smoe_checkpoint *now, smoe_err *er
     return 0;
 }
 
+static int keep_wall(void *user, const smoe_run_record *record, smoe_err *err) {
+    trainer *t = user;
+    (void)err;
+    const json_t *wall = json_object_get(record->json, smoe_metrics[SMOE_METRIC_WALL_S].name);
+    if (json_is_number(wall)) t->before = json_number_value(wall);
+    return 0;
+}
+
+/* The time of the parts before is that of the last record left: a checkpoint has no times, so that
+ * the same run writes the same bytes. */
+static int restore_wall(trainer *t, smoe_err *err) {
+    char *path = smoe_text_format("%s/metrics.jsonl", t->options->dir);
+    int status = path ? smoe_run_each_record(path, 0, keep_wall, t, err)
+                      : smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", t->options->dir);
+    free(path);
+    return status;
+}
+
 static int restore(trainer *t, smoe_err *err) {
     smoe_checkpoint now = t->state;
     int restored = smoe_run_restore(t->run, t->params, &t->state, err);
     if (restored <= 0) return restored;
     if (data_check(t, &now, err)) return -1;
-    if (smoe_run_truncate(t->run, t->state.step, t->state.recorded, err)) return -1;
+    if (smoe_run_truncate(t->run, t->state.step, t->state.recorded, err) || restore_wall(t, err))
+        return -1;
     if (t->state.step < t->spec->train.steps && smoe_run_outcomes(t->run, NULL, 0, err)) return -1;
     t->state.images = now.images;
     t->state.classes = now.classes;
@@ -167,65 +181,16 @@ static int start(trainer *t, smoe_err *err) {
 
 /* ---- a step ---------------------------------------------------------------------------------- */
 
-/* The first parameter that is no longer finite; else the one of `layer` with the largest weight. */
-static const char *suspect(const trainer *t, const char *layer) {
-    const char *name = "none";
-    double largest = -1;
-    for (size_t i = 0; i < t->params->count; i++) {
-        const smoe_param *p = &t->params->row[i];
-        bool here = !strncmp(p->name, layer, strlen(layer));
-        for (size_t j = 0; j < p->size; j++) {
-            double w = fabs((double)t->params->w[p->offset + j]);
-            if (!isfinite(w)) return p->name;
-            if (here && w > largest) {
-                largest = w;
-                name = p->name;
-            }
-        }
-    }
-    return name;
-}
-
-static const char *bad_gradient(const trainer *t) {
-    for (size_t i = 0; i < t->params->count; i++)
-        if (!isfinite(smoe_optim_square(t->params, i, i + 1))) return t->params->row[i].name;
-    return "all";
-}
-
-/* Printed without the sign that a NaN may have. */
-static int nonfinite_loss(trainer *t, const smoe_pass *pass, smoe_err *err) {
-    char layer[48];
-    smoe_model_nonfinite(t->model, pass, layer, sizeof layer);
-    return smoe_fail(err, SMOE_NONFINITE,
-                     "step %llu: the loss is %g: first non-finite values in layer %s, parameter "
-                     "%s; the last checkpoint is unchanged",
-                     (unsigned long long)t->state.step + 1, fabs(t->loss + t->aux), layer,
-                     suspect(t, layer));
-}
-
 static int step(trainer *t, smoe_err *err) {
     smoe_batch batch;
     if (smoe_loader_next(t->loader, &batch, err) < 0) return -1;
-    smoe_pass pass = {
-        .train = true, .seed = t->spec->seed, .step = t->state.step, .images = batch.images};
-    smoe_model_forward(t->model, batch.pixels, &pass);
-    smoe_loss_sums sums = {0};
-    smoe_loss_batch(&sums, t->dlogits, t->rows, smoe_model_logits(t->model), batch.target,
-                    batch.images, t->N, t->spec->train.loss, t->spec->train.label_smoothing);
-    t->loss = sums.loss / (double)batch.images;
-    t->aux = smoe_model_aux(t->model);
-    t->precision = (double)sums.correct / (double)batch.images;
     t->epoch = batch.epoch;
     t->rate = smoe_schedule_rate(&t->spec->train, t->state.step);
-    if (!isfinite(t->loss + t->aux)) return nonfinite_loss(t, &pass, err);
-    smoe_model_backward(t->model, t->dlogits, &pass);
-    t->norm = smoe_optim_norm(t->params);
-    if (!isfinite(t->norm))
-        return smoe_fail(
-            err, SMOE_NONFINITE,
-            "step %llu: the gradient is not finite: parameter %s; the last checkpoint is unchanged",
-            (unsigned long long)t->state.step + 1, bad_gradient(t));
-    smoe_optim_step(t->params, &t->spec->train, t->state.optimizer_steps, t->norm);
+    if (smoe_step_run(&t->step, &batch, t->state.step, t->state.optimizer_steps, NULL, err)) {
+        smoe_err failed = *err;
+        if (failed.code != SMOE_NONFINITE) return -1;
+        return smoe_fail(err, failed.code, "%s; the last checkpoint is unchanged", failed.text);
+    }
     t->state.step++;
     t->state.optimizer_steps++;
     return 0;
@@ -236,8 +201,8 @@ static int step(trainer *t, smoe_err *err) {
 static json_t *record(const trainer *t) {
     json_t *r = json_object();
     json_object_set_new(r, "step", json_integer((json_int_t)t->state.step));
-    json_object_set_new(r, "epoch", smoe_run_number(t->epoch));
-    json_object_set_new(r, "wall_s", smoe_run_number(smoe_now() - t->start));
+    smoe_run_metric(r, SMOE_METRIC_EPOCH, NULL, 0, t->epoch);
+    smoe_run_metric(r, SMOE_METRIC_WALL_S, NULL, 0, t->before + smoe_now() - t->start);
     return r;
 }
 
@@ -247,8 +212,8 @@ static int put_record(trainer *t, json_t *r, smoe_err *err) {
     return 0;
 }
 
-static void set(json_t *r, const char *key, double value) {
-    json_object_set_new(r, key, smoe_run_number(value));
+static void set(json_t *r, smoe_metric metric, double value) {
+    smoe_run_metric(r, metric, NULL, 0, value);
 }
 
 static void add_router_metrics(const trainer *t, json_t *r) {
@@ -257,22 +222,19 @@ static void add_router_metrics(const trainer *t, json_t *r) {
         smoe_plan_stats stats;
         smoe_plan_measure(plan, &stats);
         const struct {
-            const char *name;
+            smoe_metric metric;
             double value;
             bool wanted;
         } rows[] = {
-            {"dispatch_max", stats.dispatch_max, !plan->sparse},
-            {"combine_max", stats.combine_max, !plan->sparse},
-            {"tokens_per_slot", stats.tokens_per_slot, !plan->sparse},
-            {"slots_per_token", stats.slots_per_token, !plan->sparse},
-            {"dropped", stats.dropped, plan->sparse},
+            {SMOE_METRIC_DISPATCH_MAX, stats.dispatch_max, !plan->sparse},
+            {SMOE_METRIC_COMBINE_MAX, stats.combine_max, !plan->sparse},
+            {SMOE_METRIC_TOKENS_PER_SLOT, stats.tokens_per_slot, !plan->sparse},
+            {SMOE_METRIC_SLOTS_PER_TOKEN, stats.slots_per_token, !plan->sparse},
+            {SMOE_METRIC_DROPPED, stats.dropped, plan->sparse},
         };
-        for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
-            char key[64];
-            snprintf(key, sizeof key, "blocks.%zu/router/%s", smoe_model_moe_block(t->model, i),
-                     rows[k].name);
-            if (rows[k].wanted) set(r, key, rows[k].value);
-        }
+        size_t block = smoe_model_moe_block(t->model, i);
+        for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
+            if (rows[k].wanted) smoe_run_metric(r, rows[k].metric, NULL, block, rows[k].value);
     }
 }
 
@@ -284,13 +246,13 @@ static bool balances(const trainer *t) {
 
 static int log_step(trainer *t, double images_per_s, smoe_err *err) {
     json_t *r = record(t);
-    set(r, "train/loss", t->loss);
-    set(r, "train/precision_at_1", t->precision);
-    set(r, "train/lr", t->rate);
-    set(r, "train/gradient_norm", t->norm);
-    set(r, "train/images_per_s", images_per_s);
-    set(r, "train/waited_s", smoe_loader_waited(t->loader));
-    if (balances(t)) set(r, "train/aux_loss", t->aux);
+    set(r, SMOE_METRIC_TRAIN_LOSS, t->step.loss);
+    set(r, SMOE_METRIC_TRAIN_PRECISION, t->step.precision);
+    set(r, SMOE_METRIC_LR, t->rate);
+    set(r, SMOE_METRIC_GRADIENT_NORM, t->step.norm);
+    set(r, SMOE_METRIC_IMAGES_PER_S, images_per_s);
+    set(r, SMOE_METRIC_WAITED_S, smoe_loader_waited(t->loader));
+    if (balances(t)) set(r, SMOE_METRIC_AUX_LOSS, t->step.aux);
     add_router_metrics(t, r);
     return put_record(t, r, err);
 }
@@ -310,9 +272,10 @@ static int evaluate_split(trainer *t, size_t B, json_t *r, smoe_err *err) {
         status = smoe_evaluate_each(t->model, t->spec, t->test, B, outcomes, NULL, NULL, eval, err);
     if (!status && last) status = smoe_run_outcomes(t->run, outcomes, images, err);
     if (!status) {
-        set(r, "test/loss", eval->loss);
-        set(r, "test/precision_at_1", eval->precision_at_1);
-        smoe_routing_record(&routing, r);
+        const char *split = t->spec->eval.split;
+        smoe_run_metric(r, SMOE_METRIC_LOSS, split, 0, eval->loss);
+        smoe_run_metric(r, SMOE_METRIC_PRECISION, split, 0, eval->precision_at_1);
+        smoe_routing_record(&routing, split, r);
     }
     smoe_routing_free(&routing);
     free(outcomes);
@@ -330,7 +293,7 @@ static int evaluate(trainer *t, smoe_err *err) {
         json_decref(r);
         return -1;
     }
-    if (eval->precision_at_1 > t->state.best) {
+    if (smoe_metric_is_better(SMOE_METRIC_PRECISION, eval->precision_at_1, t->state.best)) {
         t->state.best = eval->precision_at_1;
         t->state.best_step = t->state.step;
     }
@@ -352,14 +315,14 @@ static void tell(const trainer *t, double images_per_s) {
     if (!o || !o->step) return;
     size_t steps = t->spec->train.steps;
     double left = (double)(steps - t->state.step) * (smoe_now() - t->start) / (double)t->done;
-    smoe_step s = {.step = t->state.step,
-                   .steps = steps,
-                   .epoch = t->epoch,
-                   .loss = t->loss,
-                   .precision = t->precision,
-                   .lr = t->rate,
-                   .images_per_s = images_per_s,
-                   .seconds_left = left};
+    smoe_train_status s = {.step = t->state.step,
+                           .steps = steps,
+                           .epoch = t->epoch,
+                           .loss = t->step.loss,
+                           .precision = t->step.precision,
+                           .lr = t->rate,
+                           .images_per_s = images_per_s,
+                           .seconds_left = left};
     o->step(o->user, &s);
 }
 
@@ -410,7 +373,7 @@ static int ascending(const void *a, const void *b) {
 static int finish(trainer *t, int status, smoe_err *err) {
     smoe_train_result *r = t->result;
     r->step = t->state.step;
-    r->train_loss = t->done ? t->loss : NAN;
+    r->train_loss = t->done ? t->step.loss : NAN;
     r->step_seconds = NAN;
     r->best = t->state.best;
     r->best_step = t->state.best_step;
@@ -438,8 +401,7 @@ int smoe_train(const smoe_spec *spec, const smoe_train_options *options, smoe_tr
     smoe_safetensors_free(t.init);
     smoe_dataset_free(t.train);
     smoe_dataset_free(t.test);
-    free(t.dlogits);
-    free(t.rows);
+    smoe_step_free(&t.step);
     free(t.durations);
     return status;
 }

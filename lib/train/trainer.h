@@ -14,10 +14,10 @@
 
 #include <signal.h>
 
-typedef struct smoe_step { /* after every step */
-    uint64_t step, steps;  /* done, of */
+typedef struct smoe_train_status { /* after every step */
+    uint64_t step, steps;          /* done, of */
     double epoch, loss, precision, lr, images_per_s, seconds_left;
-} smoe_step;
+} smoe_train_status;
 
 typedef struct smoe_eval {
     size_t images;
@@ -27,7 +27,7 @@ typedef struct smoe_eval {
 
 typedef struct smoe_observer {
     void *user;
-    void (*step)(void *user, const smoe_step *step);
+    void (*step)(void *user, const smoe_train_status *status);
     void (*eval)(void *user, uint64_t step, const char *split, const smoe_eval *eval);
     void (*note)(void *user, const char *text); /* a remark: resumed from ... */
     void (*say)(void *user, const char *text);  /* one that nobody should miss: what `init` gave */

@@ -1,6 +1,6 @@
 /*
  * Multi-head self-attention, one task an image and head, in cache (V-MoE B.2):
- *   A = softmax(Q K^T / sqrt(d/H)), O = A V, y = x0 + O Wo^T + bo.
+ *   A = softmax(Q K^T / sqrt(d/H)), over the tokens that one sees; O = A V, y = x0 + O Wo^T + bo.
  * Backward, with dO = dy Wo:  dV = A^T dO,  dS = A * (dO V^T - rowsum(A * dO V^T)),
  *   dQ = dS K / sqrt(d/H),  dK = dS^T Q / sqrt(d/H).
  * qk_norm passes each head's queries and keys through a LayerNorm first.
@@ -20,7 +20,7 @@ enum {
 }; /* rows of weights, as many as softmax takes at once, between two questions */
 
 void smoe_attention_init(smoe_attention *l, const smoe_build *build, size_t block) {
-    const smoe_model_spec *spec = &build->spec->model;
+    const smoe_model_spec *spec = build->model;
     char path[48];
     l->build = build;
     l->d = spec->width;
@@ -54,8 +54,7 @@ void smoe_attention_reserve(smoe_attention *l, const smoe_space *space) {
     }
     size_t tables = l->train ? space->B * l->H : (size_t)l->threads;
     l->weights = smoe_arena_take(keep, tables * pairs, sizeof(real));
-    if (l->build->spec->model.dropout > 0)
-        l->branch = smoe_arena_take(scratch, R * l->d, sizeof(real));
+    if (l->build->model->dropout > 0) l->branch = smoe_arena_take(scratch, R * l->d, sizeof(real));
     smoe_linear_reserve(&l->qkv, space);
     smoe_linear_reserve(&l->proj, space);
     if (!l->train) return;
@@ -63,6 +62,15 @@ void smoe_attention_reserve(smoe_attention *l, const smoe_space *space) {
     l->dheads = smoe_arena_take(scratch, R * l->d, sizeof(real));
     l->dweights = smoe_arena_take(scratch, (size_t)l->threads * pairs, sizeof(real));
     if (l->qk_norm) l->dnormed = smoe_arena_take(scratch, R * 2 * l->d, sizeof(real));
+}
+
+void smoe_attention_cost(const smoe_attention *l, smoe_costs *costs) {
+    double pairs = (double)(l->T * l->T); /* scores, and weighted values */
+    double macs = smoe_linear_macs(&l->qkv, l->T) + smoe_linear_macs(&l->proj, l->T);
+    smoe_cost_layer *row =
+        smoe_costs_add(costs, SMOE_PART_attention, macs + 2 * pairs * (double)l->d, 3,
+                       "blocks.%zu.attn", l->block);
+    row->elementwise = 4 * (double)l->H * pairs; /* softmaxes */
 }
 
 /* Where one head of one image lies: queries and keys with row stride ld, values with 3d. */
@@ -92,6 +100,22 @@ static void prefetch(const smoe_attention *l, size_t task, size_t i, size_t n) {
         }
 }
 
+/* Weights of rows i .. i+n of a head from their scores; of tokens that are not seen they are 0, and
+ * so are, on the way back, the gradients of their scores. */
+static void softmax(const smoe_attention *l, real *weights, size_t i, size_t n) {
+    const smoe_row_kernels *kern = smoe_kernels_get()->row;
+    const size_t *seen = l->build->seen;
+    size_t T = l->T;
+    if (!seen) {
+        kern->softmax(weights + i * T, n, T, T);
+        return;
+    }
+    for (size_t t = i; t < i + n; t++) {
+        kern->softmax(weights + t * T, 1, seen[t], T);
+        memset(weights + t * T + seen[t], 0, (T - seen[t]) * sizeof *weights);
+    }
+}
+
 /* `next` is the head that this thread is likely to get after this one. */
 static void head_forward(const smoe_attention *l, size_t task, size_t next, real *weights) {
     head x = head_of(l, task);
@@ -102,7 +126,7 @@ static void head_forward(const smoe_attention *l, size_t task, size_t next, real
     smoe_gemm_serial(&scores);
     for (size_t i = 0, n; i < T; i += n) {
         n = T - i < PREFETCH_STEP ? T - i : PREFETCH_STEP;
-        smoe_kernels_get()->row->softmax(weights + i * T, n, T, T);
+        softmax(l, weights, i, n);
         prefetch(l, next, i, n);
     }
     smoe_product out = smoe_product_of(l->heads + x.row * d + x.column, d, T, dh, T,
@@ -140,7 +164,7 @@ static uint32_t site(const smoe_attention *l) {
 void smoe_attention_forward(smoe_attention *l, real *y, const real *x, const real *x0,
                             const smoe_pass *pass) {
     size_t R = pass->images * l->T, tasks = pass->images * l->H, pairs = l->T * l->T;
-    double dropout = l->build->spec->model.dropout;
+    double dropout = l->build->model->dropout;
     smoe_linear_forward(&l->qkv, l->rows, x, NULL, R);
     if (l->qk_norm) {
         smoe_qk_norm_forward(&l->q_norm, l->normed, 2 * l->d, l->rows, 3 * l->d, R);
@@ -156,7 +180,7 @@ void smoe_attention_forward(smoe_attention *l, real *y, const real *x, const rea
         return;
     }
     smoe_linear_forward(&l->proj, l->branch, l->heads, NULL, R);
-    smoe_dropout(l->branch, R * l->d, dropout, site(l), pass);
+    smoe_dropout(l->branch, R, l->d, dropout, site(l), pass);
     if (y != x0) memcpy(y, x0, R * l->d * sizeof *y);
     smoe_rows_add(y, l->branch, R * l->d);
 }
@@ -164,10 +188,10 @@ void smoe_attention_forward(smoe_attention *l, real *y, const real *x, const rea
 void smoe_attention_backward(smoe_attention *l, real *dx, const real *dy, const real *x,
                              const smoe_pass *pass) {
     size_t R = pass->images * l->T, tasks = pass->images * l->H, pairs = l->T * l->T;
-    double dropout = l->build->spec->model.dropout;
+    double dropout = l->build->model->dropout;
     if (dropout > 0) {
         memcpy(l->branch, dy, R * l->d * sizeof *dy);
-        smoe_dropout(l->branch, R * l->d, dropout, site(l), pass);
+        smoe_dropout(l->branch, R, l->d, dropout, site(l), pass);
         dy = l->branch;
     }
     smoe_linear_backward(&l->proj, l->dheads, dy, l->heads, R);

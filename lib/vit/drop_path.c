@@ -11,7 +11,8 @@ static bool is_on(const smoe_drop_path *l, const smoe_pass *pass) {
 }
 
 static real share(const smoe_drop_path *l, size_t image, const smoe_pass *pass) {
-    smoe_rng rng = smoe_rng_at(pass->seed, SMOE_RNG_DROP_PATH, l->site, pass->step, image);
+    smoe_rng rng =
+        smoe_rng_at(pass->seed, SMOE_RNG_DROP_PATH, l->site, pass->step, pass->first + image);
     return smoe_rng_uniform(&rng) < l->rate ? 0 : (real)(1 / (1 - l->rate));
 }
 

@@ -3,14 +3,30 @@
 #include "base/team.h"
 #include "vit/layer.h"
 
-void smoe_dropout(real *x, size_t size, double rate, uint32_t site, const smoe_pass *pass) {
-    enum { RUN = 4096 }; /* elements of one stream */
-    if (!pass->train || rate <= 0) return;
+static void drop_row(real *x, size_t width, double rate, uint32_t site, size_t place,
+                     const smoe_pass *pass) {
+    smoe_rng rng = smoe_rng_at(pass->seed, SMOE_RNG_DROPOUT, site, pass->step, place);
     real scale = (real)(1 / (1 - rate));
-    SMOE_SHARED(elementwise, size)
-    for (size_t r = 0; r < size; r += RUN) {
-        smoe_rng rng = smoe_rng_at(pass->seed, SMOE_RNG_DROPOUT, site, pass->step, r / RUN);
-        for (size_t i = r; i < size && i < r + RUN; i++)
-            x[i] = smoe_rng_uniform(&rng) < rate ? 0 : x[i] * scale;
+    for (size_t i = 0; i < width; i++) x[i] = smoe_rng_uniform(&rng) < rate ? 0 : x[i] * scale;
+}
+
+void smoe_dropout(real *x, size_t rows, size_t width, double rate, uint32_t site,
+                  const smoe_pass *pass) {
+    if (!pass->train || rate <= 0) return;
+    size_t before = pass->first * (rows / pass->images);
+    SMOE_SHARED(elementwise, rows * width)
+    for (size_t r = 0; r < rows; r++) drop_row(x + r * width, width, rate, site, before + r, pass);
+}
+
+void smoe_dropout_slots(real *x, const smoe_plan *plan, size_t width, double rate, uint32_t site,
+                        const smoe_pass *pass) {
+    if (!pass->train || rate <= 0) return;
+    size_t slots = plan->G * plan->S;
+    size_t before = pass->first * (smoe_plan_places(plan) / pass->images);
+    SMOE_SHARED(elementwise, slots * width)
+    for (size_t slot = 0; slot < slots; slot++) {
+        size_t row, place;
+        if (smoe_plan_slot(plan, slot, &row, &place))
+            drop_row(x + row * width, width, rate, site, before + place, pass);
     }
 }

@@ -69,6 +69,15 @@ void smoe_embed_reserve(smoe_embed *l, const smoe_space *space) {
     if (space->train) l->sums = smoe_arena_take(space->scratch, l->T * l->d, sizeof(real));
 }
 
+/* The pixels have no gradient. */
+void smoe_embed_cost(const smoe_embed *l, smoe_costs *costs) {
+    double patches = (double)(l->side * l->side);
+    smoe_costs_add(costs, SMOE_PART_embed, patches * (double)patch_elements(l) * (double)l->d, 2,
+                   "patch_embed");
+    if (l->has_token) smoe_costs_add(costs, SMOE_PART_embed, 0, 0, "cls_token");
+    if (l->learned) smoe_costs_add(costs, SMOE_PART_embed, 0, 0, "pos_embed");
+}
+
 static void cut(const smoe_embed *l, real *rows, const real *pixels) {
     size_t n = patch_elements(l), image = l->side * l->patch;
     memset(rows, 0, l->has_token * n * sizeof *rows);

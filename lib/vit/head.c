@@ -1,5 +1,5 @@
 /*
- * From the last block to logits: final norm, pooling, classifier.
+ * From the tower's tokens to logits: pooling, classifier.
  *   gap    mean of the normed tokens (Soft MoE);  token  the class token's row (V-MoE)
  *   map    one learnt query attends to the normed tokens, then p + mlp(norm(p)), as timm's
  * attention pool
@@ -13,14 +13,13 @@
 #include <string.h>
 
 void smoe_head_init(smoe_head_layer *l, const smoe_build *build, size_t N) {
-    const smoe_model_spec *spec = &build->spec->model;
+    const smoe_model_spec *spec = build->model;
     smoe_params *params = build->params;
     l->build = build;
     l->d = spec->width;
     l->H = spec->heads;
     l->T = build->T;
     l->N = N;
-    smoe_norm_init(&l->norm, build, l->d, "norm");
     if (spec->head == SMOE_HEAD_MAP) {
         size_t latent[] = {1, 1, l->d};
         l->latent = smoe_params_add(params, SMOE_PARAM_PLAIN, 0, 1 / sqrt((double)l->d), 3, latent,
@@ -42,7 +41,7 @@ void smoe_head_init(smoe_head_layer *l, const smoe_build *build, size_t N) {
 }
 
 static bool is_map(const smoe_head_layer *l) {
-    return l->build->spec->model.head == SMOE_HEAD_MAP;
+    return l->build->model->head == SMOE_HEAD_MAP;
 }
 
 static void reserve_map(smoe_head_layer *l, const smoe_space *space) {
@@ -79,16 +78,28 @@ static void reserve_map(smoe_head_layer *l, const smoe_space *space) {
 
 void smoe_head_reserve(smoe_head_layer *l, const smoe_space *space) {
     size_t R = space->B * l->T;
-    l->normed = smoe_arena_take(space->keep, R * l->d, sizeof(real));
     l->features = smoe_arena_take(space->keep, space->B * l->d, sizeof(real));
     l->logits = smoe_arena_take(space->keep, space->B * l->N, sizeof(real));
-    smoe_norm_reserve(&l->norm, R, space);
     smoe_linear_reserve(&l->classifier, space);
     if (space->train) {
-        l->dnormed = smoe_arena_take(space->scratch, R * l->d, sizeof(real));
+        l->dx = smoe_arena_take(space->scratch, R * l->d, sizeof(real));
         l->dfeatures = smoe_arena_take(space->scratch, space->B * l->d, sizeof(real));
     }
     if (is_map(l)) reserve_map(l, space);
+}
+
+/* The query is projected once per batch, which does not count. */
+static void map_cost(const smoe_head_layer *l, smoe_costs *costs) {
+    double scores = 2 * (double)l->T * (double)l->d; /* and weighted values */
+    double macs = smoe_linear_macs(&l->keys, l->T) + scores + smoe_linear_macs(&l->proj, 1) +
+                  smoe_mlp_macs(&l->pool_mlp, 1);
+    smoe_cost_layer *row = smoe_costs_add(costs, SMOE_PART_head, macs, 3, "attn_pool");
+    row->elementwise = 4 * (double)l->H * (double)l->T + smoe_mlp_elementwise(&l->pool_mlp, 1);
+}
+
+void smoe_head_cost(const smoe_head_layer *l, smoe_costs *costs) {
+    if (is_map(l)) map_cost(l, costs);
+    smoe_costs_add(costs, SMOE_PART_head, smoe_linear_macs(&l->classifier, 1), 3, "head");
 }
 
 /* ---- attention pooling -----------------------------------------------------------------------
@@ -101,13 +112,13 @@ static const real *keys_of(const smoe_head_layer *l, size_t *ld) {
     return l->qk_norm ? l->k_normed : l->kv;
 }
 
-static void map_forward(smoe_head_layer *l, size_t B, const smoe_pass *pass) {
+static void map_forward(smoe_head_layer *l, const real *x, size_t B, const smoe_pass *pass) {
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
     const smoe_params *params = l->build->params;
     size_t d = l->d, T = l->T, H = l->H, dh = d / H;
     real scale = (real)(1 / sqrt((double)dh));
     smoe_linear_forward(&l->query, l->q, smoe_weight(params, l->latent), NULL, 1);
-    smoe_linear_forward(&l->keys, l->kv, l->normed, NULL, B * T);
+    smoe_linear_forward(&l->keys, l->kv, x, NULL, B * T);
     if (l->qk_norm) {
         smoe_qk_norm_forward(&l->q_norm, l->q_normed, d, l->q, d, 1);
         smoe_qk_norm_forward(&l->k_norm, l->k_normed, d, l->kv, 2 * d, B * T);
@@ -157,7 +168,7 @@ static void map_heads_backward(smoe_head_layer *l, size_t b) {
     }
 }
 
-static void map_backward(smoe_head_layer *l, size_t B, const smoe_pass *pass) {
+static void map_backward(smoe_head_layer *l, const real *x, size_t B, const smoe_pass *pass) {
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
     const smoe_params *params = l->build->params;
     size_t d = l->d, size = B * d;
@@ -176,7 +187,7 @@ static void map_backward(smoe_head_layer *l, size_t B, const smoe_pass *pass) {
         smoe_qk_norm_backward(&l->q_norm, l->dq_sum, l->dlatent, d, l->q, d, 1);
         smoe_qk_norm_backward(&l->k_norm, l->dkv, l->dk_normed, d, l->kv, 2 * d, B * l->T);
     }
-    smoe_linear_backward(&l->keys, l->dnormed, l->dkv, l->normed, B * l->T);
+    smoe_linear_backward(&l->keys, l->dx, l->dkv, x, B * l->T);
     smoe_linear_backward(&l->query, l->dlatent, l->dq_sum, smoe_weight(params, l->latent), 1);
     real *dlatent = smoe_gradient(params, l->latent);
     if (dlatent) kern->add(dlatent, l->dlatent, d);
@@ -187,39 +198,35 @@ static void map_backward(smoe_head_layer *l, size_t B, const smoe_pass *pass) {
 void smoe_head_forward(smoe_head_layer *l, const real *x, const smoe_pass *pass) {
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
     size_t B = pass->images, d = l->d, T = l->T;
-    smoe_norm_forward(&l->norm, l->normed, x, B * T);
     if (is_map(l)) {
-        map_forward(l, B, pass);
-    } else if (l->build->spec->model.head == SMOE_HEAD_TOKEN) {
-        for (size_t b = 0; b < B; b++)
-            memcpy(l->features + b * d, l->normed + b * T * d, d * sizeof *x);
+        map_forward(l, x, B, pass);
+    } else if (l->build->model->head == SMOE_HEAD_TOKEN) {
+        for (size_t b = 0; b < B; b++) memcpy(l->features + b * d, x + b * T * d, d * sizeof *x);
     } else {
         SMOE_SHARED(elementwise, B * T * d)
         for (size_t b = 0; b < B; b++) {
             real *mean = l->features + b * d;
             memset(mean, 0, d * sizeof *mean);
-            kern->column_sum(mean, l->normed + b * T * d, T, d);
+            kern->column_sum(mean, x + b * T * d, T, d);
             kern->scale(mean, 1 / (real)T, mean, d);
         }
     }
     smoe_linear_forward(&l->classifier, l->logits, l->features, NULL, B);
 }
 
-void smoe_head_backward(smoe_head_layer *l, real *dx, const real *dlogits, const real *x,
+void smoe_head_backward(smoe_head_layer *l, const real *dlogits, const real *x,
                         const smoe_pass *pass) {
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
     size_t B = pass->images, d = l->d, T = l->T;
     smoe_linear_backward(&l->classifier, l->dfeatures, dlogits, l->features, B);
     if (is_map(l)) {
-        map_backward(l, B, pass);
+        map_backward(l, x, B, pass);
     } else {
-        bool token = l->build->spec->model.head == SMOE_HEAD_TOKEN;
+        bool token = l->build->model->head == SMOE_HEAD_TOKEN;
         SMOE_SHARED(elementwise, B * T * d)
         for (size_t row = 0; row < B * T; row++) {
             real share = token ? row % T == 0 : 1 / (real)T;
-            kern->scale(l->dnormed + row * d, share, l->dfeatures + row / T * d, d);
+            kern->scale(l->dx + row * d, share, l->dfeatures + row / T * d, d);
         }
     }
-    memset(dx, 0, B * T * d * sizeof *dx);
-    smoe_norm_backward(&l->norm, dx, l->dnormed, x, B * T);
 }

@@ -1,7 +1,8 @@
 /*
- * The layers of the Vision Transformer, each with four verbs:
+ * The layers of the Vision Transformer, each with five verbs:
  *   init      checks the spec and registers parameters; the only one that can fail
  *   reserve   names every buffer it uses; runs once to count and once to bind
+ *   cost      adds its rows to the table of costs (vit/costs.h)
  *   forward   from x to y; neither allocates nor fails
  *   backward  from the gradient of y: adds to the parameters' gradients (overwrites fresh ones, and
  *             leaves outer products unmaterialised, base/param.h) and makes dx, as each layer says
@@ -17,12 +18,15 @@
 #include "base/threads.h"
 #include "route/router.h"
 #include "spec/spec.h"
+#include "vit/costs.h"
 
 /* What layers are built from, borrowed for as long as they live. */
 typedef struct smoe_build {
     const smoe_spec *spec;
+    const smoe_model_spec *model; /* sizes of this tower and its head */
     smoe_params *params;
-    size_t T; /* tokens of an image, class token included */
+    size_t T;           /* tokens of an image, class token included */
+    const size_t *seen; /* [T] token t attends to the first seen[t] tokens; NULL: to all of them */
 } smoe_build;
 
 /* Where layers take their buffers. */
@@ -44,6 +48,9 @@ typedef struct smoe_norm {
 } smoe_norm;
 void smoe_norm_init(smoe_norm *l, const smoe_build *build, size_t n, const char *prefix);
 void smoe_norm_reserve(smoe_norm *l, size_t R, const smoe_space *space);
+/* Adds a row of that name, for R rows per image; reads x and writes y, and backward reads two
+ * arrays and adds to a third. */
+void smoe_norm_cost(const smoe_norm *l, smoe_costs *costs, size_t R, const char *name);
 /* y [R,n] = (x - mean)/sqrt(variance + epsilon) * weight + bias, by rows. */
 void smoe_norm_forward(smoe_norm *l, real *y, const real *x, size_t R);
 /* Adds to dx. */
@@ -60,6 +67,8 @@ typedef struct smoe_linear {
 void smoe_linear_init(smoe_linear *l, const smoe_build *build, size_t in, size_t out,
                       size_t kernels, const char *prefix);
 void smoe_linear_reserve(smoe_linear *l, const smoe_space *space);
+/* Multiply-adds of R rows forward: for the row of the layer that it is a part of. */
+double smoe_linear_macs(const smoe_linear *l, size_t R);
 /* y [R,out] = residual + x W^T + b; residual may be NULL, or y itself. */
 void smoe_linear_forward(const smoe_linear *l, real *y, const real *x, const real *residual,
                          size_t R);
@@ -67,10 +76,15 @@ void smoe_linear_forward(const smoe_linear *l, real *y, const real *x, const rea
 void smoe_linear_backward(const smoe_linear *l, real *dx, const real *dy, const real *x, size_t R);
 
 /* ---- dropout --------------------------------------------------------------------------------- */
-/* In training x [size] is 0 with probability `rate` and scaled by 1/(1 - rate) otherwise. The
- * random stream is keyed by (seed, site, step): applied to the gradient, the same call is its
- * backward. */
-void smoe_dropout(real *x, size_t size, double rate, uint32_t site, const smoe_pass *pass);
+/* In training x is 0 with probability `rate` and scaled by 1/(1 - rate) otherwise. A row has a
+ * random stream, keyed by (seed, site, step) and its place in the whole batch: applied to the
+ * gradient, the same call is its backward, and a part of a batch draws what it would have drawn in
+ * the whole. x [rows,width], as many rows of each image. */
+void smoe_dropout(real *x, size_t rows, size_t width, double rate, uint32_t site,
+                  const smoe_pass *pass);
+/* The same of the rows of a plan's slots. */
+void smoe_dropout_slots(real *x, const smoe_plan *plan, size_t width, double rate, uint32_t site,
+                        const smoe_pass *pass);
 
 /* ---- stochastic depth (drop path) ------------------------------------------------------------ */
 /* One branch of a block, in training: y = x + s_b branch(x) for image b, s_b 0 with probability
@@ -100,6 +114,7 @@ typedef struct smoe_embed {
 } smoe_embed;
 int smoe_embed_init(smoe_embed *l, const smoe_build *build, smoe_err *err) SMOE_MUST_CHECK;
 void smoe_embed_reserve(smoe_embed *l, const smoe_space *space);
+void smoe_embed_cost(const smoe_embed *l, smoe_costs *costs);
 /* x [R,d] = patches of pixels [B, channels, side*patch, side*patch] times W^T + bias + positions;
  * with a class token it is the first row of each image. */
 void smoe_embed_forward(smoe_embed *l, real *x, const real *pixels, size_t B);
@@ -143,6 +158,7 @@ typedef struct smoe_attention {
 } smoe_attention;
 void smoe_attention_init(smoe_attention *l, const smoe_build *build, size_t block);
 void smoe_attention_reserve(smoe_attention *l, const smoe_space *space);
+void smoe_attention_cost(const smoe_attention *l, smoe_costs *costs);
 /* y = x0 + attention(x); y may be x0. */
 void smoe_attention_forward(smoe_attention *l, real *y, const real *x, const real *x0,
                             const smoe_pass *pass);
@@ -158,6 +174,7 @@ typedef struct smoe_mlp {
     smoe_gelu gelu;
     double dropout;
     uint32_t site;
+    const smoe_plan *plan;  /* that the rows are slots of; NULL: they are tokens */
     real *hidden;           /* [rows,h] before GELU, kept; without training it is `active` */
     real *active, *dactive; /* [rows,h]; kept where they are factors */
     real *parts;
@@ -170,6 +187,9 @@ void smoe_mlp_init(smoe_mlp *l, const smoe_build *build, size_t experts, const c
                    uint32_t site);
 /* rows: of all experts together at most, none having more than its share. */
 void smoe_mlp_reserve(smoe_mlp *l, size_t rows, const smoe_space *space);
+/* Multiply-adds forward and FLOPs of biases and GELU, of so many rows per image. */
+double smoe_mlp_macs(const smoe_mlp *l, double rows);
+double smoe_mlp_elementwise(const smoe_mlp *l, double rows);
 /* Where a buffer belongs that a reserved mlp's backward pass gets as dy: it may be a factor. */
 static inline smoe_arena *smoe_mlp_outer_arena(const smoe_mlp *l, const smoe_space *space) {
     return l->params->row[l->fc1].outer ? space->keep : space->scratch;
@@ -195,6 +215,7 @@ typedef struct smoe_moe {
 int smoe_moe_init(smoe_moe *l, const smoe_build *build, size_t block,
                   smoe_err *err) SMOE_MUST_CHECK;
 void smoe_moe_reserve(smoe_moe *l, const smoe_space *space);
+void smoe_moe_cost(const smoe_moe *l, smoe_costs *costs);
 /* y = residual + combine(experts(dispatch(x))); residual may be y. */
 void smoe_moe_forward(smoe_moe *l, real *y, const real *x, const real *residual,
                       const smoe_pass *pass);
@@ -202,10 +223,9 @@ void smoe_moe_forward(smoe_moe *l, real *y, const real *x, const real *residual,
 void smoe_moe_backward(smoe_moe *l, real *dx, const real *dy, const real *x, const smoe_pass *pass);
 void smoe_moe_free(smoe_moe *l);
 
-/* ---- head: final norm, pooling, classifier --------------------------------------------------- */
+/* ---- head: pooling, classifier --------------------------------------------------- */
 typedef struct smoe_head_layer {
     const smoe_build *build;
-    smoe_norm norm;
     smoe_linear classifier;
     size_t d, T, N, H;
     /* attention pooling: one learnt query attends to all tokens, then x + mlp(norm(x)) */
@@ -215,21 +235,22 @@ typedef struct smoe_head_layer {
     smoe_qk_norm q_norm, k_norm;
     smoe_norm pool_norm;
     smoe_mlp pool_mlp;
-    real *normed;                                          /* [R,d] kept */
     real *features;                                        /* [B,d] kept */
+    real *dx;                                              /* [R,d] */
     real *logits;                                          /* [B,N] */
     real *q, *kv, *weights, *heads, *pooled, *pool_normed; /* kept, map only */
     real *q_normed, *k_normed, *dk_normed;                 /* [d], [R,d], [R,d] */
-    real *dfeatures, *dnormed, *dkv, *dheads, *dpooled, *dweights;
+    real *dfeatures, *dkv, *dheads, *dpooled, *dweights;
     real *dq;               /* [B,d] of the one query, by image */
     real *dq_sum, *dlatent; /* [d] */
 } smoe_head_layer;
 void smoe_head_init(smoe_head_layer *l, const smoe_build *build, size_t N);
 void smoe_head_reserve(smoe_head_layer *l, const smoe_space *space);
-/* l->logits [B,N] = pool(norm(x)) W^T + bias, of which l->features [B,d] is what is pooled. */
+void smoe_head_cost(const smoe_head_layer *l, smoe_costs *costs);
+/* l->logits [B,N] = pool(x) W^T + bias, of which l->features [B,d] is what is pooled. */
 void smoe_head_forward(smoe_head_layer *l, const real *x, const smoe_pass *pass);
-/* dx [R,d] overwritten with the gradient of x. */
-void smoe_head_backward(smoe_head_layer *l, real *dx, const real *dlogits, const real *x,
+/* l->dx [R,d] is the gradient of x. */
+void smoe_head_backward(smoe_head_layer *l, const real *dlogits, const real *x,
                         const smoe_pass *pass);
 
 #endif

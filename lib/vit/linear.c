@@ -21,6 +21,10 @@ void smoe_linear_reserve(smoe_linear *l, const smoe_space *space) {
         l->parts = smoe_arena_take(space->scratch, smoe_rows_parts(l->out), sizeof(real));
 }
 
+double smoe_linear_macs(const smoe_linear *l, size_t R) {
+    return (double)R * (double)l->in * (double)l->out;
+}
+
 void smoe_linear_forward(const smoe_linear *l, real *y, const real *x, const real *residual,
                          size_t R) {
     smoe_product p = smoe_linear_product(y, x, smoe_weight(l->params, l->weight),

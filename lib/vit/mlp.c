@@ -16,7 +16,7 @@
 
 void smoe_mlp_init(smoe_mlp *l, const smoe_build *build, size_t experts, const char *path,
                    uint32_t site) {
-    const smoe_model_spec *spec = &build->spec->model;
+    const smoe_model_spec *spec = build->model;
     l->params = build->params;
     l->E = experts ? experts : 1;
     l->d = spec->width;
@@ -41,7 +41,7 @@ void smoe_mlp_init(smoe_mlp *l, const smoe_build *build, size_t experts, const c
     const size_t added[] = {l->fc1, l->fc1_bias, l->fc2, l->fc2_bias};
     for (size_t i = 0; experts && !l->params->failed && i < 4; i++) {
         smoe_param *p = &l->params->row[added[i]];
-        p->expert = true;
+        p->stacked = true;
         p->alike = spec->moe.experts_init == SMOE_EXPERTS_SHARED;
     }
 }
@@ -66,6 +66,14 @@ void smoe_mlp_reserve(smoe_mlp *l, size_t rows, const smoe_space *space) {
     l->dactive = smoe_arena_take(factors, rows * l->h, sizeof(real));
     l->parts =
         smoe_arena_take(space->scratch, smoe_rows_parts(l->h > l->d ? l->h : l->d), sizeof(real));
+}
+
+double smoe_mlp_macs(const smoe_mlp *l, double rows) {
+    return 2 * rows * (double)l->d * (double)l->h;
+}
+
+double smoe_mlp_elementwise(const smoe_mlp *l, double rows) {
+    return 9 * (double)l->h * rows;
 }
 
 /* Bytes of a gradient that the caches may still hold when the optimiser reads it: the size of a
@@ -217,6 +225,13 @@ static smoe_fused_mlp expert_both(size_t e, const void *context) {
                             .gelu = l->gelu};
 }
 
+static void drop(const smoe_mlp *l, real *hidden, const size_t *first, const smoe_pass *pass) {
+    if (l->plan)
+        smoe_dropout_slots(hidden, l->plan, l->h, l->dropout, l->site, pass);
+    else
+        smoe_dropout(hidden, first[l->E], l->h, l->dropout, l->site, pass);
+}
+
 void smoe_mlp_forward(smoe_mlp *l, real *y, const real *x, const real *residual,
                       const size_t *first, const smoe_pass *pass) {
     if (l->panels && smoe_fused_mlp_pays(l->E, first[l->E] / l->E, l->threads)) {
@@ -238,7 +253,7 @@ void smoe_mlp_forward(smoe_mlp *l, real *y, const real *x, const real *residual,
                  .out = l->h,
                  .in = l->d};
     smoe_gemm_each(l->E, expert_forward, &fc1);
-    smoe_dropout(l->active, first[l->E] * l->h, l->dropout, l->site, pass);
+    drop(l, l->active, first, pass);
     layer fc2 = {.first = first,
                  .y = y,
                  .x = l->active,
@@ -265,9 +280,9 @@ void smoe_mlp_backward(smoe_mlp *l, real *dx, const real *dy, const real *x, con
                  .in = l->h};
     smoe_gemm_each(l->E, expert_dx, &fc2);
     if (dropout) {
-        smoe_dropout(l->dactive, size, l->dropout, l->site, pass);
+        drop(l, l->dactive, first, pass);
         smoe_rows_gelu_backward(l->dactive, l->active, l->dactive, l->hidden, size, l->gelu);
-        smoe_dropout(l->active, size, l->dropout, l->site, pass);
+        drop(l, l->active, first, pass);
     }
     weights_backward(l, l->fc2, dy, l->active, first);
     bias_backward(l, smoe_gradient(l->params, l->fc2_bias), dy, first, l->d);

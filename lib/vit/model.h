@@ -9,21 +9,28 @@
 #include "base/param.h"
 #include "route/router.h"
 #include "spec/spec.h"
-
-typedef struct smoe_model smoe_model;
+#include "vit/costs.h"
+#include "vit/tower.h"
 
 /* Builds the layers and the parameter table for N classes; allocates neither weights nor
  * activations, so that the largest model of the papers can be described anywhere. Shape errors are
  * found here (SMOE_USAGE). */
 int smoe_model_create(smoe_model **model, const smoe_spec *spec, size_t classes,
                       smoe_err *err) SMOE_MUST_CHECK;
-void smoe_model_free(smoe_model *model);
+
+/* What the model was loaded from, which lives as long as it does: smoe_model_free calls release.
+ * NULL before. */
+void smoe_model_hold(smoe_model *model, void *held, void (*release)(void *held));
+void *smoe_model_held(const smoe_model *model);
 
 smoe_params *smoe_model_params(smoe_model *model);
 
 /* Bytes of activations (kept for backward, and scratch) of a pass over B images; SIZE_MAX where
  * that is more than can be counted. Allocates nothing, and leaves what is bound as it is. */
 size_t smoe_model_measure(smoe_model *model, size_t B, bool train);
+
+/* Adds the rows of all layers. */
+void smoe_model_cost(const smoe_model *model, smoe_costs *costs);
 
 /* Binds the activations for passes of up to B images; with train, of forward and backward. Replaces
  * an earlier binding. */
@@ -55,7 +62,6 @@ const smoe_router *smoe_model_router(const smoe_model *model, size_t i);
 /* Blocks whose choice routers get random scores at evaluation, instead of those of the spec: block
  * i where random[i]. */
 void smoe_model_randomise(smoe_model *model, const bool *random);
-typedef void smoe_plan_watch(void *user, size_t i, const smoe_router *router);
 void smoe_model_watch(smoe_model *model, smoe_plan_watch *watch, void *user);
 
 #endif

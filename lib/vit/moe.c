@@ -5,16 +5,18 @@
 #include "math/rows.h"
 #include "vit/layer.h"
 
+#include <math.h>
 #include <stdio.h>
 
 int smoe_moe_init(smoe_moe *l, const smoe_build *build, size_t block, smoe_err *err) {
-    const smoe_model_spec *spec = &build->spec->model;
+    const smoe_model_spec *spec = build->model;
     l->d = spec->width;
     l->router = smoe_router_create(&spec->moe, build->params, block, build->T, l->d, err);
     if (!l->router) return smoe_fail_prefix(err, "block %zu", block);
     char path[32];
     snprintf(path, sizeof path, "blocks.%zu.mlp", block);
     smoe_mlp_init(&l->experts, build, spec->moe.experts, path, 2 * (uint32_t)block + 1);
+    l->experts.plan = &l->router->plan;
     return 0;
 }
 
@@ -30,6 +32,23 @@ void smoe_moe_reserve(smoe_moe *l, const smoe_space *space) {
     if (!space->train) return;
     l->dout = smoe_arena_take(smoe_mlp_outer_arena(&l->experts, space), rows * l->d, sizeof(real));
     l->dslots = smoe_arena_take(space->scratch, rows * l->d, sizeof(real));
+}
+
+void smoe_moe_cost(const smoe_moe *l, smoe_costs *costs) {
+    const smoe_router *r = l->router;
+    const smoe_router_cost x = r->type->cost(r, costs->options);
+    smoe_cost_layer *row =
+        smoe_costs_add(costs, SMOE_PART_router, x.logits, 3, "blocks.%zu.mlp.router", r->block);
+    row->elementwise = x.elementwise;
+    smoe_costs_add(costs, SMOE_PART_dispatch, x.mixing, x.dispatch, "blocks.%zu.mlp.dispatch",
+                   r->block);
+    row = smoe_costs_add(costs, SMOE_PART_experts, smoe_mlp_macs(&l->experts, x.rows), 3,
+                         "blocks.%zu.mlp.experts", r->block);
+    row->elementwise = smoe_mlp_elementwise(&l->experts, x.rows);
+    row->copies = (double)r->E;
+    row->used = fmin(x.used / (double)r->image_tokens, row->copies);
+    smoe_costs_add(costs, SMOE_PART_combine, x.mixing, x.combine, "blocks.%zu.mlp.combine",
+                   r->block);
 }
 
 void smoe_moe_forward(smoe_moe *l, real *y, const real *x, const real *residual,

@@ -15,6 +15,18 @@ void smoe_norm_reserve(smoe_norm *l, size_t R, const smoe_space *space) {
         l->parts = smoe_arena_take(space->scratch, smoe_rows_parts(l->n), sizeof(real));
 }
 
+/* FLOPs per number: of the norm, and of biases and residual of the branch that begins with it. A
+ * rough count. */
+static const double elementwise = 16.5;
+
+void smoe_norm_cost(const smoe_norm *l, smoe_costs *costs, size_t R, const char *name) {
+    smoe_cost_layer *row = smoe_costs_add(costs, SMOE_PART_norm, 0, 0, "%s", name);
+    double numbers = (double)R * (double)l->n;
+    row->elementwise = elementwise * numbers;
+    row->moved_infer = 2 * numbers * sizeof(real);
+    row->moved_train = 6 * numbers * sizeof(real);
+}
+
 void smoe_norm_forward(smoe_norm *l, real *y, const real *x, size_t R) {
     smoe_rows_norm(y, l->stats, x, smoe_weight(l->params, l->weight),
                    smoe_weight(l->params, l->bias), R, l->n, (real)SMOE_NORM_EPS);

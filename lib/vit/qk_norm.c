@@ -7,7 +7,7 @@
 #include <string.h>
 
 void smoe_qk_norm_init(smoe_qk_norm *l, const smoe_build *build, const char *prefix) {
-    const smoe_model_spec *spec = &build->spec->model;
+    const smoe_model_spec *spec = build->model;
     l->params = build->params;
     l->H = spec->heads;
     l->dh = spec->width / spec->heads;

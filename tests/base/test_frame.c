@@ -10,17 +10,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <cmocka.h>
 
+static const smoe_column columns[] = {{"run", true}, {"size", false}, {"share", false}, {0}};
+
 static void fill(smoe_frame *frame) {
-    smoe_frame_init(frame, "sizes", "Sizes", "How large.", "  run$ size  share");
-    smoe_frame_text(frame, "a, b");
-    smoe_frame_numbers(frame, (const double[]){3, 0.1}, 2);
-    smoe_frame_text(frame, "a, b");
-    smoe_frame_numbers(frame, (const double[]){-1e300, NAN}, 2);
-    smoe_frame_text(frame, "say \"c\"\n");
-    smoe_frame_numbers(frame, (const double[]){INFINITY, 1.0 / 3}, 2);
-    smoe_frame_text(frame, "half a row");
+    smoe_frame_init(frame, "sizes", "Sizes", "How large.", columns);
+    smoe_frame_put(frame, {"run", .text = "a, b"}, {"size", .number = 3}, {"share", .number = 0.1});
+    smoe_frame_put(frame, {"share", .number = NAN}, {"run", .text = "a, b"},
+                   {"size", .number = -1e300});
+    smoe_frame_put(frame, {"size", .number = INFINITY}, {"share", .number = 1.0 / 3},
+                   {"run", .text = "say \"c\"\n"});
 }
 
 static void cells_come_back(void **state) {
@@ -32,7 +33,7 @@ static void cells_come_back(void **state) {
     assert_int_equal(frame.columns, 3);
     assert_int_equal(smoe_frame_find(&frame, "run"), 0);
     assert_int_equal(smoe_frame_find(&frame, "share"), 2);
-    assert_true(smoe_frame_find(&frame, "run$") == SIZE_MAX);
+    assert_true(smoe_frame_find(&frame, "runs") == SIZE_MAX);
     assert_string_equal(smoe_frame_text_at(&frame, 1, 0), "a, b");
     assert_ptr_equal(smoe_frame_text_at(&frame, 0, 0), smoe_frame_text_at(&frame, 1, 0));
     assert_string_equal(smoe_frame_text_at(&frame, 2, 0), "say \"c\"\n");
@@ -79,9 +80,9 @@ static void json(void **state) {
 static void json_of_other_bytes(void **state) {
     (void)state;
     smoe_frame frame;
-    smoe_frame_init(&frame, "sizes", "Sizes", "How large.", "  run$ size  share");
-    smoe_frame_text(&frame, "b\xff\xfe");
-    smoe_frame_numbers(&frame, (const double[]){1, 2}, 2);
+    smoe_frame_init(&frame, "sizes", "Sizes", "How large.", columns);
+    smoe_frame_put(&frame, {"run", .text = "b\xff\xfe"}, {"size", .number = 1},
+                   {"share", .number = 2});
     json_t *object = smoe_frame_json(&frame);
     json_t *row = json_array_get(json_object_get(object, "rows"), 0);
     assert_int_equal(json_array_size(row), 3);
@@ -100,8 +101,7 @@ static void columns_one_by_one(void **state) {
     for (size_t i = 0; i < 1000; i++) {
         char name[24];
         snprintf(name, sizeof name, "%zu", i / 3);
-        smoe_frame_number(&frame, (double)i);
-        smoe_frame_text(&frame, name);
+        smoe_frame_put(&frame, {"i", .number = (double)i}, {"name", .text = name});
     }
     assert_int_equal(frame.rows, 1000);
     for (size_t i = 0; i < 1000; i++) {
@@ -111,23 +111,83 @@ static void columns_one_by_one(void **state) {
     smoe_frame_free(&frame);
 }
 
+/* A row that does not fit its table by name and kind is never put: the table is not written, and
+ * the message says what is wrong. Rows that follow change nothing. */
+static void wrong_rows(void **state) {
+    static const smoe_frame_cell run = {"run", .text = "a"}, size = {"size", .number = 1},
+                                 share = {"share", .number = 2};
+    const struct {
+        const char *message;
+        smoe_frame_cell cell[4];
+        size_t cells;
+    } rows[] = {
+        {"the table sizes: a row has no cell for 'size'", {run, share}, 2},
+        {"the table sizes: a row has a cell for no column, 'sise'",
+         {run, {"sise", .number = 1}, share},
+         3},
+        {"the table sizes: a row has two cells for 'share'", {run, size, share, share}, 4},
+        {"the table sizes: a row has text for 'size'", {run, {"size", .text = "1"}, share}, 3},
+        {"the table sizes: a row has no text for 'run'", {{"run", .number = 1}, size, share}, 3},
+    };
+    char buf[SCRATCH_PATH];
+    const char *path = scratch_path(*state, buf, "sizes.csv");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        smoe_frame frame;
+        smoe_err err = {0};
+        fill(&frame);
+        assert_int_equal(smoe_frame_check(&frame, &err), 0);
+        smoe_frame_row(&frame, rows[i].cell, rows[i].cells);
+        smoe_frame_row(&frame, (const smoe_frame_cell[]){run, size, share}, 3);
+        assert_int_equal(frame.rows, 3);
+        assert_int_equal(smoe_frame_csv(&frame, path, &err), -1);
+        assert_int_equal(err.code, SMOE_RUNTIME);
+        assert_string_equal(err.text, rows[i].message);
+        assert_int_equal(access(path, F_OK), -1);
+        smoe_frame_free(&frame);
+    }
+}
+
+/* A row made cell by cell is put like any other; a cell too many is found out. */
+static void cell_by_cell(void **state) {
+    (void)state;
+    smoe_frame frame;
+    smoe_err err = {0};
+    fill(&frame);
+    for (size_t extra = 0; extra < 2; extra++) {
+        smoe_frame_cells row = smoe_frame_cells_open(&frame);
+        smoe_frame_cells_number(&row, "share", 0.25);
+        smoe_frame_cells_text(&row, "run", "d");
+        smoe_frame_cells_number(&row, "size", 7);
+        for (size_t i = 0; i < 2 * extra; i++) smoe_frame_cells_number(&row, "size", 8);
+        smoe_frame_cells_put(&row, &frame);
+    }
+    assert_int_equal(frame.rows, 4);
+    assert_string_equal(smoe_frame_text_at(&frame, 3, 0), "d");
+    assert_true(smoe_frame_number_at(&frame, 3, 1) == 7);
+    assert_true(smoe_frame_number_at(&frame, 3, 2) == 0.25);
+    assert_int_equal(smoe_frame_check(&frame, &err), -1);
+    assert_string_equal(err.text, "the table sizes: a row has two cells for 'size'");
+    smoe_frame_free(&frame);
+}
+
 /* An empty frame has a heading; out of memory is said when it is written. */
 static void empty_and_failed(void **state) {
     char buf[SCRATCH_PATH];
     const char *path = scratch_path(*state, buf, "empty.csv");
     smoe_frame frame;
     smoe_err err = {0};
-    smoe_frame_init(&frame, "empty", "", "", "a b$");
+    smoe_frame_init(&frame, "empty", "", "", (const smoe_column[]){{"a", false}, {"b", true}, {0}});
     assert_int_equal(smoe_frame_csv(&frame, path, &err), 0);
     char *text = scratch_read(path, NULL);
     assert_string_equal(text, "a,b\n");
     free(text);
     frame.failed = true;
-    smoe_frame_number(&frame, 1);
+    smoe_frame_put(&frame, {"a", .number = 1}, {"b", .text = "2"});
     assert_int_equal(frame.rows, 0);
     assert_null(smoe_frame_json(&frame));
     assert_int_equal(smoe_frame_csv(&frame, path, &err), -1);
     assert_int_equal(err.code, SMOE_RUNTIME);
+    assert_string_equal(err.text, "the table empty: out of memory");
     smoe_frame_free(&frame);
 }
 
@@ -198,6 +258,8 @@ int main(void) {
         cmocka_unit_test(numbers),
         cmocka_unit_test(json_of_other_bytes),
         cmocka_unit_test(columns_one_by_one),
+        cmocka_unit_test(cell_by_cell),
+        cmocka_unit_test_setup_teardown(wrong_rows, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(empty_and_failed, scratch_setup, scratch_teardown),
         cmocka_unit_test(frames_of_inspect),
         cmocka_unit_test_setup_teardown(printed, scratch_setup, scratch_teardown),

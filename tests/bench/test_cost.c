@@ -248,7 +248,7 @@ static void assert_table(const char *text, overrides *list) {
                      cost.layer[i].params);
     }
     for (size_t j = 0; j < params->count; j++)
-        if (params->row[j].expert) expert += (double)params->row[j].size;
+        if (params->row[j].stacked) expert += (double)params->row[j].size;
     assert_close(cost.params_expert, expert, 0);
     assert_true(cost.params_active <= cost.params);
     smoe_model_free(model);

@@ -8,4 +8,4 @@ command -v python3 >/dev/null || skip "no python3 to drive Chromium: the report 
 status 0 smoe train tiny.yaml -q -o run >/dev/null
 status 0 smoe train tiny.yaml -q train.steps=4 model.moe.router=tokens-choice model.moe.capacity=0.5 model.head=token -o "it's <b>&\"x\"" >/dev/null
 status 0 smoe inspect run "it's <b>&\"x\"" -q -o two >/dev/null
-timeout 180 python3 "$ROOT/tests/report_page.py" "$browser" two/report.html || fail "the report of two runs"
+timeout 180 python3 "$ROOT/tests/draw/report_page.py" "$browser" two/report.html || fail "the report of two runs"

@@ -41,5 +41,5 @@ grep -q '^smoe: a mapped file was truncated' err || fail "$(cat err)"
 # A stack that is too small, and cannot be made larger.
 (ulimit -s 512; smoe train tiny.yaml -q -o small) 2>err
 [ $? -eq 1 ] || fail "not status 1: $(cat err)"
-grep -q '^smoe: the stack is limited to 512 KiB (ulimit -s), but 1024 KiB are needed$' err || fail "$(cat err)"
-(ulimit -s 1024; smoe train tiny.yaml -q -o enough) >out || fail "a stack of 1024 KiB is enough"
+grep -q '^smoe: the stack is limited to 512 KiB (ulimit -s), but 1280 KiB are needed$' err || fail "$(cat err)"
+(ulimit -s 1280; smoe train tiny.yaml -q -o enough) >out || fail "a stack of 1280 KiB is enough"

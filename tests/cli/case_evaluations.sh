@@ -76,6 +76,6 @@ sed 2d whole/evaluations.csv | cmp - a || fail "$(cat a)"
 
 # figures of a sweep that is there
 status 0 smoe sweep --status whole --x train_exaflop --y dropped >/dev/null 2>err
-grep -q "set xlabel 'training exaFLOPs'" whole/sweep.gp && grep -q "set ylabel 'tokens dropped" whole/sweep.gp || fail "$(cat whole/sweep.gp)"
+grep -q "set xlabel 'training exaFLOPs'" whole/sweep.gp && grep -q "set ylabel 'share of test tokens dropped" whole/sweep.gp || fail "$(cat whole/sweep.gp)"
 status 2 smoe sweep --status whole --x nothing >/dev/null 2>err
 grep -q "the figure's x: 'nothing' is not a swept key, nor measured" err || fail "$(cat err)"

@@ -1,34 +1,54 @@
-# make install into a folder: the program runs, a program of somebody else builds against the library, uninstall leaves
+# make install into a folder: the program runs, a program of somebody else builds against the libraries, uninstall leaves
 # nothing.
 . "$ROOT/tests/cli/lib.sh"
 make -s -C "$ROOT" install DESTDIR="$PWD/root" prefix=/usr MAKEFLAGS= >log 2>&1 || fail "$(cat log)"
-status 0 root/usr/bin/smoe --version >/dev/null
-for f in bash-completion/completions/smoe zsh/site-functions/_smoe fish/vendor_completions.d/smoe.fish man/man1/smoe.1; do
+status 0 root/usr/bin/smoe --version >version
+version=$(sed 's/^smoe //' version)
+for f in bash-completion/completions/smoe zsh/site-functions/_smoe fish/vendor_completions.d/smoe.fish man/man1/smoe.1 \
+    smoe/README.md smoe/experiments/quickstart.yaml smoe/experiments/README.md smoe/examples/predict.c; do
     [ -s "root/usr/share/$f" ] || fail "not installed: $f"
 done
-cat >prog.c <<'END'
-#include "smoe.h"
-#include <stdio.h>
-int main(void) {
-    smoe_spec spec = {0};
-    smoe_err err = {0};
-    if (smoe_spec_read(&spec, "tiny.yaml", NULL, 0, &err)) return puts(err.text), 1;
-    smoe_cost cost = {0};
-    if (smoe_cost_estimate(&cost, &spec, 10, NULL, &err)) return puts(err.text), 1;
-    printf("%.0f parameters\n", cost.params);
-    smoe_cost_free(&cost);
-    smoe_spec_free(&spec);
-    return 0;
-}
-END
-PKG_CONFIG_SYSROOT_DIR=$PWD/root PKG_CONFIG_PATH=$PWD/root/usr/lib/pkgconfig pkg-config --cflags --libs smoe >flags 2>log ||
-    fail "$(cat log)"
-# The sysroot belongs to our folder alone, not to the system's libraries.
-${CC:-cc} -std=c11 prog.c -I"$PWD/root/usr/include/smoe" -L"$PWD/root/usr/lib" $(tr ' ' '\n' <flags | grep -E '^-(l|f|p)') -o prog 2>log ||
-    fail "$(cat log)"
-./prog | grep -qE '^[0-9]+ parameters$' || fail "$(./prog)"
+[ "$(cd root/usr/include && find . -type f)" = ./smoe/smoe.h ] || fail "headers: $(find root/usr/include -type f)"
+
+# The commands of the README, where the tree is not: the first spec it names.
+(cd root/usr/share/smoe && status 0 ../../bin/smoe train experiments/quickstart.yaml --dry-run --json) >log 2>&1 || fail "$(cat log)"
+
+# The functions of the shared library are those of the header.
+lib=$PWD/root/usr/lib
+[ "$(readlink "$lib/libsmoe.so")" = "libsmoe.so.${version%%.*}" ] || fail "libsmoe.so: $(readlink "$lib/libsmoe.so")"
+[ "$(readlink "$lib/libsmoe.so.${version%%.*}")" = "libsmoe.so.$version" ] || fail "$(ls -l "$lib")"
+nm -D --defined-only "$lib/libsmoe.so" | grep -v " A SMOE_0$" | sed "s/.* T \(.*\)@@SMOE_0$/\1/" | sort >exported
+sed -n '/^SMOE_API/s/.*[ *]\(smoe_[a-z0-9_]*\)(.*/\1/p' root/usr/include/smoe/smoe.h | sort >declared
+cmp -s declared exported || fail "declared and exported: $(diff declared exported)"
+
+# The example against both libraries, as C and as C++. The sysroot belongs to our folder alone.
+below="$(sed -n 's/^Libs.private: //p' "$lib/pkgconfig/smoe.pc") $(pkg-config --libs $(sed -n 's/^Requires.private: //p' "$lib/pkgconfig/smoe.pc"))"
+export PKG_CONFIG_SYSROOT_DIR="$PWD/root" PKG_CONFIG_PATH="$lib/pkgconfig"
+include=$(pkg-config --cflags smoe)
+shared=$(pkg-config --libs smoe)
+[ "$(pkg-config --modversion smoe)" = "$version" ] || fail "pkg-config says $(pkg-config --modversion smoe)"
+example=root/usr/share/smoe/examples/predict.c
+${CC:-cc} -std=c11 -Wall -Wextra -Werror $include $example -L"$lib" $shared -o in_c 2>log || fail "$(cat log)"
+${CC:-cc} -x c++ -Wall -Wextra -Werror $include $example -x none -L"$lib" $shared -o in_cc 2>log || fail "$(cat log)"
+${CC:-cc} -std=c11 $include $example "$lib/libsmoe.a" $below -o alone 2>log || fail "$(cat log)"
+
+# An image of the viewer of one run is a PNG of its data; the three programs say the same.
+cp "$ROOT/tests/cli/tiny.yaml" .
+status 0 smoe train tiny.yaml -q -o run train.steps=4 >log
+status 0 smoe inspect run -q -o pages >log
+image=$(find pages -name '*.png' | sort | head -n 1)
+for program in in_c in_cc alone; do
+    LD_LIBRARY_PATH=$lib status 0 ./$program run "$image" "$image" >$program.out
+    grep -qE '^pages/.*: class [0-9], probability [01]\.[0-9]{3}$' $program.out || fail "$(cat $program.out)"
+    cmp -s in_c.out $program.out || fail "$(cat in_c.out $program.out)"
+done
+ldd alone | grep libsmoe && fail "the static program has the shared library"
+LD_LIBRARY_PATH=$lib ldd in_c | grep -q "libsmoe.so.${version%%.*} " || fail "$(ldd in_c)"
+LD_LIBRARY_PATH=$lib status 3 ./in_c run tiny.yaml 2>err
+grep -q '^tiny.yaml: foreign file' err || fail "$(cat err)"
+
 make -s -C "$ROOT" uninstall DESTDIR="$PWD/root" prefix=/usr MAKEFLAGS= >log 2>&1 || fail "$(cat log)"
-[ -z "$(find root -type f)" ] || fail "left behind: $(find root -type f)"
+[ -z "$(find root ! -type d)" ] || fail "left behind: $(find root ! -type d)"
 # A blank would be the end of one path and the beginning of another, which rm does not know.
 for target in install uninstall; do
     make -s -C "$ROOT" $target DESTDIR="$PWD/a b" MAKEFLAGS= >log 2>&1 && fail "$target took a folder with a blank"

@@ -9,7 +9,7 @@ for figure in dispatch_token_sum combine_expert slot_alignment expert_informatio
     [ -s "one/$figure.csv" ] || fail "no table beside $figure.gp"
     command -v gnuplot >/dev/null && { grep -q '<svg' "one/$figure.svg" || fail "no figure $figure"; }
 done
-grep -q '^plot \$share0 using' one/tokens_to_fraction.gp || fail "no steps in the script of tokens_to_fraction"
+grep -q "^plot \$line0 using" one/tokens_to_fraction.gp || fail "no lines in the script of tokens_to_fraction"
 [ ! -e one/expert_load.gp ] || fail "a figure of choice routers for a soft one"
 # By rule 8 images of the split, each true to size and large, and a row a tile.
 [ "$(ls one/overlays | grep -c '^image[0-9]*-blocks1.png$')" -eq 8 ] || fail "$(ls one/overlays)"

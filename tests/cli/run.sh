@@ -1,7 +1,7 @@
 #!/bin/sh
 # The program as a user meets it. Two kinds of cases: the blocks of cases.txt (a command, its exit status and what it
 # prints) and the scripts case_*.sh. Each gets a fresh folder and `smoe` on its PATH. Usage: tests/cli/run.sh [NAME ...]
-# runs only the cases whose name or command contains one of the words.
+# runs only the cases whose name or command contains one of the words; "cases.txt" means all of its blocks.
 cd "$(dirname "$0")/../.." || exit 1
 ROOT=$PWD
 SMOE_UNDER_TEST=${SMOE_UNDER_TEST:-$ROOT/build/release/smoe}
@@ -33,7 +33,7 @@ matches() {
 
 # One block: command in $command, status in $status, patterns in $work/want.out and $work/want.err.
 judge() {
-    [ -n "$command" ] && wanted "$command" || return 0
+    [ -n "$command" ] && wanted "cases.txt: $command" || return 0
     mkdir "$work/case" && cp tests/cli/tiny.yaml "$work/case/"
     (cd "$work/case" && timeout 60 sh -c "$command") >"$work/out" 2>"$work/err" </dev/null
     got=$?
@@ -69,7 +69,7 @@ judge
 for script in tests/cli/case_*.sh; do
     wanted "$script" || continue
     mkdir "$work/case" && cp tests/cli/tiny.yaml "$work/case/"
-    (cd "$work/case" && timeout 200 sh "$ROOT/$script") >"$work/out" 2>&1 </dev/null
+    (cd "$work/case" && timeout "${CASE_TIMEOUT:-200}" sh "$ROOT/$script") >"$work/out" 2>&1 </dev/null
     case $? in
     0) passed=$((passed + 1)) ;;
     77) skipped=$((skipped + 1)); echo "skipped: $script: $(tail -n 1 "$work/out")" ;;

@@ -74,12 +74,29 @@ static void test_defaults_are_set(void **state) {
     smoe_options_free(&options);
 }
 
+/* The commands that a row names are there, what it says of one is of one that takes it, and the
+ * lists have room for their end. */
+static void check_names(const smoe_option *row) {
+    size_t listed = 0, choices = 0;
+    for (; row->commands[listed]; listed++)
+        if (!smoe_command_find(row->commands[listed], NULL))
+            fail_msg("--%s: no command %s", row->name, row->commands[listed]);
+    assert_true(listed < sizeof row->commands / sizeof *row->commands);
+    while (row->choices[choices]) choices++;
+    assert_true(choices < sizeof row->choices / sizeof *row->choices);
+    for (size_t i = 0; i < 2 && row->help_in[i].command; i++)
+        assert_true(smoe_option_applies(row, smoe_command_find(row->help_in[i].command, NULL)));
+}
+
 /* Every row is reachable by its name, and by its letter, which no other row has. */
 static void test_table_is_sound(void **state) {
     (void)state;
     for (size_t i = 0; i < smoe_option_count; i++) {
         const smoe_option *a = &smoe_option_rows[i];
-        assert_true((a->kind == SMOE_OPT_FLAG) == !a->argument);
+        assert_true((a->kind == SMOE_OPT_FLAG) == (!a->argument && !*a->choices));
+        assert_true(!a->argument || !*a->choices);
+        assert_true(a->name && a->help);
+        check_names(a);
         bool taken = smoe_option_applies(a, NULL);
         for (size_t c = 0; c < smoe_command_count; c++)
             taken = taken || smoe_option_applies(a, &smoe_commands[c]);

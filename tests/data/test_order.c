@@ -29,7 +29,7 @@
 #include <cmocka.h>
 
 enum { GROUP = 8, MOST = 16 }; /* images of a group; classes */
-static const double alarm = 4.75;
+static const double false_alarm = 4.75;
 
 /* ---- the judge ------------------------------------------------------------------------------- */
 
@@ -98,7 +98,7 @@ static void the_judge_is_just(void **state) {
     static size_t label[JUDGED];
     for (size_t k = 0; k < sizeof order / sizeof *order; k++) {
         for (size_t i = 0; i < JUDGED; i++) label[i] = order[k].label(i);
-        assert_int_equal(worst_deviate(label, JUDGED) > alarm, order[k].refused);
+        assert_int_equal(worst_deviate(label, JUDGED) > false_alarm, order[k].refused);
     }
 }
 
@@ -228,8 +228,8 @@ static void order_carries_nothing(void **state) {
             double file = batches_deviate(&spec, "test", false);
             print_message("%s: train %.2f, limited %.2f, test %.2f, in file order %.2f\n",
                           smoe_sources[source].name, train, limited, test, file);
-            assert_true(train < alarm && limited < alarm && test < alarm);
-            assert_int_equal(file > alarm, !generated);
+            assert_true(train < false_alarm && limited < false_alarm && test < false_alarm);
+            assert_int_equal(file > false_alarm, !generated);
         }
         scratch_remove(&dir);
     }

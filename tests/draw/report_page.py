@@ -178,7 +178,7 @@ def main():
                     check(state == 'ready', f'{where}: {state}')
                     if shots:
                         picture(browser, shots, f'{width}-{scheme}')
-                    check(browser.value('''data.figures.filter(f => { const t = frame(f.frame); return t && t.rows; }).every(f =>
+                    check(browser.value('''data.figures.filter(f => { const t = frame(f.table); return t && t.rows; }).every(f =>
                         document.querySelector(`figure[data-figure=${f.name}] svg`))'''), f'{where}: a table is not drawn')
                     check(browser.value('''![...document.querySelectorAll("svg, svg *")].some(e =>
                         [...e.attributes].some(a => /NaN|Infinity|undefined/.test(a.value)))'''), f'{where}: a figure has no numbers')

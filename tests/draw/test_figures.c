@@ -1,5 +1,7 @@
-/* The table of figures, and the gnuplot scripts that come of it. */
+/* The table of figures, the plots that come of it, and their gnuplot scripts. */
 #include "draw/figures.h"
+#include "inspect/inspect.h"
+#include "approx.h"
 #include "sample_tables.h"
 #include "scratch.h"
 
@@ -15,64 +17,202 @@
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-/* Columns of every table of smoe inspect, text columns ending in '$'. */
-static const struct {
-    const char *name, *columns;
-} frames[] = {
-#define FRAME(name, needs, per, title, columns, caption) {#name, columns},
-#include "inspect/inspect.def"
-#undef FRAME
-};
-
-/* Is the word, with `$` or without, in the list? */
-static bool has(const char *list, const char *word) {
-    char one[64];
-    for (size_t i = 0; smoe_figure_word(list, i, one, sizeof one); i++) {
-        one[strcspn(one, "$")] = '\0';
-        if (!strcmp(one, word)) return true;
-    }
-    return false;
+static void check_columns(const smoe_figure_row *row, const smoe_frame *frame,
+                          const char *const *list) {
+    for (; *list; list++)
+        if (smoe_frame_find(frame, *list) == SIZE_MAX)
+            fail_msg("%s has no column %s", row->name, *list);
 }
 
-static void check_columns(const smoe_figure_row *row, const char *columns, const char *list) {
-    char word[64];
-    for (size_t i = 0; smoe_figure_word(list, i, word, sizeof word); i++)
-        if (!has(columns, word)) fail_msg("%s: %s has no column %s", row->name, row->frame, word);
-}
-
+/* Every row has its table, whose columns it names. */
 static void test_table(void **state) {
+    static const char *const percentiles[] = {"p0.5", "p2.5", "p5",    "p10",   "p20", "p80",
+                                              "p90",  "p95",  "p97.5", "p99.5", NULL};
     (void)state;
-    size_t count = 0;
+    smoe_frame *frames;
+    smoe_err err = {0};
+    size_t count = 0, tables;
+    assert_int_equal(smoe_frames_open(&frames, &tables, &err), 0);
+    const smoe_frame *runs = smoe_frames_find(frames, tables, "runs");
     for (const smoe_figure_row *row; (row = smoe_figure_row_at(count)); count++) {
-        const char *columns = NULL;
-        for (size_t i = 0; i < sizeof frames / sizeof *frames; i++)
-            if (!strcmp(frames[i].name, row->frame)) columns = frames[i].columns;
-        if (!columns) fail_msg("%s: there is no table %s", row->name, row->frame);
-        const char *lists[] = {row->panel, row->x, row->y, row->z, row->x_name, row->y_name};
-        for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
-            check_columns(row, columns, lists[i]);
-        if (row->kind == SMOE_FIGURE_BANDS)
-            check_columns(row, columns, "p0.5 p2.5 p5 p10 p20 p80 p90 p95 p97.5 p99.5");
-        assert_true(*row->x_title && (*row->y_title || *row->panel));
-        assert_true(!strncmp(row->panel, "run", 3) || !strncmp(row->z, "run", 3));
+        const smoe_frame *frame = smoe_frames_find(frames, tables, row->name);
+        if (!frame) fail_msg("there is no table %s", row->name);
+        const char *const one[] = {row->x, row->each, row->colour, row->x_name, row->y_name};
+        for (size_t i = 0; i < sizeof one / sizeof *one; i++)
+            if (one[i]) check_columns(row, frame, (const char *const[]){one[i], NULL});
+        check_columns(row, frame, row->panel);
+        check_columns(row, frame, row->line);
+        check_columns(row, frame, row->y);
+        for (size_t i = 0; i < SMOE_PLOT_LIST; i++)
+            if (row->error[i]) {
+                check_columns(row, frame, (const char *const[]){row->error[i], NULL});
+                assert_non_null(row->y[i]);
+            }
+        if (row->kind == SMOE_FIGURE_BANDS) check_columns(row, frame, percentiles);
+        if (row->group) check_columns(row, runs, (const char *const[]){row->group, NULL});
+        assert_true(row->x && row->y[0] && row->x_title && (row->y_title || row->panel[0]));
+        assert_true((row->kind == SMOE_FIGURE_HEAT) == (row->colour != NULL));
+        assert_true(!strcmp(row->panel[0], "run") || !strcmp(row->line[0], "run"));
         for (size_t i = 0; i < count; i++)
             assert_string_not_equal(row->name, smoe_figure_row_at(i)->name);
     }
     assert_true(count > 10);
     assert_null(smoe_figure_row_at(count + 1));
+    smoe_frames_free(frames, tables);
 }
 
-static void test_words(void **state) {
+/* ---- plots ----------------------------------------------------------------------------------- */
+
+static void plot_of(smoe_plot *plot, const sample_tables *d, const char *name) {
+    smoe_err err = {0};
+    for (size_t i = 0; smoe_figure_row_at(i); i++)
+        if (!strcmp(smoe_figure_row_at(i)->name, name)) {
+            assert_int_equal(
+                smoe_figure_plot(plot, smoe_figure_row_at(i), d->frame, SAMPLE_FRAMES, &err), 0);
+            return;
+        }
+    fail_msg("no figure %s", name);
+}
+
+/* Of two runs: a panel for each run, a line for each block, which share a name in the key; both
+ * have the axis of 1 to 2 times the least. */
+static void test_lines(void **state) {
+    smoe_plot plot;
+    plot_of(&plot, *state, "combine_expert");
+    assert_int_equal(plot.panels, 2);
+    for (size_t p = 0; p < 2; p++) {
+        const smoe_panel *panel = &plot.panel[p];
+        assert_string_equal(panel->title, p ? "choice" : SAMPLE_RUN);
+        assert_int_equal(panel->marks, 2);
+        assert_string_equal(panel->mark[1].name, "block 3");
+        assert_string_equal(panel->mark[1].y[0], "times_least");
+        /* the soft run fills rows 0 to 3, two for each block; then the other */
+        assert_int_equal(panel->mark[1].rows.first, 4 * p + 2);
+        assert_int_equal(panel->mark[1].rows.last, 4 * p + 3);
+        assert_null(panel->mark[1].rows.same[0]);
+        assert_true(panel->x.low == 1 && panel->x.high == 2 && panel->x.step == 1);
+        assert_true(panel->y.low == 0 && panel->y.high == 2 && !panel->y.log);
+    }
+    assert_string_equal(smoe_plot_entry(&plot, 0)->name, "block 1");
+    assert_string_equal(smoe_plot_entry(&plot, 1)->name, "block 3");
+    assert_null(smoe_plot_entry(&plot, 2));
+    smoe_plot_free(&plot);
+}
+
+/* Rows of block 1 lie among those of the loss; of several runs, a block has a panel of its own. */
+static void test_rows_between_others(void **state) {
+    smoe_plot plot;
+    const sample_tables *d = *state;
+    plot_of(&plot, d, "over_steps");
+    assert_int_equal(plot.panels, 3);
+    static const char *const labels[] = {"largest dispatch weight, block 1", "loss",
+                                         "largest dispatch weight, block 3"};
+    for (size_t p = 0; p < 3; p++) {
+        const smoe_panel *panel = &plot.panel[p];
+        assert_string_equal(panel->title, labels[p]);
+        assert_string_equal(panel->y.label, "");
+        assert_int_equal(panel->marks, 2);
+        for (size_t m = 0; m < 2; m++) {
+            size_t rows = 0;
+            for (size_t r = 0; r < plot.table->rows; r++)
+                rows += smoe_plot_has(&plot, &panel->mark[m].rows, r);
+            assert_int_equal(rows, 2);
+            assert_string_equal(panel->mark[m].name, m ? "choice" : SAMPLE_RUN);
+        }
+    }
+    /* 1/20 to 1/10 of the loss, 1/4 to 1/2 of the weights: each panel has its own axis */
+    assert_true(plot.panel[1].y.high < 0.2 && plot.panel[0].y.high > 0.4);
+    smoe_plot_free(&plot);
+}
+
+/* A lift of 1 is neutral, however large the largest is. */
+static void test_scale(void **state) {
+    smoe_plot plot;
+    plot_of(&plot, *state, "class_expert");
+    assert_string_equal(plot.scale.label, "times the expert's mean weight");
+    plot.scale.high = 9;
+    const double stops[SMOE_SCALE_STOPS] = {0, 0.5, 1, 5, 9};
+    for (size_t i = 0; i < SMOE_SCALE_STOPS; i++)
+        assert_true(smoe_plot_stop(&plot.scale, i) == stops[i]);
+    char colour[SMOE_COLOUR_TEXT];
+    assert_string_equal(smoe_scale_text(2, true, false, colour), "#f7f6f3");
+    /* ranks downwards, by their names: the second class is the first row */
+    const smoe_panel *panel = &plot.panel[0];
+    assert_true(panel->y.low == 2.5 && panel->y.high == 0.5);
+    assert_int_equal(panel->y.ticks, 2);
+    assert_string_equal(panel->y.tick[0].text, "dog");
+    assert_string_equal(panel->y.tick[1].text, "cat");
+    assert_true(panel->y.tick[0].at == 1);
+    smoe_plot_free(&plot);
+}
+
+/* Bars upon one another: the tallest is the sum, drawn first; 2 and at most 2 of two experts. */
+static void test_bars(void **state) {
+    smoe_plot plot;
+    plot_of(&plot, *state, "expert_load");
+    assert_int_equal(plot.panels, 2);
+    const smoe_mark *mark = plot.panel[0].mark;
+    assert_int_equal(plot.panel[0].marks, 2);
+    assert_string_equal(mark[0].y[0], "placed");
+    assert_string_equal(mark[0].y[1], "lost");
+    assert_string_equal(mark[0].name, "choices lost");
+    assert_string_equal(mark[1].y[0], "placed");
+    assert_null(mark[1].y[1]);
+    assert_true(plot.panel[0].y.high == 4 && plot.panel[0].x.low == -0.5);
+    smoe_plot_free(&plot);
+}
+
+/* Slots of one expert are drawn together, as many as the table of runs says. */
+static void test_groups(void **state) {
+    const sample_tables *d = *state;
+    static const smoe_column columns[] = {{"run", true}, {"slots_per_expert", false}, {0}};
+    smoe_frame frames[2] = {*sample_tables_frame(d, "slot_correlation")};
+    smoe_frame_init(&frames[1], "runs", "t", "c", columns);
+    smoe_frame_put(&frames[1], {"run", .text = SAMPLE_RUN}, {"slots_per_expert", .number = 2});
+    for (size_t i = 0; smoe_figure_row_at(i); i++) {
+        smoe_plot plot;
+        smoe_err err = {0};
+        assert_int_equal(smoe_figure_plot(&plot, smoe_figure_row_at(i), frames, 2, &err), 0);
+        assert_int_equal(plot.panels, strcmp(plot.name, "slot_correlation") ? 0 : 2);
+        for (size_t p = 0; p < plot.panels; p++) assert_int_equal(plot.panel[p].group, 2);
+        smoe_plot_free(&plot);
+    }
+    smoe_frame_free(&frames[1]);
+}
+
+/* Ends at round numbers, or not; a point gets 5% around it, or a thousandth; powers have room. */
+static void test_ranges(void **state) {
     (void)state;
-    char buf[4];
-    assert_string_equal(smoe_figure_word(" ab  c", 0, buf, sizeof buf), "ab");
-    assert_string_equal(smoe_figure_word(" ab  c", 1, buf, sizeof buf), "c");
-    assert_string_equal(smoe_figure_word("abcdef", 0, buf, sizeof buf), "abc");
-    assert_null(smoe_figure_word(" ab  c", 2, buf, sizeof buf));
-    assert_null(smoe_figure_word("", 0, buf, sizeof buf));
-    assert_string_equal(smoe_figure_kind_name(SMOE_FIGURE_LINES), "lines");
-    assert_string_equal(smoe_figure_kind_name(SMOE_FIGURE_CUMULATIVE), "cumulative");
-    assert_string_equal(smoe_figure_kind_name(SMOE_FIGURE_HEAT), "heat");
+    smoe_plot_axis axis = {0};
+    smoe_plot_range(&axis, 0.03, 0.47, false, true);
+    assert_true(axis.step == 0.1 && axis.low == 0);
+    assert_close(axis.high, 0.5, 1e-12);
+    smoe_plot_range(&axis, 0.03, 0.47, false, false);
+    assert_true(axis.low == 0.03 && axis.high == 0.47);
+    smoe_plot_range(&axis, 1, 3, true, false);
+    assert_true(axis.step == 1);
+    smoe_plot_range(&axis, 5, 5, true, false);
+    assert_true(axis.low == 4.75 && axis.high == 5.25);
+    smoe_plot_range(&axis, 0, 0, true, false);
+    assert_true(axis.low == -0.001 && axis.high == 0.001);
+    smoe_plot_range_log(&axis, 1, 64, 2);
+    assert_true(axis.log == 2 && axis.low < 1 && axis.high > 64 && axis.high < 128);
+}
+
+/* The ramp has its ends, its own colours where lines are as many, and others between them. */
+static void test_colours(void **state) {
+    (void)state;
+    char text[12][SMOE_COLOUR_TEXT];
+    for (size_t i = 0; i < 12; i++) {
+        smoe_colour_text((smoe_colour){SMOE_ORDERED, (double)i / 11}, false, text[i]);
+        for (size_t k = 0; k < i; k++) assert_string_not_equal(text[i], text[k]);
+    }
+    assert_string_equal(text[0], "#3f2c73");
+    assert_string_equal(text[11], "#bda428");
+    smoe_colour_text((smoe_colour){SMOE_ORDERED, 1.0 / 7}, false, text[0]);
+    assert_string_equal(text[0], "#3f4b8c");
+    smoe_colour_text((smoe_colour){SMOE_SERIES, 7}, true, text[0]); /* the second, by night */
+    assert_string_equal(text[0], "#ee8d52");
 }
 
 /* ---- scripts --------------------------------------------------------------------------------- */
@@ -84,7 +224,9 @@ static void write_all(const sample_tables *d, const scratch *s, size_t *scripts,
         snprintf(name, sizeof name, "%s.csv", d->frame[i].name);
         assert_int_equal(smoe_frame_csv(&d->frame[i], scratch_path(s, path, name), &err), 0);
     }
-    assert_int_equal(smoe_figures_write(d->frame, SAMPLE_FRAMES, s->dir, scripts, done, &err), 0);
+    assert_int_equal(smoe_figures_write(d->frame, SAMPLE_FRAMES, s->dir, &(smoe_plot_size){0},
+                                        scripts, done, &err),
+                     0);
 }
 
 static void check_has(const char *text, const char *part) {
@@ -98,34 +240,38 @@ static void test_scripts(void **state) {
         const char *file, *part;
     } parts[] = {
         {"combine_expert.gp", "set output 'combine_expert.svg'"},
+        {"combine_expert.gp", "set output 'combine_expert.pdf'"},
         {"combine_expert.gp", "set title 'a, <b>&\"c\"''d'\n"},
-        {"combine_expert.gp", "plot [0:1][0:1] NaN with linespoints pt 7 ps 0.5 lw 2 lc rgb "
-                              "'#3f2c73' title 'block 1', "},
+        {"combine_expert.gp",
+         "plot [0:1][0:1] NaN with linespoints lw 2 lc rgb '#3f2c73' pt 7 ps 0.4 "
+         "title 'block 1', "},
         {"combine_expert.gp", "plot 'combine_expert.csv' every ::0::1 using "
-                              "(column(\"rank\")):(column(\"times_mean\")) with linespoints pt 7 "
-                              "ps 0.5 lw 2 lc rgb '#3f2c73' notitle"},
+                              "(column(\"rank\")):(column(\"times_least\")) with linespoints lw 2 "
+                              "lc rgb '#3f2c73' pt 7 ps 0.4 notitle"},
         {"combine_expert.gp", "'combine_expert.csv' every ::6::7 using (column(\"rank\"))"},
         {"combine_expert.gp", "set xrange [1:2]\nset xtics 1\n"},
         {"dispatch_bands.gp", "'dispatch_bands.csv' every ::4::7 using "
                               "(column(\"rank\")):(column(\"p0.5\")):(column(\"p99.5\")) "
                               "with filledcurves"},
+        {"dispatch_bands.gp", "set yrange [0:1]\n"},
         {"slot_correlation.gp",
          "every ::16::31 using (column(\"other\")):(column(\"slot\")):(column(\"other\") - 0.5)"},
         {"slot_correlation.gp", "set cbrange [-1:1]"},
         {"expert_load.gp", "plot 'expert_load.csv' every ::0::1 using "
                            "(column(\"expert\")):(column(\"placed\") + column(\"lost\"))"},
-        {"class_expert.gp", "set ytics ('cat' 2, 'dog' 1)"},
-        {"class_expert.gp", "set cblabel 'times the expert''s mean weight'\n"},
+        {"class_expert.gp", "set ytics norotate ('dog' 1, 'cat' 2)"},
+        {"class_expert.gp", "set cblabel 'times the expert''s mean weight' offset"},
         {"class_expert.gp", ":(column(\"lift\")) with boxxyerror"},
-        {"class_expert.gp", "set xtics ('0' 1, '1' 2)"},
+        {"class_expert.gp", "set xtics norotate ('0' 1, '1' 2)"},
+        {"class_expert.gp", "set palette defined (0 '#14548c', 0.5 '#7aaad0', 1 '#f7f6f3', "},
         /* block 3 is alone in rows 4 and 5, block 1 lies among rows of the loss */
         {"over_steps.gp", "every ::4::5 using (column(\"step\")):(column(\"value\"))"},
         {"over_steps.gp", "every ::0::2 using (strcol(\"metric\") eq 'dispatch_max' && "
-                          "column(\"block\") == 1 && 1 ? column(\"step\")"},
+                          "column(\"block\") == 1 ? column(\"step\") : NaN)"},
         {"over_steps.gp", "every ::1::3 using (strcol(\"metric\") eq 'loss' && "
-                          "strcol(\"block\") eq '' && 1 ? column(\"step\") : NaN)"},
-        {"over_steps.gp", "set ylabel 'largest dispatch weight'"},
-        {"over_steps.gp", "title 'choice, whole model'"},
+                          "strcol(\"block\") eq '' ? column(\"step\") : NaN)"},
+        {"over_steps.gp", "set title 'largest dispatch weight, block 1'"},
+        {"over_steps.gp", "title 'choice'"},
     };
     scratch s;
     size_t scripts, done;
@@ -148,80 +294,94 @@ static char *script_of(smoe_frame *f, const scratch *s) {
     char file[64], path[SCRATCH_PATH];
     snprintf(file, sizeof file, "%s.csv", f->name);
     assert_int_equal(smoe_frame_csv(f, scratch_path(s, path, file), &err), 0);
-    assert_int_equal(smoe_figures_write(f, 1, s->dir, &scripts, &done, &err), 0);
+    assert_int_equal(smoe_figures_write(f, 1, s->dir, &(smoe_plot_size){0}, &scripts, &done, &err),
+                     0);
     assert_int_equal(scripts, 1);
     snprintf(file, sizeof file, "%s.gp", f->name);
     smoe_frame_free(f);
     return scratch_read(scratch_path(s, path, file), NULL);
 }
 
-/* The script of what it takes to reach 11 fractions in 4 slots: of the first always 2 tokens, of the
- * others twice the fraction's place and twice a token more. */
-static char *cumulative_script(const scratch *s) {
-    smoe_frame f;
-    smoe_frame_init(&f, "tokens_to_fraction", "t", "c", "run$ block slot expert fraction tokens");
-    for (size_t slot = 0; slot < 4; slot++)
-        for (size_t i = 1; i <= 11; i++) {
-            double tokens = i == 1 ? 2 : 2 * (double)i + (slot < 2);
-            smoe_frame_text(&f, "a");
-            smoe_frame_numbers(&f, (double[]){1, (double)slot, 0, (double)i / 16, tokens}, 5);
-        }
-    return script_of(&f, s);
-}
-
-/* Steps from 0 at the least of all numbers to 1 at the largest; of equal values there is one. */
-static void test_cumulative(void **state) {
+/* Slots are lines of their own, with a blank line between, in the script. */
+static void test_slots(void **state) {
     (void)state;
     scratch s;
+    smoe_frame f;
     scratch_make(&s);
-    char *text = cumulative_script(&s);
-    check_has(text, "$share0 << EOD\ntokens,share\n2,0\n2,1\n23,1\nEOD\n");
-    check_has(text, "$share1 << EOD\ntokens,share\n2,0\n4,0.5\n5,1\n23,1\nEOD\n");
-    check_has(text, "plot $share0 using 1:2 with steps lw 2");
-    check_has(text, "set yrange [0:1]\n");
-    /* in the key, the 11 lines have 11 colours, from the first to the last of the ramp */
-    const char *line = strstr(text, "\nplot ");
-    char colour[11][8];
-    for (size_t i = 0; i < 11; i++) {
-        assert_non_null(line = strstr(line + 1, "'#"));
-        snprintf(colour[i], sizeof colour[i], "%.7s", line + 1);
-        for (size_t k = 0; k < i; k++) assert_string_not_equal(colour[i], colour[k]);
-    }
-    assert_string_equal(colour[0], "#3f2c73");
-    assert_string_equal(colour[10], "#bda428");
+    sample_tables_init(&f, "tokens_to_fraction");
+    for (size_t slot = 0; slot < 3; slot++)
+        for (size_t i = 1; i <= 2; i++)
+            smoe_frame_put(&f, {"run", .text = "a"}, {"block", .number = 1},
+                           {"slot", .number = (double)slot}, {"expert", .number = 0},
+                           {"fraction", .number = (double)i / 4},
+                           {"tokens", .number = (double)(i + 2 * slot)});
+    char *text = script_of(&f, &s);
+    check_has(text, "$line0 << END\ntokens,fraction\n1,0.25\n2,0.5\n\n3,0.25\n4,0.5\n\n5,0.25\n"
+                    "6,0.5\nEND\n");
+    check_has(text, "plot $line0 using 1:2 with lines");
+    check_has(text, "set xrange [1:6]\n");
     free(text);
     scratch_remove(&s);
 }
 
-/* Quantities with one number: the axis ends 5% from it, or a thousandth where that is more. */
-static void test_point(void **state) {
+/* What has a standard deviation has bars, in the colour of its line. */
+static void test_bars_of_error(void **state) {
     (void)state;
     scratch s;
     smoe_frame f;
     scratch_make(&s);
-    smoe_frame_init(&f, "over_steps", "t", "c", "run$ step block metric$ value");
-    for (size_t i = 0; i < 2; i++) {
-        smoe_frame_text(&f, "a");
-        smoe_frame_numbers(&f, (double[]){10, NAN}, 2);
-        smoe_frame_text(&f, i ? "test/dropped" : "test/loss");
-        smoe_frame_number(&f, i ? 0 : 5);
-    }
+    sample_tables_init(&f, "expert_information");
+    for (size_t block = 1; block <= 2; block++)
+        smoe_frame_put(&f, {"run", .text = "a"}, {"block", .number = (double)block},
+                       {"about", .text = "class"}, {"bits", .number = 1},
+                       {"by_chance", .number = 0.5}, {"chance_sd", .number = 0.125},
+                       {"expert_entropy", .number = 2});
     char *text = script_of(&f, &s);
-    check_has(text, "set yrange [4.75:5.25]\n");
-    check_has(text, "set yrange [-0.001:0.001]\n");
+    check_has(text, "using (column(\"block\")):(column(\"by_chance\")):(column(\"chance_sd\")) "
+                    "with yerrorbars lw 1 lc rgb '#1f6fb2' pt 7 ps 0.4 notitle");
+    assert_null(strstr(text, "(column(\"bits\")):(column"));
     free(text);
+    scratch_remove(&s);
+}
+
+/* For a paper: as wide as asked for, panels below one another where they would be too narrow, no
+ * title, and the same as PDF. */
+static void test_paper(void **state) {
+    static const struct {
+        double width;
+        const char *size;
+    } cases[] = {{3.25, "size 312,"}, {6.75, "size 648,"}};
+    const sample_tables *d = *state;
+    scratch s;
+    smoe_err err = {0};
+    size_t scripts, done;
+    char path[SCRATCH_PATH];
+    scratch_make(&s);
+    write_all(d, &s, &scripts, &done);
+    for (size_t i = 0; i < 2; i++) {
+        const smoe_plot_size size = {cases[i].width};
+        assert_int_equal(
+            smoe_figures_write(d->frame, SAMPLE_FRAMES, s.dir, &size, &scripts, &done, &err), 0);
+        char *text = scratch_read(scratch_path(&s, path, "combine_expert.gp"), NULL);
+        check_has(text, cases[i].size);
+        check_has(text, "set multiplot\n");
+        check_has(text, i ? "set origin 0.5000," : "set origin 0.0000,0.0000\n");
+        free(text);
+        if (!system("command -v gnuplot >/dev/null 2>&1")) assert_int_equal(done, scripts);
+        if (done) assert_int_equal(access(scratch_path(&s, path, "combine_expert.pdf"), F_OK), 0);
+    }
     scratch_remove(&s);
 }
 
 /* The script of a correlation of 65 slots, 4225 cells, one of them without a number or not. */
 static char *large_script(const scratch *s, bool hole) {
     smoe_frame f;
-    smoe_frame_init(&f, "slot_correlation", "t", "c", "run$ block slot other cosine");
+    sample_tables_init(&f, "slot_correlation");
     for (size_t i = 0; i < 65 * 65; i++) {
         double slot = (double)(i / 65), other = (double)(i % 65);
-        smoe_frame_text(&f, "a");
-        smoe_frame_numbers(
-            &f, (double[]){1, slot, other, hole && i == 70 ? NAN : cos(slot - other)}, 4);
+        smoe_frame_put(&f, {"run", .text = "a"}, {"block", .number = 1}, {"slot", .number = slot},
+                       {"other", .number = other},
+                       {"cosine", .number = hole && i == 70 ? NAN : cos(slot - other)});
     }
     return script_of(&f, s);
 }
@@ -301,10 +461,18 @@ static void test_without(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_table),
-        cmocka_unit_test(test_words),
+        cmocka_unit_test_setup_teardown(test_lines, sample_tables_setup, sample_tables_teardown),
+        cmocka_unit_test_setup_teardown(test_rows_between_others, sample_tables_setup,
+                                        sample_tables_teardown),
+        cmocka_unit_test_setup_teardown(test_scale, sample_tables_setup, sample_tables_teardown),
+        cmocka_unit_test_setup_teardown(test_bars, sample_tables_setup, sample_tables_teardown),
+        cmocka_unit_test_setup_teardown(test_groups, sample_tables_setup, sample_tables_teardown),
+        cmocka_unit_test(test_ranges),
+        cmocka_unit_test(test_colours),
         cmocka_unit_test_setup_teardown(test_scripts, sample_tables_setup, sample_tables_teardown),
-        cmocka_unit_test(test_cumulative),
-        cmocka_unit_test(test_point),
+        cmocka_unit_test(test_slots),
+        cmocka_unit_test(test_bars_of_error),
+        cmocka_unit_test_setup_teardown(test_paper, sample_tables_setup, sample_tables_teardown),
         cmocka_unit_test(test_large),
         cmocka_unit_test_setup_teardown(test_gnuplot, sample_tables_setup, sample_tables_teardown),
         cmocka_unit_test_setup_teardown(test_without, sample_tables_setup, sample_tables_teardown),

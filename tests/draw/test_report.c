@@ -1,4 +1,4 @@
-/* The report without a browser: one file that asks nobody, well-formed, safe from names with markup, not too large, and its
+/* The report without a browser: a self-contained file that makes no requests, well-formed, safe from names with markup, not too large, and its
  * numbers those of the tables and samples. */
 #include "approx.h"
 #include "data/decode.h"
@@ -207,10 +207,44 @@ static void test_tables(void **state) {
                            value_at(json_array_get(json_object_get(packed, "data"), c), r));
         }
     }
-    json_t *figures = json_object_get(data, "figures");
-    for (size_t i = 0; smoe_figure_row_at(i); i++)
-        assert_string_equal(json_string_value(json_object_get(json_array_get(figures, i), "name")),
-                            smoe_figure_row_at(i)->name);
+    json_decref(data);
+    free(text);
+}
+
+/* The page has the plots that gnuplot draws: panels, marks, the rows and columns they name. */
+static void test_plots(void **state) {
+    const sample_tables *d = *state;
+    char *text = sample_tables_page(d);
+    json_t *data = data_of(text), *figures = json_object_get(data, "figures");
+    size_t count = 0;
+    for (size_t i = 0; smoe_figure_row_at(i); i++) {
+        smoe_plot plot;
+        smoe_err err = {0};
+        assert_int_equal(
+            smoe_figure_plot(&plot, smoe_figure_row_at(i), d->frame, SAMPLE_FRAMES, &err), 0);
+        json_t *figure = plot.panels ? json_array_get(figures, count++) : NULL;
+        json_t *panels = json_object_get(figure, "panels");
+        assert_int_equal(json_array_size(panels), plot.panels);
+        for (size_t p = 0; p < plot.panels; p++) {
+            const smoe_panel *panel = &plot.panel[p];
+            json_t *packed = json_array_get(panels, p), *marks = json_object_get(packed, "marks");
+            assert_string_equal(json_string_value(json_object_get(packed, "title")), panel->title);
+            assert_close(json_number_value(json_object_get(json_object_get(packed, "y"), "high")),
+                         panel->y.high, 1e-9 * fabs(panel->y.high));
+            assert_int_equal(json_array_size(marks), panel->marks);
+            for (size_t m = 0; m < panel->marks; m++) {
+                const smoe_mark *mark = &panel->mark[m];
+                json_t *one = json_array_get(marks, m), *rows = json_object_get(one, "rows");
+                assert_int_equal(json_integer_value(json_array_get(rows, 0)), mark->rows.first);
+                assert_int_equal(json_integer_value(json_array_get(rows, 1)), mark->rows.last);
+                assert_string_equal(json_string_value(json_object_get(one, "x")), mark->x);
+                assert_string_equal(json_string_value(json_object_get(one, "name")), mark->name);
+            }
+        }
+        smoe_plot_free(&plot);
+    }
+    assert_int_equal(json_array_size(figures), count);
+    assert_int_equal(count, 6);
     json_decref(data);
     free(text);
 }
@@ -312,13 +346,12 @@ static void test_large_tables(void **state) {
     const sample_tables *d = *state;
     smoe_frame frames[3] = {
         *sample_tables_frame(d, "runs"), {0}, *sample_tables_frame(d, "routing")};
-    smoe_frame_init(&frames[1], "slot_correlation", "t", "c", "run$ block slot other cosine");
-    for (size_t i = 0; i < 500000; i++) {
-        smoe_frame_text(&frames[1], "choice");
-        smoe_frame_numbers(&frames[1],
-                           (double[]){1, (double)(i / 512), (double)(i % 512), 1 / (double)(i + 3)},
-                           4);
-    }
+    sample_tables_init(&frames[1], "slot_correlation");
+    for (size_t i = 0; i < 500000; i++)
+        smoe_frame_put(&frames[1], {"run", .text = "choice"}, {"block", .number = 1},
+                       {"slot", .number = (double)(i / 512)},
+                       {"other", .number = (double)(i % 512)},
+                       {"cosine", .number = 1 / (double)(i + 3)});
     char *text = page(frames, 3, d->sample, 1);
     json_t *data = data_of(text), *packed = json_object_get(data, "frames");
     assert_true(strlen(text) < 200000);
@@ -337,24 +370,22 @@ static void test_tables_of_the_papers(void **state) {
     const sample_tables *d = *state;
     enum { LAYERS = 6, E = 128, T = 196 };
     smoe_frame frames[2];
-    smoe_frame_init(&frames[0], "slot_correlation", "t", "c", "run$ block slot other cosine");
-    smoe_frame_init(&frames[1], "position_expert", "t", "c",
-                    "run$ block position row column expert weight lift position_rank expert_rank");
-    for (size_t i = 0; i < LAYERS * E * E; i++) {
-        smoe_frame_text(&frames[0], "soft");
-        smoe_frame_numbers(&frames[0],
-                           (double[]){6 + (double)(i / E / E), (double)(i / E % E), (double)(i % E),
-                                      sin((double)i) / 8},
-                           4);
-    }
+    sample_tables_init(&frames[0], "slot_correlation");
+    sample_tables_init(&frames[1], "position_expert");
+    for (size_t i = 0; i < LAYERS * E * E; i++)
+        smoe_frame_put(
+            &frames[0], {"run", .text = "soft"}, {"block", .number = 6 + (double)(i / E / E)},
+            {"slot", .number = (double)(i / E % E)}, {"other", .number = (double)(i % E)},
+            {"cosine", .number = sin((double)i) / 8});
     for (size_t i = 0; i < LAYERS * T * E; i++) {
         double position = (double)(i / E % T), lift = 1 + sin((double)i) / 2;
-        smoe_frame_text(&frames[1], "soft");
-        smoe_frame_numbers(&frames[1],
-                           (double[]){6 + (double)(i / E / T), position, floor(position / 14),
-                                      fmod(position, 14), (double)(i % E), lift / E, lift,
-                                      T - position, (double)(E - i % E)},
-                           9);
+        smoe_frame_put(&frames[1], {"run", .text = "soft"},
+                       {"block", .number = 6 + (double)(i / E / T)},
+                       {"position", .number = position}, {"row", .number = floor(position / 14)},
+                       {"column", .number = fmod(position, 14)},
+                       {"expert", .number = (double)(i % E)}, {"weight", .number = lift / E},
+                       {"lift", .number = lift}, {"position_rank", .number = T - position},
+                       {"expert_rank", .number = (double)(E - i % E)});
     }
     char *text = page(frames, 2, d->sample, 1);
     json_t *data = data_of(text), *packed = json_object_get(data, "frames");
@@ -406,11 +437,17 @@ static void test_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_alone),         cmocka_unit_test(test_well_formed),
-        cmocka_unit_test(test_escapes),       cmocka_unit_test(test_same),
-        cmocka_unit_test(test_tables),        cmocka_unit_test(test_samples),
-        cmocka_unit_test(test_large_tables),  cmocka_unit_test(test_tables_of_the_papers),
-        cmocka_unit_test(test_large_samples), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_alone),
+        cmocka_unit_test(test_well_formed),
+        cmocka_unit_test(test_escapes),
+        cmocka_unit_test(test_same),
+        cmocka_unit_test(test_tables),
+        cmocka_unit_test(test_plots),
+        cmocka_unit_test(test_samples),
+        cmocka_unit_test(test_large_tables),
+        cmocka_unit_test(test_tables_of_the_papers),
+        cmocka_unit_test(test_large_samples),
+        cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, sample_tables_setup, sample_tables_teardown);
 }

@@ -391,6 +391,51 @@ static void records_of_training(void **state) {
     inspect_fixture_free(&x);
 }
 
+/* Evaluations of another split are told from those of test, and older runs say test of any. */
+static void records_of_a_split(void **state) {
+    char buf[SCRATCH_PATH];
+    static const char text[] =
+        "{\"step\": 5, \"val/loss\": 2.5, \"blocks.1/router/dropped\": 0.25, "
+        "\"val/fewshot_5\": 0.5, \"val/fewshot_5_sd\": 0.1}\n"
+        "{\"step\": 5, \"train_split/loss\": 1.5}\n";
+    static const char *const right[] = {"val/loss", "val/dropped", "val/fewshot_5",
+                                        "train_split/loss"};
+    inspect_fixture x;
+    inspect_fixture_open(&x, "model.moe.router=soft", 4, 4);
+    x.metrics = scratch_path(*state, buf, "metrics.jsonl");
+    scratch_write(x.metrics, text, sizeof text - 1);
+    inspect_fixture_run(&x);
+    const smoe_frame *frame = inspect_fixture_frame(&x, "over_steps");
+    size_t column = smoe_frame_find(frame, "metric");
+    assert_int_equal(frame->rows, 4);
+    for (size_t r = 0; r < 4; r++)
+        assert_string_equal(smoe_frame_text_at(frame, r, column), right[r]);
+    x.metrics = "tests/store/old-run/metrics.jsonl";
+    inspect_fixture_run(&x);
+    frame = inspect_fixture_frame(&x, "over_steps");
+    assert_int_equal(frame->rows, 4 * 5 + 2 * 3);
+    assert_string_equal(smoe_frame_text_at(frame, 10, column), "test/loss");
+    assert_close(inspect_fixture_number(frame, 10, "value"), 2.3031672067868754, 0);
+    inspect_fixture_free(&x);
+}
+
+/* The numbers of a layer are the layer's metrics, all but the lists of evaluations. */
+static void means_are_metrics(void **state) {
+    (void)state;
+    inspect_fixture x;
+    inspect_fixture_make(&x, "model.moe.router=soft", 4, 4);
+    const smoe_frame *frame = inspect_fixture_frame(&x, "routing");
+    size_t c = 2; /* behind run and block */
+    for (size_t m = 0; m < SMOE_METRICS; m++) {
+        if (smoe_metrics[m].scope != SMOE_OF_LAYER) continue;
+        if (m == SMOE_METRIC_CHOSEN || m == SMOE_METRIC_PLACED || m == SMOE_METRIC_LOST) continue;
+        assert_true(c < frame->columns);
+        assert_string_equal(frame->column[c++].name, smoe_metric_name((smoe_metric)m));
+    }
+    assert_int_equal(c, frame->columns);
+    inspect_fixture_free(&x);
+}
+
 /* ---- what cannot be asked ------------------------------------------------------------------------ */
 
 static void refused(const char *keys, size_t image, const char *message) {
@@ -431,6 +476,8 @@ int main(void) {
         cmocka_unit_test(value_of_routers),
         cmocka_unit_test(runs),
         cmocka_unit_test_setup_teardown(records_of_training, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(records_of_a_split, scratch_setup, scratch_teardown),
+        cmocka_unit_test(means_are_metrics),
         cmocka_unit_test(refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -310,7 +310,8 @@ static void layer_make(layer *l, const char *keys, size_t B) {
     assert_true(models_spec(&l->spec, keys));
     l->T = smoe_spec_tokens(&l->spec);
     l->R = B * l->T;
-    l->build = (smoe_build){&l->spec, &l->params, l->T};
+    l->build =
+        (smoe_build){.spec = &l->spec, .model = &l->spec.model, .params = &l->params, .T = l->T};
     assert_int_equal(smoe_moe_init(&l->moe, &l->build, 1, &err), 0);
     gradcheck_scatter(&l->params, 3, 0.3, 0);
     smoe_space space = {&l->keep, &l->scratch, B, false, smoe_threads()};

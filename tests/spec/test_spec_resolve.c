@@ -13,6 +13,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -187,6 +188,46 @@ static void capacity_rounds_half_to_even(void **state) {
     assert_int_equal(smoe_moe_capacity(&moe, 0, 32 * 8, 1), 8); /* already a multiple */
 }
 
+/* 4x4 patches of two images and more; what a layer is, by the family of its router. */
+static void shapes_of_layers(void **state) {
+    (void)state;
+    static const char text[] = "data: {source: shapes, image_size: 32}\n"
+                               "model: {patch_size: 8, moe: {layers: all, experts: 5, k: 2, "
+                               "slots_per_expert: 3, group_images: 4, capacity: 0.5}}\n"
+                               "train: {batch_size: 8}\n";
+    static const struct {
+        const char *router;
+        smoe_moe_shape x;
+        size_t rest; /* P of a group of 9 tokens */
+    } want[] = {
+        {"soft", {1, 16, 5, 3, 15, 0, 0.5}, 3},           {"uniform", {1, 16, 5, 3, 15, 0, 0.5}, 3},
+        {"identity", {1, 16, 5, 4, 20, 0, 0.5}, 2},       /* ceil(16/5), ceil(9/5) */
+        {"tokens-choice", {4, 64, 5, 13, 65, 2, 0.5}, 2}, /* 2*64*0.5/5 = 12.8; 1.8 */
+        {"experts-choice", {4, 64, 5, 6, 30, 1, 0.5}, 1}, /* 64*0.5/5 = 6.4; 0.9 */
+    };
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+        char router[64];
+        snprintf(router, sizeof router, "model.moe.router=%s", want[i].router);
+        smoe_spec s =
+            specs_good(text, router, "model.moe.slots_per_expert=3",
+                       strcmp(want[i].router, "identity") ? NULL : "model.moe.slots_per_expert=7");
+        const smoe_moe_shape x = smoe_moe_shape_of(&s.model.moe, 0, 16), w = want[i].x;
+        if (x.images != w.images || x.T != w.T || x.E != w.E || x.P != w.P || x.S != w.S ||
+            x.K != w.K || x.capacity != w.capacity)
+            fail_msg("%s: %zu images, T %zu, E %zu, P %zu, S %zu, K %zu", want[i].router, x.images,
+                     x.T, x.E, x.P, x.S, x.K);
+        assert_int_equal(smoe_moe_places(&s.model.moe, 0, 9), want[i].rest);
+        smoe_spec_free(&s);
+    }
+    /* an expert that chooses takes no token twice, a buffer may be larger than its group */
+    smoe_spec s = specs_good(text, "model.moe.capacity=9", "model.moe.router=experts-choice", NULL);
+    assert_int_equal(smoe_moe_shape_of(&s.model.moe, 0, 16).P, 64);
+    smoe_spec_free(&s);
+    s = specs_good(text, "model.moe.capacity=9", "model.moe.router=tokens-choice", NULL);
+    assert_int_equal(smoe_moe_shape_of(&s.model.moe, 0, 16).P, 230); /* 230.4 */
+    smoe_spec_free(&s);
+}
+
 static void tokens_count_the_class_token(void **state) {
     (void)state;
     smoe_spec s = specs_good("data: {image_size: 224}\nmodel: {patch_size: 16}", NULL, NULL, NULL);
@@ -265,8 +306,8 @@ static void numbers_for_each_layer(void **state) {
     assert_int_equal(smoe_moe_k(moe, 1), 2);
     assert_int_equal(smoe_moe_k(moe, 3), 1);
     assert_true(smoe_moe_ratio(moe, 1) == 0.5 && smoe_moe_ratio(moe, 3) == 1.5);
-    assert_int_equal(smoe_moe_buffer(moe, 1, 32), 8);
-    assert_int_equal(smoe_moe_buffer(moe, 3, 32), 12);
+    assert_int_equal(smoe_moe_places(moe, 1, 32), 8);
+    assert_int_equal(smoe_moe_places(moe, 3, 32), 12);
     char *yaml = specs_yaml(&s, true), *json = smoe_spec_json(&s);
     assert_non_null(strstr(yaml, "    k: [2, 1] "));
     assert_non_null(strstr(yaml, "    capacity: [0.5, 1.5] "));
@@ -595,6 +636,7 @@ int main(void) {
         cmocka_unit_test(slots_come_from_one_of_three),
         cmocka_unit_test(identity_without_slots_has_what_it_needs),
         cmocka_unit_test(capacity_rounds_half_to_even),
+        cmocka_unit_test(shapes_of_layers),
         cmocka_unit_test(tokens_count_the_class_token),
         cmocka_unit_test(defaults_fit_the_run),
         cmocka_unit_test(what_just_fits),

@@ -57,8 +57,8 @@ static void test_initial(void **state) {
         const smoe_param *p = &r.params->row[i];
         const smoe_tensor *t = smoe_safetensors_find(half, p->name);
         const real *w = r.params->w + p->offset;
-        assert_int_equal(t->dtype, p->expert ? SMOE_DTYPE_BF16 : SMOE_DTYPE_F32);
-        for (size_t j = 0; p->expert && j < p->size; j++)
+        assert_int_equal(t->dtype, p->stacked ? SMOE_DTYPE_BF16 : SMOE_DTYPE_F32);
+        for (size_t j = 0; p->stacked && j < p->size; j++)
             assert_true(((const smoe_bf16 *)t->data)[j] == smoe_bf16_round(w[j]));
     }
 

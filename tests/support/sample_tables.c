@@ -10,80 +10,103 @@
 #include <string.h>
 #include <cmocka.h>
 
-#define NUMBERS(frame, ...)                            \
-    smoe_frame_numbers(frame, (double[]){__VA_ARGS__}, \
-                       sizeof(double[]){__VA_ARGS__} / sizeof(double))
-
-/* Each row begins with the run and the block. */
-static smoe_frame *row(smoe_frame *f, const char *run, size_t block) {
-    smoe_frame_text(f, run);
-    smoe_frame_number(f, (double)block);
-    return f;
-}
+/* A row that begins with the run and the block. */
+#define PUT(frame, who, where, ...) \
+    smoe_frame_put(frame, {"run", .text = who}, {"block", .number = (double)(where)}, __VA_ARGS__)
 
 static void fill_runs(smoe_frame *f, const char *run, const char *router) {
-    smoe_frame_text(f, run);
-    smoe_frame_text(f, router);
-    NUMBERS(f, 1234567, 0.625);
+    smoe_frame_put(f, {"run", .text = run}, {"router", .text = router},
+                   {"parameters", .number = 1234567}, {"precision_at_1", .number = 0.625});
+}
+
+/* A rank of the bands: all columns but the first three are a quarter of it. */
+static void fill_bands(smoe_frame *f, size_t block, double rank) {
+    smoe_frame_cell cell[15] = {
+        {"run", .text = SAMPLE_RUN}, {"block", .number = (double)block}, {"rank", .number = rank}};
+    assert_int_equal(f->columns, 15);
+    for (size_t c = 3; c < 15; c++)
+        cell[c] = (smoe_frame_cell){f->column[c].name, .number = rank / 4};
+    smoe_frame_row(f, cell, 15);
 }
 
 static void fill_soft(smoe_frame *frame, size_t block) {
     double b = (double)block;
-    for (double rank = 1; rank <= 4; rank++) {
-        row(&frame[3], SAMPLE_RUN, block);
-        NUMBERS(&frame[3], rank, rank / 4);
-        for (int i = 0; i < 11; i++) smoe_frame_number(&frame[3], rank / 4);
-    }
+    for (double rank = 1; rank <= 4; rank++) fill_bands(&frame[3], block, rank);
     for (double slot = 0; slot < 4; slot++)
-        for (double other = 0; other < 4; other++) {
-            row(&frame[4], SAMPLE_RUN, block);
-            NUMBERS(&frame[4], slot, other, slot == other ? 1 : -b / 8);
-        }
+        for (double other = 0; other < 4; other++)
+            PUT(&frame[4], SAMPLE_RUN, block, {"slot", .number = slot}, {"other", .number = other},
+                {"cosine", .number = slot == other ? 1 : -b / 8});
 }
 
 static void fill_choice(smoe_frame *frame, size_t block) {
-    for (double expert = 0; expert < 2; expert++) {
-        row(&frame[5], "choice", block);
-        NUMBERS(&frame[5], expert, 3 + expert, 2, 1 + expert, 0.5);
-    }
+    for (double expert = 0; expert < 2; expert++)
+        PUT(&frame[5], "choice", block, {"expert", .number = expert},
+            {"chosen", .number = 3 + expert}, {"placed", .number = 2},
+            {"lost", .number = 1 + expert}, {"share", .number = 0.5});
 }
 
 static void fill_both(smoe_frame *frame, const char *run, size_t block) {
-    NUMBERS(row(&frame[1], run, block), 0.5, 0.25, 3.5, 1.0 / 3, 0);
+    PUT(&frame[1], run, block, {"dispatch_max", .number = 0.5}, {"combine_max", .number = 0.25},
+        {"tokens_per_slot", .number = 3.5}, {"slots_per_token", .number = 1.0 / 3},
+        {"dropped", .number = 0});
     for (double rank = 1; rank <= 2; rank++)
-        NUMBERS(row(&frame[2], run, block), rank, 2 - rank, 0.5, 3 - rank, rank / 2);
+        PUT(&frame[2], run, block, {"rank", .number = rank}, {"expert", .number = 2 - rank},
+            {"weight", .number = 0.5}, {"times_least", .number = 3 - rank},
+            {"times_mean", .number = rank / 2});
     for (double class = 0; class < 2; class ++)
-        for (double expert = 0; expert < 2; expert++) {
-            NUMBERS(row(&frame[6], run, block), class);
-            smoe_frame_text(&frame[6], class > 0 ? "dog" : "cat");
-            NUMBERS(&frame[6], expert, 0.25 * (class + expert), 1, 2 - class, 1 + expert);
-        }
+        for (double expert = 0; expert < 2; expert++)
+            PUT(&frame[6], run, block, {"class", .number = class},
+                {"class_name", .text = class > 0 ? "dog" : "cat"}, {"expert", .number = expert},
+                {"weight", .number = 0.25 * (class + expert)}, {"lift", .number = 1},
+                {"class_rank", .number = 2 - class}, {"expert_rank", .number = 1 + expert});
     for (double step = 10; step <= 20; step += 10) {
-        smoe_frame_text(&frame[7], run);
-        NUMBERS(&frame[7], step, (double)block);
-        smoe_frame_text(&frame[7], "dispatch_max");
-        smoe_frame_number(&frame[7], step / 40);
+        PUT(&frame[7], run, block, {"step", .number = step}, {"metric", .text = "dispatch_max"},
+            {"value", .number = step / 40});
         if (block > 1) continue;
-        smoe_frame_text(&frame[7], run);
-        NUMBERS(&frame[7], step, NAN);
-        smoe_frame_text(&frame[7], "loss");
-        smoe_frame_number(&frame[7], 1 / step);
+        PUT(&frame[7], run, NAN, {"step", .number = step}, {"metric", .text = "loss"},
+            {"value", .number = 1 / step});
     }
 }
 
+#define TEXT(column) \
+    { #column, true }
+#define NUMBER(column) \
+    { #column, false }
+#define COLUMNS(...)                   \
+    .columns = (const smoe_column[]) { \
+        __VA_ARGS__, {                 \
+            0                          \
+        }                              \
+    }
+
+/* The columns of the tables of smoe inspect. */
+static const struct inspected_table {
+    const char *name, *title, *caption;
+    const smoe_column *columns;
+} tables[] = {
+#define FRAME(table, needs, per, ...) {.name = #table, __VA_ARGS__},
+#include "inspect/inspect.def"
+#undef FRAME
+};
+
+void sample_tables_init(smoe_frame *frame, const char *name) {
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
+        if (!strcmp(tables[i].name, name)) {
+            smoe_frame_init(frame, name, name, "What is measured", tables[i].columns);
+            return;
+        }
+    fail_msg("no table %s", name);
+}
+
 static void fill_frames(smoe_frame *frame) {
-    static const char *const columns[SAMPLE_FRAMES][2] = {
-        {"runs", "run$ router$ parameters precision_at_1"},
-        {"routing", "run$ block dispatch_max combine_max tokens_per_slot slots_per_token dropped"},
-        {"combine_expert", "run$ block rank expert weight times_least times_mean"},
-        {"dispatch_bands", "run$ block rank mean p0.5 p2.5 p5 p10 p20 p50 p80 p90 p95 p97.5 p99.5"},
-        {"slot_correlation", "run$ block slot other cosine"},
-        {"expert_load", "run$ block expert chosen placed lost share"},
-        {"class_expert", "run$ block class class_name$ expert weight lift class_rank expert_rank"},
-        {"over_steps", "run$ step block metric$ value"},
-    };
-    for (size_t i = 0; i < SAMPLE_FRAMES; i++)
-        smoe_frame_init(&frame[i], columns[i][0], columns[i][0], "What is measured", columns[i][1]);
+    static const char *const names[SAMPLE_FRAMES] = {
+        "runs",        "routing",      "combine_expert", "dispatch_bands", "slot_correlation",
+        "expert_load", "class_expert", "over_steps"};
+    /* of the runs some columns are enough */
+    static const smoe_column runs[] = {
+        TEXT(run), TEXT(router), NUMBER(parameters), NUMBER(precision_at_1), {0}};
+    smoe_frame_init(&frame[0], names[0], names[0], "What is measured", runs);
+    for (size_t i = 1; i < SAMPLE_FRAMES; i++) sample_tables_init(&frame[i], names[i]);
     fill_runs(&frame[0], SAMPLE_RUN, "soft");
     fill_runs(&frame[0], "choice", "tokens-choice");
     for (int choice = 0; choice < 2; choice++)
@@ -94,6 +117,9 @@ static void fill_frames(smoe_frame *frame) {
             else
                 fill_soft(frame, block);
         }
+    smoe_err err = {0};
+    for (size_t i = 0; i < SAMPLE_FRAMES; i++)
+        if (smoe_frame_check(&frame[i], &err)) fail_msg("%s", err.text);
 }
 
 /* Pixels: channel c of pixel i is -1 + (c + i)/16 ... of the first image, 1/8 more in the second. */

@@ -14,12 +14,15 @@ typedef struct sample_tables {
     smoe_frame
         frame[SAMPLE_FRAMES]; /* runs, routing, combine_expert, dispatch_bands, slot_correlation,
                                        expert_load, class_expert, over_steps */
-    smoe_sample sample[SAMPLE_SAMPLES]; /* two of the soft run DRAWN_RUN, then one of "choice" */
+    smoe_sample sample[SAMPLE_SAMPLES]; /* two of the soft run SAMPLE_RUN, then one of "choice" */
 } sample_tables;
 
-/* As a test's setup and teardown: *state is a drawn. */
+/* As a test's setup and teardown: *state is a sample_tables. */
 int sample_tables_setup(void **state);
 int sample_tables_teardown(void **state);
+
+/* An empty table with the name and the columns of one of smoe inspect. */
+void sample_tables_init(smoe_frame *frame, const char *name);
 
 /* The frame of a name, which must be there. */
 const smoe_frame *sample_tables_frame(const sample_tables *d, const char *name);

@@ -16,7 +16,7 @@ static void take(double seconds) {
     if (seconds > 0) usleep((useconds_t)(seconds * 1e6));
 }
 
-static void on_step(void *user, const smoe_step *step) {
+static void on_step(void *user, const smoe_train_status *step) {
     job *j = user;
     j->steps++;
     assert_int_equal(step->steps, j->spec.train.steps);
@@ -30,7 +30,7 @@ static void on_eval(void *user, uint64_t step, const char *split, const smoe_eva
     job *j = user;
     j->evals++;
     assert_true(step > 0 && isfinite(eval->loss));
-    assert_string_equal(split, "test");
+    assert_string_equal(split, j->spec.eval.split);
     take(j->eval_pause);
 }
 

@@ -338,6 +338,37 @@ static void results_by_hand(void **state) {
     assert_int_equal(sample_tables, !access(path, F_OK));
 }
 
+/* The axis names the split that all trials are evaluated on. */
+static void axes_name_the_split(void **state) {
+    static const char *const rows[][2] = {
+        {"eval: {split: val}\nsweep: {grid: {model.moe.experts: [2, 4]}}\n", "val precision@1"},
+        {"eval: {split: train}\nsweep: {grid: {model.moe.experts: [2, 4]}}\n", "train precision@1"},
+        {"sweep: {grid: {eval.split: [val, test]}}\n", "precision@1"}};
+    for (size_t i = 0; i < 3; i++) {
+        sweep_folder *w = *state;
+        char text[400], dir[SCRATCH_PATH + 24], path[SCRATCH_PATH + 40], label[80];
+        bool drawn;
+        smoe_err err;
+        smoe_results r;
+        snprintf(text, sizeof text, "name: r\n" SMALL "%s", rows[i][0]);
+        snprintf(dir, sizeof dir, "%.*s%zu", SCRATCH_PATH, w->dir, i % 10);
+        smoe_sweep sweep = sweep_folder_trials(text);
+        assert_int_equal(smoe_sweep_create(&sweep, dir, false, &err), 0);
+        for (size_t k = 0; k < 2; k++) sweep_folder_done(&sweep, k, 0.5, "step_s", 1);
+        smoe_sweep_free(&sweep);
+        assert_int_equal(smoe_sweep_open(&sweep, dir, &err), 0);
+        assert_int_equal(smoe_results_make(&r, &sweep, &err), 0);
+        assert_int_equal(smoe_results_draw(&r, &drawn, &err), 0);
+        smoe_results_free(&r);
+        smoe_sweep_free(&sweep);
+        snprintf(path, sizeof path, "%s/sweep.gp", dir);
+        snprintf(label, sizeof label, "set ylabel '%s'\n", rows[i][1]);
+        char *script = scratch_read(path, NULL);
+        if (!strstr(script, label)) fail_msg("no %s in %s", label, script);
+        free(script);
+    }
+}
+
 static void powers_are_recognised(void **state) {
     (void)state;
     double powers[] = {8, 2, 4, 2, 1}, steps[] = {10, 20, 30, 40}, two[] = {1, 100},
@@ -386,6 +417,31 @@ static void a_run_is_measured_from_its_metrics(void **state) {
     scratch_write(path, "{\"step\":1}\n{\"st\n{\"step\":2}\n", 27);
     assert_null(smoe_trial_measure(w->folder.dir, 0, 8, &err));
     assert_non_null(strstr(err.text, "/metrics.jsonl:2: not a record with a step"));
+}
+
+/* Records of version 0.1.0 as it was before evaluations had the name of their split: eval.split was
+ * val, and the run was resumed after step 8. */
+static void an_older_run_is_measured(void **state) {
+    (void)state;
+    smoe_err err;
+    json_t *r = smoe_trial_measure("tests/store/old-run", 16, 8, &err);
+    static const struct {
+        const char *column;
+        double value;
+    } want[] = {{"train_loss", 2.2678118032737471},
+                {"test_loss", 2.3069669393059775},
+                {"precision_at_1", 0.07},
+                {"best_precision_at_1", 0.13},
+                {"best_step", 8},
+                {"fewshot_2", 0.1425},
+                {"dispatch_max", 0.075609592837281525},
+                {"combine_max", 0.17253159964457154},
+                {"step_s", 8 / 1395.0617343177946}};
+    if (!r) fail_msg("%s", err.text);
+    assert_int_equal(json_object_size(r), sizeof want / sizeof *want);
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++)
+        assert_close(json_number_value(json_object_get(r, want[i].column)), want[i].value, 1e-15);
+    json_decref(r);
 }
 
 /* ---- ablations -------------------------------------------------------------------------------- */
@@ -521,7 +577,10 @@ int main(void) {
         cmocka_unit_test_setup_teardown(invalid_trials_are_all_named, sweep_folder_setup,
                                         sweep_folder_teardown),
         cmocka_unit_test_setup_teardown(results_by_hand, sweep_folder_setup, sweep_folder_teardown),
+        cmocka_unit_test_setup_teardown(axes_name_the_split, sweep_folder_setup,
+                                        sweep_folder_teardown),
         cmocka_unit_test(powers_are_recognised),
+        cmocka_unit_test(an_older_run_is_measured),
         cmocka_unit_test_setup_teardown(a_run_is_measured_from_its_metrics, sweep_folder_setup,
                                         sweep_folder_teardown),
         cmocka_unit_test_setup_teardown(rows_of_an_ablation, sweep_folder_setup,

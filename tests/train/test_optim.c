@@ -240,7 +240,7 @@ static void kernels_of_experts_keep_gradients(void **state) {
         smoe_train_spec t = constant_rate((smoe_optimizer)name);
         smoe_params params;
         table(&params, &t);
-        params.row[SMOE_PARAM_KERNEL].expert = true;
+        params.row[SMOE_PARAM_KERNEL].stacked = true;
         gradients(&params, 3, 4);
         smoe_optim_step(&params, &t, 0, 0);
         for (size_t i = 0; i < params.count; i++) {

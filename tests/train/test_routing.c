@@ -56,7 +56,7 @@ static void choices_are_counted(void **state) {
     smoe_routing_stop(&routing);
     pass(&rig, 3); /* nor any longer */
     json_t *record = json_object();
-    smoe_routing_record(&routing, record);
+    smoe_routing_record(&routing, "test", record);
     assert_int_equal(sum(record, "blocks.0/router/chosen", 2), 40);
     assert_int_equal(sum(record, "blocks.1/router/placed", 2), 10);
     assert_int_equal(sum(record, "blocks.1/router/lost", 2), 30);
@@ -82,7 +82,7 @@ static void others_have_less_to_say(void **state) {
         models_make(&rig, BOTH "model.moe.router=identity model.moe.slots_per_expert=2", 2, false));
     assert_int_equal(smoe_routing_open(&routing, rig.model, &err), 0);
     pass(&rig, 2);
-    smoe_routing_record(&routing, record);
+    smoe_routing_record(&routing, "test", record);
     assert_close(number(record, "test/dropped"), 0, 0);
     assert_int_equal(json_object_size(record), 3);
     smoe_routing_free(&routing);
@@ -91,7 +91,7 @@ static void others_have_less_to_say(void **state) {
     assert_true(models_make(&rig, BOTH "model.moe.router=soft", 2, false));
     assert_int_equal(smoe_routing_open(&routing, rig.model, &err), 0);
     pass(&rig, 2);
-    smoe_routing_record(&routing, record);
+    smoe_routing_record(&routing, "test", record);
     assert_int_equal(json_object_size(record), 0);
     assert_true(isnan(smoe_routing_dropped(&routing)));
     json_decref(record);

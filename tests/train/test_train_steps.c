@@ -5,7 +5,7 @@
  */
 #include "approx.h"
 #include "training.h"
-#include "train/loss.h"
+#include "train/task.h"
 #include "train/optim.h"
 #include "store/safetensors.h"
 
@@ -35,7 +35,7 @@ static parts parts_make(const smoe_spec *spec) {
     smoe_err err;
     smoe_loader_options options = {.batch_size = p.B,
                                    .train = true,
-                                   .multi = spec->train.loss == SMOE_LOSS_SIGMOID,
+                                   .multi = smoe_task_of(spec->train.loss)->multi,
                                    .seed = spec->seed};
     assert_int_equal(smoe_dataset_open(&p.set, spec, "train", &err), 0);
     p.N = smoe_dataset_classes(p.set);
@@ -63,10 +63,11 @@ static void step_by_hand(parts *p, size_t step, const json_t *record) {
     smoe_pass pass = {.train = true, .seed = p->spec->seed, .step = step, .images = p->B};
     real *dlogits = calloc(p->B * p->N, sizeof *dlogits);
     double *rows = calloc(p->B, sizeof *rows);
-    smoe_loss_sums sums = {0};
+    smoe_task_sums sums = {0};
     smoe_model_forward(p->model, batch.pixels, &pass);
-    smoe_loss_batch(&sums, dlogits, rows, smoe_model_logits(p->model), batch.target, p->B, p->N,
-                    train->loss, train->label_smoothing);
+    smoe_task_of(train->loss)
+        ->batch(&sums, dlogits, rows, smoe_model_logits(p->model), batch.target, p->B, p->N, p->B,
+                train->label_smoothing);
     double aux = smoe_model_aux(p->model);
     smoe_model_backward(p->model, dlogits, &pass);
     double norm = smoe_optim_norm(p->params);

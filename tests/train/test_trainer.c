@@ -229,6 +229,78 @@ static void resuming_what_is_done(void **state) {
     training_end(&j);
 }
 
+/* ---- what is recorded --------------------------------------------------------------------------- */
+
+/* Evaluations have the name of their split, and the training batch keeps its own. */
+static void records_say_their_split(void **state) {
+    (void)state;
+    static const char *const rows[][2] = {{"eval.split=test", "test"},
+                                          {"eval.split=val", "val"},
+                                          {"eval.split=train", "train_split"}};
+    for (size_t i = 0; i < 3; i++) {
+        char keys[300];
+        job j;
+        snprintf(keys, sizeof keys,
+                 JOBS_SMALL "model.moe.router=identity data.limit=20 train.steps=4 "
+                            "train.log_every=2 train.eval_every=2 %s",
+                 rows[i][0]);
+        training_begin(&j, keys);
+        training_finish(&j, SMOE_RUN_NEW);
+        json_t *records = training_records(j.dir);
+        assert_int_equal(json_array_size(records), 4);
+        for (size_t k = 0; k < 4; k++) { /* training, evaluation, ... */
+            json_t *record = json_array_get(records, k), *value;
+            const char *key;
+            bool loss = false, dropped = false;
+            json_object_foreach(record, key, value) {
+                smoe_metric_place at;
+                if (!smoe_metric_read(&at, key)) fail_msg("'%s' is no metric", key);
+                assert_string_equal(
+                    at.split,
+                    k % 2 && smoe_metrics[at.metric].scope == SMOE_OF_SPLIT ? rows[i][1] : "");
+                assert_true(smoe_metrics[at.metric].scope !=
+                            (k % 2 ? SMOE_OF_STEP : SMOE_OF_SPLIT));
+                loss |= at.metric == (k % 2 ? SMOE_METRIC_LOSS : SMOE_METRIC_TRAIN_LOSS);
+                dropped |= at.metric == SMOE_METRIC_DROPPED;
+            }
+            assert_true(loss && dropped);
+        }
+        json_decref(records);
+        training_end(&j);
+    }
+}
+
+/* wall_s goes on from the last record that is kept. */
+static void time_goes_on_over_resumes(void **state) {
+    (void)state;
+    job j;
+    char path[2 * SCRATCH_PATH], text[1000];
+    training_begin(&j, JOBS_SMALL "data.limit=20 train.steps=4 train.log_every=1 "
+                                  "train.eval_every=0 train.checkpoint_every=2");
+    assert_int_equal(training_run(&j, SMOE_RUN_NEW, 3), SMOE_STOPPED);
+    json_t *records = training_records(j.dir);
+    assert_int_equal(json_array_size(records), 3);
+    double last = 0;
+    size_t used = 0;
+    for (size_t i = 0; i < 3; i++) {
+        double wall = training_number(json_array_get(records, i), "wall_s");
+        assert_true(wall > last && wall < 1000);
+        last = wall;
+        used += (size_t)snprintf(text + used, sizeof text - used, "{\"step\":%zu,\"wall_s\":%zu}\n",
+                                 i + 1, 1000 + i);
+    }
+    json_decref(records);
+    snprintf(path, sizeof path, "%s/metrics.jsonl", j.dir);
+    scratch_write(path, text, used);
+    training_finish(&j, SMOE_RUN_RESUME);
+    records = training_records(j.dir);
+    assert_int_equal(json_array_size(records), 4);
+    last = training_number(json_array_get(records, 3), "wall_s");
+    assert_true(last > 1002 && last < 2000);
+    json_decref(records);
+    training_end(&j);
+}
+
 /* ---- what goes wrong ---------------------------------------------------------------------------- */
 
 /* Steps of 1e38 make weights whose sums are no floats. The head starts at zero and the first step
@@ -434,6 +506,8 @@ int main(void) {
         cmocka_unit_test(resuming_is_never_having_stopped),
         cmocka_unit_test(seeds_and_threads),
         cmocka_unit_test(resuming_what_is_done),
+        cmocka_unit_test(records_say_their_split),
+        cmocka_unit_test(time_goes_on_over_resumes),
         cmocka_unit_test(a_loss_that_is_no_number),
         cmocka_unit_test(no_place_to_write),
         cmocka_unit_test(outcomes_are_those_of_the_images),

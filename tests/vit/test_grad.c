@@ -6,7 +6,7 @@
  */
 #include "gradcheck.h"
 
-#include "train/loss.h"
+#include "train/task.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -158,11 +158,12 @@ typedef struct scores {
     smoe_loss kind;
 } scores;
 
-/* smoe_loss_batch sums over images; its gradient is that of the mean. */
+/* A task sums over images; its gradient is that of the mean. */
 static double mean_loss(void *user) {
     scores *s = user;
-    smoe_loss_sums sums = {0};
-    smoe_loss_batch(&sums, NULL, s->rows, s->logits, s->target, B, CLASSES, s->kind, s->smoothing);
+    smoe_task_sums sums = {0};
+    smoe_task_of(s->kind)->batch(&sums, NULL, s->rows, s->logits, s->target, B, CLASSES, B,
+                                 s->smoothing);
     return sums.loss / B;
 }
 
@@ -173,11 +174,12 @@ static void losses(void **state) {
     gradcheck_normal(s.logits, B * CLASSES, 5);
     for (int i = 0; i < 4; i++) {
         real g[B * CLASSES];
-        smoe_loss_sums sums = {0};
+        smoe_task_sums sums = {0};
         s.kind = i % 2 ? SMOE_LOSS_SIGMOID : SMOE_LOSS_SOFTMAX;
         s.smoothing = i / 2 ? 0.2 : 0;
         for (size_t c = 0; c < B * CLASSES; c++) g[c] = (real)NAN;
-        smoe_loss_batch(&sums, g, s.rows, s.logits, s.target, B, CLASSES, s.kind, s.smoothing);
+        smoe_task_of(s.kind)->batch(&sums, g, s.rows, s.logits, s.target, B, CLASSES, B,
+                                    s.smoothing);
         gradcheck check = {.loss = mean_loss, .user = &s, .step = STEP, .tolerance = TOLERANCE};
         gradcheck_begin(&check);
         if (!gradcheck_array(&check, "logits", s.logits, g, B * CLASSES))

@@ -5,7 +5,7 @@
 #include "approx.h"
 #include "models.h"
 #include "spec/routers.h"
-#include "train/loss.h"
+#include "train/task.h"
 #include "train/optim.h"
 
 #include <math.h>
@@ -75,11 +75,11 @@ static double train_step(smoe_model *model, const smoe_spec *spec, const real *p
     double rows[IMAGES];
     smoe_params *params = smoe_model_params(model);
     smoe_pass pass = {.train = true, .step = step, .images = IMAGES};
-    smoe_loss_sums sums = {0};
+    smoe_task_sums sums = {0};
     for (size_t b = 0; b < IMAGES; b++) target[b * CLASSES + labels[b]] = 1;
     smoe_model_forward(model, pixels, &pass);
-    smoe_loss_batch(&sums, dlogits, rows, smoe_model_logits(model), target, IMAGES, CLASSES,
-                    spec->train.loss, 0);
+    smoe_task_of(spec->train.loss)
+        ->batch(&sums, dlogits, rows, smoe_model_logits(model), target, IMAGES, CLASSES, IMAGES, 0);
     double loss = sums.loss / IMAGES + spec->model.moe.aux_weight * smoe_model_aux(model);
     smoe_model_backward(model, dlogits, &pass);
     smoe_optim_step(params, &spec->train, step, smoe_optim_norm(params));

@@ -9,7 +9,7 @@
 #include "gradcheck.h"
 #include "models.h"
 #include "spec/routers.h"
-#include "train/loss.h"
+#include "train/task.h"
 #include "train/optim.h"
 
 #include <math.h>
@@ -131,11 +131,11 @@ static void train(models_rig *r, real *g) {
     double rows[IMAGES];
     for (size_t b = 0; b < IMAGES; b++) target[b * r->N + b % r->N] = 1;
     for (size_t step = 0; step < 5; step++) {
-        smoe_loss_sums sums = {0};
+        smoe_task_sums sums = {0};
         r->pass.step = step;
         smoe_model_forward(r->model, r->image, &r->pass);
-        smoe_loss_batch(&sums, d, rows, smoe_model_logits(r->model), target, IMAGES, r->N, t->loss,
-                        0);
+        smoe_task_of(t->loss)->batch(&sums, d, rows, smoe_model_logits(r->model), target, IMAGES,
+                                     r->N, IMAGES, 0);
         smoe_model_backward(r->model, d, &r->pass);
         if (!step) memcpy(g, r->params->g, r->params->size * sizeof *g);
         smoe_optim_step(r->params, t, step, smoe_optim_norm(r->params));

@@ -66,14 +66,12 @@ static double gelu(const net *n, double x) {
 }
 
 /* In training x [size], a row of a matrix, keeps each value with the probability 1 - rate, divided by it.
- * The matrix has one stream of random numbers: it has no more than 4096 values here. */
+ * The row has a stream of random numbers. */
 static void drop(const net *n, size_t site, double *x, size_t row, size_t size) {
     double rate = n->r->spec.model.dropout;
     const smoe_pass *pass = &n->r->pass;
     if (!pass->train || rate <= 0) return;
-    assert_true((row + 1) * size <= 4096);
-    smoe_rng rng = smoe_rng_at(pass->seed, SMOE_RNG_DROPOUT, (uint32_t)site, pass->step, 0);
-    for (size_t i = 0; i < row * size; i++) smoe_rng_uniform(&rng);
+    smoe_rng rng = smoe_rng_at(pass->seed, SMOE_RNG_DROPOUT, (uint32_t)site, pass->step, row);
     for (size_t i = 0; i < size; i++) x[i] *= smoe_rng_uniform(&rng) < rate ? 0 : 1 / (1 - rate);
 }
 
@@ -247,8 +245,8 @@ static void masks_do_not_repeat(void **state) {
     enum { HALF = 4096 };
     static real a[2 * HALF], b[2 * HALF];
     for (size_t i = 0; i < 2 * HALF; i++) a[i] = b[i] = 1;
-    smoe_dropout(a, 2 * HALF, 0.5, 3, &(smoe_pass){.train = true, .step = 1});
-    smoe_dropout(b, 2 * HALF, 0.5, 3, &(smoe_pass){.train = true, .step = 2});
+    smoe_dropout(a, 2, HALF, 0.5, 3, &(smoe_pass){.train = true, .step = 1, .images = 2});
+    smoe_dropout(b, 2, HALF, 0.5, 3, &(smoe_pass){.train = true, .step = 2, .images = 2});
     size_t along = 0, by_step = 0;
     for (size_t i = 0; i < HALF; i++) {
         assert_true(a[i] == 0 || a[i] == 2);

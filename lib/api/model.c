@@ -1,0 +1,218 @@
+/*
+ * The public functions of specs and models; see smoe/smoe.h. lib/api is the top room of the
+ * library: it may include every other, and none includes it. It has no headers of its own, since
+ * the one it fulfils is public; and no work of its own, which belongs into the rooms.
+ */
+#include "data/data.h"
+#include "data/decode.h"
+#include "base/file.h"
+#include "spec/spec.h"
+#include "store/run.h"
+#include "store/safetensors.h"
+#include "train/trainer.h"
+#include "vit/model.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *smoe_version(void) {
+    return SMOE_VERSION;
+}
+
+/* ---- specs ----------------------------------------------------------------------------------- */
+
+int smoe_spec_open(smoe_spec **spec, const char *file, const char *const *overrides, size_t count,
+                   smoe_err *err) {
+    smoe_err own; /* messages of several lines are built up in it */
+    if (!err) err = &own;
+    *spec = calloc(1, sizeof **spec);
+    if (!*spec) return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", file);
+    if (!smoe_spec_read(*spec, file, (char *const *)overrides, count, err)) return 0;
+    smoe_spec_close(*spec);
+    *spec = NULL;
+    return -1;
+}
+
+void smoe_spec_close(smoe_spec *spec) {
+    if (spec) smoe_spec_free(spec);
+    free(spec);
+}
+
+/* ---- loading --------------------------------------------------------------------------------- */
+
+/* What a loaded model stands on. */
+typedef struct source {
+    char *path; /* of the file */
+    smoe_spec spec;
+    smoe_safetensors *file; /* whose pages are the weights */
+    size_t classes, reserved;
+    real *pixels; /* [reserved, channels, size, size] */
+} source;
+
+static void source_free(void *held) {
+    source *s = held;
+    smoe_safetensors_free(s->file);
+    smoe_spec_free(&s->spec);
+    free(s->path);
+    free(s->pixels);
+    free(s);
+}
+
+static source *source_of(const smoe_model *model) {
+    return smoe_model_held(model);
+}
+
+static size_t image_elements(const source *s) {
+    return s->spec.data.channels * s->spec.data.image_size * s->spec.data.image_size;
+}
+
+/* Nobody gave overrides: what is wrong with the spec is wrong with the file. */
+static int read_spec(source *s, const char *text, smoe_err *err) {
+    if (!text) return smoe_fail(err, SMOE_DATA, "%s: carries no spec", s->path);
+    smoe_spec_text carried = {.text = (char *)text, .length = strlen(text), .label = s->path};
+    if (!smoe_spec_parse_trained(&s->spec, &carried, NULL, 0, err)) return 0;
+    if (err->code == SMOE_USAGE) err->code = SMOE_DATA;
+    return -1;
+}
+
+static int source_open(source *s, const char *path, smoe_err *err) {
+    char *text;
+    if (smoe_run_locate(path, NULL, &s->path, &text, err)) return -1;
+    int status = read_spec(s, text, err);
+    free(text);
+    if (status || smoe_safetensors_open(&s->file, s->path, err)) return -1;
+    const smoe_tensor *head = smoe_safetensors_find(s->file, "head.weight");
+    if (!head || head->ndim != 2)
+        return smoe_fail(err, SMOE_DATA, "%s: no matrix head.weight, so no classes", s->path);
+    s->classes = head->dim[0];
+    return 0;
+}
+
+int smoe_model_load(smoe_model **model, const char *path, smoe_err *err) {
+    smoe_err own;
+    if (!err) err = &own;
+    *model = NULL;
+    source *s = calloc(1, sizeof *s);
+    if (!s) return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", path);
+    if (source_open(s, path, err) || smoe_model_create(model, &s->spec, s->classes, err)) {
+        source_free(s);
+        return -1;
+    }
+    smoe_model_hold(*model, s, source_free);
+    if (!smoe_params_map(smoe_model_params(*model), s->file, err)) return 0;
+    smoe_model_free(*model);
+    *model = NULL;
+    return -1;
+}
+
+size_t smoe_model_channels(const smoe_model *model) {
+    return source_of(model)->spec.data.channels;
+}
+
+size_t smoe_model_image_size(const smoe_model *model) {
+    return source_of(model)->spec.data.image_size;
+}
+
+size_t smoe_model_classes(const smoe_model *model) {
+    return source_of(model)->classes;
+}
+
+/* ---- images ---------------------------------------------------------------------------------- */
+
+int smoe_pixels_decode(float *pixels, const smoe_model *model, const void *bytes, size_t size,
+                       smoe_err *err) {
+    const source *s = source_of(model);
+    size_t n = image_elements(s);
+    smoe_image image = {0}, work = {0};
+    real *values = malloc(n * sizeof *values);
+    int status = values ? 0 : smoe_fail(err, SMOE_RUNTIME, "out of memory for an image");
+    if (!status)
+        status = smoe_decode_fit(&image, s->spec.data.image_size, s->spec.data.channels,
+                                 smoe_image_kind_in(bytes, size), bytes, size, NULL, &work, err);
+    if (!status) {
+        smoe_image_pixels(values, &image);
+        for (size_t i = 0; i < n; i++) pixels[i] = (float)values[i];
+    }
+    smoe_image_free(&image);
+    smoe_image_free(&work);
+    free(values);
+    return status;
+}
+
+int smoe_pixels_read(float *pixels, const smoe_model *model, const char *path, smoe_err *err) {
+    char *bytes;
+    size_t size;
+    if (smoe_file_read(path, SMOE_MOST_IMAGE_BYTES, &bytes, &size, err)) return -1;
+    int status = smoe_pixels_decode(pixels, model, bytes, size, err);
+    free(bytes);
+    return status ? smoe_fail_prefix(err, "%s", path) : 0;
+}
+
+/* ---- using a model --------------------------------------------------------------------------- */
+
+/* Room for batches of up to `images` images; more than eval.batch_size never go at once. */
+static int reserve(smoe_model *model, size_t images, smoe_err *err) {
+    source *s = source_of(model);
+    size_t most = s->spec.eval.batch_size, batch = images < most ? images : most;
+    if (batch <= s->reserved) return 0;
+    s->reserved = 0;
+    free(s->pixels);
+    s->pixels = malloc(batch * image_elements(s) * sizeof *s->pixels);
+    if (!s->pixels) return smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu images", batch);
+    if (smoe_model_reserve(model, batch, false, err)) return -1;
+    s->reserved = batch;
+    return 0;
+}
+
+int smoe_model_predict(smoe_model *model, float *logits, const float *pixels, size_t images,
+                       smoe_err *err) {
+    if (reserve(model, images, err)) return -1;
+    const source *s = source_of(model);
+    size_t n = image_elements(s), N = s->classes;
+    for (size_t first = 0, B; first < images; first += B) {
+        B = images - first < s->reserved ? images - first : s->reserved;
+        for (size_t i = 0; i < B * n; i++) s->pixels[i] = pixels[first * n + i];
+        smoe_pass pass = {.seed = s->spec.seed, .images = B, .first = first};
+        smoe_model_forward(model, s->pixels, &pass);
+        const real *values = smoe_model_logits(model);
+        for (size_t i = 0; i < B * N; i++) logits[first * N + i] = (float)values[i];
+    }
+    return 0;
+}
+
+static void softmax(float *p, const float *logits, size_t N) {
+    double most = -INFINITY, sum = 0;
+    for (size_t c = 0; c < N; c++) most = logits[c] > most ? logits[c] : most;
+    for (size_t c = 0; c < N; c++) sum += exp(logits[c] - most);
+    for (size_t c = 0; c < N; c++) p[c] = (float)(exp(logits[c] - most) / sum);
+}
+
+void smoe_model_probabilities(const smoe_model *model, float *p, const float *logits,
+                              size_t images) {
+    const source *s = source_of(model);
+    size_t N = s->classes;
+    bool sigmoid = s->spec.train.loss == SMOE_LOSS_SIGMOID;
+    for (size_t i = 0; sigmoid && i < images * N; i++)
+        p[i] = (float)(1 / (1 + exp(-(double)logits[i])));
+    for (size_t b = 0; !sigmoid && b < images; b++) softmax(p + b * N, logits + b * N, N);
+}
+
+int smoe_model_evaluate(smoe_model *model, smoe_score *score, const char *split, smoe_err *err) {
+    source *s = source_of(model);
+    smoe_dataset *set = NULL;
+    smoe_eval eval = {0};
+    int status = smoe_dataset_open(&set, &s->spec, split, err);
+    if (!status && smoe_dataset_classes(set) != s->classes)
+        status = smoe_fail(err, SMOE_DATA, "%s: %zu classes, and its data has %zu", s->path,
+                           s->classes, smoe_dataset_classes(set));
+    if (!status) status = reserve(model, smoe_dataset_images(set), err);
+    if (!status) {
+        size_t images = smoe_dataset_images(set), batch = s->spec.eval.batch_size;
+        status = smoe_evaluate(model, &s->spec, set, images < batch ? images : batch, NULL, NULL,
+                               &eval, err);
+    }
+    *score = (smoe_score){eval.images, eval.loss, eval.precision_at_1};
+    smoe_dataset_free(set);
+    return status;
+}

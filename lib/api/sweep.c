@@ -1,0 +1,79 @@
+/* The public function that runs a sweep; see smoe/smoe.h. */
+#include "math/blas.h"
+#include "sweep/grid.h"
+#include "sweep/results.h"
+#include "sweep/runner.h"
+
+#include <math.h>
+
+typedef struct listener {
+    const smoe_sweep *sweep;
+    const smoe_sweep_settings *settings;
+} listener;
+
+static void on_ended(void *user, size_t i) {
+    const listener *l = user;
+    const smoe_trial *trial = &l->sweep->trial[i];
+    bool done = trial->state == SMOE_TRIAL_DONE;
+    const json_t *result = json_object_get(trial->outcome, "result");
+    const json_t *precision = json_object_get(result, "precision_at_1");
+    if (trial->state != SMOE_TRIAL_OPEN)
+        l->settings->ended(l->settings->user, trial->name, done,
+                           json_is_number(precision) ? json_number_value(precision) : NAN);
+}
+
+static int from_spec(smoe_sweep *sweep, const char *file, const char *const *overrides,
+                     size_t count, const char *dir, const smoe_sweep_settings *settings,
+                     smoe_err *err) {
+    const smoe_grid_options how = {.skip_invalid = settings->skip_invalid};
+    smoe_spec_text text;
+    size_t skipped;
+    int status = smoe_spec_text_read(&text, file, err);
+    if (!status)
+        status =
+            smoe_grid_of_spec(sweep, &text, (char *const *)overrides, count, &how, &skipped, err);
+    smoe_spec_text_free(&text);
+    if (!status && settings->mode == SMOE_RUN_FORCE) status = smoe_sweep_remove(dir, err);
+    return status ? -1 : smoe_sweep_create(sweep, dir, settings->mode != SMOE_RUN_NEW, err);
+}
+
+static int run(smoe_sweep *sweep, const smoe_sweep_settings *settings, smoe_err *err) {
+    listener l = {sweep, settings};
+    const smoe_runner_observer observer = {.user = &l, .ended = settings->ended ? on_ended : NULL};
+    const smoe_runner_options options = {.jobs = settings->jobs ? settings->jobs : 1,
+                                         .retry_failed = settings->retry_failed,
+                                         .fail_fast = settings->fail_fast,
+                                         .stop = settings->stop,
+                                         .observer = &observer};
+    smoe_results results;
+    smoe_err ran = {0};
+    bool drawn;
+    smoe_blas_start();
+    int status = smoe_runner_run(sweep, &options, &ran);
+    int wrote = smoe_results_make(&results, sweep, err);
+    if (!wrote) wrote = smoe_results_write(&results, err);
+    if (!wrote) wrote = smoe_results_draw(&results, &drawn, err);
+    smoe_results_free(&results);
+    if (status) *err = ran;
+    return status || wrote ? -1 : 0;
+}
+
+int smoe_sweep_run(const char *file, const char *const *overrides, size_t count, const char *dir,
+                   const smoe_sweep_settings *settings, smoe_sweep_counts *counts, smoe_err *err) {
+    static const smoe_sweep_settings plain = {0};
+    smoe_err own; /* messages are built up in it */
+    smoe_sweep sweep = {0};
+    if (!err) err = &own;
+    if (!settings) settings = &plain;
+    int status = file ? from_spec(&sweep, file, overrides, count, dir, settings, err)
+                      : smoe_sweep_open(&sweep, dir, err);
+    if (!status) status = smoe_results_check(&sweep, err);
+    if (!status) status = run(&sweep, settings, err);
+    if (counts) *counts = (smoe_sweep_counts){.trials = sweep.trials};
+    for (size_t i = 0; counts && i < sweep.trials; i++) {
+        counts->done += sweep.trial[i].state == SMOE_TRIAL_DONE;
+        counts->failed += sweep.trial[i].state == SMOE_TRIAL_FAILED;
+    }
+    smoe_sweep_free(&sweep);
+    return status;
+}

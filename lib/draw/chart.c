@@ -1,0 +1,91 @@
+/* Charts as plots; see chart.h. */
+#include "draw/chart.h"
+#include "draw/plot.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The outermost points and bars, with room around them, which would else lie on the frame. */
+static void set_ranges(smoe_panel *panel, const smoe_chart *chart) {
+    double x[2] = {INFINITY, -INFINITY}, y[2] = {INFINITY, -INFINITY};
+    bool whole = true;
+    for (size_t i = 0; i < chart->lines; i++)
+        for (size_t k = 0; k < chart->line[i].points; k++) {
+            const smoe_chart_point *p = &chart->line[i].point[k];
+            double bar = isfinite(p->error) ? p->error : 0;
+            if (!isfinite(p->x) || !isfinite(p->y)) continue;
+            x[0] = fmin(x[0], p->x);
+            x[1] = fmax(x[1], p->x);
+            y[0] = fmin(y[0], p->y - bar);
+            y[1] = fmax(y[1], p->y + bar);
+            whole = whole && p->x == rint(p->x);
+        }
+    if (!(x[0] <= x[1])) x[0] = y[0] = 0, x[1] = y[1] = 1; /* nothing to see */
+    double wide = x[1] > x[0] ? (x[1] - x[0]) / 20 : 1;
+    if (chart->log_x)
+        smoe_plot_range_log(&panel->x, x[0], x[1], chart->log_x);
+    else
+        smoe_plot_range(&panel->x, x[0] - wide, x[1] + wide, whole, false);
+    smoe_plot_range(&panel->y, y[0], y[1], false, true);
+}
+
+/* The name of a category, once. */
+static int add_name(smoe_plot_axis *axis, const smoe_chart_point *p) {
+    double at = nearbyint(p->x); /* beside others, a point is off by less than half */
+    if (!p->label) return 0;
+    for (size_t i = 0; i < axis->ticks; i++)
+        if (axis->tick[i].at == at) return 0;
+    smoe_plot_tick *tick = smoe_plot_add_tick(axis);
+    if (!tick) return -1;
+    tick->at = at;
+    snprintf(tick->text, sizeof tick->text, "%s", p->label);
+    axis->slanted = true;
+    return 0;
+}
+
+static int add_line(smoe_panel *panel, const smoe_chart *chart, size_t i, smoe_plot_point *point) {
+    const smoe_chart_line *line = &chart->line[i];
+    smoe_mark *m = smoe_plot_mark(panel);
+    if (!m) return -1;
+    m->kind = SMOE_MARK_POINTS;
+    m->colour = (smoe_colour){SMOE_SERIES, (double)i};
+    snprintf(m->name, sizeof m->name, "%s", line->title ? line->title : "");
+    m->point = point;
+    m->points = line->points;
+    m->joined = true;
+    for (size_t k = 0; k < line->points; k++) {
+        const smoe_chart_point *p = &line->point[k];
+        point[k] = (smoe_plot_point){p->x, p->y, p->error};
+        if (add_name(&panel->x, p)) return -1;
+        m->joined = m->joined && !p->label;
+    }
+    return 0;
+}
+
+int smoe_chart_write(const smoe_chart *chart, const char *folder, const char *name, bool *drawn,
+                     smoe_err *err) {
+    smoe_plot plot = {.name = name, .title = chart->title};
+    size_t points = 0;
+    for (size_t i = 0; i < chart->lines; i++) points += chart->line[i].points;
+    smoe_plot_point *point = calloc(points + 1, sizeof *point), *next = point;
+    smoe_panel *panel = smoe_plot_panel(&plot);
+    bool made = point && panel;
+    for (size_t i = 0; made && i < chart->lines; i++) {
+        made = !add_line(panel, chart, i, next);
+        next += chart->line[i].points;
+    }
+    int status = -1;
+    *drawn = false;
+    if (made) {
+        snprintf(panel->x.label, sizeof panel->x.label, "%s", chart->x_label);
+        snprintf(panel->y.label, sizeof panel->y.label, "%s", chart->y_label);
+        set_ranges(panel, chart);
+        status = smoe_plot_draw(&plot, folder, &(smoe_plot_size){0}, drawn, err);
+    } else {
+        smoe_fail(err, SMOE_RUNTIME, "%s/%s.gp: out of memory", folder, name);
+    }
+    smoe_plot_free(&plot);
+    free(point);
+    return status;
+}

@@ -1,0 +1,30 @@
+/* Which rows of a table are a panel and a line of a figure, and how they are called. The rows of a
+ * run lie together; those of a panel or a line may lie between others. */
+#ifndef SMOE_FIGURES_ROWS_H
+#define SMOE_FIGURES_ROWS_H
+
+#include "base/frame.h"
+
+/* A number by the name of its column. */
+double smoe_rows_number(const smoe_frame *frame, size_t row, const char *column);
+
+/* Does row b have what row a has in every column of a list that ends with NULL? */
+bool smoe_rows_agree(const smoe_frame *frame, const char *const *list, size_t a, size_t b);
+
+/* The first rows of those that agree in a list, in the order of the table, in found [rows]; of the
+ * list's only column, if it has numbers, in rising order and what has none last. Rows that have no
+ * number in a column of `needed` (a list; NULL: none) are passed over. Returns how many. */
+size_t smoe_rows_find(const smoe_frame *frame, const char *const *list, const char *const *needed,
+                      size_t *found);
+
+/* The least and the largest number of columns over the rows that agree with row `like` in `list`;
+ * like SIZE_MAX: over all. False where there is none. *whole: all are whole numbers. */
+bool smoe_rows_range(const smoe_frame *frame, const char *const *columns, const char *const *list,
+                     size_t like, double *low, double *high, bool *whole);
+
+/* What sets the rows of a list apart, in words: "soft, block 3". Of a long name of a run its last
+ * `most` bytes. */
+void smoe_rows_say(const smoe_frame *frame, const char *const *list, size_t row, size_t most,
+                   char *text, size_t size);
+
+#endif

@@ -1,0 +1,15 @@
+/* JSON as it is written into a page, within a <script> element: characters that mean something to
+ * HTML are escaped. */
+#ifndef SMOE_DRAW_JSON_H
+#define SMOE_DRAW_JSON_H
+
+#include <stdio.h>
+
+void smoe_json_text(FILE *out, const char *text);
+/* Whole numbers as they are, others with that many digits; null for none. */
+void smoe_json_number(FILE *out, double v, int digits);
+/* ,"name": and the value; of a text NULL is null. */
+void smoe_json_text_member(FILE *out, const char *name, const char *text);
+void smoe_json_number_member(FILE *out, const char *name, double v, int digits);
+
+#endif

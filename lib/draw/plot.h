@@ -1,0 +1,141 @@
+/*
+ * A plot before it is drawn: panels with axes and marks, colours and names chosen, every range and
+ * tick settled. It is made once, from a table (figures.h) or from numbers (chart.h), and drawn in
+ * two places that decide nothing: gnuplot makes files of it (plot_gnuplot.c), and the report's page
+ * draws it as SVG (plot_page.c, report_figure.js). Marks name rows and columns of the table instead
+ * of copying its numbers.
+ */
+#ifndef SMOE_PLOT_H
+#define SMOE_PLOT_H
+
+#include "base/frame.h"
+#include "draw/palette.h"
+
+#include <stdio.h>
+
+enum {
+    SMOE_PLOT_TEXT = 256, /* bytes of a title or an entry of the key */
+    SMOE_PLOT_LIST = 4    /* names in a list, the last of which is NULL */
+};
+
+typedef struct smoe_plot_tick {
+    double at;
+    char text[SMOE_PLOT_TEXT];
+} smoe_plot_tick;
+
+typedef struct smoe_plot_axis {
+    char label[SMOE_PLOT_TEXT];
+    double low, high; /* its ends; low > high: it points downwards or to the left */
+    double step;      /* ticks are at its multiples; of a logarithmic axis at powers of the base */
+    int log;          /* the base of a logarithmic axis; 0: linear */
+    smoe_plot_tick *tick;
+    size_t ticks; /* words in place of numbers; 0: none */
+    bool slanted; /* the words may be long */
+} smoe_plot_axis;
+
+/* Rows of the table: those from first to last that have what the first has in some columns. */
+typedef struct smoe_plot_rows {
+    size_t first, last;
+    const char *same[SMOE_PLOT_LIST];
+} smoe_plot_rows;
+
+typedef enum smoe_mark_kind {
+    SMOE_MARK_LINE,
+    SMOE_MARK_STEPS,
+    SMOE_MARK_HISTOGRAM, /* x is the middle of a bin */
+    SMOE_MARK_BAND,      /* between two columns of y */
+    SMOE_MARK_BAR,       /* as high as the columns of y together */
+    SMOE_MARK_CELLS,     /* a cell at x and y, in the colour of z */
+    SMOE_MARK_POINTS     /* numbers of its own, with error bars */
+} smoe_mark_kind;
+
+typedef struct smoe_plot_point {
+    double x, y;
+    double error; /* half the length of the bar; NAN or 0: none */
+} smoe_plot_point;
+
+typedef struct smoe_mark {
+    smoe_mark_kind kind;
+    char name[SMOE_PLOT_TEXT]; /* in the key; "": not there */
+    smoe_colour colour;
+    size_t dash; /* 0: a solid line */
+    smoe_plot_rows rows;
+    const char *x, *y[SMOE_PLOT_LIST], *z;
+    const char *error;            /* column of half the length of bars; NULL: none */
+    const char *each;             /* a line for each value of this column; NULL: one line */
+    const smoe_plot_point *point; /* POINTS; borrowed */
+    size_t points;
+    bool joined; /* POINTS: by a line */
+} smoe_mark;
+
+typedef struct smoe_panel {
+    char title[SMOE_PLOT_TEXT];
+    size_t row;   /* the first one of the table */
+    double block; /* the transformer block it is about; NAN: none */
+    smoe_plot_axis x, y;
+    smoe_mark *mark;
+    size_t marks;
+    bool square;  /* cells are as high as wide */
+    size_t group; /* cells that belong together, along both axes; 0: none */
+} smoe_panel;
+
+/* The colours of cells: five, evenly below and above the middle. */
+typedef struct smoe_plot_scale {
+    char label[SMOE_PLOT_TEXT];
+    double low, middle, high;
+    bool diverging;
+} smoe_plot_scale;
+
+typedef struct smoe_plot {
+    const char *name;        /* of its files */
+    const char *title;       /* borrowed */
+    const smoe_frame *table; /* NULL: its marks have numbers of their own */
+    smoe_panel *panel;
+    size_t panels;
+    smoe_plot_scale scale;
+    const char *x_name, *y_name; /* columns that name the cells' columns and rows; NULL: none */
+    const char *section;         /* of the page: "layer", "across" or "training" */
+} smoe_plot;
+
+/* Fresh panels and marks, empty; NULL when out of memory. smoe_plot_free frees them. */
+smoe_panel *smoe_plot_panel(smoe_plot *plot);
+smoe_mark *smoe_plot_mark(smoe_panel *panel);
+smoe_plot_tick *smoe_plot_add_tick(smoe_plot_axis *axis);
+void smoe_plot_free(smoe_plot *plot);
+
+/* The marks that the key names, each name once, in their order: the i-th; NULL past the last. */
+const smoe_mark *smoe_plot_entry(const smoe_plot *plot, size_t i);
+
+/* Is row r one of the rows? */
+bool smoe_plot_has(const smoe_plot *plot, const smoe_plot_rows *rows, size_t r);
+
+/* Sets an axis to numbers from low to high, and its ticks; with `wide`, its ends are ticks. */
+void smoe_plot_range(smoe_plot_axis *axis, double low, double high, bool whole, bool wide);
+
+/* The same for a logarithmic axis of a base, with room around its ends. */
+void smoe_plot_range_log(smoe_plot_axis *axis, double low, double high, int base);
+
+/* The value of the scale at a stop of the palette. */
+double smoe_plot_stop(const smoe_plot_scale *scale, size_t stop);
+
+/* How large files are. */
+typedef struct smoe_plot_size {
+    double width; /* inches, for a paper: then without a title, and also as PDF; 0: for a screen */
+} smoe_plot_size;
+
+/* Writes FOLDER/NAME.gp and has gnuplot make FOLDER/NAME.svg of it, and NAME.pdf for a paper.
+ * *drawn says whether they came out: without gnuplot they do not, and the script is left to be run
+ * elsewhere. It reads the table as NAME.csv beside it. */
+int smoe_plot_draw(const smoe_plot *plot, const char *folder, const smoe_plot_size *size,
+                   bool *drawn, smoe_err *err) SMOE_MUST_CHECK;
+
+/* The plot as a JSON object for the page:
+ *   {name, table, section, names: [column, column],
+ *    scale: {label, stops: [[value, day, night], ...]} or null,
+ *    panels: [{block, title, x, y, square, group, marks: [...]}]}
+ *   axis  {label, low, high, step, log, ticks: [[value, text], ...]}
+ *   mark  {kind, name, colour: [day, night], dash, rows: [first, last], same: [column, ...],
+ *          x, y: [column, ...], z, error, each} */
+void smoe_plot_page(const smoe_plot *plot, FILE *out);
+
+#endif

@@ -1,0 +1,421 @@
+/*
+ * A plot as a script of gnuplot; see plot.h. The script reads the table that lies beside it, so
+ * that it can be changed and run by hand. It names the rows of a mark by their numbers, since a
+ * run's name may hold anything, and leaves out those between that belong to other marks. Numbers
+ * that no table holds as they are drawn are in the script itself.
+ */
+#include "draw/gnuplot.h"
+#include "draw/plot.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Pixels, 96 an inch. The key is a strip below the title, as wide as the figure. */
+enum {
+    PANEL_WIDTH = 360, /* on a screen; half as large again where there is one alone */
+    PANEL_HEIGHT = 290,
+    NARROW = 288, /* a panel on paper is no narrower */
+    TITLE_HEIGHT = 40,
+    SCREEN_FONT = 12,
+    PAPER_FONT = 10, /* 7.5 points */
+    INCH = 96,
+    DOTS = 64,   /* rows of a line whose points are marked; more would be a thick line */
+    BOXES = 4096 /* cells of a panel drawn as boxes; more become an image */
+};
+static const char soft[] = "#5d666f", pale[] = "#e2dfd9"; /* of axes; of the grid */
+
+typedef struct layout {
+    bool paper;
+    int font;
+    size_t across, down, width, height, title, key, key_columns, key_row, panel_width, panel_height;
+} layout;
+
+typedef struct script {
+    const smoe_plot *plot;
+    layout l;
+} script;
+
+/* The columns of a key whose longest entry has that many letters, about as gnuplot finds them. */
+static size_t key_columns(size_t longest, size_t width, int font) {
+    size_t columns = width / (longest * (size_t)font * 2 / 3 + 6 * (size_t)font);
+    return columns ? columns : 1;
+}
+
+static void lay_out_key(layout *l, const smoe_plot *plot) {
+    size_t entries = 0, longest = 0;
+    for (const smoe_mark *m; (m = smoe_plot_entry(plot, entries)); entries++)
+        if (strlen(m->name) > longest) longest = strlen(m->name);
+    l->key_row = (size_t)l->font * 5 / 3;
+    l->key_columns = key_columns(longest, l->width, l->font);
+    if (l->key_columns > entries && entries) l->key_columns = entries;
+    if (entries) l->key = ((entries + l->key_columns - 1) / l->key_columns) * l->key_row + 10;
+}
+
+static layout lay_out(const smoe_plot *plot, const smoe_plot_size *size) {
+    layout l = {.paper = size->width > 0, .across = plot->panels < 3 ? plot->panels : 3};
+    if (l.paper) {
+        l.width = (size_t)lrint(size->width * INCH);
+        while (l.across > 1 && l.width / l.across < NARROW) l.across--;
+        l.panel_width = l.width / l.across;
+        l.panel_height = l.panel_width * 4 / 5;
+    } else {
+        bool alone = plot->panels == 1;
+        l.panel_width = alone ? PANEL_WIDTH * 3 / 2 : PANEL_WIDTH;
+        l.panel_height = alone ? PANEL_HEIGHT * 5 / 4 : PANEL_HEIGHT;
+        l.width = l.across * l.panel_width + 40;
+        l.title = TITLE_HEIGHT;
+    }
+    l.font = l.paper ? PAPER_FONT : SCREEN_FONT;
+    l.down = (plot->panels + l.across - 1) / l.across;
+    lay_out_key(&l, plot);
+    l.height = l.title + l.key + l.down * l.panel_height;
+    return l;
+}
+
+/* ---- data ------------------------------------------------------------------------------------ */
+
+/* What a row must have to be one of the rows, true where nothing; not the run, whose rows lie
+ * together. Returns whether there is a condition. */
+static bool put_condition(FILE *out, const smoe_plot *plot, const smoe_plot_rows *rows) {
+    const smoe_frame *f = plot->table;
+    bool some = false;
+    for (size_t i = 0; rows->same[i]; i++) {
+        size_t column = smoe_frame_find(f, rows->same[i]);
+        if (!strcmp(rows->same[i], "run")) continue;
+        fputs(some ? " && " : "", out);
+        some = true;
+        if (f->column[column].text) {
+            fprintf(out, "strcol(\"%s\") eq ", rows->same[i]);
+            smoe_gnuplot_text(out, smoe_frame_text_at(f, rows->first, column));
+        } else if (isfinite(smoe_frame_number_at(f, rows->first, column))) {
+            fprintf(out, "column(\"%s\") == %.17g", rows->same[i],
+                    smoe_frame_number_at(f, rows->first, column));
+        } else {
+            fprintf(out, "strcol(\"%s\") eq ''", rows->same[i]);
+        }
+    }
+    return some;
+}
+
+/* The file, the rows, and x, which is no number in rows of other marks: gnuplot leaves those out.
+ */
+static void put_rows(FILE *out, const smoe_plot *plot, const smoe_mark *m) {
+    const smoe_plot_rows *rows = &m->rows;
+    bool others = false;
+    for (size_t r = rows->first; r <= rows->last && !others; r++)
+        others = !smoe_plot_has(plot, rows, r);
+    fprintf(out, "'%s.csv' every ::%zu::%zu using (", plot->table->name, rows->first, rows->last);
+    if (others && put_condition(out, plot, rows)) fputs(" ? ", out);
+    fprintf(out, "column(\"%s\")%s)", m->x, others ? " : NaN" : "");
+}
+
+/* A blank line ends a line: those of the values of a column, and of marks that are points. */
+static void put_block(FILE *out, const smoe_plot *plot, const smoe_mark *m, size_t number) {
+    const char *between = plot->table ? "," : " ";
+    if (m->kind == SMOE_MARK_POINTS) {
+        fprintf(out, "$line%zu << END\n", number);
+        for (size_t k = 0; k < m->points; k++) {
+            const smoe_plot_point *p = &m->point[k];
+            if (!isfinite(p->x) || !isfinite(p->y)) continue;
+            fprintf(out, "%.10g%s%.10g%s%.10g\n", p->x, between, p->y, between,
+                    isfinite(p->error) ? p->error : 0);
+        }
+        fputs("END\n", out);
+    } else if (m->each) {
+        const smoe_frame *f = plot->table;
+        size_t x = smoe_frame_find(f, m->x), y = smoe_frame_find(f, m->y[0]);
+        size_t each = smoe_frame_find(f, m->each);
+        double before = NAN;
+        fprintf(out, "$line%zu << END\n%s,%s\n", number, m->x, m->y[0]);
+        for (size_t r = m->rows.first; r <= m->rows.last; r++) {
+            double now = smoe_frame_number_at(f, r, each);
+            if (!smoe_plot_has(plot, &m->rows, r)) continue;
+            if (before == before && now != before) fputc('\n', out);
+            before = now;
+            fprintf(out, "%.6g,%.6g\n", smoe_frame_number_at(f, r, x),
+                    smoe_frame_number_at(f, r, y));
+        }
+        fputs("END\n", out);
+    }
+}
+
+/* ---- marks ----------------------------------------------------------------------------------- */
+
+/* The shape of the points of a mark. Bars of errors have the same, since gnuplot clears the ground
+ * of theirs, and points of no size make SVG that cannot be drawn. */
+static void put_shape(FILE *out, const smoe_mark *m) {
+    static const int shapes[] = {7, 5, 9, 13, 11, 15};
+    if (m->kind == SMOE_MARK_POINTS)
+        fprintf(out, " pt %d ps 0.8", shapes[(size_t)m->colour.at % 6]);
+    else
+        fputs(" pt 7 ps 0.4", out);
+}
+
+/* How a mark is drawn. */
+static void put_style(FILE *out, const smoe_mark *m) {
+    bool points = m->rows.last - m->rows.first < DOTS;
+    char colour[SMOE_COLOUR_TEXT];
+    smoe_colour_text(m->colour, false, colour);
+    switch (m->kind) {
+    case SMOE_MARK_LINE:
+        if (m->each)
+            fprintf(out, " with lines lw 1 lc rgb '#60%s'", colour + 1);
+        else
+            fprintf(out, " with %s lw 2 lc rgb '%s'", points ? "linespoints" : "lines", colour);
+        if (points && !m->each) put_shape(out, m);
+        break;
+    case SMOE_MARK_STEPS: fprintf(out, " with steps lw 2 lc rgb '%s'", colour); break;
+    case SMOE_MARK_HISTOGRAM: fprintf(out, " with histeps lw 2 lc rgb '%s'", colour); break;
+    case SMOE_MARK_BAND:
+        fprintf(out, " with filledcurves fc rgb '%s' fs solid noborder", colour);
+        break;
+    case SMOE_MARK_BAR: fprintf(out, " with boxes fs solid noborder lc rgb '%s'", colour); break;
+    case SMOE_MARK_POINTS:
+        fprintf(out, " with %s lw 2 lc rgb '%s'", m->joined ? "linespoints" : "points", colour);
+        put_shape(out, m);
+        break;
+    case SMOE_MARK_CELLS: break;
+    }
+    if (m->dash) fprintf(out, " dt %zu", m->dash % 5 + 1);
+}
+
+/* Does every cell of the panel's rectangle have a number? */
+static bool complete(const smoe_plot *plot, const smoe_panel *p, const smoe_mark *m) {
+    size_t z = smoe_frame_find(plot->table, m->z), cells = 0;
+    for (size_t r = m->rows.first; r <= m->rows.last; r++)
+        cells +=
+            smoe_plot_has(plot, &m->rows, r) && isfinite(smoe_frame_number_at(plot->table, r, z));
+    return (double)cells == (p->x.high - p->x.low) * (p->y.low - p->y.high);
+}
+
+/* A box for each cell makes sharp edges and, of many cells, large files: then they become one
+ * image, for which gnuplot wants them in order, rows after one another. Sorting is what `smooth
+ * unique` does. */
+static void put_image(FILE *out, const smoe_plot *plot, const smoe_panel *p, const smoe_mark *m) {
+    size_t n = (size_t)lrint(p->x.high - 0.5) + 1;
+    fprintf(out,
+            "set format x '%%.0f'\nset table $grid separator whitespace\n"
+            "plot '%s.csv' every ::%zu::%zu using "
+            "(column(\"%s\") * %zu + column(\"%s\")):(column(\"%s\")) smooth unique\n"
+            "unset table\nset format x\n"
+            "set datafile separator whitespace\nset datafile nocolumnheaders\n"
+            "plot $grid using (int($1) %% %zu):(int($1) / %zu):2 with image notitle\n"
+            "set datafile separator comma\nset datafile columnheaders",
+            plot->table->name, m->rows.first, m->rows.last, m->y[0], n, m->x, m->z, n, n);
+}
+
+static void put_cells(FILE *out, const smoe_plot *plot, const smoe_panel *p, const smoe_mark *m) {
+    if (m->rows.last - m->rows.first >= BOXES && complete(plot, p, m)) {
+        put_image(out, plot, p, m);
+        return;
+    }
+    fputs("plot ", out);
+    put_rows(out, plot, m);
+    fprintf(out,
+            ":(column(\"%s\")):(column(\"%s\") - 0.5):(column(\"%s\") + 0.5):(column(\"%s\") - "
+            "0.5):(column(\"%s\") + 0.5):(column(\"%s\")) with boxxyerror fs solid noborder lc "
+            "palette notitle",
+            m->y[0], m->x, m->x, m->y[0], m->y[0], m->z);
+}
+
+static void put_mark(FILE *out, const smoe_plot *plot, const smoe_mark *m, size_t number) {
+    bool points = m->kind == SMOE_MARK_POINTS, inside = points || m->each;
+    char colour[SMOE_COLOUR_TEXT];
+    if (inside) {
+        fprintf(out, "$line%zu using 1:2", number);
+    } else {
+        put_rows(out, plot, m);
+        const char *between = m->kind == SMOE_MARK_BAND ? "):(" : " + ";
+        fputs(":(", out);
+        for (size_t k = 0; m->y[k]; k++)
+            fprintf(out, "%scolumn(\"%s\")", k ? between : "", m->y[k]);
+        fputc(')', out);
+    }
+    put_style(out, m);
+    fputs(" notitle", out);
+    if (!points && !m->error) return;
+    fputs(", \\\n     ", out);
+    if (points) {
+        fprintf(out, "$line%zu using 1:2:3", number);
+    } else {
+        put_rows(out, plot, m);
+        fprintf(out, ":(column(\"%s\")):(column(\"%s\"))", m->y[0], m->error);
+    }
+    fprintf(out, " with yerrorbars lw 1 lc rgb '%s'", smoe_colour_text(m->colour, false, colour));
+    put_shape(out, m);
+    fputs(" notitle", out);
+}
+
+/* ---- panels ---------------------------------------------------------------------------------- */
+
+/* The distance of ticks whose numbers have room beside one another: twice that of the axis, or four
+ * times ..., where a panel is narrow. */
+static double step_that_fits(const smoe_plot_axis *a, const layout *l) {
+    char low[32], high[32];
+    double step = a->step, inner = (double)l->panel_width - 7 * l->font; /* beside the y axis */
+    do {
+        double from = ceil(a->low / step) * step;
+        int first = snprintf(low, sizeof low, "%g", from);
+        int second = snprintf(high, sizeof high, "%g", from + step);
+        int last = snprintf(high, sizeof high, "%g", floor(a->high / step) * step);
+        int longest = first > second ? first : second;
+        double letters = longest > last ? longest : last;
+        if ((a->high - a->low) / step * (letters * l->font * 0.65 + l->font) <= inner) return step;
+        step *= 2;
+    } while (step < a->high - a->low);
+    return step / 2;
+}
+
+static void put_axis(FILE *out, char axis, const smoe_plot_axis *a, const layout *l) {
+    fprintf(out, "set %clabel ", axis);
+    smoe_gnuplot_text(out, a->label);
+    fputc('\n', out);
+    if (a->log)
+        fprintf(out, "set logscale %c %d\n", axis, a->log);
+    else
+        fprintf(out, "unset logscale %c\n", axis);
+    fprintf(out, "set %crange [%.10g:%.10g]\n", axis, a->low, a->high);
+    if (a->ticks) {
+        fprintf(out, "set %ctics %s(", axis, a->slanted ? "rotate by -30 " : "norotate ");
+        for (size_t i = 0; i < a->ticks; i++) {
+            if (i) fputs(", ", out);
+            smoe_gnuplot_text(out, a->tick[i].text);
+            fprintf(out, " %.10g", a->tick[i].at);
+        }
+        fputs(")\n", out);
+    } else if (a->log) {
+        fprintf(out, "set %ctics autofreq\n", axis);
+    } else {
+        fprintf(out, "set %ctics %.10g\n", axis, axis == 'x' ? step_that_fits(a, l) : a->step);
+    }
+}
+
+/* Lines between cells that belong together. */
+static void put_groups(FILE *out, const smoe_panel *p) {
+    fputs("unset arrow\n", out);
+    for (double at = (double)p->group - 0.5; p->group && at < p->x.high; at += (double)p->group)
+        fprintf(out,
+                "set arrow from %.10g,graph 0 to %.10g,graph 1 nohead front lw 0.5 lc rgb '%s'\n"
+                "set arrow from graph 0,first %.10g to graph 1,first %.10g nohead front lw 0.5 lc "
+                "rgb '%s'\n",
+                at, at, soft, at, at, soft);
+}
+
+static void put_panel(FILE *out, const smoe_plot *plot, const smoe_panel *p, const layout *l,
+                      size_t *number) {
+    size_t first = *number;
+    fputs("set title ", out);
+    smoe_gnuplot_text(out, p->title);
+    fputc('\n', out);
+    put_axis(out, 'x', &p->x, l);
+    put_axis(out, 'y', &p->y, l);
+    put_groups(out, p);
+    for (size_t m = 0; m < p->marks; m++) put_block(out, plot, &p->mark[m], (*number)++);
+    for (size_t m = 0; m < p->marks; m++) {
+        if (p->mark[m].kind == SMOE_MARK_CELLS) {
+            put_cells(out, plot, p, &p->mark[m]);
+            continue;
+        }
+        fputs(m ? ", \\\n     " : "plot ", out);
+        put_mark(out, plot, &p->mark[m], first + m);
+    }
+    fputc('\n', out);
+}
+
+/* ---- the script ------------------------------------------------------------------------------ */
+
+static void put_place(FILE *out, const layout *l, size_t left, size_t top, size_t width,
+                      size_t height, bool square) {
+    fprintf(out, "set origin %.4f,%.4f\nset size %s%.4f,%.4f\n", (double)left / (double)l->width,
+            1 - (double)(top + height) / (double)l->height, square ? "ratio -1 " : "noratio ",
+            (double)width / (double)l->width, (double)height / (double)l->height);
+}
+
+static void put_palette(FILE *out, const smoe_plot_scale *scale) {
+    char colour[SMOE_COLOUR_TEXT];
+    fputs("set palette defined (", out);
+    for (size_t i = 0; i < SMOE_SCALE_STOPS; i++)
+        fprintf(out, "%s%.10g '%s'", i ? ", " : "", smoe_plot_stop(scale, i),
+                smoe_scale_text(i, scale->diverging, false, colour));
+    fprintf(out, ")\nset cbrange [%.10g:%.10g]\nset cblabel ", scale->low, scale->high);
+    smoe_gnuplot_text(out, scale->label);
+    fputs(" offset 1,0\n", out); /* else it may touch the numbers */
+}
+
+static void put_head(FILE *out, const smoe_plot *plot, const layout *l) {
+    const char *name = plot->name, *table = plot->table ? plot->table->name : NULL;
+    fprintf(out, "# Draws %s.svg%s%s%s: gnuplot %s.gp; %s.pdf: gnuplot -e pdf=1 %s.gp\n", name,
+            table ? " from " : "", table ? table : "", table ? ".csv" : "", name, name, name);
+    fprintf(out,
+            "if (exists('pdf')) {\n"
+            "    set terminal pdfcairo size %.3fin,%.3fin font 'sans,%.4g' fontscale 1 noenhanced\n"
+            "    set output '%s.pdf'\n"
+            "} else {\n"
+            "    set terminal svg size %zu,%zu font 'sans,%d' noenhanced background '#ffffff'\n"
+            "    set output '%s.svg'\n"
+            "}\n",
+            (double)l->width / INCH, (double)l->height / INCH, l->font * 72.0 / INCH, name,
+            l->width, l->height, l->font, name);
+    if (table) fputs("set datafile separator comma\nset datafile columnheaders\n", out);
+    fprintf(out,
+            "set datafile missing NaN\n"
+            "set border 3 lc rgb '%s'\n"
+            "set tics nomirror\n"
+            "set format '%%g'\n"
+            "set boxwidth 0.8 relative\n",
+            soft);
+    if (plot->panel->mark->kind == SMOE_MARK_CELLS)
+        put_palette(out, &plot->scale);
+    else
+        fprintf(out, "set grid lc rgb '%s' dt 1\n", pale);
+    fputs("set multiplot", out);
+    if (!l->paper) {
+        fputs(" title ", out);
+        smoe_gnuplot_text(out, plot->title);
+    }
+    fputc('\n', out);
+}
+
+/* A plot of nothing, for its key. */
+static void put_key(FILE *out, const smoe_plot *plot, const layout *l) {
+    if (!l->key) return;
+    put_place(out, l, 0, l->title, l->width, l->key, false);
+    fprintf(out,
+            "unset border\nunset xtics\nunset ytics\nset margins 0,0,0,0\n"
+            "set key center center horizontal Left reverse samplen 2 maxcols %zu\n",
+            l->key_columns);
+    const smoe_mark *m;
+    for (size_t i = 0; (m = smoe_plot_entry(plot, i)); i++) {
+        fputs(i ? ", \\\n     NaN" : "plot [0:1][0:1] NaN", out);
+        put_style(out, m);
+        fputs(" title ", out);
+        smoe_gnuplot_text(out, m->name);
+    }
+    fprintf(out,
+            "\nset border 3 lc rgb '%s'\nset xtics nomirror\nset ytics nomirror\nset margins "
+            "-1,-1,-1,-1\nset key default\n",
+            soft);
+}
+
+static int put_script(FILE *out, const void *context, smoe_err *err) {
+    const script *s = context;
+    const layout *l = &s->l;
+    size_t number = 0, edge = (l->width - l->across * l->panel_width) / 2;
+    (void)err;
+    put_head(out, s->plot, l);
+    put_key(out, s->plot, l);
+    for (size_t i = 0; i < s->plot->panels; i++) {
+        put_place(out, l, edge + i % l->across * l->panel_width,
+                  l->title + l->key + i / l->across * l->panel_height, l->panel_width,
+                  l->panel_height, s->plot->panel[i].square);
+        put_panel(out, s->plot, &s->plot->panel[i], l, &number);
+    }
+    fputs("unset multiplot\n", out);
+    return 0;
+}
+
+int smoe_plot_draw(const smoe_plot *plot, const char *folder, const smoe_plot_size *size,
+                   bool *drawn, smoe_err *err) {
+    const script s = {plot, lay_out(plot, size)};
+    return smoe_gnuplot_draw(folder, plot->name, put_script, &s, s.l.paper, drawn, err);
+}

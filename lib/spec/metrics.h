@@ -1,0 +1,92 @@
+/*
+ * The table of metrics: what trainer, evaluation and few-shot record, what sweeps have in their
+ * results, and what figures call it. A name is one statistic wherever it stands; what it is taken
+ * over is told by what it stands in: the record's training batch or split, the layer.
+ * Adding one: a row of metrics.def, its entry in the man page, and the place that computes it.
+ */
+#ifndef SMOE_METRICS_H
+#define SMOE_METRICS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef enum smoe_metric {
+#define METRIC(number, ...) SMOE_METRIC_##number,
+#include "spec/metrics.def"
+#undef METRIC
+    SMOE_METRICS
+} smoe_metric;
+
+typedef enum smoe_metric_scope {
+    SMOE_OF_RUN,
+    SMOE_OF_RECORD,
+    SMOE_OF_STEP,
+    SMOE_OF_SPLIT,
+    SMOE_OF_LAYER
+} smoe_metric_scope;
+
+typedef enum smoe_metric_layers { SMOE_LAYERS_APART, SMOE_LAYERS_MAX } smoe_metric_layers;
+
+typedef enum smoe_metric_better { SMOE_NEITHER, SMOE_LOWER, SMOE_HIGHER } smoe_metric_better;
+
+typedef enum smoe_metric_shown {
+    SMOE_SHOWN_NOT,
+    SMOE_SHOWN_SUMMARY,
+    SMOE_SHOWN_SCREEN
+} smoe_metric_shown;
+
+#define SMOE_UNIT_SHARE "share" /* from 0 to 1 of a whole */
+
+typedef struct smoe_metric_row {
+    const char *name;   /* in records; NULL: it is not recorded */
+    const char *column; /* in results of sweeps; NULL: not there */
+    const char *label, *unit, *statistic;
+    smoe_metric_scope scope;
+    smoe_metric_layers layers;
+    smoe_metric_better better;
+    smoe_metric_shown shown;
+} smoe_metric_row;
+
+extern const smoe_metric_row smoe_metrics[SMOE_METRICS];
+
+enum { SMOE_METRIC_KEY = 96 }; /* room for a key of a record, a column or a label */
+
+/* A key of a record taken apart. */
+typedef struct smoe_metric_place {
+    smoe_metric metric;
+    char split[16]; /* SPLIT: what the key begins with, "test" */
+    size_t number;  /* of the block or of shots, where there is one */
+} smoe_metric_place;
+
+/* The key of a record. split: of an evaluation, may be NULL for others; number: see above. The
+ * split train has the prefix train_split, as train/... are of the batches. Returns key. */
+const char *smoe_metric_key(char key[SMOE_METRIC_KEY], smoe_metric metric, const char *split,
+                            size_t number);
+/* False: no key of a metric. */
+bool smoe_metric_read(smoe_metric_place *place, const char *key);
+
+/* The last part of its name, which it has in other tables and in JSON; of one that is not recorded
+ * its column. */
+const char *smoe_metric_name(smoe_metric metric);
+
+/* Its column in results, number of shots included. Returns column. */
+const char *smoe_metric_column(char column[SMOE_METRIC_KEY], smoe_metric metric, size_t number);
+/* Whose column of results that is, and its number of shots (may be NULL); SMOE_METRICS: nobody's.
+ */
+smoe_metric smoe_metric_of_column(const char *column, size_t *number);
+
+/* What figures call it where evaluations are of a split; NULL: of several. Returns label. */
+const char *smoe_metric_label(char label[SMOE_METRIC_KEY], smoe_metric metric, const char *split,
+                              size_t number);
+
+/* The words for what stands in tables about training and layers, a key of a record or the name of a
+ * layer's metric: in buf; NULL where it is neither. */
+const char *smoe_metric_say(const char *name, char *buf, size_t size);
+/* The i-th of those names, evaluations being of the split test, its words in *words; NULL past the
+ * last. */
+const char *smoe_metric_words(size_t i, const char **words);
+
+/* Is a number better than another? What is not finite is better than nothing. */
+bool smoe_metric_is_better(smoe_metric metric, double value, double than);
+
+#endif

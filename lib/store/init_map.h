@@ -1,0 +1,52 @@
+/*
+ * What a row of the parameter table is filled from: the tensor of its name and shape or, where a
+ * model starts from another one's weights (train --init), what that has in its place.
+ */
+#ifndef SMOE_INIT_MAP_H
+#define SMOE_INIT_MAP_H
+
+#include "store/safetensors.h"
+
+/* "[3, 4]" */
+enum { SMOE_SHAPE_TEXT = 192 };
+const char *smoe_shape_text(char buf[SMOE_SHAPE_TEXT], int ndim, const size_t *dim);
+
+/* A table and a file, both borrowed. */
+typedef struct smoe_init_map {
+    const smoe_params *params;
+    const smoe_safetensors *file;
+    smoe_fit fit;
+    bool headless; /* the whole head is initialised, whatever the file has of it */
+} smoe_init_map;
+
+/* Checks the head first: with another number of classes in the file, the whole head is left out. */
+smoe_init_map smoe_init_map_of(const smoe_params *params, const smoe_safetensors *file,
+                               smoe_fit fit);
+
+typedef enum smoe_way {
+    SMOE_WAY_FRESH,   /* not at all */
+    SMOE_WAY_SAME,    /* the tensor as it is */
+    SMOE_WAY_RESIZED, /* positions of another number of patches */
+    SMOE_WAY_COPIED   /* a dense MLP's, to each expert */
+} smoe_way;
+
+typedef struct smoe_init_source {
+    const smoe_tensor *tensor; /* NULL: fresh */
+    smoe_way way;
+} smoe_init_source;
+
+/* What a row is filled from, whose tensor would be called `name`. */
+smoe_init_source smoe_init_map_source(const smoe_init_map *from, const smoe_param *row,
+                                      const char *name);
+
+/* Whether its shape or type is wrong, which is then appended to err: SMOE_DATA. A head that is left
+ * out is looked at too: all but the number of its classes must be right. */
+bool smoe_init_map_refused(const smoe_init_map *from, const smoe_param *row, const char *name,
+                           smoe_init_source source, smoe_err *err);
+
+/* Fills out [row->size] from a source that was not refused, converted. Position embeddings are
+ * resized by bilinear interpolation with aligned corners (the zoom of order 1 of the ViT and V-MoE
+ * code). That of a class token stays unchanged in out if the source has none. */
+void smoe_init_map_fill(real *out, const smoe_param *row, smoe_init_source source);
+
+#endif

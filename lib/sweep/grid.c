@@ -1,0 +1,141 @@
+/* The trials of a grid; see grid.h. */
+#include "sweep/grid.h"
+#include "store/run.h"
+#include "sweep/compare.h"
+#include "sweep/evaluations.h"
+#include "sweep/primary.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The overrides of the trials, and those of their evaluations without the prefix. */
+typedef struct lists {
+    char **own, **later; /* borrowed */
+    size_t owns, laters;
+    char **plain; /* of own, those without a list; then of later */
+    size_t plains;
+    smoe_axes axes, points;
+} lists;
+
+static int lists_open(lists *l, char *const *overrides, size_t count, smoe_err *err) {
+    size_t prefix = strlen(SMOE_EVALUATED);
+    *l = (lists){.own = calloc(count + 1, sizeof *l->own),
+                 .later = calloc(count + 1, sizeof *l->later),
+                 .plain = calloc(count + 1, sizeof *l->plain)};
+    if (!l->own || !l->later || !l->plain) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    for (size_t i = 0; i < count; i++) {
+        char *text = overrides[i];
+        if (strncmp(text, SMOE_EVALUATED, prefix))
+            l->own[l->owns++] = text;
+        else
+            l->later[l->laters++] = text + prefix;
+    }
+    return 0;
+}
+
+static void lists_free(lists *l) {
+    smoe_axes_free(&l->axes);
+    smoe_axes_free(&l->points);
+    free(l->own);
+    free(l->later);
+    free(l->plain);
+}
+
+/* The axes of the trials and of the evaluations; the latter have lists alone. */
+static int lists_axes(lists *l, const smoe_sweep_spec *sweep, smoe_err *err) {
+    size_t single = 0;
+    if (smoe_axes_of(&l->points, &sweep->evaluate, l->later, l->laters, l->plain, &single, err))
+        return -1;
+    if (single)
+        return smoe_fail(err, SMOE_USAGE, "override %s%s: give two values or more, as in a,b",
+                         SMOE_EVALUATED, l->plain[0]);
+    return smoe_axes_of(&l->axes, &sweep->train, l->own, l->owns, l->plain, &l->plains, err);
+}
+
+static void move_figure(smoe_sweep *sweep, smoe_spec *spec) {
+    sweep->figure = spec->sweep.figure;
+    spec->sweep.figure = (smoe_sweep_figure){0};
+}
+
+/* The trials, from the lists. */
+static int make_trials(smoe_sweep *sweep, const smoe_spec_text *text, lists *l, bool skip,
+                       size_t *skipped, smoe_err *err) {
+    smoe_spec base = {0};
+    smoe_err own = {0};
+    *skipped = 0;
+    int status = smoe_sweep_expand(sweep, text, l->plain, l->plains, &l->axes, skip, skipped, err);
+    /* What every trial has is said once. */
+    if (status && *skipped && !sweep->trials &&
+        smoe_spec_parse_text(&base, text, l->plain, l->plains, &own))
+        *err = own;
+    else if (status && *skipped && l->axes.count && !skip)
+        smoe_fail_more(err, SMOE_USAGE,
+                       "%zu combination%s no valid spec; --skip-invalid leaves %s out", *skipped,
+                       *skipped == 1 ? " is" : "s are", *skipped == 1 ? "it" : "them");
+    smoe_spec_free(&base);
+    return status;
+}
+
+int smoe_grid_of_spec(smoe_sweep *sweep, const smoe_spec_text *text, char *const *overrides,
+                      size_t count, const smoe_grid_options *options, size_t *skipped,
+                      smoe_err *err) {
+    smoe_spec spec = {0};
+    lists l;
+    int status = smoe_spec_parse_text(&spec, text, NULL, 0, err);
+    /* What is wrong with the spec by itself may be right in every trial; mistakes in its section
+     * `sweep`, or no spec at all, are not. */
+    if (status && !spec.sweep.bad && err->code == SMOE_USAGE && spec.origin) status = 0;
+    int opened = lists_open(&l, overrides, count, err);
+    if (!status) status = opened ? -1 : lists_axes(&l, &spec.sweep, err);
+    bool nothing = !status && !l.axes.count && !l.points.count;
+    if (!status) status = make_trials(sweep, text, &l, options->skip_invalid, skipped, err);
+    if (!status && nothing)
+        status =
+            smoe_fail(err, SMOE_USAGE,
+                      "%s: nothing to sweep: give it a section sweep, or key=a,b,c", text->label);
+    if (!status && l.points.count) status = smoe_evaluations_plan(sweep, &l.points, err);
+    if (!status) move_figure(sweep, &spec);
+    if (!status) status = smoe_primary_plan(sweep, &spec.sweep.plan, err);
+    if (!status && spec.sweep.reference && !options->referred)
+        status = smoe_compare_refer(sweep, spec.sweep.reference, "sweep.reference", err);
+    lists_free(&l);
+    smoe_spec_free(&spec);
+    return status;
+}
+
+int smoe_grid_of_run(smoe_sweep *sweep, const char *dir, char *const *overrides, size_t count,
+                     smoe_err *err) {
+    static const smoe_sweep_keys none = {0};
+    static const smoe_axes one = {0};
+    lists l;
+    smoe_spec_text spec = {0};
+    char *file = smoe_text_format("%s/spec.yaml", dir), *model = NULL, *text = NULL;
+    size_t skipped;
+    int status = lists_open(&l, overrides, count, err);
+    if (!status && l.laters)
+        status = smoe_fail(err, SMOE_USAGE,
+                           "%s%s: %s is a run, which is evaluated and not trained; leave out %s",
+                           SMOE_EVALUATED, l.later[0], dir, SMOE_EVALUATED);
+    if (!status) status = smoe_axes_of(&l.points, &none, l.own, l.owns, l.plain, &l.plains, err);
+    if (!status && !l.points.count)
+        status = smoe_fail(err, SMOE_USAGE, "%s: nothing to sweep: give key=a,b,c", dir);
+    if (!status) status = smoe_run_locate(dir, "latest", &model, &text, err);
+    if (!status)
+        status = file ? smoe_spec_text_read(&spec, file, err)
+                      : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    if (!status)
+        status = smoe_sweep_expand(sweep, &spec, l.plain, l.plains, &one, false, &skipped, err);
+    if (!status) {
+        sweep->run = realpath(dir, NULL);
+        sweep->checkpoint = realpath(model, NULL);
+        if (!sweep->run || !sweep->checkpoint)
+            status = smoe_fail_errno(err, SMOE_RUNTIME, "%s: has no path", model);
+    }
+    if (!status) status = smoe_evaluations_plan(sweep, &l.points, err);
+    lists_free(&l);
+    smoe_spec_text_free(&spec);
+    free(file);
+    free(model);
+    free(text);
+    return status;
+}

@@ -1,0 +1,27 @@
+/*
+ * From what a user says to the trials of a sweep: a spec with its section `sweep`, or a run that is
+ * there, and overrides, of which lists key=a,b,c are swept and evaluate.key=a,b,c are what each
+ * trained trial is evaluated at.
+ */
+#ifndef SMOE_GRID_H
+#define SMOE_GRID_H
+
+#include "sweep/sweep.h"
+
+typedef struct smoe_grid_options {
+    bool skip_invalid; /* leave out combinations that are no valid spec: err has their names then,
+                          although the call succeeds */
+    bool referred;     /* the caller sets a reference: that of the spec is not looked at */
+} smoe_grid_options;
+
+/* The trials of a spec. *skipped: combinations that are no valid spec. SMOE_USAGE: there are some
+ * (without skip_invalid), or if nothing is to be swept. */
+int smoe_grid_of_spec(smoe_sweep *sweep, const smoe_spec_text *text, char *const *overrides,
+                      size_t count, const smoe_grid_options *options, size_t *skipped,
+                      smoe_err *err) SMOE_MUST_CHECK;
+
+/* One trial, which is there: the run in DIR, evaluated at the lists. */
+int smoe_grid_of_run(smoe_sweep *sweep, const char *dir, char *const *overrides, size_t count,
+                     smoe_err *err) SMOE_MUST_CHECK;
+
+#endif

@@ -1,0 +1,329 @@
+/*
+ * Processes of a sweep; see runner.h. SIGCHLD is blocked and waited for in one place, so that
+ * nothing is missed and no handler is needed. What a trial's process tells lies in memory that it
+ * shares with its parent.
+ */
+#include "sweep/runner.h"
+#include "base/stop.h"
+#include "store/env.h"
+#include "sweep/trial.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+typedef struct worker { /* a trial that runs */
+    pid_t pid;
+    size_t trial;
+    int claim; /* open in the parent too until the outcome is written */
+} worker;
+
+typedef struct runner {
+    smoe_sweep *sweep;
+    const smoe_runner_options *options;
+    smoe_runner_observer observer;
+    smoe_runner_trial *trial; /* [trials], shared */
+    worker *worker;           /* [running], room for jobs */
+    size_t jobs, running;
+    bool *settled; /* [trials] done, failed, or to be left */
+    bool stopping, told;
+    size_t failed, killed; /* trials of this process */
+    sigset_t before;       /* the caller's mask */
+} runner;
+
+/* ---- in a trial's process -------------------------------------------------------------------- */
+
+static void on_step(void *user, const smoe_train_status *step) {
+    smoe_runner_trial *trial = user;
+    trial->step = step->step;
+    trial->steps = step->steps;
+    trial->loss = step->loss;
+    trial->precision = step->precision;
+    trial->seconds_left = step->seconds_left;
+}
+
+static void on_eval(void *user, uint64_t step, const char *split, const smoe_eval *eval) {
+    (void)step, (void)split;
+    ((smoe_runner_trial *)user)->test_precision = eval->precision_at_1;
+}
+
+static void on_evaluated(void *user, size_t done, size_t of) {
+    smoe_runner_trial *trial = user;
+    trial->evaluation = done + 1;
+    trial->evaluations = of;
+}
+
+typedef struct task {
+    runner *r;
+    size_t trial;
+    int threads, code;
+    const volatile sig_atomic_t *stop;
+} task;
+
+static void *work(void *user) {
+    task *t = user;
+    smoe_err err = {0};
+    smoe_threads_set(t->threads);
+    smoe_runner_trial *trial = &t->r->trial[t->trial];
+    smoe_observer observer = {.user = trial, .step = on_step, .eval = on_eval};
+    smoe_trial_options how = {.env = smoe_env_here(t->r->options->argc, t->r->options->argv),
+                              .stop = t->stop,
+                              .observer = &observer,
+                              .evaluated = on_evaluated,
+                              .evaluated_user = trial};
+    t->code = smoe_trial_run(t->r->sweep, t->trial, &how, &err) ? (int)err.code : 0;
+    return NULL;
+}
+
+static void child(runner *r, size_t trial, pid_t parent) {
+    enum { STACK = 8 << 20 }; /* products pack their sides there */
+    /* Its own group: a Ctrl-C reaches the parent alone, which passes it on once. */
+    setpgid(0, 0);
+    task t = {.r = r, .trial = trial, .code = SMOE_RUNTIME, .stop = smoe_stop_catch()};
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    pthread_sigmask(SIG_SETMASK, &r->before, NULL);
+    if (getppid() != parent) _exit(SMOE_STOPPED);
+    for (size_t i = 0; i < r->running; i++) close(r->worker[i].claim);
+    t.threads = smoe_threads() / (int)r->jobs;
+    if (!t.threads) t.threads = 1;
+    pthread_t thread;
+    pthread_attr_t wide;
+    pthread_attr_init(&wide);
+    pthread_attr_setstacksize(&wide, STACK);
+    if (!pthread_create(&thread, &wide, work, &t)) pthread_join(thread, NULL);
+    _exit(t.code);
+}
+
+/* ---- in the parent --------------------------------------------------------------------------- */
+
+static void say(const runner *r, const char *text) {
+    if (r->observer.say) r->observer.say(r->observer.user, text);
+}
+
+static void show(const runner *r, bool last) {
+    if (r->observer.show) r->observer.show(r->observer.user, r->trial, last);
+}
+
+/* The child of a fork, in which signals wait until they are caught. 0 in the child; -1. */
+static pid_t fork_quietly(void) {
+    sigset_t requests, mask;
+    sigemptyset(&requests);
+    sigaddset(&requests, SIGINT);
+    sigaddset(&requests, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &requests, &mask);
+    pid_t pid = fork();
+    if (pid) pthread_sigmask(SIG_SETMASK, &mask, NULL);
+    return pid;
+}
+
+/* Takes up a trial if nobody has it: 1 it runs, 0 another has it or it is settled by now, -1. */
+static int begin(runner *r, size_t trial, smoe_err *err) {
+    int claim, got = smoe_trial_claim(r->sweep, trial, &claim, err);
+    if (got <= 0) return got;
+    if (smoe_trial_look(r->sweep, trial, err)) goto fail;
+    smoe_trial_state state = r->sweep->trial[trial].state;
+    if (state == SMOE_TRIAL_DONE || (state == SMOE_TRIAL_FAILED && !r->options->retry_failed)) {
+        r->settled[trial] = true;
+        close(claim);
+        return 0;
+    }
+    pid_t parent = getpid(), pid = fork_quietly();
+    if (pid < 0) {
+        smoe_fail_errno(err, SMOE_RUNTIME, "cannot start a process");
+        goto fail;
+    }
+    if (!pid) child(r, trial, parent);
+    r->worker[r->running++] = (worker){pid, trial, claim};
+    r->trial[trial].running = true;
+    return 1;
+fail:
+    close(claim);
+    return -1;
+}
+
+static bool killed(int status) {
+    int number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    return number == SIGKILL || number == SIGTERM || number == SIGINT || number == SIGHUP;
+}
+
+/* A process has ended: its trial's outcome is there, or is written now. */
+static int end(runner *r, size_t which, int status, smoe_err *err) {
+    worker w = r->worker[which];
+    r->worker[which] = r->worker[--r->running];
+    int bad = smoe_trial_look(r->sweep, w.trial, err);
+    smoe_trial *trial = &r->sweep->trial[w.trial];
+    bool stopped = r->stopping && (WIFSIGNALED(status) || WEXITSTATUS(status) == SMOE_STOPPED);
+    bool silent = WIFSIGNALED(status) || (WEXITSTATUS(status) && trial->state != SMOE_TRIAL_FAILED);
+    if (killed(status)) { /* from outside, or for want of memory: no fault of the trial's */
+        r->killed += !stopped && trial->state == SMOE_TRIAL_OPEN;
+        stopped = true;
+    }
+    if (!bad && silent && !stopped) {
+        char text[128];
+        if (WIFSIGNALED(status))
+            snprintf(text, sizeof text, "the process was ended by signal %d (%s)", WTERMSIG(status),
+                     strsignal(WTERMSIG(status)));
+        else
+            snprintf(text, sizeof text, "the process ended with status %d", WEXITSTATUS(status));
+        bad = smoe_trial_finish(r->sweep, w.trial, smoe_trial_failure(SMOE_RUNTIME, text), err);
+        if (!bad) bad = smoe_trial_look(r->sweep, w.trial, err);
+    }
+    close(w.claim);
+    if (bad) return -1;
+    r->settled[w.trial] = trial->state != SMOE_TRIAL_OPEN || stopped;
+    r->failed += trial->state == SMOE_TRIAL_FAILED;
+    r->trial[w.trial].running = false;
+    if (r->observer.ended) r->observer.ended(r->observer.user, w.trial);
+    return 0;
+}
+
+static int reap(runner *r, smoe_err *err) {
+    for (size_t i = 0; i < r->running;) {
+        int status;
+        pid_t pid = waitpid(r->worker[i].pid, &status, WNOHANG);
+        if (pid == r->worker[i].pid) {
+            if (end(r, i, status, err)) return -1;
+        } else {
+            i++;
+        }
+    }
+    return 0;
+}
+
+static void forward(const runner *r) {
+    for (size_t i = 0; i < r->running; i++) kill(r->worker[i].pid, SIGTERM);
+}
+
+static void stop_all(runner *r) {
+    r->stopping = true;
+    forward(r);
+}
+
+/* Waits for a child's end, or for a moment; a signal that asks to stop ends it too. */
+static void wait_for_news(const runner *r) {
+    const struct timespec moment = {.tv_nsec = 200000000};
+    const volatile sig_atomic_t *stop = r->options->stop;
+    sigset_t ends;
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGCHLD);
+    if (r->stopping || !stop || !*stop) sigtimedwait(&ends, NULL, &moment);
+}
+
+/* Starts trials until all jobs are taken. *held: some trial is another process's. */
+static int fill(runner *r, bool *held, smoe_err *err) {
+    *held = false;
+    for (size_t i = 0; i < r->sweep->trials && r->running < r->jobs; i++) {
+        bool ours = r->settled[i];
+        for (size_t w = 0; w < r->running; w++) ours |= r->worker[w].trial == i;
+        if (ours) continue;
+        int got = begin(r, i, err);
+        if (got < 0) return -1;
+        *held |= !got && !r->settled[i];
+    }
+    return 0;
+}
+
+static int loop(runner *r, smoe_err *err) {
+    const volatile sig_atomic_t *stop = r->options->stop;
+    for (;;) {
+        bool held = false;
+        if (reap(r, err)) return -1;
+        if (r->failed && r->options->fail_fast && !r->stopping) stop_all(r);
+        if (stop && *stop && !r->stopping) {
+            stop_all(r);
+            say(r, "stopping: every running cell writes a checkpoint");
+        }
+        if (!r->stopping && fill(r, &held, err)) return -1;
+        show(r, false);
+        if (!r->running && (r->stopping || !held)) return 0;
+        if (held && !r->running && !r->told) {
+            say(r, "waiting for cells that other processes run");
+            r->told = true;
+        }
+        wait_for_news(r);
+    }
+}
+
+/* Every process that still runs is told to stop and waited for. */
+static void give_up(runner *r) {
+    forward(r);
+    for (size_t i = 0; i < r->running; i++)
+        while (waitpid(r->worker[i].pid, NULL, 0) < 0 && errno == EINTR)
+            ;
+}
+
+static int conclude(const runner *r, smoe_err *err) {
+    const smoe_sweep *sweep = r->sweep;
+    size_t failed = 0, open = 0;
+    for (size_t i = 0; i < sweep->trials; i++) {
+        failed += sweep->trial[i].state == SMOE_TRIAL_FAILED;
+        open += sweep->trial[i].state == SMOE_TRIAL_OPEN;
+    }
+    if (open && !r->killed && !(r->failed && r->options->fail_fast))
+        return smoe_fail(err, SMOE_STOPPED,
+                         "stopped on request with %zu of %zu cells left; --resume "
+                         "continues",
+                         open, sweep->trials);
+    if (!failed && !r->killed) return 0;
+    if (r->killed)
+        smoe_fail(err, SMOE_PARTIAL, "%zu of %zu cells were killed; --resume continues them",
+                  r->killed, sweep->trials);
+    if (!failed) return -1;
+    smoe_fail_more(err, SMOE_PARTIAL, "%zu of %zu cells failed:", failed, sweep->trials);
+    for (size_t i = 0; i < sweep->trials; i++) {
+        const char *text = json_string_value(json_object_get(sweep->trial[i].outcome, "error"));
+        if (sweep->trial[i].state == SMOE_TRIAL_FAILED)
+            smoe_fail_more(err, SMOE_PARTIAL, "%s: %.*s", sweep->trial[i].name,
+                           text ? (int)strcspn(text, "\n") : 1, text ? text : "?");
+    }
+    return smoe_fail_more(err, SMOE_PARTIAL, "--resume --retry-failed runs them again");
+}
+
+/* A parent that ignores the ends of its children would never hear of them. */
+static int check_signals(smoe_err *err) {
+    struct sigaction action;
+    if (sigaction(SIGCHLD, NULL, &action))
+        return smoe_fail_errno(err, SMOE_RUNTIME, "cannot look at SIGCHLD");
+    if (action.sa_handler != SIG_IGN && !(action.sa_flags & SA_NOCLDWAIT)) return 0;
+    return smoe_fail(err, SMOE_RUNTIME, "SIGCHLD is ignored, so no end of a trial would be seen");
+}
+
+static int runner_open(runner *r, smoe_err *err) {
+    size_t trials = r->sweep->trials;
+    r->worker = calloc(r->jobs, sizeof *r->worker);
+    r->settled = calloc(trials, sizeof *r->settled);
+    if (!r->worker || !r->settled) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    void *shared = mmap(NULL, trials * sizeof *r->trial, PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED)
+        return smoe_fail_errno(err, SMOE_RUNTIME, "cannot allocate the memory shared by the cells");
+    r->trial = shared;
+    return check_signals(err);
+}
+
+int smoe_runner_run(smoe_sweep *sweep, const smoe_runner_options *options, smoe_err *err) {
+    runner r = {.sweep = sweep, .options = options, .jobs = options->jobs};
+    if (options->observer) r.observer = *options->observer;
+    sigset_t ends;
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGCHLD);
+    pthread_sigmask(SIG_BLOCK, &ends, &r.before);
+    int status = runner_open(&r, err);
+    if (!status) {
+        status = loop(&r, err);
+        if (status) give_up(&r);
+        show(&r, true);
+    }
+    pthread_sigmask(SIG_SETMASK, &r.before, NULL);
+    if (r.trial) munmap(r.trial, sweep->trials * sizeof *r.trial);
+    free(r.worker);
+    free(r.settled);
+    return status ? -1 : conclude(&r, err);
+}

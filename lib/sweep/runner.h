@@ -1,0 +1,50 @@
+/*
+ * Running the trials of a sweep: a process per trial, as many at once as are asked for, beside
+ * other processes that share the sweep. Leaves to others: what a trial does (sweep/trial.h), results, and
+ * what is shown of it all.
+ */
+#ifndef SMOE_RUNNER_H
+#define SMOE_RUNNER_H
+
+#include "sweep/sweep.h"
+
+#include <signal.h>
+
+/* How far a trial of this process is; its own process writes it. */
+typedef struct smoe_runner_trial {
+    bool running;
+    uint64_t step, steps; /* 0 of 0: it is starting */
+    double loss, precision, test_precision, seconds_left;
+    size_t evaluation, evaluations; /* at other settings: begun, of; 0: not there yet */
+} smoe_runner_trial;
+
+/* Whoever wants to know. Called by the process that called smoe_runner_run; each may be NULL. */
+typedef struct smoe_runner_observer {
+    void *user;
+    /* Some times per second, with trials [sweep->trials]; `last`: nothing will change any more. */
+    void (*show)(void *user, const smoe_runner_trial *trial, bool last);
+    /* Trial i has ended as sweep->trial[i] says; an open one was stopped. */
+    void (*ended)(void *user, size_t i);
+    void (*say)(void *user, const char *text); /* a remark */
+} smoe_runner_observer;
+
+typedef struct smoe_runner_options {
+    size_t jobs; /* trials at once, at least 1; each has its share of the caller's threads */
+    bool retry_failed, fail_fast;      /* those that failed earlier; the first failure stops all */
+    const volatile sig_atomic_t *stop; /* set: every running trial writes a checkpoint, and the
+                                          sweep ends. NULL: nobody asks */
+    int argc;                          /* the command line, for env.json */
+    char *const *argv;
+    const smoe_runner_observer *observer; /* may be NULL */
+} smoe_runner_options;
+
+/*
+ * Runs what is open, and with retry_failed what failed, then waits for trials that other processes
+ * have. SMOE_STOPPED after a requested stop; SMOE_PARTIAL names the trials that failed. It forks: a
+ * child has no thread of its parent but the caller's, and works on a new one, so that OpenMP starts
+ * afresh there. SIGCHLD must not be ignored (SMOE_RUNTIME); err must not be NULL.
+ */
+int smoe_runner_run(smoe_sweep *sweep, const smoe_runner_options *options,
+                    smoe_err *err) SMOE_MUST_CHECK;
+
+#endif

@@ -1,0 +1,38 @@
+/*
+ * What a model is trained for: a row per task, with its targets, its loss and its metrics. Another
+ * task is another row of the table in task.c, and a value of train.loss.
+ */
+#ifndef SMOE_TASK_H
+#define SMOE_TASK_H
+
+#include "base/base.h"
+#include "spec/spec.h"
+
+typedef struct smoe_task_sums {
+    double loss;    /* sum over images */
+    size_t correct; /* images whose top class (lowest index among equals) has a positive target */
+} smoe_task_sums;
+
+typedef struct smoe_task {
+    /* Targets: every label of an image that has several, and not its main one alone. */
+    bool multi;
+    /*
+     * Loss and metrics: adds B images to *sums. logits, target [B,N].
+     *   softmax  -sum_c t_c log p_c       sigmoid  sum_c log(1 + e^l_c) - t_c l_c
+     * smoothing: each t_c becomes (1 - smoothing) t_c + smoothing (sum of t)/N, in the loss and not
+     * in what counts as correct.
+     * With dlogits [B,N] (may be NULL) also the gradient of the loss divided by `whole`, the images
+     * of the batch that these are part of. `rows` [B] is scratch.
+     */
+    void (*batch)(smoe_task_sums *sums, real *dlogits, double *rows, const real *logits,
+                  const real *target, size_t B, size_t N, size_t whole, double smoothing);
+    /* What the model takes for the probability of class c, from logits [N]. */
+    double (*probability)(const real *logits, size_t N, size_t c);
+} smoe_task;
+
+/* Has the top class of an image, the lowest index among equals, a positive target? Both [N]. */
+bool smoe_task_correct(const real *logits, const real *target, size_t N);
+
+const smoe_task *smoe_task_of(smoe_loss loss);
+
+#endif

@@ -1,0 +1,45 @@
+/* Rows of costs; see costs.h. */
+#include "vit/costs.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Parameters under a name: those of that name and of NAME.x. */
+static double params_under(const smoe_params *params, const char *name) {
+    size_t length = strlen(name);
+    double sum = 0;
+    for (size_t i = 0; i < params->count; i++) {
+        const char *row = params->row[i].name;
+        if (!strncmp(row, name, length) && (!row[length] || row[length] == '.'))
+            sum += (double)params->row[i].size;
+    }
+    return sum;
+}
+
+smoe_cost_layer *smoe_costs_add(smoe_costs *costs, smoe_part part, double macs, int times,
+                                const char *fmt, ...) {
+    static smoe_cost_layer lost; /* what is added to it nobody reads */
+    if (!costs->failed && costs->count == costs->room) {
+        size_t room = costs->room ? 2 * costs->room : 64;
+        smoe_cost_layer *more = realloc(costs->layer, room * sizeof *more);
+        if (more) {
+            costs->layer = more;
+            costs->room = room;
+        }
+        costs->failed = !more;
+    }
+    smoe_cost_layer *layer = costs->failed ? &lost : &costs->layer[costs->count++];
+    *layer = (smoe_cost_layer){.part = part,
+                               .copies = 1,
+                               .used = 1,
+                               .flops_infer = 2 * macs,
+                               .flops_train = 2 * macs * times};
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(layer->name, sizeof layer->name, fmt, args);
+    va_end(args);
+    layer->params = params_under(costs->params, layer->name);
+    return layer;
+}

@@ -1,0 +1,201 @@
+/* Towers of blocks; see tower.h. */
+#include "vit/tower.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int build_blocks(smoe_tower *t, smoe_err *err) {
+    const smoe_model_spec *spec = t->build->model;
+    for (size_t i = 0; i < t->L; i++) {
+        smoe_block *b = &t->blocks[i];
+        char path[48];
+        snprintf(path, sizeof path, "blocks.%zu.norm1", i);
+        smoe_norm_init(&b->norm1, t->build, spec->width, path);
+        smoe_attention_init(&b->attention, t->build, i);
+        snprintf(path, sizeof path, "blocks.%zu.norm2", i);
+        smoe_norm_init(&b->norm2, t->build, spec->width, path);
+        double rate = spec->drop_path * (t->L > 1 ? (double)i / (double)(t->L - 1) : 1);
+        b->drop1 = (smoe_drop_path){rate, 2 * (uint32_t)i, t->T * spec->width};
+        b->drop2 = (smoe_drop_path){rate, 2 * (uint32_t)i + 1, t->T * spec->width};
+        b->is_moe = spec->moe.is_moe[i];
+        snprintf(path, sizeof path, "blocks.%zu.mlp", i);
+        if (!b->is_moe) {
+            smoe_mlp_init(&b->mlp, t->build, 0, path, 2 * (uint32_t)i + 1);
+        } else {
+            if (smoe_moe_init(&b->moe, t->build, i, err)) return -1;
+            t->moe[t->moe_layers++] = i;
+        }
+        b->rows = t->build->params->count;
+    }
+    return 0;
+}
+
+int smoe_tower_init(smoe_tower *t, const smoe_build *build, smoe_err *err) {
+    const smoe_model_spec *spec = build->model;
+    *t = (smoe_tower){.build = build, .L = spec->depth, .d = spec->width, .T = build->T};
+    t->blocks = calloc(t->L, sizeof *t->blocks);
+    t->moe = calloc(t->L, sizeof *t->moe);
+    if (!t->blocks || !t->moe)
+        return smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu blocks", t->L);
+    if (build_blocks(t, err)) return -1;
+    smoe_norm_init(&t->norm, build, t->d, "norm");
+    return 0;
+}
+
+void smoe_tower_free(smoe_tower *t) {
+    for (size_t i = 0; t->blocks && i < t->L; i++) smoe_moe_free(&t->blocks[i].moe);
+    free(t->blocks);
+    free(t->moe);
+    t->blocks = NULL;
+    t->moe = NULL;
+}
+
+void smoe_tower_stop_at(smoe_tower *t, size_t first) {
+    for (t->lowest = 0; t->lowest < t->L && first >= t->blocks[t->lowest].rows; t->lowest++)
+        continue;
+}
+
+/* ---- cost ------------------------------------------------------------------------------------ */
+
+static void block_cost(const smoe_tower *t, size_t i, smoe_costs *costs) {
+    const smoe_block *b = &t->blocks[i];
+    size_t T = t->T;
+    char path[48];
+    snprintf(path, sizeof path, "blocks.%zu.norm1", i);
+    smoe_norm_cost(&b->norm1, costs, T, path);
+    smoe_attention_cost(&b->attention, costs);
+    snprintf(path, sizeof path, "blocks.%zu.norm2", i);
+    smoe_norm_cost(&b->norm2, costs, T, path);
+    if (b->is_moe) {
+        smoe_moe_cost(&b->moe, costs);
+        return;
+    }
+    smoe_cost_layer *row = smoe_costs_add(costs, SMOE_PART_mlp, smoe_mlp_macs(&b->mlp, (double)T),
+                                          3, "blocks.%zu.mlp", i);
+    row->elementwise = smoe_mlp_elementwise(&b->mlp, (double)T);
+}
+
+/* The clock of the head has the time of the last norm, whose row counts its parameters alone. */
+void smoe_tower_cost(const smoe_tower *t, smoe_costs *costs) {
+    for (size_t i = 0; i < t->L; i++) block_cost(t, i, costs);
+    smoe_norm_cost(&t->norm, costs, 0, "norm");
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+/* *stream: the last state of it. Scratch is free again after each layer; in inference, so are a
+ * block's kept buffers. */
+static void reserve_block(const smoe_tower *t, smoe_block *b, real **stream,
+                          const smoe_space *space) {
+    size_t R = space->B * t->T, d = t->d;
+    size_t scratch = space->scratch->used, keep = space->keep->used;
+    b->in = *stream;
+    b->normed1 = smoe_arena_take(space->keep, R * d, sizeof(real));
+    smoe_norm_reserve(&b->norm1, R, space);
+    smoe_attention_reserve(&b->attention, space);
+    b->middle = space->train ? smoe_arena_take(space->keep, R * d, sizeof(real)) : *stream;
+    space->scratch->used = scratch;
+    if (!space->train) space->keep->used = keep;
+    b->normed2 = smoe_arena_take(space->keep, R * d, sizeof(real));
+    smoe_norm_reserve(&b->norm2, R, space);
+    if (b->is_moe)
+        smoe_moe_reserve(&b->moe, space);
+    else
+        smoe_mlp_reserve(&b->mlp, R, space);
+    b->out = space->train ? smoe_arena_take(space->keep, R * d, sizeof(real)) : *stream;
+    space->scratch->used = scratch;
+    if (!space->train) space->keep->used = keep;
+    *stream = b->out;
+}
+
+void smoe_tower_reserve(smoe_tower *t, const smoe_space *space) {
+    size_t R = space->B * t->T, size = R * t->d;
+    if (space->train) t->dbranch = smoe_arena_take(space->scratch, size, sizeof(real));
+    if (space->train && t->build->model->drop_path > 0)
+        t->dscaled = smoe_arena_take(space->scratch, size, sizeof(real));
+    real *stream = t->in = smoe_arena_take(space->keep, size, sizeof(real));
+    for (size_t i = 0; i < t->L; i++) reserve_block(t, &t->blocks[i], &stream, space);
+    t->out = smoe_arena_take(space->keep, size, sizeof(real));
+    smoe_norm_reserve(&t->norm, R, space);
+}
+
+/* ---- passes ---------------------------------------------------------------------------------- */
+
+void smoe_tower_forward(smoe_tower *t, const smoe_pass *pass) {
+    size_t R = pass->images * t->T, layer = 0;
+    for (size_t i = 0; i < t->L; i++) {
+        smoe_block *b = &t->blocks[i];
+        smoe_norm_forward(&b->norm1, b->normed1, b->in, R);
+        smoe_clock_lap(pass->clock, SMOE_PART_norm);
+        smoe_attention_forward(&b->attention, b->middle, b->normed1, b->in, pass);
+        smoe_drop_path_forward(&b->drop1, b->middle, b->in, pass);
+        smoe_clock_lap(pass->clock, SMOE_PART_attention);
+        smoe_norm_forward(&b->norm2, b->normed2, b->middle, R);
+        smoe_clock_lap(pass->clock, SMOE_PART_norm);
+        if (b->is_moe) {
+            smoe_moe_forward(&b->moe, b->out, b->normed2, b->middle, pass);
+            if (t->watch) t->watch(t->watch_user, layer, b->moe.router);
+            layer++;
+        } else {
+            const size_t rows[] = {0, R};
+            smoe_mlp_forward(&b->mlp, b->out, b->normed2, b->middle, rows, pass);
+            smoe_clock_lap(pass->clock, SMOE_PART_mlp);
+        }
+        smoe_drop_path_forward(&b->drop2, b->out, b->middle, pass);
+    }
+    smoe_norm_forward(&t->norm, t->out, t->blocks[t->L - 1].out, R);
+}
+
+void smoe_tower_backward(smoe_tower *t, real *dx, const real *dout, const smoe_pass *pass) {
+    size_t R = pass->images * t->T;
+    real *branch = t->dbranch;
+    memset(dx, 0, R * t->d * sizeof *dx);
+    smoe_norm_backward(&t->norm, dx, dout, t->blocks[t->L - 1].out, R);
+    smoe_clock_lap(pass->clock, SMOE_PART_head);
+    for (size_t i = t->L; i-- > t->lowest;) {
+        smoe_block *b = &t->blocks[i];
+        const real *dy = smoe_drop_path_backward(&b->drop2, t->dscaled, dx, pass);
+        if (b->is_moe) {
+            smoe_moe_backward(&b->moe, branch, dy, b->normed2, pass);
+        } else {
+            const size_t rows[] = {0, R};
+            smoe_mlp_backward(&b->mlp, branch, dy, b->normed2, rows, pass);
+            smoe_clock_lap(pass->clock, SMOE_PART_mlp);
+        }
+        smoe_norm_backward(&b->norm2, dx, branch, b->middle, R);
+        smoe_clock_lap(pass->clock, SMOE_PART_norm);
+        dy = smoe_drop_path_backward(&b->drop1, t->dscaled, dx, pass);
+        smoe_attention_backward(&b->attention, branch, dy, b->normed1, pass);
+        smoe_clock_lap(pass->clock, SMOE_PART_attention);
+        smoe_norm_backward(&b->norm1, dx, branch, b->in, R);
+        smoe_clock_lap(pass->clock, SMOE_PART_norm);
+    }
+}
+
+/* ---- what others may look at ----------------------------------------------------------------- */
+
+double smoe_tower_aux(const smoe_tower *t) {
+    double sum = 0;
+    for (size_t i = 0; i < t->moe_layers; i++) sum += t->blocks[t->moe[i]].moe.router->plan.aux;
+    return sum;
+}
+
+bool smoe_tower_finite(const real *x, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (!isfinite(x[i])) return false;
+    return true;
+}
+
+bool smoe_tower_nonfinite(const smoe_tower *t, const smoe_pass *pass, char *name, size_t size) {
+    size_t n = pass->images * t->T * t->d;
+    for (size_t i = 0; i < t->L; i++) {
+        const smoe_block *b = &t->blocks[i];
+        bool attention = smoe_tower_finite(b->middle, n);
+        if (attention && smoe_tower_finite(b->out, n)) continue;
+        snprintf(name, size, "blocks.%zu.%s", i, attention ? "mlp" : "attn");
+        return true;
+    }
+    return false;
+}

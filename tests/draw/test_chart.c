@@ -1,0 +1,78 @@
+/* Charts as scripts of gnuplot: the picture's height, its axes and lines. */
+#include "draw/chart.h"
+#include "scratch.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+enum { LINES = 6 };
+
+/* The script of a chart of lines from (1, 1) to (2, 3), to be freed. Their titles are a digit behind
+ * `title`; NULL: none. */
+static char *script_of(const char *title, const char *label, int log_x) {
+    smoe_chart_point point[2] = {{.x = 1, .y = 1, .error = 0.5, .label = label},
+                                 {.x = 2, .y = 3, .label = label}};
+    smoe_chart_line line[LINES];
+    char titles[LINES][64];
+    for (size_t i = 0; i < LINES; i++) {
+        snprintf(titles[i], sizeof titles[i], "%s%zu", title ? title : "", i);
+        line[i] = (smoe_chart_line){title ? titles[i] : NULL, point, 2};
+    }
+    const smoe_chart chart = {"t", "x", "y", log_x, line, LINES};
+    scratch s;
+    smoe_err err = {0};
+    bool drawn;
+    char path[SCRATCH_PATH];
+    scratch_make(&s);
+    assert_int_equal(smoe_chart_write(&chart, s.dir, "chart", &drawn, &err), 0);
+    char *text = scratch_read(scratch_path(&s, path, "chart.gp"), NULL);
+    scratch_remove(&s);
+    return text;
+}
+
+static void check_has(char *text, const char *part) {
+    if (!strstr(text, part)) fail_msg("not there: %s\nin: %s", part, text);
+}
+
+/* Of 580 pixels a row of the key takes 8 a letter and 72 an entry: four of 7 letters, one of 32.
+ * Rows are 20 pixels high, the key 10 more. */
+static void test_height(void **state) {
+    static const struct {
+        const char *title, *size;
+    } cases[] = {{NULL, "size 580,402 "},
+                 {"expert", "size 580,452 "},
+                 {"router=experts-choice, lr=0.001", "size 580,532 "}};
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        char *text = script_of(cases[i].title, NULL, 0);
+        check_has(text, cases[i].size);
+        free(text);
+    }
+}
+
+/* Lines with bars over numbers; points alone over categories, whose names are ticks; a logarithmic
+ * axis has room at its ends. */
+static void test_axes(void **state) {
+    (void)state;
+    char *text = script_of("a", NULL, 2);
+    check_has(text, "$line0 << END\n1 1 0.5\n2 3 0\nEND\n");
+    check_has(text, "set logscale x 2\nset xrange [0.8333333333:2.4]\nset xtics autofreq\n");
+    check_has(text, "set yrange [0.5:3]\n");
+    check_has(text, "$line0 using 1:2 with linespoints ");
+    check_has(text, "$line0 using 1:2:3 with yerrorbars ");
+    free(text);
+    text = script_of("a", "it's", 0);
+    check_has(text, "set xtics rotate by -30 ('it''s' 1, 'it''s' 2)\n");
+    check_has(text, "$line0 using 1:2 with points ");
+    free(text);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_height), cmocka_unit_test(test_axes)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

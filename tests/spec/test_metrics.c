@@ -1,0 +1,202 @@
+/* The table of metrics: its names there and back, its labels, and the man pages that repeat it. */
+#include "scratch.h"
+#include "spec/metrics.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+static void rows_are_whole(void **state) {
+    (void)state;
+    for (size_t m = 0; m < SMOE_METRICS; m++) {
+        const smoe_metric_row *row = &smoe_metrics[m];
+        assert_true(row->label && row->statistic && (row->name || row->column));
+        assert_true((row->scope == SMOE_OF_RUN) == !row->name);
+        assert_true(row->layers == SMOE_LAYERS_APART || row->scope == SMOE_OF_LAYER);
+        assert_true(row->shown == SMOE_SHOWN_NOT || row->column);
+        if (row->scope == SMOE_OF_SPLIT) assert_memory_equal(row->name, "test/", 5);
+        if (row->scope == SMOE_OF_LAYER) assert_memory_equal(row->name, "blocks.I/router/", 16);
+        for (size_t k = 0; k < m; k++) {
+            const smoe_metric_row *other = &smoe_metrics[k];
+            if (row->name && other->name) assert_string_not_equal(row->name, other->name);
+            if (row->column && other->column) assert_string_not_equal(row->column, other->column);
+        }
+    }
+}
+
+/* Every key is read as what it was made of, and every column is its metric's. */
+static void names_there_and_back(void **state) {
+    (void)state;
+    static const char *const splits[][2] = {
+        {"test", "test"}, {"val", "val"}, {"train", "train_split"}};
+    static const size_t numbers[] = {0, 5, 10, 123};
+    char text[SMOE_METRIC_KEY];
+    for (size_t m = 0; m < SMOE_METRICS; m++)
+        for (size_t i = 0; i < 12; i++) {
+            const smoe_metric_row *row = &smoe_metrics[m];
+            const char *const *split = splits[i % 3];
+            size_t number = numbers[i / 3], found = SIZE_MAX;
+            smoe_metric_place at;
+            if (row->column) {
+                smoe_metric_column(text, (smoe_metric)m, number);
+                assert_int_equal(smoe_metric_of_column(text, &found), m);
+                assert_int_equal(found, strchr(row->column, 'K') ? number : 0);
+            }
+            if (!row->name) continue;
+            smoe_metric_key(text, (smoe_metric)m, split[0], number);
+            assert_true(smoe_metric_read(&at, text));
+            assert_int_equal(at.metric, m);
+            assert_int_equal(at.number, strpbrk(row->name, "IK") ? number : 0);
+            assert_string_equal(at.split, row->scope == SMOE_OF_SPLIT ? split[1] : "");
+        }
+}
+
+static void names_as_they_are_written(void **state) {
+    (void)state;
+    char text[SMOE_METRIC_KEY];
+    static const struct {
+        smoe_metric metric;
+        const char *split;
+        size_t number;
+        const char *key;
+    } rows[] = {{SMOE_METRIC_TRAIN_LOSS, NULL, 0, "train/loss"},
+                {SMOE_METRIC_LOSS, "test", 0, "test/loss"},
+                {SMOE_METRIC_LOSS, "val", 0, "val/loss"},
+                {SMOE_METRIC_PRECISION, "train", 0, "train_split/precision_at_1"},
+                {SMOE_METRIC_FEWSHOT_L2, "val", 10, "val/fewshot_10_l2"},
+                {SMOE_METRIC_DISPATCH_MAX, NULL, 11, "blocks.11/router/dispatch_max"},
+                {SMOE_METRIC_WALL_S, NULL, 0, "wall_s"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        assert_string_equal(smoe_metric_key(text, rows[i].metric, rows[i].split, rows[i].number),
+                            rows[i].key);
+    static const char *const none[] = {"loss",
+                                       "val",
+                                       "val/",
+                                       "train/dropped",
+                                       "test/lr",
+                                       "test/fewshot_",
+                                       "test/fewshot_x",
+                                       "test/fewshot_5_",
+                                       "blocks./router/dropped",
+                                       "blocks.1/router/",
+                                       "blocks.1/router/dropped2",
+                                       "other/router/dropped",
+                                       "wall_s2",
+                                       "a_split_of_seventeen/loss"};
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+        smoe_metric_place at;
+        if (smoe_metric_read(&at, none[i])) fail_msg("'%s' was read", none[i]);
+    }
+    assert_string_equal(smoe_metric_name(SMOE_METRIC_PRECISION), "precision_at_1");
+    assert_string_equal(smoe_metric_name(SMOE_METRIC_DROPPED), "dropped");
+    assert_string_equal(smoe_metric_name(SMOE_METRIC_STEP_S), "step_s");
+    assert_string_equal(smoe_metric_name(SMOE_METRIC_WALL_S), "wall_s");
+    assert_int_equal(smoe_metric_of_column("precision", NULL), SMOE_METRICS);
+    assert_int_equal(smoe_metric_of_column("fewshot_", NULL), SMOE_METRICS);
+}
+
+static void labels_name_the_split(void **state) {
+    (void)state;
+    char text[SMOE_METRIC_KEY];
+    static const struct {
+        smoe_metric metric;
+        const char *split;
+        size_t number;
+        const char *label;
+    } rows[] = {{SMOE_METRIC_LOSS, "test", 0, "test loss"},
+                {SMOE_METRIC_LOSS, "val", 0, "val loss"},
+                {SMOE_METRIC_PRECISION, NULL, 0, "precision@1"},
+                {SMOE_METRIC_BEST_PRECISION, "val", 0, "best val precision@1"},
+                {SMOE_METRIC_FEWSHOT, "test", 10, "test 10-shot accuracy"},
+                {SMOE_METRIC_TRAIN_LOSS, "val", 0, "training loss"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        assert_string_equal(smoe_metric_label(text, rows[i].metric, rows[i].split, rows[i].number),
+                            rows[i].label);
+    static const char *const said[][2] = {{"dispatch_max", "largest dispatch weight"},
+                                          {"dropped", "share of tokens dropped"},
+                                          {"val/dropped", "share of val tokens dropped"},
+                                          {"train/loss", "training loss"},
+                                          {"test/loss", "test loss"}};
+    for (size_t i = 0; i < sizeof said / sizeof *said; i++)
+        assert_string_equal(smoe_metric_say(said[i][0], text, sizeof text), said[i][1]);
+    assert_null(smoe_metric_say("loss", text, sizeof text)); /* of what, nobody said */
+    assert_null(smoe_metric_say("block", text, sizeof text));
+    const char *name, *words;
+    size_t i = 0;
+    for (; (name = smoe_metric_words(i, &words)); i++)
+        assert_string_equal(smoe_metric_say(name, text, sizeof text) ? "said" : name, "said");
+    assert_true(i > 10);
+}
+
+static void better_numbers(void **state) {
+    (void)state;
+    assert_true(smoe_metric_is_better(SMOE_METRIC_PRECISION, 0.5, 0.25));
+    assert_false(smoe_metric_is_better(SMOE_METRIC_PRECISION, 0.25, 0.25));
+    assert_true(smoe_metric_is_better(SMOE_METRIC_LOSS, 0.25, 0.5));
+    assert_false(smoe_metric_is_better(SMOE_METRIC_LOSS, 0.5, 0.25));
+    assert_true(smoe_metric_is_better(SMOE_METRIC_LOSS, 0.5, NAN));
+    assert_false(smoe_metric_is_better(SMOE_METRIC_LOSS, NAN, 0.5));
+    assert_false(smoe_metric_is_better(SMOE_METRIC_LR, 2, 1));
+}
+
+/* ---- man pages ------------------------------------------------------------------------------- */
+
+/* The section METRICS of a page, without what groff reads. */
+static char *section(const char *path) {
+    char *page = scratch_read(path, NULL), *from = strstr(page, "\n.SH METRICS\n"), *to = page;
+    assert_non_null(from);
+    char *end = strstr(from + 1, "\n.SH ");
+    assert_non_null(end);
+    for (const char *c = from; c <= end; c++)
+        if (*c != '\\') *to++ = *c;
+    *to = '\0';
+    return page;
+}
+
+static size_t entries(const char *text) {
+    size_t count = 0;
+    for (const char *c = text; (c = strstr(c, "\n.TP\n")); c++) count++;
+    return count;
+}
+
+/* `statistic` NULL: the page has words of its own. */
+static void assert_entry(const char *text, const char *name, const char *statistic) {
+    char entry[1000];
+    snprintf(entry, sizeof entry, "\n.TP\n.B %s\n%s%s", name, statistic ? statistic : "",
+             statistic ? "\n" : "");
+    if (!strstr(text, entry)) fail_msg("the page lacks the entry%s", entry);
+}
+
+static void the_man_pages_are_the_table(void **state) {
+    (void)state;
+    char *run = section("man/smoe-run.5"), *sweep = section("man/smoe-sweep.1");
+    size_t recorded = 0, columns = 0;
+    for (size_t m = 0; m < SMOE_METRICS; m++) {
+        const smoe_metric_row *row = &smoe_metrics[m];
+        if (row->name) assert_entry(run, row->name, row->statistic);
+        if (row->column) assert_entry(sweep, row->column, row->name ? NULL : row->statistic);
+        recorded += row->name != NULL;
+        columns += row->column != NULL;
+    }
+    assert_int_equal(entries(run), recorded); /* the reverse: none beyond those of the table */
+    assert_int_equal(entries(sweep), columns);
+    free(run);
+    free(sweep);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_are_whole),
+        cmocka_unit_test(names_there_and_back),
+        cmocka_unit_test(names_as_they_are_written),
+        cmocka_unit_test(labels_name_the_split),
+        cmocka_unit_test(better_numbers),
+        cmocka_unit_test(the_man_pages_are_the_table),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,250 @@
+/*
+ * Starting from another model's file: positions of another grid against interpolation by hand and a law, experts as
+ * copies of a dense MLP, and what is neither.
+ */
+#include "approx.h"
+#include "scratch.h"
+#include "store/init_map.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+/* ---- positions ----------------------------------------------------------------------------------- */
+
+/* Positions [1,to,d] filled from [1,from,d], in single precision as a file has them; before, each is 7. */
+static void resized(real *out, const float *values, size_t to, size_t from, size_t d) {
+    smoe_params p = {0};
+    smoe_param *row;
+    smoe_tensor t = {.name = "pos_embed",
+                     .dtype = SMOE_DTYPE_F32,
+                     .ndim = 3,
+                     .dim = {1, from, d},
+                     .size = from * d,
+                     .data = values};
+    smoe_params_add(&p, SMOE_PARAM_PLAIN, 0, 0, 3, (size_t[]){1, to, d}, "pos_embed");
+    row = &p.row[0];
+    for (size_t i = 0; i < to * d; i++) out[i] = 7;
+    smoe_init_map_fill(out, row, (smoe_init_source){&t, SMOE_WAY_RESIZED});
+    smoe_params_free(&p);
+}
+
+/* Two by two patches of two numbers become three by three: corners stay, edges are means of two, the middle of four.
+ * A class token's position is the first of all. */
+static void by_hand(void **state) {
+    (void)state;
+    static const float two[] = {1, 10, 3, 20, 5, 40, 11, 90};
+    static const real three[] = {1, 10, 2, 15, 3, 20, 3, 25, 5, 40, 7, 55, 5, 40, 8, 65, 11, 90};
+    real out[2 * 10];
+    resized(out, two, 9, 4, 2);
+    assert_memory_equal(out, three, sizeof three);
+    float with_token[2 + 8] = {-1, -2};
+    memcpy(with_token + 2, two, sizeof two);
+    resized(out, with_token, 10, 5, 2);
+    assert_true(out[0] == -1 && out[1] == -2);
+    assert_memory_equal(out + 2, three, sizeof three);
+    resized(out, with_token, 9, 5, 2);
+    assert_memory_equal(out, three, sizeof three);
+    resized(out, two, 10, 4, 2);
+    assert_true(out[0] == 7 && out[1] == 7);
+    assert_memory_equal(out + 2, three, sizeof three);
+    /* back again: corners alone; and one patch is the middle, of an odd grid and of an even one */
+    float back[18];
+    for (size_t i = 0; i < 18; i++) back[i] = (float)three[i];
+    resized(out, back, 4, 9, 2);
+    for (size_t i = 0; i < 8; i++) assert_true(out[i] == (real)two[i]);
+    resized(out, back, 1, 9, 2);
+    assert_true(out[0] == 5 && out[1] == 40);
+    resized(out, two, 1, 4, 2);
+    assert_true(out[0] == 5 && out[1] == 40);
+}
+
+/* What is a + b row + c column, measured from corner to corner, is so on every grid. Rounding: of the four numbers, of
+ * which the result is a mean, and of the result, half an ulp of floats below 8 each. */
+static void planes_stay_planes(void **state) {
+    (void)state;
+    enum { MOST = 15, D = 300 };
+    static float in[MOST * MOST * D];
+    static real out[MOST * MOST * D];
+    for (size_t from = 2; from <= MOST; from += 3)
+        for (size_t to = 2; to <= MOST; to++) {
+            for (size_t p = 0; p < from * from; p++)
+                for (size_t i = 0; i < D; i++) {
+                    double y = (double)(p / from) / (double)(from - 1),
+                           x = (double)(p % from) / (double)(from - 1);
+                    in[p * D + i] = (float)(1 + (double)i / D - 2 * y + 3 * x);
+                }
+            resized(out, in, to * to, from * from, D);
+            for (size_t p = 0; p < to * to; p++)
+                for (size_t i = 0; i < D; i++) {
+                    double y = (double)(p / to) / (double)(to - 1),
+                           x = (double)(p % to) / (double)(to - 1);
+                    assert_close(out[p * D + i], 1 + (double)i / D - 2 * y + 3 * x, 5e-7);
+                }
+        }
+}
+
+/* ---- tables and files ---------------------------------------------------------------------------- */
+
+enum { W = 2, H = 3, T = 9 };
+
+/* A block, dense or of E experts, behind positions of T tokens. */
+static void table(smoe_params *p, size_t tokens, size_t E) {
+    smoe_err err = {0};
+    size_t dim1[] = {E, H, W}, dim2[] = {E, W, H}, dense = E == 0;
+    const char *infix = E ? "experts." : "";
+    smoe_params_add(p, SMOE_PARAM_PLAIN, 7, 0, 3, (size_t[]){1, tokens, W}, "pos_embed");
+    int ndim = E ? 3 : 2;
+    smoe_params_add(p, SMOE_PARAM_KERNEL, 7, 0, ndim, dim1 + dense, "blocks.3.mlp.%sfc1.weight",
+                    infix);
+    smoe_params_add(p, SMOE_PARAM_PLAIN, 7, 0, ndim - 1, dim1 + dense, "blocks.3.mlp.%sfc1.bias",
+                    infix);
+    smoe_params_add(p, SMOE_PARAM_KERNEL, 7, 0, ndim, dim2 + dense, "blocks.3.mlp.%sfc2.weight",
+                    infix);
+    smoe_params_add(p, SMOE_PARAM_PLAIN, 7, 0, ndim - 1, dim2 + dense, "blocks.3.mlp.%sfc2.bias",
+                    infix);
+    for (size_t i = 1; E && i < p->count; i++) p->row[i].stacked = true;
+    if (E)
+        smoe_params_add(p, SMOE_PARAM_PLAIN, 7, 0, 2, (size_t[]){W, E}, "blocks.3.mlp.router.phi");
+    assert_int_equal(smoe_params_allocate(p, 1, &err), 0);
+    smoe_params_init(p, 0);
+}
+
+static void fill(smoe_params *p, int start) {
+    for (size_t i = 0; i < p->count; i++)
+        for (size_t j = 0; j < p->row[i].size; j++) p->w[p->row[i].offset + j] = (real)(start++);
+}
+
+static smoe_safetensors *file_of(const scratch *dir, const smoe_params *p) {
+    char path[SCRATCH_PATH];
+    smoe_err err = {0};
+    smoe_tensor *t;
+    smoe_safetensors *file;
+    scratch_path(dir, path, "f");
+    assert_int_equal(smoe_params_tensors(p, &(smoe_slab){"", p->w, NULL}, &t, &err), 0);
+    assert_int_equal(smoe_safetensors_write(path, t, p->count, NULL, 0, &err), 0);
+    assert_int_equal(smoe_safetensors_open(&file, path, &err), 0);
+    free(t);
+    return file;
+}
+
+static void assert_text(const smoe_params *p, const smoe_safetensors *file, smoe_fit fit,
+                        const char *start, const char *rest) {
+    char want[512];
+    char *text = smoe_params_partial_text(p, file, fit);
+    snprintf(want, sizeof want, "%s start from %s%s", start, smoe_safetensors_path(file), rest);
+    assert_string_equal(text, want);
+    free(text);
+}
+
+static void copies(void **state) {
+    enum { E = 5 };
+    smoe_params dense = {0}, moe = {0};
+    smoe_err err = {0};
+    size_t loaded = 0;
+    table(&dense, T, 0);
+    fill(&dense, 100);
+    table(&moe, T, E);
+    smoe_safetensors *file = file_of(*state, &dense);
+    assert_int_equal(smoe_params_load(&moe, file, SMOE_FIT_UPCYCLE, &loaded, &err), 0);
+    assert_int_equal(loaded, 5);
+    for (size_t i = 0; i < dense.count; i++)
+        for (size_t e = 0; e < (i ? E : 1); e++) {
+            size_t n = dense.row[i].size;
+            assert_memory_equal(moe.w + moe.row[i].offset + e * n, dense.w + dense.row[i].offset,
+                                n * sizeof(real));
+        }
+    assert_true(moe.w[moe.row[5].offset] == 7);
+    assert_text(&moe, file, SMOE_FIT_UPCYCLE, "5 of 6 tensors",
+                "; copied into each expert: blocks.3.mlp.experts.fc1.weight, "
+                "blocks.3.mlp.experts.fc1.bias, blocks.3.mlp.experts.fc2.weight, "
+                "blocks.3.mlp.experts.fc2.bias; initialised: blocks.3.mlp.router.phi");
+    /* only where that was asked for */
+    assert_text(&moe, file, SMOE_FIT_PARTIAL, "1 of 6 tensors",
+                "; initialised: blocks.3.mlp.experts.fc1.weight, blocks.3.mlp.experts.fc1.bias, "
+                "blocks.3.mlp.experts.fc2.weight, blocks.3.mlp.experts.fc2.bias, "
+                "blocks.3.mlp.router.phi; not used: blocks.3.mlp.fc1.bias, "
+                "blocks.3.mlp.fc1.weight, blocks.3.mlp.fc2.bias, blocks.3.mlp.fc2.weight");
+    smoe_safetensors_free(file);
+    /* experts that are there are taken as they are, and nothing is left to copy; nor is there in a dense model */
+    fill(&moe, 5000);
+    file = file_of(*state, &moe);
+    smoe_params_init(&moe, 0);
+    assert_int_equal(smoe_params_load(&moe, file, SMOE_FIT_UPCYCLE, NULL, &err), -1);
+    assert_int_equal(err.code, SMOE_DATA);
+    assert_non_null(strstr(err.text, "no dense MLP that experts of this model replace"));
+    assert_true(moe.w[0] == 7);
+    assert_int_equal(smoe_params_load(&moe, file, SMOE_FIT_PARTIAL, NULL, &err), 0);
+    assert_true(moe.w[0] == 5000);
+    err = (smoe_err){0};
+    assert_int_equal(smoe_params_load(&dense, file, SMOE_FIT_UPCYCLE, NULL, &err), -1);
+    smoe_safetensors_free(file);
+    smoe_params_free(&dense);
+    smoe_params_free(&moe);
+}
+
+static void refused(void **state) {
+    smoe_params dense = {0}, moe = {0};
+    smoe_err err = {0};
+    table(&dense, T + 3, 0);
+    table(&moe, T, 2);
+    /* the file's fc1.weight is one row longer, which lies in the padding behind */
+    dense.row[1].dim[0] = H + 1;
+    dense.row[1].size += W;
+    smoe_safetensors *file = file_of(*state, &dense);
+    dense.row[1].size -= W;
+    assert_int_equal(smoe_params_load(&moe, file, SMOE_FIT_UPCYCLE, NULL, &err), -1);
+    assert_int_equal(err.code, SMOE_DATA);
+    assert_int_equal(err.lines, 2);
+    assert_non_null(strstr(err.text, "tensor pos_embed: shape [1, 12, 2], expected [1, 9, 2]\n"));
+    assert_non_null(
+        strstr(err.text, "tensor blocks.3.mlp.fc1.weight: shape [4, 2], expected [3, 2]"));
+    for (size_t i = 0; i < moe.row[1].size; i++) assert_true(moe.w[moe.row[1].offset + i] == 7);
+    smoe_safetensors_free(file);
+    smoe_params_free(&dense);
+    smoe_params_free(&moe);
+}
+
+/* Another grid: resized where a file may differ, else refused; of another width it is no other grid. */
+static void another_grid(void **state) {
+    smoe_params small = {0}, large = {0};
+    smoe_err err = {0};
+    table(&small, 4, 0);
+    fill(&small, 1);
+    table(&large, T, 0);
+    smoe_safetensors *file = file_of(*state, &small);
+    assert_int_equal(smoe_params_load(&large, file, SMOE_FIT_EXACT, NULL, &err), -1);
+    assert_non_null(strstr(err.text, "tensor pos_embed: shape [1, 4, 2], expected [1, 9, 2]"));
+    assert_int_equal(smoe_params_load(&large, file, SMOE_FIT_PARTIAL, NULL, &err), 0);
+    static const real want[] = {1, 2, 2, 3, 3, 4, 3, 4, 4, 5, 5, 6, 5, 6, 6, 7, 7, 8};
+    assert_memory_equal(large.w, want, sizeof want);
+    assert_text(&large, file, SMOE_FIT_PARTIAL, "5 of 5 tensors", "; resized: pos_embed");
+    smoe_safetensors_free(file);
+    small.row[0].dim[1] = 2;
+    small.row[0].dim[2] = 4;
+    file = file_of(*state, &small);
+    err = (smoe_err){0};
+    assert_int_equal(smoe_params_load(&large, file, SMOE_FIT_PARTIAL, NULL, &err), -1);
+    assert_non_null(strstr(err.text, "tensor pos_embed: shape [1, 2, 4], expected [1, 9, 2]"));
+    smoe_safetensors_free(file);
+    smoe_params_free(&small);
+    smoe_params_free(&large);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, scratch_setup, scratch_teardown)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(by_hand),
+        cmocka_unit_test(planes_stay_planes),
+        TEST(copies),
+        TEST(refused),
+        TEST(another_grid),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,158 @@
+/* Losses and precision by hand; that their gradients are theirs is in test_grad.c. */
+#include "approx.h"
+#include "base/threads.h"
+#include "gradcheck.h"
+#include "train/task.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <cmocka.h>
+
+static smoe_task_sums smoothed(const real *logits, const real *target, size_t B, size_t N,
+                               smoe_loss kind, real *dlogits, double smoothing) {
+    smoe_task_sums sums = {0};
+    double rows[64];
+    smoe_task_of(kind)->batch(&sums, dlogits, rows, logits, target, B, N, B, smoothing);
+    return sums;
+}
+
+static smoe_task_sums loss(const real *logits, const real *target, size_t B, size_t N,
+                           smoe_loss kind, real *dlogits) {
+    return smoothed(logits, target, B, N, kind, dlogits, 0);
+}
+
+/*
+ * l = (ln 1, ln 2, ln 5), p = (1 2 5)/8. Target the second: loss ln 4, gradient (1/8, -3/4, 5/8).
+ * Mixed 1/4 of the third and 3/4 of the first: 1/4 ln(8/5) + 3/4 ln 8, gradient (-5/8, 1/4, 3/8).
+ * The gradient is that of the mean over the batch of two: half of it.
+ */
+static void softmax_by_hand(void **state) {
+    (void)state;
+    const real l[] = {0, (real)log(2), (real)log(5), 0, (real)log(2), (real)log(5)};
+    const real target[] = {0, 1, 0, 0.75f, 0, 0.25f};
+    real d[6];
+    smoe_task_sums sums = loss(l, target, 2, 3, SMOE_LOSS_SOFTMAX, d);
+    assert_close(sums.loss, log(4) + 0.25 * log(1.6) + 0.75 * log(8), 1e-6);
+    const double right[] = {1. / 8, -3. / 4, 5. / 8, -5. / 8, 1. / 4, 3. / 8};
+    for (size_t i = 0; i < 6; i++) assert_close(d[i], right[i] / 2, 1e-7);
+    assert_int_equal(sums.correct,
+                     1); /* the third is on top twice, and once true, if only by a quarter */
+}
+
+/*
+ * l = (0, ln 3, -ln 3): log(1 + e^l) = ln 2, ln 4, ln 4/3. Targets (1, 1, 0): ln 2 + ln 4 - ln 3 +
+ * ln 4/3 = ln(32/9). Gradient s(l) - t = (-1/2, -1/4, 1/4).
+ */
+static void sigmoid_by_hand(void **state) {
+    (void)state;
+    const real l[] = {0, (real)log(3), -(real)log(3)}, target[] = {1, 1, 0};
+    real d[3];
+    smoe_task_sums sums = loss(l, target, 1, 3, SMOE_LOSS_SIGMOID, d);
+    assert_close(sums.loss, log(32. / 9), 1e-6);
+    const double right[] = {-0.5, -0.25, 0.25};
+    for (size_t i = 0; i < 3; i++) assert_close(d[i], right[i], 1e-7);
+    assert_int_equal(sums.correct, 1);
+}
+
+/*
+ * Smoothing 0.3 of (0 1 0): (0.1 0.8 0.1). Softmax with p = (1 2 5)/8: 0.1 ln 8 + 0.8 ln 4 +
+ * 0.1 ln 8/5, gradient p - t. Two true classes, (1 1 0): 0.7 of it and 0.3 * 2/3 = 0.2, so
+ * (0.9 0.9 0.2); sigmoid with l = (0, ln 3, -ln 3): ln 2 + ln 4 - 0.9 ln 3 + ln 4/3 + 0.2 ln 3. What
+ * is correct goes by the targets as they are: nothing here, where the third class is on top.
+ */
+static void smoothing_by_hand(void **state) {
+    (void)state;
+    const real l[] = {0, (real)log(2), (real)log(5)}, target[] = {0, 1, 0};
+    real d[3];
+    smoe_task_sums sums = smoothed(l, target, 1, 3, SMOE_LOSS_SOFTMAX, d, 0.3);
+    assert_close(sums.loss, 0.1 * log(8) + 0.8 * log(4) + 0.1 * log(1.6), 1e-6);
+    const double right[] = {0.125 - 0.1, 0.25 - 0.8, 0.625 - 0.1};
+    for (size_t i = 0; i < 3; i++) assert_close(d[i], right[i], 1e-7);
+    assert_int_equal(sums.correct, 0);
+    const real m[] = {0, (real)log(3), -(real)log(3)}, both[] = {1, 1, 0};
+    sums = smoothed(m, both, 1, 3, SMOE_LOSS_SIGMOID, d, 0.3);
+    assert_close(sums.loss, log(2) + log(4) + log(4. / 3) - 0.7 * log(3), 1e-6);
+    const double sigmoid[] = {0.5 - 0.9, 0.75 - 0.9, 0.25 - 0.2};
+    for (size_t i = 0; i < 3; i++) assert_close(d[i], sigmoid[i], 1e-7);
+    assert_int_equal(sums.correct, 1);
+}
+
+/* Equal logits: log N; -log N as every bias of the sigmoid head: N log(1 + 1/N) + log N for one class. */
+static void where_training_starts(void **state) {
+    (void)state;
+    enum { N = 10 };
+    real l[N] = {0}, target[N] = {0};
+    target[4] = 1;
+    assert_close(loss(l, target, 1, N, SMOE_LOSS_SOFTMAX, NULL).loss, log(10), 1e-12);
+    for (size_t i = 0; i < N; i++) l[i] = -(real)log(10);
+    assert_close(loss(l, target, 1, N, SMOE_LOSS_SIGMOID, NULL).loss, 10 * log(1.1) + log(10),
+                 1e-6);
+}
+
+/* The largest floats overflow nothing: the loss is the difference of logits, or the logit itself. */
+static void extremes(void **state) {
+    (void)state;
+    const real l[] = {1e30f, -1e30f, 0}, first[] = {1, 0, 0}, second[] = {0, 1, 0};
+    real d[3];
+    assert_close(loss(l, first, 1, 3, SMOE_LOSS_SOFTMAX, d).loss, 0, 0);
+    for (size_t i = 0; i < 3; i++) assert_close(d[i], 0, 0);
+    assert_close(loss(l, second, 1, 3, SMOE_LOSS_SOFTMAX, d).loss / 2e30, 1, 1e-6);
+    assert_close(d[0], 1, 0);
+    assert_close(d[1], -1, 0);
+    assert_close(loss(l, first, 1, 3, SMOE_LOSS_SIGMOID, d).loss, log(2), 1e-6);
+    assert_close(loss(l, second, 1, 3, SMOE_LOSS_SIGMOID, d).loss / 2e30, 1, 1e-6);
+    /* A class that cannot be and is not: no NaN from 0 times infinity. */
+    const real never[] = {0, -(real)INFINITY, 0};
+    assert_close(loss(never, first, 1, 3, SMOE_LOSS_SOFTMAX, d).loss, log(2), 1e-6);
+    assert_close(d[1], 0, 0);
+    /* ... but NaN logits are a NaN loss, for both */
+    const real broken[] = {0, (real)NAN, 0};
+    assert_true(isnan(loss(broken, first, 1, 3, SMOE_LOSS_SOFTMAX, d).loss));
+    assert_true(isnan(loss(broken, first, 1, 3, SMOE_LOSS_SIGMOID, d).loss));
+}
+
+/* Ties go to the lower index; any true label counts; sums go on from what they were. */
+static void precision(void **state) {
+    (void)state;
+    const real l[] = {2, 2, 1, /**/ 0, 1, 1, /**/ 0, 0, 3};
+    const real target[] = {0, 1, 0, /**/ 0, 1, 1, /**/ 1, 0, 1};
+    smoe_task_sums sums = {.loss = 5, .correct = 7};
+    double rows[3];
+    smoe_task_of(SMOE_LOSS_SIGMOID)->batch(&sums, NULL, rows, l, target, 3, 3, 3, 0);
+    assert_int_equal(sums.correct, 7 + 2);
+    assert_true(sums.loss > 5);
+}
+
+/* A batch is the sum of its images, to the bit, for any number of threads. */
+static void same_bits_for_any_threads(void **state) {
+    (void)state;
+    enum { B = 64, N = 11 };
+    real l[B * N], target[B * N] = {0}, d[B * N], d1[B * N];
+    gradcheck_normal(l, B * N, 3);
+    for (size_t b = 0; b < B; b++) target[b * N + b % N] = 1;
+    for (int kind = SMOE_LOSS_SOFTMAX; kind <= SMOE_LOSS_SIGMOID; kind++) {
+        double alone = 0;
+        for (size_t b = 0; b < B; b++)
+            alone += loss(l + b * N, target + b * N, 1, N, (smoe_loss)kind, NULL).loss;
+        smoe_threads_set(1);
+        assert_close(loss(l, target, B, N, (smoe_loss)kind, d1).loss, alone, 0);
+        smoe_threads_set(3);
+        assert_close(loss(l, target, B, N, (smoe_loss)kind, d).loss, alone, 0);
+        assert_memory_equal(d, d1, sizeof d);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(softmax_by_hand),
+        cmocka_unit_test(sigmoid_by_hand),
+        cmocka_unit_test(smoothing_by_hand),
+        cmocka_unit_test(where_training_starts),
+        cmocka_unit_test(extremes),
+        cmocka_unit_test(precision),
+        cmocka_unit_test(same_bits_for_any_threads),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
