@@ -92,7 +92,8 @@ static int unknown(const smoe_command *command, const char *text, smoe_err *err)
         if (!smoe_option_applies(row, command)) {
             if (strcmp(row->name, name)) continue;
             char listed[NAMES];
-            smoe_fail(err, SMOE_USAGE, "option '--%s' is not possible here; it is for smoe %s", name,
+            smoe_fail(err, SMOE_USAGE, "option '--%s' is not possible here; it is for smoe %s",
+                      name,
                       row->scope == SMOE_OPT_COMMANDS  ? "COMMAND, after the command"
                       : row->scope == SMOE_OPT_PROGRAM ? "itself"
                                                        : join(row->commands, ' ', listed, NAMES));

@@ -90,9 +90,10 @@ static void remark_capacity(const smoe_spec *spec) {
         char block[32] = "";
         if (listed) snprintf(block, sizeof block, ", block %zu", i);
         if (fabs(force / x.capacity - 1) > 0.1)
-            fprintf(stderr,
-                    "model.moe.capacity%s: %g requested, %.3g in effect: a buffer has %zu place%s\n",
-                    block, x.capacity, force, x.P, x.P == 1 ? "" : "s");
+            fprintf(
+                stderr,
+                "model.moe.capacity%s: %g requested, %.3g in effect: a buffer has %zu place%s\n",
+                block, x.capacity, force, x.P, x.P == 1 ? "" : "s");
         said++;
     }
 }

@@ -35,7 +35,7 @@ typedef struct trainer {
     double *durations; /* seconds of the latest DURATIONS steps of this process */
     size_t done;       /* steps of this process */
     double start;      /* clock when the first step began */
-    double before; /* wall_s of the run when this process began */
+    double before;     /* wall_s of the run when this process began */
     double epoch, rate;
 } trainer;
 
