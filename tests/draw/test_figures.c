@@ -155,7 +155,7 @@ static void test_bars(void **state) {
     assert_int_equal(plot.panel[0].marks, 2);
     assert_string_equal(mark[0].y[0], "placed");
     assert_string_equal(mark[0].y[1], "lost");
-    assert_string_equal(mark[0].name, "choices lost");
+    assert_string_equal(mark[0].name, "lost");
     assert_string_equal(mark[1].y[0], "placed");
     assert_null(mark[1].y[1]);
     assert_true(plot.panel[0].y.high == 4 && plot.panel[0].x.low == -0.5);
