@@ -18,18 +18,18 @@ int smoe_fill_runs(const smoe_inspection *r, smoe_frame *frame, smoe_err *err) {
     (void)err;
     const smoe_inspect_subject *s = &r->subject;
     const smoe_moe_spec *moe = &s->spec->model.moe;
-    smoe_frame_put(
-        frame, {"run", .text = s->run}, {"checkpoint", .text = s->checkpoint},
-        {"split", .text = s->spec->eval.split}, {"router", .text = moe->router},
-        {"images", .number = (double)r->images}, {"classes", .number = (double)r->N},
-        {"loss", .number = r->eval.loss},
-        {smoe_metric_name(SMOE_METRIC_PRECISION), .number = r->eval.precision_at_1},
-        {"image_tokens", .number = (double)r->T}, {"side", .number = (double)r->side},
-        {"class_token", .number = (double)r->first_patch}, {"layers", .number = (double)r->layers},
-        {"experts", .number = (double)r->E}, {"slots_per_expert", .number = (double)r->P},
-        {"group_images",
-         .number = (double)(r->layers ? smoe_moe_shape_of(moe, 0, r->T).images : 1)},
-        {"parameters", .number = (double)smoe_model_params(s->model)->total});
+    smoe_frame_put(frame, {"run", .text = s->run}, {"checkpoint", .text = s->checkpoint},
+                   {"split", .text = s->spec->eval.split}, {"router", .text = moe->router},
+                   {"images", .number = (double)r->images}, {"classes", .number = (double)r->N},
+                   {"loss", .number = r->eval.loss},
+                   {smoe_metric_name(SMOE_METRIC_PRECISION), .number = r->eval.precision_at_1},
+                   {"image_tokens", .number = (double)r->T}, {"side", .number = (double)r->side},
+                   {"class_token", .number = (double)r->first_patch},
+                   {"layers", .number = (double)r->layers}, {"experts", .number = (double)r->E},
+                   {"slots_per_expert", .number = (double)r->P},
+                   {"group_images",
+                    .number = (double)(r->layers ? smoe_moe_shape_of(moe, 0, r->T).images : 1)},
+                   {"parameters", .number = (double)smoe_model_params(s->model)->total});
     return 0;
 }
 
