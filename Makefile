@@ -47,6 +47,10 @@ MACHINE    := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
 ISAS       := $(if $(filter x86_64,$(MACHINE)),v4 v3) base
 ISA_FLAGS_v4 := -march=x86-64-v4 -mprefer-vector-width=512
 ISA_FLAGS_v3 := -march=x86-64-v3
+# Matrix units: kern_matrix.c alone is compiled for them.
+UNITS      := $(if $(filter x86_64,$(MACHINE)),amx bf16)
+ISA_FLAGS_bf16 := $(ISA_FLAGS_v4) -mavx512bf16
+ISA_FLAGS_amx := $(ISA_FLAGS_bf16) -mamx-tile -mamx-bf16
 KERN_SRC   := $(sort $(wildcard lib/math/kern_*.c))
 LIB_SRC    := $(filter-out $(KERN_SRC),$(sort $(wildcard lib/*/*.c)))
 CMD_SRC    := $(sort $(wildcard cmd/*.c))
@@ -56,7 +60,8 @@ TOOL_SRC   := $(sort $(wildcard tests/tools/*.c))
 FUZZ_SRC   := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 MAN        := $(sort $(wildcard man/*.[1-9]))
 
-LIB_OBJ    := $(LIB_SRC:%.c=$(OBJ)/%.o) $(foreach isa,$(ISAS),$(KERN_SRC:%.c=$(OBJ)/%.$(isa).o))
+LIB_OBJ    := $(LIB_SRC:%.c=$(OBJ)/%.o) $(foreach isa,$(ISAS),$(KERN_SRC:%.c=$(OBJ)/%.$(isa).o)) \
+              $(UNITS:%=$(OBJ)/lib/math/kern_matrix.%.o)
 CMD_OBJ    := $(CMD_SRC:%.c=$(OBJ)/%.o)
 HELPER_OBJ := $(HELPER_SRC:%.c=$(OBJ)/%.o)
 TESTS      := $(TEST_SRC:%.c=$(OBJ)/%)
@@ -73,7 +78,7 @@ all: missing build/smoe
 build/smoe: $(OBJ)/smoe always
 	@[ "$$(readlink $@)" = $(FLAVOUR)/smoe ] || ln -sf $(FLAVOUR)/smoe $@
 
-EVERY_FLAG = $(CC) $(subst ','\'',$(ALL_CFLAGS) $(STRICT) $(KERNEL) $(foreach isa,$(ISAS),$(ISA_FLAGS_$(isa))) $(CFLAGS))
+EVERY_FLAG = $(CC) $(subst ','\'',$(ALL_CFLAGS) $(STRICT) $(KERNEL) $(foreach isa,$(ISAS) $(UNITS),$(ISA_FLAGS_$(isa))) $(CFLAGS))
 # Rewritten only when compiler or flags change: then everything is built anew.
 $(OBJ)/flags: always
 	@mkdir -p $(@D)
@@ -93,7 +98,7 @@ $(OBJ)/lib/math/%.$1.o: lib/math/%.c $(OBJ)/flags
 	@mkdir -p $$(@D)
 	$$(call say,CC,$$< $1$$(flavoured))$$(CC) $$(ALL_CFLAGS) $$(KERNEL) -DSMOE_ISA=$1 $$(ISA_FLAGS_$1) $$(FLAVOUR_CFLAGS) $$(CFLAGS) -c -o $$@ $$<
 endef
-$(foreach isa,$(ISAS),$(eval $(call isa_rule,$(isa))))
+$(foreach isa,$(ISAS) $(UNITS),$(eval $(call isa_rule,$(isa))))
 
 LINK        = $(call say,LINK,$@)$(CC) $(ALL_CFLAGS) $(CFLAGS) -Wl,--as-needed $(LDFLAGS) -o $@ $(filter %.o %.a,$^)
 
@@ -300,8 +305,10 @@ help:
 	@echo 'Yours to set: CC, CFLAGS, CPPFLAGS, LDFLAGS, LDLIBS, prefix, DESTDIR; V=1 prints whole commands;'
 	@echo 'FLAVOUR=release, debug, f64 (double precision), san (sanitizers) or cov (coverage).'
 
-# ---- the evidence of experiments/PLAN.md: hours; stopped and started again it goes on. The same bits on any processor with AVX2.
-EVIDENCE := facts-ablation bpr-inference bpr-training facts-slots facts-experts
+# ---- the evidence of experiments/PLAN.md, primary contrasts first, exploratory sweeps after them: hours; stopped and started again it goes on. The same bits on any processor with AVX2.
+EVIDENCE := facts-ablation bpr-inference bpr-training facts-slots facts-experts \
+            pareto reduced-compute k-training topk-order k-capacity-layers k-inference random-routers group-transfer experts-choice-capacity \
+            experts-matched-time cooldown router-noise placement pareto-vmoe pareto-configurations dropping collapse-rate collapse-width
 evidence: all
 	@for s in $(EVIDENCE); do \
 	    echo "== $$s"; SMOE_ISA=v3 build/smoe sweep --resume experiments/$$s.yaml -J $(NPROC) -o runs/evidence/$$s || exit 1; done

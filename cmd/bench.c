@@ -8,6 +8,7 @@
 #include "base/frame.h"
 #include "base/threads.h"
 #include "bench/bench.h"
+#include "math/kernels.h"
 #include "store/env.h"
 #include "store/run.h"
 #include "store/safetensors.h"
@@ -115,9 +116,10 @@ static void add_shares(json_t *object, const smoe_bench *b, bool median) {
 }
 
 static json_t *machine_json(const smoe_machine *machine) {
-    return json_pack("{s:f, s:f, s:f, s:f}", "gemm_gflops", machine->gemm_gflops, "fma_gflops",
-                     machine->fma_gflops, "memory_bytes_per_s", machine->memory_bandwidth,
-                     "read_bytes_per_s", machine->read_bandwidth);
+    return json_pack("{s:f, s:f, s:f, s:f, s:f}", "gemm_gflops", machine->gemm_gflops, "fma_gflops",
+                     machine->fma_gflops, "matrix_gflops", machine->matrix_gflops,
+                     "memory_bytes_per_s", machine->memory_bandwidth, "read_bytes_per_s",
+                     machine->read_bandwidth);
 }
 
 /* What was not measured is null: training, where the weights are in a file; the file, elsewhere. */
@@ -241,6 +243,8 @@ static int print_bench(const smoe_bench *b, bool bold, smoe_err *err) {
            "(%.0f), %d threads\n",
            b->best.gemm_gflops, b->median.gemm_gflops, b->best.fma_gflops, b->median.fma_gflops,
            b->threads);
+    printf("           %.0f GFLOP/s products in BF16, %s (%.0f)\n", b->best.matrix_gflops,
+           smoe_kernels_get()->matrix->unit, b->median.matrix_gflops);
     printf("           %s/s of memory read and written (%s/s)",
            smoe_text_si(a, sizeof a, b->best.memory_bandwidth, "B"),
            smoe_text_si(c, sizeof c, b->median.memory_bandwidth, "B"));

@@ -51,10 +51,11 @@ static int check_arguments(const smoe_options *options, const smoe_command *comm
 static int check_isa(smoe_err *err) {
     const char *isa = getenv("SMOE_ISA");
     if (!isa || smoe_kernels_of(isa)) return 0;
-    return smoe_fail(err, SMOE_USAGE,
-                     "SMOE_ISA=%s: expected base, v3 (AVX2) or v4 (AVX-512), and only what this "
-                     "processor supports",
-                     isa);
+    return smoe_fail(
+        err, SMOE_USAGE,
+        "SMOE_ISA=%s: expected base, v3 (AVX2), v4 (AVX-512), v4-bf16 or amx, and only what this "
+        "processor supports",
+        isa);
 }
 
 /* --threads, else what OpenMP was told or found. */

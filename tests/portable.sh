@@ -41,16 +41,16 @@ x86_64-*)
     if ! command -v objdump >/dev/null; then
         skip "instructions: no objdump"
     elif tr ' ' '\n' <build/release/flags | grep '^-m' |
-        grep -qvxF -e "$(sed -n 's/^ISA_FLAGS_v[0-9]* *:= *//p' Makefile | tr ' ' '\n')"; then
+        grep -qvxF -e "$(sed -n 's/^ISA_FLAGS_[a-z0-9]* *:= *//p' Makefile | tr ' ' '\n')"; then
         skip "instructions: the flags ask for another processor: $(cat build/release/flags)"
     else
         objects=$(find build/release/lib build/release/cmd -name '*.o')
-        plain=$(echo "$objects" | grep -v '\.v[34]\.o$')
+        plain=$(echo "$objects" | grep -v '\.\(v[34]\|bf16\|amx\)\.o$')
         [ "$(echo "$plain" | wc -l)" -gt 50 ] || echo "only these objects are there: $plain" >"$out"
         beyond $plain >>"$out"
         verdict "instructions that not every x86-64 has"
         # What the check must see where it is: one line a file.
-        wide=$(echo "$objects" | grep '\.v[34]\.o$')
+        wide=$(echo "$objects" | grep '\.\(v[34]\|bf16\|amx\)\.o$')
         [ "$(beyond $wide | wc -l)" -eq "$(echo "$wide" | wc -l)" ] || echo "no AVX found in some of: $wide" >"$out"
         verdict "the kernels for AVX have none"
     fi
@@ -76,7 +76,7 @@ for f; do
         -Wno-unknown-pragmas -c -o $work/\$(echo \$f | tr / _).o \$f 2>&1
 done
 EOF
-    tests="base/test_base math/test_gemm math/test_kernels math/test_stats store/test_npy train/test_task train/test_optim vit/test_grad"
+    tests="base/test_base math/test_gemm math/test_kernels math/test_matrix math/test_stats store/test_npy train/test_task train/test_optim vit/test_grad"
     helpers=$(ls tests/support/*.c)
     ls lib/*/*.c cmd/*.c $helpers $(for t in $tests; do echo tests/$t.c; done) |
         xargs -P "$(nproc 2>/dev/null || echo 1)" -n 8 sh "$work/compile" >"$out"

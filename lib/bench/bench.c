@@ -155,6 +155,7 @@ static void conclude_limit(bencher *x, size_t offset) {
 static void conclude(bencher *x) {
     conclude_limit(x, offsetof(smoe_machine, gemm_gflops));
     conclude_limit(x, offsetof(smoe_machine, fma_gflops));
+    conclude_limit(x, offsetof(smoe_machine, matrix_gflops));
     conclude_limit(x, offsetof(smoe_machine, memory_bandwidth));
     conclude_limit(x, offsetof(smoe_machine, read_bandwidth));
 }

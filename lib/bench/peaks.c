@@ -11,6 +11,7 @@
 enum {
     SIDE = 1024, /* of the square matrices */
     FMA_ROUNDS = 2000000,
+    MATRIX_ROUNDS = 20000,  /* of 32 x 32 x 32 */
     ARRAYS = 4,             /* weights, gradients and two moments */
     LENGTH = 16 << 20,      /* numbers of an array: together more than a cache holds for long */
     STRIDE = LENGTH + 1040, /* from one to the next: where the low bits of addresses agree,
@@ -57,6 +58,13 @@ static double multiply_add_gflops(void) {
     return 1e-9 * flops / (smoe_now() - start);
 }
 
+static double matrix_gflops(void) {
+    double flops = 0, start = smoe_now();
+#pragma omp parallel reduction(+ : flops)
+    flops += smoe_kernels_get()->matrix->peak(MATRIX_ROUNDS);
+    return 1e-9 * flops / (smoe_now() - start);
+}
+
 static double memory_bandwidth(smoe_peaks *y) {
     double start = smoe_now();
 #pragma omp parallel for schedule(static)
@@ -98,6 +106,7 @@ static double read_bandwidth(smoe_peaks *y) {
 smoe_machine smoe_peaks_measure(smoe_peaks *y) {
     return (smoe_machine){.gemm_gflops = product_gflops(y),
                           .fma_gflops = multiply_add_gflops(),
+                          .matrix_gflops = matrix_gflops(),
                           .memory_bandwidth = memory_bandwidth(y),
                           .read_bandwidth = read_bandwidth(y)};
 }

@@ -11,6 +11,7 @@
 /* What the machine did, once. */
 typedef struct smoe_machine {
     double gemm_gflops, fma_gflops;
+    double matrix_gflops;    /* products in BF16 by the matrix unit, or what stands in for it */
     double memory_bandwidth; /* bytes/s, read and written: four arrays, each number replaced */
     double read_bandwidth;   /* bytes/s, by each thread in four streams */
 } smoe_machine;

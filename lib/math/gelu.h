@@ -4,4 +4,13 @@
 
 typedef enum smoe_gelu { SMOE_GELU_ERF, SMOE_GELU_TANH } smoe_gelu;
 
+/* What is done with results x of a product before they are written, in BF16. GELU is taken of what
+ * has been rounded to BF16, forward and backward alike. */
+typedef enum smoe_gelu_work {
+    SMOE_GELU_NONE,
+    SMOE_GELU_FORWARD, /* hidden, not NULL, = x; active = gelu(x); no other result */
+    SMOE_GELU_BACKWARD /* x is the gradient of gelu(hidden): the result is x gelu'(hidden), and
+                          active = gelu(hidden) */
+} smoe_gelu_work;
+
 #endif

@@ -140,10 +140,10 @@ static void shallow_product(const smoe_product *x, const smoe_gemm_kernels *kern
     kern->settle();
 }
 
-void smoe_gemm_serial(const smoe_product *x) {
+/* With operands in `real`. */
+static __attribute__((noinline)) void by_multiply_adds(const smoe_product *x) {
     const smoe_gemm_kernels *kern = smoe_kernels_get()->gemm;
     ALIGNED real packed_a[PACKED_A], packed_b[BLOCK];
-    if (!x->m || !x->n) return;
     size_t mc = PANELS * kern->mr, kc = even(x->k, KC, 1),
            nc = even(x->n, BLOCK / max(kc, 1), kern->nr);
     if (smoe_gemm_skinny(x, packed_a, packed_b)) return;
@@ -163,6 +163,14 @@ void smoe_gemm_serial(const smoe_product *x) {
     if (x->stream) kern->settle();
 }
 
+void smoe_gemm_serial(const smoe_product *x) {
+    if (!x->m || !x->n) return;
+    if (x->precision == SMOE_PRECISION_F32)
+        by_multiply_adds(x);
+    else
+        smoe_gemm_matrix(x);
+}
+
 /* Into how many pieces of rows and of columns each product is cut. */
 typedef struct cuts {
     size_t rows, columns;
@@ -172,7 +180,7 @@ typedef struct cuts {
  * small. */
 static cuts cut(const smoe_product *x, const smoe_gemm_kernels *kern, size_t count,
                 size_t threads) {
-    bool as_is = kern->as_is && x->a_col == 1;
+    bool as_is = kern->as_is && x->a_col == 1 && x->precision == SMOE_PRECISION_F32;
     size_t wanted = (as_is ? TASKS_AS_IS : TASKS) * threads, ratio = as_is ? COLUMNS : 1;
     cuts c = {1, 1};
     while (count * c.rows * c.columns < wanted) {
@@ -189,14 +197,23 @@ static cuts cut(const smoe_product *x, const smoe_gemm_kernels *kern, size_t cou
 /* Piece (i, j) of a product: whole tiles, the last one what is left (possibly nothing). */
 static smoe_product piece(const smoe_product *x, const smoe_gemm_kernels *kern, cuts c, size_t i,
                           size_t j) {
-    size_t rows = blocks(blocks(x->m, c.rows), kern->mr) * kern->mr;
-    size_t columns = blocks(blocks(x->n, c.columns), kern->nr) * kern->nr;
+    bool units = x->precision != SMOE_PRECISION_F32;
+    size_t mr = units ? SMOE_MATRIX_SIDE : kern->mr, nr = units ? SMOE_MATRIX_SIDE : kern->nr;
+    size_t rows = blocks(blocks(x->m, c.rows), mr) * mr;
+    size_t columns = blocks(blocks(x->n, c.columns), nr) * nr;
     size_t i0 = min(i * rows, x->m), j0 = min(j * columns, x->n);
     smoe_product p = *x;
     p.m = min(x->m - i0, rows);
     p.n = min(x->n - j0, columns);
-    p.c += i0 * x->ldc + j0;
-    p.a += i0 * x->a_row;
+    size_t at = i0 * x->ldc + j0;
+    if (p.c) p.c += at;
+    if (p.c_bf16) p.c_bf16 += at;
+    if (p.hidden) p.hidden += at;
+    if (p.active) p.active += at;
+    if (p.a_bf16)
+        p.a_bf16 += i0 * x->a_row;
+    else
+        p.a += i0 * x->a_row;
     if (p.b_bf16)
         p.b_bf16 += j0 * x->b_col;
     else

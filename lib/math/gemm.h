@@ -2,12 +2,15 @@
  * Matrix products: C [m,n] = add + bias + alpha * A B, over the tile kernels of this processor.
  * Every element of C is one chain of multiply-adds in the order of k (in blocks of a fixed length),
  * so its bits depend only on its row of A, its column of B and k: not on threads, not on m or n.
+ * Products with operands in BF16 go by the matrix unit: the order of their sums is the unit's.
  */
 #ifndef SMOE_GEMM_H
 #define SMOE_GEMM_H
 
 #include "base/base.h"
 #include "base/bf16.h"
+#include "math/gelu.h"
+#include "math/precision.h"
 
 /* Work on rows of C, n columns of them from c on, which the thread that computed them has in its
  * cache. */
@@ -31,6 +34,15 @@ typedef struct smoe_product {
     real alpha;
     bool stream; /* nobody reads C soon: it may pass the caches by, where there is no `add` and k is
                     one block */
+    /* Other than F32: by the matrix unit (math/kernels.h), its sums over fixed blocks of k. Then A
+     * and C too may be in BF16, where these are not NULL; a C in BF16 is rounded once, at the end,
+     * and has no `after`. */
+    smoe_precision precision;
+    const smoe_bf16 *a_bf16;
+    smoe_bf16 *c_bf16;
+    smoe_gelu_work work; /* with results in BF16; hidden and active [m,n], ldc apart */
+    smoe_gelu gelu;
+    smoe_bf16 *hidden, *active;
     smoe_after *after; /* may be NULL: what is done with each part of C once it is final */
     const void *context;
 } smoe_product;

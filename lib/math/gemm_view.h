@@ -111,4 +111,7 @@ static inline void finished(const smoe_product *x, size_t i, size_t m, size_t j,
  * none of the ways of gemm_skinny.c is its best. */
 bool smoe_gemm_skinny(const smoe_product *x, real *packed_a, real *packed_b);
 
+/* A product whose precision is not F32. */
+void smoe_gemm_matrix(const smoe_product *x);
+
 #endif

@@ -5,32 +5,81 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef __x86_64__
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
-#define DECLARE(isa)                                                        \
-    extern const smoe_gemm_kernels smoe_gemm_kern_##isa;                    \
-    extern const smoe_skinny_kernels smoe_skinny_kern_##isa;                \
-    extern const smoe_row_kernels smoe_row_kern_##isa;                      \
-    static const smoe_kernels kernels_##isa = {#isa, &smoe_gemm_kern_##isa, \
-                                               &smoe_skinny_kern_##isa, &smoe_row_kern_##isa};
+#define DECLARE(isa)                                         \
+    extern const smoe_gemm_kernels smoe_gemm_kern_##isa;     \
+    extern const smoe_skinny_kernels smoe_skinny_kern_##isa; \
+    extern const smoe_row_kernels smoe_row_kern_##isa;       \
+    extern const smoe_matrix_kernels smoe_matrix_kern_##isa;
+/* `wide` and the matrix unit `unit`. */
+#define KERNELS(name, wide, unit)                                                      \
+    {                                                                                  \
+        name, &smoe_gemm_kern_##wide, &smoe_skinny_kern_##wide, &smoe_row_kern_##wide, \
+            &smoe_matrix_kern_##unit                                                   \
+    }
 
 DECLARE(base)
 #ifdef __x86_64__
 DECLARE(v3)
 DECLARE(v4)
+extern const smoe_matrix_kernels smoe_matrix_kern_bf16, smoe_matrix_kern_amx;
+
+static bool has_v3(void) {
+    __builtin_cpu_init();
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+           __builtin_cpu_supports("bmi2");
+}
+
+static bool has_v4(void) {
+    __builtin_cpu_init();
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512vl");
+}
+
+/* Bit `bit` of a register, eax 0 to edx 3, of leaf 7 of CPUID. */
+static bool cpuid7(unsigned sub, size_t word, int bit) {
+    unsigned r[4];
+    return __get_cpuid_count(7, sub, &r[0], &r[1], &r[2], &r[3]) && r[word] >> bit & 1;
+}
+
+static bool has_bf16(void) {
+    return has_v4() && cpuid7(1, 0, 5);
+}
+
+/* The tiles' state is 8 KB for each thread: the kernel (Linux 5.16 or later) gives it to those
+ * processes that have asked. Asked again, it agrees again. */
+static bool has_amx(void) {
+    enum { ASK = 0x1023, TILE_DATA = 18, AMX_BF16 = 22, AMX_TILE = 24 };
+    return has_bf16() && cpuid7(0, 3, AMX_TILE) && cpuid7(0, 3, AMX_BF16) &&
+           !syscall(SYS_arch_prctl, ASK, TILE_DATA);
+}
 #endif
+static bool always(void) {
+    return true;
+}
+
+/* From the widest to the narrowest. */
+static const struct {
+    bool (*here)(void);
+    smoe_kernels kernels;
+} all[] = {
+#ifdef __x86_64__
+    {has_amx, KERNELS("amx", v4, amx)},    {has_bf16, KERNELS("v4-bf16", v4, bf16)},
+    {has_v4, KERNELS("v4", v4, v4)},       {has_v3, KERNELS("v3", v3, v3)},
+#endif
+    {always, KERNELS("base", base, base)},
+};
+enum { ALL = sizeof all / sizeof *all };
 
 const smoe_kernels *smoe_kernels_of(const char *isa) {
-    if (!strcmp(isa, "base")) return &kernels_base;
-#ifdef __x86_64__
-    __builtin_cpu_init();
-    if (!strcmp(isa, "v3") && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-        __builtin_cpu_supports("bmi2"))
-        return &kernels_v3;
-    if (!strcmp(isa, "v4") && __builtin_cpu_supports("avx512f") &&
-        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&
-        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
-        return &kernels_v4;
-#endif
+    for (size_t i = 0; i < ALL; i++)
+        if (!strcmp(isa, all[i].kernels.isa)) return all[i].here() ? &all[i].kernels : NULL;
     return NULL;
 }
 
@@ -38,10 +87,9 @@ static const smoe_kernels *chosen;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void choose(void) {
-    static const char *const widest_first[] = {"v4", "v3", "base"};
     const char *forced = getenv("SMOE_ISA");
     if (forced) chosen = smoe_kernels_of(forced);
-    for (size_t i = 0; !chosen; i++) chosen = smoe_kernels_of(widest_first[i]);
+    for (size_t i = 0; !chosen; i++) chosen = smoe_kernels_of(all[i].kernels.isa);
 }
 
 const smoe_kernels *smoe_kernels_get(void) {

@@ -1,7 +1,7 @@
 /*
  * The kernels of one instruction set, as tables of functions; which table is in force is decided
- * once by what the processor can do. The environment variable SMOE_ISA (base, v3, v4) forces a
- * narrower one, for tests and comparisons. Kernels neither allocate nor thread.
+ * once by what the processor can do. The environment variable SMOE_ISA (base, v3, v4, v4-bf16, amx)
+ * forces one, for tests and comparisons. Kernels neither allocate nor thread.
  */
 #ifndef SMOE_KERNELS_H
 #define SMOE_KERNELS_H
@@ -176,11 +176,79 @@ typedef struct smoe_row_kernels {
                   const smoe_prefetch_ranges *next);
 } smoe_row_kernels;
 
+/* Panels of BF16 operands, the same for every unit: SIDE rows of A or columns of B, in steps of
+ * DEEP terms: [steps][parts][2][TILE]. A tile is, of A, [16 rows][32 terms]; of B, [16 pairs of
+ * terms][16 columns][2 terms]. What is not there is 0. An operand has one part, or, split, two: the
+ * number rounded, and its remainder rounded. */
+enum {
+    SMOE_MATRIX_SIDE = 32,
+    SMOE_MATRIX_DEEP = 32,
+    SMOE_MATRIX_TILE = 512,
+    SMOE_MATRIX_PARTS = 2 /* at most */
+};
+
+/* What becomes a panel: n <= SIDE rows of A or columns of B, of k terms; term p of row or column i
+ * at [i*row + p*col] of `at` or, not NULL, of `bf16`. */
+typedef struct smoe_operand {
+    const real *at;
+    const smoe_bf16 *bf16;
+    size_t row, col, n, k;
+} smoe_operand;
+
+/* Where the sums of a block go: c [m,n], m and n <= SIDE, as smoe_tile says; to `bf16`, not NULL,
+ * rounded, instead of c. Where there is work of gelu's, hidden and active lie as bf16 does, ldc
+ * from row to row. */
+typedef struct smoe_block_end {
+    size_t m, n;
+    real *c;
+    smoe_bf16 *bf16;
+    size_t ldc;
+    const real *add;
+    size_t ldadd;
+    const real *bias;
+    real alpha;
+    smoe_gelu_work work;
+    smoe_gelu gelu;
+    smoe_bf16 *hidden, *active;
+} smoe_block_end;
+
+/*
+ * Products of BF16 operands with sums in F32. By which rule a unit sums, and what it does with
+ * small numbers (tests/tiles.h has it in C, test_matrix compares):
+ *   AMX            DEEP terms at a time: a chain of multiply-adds of the terms 0, 2, 4 ... and one
+ *                  of the others, from 0; their sum is added to the sum so far
+ *   AVX512-BF16    a chain of multiply-adds: term 1, term 0, term 3, term 2 ...
+ *   multiply-adds  a chain of multiply-adds in the order of the terms; without FMA (base), of
+ *                  products, each rounded, and sums
+ * The first two take denormal operands for 0, and make 0 of what is denormal. All round to nearest
+ * even. NaN and infinity are what they are elsewhere.
+ */
+typedef struct smoe_matrix_kernels {
+    const char *unit; /* "AMX", "AVX512-BF16", "multiply-adds" */
+    /* Before the first block and after the last one, in the same thread. */
+    void (*begin)(void);
+    void (*end)(void);
+    /* Rounds to nearest even; denormals of `real` become 0. A remainder of what is not finite is
+     * 0. */
+    void (*pack_a)(smoe_bf16 *dst, const smoe_operand *from, size_t parts);
+    void (*pack_b)(smoe_bf16 *dst, const smoe_operand *from, size_t parts);
+    /* sums [parts][SIDE][SIDE], of which m rows and n columns are looked at: of one part A B; of
+     * two, that of the rounded numbers, and then that of these and the remainders. Meanwhile
+     * another block, not NULL, is finished: units and vectors work at the same time. */
+    void (*block)(real *sums, const smoe_bf16 *a, const smoe_bf16 *b, size_t m, size_t n,
+                  size_t steps, size_t parts, const smoe_block_end *before, const real *their_sums);
+    /* c = add + bias + alpha * sum, the sum of two parts where the first is finite. */
+    void (*finish)(const smoe_block_end *to, const real *sums, size_t parts);
+    /* Products of the unit without waiting for memory, n rounds; returns its FLOPs. */
+    double (*peak)(size_t n);
+} smoe_matrix_kernels;
+
 typedef struct smoe_kernels {
-    const char *isa; /* "base", "v3" (AVX2, FMA), "v4" (AVX-512) */
+    const char *isa; /* "base", "v3" (AVX2, FMA), "v4" (AVX-512), "v4-bf16", "amx" */
     const smoe_gemm_kernels *gemm;
     const smoe_skinny_kernels *skinny;
     const smoe_row_kernels *row;
+    const smoe_matrix_kernels *matrix;
 } smoe_kernels;
 
 /* The kernels in force. */

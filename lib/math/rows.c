@@ -44,6 +44,19 @@ void smoe_rows_norm(real *y, real *stats, const real *x, const real *w, const re
         kern->norm(y + i * n, stats + 2 * i, x + i * n, w, b, min(step, R - i), n, eps);
 }
 
+void smoe_rows_add_bf16(real *out, const smoe_bf16 *x, size_t R, size_t n) {
+    enum { STRIP = 512, ABREAST = 8 };
+    const smoe_row_kernels *kern = smoe_kernels_get()->row;
+    real wide[ABREAST * STRIP];
+    for (size_t j = 0; j < n; j += STRIP)
+        for (size_t i = 0; i < R; i += ABREAST) {
+            size_t width = min(STRIP, n - j), rows = min(ABREAST, R - i);
+            for (size_t r = 0; r < rows; r++)
+                kern->widen(wide + r * width, x + (i + r) * n + j, width);
+            kern->column_sum(out + j, wide, rows, width);
+        }
+}
+
 /* out += the sums of the parts, part by part in order. */
 static void gather(real *out, const real *parts, size_t n) {
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
@@ -73,6 +86,16 @@ void smoe_rows_sum(real *out, const real *x, size_t R, size_t n, real *parts) {
         size_t begin = R * p / SMOE_ROW_PARTS, end = R * (p + 1) / SMOE_ROW_PARTS;
         memset(parts + p * n, 0, n * sizeof(real));
         kern->column_sum(parts + p * n, x + begin * n, end - begin, n);
+    }
+    gather(out, parts, n);
+}
+
+void smoe_rows_sum_bf16(real *out, const smoe_bf16 *x, size_t R, size_t n, real *parts) {
+    SMOE_SHARED(elementwise, R * n)
+    for (size_t p = 0; p < SMOE_ROW_PARTS; p++) {
+        size_t begin = R * p / SMOE_ROW_PARTS, end = R * (p + 1) / SMOE_ROW_PARTS;
+        memset(parts + p * n, 0, n * sizeof(real));
+        smoe_rows_add_bf16(parts + p * n, x + begin * n, end - begin, n);
     }
     gather(out, parts, n);
 }

@@ -138,9 +138,11 @@ typedef struct pieces {
 static smoe_product to_slots(size_t g, const void *context) {
     const pieces *x = context;
     size_t T = x->plan->T, S = x->plan->S, G = x->plan->G, d = x->d;
-    return smoe_product_of(x->out + g * d, G * d, S, d, T,
-                           smoe_transposed(x->weights + g * T * S, S),
-                           smoe_matrix_of(x->tokens + g * T * d, d));
+    smoe_product p =
+        smoe_product_of(x->out + g * d, G * d, S, d, T, smoe_transposed(x->weights + g * T * S, S),
+                        smoe_matrix_of(x->tokens + g * T * d, d));
+    p.precision = x->plan->precision;
+    return p;
 }
 
 /* tokens = residual + weights slots */
@@ -152,6 +154,7 @@ static smoe_product to_tokens(size_t g, const void *context) {
                         smoe_matrix_of(x->slots + g * d, G * d));
     p.add = x->residual ? x->residual + g * T * d : NULL;
     p.ldadd = d;
+    p.precision = x->plan->precision;
     return p;
 }
 
@@ -159,9 +162,11 @@ static smoe_product to_tokens(size_t g, const void *context) {
 static smoe_product to_weights(size_t g, const void *context) {
     const pieces *x = context;
     size_t T = x->plan->T, S = x->plan->S, G = x->plan->G, d = x->d;
-    return smoe_product_of(x->weights_out + g * T * S, S, T, S, d,
-                           smoe_matrix_of(x->tokens + g * T * d, d),
-                           smoe_transposed(x->slots + g * d, G * d));
+    smoe_product p = smoe_product_of(x->weights_out + g * T * S, S, T, S, d,
+                                     smoe_matrix_of(x->tokens + g * T * d, d),
+                                     smoe_transposed(x->slots + g * d, G * d));
+    p.precision = x->plan->precision;
+    return p;
 }
 
 /* ---- dispatch and combine -------------------------------------------------------------------- */

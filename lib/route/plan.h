@@ -15,6 +15,7 @@
 #define SMOE_PLAN_H
 
 #include "base/base.h"
+#include "math/precision.h"
 
 typedef struct smoe_plan {
     bool sparse;
@@ -31,6 +32,7 @@ typedef struct smoe_plan {
     real *ddisp,
         *dcomb; /* [G,T,S], written by the backwards; ddisp may be NULL with disp_constant */
     bool disp_constant, comb_constant; /* that side has no gradient */
+    smoe_precision precision;          /* of its products, in this pass */
 
     /* sparse, filled by the router: */
     int32_t *slot_token;  /* [G,E,P] row of x in that slot; entries past `used` are not read */

@@ -154,6 +154,11 @@ void smoe_spec_continue(smoe_spec *spec) {
 
 /* ---- derived quantities ---------------------------------------------------------------------- */
 
+smoe_precision smoe_spec_precision(const smoe_spec *spec, bool train) {
+    if (train || spec->eval.precision == SMOE_EVAL_PRECISION_TRAINED) return spec->train.precision;
+    return (smoe_precision)(spec->eval.precision - SMOE_EVAL_PRECISION_F32);
+}
+
 size_t smoe_spec_tokens(const smoe_spec *spec) {
     size_t side = spec->data.image_size / spec->model.patch_size;
     return side * side + (spec->model.head == SMOE_HEAD_TOKEN);

@@ -8,6 +8,7 @@
 
 #include "base/base.h"
 #include "math/gelu.h"
+#include "math/precision.h"
 
 #include <stdio.h>
 
@@ -166,6 +167,7 @@ typedef struct smoe_train_spec {
     size_t steps, batch_size;
     smoe_loss loss;
     double label_smoothing;
+    smoe_precision precision;
     struct {
         smoe_optimizer name;
         double lr, beta1, beta2, eps, momentum, weight_decay, head_weight_decay, clip;
@@ -189,10 +191,19 @@ typedef struct smoe_fewshot_spec {
     } data; /* another data set than the one trained on */
 } smoe_fewshot_spec;
 
+/* As in training, or one of smoe_precision: these follow in their order. */
+typedef enum smoe_eval_precision {
+    SMOE_EVAL_PRECISION_TRAINED,
+    SMOE_EVAL_PRECISION_F32,
+    SMOE_EVAL_PRECISION_BF16X3,
+    SMOE_EVAL_PRECISION_BF16
+} smoe_eval_precision;
+
 typedef struct smoe_eval_spec {
     char *split;
     size_t batch_size;
     smoe_order order;
+    smoe_eval_precision precision;
     smoe_fewshot_spec fewshot;
 } smoe_eval_spec;
 
@@ -331,6 +342,9 @@ int smoe_spec_check_key(const char *key, smoe_err *err) SMOE_MUST_CHECK;
 void smoe_spec_free(smoe_spec *spec);
 
 /* ---- derived quantities, each written once --------------------------------------------------- */
+
+/* The precision of products in training, or outside of it. */
+smoe_precision smoe_spec_precision(const smoe_spec *spec, bool train);
 
 /* Tokens of an image as the blocks see them: (image/patch)^2, plus one with a class token. */
 size_t smoe_spec_tokens(const smoe_spec *spec);

@@ -90,5 +90,9 @@ json_t *smoe_env_json(int argc, char *const *argv, const char *blas, const char 
 json_t *smoe_env_here(int argc, char *const *argv) {
     char blas[64];
     snprintf(blas, sizeof blas, "BLIS %s, %s kernels", smoe_blas_version(), smoe_blas_kernel());
-    return smoe_env_json(argc, argv, blas, smoe_kernels_get()->isa, smoe_threads());
+    const smoe_kernels *kernels = smoe_kernels_get();
+    json_t *env = smoe_env_json(argc, argv, blas, kernels->isa, smoe_threads());
+    if (!env || !json_object_set_new(env, "matrix", json_string(kernels->matrix->unit))) return env;
+    json_decref(env);
+    return NULL;
 }

@@ -40,11 +40,35 @@ void smoe_attention_init(smoe_attention *l, const smoe_build *build, size_t bloc
     smoe_linear_init(&l->proj, build, l->d, l->d, 1, path);
 }
 
+/* A thread's scratch: scores, and the weights of a few rows. */
+static size_t scores_size(const smoe_attention *l) {
+    return (l->T + PREFETCH_STEP) * l->T;
+}
+
+static void reserve_narrow(smoe_attention *l, const smoe_space *space) {
+    size_t R = space->B * l->T, pairs = l->T * l->T, threads = (size_t)space->threads;
+    size_t tables = space->train ? space->B * l->H : threads, size = sizeof(smoe_bf16);
+    l->rows_bf16 = smoe_arena_take(space->keep, R * 3 * l->d, size);
+    l->heads_bf16 = smoe_arena_take(space->keep, R * l->d, size);
+    l->weights_bf16 = smoe_arena_take(space->keep, tables * pairs, size);
+    l->scores = smoe_arena_take(space->scratch, threads * scores_size(l), sizeof(real));
+    if (!space->train) return;
+    l->drows_bf16 = smoe_arena_take(space->scratch, R * 3 * l->d, size);
+    l->dheads_bf16 = smoe_arena_take(space->scratch, R * l->d, size);
+    l->dscores_bf16 = smoe_arena_take(space->scratch, threads * pairs, size);
+}
+
 void smoe_attention_reserve(smoe_attention *l, const smoe_space *space) {
     size_t R = space->B * l->T, pairs = l->T * l->T;
     smoe_arena *keep = space->keep, *scratch = space->scratch;
     l->threads = space->threads;
     l->train = space->train;
+    if (l->build->model->dropout > 0) l->branch = smoe_arena_take(scratch, R * l->d, sizeof(real));
+    smoe_linear_reserve(&l->qkv, space);
+    smoe_linear_reserve(&l->proj, space);
+    l->narrow = space->bf16 && !l->qk_norm && !l->build->seen;
+    if (l->narrow) reserve_narrow(l, space);
+    if (l->narrow && !space->wide) return;
     l->rows = smoe_arena_take(keep, R * 3 * l->d, sizeof(real));
     l->heads = smoe_arena_take(keep, R * l->d, sizeof(real));
     if (l->qk_norm) {
@@ -54,9 +78,6 @@ void smoe_attention_reserve(smoe_attention *l, const smoe_space *space) {
     }
     size_t tables = l->train ? space->B * l->H : (size_t)l->threads;
     l->weights = smoe_arena_take(keep, tables * pairs, sizeof(real));
-    if (l->build->model->dropout > 0) l->branch = smoe_arena_take(scratch, R * l->d, sizeof(real));
-    smoe_linear_reserve(&l->qkv, space);
-    smoe_linear_reserve(&l->proj, space);
     if (!l->train) return;
     l->drows = smoe_arena_take(scratch, R * 3 * l->d, sizeof(real));
     l->dheads = smoe_arena_take(scratch, R * l->d, sizeof(real));
@@ -123,6 +144,7 @@ static void head_forward(const smoe_attention *l, size_t task, size_t next, real
     smoe_product scores = smoe_product_of(weights, T, T, T, dh, smoe_matrix_of(x.q, x.ld),
                                           smoe_transposed(x.k, x.ld));
     scores.alpha = (real)(1 / sqrt((double)dh));
+    scores.precision = l->build->precision;
     smoe_gemm_serial(&scores);
     for (size_t i = 0, n; i < T; i += n) {
         n = T - i < PREFETCH_STEP ? T - i : PREFETCH_STEP;
@@ -131,6 +153,7 @@ static void head_forward(const smoe_attention *l, size_t task, size_t next, real
     }
     smoe_product out = smoe_product_of(l->heads + x.row * d + x.column, d, T, dh, T,
                                        smoe_matrix_of(weights, T), smoe_matrix_of(x.v, 3 * d));
+    out.precision = l->build->precision;
     smoe_gemm_serial(&out);
 }
 
@@ -145,26 +168,136 @@ static void head_backward(const smoe_attention *l, size_t task, real *dz) {
     real scale = (real)(1 / sqrt((double)dh));
     smoe_product p =
         smoe_product_of(dv, 3 * d, T, dh, T, smoe_transposed(weights, T), smoe_matrix_of(dout, d));
+    p.precision = l->build->precision;
     smoe_gemm_serial(&p);
     p = smoe_product_of(dz, T, T, T, dh, smoe_matrix_of(dout, d), smoe_transposed(x.v, 3 * d));
+    p.precision = l->build->precision;
     smoe_gemm_serial(&p);
     smoe_kernels_get()->row->softmax_backward(dz, weights, T, T, T);
     p = smoe_product_of(dq, x.ld, T, dh, T, smoe_matrix_of(dz, T), smoe_matrix_of(x.k, x.ld));
     p.alpha = scale;
+    p.precision = l->build->precision;
     smoe_gemm_serial(&p);
     p = smoe_product_of(dk, x.ld, T, dh, T, smoe_transposed(dz, T), smoe_matrix_of(x.q, x.ld));
     p.alpha = scale;
+    p.precision = l->build->precision;
     smoe_gemm_serial(&p);
 }
+
+/* ---- the same with all that is kept in BF16 ------------------------------------------------- */
+
+/* C [m,n] = A [m,k] B [k,n] of BF16; where element (i,j) lies as in smoe_matrix. */
+typedef struct strided {
+    const smoe_bf16 *at;
+    size_t row, col;
+} strided;
+
+static smoe_product product_of(size_t m, size_t n, size_t k, strided a, strided b) {
+    return (smoe_product){.m = m,
+                          .n = n,
+                          .k = k,
+                          .a_bf16 = a.at,
+                          .a_row = a.row,
+                          .a_col = a.col,
+                          .b_bf16 = b.at,
+                          .b_row = b.row,
+                          .b_col = b.col,
+                          .alpha = 1,
+                          .precision = SMOE_PRECISION_BF16};
+}
+
+/* First row of a task's image times width, and the column of its head. */
+static size_t place_of(const smoe_attention *l, size_t task, size_t width) {
+    return task / l->H * l->T * width + task % l->H * (l->d / l->H);
+}
+
+static void narrow_forward(const smoe_attention *l, size_t task, real *scores, smoe_bf16 *weights) {
+    const smoe_row_kernels *kern = smoe_kernels_get()->row;
+    size_t T = l->T, d = l->d, dh = d / l->H, ld = 3 * d;
+    const smoe_bf16 *q = l->rows_bf16 + place_of(l, task, ld), *k = q + d, *v = k + d;
+    smoe_product z = product_of(T, T, dh, (strided){q, ld, 1}, (strided){k, 1, ld});
+    z.c = scores;
+    z.ldc = T;
+    z.alpha = (real)(1 / sqrt((double)dh));
+    smoe_gemm_serial(&z);
+    for (size_t i = 0, n; i < T; i += n) {
+        n = T - i < PREFETCH_STEP ? T - i : PREFETCH_STEP;
+        kern->softmax(scores + i * T, n, T, T);
+        kern->narrow(weights + i * T, scores + i * T, n * T);
+    }
+    smoe_product out = product_of(T, dh, T, (strided){weights, T, 1}, (strided){v, ld, 1});
+    out.c_bf16 = l->heads_bf16 + place_of(l, task, d);
+    out.ldc = d;
+    smoe_gemm_serial(&out);
+}
+
+static void narrow_backward(const smoe_attention *l, size_t task, real *dz, smoe_bf16 *dz_bf16) {
+    const smoe_row_kernels *kern = smoe_kernels_get()->row;
+    size_t T = l->T, d = l->d, dh = d / l->H, ld = 3 * d;
+    const smoe_bf16 *q = l->rows_bf16 + place_of(l, task, ld), *k = q + d, *v = k + d;
+    const smoe_bf16 *weights = l->weights_bf16 + task * T * T;
+    const smoe_bf16 *dout = l->dheads_bf16 + place_of(l, task, d);
+    smoe_bf16 *dq = l->drows_bf16 + place_of(l, task, ld);
+    real *wide = dz + T * T;
+    smoe_product dv = product_of(T, dh, T, (strided){weights, 1, T}, (strided){dout, d, 1});
+    smoe_product dw = product_of(T, T, dh, (strided){dout, d, 1}, (strided){v, 1, ld});
+    smoe_product to_q = product_of(T, dh, T, (strided){dz_bf16, T, 1}, (strided){k, ld, 1});
+    smoe_product to_k = product_of(T, dh, T, (strided){dz_bf16, 1, T}, (strided){q, ld, 1});
+    to_q.alpha = to_k.alpha = (real)(1 / sqrt((double)dh));
+    to_q.c_bf16 = dq;
+    to_k.c_bf16 = dq + d;
+    dv.c_bf16 = dq + 2 * d;
+    dv.ldc = to_q.ldc = to_k.ldc = ld;
+    dw.c = dz;
+    dw.ldc = T;
+    smoe_gemm_serial(&dv);
+    smoe_gemm_serial(&dw);
+    for (size_t i = 0, n; i < T; i += n) {
+        n = T - i < PREFETCH_STEP ? T - i : PREFETCH_STEP;
+        kern->widen(wide, weights + i * T, n * T);
+        kern->softmax_backward(dz + i * T, wide, n, T, T);
+        kern->narrow(dz_bf16 + i * T, dz + i * T, n * T);
+    }
+    smoe_gemm_serial(&to_q);
+    smoe_gemm_serial(&to_k);
+}
+
+static bool is_narrow(const smoe_attention *l) {
+    return l->narrow && l->build->precision == SMOE_PRECISION_BF16;
+}
+
+static void heads_forward_narrow(smoe_attention *l, const real *x, size_t images) {
+    size_t R = images * l->T, tasks = images * l->H, pairs = l->T * l->T;
+    smoe_linear_forward_values(&l->qkv, (smoe_outputs){.bf16 = l->rows_bf16},
+                               (smoe_values){.at = x}, NULL, R);
+    SMOE_SHARED_BY(attention, smoe_team_for(tasks * pairs, l->threads), schedule(dynamic, 1))
+    for (size_t task = 0; task < tasks; task++)
+        narrow_forward(l, task, l->scores + smoe_thread() * scores_size(l),
+                       l->weights_bf16 + (l->train ? task : smoe_thread()) * pairs);
+}
+
+static void heads_backward_narrow(smoe_attention *l, real *dx, const real *dy, const real *x,
+                                  size_t images) {
+    size_t R = images * l->T, tasks = images * l->H, pairs = l->T * l->T;
+    smoe_linear_backward_values(&l->proj, (smoe_outputs){.bf16 = l->dheads_bf16},
+                                (smoe_values){.at = dy}, (smoe_values){.bf16 = l->heads_bf16}, R);
+    SMOE_SHARED_BY(attention, smoe_team_for(tasks * pairs, l->threads), schedule(dynamic, 1))
+    for (size_t task = 0; task < tasks; task++)
+        narrow_backward(l, task, l->scores + smoe_thread() * scores_size(l),
+                        l->dscores_bf16 + smoe_thread() * pairs);
+    smoe_linear_backward_values(&l->qkv, (smoe_outputs){.at = dx},
+                                (smoe_values){.bf16 = l->drows_bf16}, (smoe_values){.at = x}, R);
+}
+
+/* ---------------------------------------------------------------------------------------------- */
 
 static uint32_t site(const smoe_attention *l) {
     return 2 * (uint32_t)l->block;
 }
 
-void smoe_attention_forward(smoe_attention *l, real *y, const real *x, const real *x0,
-                            const smoe_pass *pass) {
-    size_t R = pass->images * l->T, tasks = pass->images * l->H, pairs = l->T * l->T;
-    double dropout = l->build->model->dropout;
+/* l->heads, of which the projection is yet to come. */
+static void heads_forward(smoe_attention *l, const real *x, size_t images) {
+    size_t R = images * l->T, tasks = images * l->H, pairs = l->T * l->T;
     smoe_linear_forward(&l->qkv, l->rows, x, NULL, R);
     if (l->qk_norm) {
         smoe_qk_norm_forward(&l->q_norm, l->normed, 2 * l->d, l->rows, 3 * l->d, R);
@@ -175,11 +308,23 @@ void smoe_attention_forward(smoe_attention *l, real *y, const real *x, const rea
         size_t next = task + (size_t)l->threads < tasks ? task + (size_t)l->threads : task;
         head_forward(l, task, next, l->weights + (l->train ? task : smoe_thread()) * pairs);
     }
+}
+
+void smoe_attention_forward(smoe_attention *l, real *y, const real *x, const real *x0,
+                            const smoe_pass *pass) {
+    size_t R = pass->images * l->T;
+    double dropout = l->build->model->dropout;
+    bool narrow = is_narrow(l);
+    if (narrow)
+        heads_forward_narrow(l, x, pass->images);
+    else
+        heads_forward(l, x, pass->images);
+    smoe_values heads = {.at = narrow ? NULL : l->heads, .bf16 = narrow ? l->heads_bf16 : NULL};
     if (!pass->train || dropout <= 0) {
-        smoe_linear_forward(&l->proj, y, l->heads, x0, R);
+        smoe_linear_forward_values(&l->proj, (smoe_outputs){.at = y}, heads, x0, R);
         return;
     }
-    smoe_linear_forward(&l->proj, l->branch, l->heads, NULL, R);
+    smoe_linear_forward_values(&l->proj, (smoe_outputs){.at = l->branch}, heads, NULL, R);
     smoe_dropout(l->branch, R, l->d, dropout, site(l), pass);
     if (y != x0) memcpy(y, x0, R * l->d * sizeof *y);
     smoe_rows_add(y, l->branch, R * l->d);
@@ -193,6 +338,10 @@ void smoe_attention_backward(smoe_attention *l, real *dx, const real *dy, const 
         memcpy(l->branch, dy, R * l->d * sizeof *dy);
         smoe_dropout(l->branch, R, l->d, dropout, site(l), pass);
         dy = l->branch;
+    }
+    if (is_narrow(l)) {
+        heads_backward_narrow(l, dx, dy, x, pass->images);
+        return;
     }
     smoe_linear_backward(&l->proj, l->dheads, dy, l->heads, R);
     SMOE_SHARED_BY(attention, smoe_team_for(tasks * pairs, l->threads), schedule(dynamic, 1))

@@ -104,6 +104,7 @@ static smoe_product project(size_t b, const void *context) {
                                          l->side * l->side, l->d, n);
     p.add = in->position + l->has_token * l->d;
     p.ldadd = l->d;
+    p.precision = l->build->precision;
     return p;
 }
 
@@ -131,6 +132,7 @@ void smoe_embed_backward(smoe_embed *l, const real *dx, size_t B) {
     real *dtoken = l->has_token ? smoe_gradient(params, l->token) : NULL;
     real *dposition = l->learned ? smoe_gradient(params, l->position) : NULL;
     smoe_product dw = smoe_linear_dw_product(dweight, dx, l->patches, B * T, d, patch_elements(l));
+    dw.precision = l->build->precision;
     if (dweight) smoe_gemm(&dw);
     SMOE_SHARED(elementwise, B * T * d)
     for (size_t t = 0; t < T; t++) {

@@ -16,6 +16,8 @@ void smoe_head_init(smoe_head_layer *l, const smoe_build *build, size_t N) {
     const smoe_model_spec *spec = build->model;
     smoe_params *params = build->params;
     l->build = build;
+    l->exact = *build;
+    l->exact.precision = SMOE_PRECISION_F32;
     l->d = spec->width;
     l->H = spec->heads;
     l->T = build->T;
@@ -24,16 +26,16 @@ void smoe_head_init(smoe_head_layer *l, const smoe_build *build, size_t N) {
         size_t latent[] = {1, 1, l->d};
         l->latent = smoe_params_add(params, SMOE_PARAM_PLAIN, 0, 1 / sqrt((double)l->d), 3, latent,
                                     "attn_pool.latent");
-        smoe_linear_init(&l->query, build, l->d, l->d, 1, "attn_pool.q");
-        smoe_linear_init(&l->keys, build, l->d, 2 * l->d, 2, "attn_pool.kv");
+        smoe_linear_init(&l->query, &l->exact, l->d, l->d, 1, "attn_pool.q");
+        smoe_linear_init(&l->keys, &l->exact, l->d, 2 * l->d, 2, "attn_pool.kv");
         l->qk_norm = spec->qk_norm && spec->qk_norm_form == SMOE_QK_VMOE;
         if (l->qk_norm) smoe_qk_norm_init(&l->q_norm, build, "attn_pool.q_norm");
         if (l->qk_norm) smoe_qk_norm_init(&l->k_norm, build, "attn_pool.k_norm");
-        smoe_linear_init(&l->proj, build, l->d, l->d, 1, "attn_pool.proj");
+        smoe_linear_init(&l->proj, &l->exact, l->d, l->d, 1, "attn_pool.proj");
         smoe_norm_init(&l->pool_norm, build, l->d, "attn_pool.norm");
-        smoe_mlp_init(&l->pool_mlp, build, 0, "attn_pool.mlp", 2 * (uint32_t)spec->depth + 1);
+        smoe_mlp_init(&l->pool_mlp, &l->exact, 0, "attn_pool.mlp", 2 * (uint32_t)spec->depth + 1);
     }
-    smoe_linear_init(&l->classifier, build, l->d, N, 1, "head");
+    smoe_linear_init(&l->classifier, &l->exact, l->d, N, 1, "head");
     params->row[l->classifier.weight].group = SMOE_PARAM_HEAD;
     params->row[l->classifier.weight].std = 0;
     if (build->spec->train.loss == SMOE_LOSS_SIGMOID)
@@ -64,7 +66,10 @@ static void reserve_map(smoe_head_layer *l, const smoe_space *space) {
     smoe_linear_reserve(&l->keys, space);
     smoe_linear_reserve(&l->proj, space);
     smoe_norm_reserve(&l->pool_norm, B, space);
-    smoe_mlp_reserve(&l->pool_mlp, B, space);
+    smoe_space exact = *space;
+    exact.bf16 = false;
+    exact.wide = true;
+    smoe_mlp_reserve(&l->pool_mlp, B, &exact);
     if (!space->train) return;
     l->dkv = smoe_arena_take(scratch, R * 2 * d, sizeof(real));
     if (l->qk_norm) l->dk_normed = smoe_arena_take(scratch, R * d, sizeof(real));

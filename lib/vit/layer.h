@@ -27,6 +27,7 @@ typedef struct smoe_build {
     smoe_params *params;
     size_t T;           /* tokens of an image, class token included */
     const size_t *seen; /* [T] token t attends to the first seen[t] tokens; NULL: to all of them */
+    smoe_precision precision; /* of the pass that goes on: the model sets it */
 } smoe_build;
 
 /* Where layers take their buffers. */
@@ -36,7 +37,20 @@ typedef struct smoe_space {
     size_t B;            /* images at most */
     bool train;
     int threads; /* of the passes: some scratch is one piece a thread */
+    bool bf16;   /* there are passes of the precision BF16: operands of products are stored so, */
+    bool wide;   /* and others */
 } smoe_space;
+
+/* Rows of numbers in `real` or in BF16: one of the two is not NULL. What is read; what is
+ * written. */
+typedef struct smoe_values {
+    const real *at;
+    const smoe_bf16 *bf16;
+} smoe_values;
+typedef struct smoe_outputs {
+    real *at;
+    smoe_bf16 *bf16;
+} smoe_outputs;
 
 /* ---- norm: LayerNorm ------------------------------------------------------------------------- */
 #define SMOE_NORM_EPS 1e-6 /* added to the variance */
@@ -59,6 +73,7 @@ void smoe_norm_backward(smoe_norm *l, real *dx, const real *dy, const real *x, s
 /* ---- linear: Y = X W^T + b, W [out,in] ------------------------------------------------------- */
 typedef struct smoe_linear {
     smoe_params *params;
+    const smoe_precision *precision;
     size_t weight, bias, in, out;
     real *parts;
 } smoe_linear;
@@ -74,6 +89,11 @@ void smoe_linear_forward(const smoe_linear *l, real *y, const real *x, const rea
                          size_t R);
 /* dx [R,in] is overwritten; NULL when nobody needs it. */
 void smoe_linear_backward(const smoe_linear *l, real *dx, const real *dy, const real *x, size_t R);
+/* The same; BF16 only in passes of that precision. */
+void smoe_linear_forward_values(const smoe_linear *l, smoe_outputs y, smoe_values x,
+                                const real *residual, size_t R);
+void smoe_linear_backward_values(const smoe_linear *l, smoe_outputs dx, smoe_values dy,
+                                 smoe_values x, size_t R);
 
 /* ---- dropout --------------------------------------------------------------------------------- */
 /* In training x is 0 with probability `rate` and scaled by 1/(1 - rate) otherwise. A row has a
@@ -155,6 +175,9 @@ typedef struct smoe_attention {
     real *weights; /* [B,H,T,T] kept, or [threads,T,T] in inference */
     real *branch;  /* [R,d] what dropout works on, scratch */
     real *drows, *dnormed, *dheads, *dweights;
+    bool narrow; /* in passes of BF16 these instead, and scratch of the heads, a piece a thread */
+    smoe_bf16 *rows_bf16, *heads_bf16, *weights_bf16, *drows_bf16, *dheads_bf16, *dscores_bf16;
+    real *scores; /* [threads][T,T] and a few rows more */
 } smoe_attention;
 void smoe_attention_init(smoe_attention *l, const smoe_build *build, size_t block);
 void smoe_attention_reserve(smoe_attention *l, const smoe_space *space);
@@ -169,6 +192,7 @@ void smoe_attention_backward(smoe_attention *l, real *dx, const real *dy, const 
 /* ---- mlp: E two-layer fused MLPs, each on its own rows; the dense MLP is E = 1 -------------- */
 typedef struct smoe_mlp {
     smoe_params *params;
+    const smoe_precision *precision;
     size_t fc1, fc1_bias, fc2, fc2_bias;
     size_t E, d, h;
     smoe_gelu gelu;
@@ -177,6 +201,8 @@ typedef struct smoe_mlp {
     const smoe_plan *plan;  /* that the rows are slots of; NULL: they are tokens */
     real *hidden;           /* [rows,h] before GELU, kept; without training it is `active` */
     real *active, *dactive; /* [rows,h]; kept where they are factors */
+    bool narrow;            /* in passes of BF16 these instead; dhidden: the gradient of hidden */
+    smoe_bf16 *hidden_bf16, *active_bf16, *dhidden_bf16;
     real *parts;
     real *panels; /* without training: scratch of both layers in one go, one piece a thread */
     int threads;
@@ -226,6 +252,7 @@ void smoe_moe_free(smoe_moe *l);
 /* ---- head: pooling, classifier --------------------------------------------------- */
 typedef struct smoe_head_layer {
     const smoe_build *build;
+    smoe_build exact; /* the same; its products have operands in F32 whatever the pass is */
     smoe_linear classifier;
     size_t d, T, N, H;
     /* attention pooling: one learnt query attends to all tokens, then x + mlp(norm(x)) */

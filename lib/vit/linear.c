@@ -8,6 +8,7 @@
 void smoe_linear_init(smoe_linear *l, const smoe_build *build, size_t in, size_t out,
                       size_t kernels, const char *prefix) {
     l->params = build->params;
+    l->precision = &build->precision;
     l->in = in;
     l->out = out;
     size_t dim[] = {out, in};
@@ -25,23 +26,46 @@ double smoe_linear_macs(const smoe_linear *l, size_t R) {
     return (double)R * (double)l->in * (double)l->out;
 }
 
-void smoe_linear_forward(const smoe_linear *l, real *y, const real *x, const real *residual,
-                         size_t R) {
-    smoe_product p = smoe_linear_product(y, x, smoe_weight(l->params, l->weight),
+void smoe_linear_forward_values(const smoe_linear *l, smoe_outputs y, smoe_values x,
+                                const real *residual, size_t R) {
+    smoe_product p = smoe_linear_product(y.at, x.at, smoe_weight(l->params, l->weight),
                                          smoe_weight(l->params, l->bias), R, l->out, l->in);
+    p.a_bf16 = x.bf16;
+    p.c_bf16 = y.bf16;
     p.add = residual;
     p.ldadd = l->out;
+    p.precision = *l->precision;
     smoe_gemm(&p);
 }
 
-void smoe_linear_backward(const smoe_linear *l, real *dx, const real *dy, const real *x, size_t R) {
+void smoe_linear_backward_values(const smoe_linear *l, smoe_outputs dx, smoe_values dy,
+                                 smoe_values x, size_t R) {
     real *dweight = smoe_gradient(l->params, l->weight);
     real *dbias = smoe_gradient(l->params, l->bias);
-    smoe_product dw = smoe_linear_dw_product(dweight, dy, x, R, l->out, l->in);
+    smoe_product dw = smoe_linear_dw_product(dweight, dy.at, x.at, R, l->out, l->in);
+    dw.a_bf16 = dy.bf16;
+    dw.b_bf16 = x.bf16;
+    dw.precision = *l->precision;
     if (dweight) smoe_gemm(&dw);
-    if (dbias) smoe_rows_sum(dbias, dy, R, l->out, l->parts);
-    if (!dx) return;
+    if (dbias && dy.bf16)
+        smoe_rows_sum_bf16(dbias, dy.bf16, R, l->out, l->parts);
+    else if (dbias)
+        smoe_rows_sum(dbias, dy.at, R, l->out, l->parts);
+    if (!dx.at && !dx.bf16) return;
     smoe_product p =
-        smoe_linear_dx_product(dx, dy, smoe_weight(l->params, l->weight), R, l->out, l->in);
+        smoe_linear_dx_product(dx.at, dy.at, smoe_weight(l->params, l->weight), R, l->out, l->in);
+    p.a_bf16 = dy.bf16;
+    p.c_bf16 = dx.bf16;
+    p.precision = *l->precision;
     smoe_gemm(&p);
+}
+
+void smoe_linear_forward(const smoe_linear *l, real *y, const real *x, const real *residual,
+                         size_t R) {
+    smoe_linear_forward_values(l, (smoe_outputs){.at = y}, (smoe_values){.at = x}, residual, R);
+}
+
+void smoe_linear_backward(const smoe_linear *l, real *dx, const real *dy, const real *x, size_t R) {
+    smoe_linear_backward_values(l, (smoe_outputs){.at = dx}, (smoe_values){.at = dy},
+                                (smoe_values){.at = x}, R);
 }

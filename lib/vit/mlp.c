@@ -18,6 +18,7 @@ void smoe_mlp_init(smoe_mlp *l, const smoe_build *build, size_t experts, const c
                    uint32_t site) {
     const smoe_model_spec *spec = build->model;
     l->params = build->params;
+    l->precision = &build->precision;
     l->E = experts ? experts : 1;
     l->d = spec->width;
     l->h = spec->mlp;
@@ -46,6 +47,16 @@ void smoe_mlp_init(smoe_mlp *l, const smoe_build *build, size_t experts, const c
     }
 }
 
+static void reserve_narrow(smoe_mlp *l, size_t rows, const smoe_space *space) {
+    size_t widest = l->h > l->d ? l->h : l->d;
+    l->hidden_bf16 = NULL;
+    l->active_bf16 = smoe_arena_take(space->scratch, rows * l->h, sizeof(smoe_bf16));
+    if (!space->train) return;
+    l->hidden_bf16 = smoe_arena_take(space->keep, rows * l->h, sizeof(smoe_bf16));
+    l->dhidden_bf16 = smoe_arena_take(space->scratch, rows * l->h, sizeof(smoe_bf16));
+    l->parts = smoe_arena_take(space->scratch, smoe_rows_parts(widest), sizeof(real));
+}
+
 void smoe_mlp_reserve(smoe_mlp *l, size_t rows, const smoe_space *space) {
     smoe_param *row = l->params->row;
     bool frozen = row[l->fc1].frozen || row[l->fc2].frozen;
@@ -53,10 +64,14 @@ void smoe_mlp_reserve(smoe_mlp *l, size_t rows, const smoe_space *space) {
                                             smoe_param_streams(&row[l->fc1]) &&
                                             smoe_outer_pays(rows / l->E, l->h, l->d);
     smoe_arena *factors = smoe_mlp_outer_arena(l, space);
+    l->panels = NULL;
+    l->narrow = space->bf16 && !row[l->fc1].outer && l->dropout == 0;
+    if (l->narrow) reserve_narrow(l, rows, space);
+    if (l->narrow && !space->wide) return;
     l->active = smoe_arena_take(factors, rows * l->h, sizeof(real));
     l->hidden = l->active;
     l->threads = space->threads;
-    l->panels = NULL; /* inference of fewer images still goes by `active` */
+    /* inference of fewer images still goes by `active` */
     if (!space->train && smoe_fused_mlp_pays(l->E, rows / l->E, l->threads))
         l->panels = smoe_arena_take(
             space->scratch, (size_t)l->threads * smoe_fused_mlp_scratch(rows / l->E, l->d, l->h),
@@ -86,6 +101,8 @@ typedef struct layer {
     real *y;
     const real *x, *w, *bias, *residual;
     const smoe_bf16 *w_bf16; /* not NULL: stands for w */
+    const smoe_bf16 *x_bf16; /* not NULL: stands for x */
+    smoe_gelu_work work;     /* other than NONE: with the mlp's arrays in BF16, in place of y */
     size_t out, in;
     smoe_after *after; /* of y: gets `mlp` */
     const smoe_mlp *mlp;
@@ -95,36 +112,50 @@ static size_t rows_of(const layer *x, size_t e) {
     return x->first[e + 1] - x->first[e];
 }
 
+/* The parts of a product of expert e that all layers have alike; y and x have so many columns. */
+static smoe_product expert_product(const layer *x, size_t e, smoe_product p, size_t to,
+                                   size_t from) {
+    const smoe_mlp *l = x->mlp;
+    size_t row = x->first[e], hidden = row * l->h;
+    if (x->y) p.c = x->y + row * to;
+    if (x->x) p.a = x->x + row * from;
+    if (x->x_bf16) p.a_bf16 = x->x_bf16 + row * from;
+    p.after = x->after;
+    p.context = l;
+    p.precision = *l->precision;
+    p.work = x->work;
+    p.gelu = l->gelu;
+    if (x->work == SMOE_GELU_NONE) return p;
+    if (l->hidden_bf16) p.hidden = l->hidden_bf16 + hidden;
+    p.active = l->active_bf16 + hidden;
+    if (x->work == SMOE_GELU_BACKWARD) p.c_bf16 = l->dhidden_bf16 + hidden;
+    return p;
+}
+
 static smoe_product expert_forward(size_t e, const void *context) {
     const layer *x = context;
-    size_t row = x->first[e];
-    smoe_product p = smoe_linear_product(x->y + row * x->out, x->x + row * x->in,
-                                         x->w ? x->w + e * x->out * x->in : NULL,
+    smoe_product p = smoe_linear_product(NULL, NULL, x->w ? x->w + e * x->out * x->in : NULL,
                                          x->bias + e * x->out, rows_of(x, e), x->out, x->in);
     if (x->w_bf16) p.b_bf16 = x->w_bf16 + e * x->out * x->in;
-    p.add = x->residual ? x->residual + row * x->out : NULL;
+    p.add = x->residual ? x->residual + x->first[e] * x->out : NULL;
     p.ldadd = x->out;
-    p.after = x->after;
-    p.context = x->mlp;
-    return p;
+    return expert_product(x, e, p, x->out, x->in);
 }
 
 static smoe_product expert_dx(size_t e, const void *context) {
     const layer *x = context;
-    size_t row = x->first[e];
-    smoe_product p =
-        smoe_linear_dx_product(x->y + row * x->in, x->x + row * x->out, x->w + e * x->out * x->in,
-                               rows_of(x, e), x->out, x->in);
-    p.after = x->after;
-    p.context = x->mlp;
-    return p;
+    return expert_product(
+        x, e,
+        smoe_linear_dx_product(NULL, NULL, x->w + e * x->out * x->in, rows_of(x, e), x->out, x->in),
+        x->in, x->out);
 }
 
 /* The gradient of the weights of all experts in one of the two layers. */
 typedef struct weights_gradient {
     const size_t *first;
-    real *dw;           /* [E,out,in] */
-    const real *dy, *x; /* [rows,out], [rows,in] */
+    smoe_precision precision;
+    real *dw;          /* [E,out,in] */
+    smoe_values dy, x; /* [rows,out], [rows,in] */
     size_t out, in;
     bool fresh, stream; /* overwritten; too large for the caches to keep */
 } weights_gradient;
@@ -132,24 +163,29 @@ typedef struct weights_gradient {
 static smoe_product expert_dw(size_t e, const void *context) {
     const weights_gradient *g = context;
     size_t row = g->first[e];
-    smoe_product p =
-        smoe_linear_dw_product(g->dw + e * g->out * g->in, g->dy + row * g->out, g->x + row * g->in,
-                               g->first[e + 1] - row, g->out, g->in);
+    smoe_product p = smoe_linear_dw_product(g->dw + e * g->out * g->in, NULL, NULL,
+                                            g->first[e + 1] - row, g->out, g->in);
+    if (g->dy.at) p.a = g->dy.at + row * g->out;
+    if (g->dy.bf16) p.a_bf16 = g->dy.bf16 + row * g->out;
+    if (g->x.at) p.b = g->x.at + row * g->in;
+    if (g->x.bf16) p.b_bf16 = g->x.bf16 + row * g->in;
     if (g->fresh) p.add = NULL;
     p.stream = g->fresh && g->stream;
+    p.precision = g->precision;
     return p;
 }
 
 /* Adds to the gradient of parameter `row`, a layer's weights, or leaves it as outer products. */
-static void weights_backward(const smoe_mlp *l, size_t row, const real *dy, const real *x,
+static void weights_backward(const smoe_mlp *l, size_t row, smoe_values dy, smoe_values x,
                              const size_t *first) {
     smoe_param *p = &l->params->row[row];
     if (p->frozen) return;
     if (p->outer) {
-        p->factors = (smoe_outer){.dy = dy, .x = x, .first = first};
+        p->factors = (smoe_outer){.dy = dy.at, .x = x.at, .first = first};
         return;
     }
     weights_gradient g = {.first = first,
+                          .precision = *l->precision,
                           .dw = smoe_gradient(l->params, row),
                           .dy = dy,
                           .x = x,
@@ -161,20 +197,29 @@ static void weights_backward(const smoe_mlp *l, size_t row, const real *dy, cons
     p->fresh = false;
 }
 
-/* db [E,n] += the sums of each expert's rows, unless it is frozen. Few experts: threads share the
- * rows of each. */
-static void bias_backward(const smoe_mlp *l, real *db, const real *dy, const size_t *first,
+/* db [E,n] += the sums of each expert's rows. Few experts: threads share the rows of each. */
+static void bias_backward(const smoe_mlp *l, real *db, smoe_values dy, const size_t *first,
                           size_t n) {
     if (!db) return;
     if (l->E < SMOE_ROW_PARTS) {
-        for (size_t e = 0; e < l->E; e++)
-            smoe_rows_sum(db + e * n, dy + first[e] * n, first[e + 1] - first[e], n, l->parts);
+        for (size_t e = 0; e < l->E; e++) {
+            size_t at = first[e] * n, R = first[e + 1] - first[e];
+            if (dy.bf16)
+                smoe_rows_sum_bf16(db + e * n, dy.bf16 + at, R, n, l->parts);
+            else
+                smoe_rows_sum(db + e * n, dy.at + at, R, n, l->parts);
+        }
         return;
     }
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
     SMOE_SHARED(elementwise, first[l->E] * n)
-    for (size_t e = 0; e < l->E; e++)
-        kern->column_sum(db + e * n, dy + first[e] * n, first[e + 1] - first[e], n);
+    for (size_t e = 0; e < l->E; e++) {
+        size_t at = first[e] * n, R = first[e + 1] - first[e];
+        if (dy.bf16)
+            smoe_rows_add_bf16(db + e * n, dy.bf16 + at, R, n);
+        else
+            kern->column_sum(db + e * n, dy.at + at, R, n);
+    }
 }
 
 /* gelu of a part of `hidden`. */
@@ -225,6 +270,10 @@ static smoe_fused_mlp expert_both(size_t e, const void *context) {
                             .gelu = l->gelu};
 }
 
+static bool is_narrow(const smoe_mlp *l) {
+    return l->narrow && *l->precision == SMOE_PRECISION_BF16;
+}
+
 static void drop(const smoe_mlp *l, real *hidden, const size_t *first, const smoe_pass *pass) {
     if (l->plan)
         smoe_dropout_slots(hidden, l->plan, l->h, l->dropout, l->site, pass);
@@ -234,7 +283,9 @@ static void drop(const smoe_mlp *l, real *hidden, const size_t *first, const smo
 
 void smoe_mlp_forward(smoe_mlp *l, real *y, const real *x, const real *residual,
                       const size_t *first, const smoe_pass *pass) {
-    if (l->panels && smoe_fused_mlp_pays(l->E, first[l->E] / l->E, l->threads)) {
+    bool narrow = is_narrow(l);
+    if (l->panels && *l->precision == SMOE_PRECISION_F32 &&
+        smoe_fused_mlp_pays(l->E, first[l->E] / l->E, l->threads)) {
         both_layers both = {l, first, y, x, residual};
         size_t most = 0;
         for (size_t e = 0; e < l->E; e++)
@@ -243,8 +294,9 @@ void smoe_mlp_forward(smoe_mlp *l, real *y, const real *x, const real *residual,
         return;
     }
     layer fc1 = {.first = first,
-                 .y = l->hidden,
-                 .after = activate,
+                 .y = narrow ? NULL : l->hidden,
+                 .after = narrow ? NULL : activate,
+                 .work = narrow ? SMOE_GELU_FORWARD : SMOE_GELU_NONE,
                  .mlp = l,
                  .x = x,
                  .w = smoe_weight(l->params, l->fc1),
@@ -253,10 +305,12 @@ void smoe_mlp_forward(smoe_mlp *l, real *y, const real *x, const real *residual,
                  .out = l->h,
                  .in = l->d};
     smoe_gemm_each(l->E, expert_forward, &fc1);
-    drop(l, l->active, first, pass);
+    if (!narrow) drop(l, l->active, first, pass);
     layer fc2 = {.first = first,
                  .y = y,
-                 .x = l->active,
+                 .mlp = l,
+                 .x = narrow ? NULL : l->active,
+                 .x_bf16 = narrow ? l->active_bf16 : NULL,
                  .w = smoe_weight(l->params, l->fc2),
                  .w_bf16 = smoe_weight_bf16(l->params, l->fc2),
                  .bias = smoe_weight(l->params, l->fc2_bias),
@@ -269,11 +323,12 @@ void smoe_mlp_forward(smoe_mlp *l, real *y, const real *x, const real *residual,
 void smoe_mlp_backward(smoe_mlp *l, real *dx, const real *dy, const real *x, const size_t *first,
                        const smoe_pass *pass) {
     size_t size = first[l->E] * l->h;
-    bool dropout = pass->train && l->dropout > 0;
+    bool narrow = is_narrow(l), dropout = pass->train && l->dropout > 0;
     layer fc2 = {.first = first,
-                 .y = l->dactive,
+                 .y = narrow ? NULL : l->dactive,
                  .x = dy,
-                 .after = dropout ? NULL : activate_backward,
+                 .after = narrow || dropout ? NULL : activate_backward,
+                 .work = narrow ? SMOE_GELU_BACKWARD : SMOE_GELU_NONE,
                  .mlp = l,
                  .w = smoe_weight(l->params, l->fc2),
                  .out = l->d,
@@ -284,14 +339,19 @@ void smoe_mlp_backward(smoe_mlp *l, real *dx, const real *dy, const real *x, con
         smoe_rows_gelu_backward(l->dactive, l->active, l->dactive, l->hidden, size, l->gelu);
         drop(l, l->active, first, pass);
     }
-    weights_backward(l, l->fc2, dy, l->active, first);
-    bias_backward(l, smoe_gradient(l->params, l->fc2_bias), dy, first, l->d);
+    smoe_values active = {.at = narrow ? NULL : l->active, .bf16 = narrow ? l->active_bf16 : NULL};
+    smoe_values dhidden = {.at = narrow ? NULL : l->dactive,
+                           .bf16 = narrow ? l->dhidden_bf16 : NULL};
+    weights_backward(l, l->fc2, (smoe_values){.at = dy}, active, first);
+    bias_backward(l, smoe_gradient(l->params, l->fc2_bias), (smoe_values){.at = dy}, first, l->d);
 
-    weights_backward(l, l->fc1, l->dactive, x, first);
-    bias_backward(l, smoe_gradient(l->params, l->fc1_bias), l->dactive, first, l->h);
+    weights_backward(l, l->fc1, dhidden, (smoe_values){.at = x}, first);
+    bias_backward(l, smoe_gradient(l->params, l->fc1_bias), dhidden, first, l->h);
     layer fc1 = {.first = first,
                  .y = dx,
-                 .x = l->dactive,
+                 .x = dhidden.at,
+                 .x_bf16 = dhidden.bf16,
+                 .mlp = l,
                  .w = smoe_weight(l->params, l->fc1),
                  .out = l->h,
                  .in = l->d};

@@ -166,9 +166,23 @@ static void bind(smoe_model *m) {
     reserve(m, &m->bound);
 }
 
+/* Between training steps there are evaluations. */
+static smoe_space space_of(const smoe_model *m, smoe_arena *keep, smoe_arena *scratch, size_t B,
+                           bool train) {
+    smoe_precision eval = smoe_spec_precision(&m->spec, false);
+    smoe_precision other = train ? smoe_spec_precision(&m->spec, true) : eval;
+    return (smoe_space){.keep = keep,
+                        .scratch = scratch,
+                        .B = B,
+                        .train = train,
+                        .threads = smoe_threads(),
+                        .bf16 = eval == SMOE_PRECISION_BF16 || other == SMOE_PRECISION_BF16,
+                        .wide = eval != SMOE_PRECISION_BF16 || other != SMOE_PRECISION_BF16};
+}
+
 size_t smoe_model_measure(smoe_model *m, size_t B, bool train) {
     smoe_arena keep = {0}, scratch = {0};
-    smoe_space space = {&keep, &scratch, B, train, smoe_threads()};
+    smoe_space space = space_of(m, &keep, &scratch, B, train);
     reserve(m, &space);
     if (m->bound.B) bind(m);
     return keep.peak == SIZE_MAX || scratch.peak == SIZE_MAX ? SIZE_MAX : keep.peak + scratch.peak;
@@ -177,7 +191,7 @@ size_t smoe_model_measure(smoe_model *m, size_t B, bool train) {
 int smoe_model_reserve(smoe_model *m, size_t B, bool train, smoe_err *err) {
     smoe_arena_free(&m->keep);
     smoe_arena_free(&m->scratch);
-    smoe_space space = {&m->keep, &m->scratch, B, train, smoe_threads()};
+    smoe_space space = space_of(m, &m->keep, &m->scratch, B, train);
     m->bound.B = 0;
     reserve(m, &space);
     if (smoe_arena_bind(&m->keep, err) || smoe_arena_bind(&m->scratch, err))
@@ -190,6 +204,7 @@ int smoe_model_reserve(smoe_model *m, size_t B, bool train, smoe_err *err) {
 /* ---- passes ---------------------------------------------------------------------------------- */
 
 void smoe_model_forward(smoe_model *m, const real *pixels, const smoe_pass *pass) {
+    m->build.precision = smoe_spec_precision(&m->spec, pass->train);
     smoe_clock_start(pass->clock);
     smoe_embed_forward(&m->embed, m->tower.in, pixels, pass->images);
     smoe_clock_lap(pass->clock, SMOE_PART_embed);

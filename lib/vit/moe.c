@@ -54,6 +54,7 @@ void smoe_moe_cost(const smoe_moe *l, smoe_costs *costs) {
 void smoe_moe_forward(smoe_moe *l, real *y, const real *x, const real *residual,
                       const smoe_pass *pass) {
     smoe_plan *plan = &l->router->plan;
+    plan->precision = *l->experts.precision;
     l->router->type->forward(l->router, x, pass);
     smoe_clock_lap(pass->clock, SMOE_PART_router);
     if (l->rounded) {

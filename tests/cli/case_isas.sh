@@ -1,13 +1,15 @@
 # The kernels of every instruction set train the same model: each to the same bits for any number of threads, and all to the
 # same losses but for the rounding of sums in another order. SMOE_ISA=base is what a processor without AVX runs.
 . "$ROOT/tests/cli/lib.sh"
-for isa in base v3 v4; do
+for isa in base v3 v4 v4-bf16 amx; do
     if ! SMOE_ISA=$isa smoe train tiny.yaml -q -o $isa >/dev/null 2>err; then
         [ $isa != base ] && grep -q "SMOE_ISA=$isa: not .* what this processor has" err || fail "$isa: $(cat err)"
         echo "this processor has no $isa"
         continue
     fi
     grep -q "\"kernel\": *\"$isa\"" $isa/env.json || fail "$(cat $isa/env.json)"
+    case $isa in amx) unit=AMX ;; v4-bf16) unit=AVX512-BF16 ;; *) unit=multiply-adds ;; esac
+    grep -q "\"matrix\": *\"$unit\"" $isa/env.json || fail "$(cat $isa/env.json)"
     SMOE_ISA=$isa smoe train tiny.yaml -q -j 1 -o $isa-alone >/dev/null || fail "training with $isa on one thread"
     same_run $isa $isa-alone
     grep -o '"\(train\|test\)/loss": *[0-9.e-]*' $isa/metrics.jsonl | sed 's/.*: *//' >$isa.losses
@@ -18,6 +20,10 @@ for isa in base v3 v4; do
 done
 SMOE_ISA=v9 smoe cost tiny.yaml >/dev/null 2>err
 [ $? -eq 2 ] || fail "an instruction set that there is not: $(cat err)"
+for isa in v4-bf16 amx; do
+    [ ! -d $isa ] || cmp -s v4/ckpt/latest/model.safetensors $isa/ckpt/latest/model.safetensors ||
+        fail "$isa trains to other bits than v4 in F32"
+done
 [ ! -d v3 ] || ! cmp -s base/ckpt/latest/model.safetensors v3/ckpt/latest/model.safetensors ||
     fail "base and v3 came to the same bits: is SMOE_ISA looked at?"
 exit 0

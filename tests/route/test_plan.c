@@ -314,7 +314,8 @@ static void layer_make(layer *l, const char *keys, size_t B) {
         (smoe_build){.spec = &l->spec, .model = &l->spec.model, .params = &l->params, .T = l->T};
     assert_int_equal(smoe_moe_init(&l->moe, &l->build, 1, &err), 0);
     gradcheck_scatter(&l->params, 3, 0.3, 0);
-    smoe_space space = {&l->keep, &l->scratch, B, false, smoe_threads()};
+    smoe_space space = {
+        .keep = &l->keep, .scratch = &l->scratch, .B = B, .threads = smoe_threads(), .wide = true};
     smoe_moe_reserve(&l->moe, &space);
     assert_false(smoe_arena_bind(&l->keep, &err) || smoe_arena_bind(&l->scratch, &err));
     smoe_moe_reserve(&l->moe, &space);

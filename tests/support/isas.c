@@ -10,7 +10,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-const char *const isas_all[] = {"base", "v3", "v4", NULL};
+const char *const isas_all[] = {"base", "v3", "v4", "v4-bf16", "amx", NULL};
 
 static void run(const char *isa) {
     pid_t child = fork();

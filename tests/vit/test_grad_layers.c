@@ -86,7 +86,12 @@ static uint64_t choices(void *user) {
 
 static void bind(rig *r) {
     smoe_err err;
-    smoe_space space = {&r->keep, &r->scratch, r->pass.images, true, smoe_threads()};
+    smoe_space space = {.keep = &r->keep,
+                        .scratch = &r->scratch,
+                        .B = r->pass.images,
+                        .train = true,
+                        .threads = smoe_threads(),
+                        .wide = true};
     r->reserve(r, &space);
     if (smoe_arena_bind(&r->keep, &err) || smoe_arena_bind(&r->scratch, &err))
         fail_msg("%s", err.text);

@@ -1,0 +1,189 @@
+/*
+ * Products with operands in BF16, by the matrix unit: panels of 32 rows of A and of 32 columns of B
+ * are packed, which rounds them where they are not in BF16 yet, and meet in blocks of 32 x 32 sums.
+ * Both panels of a block should fit the first cache: the unit takes what it gets out of the second
+ * one as fast as that can give it.
+ */
+#include "math/gemm_view.h"
+
+enum {
+    SIDE = SMOE_MATRIX_SIDE,
+    STEP = SMOE_MATRIX_DEEP,
+    TERMS = 512,            /* of a block of k at most */
+    ROUNDED_B = 384 * 1152, /* elements of a block of B: it stays in the second cache */
+    TURNED = 4, /* panels of A packed side by side, where its columns lie in one piece */
+    ROUNDED_A = TURNED * SIDE * TERMS * SMOE_MATRIX_PARTS,
+    SUMS = SMOE_MATRIX_PARTS * SIDE * SIDE
+};
+
+/* What the steps of a product share, and where its panels are. */
+typedef struct work {
+    const smoe_product *x;
+    const smoe_matrix_kernels *kern;
+    size_t parts;
+    smoe_bf16 *a, *b;
+    real *sums; /* [2][SUMS] */
+} work;
+
+/* Elements of a panel of k terms. */
+static size_t panel_of(const work *w, size_t k) {
+    return blocks(k, STEP) * STEP * SIDE * w->parts;
+}
+
+static void pack_rows(const work *w, smoe_bf16 *to, size_t i, size_t p0, size_t k) {
+    const smoe_product *x = w->x;
+    size_t at = i * x->a_row + p0 * x->a_col;
+    smoe_operand from = {.row = x->a_row, .col = x->a_col, .n = min(x->m - i, SIDE), .k = k};
+    if (x->a_bf16)
+        from.bf16 = x->a_bf16 + at;
+    else
+        from.at = x->a + at;
+    w->kern->pack_a(to, &from, w->parts);
+}
+
+static void pack_columns(const work *w, smoe_bf16 *to, size_t j, size_t p0, size_t k) {
+    const smoe_product *x = w->x;
+    size_t at = p0 * x->b_row + j * x->b_col;
+    smoe_operand from = {.row = x->b_col, .col = x->b_row, .n = min(x->n - j, SIDE), .k = k};
+    if (x->b_bf16)
+        from.bf16 = x->b_bf16 + at;
+    else
+        from.at = x->b + at;
+    w->kern->pack_b(to, &from, w->parts);
+}
+
+/* Block (i, j) of C, where it lies and what is added to it: what `tile_at` says. */
+static smoe_block_end end_of(const smoe_product *x, size_t p0, size_t i, size_t j) {
+    smoe_block_end to = {.m = min(x->m - i, SIDE),
+                         .n = min(x->n - j, SIDE),
+                         .ldc = x->ldc,
+                         .ldadd = x->ldadd,
+                         .alpha = x->alpha,
+                         .work = x->work,
+                         .gelu = x->gelu};
+    size_t at = i * x->ldc + j;
+    if (x->c) to.c = x->c + at;
+    if (x->c_bf16) to.bf16 = x->c_bf16 + at;
+    if (x->hidden) to.hidden = x->hidden + at;
+    if (x->active) to.active = x->active + at;
+    if (p0) {
+        to.add = to.c;
+        to.ldadd = x->ldc;
+        return to;
+    }
+    if (x->add) to.add = x->add + i * x->ldadd + j;
+    if (x->bias) to.bias = x->bias + j;
+    return to;
+}
+
+static void ask_rows(const void *at, size_t size, size_t m, size_t n, size_t ld, bool to_write) {
+    const char *row = at;
+    for (size_t i = 0; i < m; i++, row += ld * size)
+        for (size_t j = 0; j < n * size; j += 64)
+            if (to_write)
+                __builtin_prefetch(row + j, 1);
+            else
+                __builtin_prefetch(row + j);
+}
+
+/* Asks for what is needed when a block's sums are there: while they are made, and the block before
+ * is finished. */
+static void ask_end(const smoe_block_end *to) {
+    size_t m = to->m, n = to->n, narrow = sizeof(smoe_bf16);
+    if (to->c) ask_rows(to->c, sizeof *to->c, m, n, to->ldc, true);
+    if (to->bf16) ask_rows(to->bf16, narrow, m, n, to->ldc, true);
+    if (to->add && to->add != to->c) ask_rows(to->add, sizeof *to->add, m, n, to->ldadd, false);
+    if (to->hidden) ask_rows(to->hidden, narrow, m, n, to->ldc, to->work == SMOE_GELU_FORWARD);
+    if (to->active) ask_rows(to->active, narrow, m, n, to->ldc, true);
+}
+
+/* Rows i .. i+SIDE of columns j0 .. j0+n, by k terms from p0 on. The panels of B are packed while
+ * the first rows pass; where there are no others, each takes the place of the one before. */
+static void row_panel(const work *w, const smoe_bf16 *a, size_t i, size_t j0, size_t n, size_t p0,
+                      size_t k) {
+    const smoe_product *x = w->x;
+    size_t size = panel_of(w, k), apart = x->m > SIDE ? size : 0;
+    smoe_bf16 *b = w->b;
+    smoe_block_end before;
+    real *sums = w->sums, *their_sums = w->sums + SUMS;
+    for (size_t j = j0; j < j0 + n; j += SIDE, b += apart) {
+        smoe_block_end to = end_of(x, p0, i, j);
+        if (i == 0) pack_columns(w, b, j, p0, k);
+        ask_end(&to);
+        w->kern->block(sums, a, b, to.m, to.n, blocks(k, STEP), w->parts, j > j0 ? &before : NULL,
+                       their_sums);
+        before = to;
+        real *free = their_sums;
+        their_sums = sums;
+        sums = free;
+    }
+    w->kern->finish(&before, their_sums, w->parts);
+    if (p0 + k == x->k) finished(x, i, min(x->m - i, SIDE), j0, n);
+}
+
+static void by_panels(const work *w, size_t kc) {
+    const smoe_product *x = w->x;
+    size_t columns = max(ROUNDED_B / max(panel_of(w, kc), 1), 1) * SIDE;
+    size_t abreast = x->a_col == 1 || kc > TERMS ? 1 : TURNED;
+    for (size_t j0 = 0; j0 < x->n; j0 += columns) {
+        size_t p0 = 0, n = min(x->n - j0, columns);
+        do { /* k = 0 is one step, which writes add + bias */
+            size_t k = min(x->k - p0, kc), size = panel_of(w, k);
+            for (size_t i = 0; i < x->m; i += SIDE) {
+                size_t among = i / SIDE % abreast;
+                for (size_t q = 0; !among && q < abreast && i + q * SIDE < x->m; q++)
+                    pack_rows(w, w->a + q * size, i + q * SIDE, p0, k);
+                row_panel(w, w->a + among * size, i, j0, n, p0, k);
+            }
+            p0 += kc;
+        } while (p0 < x->k);
+    }
+}
+
+/* A result in BF16 with more terms than panels have room for: block by block, each summed up before
+ * it is rounded. */
+static void by_blocks(const work *w) {
+    const smoe_product *x = w->x;
+    real sum[SIDE * SIDE];
+    for (size_t i = 0; i < x->m; i += SIDE)
+        for (size_t j = 0; j < x->n; j += SIDE)
+            for (size_t p0 = 0; p0 < x->k; p0 += TERMS) {
+                size_t k = min(x->k - p0, TERMS);
+                smoe_block_end to = end_of(x, 0, i, j);
+                pack_rows(w, w->a, i, p0, k);
+                pack_columns(w, w->b, j, p0, k);
+                w->kern->block(w->sums, w->a, w->b, to.m, to.n, blocks(k, STEP), w->parts, NULL,
+                               NULL);
+                if (p0) {
+                    to.add = sum;
+                    to.ldadd = SIDE;
+                    to.bias = NULL;
+                }
+                if (p0 + k < x->k) {
+                    to.bf16 = NULL;
+                    to.work = SMOE_GELU_NONE;
+                    to.c = sum;
+                    to.ldc = SIDE;
+                }
+                w->kern->finish(&to, w->sums, w->parts);
+            }
+}
+
+void smoe_gemm_matrix(const smoe_product *x) {
+    ALIGNED smoe_bf16 a[ROUNDED_A], b[ROUNDED_B];
+    ALIGNED real sums[2 * SUMS];
+    work w = {.x = x,
+              .kern = smoe_kernels_get()->matrix,
+              .parts = x->precision == SMOE_PRECISION_BF16X3 ? 2 : 1,
+              .a = a,
+              .b = b,
+              .sums = sums};
+    size_t most = ROUNDED_A / SIDE / w.parts;
+    bool narrow = x->c_bf16 || x->work != SMOE_GELU_NONE; /* rounded once, at the end */
+    w.kern->begin();
+    if (narrow && x->k > most)
+        by_blocks(&w);
+    else
+        by_panels(&w, narrow ? x->k : even(x->k, TERMS, STEP));
+    w.kern->end();
+}

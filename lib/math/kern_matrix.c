@@ -1,0 +1,681 @@
+/*
+ * Products of BF16 operands with sums in F32: packing, which rounds, and blocks of SIDE x SIDE sums
+ * by the matrix unit of this translation unit's processor, AMX tiles or dot products of pairs; else
+ * by multiply-adds of the rounded numbers. Tiles and vectors see the same panels (math/kernels.h).
+ */
+#include "math/gelu_table.h"
+#include "math/kernels.h"
+#include "math/simd.h"
+
+#ifdef SMOE_F64
+#define WITH_AVX512 0
+#elif defined __AVX512F__
+#define WITH_AVX512 1
+#else
+#define WITH_AVX512 0
+#endif
+#if WITH_AVX512 && defined __AVX512BF16__
+#define WITH_BF16 1
+#else
+#define WITH_BF16 0
+#endif
+#if WITH_BF16 && defined __AMX_BF16__
+#define WITH_AMX 1
+#else
+#define WITH_AMX 0
+#endif
+
+enum {
+    SIDE = SMOE_MATRIX_SIDE,
+    DEEP = SMOE_MATRIX_DEEP,
+    TILE = SMOE_MATRIX_TILE,
+    ROWS = 16,        /* of a tile, */
+    PAIRS = DEEP / 2, /* and its pairs of terms */
+    SUMS = SIDE * SIDE
+};
+
+static size_t steps_of(size_t k) {
+    return (k + DEEP - 1) / DEEP;
+}
+
+/* ---- packing --------------------------------------------------------------------------------- */
+
+/* To nearest even, denormals to 0 with their sign, as processors' own instructions do. */
+static inline smoe_bf16 rounded(real x) {
+    uint32_t bits = smoe_float_bits((float)x);
+    if (!(bits & 0x7f800000)) return (smoe_bf16)(bits >> 16 & 0x8000);
+    return smoe_bf16_round((float)x);
+}
+
+/* x - high, what is left of a number after rounding; 0 where one of them is not finite. */
+static inline real remainder_of(real x, smoe_bf16 high) {
+    real left = x - (real)smoe_bf16_widen(high);
+    return left - left == 0 ? left : 0;
+}
+
+/* Where (i, p) of a tile lies. */
+static inline size_t place(size_t i, size_t p, bool is_b) {
+    return is_b ? (p / 2 * ROWS + i) * 2 + p % 2 : i * DEEP + p;
+}
+
+/* The general case: rows i0 .. i0+ROWS of a panel, terms p0 .. p0+DEEP, one by one. */
+static void pack_tile(smoe_bf16 *dst, size_t to_remainder, const smoe_operand *from, size_t i0,
+                      size_t p0, bool is_b) {
+    for (size_t i = 0; i < ROWS; i++)
+        for (size_t p = 0; p < DEEP; p++) {
+            size_t to = place(i, p, is_b), at = (i0 + i) * from->row + (p0 + p) * from->col;
+            smoe_bf16 high = 0, low = 0;
+            if (i0 + i < from->n && p0 + p < from->k) {
+                high = from->bf16 ? from->bf16[at] : rounded(from->at[at]);
+                if (!from->bf16 && to_remainder) low = rounded(remainder_of(from->at[at], high));
+            }
+            dst[to] = high;
+            if (to_remainder) dst[to + to_remainder] = low;
+        }
+}
+
+#if WITH_AVX512
+/* 16 numbers to BF16, in the lower halves of 32 bits each. */
+static inline __m512i round16(__m512 x) {
+#if WITH_BF16
+    return _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(x));
+#else
+    __m512i bits = _mm512_castps_si512(x), upper = _mm512_srli_epi32(bits, 16);
+    __m512i odd = _mm512_and_si512(upper, _mm512_set1_epi32(1));
+    __m512i up = _mm512_srli_epi32(
+        _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), odd), 16);
+    __mmask16 none = _mm512_testn_epi32_mask(bits, _mm512_set1_epi32(0x7f800000));
+    up = _mm512_mask_and_epi32(up, none, upper, _mm512_set1_epi32(0x8000));
+    __mmask16 nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
+    return _mm512_mask_or_epi32(up, nan, upper, _mm512_set1_epi32(0x40));
+#endif
+}
+
+/* Of 32 numbers; `low` first in memory. */
+static inline __m512i round32(__m512 low, __m512 high) {
+#if WITH_BF16
+    return (__m512i)_mm512_cvtne2ps_pbh(high, low);
+#else
+    __m512i both = _mm512_castsi256_si512(_mm512_cvtepi32_epi16(round16(low)));
+    return _mm512_inserti64x4(both, _mm512_cvtepi32_epi16(round16(high)), 1);
+#endif
+}
+
+/* Pairs: of two rows of 16 numbers, those of one column together. */
+static inline __m512i round_pairs(__m512 first, __m512 second) {
+    return _mm512_or_si512(round16(first), _mm512_slli_epi32(round16(second), 16));
+}
+
+/* x - high, where both are finite. */
+static inline __m512 remainder16(__m512 x, __m512i high) {
+    __m512 left = _mm512_sub_ps(x, _mm512_castsi512_ps(high));
+    __mmask16 finite =
+        _mm512_cmp_ps_mask(_mm512_sub_ps(left, left), _mm512_setzero_ps(), _CMP_EQ_OQ);
+    return _mm512_maskz_mov_ps(finite, left);
+}
+
+/* 16 x 16 words of 32 bits, rows to columns. */
+static inline void transpose(__m512i r[ROWS]) {
+    __m512i t[ROWS];
+#pragma GCC unroll 4
+    for (size_t i = 0; i < ROWS; i += 4) { /* within four words: columns of four rows */
+        __m512i a = _mm512_unpacklo_epi32(r[i], r[i + 1]),
+                b = _mm512_unpackhi_epi32(r[i], r[i + 1]);
+        __m512i c = _mm512_unpacklo_epi32(r[i + 2], r[i + 3]);
+        __m512i d = _mm512_unpackhi_epi32(r[i + 2], r[i + 3]);
+        t[i] = _mm512_unpacklo_epi64(a, c);
+        t[i + 1] = _mm512_unpackhi_epi64(a, c);
+        t[i + 2] = _mm512_unpacklo_epi64(b, d);
+        t[i + 3] = _mm512_unpackhi_epi64(b, d);
+    }
+#pragma GCC unroll 4
+    for (size_t i = 0; i < 4; i++) { /* t[4q+i]: columns i, 4+i, 8+i, 12+i of rows 4q .. 4q+3 */
+        __m512i a = _mm512_shuffle_i32x4(t[i], t[4 + i], 0x88);
+        __m512i b = _mm512_shuffle_i32x4(t[8 + i], t[12 + i], 0x88);
+        __m512i c = _mm512_shuffle_i32x4(t[i], t[4 + i], 0xdd);
+        __m512i d = _mm512_shuffle_i32x4(t[8 + i], t[12 + i], 0xdd);
+        r[i] = _mm512_shuffle_i32x4(a, b, 0x88);
+        r[8 + i] = _mm512_shuffle_i32x4(a, b, 0xdd);
+        r[4 + i] = _mm512_shuffle_i32x4(c, d, 0x88);
+        r[12 + i] = _mm512_shuffle_i32x4(c, d, 0xdd);
+    }
+}
+
+static inline void store_tile(smoe_bf16 *dst, __m512i r[ROWS], bool turn) {
+    if (turn) transpose(r);
+#pragma GCC unroll 16
+    for (size_t i = 0; i < ROWS; i++) _mm512_storeu_si512(dst + i * TILE / ROWS, r[i]);
+}
+
+/* Rows whose terms lie side by side, ld apart; `turn`: to a tile of B. */
+static inline __attribute__((always_inline)) void pack_along(smoe_bf16 *dst, size_t to_remainder,
+                                                             const float *at, const smoe_bf16 *bf16,
+                                                             size_t ld, bool turn) {
+    __m512i r[ROWS], left[ROWS];
+    if (bf16) {
+#pragma GCC unroll 16
+        for (size_t i = 0; i < ROWS; i++) r[i] = _mm512_loadu_si512(bf16 + i * ld);
+    } else {
+#pragma GCC unroll 16
+        for (size_t i = 0; i < ROWS; i++) {
+            __m512 low = _mm512_loadu_ps(at + i * ld), high = _mm512_loadu_ps(at + i * ld + ROWS);
+            r[i] = round32(low, high);
+            if (!to_remainder) continue;
+            low = remainder16(
+                low, _mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm512_castsi512_si256(r[i])), 16));
+            high = remainder16(
+                high,
+                _mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm512_extracti64x4_epi64(r[i], 1)), 16));
+            left[i] = round32(low, high);
+        }
+    }
+    store_tile(dst, r, turn);
+    if (to_remainder && !bf16) store_tile(dst + to_remainder, left, turn);
+    if (to_remainder && bf16) memset(dst + to_remainder, 0, TILE * sizeof *dst);
+}
+
+/* Rows of terms, ld apart, in which the operand's rows lie side by side; `turn`: to a tile of A. */
+static inline __attribute__((always_inline)) void pack_across(smoe_bf16 *dst, size_t to_remainder,
+                                                              const float *at,
+                                                              const smoe_bf16 *bf16, size_t ld,
+                                                              bool turn) {
+    __m512i r[PAIRS], left[PAIRS];
+    const __m512i upper = _mm512_set1_epi32((int)0xffff0000);
+#pragma GCC unroll 16
+    for (size_t p = 0; p < PAIRS; p++) {
+        if (bf16) {
+            const smoe_bf16 *two = bf16 + 2 * p * ld;
+            __m512i first = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)two));
+            __m512i second = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(two + ld)));
+            r[p] = _mm512_or_si512(first, _mm512_slli_epi32(second, 16));
+            continue;
+        }
+        __m512 first = _mm512_loadu_ps(at + 2 * p * ld);
+        __m512 second = _mm512_loadu_ps(at + (2 * p + 1) * ld);
+        r[p] = round_pairs(first, second);
+        if (!to_remainder) continue;
+        first = remainder16(first, _mm512_slli_epi32(r[p], 16));
+        second = remainder16(second, _mm512_and_si512(r[p], upper));
+        left[p] = round_pairs(first, second);
+    }
+    store_tile(dst, r, turn);
+    if (to_remainder && !bf16) store_tile(dst + to_remainder, left, turn);
+    if (to_remainder && bf16) memset(dst + to_remainder, 0, TILE * sizeof *dst);
+}
+#endif
+
+#if WITH_AVX512
+/* The first n numbers, n <= 16, and zeros. */
+static inline __m512 load_some(const float *at, size_t n) {
+    return _mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), at);
+}
+
+/* What there is of a tile, with zeros around it: its rows or, `across`, its terms lie ld apart. */
+static void cut_out(float *edge, smoe_bf16 *narrow, const smoe_operand *from, size_t i0, size_t p0,
+                    bool across) {
+    size_t rows = from->n > i0 ? from->n - i0 : 0, terms = from->k - p0;
+    size_t lines = across ? terms : rows, width = across ? rows : terms;
+    size_t at = i0 * from->row + p0 * from->col, apart = across ? from->col : from->row;
+    size_t most = across ? ROWS : DEEP;
+    if (width > most) width = most;
+    for (size_t i = 0; i < TILE / most; i++, at += apart) {
+        size_t here = i < lines ? width : 0, first = here < ROWS ? here : ROWS;
+        if (from->bf16) {
+            __mmask32 mask = (__mmask32)((1ull << here) - 1);
+            __m512i line = _mm512_maskz_loadu_epi16(mask, from->bf16 + (here ? at : 0));
+            if (across)
+                _mm256_storeu_si256((__m256i *)(narrow + i * most), _mm512_castsi512_si256(line));
+            else
+                _mm512_storeu_si512(narrow + i * most, line);
+            continue;
+        }
+        const float *line = from->at + (here ? at : 0);
+        _mm512_storeu_ps(edge + i * most, load_some(line, first));
+        if (!across) {
+            const float *rest = here > ROWS ? line + ROWS : line;
+            _mm512_storeu_ps(edge + i * most + ROWS, load_some(rest, here - first));
+        }
+    }
+}
+#endif
+
+/* A tile by vectors, where one of the strides is 1; false where none is. */
+static inline __attribute__((always_inline)) bool pack_fast(smoe_bf16 *dst, size_t to_remainder,
+                                                            const smoe_operand *from, size_t i0,
+                                                            size_t p0, bool is_b) {
+#if WITH_AVX512
+    if (from->row != 1 && from->col != 1) return false;
+    float edge[TILE] __attribute__((aligned(64)));
+    smoe_bf16 narrow[TILE] __attribute__((aligned(64)));
+    bool across = from->col != 1;
+    size_t at = i0 * from->row + p0 * from->col, ld = across ? from->col : from->row;
+    const float *wide = from->bf16 ? NULL : from->at;
+    const smoe_bf16 *bf16 = from->bf16;
+    if (from->n < i0 + ROWS || from->k < p0 + DEEP) {
+        cut_out(edge, narrow, from, i0, p0, across);
+        wide = edge;
+        bf16 = bf16 ? narrow : NULL;
+        ld = across ? ROWS : DEEP;
+        at = 0;
+    }
+    if (!across && bf16)
+        pack_along(dst, to_remainder, NULL, bf16 + at, ld, is_b);
+    else if (!across)
+        pack_along(dst, to_remainder, wide + at, NULL, ld, is_b);
+    else if (bf16)
+        pack_across(dst, to_remainder, NULL, bf16 + at, ld, !is_b);
+    else
+        pack_across(dst, to_remainder, wide + at, NULL, ld, !is_b);
+    return true;
+#else
+    (void)dst, (void)to_remainder, (void)from, (void)i0, (void)p0, (void)is_b;
+    return false;
+#endif
+}
+
+/* Asks for what is packed in the next steps: rows that lie too far from one another for the
+ * processor to foresee. */
+static inline void ask(const smoe_operand *from, size_t p0) {
+    enum { AHEAD = 2 * DEEP };
+    size_t size = from->bf16 ? sizeof(smoe_bf16) : sizeof(real);
+    const char *at = from->bf16 ? (const char *)from->bf16 : (const char *)from->at;
+    if (p0 + AHEAD >= from->k) return;
+    bool along = from->col == 1;
+    size_t lines = along ? from->n : DEEP, length = (along ? DEEP : from->n) * size;
+    size_t apart = (along ? from->row : from->col) * size;
+    at += (p0 + AHEAD) * from->col * size;
+    for (size_t i = 0; i < lines; i++, at += apart)
+        for (size_t j = 0; j < length; j += 64) __builtin_prefetch(at + j);
+}
+
+static inline __attribute__((always_inline)) void
+pack_panel(smoe_bf16 *dst, const smoe_operand *from, size_t parts, bool is_b) {
+    size_t steps = steps_of(from->k), to_remainder = parts > 1 ? 2 * TILE : 0;
+    for (size_t s = 0; s < steps; s++, dst += parts * 2 * TILE) {
+        ask(from, s * DEEP);
+        for (size_t half = 0; half < 2; half++)
+            if (!pack_fast(dst + half * TILE, to_remainder, from, half * ROWS, s * DEEP, is_b))
+                pack_tile(dst + half * TILE, to_remainder, from, half * ROWS, s * DEEP, is_b);
+    }
+}
+
+static void pack_a(smoe_bf16 *dst, const smoe_operand *from, size_t parts) {
+    if (parts == 1)
+        pack_panel(dst, from, 1, false);
+    else
+        pack_panel(dst, from, parts, false);
+}
+
+static void pack_b(smoe_bf16 *dst, const smoe_operand *from, size_t parts) {
+    if (parts == 1)
+        pack_panel(dst, from, 1, true);
+    else
+        pack_panel(dst, from, parts, true);
+}
+
+/* ---- the end of a block ---------------------------------------------------------------------- */
+
+static inline void store_bf16(smoe_bf16 *to, vreal x, size_t n) {
+#if WITH_BF16
+    __m256i narrow = (__m256i)_mm512_cvtneps_pbh((__m512)x);
+    _mm256_mask_storeu_epi16(to, (__mmask16)((1u << n) - 1), narrow);
+#elif WITH_AVX512
+    _mm512_mask_cvtepi32_storeu_epi16(to, (__mmask16)((1u << n) - 1), round16((__m512)x));
+#else
+    for (size_t i = 0; i < n; i++) to[i] = rounded(x[i]);
+#endif
+}
+
+static inline vreal load_bf16(const smoe_bf16 *from, size_t n) {
+#if WITH_AVX512
+    __m256i narrow = _mm256_maskz_loadu_epi16((__mmask16)((1u << n) - 1), from);
+    return (vreal)_mm512_slli_epi32(_mm512_cvtepu16_epi32(narrow), 16);
+#else
+    vreal x = {0};
+    for (size_t i = 0; i < n; i++) x[i] = smoe_bf16_widen(from[i]);
+    return x;
+#endif
+}
+
+/* x as it is after a store and a load. */
+static inline vreal through_bf16(vreal x) {
+#if WITH_AVX512
+    return (vreal)_mm512_slli_epi32(round16((__m512)x), 16);
+#else
+    for (size_t i = 0; i < VL; i++) x[i] = smoe_bf16_widen(rounded(x[i]));
+    return x;
+#endif
+}
+
+/* GELU and its slope, by pieces of Phi, with Phi(-u) = 1 - Phi(u). */
+static inline __attribute__((always_inline)) vreal gelu_of(vreal x, smoe_gelu kind, vreal *slope) {
+    const float(*table)[SMOE_GELU_PIECES] = smoe_gelu_table[kind];
+    const real step = (real)SMOE_GELU_STEP, most = 6;
+    vreal c[SMOE_GELU_TERMS], u = vselect(x < 0, -x, x), k;
+#if WITH_AVX512
+    /* Adding 2^23 leaves the nearest integer in the low bits, of which a permutation takes five. */
+    u = (vreal)_mm512_min_ps((__m512)u, _mm512_set1_ps(most));
+    vreal shifted = vrounded(u * (1 / step) + 0x1p23f);
+    k = shifted - 0x1p23f;
+#pragma GCC unroll 4
+    for (size_t q = 0; q < SMOE_GELU_TERMS; q++)
+        c[q] = (vreal)_mm512_permutex2var_ps(_mm512_load_ps(table[q]), (__m512i)shifted,
+                                             _mm512_load_ps(table[q] + ROWS));
+#else
+    real lane[VL], nearest[VL], term[SMOE_GELU_TERMS][VL];
+    vstore(lane, u);
+    for (size_t i = 0; i < VL; i++) {
+        if (!(lane[i] < most)) lane[i] = most;
+        size_t piece = (size_t)(lane[i] * (1 / step) + (real)0.5);
+        nearest[i] = (real)piece;
+        for (size_t q = 0; q < SMOE_GELU_TERMS; q++) term[q][i] = table[q][piece];
+    }
+    u = vload(lane);
+    k = vload(nearest);
+    for (size_t q = 0; q < SMOE_GELU_TERMS; q++) c[q] = vload(term[q]);
+#endif
+    vreal r = u - k * step;
+    vreal phi = ((c[3] * r + c[2]) * r + c[1]) * r + c[0];
+    vreal density = (3 * c[3] * r + 2 * c[2]) * r + c[1];
+    phi = vselect(x < 0, 1 - phi, phi);
+    *slope = phi + x * density;
+    return x * phi;
+}
+
+/* n <= VL numbers of row i, from column j on; the callers say what is constant. */
+static inline __attribute__((always_inline)) void
+finish_part(const smoe_block_end *to, const real *sums, size_t parts, smoe_gelu_work work,
+            const real *add, const real *bias, smoe_bf16 *bf16, size_t i, size_t j, size_t n) {
+    size_t at = i * to->ldc + j;
+    vreal x = {0}, sum = vload(sums + i * SIDE + j), slope;
+    if (parts > 1) {
+        vreal whole = sum + vload(sums + SUMS + i * SIDE + j);
+        sum = vselect((vint)(sum - sum == 0), whole, sum);
+    }
+    add += add ? i * to->ldadd + j : 0;
+    if (add) x = n == VL ? vload(add) : vload_part(add, n, 0);
+    if (bias) x += n == VL ? vload(bias + j) : vload_part(bias + j, n, 0);
+    x += vrounded(to->alpha * sum);
+    if (work == SMOE_GELU_FORWARD) {
+        if (to->hidden) store_bf16(to->hidden + at, x, n);
+        store_bf16(to->active + at, gelu_of(through_bf16(x), to->gelu, &slope), n);
+    } else if (work == SMOE_GELU_BACKWARD) {
+        vreal active = gelu_of(load_bf16(to->hidden + at, n), to->gelu, &slope);
+        store_bf16(to->active + at, active, n);
+        store_bf16(bf16 + at, x * slope, n);
+    } else if (bf16) {
+        store_bf16(bf16 + at, x, n);
+    } else if (n == VL) {
+        vstore(to->c + at, x);
+    } else {
+        vstore_part(to->c + at, x, n);
+    }
+}
+
+static inline __attribute__((always_inline)) void
+finish_rows(const smoe_block_end *to, const real *sums, size_t parts, smoe_gelu_work work,
+            const real *add, const real *bias, smoe_bf16 *bf16, size_t n, size_t i, size_t end) {
+    for (; i < end; i++)
+#pragma GCC unroll 2
+        for (size_t j = 0; j < n; j += VL)
+            finish_part(to, sums, parts, work, add, bias, bf16, i, j, n - j < VL ? n - j : VL);
+}
+
+/* Rows i .. end of a block. */
+static void finish_some(const smoe_block_end *to, const real *sums, size_t parts, size_t i,
+                        size_t end) {
+    const real *add = to->add, *bias = to->bias;
+    smoe_bf16 *bf16 = to->bf16;
+    if (to->n < SIDE || parts > 1)
+        finish_rows(to, sums, parts, to->work, add, bias, bf16, to->n, i, end);
+    else if (to->work == SMOE_GELU_FORWARD)
+        finish_rows(to, sums, 1, SMOE_GELU_FORWARD, NULL, bias, NULL, SIDE, i, end);
+    else if (to->work == SMOE_GELU_BACKWARD)
+        finish_rows(to, sums, 1, SMOE_GELU_BACKWARD, NULL, bias, bf16, SIDE, i, end);
+    else if (bf16)
+        finish_rows(to, sums, 1, SMOE_GELU_NONE, add, bias, bf16, SIDE, i, end);
+    else if (add)
+        finish_rows(to, sums, 1, SMOE_GELU_NONE, add, bias, NULL, SIDE, i, end);
+    else if (bias)
+        finish_rows(to, sums, 1, SMOE_GELU_NONE, NULL, bias, NULL, SIDE, i, end);
+    else
+        finish_rows(to, sums, 1, SMOE_GELU_NONE, NULL, NULL, NULL, SIDE, i, end);
+}
+
+static void finish(const smoe_block_end *to, const real *sums, size_t parts) {
+    finish_some(to, sums, parts, 0, to->m);
+}
+
+/* ---- blocks ---------------------------------------------------------------------------------- */
+
+/* The sums of a block over all steps, of part pa of A and pb of B, or, `crossed`, of parts 0 and 1
+ * and then 1 and 0 in each step. */
+#if WITH_AMX
+typedef struct tile_config {
+    uint8_t palette, start_row, reserved[14];
+    uint16_t bytes[16];
+    uint8_t rows[16];
+} tile_config;
+
+/* All eight tiles whole: what is not there is 0. */
+static const tile_config config __attribute__((aligned(64))) = {
+    .palette = 1,
+    .bytes = {64, 64, 64, 64, 64, 64, 64, 64},
+    .rows = {16, 16, 16, 16, 16, 16, 16, 16},
+};
+
+static void begin(void) {
+    _tile_loadconfig(&config);
+}
+static void end(void) {
+    _tile_release();
+}
+
+/* C in tiles 0 to 3, A in 4 and 5, B in 6 and 7. */
+static inline __attribute__((always_inline)) void multiply(const smoe_bf16 *a, const smoe_bf16 *b,
+                                                           bool low, bool right) {
+    enum { LINE = 64 };
+    _tile_loadd(6, b, LINE);
+    _tile_loadd(4, a, LINE);
+    _tile_dpbf16ps(0, 4, 6);
+    if (right) {
+        _tile_loadd(7, b + TILE, LINE);
+        _tile_dpbf16ps(1, 4, 7);
+    }
+    if (low) {
+        _tile_loadd(5, a + TILE, LINE);
+        _tile_dpbf16ps(2, 5, 6);
+        if (right) _tile_dpbf16ps(3, 5, 7);
+    }
+}
+
+/* Between the steps rows of another block are finished, as many as there are left for each step. */
+static inline __attribute__((always_inline)) void
+pass(real *sums, const smoe_bf16 *a, const smoe_bf16 *b, bool low, bool right, size_t steps,
+     size_t parts, bool crossed, const smoe_block_end *before, const real *their_sums) {
+    enum { LD = SIDE * sizeof(real) };
+    size_t row = 0, rows = before ? before->m : 0, some = steps ? (rows + steps - 1) / steps : 0;
+    __asm__ volatile("" ::
+                         : "memory"); /* the panels are written: the compiler does not know that
+                                          tiles read them */
+    _tile_zero(0);
+    if (right) _tile_zero(1);
+    if (low) _tile_zero(2);
+    if (low && right) _tile_zero(3);
+    for (size_t s = 0; s < steps; s++, a += parts * 2 * TILE, b += parts * 2 * TILE) {
+        multiply(a, crossed ? b + 2 * TILE : b, low, right);
+        if (crossed) multiply(a + 2 * TILE, b, low, right);
+        if (row == rows) continue;
+        size_t end = rows - row < some ? rows : row + some;
+        finish_some(before, their_sums, parts, row, end);
+        row = end;
+    }
+    if (row < rows) finish_some(before, their_sums, parts, row, rows);
+    _tile_stored(0, sums, LD);
+    if (right) _tile_stored(1, sums + ROWS, LD);
+    if (low) _tile_stored(2, sums + ROWS * SIDE, LD);
+    if (low && right) _tile_stored(3, sums + ROWS * SIDE + ROWS, LD);
+}
+
+#else
+static void begin(void) {}
+static void end(void) {}
+
+#if WITH_BF16
+enum { ABREAST = 8 }; /* rows of sums in registers, by two vectors */
+
+/* One step: the terms of ABREAST rows. */
+static inline __attribute__((always_inline)) void multiply(__m512 sum[ABREAST][2],
+                                                           const smoe_bf16 *a, const smoe_bf16 *b) {
+    for (size_t p = 0; p < PAIRS; p++) {
+        __m512bh left = (__m512bh)_mm512_loadu_si512(b + p * 2 * ROWS);
+        __m512bh right = (__m512bh)_mm512_loadu_si512(b + TILE + p * 2 * ROWS);
+#pragma GCC unroll 8
+        for (size_t i = 0; i < ABREAST; i++) {
+            int two;
+            memcpy(&two, a + i * DEEP + 2 * p, sizeof two);
+            __m512bh both = (__m512bh)_mm512_set1_epi32(two);
+            sum[i][0] = _mm512_dpbf16_ps(sum[i][0], both, left);
+            sum[i][1] = _mm512_dpbf16_ps(sum[i][1], both, right);
+        }
+    }
+}
+
+static inline __attribute__((always_inline)) void pass(real *sums, const smoe_bf16 *a,
+                                                       const smoe_bf16 *b, size_t m, size_t steps,
+                                                       size_t parts, bool crossed) {
+    for (size_t i = 0; i < m; i += ABREAST) {
+        __m512 sum[ABREAST][2];
+#pragma GCC unroll 8
+        for (size_t r = 0; r < ABREAST; r++) sum[r][0] = sum[r][1] = _mm512_setzero_ps();
+        const smoe_bf16 *rows = a + i * DEEP, *columns = b;
+        for (size_t s = 0; s < steps; s++, rows += parts * 2 * TILE, columns += parts * 2 * TILE) {
+            multiply(sum, rows, crossed ? columns + 2 * TILE : columns);
+            if (crossed) multiply(sum, rows + 2 * TILE, columns);
+        }
+#pragma GCC unroll 8
+        for (size_t r = 0; r < ABREAST; r++)
+            for (size_t v = 0; v < 2; v++)
+                _mm512_storeu_ps(sums + (i + r) * SIDE + v * ROWS, sum[r][v]);
+    }
+}
+
+#else
+enum { ABREAST = VL == 16 ? 8 : 4, ACROSS = 2 * VL < SIDE ? 2 * VL : SIDE, NV = ACROSS / VL };
+
+/* One step of all rows: widened, then multiply-adds, with the sums in the first cache. */
+static inline void multiply(real *sums, const smoe_bf16 *a, const smoe_bf16 *b, size_t m) {
+    real left[SIDE * DEEP], right[DEEP * SIDE];
+    for (size_t i = 0; i < SIDE * DEEP; i++) left[i] = smoe_bf16_widen(a[i]);
+    for (size_t half = 0; half < 2; half++)
+        for (size_t p = 0; p < DEEP; p++)
+            for (size_t j = 0; j < ROWS; j++)
+                right[p * SIDE + half * ROWS + j] =
+                    smoe_bf16_widen(b[half * TILE + place(j, p, true)]);
+    for (size_t i = 0; i < m; i += ABREAST)
+        for (size_t j = 0; j < SIDE; j += ACROSS) {
+            vreal sum[ABREAST][NV];
+#pragma GCC unroll 8
+            for (size_t r = 0; r < ABREAST; r++)
+#pragma GCC unroll 2
+                for (size_t v = 0; v < NV; v++)
+                    sum[r][v] = vload(sums + (i + r) * SIDE + j + v * VL);
+            for (size_t p = 0; p < DEEP; p++)
+#pragma GCC unroll 8
+                for (size_t r = 0; r < ABREAST; r++)
+#pragma GCC unroll 2
+                    for (size_t v = 0; v < NV; v++)
+                        sum[r][v] +=
+                            vset(left[(i + r) * DEEP + p]) * vload(right + p * SIDE + j + v * VL);
+#pragma GCC unroll 8
+            for (size_t r = 0; r < ABREAST; r++)
+#pragma GCC unroll 2
+                for (size_t v = 0; v < NV; v++)
+                    vstore(sums + (i + r) * SIDE + j + v * VL, sum[r][v]);
+        }
+}
+
+static void pass(real *sums, const smoe_bf16 *a, const smoe_bf16 *b, size_t m, size_t steps,
+                 size_t parts, bool crossed) {
+    memset(sums, 0, SUMS * sizeof *sums);
+    for (size_t s = 0; s < steps; s++, a += parts * 2 * TILE, b += parts * 2 * TILE) {
+        multiply(sums, a, crossed ? b + 2 * TILE : b, m);
+        if (crossed) multiply(sums, a + 2 * TILE, b, m);
+    }
+}
+#endif
+#endif
+
+static void block(real *sums, const smoe_bf16 *a, const smoe_bf16 *b, size_t m, size_t n,
+                  size_t steps, size_t parts, const smoe_block_end *before,
+                  const real *their_sums) {
+#if WITH_AMX
+    bool low = m > ROWS, right = n > ROWS;
+    if (parts > 1) {
+        pass(sums, a, b, low, right, steps, 2, false, NULL, NULL);
+        pass(sums + SUMS, a, b, low, right, steps, 2, true, before, their_sums);
+    } else if (low && right) {
+        pass(sums, a, b, true, true, steps, 1, false, before, their_sums);
+    } else {
+        pass(sums, a, b, low, right, steps, 1, false, before, their_sums);
+    }
+#else
+    (void)n;
+    if (before) finish(before, their_sums, parts);
+    pass(sums, a, b, m, steps, parts, false);
+    if (parts > 1) pass(sums + SUMS, a, b, m, steps, parts, true);
+#endif
+}
+
+/* ---- the unit's limit ------------------------------------------------------------------------ */
+
+/* Numbers around 1, of both signs: with zeros processors need less power and run a third faster
+ * than they ever do with numbers. */
+static void fill(smoe_bf16 *x, size_t n, uint32_t bits) {
+    for (size_t i = 0; i < n; i++) {
+        bits = bits * 1664525 + 1013904223;
+        x[i] = (smoe_bf16)(0x3f80 | (bits >> 16 & 0x807f));
+    }
+}
+
+static double peak(size_t n) {
+    enum { PANEL = 2 * TILE };
+    smoe_bf16 a[PANEL] __attribute__((aligned(64))), b[PANEL] __attribute__((aligned(64)));
+    real sums[SUMS] __attribute__((aligned(64)));
+    fill(a, PANEL, 1);
+    fill(b, PANEL, 2);
+    begin();
+#if WITH_AMX
+    block(sums, a, b, SIDE, SIDE, 1, 1, NULL, NULL); /* leaves the operands in tiles 4 to 7 */
+    for (size_t i = 0; i < n; i++) {
+        _tile_dpbf16ps(0, 4, 6);
+        _tile_dpbf16ps(1, 4, 7);
+        _tile_dpbf16ps(2, 5, 6);
+        _tile_dpbf16ps(3, 5, 7);
+    }
+    _tile_stored(0, sums, SIDE * sizeof *sums);
+#else
+    for (size_t i = 0; i < n; i++) block(sums, a, b, SIDE, SIDE, 1, 1, NULL, NULL);
+#endif
+    end();
+    /* Finite, but the compiler does not know. */
+    return sums[0] - sums[0] == 0 ? 2.0 * SUMS * DEEP * (double)n : 0;
+}
+
+const smoe_matrix_kernels SMOE_KERN(smoe_matrix_kern);
+const smoe_matrix_kernels SMOE_KERN(smoe_matrix_kern) = {
+#if WITH_AMX
+    .unit = "AMX",
+#elif WITH_BF16
+    .unit = "AVX512-BF16",
+#else
+    .unit = "multiply-adds",
+#endif
+    .begin = begin,
+    .end = end,
+    .pack_a = pack_a,
+    .pack_b = pack_b,
+    .block = block,
+    .finish = finish,
+    .peak = peak,
+};

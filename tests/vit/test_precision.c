@@ -1,0 +1,176 @@
+/*
+ * train.precision and eval.precision: gradients of every row of routers.def beside those of F32,
+ * the bits for any number of threads, images apart from one another, and which of the two
+ * keys a pass follows. What products themselves do is in math/test_matrix.c.
+ */
+#include "base/threads.h"
+#include "gradcheck.h"
+#include "isas.h"
+#include "models.h"
+#include "spec/routers.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+enum { IMAGES = 6, KEYS = 512 };
+
+/* Wide enough that tails and whole tiles meet; 5 x 5 tokens and one more. */
+static const char wide[] = "data.image_size=20 model.width=40 model.mlp=72 model.heads=2 "
+                           "model.head=token model.moe.total_slots=12";
+
+static void pass(models_rig *r, const real *projection, int threads) {
+    smoe_threads_set(threads);
+    memset(r->params->g, 0, r->params->size * sizeof *r->params->g);
+    smoe_model_forward(r->model, r->image, &r->pass);
+    smoe_model_backward(r->model, projection, &r->pass);
+    smoe_threads_set(2);
+}
+
+/* Cosine of two tensors' gradients, and the ratio of their norms. */
+static double cosine(const real *x, const real *y, size_t n, double *ratio) {
+    double xy = 0, xx = 0, yy = 0;
+    for (size_t i = 0; i < n; i++) {
+        xy += (double)x[i] * (double)y[i];
+        xx += (double)x[i] * (double)x[i];
+        yy += (double)y[i] * (double)y[i];
+    }
+    *ratio = xx > 0 ? sqrt(yy / xx) : yy > 0 ? INFINITY : 1;
+    return xx > 0 && yy > 0 ? xy / sqrt(xx * yy) : xx == yy;
+}
+
+/* Whether gradients agree tensor by tensor. One operand of a product is off by u = 2^-8 at most in
+ * BF16, and by 2^-16 split; a gradient has gone through less than 32 products one after another,
+ * whose errors have no common sign. */
+static void assert_gradients(const models_rig *right, const models_rig *r, const char *keys,
+                             double u) {
+    double most = 32 * u;
+    for (size_t i = 0; i < r->params->count; i++) {
+        const smoe_param *p = &r->params->row[i];
+        const real *x = right->params->g + p->offset, *y = r->params->g + p->offset;
+        double ratio, cos = cosine(x, y, p->size, &ratio);
+        if (strstr(p->name, "qkv.bias")) continue; /* a third of it is 0 but for rounding */
+        /* One number is a sum of terms that mostly cancel: there is no bound but on the terms. */
+        if (p->size == 1) continue;
+        if (!(1 - cos <= most * most / 2 && fabs(ratio - 1) <= most))
+            fail_msg("%s: %s: cosine %.9f, ratio %.9f", keys, p->name, cos, ratio);
+    }
+}
+
+static bool accepted(const char *router, const char *extra, const char *precision, models_rig *r) {
+    char keys[KEYS];
+    snprintf(keys, sizeof keys, "%s model.moe.router=%s train.precision=%s %s", wide, router,
+             precision, extra);
+    return models_make(r, keys, IMAGES, true);
+}
+
+static void gradients(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        double u;
+    } precisions[] = {{"bf16x3", 0x1p-16}, {"bf16", 0x1p-8}};
+    /* Choice routers choose by F32, but from rows that rounding has changed: all experts, or a
+     * constant choice, leave nothing to flip. */
+    static const char *const extras[] = {"", "model.moe.total_slots=0 model.moe.k=3 "
+                                             "model.moe.capacity=3 model.moe.noise=0 "
+                                             "model.moe.aux_weight=0"};
+    size_t compared = 0;
+    for (size_t i = 0; i < SMOE_ROUTERS; i++)
+        for (size_t e = 0; e < 2; e++) {
+            const char *router = smoe_routers[i].name;
+            models_rig right;
+            if (!accepted(router, extras[e], "f32", &right)) continue;
+            real *projection = calloc(IMAGES * right.N, sizeof *projection);
+            assert_non_null(projection);
+            gradcheck_normal(projection, IMAGES * right.N, 23);
+            pass(&right, projection, 1);
+            for (size_t p = 0; p < 2; p++) {
+                models_rig r;
+                char keys[KEYS];
+                assert_true(accepted(router, extras[e], precisions[p].name, &r));
+                pass(&r, projection, 1);
+                snprintf(keys, sizeof keys, "%s, %s", router, precisions[p].name);
+                assert_gradients(&right, &r, keys, precisions[p].u);
+                size_t bytes = r.params->size * sizeof *r.params->g;
+                real *alone = malloc(bytes);
+                assert_non_null(alone);
+                memcpy(alone, r.params->g, bytes);
+                assert_memory_not_equal(alone, right.params->g, bytes);
+                for (int threads = 2; threads <= 3; threads++) {
+                    pass(&r, projection, threads);
+                    assert_memory_equal(alone, r.params->g, bytes);
+                }
+                free(alone);
+                models_free(&r);
+                compared++;
+            }
+            free(projection);
+            models_free(&right);
+            break;
+        }
+    assert_int_equal(compared, 2 * SMOE_ROUTERS);
+}
+
+/* An image's logits are the same alone, and last of several. */
+static void images_apart(void **state) {
+    (void)state;
+    for (int split = 0; split < 2; split++) {
+        models_rig r;
+        assert_true(accepted("soft", "", split ? "bf16x3" : "bf16", &r));
+        real alone[16];
+        assert_true(r.N <= 16);
+        smoe_pass one = {.seed = r.pass.seed, .images = 1}, all = one;
+        smoe_model_forward(r.model, r.image + (IMAGES - 1) * r.pixels, &one);
+        memcpy(alone, smoe_model_logits(r.model), r.N * sizeof *alone);
+        all.images = IMAGES;
+        smoe_model_forward(r.model, r.image, &all);
+        assert_memory_equal(alone, smoe_model_logits(r.model) + (IMAGES - 1) * r.N,
+                            r.N * sizeof *alone);
+        models_free(&r);
+    }
+}
+
+/* Logits of a pass, in training or not, with these precisions. */
+static void logits_of(real *logits, const char *train, const char *eval, bool training) {
+    models_rig r;
+    char extra[64];
+    snprintf(extra, sizeof extra, "eval.precision=%s", eval);
+    assert_true(accepted("soft", extra, train, &r));
+    r.pass.train = training;
+    smoe_model_forward(r.model, r.image, &r.pass);
+    memcpy(logits, smoe_model_logits(r.model), 5 * sizeof *logits);
+    models_free(&r);
+}
+
+static void which_key(void **state) {
+    (void)state;
+    real f32[5], bf16[5], x[5];
+    logits_of(f32, "f32", "trained", false);
+    logits_of(bf16, "bf16", "trained", false);
+    assert_memory_not_equal(f32, bf16, sizeof f32);
+    logits_of(x, "f32", "bf16", false);
+    assert_memory_equal(x, bf16, sizeof x);
+    logits_of(x, "bf16", "f32", false);
+    assert_memory_equal(x, f32, sizeof x);
+    logits_of(x, "bf16", "f32", true);
+    assert_memory_equal(x, bf16, sizeof x);
+    logits_of(x, "f32", "bf16x3", false);
+    assert_memory_not_equal(x, f32, sizeof x);
+    assert_memory_not_equal(x, bf16, sizeof x);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gradients),
+        cmocka_unit_test(images_apart),
+        cmocka_unit_test(which_key),
+        cmocka_unit_test(isas_run_again),
+    };
+    smoe_threads_set(2);
+    return cmocka_run_group_tests_name("precision", tests, NULL, NULL);
+}
