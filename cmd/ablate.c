@@ -13,8 +13,7 @@ static int common(char **override, size_t *count, const smoe_options *options, s
     for (size_t i = 0; i < options->overrides; i++) {
         char *text = options->override[i];
         if (!strncmp(text, "model.moe.router=", 17))
-            return smoe_fail(err, SMOE_USAGE, "override %s: --routers says what the rows have",
-                             text);
+            return smoe_fail(err, SMOE_USAGE, "override %s: set the rows with --routers", text);
         if (strncmp(text, "seed=", 5)) override[(*count)++] = text;
     }
     return 0;
@@ -47,8 +46,7 @@ static int expand(smoe_sweep *sweep, const char *file, const smoe_options *optio
 /* A folder that is there must hold an ablation, not any sweep. */
 static int check(const smoe_sweep *sweep, smoe_err *err) {
     if (sweep->columns == 2 && sweep->seed == 1) return 0;
-    return smoe_fail(err, SMOE_USAGE, "%s: a sweep, but no ablation; it is for smoe sweep",
-                     sweep->dir);
+    return smoe_fail(err, SMOE_USAGE, "%s: a sweep, not an ablation; use smoe sweep", sweep->dir);
 }
 
 int cmd_ablate(const smoe_options *options, smoe_err *err) {

@@ -188,7 +188,7 @@ static int print_parts(const smoe_bench *b, bool bold, smoe_err *err) {
     for (size_t i = count; i-- > 0;) {
         smoe_table_add(&table, "%s ms", names[i]);
         smoe_table_add(&table, "%s %%", names[i]);
-        smoe_table_add(&table, "of its limit");
+        smoe_table_add(&table, "of its bound");
     }
     for (int p = 0; p < SMOE_PART_COUNT; p++) {
         if (passes[count - 1]->part[p].median <= 0) continue;
@@ -204,7 +204,7 @@ static int print_parts(const smoe_bench *b, bool bold, smoe_err *err) {
 static void print_pass(const smoe_bench *b, const smoe_bench_pass *pass, const char *name,
                        const char *unit) {
     share gemm = of_gemm(b, pass), fma = of_fma(b, pass);
-    printf("%-10s %.4f s a %s, %.0f images/s, %.0f GFLOP/s: %.0f%% of a large product, %.0f%% of "
+    printf("%-10s %.4f s per %s, %.0f images/s, %.0f GFLOP/s: %.0f%% of a large product, %.0f%% of "
            "the multiply-adds\n"
            "           (medians: %.4f s, %.0f%%, %.0f%%)\n",
            name, pass->whole.min, unit, (double)b->batch / pass->whole.min,
@@ -239,7 +239,7 @@ static int print_bench(const smoe_bench *b, bool bold, smoe_err *err) {
                100 * layers.best, 100 * layers.median, 100 * memory.best, 100 * memory.median);
     }
     print_pass(b, &b->infer, "inference", "batch");
-    printf("limits     %.0f GFLOP/s large BLIS product (median %.0f), %.0f GFLOP/s multiply-adds "
+    printf("peaks      %.0f GFLOP/s large BLIS product (median %.0f), %.0f GFLOP/s multiply-adds "
            "(%.0f), %d threads\n",
            b->best.gemm_gflops, b->median.gemm_gflops, b->best.fma_gflops, b->median.fma_gflops,
            b->threads);
@@ -251,15 +251,14 @@ static int print_bench(const smoe_bench *b, bool bold, smoe_err *err) {
     printf(", %s/s read alone (%s/s)\n", smoe_text_si(a, sizeof a, b->best.read_bandwidth, "B"),
            smoe_text_si(c, sizeof c, b->median.read_bandwidth, "B"));
     if (b->data_s > 0)
-        printf("data       %.2f ms of processor time a batch, beside the step: %.1f%% of its\n",
+        printf("data       %.2f ms of processor time per batch, %.1f%% of that of a step\n",
                1e3 * b->data_s, 100 * b->data_s / b->train.whole.min / b->threads);
     if (b->weight_bytes > 0)
-        printf(
-            "weights    %s of the file, read plainly at %s/s: %.4f s a batch; multiply-adds alone "
-            "%.4f s: bound by %s\n",
-            smoe_text_si(a, sizeof a, b->weight_bytes, "B"),
-            smoe_text_si(c, sizeof c, b->best.read_bandwidth, "B"), reading_s(b), arithmetic_s(b),
-            reading_s(b) > arithmetic_s(b) ? "memory" : "arithmetic");
+        printf("weights    %s of the file, read by a plain loop at %s/s: %.4f s per batch; "
+               "multiply-adds alone %.4f s: bound by %s\n",
+               smoe_text_si(a, sizeof a, b->weight_bytes, "B"),
+               smoe_text_si(c, sizeof c, b->best.read_bandwidth, "B"), reading_s(b),
+               arithmetic_s(b), reading_s(b) > arithmetic_s(b) ? "memory" : "arithmetic");
     printf("memory     %s peak, %s planned\n\n", smoe_text_si(a, sizeof a, b->peak_bytes, "B"),
            smoe_text_si(c, sizeof c, b->planned_bytes, "B"));
     if (print_parts(b, bold, err)) return -1;
@@ -279,12 +278,12 @@ static void add_heading(FILE *out) {
     json_t *env = smoe_env_json(0, NULL, NULL, NULL, smoe_threads());
     const char *cpu = json_string_value(json_object_get(env, "cpu"));
     char date[SMOE_DATE_TEXT];
-    fprintf(
-        out,
-        "smoe %s, %s, %d threads, %s. Shares are of what the machine did between the rounds, of "
-        "the bests and, in brackets, of the medians.\n%s",
-        SMOE_VERSION, cpu ? cpu : "a processor", smoe_threads(),
-        smoe_env_date(date, (long long)time(NULL)), columns);
+    fprintf(out,
+            "smoe %s, %s, %d threads, %s. Shares are relative to the peak rates measured between "
+            "the rounds: of the best values, and in brackets of the medians.\n"
+            "%s",
+            SMOE_VERSION, cpu ? cpu : "a processor", smoe_threads(),
+            smoe_env_date(date, (long long)time(NULL)), columns);
     json_decref(env);
 }
 
@@ -317,7 +316,7 @@ static int read_table(const char *path, char **text, size_t *length, smoe_err *e
     if (table || !*length) return 0;
     free(*text);
     *text = NULL;
-    return smoe_fail(err, SMOE_DATA, "%s: no table of benchmarks that --append made", path);
+    return smoe_fail(err, SMOE_DATA, "%s: has no table written by --append", path);
 }
 
 static int check_table(const char *path, smoe_err *err) {

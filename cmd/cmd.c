@@ -72,7 +72,7 @@ int smoe_cmd_classes(const smoe_spec *spec, size_t given, bool read, size_t *cla
     if (!read && !source->generated)
         return smoe_fail(
             err, SMOE_USAGE,
-            "only the data knows the number of classes: give --classes N or data.classes=N");
+            "only the data has the number of classes: give --classes N or data.classes=N");
     smoe_dataset *set = NULL;
     int status = smoe_dataset_open(&set, spec, "train", err);
     if (!status) *classes = smoe_dataset_classes(set);
@@ -84,7 +84,7 @@ int smoe_cmd_target(const char *path, const smoe_options *options, smoe_err *err
     struct stat there;
     /* Of a link itself: replacing one that leads nowhere loses it all the same. */
     if (!path || options->force || lstat(path, &there)) return 0;
-    return smoe_fail(err, SMOE_USAGE, "%s is there already; --force replaces it", path);
+    return smoe_fail(err, SMOE_USAGE, "%s exists already; --force replaces it", path);
 }
 
 static const char *last_name(const char *path) {
@@ -111,7 +111,7 @@ int smoe_cmd_apart(const char *first, const char *second, smoe_err *err) {
         same = a.st_dev == b.st_dev && a.st_ino == b.st_ino &&
                !strcmp(last_name(first), last_name(second));
     if (!same || device) return 0;
-    return smoe_fail(err, SMOE_USAGE, "%s and %s are one file", first, second);
+    return smoe_fail(err, SMOE_USAGE, "%s and %s are the same file", first, second);
 }
 
 json_t *smoe_cmd_bytes_json(const smoe_cost *cost) {

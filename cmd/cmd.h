@@ -1,5 +1,4 @@
-/* What the commands share: how they are called, how they print, how they come by a spec. Only cmd/
- * prints. */
+/* What the commands share: their signature, printing, and reading a spec. Only cmd/ prints. */
 #ifndef SMOE_CMD_H
 #define SMOE_CMD_H
 
@@ -9,7 +8,8 @@
 
 #include <jansson.h>
 
-/* One function a row of commands.def: 0, or -1 with err, whose code is the exit status. */
+/* One function per row of commands.def. Returns 0, or -1 with err, whose code is the exit status.
+ */
 #define COMMAND(name, arguments, fewest, most, summary, examples) smoe_command_run cmd_##name;
 #include "commands.def"
 #undef COMMAND
@@ -36,16 +36,16 @@ int smoe_cmd_read(smoe_spec *spec, const char *file, const smoe_options *options
 /* The spec of a command's first argument with its overrides, of which --classes is one. */
 int smoe_cmd_spec(smoe_spec *spec, const smoe_options *options, smoe_err *err) SMOE_MUST_CHECK;
 
-/* N: `given`, data.classes, or what the source always has; otherwise what the data says, which is
- * only looked at where `read` allows it. */
+/* N: `given`, data.classes, or the number that the source always has; otherwise the data is opened
+ * to find it, if `read` allows that. */
 int smoe_cmd_classes(const smoe_spec *spec, size_t given, bool read, size_t *classes,
                      smoe_err *err) SMOE_MUST_CHECK;
 
-/* Refuses to write over a file that is there without --force, before the work and not after it;
- * NULL is no file. */
+/* Refuses, before the work starts, to overwrite an existing file without --force; NULL: no file. */
 int smoe_cmd_target(const char *path, const smoe_options *options, smoe_err *err) SMOE_MUST_CHECK;
 
-/* Refuses two results that would go into one file, however it is spelt; NULL is no file. */
+/* Refuses two results that would be written to the same file, however its path is spelt; NULL: no
+ * file. */
 int smoe_cmd_apart(const char *first, const char *second, smoe_err *err) SMOE_MUST_CHECK;
 
 /* The bytes of a run by kind. */

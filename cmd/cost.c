@@ -55,11 +55,11 @@ static int print_layers(const smoe_cost *c, bool bold, smoe_err *err) {
 
 static void print_totals(const smoe_cost *c, const smoe_spec *spec) {
     char a[32], b[32], d[32], e[32], f[32];
-    printf("\nparameters  %s, of these %s in experts; %s active for a token\n",
+    printf("\nparameters  %s, of which %s in experts; %s active per token\n",
            smoe_text_si(a, sizeof a, c->params, ""),
            smoe_text_si(b, sizeof b, c->params_expert, ""),
            smoe_text_si(d, sizeof d, c->params_active, ""));
-    printf("an image    %s inference, %s training (element-wise work included; the rows count "
+    printf("per image   %s inference, %s training (with element-wise work; the rows count only "
            "products)\n",
            smoe_text_si(a, sizeof a, c->flops_infer_per_image, "FLOP"),
            smoe_text_si(b, sizeof b, c->flops_train_per_image, "FLOP"));

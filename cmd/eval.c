@@ -90,7 +90,8 @@ static int report(const smoe_loaded *l, const smoe_eval *eval, const smoe_routin
            "%-15s %.4f\n",
            l->path, split, eval->images, eval->loss, smoe_metric_name(SMOE_METRIC_PRECISION),
            eval->precision_at_1);
-    if (isfinite(dropped)) printf("dropped         %.4f  (of the worst layer)\n", dropped);
+    if (isfinite(dropped))
+        printf("dropped         %.4f  (in the layer that drops most)\n", dropped);
     for (size_t k = 0; k < count; k++)
         printf("fewshot %-6zu  %.4f  (deviation %.4f over %zu draws, l2 %g)\n", score[k].shots,
                score[k].mean, score[k].sd, l->spec.eval.fewshot.seeds, score[k].l2);

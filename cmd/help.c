@@ -43,11 +43,11 @@ static void list_options(const smoe_command *command, FILE *out) {
 
 static void list_commands(FILE *out) {
     fputs("Usage: smoe COMMAND [options] ARG [key=value ...]\n"
-          "Mixtures of experts in vision, trained and studied on a CPU.\n"
-          "\nExamples:\n"
+          "Train and study mixtures of experts for vision, on a CPU.\n\n"
+          "Examples:\n"
           "  smoe train experiments/quickstart.yaml -o runs/mine\n"
-          "  smoe eval runs/mine\n"
-          "\nCommands:\n",
+          "  smoe eval runs/mine\n\n"
+          "Commands:\n",
           out);
     for (size_t i = 0; i < smoe_command_count; i++)
         fprintf(out, "  %-8s  %s\n", smoe_commands[i].name, smoe_commands[i].summary);
@@ -66,8 +66,7 @@ void smoe_options_help(const smoe_command *command, FILE *out) {
     if (!command) {
         list_commands(out);
         list_options(NULL, out);
-        fputs("\n`smoe COMMAND --help` says more about a command, `man smoe` about all of it.\n",
-              out);
+        fputs("\n`smoe COMMAND --help` describes a command, `man smoe` the program.\n", out);
         return;
     }
     fprintf(out, "Usage: smoe %s [options]%s%s\n", command->name, *command->arguments ? " " : "",
@@ -76,7 +75,7 @@ void smoe_options_help(const smoe_command *command, FILE *out) {
     indent(command->examples, "  ", out);
     list_options(command, out);
     if (strstr(command->arguments, "SPEC.yaml"))
-        fputs("\nWith - in its place, SPEC.yaml is read from standard input.\n", out);
+        fputs("\nWith - as SPEC.yaml, the spec is read from standard input.\n", out);
     if (strstr(command->arguments, "key="))
         fputs("\nkey=value overrides a key of the spec (`man smoe-spec`): train.steps=500 "
               "model.moe.experts=32\n",

@@ -46,7 +46,7 @@ static int add_number(size_t **list, size_t *count, size_t number, const char *o
                       smoe_err *err) {
     for (size_t i = 0; i < *count; i++)
         if ((*list)[i] == number)
-            return smoe_fail(err, SMOE_USAGE, "%s: %zu is there twice", option, number);
+            return smoe_fail(err, SMOE_USAGE, "%s: %zu is given twice", option, number);
     size_t *more = realloc(*list, (*count + 1) * sizeof *more);
     if (!more) return smoe_fail(err, SMOE_RUNTIME, "out of memory for a list of numbers");
     *list = more;
@@ -123,7 +123,7 @@ static int check_slots(const inspected *x, smoe_err *err) {
         for (size_t i = 0; i < x->slots; i++)
             if (x->slot[i] >= units)
                 return smoe_fail(err, SMOE_USAGE,
-                                 "--slots: %zu is not there: blocks.%zu of %s has the %s 0 to %zu",
+                                 "--slots: no %zu: blocks.%zu of %s has the %s 0 to %zu",
                                  x->slot[i], smoe_model_moe_block(x->loaded.model, l), x->label,
                                  sparse ? "experts" : "slots", units - 1);
     }
@@ -231,7 +231,7 @@ static int check_arguments(const inspected *x, size_t runs, const smoe_options *
             return smoe_fail(err, SMOE_USAGE, "%s has no MoE layer", x[i].loaded.path);
         for (size_t k = 0; k < i; k++)
             if (!strcmp(x[i].label, x[k].label))
-                return smoe_fail(err, SMOE_USAGE, "%s is there twice", x[i].label);
+                return smoe_fail(err, SMOE_USAGE, "%s is given twice", x[i].label);
     }
     return 0;
 }

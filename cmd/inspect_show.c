@@ -69,8 +69,7 @@ static size_t unused(const tables *t, size_t layer) {
     return count;
 }
 
-/* One row per layer, with its run where there are several; columns without a number are left out.
- */
+/* One row per layer, with its run if there are several; columns without a number are left out. */
 static int print_layers(const tables *t, const shown *column, size_t columns, bool bold,
                         smoe_err *err) {
     bool has[MORE] = {false}, several = t->runs->rows > 1;

@@ -1,6 +1,6 @@
 /*
- * How a sweep tells where it is, on stderr: a table that is redrawn on a terminal, a line per
- * finished trial elsewhere. It is the observer that the runner is handed.
+ * The progress of a sweep on stderr: on a terminal a table that is redrawn, elsewhere one line per
+ * finished trial. It is the observer that is passed to the runner.
  */
 #ifndef SMOE_LIVE_H
 #define SMOE_LIVE_H

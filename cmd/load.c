@@ -39,10 +39,10 @@ int smoe_load_spec(smoe_loaded *l, const char *arg, const smoe_options *options,
     if (options->spec)
         status = smoe_cmd_text(&file, options->spec, options, err);
     else if (options->profile)
-        status = smoe_fail(err, SMOE_USAGE, "--profile goes with --spec; %s has its spec", l->path);
+        status = smoe_fail(err, SMOE_USAGE, "--profile needs --spec; %s has its own spec", l->path);
     else if (!carried.text)
         status = smoe_fail(err, SMOE_USAGE,
-                           "%s carries no spec; describe the model with --spec SPEC.yaml", l->path);
+                           "%s has no spec; describe the model with --spec SPEC.yaml", l->path);
     if (status) goto out;
     if (carried.text) carried.length = strlen(carried.text);
     carried.label = l->path;

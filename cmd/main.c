@@ -36,7 +36,7 @@ static int check_arguments(const smoe_options *options, const smoe_command *comm
         for (size_t i = 0; i < options->args; i++) word += strcspn(word, " ") + 1;
         smoe_fail(err, SMOE_USAGE, "%.*s is missing", (int)strcspn(word, " "), word);
     } else if (options->args > command->most)
-        smoe_fail(err, SMOE_USAGE, "'%s' is one argument too many", options->arg[command->most]);
+        smoe_fail(err, SMOE_USAGE, "unexpected argument '%s'", options->arg[command->most]);
     else if (options->overrides && !strstr(command->arguments, "key="))
         smoe_fail(err, SMOE_USAGE, "'%s': %s takes no spec keys", options->override[0],
                   command->name);
@@ -53,8 +53,8 @@ static int check_isa(smoe_err *err) {
     if (!isa || smoe_kernels_of(isa)) return 0;
     return smoe_fail(
         err, SMOE_USAGE,
-        "SMOE_ISA=%s: not base, v3 (AVX2), v4 (AVX-512), v4-bf16 or amx, or not what this "
-        "processor has",
+        "SMOE_ISA=%s: expected base, v3 (AVX2), v4 (AVX-512), v4-bf16 or amx, and only what this "
+        "processor supports",
         isa);
 }
 
@@ -62,7 +62,7 @@ static int check_isa(smoe_err *err) {
 static int set_threads(const smoe_options *options, smoe_err *err) {
     long threads = options->threads ? options->threads : smoe_threads();
     if (threads > SMOE_MOST_THREADS)
-        return smoe_fail(err, SMOE_USAGE, "%s: %ld threads are more than the %d there may be",
+        return smoe_fail(err, SMOE_USAGE, "%s: %ld threads; at most %d are possible",
                          options->threads ? "--threads" : "OMP_NUM_THREADS", threads,
                          SMOE_MOST_THREADS);
     smoe_threads_set((int)threads);
@@ -135,7 +135,8 @@ static bool widen_stack(void) {
     bool changed = false;
     if (!getrlimit(RLIMIT_STACK, &limit) && limit.rlim_cur < ENOUGH) {
         if (limit.rlim_max < NEEDED) {
-            fprintf(stderr, "smoe: the stack may have %ju KiB (ulimit -s), and %d are needed\n",
+            fprintf(stderr,
+                    "smoe: the stack is limited to %ju KiB (ulimit -s), but %d KiB are needed\n",
                     (uintmax_t)limit.rlim_max >> 10, NEEDED >> 10);
             exit(SMOE_RUNTIME);
         }
@@ -178,7 +179,7 @@ static void hold_standard_files(void) {
 /* Weights are used where they lie in their file. When that is cut short meanwhile, or its disk
  * fails, there is nothing to go on with. */
 static void on_lost_page(int number) {
-    static const char text[] = "smoe: a file in use was cut short, or its disk failed\n";
+    static const char text[] = "smoe: a mapped file was truncated, or its disk failed\n";
     (void)number;
     (void)!write(STDERR_FILENO, text, sizeof text - 1);
     _exit(SMOE_DATA);

@@ -92,8 +92,9 @@ static int unknown(const smoe_command *command, const char *text, smoe_err *err)
         if (!smoe_option_applies(row, command)) {
             if (strcmp(row->name, name)) continue;
             char listed[NAMES];
-            smoe_fail(err, SMOE_USAGE, "option '--%s' has no meaning here; it is for smoe %s", name,
-                      row->scope == SMOE_OPT_COMMANDS  ? "COMMAND, behind the command"
+            smoe_fail(err, SMOE_USAGE, "option '--%s' is not possible here; it is for smoe %s",
+                      name,
+                      row->scope == SMOE_OPT_COMMANDS  ? "COMMAND, after the command"
                       : row->scope == SMOE_OPT_PROGRAM ? "itself"
                                                        : join(row->commands, ' ', listed, NAMES));
             return hint(command, err);
@@ -103,7 +104,7 @@ static int unknown(const smoe_command *command, const char *text, smoe_err *err)
     }
     int nearest = smoe_text_nearest(name, names, count);
     if (prefixed > 1)
-        smoe_fail(err, SMOE_USAGE, "option '--%s' could be several; write it out", name);
+        smoe_fail(err, SMOE_USAGE, "option '--%s' is ambiguous; write it out", name);
     else if (nearest >= 0)
         smoe_fail(err, SMOE_USAGE, "unknown option '--%s'; did you mean '--%s'?", name,
                   names[nearest]);

@@ -1,6 +1,6 @@
 /*
  * The command line: `smoe COMMAND [options] ARG [key=value ...]`, in any order, `--` ends options.
- * Two tables say everything: commands.def (one row per command) and options.def (one row per
+ * Two tables define it: commands.def (one row per command) and options.def (one row per
  * option). Parsing, help and shell completion are loops over them.
  */
 #ifndef SMOE_OPT_H
@@ -69,7 +69,7 @@ bool smoe_option_applies(const smoe_option *option, const smoe_command *command)
 const char *smoe_option_argument(const smoe_option *option, char *buf, size_t size);
 
 /* Reads argv[1] ... of a command (argv[0] is its name); command NULL: of `smoe` itself. The command
- * line is permuted. SMOE_USAGE on a mistake. Free with smoe_options_free in any case. */
+ * line is permuted. SMOE_USAGE on an error. Free with smoe_options_free in any case. */
 int smoe_options_parse(smoe_options *options, const smoe_command *command, int argc, char **argv,
                        smoe_err *err) SMOE_MUST_CHECK;
 void smoe_options_free(smoe_options *options);

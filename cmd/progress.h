@@ -1,7 +1,6 @@
 /*
- * How training tells where it is, on stderr: one line that is rewritten on a terminal, a plain line
- * now and then elsewhere; evaluations and remarks stay. It is the observer that the trainer is
- * handed.
+ * The progress of training on stderr: on a terminal one line that is rewritten, elsewhere a plain
+ * line from time to time; evaluations and remarks stay. It is an observer of the trainer.
  */
 #ifndef SMOE_PROGRESS_H
 #define SMOE_PROGRESS_H
@@ -22,10 +21,10 @@ typedef struct smoe_progress {
 void smoe_progress_open(smoe_progress *progress, const smoe_options *options, FILE *out,
                         const volatile sig_atomic_t *stop);
 
-/* "120 of 2000 images": for what has no steps. */
+/* "120 of 2000 images": for work without steps. */
 void smoe_progress_count(smoe_progress *progress, size_t done, size_t all, const char *what);
 
-/* Takes an unfinished line away. */
+/* Removes an unfinished line. */
 void smoe_progress_close(smoe_progress *progress);
 
 /* "1:02:03", "4:05": seconds as hours, minutes and seconds; from two days on "2.5 days", "30

@@ -33,7 +33,7 @@ typedef struct train_job {
 static int choose_spec(train_job *job, const smoe_options *options, smoe_err *err) {
     const char *arg = options->args ? options->arg[0] : options->out;
     if (options->resume && (options->force || options->init))
-        return smoe_fail(err, SMOE_USAGE, "--resume and --%s exclude each other",
+        return smoe_fail(err, SMOE_USAGE, "--resume and --%s cannot be used together",
                          options->force ? "force" : "init");
     if (options->upcycle && !options->init)
         return smoe_fail(err, SMOE_USAGE, "--upcycle needs --init, the model to start from");
@@ -48,10 +48,10 @@ static int choose_spec(train_job *job, const smoe_options *options, smoe_err *er
                          "%s is a directory; --resume continues a run, a new one needs a spec",
                          arg);
     if (run && options->args && options->out)
-        return smoe_fail(err, SMOE_USAGE, "%s is the run to resume; -o %s has no meaning beside it",
+        return smoe_fail(err, SMOE_USAGE, "%s is the run to resume; -o %s cannot be used with it",
                          arg, options->out);
     if (options->resume && !options->args && !run)
-        return smoe_fail(err, SMOE_USAGE, "%s is no run directory, nothing to resume", arg);
+        return smoe_fail(err, SMOE_USAGE, "%s is not a run directory; nothing to resume", arg);
     static const char continued[] = "; `smoe sweep --resume` continues it (or `smoe ablate`)";
     if (run && smoe_run_no_sweep(arg, continued, err)) return -1;
     job->file = run ? smoe_text_format("%s/spec.yaml", arg) : strdup(arg);
@@ -90,9 +90,10 @@ static void remark_capacity(const smoe_spec *spec) {
         char block[32] = "";
         if (listed) snprintf(block, sizeof block, ", block %zu", i);
         if (fabs(force / x.capacity - 1) > 0.1)
-            fprintf(stderr,
-                    "model.moe.capacity%s: %g asked for, %.3g in force: a buffer has %zu place%s\n",
-                    block, x.capacity, force, x.P, x.P == 1 ? "" : "s");
+            fprintf(
+                stderr,
+                "model.moe.capacity%s: %g requested, %.3g in effect: a buffer has %zu place%s\n",
+                block, x.capacity, force, x.P, x.P == 1 ? "" : "s");
         said++;
     }
 }
@@ -113,7 +114,7 @@ static void remark_keys(const smoe_spec *spec, const smoe_options *options) {
 static void remark(const train_job *job, const smoe_options *options) {
     if (options->quiet) return;
     if (job->spec->sweep.seen)
-        fprintf(stderr, "%s: section sweep is not used; smoe sweep runs its cells\n", job->file);
+        fprintf(stderr, "%s: section sweep is ignored; smoe sweep runs its cells\n", job->file);
     if (!job->spec->model.moe.layer_count) return;
     remark_keys(job->spec, options);
     remark_capacity(job->spec);
@@ -168,27 +169,26 @@ static void print_plan(const train_job *job, const char *start, const smoe_cost 
     const smoe_model_spec *m = &spec->model;
     char a[48], b[32], c[32];
     printf("run         %s\n", job->dir);
-    printf("model       width %zu, depth %zu, mlp %zu, heads %zu; %zu tokens an image (%zu px, "
-           "patch %zu), "
-           "%zu classes\n",
+    printf("model       width %zu, depth %zu, mlp %zu, heads %zu; %zu tokens per image (%zu px, "
+           "patch %zu), %zu classes\n",
            m->width, m->depth, m->mlp, m->heads, smoe_spec_tokens(spec), spec->data.image_size,
            m->patch_size, classes);
     if (start) printf("start       %s\n", start);
     print_moe(spec);
-    printf("parameters  %s, of these %s in experts; %s active for a token\n",
+    printf("parameters  %s, of which %s in experts; %s active per token\n",
            smoe_text_si(a, sizeof a, cost->params, ""),
            smoe_text_si(b, sizeof b, cost->params_expert, ""),
            smoe_text_si(c, sizeof c, cost->params_active, ""));
-    printf("training    %zu steps of %zu images; %s an image, %s in all\n", spec->train.steps,
+    printf("training    %zu steps of %zu images; %s per image, %s in total\n", spec->train.steps,
            spec->train.batch_size, smoe_text_si(a, sizeof a, cost->flops_train_per_image, "FLOP"),
            smoe_text_si(b, sizeof b, 1e18 * cost->train_exaflop, "FLOP"));
-    printf("memory      %s, of these %s activations",
+    printf("memory      %s, of which %s activations",
            smoe_text_si(a, sizeof a, smoe_cost_bytes(cost), "B"),
            smoe_text_si(b, sizeof b, cost->bytes.activations, "B"));
     if (estimate->fits)
         printf("\ntime        %s\n", smoe_cmd_estimate_text(a, sizeof a, estimate));
     else
-        printf(": it does not fit, this machine has %s\n",
+        printf("; it does not fit: this machine has %s\n",
                smoe_text_si(a, sizeof a, smoe_estimate_memory(), "B"));
 }
 
@@ -259,11 +259,12 @@ static int report(const train_job *job, const smoe_train_result *r, const smoe_o
                                           (json_int_t)r->best_step));
         return smoe_cmd_json(value, err);
     }
-    printf("%s: %llu steps", job->dir, (unsigned long long)r->step);
     if (isnan(r->train_loss)) {
-        puts(", none were left to do; train.steps=N goes on");
+        printf("%s: all %llu steps are done; set train.steps=N to train longer\n", job->dir,
+               (unsigned long long)r->step);
         return 0;
     }
+    printf("%s: %llu steps", job->dir, (unsigned long long)r->step);
     const char *split = job->spec->eval.split;
     bool two = tested && !strcmp(split, "train"); /* losses of the same images */
     printf(", %s %.4f", two ? "loss of the last batch" : "train loss", r->train_loss);
@@ -295,7 +296,7 @@ static int train_from(const char *init, const train_job *job, const smoe_options
     if (err->code == SMOE_STOPPED)
         smoe_fail_more(err, SMOE_STOPPED, "`smoe train --resume %s` continues", job->dir);
     else if (taken)
-        smoe_fail_more(err, SMOE_USAGE, "-o DIR puts the run elsewhere");
+        smoe_fail_more(err, SMOE_USAGE, "-o DIR chooses another directory");
     return -1;
 }
 

@@ -33,12 +33,12 @@ int smoe_trials_seeds(char **seeds, const smoe_options *options, smoe_err *err) 
     for (size_t i = 0; i < options->overrides; i++) {
         const char *text = options->override[i];
         if (strncmp(text, "seed=", 5)) continue;
-        if (own) return smoe_fail(err, SMOE_USAGE, "override %s: there is %s already", text, own);
+        if (own) return smoe_fail(err, SMOE_USAGE, "override %s: %s sets the same key", text, own);
         own = text;
     }
     if (own && options->seeds)
-        return smoe_fail(err, SMOE_USAGE, "--seeds %s and %s say the same key twice",
-                         options->seeds, own);
+        return smoe_fail(err, SMOE_USAGE, "--seeds %s and %s set the same key", options->seeds,
+                         own);
     if (own) *seeds = strdup(own);
     if (options->seeds) *seeds = smoe_text_format("seed=%s", options->seeds);
     return (own || options->seeds) && !*seeds ? smoe_fail(err, SMOE_RUNTIME, "out of memory") : 0;
@@ -54,7 +54,8 @@ static int draw(const smoe_results *results, const smoe_options *options, smoe_e
     bool drawn;
     if (smoe_results_draw(results, &drawn, err)) return -1;
     if (!drawn && !options->quiet)
-        fprintf(stderr, "%s/*.gp draw the figures; gnuplot is not here\n", results->sweep->dir);
+        fprintf(stderr, "gnuplot is not installed; %s/*.gp are the scripts of the figures\n",
+                results->sweep->dir);
     return 0;
 }
 
@@ -76,28 +77,28 @@ static int check(const smoe_options *options, const char *arg, bool folder, smoe
     if (!arg)
         return smoe_fail(err, SMOE_USAGE, "SPEC.yaml is missing (or --resume DIR, --status DIR)");
     if (options->force && (options->resume || options->status))
-        return smoe_fail(err, SMOE_USAGE, "--force starts anew: it does not go with --%s",
+        return smoe_fail(err, SMOE_USAGE, "--force starts again and cannot be used with --%s",
                          options->resume ? "resume" : "status");
     if (options->extend && (options->force || options->resume || options->status))
-        return smoe_fail(err, SMOE_USAGE, "--extend does not go with --%s",
+        return smoe_fail(err, SMOE_USAGE, "--extend cannot be used with --%s",
                          options->force    ? "force"
                          : options->resume ? "resume"
                                            : "status");
     if (options->extend && folder)
         return smoe_fail(err, SMOE_USAGE,
-                         "%s is a folder; --extend wants the spec and all values, and -o %s", arg,
+                         "%s is a folder; --extend needs the spec with all values, and -o %s", arg,
                          arg);
     if (options->retry_failed && !options->resume)
-        return smoe_fail(err, SMOE_USAGE, "--retry-failed goes with --resume");
+        return smoe_fail(err, SMOE_USAGE, "--retry-failed needs --resume");
     if (options->status && !folder)
-        return smoe_fail(err, SMOE_USAGE, "%s is no folder; --status wants the one of a sweep",
-                         arg);
+        return smoe_fail(err, SMOE_USAGE,
+                         "%s is not a folder; --status needs the folder of a sweep", arg);
     if (options->status && (options->reference || options->equivalence) && options->json)
         return smoe_fail(err, SMOE_USAGE,
                          "--status --json has no differences; --resume --json has them");
     if (options->power && (options->force || options->extend || options->resume ||
                            options->status || options->dry_run))
-        return smoe_fail(err, SMOE_USAGE, "--power does not go with --%s",
+        return smoe_fail(err, SMOE_USAGE, "--power cannot be used with --%s",
                          options->force    ? "force"
                          : options->extend ? "extend"
                          : options->resume ? "resume"
@@ -105,20 +106,20 @@ static int check(const smoe_options *options, const char *arg, bool folder, smoe
                                            : "dry-run");
     if (folder && !options->resume && !options->status && !options->power && !options->dry_run)
         return smoe_fail(err, SMOE_USAGE,
-                         "%s is a folder; --resume continues a sweep, --status tells how far it is",
+                         "%s is a folder; --resume continues a sweep, --status shows its state",
                          arg);
     if (folder && options->profile)
         return smoe_fail(
             err, SMOE_USAGE,
-            "--profile %s: the sweep in %s has its cells; no profile has a meaning beside it",
+            "--profile %s: the cells of the sweep in %s are fixed; a profile cannot change them",
             options->profile, arg);
     if (folder && (options->overrides || options->seeds))
         return smoe_fail(err, SMOE_USAGE,
-                         "'%s': the cells of a sweep that is there are fixed; SPEC.yaml with all "
-                         "values, --extend and -o %s adds some",
+                         "'%s': the cells of an existing sweep are fixed; SPEC.yaml with all "
+                         "values, --extend and -o %s adds cells",
                          options->overrides ? options->override[0] : options->seeds, arg);
     if (folder && options->args && options->out)
-        return smoe_fail(err, SMOE_USAGE, "%s is the sweep; -o %s has no meaning beside it", arg,
+        return smoe_fail(err, SMOE_USAGE, "%s is the sweep; -o %s cannot be used with it", arg,
                          options->out);
     return 0;
 }

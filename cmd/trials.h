@@ -1,6 +1,6 @@
 /*
  * What sweep and ablate share: the folder, the trials that sweep/runner.h runs, the live table and
- * the summing up.
+ * the summary.
  */
 #ifndef SMOE_TRIALS_H
 #define SMOE_TRIALS_H
@@ -17,9 +17,9 @@ typedef struct smoe_trials_kind {
     const char *suffix; /* of the default folder, runs/NAME-SUFFIX */
     /* The trials of a spec, or of the directory of a run. */
     int (*expand)(smoe_sweep *sweep, const char *arg, const smoe_options *options, smoe_err *err);
-    /* Is a sweep that is there of this kind? NULL: any is. */
+    /* Whether an existing sweep is of this kind; NULL: any sweep is. */
     int (*check)(const smoe_sweep *sweep, smoe_err *err);
-    /* What rows are compared with where nobody says and some row has it; NULL: the first row. */
+    /* The default reference, if some row has this setting; NULL: the first row. */
     const char *reference;
 } smoe_trials_kind;
 
@@ -33,7 +33,7 @@ int smoe_trials_command(const smoe_trials_kind *kind, const smoe_options *option
  */
 int smoe_trials_seeds(char **seeds, const smoe_options *options, smoe_err *err) SMOE_MUST_CHECK;
 
-/* Is that the directory of a run, and not of a sweep? */
+/* Whether this is the directory of a run, and not of a sweep. */
 bool smoe_trials_is_run(const char *arg);
 
 /* The tables of the summary and of the contrasts on stdout, or with --json all results. */
@@ -57,11 +57,11 @@ json_t *smoe_trials_value(const char *text);
 /* Headings for the swept keys. */
 void smoe_trials_columns(smoe_table *table, const smoe_sweep *sweep);
 
-/* How far each trial is: --status. */
+/* The state of each trial: --status. */
 int smoe_trials_status(const smoe_sweep *sweep, const smoe_options *options,
                        smoe_err *err) SMOE_MUST_CHECK;
 
-/* What each trial would cost, with a short measurement of its step: --dry-run. */
+/* The cost of each trial, with a short measurement of its step: --dry-run. */
 int smoe_trials_estimate(const smoe_sweep *sweep, const smoe_options *options,
                          smoe_err *err) SMOE_MUST_CHECK;
 

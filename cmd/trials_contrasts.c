@@ -213,7 +213,7 @@ static int print_trends(const smoe_results *r, const char *prefix, const smoe_op
     const smoe_sweep *sweep = r->sweep;
     smoe_table table = {0};
     if (!r->trends) return 0;
-    printf("\nTrends, per doubling of the key that is *%s (other metrics too: %strends.csv):\n",
+    printf("\nTrends, per doubling of the key marked *%s (other metrics too: %strends.csv):\n",
            r->planned ? ", exploratory" : "", prefix);
     smoe_trials_columns(&table, sweep);
     add_headings(&table, heading, sizeof heading / sizeof *heading);

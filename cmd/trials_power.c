@@ -25,10 +25,10 @@ static int read_differences(power *w, const char *text, smoe_err *err) {
     while (!status && (item = strsep(&rest, ",")))
         if (w->differences == MOST_DIFFERENCES ||
             !smoe_trend_number(item, &w->difference[w->differences++]))
-            status = smoe_fail(err, SMOE_USAGE,
-                               "--power: '%s': expected up to %d positive numbers with commas "
-                               "between",
-                               text, MOST_DIFFERENCES);
+            status =
+                smoe_fail(err, SMOE_USAGE,
+                          "--power: '%s': expected up to %d positive numbers separated by commas",
+                          text, MOST_DIFFERENCES);
     free(copy);
     return status;
 }
@@ -126,8 +126,8 @@ static int add_all(power *w, const smoe_results *r, smoe_err *err) {
 }
 
 int smoe_trials_power(const smoe_results *r, const smoe_options *options, smoe_err *err) {
-    static const char *const heading[] = {"contrast",      "measure",   "sd of a seed",
-                                          "of the images", "seeds now", "difference",
+    static const char *const heading[] = {"contrast",      "measure",   "sd of seeds",
+                                          "sd of images",  "seeds now", "difference",
                                           "seeds for 80%", "for 90%"};
     power w = {.table.columns = sizeof heading / sizeof *heading, .rows = json_array()};
     int status = read_differences(&w, options->power, err);
@@ -135,7 +135,7 @@ int smoe_trials_power(const smoe_results *r, const smoe_options *options, smoe_e
     if (!status) status = add_all(&w, r, err);
     if (!status && !json_array_size(w.rows))
         status = smoe_fail(err, SMOE_USAGE,
-                           "%s: no contrast has two seeds yet: its variance is not known",
+                           "%s: no contrast has two seeds yet, so the variance is unknown",
                            r->sweep->dir);
     if (!status && options->json)
         status = smoe_cmd_json(json_incref(w.rows), err);

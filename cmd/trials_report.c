@@ -79,7 +79,7 @@ void smoe_trials_columns(smoe_table *table, const smoe_sweep *sweep) {
         if (c != sweep->seed) add_column(table, sweep->column[c]);
 }
 
-/* A row a group: what is set, what came of it, how many are done. */
+/* One row per group: its settings, its results, and how many of its cells are done. */
 static int print_groups(const smoe_results *r, const smoe_options *options, smoe_err *err) {
     const smoe_sweep *sweep = r->sweep;
     smoe_table table = {0};

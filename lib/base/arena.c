@@ -26,7 +26,7 @@ int smoe_arena_bind(smoe_arena *arena, smoe_err *err) {
     void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (base == MAP_FAILED) {
         char text[32];
-        return smoe_fail_errno(err, SMOE_RUNTIME, "cannot get %s of memory",
+        return smoe_fail_errno(err, SMOE_RUNTIME, "cannot allocate %s",
                                smoe_text_si(text, sizeof text, (double)bytes, "B"));
     }
     /* Large pages spare the address translation of long streams; a refusal costs nothing. */

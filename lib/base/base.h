@@ -7,10 +7,11 @@
  *   E experts (n) P slots per expert (p)   S = E*P slots   K choices (k)     C capacity ratio
  *   h MLP width   L blocks       N classes                 R = rows of a matrix
  *
- * Status rule: what can fail returns 0 or -1 and fills an smoe_err; what computes returns void and
- * cannot fail. The library never prints and never exits. Of the process, as OpenMP's number of
- * threads is, are the choice of kernels (math/isa.c), who watches the threads (base/team.h), and
- * the flag of whoever catches signals (base/stop.h); there is no other mutable global state.
+ * Status rule: a function that can fail returns 0 or -1 and fills an smoe_err; a function that only
+ * computes returns void and cannot fail. The library never prints and never exits. The choice of
+ * kernels (math/isa.c), the watcher of the threads (base/team.h) and the flag that signals set
+ * (base/stop.h) belong to the process, like OpenMP's number of threads; there is no other mutable
+ * global state.
  */
 #ifndef SMOE_BASE_H
 #define SMOE_BASE_H
@@ -27,8 +28,8 @@ enum { SMOE_LINE = 64 / sizeof(real) }; /* elements of a cache line */
 
 #define SMOE_PRINTF(f, a) __attribute__((format(printf, f, a)))
 
-/* Replaces what err holds. Returns -1, so that `return smoe_fail(...)` reads well. err may be NULL,
- * here and where a function says nothing else. */
+/* Replaces the content of err. Returns -1, so that `return smoe_fail(...)` is possible. err may be
+ * NULL, here and in every function that does not say otherwise. */
 int smoe_fail(smoe_err *err, smoe_code code, const char *fmt, ...) SMOE_PRINTF(3, 4);
 
 /* The same, with ": " and strerror of the errno found on entry appended. */
@@ -41,9 +42,9 @@ int smoe_fail_more(smoe_err *err, smoe_code code, const char *fmt, ...) SMOE_PRI
 int smoe_fail_prefix(smoe_err *err, const char *fmt, ...) SMOE_PRINTF(2, 3);
 
 /* ---- arenas ------------------------------------------------------------------------------------
- * A stretch of memory handed out front to back, every piece aligned to 64 bytes. With base NULL it
- * only counts and hands out NULL: the same reserving code runs once to measure and once to bind,
- * so the size stated and the size used cannot disagree. */
+ * A stretch of memory that is handed out from front to back, with every piece aligned to 64 bytes.
+ * With base NULL it only counts and returns NULL: the same code runs once to measure and once to
+ * bind, so the stated size and the used size cannot differ. */
 typedef struct smoe_arena {
     char *base;
     size_t size; /* bytes behind base */
@@ -64,11 +65,10 @@ void smoe_arena_free(smoe_arena *arena);
 /* Edit distance between two words; small numbers, for "did you mean". */
 size_t smoe_text_distance(const char *a, const char *b);
 
-/* The index of the candidate nearest to word, or -1 when none is near enough to be a typing slip.
- */
+/* The index of the candidate nearest to word, or -1 if none is near enough for a typing error. */
 int smoe_text_nearest(const char *word, const char *const *candidates, size_t count);
 
-/* Whether `word` is one of the words of `list`, which `separator` keeps apart. */
+/* Whether `word` is one of the words of `list`, which are separated by `separator`. */
 bool smoe_text_has_word(const char *list, char separator, const char *word);
 
 /* printf into a fresh string the caller frees; NULL when out of memory. */
@@ -77,13 +77,13 @@ char *smoe_text_format(const char *fmt, ...) SMOE_PRINTF(1, 2);
 /* "1.25 GB", "37.5 M": n with three significant digits, an SI prefix and the unit. Returns buf. */
 const char *smoe_text_si(char *buf, size_t size, double n, const char *unit);
 
-/* Is every character of the text printable UTF-8 (so that it survives YAML and JSON)? */
+/* Whether every character of the text is printable UTF-8, and so can be stored in YAML and JSON. */
 bool smoe_text_printable(const char *text);
 /* As much of text as fits, control characters replaced, for a message. Returns buf. */
 const char *smoe_text_shown(const char *text, char *buf, size_t size);
 
-/* Numbers are read and written with a point whatever the caller's locale: enter, then leave with
- * what enter gave. */
+/* Between enter and leave, numbers are read and written with a decimal point, whatever the locale
+ * of the caller. leave takes the value that enter returned. */
 void *smoe_locale_enter(void);
 void smoe_locale_leave(void *old);
 

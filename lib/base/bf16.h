@@ -1,6 +1,7 @@
 /*
  * BF16 (bfloat16): the upper 16 bits of a float: its sign, its exponent and 7 of its 23 bits of
- * fraction. Numbers are stored in it to halve their bytes, never computed with. Widening is exact.
+ * fraction. It is used only for storage, to halve the bytes; computations are not done in it.
+ * Widening is exact.
  */
 #ifndef SMOE_BF16_H
 #define SMOE_BF16_H
@@ -26,8 +27,9 @@ static inline float smoe_bf16_widen(smoe_bf16 x) {
     return smoe_float_of_bits((uint32_t)x << 16);
 }
 
-/* To nearest, ties to even; what rounds beyond the largest number becomes infinite. A NaN keeps its
- * sign and the upper bits of its payload, and becomes quiet, lest no payload be left. */
+/* To nearest, ties to even; values that round beyond the largest number become infinite. A NaN
+ * keeps its sign and the upper bits of its payload, and becomes quiet, so that its payload is never
+ * 0. */
 static inline smoe_bf16 smoe_bf16_round(float x) {
     uint32_t bits = smoe_float_bits(x);
     if ((bits & 0x7fffffff) > 0x7f800000) return (smoe_bf16)(bits >> 16 | 0x40);

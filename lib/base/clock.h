@@ -11,10 +11,10 @@ typedef struct smoe_clock {
     double last, seconds[SMOE_CLOCK_PARTS];
 } smoe_clock;
 
-/* Seconds of a clock that only goes forward. */
+/* Seconds of a monotonic clock. */
 double smoe_now(void);
 
-/* The time since the last lap (or start) belongs to `part`. A NULL clock is nobody looking. */
+/* Adds the time since the last lap (or start) to `part`. With a NULL clock nothing is measured. */
 void smoe_clock_start(smoe_clock *clock);
 void smoe_clock_lap(smoe_clock *clock, size_t part);
 

@@ -234,7 +234,7 @@ int smoe_file_make_parents(const char *path, smoe_err *err) {
     for (char *slash = work + 1; end && (slash = strchr(slash, '/')); slash++) {
         *slash = '\0';
         if (mkdir(work, 0777) && errno != EEXIST) {
-            status = smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot make the folder", work);
+            status = smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot create the folder", work);
             break;
         }
         *slash = '/';

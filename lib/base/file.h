@@ -1,6 +1,7 @@
 /*
- * Files that are whole or not there: written under a temporary name beside the target, synced, then
- * renamed. What a killed process leaves behind is recognisable by its name and swept away later.
+ * Files that are either complete or absent: written under a temporary name beside the target,
+ * synced, then renamed. Files left by a killed process are recognised by their name and removed
+ * later.
  */
 #ifndef SMOE_FILE_H
 #define SMOE_FILE_H
@@ -12,8 +13,8 @@
 /* Every temporary file and directory has this in its name. */
 #define SMOE_FILE_TEMPORARY ".tmp-"
 
-/* A file being written. A target that is there and no regular file (a pipe, /dev/null) is written
- * directly. */
+/* A file being written. An existing target that is not a regular file (a pipe, /dev/null) is
+ * written directly. */
 typedef struct smoe_file {
     int fd;          /* -1: closed */
     char *path;      /* the final name */
@@ -22,33 +23,34 @@ typedef struct smoe_file {
     size_t holds;    /* so many */
 } smoe_file;
 
-/* Create, put any number of times, then commit or abandon; a failed put or commit has abandoned
- * already. Errors are SMOE_RUNTIME, naming path; the old content of path survives them. */
+/* Create, put any number of times, then commit or abandon; a put or commit that fails abandons the
+ * file. Errors are SMOE_RUNTIME, naming path; the old content of path survives them. */
 int smoe_file_create(smoe_file *file, const char *path, smoe_err *err) SMOE_MUST_CHECK;
 int smoe_file_put(smoe_file *file, const void *bytes, size_t size, smoe_err *err) SMOE_MUST_CHECK;
 int smoe_file_commit(smoe_file *file, smoe_err *err) SMOE_MUST_CHECK;
 void smoe_file_abandon(smoe_file *file);
 
-/* The three in one. */
+/* All three steps in one. */
 int smoe_file_write(const char *path, const void *bytes, size_t size,
                     smoe_err *err) SMOE_MUST_CHECK;
 
-/* The same for what a function prints, with a point in numbers whatever the caller's locale is. It
- * returns 0, or fails with err filled; path is then left as it was. */
+/* The same for the output of a function, with a decimal point in numbers whatever the locale of the
+ * caller. The function returns 0, or fails with err filled; path is then unchanged. */
 typedef int smoe_file_printer(FILE *out, const void *context, smoe_err *err);
 int smoe_file_print(const char *path, smoe_file_printer *print, const void *context,
                     smoe_err *err) SMOE_MUST_CHECK;
 
-/* All bytes to fd, over interruptions and short writes; 0, or -1 with errno. */
+/* Writes all bytes to fd, in spite of interruptions and short writes; 0, or -1 with errno. */
 int smoe_file_write_fd(int fd, const void *bytes, size_t size) SMOE_MUST_CHECK;
 
-/* Opens a regular file without waiting, as a pipe that nobody writes to would make one do; flags as
- * open(2) has them, files are made with mode 0666. The descriptor; -1: SMOE_DATA where it is no
- * regular file, or not there, else SMOE_RUNTIME. */
+/* Opens a regular file without blocking, as a pipe without a writer would. flags are those of
+ * open(2); files are created with mode 0666. Returns the descriptor, or -1: SMOE_DATA if it does
+ * not exist or is not a regular file, else SMOE_RUNTIME. */
 int smoe_file_open(const char *path, int flags, smoe_err *err) SMOE_MUST_CHECK;
 
 /* The whole of a regular file of at most `most` bytes in fresh memory with a NUL after it. A file
- * that is not there, no file or too large is SMOE_DATA, one that cannot be read SMOE_RUNTIME. */
+ * that does not exist, is not a regular file or is too large is SMOE_DATA; one that cannot be read
+ * is SMOE_RUNTIME. */
 int smoe_file_read(const char *path, size_t most, char **text, size_t *size,
                    smoe_err *err) SMOE_MUST_CHECK;
 
@@ -56,14 +58,14 @@ int smoe_file_read(const char *path, size_t most, char **text, size_t *size,
 bool smoe_file_is_folder(const char *path);
 bool smoe_file_holds(const char *folder, const char *name);
 
-/* Makes a renamed or removed name in this folder last through a power cut. */
+/* Syncs the folder, so that a renamed or removed name in it survives a power cut. */
 int smoe_file_sync_folder(const char *folder, smoe_err *err) SMOE_MUST_CHECK;
 
-/* Makes the folders above path that are not there yet. */
+/* Creates the missing folders above path. */
 int smoe_file_make_parents(const char *path, smoe_err *err) SMOE_MUST_CHECK;
 
-/* Removes a file or a whole tree, without following links; not being there is success. Cleaning up
- * after another failure need not look at the result. */
+/* Removes a file or a whole tree, without following links; if it does not exist, that is success.
+ * The result may be ignored when cleaning up after another failure. */
 int smoe_file_remove(const char *path, smoe_err *err);
 
 /* Points the symbolic link path at target, replacing an older link at once. */

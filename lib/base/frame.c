@@ -219,7 +219,7 @@ json_t *smoe_number_json(double x) {
     return x == rint(x) && fabs(x) < 0x1p53 ? json_integer((json_int_t)x) : json_real(x);
 }
 
-/* JSON is UTF-8; a text need not be, but is never left out: the row would be one short. */
+/* JSON is UTF-8. A text that is not is replaced, never left out: the row would lack a cell. */
 static json_t *text_json(const char *text) {
     char shown[256];
     json_t *exact = json_string(text);

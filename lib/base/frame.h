@@ -1,8 +1,8 @@
 /*
- * Frames: tables of results with a name, a title and a caption, on their way into files and
- * figures. Columns hold numbers or text. A row is put as a whole, its cells by the names of their
- * columns, and every row is checked against the columns. A wrong row, and running out of memory,
- * is remembered and reported when the frame is written.
+ * Frames: tables of results with a name, a title and a caption, to be written to files and drawn as
+ * figures. Columns hold numbers or text. A row is added as a whole, with its cells named by their
+ * columns, and every row is checked against the columns. A wrong row, or a lack of memory, is
+ * remembered and reported when the frame is written.
  */
 #ifndef SMOE_FRAME_H
 #define SMOE_FRAME_H
@@ -72,25 +72,25 @@ void smoe_frame_cells_put(smoe_frame_cells *row, smoe_frame *frame);
 /* SMOE_RUNTIME where the frame has failed, saying why. */
 int smoe_frame_check(const smoe_frame *frame, smoe_err *err) SMOE_MUST_CHECK;
 
-/* The frame of a name among several; NULL where there is none. */
+/* The frame with that name, or NULL. */
 const smoe_frame *smoe_frames_find(const smoe_frame *frames, size_t count, const char *name);
 
-/* The column of a name, SIZE_MAX where there is none. */
+/* The column with that name, or SIZE_MAX. */
 size_t smoe_frame_find(const smoe_frame *frame, const char *name);
 double smoe_frame_number_at(const smoe_frame *frame, size_t row, size_t column);
 const char *smoe_frame_text_at(const smoe_frame *frame, size_t row, size_t column);
 
-/* Comma-separated values in a file that is whole or not there: a heading, then the rows; numbers
- * that give the same double when read again, nothing for NAN and infinities; text in quotes where
- * it must be. */
+/* Writes comma-separated values to a file that is complete or absent: a heading, then the rows.
+ * Numbers give the same double when read again; NAN and infinities are empty; text is quoted where
+ * necessary. */
 int smoe_frame_csv(const smoe_frame *frame, const char *path, smoe_err *err) SMOE_MUST_CHECK;
 
-/* A number as JSON has it: whole ones as integers, up to those that a double cannot tell apart;
- * null for NAN and infinities. NULL when out of memory. */
+/* A number in JSON: whole numbers as integers, as long as a double represents them exactly; null
+ * for NAN and infinities. NULL when out of memory. */
 json_t *smoe_number_json(double x);
 
-/* {"title", "caption", "columns": [names], "rows": [[cells]]}, null for what is no number; NULL
- * when out of memory. */
+/* {"title", "caption", "columns": [names], "rows": [[cells]]}, null for values that are not
+ * numbers; NULL when out of memory. */
 json_t *smoe_frame_json(const smoe_frame *frame);
 
 #endif

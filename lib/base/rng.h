@@ -1,8 +1,8 @@
 /*
- * Random numbers by key: a stream is named by (seed, purpose, layer, step, sample) and has no state
- * outside itself, so results depend neither on the number of threads nor on a resume, and no
- * consumer shifts another. The generator is Philox 4x64-10 of Random123 (librandom123-dev): counter
- * based, hence a stream anywhere costs nothing to reach.
+ * Random numbers by key: a stream is named by (seed, purpose, layer, step, sample) and has no other
+ * state. So results depend neither on the number of threads nor on interruptions, and no consumer
+ * of random numbers affects another. The generator is the counter-based Philox 4x64-10 of Random123
+ * (librandom123-dev), so any stream can be started at no cost.
  */
 #ifndef SMOE_RNG_H
 #define SMOE_RNG_H

@@ -1,6 +1,6 @@
 /*
- * Loops shared by threads, and where the threads' time goes in them: how much of which work they
- * do, and how long they wait for each other. Nobody counts unless somebody watches.
+ * Loops that are shared by threads, and the time of the threads in them: how long they do which
+ * work, and how long they wait for each other. Times are measured only while somebody watches.
  */
 #ifndef SMOE_TEAM_H
 #define SMOE_TEAM_H
@@ -11,7 +11,7 @@
  * all of them (spec/parts.def). */
 enum {
     SMOE_WORK_alone,   /* one thread, outside of all loops */
-    SMOE_WORK_waiting, /* the others meanwhile, and those who have done their share of a loop */
+    SMOE_WORK_waiting, /* the others meanwhile, and those that have done their share of a loop */
     SMOE_WORK_products,
     SMOE_WORK_elementwise,
     SMOE_WORK_ABOVE,
@@ -23,11 +23,12 @@ typedef struct smoe_worked {
     double seconds[SMOE_TEAM_WORKS];
 } smoe_worked;
 
-/* From now on, until the next call, the threads' time goes into *worked (not NULL), which starts at
- * 0. To be called outside of all loops, as smoe_team_watched; one watcher in a process, as there is
- * one number of threads. */
+/* From now on, until the next call, the time of the threads is added to *worked (not NULL), which
+ * starts at 0. To be called outside of all loops, like smoe_team_watched. There is one watcher per
+ * process, as there is one number of threads. */
 void smoe_team_watch(smoe_worked *worked);
-/* Nobody watches any more; the sum of worked->seconds is the time since then, times the threads. */
+/* Ends the watching; the sum of worked->seconds is the time since the start, times the number of
+ * threads. */
 void smoe_team_watched(void);
 
 /* The loop that follows, over so many numbers, is shared by all threads in equal parts, the same at
@@ -39,8 +40,8 @@ void smoe_team_watched(void);
     SMOE_TEAM(work, threads) SMOE_PRAGMA(omp for how nowait)
 /* `threads`, or 1 where a loop over so many numbers is not worth more. */
 int smoe_team_for(size_t size, int threads);
-/* The block that follows is run by so many threads; `omp for` in it should be `nowait`: the block's
- * end is where they meet. */
+/* The block that follows is run by that many threads; `omp for` in it should be `nowait`, because
+ * the threads meet at the end of the block. */
 #define SMOE_TEAM(work, threads)                   \
     SMOE_PRAGMA(omp parallel num_threads(threads)) \
     for (smoe_shift shift = smoe_shift_begin(SMOE_WORK_##work); shift.on; smoe_shift_end(&shift))

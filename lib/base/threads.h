@@ -5,7 +5,7 @@
 
 #include "base/base.h"
 
-/* Which of the threads the caller is, inside a parallel region; 0 outside. */
+/* The number of the calling thread inside a parallel region; 0 outside. */
 size_t smoe_thread(void);
 
 #endif

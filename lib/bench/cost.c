@@ -63,9 +63,8 @@ int smoe_cost_estimate(smoe_cost *cost, const smoe_spec *spec, size_t classes,
     smoe_model *model = NULL;
     *cost = (smoe_cost){0};
     if (!N)
-        return smoe_fail(
-            err, SMOE_USAGE,
-            "data.classes: the number of classes is needed where the data is not read");
+        return smoe_fail(err, SMOE_USAGE,
+                         "data.classes: the number of classes is needed when the data is not read");
     if (smoe_model_create(&model, spec, N, err)) return -1;
     smoe_costs costs = {.params = smoe_model_params(model), .options = options ? options : &none};
     smoe_model_cost(model, &costs);

@@ -1,9 +1,8 @@
 /*
- * What training would take here: parameters, FLOPs and memory as bench/cost.h counts them, and the
- * time of the steps, measured where that is quick. For dry runs, which nobody wants to wait for:
- * what does not fit into memory is neither measured nor timed, what is large is timed by the rate
- * of a reference, and after some seconds of measuring the rest goes by the rate of what was
- * measured.
+ * What training would cost on this machine: parameters, FLOPs and memory as bench/cost.h counts
+ * them, and the time of the steps, measured if that is quick. Dry runs must be fast: models that do
+ * not fit into memory get no time, the time of large ones is estimated from the rate of a
+ * reference, and after some seconds of measurements the last measured rate is used.
  */
 #ifndef SMOE_ESTIMATE_H
 #define SMOE_ESTIMATE_H

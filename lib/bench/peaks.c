@@ -30,7 +30,7 @@ int smoe_peaks_open(smoe_peaks *y, smoe_err *err) {
         y->slab = smoe_arena_take(&y->arena, slab, sizeof(real));
         for (int i = 0; i < 3; i++) y->square[i] = smoe_arena_take(&y->arena, square, sizeof(real));
         if (!bound && smoe_arena_bind(&y->arena, err))
-            return smoe_fail_prefix(err, "what the machine is measured with");
+            return smoe_fail_prefix(err, "the buffers to measure the peak rates");
     }
     for (int i = 0; i < 3; i++)
         for (size_t j = 0; j < square; j++) y->square[i][j] = (real)(j % 7);

@@ -114,7 +114,7 @@ static int inflate_member(z_stream *z, uint8_t **to, size_t *used, size_t *room,
             return smoe_fail(err, SMOE_DATA, "damaged gzip data near byte %zu: %s", at,
                              z->msg ? z->msg : "no message");
         if (!z->avail_in && z->avail_out)
-            return smoe_fail(err, SMOE_DATA, "gzip data end early, at byte %zu", at);
+            return smoe_fail(err, SMOE_DATA, "gzip data is truncated at byte %zu", at);
     }
 }
 
@@ -219,7 +219,7 @@ static int archive_failed(const opened *o, const char *path, const char *name, s
     int gzip = Z_OK;
     const char *why = o->gzip ? gzerror(o->gzip, &gzip) : NULL;
     if (gzip == Z_BUF_ERROR)
-        return smoe_fail(err, SMOE_DATA, "%s: gzip data end early, at byte %lld", path,
+        return smoe_fail(err, SMOE_DATA, "%s: gzip data is truncated at byte %lld", path,
                          (long long)gzoffset(o->gzip));
     if (gzip == Z_DATA_ERROR) /* zlib begins with the path */
         return smoe_fail(err, SMOE_DATA, "%s: damaged gzip data near byte %lld: %s", path,
@@ -298,7 +298,8 @@ static char *plain_name(struct archive_entry *entry, const smoe_member *member, 
     const char *raw = archive_entry_pathname(entry);
     if (!raw) raw = archive_entry_pathname_utf8(entry);
     if (!raw) {
-        smoe_fail(err, SMOE_DATA, "%s: member %llu: its name is not the UTF-8 it is marked as",
+        smoe_fail(err, SMOE_DATA,
+                  "%s: member %llu: its name is marked as UTF-8, but is not valid UTF-8",
                   member->path, (unsigned long long)member->ordinal);
         return NULL;
     }

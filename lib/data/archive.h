@@ -1,11 +1,10 @@
 /*
- * Files wherever they lie: in a directory, or in a .tar, .tar.gz, .tgz or .zip archive
- * (libarchive), visited one by one through the same call. Nothing is ever unpacked to disk. Leaves
- * to others: what the files mean.
+ * Files in a directory, or in a .tar, .tar.gz, .tgz or .zip archive (libarchive), visited one by
+ * one through the same call. Nothing is unpacked to disk. Not here: the meaning of the files.
  *
  * Archives are not trusted: absolute names, "..", control characters, links, devices and members
- * larger than allowed are errors (SMOE_DATA) naming archive and member; so is an archive that ends
- * early or is damaged, with the byte of the archive where reading stopped. The checksums of gzip
+ * larger than allowed are errors (SMOE_DATA) naming archive and member; so is a truncated or
+ * damaged archive, with the byte of the archive where reading stopped. The checksums of gzip
  * and zip are checked; a plain tar has none for what is in its members.
  */
 #ifndef SMOE_DATA_ARCHIVE_H

@@ -65,7 +65,7 @@ static int compare_files(const void *a, const void *b) {
 static int check_twins(const smoe_binaries *f, const smoe_dataset *set, smoe_err *err) {
     for (size_t i = 1; i < f->count; i++) {
         if (strcmp(f->file[i - 1].base, f->file[i].base) != 0) continue;
-        return smoe_fail(err, SMOE_DATA, "%s: both %s and %s: only one of them can be meant",
+        return smoe_fail(err, SMOE_DATA, "%s: has both %s and %s; only one of them is allowed",
                          set->path, f->file[i - 1].name, f->file[i].name);
     }
     return 0;

@@ -45,9 +45,9 @@ const char *smoe_shapes_caption(const smoe_dataset *set, uint64_t i, char *buf, 
 
 /*
  * order[place] = image: how n images of a split stand in an evaluation, by eval.order. Groups of
- * choice routers are formed along it, so every evaluation asks here: shuffled, a permutation keyed
- * by data.seed and n alone, tells nothing about labels; file is the order of the data. n is at most
- * UINT32_MAX.
+ * choice routers are consecutive in it, so every evaluation uses this function. shuffled is a
+ * permutation keyed only by data.seed and n, which tells nothing about labels; file is the order of
+ * the data. n is at most UINT32_MAX.
  */
 void smoe_data_order(uint32_t *order, size_t n, const smoe_spec *spec);
 
@@ -81,9 +81,9 @@ typedef struct smoe_loader_options {
                             alone */
 } smoe_loader_options;
 
-/* Starts loading beside computing: threads of its own prepare the next batches. The data set must
- * outlive the loader. Fails with SMOE_USAGE when training asks for batches larger than the data
- * set. */
+/* Starts loading in parallel to the computation: separate threads prepare the next batches. The
+ * data set must outlive the loader. Fails with SMOE_USAGE when training asks for batches larger
+ * than the data set. */
 int smoe_loader_open(smoe_loader **loader, const smoe_dataset *set, const smoe_spec *spec,
                      const smoe_loader_options *options, smoe_err *err) SMOE_MUST_CHECK;
 

@@ -1,6 +1,6 @@
 /*
- * Inside the data room: what a data set is made of and what a source must provide. A source is one
- * file source_*.c and one row of sources.def; the loader and everyone outside know none by name.
+ * Internal to lib/data: the parts of a data set and what a source must provide. A source is one
+ * file source_*.c and one row of sources.def; no other code depends on a single source.
  */
 #ifndef SMOE_DATA_DATASET_H
 #define SMOE_DATA_DATASET_H
@@ -13,7 +13,7 @@ typedef struct smoe_source_type {
     int (*open)(smoe_dataset *set, const smoe_spec *spec, const char *split, smoe_err *err);
 
     /* Image i at image_size: its central square, or with `crop` a random box of it. `work` is the
-     * caller's scratch image, so that several threads can ask at once. */
+     * caller's scratch image, so that several threads can call it at once. */
     int (*image)(const smoe_dataset *set, uint64_t i, smoe_rng *crop, smoe_image *out,
                  smoe_image *work, smoe_err *err);
 

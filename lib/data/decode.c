@@ -94,7 +94,7 @@ int smoe_decode_header(smoe_image_header *header, smoe_image_kind promised, cons
     *header = (smoe_image_header){.kind = smoe_image_kind_in(bytes, size)};
     if (!size) return smoe_fail(err, SMOE_DATA, "an empty file");
     if (header->kind == SMOE_IMAGE_NONE)
-        return smoe_fail(err, SMOE_DATA, "foreign file: neither a JPEG nor a PNG image");
+        return smoe_fail(err, SMOE_DATA, "unknown format: neither a JPEG nor a PNG image");
     if (promised != header->kind)
         return smoe_fail(err, SMOE_DATA, "mislabelled: %s by its name, %s by its content",
                          name[promised], name[header->kind]);

@@ -1,12 +1,13 @@
 /*
- * PNG files in memory to pixels, by libpng. Samples are taken as they are stored: nothing is made
- * of gamma, chromaticities or colour profiles. Of 16 bits a sample the upper 8 count; transparency,
+ * PNG files in memory to pixels, by libpng. Samples are taken as they are stored: gamma,
+ * chromaticities and colour profiles are ignored. Of 16-bit samples the upper 8 bits count;
+ * transparency,
  * of a channel or of one colour, is laid over black in the same values: sample * alpha / 255,
  * rounded.
  * Leaves to others: what a name promises, limits of size (decode.h).
  *
  * Warnings of libpng that concern pixels or their transparency are failures (SMOE_DATA); those
- * about anything else, a bad time or text say, are nothing to us.
+ * about anything else, such as a bad time or text, are ignored.
  */
 #ifndef SMOE_DATA_DECODE_PNG_H
 #define SMOE_DATA_DECODE_PNG_H

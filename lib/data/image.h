@@ -1,9 +1,8 @@
 /*
- * Pictures in memory: 8 bits a sample, rows top to bottom, samples of a pixel side by side. Channel
- * conversion, resizing of a box of a picture, and the two boxes that matter: the central square
- * (evaluation) and the random "inception" box (training).
- * Leaves to others: where pictures come from (decode.h, source_*.c), what is done to them
- * afterwards (augment.h).
+ * Pictures in memory: 8 bits per sample, rows top to bottom, samples of a pixel side by side.
+ * Channel conversion, resizing of a box of a picture, and the two boxes that matter: the central
+ * square (evaluation) and the random "inception" box (training). Leaves to others: where pictures
+ * come from (decode.h, source_*.c), what is done to them afterwards (augment.h).
  */
 #ifndef SMOE_DATA_IMAGE_H
 #define SMOE_DATA_IMAGE_H

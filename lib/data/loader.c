@@ -233,7 +233,7 @@ static int check_options(const smoe_dataset *set, const smoe_loader_options *o, 
     if (!o->batch_size) return smoe_fail(err, SMOE_USAGE, "a batch size of 0");
     if (o->train && set->images < o->batch_size)
         return smoe_fail(err, SMOE_USAGE,
-                         "train.batch_size: %zu, but the split %s of %s has %zu image%s only",
+                         "train.batch_size: %zu, but the split %s of %s has only %zu image%s",
                          o->batch_size, set->split, set->path ? set->path : set->name, set->images,
                          set->images == 1 ? "" : "s");
     if (set->images > UINT32_MAX)

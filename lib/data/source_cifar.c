@@ -69,9 +69,10 @@ static int check_file(const smoe_binaries *files, const smoe_dataset *set, const
     size_t record = a->header + PIXELS, whole = file->size / record * record;
     if (!file->size) return smoe_binary_fail(files, set, file, 0, err, "an empty file");
     if (whole != file->size)
-        return smoe_binary_fail(files, set, file, whole, err,
-                                "a record of %zu bytes begins, %zu are there: truncated, or not %s",
-                                record, file->size - whole, set->name);
+        return smoe_binary_fail(
+            files, set, file, whole, err,
+            "a record has %zu bytes, but only %zu are left: truncated, or not %s", record,
+            file->size - whole, set->name);
     for (size_t at = a->header - 1; at < file->size; at += record)
         if (file->bytes[at] >= a->classes)
             return smoe_binary_fail(files, set, file, at, err, "label %u, must be below %zu",

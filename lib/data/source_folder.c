@@ -152,7 +152,7 @@ static int foreign(listing *l, const smoe_member *member, const parts *p, const 
     bool wanted = p->number == l->wanted;
     if (!wanted && l->foreign.code) return 1;
     if (!wanted) err = &l->foreign;
-    smoe_fail(err, SMOE_DATA, "foreign %s: %s", member->folder ? "folder" : "file", problem);
+    smoe_fail(err, SMOE_DATA, "unexpected %s: %s", member->folder ? "folder" : "file", problem);
     place_prefix(l->set, member->name, err);
     return wanted ? -1 : 1;
 }
@@ -161,7 +161,7 @@ static int foreign(listing *l, const smoe_member *member, const parts *p, const 
  */
 static int list_image(listing *l, const smoe_member *member, const parts *p, smoe_err *err) {
     if (smoe_image_kind_of(member->name) == SMOE_IMAGE_NONE)
-        return foreign(l, member, p, "its name ends in none of .jpg, .jpeg, .png", err);
+        return foreign(l, member, p, "its name does not end in .jpg, .jpeg or .png", err);
     item new = {.name = (char *)member->name,
                 .class_at = (uint32_t)p->at[p->split + 1],
                 .file_at = (uint32_t)p->at[p->split + 2],
@@ -189,7 +189,7 @@ static int list_member(void *user, const smoe_member *member, smoe_err *err) {
     if (p.number != l->wanted && p.number != l->instead) return below > 0;
     if (member->folder && below < 2) return 0;
     if (!member->folder && below == 2) return list_image(l, member, &p, err);
-    return foreign(l, member, &p, "images lie in SPLIT/CLASS/, nothing else does", err);
+    return foreign(l, member, &p, "only images in SPLIT/CLASS/ are possible here", err);
 }
 
 static size_t class_length(const item *a) {

@@ -69,7 +69,7 @@ static int check_file(const smoe_binaries *files, const smoe_dataset *set, const
     size_t needed = header + n * each;
     if (file->size < needed)
         return smoe_binary_fail(files, set, file, file->size, err,
-                                "ends early: %zu bytes are claimed", needed);
+                                "truncated: the header claims %zu bytes", needed);
     if (file->size > needed)
         return smoe_binary_fail(files, set, file, needed, err, "%zu bytes too many",
                                 file->size - needed);
@@ -88,7 +88,7 @@ static int sort_roles(found *f, const smoe_binaries *files, const smoe_dataset *
         role r = role_of(file->base);
         const smoe_binary **to = r.train != train ? &f->other : r.images ? &f->images : &f->labels;
         if (*to) {
-            smoe_fail(err, SMOE_DATA, "%s: both %s and %s: only one of them can be meant",
+            smoe_fail(err, SMOE_DATA, "%s: has both %s and %s; only one of them is allowed",
                       set->path, (*to)->name, file->name);
             return -1;
         }

@@ -248,8 +248,7 @@ static int check(const smoe_inspect_subject *s, smoe_err *err) {
         return smoe_fail(err, SMOE_USAGE, "%s has no MoE layer", s->checkpoint);
     for (size_t i = 0; i < s->images; i++)
         if (s->image[i] >= images)
-            return smoe_fail(err, SMOE_USAGE,
-                             "image %zu is not there: the split %s has images 0 to %zu",
+            return smoe_fail(err, SMOE_USAGE, "no image %zu: the split %s has images 0 to %zu",
                              s->image[i], s->spec->eval.split, images - 1);
     return 0;
 }

@@ -36,16 +36,16 @@ static inline size_t hand_of(size_t pieces, int threads) {
     return max(pieces / (HANDS * (size_t)threads), 1);
 }
 
-/* How often to ask, so that so many pairs of lines are asked for in so many steps of k, evenly:
- * asked faster than it answers, memory drops questions. */
+/* The number of steps of k between prefetches, so that `pairs` pairs of cache lines are spread
+ * evenly over `steps` steps: prefetches issued faster than memory answers are dropped. */
 static inline size_t pace(size_t pairs, size_t steps) {
     size_t every = 1;
     while (every < PREFETCH_PACE && 2 * every * pairs <= steps) every *= 2;
     return every;
 }
 
-/* `lines` runs of `length` elements, `stride` apart, to be asked for during so many steps of k:
- * what is computed with passes once and from memory, which would otherwise lie idle meanwhile. */
+/* Prefetches `lines` runs of `length` elements, `stride` apart, during `steps` steps of k: the
+ * product at hand is computed from the cache, and memory would otherwise be idle. */
 static inline smoe_prefetch look_prefetch(const void *at, size_t size, size_t lines, size_t length,
                                           size_t stride, size_t steps) {
     size_t run = max(blocks(length * size, 128), 1);

@@ -1,6 +1,6 @@
 /*
- * What the kernels of matrix products share: how tiles end, and how they ask memory for what comes
- * next. For files named kern_*.c, as math/simd.h.
+ * What the kernels of matrix products share: how tiles end, and how they prefetch what comes next.
+ * For files named kern_*.c, like math/simd.h.
  */
 #ifndef SMOE_TILE_H
 #define SMOE_TILE_H

@@ -1,7 +1,7 @@
 /*
  * The gate of the choice routers: g = softmax over experts of W x (+ noise), W [E,d] without bias
- * (V-MoE 2.3, Soft MoE 3.2), and the selection both of them need. Which choices become placements
- * is the business of router_tokens.c and router_experts.c.
+ * (V-MoE 2.3, Soft MoE 3.2), and the selection that both routers need. router_tokens.c and
+ * router_experts.c decide which choices become placements.
  */
 #ifndef SMOE_GATE_H
 #define SMOE_GATE_H
@@ -17,7 +17,7 @@ typedef struct smoe_gate {
     real *dz;      /* [tokens,E] */
 } smoe_gate;
 
-/* A token and what it is ranked by. */
+/* A token and its score. */
 typedef struct smoe_ranked {
     real score;
     int32_t index;
@@ -32,8 +32,8 @@ smoe_router_cost smoe_gate_cost(const smoe_gate *gate, const smoe_cost_options *
 /* Standard deviation of the noise of a pass: noise/E in training, else 0. */
 double smoe_gate_noise(const smoe_gate *gate, const smoe_pass *pass);
 /* Fills z, noisy and g. At evaluation a block of spec->is_random has z of standard normal numbers
- * instead of W x (V-MoE E.1). std: of the noise, 0 for none. If `reserve` was told of none, noise
- * goes into z itself. */
+ * instead of W x (V-MoE E.1). std: of the noise, 0 for none. If `reserve` got no room for the
+ * noise, it is added to z itself. */
 void smoe_gate_forward(smoe_gate *gate, const real *x, double std, const smoe_pass *pass);
 /* dz holds the gradients of the auxiliary loss (or zeros); adds those of the plan's weights through
  * the softmax, then dW += dz^T x and dx += dz W. */

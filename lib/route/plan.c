@@ -123,7 +123,8 @@ void smoe_plan_round(smoe_plan *plan) {
     }
 }
 
-/* ---- the products of dense plans, one a group ------------------------------------------------ */
+/* ---- the products of dense plans, one per group ------------------------------------------------
+ */
 
 typedef struct pieces {
     const smoe_plan *plan;

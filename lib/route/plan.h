@@ -1,9 +1,9 @@
 /*
- * The plan: what a router decides for G groups of T tokens and S = E*P slots, and the only thing
- * that leaves it. Dispatch, combine and their backwards exist once, in plan.c.
+ * The plan: the decision of a router for G groups of T tokens and S = E*P slots, and its only
+ * output. Dispatch, combine and their backward passes exist once, in plan.c.
  *
  *   dense   disp, comb [G,T,S]: X~ = disp^T X, Y = comb Y~ (Soft MoE eq. 1-3)
- *   sparse  placements (token, slot, weight), at most one token a slot:
+ *   sparse  placements (token, slot, weight), at most one token per slot:
  *           X~[slot] = X[token], Y[token] = sum over its placements of weight * Y~[slot]
  *
  * Slots lie expert after expert, so that each expert's inputs are consecutive rows,
@@ -53,7 +53,7 @@ typedef struct smoe_plan {
     double aux;
 } smoe_plan;
 
-/* Name the arrays of a plan for up to G groups; `train` adds the gradients. */
+/* Declares the arrays of a plan for up to G groups; `train` adds the gradients. */
 void smoe_plan_reserve_dense(smoe_plan *plan, size_t G, size_t T, size_t E, size_t P, bool train,
                              smoe_arena *keep);
 void smoe_plan_reserve_sparse(smoe_plan *plan, size_t G, size_t T, size_t E, size_t P, bool train,
@@ -74,10 +74,9 @@ size_t smoe_plan_places(const smoe_plan *plan);
 /* Orders the placements of a sparse plan by token and counts the dropped tokens. */
 void smoe_plan_seal(smoe_plan *plan);
 
-/* Of a `rounded` plan that the router has filled: rounds the weights to the nearest BF16 number,
- * ties to even. Those of a dense plan are copies, those of placements are replaced. Their
- * gradients are
- * those of the weights before rounding. */
+/* For a `rounded` plan that the router has filled: rounds the weights to the nearest BF16 number,
+ * ties to even. Those of a dense plan are copies, those of placements are replaced. Their gradients
+ * are those of the weights before rounding. */
 void smoe_plan_round(smoe_plan *plan);
 
 /* slots [rows,d] = dispatch of x [tokens,d]. */

@@ -1,7 +1,7 @@
 /*
- * Routers: from tokens to a plan. A router is one file (router_*.c) and one row of routers.def;
- * nothing else knows a router by type. It computes the plan's weights and, on the way back, takes
- * the gradient of its own logits; dispatch and combine belong to plan.c.
+ * Routers: from tokens to a plan. A router is one file (router_*.c) and one row of routers.def; no
+ * other code depends on its type. It computes the weights of the plan and, in the backward pass,
+ * the gradient of its own logits; dispatch and combine are in plan.c.
  */
 #ifndef SMOE_ROUTER_H
 #define SMOE_ROUTER_H
@@ -13,7 +13,7 @@
 #include "spec/parts.h"
 #include "spec/spec.h"
 
-/* What a pass is for; handed down unchanged from the trainer to every layer and router. */
+/* The context of a pass, passed unchanged from the trainer to every layer and router. */
 typedef struct smoe_pass {
     bool train;    /* noise, dropout and auxiliary losses are on */
     uint64_t seed; /* of the run */
@@ -26,7 +26,7 @@ typedef struct smoe_pass {
      * no other token attends to. Attention and pooling heed it; MoE layers route padding as
      * tokens. NULL: all are full. */
     const size_t *lengths;
-    smoe_clock *clock; /* NULL: nobody measures */
+    smoe_clock *clock; /* NULL: no measurement */
 } smoe_pass;
 
 static inline size_t smoe_pass_whole(const smoe_pass *pass) {
@@ -90,8 +90,7 @@ typedef struct smoe_router_place {
     const char *name; /* "blocks.3.mlp.router", of its parameters */
 } smoe_router_place;
 
-/* Builds the router that spec->router names; NULL and err (SMOE_USAGE) when its spec is impossible.
- */
+/* Creates the router that spec->router names; NULL and err (SMOE_USAGE) if its spec is invalid. */
 smoe_router *smoe_router_create(const smoe_moe_spec *spec, smoe_params *params,
                                 const smoe_router_place *place, size_t image_tokens, size_t d,
                                 smoe_err *err);

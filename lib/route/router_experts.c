@@ -1,8 +1,8 @@
 /*
  * Experts Choice (Soft MoE 3.2): g = softmax over experts of W x + N(0, (noise/E)^2), the noise in
  * training only; each expert takes the tokens of the group with the highest g, as many as its
- * buffer holds, weighted by g. A token may be taken by several experts or by none. No auxiliary
- * loss, hence nobody asks for the logits without their noise.
+ * buffer holds, weighted by g. A token may be taken by several experts or by none. There is no
+ * auxiliary loss, so the logits without noise are not needed.
  */
 #include "base/team.h"
 #include "route/gate.h"

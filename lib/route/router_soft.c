@@ -5,7 +5,7 @@
  *   D = softmax of L over tokens,  C = softmax of L over slots.
  * With normalize: false, L = z. In training L gets N(0, soft_noise^2), which has no gradient.
  * soft-uniform sets C = 1/S, uniform-soft sets D = 1/T.
- * D and C only weigh: what is mixed are the raw tokens (plan.c).
+ * D and C are only weights; the tokens that are mixed are not normalised (plan.c).
  */
 #include "route/router.h"
 #include "base/team.h"
@@ -44,8 +44,8 @@ static void inverse_norm(double square, smoe_l2 kind, real *f, real *slope) {
     *f = (real)v;
 }
 
-/* Normal numbers, and not truncated at two deviations as flax has it: normalised columns of Phi are
- * alike for both. */
+/* Normal numbers, not truncated at two deviations as in flax: the normalised columns of Phi hardly
+ * differ. */
 static double phi_std(const smoe_router *r) {
     double fan_in = (double)r->E * (double)r->d;
     return r->spec->phi_std == SMOE_WORD ? 1 / sqrt(fan_in) : r->spec->phi_std;

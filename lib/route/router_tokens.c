@@ -146,8 +146,7 @@ static void place(tokens_router *self, size_t g, size_t first, size_t n, const s
 }
 
 /* Beyond this many deviations Phi is 0 or 1 to the last bit of a sum of such numbers, and its
- * density nothing beside what is within: with many experts sigma is small, and nearly all logits
- * are beyond. */
+ * density is negligible. With many experts sigma is small, so this holds for nearly all logits. */
 static const double far_off = 9;
 
 /* (z - threshold)/sigma, threshold the k-th largest noisy logit of the token. */

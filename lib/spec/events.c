@@ -43,7 +43,7 @@ static void syntax_problem(smoe_events *src) {
 bool smoe_events_next(smoe_events *src, yaml_event_t *event) {
     if (src->reading->problems >= MOST_PROBLEMS && !src->stop) {
         src->stop = true;
-        smoe_fail_more(src->reading->err, SMOE_USAGE, "%s: too many mistakes, the rest is not read",
+        smoe_fail_more(src->reading->err, SMOE_USAGE, "%s: too many errors; the rest is not read",
                        src->reading->label);
     }
     if (src->stop) return false;

@@ -1,4 +1,4 @@
-/* Events of a YAML text, for what reads one: read.c the keys of the table, sweep.c the section
+/* Events of a YAML text, for its readers: read.c reads the keys of the table, sweep.c the section
  * `sweep`. */
 #ifndef SMOE_EVENTS_H
 #define SMOE_EVENTS_H
@@ -24,12 +24,11 @@ smoe_provenance smoe_events_place(const smoe_events *src, const yaml_event_t *ev
 /* The next event, the caller's to delete; false when there is none because of a syntax error
  * (reported) or an earlier stop. */
 bool smoe_events_next(smoe_events *src, yaml_event_t *event);
-/* Reads past the node that starts with this event. */
+/* Skips the node that starts with this event. */
 void smoe_events_skip(smoe_events *src, const yaml_event_t *first);
-/* YAML beyond plain values has no meaning in a spec: is this node free of it? Reports it otherwise.
- */
+/* Whether this node has no anchor, alias or tag, which a spec does not allow; reports them. */
 bool smoe_events_plain(smoe_events *src, const yaml_event_t *event, const char *key);
-/* The scalar's text, or NULL when a NUL hides in it. */
+/* The text of the scalar, or NULL if it has a NUL character. */
 const char *smoe_events_scalar(const yaml_event_t *event);
 
 /* Reports an unknown key: where such a key belongs, or which are known here (read.c). */

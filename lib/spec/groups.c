@@ -112,7 +112,7 @@ static void read_group(groups_reading *r, const yaml_event_t *start) {
     }
     if (!seen[MATCH]) problem_at(r, &where, "match is missing: which tensors?");
     if (seen[FROZEN] && group.frozen && (seen[LR] || seen[DECAY]))
-        problem_at(r, &where, "frozen tensors have neither rate nor decay");
+        problem_at(r, &where, "lr and decay cannot be set for frozen tensors");
     if (r->groups.count < SMOE_MAX_GROUPS) r->groups.row[r->groups.count] = group;
     r->groups.count++;
 }

@@ -1,7 +1,7 @@
 /*
- * Where the data is. A path of the spec is relative to the spec's folder, one of an override to the
- * caller's; what is not there is looked for in the folders of SMOE_DATA, so that specs name
- * archives and not places.
+ * Finding the data. A path in the spec is relative to the folder of the spec, one in an override to
+ * the current folder. If it does not exist there, the folders of SMOE_DATA are searched, so specs
+ * name archives and not places.
  */
 #include "spec/schema.h"
 #include "spec/sources.h"
@@ -20,7 +20,7 @@ static const char *given_path(const smoe_spec *spec, const smoe_row *row) {
     return *(char *const *)((const char *)spec + row->at);
 }
 
-/* The real path of folder/path in *found, NULL when it is not there; -1 when out of memory. */
+/* The real path of folder/path in *found, NULL if it does not exist; -1 when out of memory. */
 static int look(const char *folder, size_t length, const char *path, char **found) {
     bool absolute = *path == '/';
     char *joined =
@@ -63,8 +63,8 @@ static int find(const smoe_spec *spec, const char *key, char **path, smoe_err *e
     if (look(base, strlen(base), given, path)) goto memory;
     if (*path) return 0;
     if (*given == '/')
-        return smoe_fail(err, SMOE_DATA, "%s: there is no %s; %s=PATH says where it is now", key,
-                         given, key);
+        return smoe_fail(err, SMOE_DATA, "%s: %s does not exist; set %s=PATH to where it is now",
+                         key, given, key);
     tried(places, sizeof places, base, strlen(base), given);
     const char *list = getenv("SMOE_DATA");
     for (const char *c = list ? list : ""; *c;) {
@@ -74,8 +74,8 @@ static int find(const smoe_spec *spec, const char *key, char **path, smoe_err *e
         if (length) tried(places, sizeof places, c, length, given);
         c += length + (c[length] == ':');
     }
-    return smoe_fail(err, SMOE_DATA, "%s: %s is in none of the places tried: %s%s", key, given,
-                     places, list && *list ? "" : " (SMOE_DATA names no more)");
+    return smoe_fail(err, SMOE_DATA, "%s: %s was not found; tried %s%s", key, given, places,
+                     list && *list ? "" : " (SMOE_DATA names no other folder)");
 memory:
     return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", key);
 }

@@ -1,4 +1,4 @@
-/* Profiles: keys set together to what the papers, or their authors' public code, have; rows of
+/* Profiles: sets of keys with the values of the papers, or of their authors' public code; rows of
  * profiles.def. */
 #ifndef SMOE_SPEC_PROFILES_H
 #define SMOE_SPEC_PROFILES_H

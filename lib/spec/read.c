@@ -1,8 +1,8 @@
 /*
  * Reading: from the events of libyaml, which carry line and column, to the members of a spec and
- * the origin of each. Works for a whole file and for the value of an override alike, and goes on
- * after a mistake, so that one pass finds them all. Leaves to value.c what a scalar means, and to
- * resolve.c what follows from the values together.
+ * the origin of each. Works for a whole file and for the value of an override, and continues after
+ * an error, so that one pass finds all errors. value.c interprets scalars; resolve.c handles
+ * everything that follows from several values.
  */
 #include "spec/events.h"
 #include "spec/profiles.h"
@@ -90,7 +90,7 @@ static void read_value(smoe_events *src, int row, const yaml_event_t *event) {
     char problem[SMOE_PROBLEM], type[256];
     reading->spec->origin[row] = where;
     reading->bad[row] =
-        false; /* a later override repairs a mistake's consequences, not the mistake */
+        false; /* a later override repairs the consequences of an error, not the error */
     if (!smoe_events_plain(src, event, smoe_rows[row].key)) {
         reading->bad[row] = true;
         smoe_events_skip(src, event);
@@ -112,8 +112,7 @@ static void read_value(smoe_events *src, int row, const yaml_event_t *event) {
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
-/* Keeps the cross-checks from speaking of a row, or of the rows of a section, whose values did not
- * get through. */
+/* Excludes a row, or the rows of a section, with invalid values from the checks between keys. */
 static void mark_bad(smoe_reading *reading, const char *key) {
     for (int i = 0; i < SMOE_ROW_COUNT; i++)
         if (smoe_row_within(i, key) || !strcmp(smoe_rows[i].key, key)) reading->bad[i] = true;
@@ -157,7 +156,8 @@ void smoe_events_unknown(smoe_reading *reading, const smoe_provenance *where, co
                          *section ? "" : ", sweep"); /* sweep: no row, it is read by itself */
 }
 
-/* The first time that a row (level 0) or section (level 1...) is named? Reports a second time. */
+/* Whether a row (level 0) or section (level 1...) is named for the first time; reports a second
+ * time. */
 static bool first_time(smoe_events *src, const smoe_provenance *where, const char *key, int row,
                        int level) {
     size_t *line = &src->line[row][level];
@@ -253,13 +253,13 @@ static void read_document(smoe_events *src, const char *section, int row) {
         bool boundary = type == YAML_STREAM_START_EVENT || type == YAML_DOCUMENT_END_EVENT ||
                         type == YAML_STREAM_END_EVENT || type == YAML_DOCUMENT_START_EVENT;
         if (type == YAML_STREAM_END_EVENT && !documents)
-            smoe_reading_problem(
-                src->reading, &start, *section ? section : NULL,
-                *section ? "has no value"
-                         : "empty: a spec is a mapping of keys, {} takes every default");
+            smoe_reading_problem(src->reading, &start, *section ? section : NULL,
+                                 *section
+                                     ? "has no value"
+                                     : "empty: a spec is a mapping of keys, {} has all defaults");
         if (type == YAML_DOCUMENT_START_EVENT && documents++)
             smoe_reading_problem(src->reading, &where, NULL,
-                                 "a second document begins: a spec is a single one");
+                                 "a second document begins; a spec has only one");
         if (!boundary && row >= 0)
             read_value(src, row, &event);
         else if (!boundary && *section)
@@ -321,8 +321,8 @@ int smoe_reading_profile(smoe_reading *reading, const char *name) {
     return found ? 0 : smoe_fail(reading->err, SMOE_USAGE, "no profile %s", name);
 }
 
-/* KEY=VALUE. What a row takes as a scalar is taken as typed, so that a path may hold any character;
- * lists and sections are YAML. */
+/* KEY=VALUE. A scalar is taken literally, so that a path may have any character; lists and sections
+ * are YAML. */
 void smoe_reading_override(smoe_reading *reading, size_t index) {
     const char *text = reading->overrides[index], *equals = strchr(text, '=');
     smoe_provenance where = {.kind = SMOE_FROM_OVERRIDE, .line = 1, .column = 1, .index = index};

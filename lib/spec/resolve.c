@@ -1,7 +1,7 @@
 /*
- * Resolving: what follows from the keys together. Sizes of the variant, defaults that depend on
- * other keys, the blocks with experts, and the checks that no single row can make. Each problem
- * names the key that was set last, closest to the user's hand, and says what would do.
+ * Resolving: everything that follows from several keys. Sizes of the variant, defaults that depend
+ * on other keys, the blocks with experts, and checks between keys. Each message names the key that
+ * was set closest to the user, and a value that would be valid.
  */
 #include "spec/routers.h"
 #include "spec/schema.h"
@@ -27,15 +27,15 @@ static bool given(smoe_reading *reading, const char *key) {
     return origin_of(reading, key)->kind >= SMOE_FROM_FILE;
 }
 
-/* Was a set closer to the user's hand than b? An override beats the file, a later override an
- * earlier one. */
+/* Whether a was set closer to the user than b: an override rather than the file, a later override
+ * rather than an earlier one. */
 static bool closer(const smoe_provenance *a, const smoe_provenance *b) {
     return a->kind > b->kind ||
            (a->kind == SMOE_FROM_OVERRIDE && a->kind == b->kind && a->index > b->index);
 }
 
-/* Reports a clash between up to three keys (the rest NULL) at the one to blame, unless one of them
- * has been complained about already. */
+/* Reports a contradiction between up to three keys (the rest NULL) at the one set closest to the
+ * user, unless an error of one of them was reported already. */
 static void clash(smoe_reading *reading, const char *const keys[3], const char *fmt, ...)
     SMOE_PRINTF(3, 4);
 static void clash(smoe_reading *reading, const char *const keys[3], const char *fmt, ...) {
@@ -65,7 +65,7 @@ int smoe_reading_presets(smoe_reading *reading) {
     return 0;
 }
 
-/* Sets a row to a text that is known to be good for it. */
+/* Sets a row from a text that is known to be valid. */
 static void set_text(smoe_reading *reading, const char *key, const char *text) {
     char problem[SMOE_PROBLEM];
     if (smoe_value_set(reading->spec, &smoe_rows[row_of(key)], text, true, problem))
@@ -92,8 +92,8 @@ static void resolve_sizes(smoe_reading *reading) {
     size_t *const sizes[] = {&model->width, &model->depth, &model->mlp, &model->heads};
     size_t set = 0;
     for (size_t i = 0; i < 4; i++) set += given(reading, keys[i]);
-    /* All four sizes given and no variant: there is none, rather than the default one's name over
-     * other sizes. */
+    /* With all four sizes and no variant, the variant is none, and not the default with other
+     * sizes. */
     if (set == 4 && !given(reading, "model.variant")) set_text(reading, "model.variant", "none");
     const smoe_variant *variant = smoe_variant_find(model->variant), none = {0};
     const smoe_variant *named = variant ? variant : &none;
@@ -103,18 +103,18 @@ static void resolve_sizes(smoe_reading *reading) {
     for (size_t i = 0; i < 4; i++) {
         if (variant) take_size(reading, keys[i], sizes[i], of_named[i], of_file[i]);
         if (!*sizes[i]) {
-            clash(reading, KEYS("model.variant", keys[i]), "with no variant, %s must be given",
+            clash(reading, KEYS("model.variant", keys[i]), "without a variant, %s must be given",
                   keys[i]);
             reading->bad[row_of(keys[i])] = true;
-            *sizes[i] = 1; /* any size: keeps the checks below from dividing by zero */
+            *sizes[i] = 1; /* any size, so that the checks below do not divide by zero */
         }
     }
 }
 
 /* ---- blocks with experts --------------------------------------------------------------------- */
 
-/* A key that picks blocks: a word counts among `from`, in rising order; a list names some of them.
- */
+/* A key that selects blocks: a word such as last-N counts among `from`, in rising order; a list
+ * names some of them. */
 typedef struct picking {
     const char *const *keys; /* whom a clash may blame */
     const char *text;        /* the canonical one of value.c */
@@ -138,7 +138,7 @@ static void pick_listed(smoe_reading *reading, const picking *p) {
         else if (block < depth)
             clash(reading, p->keys, "block %zu has no experts: see model.moe.layers", block);
         else
-            clash(reading, p->keys, "block %zu is not there: the model has blocks 0 to %zu", block,
+            clash(reading, p->keys, "no block %zu: the model has blocks 0 to %zu", block,
                   depth - 1);
         while (*c == ',' || *c == ' ') c++;
     }
@@ -146,14 +146,14 @@ static void pick_listed(smoe_reading *reading, const picking *p) {
 
 static void pick_last(smoe_reading *reading, const picking *p, size_t count) {
     if (count > p->count)
-        clash(reading, p->keys, "last-%zu of %zu blocks: take last-%zu at most, or last-half",
-              count, p->count, p->count);
+        clash(reading, p->keys, "last-%zu of %zu blocks: use last-%zu at most, or last-half", count,
+              p->count, p->count);
     for (size_t i = 0; i < count && i < p->count; i++) pick(p, p->from[p->count - 1 - i]);
 }
 
 static void pick_every(smoe_reading *reading, const picking *p, size_t stride) {
     if (stride > p->count)
-        clash(reading, p->keys, "every-%zu of %zu blocks is none of them: take every-%zu at most",
+        clash(reading, p->keys, "every-%zu of %zu blocks selects none: use every-%zu at most",
               stride, p->count, p->count);
     for (size_t i = stride - 1; i < p->count; i += stride) pick(p, p->from[i]);
 }
@@ -217,7 +217,7 @@ static void check_slots(smoe_reading *reading) {
     if (S % E) {
         size_t down = S / E * E;
         clash(reading, KEYS("model.moe.total_slots", "model.moe.experts"),
-              "%zu slots cannot be shared by %zu experts alike: take a multiple such as %zu", S, E,
+              "%zu slots cannot be shared equally by %zu experts: use a multiple such as %zu", S, E,
               down ? down : E);
     } else if (P && S && P * E != S)
         clash(reading,
@@ -252,35 +252,35 @@ static void check_router(smoe_reading *reading) {
     const smoe_spec *spec = reading->spec;
     const smoe_moe_spec *moe = &spec->model.moe;
     const smoe_router_row *router = smoe_router_find(moe->router);
-    if (!router) return; /* memory was short for `random`, and that has been said */
+    if (!router) return; /* out of memory for `random`, reported already */
     size_t T = smoe_spec_tokens(spec), choices = most_choices(spec);
     if (router->family == SMOE_FAMILY_TOKENS_CHOICE && choices > moe->experts)
         clash(reading, KEYS("model.moe.k", "model.moe.experts"),
-              "a token cannot choose %zu of %zu experts: take k of %zu at most", choices,
+              "a token cannot choose %zu of %zu experts: use k of %zu at most", choices,
               moe->experts, moe->experts);
     if (router->family == SMOE_FAMILY_TOKENS_CHOICE && moe->topk == SMOE_TOPK_BEFORE &&
         moe->priority == SMOE_PRIORITY_BPR_SUM)
         clash(reading, KEYS("model.moe.priority", "model.moe.topk"),
-              "before the softmax over them, the K weights of every token sum to 1: "
-              "take priority bpr, or topk after");
+              "with topk before, the K weights of every token sum to 1: use priority bpr, or topk "
+              "after");
     if (!choices && strcmp(moe->random_layers, "none"))
-        clash(reading, KEYS("model.moe.random_layers", "model.moe.router"),
-              "router %s makes no choices that could be random, as tokens-choice does",
-              moe->router);
+        clash(
+            reading, KEYS("model.moe.random_layers", "model.moe.router"),
+            "router %s makes no choices that could be random; use tokens-choice or experts-choice",
+            moe->router);
     if (choices && !reading->trained && spec->train.batch_size % moe->group_images)
         clash(reading, KEYS("model.moe.group_images", "train.batch_size"),
-              "groups of %zu images do not divide the batch of %zu: take a divisor of it",
+              "groups of %zu images do not divide the batch of %zu: use a divisor of it",
               moe->group_images, spec->train.batch_size);
     size_t P = smoe_moe_slots_per_expert(moe, 0, T), E = moe->experts;
     if (router->family == SMOE_FAMILY_FIXED && P && P * E < T)
         clash(reading, KEYS("model.moe.router", "model.moe.slots_per_expert", "model.moe.experts"),
-              "%s needs a slot for each of %zu tokens, but %zu experts with %zu slots have %zu: "
-              "take %zu slots_per_expert",
+              "%s needs one slot for each of %zu tokens, but %zu experts with %zu slots have %zu: "
+              "use %zu slots_per_expert",
               moe->router, T, E, P, P * E, (T + E - 1) / E);
 }
 
-/* The default group is made to divide the batch; a group that was given is not touched but checked.
- */
+/* The default group is adapted to divide the batch; a given group is only checked. */
 static void fit_group(smoe_reading *reading) {
     smoe_spec *spec = reading->spec;
     size_t *group = &spec->model.moe.group_images;
@@ -296,7 +296,7 @@ static void resolve_moe(smoe_reading *reading) {
         moe->slots_per_expert = 0;
         origin_of(reading, "model.moe.slots_per_expert")->kind = SMOE_FROM_FITTED;
     }
-    if (!moe->layer_count) return; /* a dense model: what is said of experts does not matter */
+    if (!moe->layer_count) return; /* a dense model: the keys of experts do not matter */
     check_series(reading, "model.moe.k", &moe->k);
     check_series(reading, "model.moe.capacity", &moe->capacity);
     check_slots(reading);
@@ -312,19 +312,19 @@ static void check_model(smoe_reading *reading) {
         clash(reading, KEYS("data.channels"), "must be 1 (grey) or 3 (colour), found 2");
     if (spec->data.image_size % model->patch_size)
         clash(reading, KEYS("model.patch_size", "data.image_size"),
-              "patches of %zu do not divide an image of %zu: take a divisor of it",
+              "patches of %zu do not divide an image of %zu: use a divisor of it",
               model->patch_size, spec->data.image_size);
     if (model->width % model->heads)
         clash(reading, KEYS("model.heads", "model.width", "model.variant"),
-              "%zu heads do not divide the width %zu: take a divisor of it", model->heads,
+              "%zu heads do not divide the width %zu: use a divisor of it", model->heads,
               model->width);
     if (model->position == SMOE_POSITION_SINCOS2D && model->width % 4)
         clash(reading, KEYS("model.position", "model.width"),
               "sincos2d needs a width that is a multiple of 4, found %zu", model->width);
 }
 
-/* Sizes are counted in 64 bits. What is far beyond any memory is refused, so that no product of
- * sizes wraps; the sum of the model's terms is taken generously. */
+/* Sizes are counted in 64 bits. Models far larger than any memory are refused, so that no product
+ * of sizes overflows; the sum is a generous bound. */
 static void check_size(smoe_reading *reading) {
     const double most = 0x1p58;
     const smoe_spec *spec = reading->spec;
@@ -346,11 +346,11 @@ static void check_size(smoe_reading *reading) {
     if (numbers > most)
         clash(reading, KEYS("model.width", "model.moe.experts", "train.batch_size"),
               "the model and the activations of a batch are about %.1e numbers; at most %.1e are "
-              "counted",
+              "possible",
               numbers, most);
 }
 
-/* The generated source, as data or as that of the few-shot evaluation: what its keys come to. */
+/* Checks the keys of a generated source, used as data or for the few-shot evaluation. */
 static void check_facts(smoe_reading *reading) {
     const smoe_data_spec *data = &reading->spec->data;
     size_t cells = data->facts.cells, edge = 1, shots = reading->spec->eval.fewshot.data.source;
@@ -358,24 +358,24 @@ static void check_facts(smoe_reading *reading) {
         return;
     while ((edge + 1) * (edge + 1) <= cells) edge++;
     if (edge * edge != cells)
-        clash(reading, KEYS("data.facts.cells"), "%zu cells make no square: take %zu or %zu", cells,
-              edge * edge, (edge + 1) * (edge + 1));
+        clash(reading, KEYS("data.facts.cells"), "%zu cells do not form a square: use %zu or %zu",
+              cells, edge * edge, (edge + 1) * (edge + 1));
     else if (data->image_size % edge)
         clash(reading, KEYS("data.facts.cells", "data.image_size"),
-              "%zu cells along an edge do not divide an image of %zu: take a divisor of it", edge,
+              "%zu cells along an edge do not divide an image of %zu: use a divisor of it", edge,
               data->image_size);
     if (data->facts.distractors >= cells)
         clash(reading, KEYS("data.facts.distractors", "data.facts.cells"),
-              "%zu distractors beside the marked cell do not fit into %zu cells: take %zu at most",
+              "%zu distractors beside the marked cell do not fit into %zu cells: use %zu at most",
               data->facts.distractors, cells, cells - 1);
     if (data->facts.classes > data->facts.entities)
         clash(reading, KEYS("data.facts.classes", "data.facts.entities"),
-              "%zu entities cannot make %zu classes: take %zu at most", data->facts.entities,
+              "%zu entities cannot form %zu classes: use %zu at most", data->facts.entities,
               data->facts.classes, data->facts.entities);
     if (data->facts.entities > UINT64_C(1) << data->facts.bits)
         clash(reading, KEYS("data.facts.bits", "data.facts.entities"),
-              "%zu bits have %llu codes, too few for %zu entities: take more bits",
-              data->facts.bits, 1ULL << data->facts.bits, data->facts.entities);
+              "%zu bits have %llu codes, too few for %zu entities: use more bits", data->facts.bits,
+              1ULL << data->facts.bits, data->facts.entities);
 }
 
 /* A spec without a path may still be costed, as long as it says how many classes there are. */

@@ -1,16 +1,16 @@
 /*
  * Routers as specs and costs see them: the rows of spec/routers.def without the code, which is in
- * route/. Whatever depends on the router is asked of its row, never of its name.
+ * route/. Everything that depends on the router is read from its row; no code compares its name.
  */
 #ifndef SMOE_SPEC_ROUTERS_H
 #define SMOE_SPEC_ROUTERS_H
 
 #include "spec/spec.h"
 
-/* How experts come by their inputs. */
+/* How experts get their inputs. */
 typedef enum smoe_router_family {
     SMOE_FAMILY_SOFT,          /* an expert has P slots, each a mix of all tokens of an image */
-    SMOE_FAMILY_FIXED,         /* tokens go to experts by a rule, and find a slot each */
+    SMOE_FAMILY_FIXED,         /* tokens go to experts by a fixed rule, each to its own slot */
     SMOE_FAMILY_TOKENS_CHOICE, /* a token chooses K experts, whose buffers are of fixed size */
     SMOE_FAMILY_EXPERTS_CHOICE /* an expert chooses as many tokens as its buffer holds */
 } smoe_router_family;
@@ -33,19 +33,19 @@ extern const smoe_router_row smoe_routers[SMOE_ROUTERS];
 /* The row of that name; NULL where there is none, as for `dense`. */
 const smoe_router_row *smoe_router_find(const char *name);
 
-/* Does the key of model.moe, without that section, concern MoE layers with this router? NULL, a
- * dense one, is not asked: true. */
+/* Whether a key of model.moe, given without that prefix, concerns MoE layers with this router. true
+ * for NULL, a dense model. */
 bool smoe_router_heeds(const smoe_router_row *router, const char *key);
 
-/* Do tokens or experts choose one another? */
+/* Whether tokens choose experts, or experts choose tokens. */
 bool smoe_moe_chooses(const smoe_moe_spec *moe);
 
-/* Choices of a token of that block that experts' buffers are sized for: K for tokens-choice, 1 for
- * experts-choice, 0 where nobody chooses. */
+/* The number of choices per token that determines the size of buffers in that block: K for tokens-
+ * choice, 1 for experts-choice, 0 for other routers. */
 size_t smoe_moe_choices(const smoe_moe_spec *moe, size_t block);
 
-/* Are there layers whose router processes every token by construction? What they drop is 0; without
- * MoE layers there is no such number. */
+/* Whether the model has MoE layers whose router processes every token by construction, so that the
+ * share of dropped tokens is 0. */
 bool smoe_moe_drops_nothing(const smoe_moe_spec *moe);
 
 /* P for a group of `tokens` tokens in an MoE layer: slots of an expert or, where somebody chooses,

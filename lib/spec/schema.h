@@ -1,7 +1,6 @@
 /*
- * Inside the spec room: the rows of schema.def, where each value came from, and what reading
- * (read.c), resolving (resolve.c) and writing (write.c) share. Nobody outside lib/spec includes
- * this.
+ * Internal to lib/spec: the rows of schema.def, the origin of each value, and what reading
+ * (read.c), resolving (resolve.c) and writing (write.c) share. Not to be included outside lib/spec.
  */
 #ifndef SMOE_SPEC_SCHEMA_H
 #define SMOE_SPEC_SCHEMA_H
@@ -51,15 +50,16 @@ extern const smoe_row smoe_rows[SMOE_ROW_COUNT];
 int smoe_row_find(const char *key);
 /* The first row of a section ("model.moe"), or -1; the rows of a section are consecutive. */
 int smoe_row_section(const char *section);
-/* Is the row of that number in the section? */
+/* Whether the row with that number is in the section. */
 bool smoe_row_within(int row, const char *section);
 /* "integer in [1, 4096]", "none | pad | inception": the row's type for people. Returns buf. */
 const char *smoe_row_type(const smoe_row *row, char *buf, size_t size);
 /* The key or section, anywhere, that an unknown key of this section was probably meant to be (one
  * of the same section wins among equals); false when nothing resembles it. */
 bool smoe_row_meant(const char *section, const char *leaf, char meant[SMOE_KEY_SIZE]);
-/* Slips between a word and a known one: one is forgiven, or one for every three letters, or two
- * letters exchanged; beyond that, where short words would resemble everything, SIZE_MAX. */
+/* The number of typing errors between a word and a known one: allowed are one, or one per three
+ * letters, or two exchanged letters; SIZE_MAX beyond that, because short words would resemble
+ * everything. */
 size_t smoe_word_slips(const char *word, const char *candidate);
 
 typedef struct smoe_variant {
@@ -70,10 +70,10 @@ typedef struct smoe_variant {
 const smoe_variant *smoe_variant_find(const char *name);
 
 /* ---- where a value came from ----------------------------------------------------------------- */
-/* In rising order of who is to blame when two values clash. */
+/* In rising order of precedence. If two values contradict each other, the later one is named. */
 typedef enum smoe_provenance_kind {
     SMOE_FROM_DEFAULT,
-    SMOE_FROM_FITTED, /* the default, made smaller to suit other keys */
+    SMOE_FROM_FITTED, /* the default, made smaller to fit other keys */
     SMOE_FROM_VARIANT,
     SMOE_FROM_PROFILE,
     SMOE_FROM_FILE,
@@ -94,7 +94,8 @@ typedef struct smoe_reading {
     const char *label;
     char *const *overrides;
     bool trained; /* the model is there: what only training asks of the keys is not checked */
-    bool bad[SMOE_ROW_COUNT]; /* rows with a mistake of their own: no cross-check speaks of them */
+    bool bad
+        [SMOE_ROW_COUNT]; /* rows with an error of their own: excluded from checks between keys */
     size_t problems;
     const smoe_variant *file_variant; /* the one the file itself names, or NULL */
 } smoe_reading;
@@ -129,7 +130,7 @@ int smoe_value_set_list(smoe_spec *spec, const smoe_row *row, const double *item
 /* A list's item: a number in the row's range, and a whole one but for REALS. */
 int smoe_value_item(const smoe_row *row, const char *text, double *item, char *problem);
 bool smoe_value_is_list(const smoe_row *row);
-/* A number in the row's range, and a truth. */
+/* A number in the range of the row; true or false. */
 int smoe_value_real(const smoe_row *row, const char *text, double *number, char *problem);
 int smoe_value_bool(const char *text, bool *value, char *problem);
 void smoe_value_clear(smoe_spec *spec, const smoe_row *row);

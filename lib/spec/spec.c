@@ -1,7 +1,7 @@
 /*
- * The spec room's front door: a spec from a file or from text, set free again, and the quantities
- * that follow from a resolved one. Tables in schema.c, values in value.c, YAML in read.c, what
- * follows in resolve.c, writing in write.c.
+ * Entry points of lib/spec: reading a spec from a file or from text, freeing it, and the quantities
+ * that follow from a resolved spec. The tables are in schema.c, values in value.c, YAML in read.c,
+ * checks between keys in resolve.c, writing in write.c.
  */
 #include "spec/routers.h"
 #include "spec/schema.h"
@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { LARGEST = 1 << 20 }; /* bytes of a spec file: more is some other kind of file */
+enum { LARGEST = 1 << 20 }; /* largest size of a spec file in bytes */
 
 /* The spec gets the folder of the text, if it has one. */
 static int parse(smoe_spec *spec, const smoe_spec_text *from, bool trained, char *const *overrides,
@@ -31,7 +31,7 @@ static int parse(smoe_spec *spec, const smoe_spec_text *from, bool trained, char
     if (!spec->origin || !spec->file || (from->folder && !spec->folder))
         return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", label);
     if (from->length > LARGEST)
-        return smoe_fail(err, SMOE_USAGE, "%s: larger than 1 MiB, which no spec is", label);
+        return smoe_fail(err, SMOE_USAGE, "%s: larger than 1 MiB, the limit of a spec", label);
     void *locale = smoe_locale_enter();
     int status = smoe_reading_presets(&reading);
     if (!status && from->profile) status = smoe_reading_profile(&reading, from->profile);
@@ -53,8 +53,8 @@ int smoe_spec_parse(smoe_spec *spec, const char *text, size_t length, const char
     return parse(spec, &from, false, overrides, count, err);
 }
 
-/* A pipe with a name is not waited for: nobody may ever write to it. One without, as /dev/stdin may
- * be and what a shell makes of <(command), has its writer. NULL with err. */
+/* A named pipe is refused, because it may never have a writer. An unnamed one, such as /dev/stdin
+ * or <(command) of a shell, has one. NULL with err. */
 static FILE *open_spec(const char *file, smoe_err *err) {
     struct stat there;
     int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -62,7 +62,7 @@ static FILE *open_spec(const char *file, smoe_err *err) {
         fd >= 0 && !fstat(fd, &there) && S_ISFIFO(there.st_mode) ? realpath(file, NULL) : NULL;
     FILE *in = NULL;
     if (whole)
-        smoe_fail(err, SMOE_USAGE, "%s: a pipe, no file; - reads standard input", file);
+        smoe_fail(err, SMOE_USAGE, "%s: a pipe, not a file; use - to read standard input", file);
     else if (fd < 0 || fcntl(fd, F_SETFL, 0) || !(in = fdopen(fd, "r")))
         smoe_fail_errno(err, SMOE_USAGE, "%s: cannot be opened", file);
     if (!in && fd >= 0) close(fd);

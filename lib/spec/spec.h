@@ -1,7 +1,7 @@
 /*
- * The spec: what a run is, read from YAML and overrides, every key typed, defaulted and documented
- * by one row of the schema table (schema.def). This header gives the resolved form, the one the
- * rest of the program reads; spec.c fills it, schema.def says how.
+ * The spec: the description of a run, read from YAML and overrides. The type, default and help of
+ * every key are one row of the schema table (schema.def). This header has the resolved form, which
+ * the rest of the program uses.
  */
 #ifndef SMOE_SPEC_H
 #define SMOE_SPEC_H
@@ -27,10 +27,9 @@ typedef enum smoe_fewshot_source {
     SMOE_FEWSHOT_SOURCE   /* from here on as smoe_source counts */
 } smoe_fewshot_source;
 typedef enum smoe_order { SMOE_ORDER_SHUFFLED, SMOE_ORDER_FILE } smoe_order;
-/* Where the objects of shapes lie: whole within the image, or anywhere, leaving it at one side and
- * coming back at the other. */
+/* Where the objects of shapes lie: inside the image, or anywhere, with wrapping at its edges. */
 typedef enum smoe_positions { SMOE_POSITIONS_INSIDE, SMOE_POSITIONS_UNIFORM } smoe_positions;
-/* Which factors of the large object make the classes of shapes. */
+/* Which factors of the large object define the classes of shapes. */
 typedef enum smoe_shape_classes {
     SMOE_CLASSES_SHAPE,
     SMOE_CLASSES_SHAPE_HUE,
@@ -230,8 +229,8 @@ typedef struct smoe_sweep_figure {
     char *x, *y, *line; /* a point's place; what tells lines apart */
 } smoe_sweep_figure;
 
-/* A contrast that was named before any cell ran: a row and its reference, or a trend. Every part is
- * a text as it stands there; see sweep/primary.h. */
+/* A contrast that was stated before any cell ran: a row and its reference, or a trend. Every part
+ * is the text of the spec; see sweep/primary.h. */
 typedef struct smoe_primary {
     char *row, *reference; /* settings */
     char *trend, *where;   /* a swept key; settings, or NULL */
@@ -240,7 +239,7 @@ typedef struct smoe_primary {
     char *margin; /* of expect: equivalent; NULL: that of the plan */
 } smoe_primary;
 
-/* What a sweep is to show. */
+/* The contrasts and margins of a sweep. */
 typedef struct smoe_sweep_plan {
     smoe_primary *primary; /* [primaries] */
     size_t primaries;
@@ -255,7 +254,7 @@ enum { SMOE_PRIMARY_PARTS = 7 };
 extern const char *const smoe_primary_part[SMOE_PRIMARY_PARTS + 1];
 char **smoe_primary_text(smoe_primary *primary, size_t part);
 
-/* The section `sweep`, which smoe sweep alone looks at; no part of a resolved spec. */
+/* The section `sweep`, which only smoe sweep uses; not part of a resolved spec. */
 typedef struct smoe_sweep_spec {
     smoe_sweep_keys train;    /* sweep.grid, sweep.zip and sweep.seeds (key "seed") */
     smoe_sweep_keys evaluate; /* sweep.evaluate.grid and .zip */
@@ -263,7 +262,7 @@ typedef struct smoe_sweep_spec {
     smoe_sweep_plan plan;
     char *reference; /* "KEY=VALUE,KEY=VALUE", what rows are compared with; NULL: the first row */
     bool seen;
-    bool bad; /* there are mistakes in it */
+    bool bad; /* it has errors */
 } smoe_sweep_spec;
 
 struct smoe_spec {
@@ -281,17 +280,17 @@ struct smoe_spec {
 };
 
 /*
- * Reads FILE ("-": standard input) and applies `overrides` ("model.moe.experts=32") in order.
- * *spec is filled with every key resolved and cross-checked (patch divides image, heads divide
- * width, slots divide by experts ...). On failure returns -1 with every mistake of the spec in err,
- * a line each, in the form FILE:LINE:COL: key: problem (overrides: "override KEY=VALUE: key:
- * problem"), code SMOE_USAGE. Free with smoe_spec_free in any case.
+ * Reads FILE ("-": standard input) and applies `overrides` ("model.moe.experts=32") in order. *spec
+ * is filled with every key resolved and cross-checked (patch divides image, heads divide width,
+ * slots divide by experts ...). On failure returns -1 with every error of the spec in err, one per
+ * line, in the form FILE:LINE:COL: key: problem (overrides: "override KEY=VALUE: key: problem"),
+ * code SMOE_USAGE. Free with smoe_spec_free in any case.
  */
 int smoe_spec_read(smoe_spec *spec, const char *file, char *const *overrides, size_t count,
                    smoe_err *err) SMOE_MUST_CHECK;
 
-/* A spec not yet read, with what its messages and its relative data paths go by: a file is looked
- * at once, however often it is then parsed with other overrides. */
+/* The text of a spec before parsing, with its label for messages and its folder for relative data
+ * paths. A file is read once, even if it is then parsed several times with different overrides. */
 typedef struct smoe_spec_text {
     char *text;
     size_t length;
@@ -312,18 +311,18 @@ int smoe_spec_parse(smoe_spec *spec, const char *text, size_t length, const char
                     const char *folder, char *const *overrides, size_t count,
                     smoe_err *err) SMOE_MUST_CHECK;
 
-/* The spec of a text that was looked at. */
+/* Parses such a text. */
 int smoe_spec_parse_text(smoe_spec *spec, const smoe_spec_text *from, char *const *overrides,
                          size_t count, smoe_err *err) SMOE_MUST_CHECK;
 
-/* The spec of a model that is trained already and is only evaluated: the keys of `train` may be
- * what they like. Groups need not divide the batch, nor warm-up and cooldown fit into the steps. */
+/* The spec of a trained model that is only evaluated: the keys of `train` are not checked against
+ * others. Groups need not divide the batch, nor warm-up and cooldown fit into the steps. */
 int smoe_spec_parse_trained(smoe_spec *spec, const smoe_spec_text *from, char *const *overrides,
                             size_t count, smoe_err *err) SMOE_MUST_CHECK;
 
-/* For a spec that was read from what a run or a sweep wrote down, every key of its time, and that
- * is trained on: what it lacks gets the meaning it had. Before there was train.optimizer.groups,
- * Phi had the decay of kernels, and here keeps it. (Starts matter no more.) */
+/* For a spec that an older version of a run or a sweep wrote, and that is trained further: missing
+ * keys get the meaning they had then. Before train.optimizer.groups existed, Phi had the weight
+ * decay of kernels, and keeps it here. (Initial values no longer matter.) */
 void smoe_spec_continue(smoe_spec *spec);
 
 /* Where a group was given: "FILE:LINE:COLUMN", "override" or the name of the spec. Returns buf. */
@@ -341,7 +340,7 @@ typedef void smoe_spec_row(void *user, const char *key, const char *type, const 
                            const char *help);
 void smoe_spec_each_key(smoe_spec_row *row, void *user);
 
-/* Is it a key of the schema, or a section? SMOE_USAGE names the nearest. */
+/* Whether this is a key of the schema, or a section; SMOE_USAGE names the nearest. */
 int smoe_spec_check_key(const char *key, smoe_err *err) SMOE_MUST_CHECK;
 
 void smoe_spec_free(smoe_spec *spec);
@@ -359,9 +358,8 @@ size_t smoe_moe_k(const smoe_moe_spec *moe, size_t block);
 double smoe_moe_ratio(const smoe_moe_spec *moe, size_t block);
 
 /* P of the soft family and of fixed routers in a block for a group of `tokens` tokens:
- * slots_per_expert, or total_slots/E; where both are 0, round(tokens * capacity / E), at least
- * 1, or for fixed routers
- * as many as the tokens take, ceil(tokens / E). */
+ * slots_per_expert, or total_slots/E. If both are 0, round(tokens * capacity / E), at least 1, or
+ * for fixed routers the number that the tokens need, ceil(tokens / E). */
 size_t smoe_moe_slots_per_expert(const smoe_moe_spec *moe, size_t block, size_t tokens);
 
 /* The buffer Be of one expert of a block for a group of `tokens` tokens and `choices` choices a

@@ -1,6 +1,6 @@
 /*
- * Reading the section `sweep`. Its keys are dotted keys of the table, its values lists of what an
- * override could give; whether a value is a good one is seen when it is set in a cell.
+ * Reading the section `sweep`. Its keys are dotted keys of the table, its values lists of texts as
+ * in overrides. A value is checked when it is set in a cell.
  */
 #include "spec/events.h"
 
@@ -60,7 +60,7 @@ static void sweep_add(smoe_events *src, const smoe_provenance *where, smoe_sweep
     bool twice = false;
     for (size_t i = 0; value && !key->zip && i < key->count; i++) twice |= !strcmp(value[i], text);
     if (!value) sweep_problem(src, where, key->key, "out of memory");
-    if (twice) sweep_problem(src, where, key->key, "a value stands there twice");
+    if (twice) sweep_problem(src, where, key->key, "a value is given twice");
     if (value) key->value = value;
     if (value && !twice)
         key->value[key->count++] = text;
@@ -167,10 +167,10 @@ static void sweep_entry(smoe_events *src, smoe_sweep_keys *keys, const yaml_even
         smoe_events_skip(src, &value);
     yaml_event_delete(&value);
     if (key && zip && keys->count > 1 && key[-1].zip && key[-1].count != key->count)
-        sweep_problem(src, &where, key->key, "the lists of zip must be of one length");
+        sweep_problem(src, &where, key->key, "the lists of zip must have the same length");
 }
 
-/* Values of single keys of zip may come again, but not all of them together. */
+/* Values of single keys of zip may repeat; combinations of all keys may not. */
 static bool points_differ(const smoe_sweep_keys *keys) {
     size_t points = 0;
     for (size_t k = 0; k < keys->count; k++)
@@ -203,7 +203,7 @@ static void sweep_group(smoe_events *src, smoe_sweep_keys *keys, const yaml_even
         yaml_event_delete(&event);
         if (!end) continue;
         if (zip && !points_differ(keys))
-            sweep_problem(src, &where, name, "a combination of values stands there twice");
+            sweep_problem(src, &where, name, "a combination of values is given twice");
         return;
     }
 }
@@ -284,7 +284,7 @@ static char *read_word(smoe_events *src, const char *section, const yaml_event_t
     return copy;
 }
 
-/* What stands on the axes is seen when it is drawn. */
+/* The columns are checked when the figure is drawn. */
 static void read_figure(smoe_events *src, const yaml_event_t *start) {
     parts p = {.section = "sweep.figure", .name = {"x", "y", "line"}};
     smoe_sweep_figure *figure = &src->reading->spec->sweep.figure;
@@ -342,8 +342,8 @@ static void read_primaries(smoe_events *src, const yaml_event_t *start) {
     }
 }
 
-/* A margin, or {METRIC: MARGIN, ...}, as "METRIC=MARGIN,..."; whether they are numbers of known
- * metrics is seen by who uses them. */
+/* A margin, or {METRIC: MARGIN, ...}, as "METRIC=MARGIN,..."; numbers and names of metrics are
+ * checked where they are used. */
 static char *read_equivalence(smoe_events *src, const yaml_event_t *start) {
     static const char section[] = "sweep.equivalence", wanted[] = "expected a number, or {METRIC: "
                                                                   "NUMBER, ...}";
@@ -408,7 +408,7 @@ void smoe_events_sweep(smoe_events *src, const yaml_event_t *start) {
         case 8: sweep->plan.equivalence = read_equivalence(src, &value); break;
         default:
             sweep->reference = read_word(src, "sweep.reference", &value,
-                                         "expected KEY=VALUE, or several with commas between");
+                                         "expected KEY=VALUE, or several separated by commas");
         }
         yaml_event_delete(&value);
     }

@@ -1,7 +1,7 @@
 /*
- * Values: from a scalar's text to the member of a row and back. The row's kind decides what a text
- * means (1e-4 is a number, 1_000 a thousand, "on" a truth only where one is asked for); YAML's own
- * guesses are never consulted.
+ * Values: from a scalar's text to the member of a row and back. The kind of the row decides the
+ * meaning of a text (1e-4 is a number, 1_000 a thousand, "on" is true only for a boolean); the
+ * types that YAML would infer are not used.
  */
 #include "spec/schema.h"
 
@@ -25,7 +25,7 @@ static int problem_text(char *problem, const char *expected, const char *text) {
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
-/* Is the number inside "[LOW, HIGH]", with round brackets for bounds that are left out? */
+/* Whether the number is inside "[LOW, HIGH]"; round brackets mark bounds that are not included. */
 static bool inside(const char *range, double number) {
     char open, shut;
     double low, high;
@@ -329,7 +329,7 @@ static const char *choice_name(const smoe_row *row, unsigned number, char *buf, 
     return word;
 }
 
-/* Plain where no reader could take it for anything but this text, else between double quotes. */
+/* Plain if every reader would read exactly this text, else in double quotes. */
 static char *quoted(const char *text) {
     if (!text) return strdup("null");
 #define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"

@@ -1,7 +1,6 @@
 /*
  * Writing: a resolved spec as YAML that reads back to the same bytes, and as one line of JSON,
- * which is YAML too. Both walk the schema table; the values themselves are put into words by
- * value.c.
+ * which is YAML too. Both go through the schema table; value.c formats the values.
  */
 #include "spec/routers.h"
 #include "spec/schema.h"
@@ -11,8 +10,8 @@
 
 /* ---- YAML ------------------------------------------------------------------------------------ */
 
-/* "# default", "# variant S", "# FILE:LINE:COL", "# override", and what follows from the value
- * where METHODS ask for it: the buffers of the choice routers. */
+/* "# default", "# variant S", "# FILE:LINE:COL", "# override", and for the choice routers the
+ * resulting buffers. */
 static void write_origin(const smoe_spec *spec, size_t row, FILE *out) {
     const smoe_provenance *origin = &spec->origin[row];
     char shown[200];
@@ -90,7 +89,7 @@ int smoe_spec_write_yaml(const smoe_spec *spec, FILE *out, bool origins) {
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
-/* The object of the innermost section of a key, made on the way; NULL when out of memory. *leaf:
+/* The object of the innermost section of a key, created if missing; NULL when out of memory. *leaf:
  * its last part. */
 static json_t *section_object(json_t *root, const char *key, const char **leaf) {
     for (const char *dot; root && (dot = strchr(key, '.')); key = dot + 1) {

@@ -2,10 +2,10 @@
  * Checkpoints of a run: ckpt/step_XXXXXXXX/{model,state}.safetensors and the links ckpt/latest and
  * ckpt/best.
  *
- * Whole or not at all: a checkpoint is written under a temporary name, synced, renamed into place,
- * and only then linked to; it is renamed away before it is deleted. So a directory called step_* is
- * whole at any moment, and what a killed process leaves has a name that smoe_checkpoints_recover
- * knows.
+ * A checkpoint is complete or absent: it is written under a temporary name, synced, renamed into
+ * place, and only then linked to; it is renamed away before it is deleted. So a directory called
+ * step_* is complete at any moment, and leftovers of a killed process have names that
+ * smoe_checkpoints_recover knows.
  */
 #include "store/checkpoint.h"
 #include "base/file.h"
@@ -114,12 +114,12 @@ static int link_step(const char *ckpt, const char *name, uint64_t *step, smoe_er
     while (n > 1 && target[n - 1] == '/') n--;
     target[n] = '\0';
     if (step_of(target, step)) return 1;
-    return smoe_fail(err, SMOE_DATA, "%s: links to %s, which is no checkpoint of the run", at.path,
-                     target);
+    return smoe_fail(err, SMOE_DATA, "%s: links to %s, which is not a checkpoint of the run",
+                     at.path, target);
 }
 
-/* The checkpoint to go on from. Without the link (killed before the first one) it is the newest:
- * what has its name is whole. */
+/* The checkpoint to continue from. Without the link (killed before the first one) it is the newest,
+ * because a directory of that name is complete. */
 static int latest_step(const char *ckpt, uint64_t *step, smoe_err *err) {
     int found = link_step(ckpt, "latest", step, err);
     if (found) return found;
@@ -232,7 +232,7 @@ static bool stretch_finite(const smoe_slab *slab, size_t first, size_t size) {
     return !bad;
 }
 
-/* Weights and moments must be numbers, lest the one checkpoint that is kept be of no use. */
+/* Weights and moments must be finite, or the only checkpoint that is kept could be useless. */
 static int finite_check(const smoe_params *params, uint64_t step, smoe_err *err) {
     smoe_slab slabs[3] = {{.prefix = "", .values = params->w}};
     size_t count = 1 + moments_of(params, slabs + 1);
@@ -241,10 +241,11 @@ static int finite_check(const smoe_params *params, uint64_t step, smoe_err *err)
             const smoe_param *row = &params->row[i];
             if (!smoe_slab_has(&slabs[s], row) || stretch_finite(&slabs[s], row->offset, row->size))
                 continue;
-            return smoe_fail(err, SMOE_NONFINITE,
-                             "step %" PRIu64 ": tensor %s%s is not finite and not saved; the last "
-                             "checkpoint is as it was",
-                             step, slabs[s].prefix, row->name);
+            return smoe_fail(
+                err, SMOE_NONFINITE,
+                "step %" PRIu64
+                ": tensor %s%s is not finite and was not saved; the last checkpoint is unchanged",
+                step, slabs[s].prefix, row->name);
         }
     return 0;
 }
@@ -254,7 +255,7 @@ static int build(const char *folder, const smoe_params *params, const smoe_spec 
                  const smoe_checkpoint *state, smoe_err *err) {
     place at;
     if (smoe_file_remove(folder, err)) return -1;
-    if (mkdir(folder, 0777)) return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot make", folder);
+    if (mkdir(folder, 0777)) return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot create", folder);
     if (smoe_model_file_write(in_folder(&at, folder, "model.safetensors"), params, spec,
                               state->step, err))
         return -1;
@@ -262,7 +263,7 @@ static int build(const char *folder, const smoe_params *params, const smoe_spec 
     return smoe_file_sync_folder(folder, err);
 }
 
-/* Renames a checkpoint away, so that no half of it bears its name, and deletes it. */
+/* Renames a checkpoint away, so that no incomplete one has its name, and deletes it. */
 static int step_delete(const char *ckpt, uint64_t step, smoe_err *err) {
     place from, to;
     step_path(&from, ckpt, "", step, NULL);
@@ -274,8 +275,8 @@ static int step_delete(const char *ckpt, uint64_t step, smoe_err *err) {
 }
 
 /* The finished folder takes its place. An older checkpoint of the same step (a resume does steps
- * again) is exchanged in one move; where the file system cannot, it steps aside under a name that
- * recovery puts back. */
+ * again) is exchanged in one operation; if the file system cannot do this, it is renamed to a name
+ * that recovery renames back. */
 static int install(const char *ckpt, uint64_t step, smoe_err *err) {
     place from, to, aside;
     step_path(&from, ckpt, BUILDING, step, NULL);
@@ -319,12 +320,12 @@ int smoe_checkpoint_write(const char *dir, const smoe_params *params, const smoe
     snprintf(name, sizeof name, "step_%08" PRIu64, state->step);
     if (finite_check(params, state->step, err)) return -1;
     if (mkdir(ckpt.path, 0777) && errno != EEXIST)
-        return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot make", ckpt.path);
+        return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot create", ckpt.path);
     if (build(building.path, params, spec, state, err) || install(ckpt.path, state->step, err)) {
         smoe_file_remove(building.path, NULL); /* the failure that counts is in err */
         return -1;
     }
-    /* best before latest: whoever resumes from latest finds the best that it speaks of. */
+    /* best before latest, so that the best checkpoint that latest refers to exists. */
     bool best = state->best >= 0 && state->best_step == state->step;
     if (best && smoe_file_link(name, in_folder(&link, ckpt.path, "best"), err)) return -1;
     if (smoe_file_link(name, in_folder(&link, ckpt.path, "latest"), err)) return -1;
@@ -332,7 +333,7 @@ int smoe_checkpoint_write(const char *dir, const smoe_params *params, const smoe
     return retain(ckpt.path, keep, err);
 }
 
-/* Puts back or removes checkpoints that were being replaced. */
+/* Restores or removes checkpoints that were being replaced. */
 static int replaced_recover(const char *ckpt, smoe_err *err) {
     DIR *dir = opendir(ckpt);
     if (!dir) return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot read the folder", ckpt);
@@ -347,7 +348,7 @@ static int replaced_recover(const char *ckpt, smoe_err *err) {
         if (!access(proper.path, F_OK))
             status = smoe_file_remove(aside.path, err);
         else if (rename(aside.path, proper.path))
-            status = smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot put back", proper.path);
+            status = smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot move back", proper.path);
     }
     closedir(dir);
     return status;
@@ -400,8 +401,8 @@ static int metadata_real(const smoe_safetensors *file, const char *key, double *
                      smoe_safetensors_path(file), key, text ? text : "(absent)");
 }
 
-/* The step in the metadata must be that of the folder: a model and a state of two moments are no
- * checkpoint. */
+/* The step in the metadata must be that of the folder: a model and a state of different steps are
+ * not a checkpoint. */
 static int step_agrees(const smoe_safetensors *file, uint64_t step, smoe_err *err) {
     uint64_t found = 0;
     if (metadata_integer(file, "smoe.step", &found, err)) return -1;
@@ -417,8 +418,8 @@ static int metadata_known(const smoe_safetensors *file, const char *key, uint64_
     return smoe_safetensors_metadata(file, key) ? metadata_integer(file, key, value, err) : 0;
 }
 
-/* Nothing can have happened after the step, and a precision is a share, or -1 before there is one.
- */
+/* No count can be beyond the step, and a precision is from 0 to 1, or -1 before the first
+ * evaluation. */
 static int state_sane(const smoe_safetensors *file, const smoe_checkpoint *state, smoe_err *err) {
     const struct {
         const char *key;
@@ -463,7 +464,7 @@ static int crc_agrees(const smoe_safetensors *file, const smoe_safetensors *stat
     if (have == want) return 0;
     return smoe_fail(err, SMOE_DATA,
                      "%s: its data is not what was saved (CRC-32 %" PRIu32 ", %s in %s is %" PRIu64
-                     "): damaged, or of another checkpoint",
+                     "): damaged, or from another checkpoint",
                      smoe_safetensors_path(file), have, key, smoe_safetensors_path(state), want);
 }
 
@@ -503,7 +504,8 @@ out:
     return status;
 }
 
-/* After a corrupt checkpoint: the newest older one that is whole, and how to go on from it. */
+/* After a corrupt checkpoint: names the newest older one that is intact, and how to continue from
+ * it. */
 static void suggest_older(const char *ckpt, uint64_t bad, const smoe_params *params,
                           smoe_err *err) {
     steps list;
@@ -515,7 +517,7 @@ static void suggest_older(const char *ckpt, uint64_t bad, const smoe_params *par
         step_path(&whole, ckpt, "", list.step[i], NULL);
         smoe_fail_more(
             err, SMOE_DATA,
-            "%s: an older checkpoint, is whole; to resume from it: ln -sfn step_%08" PRIu64
+            "%s: this older checkpoint is intact; to resume from it: ln -sfn step_%08" PRIu64
             " %s/latest",
             whole.path, list.step[i], ckpt);
         break;

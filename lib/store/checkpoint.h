@@ -1,7 +1,7 @@
 /*
  * Checkpoints of a run directory: ckpt/step_XXXXXXXX/{model,state}.safetensors, ckpt/latest and
- * ckpt/best. They know nothing of the rest of the run; run.h says when they are made. DIR is the
- * run directory. smoe-checkpoint(5) is the long form.
+ * ckpt/best. This file knows nothing of the rest of the run; run.h says when they are written. DIR
+ * is the run directory. smoe-checkpoint(5) is the long form.
  */
 #ifndef SMOE_CHECKPOINT_H
 #define SMOE_CHECKPOINT_H
@@ -15,7 +15,7 @@ typedef struct smoe_checkpoint { /* what state.safetensors holds beside the mome
     uint64_t optimizer_steps;
     double best; /* best test precision so far, negative: none */
     uint64_t best_step;
-    /* For noticing what does not belong together; 0: not known. */
+    /* To detect files that do not belong together; 0: unknown. */
     uint64_t recorded; /* step of the last record in metrics.jsonl */
     uint64_t images;   /* of the training data */
     uint64_t classes;  /* a checksum of the names of its classes */
@@ -23,9 +23,9 @@ typedef struct smoe_checkpoint { /* what state.safetensors holds beside the mome
 
 /* Writes ckpt/step_XXXXXXXX with weights, moments (those allocated) and `state`, points ckpt/best
  * (when best_step == step and best >= 0) and ckpt/latest at it, then deletes all but the newest
- * `keep`, the latest and the best. A checkpoint of that step that is there is replaced. Disk full
- * or unwritable: SMOE_RUNTIME; a weight or a moment that is not finite: SMOE_NONFINITE naming it;
- * and everything older is still there. */
+ * `keep`, the latest and the best. An existing checkpoint of that step is replaced. Disk full or
+ * unwritable: SMOE_RUNTIME; a weight or a moment that is not finite: SMOE_NONFINITE, naming it. On
+ * failure all older checkpoints stay. */
 int smoe_checkpoint_write(const char *dir, const smoe_params *params, const smoe_spec *spec,
                           const smoe_checkpoint *state, size_t keep, smoe_err *err) SMOE_MUST_CHECK;
 
@@ -38,10 +38,10 @@ int smoe_checkpoint_restore(const char *dir, smoe_params *params, smoe_checkpoin
 /* Whether a name in ckpt/ is that of a checkpoint. */
 bool smoe_checkpoint_named(const char *name);
 
-/* Makes the checkpoints of a run that was killed at any moment usable again. */
+/* Repairs the checkpoints of a run that was killed at any moment. */
 int smoe_checkpoints_recover(const char *dir, smoe_err *err) SMOE_MUST_CHECK;
 
-/* Removes every checkpoint, and what is left of half-made ones; other files stay. */
+/* Removes every checkpoint and every leftover of an incomplete one; other files stay. */
 int smoe_checkpoints_remove(const char *dir, smoe_err *err) SMOE_MUST_CHECK;
 
 /* Steps done at the latest checkpoint; 0 where none is found. */

@@ -55,15 +55,15 @@ static grid grid_of(size_t tokens) {
     return (grid){0, 0};
 }
 
-/* Are these the positions [1,T,d] of another grid? */
+/* Whether these are the position embeddings [1,T,d] of another grid. */
 static bool resizes(const smoe_param *row, const smoe_tensor *t) {
     return !strcmp(row->name, "pos_embed") && t->ndim == 3 && t->dim[0] == 1 &&
            t->dim[1] != row->dim[1] && t->dim[2] == row->dim[2] && grid_of(t->dim[1]).side &&
            grid_of(row->dim[1]).side;
 }
 
-/* Place i of `to` along a line of `from` places: between place `at` and the next, `share` of the
- * way. Ends are ends; a single place is the middle. */
+/* Place i of `to`, on a line of `from` places: a fraction `share` of the way from place `at` to the
+ * next. The ends are aligned; a single place is the middle. */
 typedef struct place {
     size_t at;
     double share;
@@ -78,7 +78,7 @@ static place place_of(size_t i, size_t to, size_t from) {
     return (place){steps / parts, (double)(steps % parts) / (double)parts};
 }
 
-/* A patch of another grid: between four of them. */
+/* The place of a patch in another grid: between four patches. */
 static void interpolate(real *out, const smoe_tensor *t, size_t d, grid from, place y, place x) {
     enum { RUN = 256 };
     size_t right = x.share > 0, below = y.share > 0 ? from.side : 0;
@@ -254,7 +254,7 @@ static void unused_put(FILE *out, const smoe_init_map *from, const smoe_init_sou
         while (row < from->params->count && source[row].tensor != t) row++;
         if (row == from->params->count) name[count++] = t->name;
     }
-    names_put(out, "; unused in it: ", name, count);
+    names_put(out, "; not used: ", name, count);
 }
 
 char *smoe_params_partial_text(const smoe_params *params, const smoe_safetensors *file,
@@ -274,8 +274,8 @@ char *smoe_params_partial_text(const smoe_params *params, const smoe_safetensors
         fprintf(out, "%zu of %zu tensors start from %s", taken, params->count,
                 smoe_safetensors_path(file));
         rows_put(out, "; resized: ", params, source, SMOE_WAY_RESIZED, name);
-        rows_put(out, "; each expert a copy: ", params, source, SMOE_WAY_COPIED, name);
-        rows_put(out, "; fresh: ", params, source, SMOE_WAY_FRESH, name);
+        rows_put(out, "; copied into each expert: ", params, source, SMOE_WAY_COPIED, name);
+        rows_put(out, "; initialised: ", params, source, SMOE_WAY_FRESH, name);
         unused_put(out, &from, source, name);
         failed = fclose(out);
     }

@@ -11,15 +11,15 @@
 enum { SMOE_SHAPE_TEXT = 192 };
 const char *smoe_shape_text(char buf[SMOE_SHAPE_TEXT], int ndim, const size_t *dim);
 
-/* A table and a file; both borrowed. */
+/* A table and a file, both borrowed. */
 typedef struct smoe_init_map {
     const smoe_params *params;
     const smoe_safetensors *file;
     smoe_fit fit;
-    bool headless; /* the head starts fresh as a whole, whatever the file has of it */
+    bool headless; /* the whole head is initialised, whatever the file has of it */
 } smoe_init_map;
 
-/* Looks at the head first: a file with another number of classes leaves it out as a whole. */
+/* Checks the head first: with another number of classes in the file, the whole head is left out. */
 smoe_init_map smoe_init_map_of(const smoe_params *params, const smoe_safetensors *file,
                                smoe_fit fit);
 
@@ -44,9 +44,9 @@ smoe_init_source smoe_init_map_source(const smoe_init_map *from, const smoe_para
 bool smoe_init_map_refused(const smoe_init_map *from, const smoe_param *row, const char *name,
                            smoe_init_source source, smoe_err *err);
 
-/* out [row->size] from a source that was not refused, converted. Resized positions are
- * interpolated linearly along both sides of the grid, whose corners stay corners (the zoom of order
- * 1 of the ViT and V-MoE code); out keeps a class token's where the source has none. */
+/* Fills out [row->size] from a source that was not refused, converted. Position embeddings are
+ * resized by bilinear interpolation with aligned corners (the zoom of order 1 of the ViT and V-MoE
+ * code). That of a class token stays unchanged in out if the source has none. */
 void smoe_init_map_fill(real *out, const smoe_param *row, smoe_init_source source);
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * model.safetensors, written: from the weights of a run, from the initial values of a spec, or from
- * another file in another storage type. The last two go piece by piece, so that a model needs no
- * memory to speak of. smoe-checkpoint(5) describes the file.
+ * another file in another storage type. The last two are written in pieces, so a model needs hardly
+ * any memory. smoe-checkpoint(5) describes the file.
  */
 #ifndef SMOE_MODEL_FILE_H
 #define SMOE_MODEL_FILE_H

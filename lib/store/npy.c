@@ -104,8 +104,9 @@ int smoe_npy_read(const char *path, const char *dtype, void **data, int ndim, si
     if (smoe_file_read(path, MOST_BYTES, &text, &size, err)) return -1;
     if (!read_header(text, size, dtype, ndim, dim, &from)) {
         free(text);
-        return smoe_fail(err, SMOE_DATA, "%s: no whole .npy file of type %s with %d dimensions",
-                         path, dtype, ndim);
+        return smoe_fail(err, SMOE_DATA,
+                         "%s: not a complete .npy file of type %s with %d dimensions", path, dtype,
+                         ndim);
     }
     memmove(text, text + from, size - from);
     *data = text;

@@ -101,7 +101,7 @@ int smoe_params_open(smoe_safetensors **file, const smoe_params *params, const c
     if (smoe_safetensors_open(file, path, err)) return -1;
     int status = smoe_params_load_slabs(params, &weights, 1, *file, fit, &matches, err);
     if (!status && !matches)
-        status = smoe_fail(err, SMOE_DATA, "%s: no tensor of this model in it", path);
+        status = smoe_fail(err, SMOE_DATA, "%s: has no tensor of this model", path);
     if (!status) return 0;
     smoe_safetensors_free(*file);
     *file = NULL;

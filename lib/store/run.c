@@ -1,7 +1,7 @@
 /*
- * The run directory, from mkdir to STATUS. Its checkpoints are made by checkpoint.c. Every file but
- * the two that grow (metrics.jsonl and log.txt) is replaced whole; the lock lies on metrics.jsonl
- * because that one keeps its inode.
+ * The run directory, from mkdir to STATUS. Its checkpoints are made by checkpoint.c. Every file
+ * except the two that grow (metrics.jsonl and log.txt) is replaced as a whole. The lock is on
+ * metrics.jsonl because that file keeps its inode.
  */
 #include "store/run.h"
 #include "store/env.h"
@@ -51,7 +51,7 @@ static bool is_temporary(const char *name) {
     return !strcmp(name, ".") || !strcmp(name, "..") || strstr(name, SMOE_FILE_TEMPORARY);
 }
 
-/* What a folder of checkpoints has: nothing but leftovers, or also checkpoints. */
+/* Whether a folder of checkpoints has only leftovers, or also checkpoints. */
 typedef enum content { NOTHING, CHECKPOINTS, OTHER } content;
 
 static content checkpoints_content(const char *path) {
@@ -77,9 +77,9 @@ enum { RECORDS, CKPT, SPEC, ENV, LOG, STATUS, NAMES };
 static const char *const names[NAMES] = {"metrics.jsonl", "ckpt",    "spec.yaml",
                                          "env.json",      "log.txt", "STATUS"};
 
-/* A directory killed while it was made has nothing without the records, which come first, no
- * STATUS, which comes last, and neither a record nor a checkpoint nor a line of the log: there is
- * nothing in it to lose. */
+/* A directory whose process was killed while creating it has metrics.jsonl, which comes first, or
+ * nothing; it has no STATUS, which comes last, and no record, no checkpoint and an empty log. So
+ * nothing in it can be lost. */
 static kind dir_kind(const smoe_run *run) {
     DIR *open = opendir(run->dir);
     if (!open) return errno == ENOENT ? ABSENT : STRANGE;
@@ -113,11 +113,11 @@ static int dir_make(const smoe_run *run, smoe_err *err) {
         return smoe_fail(err, SMOE_USAGE,
                          "%s: exists already; --resume continues a run, --force replaces it",
                          run->dir);
-    return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot make the run directory", run->dir);
+    return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot create the run directory", run->dir);
 }
 
-/* Whether mode may have this directory; makes it (*made) where it should be new. *fresh: nothing of
- * an older run counts. */
+/* Whether the directory may be used in this mode; creates it (*made) if it should be new. *fresh:
+ * nothing of an older run counts. */
 static int dir_claim(const smoe_run *run, smoe_run_mode mode, bool *fresh, bool *made,
                      smoe_err *err) {
     kind found = mode == SMOE_RUN_NEW ? ABSENT : dir_kind(run);
@@ -126,21 +126,21 @@ static int dir_claim(const smoe_run *run, smoe_run_mode mode, bool *fresh, bool 
     if (found == A_RUN || found == HALF_MADE) return 0;
     if (found == NO_STATUS && mode == SMOE_RUN_RESUME) return 0;
     if (found == NO_STATUS)
-        return smoe_fail(err, SMOE_USAGE,
-                         "%s: a run without its STATUS: --resume continues it, --force does not "
-                         "replace it",
-                         run->dir);
+        return smoe_fail(
+            err, SMOE_USAGE,
+            "%s: a run without STATUS; --resume continues it, --force does not replace it",
+            run->dir);
     if (found == STRANGE)
         return smoe_fail(err, SMOE_USAGE,
                          "%s: not a run directory (no spec.yaml and STATUS in it)%s", run->dir,
-                         mode == SMOE_RUN_FORCE ? "; --force replaces nothing else" : "");
+                         mode == SMOE_RUN_FORCE ? "; --force replaces only run directories" : "");
     if (mode == SMOE_RUN_RESUME)
         return smoe_fail(err, SMOE_USAGE, "%s: no such run directory, nothing to resume", run->dir);
     return dir_make(run, err);
 }
 
-/* Opens metrics.jsonl and holds it: whoever has the lock writes the run. The kernel drops it with
- * the process. */
+/* Opens and locks metrics.jsonl: the process with the lock writes the run. The kernel releases the
+ * lock when the process ends. */
 static int lock(smoe_run *run, smoe_err *err) {
     place at;
     run->metrics =
@@ -159,7 +159,7 @@ static int lock(smoe_run *run, smoe_err *err) {
 
 /* ---- the files ------------------------------------------------------------------------------- */
 
-/* Files of the run that are there must be files: a pipe would be waited for. */
+/* Existing files of the run must be regular files: opening a pipe would block. */
 static int files_check(const smoe_run *run, smoe_err *err) {
     place at;
     struct stat there;
@@ -169,8 +169,8 @@ static int files_check(const smoe_run *run, smoe_err *err) {
     return 0;
 }
 
-/* Whether the directory is still the one whose records are locked: one that was moved away is not
- * made again, and another that has its name is not written to. */
+/* Whether the directory is still the one whose records are locked. A directory that was moved away
+ * is not created again, and a new one of the same name is not written to. */
 static int still_there(const smoe_run *run, smoe_err *err) {
     place at;
     struct stat mine, there;
@@ -178,8 +178,8 @@ static int still_there(const smoe_run *run, smoe_err *err) {
         mine.st_dev == there.st_dev && mine.st_ino == there.st_ino)
         return 0;
     return smoe_fail(err, SMOE_RUNTIME,
-                     "%s: its metrics.jsonl is no longer that of this run: it was moved or removed "
-                     "while it was written; nothing more is written here",
+                     "%s: its metrics.jsonl is no longer the one of this run: the directory was "
+                     "moved or removed during the run; nothing more is written here",
                      run->dir);
 }
 
@@ -235,12 +235,12 @@ static int empty_records(smoe_run *run, smoe_err *err) {
                            in_run(&at, run, "metrics.jsonl"));
 }
 
-/* Everything of a new run but STATUS; over what an older one left. */
+/* Writes all files of a new run except STATUS, over those of an older one. */
 static int populate(smoe_run *run, const smoe_spec *spec, json_t *env, smoe_err *err) {
     place at;
     if (smoe_checkpoints_remove(run->dir, err)) return -1;
     if (mkdir(in_run(&at, run, "ckpt"), 0777) && errno != EEXIST)
-        return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot make", at.path);
+        return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot create", at.path);
     if (empty_records(run, err)) return -1;
     if (smoe_file_remove(in_run(&at, run, "log.txt"), err)) return -1;
     if (smoe_run_outcomes(run, NULL, 0, err)) return -1;
@@ -249,8 +249,8 @@ static int populate(smoe_run *run, const smoe_spec *spec, json_t *env, smoe_err 
 
 /* ---- resuming -------------------------------------------------------------------------------- */
 
-/* May this key differ between a run and its resumption? Those that cannot change the weights of a
- * step. */
+/* Whether this key may differ between a run and its resumption: keys that cannot change the weights
+ * of a step may. */
 static bool free_to_differ(const char *key) {
     static const char *const keys[] = {"name",
                                        "data.cache_mb",
@@ -265,7 +265,7 @@ static bool free_to_differ(const char *key) {
     return false;
 }
 
-/* Data may have moved: the last name of its path is what has to agree. */
+/* Data may have moved: only the last name of its path has to agree. */
 static bool same_value(const char *key, const json_t *a, const json_t *b) {
     if (strcmp(key, "data.path") || !json_is_string(a) || !json_is_string(b))
         return json_equal(a, b);
@@ -287,7 +287,7 @@ static bool difference(smoe_run *run, const char *key, const json_t *old, const 
         smoe_fail_more(err, SMOE_USAGE, "%s: cannot resume: %s was %s, now it is %s", run->dir, key,
                        was ? was : "?", is ? is : "?");
     else
-        smoe_run_log(run, "%s was %s, from here it is %s", key, was ? was : "?", is ? is : "?");
+        smoe_run_log(run, "%s was %s, from now on it is %s", key, was ? was : "?", is ? is : "?");
     free(was);
     free(is);
     return refused;
@@ -303,7 +303,7 @@ static size_t spec_differences(smoe_run *run, const char *at, const json_t *old,
     for (int side = 0; side < 2; side++)
         json_object_foreach((json_t *)(side ? new : old), name, value) {
             const json_t *a = json_object_get(old, name), *b = json_object_get(new, name);
-            if (side && a) continue; /* seen from the other side */
+            if (side && a) continue; /* with the arguments exchanged */
             char key[256];
             snprintf(key, sizeof key, "%s%s%s", at, *at ? "." : "", name);
             if (json_is_object(a) && json_is_object(b))
@@ -314,8 +314,8 @@ static size_t spec_differences(smoe_run *run, const char *at, const json_t *old,
     return refused;
 }
 
-/* What the run was computed with: the spec in its latest checkpoint, whatever has become of
- * spec.yaml since; that file where there is no checkpoint that can be read. */
+/* The spec with which the run was computed: the one in its latest checkpoint, even if spec.yaml has
+ * changed since; spec.yaml if no checkpoint can be read. */
 static int spec_of_run(smoe_run *run, smoe_spec *spec, smoe_err *err) {
     place at;
     char *model = NULL, *text = NULL;
@@ -460,7 +460,7 @@ int smoe_run_metrics(smoe_run *run, json_t *record, smoe_err *err) {
     int status = before < 0 || smoe_file_write_fd(run->metrics, line, size) ? -1 : 0;
     if (status) {
         smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot write", in_run(&at, run, "metrics.jsonl"));
-        /* Should this fail as well, a half line is left, which a resume drops. */
+        /* If this fails as well, a partial line is left, which a resume removes. */
         if (before >= 0 && ftruncate(run->metrics, before)) status = -1;
     }
     free(line);
@@ -482,7 +482,7 @@ static int keep_record(void *user, const smoe_run_record *record, smoe_err *err)
     return 0;
 }
 
-/* Everything written to metrics.jsonl reaches the disk. */
+/* Syncs metrics.jsonl. */
 static int sync_records(smoe_run *run, smoe_err *err) {
     place at;
     if (!fsync(run->metrics)) return 0;
@@ -500,7 +500,7 @@ int smoe_run_truncate(smoe_run *run, uint64_t step, uint64_t recorded, smoe_err 
                          " they end at step %" PRIu64 ", and there was one of step %" PRIu64,
                          at.path, step, k.last, recorded);
     if (ftruncate(run->metrics, k.end))
-        return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot shorten", at.path);
+        return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot truncate", at.path);
     return sync_records(run, err);
 }
 
@@ -527,7 +527,8 @@ int smoe_run_restore(smoe_run *run, smoe_params *params, smoe_checkpoint *state,
 
 /* ---- reading records ------------------------------------------------------------------------- */
 
-/* One line, with its newline, to fn: what fn returns, -1 where it is no record. */
+/* Passes one line, with its newline, to fn. Returns what fn returns, or -1 if the line is not a
+ * record. */
 static int each_line(const char *line, size_t size, off_t end, smoe_run_record_fn *fn, void *user,
                      bool *good, smoe_err *err) {
     json_t *json = json_loadb(line, size, 0, NULL);
@@ -554,7 +555,7 @@ int smoe_run_each_record(const char *path, size_t tail, smoe_run_record_fn *fn, 
         return -1;
     }
     if (tail && !fseeko(in, -(off_t)tail, SEEK_END))
-        (void)!getline(&line, &room, in); /* the half that it begins in */
+        (void)!getline(&line, &room, in); /* the partial line at its beginning */
     while (!status && (size = getline(&line, &room, in)) > 0 && line[size - 1] == '\n') {
         bool good;
         number++;

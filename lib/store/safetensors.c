@@ -1,7 +1,7 @@
 /*
- * Reading and writing safetensors. The reader trusts nothing: a file that passes has tensors that
- * tile its data exactly, in bounds, without holes or overlaps, with unique names. What the tensors
- * mean is for params_io.c.
+ * Reading and writing safetensors. The reader checks everything: in an accepted file the tensors
+ * have unique names and cover the data exactly, in bounds, without holes or overlaps. What the
+ * tensors mean is for params_io.c.
  */
 #include "store/safetensors.h"
 #include "base/file.h"
@@ -90,8 +90,8 @@ static bool shape_read(smoe_tensor *t, const json_t *shape, const char *path, sm
         const json_t *axis = json_array_get(shape, i);
         json_int_t dim = json_integer_value(axis);
         if (!json_is_integer(axis) || dim < 0) {
-            smoe_fail_more(err, SMOE_DATA, "%s: tensor %s: axis %zu of the shape is no size", path,
-                           show(&name, t->name), i);
+            smoe_fail_more(err, SMOE_DATA, "%s: tensor %s: axis %zu of the shape is not a size",
+                           path, show(&name, t->name), i);
             return false;
         }
         t->dim[i] = (size_t)dim;
@@ -193,8 +193,7 @@ static bool metadata_check(const json_t *metadata, const char *path, smoe_err *e
     return good;
 }
 
-/* By place; of two at the same place the empty one first, as it takes none. Names make the order
- * complete. */
+/* By offset; at the same offset an empty tensor comes first. Names make the order total. */
 static int span_compare(const void *a, const void *b) {
     const span *x = a, *y = b;
     if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
@@ -314,7 +313,7 @@ fail:
 
 int smoe_safetensors_open(smoe_safetensors **result, const char *path, smoe_err *err) {
     *result = NULL;
-    /* Without waiting, so that a pipe is refused and not hung upon. */
+    /* Without blocking, so that a pipe is refused. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), status = -1;
     struct stat there;
     void *map = MAP_FAILED;
@@ -508,9 +507,10 @@ int smoe_safetensors_stream(const char *path, const smoe_tensor *tensors, size_t
     const smoe_tensor **order = ordered(tensors, count);
     if (order) header = header_make(order, count, metadata, pairs);
     if (!header || (source && !piece)) {
-        smoe_fail(err, SMOE_RUNTIME,
-                  "%s: cannot make the header: out of memory, or a name that is double or no UTF-8",
-                  path);
+        smoe_fail(
+            err, SMOE_RUNTIME,
+            "%s: cannot create the header: out of memory, or a name that is duplicate or not UTF-8",
+            path);
         goto out;
     }
     smoe_file out;

@@ -54,11 +54,11 @@ static int add_list(smoe_axis *axis, const smoe_spec *spec, const char *list, sm
         if (!spec && (!*item || item[strspn(item, "0123456789")]))
             status =
                 smoe_fail(err, SMOE_USAGE,
-                          "--seeds: expected whole numbers with commas between, found '%s'", list);
+                          "--seeds: expected whole numbers separated by commas, found '%s'", list);
         for (size_t p = 0; p < axis->points && !status; p++)
             if (!strcmp(axis->point[p].value[0], item))
                 status =
-                    smoe_fail(err, SMOE_USAGE, "--%ss: '%s' is there twice", axis->column[0], item);
+                    smoe_fail(err, SMOE_USAGE, "--%ss: '%s' is given twice", axis->column[0], item);
         if (!status && (spec ? add_router(axis, spec, item) : add_seed(axis, item)))
             status = smoe_fail(err, SMOE_RUNTIME, "out of memory");
     }

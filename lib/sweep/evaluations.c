@@ -85,7 +85,7 @@ static int check_point(const smoe_trial *trial, smoe_model *trained, const smoe_
     int status = parse_point(&spec, trial, point, &own);
     if (!status) status = smoe_model_create(&model, &spec, 2, &own);
     if (!status && !same_parameters(trained, model))
-        status = smoe_fail(&own, SMOE_USAGE, "needs other parameters than were trained");
+        status = smoe_fail(&own, SMOE_USAGE, "needs other parameters than the trained ones");
     if (status)
         smoe_fail_more(err, own.code, "%s at %s%s: %.*s", trial->name, point->override[0],
                        point->overrides > 1 ? " ..." : "", (int)strcspn(own.text, "\n"), own.text);
@@ -185,7 +185,7 @@ int smoe_evaluations_read(json_t **list, const smoe_sweep *sweep, size_t i, smoe
         json_decref(*list);
         *list = NULL;
         status = smoe_fail(err, SMOE_DATA,
-                           "%s: has no results of evaluations; remove it to make them again", path);
+                           "%s: has no results of evaluations; remove it to evaluate again", path);
     }
     free(text);
     free(path);

@@ -92,7 +92,7 @@ int smoe_grid_of_spec(smoe_sweep *sweep, const smoe_spec_text *text, char *const
     if (!status && nothing)
         status =
             smoe_fail(err, SMOE_USAGE,
-                      "%s: nothing is swept: give it a section sweep, or key=a,b,c", text->label);
+                      "%s: nothing to sweep: give it a section sweep, or key=a,b,c", text->label);
     if (!status && l.points.count) status = smoe_evaluations_plan(sweep, &l.points, err);
     if (!status) move_figure(sweep, &spec);
     if (!status) status = smoe_primary_plan(sweep, &spec.sweep.plan, err);
@@ -118,7 +118,7 @@ int smoe_grid_of_run(smoe_sweep *sweep, const char *dir, char *const *overrides,
                            SMOE_EVALUATED, l.later[0], dir, SMOE_EVALUATED);
     if (!status) status = smoe_axes_of(&l.points, &none, l.own, l.owns, l.plain, &l.plains, err);
     if (!status && !l.points.count)
-        status = smoe_fail(err, SMOE_USAGE, "%s: nothing is swept: give key=a,b,c", dir);
+        status = smoe_fail(err, SMOE_USAGE, "%s: nothing to sweep: give key=a,b,c", dir);
     if (!status) status = smoe_run_locate(dir, "latest", &model, &text, err);
     if (!status)
         status = file ? smoe_spec_text_read(&spec, file, err)

@@ -15,7 +15,7 @@ typedef struct smoe_grid_options {
 } smoe_grid_options;
 
 /* The trials of a spec. *skipped: combinations that are no valid spec. SMOE_USAGE: there are some
- * (without skip_invalid), or nothing is swept. */
+ * (without skip_invalid), or if nothing is to be swept. */
 int smoe_grid_of_spec(smoe_sweep *sweep, const smoe_spec_text *text, char *const *overrides,
                       size_t count, const smoe_grid_options *options, size_t *skipped,
                       smoe_err *err) SMOE_MUST_CHECK;

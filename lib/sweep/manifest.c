@@ -123,8 +123,8 @@ static int compare_evaluations(const smoe_sweep *was, const smoe_sweep *is, smoe
     json_decref(b);
     return same ? 0
                 : smoe_fail(err, SMOE_USAGE,
-                            "%s: is another sweep: what it evaluates is different; -o DIR puts "
-                            "this one elsewhere",
+                            "%s: is another sweep: its evaluations are different; -o DIR chooses "
+                            "another folder",
                             was->dir);
 }
 
@@ -133,7 +133,7 @@ static int compare_plans(const smoe_sweep *was, const smoe_sweep *is, smoe_err *
     if (smoe_primary_same(&was->plan, &is->plan)) return 0;
     return smoe_fail(err, SMOE_USAGE,
                      "%s: sweep.primary is not what it was when this sweep began, with %zu primary "
-                     "contrasts; -o DIR puts this one elsewhere",
+                     "contrasts; -o DIR chooses another folder",
                      was->dir, was->plan.primaries);
 }
 
@@ -142,14 +142,14 @@ static int compare(const smoe_sweep *was, const smoe_sweep *is, smoe_err *err) {
     if (was->trials != is->trials)
         return smoe_fail(err, SMOE_USAGE,
                          "%s: is another sweep: it has %zu cells, the spec now makes %zu; --extend "
-                         "adds cells to it, -o DIR puts this one elsewhere",
+                         "adds cells to it, -o DIR chooses another folder",
                          was->dir, was->trials, is->trials);
     for (size_t i = 0; i < is->trials; i++)
         if (strcmp(was->trial[i].name, is->trial[i].name) ||
             was->trial[i].hash != is->trial[i].hash)
             return smoe_fail(err, SMOE_USAGE,
                              "%s: is another sweep: cell %s (%016" PRIx64 ") was %s (%016" PRIx64
-                             "); -o DIR puts this one elsewhere",
+                             "); -o DIR chooses another folder",
                              was->dir, is->trial[i].name, is->trial[i].hash, was->trial[i].name,
                              was->trial[i].hash);
     return compare_plans(was, is, err) ? -1 : compare_evaluations(was, is, err);
@@ -207,7 +207,7 @@ static int fail_there(const char *dir, smoe_err *err) {
 static int make_folder(const char *path, smoe_err *err) {
     if (smoe_file_make_parents(path, err)) return -1;
     if (!mkdir(path, 0777) || errno == EEXIST) return 0;
-    return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot make the folder", path);
+    return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot create the folder", path);
 }
 
 /* The lock on the claims' folder, which whoever writes the manifest has: a descriptor, or -1. */
@@ -396,8 +396,7 @@ int smoe_sweep_open(smoe_sweep *sweep, const char *dir, smoe_err *err) {
         no_memory(dir, err);
     } else if (access(path, F_OK) && not_begun(dir)) {
         smoe_fail(err, SMOE_USAGE,
-                  "%s: no sweep was begun there; SPEC.yaml and its overrides with -o %s begin one",
-                  dir, dir);
+                  "%s: no sweep there; SPEC.yaml and its overrides with -o %s start one", dir, dir);
     } else if (access(path, F_OK)) {
         smoe_fail(err, SMOE_USAGE, "%s: no sweep there (no cells.jsonl)", dir);
     } else if (!smoe_file_read(path, MANIFEST_MOST, &text, &size, err)) {
@@ -463,10 +462,9 @@ int smoe_trial_look(smoe_sweep *sweep, size_t i, smoe_err *err) {
     else if (word && !strcmp(word, "failed"))
         trial->state = SMOE_TRIAL_FAILED;
     else
-        status = smoe_fail(err, SMOE_DATA,
-                           "%s: does not say how a cell went; remove it to run the "
-                           "cell again",
-                           path);
+        status =
+            smoe_fail(err, SMOE_DATA,
+                      "%s: does not say how the cell ended; remove it to run the cell again", path);
 out:
     free(text);
     free(path);
@@ -508,15 +506,15 @@ static int keep_trial(smoe_sweep *sweep, size_t from, const smoe_sweep *old, con
     while (i < sweep->trials && !same_values(sweep, &sweep->trial[i], was)) i++;
     if (i == sweep->trials)
         return smoe_fail(err, SMOE_USAGE,
-                         "%s: cell %s is none of the cells of the spec; --extend wants those that "
-                         "are there and more",
+                         "%s: cell %s is not among the cells of the spec; --extend needs all "
+                         "existing cells and new ones",
                          old->dir, was->name);
     if (sweep->trial[i].hash != was->hash)
-        return smoe_fail(err, SMOE_USAGE,
-                         "%s: cell %s (%016" PRIx64 ") would be another one now (%016" PRIx64
-                         "): the spec or its overrides are different; -o DIR puts this sweep "
-                         "elsewhere",
-                         old->dir, was->name, was->hash, sweep->trial[i].hash);
+        return smoe_fail(
+            err, SMOE_USAGE,
+            "%s: cell %s (%016" PRIx64 ") would now be a different one (%016" PRIx64
+            "): the spec or its overrides are different; -o DIR chooses another folder",
+            old->dir, was->name, was->hash, sweep->trial[i].hash);
     smoe_trial trial = sweep->trial[i];
     free(trial.name);
     trial.name = strdup(was->name);
@@ -532,11 +530,10 @@ static int merge(smoe_sweep *sweep, const smoe_sweep *old, smoe_err *err) {
     for (size_t c = 0; c < sweep->columns && same; c++)
         same = !strcmp(sweep->column[c], old->column[c]);
     if (!same)
-        return smoe_fail(
-            err, SMOE_USAGE,
-            "%s: is another sweep: the keys it sweeps are different (one with a single "
-            "value is not swept); -o DIR puts this one elsewhere",
-            old->dir);
+        return smoe_fail(err, SMOE_USAGE,
+                         "%s: is another sweep: the keys it sweeps are different (one with a "
+                         "single value is not swept); -o DIR chooses another folder",
+                         old->dir);
     if (compare_plans(old, sweep, err) || compare_evaluations(old, sweep, err)) return -1;
     for (size_t k = 0; k < old->trials; k++) {
         if (keep_trial(sweep, k, old, &old->trial[k], err)) return -1;

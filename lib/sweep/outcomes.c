@@ -66,10 +66,10 @@ int smoe_outcomes_read(float **outcome, size_t *images, const smoe_sweep *sweep,
         status = smoe_npy_read(path, "<f4", &data, 2, dim, err);
         if (!status && (dim[1] != 2 || !dim[0] || (*images && dim[0] != *images) ||
                         !has_mean(data, dim[0], column, value)))
-            status = smoe_fail(err, SMOE_DATA,
-                               "%s: is not of the evaluation that the cell's results are of; "
-                               "without it intervals are over seeds alone",
-                               path);
+            status = smoe_fail(
+                err, SMOE_DATA,
+                "%s: does not belong to the results of the cell; intervals are over seeds alone",
+                path);
     }
     if (status)
         free(data);

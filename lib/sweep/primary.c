@@ -40,10 +40,10 @@ static int check_margins(const char *text, const char *from, smoe_err *err) {
     for (size_t i = 0; i < s.count && !status; i++) {
         const char *number = s.item[i].value ? s.item[i].value : s.item[i].key;
         if (!smoe_trend_number(number, &x) || (!s.item[i].value && s.count > 1))
-            status = smoe_fail(err, SMOE_USAGE,
-                               "%s: '%s' is no margin: a positive number, or METRIC=NUMBER with "
-                               "commas between",
-                               from, text);
+            status = smoe_fail(
+                err, SMOE_USAGE,
+                "%s: '%s' is not a margin: a positive number, or METRIC=NUMBER separated by commas",
+                from, text);
         else if (s.item[i].value && !smoe_results_is_measured(s.item[i].key))
             status = smoe_fail(err, SMOE_USAGE, "%s: '%s' is not measured", from, s.item[i].key);
     }
@@ -268,7 +268,7 @@ static int check_parts(const smoe_primary *p, bool evaluated, const char *from, 
     if (!p->trend == !(p->row || p->reference) || !p->row != !p->reference ||
         (p->where && !p->trend))
         return smoe_fail(err, SMOE_USAGE,
-                         "%s: give row and reference, or trend and, if need be, where", from);
+                         "%s: give row and reference, or trend and optionally where", from);
     if (!p->expect || !is_one_of(p->expect, p->trend ? trend : difference))
         return smoe_fail(err, SMOE_USAGE, "%s: expect: give one of %s", from,
                          p->trend ? "rising, falling" : "higher, lower, different, equivalent");
@@ -336,9 +336,10 @@ int smoe_primary_plan(smoe_sweep *sweep, smoe_sweep_plan *plan, smoe_err *err) {
     if (plan->equivalence && check_margins(plan->equivalence, "sweep.equivalence", err)) return -1;
     unsigned long long family = plan->family ? strtoull(plan->family, &end, 10) : plan->primaries;
     if (plan->family && (*end || *plan->family == '-' || family < plan->primaries || !family))
-        return smoe_fail(err, SMOE_USAGE,
-                         "sweep.family: '%s' is no number of contrasts; here are %zu", plan->family,
-                         plan->primaries);
+        return smoe_fail(
+            err, SMOE_USAGE,
+            "sweep.family: '%s' is not a number of contrasts; the sweep itself has %zu",
+            plan->family, plan->primaries);
     for (size_t i = 0; i < plan->primaries; i++) {
         smoe_primary *p = &plan->primary[i];
         bool evaluated = names_evaluation(p);

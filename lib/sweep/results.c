@@ -195,7 +195,7 @@ static char *error_of(const smoe_trial *trial) {
     return error ? strndup(error, strcspn(error, "\n")) : strdup("");
 }
 
-/* results.csv: a row a trial. */
+/* results.csv: one row per trial. */
 static void fill_trials(smoe_frame *frame, const smoe_results *r) {
     const smoe_sweep *sweep = r->sweep;
     smoe_frame_column(frame, "cell", true);
@@ -221,7 +221,7 @@ static void fill_trials(smoe_frame *frame, const smoe_results *r) {
     }
 }
 
-/* summary.csv: a row a group. */
+/* summary.csv: one row per group. */
 static void fill_summary(smoe_frame *frame, const smoe_results *r) {
     static const char *const parts[] = {"mean", "sd", "n"};
     const smoe_sweep *sweep = r->sweep;
@@ -266,7 +266,7 @@ size_t smoe_results_done(const smoe_results *r, size_t group) {
     return n;
 }
 
-/* The table of the summary: a row a group. */
+/* The table of the summary: one row per group. */
 static void put_table(FILE *out, const smoe_results *r) {
     const smoe_sweep *sweep = r->sweep;
     char text[64];
@@ -302,7 +302,7 @@ static int put_markdown(FILE *out, const void *context, smoe_err *err) {
     const smoe_sweep *sweep = r->sweep;
     size_t failed = 0, open = 0;
     fprintf(out, "# %s\n\n", sweep->name);
-    fputs("Mean and standard deviation over the seeds; n of them.\n\n", out);
+    fputs("Mean and standard deviation over n seeds.\n\n", out);
     put_table(out, r);
     smoe_contrasts_markdown(out, r, "##");
     for (size_t i = 0; i < sweep->trials; i++) {

@@ -168,8 +168,9 @@ static void put_primary(FILE *out, const smoe_results *r, const char *level) {
                                          "adjusted",    "finding"};
     if (!r->primaries) return;
     fprintf(out,
-            "\n%s Primary contrasts\n\nNamed before the cells ran; p adjusted by Holm's method, a "
-            "finding at 5%%.\n\n",
+            "\n%s Primary contrasts\n\n"
+            "Stated before the cells ran; p is adjusted by Holm's method, and findings are at the "
+            "5%% level.\n\n",
             level);
     put_heading(out, NULL, column, 10, 3);
     for (size_t i = 0; i < r->primaries; i++) {
@@ -194,9 +195,9 @@ static void put_differences(FILE *out, const smoe_results *r, const char *level)
     if (r->differences) {
         fprintf(out, "\n%s Differences from %s%s\n\n", level, reference ? reference : "",
                 r->planned ? " (exploratory)" : "");
-        fputs("Paired by seed and test image, with the 95% interval over both; beside it the one "
-              "over seeds alone, which is all there is where no images are counted. Bold: it does "
-              "not include 0.\n\n",
+        fputs("Paired by seed and test image. The 95% interval is over both; the one over seeds "
+              "alone is beside it, and is the only one where the number of images is missing. "
+              "Bold: the interval does not include 0.\n\n",
               out);
         put_heading(out, sweep, column, 6, 1);
     }
@@ -225,8 +226,9 @@ static void put_trends(FILE *out, const smoe_results *r, const char *level) {
     const smoe_sweep *sweep = r->sweep;
     if (!r->trends) return;
     fprintf(out,
-            "\n%s Trends%s\n\nThe slope of each seed against log2 of the key that is *, with the "
-            "95%% interval as above.\n\n",
+            "\n%s Trends%s\n\n"
+            "The slope of each seed against log2 of the key marked *, with the 95%% interval as "
+            "above.\n\n",
             level, r->planned ? " (exploratory)" : "");
     put_heading(out, sweep, column, 6, 1);
     for (size_t i = 0; i < r->trends; i++) {

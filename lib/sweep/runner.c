@@ -273,7 +273,7 @@ static int conclude(const runner *r, smoe_err *err) {
                          open, sweep->trials);
     if (!failed && !r->killed) return 0;
     if (r->killed)
-        smoe_fail(err, SMOE_PARTIAL, "%zu of %zu cells were killed; --resume goes on with them",
+        smoe_fail(err, SMOE_PARTIAL, "%zu of %zu cells were killed; --resume continues them",
                   r->killed, sweep->trials);
     if (!failed) return -1;
     smoe_fail_more(err, SMOE_PARTIAL, "%zu of %zu cells failed:", failed, sweep->trials);
@@ -303,7 +303,7 @@ static int runner_open(runner *r, smoe_err *err) {
     void *shared = mmap(NULL, trials * sizeof *r->trial, PROT_READ | PROT_WRITE,
                         MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED)
-        return smoe_fail_errno(err, SMOE_RUNTIME, "no memory to share between the cells");
+        return smoe_fail_errno(err, SMOE_RUNTIME, "cannot allocate the memory shared by the cells");
     r->trial = shared;
     return check_signals(err);
 }

@@ -1,7 +1,7 @@
 /*
- * Running the trials of a sweep: a process per trial, as many at once as are asked for, beside
- * other processes that share the sweep. Leaves to others: what a trial does (sweep/trial.h), results, and
- * what is shown of it all.
+ * Running the trials of a sweep: one process per trial, at most a given number at once, possibly
+ * beside other processes that share the sweep. Not here: what a trial does (sweep/trial.h), the
+ * results, and what is shown of them.
  */
 #ifndef SMOE_RUNNER_H
 #define SMOE_RUNNER_H

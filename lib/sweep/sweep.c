@@ -168,7 +168,7 @@ static int add_listed(smoe_axes *axes, char *const *overrides, size_t count, boo
             status = smoe_fail(err, SMOE_USAGE, "override %s: %s", overrides[i], unknown.text);
         else if (has_twice(&key))
             status =
-                smoe_fail(err, SMOE_USAGE, "override %s: a value stands there twice", overrides[i]);
+                smoe_fail(err, SMOE_USAGE, "override %s: a value is given twice", overrides[i]);
         else if (smoe_axes_has(axes, key.key))
             status =
                 smoe_fail(err, SMOE_USAGE, "override %s: %s is swept twice", overrides[i], key.key);
@@ -366,7 +366,7 @@ static int check_distinct(const smoe_sweep *sweep, smoe_err *err) {
             if (a->meaning != b->meaning) continue;
             describe(what[0], sizeof *what, sweep, a);
             describe(what[1], sizeof *what, sweep, b);
-            return smoe_fail(err, SMOE_USAGE, "%s and %s are the same: a value stands there twice",
+            return smoe_fail(err, SMOE_USAGE, "%s and %s are the same: a value is given twice",
                              smoe_text_shown(what[0], shown[0], sizeof *shown),
                              smoe_text_shown(what[1], shown[1], sizeof *shown));
         }

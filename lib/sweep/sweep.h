@@ -3,7 +3,7 @@
  * summed up. Leaves to others: running a trial (sweep/runner.h forks, sweep/trial.h trains), tables
  * (sweep/results.h).
  *
- *   DIR/cells.jsonl        the manifest: a first line about the sweep, then a line a trial
+ *   DIR/cells.jsonl        the manifest: a first line about the sweep, then one line per trial
  *   DIR/CELL/              its run directory
  *   DIR/claims/CELL.lock   whoever holds a flock on it runs the trial; the kernel drops it with the
  *                          process, so that trials of killed processes are free again

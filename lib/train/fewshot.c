@@ -40,8 +40,8 @@ static int check_counts(const uint32_t *have, const smoe_dataset *set, size_t sh
         }
     if (!short_of) return 0;
     return smoe_fail(err, SMOE_DATA,
-                     "eval.fewshot.shots: %zu images a class are wanted, but class '%s' has %u in "
-                     "the train split (%zu such %s)",
+                     "eval.fewshot.shots: %zu images per class are needed, but class '%s' has %u "
+                     "in the train split (%zu such %s)",
                      shots, smoe_dataset_class_name(set, first), have[first], short_of,
                      short_of == 1 ? "class" : "classes");
 }

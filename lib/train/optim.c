@@ -180,9 +180,11 @@ static smoe_prefetch_ranges changed(const smoe_params *params, size_t at, size_t
     return prefetch_ranges;
 }
 
-/* What to ask memory for while the gradients of n elements at `at` are made of so many terms. Adam
- * takes as long as 100 terms and asks too, for what is further on: *early elements of that, so that
- * memory is evenly busy. Nothing else asks: then it is all that is about to change. */
+/* The ranges to prefetch while the gradients of the n elements at `at` are computed as sums of
+ * `terms` products, so that the update finds them in the cache. Adam's update takes about as long
+ * as ADAM terms and prefetches as well, SMOE_ADAM_PREFETCH elements ahead. So the first *early of
+ * these elements are prefetched here and the others there, in proportion to both times, which
+ * keeps memory evenly busy. Other optimisers do not prefetch, so here it is all n elements. */
 static smoe_prefetch_ranges prefetch_ranges_of(const smoe_params *params, size_t at, size_t n,
                                                size_t terms, size_t *early) {
     enum { ADAM = 100 };

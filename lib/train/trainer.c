@@ -122,10 +122,10 @@ static int data_check(const trainer *t, const smoe_checkpoint *now, smoe_err *er
                          " images, and had %" PRIu64,
                          t->options->dir, now->images, then->images);
     if (then->classes && then->classes != now->classes)
-        return smoe_fail(err, SMOE_DATA,
-                         "%s: cannot resume with other training data: its classes have other names "
-                         "than they had",
-                         t->options->dir);
+        return smoe_fail(
+            err, SMOE_DATA,
+            "%s: cannot resume with other training data: the names of its classes have changed",
+            t->options->dir);
     return 0;
 }
 
@@ -189,7 +189,7 @@ static int step(trainer *t, smoe_err *err) {
     if (smoe_step_run(&t->step, &batch, t->state.step, t->state.optimizer_steps, NULL, err)) {
         smoe_err failed = *err;
         if (failed.code != SMOE_NONFINITE) return -1;
-        return smoe_fail(err, failed.code, "%s; the last checkpoint is as it was", failed.text);
+        return smoe_fail(err, failed.code, "%s; the last checkpoint is unchanged", failed.text);
     }
     t->state.step++;
     t->state.optimizer_steps++;

@@ -111,8 +111,7 @@ static head head_of(const smoe_attention *l, size_t task) {
     return x;
 }
 
-/* Asks memory for rows i .. i+n of a head, which lie too far from one another for the processor to
- * foresee. */
+/* Prefetches rows i .. i+n of a head, whose distance is too large for the hardware prefetcher. */
 static void prefetch(const smoe_attention *l, size_t task, size_t i, size_t n) {
     head x = head_of(l, task);
     for (size_t row = i; row < i + n; row++)

@@ -35,4 +35,4 @@ grep -q '"reference": "router=experts-choice"' json || fail "$(cat json)"
 # a sweep is no ablation
 status 0 smoe sweep tiny.yaml train.steps=10,12 -q -o other >/dev/null
 status 2 smoe ablate --resume other 2>err
-grep -q 'no ablation' err || fail "$(cat err)"
+grep -q 'not an ablation' err || fail "$(cat err)"

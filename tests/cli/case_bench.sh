@@ -44,7 +44,7 @@ cp weights.safetensors before.safetensors
 printf '# Notes\n\n| case | time |\n|---|---|\n' >notes.md
 for file in weights.safetensors notes.md; do
     status 3 smoe bench tiny.yaml --dry-run --append $file 2>err
-    grep -q "^smoe bench: $file: no table of benchmarks that --append made$" err || fail "$(cat err)"
+    grep -q "^smoe bench: $file: has no table written by --append$" err || fail "$(cat err)"
 done
 status 0 smoe bench tiny.yaml --dry-run --json --rounds 3 >out
 [ "$(tr -d ' \n' <out)" = '{"rounds":3,"batch":8}' ] || fail "dry run: $(cat out)"

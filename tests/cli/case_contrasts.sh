@@ -29,7 +29,7 @@ for key in primary differences trends adjusted finding seeds_low; do grep -q "\"
 status 0 smoe sweep --status plan --equivalence 1e-9 >out
 grep -qE '^uniform +2 +precision_at_1 .* (equivalent within ±1e-09|different|not decided)$' out || fail "$(cat out)"
 status 2 smoe sweep --status plan --equivalence none 2>err
-grep -q "^smoe sweep: --equivalence: 'none' is no margin: " err || fail "$(cat err)"
+grep -q "^smoe sweep: --equivalence: 'none' is not a margin: " err || fail "$(cat err)"
 
 # how many seeds: of the folder, of the spec whose folder it is, and of an ablation
 status 0 smoe sweep plan --power >out
@@ -37,12 +37,12 @@ status 0 smoe sweep plan --power >out
 status 0 smoe sweep plan.yaml train.steps=4 -o plan --power=0.03 --json >json
 [ "$(grep -c '"seeds_80": ' json)" -eq 2 ] && grep -q '"difference": 0.0' json || fail "$(cat json)"
 status 2 smoe sweep plan --power=0 2>err
-grep -q "^smoe sweep: --power: '0': expected up to 16 positive numbers with commas between" err || fail "$(cat err)"
+grep -q "^smoe sweep: --power: '0': expected up to 16 positive numbers separated by commas" err || fail "$(cat err)"
 status 2 smoe sweep plan --power --resume 2>err
-grep -q -- '--power does not go with --resume$' err || fail "$(cat err)"
+grep -q -- '--power cannot be used with --resume$' err || fail "$(cat err)"
 status 0 smoe ablate tiny.yaml --routers soft,dense --seeds 0 train.steps=4 -q -o one >/dev/null
 status 2 smoe ablate one --power 2>err
-grep -q '^smoe ablate: one: no contrast has two seeds yet: its variance is not known$' err || fail "$(cat err)"
+grep -q '^smoe ablate: one: no contrast has two seeds yet, so the variance is unknown$' err || fail "$(cat err)"
 
 # what was to be shown cannot change afterwards
 sed 's/expect: lower/expect: higher/' plan.yaml >other.yaml

@@ -37,7 +37,7 @@ status 0 smoe eval still -q --logits b.npy data.limit=100 >/dev/null
 cmp a.npy b.npy || fail "init is not what training starts from"
 # refusals leave nothing behind
 status 2 smoe convert run half.safetensors --type f32 2>err
-grep -q 'half.safetensors is there already' err || fail "$(cat err)"
+grep -q 'half.safetensors exists already' err || fail "$(cat err)"
 status 0 smoe convert run half.safetensors --type bf16 --force >/dev/null
 cmp half.safetensors again.safetensors || fail "--force wrote another file"
 status 1 smoe convert run no/such/folder.safetensors --type bf16 2>/dev/null

@@ -19,13 +19,13 @@ status 2 smoe eval run -q --logits a.npy 2>/dev/null
 status 0 smoe eval run -q --logits a.npy --force data.limit=10 >/dev/null
 # one file for both, however it is spelt; a link that leads nowhere is there
 status 2 smoe eval run -q --logits x.npy --labels ./x.npy 2>err
-grep -q '^smoe eval: x.npy and ./x.npy are one file$' err || fail "$(cat err)"
+grep -q '^smoe eval: x.npy and ./x.npy are the same file$' err || fail "$(cat err)"
 ln -s a.npy alias.npy
 status 2 smoe eval run -q --logits a.npy --labels alias.npy --force 2>/dev/null
 status 0 smoe eval run -q --logits /dev/null --labels /dev/null data.limit=10 --force >/dev/null
 ln -s nowhere.npy dangling.npy
 status 2 smoe eval run -q --logits dangling.npy 2>err
-grep -q 'dangling.npy is there already' err || fail "$(cat err)"
+grep -q 'dangling.npy exists already' err || fail "$(cat err)"
 # the steps of a run, as one would write them
 for which in 24 step_24 step_00000024 latest best; do
     status 0 smoe eval run -q --dry-run --which $which >/dev/null
@@ -47,7 +47,7 @@ status 2 smoe train --resume grid 2>err
 grep -q 'grid: is a sweep: name one of its cells, as grid/000-steps=4; `smoe sweep --resume`' err || fail "$(cat err)"
 # a limit on images that leaves too few examples is no fault of the data
 status 2 smoe eval run -q eval.fewshot.shots=[5] data.limit=20 2>err
-grep -q 'eval.fewshot.shots: 5 images a class are wanted' err || fail "$(cat err)"
+grep -q 'eval.fewshot.shots: 5 images per class are needed' err || fail "$(cat err)"
 grep -q 'data.limit is 20: raise it, or give eval.fewshot.shots=\[\]$' err || fail "$(cat err)"
 # --init takes what eval takes
 status 0 smoe train tiny.yaml -q --init run train.steps=4 train.optimizer.lr=0 train.eval_every=1 -o from-run >/dev/null

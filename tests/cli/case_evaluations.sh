@@ -65,7 +65,7 @@ mkdir cut && cp -r whole/. cut/
 rm "$first.json" && echo '[{"loss": 7, "precision_at_1": 0.5}]' >"$first.evaluations.json"
 # and outcomes of images that are not of the results they lie beside are not taken for theirs
 status 3 smoe sweep --resume cut -q >/dev/null 2>err
-grep -q 'evaluation-0.npy: is not of the evaluation that the cell.s results are of' err || fail "$(cat err)"
+grep -q 'evaluation-0.npy: does not belong to the results of the cell' err || fail "$(cat err)"
 rm "$first.evaluation-0.npy"
 status 0 smoe sweep --resume cut -q >/dev/null
 grep -qF ',tokens-choice,0,0.25,none,done,7,0.5,' cut/evaluations.csv || fail "$(cat cut/evaluations.csv)"

@@ -12,6 +12,6 @@ grep -q '^fewshot 5 .*over 2 draws' out || fail "$(cat out)"
 status 0 smoe eval run -q --json eval.fewshot.data.source=shapes eval.fewshot.data.limit=200 >other.json
 grep -q '"l2": ' other.json || fail "$(cat other.json)"
 status 2 smoe eval run -q eval.fewshot.shots=100000 2>err
-grep -q 'images a class are wanted' err || fail "$(cat err)"
+grep -q 'images per class are needed' err || fail "$(cat err)"
 status 2 smoe eval run -q eval.fewshot.data.source=cifar10 2>err
 grep -q 'eval.fewshot.data.path must say where' err || fail "$(cat err)"

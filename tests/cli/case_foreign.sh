@@ -26,6 +26,6 @@ refused 2 'bad: cannot resume: seed was 9, now it is 0' other_model
 refused 3 'latest\|step_00000024/model.safetensors: its data is not what was saved' other_model_same_spec
 refused 3 'step_00000024/model.safetensors: its data is not what was saved' other_state
 refused 3 'bad: cannot resume with other training data: it has 200 images, and had 300' other_images
-refused 3 'bad: cannot resume with other training data: its classes have other names' other_classes
+refused 3 'bad: cannot resume with other training data: the names of its classes have changed' other_classes
 # What was spoiled by nobody goes on.
 status 0 smoe train --resume run -q train.steps=30 >/dev/null

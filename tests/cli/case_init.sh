@@ -6,7 +6,7 @@ status 3 smoe train tiny.yaml -q --init soft.safetensors model.width=8 -o run 2>
 grep -q 'soft.safetensors: tensor norm.weight: shape \[16\], expected \[8\]' err || fail "$(cat err)"
 [ ! -e run ] || fail "a refused file left a run: $(ls run)"
 status 0 smoe train tiny.yaml --no-progress --init soft.safetensors model.moe.router=identity model.moe.slots_per_expert=4 -o run >/dev/null 2>err
-want='31 of 31 tensors start from soft.safetensors; unused in it: blocks.1.mlp.router.phi, blocks.1.mlp.router.scale'
+want='31 of 31 tensors start from soft.safetensors; not used: blocks.1.mlp.router.phi, blocks.1.mlp.router.scale'
 grep -qx "$want" err || fail "$(cat err)"
 grep -q " $want\$" run/log.txt || fail "$(cat run/log.txt)"
 # Nor is a run replaced for it.
@@ -20,7 +20,7 @@ status 0 smoe train tiny.yaml -q --force --init run/ckpt/latest/model.safetensor
 status 0 smoe train tiny.yaml -q model.moe.layers=none -o dense >/dev/null
 status 0 smoe train tiny.yaml --no-progress --init dense --upcycle model.moe.router=identity model.moe.slots_per_expert=4 \
     train.steps=4 train.optimizer.lr=0 -o copies >/dev/null 2>err
-grep -q '^31 of 31 tensors start from dense/ckpt/step_00000024/model.safetensors; each expert a copy: blocks.1.mlp.experts.fc1.weight, ' err ||
+grep -q '^31 of 31 tensors start from dense/ckpt/step_00000024/model.safetensors; copied into each expert: blocks.1.mlp.experts.fc1.weight, ' err ||
     fail "$(cat err)"
 loss() { sed -n 's/.*"test\/loss": *\([0-9.]*\).*/\1/p' "$1/metrics.jsonl" | tail -n 1; }
 awk "BEGIN { d = $(loss copies) - $(loss dense); exit !(d * d < 1e-12) }" || fail "dense $(loss dense), its copies $(loss copies)"
@@ -35,7 +35,7 @@ grep -qx '31 of 31 tensors start from dense/ckpt/step_00000024/model.safetensors
 status 0 smoe train tiny.yaml --dry-run --init dense data.image_size=24 model.moe.layers=none -o dry >out
 grep -qx 'start       31 of 31 tensors start from dense/ckpt/step_00000024/model.safetensors; resized: pos_embed' out || fail "$(cat out)"
 status 0 smoe train tiny.yaml --dry-run --json --init dense --upcycle -o dry >out
-grep -q '"start": *"31 of 33 tensors start from dense/ckpt/step_00000024/model.safetensors; each expert a copy: ' out || fail "$(cat out)"
+grep -q '"start": *"31 of 33 tensors start from dense/ckpt/step_00000024/model.safetensors; copied into each expert: ' out || fail "$(cat out)"
 status 0 smoe train tiny.yaml --dry-run -o dry >out
 ! grep -q start out || fail "$(cat out)"
 status 3 smoe train tiny.yaml --dry-run --init dense model.width=8 -o dry 2>err

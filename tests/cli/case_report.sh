@@ -43,7 +43,7 @@ fi
 mkdir bin
 ln -s "$(command -v smoe)" bin/smoe
 (PATH=$PWD/bin status 0 smoe inspect run --no-progress -o without >/dev/null 2>err) || fail "$(cat err)"
-[ "$(cat err)" = "without/*.gp draw the figures; gnuplot is not here" ] || fail "$(cat err)"
+[ "$(cat err)" = "gnuplot is not installed; without/*.gp are the scripts of the figures" ] || fail "$(cat err)"
 [ -s without/class_expert.gp ] && [ ! -e without/class_expert.svg ] && cmp one/report.html without/report.html ||
     fail "without gnuplot: $(ls without)"
 # Replaced, a folder has what belongs to the new inspection, and what somebody else put there.
@@ -63,14 +63,14 @@ echo old >two/class_expert.svg
 mkdir old
 echo mine >old/report.html
 status 2 smoe inspect run -q -o old 2>err >&2
-grep -q "old/report.html is there already" err && [ "$(cat old/report.html)" = mine ] || fail "$(cat err)"
+grep -q "old/report.html exists already" err && [ "$(cat old/report.html)" = mine ] || fail "$(cat err)"
 refused() {
     message=$1
     shift
     status 2 smoe inspect "$@" 2>err >out
     grep -qe "$message" err || fail "inspect $*: $(cat err)"
 }
-refused "8 is not there: blocks.1 of run has the slots 0 to 7" run --slots 0,8
-refused "4 is not there: blocks.1 of it's .* has the experts 0 to 3" "it's <b>&\"x\"" --slots 4
+refused "no 8: blocks.1 of run has the slots 0 to 7" run --slots 0,8
+refused "no 4: blocks.1 of it's .* has the experts 0 to 3" "it's <b>&\"x\"" --slots 4
 refused "'1,x' is not a list of slot numbers" run --slots 1,x
-refused "1 is there twice" run --slots 1,1
+refused "1 is given twice" run --slots 1,1

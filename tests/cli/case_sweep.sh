@@ -49,7 +49,7 @@ kill -KILL "$(awk '{ print $2 }' "shot/001-experts=2,seed=1/STATUS")"
 wait $!
 got=$?
 smoe sweep --status shot | grep -qE '^001-experts=2,seed=1 +stopped +([6-9]|[1-9][0-9]+) of 300 ' || fail "$(smoe sweep --status shot)"
-[ $got -eq 5 ] && grep -q '1 of 4 cells were killed; --resume goes on with them' err || fail "status $got: $(cat err)"
+[ $got -eq 5 ] && grep -q '1 of 4 cells were killed; --resume continues them' err || fail "status $got: $(cat err)"
 [ "$(smoe sweep --status shot | grep -c ' done ')" -eq 3 ] || fail "$(smoe sweep --status shot)"
 status 0 smoe sweep --resume shot -q >/dev/null
 same_sweep whole shot
@@ -100,13 +100,13 @@ for cell in 2-experts=2 5-experts=4; do
 done
 status 0 smoe sweep --resume more -q >/dev/null
 status 2 smoe sweep tiny.yaml train.steps=5 model.moe.experts=2,4 seed=0,1,2,3 --extend -q -o more 2>err
-grep -q 'more: cell 000-experts=2,seed=0 (.*) would be another one now (.*): the spec or its overrides are different' err || fail "$(cat err)"
+grep -q 'more: cell 000-experts=2,seed=0 (.*) would now be a different one (.*): the spec or its overrides are different' err || fail "$(cat err)"
 status 2 smoe sweep $small seed=3 --extend -q -o more 2>err
 grep -q 'the keys it sweeps are different' err || fail "$(cat err)"
 status 2 smoe sweep $small seed=1,2,3 --extend -q -o more 2>err
-grep -q 'more: cell 000-experts=2,seed=0 is none of the cells of the spec; --extend wants those that are there and more$' err || fail "$(cat err)"
+grep -q 'more: cell 000-experts=2,seed=0 is not among the cells of the spec; --extend needs all existing cells and new ones$' err || fail "$(cat err)"
 status 2 smoe sweep $small seed=0,1 --resume -q -o more 2>err
 grep -q 'it has 6 cells, the spec now makes 4; --extend adds cells to it, ' err || fail "$(cat err)"
 status 2 smoe sweep $small seed=0,1 --seeds 0,1 -q -o never 2>err
-grep -q -- '--seeds 0,1 and seed=0,1 say the same key twice$' err || fail "$(cat err)"
+grep -q -- '--seeds 0,1 and seed=0,1 set the same key$' err || fail "$(cat err)"
 [ "$(wc -l <more/cells.jsonl)" -eq 7 ] || fail "a refused extension changed the ledger"

@@ -178,7 +178,7 @@ static void test_cifar_refused(void **state) {
     scratch_write(path, "", 0);
     datafiles_refused(&spec, "train", SMOE_DATA, path, "at byte 0: an empty file", NULL);
     scratch_write(path, bytes, 3 * RECORD - 1); /* the third record begins at 6146 */
-    datafiles_refused(&spec, "train", SMOE_DATA, path, "at byte 6146", "3072 are there", NULL);
+    datafiles_refused(&spec, "train", SMOE_DATA, path, "at byte 6146", "only 3072 are left", NULL);
     bytes[RECORD] = 10; /* the second record's label */
     scratch_write(path, bytes, 3 * RECORD);
     datafiles_refused(&spec, "train", SMOE_DATA, path, "at byte 3073: label 10, must be below 10",
@@ -231,7 +231,7 @@ static void test_gzip(void **state) {
 
     for (size_t n = 2; n < size; n += 211) {
         scratch_write(path, gz, n);
-        snprintf(at, sizeof at, "gzip data end early, at byte %zu", n);
+        snprintf(at, sizeof at, "gzip data is truncated at byte %zu", n);
         datafiles_refused(&spec, "test", SMOE_DATA, path, at, NULL);
     }
     gz[size - 6] ^= 1; /* the checksum at the end */
@@ -357,9 +357,10 @@ static void test_idx_refused(void **state) {
     datafiles_refused(&spec, "test", SMOE_DATA, s->dir, "no t10k-images-idx3-ubyte", NULL);
     refused_idx(s, name, x.bytes, 15, train_labels, ln, name, "at byte 15: the header of 16 bytes");
     refused_idx(s, name, x.bytes, n - 1, train_labels, ln, name,
-                "at byte 135: ends early: 136 bytes are claimed");
+                "at byte 135: truncated: the header claims 136 bytes");
     refused_idx(s, name, train_labels, ln, train_labels, ln, name, "at byte 13: the header");
-    refused_idx(s, name, x.bytes, n, train_labels, ln - 1, labels, "at byte 12: ends early: 13");
+    refused_idx(s, name, x.bytes, n, train_labels, ln - 1, labels,
+                "at byte 12: truncated: the header claims 13");
     refused_idx(s, name, x.bytes, n, x.bytes, n, labels, "at byte 0: magic number 0x00000803");
     x.bytes[7]--;
     refused_idx(s, name, x.bytes, n, train_labels, ln, name, "at byte 112: 24 bytes too many");
@@ -368,7 +369,8 @@ static void test_idx_refused(void **state) {
     memset(x.bytes + 4, 0xff, 12); /* claims 2^96 bytes */
     refused_idx(s, name, x.bytes, n, train_labels, ln, name, "at byte 8: 4294967295 rows");
     memcpy(x.bytes + 8, "\0\0\x10\0\0\0\x10\0", 8); /* 2^32-1 images of 2^24 bytes */
-    refused_idx(s, name, x.bytes, n, train_labels, ln, name, "72057594021150736 bytes are claimed");
+    refused_idx(s, name, x.bytes, n, train_labels, ln, name,
+                "the header claims 72057594021150736 bytes");
     memcpy(x.bytes + 12, "\0\0\0\0", 4);
     refused_idx(s, name, x.bytes, n, train_labels, ln, name, "at byte 12: 0 columns");
     x = make_images();

@@ -112,7 +112,8 @@ static void test_names_in_utf8(void **state) {
         if (!memcmp(bytes + i, "\u00e9", 2)) bytes[i + 1] = 't';
     scratch_write(path, bytes, size);
     smoe_spec spec = datafiles_spec(SMOE_SOURCE_FOLDER, path, FOLDERS_SIDE, 3);
-    datafiles_refused(&spec, "train", SMOE_DATA, path, "member 0: its name is not the UTF-8", NULL);
+    datafiles_refused(&spec, "train", SMOE_DATA, path, "member 0: its name is marked as UTF-8",
+                      NULL);
     free(bytes);
 }
 
@@ -192,7 +193,7 @@ static void test_other_splits(void **state) {
             assert_int_equal(smoe_dataset_classes(set), 2);
             smoe_dataset_free(set);
         }
-        datafiles_refused(&spec, "test", SMOE_DATA, path, "foreign f", NULL);
+        datafiles_refused(&spec, "test", SMOE_DATA, path, "unexpected f", NULL);
         spec.eval.split = "test";
         datafiles_refused(&spec, "train", SMOE_DATA, path, "zebra is in test/, but not in train/",
                           NULL);
@@ -215,7 +216,7 @@ static void test_other_splits(void **state) {
                                  bad};
     datafiles_tree(path, stand_in, 5);
     spec.data.path = path;
-    datafiles_refused(&spec, "test", SMOE_DATA, path, "val/labels.txt", "foreign file", NULL);
+    datafiles_refused(&spec, "test", SMOE_DATA, path, "val/labels.txt", "unexpected file", NULL);
 }
 
 /* A class is named as text in every report; an image is shown there as far as it can be. */

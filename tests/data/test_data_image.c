@@ -495,7 +495,7 @@ static void test_refused(void **state) {
     uint8_t *jpeg = datafiles_jpeg(pixel, 40, 30, 3, &jn),
             *png = datafiles_png(pixel, 40, 30, 3, &pn);
     refused(jpeg, 0, SMOE_IMAGE_JPEG, "empty file");
-    refused((const uint8_t *)"GIF89a......", 12, SMOE_IMAGE_JPEG, "foreign file");
+    refused((const uint8_t *)"GIF89a......", 12, SMOE_IMAGE_JPEG, "unknown format");
     refused(png, pn, SMOE_IMAGE_JPEG, "mislabelled: a JPEG image by its name, a PNG image");
     refused(jpeg, jn, SMOE_IMAGE_PNG, "mislabelled: a PNG image by its name, a JPEG image");
     for (size_t n = 3; n < jn - 2; n += 7) refused(jpeg, n, SMOE_IMAGE_JPEG, "damaged JPEG");

@@ -53,11 +53,12 @@ static void test_foreign_files(void **state) {
     folders *f = *state;
     f->count = FOLDERS_FILES; /* room for one more; the litter has been tested */
     for (size_t i = FOLDERS_FILES; i < FOLDERS_FILES + 4; i++) free((void *)f->file[i].bytes);
-    refused_with(f, (datafile){"train/a/notes.txt", "x", 1}, "train/a/notes.txt", "foreign file");
-    refused_with(f, (datafile){"train/labels.png", "x", 1}, "train/labels.png", "foreign file");
-    refused_with(f, (datafile){"train/a/deep/x.png", "x", 1}, "train/a/deep", "foreign f");
+    refused_with(f, (datafile){"train/a/notes.txt", "x", 1}, "train/a/notes.txt",
+                 "unexpected file");
+    refused_with(f, (datafile){"train/labels.png", "x", 1}, "train/labels.png", "unexpected file");
+    refused_with(f, (datafile){"train/a/deep/x.png", "x", 1}, "train/a/deep", "unexpected f");
     refused_with(f, (datafile){"train/a/z.gif.jpg", "GIF89a..", 8}, "train/a/z.gif.jpg",
-                 "foreign file: neither a JPEG nor a PNG");
+                 "unknown format: neither a JPEG nor a PNG");
     refused_with(f, (datafile){"train/a/zero.jpg", "", 0}, "train/a/zero.jpg", "an empty file");
     refused_with(f, (datafile){"train/a/lie.jpg", f->file[3].bytes, f->file[3].size},
                  "train/a/lie.jpg", "mislabelled");

@@ -462,7 +462,7 @@ static void refused(const char *keys, size_t image, const char *message) {
 static void refusals(void **state) {
     (void)state;
     refused("model.moe.layers=none", 0, "mine.safetensors has no MoE layer");
-    refused("model.moe.router=soft", 4, "image 4 is not there: the split test has images 0 to 3");
+    refused("model.moe.router=soft", 4, "no image 4: the split test has images 0 to 3");
 }
 
 int main(void) {

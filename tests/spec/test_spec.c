@@ -308,13 +308,12 @@ static void an_override_does_not_excuse_the_file(void **state) {
 
 static void the_closest_to_the_user_is_blamed(void **state) {
     (void)state;
-    specs_wrong(
-        "model: {patch_size: 4}", "data.image_size=30",
-        "override data.image_size=30: data.image_size: patches of 4 do not divide an image of 30: "
-        "take a divisor of it");
+    specs_wrong("model: {patch_size: 4}", "data.image_size=30",
+                "override data.image_size=30: data.image_size: patches of 4 do not divide an image "
+                "of 30: use a divisor of it");
     specs_wrong(
         "data: {image_size: 30}", NULL,
-        "t:1:20: data.image_size: patches of 4 do not divide an image of 30: take a divisor of it");
+        "t:1:20: data.image_size: patches of 4 do not divide an image of 30: use a divisor of it");
 }
 
 /* ---- limits ---------------------------------------------------------------- */
@@ -330,7 +329,7 @@ static void absurd_input_is_refused(void **state) {
     assert_int_equal(smoe_spec_parse(&spec, text, MIB, "t", NULL, NULL, 0, &err), 0);
     smoe_spec_free(&spec);
     assert_int_equal(smoe_spec_parse(&spec, text, MIB + 1, "t", NULL, NULL, 0, &err), -1);
-    assert_string_equal(err.text, "t: larger than 1 MiB, which no spec is");
+    assert_string_equal(err.text, "t: larger than 1 MiB, the limit of a spec");
     smoe_spec_free(&spec);
     memset(text, '[', MIB);
     assert_int_equal(smoe_spec_parse(&spec, text, MIB, "t", NULL, NULL, 0, &err), -1);

@@ -120,10 +120,10 @@ static void random_layers_are_some_with_experts(void **state) {
                 "experts: see model.moe.layers");
     specs_wrong(CHOICE, "model.moe.random_layers=last-3",
                 "override model.moe.random_layers=last-3: model.moe.random_layers: last-3 of 2 "
-                "blocks: take last-2 at most, or last-half");
+                "blocks: use last-2 at most, or last-half");
     specs_wrong("model: {moe: {router: soft}}", "model.moe.random_layers=all",
                 "override model.moe.random_layers=all: model.moe.random_layers: router soft makes "
-                "no choices that could be random, as tokens-choice does");
+                "no choices that could be random; use tokens-choice or experts-choice");
 }
 
 static void router_random_is_tokens_choice(void **state) {
@@ -283,14 +283,14 @@ static void trained_models_are_not_asked_about_training(void **state) {
     smoe_spec_free(&s);
     assert_int_equal(smoe_spec_parse_trained(&s, &text, overrides, 2, &err), -1);
     assert_string_equal(err.text, "override model.moe.k=65: model.moe.k: a token cannot choose 65 "
-                                  "of 64 experts: take k of 64 at most");
+                                  "of 64 experts: use k of 64 at most");
     smoe_spec_free(&s);
     specs_wrong(text.text, overrides[0],
                 "t:2:39: train.schedule.warmup: 40 steps of warm-up and 40 of cooldown do not fit "
                 "in train.steps 50: shorten them, as with train.schedule.warmup=5 "
                 "train.schedule.cooldown=10, or train longer\n"
                 "override train.batch_size=16: train.batch_size: groups of 12 images do not divide "
-                "the batch of 16: take a divisor of it");
+                "the batch of 16: use a divisor of it");
 }
 
 /* A list has a number for each MoE layer, here those of blocks 1 and 3; it is written back as given,
@@ -335,7 +335,7 @@ static void numbers_for_each_layer(void **state) {
                 "layers: give one for each layer, or one for all");
     specs_wrong(LISTED, "model.moe.k=[1, 5]",
                 "override model.moe.k=[1, 5]: model.moe.k: a token cannot choose 5 of 4 experts: "
-                "take k of 4 at most");
+                "use k of 4 at most");
     specs_wrong(LISTED, "model.moe.capacity=[1, 0]",
                 "override model.moe.capacity=[1, 0]: model.moe.capacity: must be in (0, 65536], "
                 "found 0");
@@ -462,16 +462,17 @@ static void a_missing_path_names_the_places(void **state) {
     setenv("SMOE_DATA", "/x:/y", 1);
     assert_int_equal(smoe_spec_data_path(&s, &path, &err), -1);
     assert_int_equal(err.code, SMOE_DATA);
-    char *message = smoe_text_format(
-        "data.path: gone is in none of the places tried: %s/gone, /x/gone, /y/gone", folder);
+    char *message =
+        smoe_text_format("data.path: gone was not found; tried %s/gone, /x/gone, /y/gone", folder);
     assert_string_equal(err.text, message);
     free(message);
     unsetenv("SMOE_DATA");
     smoe_spec_free(&s);
     s = specs_good("data: {source: idx, path: /gone/for/good}", NULL, NULL, NULL);
     assert_int_equal(smoe_spec_data_path(&s, &path, &err), -1);
-    assert_string_equal(err.text, "data.path: there is no /gone/for/good; "
-                                  "data.path=PATH says where it is now");
+    assert_string_equal(
+        err.text,
+        "data.path: /gone/for/good does not exist; set data.path=PATH to where it is now");
     smoe_spec_free(&s);
     s = specs_good("data: {source: idx, classes: 10}", NULL, NULL, NULL);
     assert_int_equal(smoe_spec_data_path(&s, &path, &err), -1);

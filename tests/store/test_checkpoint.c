@@ -263,9 +263,8 @@ static void test_corrupt_checkpoints(void **state) {
     assert_int_equal(r->err.code, SMOE_DATA);
     assert_non_null(
         strstr(r->err.text, "/ckpt/step_00000003/model.safetensors: tensor big.weight: offsets"));
-    assert_non_null(strstr(r->err.text,
-                           "/ckpt/step_00000001: an older checkpoint, is whole; to resume from it: "
-                           "ln -sfn step_00000001 "));
+    assert_non_null(strstr(r->err.text, "/ckpt/step_00000001: this older checkpoint is intact; to "
+                                        "resume from it: ln -sfn step_00000001 "));
     assert_true(run_folder_filled(&r->params, 50) && at.step == 99); /* untouched */
     /* doing so works; the mixed one is refused by its step */
     char latest[SCRATCH_PATH + 16];
@@ -288,7 +287,7 @@ static void test_corrupt_checkpoints(void **state) {
     assert_int_equal(unlink(latest) | symlink("../elsewhere", latest), 0);
     assert_int_equal(smoe_run_restore(run, &r->params, &at, &r->err), -1);
     assert_non_null(strstr(
-        r->err.text, "ckpt/latest: links to ../elsewhere, which is no checkpoint of the run"));
+        r->err.text, "ckpt/latest: links to ../elsewhere, which is not a checkpoint of the run"));
     assert_int_equal(unlink(latest) | symlink("step_00000009", latest), 0);
     assert_int_equal(smoe_run_restore(run, &r->params, &at, &r->err), -1);
     assert_int_equal(r->err.code, SMOE_DATA);
@@ -381,7 +380,7 @@ static void test_checksums(void **state) {
         for (size_t from_end = 1; from_end < 9; from_end += 7) { /* a scalar, and before it */
             spoil(r, rows[i].name, from_end);
             not_restored(r, run, rows[i].message);
-            assert_non_null(strstr(r->err.text, "step_00000001: an older checkpoint, is whole"));
+            assert_non_null(strstr(r->err.text, "step_00000001: this older checkpoint is intact"));
             spoil(r, rows[i].name, from_end);
             assert_int_equal(run_folder_restored(r, run), 2);
         }

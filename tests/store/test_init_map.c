@@ -160,18 +160,16 @@ static void copies(void **state) {
                                 n * sizeof(real));
         }
     assert_true(moe.w[moe.row[5].offset] == 7);
-    assert_text(
-        &moe, file, SMOE_FIT_UPCYCLE, "5 of 6 tensors",
-        "; each expert a copy: blocks.3.mlp.experts.fc1.weight, blocks.3.mlp.experts.fc1.bias, "
-        "blocks.3.mlp.experts.fc2.weight, blocks.3.mlp.experts.fc2.bias; fresh: "
-        "blocks.3.mlp.router.phi");
+    assert_text(&moe, file, SMOE_FIT_UPCYCLE, "5 of 6 tensors",
+                "; copied into each expert: blocks.3.mlp.experts.fc1.weight, "
+                "blocks.3.mlp.experts.fc1.bias, blocks.3.mlp.experts.fc2.weight, "
+                "blocks.3.mlp.experts.fc2.bias; initialised: blocks.3.mlp.router.phi");
     /* only where that was asked for */
-    assert_text(
-        &moe, file, SMOE_FIT_PARTIAL, "1 of 6 tensors",
-        "; fresh: blocks.3.mlp.experts.fc1.weight, blocks.3.mlp.experts.fc1.bias, "
-        "blocks.3.mlp.experts.fc2.weight, blocks.3.mlp.experts.fc2.bias, blocks.3.mlp.router.phi; "
-        "unused in it: blocks.3.mlp.fc1.bias, blocks.3.mlp.fc1.weight, blocks.3.mlp.fc2.bias, "
-        "blocks.3.mlp.fc2.weight");
+    assert_text(&moe, file, SMOE_FIT_PARTIAL, "1 of 6 tensors",
+                "; initialised: blocks.3.mlp.experts.fc1.weight, blocks.3.mlp.experts.fc1.bias, "
+                "blocks.3.mlp.experts.fc2.weight, blocks.3.mlp.experts.fc2.bias, "
+                "blocks.3.mlp.router.phi; not used: blocks.3.mlp.fc1.bias, "
+                "blocks.3.mlp.fc1.weight, blocks.3.mlp.fc2.bias, blocks.3.mlp.fc2.weight");
     smoe_safetensors_free(file);
     /* experts that are there are taken as they are, and nothing is left to copy; nor is there in a dense model */
     fill(&moe, 5000);

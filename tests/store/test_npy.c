@@ -113,7 +113,8 @@ static void test_refused(void **state) {
     memcpy(order, "True ", 5);
     scratch_write(path, file, size);
     assert_int_equal(smoe_npy_read(path, "<f4", &data, 2, dim, &err), -1);
-    assert_non_null(strstr(err.text, "a.npy: no whole .npy file of type <f4 with 2 dimensions"));
+    assert_non_null(
+        strstr(err.text, "a.npy: not a complete .npy file of type <f4 with 2 dimensions"));
     assert_null(data);
     free(file);
 }

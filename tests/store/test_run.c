@@ -187,7 +187,7 @@ static void test_without_status(void **state) {
     assert_int_equal(run_folder_checkpoint(r, run, 3, 0, 1), 0);
     run_folder_closed(r, run, "done");
     loses(r, "STATUS");
-    refused(r, SMOE_RUN_FORCE, SMOE_USAGE, "a run without its STATUS: --resume continues it");
+    refused(r, SMOE_RUN_FORCE, SMOE_USAGE, "a run without STATUS; --resume continues it");
     run = run_folder_opened(r, SMOE_RUN_RESUME);
     assert_int_equal(run_folder_restored(r, run), 3);
     run_folder_assert_file(r, "metrics.jsonl", "{\"step\":3,\"train/loss\":1.0}\n");
@@ -248,9 +248,9 @@ static void test_resume_lets_some_keys_differ(void **state) {
                  "eval: {batch_size: 17}\n");
     run_folder_closed(r, run_folder_opened(r, SMOE_RUN_RESUME), "stopped");
     char *log = run_folder_read(r, "log.txt"), *spec = run_folder_read(r, "spec.yaml");
-    assert_non_null(strstr(log, "train.steps was 1000, from here it is 2000"));
-    assert_non_null(strstr(log, "eval.batch_size was 256, from here it is 17"));
-    assert_non_null(strstr(log, "name was \"one\", from here it is \"two\""));
+    assert_non_null(strstr(log, "train.steps was 1000, from now on it is 2000"));
+    assert_non_null(strstr(log, "eval.batch_size was 256, from now on it is 17"));
+    assert_non_null(strstr(log, "name was \"one\", from now on it is \"two\""));
     assert_non_null(strstr(spec, "two"));
     assert_non_null(strstr(spec, "/new/cifar.tar"));
     free(log);
@@ -388,7 +388,7 @@ static void test_moved_while_written(void **state) {
         assert_int_equal(run_folder_record(run, 2, 1, &r->err), 0); /* follows the move */
         assert_int_equal(run_folder_checkpoint(r, run, 2, 0, 9), -1);
         assert_int_equal(r->err.code, SMOE_RUNTIME);
-        assert_non_null(strstr(r->err.text, "it was moved or removed while it was written"));
+        assert_non_null(strstr(r->err.text, "the directory was moved or removed during the run"));
         assert_int_equal(smoe_run_close(run, "failed", &r->err), -1);
         assert_int_equal(r->err.code, SMOE_RUNTIME);
         assert_int_equal(run_folder_has(r, ""), taken);

@@ -126,8 +126,9 @@ static void test_refusals(void **state) {
          "tensor a: \"shape\" is not a list of up to 8 numbers"},
         {"{\"a\":" F32_AT("[1,1,1,1,1,1,1,1,1]", "0", "4") "}", 4,
          "tensor a: \"shape\" is not a list of up to 8 numbers"},
-        {"{\"a\":" F32_AT("[1,-1]", "0", "4") "}", 4, "tensor a: axis 1 of the shape is no size"},
-        {"{\"a\":" F32_AT("[1.0]", "0", "4") "}", 4, "tensor a: axis 0 of the shape is no size"},
+        {"{\"a\":" F32_AT("[1,-1]", "0", "4") "}", 4,
+         "tensor a: axis 1 of the shape is not a size"},
+        {"{\"a\":" F32_AT("[1.0]", "0", "4") "}", 4, "tensor a: axis 0 of the shape is not a size"},
         {"{\"a\":" F32_AT("[4294967296,4294967296]", "0", "4") "}", 4,
          "tensor a: the shape overflows 64 bits"},
         /* 2^60 elements of 32 bits: elements fit into 64 bits, their bits do not */
@@ -215,7 +216,7 @@ static void test_all_bad_tensors_in_one_pass(void **state) {
     smoe_err err = {0};
     assert_int_equal(smoe_safetensors_parse(&file, bytes, size, "x", &err), -1);
     assert_string_equal(err.text, "x: tensor a: unknown dtype F31\n"
-                                  "x: tensor b: axis 0 of the shape is no size");
+                                  "x: tensor b: axis 0 of the shape is not a size");
     assert_int_equal(err.lines, 2);
     assert_int_equal(smoe_safetensors_parse(&file, bytes, size, "x", NULL),
                      -1); /* err may be NULL */

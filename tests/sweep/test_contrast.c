@@ -121,8 +121,8 @@ static void other_outcomes_are_refused(void **state) {
     for (size_t i = 0; i < 4; i++) assert_int_equal(smoe_trial_look(&sweep, i, &err), 0);
     assert_int_equal(smoe_results_make(&r, &sweep, &err), -1);
     assert_int_equal(err.code, SMOE_DATA);
-    assert_non_null(strstr(err.text, "001-experts=2,seed=1/outcomes.npy: is not of the evaluation "
-                                     "that the cell's results are of"));
+    assert_non_null(strstr(err.text, "001-experts=2,seed=1/outcomes.npy: does not belong to "
+                                     "the results of the cell"));
     smoe_results_free(&r);
     smoe_sweep_free(&sweep);
 }

@@ -75,7 +75,7 @@ static void points_are_every_combination(void **state) {
         0);
     assert_int_equal(smoe_sweep_create(&other, w->dir, true, &err), -1);
     assert_int_equal(err.code, SMOE_USAGE);
-    assert_non_null(strstr(err.text, "what it evaluates is different"));
+    assert_non_null(strstr(err.text, "its evaluations are different"));
     smoe_sweep_free(&other);
 }
 
@@ -109,7 +109,7 @@ static void impossible_points_are_named(void **state) {
                           &err),
         SMOE_USAGE);
     assert_int_equal(err.lines, 1);
-    assert_non_null(strstr(err.text, "router=soft: needs other parameters than were trained"));
+    assert_non_null(strstr(err.text, "router=soft: needs other parameters than the trained ones"));
     smoe_sweep_free(&sweep);
     /* 3 does not divide the batch of 8, which is training's business */
     assert_int_equal(

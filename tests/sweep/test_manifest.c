@@ -102,7 +102,7 @@ static void another_checkpoint_is_another_sweep(void **state) {
         sweep.checkpoint = strdup(checkpoint[i]);
         assert_int_equal(smoe_sweep_create(&sweep, w->dir, true, &err), i == 2 ? -1 : 0);
         if (i == 2)
-            assert_non_null(strstr(err.text, "is another sweep: what it evaluates is different"));
+            assert_non_null(strstr(err.text, "is another sweep: its evaluations are different"));
         smoe_sweep_free(&sweep);
     }
 }
@@ -255,7 +255,7 @@ static void outcomes_are_kept(void **state) {
     scratch_write(path, "{\"status\": \"do", 14);
     assert_int_equal(smoe_sweep_open(&read, w->dir, &err), -1);
     assert_int_equal(err.code, SMOE_DATA);
-    assert_non_null(strstr(err.text, "does not say how a cell went"));
+    assert_non_null(strstr(err.text, "does not say how the cell ended"));
     smoe_sweep_free(&sweep);
 }
 

@@ -128,9 +128,8 @@ static void plans_are_kept(void **state) {
     other = sweep_folder_trials(text);
     assert_int_equal(smoe_sweep_create(&other, w->dir, true, &err), -1);
     assert_int_equal(err.code, SMOE_USAGE);
-    assert_non_null(strstr(err.text,
-                           ": sweep.primary is not what it was when this sweep began, with "
-                           "4 primary contrasts; -o DIR puts this one elsewhere"));
+    assert_non_null(strstr(err.text, ": sweep.primary is not what it was when this sweep began, "
+                                     "with 4 primary contrasts; -o DIR chooses another folder"));
     free(text);
     smoe_sweep_free(&other);
     smoe_sweep_free(&same);
@@ -153,13 +152,13 @@ static void mistakes_are_named(void **state) {
         const char *primary, *message;
     } cases[] = {
         {"{row: model.moe.router=soft, expect: higher}",
-         "give row and reference, or trend and, if need be, where"},
+         "give row and reference, or trend and optionally where"},
         {"{row: model.moe.router=soft, reference: model.moe.router=uniform, where: model.moe.k=1, "
          "expect: higher}",
-         "give row and reference, or trend and, if need be, where"},
+         "give row and reference, or trend and optionally where"},
         {"{row: model.moe.router=soft, reference: model.moe.router=uniform, trend: model.moe.k, "
          "expect: higher}",
-         "give row and reference, or trend and, if need be, where"},
+         "give row and reference, or trend and optionally where"},
         {"{row: model.moe.router=soft, reference: model.moe.router=uniform}",
          "expect: give one of higher, lower, different, equivalent"},
         {"{trend: model.moe.experts, expect: higher}", "expect: give one of rising, falling"},
@@ -200,7 +199,8 @@ static void mistakes_are_named(void **state) {
     smoe_sweep sweep;
     smoe_err err = {0};
     assert_int_equal(sweep_folder_plan(&sweep, TRAINED GRID "  family: none\n", &err), SMOE_USAGE);
-    assert_string_equal(err.text, "sweep.family: 'none' is no number of contrasts; here are 0");
+    assert_string_equal(
+        err.text, "sweep.family: 'none' is not a number of contrasts; the sweep itself has 0");
     smoe_sweep_free(&sweep);
 }
 

@@ -63,21 +63,21 @@ static void mistakes_in_the_section(void **state) {
                 "t:1:16: train.stepps: unknown key; did you mean train.steps?");
     specs_wrong("sweep: {grid: {train.steps: []}}", NULL, "t:1:29: train.steps: has no values");
     specs_wrong("sweep: {grid: {train.steps: [1, 2, 1]}}", NULL,
-                "t:1:36: train.steps: a value stands there twice");
+                "t:1:36: train.steps: a value is given twice");
     /* in zip a value may come again, a combination may not */
     smoe_spec s = specs_good("sweep: {zip: {train.steps: [1, 1, 2], train.keep: [3, 4, 3]}}", NULL,
                              NULL, NULL);
     smoe_spec_free(&s);
     specs_wrong("sweep: {zip: {train.steps: [1, 2, 1], train.keep: [3, 4, 3]}}", NULL,
-                "t:1:14: sweep.zip: a combination of values stands there twice");
+                "t:1:14: sweep.zip: a combination of values is given twice");
     specs_wrong("sweep: {grid: {train.steps: {a: 1}}}", NULL,
                 "t:1:29: train.steps: expected a list of values");
     specs_wrong("sweep: {grid: {seed: [1]}, seeds: [2]}", NULL, "t:1:28: seed: is swept twice");
     specs_wrong("sweep: {zip: {train.steps: [1, 2], train.batch_size: [1]}}", NULL,
-                "t:1:36: train.batch_size: the lists of zip must be of one length");
+                "t:1:36: train.batch_size: the lists of zip must have the same length");
     specs_wrong("sweep: {seeds: [1], seeds: [2]}", NULL, "t:1:21: sweep: duplicate key");
     specs_wrong("sweep: {reference: {a: b}}", NULL,
-                "t:1:20: sweep.reference: expected KEY=VALUE, or several with commas between");
+                "t:1:20: sweep.reference: expected KEY=VALUE, or several separated by commas");
     specs_wrong("sweep: {grid: [1]}", NULL, "t:1:15: sweep.grid: expected KEY: [VALUE, ...]");
 }
 
@@ -149,7 +149,7 @@ static void the_command_line_beats_the_section(void **state) {
     char *same[] = {"train.steps=1,2, 1"};
     assert_int_equal(smoe_axes_of(&axes, &s.sweep.train, same, 1, plain, &plains, &err), -1);
     assert_int_equal(err.code, SMOE_USAGE);
-    assert_string_equal(err.text, "override train.steps=1,2, 1: a value stands there twice");
+    assert_string_equal(err.text, "override train.steps=1,2, 1: a value is given twice");
     smoe_axes_free(&axes);
     smoe_spec_free(&s);
 }
@@ -235,13 +235,14 @@ static void the_same_trial_twice_is_refused(void **state) {
                      -1);
     assert_int_equal(err.code, SMOE_USAGE);
     assert_string_equal(err.text, "model.moe.layers=[1] seed=0 and model.moe.layers=last-1 seed=0 "
-                                  "are the same: a value stands there twice");
+                                  "are the same: a value is given twice");
     smoe_sweep_free(&sweep);
     assert_int_equal(expand(&sweep, SMALL "sweep: {zip: {train.steps: [10, 1e1], seed: [0, 00]}}\n",
                             false, &skipped, &err),
                      -1);
-    assert_string_equal(err.text, "train.steps=10 seed=0 and train.steps=1e1 seed=00 are the same: "
-                                  "a value stands there twice");
+    assert_string_equal(
+        err.text,
+        "train.steps=10 seed=0 and train.steps=1e1 seed=00 are the same: a value is given twice");
     smoe_sweep_free(&sweep);
 }
 
@@ -478,7 +479,7 @@ static void rows_of_an_ablation(void **state) {
     assert_string_equal(err.text, "--routers: no router 'unifrom'; did you mean 'uniform'?");
     smoe_axes_free(&axes);
     assert_int_equal(smoe_ablate_axes(&axes, &spec, "soft,dense,soft", "0", &err), -1);
-    assert_string_equal(err.text, "--routers: 'soft' is there twice");
+    assert_string_equal(err.text, "--routers: 'soft' is given twice");
     smoe_axes_free(&axes);
     smoe_spec_free(&spec);
     spec = specs_good("model: {moe: {layers: none}}", NULL, NULL, NULL);

@@ -311,8 +311,8 @@ static void too_few_images_are_named(void **state) {
     spec.eval.fewshot.shots[0] = 100000;
     assert_int_equal(smoe_fewshot_open(&fewshot, &spec, &err), -1);
     assert_int_equal(err.code, SMOE_USAGE);
-    assert_non_null(strstr(err.text, "eval.fewshot.shots: 100000 images a class are wanted, but "
-                                     "class '"));
+    assert_non_null(
+        strstr(err.text, "eval.fewshot.shots: 100000 images per class are needed, but class '"));
     assert_non_null(strstr(err.text, "\ndata.limit is 20: raise it, or give"));
     assert_null(fewshot);
     spec.data.limit = 0; /* then it is the data that has too few */
@@ -538,7 +538,7 @@ static void other_data_needs_a_path(void **state) {
     smoe_err err = {0};
     assert_int_equal(smoe_fewshot_open(&fewshot, &spec, &err), -1);
     assert_int_equal(err.code, SMOE_DATA);
-    assert_non_null(strstr(err.text, "eval.fewshot.data.path: nowhere is in none of"));
+    assert_non_null(strstr(err.text, "eval.fewshot.data.path: nowhere was not found; tried"));
     smoe_spec_free(&spec);
 }
 

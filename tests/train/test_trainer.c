@@ -322,7 +322,8 @@ static void a_loss_that_is_no_number(void **state) {
     /* with checkpoints: the second step's weights are not saved, the first's are there */
     j.spec.train.checkpoint_every = 1;
     assert_int_equal(training_run(&j, SMOE_RUN_FORCE, 0), SMOE_NONFINITE);
-    if (!strstr(j.err.text, "step 2: tensor patch_embed.proj.weight is not finite and not saved"))
+    if (!strstr(j.err.text,
+                "step 2: tensor patch_embed.proj.weight is not finite and was not saved"))
         fail_msg("%s", j.err.text);
     training_assert_status(j.dir, "failed");
     free(training_read(j.dir, "ckpt/step_00000001/model.safetensors", NULL));

@@ -54,18 +54,18 @@ typedef enum smoe_code {
     SMOE_STOPPED = 75   /* stopped on request after a checkpoint */
 } smoe_code;
 
-/* One failure, or several of one pass (a spec with three mistakes), a line each, no final '\n'. */
+/* One failure, or several of one pass (a spec with three errors), one per line, no final '\n'. */
 typedef struct smoe_err {
     smoe_code code;
     size_t lines;    /* failures reported, also those that no longer fit in text */
-    size_t left_out; /* of these; once one did not fit, none that follow */
+    size_t left_out; /* of these, missing in text: all from the first one that did not fit */
     char text[4096]; /* NUL-terminated; the last line says how many were left out */
 } smoe_err;
 
 /* ---- threads --------------------------------------------------------------------------------- */
 
-/* More than any one machine has; OpenMP's runtime takes room on the stack for each of a team, and
- * dies of tens of thousands. */
+/* More than any machine has. OpenMP's runtime needs stack for each thread of a team, and crashes
+ * with tens of thousands. */
 enum { SMOE_MOST_THREADS = 1024 };
 
 /* How many threads the calling thread's work is shared by from now on, at most SMOE_MOST_THREADS;
