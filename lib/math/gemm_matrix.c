@@ -1,7 +1,7 @@
 /*
  * Products with operands in BF16, by the matrix unit: panels of 32 rows of A and of 32 columns of B
  * are packed, which rounds them where they are not in BF16 yet, and meet in blocks of 32 x 32 sums.
- * Both panels of a block should fit the first cache: the unit takes what it gets out of the second
+ * Both panels of a block should fit the L1: the unit takes what it gets out of the second
  * one as fast as that can give it.
  */
 #include "math/gemm_view.h"

@@ -563,7 +563,7 @@ static inline __attribute__((always_inline)) void pass(real *sums, const smoe_bf
 #else
 enum { ABREAST = VL == 16 ? 8 : 4, ACROSS = 2 * VL < SIDE ? 2 * VL : SIDE, NV = ACROSS / VL };
 
-/* One step of all rows: widened, then multiply-adds, with the sums in the first cache. */
+/* One step of all rows: widened, then multiply-adds, with the sums in the L1. */
 static inline void multiply(real *sums, const smoe_bf16 *a, const smoe_bf16 *b, size_t m) {
     real left[SIDE * DEEP], right[DEEP * SIDE];
     for (size_t i = 0; i < SIDE * DEEP; i++) left[i] = smoe_bf16_widen(a[i]);
