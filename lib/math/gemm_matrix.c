@@ -1,8 +1,7 @@
 /*
  * Products with operands in BF16, by the matrix unit: panels of 32 rows of A and of 32 columns of B
  * are packed, which rounds them where they are not in BF16 yet, and meet in blocks of 32 x 32 sums.
- * Both panels of a block should fit the L1: the unit takes what it gets out of the second
- * one as fast as that can give it.
+ * Both panels of a block should fit in L1: from L2 the unit is limited by that cache's bandwidth.
  */
 #include "math/gemm_view.h"
 
