@@ -45,7 +45,7 @@ done
 ldd alone | grep libsmoe && fail "the static program has the shared library"
 LD_LIBRARY_PATH=$lib ldd in_c | grep -q "libsmoe.so.${version%%.*} " || fail "$(ldd in_c)"
 LD_LIBRARY_PATH=$lib status 3 ./in_c run tiny.yaml 2>err
-grep -q '^tiny.yaml: foreign file' err || fail "$(cat err)"
+grep -q '^tiny.yaml: unknown format' err || fail "$(cat err)"
 
 make -s -C "$ROOT" uninstall DESTDIR="$PWD/root" prefix=/usr MAKEFLAGS= >log 2>&1 || fail "$(cat log)"
 [ -z "$(find root ! -type d)" ] || fail "left behind: $(find root ! -type d)"
