@@ -29,7 +29,7 @@ static int expand(smoe_sweep *sweep, const char *arg, const smoe_options *option
     size_t count = 0;
     int status = override ? smoe_trials_seeds(&seeds, options, err)
                           : smoe_fail(err, SMOE_RUNTIME, "out of memory");
-    if (seeds) override[count++] = seeds;
+    if (!status && seeds) override[count++] = seeds;
     for (size_t i = 0; !status && i < options->overrides; i++)
         if (strncmp(options->override[i], "seed=", 5)) override[count++] = options->override[i];
     if (!status)

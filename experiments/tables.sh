@@ -4,19 +4,32 @@
 dir=$(dirname "$0")/results/${1:?usage: tables.sh NAME}
 [ -f "$dir/results.csv" ] || { echo "tables.sh: no $dir/results.csv" >&2; exit 1; }
 
-# Settings in the order of the sweep: seeds, mean and standard deviation of precision, mean of the loss.
-awk -F, '
-    function short(s) { sub(/.*\./, "", s); return s }
-    NR == 1 {
-        for (i = 1; i <= NF; i++) { name[i] = $i; if ($i == "seed") seed = i; if ($i == "precision_at_1") p = i
-            if ($i == "test_loss") l = i; if ($i == "status") state = i }
-        next
+# Lines of CSV, with quotes, as the fields f[1] ...
+csv='
+    function split_csv(line, f,    n, c, quoted, i) {
+        n = 1; f[n] = ""; quoted = 0
+        for (i = 1; i <= length(line); i++) {
+            c = substr(line, i, 1)
+            if (c == "\"") quoted = !quoted
+            else if (c == "," && !quoted) f[++n] = ""
+            else f[n] = f[n] c
+        }
+        return n
     }
-    $state == "done" {
+    NR == 1 { columns = split_csv($0, head); for (i = 1; i <= columns; i++) at[head[i]] = i }
+    { split_csv($0, f) }'
+
+# Settings in the order of the sweep: seeds, mean and standard deviation of precision, mean of the loss.
+awk "$csv"'
+    NR > 1 && f[at["status"]] == "done" {
         key = ""
-        for (i = 2; i < state; i++) if (i != seed) key = key (key ? ", " : "") short(name[i]) " " $i
+        for (i = 2; i < at["status"]; i++) if (i != at["seed"]) {
+            short = head[i]; sub(/.*\./, "", short)
+            key = key (key ? ", " : "") short " " f[i]
+        }
         if (!(key in n)) order[++keys] = key
-        n[key]++; sum[key] += $p; square[key] += $p * $p; loss[key] += $l
+        p = f[at["precision_at_1"]]
+        n[key]++; sum[key] += p; square[key] += p * p; loss[key] += f[at["test_loss"]]
     }
     END {
         print "| setting | seeds | precision@1 | standard deviation | test loss |"; print "|---|---|---|---|---|"
@@ -29,21 +42,8 @@ awk -F, '
 
 [ -f "$dir/primary.csv" ] || exit 0
 echo
-awk '
-    # splits a line of CSV with quotes into f[]
-    function split_csv(line, f,    n, c, quoted, i, field) {
-        n = 1; field = ""; quoted = 0
-        for (i = 1; i <= length(line); i++) {
-            c = substr(line, i, 1)
-            if (c == "\"") quoted = !quoted
-            else if (c == "," && !quoted) { f[n++] = field; field = "" }
-            else field = field c
-        }
-        f[n] = field
-        return n
-    }
-    NR == 1 { n = split_csv($0, f); for (i = 1; i <= n; i++) at[f[i]] = i
-        print "| primary contrast | value | 95% interval | p, adjusted | finding |"; print "|---|---|---|---|---|"; next }
-    { split_csv($0, f)
+awk "$csv"'
+    NR == 1 { print "| primary contrast | value | 95% interval | p, adjusted | finding |"; print "|---|---|---|---|---|"; next }
+    { gsub(/model\.moe\./, "", f[at["contrast"]]); gsub(/,/, ", ", f[at["contrast"]])
         printf "| %s | %+.4f | %+.4f to %+.4f | %.2g | %s |\n", f[at["contrast"]], f[at["value"]], f[at["low"]], f[at["high"]], f[at["adjusted"]], f[at["finding"]] }
 ' "$dir/primary.csv"

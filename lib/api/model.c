@@ -130,7 +130,7 @@ int smoe_pixels_decode(float *pixels, const smoe_model *model, const void *bytes
     if (!status)
         status = smoe_decode_fit(&image, s->spec.data.image_size, s->spec.data.channels,
                                  smoe_image_kind_in(bytes, size), bytes, size, NULL, &work, err);
-    if (!status) {
+    if (!status && values) {
         smoe_image_pixels(values, &image);
         for (size_t i = 0; i < n; i++) pixels[i] = (float)values[i];
     }

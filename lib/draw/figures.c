@@ -239,9 +239,11 @@ static void set_axes(const figure *g, smoe_panel *panel) {
 static int name_ranks(const figure *g, smoe_plot_axis *axis, const smoe_panel *panel,
                       const char *rank, const char *name, size_t most) {
     const smoe_frame *f = g->f;
-    double last = fmax(axis->low, axis->high) - 0.5, every = ceil((last + 1) / (double)most);
+    double first = fmin(axis->low, axis->high) + 0.5, last = fmax(axis->low, axis->high) - 0.5;
+    double every = ceil((last + 1) / (double)most);
     size_t what = smoe_frame_find(f, name);
-    for (double at = fmin(axis->low, axis->high) + 0.5; at <= last; at++) {
+    for (size_t i = 0; first + (double)i <= last; i++) {
+        double at = first + (double)i;
         if (fmod(at, every) > 0) continue;
         size_t r = panel->row;
         while (r < f->rows &&

@@ -67,7 +67,7 @@ int smoe_gnuplot_draw(const char *folder, const char *name, smoe_file_printer *p
     char *path = smoe_text_format("%s/%s.gp", folder, name);
     int status = path ? smoe_file_print(path, print, context, err)
                       : smoe_fail(err, SMOE_RUNTIME, "%s/%s.gp: out of memory", folder, name);
-    if (!status) {
+    if (!status && path) {
         const char *script = strrchr(path, '/') + 1;
         *drawn = run(folder, script, false) && is_there(folder, name, "svg");
         if (pdf) *drawn = *drawn && run(folder, script, true) && is_there(folder, name, "pdf");

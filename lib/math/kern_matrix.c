@@ -390,7 +390,8 @@ finish_part(const smoe_block_end *to, const real *sums, size_t parts, smoe_gelu_
     vreal x = {0}, sum = vload(sums + i * SIDE + j), slope;
     if (parts > 1) {
         vreal whole = sum + vload(sums + SUMS + i * SIDE + j);
-        sum = vselect((vint)(sum - sum == 0), whole, sum);
+        vreal rest = sum - sum; /* 0, or NaN where sum is not finite */
+        sum = vselect((vint)(rest == 0), whole, sum);
     }
     add += add ? i * to->ldadd + j : 0;
     if (add) x = n == VL ? vload(add) : vload_part(add, n, 0);
@@ -580,13 +581,14 @@ static inline void multiply(real *sums, const smoe_bf16 *a, const smoe_bf16 *b, 
 #pragma GCC unroll 2
                 for (size_t v = 0; v < NV; v++)
                     sum[r][v] = vload(sums + (i + r) * SIDE + j + v * VL);
-            for (size_t p = 0; p < DEEP; p++)
+            for (size_t p = 0; p < DEEP; p++) {
 #pragma GCC unroll 8
                 for (size_t r = 0; r < ABREAST; r++)
 #pragma GCC unroll 2
                     for (size_t v = 0; v < NV; v++)
                         sum[r][v] +=
                             vset(left[(i + r) * DEEP + p]) * vload(right + p * SIDE + j + v * VL);
+            }
 #pragma GCC unroll 8
             for (size_t r = 0; r < ABREAST; r++)
 #pragma GCC unroll 2
@@ -659,7 +661,7 @@ static double peak(size_t n) {
 #endif
     end();
     /* Finite, but the compiler does not know. */
-    return sums[0] - sums[0] == 0 ? 2.0 * SUMS * DEEP * (double)n : 0;
+    return isfinite(sums[0]) ? 2.0 * SUMS * DEEP * (double)n : 0;
 }
 
 const smoe_matrix_kernels SMOE_KERN(smoe_matrix_kern);
