@@ -27,8 +27,8 @@ static int expand_spec(smoe_sweep *sweep, const char *file, char *const *overrid
 static int expand(smoe_sweep *sweep, const char *arg, const smoe_options *options, smoe_err *err) {
     char *seeds = NULL, ** override = calloc(options->overrides + 1, sizeof *override);
     size_t count = 0;
-    int status = override ? smoe_trials_seeds(&seeds, options, err)
-                          : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    if (!override) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    int status = smoe_trials_seeds(&seeds, options, err);
     if (!status && seeds) override[count++] = seeds;
     for (size_t i = 0; !status && i < options->overrides; i++)
         if (strncmp(options->override[i], "seed=", 5)) override[count++] = options->override[i];

@@ -390,7 +390,7 @@ finish_part(const smoe_block_end *to, const real *sums, size_t parts, smoe_gelu_
     vreal x = {0}, sum = vload(sums + i * SIDE + j), slope;
     if (parts > 1) {
         vreal whole = sum + vload(sums + SUMS + i * SIDE + j);
-        vreal rest = sum - sum; /* 0, or NaN where sum is not finite */
+        vreal rest = 0 * sum; /* 0, or NaN where sum is not finite */
         sum = vselect((vint)(rest == 0), whole, sum);
     }
     add += add ? i * to->ldadd + j : 0;
@@ -643,7 +643,7 @@ static void fill(smoe_bf16 *x, size_t n, uint32_t bits) {
 static double peak(size_t n) {
     enum { PANEL = 2 * TILE };
     smoe_bf16 a[PANEL] __attribute__((aligned(64))), b[PANEL] __attribute__((aligned(64)));
-    real sums[SUMS] __attribute__((aligned(64)));
+    real sums[SUMS] __attribute__((aligned(64))) = {0};
     fill(a, PANEL, 1);
     fill(b, PANEL, 2);
     begin();
