@@ -12,7 +12,7 @@ VERSION     = $(shell sed -n 's/^.define SMOE_VERSION "\(.*\)"/\1/p' lib/include
 # ---- flags. CFLAGS, CPPFLAGS, LDFLAGS and LDLIBS are the user's; ours come before and give way.
 # pkg-config is asked once, on first use: it may have been installed by this very make.
 once        = $(eval $1 := $2)$($1)
-PKG        := yaml-0.1 jansson libpng libturbojpeg libarchive zlib
+PKG        := yaml-0.1 jansson libpng libturbojpeg libarchive zlib libxxhash
 PKG_CFLAGS  = $(call once,PKG_CFLAGS,$(shell pkg-config --cflags $(PKG)))
 PKG_LIBS    = $(call once,PKG_LIBS,$(shell pkg-config --libs $(PKG)))
 BLIS_DIR    = $(call once,BLIS_DIR,$(firstword $(dir $(wildcard /usr/include/$(MACHINE)-*/blis-openmp/blis.h))))
@@ -24,6 +24,10 @@ ALL_CFLAGS  = -std=c11 -D_GNU_SOURCE= -Ilib -Ilib/include -Icmd -Itests/support 
 STRICT     := -ffp-contract=off
 KERNEL     := -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math
 ALL_LDLIBS  = $(PKG_LIBS) -lblis -llapacke -lm $(LDLIBS)
+
+# Open MPI moves data between processes, where it is installed.
+MPI        ?= $(shell pkg-config --exists ompi-c && echo yes)
+MPI_MODULE  = $(if $(MPI),$(OBJ)/smoe_mpi.so)
 
 # ---- flavours: a tree of objects each. f64: real = double, for gradient checks. san: ASan and UBSan. debug: for a
 # debugger. cov: counts which lines run, for `make coverage`. shared: what the shared library is made of, position-independent;
@@ -52,7 +56,9 @@ UNITS      := $(if $(filter x86_64,$(MACHINE)),amx bf16)
 ISA_FLAGS_bf16 := $(ISA_FLAGS_v4) -mavx512bf16
 ISA_FLAGS_amx := $(ISA_FLAGS_bf16) -mamx-tile -mamx-bf16
 KERN_SRC   := $(sort $(wildcard lib/math/kern_*.c))
-LIB_SRC    := $(filter-out $(KERN_SRC),$(sort $(wildcard lib/*/*.c)))
+# The link between processes is a module of its own, made where Open MPI is installed.
+MPI_SRC    := lib/comm/link_mpi.c
+LIB_SRC    := $(filter-out $(KERN_SRC) $(MPI_SRC),$(sort $(wildcard lib/*/*.c)))
 CMD_SRC    := $(sort $(wildcard cmd/*.c))
 TEST_SRC   := $(sort $(wildcard tests/*/test_*.c))
 HELPER_SRC := $(sort $(wildcard tests/support/*.c))
@@ -75,7 +81,7 @@ ALL_OBJ    := $(LIB_OBJ) $(CMD_OBJ) $(HELPER_OBJ) $(TESTS:=.o) $(FUZZERS:=.o) $(
 all: missing build/smoe
 
 # Looked at every time: another flavour may have been built since.
-build/smoe: $(OBJ)/smoe always
+build/smoe: $(OBJ)/smoe $(MPI_MODULE) always
 	@[ "$$(readlink $@)" = $(FLAVOUR)/smoe ] || ln -sf $(FLAVOUR)/smoe $@
 
 EVERY_FLAG = $(CC) $(subst ','\'',$(ALL_CFLAGS) $(STRICT) $(KERNEL) $(foreach isa,$(ISAS) $(UNITS),$(ISA_FLAGS_$(isa))) $(CFLAGS))
@@ -117,6 +123,11 @@ shared:
 
 build/shared/$(SHARED): $(LIB_OBJ) lib/smoe.map
 	$(LINK) -shared -Wl,-soname,$(SONAME) -Wl,--version-script=lib/smoe.map -Wl,-z,defs $(ALL_LDLIBS)
+
+# One process never loads it. `make MPI=` builds without.
+$(OBJ)/smoe_mpi.so: $(MPI_SRC) lib/comm/comm.h $(OBJ)/flags
+	$(call say,LINK,$@)$(CC) $(ALL_CFLAGS) $(STRICT) $(CFLAGS) $(shell pkg-config --cflags ompi-c) -fPIC -fvisibility=hidden \
+	    -shared $(LDFLAGS) -o $@ $< $(shell pkg-config --libs ompi-c)
 
 $(OBJ)/smoe: $(OBJ)/cmd/main.o $(OBJ)/libcmd.a $(OBJ)/libsmoe.a
 	$(LINK) $(ALL_LDLIBS)
@@ -200,11 +211,15 @@ coverage: deps
 	@SMOE_UNDER_TEST=$(CURDIR)/build/cov/smoe CASE_TIMEOUT=600 tests/run.sh \
 	    $(TEST_SRC:%.c=build/cov/%) $(filter tests/cli/%,$(SCRIPTS)); status=$$?; tests/coverage.sh && exit $$status
 
+# Processes killed at random moments: too long for every day.
+check-processes: all
+	@KILLS=$(or $(KILLS),100) tests/processes.sh
+
 # The bits that training comes to, against the table in the tree: after any change that should not move them.
 golden: all tests
-	@mkdir -p runs; tests/golden/golden.sh > runs/golden.txt; diff tests/golden/golden.txt runs/golden.txt && echo 'the same bits as tests/golden/golden.txt'
+	@mkdir -p runs; tests/golden/golden.sh > runs/golden.txt; tests/golden/compare.sh runs/golden.txt
 
-LINT        = CC='$(CC)' HEADER_FLAGS='$(filter-out -MMD -MP,$(ALL_CFLAGS))'
+LINT        = CC='$(CC)' HEADER_FLAGS='$(filter-out -MMD -MP,$(ALL_CFLAGS)) $(if $(MPI),$(shell pkg-config --cflags ompi-c))'
 lint:
 	@$(LINT) tests/lint.sh
 
@@ -217,6 +232,14 @@ FUZZ_SECONDS ?= 300
 fuzz: deps
 	@$(MAKE) $(SUB) FLAVOUR=san fuzzers
 	@for f in $(FUZZ_SRC:%.c=build/san/%); do $$f --seconds $(FUZZ_SECONDS) || exit 1; done
+
+# Every N-th allocation and every N-th change of a file fails, in each command; FAULT_STRIDE=7 tries a seventh of them.
+FAULT_STRIDE ?= 1
+faults: deps
+	@$(MAKE) $(SUB) all
+	@mkdir -p build/faults
+	@$(CC) -std=c11 -D_GNU_SOURCE= -O2 -fPIC -shared -o build/faults/faults.so tests/faults/faults.c -ldl
+	@tests/faults/run.sh build/smoe build/faults/faults.so $(FAULT_STRIDE)
 
 # One after the other, for each needs the whole machine; the table is begun anew.
 BENCHED    := runs/bench.md
@@ -260,6 +283,7 @@ install: all shared
 	$(BLANK_FREE)
 	install -D -m 755 build/release/smoe $(bindir)/smoe
 	install -D -m 644 build/release/libsmoe.a $(DESTDIR)$(libdir)/libsmoe.a
+	$(if $(MPI),install -D -m 644 build/release/smoe_mpi.so $(DESTDIR)$(libdir)/smoe/smoe_mpi.so)
 	install -m 644 build/shared/$(SHARED) $(DESTDIR)$(libdir)/$(SHARED)
 	ln -sf $(SHARED) $(DESTDIR)$(libdir)/$(SONAME)
 	ln -sf $(SONAME) $(DESTDIR)$(libdir)/libsmoe.so
@@ -280,7 +304,7 @@ uninstall:
 	rm -f $(foreach m,$(MAN:man/%=%),$(mandir)/man$(lastword $(subst ., ,$m))/$m)
 	rm -f $(comdir)/bash-completion/completions/smoe $(comdir)/zsh/site-functions/_smoe \
 	    $(comdir)/fish/vendor_completions.d/smoe.fish
-	rm -rf $(incdir) $(comdir)/smoe
+	rm -rf $(incdir) $(comdir)/smoe $(DESTDIR)$(libdir)/smoe
 
 clean:
 	rm -rf build
@@ -290,6 +314,7 @@ help:
 	@echo 'make quickstart   install what is missing, build, train and evaluate a small model (minutes)'
 	@echo 'make check        install what is missing, build all flavours, run every test; T=test_plan runs one'
 	@echo 'make check-quick  the tests of one flavour and a few commands: under a minute, to run after every edit'
+	@echo 'make check-processes  kill processes of runs under mpirun at random moments, KILLS=100 times: half an hour'
 	@echo 'make coverage     which lines the tests run, by room'
 	@echo 'make bench        time the specs of experiments/bench, with a table in $(BENCHED)'
 	@echo 'make evidence     run the planned experiments of experiments/PLAN.md: hours; goes on where it was stopped'
@@ -306,13 +331,15 @@ help:
 	@echo 'FLAVOUR=release, debug, f64 (double precision), san (sanitizers) or cov (coverage).'
 
 # ---- the evidence of experiments/PLAN.md, primary contrasts first, exploratory sweeps after them: hours; stopped and started again it goes on. The same bits on any processor with AVX2.
-EVIDENCE := facts-ablation bpr-inference bpr-training facts-slots facts-experts \
+EVIDENCE := facts-ablation bpr-inference facts-slots facts-experts bpr-training why-scale why-phi why-frozen \
             pareto reduced-compute k-training topk-order k-capacity-layers k-inference random-routers group-transfer experts-choice-capacity \
             experts-matched-time cooldown router-noise placement pareto-vmoe pareto-configurations dropping collapse-rate collapse-width
 evidence: all
 	@for s in $(EVIDENCE); do \
-	    echo "== $$s"; SMOE_ISA=v3 build/smoe sweep --resume experiments/$$s.yaml -J $(NPROC) -o runs/evidence/$$s || exit 1; done
+	    echo "== $$s"; dir=runs/evidence/$$s; \
+	    if [ -f $$dir/cells.jsonl ]; then set -- --resume $$dir; else set -- experiments/$$s.yaml -o $$dir; fi; \
+	    SMOE_ISA=v3 build/smoe sweep "$$@" -J $(NPROC) || exit 1; done
 
-.PHONY: evidence characters check-characters all shared tests gradients golden fuzzers missing deps quickstart check check-quick coverage lint portable fuzz bench install uninstall clean help always
+.PHONY: evidence characters check-characters all shared tests gradients golden fuzzers missing deps quickstart check check-quick check-processes coverage lint portable fuzz bench install uninstall clean help always
 .SECONDARY: $(ALL_OBJ)
 -include $(ALL_OBJ:.o=.d)

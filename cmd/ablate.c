@@ -1,4 +1,4 @@
-/* smoe ablate: a spec with its router replaced, over seeds, and the rows compared seed by seed. It
+/* smoe ablate: a spec with its router replaced, over seeds, which are compared seed by seed. It
  * is a sweep over sweep/ablate.h's axes; trials.h runs it. */
 #include "trials.h"
 #include "cmd.h"
@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The overrides of all rows: without the seeds, which the rows have, as they have the routers. */
+/* The overrides of all settings: without the seeds, which the axes have, as they have the
+ * routers. */
 static int common(char **override, size_t *count, const smoe_options *options, smoe_err *err) {
     *count = 0;
     for (size_t i = 0; i < options->overrides; i++) {
@@ -29,6 +30,7 @@ static int expand(smoe_sweep *sweep, const char *file, const smoe_options *optio
                           : smoe_fail(err, SMOE_RUNTIME, "out of memory");
     if (!status) status = smoe_trials_seeds(&seeds, options, err);
     if (!status) status = smoe_cmd_text(&text, file, options, err);
+    text.of_cells = true;
     if (!status) status = smoe_spec_parse_text(&spec, &text, override, count, err);
     if (!status)
         status = smoe_ablate_axes(&axes, &spec, options->routers,
@@ -43,7 +45,7 @@ static int expand(smoe_sweep *sweep, const char *file, const smoe_options *optio
     return status;
 }
 
-/* A folder that is there must hold an ablation, not any sweep. */
+/* An existing folder must hold an ablation, not another kind of sweep. */
 static int check(const smoe_sweep *sweep, smoe_err *err) {
     if (sweep->columns == 2 && sweep->seed == 1) return 0;
     return smoe_fail(err, SMOE_USAGE, "%s: a sweep, not an ablation; use smoe sweep", sweep->dir);

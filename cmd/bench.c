@@ -1,4 +1,4 @@
-/* smoe bench: how fast a spec trains and answers on this machine, and how near that is to what the
+/* smoe bench: how fast a spec trains and predicts on this machine, and how near that is to what the
  * machine can do; bench/bench.h says how it is measured. */
 #include "cmd.h"
 #include "load.h"
@@ -46,7 +46,8 @@ static bool trained(const smoe_bench *b) {
     return b->train.whole.min > 0;
 }
 
-/* Seconds of a batch that memory and arithmetic alone would take, with weights out of a file. */
+/* The seconds per batch that memory traffic and arithmetic alone would take, with weights read from
+ * a file. */
 static double reading_s(const smoe_bench *b) {
     return b->weight_bytes / b->best.read_bandwidth;
 }
@@ -122,7 +123,8 @@ static json_t *machine_json(const smoe_machine *machine) {
                      machine->read_bandwidth);
 }
 
-/* What was not measured is null: training, where the weights are in a file; the file, elsewhere. */
+/* What was not measured is null: training, if the weights are in a file; reading the file
+ * otherwise. */
 static json_t *bench_json(const smoe_bench *b) {
     json_t *object =
         json_pack("{s:I, s:i, s:o, s:o, s:f, s:o, s:o}", "batch", (json_int_t)b->batch, "threads",
@@ -162,8 +164,7 @@ static json_t *bench_json(const smoe_bench *b) {
     return object;
 }
 
-/* One part of one pass: its time, its share, and how near it is to what it cannot be faster than;
- * medians. */
+/* One part of one pass: its time, its share, and how near it is to its limit; medians. */
 static void add_part(smoe_table *table, const smoe_bench *b, const smoe_bench_pass *pass,
                      smoe_part p) {
     double seconds = pass->part[p].median, whole = 0;
@@ -200,7 +201,7 @@ static int print_parts(const smoe_bench *b, bool bold, smoe_err *err) {
     return status;
 }
 
-/* A pass as a line: time, rate, shares; of bests, then of medians. */
+/* A pass as a line: time, rate, shares; best values, then medians. */
 static void print_pass(const smoe_bench *b, const smoe_bench_pass *pass, const char *name,
                        const char *unit) {
     share gemm = of_gemm(b, pass), fma = of_fma(b, pass);
@@ -212,7 +213,7 @@ static void print_pass(const smoe_bench *b, const smoe_bench_pass *pass, const c
            100 * gemm.median, 100 * fma.median);
 }
 
-/* What the threads do, whatever the part of the model; medians. */
+/* What the threads do, over all parts of the model; medians. */
 static int print_work(const smoe_bench *b, bool bold, smoe_err *err) {
     smoe_table table = {.columns = trained(b) ? 3 : 2};
     smoe_table_add(&table, "threads");
@@ -268,7 +269,7 @@ static int print_bench(const smoe_bench *b, bool bold, smoe_err *err) {
 
 /* ---- a table of benchmarks ------------------------------------------------------------------- */
 
-/* By which such a table is known again: a row has these columns. */
+/* The heading by which an existing table is recognised; a row has these columns. */
 static const char columns[] =
     "\n| case | images | training step, s | of multiply-adds, without the optimizer "
     "| optimizer, of memory | inference, s | of multiply-adds | memory, peak and planned |\n"
@@ -287,7 +288,7 @@ static void add_heading(FILE *out) {
     json_decref(env);
 }
 
-static void add_row(FILE *out, const char *name, const smoe_bench *b) {
+static void add_line(FILE *out, const char *name, const smoe_bench *b) {
     char peak[32], planned[32];
     share layers = layers_of_fma(b), memory = of_memory(b);
     share infer = of_fma(b, &b->infer);
@@ -304,8 +305,8 @@ static void add_row(FILE *out, const char *name, const smoe_bench *b) {
             smoe_text_si(planned, sizeof planned, b->planned_bytes, "B"));
 }
 
-/* What the table in `path` is so far, fresh, after a check that it is one; nothing where there is
- * no file, or an empty one. */
+/* The text of the table in `path`, fresh, after a check that it is such a table; empty if there is
+ * no file or an empty one. */
 static int read_table(const char *path, char **text, size_t *length, smoe_err *err) {
     enum { MOST = 1 << 20 };
     *text = NULL;
@@ -327,7 +328,7 @@ static int check_table(const char *path, smoe_err *err) {
     return status;
 }
 
-/* Adds the benchmark to the Markdown table in `path`, which is made when it is not there. */
+/* Adds the benchmark to the Markdown table in `path`, which is created if it does not exist. */
 static int append(const char *path, const char *name, const smoe_bench *b, smoe_err *err) {
     char *before, *text = NULL;
     size_t length, size;
@@ -342,7 +343,7 @@ static int append(const char *path, const char *name, const smoe_bench *b, smoe_
         fwrite(before, 1, length, out);
     else
         add_heading(out);
-    add_row(out, name, b);
+    add_line(out, name, b);
     if (fclose(out))
         smoe_fail(err, SMOE_RUNTIME, "out of memory for %s", path);
     else if (length || !smoe_file_make_parents(path, err))
@@ -392,9 +393,9 @@ int cmd_bench(const smoe_options *options, smoe_err *err) {
     smoe_loaded loaded = {0}; /* of which a spec alone uses nothing but the spec */
     smoe_spec *spec = &loaded.spec;
     bool model = smoe_run_is_model(options->arg[0]);
+    loaded.trains = true;
     int status = model ? smoe_load_spec(&loaded, options->arg[0], options, err)
-                       : smoe_cmd_spec(spec, options, err);
-    if (!status && model) status = smoe_safetensors_open(&loaded.file, loaded.path, err);
+                       : smoe_cmd_spec(spec, options->arg[0], options, err);
     if (!status)
         status = options->print_config ? smoe_cmd_print_config(spec, err)
                                        : bench(spec, loaded.file, options, err);

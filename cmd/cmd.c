@@ -1,4 +1,4 @@
-/* What the commands share; see cmd.h. */
+/* Functions that the commands share; see cmd.h. */
 #include "cmd.h"
 #include "progress.h"
 #include "base/frame.h"
@@ -11,12 +11,24 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+void smoe_cmd_complain(const smoe_command *command, const smoe_err *err) {
+    fflush(stdout);
+    for (const char *line = err->text; *line;) {
+        size_t length = strcspn(line, "\n");
+        fprintf(stderr, "smoe%s%s: %.*s\n", command ? " " : "", command ? command->name : "",
+                (int)length, line);
+        line += length + (line[length] == '\n');
+    }
+}
+
 int smoe_cmd_json(json_t *value, smoe_err *err) {
+    char *text = smoe_json_dump(value, 2);
     int status = 0;
-    if (!value)
+    if (!text)
         status = smoe_fail(err, SMOE_RUNTIME, "out of memory for the result as JSON");
-    else if (json_dumpf(value, stdout, JSON_INDENT(2)) || putchar('\n') == EOF)
+    else if (puts(text) == EOF)
         status = smoe_fail_errno(err, SMOE_RUNTIME, "standard output");
+    free(text);
     json_decref(value);
     return status;
 }
@@ -37,7 +49,33 @@ int smoe_cmd_read(smoe_spec *spec, const char *file, const smoe_options *options
     return status;
 }
 
-int smoe_cmd_spec(smoe_spec *spec, const smoe_options *options, smoe_err *err) {
+/* The keys that have no effect for the same reason as the one in front of `from`. */
+static void remark_on(const smoe_spec *spec, const smoe_idle *first, size_t from) {
+    smoe_idle idle;
+    char shown[200];
+    fprintf(stderr, "%s:%zu:%zu: %s", smoe_text_shown(spec->file, shown, sizeof shown), first->line,
+            first->column, first->key);
+    while ((from = smoe_spec_idle(spec, from, &idle)))
+        if (!strcmp(idle.why, first->why)) fprintf(stderr, ", %s", idle.key);
+    fprintf(stderr, ": no effect: %s\n", first->why);
+}
+
+void smoe_cmd_remarks(const smoe_spec *spec, const smoe_options *options) {
+    smoe_idle idle, before;
+    for (size_t at = 0; !options->quiet && (at = smoe_spec_idle(spec, at, &idle));) {
+        bool said = false;
+        for (size_t i = 0; (i = smoe_spec_idle(spec, i, &before)) && i < at;)
+            said |= !strcmp(before.why, idle.why);
+        if (!said) remark_on(spec, &idle, at);
+    }
+}
+
+void smoe_cmd_unverified(const smoe_safetensors *file, const smoe_options *options) {
+    if (!options->quiet && !smoe_safetensors_has_digest(file))
+        fprintf(stderr, "%s: not verified: it has no digest\n", smoe_safetensors_path(file));
+}
+
+int smoe_cmd_spec(smoe_spec *spec, const char *file, const smoe_options *options, smoe_err *err) {
     char classes[48];
     size_t count = options->overrides;
     char **override = calloc(count + 1, sizeof *override);
@@ -45,7 +83,8 @@ int smoe_cmd_spec(smoe_spec *spec, const smoe_options *options, smoe_err *err) {
     if (count) memcpy(override, options->override, count * sizeof *override);
     snprintf(classes, sizeof classes, "data.classes=%ld", options->classes);
     if (options->classes) override[count++] = classes;
-    int status = smoe_cmd_read(spec, options->arg[0], options, override, count, err);
+    int status = smoe_cmd_read(spec, file, options, override, count, err);
+    if (!status) smoe_cmd_remarks(spec, options);
     free(override);
     return status;
 }
@@ -66,7 +105,7 @@ bool smoe_cmd_color(const smoe_options *options, FILE *out) {
 
 int smoe_cmd_classes(const smoe_spec *spec, size_t given, bool read, size_t *classes,
                      smoe_err *err) {
-    const smoe_source_row *source = &smoe_sources[spec->data.source];
+    const smoe_source_entry *source = &smoe_sources[spec->data.source];
     *classes = given ? given : spec->data.classes ? spec->data.classes : source->classes;
     if (*classes) return 0;
     if (!read && !source->generated)
@@ -82,7 +121,7 @@ int smoe_cmd_classes(const smoe_spec *spec, size_t given, bool read, size_t *cla
 
 int smoe_cmd_target(const char *path, const smoe_options *options, smoe_err *err) {
     struct stat there;
-    /* Of a link itself: replacing one that leads nowhere loses it all the same. */
+    /* Looks at a link itself: replacing a dangling link would lose it too. */
     if (!path || options->force || lstat(path, &there)) return 0;
     return smoe_fail(err, SMOE_USAGE, "%s exists already; --force replaces it", path);
 }

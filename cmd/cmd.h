@@ -5,14 +5,20 @@
 #include "opt.h"
 #include "spec/spec.h"
 #include "bench/estimate.h"
+#include "store/safetensors.h"
 
 #include <jansson.h>
 
-/* One function per row of commands.def. Returns 0, or -1 with err, whose code is the exit status.
+/* One function per entry of commands.def. Returns 0, or -1 with err, whose code is the exit status.
  */
-#define COMMAND(name, arguments, fewest, most, summary, examples) smoe_command_run cmd_##name;
+#define COMMAND(name, ...) smoe_command_run cmd_##name;
+#define COMMAND_AS(id, ...) smoe_command_run cmd_##id;
 #include "commands.def"
 #undef COMMAND
+#undef COMMAND_AS
+
+/* Every line of err on stderr, after "smoe COMMAND: "; command may be NULL. */
+void smoe_cmd_complain(const smoe_command *command, const smoe_err *err);
 
 /* Prints `value` on stdout as indented JSON and releases it; NULL (out of memory while building)
  * fails. */
@@ -25,7 +31,8 @@ int smoe_cmd_print_config(const smoe_spec *spec, smoe_err *err) SMOE_MUST_CHECK;
  * whether it is a terminal. */
 bool smoe_cmd_color(const smoe_options *options, FILE *out);
 
-/* FILE as specs are parsed from, with --profile. Free with smoe_spec_text_free in any case. */
+/* The text of FILE, with --profile, as specs are parsed from. Free with smoe_spec_text_free in any
+ * case. */
 int smoe_cmd_text(smoe_spec_text *text, const char *file, const smoe_options *options,
                   smoe_err *err) SMOE_MUST_CHECK;
 
@@ -33,8 +40,15 @@ int smoe_cmd_text(smoe_spec_text *text, const char *file, const smoe_options *op
 int smoe_cmd_read(smoe_spec *spec, const char *file, const smoe_options *options,
                   char *const *override, size_t count, smoe_err *err) SMOE_MUST_CHECK;
 
-/* The spec of a command's first argument with its overrides, of which --classes is one. */
-int smoe_cmd_spec(smoe_spec *spec, const smoe_options *options, smoe_err *err) SMOE_MUST_CHECK;
+/* Says which values of the file have no effect, unless --quiet. */
+void smoe_cmd_remarks(const smoe_spec *spec, const smoe_options *options);
+
+/* Says of a file without a digest that it was not verified, unless --quiet. */
+void smoe_cmd_unverified(const smoe_safetensors *file, const smoe_options *options);
+
+/* The spec of FILE with the command's overrides, of which --classes is one, and remarks on it. */
+int smoe_cmd_spec(smoe_spec *spec, const char *file, const smoe_options *options,
+                  smoe_err *err) SMOE_MUST_CHECK;
 
 /* N: `given`, data.classes, or the number that the source always has; otherwise the data is opened
  * to find it, if `read` allows that. */

@@ -1,5 +1,5 @@
-/* smoe convert and smoe init: a model file in the storage type one wants, out of another one or out
- * of a spec's initial values; store/model_file.h does both. */
+/* smoe convert and smoe init: a model file in a given storage type, from another file or from a
+ * spec's initial values; store/model_file.h does both. */
 #include "cmd.h"
 #include "base/frame.h"
 #include "store/model_file.h"
@@ -19,7 +19,7 @@ static smoe_storage storage_of(const smoe_options *options, smoe_dtype preset) {
     return storage;
 }
 
-/* `fresh`: the weights are new, so that no tensor has been of another type. */
+/* `fresh`: the weights are new, so no tensor had another type before. */
 static int report(const smoe_storage *storage, const smoe_stored *stored, bool fresh,
                   const smoe_options *options, smoe_err *err) {
     const char *path = options->arg[1], *type = smoe_dtype_name(storage->type);
@@ -51,9 +51,10 @@ int cmd_convert(const smoe_options *options, smoe_err *err) {
         goto out;
     }
     smoe_storage storage = storage_of(options, SMOE_DTYPE_F32);
+    storage.hugging_face = !strcmp(options->names, "hf");
     if (smoe_cmd_target(options->arg[1], options, err)) goto out;
-    if (smoe_run_locate(options->arg[0], options->which, &path, &text, err)) goto out;
-    if (smoe_safetensors_open(&file, path, err)) goto out;
+    if (smoe_run_model(options->arg[0], options->which, &path, &text, &file, err)) goto out;
+    smoe_cmd_unverified(file, options);
     if (smoe_model_file_convert(options->arg[1], file, &storage, &stored, err)) goto out;
     status = report(&storage, &stored, false, options, err);
 out:
@@ -81,7 +82,7 @@ static int init(const smoe_spec *spec, const smoe_options *options, smoe_err *er
 
 int cmd_init(const smoe_options *options, smoe_err *err) {
     smoe_spec spec = {0};
-    int status = smoe_cmd_spec(&spec, options, err);
+    int status = smoe_cmd_spec(&spec, options->arg[0], options, err);
     if (!status)
         status =
             options->print_config ? smoe_cmd_print_config(&spec, err) : init(&spec, options, err);

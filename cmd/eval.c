@@ -1,22 +1,29 @@
-/* smoe eval: loss and precision of a trained model over a split, and its logits for others to
- * judge. */
+/* smoe eval: loss and precision of a trained model over a split, which classes it takes for which,
+ * and its logits for others to judge. */
 #include "cmd.h"
 #include "load.h"
 #include "progress.h"
+#include "together.h"
+#include "comm/comm.h"
+#include "base/file.h"
+#include "draw/figures.h"
 #include "spec/metrics.h"
 #include "train/fewshot.h"
 #include "store/npy.h"
 #include "train/routing.h"
+#include "train/scores.h"
 #include "train/trainer.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Logits and labels, in data-set order; either may go unkept. */
+/* What the model says of each image, in data-set order; logits and labels may be left out. */
 typedef struct collector {
     float *logits;   /* [images, N] or NULL */
     int64_t *labels; /* [images] or NULL */
+    smoe_said *said; /* [images] */
+    const smoe_task *task;
     size_t images, done, classes;
     smoe_progress *progress;
 } collector;
@@ -28,9 +35,12 @@ static int collect(void *user, const smoe_batch *batch, const real *logits, size
         return smoe_fail(err, SMOE_RUNTIME, "more images than the split has (%zu)", c->images);
     for (size_t b = 0; b < batch->images; b++) {
         size_t image = (size_t)batch->index[b];
-        for (size_t k = 0; c->logits && k < classes; k++)
+        for (size_t k = 0; c->logits && logits && k < classes; k++)
             c->logits[image * classes + k] = (float)logits[b * classes + k];
         if (c->labels) c->labels[image] = batch->label[b];
+        if (c->said)
+            c->said[image] = smoe_said_of(c->task, logits + b * classes,
+                                          batch->target + b * classes, classes, batch->label[b]);
     }
     c->done += batch->images;
     smoe_progress_count(c->progress, c->done, c->images, "images");
@@ -39,8 +49,22 @@ static int collect(void *user, const smoe_batch *batch, const real *logits, size
 
 static int collector_open(collector *c, const smoe_loaded *l, const smoe_options *options,
                           smoe_err *err) {
+    bool pairs = smoe_model_pairs(l->model);
+    bool classified = !pairs || (l->spec.eval.zeroshot.count && smoe_dataset_classes(l->set) > 1);
+    if ((options->logits || options->predictions || options->out) && !classified)
+        return smoe_fail(err, SMOE_USAGE,
+                         "--%s: %s compares images with captions: give texts for its classes, "
+                         "as with 'eval.zeroshot=a photo of a {}'",
+                         options->logits        ? "logits"
+                         : options->predictions ? "predictions"
+                                                : "out",
+                         l->path);
     c->images = smoe_dataset_images(l->set);
     c->classes = smoe_dataset_classes(l->set);
+    c->task = smoe_task_of(pairs ? SMOE_LOSS_SOFTMAX : l->spec.train.loss);
+    if (classified) c->said = calloc(c->images, sizeof *c->said);
+    if (classified && !c->said)
+        return smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu predictions", c->images);
     if (options->logits) c->logits = calloc(c->images * c->classes, sizeof *c->logits);
     if (options->labels) c->labels = calloc(c->images, sizeof *c->labels);
     if ((options->logits && !c->logits) || (options->labels && !c->labels))
@@ -49,11 +73,124 @@ static int collector_open(collector *c, const smoe_loaded *l, const smoe_options
     return 0;
 }
 
+/* What the processes have of the batches each, put together. */
+static void collector_join(collector *c, smoe_comm *comm) {
+    if (c->logits) smoe_comm_join(comm, c->logits, c->images * c->classes * sizeof *c->logits);
+    if (c->labels) smoe_comm_join(comm, c->labels, c->images * sizeof *c->labels);
+    if (c->said) smoe_comm_join(comm, c->said, c->images * sizeof *c->said);
+}
+
 static int collector_write(const collector *c, const smoe_options *options, smoe_err *err) {
-    size_t dim[] = {c->done, c->classes};
+    size_t dim[] = {c->images, c->classes};
     if (c->logits && smoe_npy_write(options->logits, "<f4", c->logits, 2, dim, err)) return -1;
     return c->labels ? smoe_npy_write(options->labels, "<i8", c->labels, 1, dim, err) : 0;
 }
+
+/* ---- tables ---------------------------------------------------------------------------------- */
+
+static int draw_confusion(const smoe_frame *frame, size_t classes, const smoe_options *options,
+                          smoe_err *err) {
+    static const smoe_figure_entry entry = {.name = "confusion",
+                                            .kind = SMOE_FIGURE_HEAT,
+                                            .panel = {"run"},
+                                            .x = "predicted",
+                                            .y = {"class"},
+                                            .colour = "share",
+                                            .x_name = "predicted_name",
+                                            .y_name = "name",
+                                            .x_title = "predicted class",
+                                            .y_title = "class"};
+    const smoe_plot_size screen = {0};
+    smoe_plot plot;
+    bool drawn = true;
+    if (classes > SMOE_CONFUSION_WHOLE) return 0;
+    int status = smoe_figure_plot(&plot, &entry, frame, 1, err);
+    if (!status) status = smoe_plot_draw(&plot, options->out, &screen, &drawn, err);
+    if (!status && !drawn && !options->quiet)
+        fprintf(stderr, "gnuplot is not installed; %s/confusion.gp is the script of the figure\n",
+                options->out);
+    smoe_plot_free(&plot);
+    return status;
+}
+
+static int write_table(const smoe_frame *frame, const char *folder, smoe_err *err) {
+    char *path = smoe_text_format("%s/%s.csv", folder, frame->name);
+    int status =
+        path ? smoe_file_make_parents(path, err) : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    if (!status) status = smoe_frame_csv(frame, path, err);
+    free(path);
+    return status;
+}
+
+/* -o: classes, confusion and calibration; --predictions: the images. */
+static int write_scores(const collector *c, const smoe_loaded *l, const smoe_options *options,
+                        smoe_err *err) {
+    smoe_frame classes = {0}, confusion = {0}, bins = {0}, images = {0};
+    int status = 0;
+    if (options->out) {
+        status = smoe_scores_classes(&classes, c->said, l->set, err);
+        if (!status) status = smoe_scores_confusion(&confusion, c->said, l->set, l->path, err);
+        smoe_scores_bins(&bins, c->said, c->images);
+        if (!status) status = write_table(&classes, options->out, err);
+        if (!status) status = write_table(&confusion, options->out, err);
+        if (!status) status = write_table(&bins, options->out, err);
+        if (!status) status = draw_confusion(&confusion, c->classes, options, err);
+    }
+    if (!status && options->predictions) {
+        smoe_scores_predictions(&images, c->said, l->set);
+        status = smoe_frame_csv(&images, options->predictions, err);
+    }
+    smoe_frame_free(&classes);
+    smoe_frame_free(&confusion);
+    smoe_frame_free(&bins);
+    smoe_frame_free(&images);
+    return status;
+}
+
+/* Each class with its name, images and accuracy. */
+static json_t *classes_json(const collector *c, const smoe_loaded *l, smoe_err *err) {
+    double *share = calloc(c->classes, sizeof *share);
+    size_t *images = calloc(c->classes, sizeof *images);
+    json_t *list = share && images ? json_array() : NULL;
+    if (list) smoe_scores_by_class(share, images, c->classes, c->said, c->images);
+    for (size_t k = 0; list && k < c->classes; k++)
+        json_array_append_new(
+            list, json_pack("{s:s, s:I, s:o}", "name", smoe_dataset_class_name(l->set, k), "images",
+                            (json_int_t)images[k], smoe_metric_name(SMOE_METRIC_PRECISION),
+                            smoe_run_number(share[k])));
+    if (!list) smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu classes", c->classes);
+    free(share);
+    free(images);
+    return list;
+}
+
+/* "lowest          cross 0.61, ring 0.70, star 0.72 (of 10 classes)" */
+static int print_lowest(const collector *c, const smoe_loaded *l, smoe_err *err) {
+    enum { SHOWN = 3 };
+    double *share = calloc(c->classes, sizeof *share);
+    size_t *images = calloc(c->classes, sizeof *images), seen = 0;
+    if (!share || !images) {
+        free(share);
+        free(images);
+        return smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu classes", c->classes);
+    }
+    smoe_scores_by_class(share, images, c->classes, c->said, c->images);
+    for (size_t k = 0; k < c->classes; k++) seen += images[k] > 0;
+    for (size_t n = 0; n < SHOWN && n < seen && seen > 1; n++) {
+        size_t worst = c->classes;
+        for (size_t k = 0; k < c->classes; k++)
+            if (isfinite(share[k]) && (worst == c->classes || share[k] < share[worst])) worst = k;
+        printf("%s%s %.3f", n ? ", " : "lowest          ", smoe_dataset_class_name(l->set, worst),
+               share[worst]);
+        share[worst] = NAN;
+    }
+    if (seen > 1) printf("  (of %zu classes)\n", seen);
+    free(share);
+    free(images);
+    return 0;
+}
+
+/* ---- the result ------------------------------------------------------------------------------ */
 
 /* {"10": accuracy}, and how it was come by under fewshot_detail. */
 static json_t *fewshot_json(const smoe_fewshot_score *score, size_t count, bool detail) {
@@ -69,27 +206,60 @@ static json_t *fewshot_json(const smoe_fewshot_score *score, size_t count, bool 
     return object;
 }
 
+static json_t *recall_json(const double recall[SMOE_RECALLS]) {
+    json_t *object = json_object();
+    for (size_t k = 0; k < SMOE_RECALLS; k++) {
+        char key[24];
+        snprintf(key, sizeof key, "%zu", smoe_recall_at[k]);
+        json_object_set_new(object, key, smoe_run_number(recall[k]));
+    }
+    return object;
+}
+
+static void print_recall(const char *name, const double recall[SMOE_RECALLS]) {
+    printf("%-15s", name);
+    for (size_t k = 0; k < SMOE_RECALLS; k++)
+        printf("%s %zu: %.4f", k ? "," : "", smoe_recall_at[k], recall[k]);
+    putchar('\n');
+}
+
 static int report(const smoe_loaded *l, const smoe_eval *eval, const smoe_routing *routing,
-                  const smoe_fewshot_score *score, const smoe_options *options, smoe_err *err) {
+                  const smoe_fewshot_score *score, const collector *c, const smoe_options *options,
+                  smoe_err *err) {
     const char *split = l->spec.eval.split;
     size_t count = l->spec.eval.fewshot.count;
     double dropped = smoe_routing_dropped(routing);
+    double calibration = c->said ? smoe_scores_calibration(c->said, c->images) : NAN;
     if (options->json) {
         json_t *counts = json_object();
+        json_t *classes = c->said ? classes_json(c, l, err) : json_array();
+        if (!classes) return -1;
         smoe_routing_record(routing, split, counts);
-        return smoe_cmd_json(json_pack("{s:s, s:s, s:I, s:o, s:o, s:o, s:o, s:o}", "checkpoint",
-                                       l->path, "split", split, "images", (json_int_t)eval->images,
-                                       "loss", smoe_run_number(eval->loss),
-                                       smoe_metric_name(SMOE_METRIC_PRECISION),
-                                       smoe_run_number(eval->precision_at_1), "fewshot",
-                                       fewshot_json(score, count, false), "fewshot_detail",
-                                       fewshot_json(score, count, true), "routing", counts),
-                             err);
+        json_t *all = json_pack(
+            "{s:s, s:s, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "checkpoint", l->path, "split",
+            split, "images", (json_int_t)eval->images, "loss", smoe_run_number(eval->loss),
+            smoe_metric_name(SMOE_METRIC_PRECISION), smoe_run_number(eval->precision_at_1),
+            "calibration_error", smoe_run_number(calibration), "classes", classes, "fewshot",
+            fewshot_json(score, count, false), "fewshot_detail", fewshot_json(score, count, true),
+            "routing", counts);
+        if (all && eval->retrieval) {
+            json_object_set_new(all, "text_recall", recall_json(eval->text_recall));
+            json_object_set_new(all, "image_recall", recall_json(eval->image_recall));
+        }
+        return smoe_cmd_json(all, err);
     }
     printf("checkpoint      %s\nsplit           %s\nimages          %zu\nloss            %.6f\n"
            "%-15s %.4f\n",
            l->path, split, eval->images, eval->loss, smoe_metric_name(SMOE_METRIC_PRECISION),
            eval->precision_at_1);
+    if (eval->retrieval) {
+        print_recall("text recall at", eval->text_recall);
+        print_recall("image recall at", eval->image_recall);
+    }
+    if (c->said) {
+        printf("calibration     %.4f  (error of the top class's probability)\n", calibration);
+        if (print_lowest(c, l, err)) return -1;
+    }
     if (isfinite(dropped))
         printf("dropped         %.4f  (in the layer that drops most)\n", dropped);
     for (size_t k = 0; k < count; k++)
@@ -111,26 +281,48 @@ static int evaluate(smoe_loaded *l, const smoe_options *options, smoe_err *err) 
     if (!status) status = collector_open(&c, l, options, err);
     if (!status) status = smoe_routing_open(&routing, l->model, err);
     if (!status)
-        status = smoe_evaluate(l->model, &l->spec, l->set, l->batch, collect, &c, &eval, err);
+        status = smoe_evaluate_each(l->model, &l->spec, l->set, l->batch, options->comm, NULL,
+                                    collect, &c, &eval, err);
+    if (!status) smoe_routing_sum(&routing, options->comm);
+    if (!status) collector_join(&c, options->comm);
     if (status && err->code == SMOE_NONFINITE) smoe_fail_prefix(err, "%s", l->path);
     smoe_routing_stop(&routing);
     smoe_progress_close(&progress);
-    if (!status && fewshot) status = smoe_fewshot_measure(fewshot, l->model, l->batch, score, err);
-    if (!status) status = collector_write(&c, options, err);
-    if (!status) status = report(l, &eval, &routing, score, options, err);
+    bool chief = !options->comm->rank; /* the others wait for what follows to succeed */
+    if (!status && chief && fewshot)
+        status = smoe_fewshot_measure(fewshot, l->model, l->batch, score, err);
+    if (!status && chief) status = collector_write(&c, options, err);
+    if (!status && chief) status = write_scores(&c, l, options, err);
+    if (!status && chief) status = report(l, &eval, &routing, score, &c, options, err);
     smoe_fewshot_free(fewshot);
     smoe_routing_free(&routing);
     free(c.logits);
     free(c.labels);
+    free(c.said);
     return status;
 }
 
-int cmd_eval(const smoe_options *options, smoe_err *err) {
+/* Refused before the work, not after it. */
+static int check_tables(const smoe_options *options, smoe_err *err) {
+    static const char *const tables[] = {"classes", "confusion", "calibration"};
+    int status = 0;
+    for (size_t i = 0; options->out && i < sizeof tables / sizeof *tables && !status; i++) {
+        char *path = smoe_text_format("%s/%s.csv", options->out, tables[i]);
+        status = path ? smoe_cmd_target(path, options, err)
+                      : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+        free(path);
+    }
+    return status;
+}
+
+static int eval_together(const smoe_options *options, smoe_err *err) {
     smoe_loaded loaded = {0};
     int status = smoe_load_spec(&loaded, options->arg[0], options, err);
     if (!status) status = smoe_cmd_target(options->logits, options, err);
     if (!status) status = smoe_cmd_target(options->labels, options, err);
     if (!status) status = smoe_cmd_apart(options->logits, options->labels, err);
+    if (!status) status = smoe_cmd_target(options->predictions, options, err);
+    if (!status) status = check_tables(options, err);
     if (status)
         ;
     else if (options->print_config)
@@ -145,4 +337,8 @@ int cmd_eval(const smoe_options *options, smoe_err *err) {
         status = evaluate(&loaded, options, err);
     smoe_loaded_free(&loaded);
     return status;
+}
+
+int cmd_eval(const smoe_options *options, smoe_err *err) {
+    return smoe_cmd_together(options, "eval", eval_together, err);
 }

@@ -1,43 +1,77 @@
-/* What the program says about itself, out of the tables: --help and the completion scripts. */
+/* What the program prints about itself, from the tables: --help and the completion scripts. */
 #include "cmd.h"
 #include "opt.h"
+#include "spec/profiles.h"
+#include "spec/routers.h"
 
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 /* "-o, --out DIR", "--power[=LIST]"; returns its width. */
-static int usage_of(const smoe_option *row, char *buf, size_t size) {
+static int usage_of(const smoe_option *entry, char *buf, size_t size) {
     char letter[8] = "    ";
-    if (row->letter) snprintf(letter, sizeof letter, "-%c, ", row->letter);
+    if (entry->letter) snprintf(letter, sizeof letter, "-%c, ", entry->letter);
     char words[80];
-    const char *argument = smoe_option_argument(row, words, sizeof words);
-    if (row->optional) return snprintf(buf, size, "%s--%s[=%s]", letter, row->name, argument);
-    return snprintf(buf, size, "%s--%s%s%s", letter, row->name, argument ? " " : "",
+    const char *argument = smoe_option_argument(entry, words, sizeof words);
+    if (entry->optional) return snprintf(buf, size, "%s--%s[=%s]", letter, entry->name, argument);
+    return snprintf(buf, size, "%s--%s%s%s", letter, entry->name, argument ? " " : "",
                     argument ? argument : "");
 }
 
 /* The words for this command, or for `smoe` where it is NULL. */
-static const char *help_of(const smoe_option *row, const smoe_command *command) {
-    for (size_t i = 0; command && i < sizeof row->help_in / sizeof *row->help_in; i++)
-        if (row->help_in[i].command && !strcmp(row->help_in[i].command, command->name))
-            return row->help_in[i].help;
-    return row->help;
+static const char *help_of(const smoe_option *entry, const smoe_command *command) {
+    for (size_t i = 0; command && i < sizeof entry->help_in / sizeof *entry->help_in; i++)
+        if (entry->help_in[i].command && !strcmp(entry->help_in[i].command, command->name))
+            return entry->help_in[i].help;
+    return entry->help;
+}
+
+/* Columns of a terminal, or 0: elsewhere a line is never broken. */
+static size_t columns_of(FILE *out) {
+    struct winsize size;
+    int fd = fileno(out);
+    return isatty(fd) && !ioctl(fd, TIOCGWINSZ, &size) ? size.ws_col : 0;
+}
+
+/* Text that begins at column `at` and goes on there, broken between words where the terminal
+ * ends. */
+static void wrap(FILE *out, const char *text, size_t at) {
+    enum { LEAST = 20 }; /* columns that are worth breaking for */
+    size_t columns = columns_of(out), used = at;
+    bool breaks = columns >= at + LEAST, first = true;
+    for (; *text; first = false) {
+        size_t length = strcspn(text, " ");
+        if (!first && breaks && used + 1 + length > columns) {
+            fprintf(out, "\n%*s", (int)at, "");
+            used = at;
+        } else if (!first) {
+            fputc(' ', out);
+            used++;
+        }
+        fprintf(out, "%.*s", (int)length, text);
+        used += length;
+        text += length + (text[length] == ' ');
+    }
+    fputc('\n', out);
 }
 
 static void list_options(const smoe_command *command, FILE *out) {
     fputs("\nOptions:\n", out);
-    char left[80];
+    char left[80], text[400];
     int width = 0;
     for (size_t i = 0; i < smoe_option_count; i++) {
-        int length = usage_of(&smoe_option_rows[i], left, sizeof left);
-        if (smoe_option_applies(&smoe_option_rows[i], command) && length > width) width = length;
+        int length = usage_of(&smoe_option_table[i], left, sizeof left);
+        if (smoe_option_applies(&smoe_option_table[i], command) && length > width) width = length;
     }
     for (size_t i = 0; i < smoe_option_count; i++) {
-        const smoe_option *row = &smoe_option_rows[i];
-        if (!smoe_option_applies(row, command)) continue;
-        usage_of(row, left, sizeof left);
-        fprintf(out, "  %-*s  %s", width, left, help_of(row, command));
-        if (row->preset) fprintf(out, " [%s]", row->preset);
-        fputc('\n', out);
+        const smoe_option *entry = &smoe_option_table[i];
+        if (!smoe_option_applies(entry, command)) continue;
+        usage_of(entry, left, sizeof left);
+        fprintf(out, "  %-*s  ", width, left);
+        snprintf(text, sizeof text, "%s%s%s%s", help_of(entry, command), entry->preset ? " [" : "",
+                 entry->preset ? entry->preset : "", entry->preset ? "]" : "");
+        wrap(out, text, (size_t)width + 4);
     }
 }
 
@@ -76,16 +110,95 @@ void smoe_options_help(const smoe_command *command, FILE *out) {
     list_options(command, out);
     if (strstr(command->arguments, "SPEC.yaml"))
         fputs("\nWith - as SPEC.yaml, the spec is read from standard input.\n", out);
-    if (strstr(command->arguments, "key="))
-        fputs("\nkey=value overrides a key of the spec (`man smoe-spec`): train.steps=500 "
-              "model.moe.experts=32\n",
-              out);
+    if (!strstr(command->arguments, "key=")) return;
+    fputc('\n', out);
+    wrap(out,
+         "key=value overrides a key of the spec (`smoe help KEY`, `man smoe-spec`): "
+         "train.steps=500 model.moe.experts=32",
+         0);
+}
+
+/* ---- keys, routers and profiles -------------------------------------------------------------- */
+
+typedef struct key_query {
+    const char *key; /* whole, or a section */
+    size_t found;
+} key_query;
+
+/* A key in full, or one line for each of a section. */
+static void key_lines(void *user, const char *key, const char *type, const char *preset,
+                      const char *help) {
+    key_query *query = user;
+    size_t length = strlen(query->key);
+    if (strncmp(key, query->key, length) || (key[length] && key[length] != '.')) return;
+    query->found++;
+    if (key[length]) {
+        printf("%-34s ", key);
+        wrap(stdout, help, 35);
+        return;
+    }
+    printf("%s\n  ", key);
+    wrap(stdout, help, 2);
+    printf("  type     %s\n  default  %s\n  write    %s=%s\n", type, preset, key,
+           strcmp(preset, "variant's") ? preset : "N");
+}
+
+static void list_routers(void) {
+    printf("\nRouters (smoe-routers(7)):\n");
+    for (size_t i = 0; i < SMOE_ROUTERS; i++) {
+        printf("  %-16s ", smoe_routers[i].name);
+        wrap(stdout, smoe_routers[i].summary, 19);
+    }
+}
+
+static bool help_router(const char *name) {
+    const smoe_router_entry *router = smoe_router_find(name);
+    if (!router) return false;
+    printf("%s\n  ", router->name);
+    wrap(stdout, router->summary, 2);
+    printf("  write    model.moe.router=%s\n  keys     ", router->name);
+    wrap(stdout, router->keys, 11);
+    puts("  page     man smoe-routers");
+    return true;
+}
+
+static bool help_profiles(const char *name) {
+    if (strcmp(name, "profiles")) return false;
+    puts("--profile paper|vmoe sets these keys; the spec and overrides take precedence.\n"
+         "S: the Soft MoE paper, V: the V-MoE paper, vmoe: their public code.");
+    for (size_t i = 0; i < SMOE_PROFILES; i++) {
+        const smoe_profile_entry *entry = &smoe_profiles[i];
+        if (!i || strcmp(entry->key, entry[-1].key)) printf("\n%s\n", entry->key);
+        printf("  %-6s %-12s  ", entry->profile, entry->value);
+        wrap(stdout, entry->source, 23);
+    }
+    return true;
+}
+
+static bool help_key(const char *word) {
+    key_query query = {.key = word};
+    const char *key = smoe_spec_key_called(word);
+    if (key) query.key = key;
+    smoe_spec_each_key(key_lines, &query);
+    if (!strcmp(query.key, "model.moe.router")) list_routers();
+    return query.found;
 }
 
 int cmd_help(const smoe_options *options, smoe_err *err) {
-    const smoe_command *command = NULL;
-    if (options->args && !(command = smoe_command_find(options->arg[0], err))) return -1;
-    smoe_options_help(command, stdout);
+    const char *word = options->args ? options->arg[0] : NULL, *here;
+    const smoe_command *command = word ? smoe_command_find(word, err) : NULL;
+    if (!word || command)
+        smoe_options_help(command, stdout);
+    else if (help_profiles(word) || help_router(word) || help_key(word))
+        return 0;
+    else if ((here = smoe_spec_elsewhere(word)))
+        printf("%s\n  %s\n", word, here);
+    else {
+        smoe_fail(err, SMOE_USAGE, "'%s' is no command, key or router", word);
+        return smoe_fail_more(err, SMOE_USAGE,
+                              "`smoe --help` lists the commands, `smoe help model` the keys of a "
+                              "section, `smoe help router` the routers");
+    }
     return 0;
 }
 
@@ -97,50 +210,111 @@ static void key_word(void *out, const char *key, const char *type, const char *p
     fprintf(out, "%s= ", key);
 }
 
+static void bare_key_word(void *out, const char *key, const char *type, const char *preset,
+                          const char *help) {
+    (void)type, (void)preset, (void)help;
+    fprintf(out, "%s ", key);
+}
+
+/* The words a key may have: "soft|uniform" of its type "soft | uniform"; nothing for numbers. */
+static bool words_of(const char *type, char *buf, size_t size) {
+    if (!strstr(type, " | ") || strpbrk(type, "[],")) return false;
+    size_t used = 0;
+    for (; *type && used + 1 < size; type++)
+        if (*type != ' ') buf[used++] = *type == '|' ? ' ' : *type;
+    buf[used] = '\0';
+    return true;
+}
+
+/* A `case` arm of a key that has words. */
+static void key_arm(void *out, const char *key, const char *type, const char *preset,
+                    const char *help) {
+    char words[256];
+    (void)preset, (void)help;
+    if (words_of(type, words, sizeof words)) fprintf(out, "    %s) words='%s' ;;\n", key, words);
+}
+
 static void command_words(FILE *out) {
     for (size_t i = 0; i < smoe_command_count; i++)
         fprintf(out, "%s%s", i ? " " : "", smoe_commands[i].name);
 }
 
+/* Keys and routers are many; sections and their names are found by `smoe help model`. */
+static void help_words(FILE *out) {
+    command_words(out);
+    for (size_t i = 0; i < SMOE_ROUTERS; i++) fprintf(out, " %s", smoe_routers[i].name);
+    fputs(" router profiles ", out);
+    smoe_spec_each_key(bare_key_word, out);
+}
+
 static void option_words(const smoe_command *command, FILE *out) {
     for (size_t i = 0; i < smoe_option_count; i++) {
-        const smoe_option *row = &smoe_option_rows[i];
-        if (!smoe_option_applies(row, command)) continue;
-        fprintf(out, "--%s ", row->name);
-        if (row->letter) fprintf(out, "-%c ", row->letter);
+        const smoe_option *entry = &smoe_option_table[i];
+        if (!smoe_option_applies(entry, command)) continue;
+        fprintf(out, "--%s ", entry->name);
+        if (entry->letter) fprintf(out, "-%c ", entry->letter);
     }
 }
 
-/* One `case` arm an option that lists its alternatives. */
+/* One `case` arm per option that lists its alternatives. */
 static void choice_arms(FILE *out) {
     for (size_t i = 0; i < smoe_option_count; i++) {
-        const smoe_option *row = &smoe_option_rows[i];
-        if (!*row->choices) continue;
-        fprintf(out, "    --%s) words='", row->name);
-        for (size_t k = 0; row->choices[k]; k++)
-            fprintf(out, "%s%s", k ? " " : "", row->choices[k]);
+        const smoe_option *entry = &smoe_option_table[i];
+        if (!*entry->choices) continue;
+        fprintf(out, "    --%s) words='", entry->name);
+        for (size_t k = 0; entry->choices[k]; k++)
+            fprintf(out, "%s%s", k ? " " : "", entry->choices[k]);
         fputs("' ;;\n", out);
     }
 }
 
+/* Values of KEY=; bash takes what is behind '=' for a word of its own, zsh does not. */
+static void bash_values(FILE *out) {
+    fputs("_smoe_value() {\n"
+          "    local words='' before=\"${1%%=*}=\" prefix=''\n"
+          "    case \"${1%%=*}\" in\n",
+          out);
+    smoe_spec_each_key(key_arm, out);
+    fputs("    esac\n"
+          "    [ -n \"${BASH_VERSION-}\" ] || prefix=$before\n"
+          "    COMPREPLY=($(compgen -P \"$prefix\" -W \"$words\" -- \"${1#*=}\"))\n"
+          "    [ -n \"$words\" ] || COMPREPLY=($(compgen -P \"$prefix\" -f -- \"${1#*=}\"))\n"
+          "}\n",
+          out);
+}
+
 static void bash_function(FILE *out) {
+    bash_values(out);
     fputs("_smoe() {\n"
-          "    local cur prev words=''\n"
+          "    local cur prev run step words=''\n"
           "    local line=\"${COMP_LINE:0:$COMP_POINT}\"\n"
           "    cur=\"${line##*[[:space:]]}\"\n"
           "    prev=\"${COMP_WORDS[COMP_CWORD-1]}\"\n"
           "    COMPREPLY=()\n"
+          "    case \"$cur\" in *=*) _smoe_value \"$cur\"; return ;; esac\n"
           "    case \"$prev\" in\n",
           out);
     choice_arms(out);
+    fputs("    --which) words='latest best'\n"
+          "        for run in \"${COMP_WORDS[@]}\"; do\n"
+          "            for step in \"$run\"/ckpt/step_*; do\n"
+          "                [ -d \"$step\" ] && words=\"$words ${step##*/}\"\n"
+          "            done\n"
+          "        done ;;\n",
+          out);
     fputs("    *)\n        case \"${COMP_WORDS[1]}\" in\n", out);
     for (size_t i = 0; i < smoe_command_count; i++) {
         fprintf(out, "        %s) words='", smoe_commands[i].name);
         option_words(&smoe_commands[i], out);
-        if (!strcmp(smoe_commands[i].name, "help")) command_words(out);
+        if (smoe_commands[i].run == cmd_help) help_words(out);
         fputs("' ;;\n", out);
     }
     fputs("        esac\n"
+          "        case \"${COMP_WORDS[1]}\" in eval|inspect|predict|compare|watch|serve)\n"
+          "            for run in runs/*/; do\n"
+          "                [ -f \"$run/spec.yaml\" ] && words=\"$words ${run%/}\"\n"
+          "            done ;;\n"
+          "        esac\n"
           "        if [ \"$COMP_CWORD\" -le 1 ]; then words='",
           out);
     command_words(out);
@@ -178,27 +352,33 @@ static void quoted(const char *text, FILE *out) {
 
 static void fish_key(void *out, const char *key, const char *type, const char *preset,
                      const char *help) {
-    (void)type, (void)preset;
+    (void)preset;
     fputs("complete -c smoe -n 'not __fish_use_subcommand' -a ", out);
     fprintf(out, "'%s=' -d ", key);
     quoted(help, out);
     fputc('\n', out);
+    char words[256];
+    if (!words_of(type, words, sizeof words)) return;
+    fputs("complete -c smoe -n 'not __fish_use_subcommand' -a '", out);
+    for (const char *word = words; *word; word += strcspn(word, " "), word += *word == ' ')
+        fprintf(out, "%s%s=%.*s", word == words ? "" : " ", key, (int)strcspn(word, " "), word);
+    fputs("'\n", out);
 }
 
-static void fish_option(const smoe_option *row, const smoe_command *command, FILE *out) {
+static void fish_option(const smoe_option *entry, const smoe_command *command, FILE *out) {
     fputs("complete -c smoe -n '", out);
     if (command)
         fprintf(out, "__fish_seen_subcommand_from %s", command->name);
     else
         fputs("__fish_use_subcommand", out);
-    fprintf(out, "' -l %s", row->name);
-    if (row->letter) fprintf(out, " -s %c", row->letter);
-    if (row->kind != SMOE_OPT_FLAG && !row->optional) fputs(" -r", out);
-    for (size_t k = 0; row->choices[k]; k++)
-        fprintf(out, "%s%s", k ? " " : " -f -a '", row->choices[k]);
-    if (*row->choices) fputc('\'', out);
+    fprintf(out, "' -l %s", entry->name);
+    if (entry->letter) fprintf(out, " -s %c", entry->letter);
+    if (entry->kind != SMOE_OPT_FLAG && !entry->optional) fputs(" -r", out);
+    for (size_t k = 0; entry->choices[k]; k++)
+        fprintf(out, "%s%s", k ? " " : " -f -a '", entry->choices[k]);
+    if (*entry->choices) fputc('\'', out);
     fputs(" -d ", out);
-    quoted(help_of(row, command), out);
+    quoted(help_of(entry, command), out);
     fputc('\n', out);
 }
 
@@ -210,11 +390,11 @@ static void fish_script(FILE *out) {
         fputc('\n', out);
     }
     for (size_t i = 0; i < smoe_option_count; i++) {
-        if (smoe_option_applies(&smoe_option_rows[i], NULL))
-            fish_option(&smoe_option_rows[i], NULL, out);
+        if (smoe_option_applies(&smoe_option_table[i], NULL))
+            fish_option(&smoe_option_table[i], NULL, out);
         for (size_t j = 0; j < smoe_command_count; j++)
-            if (smoe_option_applies(&smoe_option_rows[i], &smoe_commands[j]))
-                fish_option(&smoe_option_rows[i], &smoe_commands[j], out);
+            if (smoe_option_applies(&smoe_option_table[i], &smoe_commands[j]))
+                fish_option(&smoe_option_table[i], &smoe_commands[j], out);
     }
     smoe_spec_each_key(fish_key, out);
 }

@@ -1,7 +1,7 @@
 /*
  * smoe inspect: what the routers of trained models do with the images of a split. One pass over the
- * split for each run; the analyses are inspect/inspect.def, a table each. This file finds runs and
- * images, and writes; inspect_show.c prints.
+ * split for each run; the analyses are those of inspect/inspect.def, one table each. This file
+ * finds runs and images and writes files; inspect_show.c prints.
  */
 #include "cmd.h"
 #include "inspect_draw.h"
@@ -16,9 +16,11 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { IMAGES = 8 }; /* kept whole unless --images says which, evenly over the split */
+enum {
+    IMAGES = 8
+}; /* images that are kept whole, evenly spread over the split, unless --images names them */
 
-/* One run; its model is gone once its rows are in the tables. */
+/* One run; its model is freed once its rows are in the tables. */
 typedef struct inspected {
     char *label; /* the argument, without a final '/' */
     smoe_loaded loaded;
@@ -41,7 +43,7 @@ static void inspected_free(inspected *x) {
 
 /* ---- images ---------------------------------------------------------------------------------- */
 
-/* Adds to a list in which nothing may be twice. */
+/* Adds to a list without duplicates. */
 static int add_number(size_t **list, size_t *count, size_t number, const char *option,
                       smoe_err *err) {
     for (size_t i = 0; i < *count; i++)
@@ -54,7 +56,7 @@ static int add_number(size_t **list, size_t *count, size_t number, const char *o
     return 0;
 }
 
-/* "0,17,1203", the argument of --images or --slots; whether they are there is found out later. */
+/* "0,17,1203", the argument of --images or --slots; whether they exist is checked later. */
 static int read_numbers(size_t **list, size_t *count, const char *text, const char *option,
                         const char *what, smoe_err *err) {
     for (const char *at = text;; at++) {
@@ -148,6 +150,7 @@ static int look(inspected *x, smoe_frame *frames, const smoe_options *options, s
                                         .image = x->image,
                                         .images = x->images,
                                         .random_routers = options->random_routers,
+                                        .exchange_experts = options->exchange_experts,
                                         .progress = count,
                                         .progress_user = &progress};
         status = smoe_inspect_run(&x->inspection, &subject, err);
@@ -163,7 +166,7 @@ static int look(inspected *x, smoe_frame *frames, const smoe_options *options, s
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-/* Refused before the work, not after it. Pictures come with the report. */
+/* Mistakes that are reported before the work and not after it. Pictures come with the report. */
 static int check_targets(const smoe_frame *frames, size_t tables, const smoe_options *options,
                          smoe_err *err) {
     int status = smoe_cmd_target(options->dump_routing, options, err);
@@ -179,7 +182,7 @@ static int check_targets(const smoe_frame *frames, size_t tables, const smoe_opt
     return status;
 }
 
-/* A table without rows has no file; that of an earlier inspection goes. */
+/* A table without rows has no file; the file of an earlier inspection is removed. */
 static int write_tables(const smoe_frame *frames, size_t tables, const char *folder,
                         smoe_err *err) {
     int status = 0;
@@ -236,6 +239,15 @@ static int check_arguments(const inspected *x, size_t runs, const smoe_options *
     return 0;
 }
 
+/* The last line, for whoever looks for the result. */
+static void say_written(const smoe_frame *frames, size_t tables, const char *folder) {
+    size_t written = 0;
+    for (size_t i = 0; i < tables; i++) written += frames[i].rows > 0;
+    fflush(stdout);
+    fprintf(stderr, "%s/report.html, and %zu tables with their figures in %s/\n", folder, written,
+            folder);
+}
+
 static int inspect(inspected *x, size_t runs, const smoe_options *options, smoe_err *err) {
     smoe_frame *frames = NULL;
     size_t tables = 0;
@@ -245,6 +257,7 @@ static int inspect(inspected *x, size_t runs, const smoe_options *options, smoe_
     if (!status && options->out) status = write_tables(frames, tables, options->out, err);
     if (!status && options->out) status = draw(frames, tables, x, runs, options, err);
     if (!status) status = smoe_inspect_show(frames, tables, options, err);
+    if (!status && options->out && !options->quiet) say_written(frames, tables, options->out);
     smoe_frames_free(frames, tables);
     return status;
 }

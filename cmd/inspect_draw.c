@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Sheets that are there are replaced, those of other images too. */
+/* Existing sheets are replaced, those of other images are removed. */
 static int draw_overlays(const smoe_sample *samples, size_t count, const smoe_overlay_units *units,
                          const smoe_options *options, smoe_err *err) {
     const char *folder = options->out;

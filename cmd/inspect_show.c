@@ -25,8 +25,8 @@ static double number_of(const smoe_frame *frame, size_t row, const char *column)
 
 /* ---- for people ------------------------------------------------------------------------------ */
 
-/* A column of a printed table: a number of one row a layer, found by the run, the block and perhaps
- * one more column. */
+/* A column of a printed table, which has one line per layer: a number found by the run, the block
+ * and perhaps one more column. */
 typedef struct shown {
     const char *heading, *frame, *column;
     const char *about; /* text that the column `about` must have; NULL: none */
@@ -69,7 +69,7 @@ static size_t unused(const tables *t, size_t layer) {
     return count;
 }
 
-/* One row per layer, with its run if there are several; columns without a number are left out. */
+/* One line per layer, with its run if there are several; columns without a number are left out. */
 static int print_layers(const tables *t, const shown *column, size_t columns, bool bold,
                         smoe_err *err) {
     bool has[MORE] = {false}, several = t->runs->rows > 1;

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "spec/metrics.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -17,8 +18,17 @@ static void erase(smoe_live *live) {
 }
 
 static double result_number(const smoe_trial *trial, smoe_metric metric) {
-    return json_number_value(
-        json_object_get(json_object_get(trial->outcome, "result"), smoe_metrics[metric].column));
+    const json_t *number =
+        json_object_get(json_object_get(trial->outcome, "result"), smoe_metrics[metric].column);
+    return json_is_number(number) ? json_number_value(number) : NAN;
+}
+
+enum { NUMBER_TEXT = 24 };
+
+/* A number that was measured, or a dash. */
+static const char *number_text(char buf[NUMBER_TEXT], int digits, double number) {
+    snprintf(buf, NUMBER_TEXT, isfinite(number) ? "%.*f" : "-", digits, number);
+    return buf;
 }
 
 /* The longest name, and no more than a line has room for. */
@@ -32,11 +42,12 @@ static int name_width(const smoe_live *live, int width) {
 }
 
 static void draw_trial(const smoe_trial *trial, const smoe_runner_trial *c, int name, int width) {
-    char line[400], left[32];
+    char line[400], left[32], test[40] = "", a[NUMBER_TEXT], b[NUMBER_TEXT];
+    if (!isnan(c->test_precision)) snprintf(test, sizeof test, "  test %.3f", c->test_precision);
     if (trial->state == SMOE_TRIAL_DONE)
-        snprintf(line, sizeof line, "%-*s  done     precision@1 %.4f  loss %.4f", name, trial->name,
-                 result_number(trial, SMOE_METRIC_PRECISION),
-                 result_number(trial, SMOE_METRIC_LOSS));
+        snprintf(line, sizeof line, "%-*s  done     precision@1 %s  loss %s", name, trial->name,
+                 number_text(a, 4, result_number(trial, SMOE_METRIC_PRECISION)),
+                 number_text(b, 4, result_number(trial, SMOE_METRIC_LOSS)));
     else if (trial->state == SMOE_TRIAL_FAILED)
         snprintf(line, sizeof line, "%-*s  failed", name, trial->name);
     else if (c->running && c->evaluations)
@@ -46,10 +57,9 @@ static void draw_trial(const smoe_trial *trial, const smoe_runner_trial *c, int 
         snprintf(line, sizeof line, "%-*s  starting", name, trial->name);
     else if (c->running)
         snprintf(line, sizeof line,
-                 "%-*s  running  step %llu/%llu  loss %.4f  precision %.3f  test %.3f  %s left",
-                 name, trial->name, (unsigned long long)c->step, (unsigned long long)c->steps,
-                 c->loss, c->precision, c->test_precision,
-                 smoe_progress_time(left, sizeof left, c->seconds_left));
+                 "%-*s  running  step %llu/%llu  loss %.4f  precision %.3f%s  %s left", name,
+                 trial->name, (unsigned long long)c->step, (unsigned long long)c->steps, c->loss,
+                 c->precision, test, smoe_progress_time(left, sizeof left, c->seconds_left));
     else
         snprintf(line, sizeof line, "%-*s  waiting", name, trial->name);
     fprintf(stderr, "%.*s\n", width - 1, line);
@@ -103,15 +113,16 @@ static void on_say(void *user, const char *text) {
 static void on_ended(void *user, size_t i) {
     smoe_live *live = user;
     const smoe_trial *trial = &live->sweep->trial[i];
-    char text[600];
+    char text[600], a[NUMBER_TEXT], b[NUMBER_TEXT];
     size_t done, failed;
     live->last = 0;
     if (live->terminal && live->lines) return;
     count_states(live, &done, &failed);
     if (trial->state == SMOE_TRIAL_DONE)
-        snprintf(text, sizeof text, "%s: precision@1 %.4f, %.1f s (%zu of %zu done)", trial->name,
-                 result_number(trial, SMOE_METRIC_PRECISION),
-                 result_number(trial, SMOE_METRIC_SECONDS), done, live->sweep->trials);
+        snprintf(text, sizeof text, "%s: precision@1 %s, %s s (%zu of %zu done)", trial->name,
+                 number_text(a, 4, result_number(trial, SMOE_METRIC_PRECISION)),
+                 number_text(b, 1, result_number(trial, SMOE_METRIC_SECONDS)), done,
+                 live->sweep->trials);
     else if (trial->state == SMOE_TRIAL_FAILED)
         snprintf(text, sizeof text, "%s: failed", trial->name);
     else

@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A mistake that is in the file's own spec, overrides or not, is damage, not usage. */
+/* A mistake in the file's own spec, whatever the overrides, is damage and not a mistake of the
+ * user. */
 static void blame_file(const smoe_spec_text *carried, smoe_err *err) {
     smoe_spec alone = {0};
     smoe_err own = {0};
@@ -19,7 +20,7 @@ static void blame_file(const smoe_spec_text *carried, smoe_err *err) {
     smoe_spec_free(&alone);
 }
 
-/* Overrides that would make another model than the file holds: all of them are named. */
+/* Names all overrides that would describe another model than the one in the file. */
 static int check_overrides(const smoe_options *options, smoe_err *err) {
     int status = 0;
     *err = (smoe_err){0};
@@ -34,7 +35,8 @@ static int check_overrides(const smoe_options *options, smoe_err *err) {
 
 int smoe_load_spec(smoe_loaded *l, const char *arg, const smoe_options *options, smoe_err *err) {
     smoe_spec_text file = {0}, carried = {0};
-    int status = smoe_run_locate(arg, options->which, &l->path, &carried.text, err);
+    l->quiet = options->quiet;
+    int status = smoe_run_model(arg, options->which, &l->path, &carried.text, &l->file, err);
     if (status) goto out;
     if (options->spec)
         status = smoe_cmd_text(&file, options->spec, options, err);
@@ -46,19 +48,23 @@ int smoe_load_spec(smoe_loaded *l, const char *arg, const smoe_options *options,
     if (status) goto out;
     if (carried.text) carried.length = strlen(carried.text);
     carried.label = l->path;
+    carried.of_cells = file.of_cells = l->trains;
     status = smoe_spec_parse_trained(&l->spec, options->spec ? &file : &carried, options->override,
                                      options->overrides, err);
     if (status && !options->spec) blame_file(&carried, err);
     if (!status && !options->spec) status = check_overrides(options, err);
+    if (!status) smoe_cmd_unverified(l->file, options);
 out:
     free(carried.text);
     smoe_spec_text_free(&file);
     return status;
 }
 
-static int load_weights(smoe_loaded *l, smoe_err *err) {
-    if (smoe_safetensors_open(&l->file, l->path, err)) return -1;
-    return smoe_params_map(smoe_model_params(l->model), l->file, err);
+static void remark_resized(const smoe_loaded *l) {
+    size_t there, here;
+    if (!l->quiet && smoe_params_resized(smoe_model_params(l->model), l->file, &there, &here))
+        fprintf(stderr, "%s: positions resized from %zux%zu patches to %zux%zu\n", l->path, there,
+                there, here, here);
 }
 
 int smoe_load_model(smoe_loaded *l, smoe_err *err) {
@@ -66,7 +72,8 @@ int smoe_load_model(smoe_loaded *l, smoe_err *err) {
     size_t images = smoe_dataset_images(l->set);
     l->batch = l->spec.eval.batch_size < images ? l->spec.eval.batch_size : images;
     if (smoe_model_create(&l->model, &l->spec, smoe_dataset_classes(l->set), err)) return -1;
-    if (load_weights(l, err)) return -1;
+    if (smoe_params_map(smoe_model_params(l->model), l->file, err)) return -1;
+    remark_resized(l);
     return smoe_model_reserve(l->model, l->batch, false, err);
 }
 

@@ -16,6 +16,8 @@ typedef struct smoe_loaded {
     size_t batch;           /* eval.batch_size, or all images where they are fewer */
     smoe_safetensors *file; /* whose pages are the weights */
     smoe_model *model;      /* reserved for a batch */
+    bool trains; /* set before: the command also trains, so that keys of training have an effect */
+    bool quiet;  /* no remark on what is resized */
 } smoe_loaded;
 
 /* The file and the spec of the argument. Release with smoe_loaded_free in any case. */

@@ -18,19 +18,21 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* Every line of err on stderr, after "smoe COMMAND: ". */
-static void complain(const smoe_command *command, const smoe_err *err) {
-    fflush(stdout);
-    for (const char *line = err->text; *line;) {
-        size_t length = strcspn(line, "\n");
-        fprintf(stderr, "smoe%s%s: %.*s\n", command ? " " : "", command ? command->name : "",
-                (int)length, line);
-        line += length + (line[length] == '\n');
+/* "train.steps 500" for "train.steps=500", unless it is a file that has the name. */
+static int check_keys(const smoe_options *options, const smoe_command *command, smoe_err *err) {
+    for (size_t i = 0; i < options->args && strstr(command->arguments, "key="); i++) {
+        const char *word = options->arg[i], *key = smoe_spec_key_called(word);
+        bool whole = key && (strchr(word, '.') || options->args > command->most);
+        if (!whole || !access(word, F_OK)) continue;
+        return smoe_fail(err, SMOE_USAGE, "%s is a key of the spec: write %s=%s", word, key,
+                         i + 1 < options->args ? options->arg[i + 1] : "VALUE");
     }
+    return 0;
 }
 
 static int check_arguments(const smoe_options *options, const smoe_command *command,
                            smoe_err *err) {
+    if (check_keys(options, command, err)) return -1;
     if (options->args < command->fewest) {
         const char *word = command->arguments; /* of the first that is missing */
         for (size_t i = 0; i < options->args; i++) word += strcspn(word, " ") + 1;
@@ -46,7 +48,8 @@ static int check_arguments(const smoe_options *options, const smoe_command *comm
                           *command->arguments ? " " : "", command->arguments);
 }
 
-/* The library takes the widest kernels where it is told of none that it has; who asks should know.
+/* The library falls back to the widest kernels if SMOE_ISA names none that it has; the user should
+ * be told.
  */
 static int check_isa(smoe_err *err) {
     const char *isa = getenv("SMOE_ISA");
@@ -58,16 +61,58 @@ static int check_isa(smoe_err *err) {
         isa);
 }
 
-/* --threads, else what OpenMP was told or found. */
+/* --threads, else OpenMP's own setting or default. */
 static int set_threads(const smoe_options *options, smoe_err *err) {
     long threads = options->threads ? options->threads : smoe_threads();
-    if (threads > SMOE_MOST_THREADS)
-        return smoe_fail(err, SMOE_USAGE, "%s: %ld threads; at most %d are possible",
-                         options->threads ? "--threads" : "OMP_NUM_THREADS", threads,
-                         SMOE_MOST_THREADS);
+    const char *given = getenv("OMP_NUM_THREADS");
+    if (options->threads && threads > SMOE_MOST_THREADS)
+        return smoe_fail(err, SMOE_USAGE, "--threads: %ld threads; at most %d are possible",
+                         threads, SMOE_MOST_THREADS);
+    /* OpenMP takes a number that it cannot hold as none, or as its largest. */
+    if (!options->threads &&
+        (threads > SMOE_MOST_THREADS || (given && strtod(given, NULL) > SMOE_MOST_THREADS)))
+        return smoe_fail(err, SMOE_USAGE, "OMP_NUM_THREADS=%s: at most %d threads are possible",
+                         given ? given : "", SMOE_MOST_THREADS);
     smoe_threads_set((int)threads);
+    if (smoe_blas_check(err)) return -1;
     smoe_blas_start();
     return check_isa(err);
+}
+
+/* A key of specs as the name of a variable, SMOE_TRAIN_STEPS. */
+typedef struct variable {
+    const char *name; /* without SMOE_ */
+    size_t length;
+    const char *key; /* found, or NULL */
+} variable;
+
+static void match_key(void *user, const char *key, const char *type, const char *preset,
+                      const char *help) {
+    variable *v = user;
+    (void)type, (void)preset, (void)help;
+    size_t i = 0;
+    while (i < v->length && key[i] &&
+           v->name[i] == (key[i] == '.' ? '_' : (char)toupper((unsigned char)key[i])))
+        i++;
+    if (i == v->length && !key[i]) v->key = key;
+}
+
+/* Specs are not read from the environment: who tries it must not be left to believe so. Variables
+ * that are no key are the affair of others. */
+static int check_environment(smoe_err *err) {
+    static const char prefix[] = "SMOE_";
+    for (char **entry = environ; *entry; entry++) {
+        if (strncmp(*entry, prefix, sizeof prefix - 1)) continue;
+        variable v = {.name = *entry + sizeof prefix - 1};
+        v.length = strcspn(v.name, "=");
+        smoe_spec_each_key(match_key, &v);
+        if (v.key)
+            return smoe_fail(err, SMOE_USAGE,
+                             "%s%.*s: keys are not read from the environment; give %s=VALUE as an "
+                             "argument",
+                             prefix, (int)v.length, v.name, v.key);
+    }
+    return 0;
 }
 
 static int run_command(const smoe_command *command, int argc, char **argv, smoe_err *err) {
@@ -85,6 +130,7 @@ static int run_command(const smoe_command *command, int argc, char **argv, smoe_
         puts("smoe " SMOE_VERSION);
     } else if (!status) {
         status = set_threads(&options, err);
+        if (!status) status = check_environment(err);
         if (!status) status = check_arguments(&options, command, err);
         if (!status) status = command->run(&options, err);
     }
@@ -125,9 +171,10 @@ static double stack_size(const char *text) {
 }
 
 /*
- * Products pack their sides on the stack, a megabyte of it and a little more, so a limit that
- * someone set for other programs would end in a crash. Whether anything changed, from the next
- * start of the program on. Where the limit cannot be raised that far, the program ends.
+ * Products pack their sides on the stack, a megabyte of it and a little more, so a low limit that
+ * was set for other programs would lead to a crash. Returns whether the limit was changed, which
+ * takes effect when the program is started again. If the limit cannot be raised that far, the
+ * program ends with a message.
  */
 static bool widen_stack(void) {
     enum { NEEDED = 5 << 18, ENOUGH = 4 << 20 };
@@ -169,15 +216,15 @@ static void settle_threads(char **argv) {
 }
 
 /* A caller may close standard output or error. The next file opened would get its number, and what
- * is printed would go into that file: metrics, a checkpoint. What stands in instead can be read
- * only, so that printing still fails. */
+ * is printed would go into that file: metrics, a checkpoint. The substitute can only be read, so
+ * that printing still fails. */
 static void hold_standard_files(void) {
     for (int fd = 0; fd <= STDERR_FILENO; fd++)
         if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd ? O_RDONLY : O_WRONLY) != fd) _exit(1);
 }
 
-/* Weights are used where they lie in their file. When that is cut short meanwhile, or its disk
- * fails, there is nothing to go on with. */
+/* Weights are used where they lie in their file. If the file is truncated meanwhile, or its disk
+ * fails, the program cannot continue. */
 static void on_lost_page(int number) {
     static const char text[] = "smoe: a mapped file was truncated, or its disk failed\n";
     (void)number;
@@ -185,18 +232,29 @@ static void on_lost_page(int number) {
     _exit(SMOE_DATA);
 }
 
+/* A library that gets no memory may know no other way than abort(), as BLIS when it starts. */
+static void on_abort(int number) {
+    static const char text[] =
+        "smoe: a library ended the program: not enough memory, or a fault of its own\n";
+    (void)number;
+    (void)!write(STDERR_FILENO, text, sizeof text - 1);
+    _exit(SMOE_RUNTIME);
+}
+
 static void settle_signals(void) {
-    signal(SIGCHLD, SIG_DFL); /* a parent that ignores it would have our children end unseen */
+    signal(SIGCHLD, SIG_DFL); /* where a parent ignores it, ends of children are not reported */
     /* A limit on file sizes is then a write error like a full disk, reported with the file's name.
      */
     signal(SIGXFSZ, SIG_IGN);
-    /* Nobody reading what is said on standard error is no reason to stop a training. */
+    /* A closed standard error does not stop a training. */
     signal(SIGPIPE, SIG_IGN);
     signal(SIGBUS, on_lost_page);
+    signal(SIGABRT, on_abort);
+    signal(SIGUSR1, SIG_IGN); /* a request for a checkpoint, where there is nothing to save */
 }
 
-/* Has standard output lost its reader, as before `head`? Then the program ends as other programs do
- * there, at the end of its work and without a word. */
+/* Whether standard output has lost its reader, as in front of `head`. Then the program ends like
+ * other programs in a pipe, at the end of its work and without a message. */
 static void end_unread(void) {
     struct pollfd out = {.fd = STDOUT_FILENO};
     bool unread = poll(&out, 1, 0) > 0 && out.revents & POLLERR;
@@ -219,7 +277,7 @@ int main(int argc, char **argv) {
     else
         status = -1;
     end_unread();
-    if (status) complain(command, &err);
+    if (status) smoe_cmd_complain(command, &err);
     int code = status ? (int)err.code : 0;
     /* Results that did not reach their file are a failure, however well the command went. */
     bool lost = ferror(stdout);

@@ -1,7 +1,7 @@
-/* The option and command tables, and the parser that walks them; see opt.h. Leaves to help.c what
- * is printed of them. */
+/* The option and command tables, and the parser that walks them; see opt.h. help.c prints them. */
 #include "opt.h"
 #include "cmd.h"
+#include "spec/spec.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -10,24 +10,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-const smoe_option smoe_option_rows[] = {
+const smoe_option smoe_option_table[] = {
 #define OPTION(type, field, ...) \
     {.kind = SMOE_OPT_##type, .at = offsetof(smoe_options, field), __VA_ARGS__},
 #include "options.def"
 #undef OPTION
 };
-const size_t smoe_option_count = sizeof smoe_option_rows / sizeof *smoe_option_rows;
+const size_t smoe_option_count = sizeof smoe_option_table / sizeof *smoe_option_table;
 
 const smoe_command smoe_commands[] = {
-#define COMMAND(name, arguments, fewest, most, summary, examples) \
-    {#name, arguments, fewest, most, summary, examples, cmd_##name},
+#define COMMAND(id, ...) COMMAND_AS(id, #id, __VA_ARGS__)
+#define COMMAND_AS(id, name, arguments, fewest, most, summary, examples) \
+    {name, arguments, fewest, most, summary, examples, cmd_##id},
 #include "commands.def"
 #undef COMMAND
+#undef COMMAND_AS
 };
 const size_t smoe_command_count = sizeof smoe_commands / sizeof *smoe_commands;
 
 /* NAMES: bytes of a list of commands or choices */
-enum { OPTIONS = sizeof smoe_option_rows / sizeof *smoe_option_rows, CODE = 256, NAMES = 128 };
+enum { OPTIONS = sizeof smoe_option_table / sizeof *smoe_option_table, CODE = 256, NAMES = 128 };
 
 const smoe_command *smoe_command_find(const char *name, smoe_err *err) {
     const char *names[sizeof smoe_commands / sizeof *smoe_commands];
@@ -82,27 +84,36 @@ static int hint(const smoe_command *command, smoe_err *err) {
 
 /* `text` starts with dashes and getopt_long did not know it: of another command, ambiguous, or a
  * slip. */
-static int unknown(const smoe_command *command, const char *text, smoe_err *err) {
+static int unknown(const smoe_command *command, const char *text, const char *next, smoe_err *err) {
     char name[64];
     snprintf(name, sizeof name, "%.*s", (int)strcspn(text + 2, "="), text + 2);
     const char *names[OPTIONS];
     size_t count = 0, prefixed = 0;
     for (size_t i = 0; i < OPTIONS; i++) {
-        const smoe_option *row = &smoe_option_rows[i];
-        if (!smoe_option_applies(row, command)) {
-            if (strcmp(row->name, name)) continue;
+        const smoe_option *entry = &smoe_option_table[i];
+        if (!smoe_option_applies(entry, command)) {
+            if (strcmp(entry->name, name)) continue;
             char listed[NAMES];
-            smoe_fail(err, SMOE_USAGE, "option '--%s' is not possible here; it is for smoe %s",
-                      name,
-                      row->scope == SMOE_OPT_COMMANDS  ? "COMMAND, after the command"
-                      : row->scope == SMOE_OPT_PROGRAM ? "itself"
-                                                       : join(row->commands, ' ', listed, NAMES));
+            smoe_fail(
+                err, SMOE_USAGE, "option '--%s' is not possible here; it is for smoe %s", name,
+                entry->scope == SMOE_OPT_COMMANDS  ? "COMMAND, after the command"
+                : entry->scope == SMOE_OPT_PROGRAM ? "itself"
+                                                   : join(entry->commands, ' ', listed, NAMES));
             return hint(command, err);
         }
-        names[count++] = row->name;
-        prefixed += !strncmp(row->name, name, strlen(name));
+        names[count++] = entry->name;
+        prefixed += !strncmp(entry->name, name, strlen(name));
     }
+    const char *key = smoe_spec_key_called(name), *here = smoe_spec_elsewhere(name);
+    const char *value = text[2 + strlen(name)] ? strchr(text, '=') + 1 : next;
+    bool takes_keys = command && strstr(command->arguments, "key=");
+    if (!value || *value == '-' || strstr(value, ".yaml")) value = "VALUE";
     int nearest = smoe_text_nearest(name, names, count);
+    if (takes_keys && prefixed < 2 && key)
+        return smoe_fail(err, SMOE_USAGE, "--%s: this is a key of the spec: write %s=%s", name, key,
+                         value);
+    if (takes_keys && prefixed < 2 && here)
+        return smoe_fail(err, SMOE_USAGE, "--%s: %s", name, here);
     if (prefixed > 1)
         smoe_fail(err, SMOE_USAGE, "option '--%s' is ambiguous; write it out", name);
     else if (nearest >= 0)
@@ -113,32 +124,32 @@ static int unknown(const smoe_command *command, const char *text, smoe_err *err)
     return hint(command, err);
 }
 
-static int set_count(long *value, const smoe_option *row, const char *text, smoe_err *err) {
+static int set_count(long *value, const smoe_option *entry, const char *text, smoe_err *err) {
     char *end;
     errno = 0;
     long n = strtol(text, &end, 10);
     if (errno || end == text || *end || n < 1 || n > INT_MAX || !isdigit((unsigned char)*text))
         return smoe_fail(err, SMOE_USAGE, "--%s: '%s' is not a whole number of at least 1",
-                         row->name, text);
+                         entry->name, text);
     *value = n;
     return 0;
 }
 
 /* Stores an option's value; arguments that list alternatives accept only those. */
-static int set(smoe_options *options, const smoe_option *row, const char *text, smoe_err *err) {
-    void *at = (char *)options + row->at;
-    if (row->kind == SMOE_OPT_FLAG) *(bool *)at = true;
-    if (row->kind == SMOE_OPT_COUNT) return set_count(at, row, text, err);
-    if (row->kind != SMOE_OPT_TEXT) return 0;
-    const char *const *choice = row->choices;
+static int set(smoe_options *options, const smoe_option *entry, const char *text, smoe_err *err) {
+    void *at = (char *)options + entry->at;
+    if (entry->kind == SMOE_OPT_FLAG) *(bool *)at = true;
+    if (entry->kind == SMOE_OPT_COUNT) return set_count(at, entry, text, err);
+    if (entry->kind != SMOE_OPT_TEXT) return 0;
+    const char *const *choice = entry->choices;
     char names[NAMES];
-    if (!text) text = ""; /* the argument may be left out, and is */
+    if (!text) text = ""; /* the argument is optional and was left out */
     while (*choice && strcmp(*choice, text)) choice++;
-    if (*row->choices && !*choice)
-        return smoe_fail(err, SMOE_USAGE, "--%s: '%s' is not one of %s", row->name, text,
-                         join(row->choices, '|', names, NAMES));
-    if (!*text && !row->optional)
-        return smoe_fail(err, SMOE_USAGE, "--%s: empty %s", row->name, row->argument);
+    if (*entry->choices && !*choice)
+        return smoe_fail(err, SMOE_USAGE, "--%s: '%s' is not one of %s", entry->name, text,
+                         join(entry->choices, '|', names, NAMES));
+    if (!*text && !entry->optional)
+        return smoe_fail(err, SMOE_USAGE, "--%s: empty %s", entry->name, entry->argument);
     *(const char **)at = text;
     return 0;
 }
@@ -163,44 +174,45 @@ static int sort_arguments(smoe_options *options, int argc, char **argv, smoe_err
     return 0;
 }
 
-/* getopt_long's two tables out of the rows that apply. The value of a long option is CODE + its
- * row. */
+/* getopt_long's two tables out of the entries that apply. The value of a long option is CODE + its
+ * entry. */
 static void prepare(const smoe_command *command, struct option *longs, char *shorts) {
     *shorts++ = ':'; /* tells a missing argument from an unknown option */
     for (size_t i = 0; i < OPTIONS; i++) {
-        const smoe_option *row = &smoe_option_rows[i];
-        if (!smoe_option_applies(row, command)) continue;
-        int argument = row->kind == SMOE_OPT_FLAG ? no_argument
-                       : row->optional            ? optional_argument
-                                                  : required_argument;
-        *longs++ = (struct option){row->name, argument, NULL, CODE + (int)i};
-        if (!row->letter) continue;
-        *shorts++ = row->letter;
-        if (row->kind != SMOE_OPT_FLAG) *shorts++ = ':';
+        const smoe_option *entry = &smoe_option_table[i];
+        if (!smoe_option_applies(entry, command)) continue;
+        int argument = entry->kind == SMOE_OPT_FLAG ? no_argument
+                       : entry->optional            ? optional_argument
+                                                    : required_argument;
+        *longs++ = (struct option){entry->name, argument, NULL, CODE + (int)i};
+        if (!entry->letter) continue;
+        *shorts++ = entry->letter;
+        if (entry->kind != SMOE_OPT_FLAG) *shorts++ = ':';
     }
     *longs = (struct option){0};
     *shorts = '\0';
 }
 
-static const smoe_option *row_of(int code) {
-    if (code >= CODE) return &smoe_option_rows[code - CODE];
+static const smoe_option *entry_of(int code) {
+    if (code >= CODE) return &smoe_option_table[code - CODE];
     for (size_t i = 0; i < OPTIONS; i++)
-        if (smoe_option_rows[i].letter == code) return &smoe_option_rows[i];
+        if (smoe_option_table[i].letter == code) return &smoe_option_table[i];
     return NULL;
 }
 
 /* What getopt_long refused, in words. */
-static int refused(const smoe_command *command, int code, char **argv, smoe_err *err) {
-    const smoe_option *row = optopt ? row_of(optopt) : NULL;
-    if (code == ':' && row) {
+static int refused(const smoe_command *command, int code, int argc, char **argv, smoe_err *err) {
+    const smoe_option *entry = optopt ? entry_of(optopt) : NULL;
+    if (code == ':' && entry) {
         char argument[NAMES];
-        smoe_fail(err, SMOE_USAGE, "option '--%s' needs %s", row->name,
-                  smoe_option_argument(row, argument, NAMES));
+        smoe_fail(err, SMOE_USAGE, "option '--%s' needs %s", entry->name,
+                  smoe_option_argument(entry, argument, NAMES));
         return hint(command, err);
     }
-    if (!optopt) return unknown(command, argv[optind - 1], err);
-    if (row && optopt >= CODE)
-        smoe_fail(err, SMOE_USAGE, "option '--%s' takes no argument", row->name);
+    if (!optopt)
+        return unknown(command, argv[optind - 1], optind < argc ? argv[optind] : NULL, err);
+    if (entry && optopt >= CODE)
+        smoe_fail(err, SMOE_USAGE, "option '--%s' takes no argument", entry->name);
     else
         smoe_fail(err, SMOE_USAGE, "unknown option '-%c'", optopt);
     return hint(command, err);
@@ -212,15 +224,15 @@ int smoe_options_parse(smoe_options *options, const smoe_command *command, int a
     char shorts[2 * OPTIONS + 2];
     *options = (smoe_options){0};
     for (size_t i = 0; i < OPTIONS; i++)
-        if (smoe_option_rows[i].preset &&
-            set(options, &smoe_option_rows[i], smoe_option_rows[i].preset, err))
+        if (smoe_option_table[i].preset &&
+            set(options, &smoe_option_table[i], smoe_option_table[i].preset, err))
             return -1;
     prepare(command, longs, shorts);
     opterr = 0;
     optind = 0; /* glibc: start afresh */
     for (int code; (code = getopt_long(argc, argv, shorts, longs, NULL)) != -1;) {
-        if (code == '?' || code == ':') return refused(command, code, argv, err);
-        if (set(options, row_of(code), optarg, err)) return hint(command, err);
+        if (code == '?' || code == ':') return refused(command, code, argc, argv, err);
+        if (set(options, entry_of(code), optarg, err)) return hint(command, err);
     }
     return sort_arguments(options, argc - optind, argv + optind, err);
 }

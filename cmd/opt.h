@@ -1,6 +1,6 @@
 /*
  * The command line: `smoe COMMAND [options] ARG [key=value ...]`, in any order, `--` ends options.
- * Two tables define it: commands.def (one row per command) and options.def (one row per
+ * Two tables define it: commands.def (one entry per command) and options.def (one entry per
  * option). Parsing, help and shell completion are loops over them.
  */
 #ifndef SMOE_OPT_H
@@ -24,7 +24,8 @@ typedef struct smoe_options {
     size_t overrides;
     char **arg; /* the other arguments */
     size_t args;
-    char **argv; /* the whole command line as it was given, for env.json */
+    struct smoe_comm *comm; /* the processes that do the command together; NULL: this one alone */
+    char **argv;            /* the whole command line as it was given, for env.json */
     int argc;
 } smoe_options;
 
@@ -42,7 +43,7 @@ typedef struct smoe_option {
     const char *help;
     struct {
         const char *command, *help;
-    } help_in[2];
+    } help_in[6];
 } smoe_option;
 
 typedef int smoe_command_run(const smoe_options *options, smoe_err *err);
@@ -54,12 +55,12 @@ typedef struct smoe_command {
     smoe_command_run *run;
 } smoe_command;
 
-extern const smoe_option smoe_option_rows[];
+extern const smoe_option smoe_option_table[];
 extern const size_t smoe_option_count;
 extern const smoe_command smoe_commands[];
 extern const size_t smoe_command_count;
 
-/* The row of that name, or NULL; with err also the nearest name in a message. */
+/* The entry of that name, or NULL; with err also the nearest name in a message. */
 const smoe_command *smoe_command_find(const char *name, smoe_err *err);
 
 /* Whether `command` takes the option; NULL stands for `smoe` itself. */

@@ -50,7 +50,8 @@ static void join(char *line, size_t size, int width, char piece[][64], size_t pi
     }
 }
 
-/* Shows a line: over the last one on a terminal, cut before it would wrap; below it elsewhere. */
+/* Shows a line. On a terminal it replaces the last one and is cut before it would wrap; elsewhere
+ * it is a new line. */
 static void show(smoe_progress *p, const char *line) {
     if (p->terminal)
         fprintf(p->out, "\r%s%.*s%s\033[K", p->color ? "\033[36m" : "", width_of(p) - 1, line,

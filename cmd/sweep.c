@@ -1,6 +1,6 @@
 /* smoe sweep: a grid of runs from one spec, its section `sweep` and lists on the command line, and
- * evaluations of them, or of one run that is there, at other settings (sweep/grid.h); trials.h runs
- * what comes of it. */
+ * evaluations of them, or of one existing run, at other settings (sweep/grid.h); trials.h runs the
+ * trials. */
 #include "trials.h"
 #include "cmd.h"
 #include "sweep/grid.h"

@@ -25,7 +25,7 @@ void smoe_table_add(smoe_table *table, const char *fmt, ...) {
     va_end(args);
 }
 
-/* Letters, not bytes, of which one beyond ASCII has several. */
+/* The number of characters, not of bytes. */
 static int letters(const char *text) {
     int n = 0;
     for (; *text; text++) n += (*text & 0xc0) != 0x80;

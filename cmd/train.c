@@ -1,16 +1,20 @@
 /*
- * smoe train: a spec, a run directory, and the training loop of train/trainer.h between them. Here
- * are the choice of spec and directory, the signals, and the dry run, which says what the spec
- * amounts to.
+ * smoe train: a spec, a run directory, and the training loop of train/trainer.h between them. This
+ * file chooses spec and directory, handles signals, and does the dry run, which says what the spec
+ * costs.
  */
 #include "cmd.h"
 #include "progress.h"
+#include "together.h"
 #include "base/file.h"
 #include "base/frame.h"
 #include "spec/metrics.h"
 #include "base/stop.h"
 #include "spec/routers.h"
+#include "spec/schema.h"
 #include "bench/cost.h"
+#include "data/data.h"
+#include "spec/sources.h"
 #include "train/fewshot.h"
 #include "store/env.h"
 #include "store/run.h"
@@ -37,6 +41,8 @@ static int choose_spec(train_job *job, const smoe_options *options, smoe_err *er
                          options->force ? "force" : "init");
     if (options->upcycle && !options->init)
         return smoe_fail(err, SMOE_USAGE, "--upcycle needs --init, the model to start from");
+    if (options->upcycle_noise && !options->upcycle)
+        return smoe_fail(err, SMOE_USAGE, "--upcycle-noise needs --upcycle");
     if (!options->args && !(options->resume && options->out))
         return smoe_fail(err, SMOE_USAGE,
                          "SPEC.yaml is missing (or --resume RUN, to continue a run)");
@@ -50,6 +56,10 @@ static int choose_spec(train_job *job, const smoe_options *options, smoe_err *er
     if (run && options->args && options->out)
         return smoe_fail(err, SMOE_USAGE, "%s is the run to resume; -o %s cannot be used with it",
                          arg, options->out);
+    if (!run && options->args && smoe_run_is_model(arg))
+        return smoe_fail(
+            err, SMOE_USAGE,
+            "%s is a model, not a spec; `smoe train --init %s SPEC.yaml` starts from it", arg, arg);
     if (options->resume && !options->args && !run)
         return smoe_fail(err, SMOE_USAGE, "%s is not a run directory; nothing to resume", arg);
     static const char continued[] = "; `smoe sweep --resume` continues it (or `smoe ablate`)";
@@ -78,8 +88,7 @@ static void job_free(train_job *job) {
 
 /* ---- remarks: what was asked for, and is not what happens ------------------------------------ */
 
-/* Rounding and the one place that a buffer has at least may make another capacity of a small one.
- */
+/* Rounding, and at least one place per buffer, can change a small capacity. */
 static void remark_capacity(const smoe_spec *spec) {
     const smoe_moe_spec *moe = &spec->model.moe;
     bool listed = moe->k.listed || moe->capacity.listed;
@@ -98,32 +107,79 @@ static void remark_capacity(const smoe_spec *spec) {
     }
 }
 
-static void remark_keys(const smoe_spec *spec, const smoe_options *options) {
-    static const char section[] = "model.moe.";
-    const char *router = spec->model.moe.router;
-    for (size_t i = 0; i < options->overrides; i++) {
-        const char *text = options->override[i], *name = text + sizeof section - 1;
-        if (strncmp(text, section, sizeof section - 1)) continue;
-        char key[64];
-        snprintf(key, sizeof key, "%.*s", (int)strcspn(name, "="), name);
-        if (!smoe_router_heeds(smoe_router_find(router), key))
-            fprintf(stderr, "model.moe.%s has no effect with router %s\n", key, router);
-    }
+/* A trial of a long spec: what does not fit into its steps is shorter. */
+static void remark_schedule(const smoe_spec *spec) {
+    const struct {
+        const char *key;
+        size_t steps;
+    } part[] = {{"train.schedule.warmup", spec->train.schedule.warmup.steps},
+                {"train.schedule.cooldown", spec->train.schedule.cooldown.steps}};
+    for (size_t i = 0; i < sizeof part / sizeof *part; i++)
+        if (smoe_spec_shortened(spec, part[i].key))
+            fprintf(stderr, "%s: shortened to %zu steps to fit train.steps=%zu\n", part[i].key,
+                    part[i].steps, spec->train.steps);
 }
 
 static void remark(const train_job *job, const smoe_options *options) {
     if (options->quiet) return;
     if (job->spec->sweep.seen)
         fprintf(stderr, "%s: section sweep is ignored; smoe sweep runs its cells\n", job->file);
-    if (!job->spec->model.moe.layer_count) return;
-    remark_keys(job->spec, options);
-    remark_capacity(job->spec);
+    remark_schedule(job->spec);
+    if (job->spec->model.moe.layer_count) remark_capacity(job->spec);
+}
+
+/* ---- the data -------------------------------------------------------------------------------- */
+
+typedef struct data_seen {
+    const char *split[2]; /* train, and that of evaluations or NULL */
+    size_t images[2];
+    bool endless, read;
+    smoe_err why; /* it was not read */
+} data_seen;
+
+/* Counts the images. Data that is not there is no reason to stop a dry run of which the classes are
+ * known. */
+static void see_data(data_seen *seen, const smoe_spec *spec) {
+    *seen = (data_seen){.split = {"train", spec->train.eval_every ? spec->eval.split : NULL}};
+    for (int i = 0; i < 2 && seen->split[i]; i++) {
+        smoe_dataset *set = NULL;
+        if (smoe_dataset_open(&set, spec, seen->split[i], &seen->why)) return;
+        seen->images[i] = smoe_dataset_images(set);
+        seen->endless |= smoe_dataset_endless(set);
+        smoe_dataset_free(set);
+    }
+    seen->read = true;
+}
+
+static void print_data(const data_seen *seen, const smoe_spec *spec, size_t classes) {
+    const smoe_data_spec *data = &spec->data;
+    printf("data        %s%s%s, ", smoe_sources[data->source].name, data->path ? " " : "",
+           data->path ? data->path : "");
+    if (!seen->read)
+        printf("not read: %.*s\n", (int)strcspn(seen->why.text, "\n"), seen->why.text);
+    else if (seen->endless)
+        printf("train without end (%zu images per epoch)", seen->images[0]);
+    else
+        printf("train %zu images", seen->images[0]);
+    if (!seen->read) return;
+    if (seen->split[1]) printf(", %s %zu", seen->split[1], seen->images[1]);
+    double epochs = (double)spec->train.steps * (double)spec->train.batch_size /
+                    (double)(seen->images[0] ? seen->images[0] : 1);
+    printf("; %zu classes; %.3g epochs\n", classes, epochs);
+}
+
+static json_t *data_json(const data_seen *seen, const smoe_spec *spec) {
+    json_t *images = json_object();
+    for (int i = 0; i < 2 && seen->split[i] && seen->read; i++)
+        json_object_set_new(images, seen->split[i], json_integer((json_int_t)seen->images[i]));
+    return json_pack("{s:s, s:s?, s:o}", "source", smoe_sources[spec->data.source].name, "path",
+                     spec->data.path, "images", images);
 }
 
 /* ---- the dry run ----------------------------------------------------------------------------- */
 
-static json_t *plan_json(const train_job *job, const char *start, const smoe_cost *cost,
-                         size_t classes, const smoe_estimate *estimate) {
+static json_t *plan_json(const train_job *job, const data_seen *seen, const char *start,
+                         const smoe_cost *cost, size_t classes, const smoe_estimate *estimate) {
     const smoe_spec *spec = job->spec;
     json_t *layers = json_array();
     for (size_t i = 0; i < spec->model.depth; i++) {
@@ -143,6 +199,7 @@ static json_t *plan_json(const train_job *job, const char *start, const smoe_cos
         smoe_number_json(cost->params), smoe_metric_name(SMOE_METRIC_FLOPS_TRAIN),
         cost->flops_train_per_image, smoe_metric_name(SMOE_METRIC_TRAIN_EXAFLOP),
         cost->train_exaflop, "bytes", smoe_cmd_bytes_json(cost), "moe_layers", layers);
+    if (plan) json_object_set_new(plan, "data", data_json(seen, spec));
     if (plan && start) json_object_set_new(plan, "start", json_string(start));
     if (plan) smoe_cmd_estimate_json(plan, estimate);
     return plan;
@@ -163,12 +220,13 @@ static void print_moe(const smoe_spec *spec) {
     }
 }
 
-static void print_plan(const train_job *job, const char *start, const smoe_cost *cost,
-                       size_t classes, const smoe_estimate *estimate) {
+static void print_plan(const train_job *job, const data_seen *seen, const char *start,
+                       const smoe_cost *cost, size_t classes, const smoe_estimate *estimate) {
     const smoe_spec *spec = job->spec;
     const smoe_model_spec *m = &spec->model;
     char a[48], b[32], c[32];
     printf("run         %s\n", job->dir);
+    print_data(seen, spec, classes);
     printf("model       width %zu, depth %zu, mlp %zu, heads %zu; %zu tokens per image (%zu px, "
            "patch %zu), %zu classes\n",
            m->width, m->depth, m->mlp, m->heads, smoe_spec_tokens(spec), spec->data.image_size,
@@ -194,6 +252,38 @@ static void print_plan(const train_job *job, const char *start, const smoe_cost 
 
 static smoe_fit fit_of(const smoe_options *options) {
     return options->upcycle ? SMOE_FIT_UPCYCLE : SMOE_FIT_PARTIAL;
+}
+
+static char *value_text(const smoe_spec *spec, const char *key) {
+    return smoe_value_yaml(spec, &smoe_schema[smoe_schema_find(key)]);
+}
+
+/* Optimiser and schedule, and what is frozen. */
+static int print_optimizer(const train_job *job, size_t classes, smoe_err *err) {
+    const smoe_train_spec *train = &job->spec->train;
+    char *optimizer = value_text(job->spec, "train.optimizer.name");
+    char *schedule = value_text(job->spec, "train.schedule.name");
+    smoe_model *model = NULL;
+    size_t frozen = 0;
+    int status = optimizer && schedule ? smoe_model_create(&model, job->spec, classes, err)
+                                       : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    if (status) goto out;
+    const smoe_params *params = smoe_model_params(model);
+    for (size_t i = 0; i < params->count; i++) frozen += params->param[i].frozen;
+    printf("optimizer   %s", optimizer);
+    if (train->optimizer.name == SMOE_OPTIMIZER_SGD)
+        printf(", momentum %g", train->optimizer.momentum);
+    printf("; rate %g, %s", train->optimizer.lr, schedule);
+    if (train->schedule.name != SMOE_SCHEDULE_CONSTANT)
+        printf(", %zu steps of warm-up", train->schedule.warmup.steps);
+    if (frozen) printf("; %zu of %zu tensors frozen", frozen, params->count);
+    if (train->ema > 0) printf("; moving average with decay %g", train->ema);
+    putchar('\n');
+out:
+    smoe_model_free(model);
+    free(optimizer);
+    free(schedule);
+    return status;
 }
 
 /* What training would start from: *text, fresh, NULL without --init. */
@@ -227,10 +317,13 @@ static int dry_run(const train_job *job, const smoe_options *options, smoe_err *
     if (!status) status = plan_start(&start, job, options, classes, err);
     if (!status) status = smoe_cost_estimate(&cost, job->spec, classes, NULL, err);
     if (!status) status = smoe_estimate_make(&estimate, &by, job->spec, classes, &cost, err);
+    data_seen seen;
+    if (!status) see_data(&seen, job->spec);
     if (!status && options->json)
-        status = smoe_cmd_json(plan_json(job, start, &cost, classes, &estimate), err);
+        status = smoe_cmd_json(plan_json(job, &seen, start, &cost, classes, &estimate), err);
     else if (!status)
-        print_plan(job, start, &cost, classes, &estimate);
+        print_plan(job, &seen, start, &cost, classes, &estimate);
+    if (!status && !options->json) status = print_optimizer(job, classes, err);
     smoe_cost_free(&cost);
     free(start);
     return status;
@@ -252,6 +345,12 @@ static int report(const train_job *job, const smoe_train_result *r, const smoe_o
                                           "loss", smoe_run_number(r->test.loss),
                                           smoe_metric_name(SMOE_METRIC_PRECISION),
                                           smoe_run_number(r->test.precision_at_1)));
+        if (r->average.images)
+            json_object_set_new(
+                value, "ema",
+                json_pack("{s:I, s:o, s:o}", "images", (json_int_t)r->average.images, "loss",
+                          smoe_run_number(r->average.loss), smoe_metric_name(SMOE_METRIC_PRECISION),
+                          smoe_run_number(r->average.precision_at_1)));
         if (tested)
             json_object_set_new(value, "best",
                                 json_pack("{s:o, s:I}", smoe_metric_name(SMOE_METRIC_PRECISION),
@@ -271,22 +370,39 @@ static int report(const train_job *job, const smoe_train_result *r, const smoe_o
     if (tested)
         printf(", %s loss %.4f, precision@1 %.4f (best %.4f at step %llu)", split, r->test.loss,
                r->test.precision_at_1, r->best, (unsigned long long)r->best_step);
+    if (r->average.images)
+        printf("; averaged weights: loss %.4f, precision@1 %.4f", r->average.loss,
+               r->average.precision_at_1);
     putchar('\n');
     return 0;
+}
+
+/* --upcycle-noise: a number from 0 on. */
+static int noise_of(const smoe_options *options, double *noise, smoe_err *err) {
+    const char *text = options->upcycle_noise;
+    char *end = NULL;
+    *noise = text ? strtod(text, &end) : 0;
+    if (!text || (end != text && !*end && *noise >= 0 && *noise <= 100)) return 0;
+    return smoe_fail(err, SMOE_USAGE, "--upcycle-noise %s: expected a number in [0, 100]", text);
 }
 
 static int train_from(const char *init, const train_job *job, const smoe_options *options,
                       smoe_err *err) {
     smoe_progress progress;
+    double noise;
+    if (noise_of(options, &noise, err)) return -1;
     const volatile sig_atomic_t *stop = smoe_stop_catch();
     if (!stop) return smoe_fail_errno(err, SMOE_RUNTIME, "cannot catch signals");
     smoe_progress_open(&progress, options, stderr, stop);
     smoe_train_options how = {.dir = job->dir,
                               .mode = job->mode,
+                              .comm = options->comm,
                               .init = init,
                               .fit = fit_of(options),
+                              .noise = noise,
                               .env = smoe_env_here(options->argc, options->argv),
                               .stop = stop,
+                              .save = smoe_save_request(),
                               .observer = &progress.observer};
     smoe_train_result result = {0};
     bool taken = job->mode == SMOE_RUN_NEW && smoe_file_is_folder(job->dir);
@@ -310,14 +426,16 @@ static int train(const train_job *job, const smoe_options *options, smoe_err *er
     return status;
 }
 
-int cmd_train(const smoe_options *options, smoe_err *err) {
+static int train_together(const smoe_options *options, smoe_err *err) {
     smoe_spec spec = {0};
     train_job job = {.spec = &spec};
     int status = choose_spec(&job, options, err);
     if (!status)
         status =
             smoe_cmd_read(&spec, job.file, options, options->override, options->overrides, err);
-    if (!status && job.dir) smoe_spec_continue(&spec); /* job.file is what the run wrote down */
+    bool resolved = job.dir; /* job.file is what the run wrote down */
+    if (!status && resolved) smoe_spec_continue(&spec);
+    if (!status && !resolved) smoe_cmd_remarks(&spec, options);
     if (!status) status = choose_dir(&job, options, err);
     if (status)
         ;
@@ -329,4 +447,8 @@ int cmd_train(const smoe_options *options, smoe_err *err) {
     }
     job_free(&job);
     return status;
+}
+
+int cmd_train(const smoe_options *options, smoe_err *err) {
+    return smoe_cmd_together(options, "train", train_together, err);
 }

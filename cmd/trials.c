@@ -4,8 +4,8 @@
 #include "live.h"
 #include "base/file.h"
 #include "base/stop.h"
-#include "sweep/compare.h"
-#include "sweep/primary.h"
+#include "sweep/show.h"
+#include "sweep/pack.h"
 #include "sweep/runner.h"
 
 #include <stdlib.h>
@@ -21,6 +21,7 @@ static int run_trials(smoe_sweep *sweep, const smoe_options *options, smoe_err *
                                      .retry_failed = options->retry_failed,
                                      .fail_fast = options->fail_fast,
                                      .stop = stop,
+                                     .save = smoe_save_request(),
                                      .argc = options->argc,
                                      .argv = options->argv,
                                      .observer = &live.observer};
@@ -96,15 +97,17 @@ static int check(const smoe_options *options, const char *arg, bool folder, smoe
     if (options->status && (options->reference || options->equivalence) && options->json)
         return smoe_fail(err, SMOE_USAGE,
                          "--status --json has no differences; --resume --json has them");
-    if (options->power && (options->force || options->extend || options->resume ||
-                           options->status || options->dry_run))
-        return smoe_fail(err, SMOE_USAGE, "--power cannot be used with --%s",
-                         options->force    ? "force"
-                         : options->extend ? "extend"
-                         : options->resume ? "resume"
-                         : options->status ? "status"
-                                           : "dry-run");
-    if (folder && !options->resume && !options->status && !options->power && !options->dry_run)
+    const char *reads = options->pack ? "pack" : options->power ? "power" : NULL;
+    if (reads && (options->force || options->extend || options->resume || options->status ||
+                  options->dry_run || (options->pack && options->power)))
+        return smoe_fail(err, SMOE_USAGE, "--%s cannot be used with --%s", reads,
+                         options->force     ? "force"
+                         : options->extend  ? "extend"
+                         : options->resume  ? "resume"
+                         : options->status  ? "status"
+                         : options->dry_run ? "dry-run"
+                                            : "power");
+    if (folder && !options->resume && !options->status && !reads && !options->dry_run)
         return smoe_fail(err, SMOE_USAGE,
                          "%s is a folder; --resume continues a sweep, --status shows its state",
                          arg);
@@ -124,7 +127,7 @@ static int check(const smoe_options *options, const char *arg, bool folder, smoe
     return 0;
 }
 
-/* What the command line wants to see beats the spec and the manifest. */
+/* What the command line asks to be shown takes precedence over the spec and the manifest. */
 static int set_wishes(smoe_sweep *sweep, const smoe_trials_kind *kind, const smoe_options *options,
                       smoe_err *err) {
     const char *const wish[] = {options->x, options->y, options->line};
@@ -138,12 +141,11 @@ static int set_wishes(smoe_sweep *sweep, const smoe_trials_kind *kind, const smo
     }
     if (smoe_results_check(sweep, err)) return -1;
     if (options->equivalence &&
-        smoe_equivalence_set(sweep, options->equivalence, "--equivalence", err))
+        smoe_sweep_set_equivalence(sweep, options->equivalence, "--equivalence", err))
         return -1;
-    if (options->reference)
-        return smoe_compare_refer(sweep, options->reference, "--reference", err);
+    if (options->reference) return smoe_sweep_refer(sweep, options->reference, "--reference", err);
     if (kind->reference && !sweep->reference)
-        (void)!smoe_compare_refer(sweep, kind->reference, "", &ignored);
+        (void)!smoe_sweep_refer(sweep, kind->reference, "", &ignored);
     return 0;
 }
 
@@ -160,13 +162,14 @@ static int prepare(smoe_sweep *sweep, const smoe_trials_kind *kind, const char *
                    const smoe_options *options, smoe_err *err) {
     if (folder) return open_folder(sweep, kind, arg, options, err);
     if (kind->expand(sweep, arg, options, err)) return -1;
+    if (sweep->remarks && !options->quiet) fputs(sweep->remarks, stderr);
     if (set_wishes(sweep, kind, options, err)) return -1;
     if (options->dry_run) return 0;
     char *dir = options->out ? strdup(options->out)
                              : smoe_text_format("runs/%s-%s", sweep->name,
                                                 sweep->run ? "evaluate" : kind->suffix);
     int status = dir ? 0 : smoe_fail(err, SMOE_RUNTIME, "out of memory");
-    if (!status && options->power) {
+    if (!status && (options->power || options->pack)) {
         smoe_sweep_free(sweep);
         status = open_folder(sweep, kind, dir, options, err);
         free(dir);
@@ -178,7 +181,7 @@ static int prepare(smoe_sweep *sweep, const smoe_trials_kind *kind, const char *
                      ? smoe_sweep_extend(sweep, dir, err)
                      : smoe_sweep_create(sweep, dir, options->resume || options->force, err);
     free(dir);
-    /* The manifest of one that is there may have other wishes. */
+    /* The manifest of an existing sweep may ask for another figure or reference. */
     return status ? -1 : set_wishes(sweep, kind, options, err);
 }
 
@@ -211,7 +214,7 @@ static int tell_power(const smoe_sweep *sweep, const smoe_options *options, smoe
 
 int smoe_trials_command(const smoe_trials_kind *kind, const smoe_options *options, smoe_err *err) {
     smoe_sweep sweep = {0};
-    bool going_on = options->resume || options->status || options->power;
+    bool going_on = options->resume || options->status || options->power || options->pack;
     const char *arg = options->args ? options->arg[0] : going_on ? options->out : NULL;
     bool folder = arg && smoe_file_is_folder(arg) && !smoe_trials_is_run(arg);
     int status = check(options, arg, folder, err);
@@ -220,6 +223,8 @@ int smoe_trials_command(const smoe_trials_kind *kind, const smoe_options *option
         ;
     else if (options->dry_run)
         status = smoe_trials_estimate(&sweep, options, err);
+    else if (options->pack)
+        status = smoe_sweep_pack(&sweep, options->pack, err);
     else if (options->power)
         status = tell_power(&sweep, options, err);
     else if (options->status)

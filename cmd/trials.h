@@ -17,9 +17,9 @@ typedef struct smoe_trials_kind {
     const char *suffix; /* of the default folder, runs/NAME-SUFFIX */
     /* The trials of a spec, or of the directory of a run. */
     int (*expand)(smoe_sweep *sweep, const char *arg, const smoe_options *options, smoe_err *err);
-    /* Whether an existing sweep is of this kind; NULL: any sweep is. */
+    /* Whether an existing sweep is of this kind; NULL: all are. */
     int (*check)(const smoe_sweep *sweep, smoe_err *err);
-    /* The default reference, if some row has this setting; NULL: the first row. */
+    /* The default reference, if some group has this setting; NULL: the first. */
     const char *reference;
 } smoe_trials_kind;
 

@@ -2,15 +2,13 @@
 #include "trials.h"
 #include "cmd.h"
 #include "store/run.h"
-#include "sweep/compare.h"
-#include "sweep/outcomes.h"
-#include "sweep/primary.h"
+#include "compare/outcomes.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_ROWS = 12 }; /* of the summary whose contrasts are printed for every metric */
+enum { MOST_ROWS = 12 }; /* groups up to which contrasts are printed for every metric */
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
@@ -26,45 +24,47 @@ static json_t *interval_json(const char *name, const smoe_paired *p) {
 static json_t *difference_json(const smoe_results *r, const smoe_difference *d,
                                const char *reference) {
     char text[64];
-    json_t *row = interval_json("difference", &d->paired);
+    json_t *record = interval_json("difference", &d->paired);
     for (size_t c = 0; c < r->sweep->columns; c++) {
-        const char *value = smoe_results_row(r, d, c);
+        const char *value = smoe_difference_setting(&r->contrasts.compared, d, c);
         if (c != r->sweep->seed && value)
-            json_object_set_new(row, r->sweep->column[c], smoe_trials_value(value));
+            json_object_set_new(record, r->sweep->column[c], smoe_trials_value(value));
     }
-    json_object_update_new(row, json_pack("{s:s, s:s, s:b, s:o, s:o, s:s}", "reference", reference,
-                                          "metric", r->metric[d->metric], "distinguishable",
-                                          d->paired.distinguishable, "p", smoe_run_number(d->p),
-                                          "margin", smoe_run_number(d->margin), "verdict",
-                                          smoe_results_verdict(text, sizeof text, d)));
-    return row;
+    json_object_update_new(record,
+                           json_pack("{s:s, s:s, s:b, s:o, s:o, s:s}", "reference", reference,
+                                     "metric", r->measured->metric[d->metric], "distinguishable",
+                                     d->paired.distinguishable, "p", smoe_run_number(d->p),
+                                     "margin", smoe_run_number(d->margin), "verdict",
+                                     smoe_difference_verdict(text, sizeof text, d)));
+    return record;
 }
 
 static json_t *trend_json(const smoe_results *r, const smoe_trend *t) {
     const smoe_sweep *sweep = r->sweep;
-    json_t *row = interval_json("slope", &t->paired);
+    json_t *record = interval_json("slope", &t->paired);
     for (size_t c = 0; c < sweep->columns; c++)
         if (c != sweep->seed && c != t->column)
-            json_object_set_new(row, sweep->column[c],
-                                smoe_trials_value(sweep->trial[r->first[t->group]].value[c]));
-    json_object_update_new(row, json_pack("{s:s, s:s, s:I, s:o, s:s}", "over",
-                                          sweep->column[t->column], "metric", r->metric[t->metric],
-                                          "rows", (json_int_t)t->rows, "p", smoe_run_number(t->p),
-                                          "verdict", smoe_results_direction(t)));
-    return row;
+            json_object_set_new(record, sweep->column[c],
+                                smoe_trials_value(smoe_measures_setting(r->measured, t->group, c)));
+    json_object_update_new(
+        record, json_pack("{s:s, s:s, s:I, s:o, s:s}", "over", sweep->column[t->column], "metric",
+                          r->measured->metric[t->metric], "rows", (json_int_t)t->groups, "p",
+                          smoe_run_number(t->p), "verdict", smoe_trend_direction(t)));
+    return record;
 }
 
 static json_t *primary_json(const smoe_primary_result *result) {
     char *name = smoe_primary_name(result->asked);
-    json_t *row = interval_json("value", &result->paired);
+    json_t *record = interval_json("value", &result->paired);
     json_object_update_new(
-        row, json_pack("{s:s?, s:s, s:s, s:I, s:o, s:o, s:o, s:s}", "contrast", name, "measure",
-                       result->asked->measure, "expect", result->asked->expect, "rows",
-                       (json_int_t)result->rows, "p", smoe_run_number(result->p), "adjusted",
-                       smoe_run_number(result->adjusted), "margin", smoe_run_number(result->margin),
-                       "finding", smoe_results_finding(result->finding)));
+        record,
+        json_pack("{s:s?, s:s, s:s, s:I, s:o, s:o, s:o, s:s}", "contrast", name, "measure",
+                  result->asked->measure, "expect", result->asked->expect, "rows",
+                  (json_int_t)result->groups, "p", smoe_run_number(result->p), "adjusted",
+                  smoe_run_number(result->adjusted), "margin", smoe_run_number(result->margin),
+                  "finding", smoe_finding_name(result->finding)));
     free(name);
-    return row;
+    return record;
 }
 
 static void set_list(json_t *object, const char *prefix, const char *name, json_t *list) {
@@ -78,13 +78,14 @@ static void set_list(json_t *object, const char *prefix, const char *name, json_
 
 void smoe_trials_contrasts_json(json_t *object, const smoe_results *r, const char *prefix) {
     json_t *primary = json_array(), *differences = json_array(), *trends = json_array();
-    char *reference = smoe_results_reference(r);
-    for (size_t i = 0; i < r->primaries; i++)
-        json_array_append_new(primary, primary_json(&r->primary[i]));
-    for (size_t i = 0; i < r->differences && reference; i++)
-        json_array_append_new(differences, difference_json(r, &r->difference[i], reference));
-    for (size_t i = 0; i < r->trends; i++)
-        json_array_append_new(trends, trend_json(r, &r->trend[i]));
+    char *reference = smoe_comparison_reference(&r->contrasts.compared);
+    for (size_t i = 0; i < r->contrasts.primaries; i++)
+        json_array_append_new(primary, primary_json(&r->contrasts.primary[i]));
+    for (size_t i = 0; i < r->contrasts.compared.differences && reference; i++)
+        json_array_append_new(differences,
+                              difference_json(r, &r->contrasts.compared.difference[i], reference));
+    for (size_t i = 0; i < r->contrasts.trends.count; i++)
+        json_array_append_new(trends, trend_json(r, &r->contrasts.trends.trend[i]));
     set_list(object, prefix, "primary", primary);
     set_list(object, prefix, "differences", differences);
     set_list(object, prefix, "trends", trends);
@@ -105,7 +106,7 @@ static void add_range(smoe_table *table, double mean, double half) {
         smoe_table_add(table, "-");
 }
 
-/* Value, interval, that over seeds alone, images, n. */
+/* Value, interval, interval over seeds alone, images, n. */
 static void add_interval(smoe_table *table, const smoe_paired *p) {
     if (p->n)
         smoe_table_add(table, "%+.4g", p->mean);
@@ -139,11 +140,11 @@ static int print_primary(const smoe_results *r, const smoe_options *options, smo
                                           "seeds alone", "images",   "n",      "p",
                                           "adjusted",    "expected", "finding"};
     smoe_table table = {0};
-    if (!r->primaries) return 0;
+    if (!r->contrasts.primaries) return 0;
     printf("\nPrimary contrasts, p adjusted by Holm's method (primary.csv):\n");
     add_headings(&table, heading, sizeof heading / sizeof *heading);
-    for (size_t i = 0; i < r->primaries; i++) {
-        const smoe_primary_result *result = &r->primary[i];
+    for (size_t i = 0; i < r->contrasts.primaries; i++) {
+        const smoe_primary_result *result = &r->contrasts.primary[i];
         char *name = smoe_primary_name(result->asked);
         smoe_table_add(&table, "%s", name ? name : "?");
         smoe_table_add(&table, "%s", result->asked->measure);
@@ -154,22 +155,23 @@ static int print_primary(const smoe_results *r, const smoe_options *options, smo
             smoe_table_add(&table, "within \xc2\xb1%g", result->margin);
         else
             smoe_table_add(&table, "%s", result->asked->expect);
-        smoe_table_add(&table, "%s", smoe_results_finding(result->finding));
+        smoe_table_add(&table, "%s", smoe_finding_name(result->finding));
         free(name);
     }
     return finish(&table, options, err);
 }
 
-/* Is a metric printed where there are many rows? The figure's is, and precision and loss are. */
+/* Is a metric printed where there are many differences? The figure's is, and precision and loss
+ * are. */
 static bool is_first(const smoe_results *r, size_t metric) {
     return metric == smoe_results_first(r, r->sweep->figure.y) ||
-           smoe_outcomes_column(r->metric[metric]) >= 0;
+           smoe_outcomes_column(r->measured->metric[metric]) >= 0;
 }
 
-/* Rows that have no counterpart are named: they are no differences. */
+/* Groups that have no counterpart are named: they are no differences. */
 static void print_not_compared(const smoe_results *r) {
-    for (size_t g = 0, said = 0; g < r->groups; g++) {
-        char *why = smoe_results_not_compared(r, g);
+    for (size_t g = 0, said = 0; g < r->measured->groups; g++) {
+        char *why = smoe_comparison_missing(&r->contrasts.compared, g);
         if (why) printf("%s%s\n", said++ ? "" : "\n", why);
         free(why);
     }
@@ -181,25 +183,25 @@ static int print_differences(const smoe_results *r, const char *prefix, const sm
                                           "images", "n",          "verdict"};
     smoe_table table = {0};
     char text[64];
-    bool all = r->groups <= MOST_ROWS;
-    if (!r->differences) return 0;
-    char *reference = smoe_results_reference(r);
+    bool all = r->measured->groups <= MOST_ROWS;
+    if (!r->contrasts.compared.differences) return 0;
+    char *reference = smoe_comparison_reference(&r->contrasts.compared);
     if (!reference) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
     printf("\nDifferences from %s, by seed and image%s (%s%sdifferences.csv):\n", reference,
-           r->planned ? ", exploratory" : "", all ? "" : "other metrics too: ", prefix);
+           r->contrasts.planned ? ", exploratory" : "", all ? "" : "other metrics too: ", prefix);
     free(reference);
     smoe_trials_columns(&table, r->sweep);
     add_headings(&table, heading, sizeof heading / sizeof *heading);
-    for (size_t i = 0; i < r->differences; i++) {
-        const smoe_difference *d = &r->difference[i];
+    for (size_t i = 0; i < r->contrasts.compared.differences; i++) {
+        const smoe_difference *d = &r->contrasts.compared.difference[i];
         if (!all && !is_first(r, d->metric)) continue;
         for (size_t c = 0; c < r->sweep->columns; c++) {
-            const char *value = smoe_results_row(r, d, c);
+            const char *value = smoe_difference_setting(&r->contrasts.compared, d, c);
             if (c != r->sweep->seed) smoe_table_add(&table, "%s", value ? value : "all");
         }
-        smoe_table_add(&table, "%s", r->metric[d->metric]);
+        smoe_table_add(&table, "%s", r->measured->metric[d->metric]);
         add_interval(&table, &d->paired);
-        smoe_table_add(&table, "%s", smoe_results_verdict(text, sizeof text, d));
+        smoe_table_add(&table, "%s", smoe_difference_verdict(text, sizeof text, d));
     }
     if (finish(&table, options, err)) return -1;
     print_not_compared(r);
@@ -212,21 +214,20 @@ static int print_trends(const smoe_results *r, const char *prefix, const smoe_op
                                           "images", "n",     "verdict"};
     const smoe_sweep *sweep = r->sweep;
     smoe_table table = {0};
-    if (!r->trends) return 0;
+    if (!r->contrasts.trends.count) return 0;
     printf("\nTrends, per doubling of the key marked *%s (other metrics too: %strends.csv):\n",
-           r->planned ? ", exploratory" : "", prefix);
+           r->contrasts.planned ? ", exploratory" : "", prefix);
     smoe_trials_columns(&table, sweep);
     add_headings(&table, heading, sizeof heading / sizeof *heading);
-    for (size_t i = 0; i < r->trends; i++) {
-        const smoe_trend *t = &r->trend[i];
+    for (size_t i = 0; i < r->contrasts.trends.count; i++) {
+        const smoe_trend *t = &r->contrasts.trends.trend[i];
         if (!is_first(r, t->metric)) continue;
         for (size_t c = 0; c < sweep->columns; c++)
             if (c != sweep->seed)
-                smoe_table_add(&table, "%s",
-                               c == t->column ? "*" : sweep->trial[r->first[t->group]].value[c]);
-        smoe_table_add(&table, "%s", r->metric[t->metric]);
+                smoe_table_add(&table, "%s", smoe_trend_setting(&r->contrasts.trends, t, c));
+        smoe_table_add(&table, "%s", r->measured->metric[t->metric]);
         add_interval(&table, &t->paired);
-        smoe_table_add(&table, "%s", smoe_results_direction(t));
+        smoe_table_add(&table, "%s", smoe_trend_direction(t));
     }
     return finish(&table, options, err);
 }

@@ -32,33 +32,34 @@ static json_t *values_json(const smoe_sweep *sweep, const smoe_trial *trial, boo
 
 static json_t *group_json(const smoe_results *r, size_t g) {
     json_t *metrics = json_object();
-    for (size_t m = 0; m < r->metrics; m++) {
-        smoe_stats s = smoe_results_stats(r, g, m);
-        json_object_set_new(metrics, r->metric[m],
+    for (size_t m = 0; m < r->measured->metrics; m++) {
+        smoe_stats s = smoe_measures_stats(r->measured, g, m);
+        json_object_set_new(metrics, r->measured->metric[m],
                             json_pack("{s:o, s:o, s:I}", "mean", smoe_run_number(s.mean), "sd",
                                       smoe_run_number(s.sd), "n", (json_int_t)s.n));
     }
     return json_pack("{s:o, s:o}", "set",
-                     values_json(r->sweep, &r->sweep->trial[r->first[g]], false), "metrics",
-                     metrics);
+                     values_json(r->sweep, &r->sweep->trial[r->measured->first[g]], false),
+                     "metrics", metrics);
 }
 
 static json_t *results_json(const smoe_results *r) {
     json_t *trials = json_array(), *groups = json_array();
     for (size_t i = 0; i < r->sweep->trials; i++) {
         const smoe_trial *trial = &r->sweep->trial[i];
-        json_t *row =
+        json_t *record =
             json_pack("{s:s, s:o}", "cell", trial->name, "set", values_json(r->sweep, trial, true));
-        if (trial->outcome) json_object_update(row, trial->outcome);
-        json_array_append_new(trials, row);
+        if (trial->outcome) json_object_update(record, trial->outcome);
+        json_array_append_new(trials, record);
     }
-    for (size_t g = 0; g < r->groups; g++) json_array_append_new(groups, group_json(r, g));
+    for (size_t g = 0; g < r->measured->groups; g++)
+        json_array_append_new(groups, group_json(r, g));
     json_t *value = json_pack("{s:s, s:s, s:o, s:o}", "sweep", r->sweep->name, "dir", r->sweep->dir,
                               "cells", trials, "groups", groups);
     if (value) smoe_trials_contrasts_json(value, r, "");
     if (value && r->evaluations) {
         json_t *list = json_array();
-        for (size_t g = 0; g < r->evaluations->groups; g++)
+        for (size_t g = 0; g < r->evaluations->measured->groups; g++)
             json_array_append_new(list, group_json(r->evaluations, g));
         json_object_set_new(value, "evaluations", list);
         smoe_trials_contrasts_json(value, r->evaluations, "evaluations_");
@@ -85,20 +86,22 @@ static int print_groups(const smoe_results *r, const smoe_options *options, smoe
     smoe_table table = {0};
     char text[64];
     smoe_trials_columns(&table, sweep);
-    for (size_t m = 0; m < r->metrics; m++) {
-        if (!smoe_results_shown(r->metric[m], true)) continue;
-        smoe_table_add(&table, "%s", r->metric[m]);
+    for (size_t m = 0; m < r->measured->metrics; m++) {
+        if (!smoe_metric_is_shown(r->measured->metric[m], true)) continue;
+        smoe_table_add(&table, "%s", r->measured->metric[m]);
         table.columns++;
     }
     smoe_table_add(&table, "n");
     table.columns++;
-    for (size_t g = 0; g < r->groups; g++) {
+    for (size_t g = 0; g < r->measured->groups; g++) {
         for (size_t c = 0; c < sweep->columns; c++)
-            if (c != sweep->seed) smoe_table_add(&table, "%s", sweep->trial[r->first[g]].value[c]);
-        for (size_t m = 0; m < r->metrics; m++)
-            if (smoe_results_shown(r->metric[m], true))
-                smoe_table_add(&table, "%s",
-                               smoe_results_text(text, sizeof text, smoe_results_stats(r, g, m)));
+            if (c != sweep->seed)
+                smoe_table_add(&table, "%s", smoe_measures_setting(r->measured, g, c));
+        for (size_t m = 0; m < r->measured->metrics; m++)
+            if (smoe_metric_is_shown(r->measured->metric[m], true))
+                smoe_table_add(
+                    &table, "%s",
+                    smoe_results_text(text, sizeof text, smoe_measures_stats(r->measured, g, m)));
         smoe_table_add(&table, "%zu", smoe_results_done(r, g));
     }
     int status = smoe_table_print(&table, stdout, smoe_cmd_color(options, stdout), err);
@@ -162,14 +165,14 @@ static int keep_step(void *step, const smoe_run_record *record, smoe_err *err) {
     return 0;
 }
 
-/* The last step that the metrics of a trial's run have, 0 where there is none. Of a long file the
- * end is looked at. */
+/* The last step that the metrics of a trial's run have, 0 where there is none. Of a long file only
+ * the end is read. */
 static json_int_t last_step(const smoe_sweep *sweep, size_t i) {
     enum { END = 1 << 18 };
     char *dir = smoe_trial_dir(sweep, i);
     char *path = dir ? smoe_text_format("%s/metrics.jsonl", dir) : NULL;
     json_int_t step = 0;
-    smoe_err ignored; /* how far it is can be told of a damaged one as well */
+    smoe_err ignored; /* records that are damaged end before the last step */
     if (path) (void)!smoe_run_each_record(path, END, keep_step, &step, &ignored);
     free(path);
     free(dir);
@@ -177,72 +180,73 @@ static json_int_t last_step(const smoe_sweep *sweep, size_t i) {
 }
 
 /* How far the training of a trial is. */
-static void add_steps(smoe_table *table, json_t *row, const smoe_sweep *sweep, size_t i) {
+static void add_steps(smoe_table *table, json_t *record, const smoe_sweep *sweep, size_t i) {
     json_t *spec = json_loads(sweep->trial[i].spec, 0, NULL);
     json_int_t steps = json_integer_value(json_object_get(json_object_get(spec, "train"), "steps"));
-    json_int_t step = last_step(sweep, i);
+    /* A packed sweep has no records. */
+    json_int_t step = sweep->trial[i].state == SMOE_TRIAL_DONE ? steps : last_step(sweep, i);
     smoe_table_add(table, "%lld of %lld", (long long)step, (long long)steps);
-    json_object_set_new(row, "step", json_integer(step));
-    json_object_set_new(row, "steps", json_integer(steps));
+    json_object_set_new(record, "step", json_integer(step));
+    json_object_set_new(record, "steps", json_integer(steps));
     json_decref(spec);
 }
 
 /* One row of the status; a sweep that evaluates says how many evaluations are there. */
-static int add_status(smoe_table *table, json_t *rows, const smoe_sweep *sweep, size_t i,
+static int add_status(smoe_table *table, json_t *records, const smoe_sweep *sweep, size_t i,
                       smoe_err *err) {
     const smoe_trial *trial = &sweep->trial[i];
     const json_t *p = json_object_get(json_object_get(trial->outcome, "result"),
                                       smoe_metrics[SMOE_METRIC_PRECISION].column);
     const char *state = state_of(sweep, i);
-    json_t *row = json_pack("{s:s, s:s}", "cell", trial->name, "state", state), *list;
+    json_t *record = json_pack("{s:s, s:s}", "cell", trial->name, "state", state), *list;
     smoe_table_add(table, "%s", trial->name);
     smoe_table_add(table, "%s", state);
-    add_steps(table, row, sweep, i);
+    add_steps(table, record, sweep, i);
     if (p)
         smoe_table_add(table, "%.4f", json_number_value(p));
     else
         smoe_table_add(table, "-");
-    if (row && sweep->evaluate.points) {
+    if (record && sweep->evaluate.points) {
         if (smoe_evaluations_read(&list, sweep, i, err)) {
-            json_decref(row);
+            json_decref(record);
             return -1;
         }
         size_t n = json_array_size(list);
         smoe_table_add(table, "%zu of %zu", n, sweep->evaluate.points);
-        json_object_set_new(row, "evaluations", json_integer((json_int_t)n));
+        json_object_set_new(record, "evaluations", json_integer((json_int_t)n));
         json_decref(list);
     }
-    if (row && !strcmp(state, "failed")) {
-        json_object_set(row, "code", json_object_get(trial->outcome, "code"));
-        json_object_set(row, "error", json_object_get(trial->outcome, "error"));
+    if (record && !strcmp(state, "failed")) {
+        json_object_set(record, "code", json_object_get(trial->outcome, "code"));
+        json_object_set(record, "error", json_object_get(trial->outcome, "error"));
     }
-    json_array_append_new(rows, row);
+    json_array_append_new(records, record);
     return 0;
 }
 
-/* How many trials are in each state, and why some failed. */
-static void print_states(const smoe_sweep *sweep, const json_t *rows) {
+/* The number of trials in each state, and why some failed. */
+static void print_states(const smoe_sweep *sweep, const json_t *records) {
     static const char *const states[] = {"done", "failed", "running", "stopped", "waiting"};
     const char *comma = "";
     printf("\n%zu cells: ", sweep->trials);
     for (size_t s = 0; s < sizeof states / sizeof *states; s++) {
         size_t n = 0;
         for (size_t i = 0; i < sweep->trials; i++)
-            n += !strcmp(json_string_value(json_object_get(json_array_get(rows, i), "state")),
+            n += !strcmp(json_string_value(json_object_get(json_array_get(records, i), "state")),
                          states[s]);
         if (n) printf("%s%zu %s", comma, n, states[s]);
         if (n) comma = ", ";
     }
     putchar('\n');
     for (size_t i = 0; i < sweep->trials; i++) {
-        const char *why = json_string_value(json_object_get(json_array_get(rows, i), "error"));
+        const char *why = json_string_value(json_object_get(json_array_get(records, i), "error"));
         if (why) printf("%s: %.*s\n", sweep->trial[i].name, (int)strcspn(why, "\n"), why);
     }
 }
 
 int smoe_trials_status(const smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
     smoe_table table = {.columns = 4};
-    json_t *rows = json_array();
+    json_t *records = json_array();
     int status = 0;
     smoe_table_add(&table, "cell");
     smoe_table_add(&table, "state");
@@ -253,13 +257,13 @@ int smoe_trials_status(const smoe_sweep *sweep, const smoe_options *options, smo
         table.columns++;
     }
     for (size_t i = 0; i < sweep->trials && !status; i++)
-        status = add_status(&table, rows, sweep, i, err);
+        status = add_status(&table, records, sweep, i, err);
     if (!status && options->json)
-        status = smoe_cmd_json(json_incref(rows), err);
+        status = smoe_cmd_json(json_incref(records), err);
     else if (!status)
         status = smoe_table_print(&table, stdout, smoe_cmd_color(options, stdout), err);
-    if (!status && !options->json) print_states(sweep, rows);
-    json_decref(rows);
+    if (!status && !options->json) print_states(sweep, records);
+    json_decref(records);
     smoe_table_free(&table);
     return status;
 }
@@ -292,7 +296,7 @@ static size_t like(const smoe_sweep *sweep, size_t i) {
     return i;
 }
 
-static void add_row(smoe_table *table, const char *name, const smoe_estimate *e) {
+static void add_line(smoe_table *table, const char *name, const smoe_estimate *e) {
     char text[48];
     smoe_table_add(table, "%s", name);
     smoe_table_add(table, "%s", smoe_text_si(text, sizeof text, e->params, ""));
@@ -303,11 +307,12 @@ static void add_row(smoe_table *table, const char *name, const smoe_estimate *e)
 
 static json_t *estimate_json(const smoe_sweep *sweep, const smoe_trial *trial,
                              const smoe_estimate *e) {
-    json_t *row = json_pack("{s:s, s:o, s:o, s:f, s:o}", "cell", trial->name, "set",
-                            values_json(sweep, trial, true), "params", smoe_number_json(e->params),
-                            "flops_train", e->flops, "bytes", smoe_number_json(e->bytes));
-    if (row) smoe_cmd_estimate_json(row, e);
-    return row;
+    json_t *record =
+        json_pack("{s:s, s:o, s:o, s:f, s:o}", "cell", trial->name, "set",
+                  values_json(sweep, trial, true), "params", smoe_number_json(e->params),
+                  "flops_train", e->flops, "bytes", smoe_number_json(e->bytes));
+    if (record) smoe_cmd_estimate_json(record, e);
+    return record;
 }
 
 /* Of all trials: their sum, and the largest in parameters and memory. */
@@ -374,8 +379,8 @@ static int print_estimates(const smoe_sweep *sweep, const smoe_estimate *all, do
     smoe_table table = {.columns = 5};
     smoe_estimate sum = sum_of(all, sweep->trials);
     for (size_t c = 0; c < 5; c++) smoe_table_add(&table, "%s", heading[c]);
-    for (size_t i = 0; i < sweep->trials; i++) add_row(&table, sweep->trial[i].name, &all[i]);
-    add_row(&table, "all (parameters, memory: the largest)", &sum);
+    for (size_t i = 0; i < sweep->trials; i++) add_line(&table, sweep->trial[i].name, &all[i]);
+    add_line(&table, "all (parameters, memory: the largest)", &sum);
     int status = smoe_table_print(&table, stdout, smoe_cmd_color(options, stdout), err);
     smoe_table_free(&table);
     if (!status) print_memory(all, sweep->trials, (size_t)options->jobs, memory);

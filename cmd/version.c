@@ -1,4 +1,4 @@
-/* smoe version: what this program was built from and with, and what it found on this machine. */
+/* smoe version: how this program was built, and what it found on this machine. */
 #include "cmd.h"
 #include "store/env.h"
 #include "math/blas.h"
@@ -30,7 +30,48 @@ static void print_members(const json_t *object, const char *before) {
     }
 }
 
+static const char citations[] =
+    "@software{smoe,\n"
+    "  title   = {smoe: mixtures of experts in vision, from the command line},\n"
+    "  version = {" SMOE_VERSION "},\n"
+    "  note    = {smoe version},\n"
+    "}\n\n"
+    "@inproceedings{puigcerver2024softmoe,\n"
+    "  title     = {From Sparse to Soft Mixtures of Experts},\n"
+    "  author    = {Puigcerver, Joan and Riquelme, Carlos and Mustafa, Basil and Houlsby, Neil},\n"
+    "  booktitle = {International Conference on Learning Representations},\n"
+    "  year      = {2024},\n"
+    "  note      = {arXiv:2308.00951},\n"
+    "}\n\n"
+    "@inproceedings{riquelme2021vmoe,\n"
+    "  title     = {Scaling Vision with Sparse Mixture of Experts},\n"
+    "  author    = {Riquelme, Carlos and Puigcerver, Joan and Mustafa, Basil and Neumann, Maxim "
+    "and\n"
+    "               Jenatton, Rodolphe and Susano Pinto, Andr\\'e and Keysers, Daniel and Houlsby, "
+    "Neil},\n"
+    "  booktitle = {Advances in Neural Information Processing Systems},\n"
+    "  volume    = {34},\n"
+    "  year      = {2021},\n"
+    "  note      = {arXiv:2106.05974},\n"
+    "}\n\n"
+    "@inproceedings{dosovitskiy2021vit,\n"
+    "  title     = {An Image is Worth 16x16 Words: Transformers for Image Recognition at Scale},\n"
+    "  author    = {Dosovitskiy, Alexey and Beyer, Lucas and Kolesnikov, Alexander and "
+    "Weissenborn, "
+    "Dirk and\n"
+    "               Zhai, Xiaohua and Unterthiner, Thomas and Dehghani, Mostafa and Minderer, "
+    "Matthias and\n"
+    "               Heigold, Georg and Gelly, Sylvain and Uszkoreit, Jakob and Houlsby, Neil},\n"
+    "  booktitle = {International Conference on Learning Representations},\n"
+    "  year      = {2021},\n"
+    "  note      = {arXiv:2010.11929},\n"
+    "}\n";
+
 int cmd_version(const smoe_options *options, smoe_err *err) {
+    if (options->cite) {
+        fputs(citations, stdout);
+        return 0;
+    }
     json_t *env = smoe_env_here(options->argc, options->argv);
     /* of a run, not of the program */
     json_object_del(env, "argv");

@@ -20,30 +20,39 @@ csv='
     { split_csv($0, f) }'
 
 # Settings in the order of the sweep: seeds, mean and standard deviation of precision, mean of the loss.
-awk "$csv"'
-    NR > 1 && f[at["status"]] == "done" {
+settings() {
+    awk "$csv"'
+    NR > 1 && (!at["status"] || f[at["status"]] == "done") {
         key = ""
-        for (i = 2; i < at["status"]; i++) if (i != at["seed"]) {
+        for (i = at["status"] ? 2 : 1; i < (at["status"] ? at["status"] : at["loss"]); i++) if (i != at["seed"]) {
             short = head[i]; sub(/.*\./, "", short)
             key = key (key ? ", " : "") short " " f[i]
         }
         if (!(key in n)) order[++keys] = key
         p = f[at["precision_at_1"]]
-        n[key]++; sum[key] += p; square[key] += p * p; loss[key] += f[at["test_loss"]]
+        n[key]++; sum[key] += p; square[key] += p * p; loss[key] += f[at["test_loss"] ? at["test_loss"] : at["loss"]]
     }
     END {
         print "| setting | seeds | precision@1 | standard deviation | test loss |"; print "|---|---|---|---|---|"
         for (k = 1; k <= keys; k++) {
             key = order[k]; mean = sum[key] / n[key]
             sd = n[key] > 1 ? sqrt((square[key] - n[key] * mean * mean) / (n[key] - 1)) : 0
-            printf "| %s | %d | %.4f | %.4f | %.4f |\n", key, n[key], mean, sd, loss[key] / n[key]
+            printf "| %s | %d | %.4f | %.4f | %.4f |\n", key ? key : "as trained", n[key], mean, sd, loss[key] / n[key]
         }
-    }' "$dir/results.csv"
+    }' "$1"
+}
+settings "$dir/results.csv"
+if [ -f "$dir/evaluations.csv" ]; then
+    echo
+    echo "Evaluated at other settings:"
+    echo
+    settings "$dir/evaluations.csv"
+fi
 
 [ -f "$dir/primary.csv" ] || exit 0
 echo
 awk "$csv"'
     NR == 1 { print "| primary contrast | value | 95% interval | p, adjusted | finding |"; print "|---|---|---|---|---|"; next }
-    { gsub(/model\.moe\./, "", f[at["contrast"]]); gsub(/,/, ", ", f[at["contrast"]])
+    { gsub(/(evaluate\.)?model\.moe\./, "", f[at["contrast"]]); gsub(/,/, ", ", f[at["contrast"]])
         printf "| %s | %+.4f | %+.4f to %+.4f | %.2g | %s |\n", f[at["contrast"]], f[at["value"]], f[at["low"]], f[at["high"]], f[at["adjusted"]], f[at["finding"]] }
 ' "$dir/primary.csv"

@@ -45,7 +45,7 @@ verdict "tabs"
 # Rooms from the top down; a file may include its own room and those below.
 awk '
     BEGIN {
-        n = split("cmd api inspect sweep bench draw train vit route store data spec math base", room, " ")
+        n = split("cmd api inspect sweep compare bench draw train vit route store comm data spec math base", room, " ")
         for (i = 1; i <= n; i++) level[room[i]] = i
     }
     FNR == 1 { here = FILENAME; sub(/^lib\//, "", here); sub(/\/.*/, "", here) }
@@ -57,13 +57,17 @@ awk '
     }' $(ls lib/*/*.[ch] lib/*/*.def cmd/*.c cmd/*.h) >"$out"
 verdict "includes that point upwards"
 
+# One file knows MPI: the module that is loaded under a launcher.
+grep -nE 'mpi\.h|(^|[^O])MPI_[A-Z]' lib/*/*.[ch] cmd/*.[ch] | grep -v '^lib/comm/link_mpi.c:' >"$out"
+verdict "MPI outside of its module"
+
 # The two lowest rooms know nothing of what is built on them; base.h alone explains the letters.
 grep -niEw 'moe|softmoe|routers?|experts?|attention' lib/base/*.[ch] lib/math/*.[ch] |
     grep -v '^lib/base/base.h:[0-9]*: \*   E experts' >"$out"
 verdict "layers of the model in base/ and math/"
 
 # Within these rooms too: a file and its header are one, and none leads back to itself.
-for room in base bench draw route store vit; do
+for room in base bench compare draw route store vit; do
     awk -v room="$room/" '
         function stem(path) { sub(/.*\//, "", path); sub(/\.[a-z]+$/, "", path); return path }
         /^#include "/ {

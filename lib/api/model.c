@@ -7,6 +7,8 @@
 #include "data/decode.h"
 #include "base/file.h"
 #include "spec/spec.h"
+#include "spec/tasks.h"
+#include "store/model_file.h"
 #include "store/run.h"
 #include "store/safetensors.h"
 #include "train/trainer.h"
@@ -47,13 +49,15 @@ typedef struct source {
     smoe_spec spec;
     smoe_safetensors *file; /* whose pages are the weights */
     size_t classes, reserved;
-    real *pixels; /* [reserved, channels, size, size] */
+    json_t *names; /* of the classes, or NULL */
+    real *pixels;  /* [reserved, channels, size, size] */
 } source;
 
 static void source_free(void *held) {
     source *s = held;
     smoe_safetensors_free(s->file);
     smoe_spec_free(&s->spec);
+    json_decref(s->names);
     free(s->path);
     free(s->pixels);
     free(s);
@@ -82,10 +86,19 @@ static int source_open(source *s, const char *path, smoe_err *err) {
     int status = read_spec(s, text, err);
     free(text);
     if (status || smoe_safetensors_open(&s->file, s->path, err)) return -1;
+    if (smoe_task_pairs(s->spec.train.loss)) {
+        s->classes = smoe_spec_embed(&s->spec);
+        return 0;
+    }
     const smoe_tensor *head = smoe_safetensors_find(s->file, "head.weight");
     if (!head || head->ndim != 2)
         return smoe_fail(err, SMOE_DATA, "%s: no matrix head.weight, so no classes", s->path);
     s->classes = head->dim[0];
+    const char *names = smoe_safetensors_metadata(s->file, SMOE_CLASS_NAMES);
+    s->names = names ? json_loads(names, 0, NULL) : NULL;
+    if (names && json_array_size(s->names) != s->classes)
+        return smoe_fail(err, SMOE_DATA, "%s: " SMOE_CLASS_NAMES " is no list of %zu names",
+                         s->path, s->classes);
     return 0;
 }
 
@@ -118,6 +131,10 @@ size_t smoe_model_classes(const smoe_model *model) {
     return source_of(model)->classes;
 }
 
+const char *smoe_model_class_name(const smoe_model *model, size_t label) {
+    return json_string_value(json_array_get(source_of(model)->names, label));
+}
+
 /* ---- images ---------------------------------------------------------------------------------- */
 
 int smoe_pixels_decode(float *pixels, const smoe_model *model, const void *bytes, size_t size,
@@ -131,7 +148,7 @@ int smoe_pixels_decode(float *pixels, const smoe_model *model, const void *bytes
         status = smoe_decode_fit(&image, s->spec.data.image_size, s->spec.data.channels,
                                  smoe_image_kind_in(bytes, size), bytes, size, NULL, &work, err);
     if (!status && values) {
-        smoe_image_pixels(values, &image);
+        smoe_image_pixels(values, &image, &s->spec.data);
         for (size_t i = 0; i < n; i++) pixels[i] = (float)values[i];
     }
     smoe_image_free(&image);
@@ -203,7 +220,7 @@ int smoe_model_evaluate(smoe_model *model, smoe_score *score, const char *split,
     smoe_dataset *set = NULL;
     smoe_eval eval = {0};
     int status = smoe_dataset_open(&set, &s->spec, split, err);
-    if (!status && smoe_dataset_classes(set) != s->classes)
+    if (!status && !smoe_model_pairs(model) && smoe_dataset_classes(set) != s->classes)
         status = smoe_fail(err, SMOE_DATA, "%s: %zu classes, and its data has %zu", s->path,
                            s->classes, smoe_dataset_classes(set));
     if (!status) status = reserve(model, smoe_dataset_images(set), err);

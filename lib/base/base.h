@@ -71,10 +71,14 @@ int smoe_text_nearest(const char *word, const char *const *candidates, size_t co
 /* Whether `word` is one of the words of `list`, which are separated by `separator`. */
 bool smoe_text_has_word(const char *list, char separator, const char *word);
 
+/* The end of the first item of a list a,b,c: a comma outside brackets and braces, or the end. */
+const char *smoe_text_item(const char *list);
+
 /* printf into a fresh string the caller frees; NULL when out of memory. */
 char *smoe_text_format(const char *fmt, ...) SMOE_PRINTF(1, 2);
 
-/* "1.25 GB", "37.5 M": n with three significant digits, an SI prefix and the unit. Returns buf. */
+/* "1.25 GB", "37.5 M", "54.2 B" (10^9 without a unit): n with three digits and a prefix. Returns
+ * buf. */
 const char *smoe_text_si(char *buf, size_t size, double n, const char *unit);
 
 /* Whether every character of the text is printable UTF-8, and so can be stored in YAML and JSON. */

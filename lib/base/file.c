@@ -91,7 +91,18 @@ int smoe_file_put(smoe_file *file, const void *bytes, size_t size, smoe_err *err
     return 0;
 }
 
-static int sync_parent(const char *path, smoe_err *err) {
+int smoe_file_patch(smoe_file *file, size_t at, const void *bytes, size_t size, smoe_err *err) {
+    const char *next = bytes;
+    if (write_held(file)) return refused(file, err);
+    for (ssize_t n; size; next += n, at += (size_t)n, size -= (size_t)n) {
+        n = pwrite(file->fd, next, size, (off_t)at);
+        if (n < 0 && errno == EINTR) n = 0;
+        if (n < 0) return refused(file, err);
+    }
+    return 0;
+}
+
+int smoe_file_sync_parent(const char *path, smoe_err *err) {
     char *folder = strdup(path);
     if (!folder) return out_of_memory(err, path);
     char *slash = strrchr(folder, '/');
@@ -111,7 +122,7 @@ int smoe_file_commit(smoe_file *file, smoe_err *err) {
     }
     if (!failed && file->temporary) failed = rename(file->temporary, file->path);
     if (failed) return refused(file, err);
-    int status = file->temporary ? sync_parent(file->path, err) : 0;
+    int status = file->temporary ? smoe_file_sync_parent(file->path, err) : 0;
     free(file->temporary);
     file->temporary = NULL; /* renamed: nothing for abandon to remove */
     smoe_file_abandon(file);
@@ -154,7 +165,10 @@ int smoe_file_open(const char *path, int flags, smoe_err *err) {
     struct stat there;
     int fd = open(path, flags | O_CLOEXEC | O_NONBLOCK, 0666);
     bool pipe = fd < 0 && errno == ENXIO; /* to be written to, and without a reader */
-    if (!pipe && (fd < 0 || fstat(fd, &there))) {
+    if (fd < 0 && errno == ELOOP && flags & O_NOFOLLOW) {
+        smoe_fail(err, SMOE_DATA, "%s: a symbolic link; a run writes through none, remove it",
+                  path);
+    } else if (!pipe && (fd < 0 || fstat(fd, &there))) {
         smoe_fail_errno(err, errno == ENOENT ? SMOE_DATA : SMOE_RUNTIME, "%s: cannot open", path);
     } else if (pipe || !S_ISREG(there.st_mode)) {
         smoe_fail(err, SMOE_DATA, "%s: not a regular file", path);
@@ -233,10 +247,12 @@ int smoe_file_make_parents(const char *path, smoe_err *err) {
         work[--end] = '\0'; /* the last name stays the caller's */
     for (char *slash = work + 1; end && (slash = strchr(slash, '/')); slash++) {
         *slash = '\0';
-        if (mkdir(work, 0777) && errno != EEXIST) {
+        bool made = !mkdir(work, 0777);
+        if (!made && errno != EEXIST)
             status = smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot create the folder", work);
-            break;
-        }
+        else if (made)
+            status = smoe_file_sync_parent(work, err);
+        if (status) break;
         *slash = '/';
     }
     free(work);

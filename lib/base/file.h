@@ -28,6 +28,9 @@ typedef struct smoe_file {
 int smoe_file_create(smoe_file *file, const char *path, smoe_err *err) SMOE_MUST_CHECK;
 int smoe_file_put(smoe_file *file, const void *bytes, size_t size, smoe_err *err) SMOE_MUST_CHECK;
 int smoe_file_commit(smoe_file *file, smoe_err *err) SMOE_MUST_CHECK;
+/* Replaces bytes that were put, `at` bytes from the beginning; a pipe cannot (see `temporary`). */
+int smoe_file_patch(smoe_file *file, size_t at, const void *bytes, size_t size,
+                    smoe_err *err) SMOE_MUST_CHECK;
 void smoe_file_abandon(smoe_file *file);
 
 /* All three steps in one. */
@@ -45,7 +48,7 @@ int smoe_file_write_fd(int fd, const void *bytes, size_t size) SMOE_MUST_CHECK;
 
 /* Opens a regular file without blocking, as a pipe without a writer would. flags are those of
  * open(2); files are created with mode 0666. Returns the descriptor, or -1: SMOE_DATA if it does
- * not exist or is not a regular file, else SMOE_RUNTIME. */
+ * not exist, is not a regular file or, with O_NOFOLLOW, is a link, else SMOE_RUNTIME. */
 int smoe_file_open(const char *path, int flags, smoe_err *err) SMOE_MUST_CHECK;
 
 /* The whole of a regular file of at most `most` bytes in fresh memory with a NUL after it. A file
@@ -61,7 +64,10 @@ bool smoe_file_holds(const char *folder, const char *name);
 /* Syncs the folder, so that a renamed or removed name in it survives a power cut. */
 int smoe_file_sync_folder(const char *folder, smoe_err *err) SMOE_MUST_CHECK;
 
-/* Creates the missing folders above path. */
+/* The folder of path. */
+int smoe_file_sync_parent(const char *path, smoe_err *err) SMOE_MUST_CHECK;
+
+/* Creates the missing folders above path, and syncs each into its own. */
 int smoe_file_make_parents(const char *path, smoe_err *err) SMOE_MUST_CHECK;
 
 /* Removes a file or a whole tree, without following links; if it does not exist, that is success.

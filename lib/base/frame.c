@@ -219,6 +219,80 @@ json_t *smoe_number_json(double x) {
     return x == rint(x) && fabs(x) < 0x1p53 ? json_integer((json_int_t)x) : json_real(x);
 }
 
+static void put_json(FILE *out, const json_t *value, int indent, int depth);
+
+/* The end of a line before an element, or a bracket, at that depth. */
+static void put_break(FILE *out, int indent, int depth) {
+    if (indent) fprintf(out, "\n%*s", indent * depth, "");
+}
+
+static void put_string(FILE *out, const json_t *string) {
+    char *text = json_dumps(string, JSON_ENCODE_ANY);
+    fputs(text ? text : "null", out);
+    free(text);
+}
+
+static void put_real(FILE *out, double x) {
+    char text[40];
+    for (int digits = 1; digits <= 17; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, x);
+        if (strtod(text, NULL) == x) break;
+    }
+    fprintf(out, "%s%s", text, strpbrk(text, ".e") ? "" : ".0");
+}
+
+static void put_object(FILE *out, const json_t *object, int indent, int depth) {
+    const char *key;
+    json_t *inner;
+    bool first = true;
+    fputc('{', out);
+    json_object_foreach((json_t *)object, key, inner) {
+        json_t *name = json_string(key);
+        if (!first) fputc(',', out);
+        put_break(out, indent, depth + 1);
+        put_string(out, name);
+        json_decref(name);
+        fputs(indent ? ": " : ":", out);
+        put_json(out, inner, indent, depth + 1);
+        first = false;
+    }
+    if (!first) put_break(out, indent, depth);
+    fputc('}', out);
+}
+
+static void put_json(FILE *out, const json_t *value, int indent, int depth) {
+    if (json_is_object(value)) {
+        put_object(out, value, indent, depth);
+    } else if (json_is_array(value)) {
+        size_t count = json_array_size(value);
+        fputc('[', out);
+        for (size_t i = 0; i < count; i++) {
+            if (i) fputc(',', out);
+            put_break(out, indent, depth + 1);
+            put_json(out, json_array_get(value, i), indent, depth + 1);
+        }
+        if (count) put_break(out, indent, depth);
+        fputc(']', out);
+    } else if (json_is_real(value)) {
+        put_real(out, json_real_value(value));
+    } else {
+        put_string(out, value);
+    }
+}
+
+char *smoe_json_dump(const json_t *value, int indent) {
+    char *text = NULL;
+    size_t size;
+    FILE *out = value ? open_memstream(&text, &size) : NULL;
+    if (!out) return NULL;
+    void *locale = smoe_locale_enter();
+    put_json(out, value, indent, 0);
+    smoe_locale_leave(locale);
+    if (!fclose(out)) return text;
+    free(text);
+    return NULL;
+}
+
 /* JSON is UTF-8. A text that is not is replaced, never left out: the row would lack a cell. */
 static json_t *text_json(const char *text) {
     char shown[256];

@@ -89,6 +89,11 @@ int smoe_frame_csv(const smoe_frame *frame, const char *path, smoe_err *err) SMO
  * for NAN and infinities. NULL when out of memory. */
 json_t *smoe_number_json(double x);
 
+/* JSON as text, every real with the fewest digits from which it is read back, and a point or an
+ * exponent, so that it stays a real; indent 0: on one line. Fresh; NULL when out of memory, or of
+ * no value. */
+char *smoe_json_dump(const json_t *value, int indent);
+
 /* {"title", "caption", "columns": [names], "rows": [[cells]]}, null for values that are not
  * numbers; NULL when out of memory. */
 json_t *smoe_frame_json(const smoe_frame *frame);

@@ -7,26 +7,28 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 /* The next place of the slabs. */
-static void put(smoe_params *params, smoe_param *row) {
-    row->offset = params->size;
-    params->size = smoe_param_end(row);
+static void put(smoe_params *params, smoe_param *param) {
+    param->offset = params->size;
+    params->size = smoe_param_end(param);
 }
 
 size_t smoe_params_add(smoe_params *params, smoe_param_group group, double mean, double std,
                        int ndim, const size_t *dim, const char *fmt, ...) {
     if (params->count == params->room) {
         size_t room = params->room ? 2 * params->room : 64;
-        smoe_param *row = realloc(params->row, room * sizeof *row);
-        if (!row) {
+        smoe_param *param = realloc(params->param, room * sizeof *param);
+        if (!param) {
             params->failed = true;
             return 0;
         }
-        params->row = row;
+        params->param = param;
         params->room = room;
     }
-    smoe_param *p = &params->row[params->count];
+    smoe_param *p = &params->param[params->count];
     *p = (smoe_param){
         .ndim = ndim, .size = 1, .group = group, .mean = mean, .std = std, .lr = 1, .decay = -1};
     for (int i = 0; i < ndim; i++) p->size *= p->dim[i] = dim[i];
@@ -44,7 +46,7 @@ void smoe_params_place(smoe_params *params) {
     params->size = 0;
     for (int frozen = 0; frozen < 2; frozen++) {
         for (size_t i = 0; i < params->count; i++)
-            if (params->row[i].frozen == frozen) put(params, &params->row[i]);
+            if (params->param[i].frozen == frozen) put(params, &params->param[i]);
         if (!frozen) params->trained = params->size;
     }
 }
@@ -86,7 +88,41 @@ int smoe_params_allocate_moments(smoe_params *params, smoe_moment first, smoe_mo
                : 0;
 }
 
-/* out [end - first] = values `first` to `end` of the streams of a row. */
+/* Zero pages again, of a slab that begins on one. */
+static void forget(void *base, size_t begin, size_t end) {
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t from = (begin + page - 1) / page * page, to = end / page * page;
+    if (!base || begin == end) return;
+    if (from >= to) {
+        memset((char *)base + begin, 0, end - begin);
+        return;
+    }
+    memset((char *)base + begin, 0, from - begin);
+    memset((char *)base + to, 0, end - to);
+    if (madvise((char *)base + from, to - from, MADV_DONTNEED))
+        memset((char *)base + from, 0, to - from);
+}
+
+void smoe_params_forget_moments(smoe_params *params, size_t first, size_t end) {
+    void *const slab[] = {params->m, params->v, params->m_bf16, params->v_bf16};
+    for (size_t i = 0; i < sizeof slab / sizeof *slab; i++) {
+        size_t bytes = i < 2 ? sizeof(real) : sizeof(smoe_bf16);
+        forget(slab[i], 0, first * bytes);
+        forget(slab[i], end * bytes, params->trained * bytes);
+    }
+}
+
+int smoe_params_allocate_average(smoe_params *params, smoe_err *err) {
+    return slab((void **)&params->average, params, params->size, sizeof(real), err);
+}
+
+void smoe_params_exchange_average(smoe_params *params) {
+    real *weights = params->w;
+    params->w = params->average;
+    params->average = weights;
+}
+
+/* out [end - first] = values `first` to `end` of the streams of a parameter. */
 static void draw(real *out, const smoe_param *p, uint64_t seed, size_t first, size_t end) {
     enum { RUN = SMOE_PARAM_RUN, PIECE = 256 };
     uint32_t name = smoe_rng_name(p->name);
@@ -115,7 +151,7 @@ void smoe_param_initial(real *out, const smoe_param *p, uint64_t seed, size_t fi
 
 void smoe_params_init(smoe_params *params, uint64_t seed) {
     for (size_t i = 0; i < params->count; i++) {
-        const smoe_param *p = &params->row[i];
+        const smoe_param *p = &params->param[i];
         smoe_param_initial(params->w + p->offset, p, seed, 0, p->size);
     }
 }
@@ -123,20 +159,20 @@ void smoe_params_init(smoe_params *params, uint64_t seed) {
 size_t smoe_params_trained(const smoe_params *params) {
     size_t sum = params->total;
     for (size_t i = 0; i < params->count; i++)
-        if (params->row[i].frozen) sum -= params->row[i].size;
+        if (params->param[i].frozen) sum -= params->param[i].size;
     return sum;
 }
 
 size_t smoe_params_gradients(const smoe_params *params) {
     size_t sum = smoe_params_trained(params);
     for (size_t i = 0; i < params->count; i++)
-        if (params->row[i].outer) sum -= params->row[i].size;
+        if (params->param[i].outer) sum -= params->param[i].size;
     return sum;
 }
 
 const smoe_param *smoe_params_find(const smoe_params *params, const char *name) {
     for (size_t i = 0; i < params->count; i++)
-        if (!strcmp(params->row[i].name, name)) return &params->row[i];
+        if (!strcmp(params->param[i].name, name)) return &params->param[i];
     return NULL;
 }
 
@@ -148,10 +184,13 @@ static void slab_free(void *base, size_t size, size_t elem) {
 void smoe_params_free(smoe_params *params) {
     real *all[] = {params->w, params->g, params->m, params->v};
     for (int i = 0; i < 4; i++) slab_free(all[i], i ? params->trained : params->size, sizeof(real));
+    if (params->second) smoe_params_free(params->second);
+    free(params->second);
+    slab_free(params->average, params->size, sizeof(real));
     slab_free(params->m_bf16, params->trained, sizeof(smoe_bf16));
     slab_free(params->v_bf16, params->trained, sizeof(smoe_bf16));
     smoe_arena_free(&params->copies);
     free(params->place);
-    free(params->row);
+    free(params->param);
     *params = (smoe_params){0};
 }

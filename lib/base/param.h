@@ -1,5 +1,5 @@
 /*
- * The parameter table: one row per tensor, in the order of the model. Weights, gradients and both
+ * The parameter table: one entry per tensor, in the order of the model. Weights, gradients and both
  * moments are one slab each with the same offsets. Optimiser, checkpoint, cost, inspection and
  * gradient check are loops over this table; no other code names single tensors.
  */
@@ -34,6 +34,7 @@ typedef struct smoe_param {
     smoe_param_group group;
     double lr;    /* factor of the learning rate */
     double decay; /* weight decay; negative: that of the group */
+    size_t until; /* the step from which the optimiser leaves it as it is; 0: never */
     bool frozen;  /* not trained: no gradient, no moments */
     bool alike;   /* entries of the first axis start with the same values */
     bool stacked; /* the first axis is that of matrices, or vectors, each used by its own rows */
@@ -43,34 +44,38 @@ typedef struct smoe_param {
     double mean, std; /* initial values: normal(mean, std), constant where std is 0 */
 } smoe_param;
 
-/* The weights of a read-only row, inside the mapped file. */
+/* The weights of a parameter that is only read, inside the mapped file. */
 typedef struct smoe_param_place {
     const real *values;
     const smoe_bf16 *narrow; /* not NULL: they are stored in BF16, and values is NULL */
 } smoe_param_place;
 
 typedef struct smoe_params {
-    smoe_param *row;
+    smoe_param *param;
     size_t count, room;
     size_t size;         /* elements of the weights, padding included */
-    size_t trained;      /* elements of gradients and moments; frozen rows lie behind them */
+    size_t trained;      /* elements of gradients and moments; frozen parameters lie behind them */
     size_t total;        /* parameters, without padding */
     bool factor;         /* one backward pass per update: layers may store gradients as
                                    outer products */
     bool failed;         /* an add ran out of memory; reported when slabs are allocated */
     real *w, *g, *m, *v; /* slabs; NULL until allocated */
     smoe_bf16 *m_bf16,
-        *v_bf16;             /* moments stored in BF16; then m or v, which they replace, is NULL */
+        *v_bf16; /* moments stored in BF16; then m or v, which they replace, is NULL */
+    struct smoe_params *second; /* Adafactor: the second moments, as a table of their own: tensors
+                                   whole, or as the means of rows and of columns; NULL: none */
+    real *average; /* moving average of the weights, with the offsets of w; NULL: there is none */
     smoe_param_place *place; /* [count] places of the weights, instead of w; NULL: they are in w */
     smoe_arena copies;       /* weights that had to be copied from the file */
 } smoe_params;
 
-/* Adds a row and returns its index. Lack of memory is reported later, by smoe_params_allocate. */
+/* Adds a parameter and returns its index. Lack of memory is reported later, by
+ * smoe_params_allocate. */
 size_t smoe_params_add(smoe_params *params, smoe_param_group group, double mean, double std,
                        int ndim, const size_t *dim, const char *fmt, ...) SMOE_PRINTF(7, 8);
 
-/* Assigns all offsets again, with frozen rows behind the others. To be called after rows have been
- * frozen and before slabs are allocated. */
+/* Assigns all offsets again, with frozen parameters behind the others. To be called after
+ * parameters have been frozen and before slabs are allocated. */
 void smoe_params_place(smoe_params *params);
 
 /* The slabs: weights always; gradients with slabs >= 2; moments with 3 (momentum) and 4 (Adam). */
@@ -85,46 +90,54 @@ typedef enum smoe_moment { SMOE_MOMENT_NONE, SMOE_MOMENT_REAL, SMOE_MOMENT_BF16 
 int smoe_params_allocate_moments(smoe_params *params, smoe_moment first, smoe_moment second,
                                  smoe_err *err) SMOE_MUST_CHECK;
 
-/* Elements [first, first + count) of the initial values of a row. first is a multiple of
+/* The moments of all elements but those from first to end become zero and take no memory. */
+void smoe_params_forget_moments(smoe_params *params, size_t first, size_t end);
+
+/* Allocates the moving average, which is zero; and exchanges it with the weights, so that whatever
+ * reads weights reads the average, until the next call exchanges them back. */
+int smoe_params_allocate_average(smoe_params *params, smoe_err *err) SMOE_MUST_CHECK;
+void smoe_params_exchange_average(smoe_params *params);
+
+/* Elements [first, first + count) of the initial values of a parameter. first is a multiple of
  * SMOE_PARAM_RUN, the number of elements of one stream, so that large tensors can be filled in
  * parallel or in pieces. */
 enum { SMOE_PARAM_RUN = 1 << 16 };
-void smoe_param_initial(real *out, const smoe_param *row, uint64_t seed, size_t first,
+void smoe_param_initial(real *out, const smoe_param *param, uint64_t seed, size_t first,
                         size_t count);
 
 /* The number of trained parameters; and the number of gradients that have to be in memory, which
- * leaves out rows that layers marked as outer products when they were reserved. */
+ * leaves out those that layers marked as outer products when they were reserved. */
 size_t smoe_params_trained(const smoe_params *params);
 size_t smoe_params_gradients(const smoe_params *params);
 
-/* The row of that name, or NULL. */
+/* The parameter of that name, or NULL. */
 const smoe_param *smoe_params_find(const smoe_params *params, const char *name);
 
-/* The offset of the next row: the start of a cache line in every slab. */
-static inline size_t smoe_param_end(const smoe_param *row) {
+/* The offset of the next parameter: the start of a cache line in every slab. */
+static inline size_t smoe_param_end(const smoe_param *param) {
     enum { PAD = 16 };
-    return row->offset + (row->size + PAD - 1) / PAD * PAD;
+    return param->offset + (param->size + PAD - 1) / PAD * PAD;
 }
 
-/* The weights of a row, for reading; NULL if they are in BF16, which is possible only for stacked
- * kernels (smoe_param_streams). */
-static inline const real *smoe_weight(const smoe_params *params, size_t row) {
-    return params->place ? params->place[row].values : params->w + params->row[row].offset;
+/* The weights of a parameter, for reading; NULL if they are in BF16, which is possible only for
+ * stacked kernels (smoe_param_streams). */
+static inline const real *smoe_weight(const smoe_params *params, size_t i) {
+    return params->place ? params->place[i].values : params->w + params->param[i].offset;
 }
-static inline const smoe_bf16 *smoe_weight_bf16(const smoe_params *params, size_t row) {
-    return params->place ? params->place[row].narrow : NULL;
+static inline const smoe_bf16 *smoe_weight_bf16(const smoe_params *params, size_t i) {
+    return params->place ? params->place[i].narrow : NULL;
 }
-/* NULL if the row is frozen. */
-static inline real *smoe_gradient(const smoe_params *params, size_t row) {
-    const smoe_param *p = &params->row[row];
+/* NULL if the parameter is frozen. */
+static inline real *smoe_gradient(const smoe_params *params, size_t i) {
+    const smoe_param *p = &params->param[i];
     return p->frozen ? NULL : params->g + p->offset;
 }
 
-/* Whether a row is stacked kernels, used only by matrix products. These read BF16 directly and
- * overwrite a fresh gradient. They are most of a large model, where setting gradients to 0 and
+/* Whether a parameter is stacked kernels, used only by matrix products. These read BF16 directly
+ * and overwrite a fresh gradient. They are most of a large model, where setting gradients to 0 and
  * reading them again would take a tenth of a step. */
-static inline bool smoe_param_streams(const smoe_param *row) {
-    return row->stacked && row->group == SMOE_PARAM_KERNEL;
+static inline bool smoe_param_streams(const smoe_param *param) {
+    return param->stacked && param->group == SMOE_PARAM_KERNEL;
 }
 
 void smoe_params_free(smoe_params *params);

@@ -1,21 +1,36 @@
-/* The signal handler of everything that trains; see stop.h. */
+/* The signal handlers of everything that trains; see stop.h. */
 #include "base/stop.h"
 
-/* The one piece of state a signal handler can reach. */
-static volatile sig_atomic_t stop;
+/* The only state that a signal handler can reach. */
+static volatile sig_atomic_t stop, save;
 
-/* First: finish the step, write a checkpoint. Second: die of it at once. */
+/* First: finish the step, write a checkpoint. Second: die of it at once. A terminal that is closed
+ * may send several SIGHUP: nobody who means it does. */
 static void on_signal(int number) {
-    if (stop) {
+    if (stop && number != SIGHUP) {
         signal(number, SIG_DFL);
         raise(number);
     }
     stop = 1;
 }
 
+static void on_save(int number) {
+    (void)number;
+    save = 1;
+}
+
 const volatile sig_atomic_t *smoe_stop_catch(void) {
-    stop = 0;
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
-    if (sigaction(SIGINT, &action, NULL) || sigaction(SIGTERM, &action, NULL)) return NULL;
-    return &stop;
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+    stop = save = 0;
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART}, before;
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        if (sigaction(numbers[i], NULL, &before)) return NULL;
+        if (before.sa_handler != SIG_IGN && sigaction(numbers[i], &action, NULL)) return NULL;
+    }
+    action.sa_handler = on_save;
+    return sigaction(SIGUSR1, &action, NULL) ? NULL : &stop;
+}
+
+volatile sig_atomic_t *smoe_save_request(void) {
+    return &save;
 }

@@ -62,7 +62,8 @@ const char *smoe_text_si(char *buf, size_t size, double n, const char *unit) {
         n /= 1000;
         i++;
     }
-    snprintf(buf, size, "%.3g %s%s", n, prefix[i], unit);
+    bool billions = !*unit && i == 3; /* of parameters, as papers count them */
+    snprintf(buf, size, "%.3g %s%s", n, billions ? "B" : prefix[i], unit);
     return buf;
 }
 
@@ -130,4 +131,14 @@ bool smoe_text_has_word(const char *list, char separator, const char *word) {
         if (here == length && !memcmp(at, word, length)) return true;
     }
     return false;
+}
+
+const char *smoe_text_item(const char *text) {
+    int depth = 0;
+    for (; *text; text++) {
+        if (*text == '[' || *text == '{') depth++;
+        if (*text == ']' || *text == '}') depth--;
+        if (*text == ',' && depth <= 0) break;
+    }
+    return text;
 }

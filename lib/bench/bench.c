@@ -21,6 +21,8 @@ typedef struct bencher {
     smoe_params *params;
     size_t B, N, done;
     real *pixels, *target; /* one batch */
+    uint32_t *tokens;      /* of captions, where the task has them */
+    size_t *lengths;
     smoe_step step;
     smoe_peaks peaks;
     size_t rounds;
@@ -30,7 +32,23 @@ typedef struct bencher {
     smoe_bench *out;
 } bencher;
 
+/* Random texts of the greatest length. */
+static int allocate_texts(bencher *x, smoe_err *err) {
+    size_t T = x->spec->text.context, vocabulary;
+    if (!smoe_model_pairs(x->model)) return 0;
+    if (smoe_tokenizer_vocabulary(&vocabulary, x->spec, err)) return -1;
+    x->tokens = malloc(x->B * T * sizeof *x->tokens);
+    x->lengths = malloc(x->B * sizeof *x->lengths);
+    if (!x->tokens || !x->lengths)
+        return smoe_fail(err, SMOE_RUNTIME, "out of memory for a batch of %zu texts", x->B);
+    smoe_rng rng = smoe_rng_at(x->spec->seed, SMOE_RNG_TEST, 1, 0, 0);
+    for (size_t i = 0; i < x->B * T; i++) x->tokens[i] = (uint32_t)smoe_rng_below(&rng, vocabulary);
+    for (size_t b = 0; b < x->B; b++) x->lengths[b] = T;
+    return 0;
+}
+
 static int allocate(bencher *x, smoe_err *err) {
+    if (allocate_texts(x, err)) return -1;
     size_t image = x->spec->data.channels * x->spec->data.image_size * x->spec->data.image_size;
     x->pixels = malloc(x->B * image * sizeof(real));
     x->target = calloc(x->B * x->N, sizeof(real));
@@ -47,12 +65,20 @@ static int allocate(bencher *x, smoe_err *err) {
 static int infer(bencher *x, smoe_clock *clock, smoe_err *err) {
     (void)err;
     smoe_pass pass = {.images = x->B, .clock = clock};
-    smoe_model_forward(x->model, x->pixels, &pass);
+    const smoe_inputs in = {x->pixels, x->tokens, x->lengths};
+    if (smoe_model_pairs(x->model))
+        smoe_model_forward_pairs(x->model, &in, &pass);
+    else
+        smoe_model_forward(x->model, x->pixels, &pass);
     return 0;
 }
 
 static int train(bencher *x, smoe_clock *clock, smoe_err *err) {
-    smoe_batch batch = {.images = x->B, .pixels = x->pixels, .target = x->target};
+    smoe_batch batch = {.images = x->B,
+                        .pixels = x->pixels,
+                        .target = x->target,
+                        .tokens = x->tokens,
+                        .lengths = x->lengths};
     size_t done = x->done++;
     return smoe_step_run(&x->step, &batch, done, done, clock, err);
 }
@@ -196,14 +222,15 @@ static double processor_time(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* The peak of the process so far, without the machine peaks: before any data are opened. */
+/* Peak memory of the process so far, without what measuring the machine's peaks takes; read before
+ * any data are opened. */
 static void note_peak(bencher *x) {
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
     x->out->peak_bytes = 1024.0 * (double)usage.ru_maxrss - x->peaks.bytes;
 }
 
-/* Batches of the spec's data, augmented, until enough time went by to be measured. */
+/* Loads augmented batches of the spec's data until enough time has passed for a measurement. */
 static void time_data(bencher *x) {
     enum { FIRST = 4, MOST = 1000 }; /* batches: what is prepared ahead; enough */
     const double enough = 0.3;
@@ -255,6 +282,8 @@ out:
     smoe_peaks_free(&x.peaks);
     free(x.pixels);
     free(x.target);
+    free(x.tokens);
+    free(x.lengths);
     smoe_step_free(&x.step);
     free(x.seconds);
     free(x.machine);

@@ -1,7 +1,7 @@
 /*
- * How fast a spec's model trains and answers here, against the limits of the machine (peaks.h)
- * measured between its passes: training step and inference of one batch of random pixels. With a
- * file of weights: inference alone, out of the file.
+ * How fast a spec's model trains and predicts on this machine, beside the machine's limits
+ * (peaks.h), which are measured between the passes: a training step and inference on one batch of
+ * random pixels. With a file of weights: inference only, with the weights in the file.
  */
 #ifndef SMOE_BENCH_H
 #define SMOE_BENCH_H
@@ -14,13 +14,13 @@
 enum { SMOE_BENCH_MOST = 1000 }; /* rounds at most */
 
 /* Of several rounds: the best (the shortest time, the highest speed) and the median. On a shared
- * machine the bests may come from different moments; the medians say what usually happened. */
+ * machine the best values may come from different moments; the medians show the usual case. */
 typedef struct smoe_bench_time {
     double min, median; /* seconds */
 } smoe_bench_time;
 
-/* One pass of the model: the whole, the same without the optimiser, by parts, and by work (of its
- * number), of which the seconds are those of all threads together. */
+/* Times of one pass of the model: of the whole, of the whole without the optimiser, of each part,
+ * and of each kind of work, as seconds of all threads together. */
 typedef struct smoe_bench_pass {
     double flops; /* of the batch; products, a multiply-add is 2 */
     smoe_bench_time whole, layers, part[SMOE_PART_COUNT], work[SMOE_WORK_COUNT];
@@ -33,7 +33,7 @@ typedef struct smoe_bench {
     size_t batch;
     int threads;
     double params;
-    smoe_bench_pass train, infer;     /* the former all zero with a file of weights */
+    smoe_bench_pass train, infer;     /* `train` is all zero with a file of weights */
     smoe_machine best, median;        /* between the rounds */
     double planned_bytes, peak_bytes; /* the latter without the machine peaks */
     double data_s; /* processor time of making a training batch, which happens beside the step;

@@ -14,13 +14,15 @@
  */
 #include "bench/cost.h"
 #include "train/optim.h"
+#include "train/pieces.h"
+#include "train/step.h"
 
 #include <stdlib.h>
 
-/* V-MoE's models have a layer before the head that ours have not. */
+/* V-MoE's models have a layer before the head that the models here do not have. */
 static void add_pre_logits(smoe_costs *costs, double d) {
-    smoe_cost_layer *row = smoe_costs_add(costs, SMOE_PART_head, d * d, 3, "pre_logits");
-    row->params = d * d + d;
+    smoe_cost_layer *layer = smoe_costs_add(costs, SMOE_PART_head, d * d, 3, "pre_logits");
+    layer->params = d * d + d;
 }
 
 static void sum_layers(smoe_cost *cost, const smoe_spec *spec) {
@@ -47,13 +49,16 @@ static void sum_layers(smoe_cost *cost, const smoe_spec *spec) {
 
 static void count_bytes(smoe_cost *cost, const smoe_spec *spec, smoe_model *model) {
     smoe_params *params = smoe_model_params(model);
-    params->factor = true; /* as smoe_optim_allocate has it */
+    size_t G = spec->train.pieces;
+    params->factor = smoe_optim_factors(&spec->train);
+    cost->bytes.activations = (double)smoe_model_measure(model, spec->train.batch_size / G, true);
     cost->bytes.weights = 4 * cost->params;
-    cost->bytes.activations = (double)smoe_model_measure(model, spec->train.batch_size, true);
     double trained = (double)smoe_params_trained(params);
-    cost->bytes.optimizer = (double)smoe_optim_bytes(&spec->train) * trained;
-    cost->bytes.gradients = 4 * (double)smoe_params_gradients(params);
-    cost->params_outer = trained - cost->bytes.gradients / 4;
+    double gradients = (double)smoe_params_gradients(params);
+    cost->bytes.optimizer = smoe_optim_bytes(params, &spec->train);
+    if (spec->train.ema > 0) cost->bytes.optimizer += 4 * cost->params;
+    cost->bytes.gradients = 4 * gradients * (double)(1 + smoe_pieces_levels(G));
+    cost->params_outer = trained - gradients;
 }
 
 int smoe_cost_estimate(smoe_cost *cost, const smoe_spec *spec, size_t classes,
@@ -75,6 +80,41 @@ int smoe_cost_estimate(smoe_cost *cost, const smoe_spec *spec, size_t classes,
     count_bytes(cost, spec, model);
     smoe_model_free(model);
     return costs.failed ? smoe_fail(err, SMOE_RUNTIME, "out of memory for the cost of layers") : 0;
+}
+
+int smoe_cost_share_of(smoe_cost_share *share, const smoe_cost *cost, const smoe_spec *spec,
+                       size_t classes, int processes, double rate, double latency, smoe_err *err) {
+    size_t N = spec->data.classes ? spec->data.classes : classes, G = spec->train.pieces;
+    smoe_comm comm = {.size = processes};
+    smoe_model *model = NULL;
+    if (processes < 1 || processes & (processes - 1) || !smoe_comm_divides(&comm, G))
+        return smoe_fail(err, SMOE_USAGE,
+                         "%d processes cannot share train.pieces=%zu: use a power of two up to it",
+                         processes, G);
+    if (smoe_model_create(&model, spec, N, err)) return -1;
+    const smoe_params *params = smoe_model_params(model);
+    double levels = (double)(1 + smoe_pieces_levels(G / (size_t)processes));
+    double all = (double)(1 + smoe_pieces_levels(G));
+    double average = spec->train.ema > 0 ? 4 * cost->params : 0;
+    double moments = cost->bytes.optimizer - average;
+    if (smoe_optim_divides(&spec->train)) moments /= processes;
+    *share = (smoe_cost_share){.processes = processes,
+                               .weights = cost->bytes.weights,
+                               .gradients = cost->bytes.gradients / all * levels,
+                               .optimizer = moments + average,
+                               .activations = cost->bytes.activations};
+    for (comm.rank = 0; comm.rank < processes; comm.rank++) {
+        smoe_sent sent[SMOE_TRAFFICS] = {{0}};
+        smoe_step_expect(params, &spec->train, &comm, sent);
+        double seconds = 0;
+        for (int k = 0; k < SMOE_TRAFFICS; k++) {
+            seconds += (double)sent[k].bytes / rate + (double)sent[k].messages * latency;
+            if (sent[k].bytes > share->sent[k].bytes) share->sent[k] = sent[k];
+        }
+        if (seconds > share->seconds) share->seconds = seconds;
+    }
+    smoe_model_free(model);
+    return 0;
 }
 
 void smoe_cost_free(smoe_cost *cost) {

@@ -6,13 +6,15 @@
 #ifndef SMOE_COST_H
 #define SMOE_COST_H
 
+#include "comm/comm.h"
 #include "spec/spec.h"
 #include "vit/model.h"
 
 typedef struct smoe_cost {
     double params;        /* all */
     double params_expert; /* in experts; the rest is shared by all tokens */
-    /* Of these, whose gradients are never in memory: of experts with few rows in a batch. */
+    /* Those of the former whose gradients are never in memory, because each expert has few rows in
+     * a batch. */
     double params_outer;
     /* Parameters the average token of an image is computed with: all outside the experts, and in
      * each MoE layer one expert's times the expert rows a token gets: S/T with the soft family,
@@ -27,13 +29,28 @@ typedef struct smoe_cost {
                              Soft MoE paper prints half of it, the V-MoE paper all */
     struct {
         double weights;     /* 4 a parameter */
-        double gradients;   /* 4, or 0 where factored */
+        double gradients;   /* 4, or 0 where factored; of G pieces 1 + log2 G times that */
         double optimizer;   /* 8 (Adam) or 4 (SGD) */
-        double activations; /* of a training step of batch_size images */
+        double activations; /* of a training step, piece by piece */
     } bytes;
-    smoe_cost_layer *layer; /* their rows add up to the totals: parameters and products */
+    smoe_cost_layer *layer; /* they add up to the totals: parameters and products */
     size_t layers;
 } smoe_cost;
+
+/* What each of several processes has and sends in a step: the most of any. */
+typedef struct smoe_cost_share {
+    int processes;
+    double weights, gradients, optimizer, activations; /* bytes */
+    smoe_sent sent[SMOE_TRAFFICS];
+    double seconds; /* that messages take one after the other, nothing overlapping */
+} smoe_cost_share;
+
+/* Of so many processes, a power of two that divides train.pieces (else SMOE_USAGE), over links that
+ * each move `rate` bytes per second in both directions at once, with `latency` seconds before each
+ * message. classes as below. */
+int smoe_cost_share_of(smoe_cost_share *share, const smoe_cost *cost, const smoe_spec *spec,
+                       size_t classes, int processes, double rate, double latency,
+                       smoe_err *err) SMOE_MUST_CHECK;
 
 /* classes: N where the spec's data.classes is 0; both 0 is an error (SMOE_USAGE). *cost is filled;
  * free it with smoe_cost_free, also after a failure. options may be NULL. */

@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* A spec is measured when a step has no more FLOPs than this, and its memory is filled in a moment;
- * and as long as all measuring together took no longer than this. Then a dry run takes some seconds
- * on slow machines too. */
+/* A spec is measured if a step has no more FLOPs and no more memory than this, as long as all
+ * measurements together have taken no longer than this. So a dry run takes a few seconds on slow
+ * machines too. */
 static const double most_flops = 1e11, most_bytes = 1e9, most_seconds = 5;
 
 double smoe_estimate_memory(void) {
@@ -34,7 +34,7 @@ static int measure(double *rate, smoe_estimator *by, const smoe_spec *spec, size
     return 0;
 }
 
-/* What stands for specs that are too large to be measured: training one wide block. */
+/* The reference for specs that are too large to be measured: training of one wide block. */
 static int measure_reference(smoe_estimator *by, smoe_err *err) {
     static const char text[] =
         "data: {image_size: 64, classes: 10}\n"

@@ -14,8 +14,9 @@ enum {
     MATRIX_ROUNDS = 20000,  /* of 32 x 32 x 32 */
     ARRAYS = 4,             /* weights, gradients and two moments */
     LENGTH = 16 << 20,      /* numbers of an array: together more than a cache holds for long */
-    STRIDE = LENGTH + 1040, /* from one to the next: where the low bits of addresses agree,
-                               processors take what was stored for what is loaded, and wait */
+    STRIDE = LENGTH + 1040, /* distance between arrays: if the low bits of addresses agree,
+                             * processors mistake a load for a load of what was just stored, and
+                             * wait */
     CHUNK = 1 << 15,        /* numbers of an array that a thread takes, as the optimiser does */
     WINDOW = 256 << 20,     /* bytes that one measurement reads, */
     PIECE = 1 << 16,        /* in such pieces */
@@ -25,7 +26,7 @@ int smoe_peaks_open(smoe_peaks *y, smoe_err *err) {
     size_t square = (size_t)SIDE * SIDE, slab = (size_t)ARRAYS * STRIDE;
     *y = (smoe_peaks){.threads = smoe_threads(),
                       .bytes = (double)((3 * square + slab) * sizeof(real))};
-    /* Large pages here too: the limit is what the machine can do, not what it does by default. */
+    /* With large pages: the peak is what the machine can do, not what it does by default. */
     for (int bound = 0; bound < 2; bound++) {
         y->slab = smoe_arena_take(&y->arena, slab, sizeof(real));
         for (int i = 0; i < 3; i++) y->square[i] = smoe_arena_take(&y->arena, square, sizeof(real));
@@ -86,7 +87,7 @@ void smoe_peaks_reads(smoe_peaks *y, const void *at, size_t bytes) {
     y->read_bytes = bytes;
 }
 
-/* Reads a window, of a file another one each time, so that no cache serves it twice. */
+/* Reads a window; in a file another one each time, so that no cache holds it already. */
 static double read_bandwidth(smoe_peaks *y) {
     size_t count = y->read_bytes < WINDOW ? y->read_bytes : WINDOW;
     size_t pieces = count / SMOE_STREAMS / PIECE, stride = pieces * PIECE;

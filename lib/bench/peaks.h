@@ -1,5 +1,5 @@
 /*
- * The machine's own limits, measured in between whatever is timed, so that a slow moment hits both:
+ * The machine's own limits, measured between the timed passes, so that a slow moment affects both:
  * a large product by BLIS, multiply-adds on registers, memory that is read and written as an
  * optimiser does it, and memory that is read alone, as weights are.
  */
@@ -29,7 +29,7 @@ typedef struct smoe_peaks {
 
 /* Takes the memory to measure with; -1 and SMOE_RUNTIME where there is too little. */
 int smoe_peaks_open(smoe_peaks *y, smoe_err *err) SMOE_MUST_CHECK;
-/* From now on these bytes are read alone, where they are enough to measure with. */
+/* From now on measures reading with these bytes, if there are enough of them. */
 void smoe_peaks_reads(smoe_peaks *y, const void *at, size_t bytes);
 /* Some tens of milliseconds. */
 smoe_machine smoe_peaks_measure(smoe_peaks *y);

@@ -214,14 +214,14 @@ typedef struct opened {
     locale_t utf8, before; /* utf8 may be 0: then the locale is what it was */
 } opened;
 
-/* What zlib, or else libarchive, could not go on for. */
+/* The reason why zlib, or else libarchive, could not continue. */
 static int archive_failed(const opened *o, const char *path, const char *name, smoe_err *err) {
     int gzip = Z_OK;
     const char *why = o->gzip ? gzerror(o->gzip, &gzip) : NULL;
     if (gzip == Z_BUF_ERROR)
         return smoe_fail(err, SMOE_DATA, "%s: gzip data is truncated at byte %lld", path,
                          (long long)gzoffset(o->gzip));
-    if (gzip == Z_DATA_ERROR) /* zlib begins with the path */
+    if (gzip == Z_DATA_ERROR) /* zlib's message begins with the path */
         return smoe_fail(err, SMOE_DATA, "%s: damaged gzip data near byte %lld: %s", path,
                          (long long)gzoffset(o->gzip), why + strlen(path) + 2);
     why = archive_error_string(o->archive);
@@ -272,7 +272,7 @@ static void archive_close(opened *o) {
     freelocale(o->utf8);
 }
 
-/* On failure too, archive_close is due. */
+/* archive_close must be called after a failure too. */
 static int archive_open(opened *o, const char *path, smoe_err *err) {
     *o = (opened){.archive = archive_read_new(),
                   .utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0)};
@@ -397,7 +397,7 @@ static int read_entry(const smoe_member *member, size_t most, uint8_t **bytes, s
         if (!n) break;
         *size += (size_t)n;
         if (*size <= room) continue;
-        if (room >= most) { /* more than it claimed, or no claim and too much */
+        if (room >= most) { /* more than its header says, or than allowed */
             free(p);
             return smoe_fail(err, SMOE_DATA, "%s: %s: more than the %zu bytes accepted",
                              member->path, member->name, most);

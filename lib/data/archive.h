@@ -18,17 +18,17 @@ typedef enum smoe_place_kind {
     SMOE_PLACE_FILE
 } smoe_place_kind;
 
-/* What a path is: a directory, an archive by its name's ending, or a plain file. */
+/* The kind of a path: a directory, an archive (by the ending of its name), or a plain file. */
 int smoe_place_kind_of(smoe_place_kind *kind, const char *path, smoe_err *err) SMOE_MUST_CHECK;
 
-/* One thing met on a walk; valid during the visit only. */
+/* One file or folder of a walk; valid during the visit only. */
 typedef struct smoe_member {
     const char *path; /* of the directory or archive */
     const char
         *name; /* inside it, "train/cat/0001.jpg"; in archives as UTF-8 where it is marked so;
                          components "." are gone, folders have no final '/' */
     bool folder;
-    uint64_t size;    /* as claimed, of files */
+    uint64_t size;    /* of files: the size in the header */
     uint64_t ordinal; /* position on the walk; the same on every walk of an unchanged archive */
     void *handle;
 } smoe_member;

@@ -213,7 +213,7 @@ static int op_sharpness(double m, smoe_image *image, smoe_image *work, smoe_err 
 
 static const struct operation {
     const char *name;
-    bool sign; /* the magnitude goes either way */
+    bool sign; /* the magnitude has a random sign */
     int (*apply)(double m, smoe_image *image, smoe_image *work, smoe_err *err); /* m: 1 is full */
 } operations[] = {
     {"identity", false, op_identity},      {"autocontrast", false, op_autocontrast},

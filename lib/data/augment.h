@@ -1,6 +1,6 @@
 /*
- * What training does to an image after its box was taken: random pad-crop, flip, RandAugment; and
- * the numbers of mixup and CutMix. Every choice comes from the stream handed in. Leaves to
+ * What training does to an image after cropping its box: random pad-crop, flip, RandAugment; and
+ * the random numbers of mixup and CutMix. All choices are drawn from the caller's stream. Leaves to
  * others: the inception box (image.h), which stream it is, batches (loader.c).
  */
 #ifndef SMOE_DATA_AUGMENT_H

@@ -10,7 +10,7 @@
 #include "data/dataset.h"
 
 typedef struct smoe_binary {
-    char *name;     /* inside the place, for messages */
+    char *name;     /* path inside the folder or archive, for messages */
     char *base;     /* the last component of it, without a .gz */
     uint8_t *bytes; /* inflated */
     size_t size;

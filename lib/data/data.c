@@ -1,6 +1,6 @@
 /*
- * Opening data sets and asking them: the table of sources and what all of them share. What each
- * source reads is in its own source_*.c; batches are made in loader.c.
+ * Opening data sets and reading from them: the table of sources and what all sources share. What
+ * each source reads is in its own source_*.c; batches are made in loader.c.
  */
 #include "data/data.h"
 #include "data/dataset.h"
@@ -97,6 +97,10 @@ size_t smoe_dataset_label(const smoe_dataset *set, size_t i) {
     return set->type->label(set, i, NULL);
 }
 
+int smoe_dataset_caption(const smoe_dataset *set, size_t i, char *buf, size_t size, smoe_err *err) {
+    return set->type->caption(set, i, buf, size, err);
+}
+
 void smoe_data_order(uint32_t *order, size_t n, const smoe_spec *spec) {
     smoe_rng rng = smoe_rng_at(spec->data.seed, SMOE_RNG_ORDER, 0, 0, 0);
     if (spec->eval.order == SMOE_ORDER_SHUFFLED)
@@ -110,7 +114,7 @@ int smoe_dataset_image(const smoe_dataset *set, size_t i, bool multi, real *pixe
     smoe_image image = {0}, work = {0};
     int status = set->type->image(set, i, NULL, &image, &work, err);
     if (!status) {
-        smoe_image_pixels(pixels, &image);
+        smoe_image_pixels(pixels, &image, &set->data);
         *label = smoe_dataset_target(set, i, multi, target);
     }
     smoe_image_free(&image);

@@ -1,11 +1,13 @@
 /*
  * Data sets and the batch loader: from files (or generated) to batches in memory.
- * Leaves to others: the model, the loss. Pixels are x/127.5 - 1, planes R, G, B (or grey).
+ * Leaves to others: the model, the loss. Pixels are (x/255 - mean)/std (data.mean, data.std),
+ * planes R, G, B (or grey).
  */
 #ifndef SMOE_DATA_H
 #define SMOE_DATA_H
 
 #include "base/base.h"
+#include "data/tokenizer.h"
 #include "spec/spec.h"
 
 /* One split of a data set, opened and checked. Read-only after opening: any number of threads. */
@@ -39,9 +41,15 @@ size_t smoe_dataset_label(const smoe_dataset *set, size_t i);
 int smoe_dataset_image(const smoe_dataset *set, size_t i, bool multi, real *pixels, real *target,
                        int64_t *label, smoe_err *err) SMOE_MUST_CHECK;
 
-/* What image i of an open `shapes` split shows, in words. Written to buf (200 bytes are enough),
- * returned. */
-const char *smoe_shapes_caption(const smoe_dataset *set, uint64_t i, char *buf, size_t size);
+/* How many samples of `webdataset` were left out (data.on_error), and what was wrong with the
+ * first: valid as long as the set. 0 of other sources. */
+size_t smoe_webdataset_left_out(const smoe_dataset *set, const char **first);
+
+/* The caption of image i, cut to what fits in buf, of a source that has captions
+ * (spec/sources.h). */
+enum { SMOE_CAPTION = 4096 }; /* room that longer ones are cut to */
+int smoe_dataset_caption(const smoe_dataset *set, size_t i, char *buf, size_t size,
+                         smoe_err *err) SMOE_MUST_CHECK;
 
 /*
  * order[place] = image: how n images of a split stand in an evaluation, by eval.order. Groups of
@@ -65,8 +73,10 @@ typedef struct smoe_batch {
     const real *target;   /* [B, N] non-negative: one-hot, mixed (mixup), or a 1 for each true class
                              (multi) */
     const int64_t *label; /* [B] main label */
-    const uint64_t *index; /* [B] which image of the split, in data-set order */
-    double epoch;          /* passes over the data completed before this batch */
+    const uint64_t *index;  /* [B] which image of the split, in data-set order */
+    const uint32_t *tokens; /* [B, text.context] of the captions, padded with 0; NULL without */
+    const size_t *lengths;  /* [B] tokens of each */
+    double epoch;           /* passes over the data completed before this batch */
 } smoe_batch;
 
 typedef struct smoe_loader smoe_loader;
@@ -79,6 +89,12 @@ typedef struct smoe_loader_options {
     uint64_t seed;
     uint64_t first_step; /* train: the step the first batch is for; batches depend on (seed, step)
                             alone */
+    /* Several processes: train: of `parts` equal parts of each batch, number `part`; evaluation: of
+     * the batches, part, part + parts, ... 0: everything. */
+    size_t part, parts;
+    /* train: images of a piece of the batch, within which images are mixed; 0: the batch is one. */
+    size_t piece;
+    const smoe_tokenizer *tokenizer; /* of captions, which a batch then has; borrowed; or NULL */
 } smoe_loader_options;
 
 /* Starts loading in parallel to the computation: separate threads prepare the next batches. The

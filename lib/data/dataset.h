@@ -1,6 +1,6 @@
 /*
  * Internal to lib/data: the parts of a data set and what a source must provide. A source is one
- * file source_*.c and one row of sources.def; no other code depends on a single source.
+ * file source_*.c and one entry of sources.def; no other code depends on a single source.
  */
 #ifndef SMOE_DATA_DATASET_H
 #define SMOE_DATA_DATASET_H
@@ -12,14 +12,17 @@ typedef struct smoe_source_type {
     /* Fills the set: path, images, names, label, store ... `split` is train, test or val. */
     int (*open)(smoe_dataset *set, const smoe_spec *spec, const char *split, smoe_err *err);
 
-    /* Image i at image_size: its central square, or with `crop` a random box of it. `work` is the
-     * caller's scratch image, so that several threads can call it at once. */
+    /* Image i at image_size: its central square, or with `crop` a random box of it. `work` is a
+     * scratch image of the caller, so that several threads can call this at the same time. */
     int (*image)(const smoe_dataset *set, uint64_t i, smoe_rng *crop, smoe_image *out,
                  smoe_image *work, smoe_err *err);
 
     /* Main label of image i; where `multi` is not NULL every true class is set to 1 there. What is
      * generated draws it for each image by itself: a label may not follow from i. */
     size_t (*label)(const smoe_dataset *set, uint64_t i, real *multi);
+
+    /* What image i shows, in words; NULL where the source has no captions. */
+    int (*caption)(const smoe_dataset *set, uint64_t i, char *buf, size_t size, smoe_err *err);
 
     void (*image_name)(const smoe_dataset *set, uint64_t i, char *buf, size_t size);
     void (*close)(smoe_dataset *set);

@@ -112,8 +112,8 @@ int smoe_decode_header(smoe_image_header *header, smoe_image_kind promised, cons
     return 0;
 }
 
-/* Four inks to colour, in place. JPEG files hold, as Adobe began it, what each ink lets through: of
- * red the light that cyan and black do. */
+/* CMYK to RGB, in place. JPEG files follow Adobe in storing inverted values: what each ink lets
+ * through, so that red = cyan * black. */
 static void inks_to_colour(smoe_image *image) {
     size_t pixels = image->width * image->height;
     for (size_t i = 0; i < pixels; i++) {

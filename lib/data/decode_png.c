@@ -47,7 +47,7 @@ static void on_warning(png_structp png, png_const_charp message) {
     keep_message(r, message);
 }
 
-/* On failure too, reader_close is due. */
+/* reader_close must be called after a failure too. */
 static int reader_open(reader *r, const uint8_t *bytes, size_t size, smoe_err *err) {
     *r = (reader){.at = bytes, .left = size};
     r->png = png_create_read_struct(PNG_LIBPNG_VER_STRING, r, on_error, on_warning);
@@ -85,7 +85,8 @@ static void read_pixels(reader *r) {
             png_read_row(r->png, r->image->pixel + y * row, NULL);
 }
 
-/* Runs what may jump: nothing of its own or its callers changes in between. */
+/* Runs the part that libpng may leave by longjmp: no local variable changes between setjmp and
+ * here. */
 static int guard(reader *r, void (*read)(reader *), const char *what, smoe_err *err) {
     if (!setjmp(png_jmpbuf(r->png))) {
         read(r);
@@ -94,7 +95,7 @@ static int guard(reader *r, void (*read)(reader *), const char *what, smoe_err *
     return smoe_fail(err, SMOE_DATA, "damaged PNG %s: %s", what, r->why);
 }
 
-/* The last channel goes: what is transparent shows black. */
+/* Removes the alpha channel: transparent parts become black. */
 static void lay_over_black(smoe_image *image) {
     size_t pixels = image->width * image->height, kept = image->channels - 1;
     for (size_t i = 0; i < pixels; i++) {

@@ -183,9 +183,21 @@ int smoe_image_fit(smoe_image *out, size_t size, const smoe_image *in, smoe_rng 
     return smoe_image_resize(out, size, in, box, err);
 }
 
-void smoe_image_pixels(real *pixels, const smoe_image *image) {
+static double of_channel(const smoe_series *series, size_t channel) {
+    return series->item[series->listed ? channel : 0];
+}
+
+void smoe_image_pixels(real *pixels, const smoe_image *image, const smoe_data_spec *data) {
     size_t c = image->channels, plane = image->width * image->height;
-    for (size_t ch = 0; ch < c; ch++)
+    for (size_t ch = 0; ch < c; ch++) {
+        double mean = of_channel(&data->mean, ch), std = of_channel(&data->std, ch);
+        real unit = (real)(255 * std), shift = (real)(mean / std); /* 127.5 and 1 by default */
         for (size_t i = 0; i < plane; i++)
-            pixels[ch * plane + i] = (real)image->pixel[i * c + ch] / (real)127.5 - 1;
+            pixels[ch * plane + i] = (real)image->pixel[i * c + ch] / unit - shift;
+    }
+}
+
+real smoe_image_shown(const smoe_data_spec *data, size_t channel, real x) {
+    double mean = of_channel(&data->mean, channel), std = of_channel(&data->std, channel);
+    return (real)(2 * ((double)x * std + mean) - 1);
 }

@@ -9,6 +9,7 @@
 
 #include "base/base.h"
 #include "base/rng.h"
+#include "spec/spec.h"
 
 typedef struct smoe_image {
     size_t width, height, channels;
@@ -52,7 +53,11 @@ int smoe_image_resize(smoe_image *out, size_t size, const smoe_image *in, smoe_b
 int smoe_image_fit(smoe_image *out, size_t size, const smoe_image *in, smoe_rng *crop,
                    smoe_err *err) SMOE_MUST_CHECK;
 
-/* pixels [channels, height, width] = x/127.5 - 1. */
-void smoe_image_pixels(real *pixels, const smoe_image *image);
+/* pixels [channels, height, width] = (x/255 - data.mean)/data.std: x/127.5 - 1 with the
+ * defaults. */
+void smoe_image_pixels(real *pixels, const smoe_image *image, const smoe_data_spec *data);
+
+/* Such a number of a channel on the scale from -1 to 1, black to white. */
+real smoe_image_shown(const smoe_data_spec *data, size_t channel, real x);
 
 #endif

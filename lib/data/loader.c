@@ -9,7 +9,7 @@
  *   evaluation    places [t*B, (t+1)*B) of smoe_data_order
  *   augmentation  of image i: stream AUGMENT(seed, e, i)
  *   mixup         stream MIXUP(seed, t), one lambda a batch, image b mixed with image b+1 (the last
- *                 with the first)
+ *                 of a piece with its first)
  *   CutMix        stream CUTMIX(seed, t), one box per batch and the same neighbours; where mixup is
  *                 on too, its first number says which of the two the batch gets
  * Leaves to others: the data set, decoding, what an augmentation does.
@@ -31,6 +31,8 @@ typedef struct place {
     int status; /* 1 a batch, 0 past the end, -1 failed */
     smoe_batch batch;
     real *pixels, *target;
+    uint32_t *tokens;
+    size_t *lengths;
     int64_t *label;
     uint64_t *index;
     smoe_err err;
@@ -40,8 +42,11 @@ struct smoe_loader {
     const smoe_dataset *set;
     smoe_data_spec data; /* augment; path is not used */
     smoe_loader_options options;
-    size_t per_epoch; /* batches of a pass */
-    uint32_t *order;  /* [n] of an evaluation */
+    size_t context;      /* text.context */
+    size_t per_epoch;    /* batches of a pass */
+    size_t first, share; /* places of a batch that are made here: its images first .. first+share */
+    size_t stride, phase; /* evaluation: batch t made here is number t*stride + phase of the pass */
+    uint32_t *order;      /* [n] of an evaluation */
     pthread_t thread[THREADS];
     size_t threads; /* started */
     double waited;  /* the caller's alone */
@@ -82,18 +87,18 @@ static int order_epoch(const smoe_loader *l, worker *w, uint64_t epoch, smoe_err
 /* Which images batch t has: fills index[], returns how many, 0 past the end; *epoch is theirs. */
 static int choose_images(const smoe_loader *l, worker *w, uint64_t t, uint64_t *index,
                          size_t *images, uint64_t *epoch, smoe_err *err) {
-    size_t B = l->options.batch_size, n = l->set->images;
-    *images = B;
+    size_t B = l->options.batch_size, n = l->set->images, first = l->first;
+    *images = l->share;
     *epoch = t / l->per_epoch;
     if (!l->options.train) {
         *images = t >= l->per_epoch ? 0 : t + 1 == l->per_epoch ? n - (size_t)t * B : B;
         for (size_t b = 0; b < *images; b++) index[b] = l->order[t * B + b];
     } else if (l->set->endless) {
-        for (size_t b = 0; b < B; b++) index[b] = t * B + b;
+        for (size_t b = 0; b < l->share; b++) index[b] = t * B + first + b;
     } else {
         if (order_epoch(l, w, *epoch, err)) return -1;
-        const uint32_t *order = w->order + (size_t)(t % l->per_epoch) * B;
-        for (size_t b = 0; b < B; b++) index[b] = order[b];
+        const uint32_t *order = w->order + (size_t)(t % l->per_epoch) * B + first;
+        for (size_t b = 0; b < l->share; b++) index[b] = order[b];
     }
     return 0;
 }
@@ -104,7 +109,7 @@ static int make_image(const smoe_loader *l, worker *w, uint64_t epoch, uint64_t 
     bool box = l->options.train && l->data.augment.crop == SMOE_CROP_INCEPTION;
     if (l->set->type->image(l->set, i, box ? &rng : NULL, &w->image, &w->work, err)) return -1;
     if (l->options.train && smoe_augment(&l->data, &w->image, &w->work, &rng, err)) return -1;
-    smoe_image_pixels(pixels, &w->image);
+    smoe_image_pixels(pixels, &w->image, &l->data);
     return 0;
 }
 
@@ -137,7 +142,8 @@ static void cut_rows(const smoe_dataset *set, real *x, size_t rows, const smoe_c
 
 /* Mixup or CutMix, of which one at least is on. */
 static int mix_batch(const smoe_loader *l, worker *w, uint64_t t, place *p, smoe_err *err) {
-    size_t width = image_elements(l->set), N = l->set->classes, B = p->batch.images;
+    size_t width = image_elements(l->set), N = l->set->classes;
+    size_t B = l->options.piece ? l->options.piece : l->share;
     double mixup = l->data.augment.mixup, cutmix = l->data.augment.cutmix;
     if (!w->first) w->first = malloc((width + N) * sizeof *w->first);
     if (!w->first) return smoe_fail(err, SMOE_RUNTIME, "out of memory for mixing images");
@@ -148,12 +154,23 @@ static int mix_batch(const smoe_loader *l, worker *w, uint64_t t, place *p, smoe
         smoe_cut box = smoe_cutmix_cut(&cut, cutmix, l->set->size);
         double area = (double)((box.right - box.left) * (box.bottom - box.top));
         lambda = (real)(1 - area / (double)(l->set->size * l->set->size));
-        cut_rows(l->set, p->pixels, B, &box, w->first);
+        for (size_t b = 0; b < l->share; b += B)
+            cut_rows(l->set, p->pixels + b * width, B, &box, w->first);
     } else {
         lambda = (real)smoe_mixup_lambda(&mix, mixup);
-        mix_rows(p->pixels, B, width, lambda, w->first);
+        for (size_t b = 0; b < l->share; b += B)
+            mix_rows(p->pixels + b * width, B, width, lambda, w->first);
     }
-    mix_rows(p->target, B, N, lambda, w->first);
+    for (size_t b = 0; b < l->share; b += B) mix_rows(p->target + b * N, B, N, lambda, w->first);
+    return 0;
+}
+
+static int make_text(const smoe_loader *l, place *p, size_t b) {
+    char caption[SMOE_CAPTION];
+    if (smoe_dataset_caption(l->set, (size_t)p->index[b], caption, sizeof caption, &p->err))
+        return -1;
+    p->lengths[b] = smoe_tokenizer_encode(l->options.tokenizer, p->tokens + b * l->context,
+                                          l->context, caption);
     return 0;
 }
 
@@ -163,10 +180,17 @@ static int make_batch(const smoe_loader *l, worker *w, uint64_t t, place *p) {
     uint64_t epoch;
     if (choose_images(l, w, t, p->index, &images, &epoch, &p->err)) return -1;
     if (!images) return 0;
-    p->batch = (smoe_batch){images,   p->pixels, p->target,
-                            p->label, p->index,  (double)t / (double)l->per_epoch};
+    p->batch = (smoe_batch){.images = images,
+                            .pixels = p->pixels,
+                            .target = p->target,
+                            .label = p->label,
+                            .index = p->index,
+                            .tokens = p->tokens,
+                            .lengths = p->lengths,
+                            .epoch = (double)t / (double)l->per_epoch};
     for (size_t b = 0; b < images; b++) {
         if (make_image(l, w, epoch, p->index[b], p->pixels + b * width, &p->err)) return -1;
+        if (l->options.tokenizer && make_text(l, p, b)) return -1;
         p->label[b] = smoe_dataset_target(l->set, p->index[b], l->options.multi, p->target + b * N);
     }
     bool mixed = l->data.augment.mixup > 0 || l->data.augment.cutmix > 0;
@@ -190,7 +214,8 @@ static void *work(void *argument) {
         pthread_mutex_unlock(&l->lock);
 
         place *p = &l->place[ticket % PLACES];
-        int status = make_batch(l, &w, l->options.first_step + ticket, p);
+        uint64_t t = l->options.first_step + ticket * l->stride + l->phase;
+        int status = make_batch(l, &w, t, p);
 
         pthread_mutex_lock(&l->lock);
         p->status = status;
@@ -211,7 +236,8 @@ int smoe_loader_next(smoe_loader *l, smoe_batch *batch, smoe_err *err) {
     pthread_mutex_lock(&l->lock);
     place *p = &l->place[l->taken % PLACES];
     while (!p->ready) pthread_cond_wait(&l->filled, &l->lock);
-    if (p->status > 0) { /* an end or a failure stays where it is, for whoever asks again */
+    if (p->status >
+        0) { /* an end or a failure stays in its place and is returned again on the next call */
         p->ready = false;
         l->taken++;
         pthread_cond_broadcast(&l->emptied);
@@ -242,14 +268,19 @@ static int check_options(const smoe_dataset *set, const smoe_loader_options *o, 
 }
 
 static int allocate_places(smoe_loader *l, smoe_err *err) {
-    size_t B = l->options.batch_size, width = image_elements(l->set), N = l->set->classes;
+    size_t B = l->share, width = image_elements(l->set), N = l->set->classes;
     for (int k = 0; k < PLACES; k++) {
         place *p = &l->place[k];
         p->pixels = malloc(B * width * sizeof *p->pixels);
         p->target = malloc(B * N * sizeof *p->target);
         p->label = malloc(B * sizeof *p->label);
         p->index = malloc(B * sizeof *p->index);
-        if (!p->pixels || !p->target || !p->label || !p->index)
+        if (l->options.tokenizer) {
+            p->tokens = malloc(B * l->context * sizeof *p->tokens);
+            p->lengths = malloc(B * sizeof *p->lengths);
+        }
+        bool texts = !l->options.tokenizer || (p->tokens && p->lengths);
+        if (!p->pixels || !p->target || !p->label || !p->index || !texts)
             return smoe_fail(err, SMOE_RUNTIME, "out of memory for batches of %zu images", B);
     }
     return 0;
@@ -269,10 +300,15 @@ int smoe_loader_open(smoe_loader **out, const smoe_dataset *set, const smoe_spec
     if (check_options(set, options, err)) return -1;
     smoe_loader *l = calloc(1, sizeof *l);
     if (!l) return smoe_fail(err, SMOE_RUNTIME, "out of memory for the loader");
-    size_t B = options->batch_size;
+    size_t B = options->batch_size, parts = options->parts ? options->parts : 1;
     l->set = set;
     l->data = spec->data;
+    l->context = spec->text.context;
     l->options = *options;
+    l->share = options->train ? B / parts : B;
+    l->first = options->train ? options->part * l->share : 0;
+    l->stride = options->train ? 1 : parts;
+    l->phase = options->train ? 0 : options->part;
     l->per_epoch = options->train ? set->images / B : (set->images + B - 1) / B;
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->filled, NULL);
@@ -300,6 +336,8 @@ void smoe_loader_free(smoe_loader *l) {
     for (int k = 0; k < PLACES; k++) {
         free(l->place[k].pixels);
         free(l->place[k].target);
+        free(l->place[k].tokens);
+        free(l->place[k].lengths);
         free(l->place[k].label);
         free(l->place[k].index);
     }

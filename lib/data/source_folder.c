@@ -1,8 +1,9 @@
 /*
  * `image-folder`: SPLIT/CLASS/NAME.{jpg,jpeg,png} in a directory or an archive, with at most one
- * folder level above the splits. Classes are sorted by name; train and the split that is evaluated
- * must both have images of every class, for otherwise the numbers of the classes would differ
- * between them. What is in other splits is nobody's business. File order is by class, then name.
+ * folder level above the splits, whose folders may have the names of `spelling`. Classes are sorted
+ * by name; train and the split that is evaluated must both have images of every class, for
+ * otherwise the numbers of the classes would differ between them. What is in other splits is
+ * nobody's business. File order is by class, then name.
  *
  * Three ways to keep the images, decided at opening:
  *   pixels  decoded at image_size, when they fit in data.cache_mb and random boxes of larger
@@ -76,14 +77,20 @@ static int items_add(items *list, item new, smoe_err *err) {
 
 enum { TRAIN, TEST, VAL, SPLITS };
 static const char *const split_name[] = {"train", "test", "val"};
+/* What their folders may be called. */
+enum { SPELLINGS = 4 };
+static const char *const spelling[SPLITS][SPELLINGS] = {
+    {"train", "training"}, {"test", "testing"}, {"val", "validation", "valid", "dev"}};
 
 typedef struct listing {
     smoe_dataset *set;
-    size_t wanted, instead; /* the split, and the one that may stand in; SPLITS for none */
-    bool seen[SPLITS];      /* there is such a folder */
-    items found[SPLITS];    /* of wanted and instead */
-    items classes;          /* of any split; name is the class alone */
-    smoe_err foreign;       /* what must not be in `instead`, in case that is taken */
+    size_t wanted, instead;      /* the split, and the one that may stand in; SPLITS for none */
+    bool seen[SPLITS];           /* there is such a folder */
+    items found[SPLITS];         /* of wanted and instead */
+    items classes;               /* of any split; name is the class alone */
+    smoe_err foreign;            /* what must not be in `instead`, in case that is taken */
+    const char *spelled[SPLITS]; /* what its folder is called */
+    char others[160];            /* first names that are no split's, for a message */
     char *above; /* the leading folder, "" where there is none, NULL before it is known */
     size_t kept; /* bytes of images read on the way */
 } listing;
@@ -92,14 +99,17 @@ typedef struct listing {
 typedef struct parts {
     size_t count, at[6];  /* components; where each begins; at[count] is one past the end + 1 */
     size_t split, number; /* which component is the split, and which split; count where none is */
+    const char *spelled;  /* of `spelling` */
 } parts;
 
-static size_t split_number(const char *name, size_t length) {
-    size_t k = 0;
-    while (k < SPLITS &&
-           (strlen(split_name[k]) != length || memcmp(name, split_name[k], length) != 0))
-        k++;
-    return k;
+static size_t split_number(const char *name, size_t length, const char **spelled) {
+    for (size_t k = 0; k < SPLITS; k++)
+        for (size_t i = 0; i < SPELLINGS && spelling[k][i]; i++)
+            if (strlen(spelling[k][i]) == length && !memcmp(name, spelling[k][i], length)) {
+                *spelled = spelling[k][i];
+                return k;
+            }
+    return SPLITS;
 }
 
 static parts cut(const char *name) {
@@ -113,7 +123,8 @@ static parts cut(const char *name) {
     }
     size_t highest = p.count < 2 ? p.count : 2; /* components that may be one */
     for (p.split = 0; p.split < highest; p.split++) {
-        p.number = split_number(name + p.at[p.split], p.at[p.split + 1] - p.at[p.split] - 1);
+        p.number =
+            split_number(name + p.at[p.split], p.at[p.split + 1] - p.at[p.split] - 1, &p.spelled);
         if (p.number < SPLITS) return p;
     }
     p.split = p.count;
@@ -157,7 +168,7 @@ static int foreign(listing *l, const smoe_member *member, const parts *p, const 
     return wanted ? -1 : 1;
 }
 
-/* Archives are read in one go where memory allows: what is found now need not be looked for again.
+/* Archives are read in one pass where memory allows, so that images need not be searched again.
  */
 static int list_image(listing *l, const smoe_member *member, const parts *p, smoe_err *err) {
     if (smoe_image_kind_of(member->name) == SMOE_IMAGE_NONE)
@@ -177,11 +188,36 @@ static int list_image(listing *l, const smoe_member *member, const parts *p, smo
     return -1;
 }
 
+/* A split has one folder: val/ and validation/ together are not mixed. */
+static int check_spelling(listing *l, const smoe_member *member, const parts *p, smoe_err *err) {
+    const char **spelled = &l->spelled[p->number];
+    if (!*spelled) *spelled = p->spelled;
+    if (*spelled == p->spelled) return 0;
+    smoe_fail(err, SMOE_DATA, "a second folder for the split %s, beside %s/", split_name[p->number],
+              *spelled);
+    return place_prefix(l->set, member->name, err);
+}
+
+/* Remembers a name that is no split's. */
+static void note_other(listing *l, const char *name) {
+    char first[64], shown[64];
+    snprintf(first, sizeof first, "%.*s%s", (int)strcspn(name, "/"), name,
+             strchr(name, '/') ? "/" : "");
+    smoe_text_shown(first, shown, sizeof shown);
+    size_t used = strlen(l->others), length = strlen(shown);
+    bool last = used >= length && !strcmp(l->others + used - length, shown);
+    if (!last && used + length + 3 < sizeof l->others)
+        snprintf(l->others + used, sizeof l->others - used, "%s%s", used ? ", " : "", shown);
+}
+
 static int list_member(void *user, const smoe_member *member, smoe_err *err) {
     listing *l = user;
     parts p = cut(member->name);
-    if (p.split == p.count) return p.count > 1; /* not ours: a README, another folder */
-    if (check_above(l, member, &p, err)) return -1;
+    if (p.split == p.count) {
+        note_other(l, member->name);
+        return p.count > 1; /* not ours: a README, another folder */
+    }
+    if (check_above(l, member, &p, err) || check_spelling(l, member, &p, err)) return -1;
     size_t below = p.count - p.split - 1; /* components under the split */
     l->seen[p.number] = true;
     if (member->folder ? below == 1 : below == 2)
@@ -258,6 +294,11 @@ static int settle_classes(listing *l, size_t used, size_t evaluated, smoe_err *e
     return status;
 }
 
+/* The folder of a split, or what it would be called. */
+static const char *folder_of(const listing *l, size_t split) {
+    return l->spelled[split] ? l->spelled[split] : split_name[split];
+}
+
 /* The split has no image of a class: is the folder empty, or is there none? */
 static int missing_class(const listing *l, size_t used, const char *class, smoe_err *err) {
     size_t other = used;
@@ -266,11 +307,11 @@ static int missing_class(const listing *l, size_t used, const char *class, smoe_
         if (strcmp(c->name, class)) continue;
         if (c->ordinal == used)
             return smoe_fail(err, SMOE_DATA, "%s: empty class: no images in %s/%s/", l->set->path,
-                             split_name[used], class);
+                             folder_of(l, used), class);
         other = c->ordinal;
     }
     return smoe_fail(err, SMOE_DATA, "%s: the class %s is in %s/, but not in %s/", l->set->path,
-                     class, split_name[other], split_name[used]);
+                     class, folder_of(l, other), folder_of(l, used));
 }
 
 /* Items sorted, each given the number of its class; every class must have some. */
@@ -298,7 +339,7 @@ static int settle_labels(listing *l, size_t used, smoe_err *err) {
     return 0;
 }
 
-/* data.limit: what is not taken is forgotten. */
+/* data.limit: drops the images that are not used. */
 static int apply_limit(smoe_dataset *set, items *list, size_t limit, smoe_err *err) {
     bool *keep = calloc(list->count, sizeof *keep);
     if (!keep) return no_memory(err);
@@ -321,7 +362,7 @@ static int apply_limit(smoe_dataset *set, items *list, size_t limit, smoe_err *e
     return status;
 }
 
-/* Which of the splits is taken; SPLITS and an error where neither has images. */
+/* Chooses the split; SPLITS and an error where neither has images. */
 static size_t settle_split(const listing *l, smoe_err *err) {
     char there[32] = "";
     bool either = l->instead < SPLITS;
@@ -334,9 +375,13 @@ static size_t settle_split(const listing *l, smoe_err *err) {
     for (size_t k = 0, n = 0; k < SPLITS; k++)
         if (l->seen[k])
             n += (size_t)snprintf(there + n, sizeof there - n, "%s%s/", n ? ", " : "",
-                                  split_name[k]);
+                                  folder_of(l, k));
     if (!l->classes.count)
-        smoe_fail(err, SMOE_DATA, "%s: no SPLIT/CLASS/ folders", l->set->path);
+        smoe_fail(
+            err, SMOE_DATA,
+            "%s: no SPLIT/CLASS/ folders: expected train/CLASS/IMAGE and test/CLASS/IMAGE (or "
+            "val, validation, valid), with one folder above at most; found %s",
+            l->set->path, l->others[0] ? l->others : "nothing");
     else
         smoe_fail(err, SMOE_DATA, "%s: no images in %s/%s%s%s; it has %s", l->set->path,
                   split_name[l->wanted], either ? " or " : "", either ? split_name[l->instead] : "",
@@ -346,13 +391,14 @@ static size_t settle_split(const listing *l, smoe_err *err) {
 
 static int list_images(smoe_dataset *set, const smoe_spec *spec, const char *split, items *images,
                        smoe_err *err) {
-    const char *evaluated = spec->eval.split ? spec->eval.split : split_name[TEST];
-    listing l = {.set = set, .wanted = split_number(split, strlen(split)), .instead = SPLITS};
+    const char *evaluated = spec->eval.split ? spec->eval.split : split_name[TEST], *spelled;
+    listing l = {
+        .set = set, .wanted = split_number(split, strlen(split), &spelled), .instead = SPLITS};
     size_t used;
     int status = -1;
     if (l.wanted == TEST) l.instead = VAL;
     if (smoe_walk(set->path, list_member, &l, err) || (used = settle_split(&l, err)) == SPLITS ||
-        settle_classes(&l, used, split_number(evaluated, strlen(evaluated)), err) ||
+        settle_classes(&l, used, split_number(evaluated, strlen(evaluated), &spelled), err) ||
         settle_labels(&l, used, err))
         goto out;
     *images = l.found[used];
@@ -408,7 +454,8 @@ static int fetch_bytes(const smoe_dataset *set, items *images, smoe_err *err) {
 
 /* ---- checking and decoding, image by image, in parallel -------------------------------------- */
 
-/* The bytes of an image: kept ones are lent, others are read into *own, which the caller frees. */
+/* The bytes of an image: those kept in memory are borrowed, others are read into *own, which the
+ * caller frees. */
 static const uint8_t *borrow_bytes(const smoe_dataset *set, const item *a, uint8_t **own,
                                    size_t *size, smoe_err *err) {
     *own = NULL;
@@ -419,7 +466,7 @@ static const uint8_t *borrow_bytes(const smoe_dataset *set, const item *a, uint8
     return *own;
 }
 
-/* What is done to every image; out [size, size, channels] where there is one. */
+/* Called for every image; out [size, size, channels], where there is one. */
 typedef int each_image(const smoe_dataset *set, size_t i, smoe_image *image, smoe_image *work,
                        smoe_image_header *header, smoe_err *err);
 
@@ -507,7 +554,7 @@ static void forget_bytes(items *images) {
     }
 }
 
-/* Decides how the images are kept, and does it. */
+/* Decides how the images are stored, and stores them. */
 static int keep_images(smoe_dataset *set, folder *f, smoe_err *err) {
     const size_t n = set->images, each = image_bytes(set);
     assert(n && each); /* the list and data.image_size were checked */

@@ -11,7 +11,8 @@
  * classes of shapes, hues and textures together. Backgrounds are dark with light objects or the
  * reverse, at random, so that the mean image of a class says nothing and a linear classifier on
  * pixels stays poor (tests/data/test_shapes.c measures it). The multi-labels are the classes of
- * all objects; the caption tells the scene.
+ * all objects; the caption tells the scene: the large object, the background, the place of the
+ * large one, and the small ones with the side of it that they are on.
  *
  * Objects are drawn by signed distance: coverage = clamp(1/2 - distance in pixels), which is the
  * antialiasing. Leaves to others: boxes, augmentation, batches.
@@ -64,7 +65,8 @@ static float luma(const float *rgb) {
     return .299f * rgb[0] + .587f * rgb[1] + .114f * rgb[2];
 }
 
-/* Darkens a colour or mixes it with white until it has that luma; grey images keep the contrast. */
+/* Darkens a colour or mixes it with white so that it has this luma; so grey images keep the
+ * contrast. */
 static void set_luma(float *out, const float *rgb, float wanted) {
     float have = luma(rgb);
     for (int c = 0; c < 3; c++)
@@ -88,7 +90,7 @@ static size_t class_of(factors f, size_t shape, size_t hue, size_t texture) {
     return (shape * f.hues + hue % f.hues) * f.textures + texture % f.textures;
 }
 
-/* What an image of class `label` shows of a factor: what the class says, or else `drawn`. */
+/* The value of a factor in an image of class `label`: given by the class, or else `drawn`. */
 static size_t shape_of(factors f, size_t label) {
     return label / f.textures / f.hues;
 }
@@ -139,7 +141,7 @@ static bool draw_place(object *o, const scene *s, bool anywhere, smoe_rng *rng) 
         draw_centre(o, anywhere, rng);
         for (size_t k = 0; k < s->objects; k++) {
             float dx = o->x - s->object[k].x, dy = o->y - s->object[k].y;
-            if (anywhere) { /* what leaves at one side is at the other */
+            if (anywhere) { /* what leaves the image on one side comes back on the other */
                 dx -= roundf(dx);
                 dy -= roundf(dy);
             }
@@ -370,24 +372,53 @@ static int shapes_open(smoe_dataset *set, const smoe_spec *spec, const char *spl
     return name_classes(set, err);
 }
 
-const char *smoe_shapes_caption(const smoe_dataset *set, uint64_t i, char *buf, size_t size) {
+/* ---- in words -------------------------------------------------------------------------------- */
+
+/* Where the large object is: thirds of the range that its centre has. */
+static const char *place_of(const object *o) {
+    static const char *const place[3][3] = {
+        {"at the top left", "at the top", "at the top right"},
+        {"at the left", "in the middle", "at the right"},
+        {"at the bottom left", "at the bottom", "at the bottom right"}};
+    const float low = .43f, high = .57f;
+    return place[(o->y > low) + (o->y > high)][(o->x > low) + (o->x > high)];
+}
+
+/* Where a small object is, seen from the large one: by the longer of the two ways. */
+static const char *side_of(const object *o, const object *large, bool wraps) {
+    float dx = o->x - large->x, dy = o->y - large->y;
+    if (wraps) {
+        dx -= roundf(dx);
+        dy -= roundf(dy);
+    }
+    if (fabsf(dx) > fabsf(dy)) return dx < 0 ? "left" : "right";
+    return dy < 0 ? "above" : "below";
+}
+
+static int shapes_caption(const smoe_dataset *set, uint64_t i, char *buf, size_t size,
+                          smoe_err *err) {
+    (void)err;
     scene s;
     draw_scene(&s, set, i);
-    const object *o = s.object;
-    int used = snprintf(buf, size, "a large %s %s on a %s %s background", hue_name[o->hue],
-                        shape_name[o->shape], s.dark ? "dark" : "light", texture_name[s.texture]);
+    const object *large = s.object;
+    bool wraps = set->data.shapes.positions == SMOE_POSITIONS_UNIFORM;
+    int used = snprintf(buf, size, "a large %s %s on a %s %s background %s", hue_name[large->hue],
+                        shape_name[large->shape], s.dark ? "dark" : "light",
+                        texture_name[s.texture], place_of(large));
     for (size_t k = 1; k < s.objects && used >= 0 && (size_t)used < size; k++)
-        used += snprintf(buf + used, size - (size_t)used, "%s a small %s %s",
+        used += snprintf(buf + used, size - (size_t)used, "%s a small %s %s %s",
                          k == 1              ? " with"
                          : k + 1 < s.objects ? ","
                                              : " and",
-                         hue_name[s.object[k].hue], shape_name[s.object[k].shape]);
-    return buf;
+                         hue_name[s.object[k].hue], shape_name[s.object[k].shape],
+                         side_of(&s.object[k], large, wraps));
+    return 0;
 }
 
 const smoe_source_type smoe_source_shapes = {
     .open = shapes_open,
     .image = shapes_image,
     .label = shapes_label,
+    .caption = shapes_caption,
     .image_name = smoe_dataset_generated_name,
 };

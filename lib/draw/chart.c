@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The outermost points and bars, with room around them, which would else lie on the frame. */
+/* Leaves room around the outermost points and bars, so that they do not lie on the frame. */
 static void set_ranges(smoe_panel *panel, const smoe_chart *chart) {
     double x[2] = {INFINITY, -INFINITY}, y[2] = {INFINITY, -INFINITY};
     bool whole = true;
@@ -32,7 +32,8 @@ static void set_ranges(smoe_panel *panel, const smoe_chart *chart) {
 
 /* The name of a category, once. */
 static int add_name(smoe_plot_axis *axis, const smoe_chart_point *p) {
-    double at = nearbyint(p->x); /* beside others, a point is off by less than half */
+    double at =
+        nearbyint(p->x); /* points side by side are off their place by less than half a unit */
     if (!p->label) return 0;
     for (size_t i = 0; i < axis->ticks; i++)
         if (axis->tick[i].at == at) return 0;

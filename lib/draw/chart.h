@@ -1,4 +1,4 @@
-/* A figure of lines with error bars from numbers, in one panel: those of sweeps. */
+/* A figure of lines with error bars in one panel, drawn from numbers: the figure of a sweep. */
 #ifndef SMOE_CHART_H
 #define SMOE_CHART_H
 

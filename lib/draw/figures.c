@@ -15,20 +15,20 @@ enum {
     RUN_IN_KEY = 60
 };
 
-static const smoe_figure_row figures[] = {
+static const smoe_figure_entry figures[] = {
 #define FIGURE(figure, type, ...) {.name = #figure, .kind = SMOE_FIGURE_##type, __VA_ARGS__},
 #include "draw/figures.def"
 #undef FIGURE
 };
 enum { FIGURES = sizeof figures / sizeof *figures };
 
-const smoe_figure_row *smoe_figure_row_at(size_t i) {
+const smoe_figure_entry *smoe_figure_at(size_t i) {
     return i < FIGURES ? &figures[i] : NULL;
 }
 
-/* A figure that is being made a plot. */
+/* A figure that is being turned into a plot. */
 typedef struct figure {
-    const smoe_figure_row *row;
+    const smoe_figure_entry *entry;
     const smoe_frame *f, *runs;
     const char *panel[SMOE_PLOT_LIST], *line[SMOE_PLOT_LIST]; /* columns that tell them apart */
     const char *shown[SMOE_PLOT_LIST];                        /* of panel, those in their titles */
@@ -36,27 +36,28 @@ typedef struct figure {
     size_t lines, ordered; /* ordered: lines that have a place on the ramp */
 } figure;
 
-/* Appends the names of a list, but for one. */
+/* Appends the names of a list, except one. */
 static void append(const char **list, const char *const *names, const char *but) {
     while (*list) list++;
     for (; *names; names++)
         if (!but || strcmp(*names, but)) *list++ = *names;
 }
 
-/* Of one run its name says nothing; lines of several runs leave the rest to panels. */
+/* Where lines are runs: with several runs each is a line, and the other columns of the list tell
+ * panels apart; with one run its name says nothing and is left out. */
 static void choose_columns(figure *g) {
-    const smoe_figure_row *row = g->row;
+    const smoe_figure_entry *entry = g->entry;
     static const char *const run[] = {"run", NULL};
-    bool of_runs = row->line[0] && !strcmp(row->line[0], "run");
+    bool of_runs = entry->line[0] && !strcmp(entry->line[0], "run");
     bool several = (g->runs && g->runs->rows > 1) || !smoe_rows_agree(g->f, run, 0, g->f->rows - 1);
-    append(g->panel, row->panel, NULL);
+    append(g->panel, entry->panel, NULL);
     if (!of_runs) {
-        append(g->line, row->line, NULL);
+        append(g->line, entry->line, NULL);
     } else if (several) {
         append(g->line, run, NULL);
-        append(g->panel, row->line, "run");
+        append(g->panel, entry->line, "run");
     } else {
-        append(g->line, row->line, "run");
+        append(g->line, entry->line, "run");
     }
     append(g->shown, g->panel, several ? NULL : "run");
 }
@@ -87,13 +88,13 @@ static int add_mark(smoe_mark **mark, const figure *g, smoe_panel *panel, size_t
                     smoe_mark_kind kind, const char *y) {
     smoe_plot_rows rows;
     *mark = NULL;
-    if (!rows_of(g, panel->row, line, kind == SMOE_MARK_CELLS ? g->row->colour : y, &rows))
+    if (!rows_of(g, panel->row, line, kind == SMOE_MARK_CELLS ? g->entry->colour : y, &rows))
         return 0;
     *mark = smoe_plot_mark(panel);
     if (!*mark) return -1;
     (*mark)->kind = kind;
     (*mark)->rows = rows;
-    (*mark)->x = g->row->x;
+    (*mark)->x = g->entry->x;
     (*mark)->y[0] = y;
     return 0;
 }
@@ -120,26 +121,26 @@ static int add_lines(const figure *g, smoe_panel *panel) {
                                            [SMOE_FIGURE_HISTOGRAM] = SMOE_MARK_HISTOGRAM};
     char buf[SMOE_PLOT_TEXT];
     for (size_t i = 0; i < (g->lines ? g->lines : 1); i++)
-        for (size_t k = 0; g->row->y[k]; k++) {
+        for (size_t k = 0; g->entry->y[k]; k++) {
             smoe_mark *m;
-            if (add_mark(&m, g, panel, g->lines ? g->line_row[i] : SIZE_MAX, kinds[g->row->kind],
-                         g->row->y[k]))
+            if (add_mark(&m, g, panel, g->lines ? g->line_row[i] : SIZE_MAX, kinds[g->entry->kind],
+                         g->entry->y[k]))
                 return -1;
             if (!m) continue;
-            m->each = g->row->each;
-            m->error = g->row->error[k];
+            m->each = g->entry->each;
+            m->error = g->entry->error[k];
             colour_line(g, i, k, m);
             if (g->lines)
                 smoe_rows_say(g->f, g->line, g->line_row[i], RUN_IN_KEY, m->name, sizeof m->name);
             size_t used = strlen(m->name);
-            if (g->row->y[1])
+            if (g->entry->y[1])
                 snprintf(m->name + used, sizeof m->name - used, "%s%s", used ? ", " : "",
-                         smoe_words_of(g->row->y[k], buf, sizeof buf));
+                         smoe_words_of(g->entry->y[k], buf, sizeof buf));
         }
     return 0;
 }
 
-/* The widest first, the mean last. */
+/* The widest band first, the mean last. */
 static int add_bands(const figure *g, smoe_panel *panel) {
     static const char *const bands[][3] = {{"p0.5", "p99.5", "central 99%"},
                                            {"p2.5", "p97.5", "95%"},
@@ -154,14 +155,14 @@ static int add_bands(const figure *g, smoe_panel *panel) {
         m->colour = (smoe_colour){SMOE_BAND, (double)i};
         snprintf(m->name, sizeof m->name, "%s", bands[i][2]);
     }
-    if (add_mark(&m, g, panel, SIZE_MAX, SMOE_MARK_LINE, g->row->y[0])) return -1;
+    if (add_mark(&m, g, panel, SIZE_MAX, SMOE_MARK_LINE, g->entry->y[0])) return -1;
     if (m) snprintf(m->name, sizeof m->name, "mean");
     return 0;
 }
 
-/* Bars upon one another are drawn from the tallest, the sum of all, down. */
+/* Stacked bars are drawn from the tallest, the sum of all, down to the lowest. */
 static int add_bars(const figure *g, smoe_panel *panel) {
-    const char *const *y = g->row->y;
+    const char *const *y = g->entry->y;
     char buf[SMOE_PLOT_TEXT];
     size_t columns = 0;
     while (y[columns]) columns++;
@@ -179,20 +180,20 @@ static int add_bars(const figure *g, smoe_panel *panel) {
 
 static int add_cells(const figure *g, smoe_panel *panel) {
     smoe_mark *m;
-    if (add_mark(&m, g, panel, SIZE_MAX, SMOE_MARK_CELLS, g->row->y[0])) return -1;
-    if (m) m->z = g->row->colour;
+    if (add_mark(&m, g, panel, SIZE_MAX, SMOE_MARK_CELLS, g->entry->y[0])) return -1;
+    if (m) m->z = g->entry->colour;
     return 0;
 }
 
 /* ---- axes ------------------------------------------------------------------------------------ */
 
-/* Of bars upon one another, how high they are together. */
+/* The height of stacked bars together. */
 static double tallest(const figure *g, size_t like) {
     double most = 0;
     for (size_t r = 0; r < g->f->rows; r++) {
         double sum = 0;
         if (like != SIZE_MAX && !smoe_rows_agree(g->f, g->panel, like, r)) continue;
-        for (const char *const *y = g->row->y; *y; y++) {
+        for (const char *const *y = g->entry->y; *y; y++) {
             double v = smoe_rows_number(g->f, r, *y);
             if (isfinite(v)) sum += v;
         }
@@ -207,32 +208,33 @@ static double bin_of(const figure *g) {
     double least = INFINITY;
     for (size_t r = 1; r < g->f->rows; r++) {
         double far =
-            smoe_rows_number(g->f, r, g->row->x) - smoe_rows_number(g->f, r - 1, g->row->x);
+            smoe_rows_number(g->f, r, g->entry->x) - smoe_rows_number(g->f, r - 1, g->entry->x);
         if (far > 0) least = fmin(least, far);
     }
     return isfinite(least) ? least : 0;
 }
 
-/* All panels have one scale, so that they can be compared, unless they are of different things. */
+/* All panels have the same scale, so that they can be compared, unless they show different
+ * things. */
 static void set_axes(const figure *g, smoe_panel *panel) {
-    const smoe_figure_row *row = g->row;
-    const char *const x[] = {row->x, NULL};
-    size_t like = row->separate ? panel->row : SIZE_MAX;
-    bool bars = row->kind == SMOE_FIGURE_BARS, whole;
+    const smoe_figure_entry *entry = g->entry;
+    const char *const x[] = {entry->x, NULL};
+    size_t like = entry->separate ? panel->row : SIZE_MAX;
+    bool bars = entry->kind == SMOE_FIGURE_BARS, whole;
     double low, high;
     if (!smoe_rows_range(g->f, x, g->panel, SIZE_MAX, &low, &high, &whole)) low = high = 0;
-    double beside = bars ? 0.5 : row->kind == SMOE_FIGURE_HISTOGRAM ? bin_of(g) / 2 : 0;
+    double beside = bars ? 0.5 : entry->kind == SMOE_FIGURE_HISTOGRAM ? bin_of(g) / 2 : 0;
     smoe_plot_range(&panel->x, low, high, whole, false);
     if (beside > 0) panel->x.low = low - beside, panel->x.high = high + beside;
-    if (!smoe_rows_range(g->f, row->y, g->panel, like, &low, &high, &whole)) low = high = 0;
+    if (!smoe_rows_range(g->f, entry->y, g->panel, like, &low, &high, &whole)) low = high = 0;
     if (bars) high = tallest(g, like);
-    if (row->ratio && low > 0 && high > 10 * low) {
+    if (entry->ratio && low > 0 && high > 10 * low) {
         smoe_plot_range_log(&panel->y, low, high, 10);
         return;
     }
-    if (row->zero) low = fmin(low, 0);
+    if (entry->zero) low = fmin(low, 0);
     smoe_plot_range(&panel->y, low, high, whole, true);
-    if (row->share) smoe_plot_range(&panel->y, 0, 1, false, false);
+    if (entry->share) smoe_plot_range(&panel->y, 0, 1, false, false);
 }
 
 /* The names of ranks, thinned out to `most` of them. */
@@ -261,14 +263,14 @@ static int name_ranks(const figure *g, smoe_plot_axis *axis, const smoe_panel *p
     return 0;
 }
 
-/* How many cells belong together, as the table of runs says; 0 where that says nothing. */
+/* How many cells belong together, from the table of runs; 0 if it does not say. */
 static size_t group_of(const figure *g, const smoe_panel *panel) {
     const smoe_frame *runs = g->runs;
-    if (!runs || !g->row->group || smoe_frame_find(runs, g->row->group) == SIZE_MAX) return 0;
+    if (!runs || !g->entry->group || smoe_frame_find(runs, g->entry->group) == SIZE_MAX) return 0;
     const char *run = smoe_frame_text_at(g->f, panel->row, smoe_frame_find(g->f, "run"));
     for (size_t r = 0; r < runs->rows; r++)
         if (!strcmp(smoe_frame_text_at(runs, r, smoe_frame_find(runs, "run")), run)) {
-            double cells = smoe_rows_number(runs, r, g->row->group);
+            double cells = smoe_rows_number(runs, r, g->entry->group);
             return cells > 1 ? (size_t)cells : 0;
         }
     return 0;
@@ -276,40 +278,41 @@ static size_t group_of(const figure *g, const smoe_panel *panel) {
 
 /* Rows from the top down, a unit for each cell. */
 static int set_cell_axes(const figure *g, smoe_panel *panel) {
-    const smoe_figure_row *row = g->row;
-    const char *const x[] = {row->x, NULL};
+    const smoe_figure_entry *entry = g->entry;
+    const char *const x[] = {entry->x, NULL};
     double low, high;
     bool whole;
     if (!smoe_rows_range(g->f, x, g->panel, panel->row, &low, &high, &whole)) low = high = 0;
     smoe_plot_range(&panel->x, low, high, true, false);
     panel->x.low = low - 0.5, panel->x.high = high + 0.5;
-    if (!smoe_rows_range(g->f, row->y, g->panel, panel->row, &low, &high, &whole)) low = high = 0;
+    if (!smoe_rows_range(g->f, entry->y, g->panel, panel->row, &low, &high, &whole)) low = high = 0;
     smoe_plot_range(&panel->y, low, high, true, false);
     panel->y.low = high + 0.5, panel->y.high = low - 0.5;
-    panel->square = !row->x_name;
+    panel->square = !entry->x_name;
     panel->group = group_of(g, panel);
-    if (row->x_name && name_ranks(g, &panel->x, panel, row->x, row->x_name, TICKS_ACROSS))
+    if (entry->x_name && name_ranks(g, &panel->x, panel, entry->x, entry->x_name, TICKS_ACROSS))
         return -1;
-    return row->y_name ? name_ranks(g, &panel->y, panel, row->y[0], row->y_name, TICKS_DOWN) : 0;
+    return entry->y_name ? name_ranks(g, &panel->y, panel, entry->y[0], entry->y_name, TICKS_DOWN)
+                         : 0;
 }
 
-/* Colours are from 0 unless all cells are nearly alike: then what differs would not be seen. */
+/* Colours start at 0, unless all cells are nearly equal: then differences would not be visible. */
 static void set_scale(const figure *g, smoe_plot_scale *scale) {
-    const char *const colour[] = {g->row->colour, NULL};
+    const char *const colour[] = {g->entry->colour, NULL};
     char buf[SMOE_PLOT_TEXT];
     double low, high;
     bool whole;
     if (!smoe_rows_range(g->f, colour, g->panel, SIZE_MAX, &low, &high, &whole)) low = high = 0;
     snprintf(scale->label, sizeof scale->label, "%s",
-             smoe_words_of(g->row->colour, buf, sizeof buf));
-    scale->diverging = g->row->around_zero || g->row->around_one;
-    if (g->row->around_zero) low = -1, high = 1;
-    if (g->row->around_one) low = 0, high = fmax(high, 2);
+             smoe_words_of(g->entry->colour, buf, sizeof buf));
+    scale->diverging = g->entry->around_zero || g->entry->around_one;
+    if (g->entry->around_zero) low = -1, high = 1;
+    if (g->entry->around_one) low = 0, high = fmax(high, 2);
     if (!scale->diverging && low <= high / 2) low = fmin(low, 0);
     if (!(low < high)) high = low + 0.5;
     scale->low = low;
     scale->high = high;
-    scale->middle = g->row->around_one ? 1 : (low + high) / 2;
+    scale->middle = g->entry->around_one ? 1 : (low + high) / 2;
 }
 
 /* ---- the plot -------------------------------------------------------------------------------- */
@@ -329,38 +332,39 @@ static int add_panel(const figure *g, smoe_plot *plot, size_t row) {
     if (!panel) return -1;
     panel->row = row;
     panel->block = has_column(g->panel, "block") ? smoe_rows_number(g->f, row, "block") : NAN;
-    if (add[g->row->kind](g, panel)) return -1;
+    if (add[g->entry->kind](g, panel)) return -1;
     if (!panel->marks) {
         plot->panels--;
         return 0;
     }
     smoe_rows_say(g->f, g->shown, row, RUN_IN_TITLE, panel->title, sizeof panel->title);
-    snprintf(panel->x.label, sizeof panel->x.label, "%s", g->row->x_title);
-    snprintf(panel->y.label, sizeof panel->y.label, "%s", g->row->y_title ? g->row->y_title : "");
-    if (g->row->kind == SMOE_FIGURE_HEAT) return set_cell_axes(g, panel);
+    snprintf(panel->x.label, sizeof panel->x.label, "%s", g->entry->x_title);
+    snprintf(panel->y.label, sizeof panel->y.label, "%s",
+             g->entry->y_title ? g->entry->y_title : "");
+    if (g->entry->kind == SMOE_FIGURE_HEAT) return set_cell_axes(g, panel);
     set_axes(g, panel);
     return 0;
 }
 
-int smoe_figure_plot(smoe_plot *plot, const smoe_figure_row *row, const smoe_frame *frames,
+int smoe_figure_plot(smoe_plot *plot, const smoe_figure_entry *entry, const smoe_frame *frames,
                      size_t count, smoe_err *err) {
-    figure g = {.row = row,
-                .f = smoe_frames_find(frames, count, row->name),
+    figure g = {.entry = entry,
+                .f = smoe_frames_find(frames, count, entry->name),
                 .runs = smoe_frames_find(frames, count, "runs")};
-    *plot = (smoe_plot){.name = row->name};
+    *plot = (smoe_plot){.name = entry->name};
     if (!g.f || !g.f->rows) return 0;
     /* a cell without a place, as that of a class token, is no cell */
-    const char *const place[] = {row->x, row->y[0], NULL};
-    const char *const *needed = row->kind == SMOE_FIGURE_HEAT ? place : NULL;
+    const char *const place[] = {entry->x, entry->y[0], NULL};
+    const char *const *needed = entry->kind == SMOE_FIGURE_HEAT ? place : NULL;
     size_t *first = calloc(g.f->rows, sizeof *first), panels = 0;
     g.line_row = calloc(g.f->rows, sizeof *g.line_row);
     plot->title = g.f->title;
     plot->table = g.f;
-    plot->x_name = row->x_name;
-    plot->y_name = row->y_name;
-    plot->section = has_column(row->panel, "metric")  ? "training"
-                    : has_column(row->panel, "block") ? "layer"
-                                                      : "across";
+    plot->x_name = entry->x_name;
+    plot->y_name = entry->y_name;
+    plot->section = has_column(entry->panel, "metric")  ? "training"
+                    : has_column(entry->panel, "block") ? "layer"
+                                                        : "across";
     bool made = first && g.line_row;
     if (made) {
         choose_columns(&g);
@@ -369,12 +373,12 @@ int smoe_figure_plot(smoe_plot *plot, const smoe_figure_row *row, const smoe_fra
         for (size_t i = 0; number && i < g.lines; i++)
             g.ordered += isfinite(smoe_rows_number(g.f, g.line_row[i], g.line[0]));
         panels = smoe_rows_find(g.f, g.panel, needed, first);
-        if (row->kind == SMOE_FIGURE_HEAT) set_scale(&g, &plot->scale);
+        if (entry->kind == SMOE_FIGURE_HEAT) set_scale(&g, &plot->scale);
     }
     for (size_t i = 0; made && i < panels; i++) made = !add_panel(&g, plot, first[i]);
     free(first);
     free(g.line_row);
-    return made ? 0 : smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", row->name);
+    return made ? 0 : smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", entry->name);
 }
 
 int smoe_figures_write(const smoe_frame *frames, size_t count, const char *folder,

@@ -1,6 +1,6 @@
 /*
- * The figures of smoe inspect: rows of figures.def, each of the table of its name. A figure becomes
- * a plot (plot.h), which gnuplot draws beside the tables and the report draws in its page.
+ * The figures of smoe inspect: entries of figures.def, each of the table of its name. A figure
+ * becomes a plot (plot.h), which gnuplot draws beside the tables and the report draws in its page.
  */
 #ifndef SMOE_FIGURES_H
 #define SMOE_FIGURES_H
@@ -16,8 +16,8 @@ typedef enum smoe_figure_kind {
     SMOE_FIGURE_HEAT
 } smoe_figure_kind;
 
-/* A row of figures.def, which says what each field means. Lists end with the first NULL. */
-typedef struct smoe_figure_row {
+/* An entry of figures.def, which says what each field means. Lists end with the first NULL. */
+typedef struct smoe_figure_entry {
     const char *name;
     smoe_figure_kind kind;
     const char *panel[SMOE_PLOT_LIST], *line[SMOE_PLOT_LIST], *y[SMOE_PLOT_LIST],
@@ -26,19 +26,19 @@ typedef struct smoe_figure_row {
     const char *x_name, *y_name, *group;
     const char *x_title, *y_title;
     bool zero, share, ratio, separate, around_zero, around_one;
-} smoe_figure_row;
+} smoe_figure_entry;
 
-/* The i-th row; NULL past the last. */
-const smoe_figure_row *smoe_figure_row_at(size_t i);
+/* The i-th entry; NULL past the last. */
+const smoe_figure_entry *smoe_figure_at(size_t i);
 
-/* The plot of a row, without panels where its table is not there or has nothing to draw. Free it in
- * any case. */
-int smoe_figure_plot(smoe_plot *plot, const smoe_figure_row *row, const smoe_frame *frames,
+/* The plot of an entry, without panels where its table is not there or has nothing to draw. Free it
+ * in any case. */
+int smoe_figure_plot(smoe_plot *plot, const smoe_figure_entry *entry, const smoe_frame *frames,
                      size_t count, smoe_err *err) SMOE_MUST_CHECK;
 
-/* Draws every row whose table has rows to draw, in a folder that must hold the frames' CSV files,
- * FOLDER/FRAME.csv; files of a figure that is not drawn go. *scripts and *drawn: how many of each
- * came out; fewer drawn than scripts: gnuplot is missing or failed. */
+/* Draws every figure whose table has rows to draw, in a folder that must hold the frames' CSV
+ * files, FOLDER/FRAME.csv; files of a figure that is not drawn go. *scripts and *drawn: how many of
+ * each came out; fewer drawn than scripts: gnuplot is missing or failed. */
 int smoe_figures_write(const smoe_frame *frames, size_t count, const char *folder,
                        const smoe_plot_size *size, size_t *scripts, size_t *drawn,
                        smoe_err *err) SMOE_MUST_CHECK;

@@ -67,7 +67,7 @@ bool smoe_rows_range(const smoe_frame *f, const char *const *columns, const char
     return *low <= *high;
 }
 
-/* The end of a run's name, which tells runs apart sooner than its beginning. */
+/* The end of a run's name: ends of names differ more than beginnings. */
 static void say_run(const char *run, size_t most, char *text, size_t size) {
     size_t length = strlen(run);
     const char *dots = "";

@@ -1,5 +1,5 @@
-/* Which rows of a table are a panel and a line of a figure, and how they are called. The rows of a
- * run lie together; those of a panel or a line may lie between others. */
+/* Which rows of a table make a panel and a line of a figure, and what these are called. The rows of
+ * a run lie together; those of a panel or a line may lie between others. */
 #ifndef SMOE_FIGURES_ROWS_H
 #define SMOE_FIGURES_ROWS_H
 
@@ -22,8 +22,8 @@ size_t smoe_rows_find(const smoe_frame *frame, const char *const *list, const ch
 bool smoe_rows_range(const smoe_frame *frame, const char *const *columns, const char *const *list,
                      size_t like, double *low, double *high, bool *whole);
 
-/* What sets the rows of a list apart, in words: "soft, block 3". Of a long name of a run its last
- * `most` bytes. */
+/* What a row has in the columns of a list, in words: "soft, block 3". A run's name is cut to its
+ * last `most` bytes. */
 void smoe_rows_say(const smoe_frame *frame, const char *const *list, size_t row, size_t most,
                    char *text, size_t size);
 

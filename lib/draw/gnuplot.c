@@ -1,11 +1,14 @@
 /* Pictures by gnuplot; see gnuplot.h. Only its script language is relied on, version 5 and up. */
 #include "draw/gnuplot.h"
+#include "base/clock.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 /* A single-quoted string of gnuplot: nothing is special but the quote, which is doubled. */
@@ -18,11 +21,31 @@ void smoe_gnuplot_text(FILE *out, const char *text) {
     fputc('\'', out);
 }
 
+/* The status of a child, which is ended if it takes far longer than any figure does. */
+static int wait_for(pid_t child) {
+    const struct timespec moment = {.tv_nsec = 5000000};
+    const double most = 60; /* seconds */
+    double start = smoe_now();
+    int status = -1;
+    for (;;) {
+        pid_t ended = waitpid(child, &status, WNOHANG);
+        if (ended == child) return status;
+        if (ended < 0 && errno != EINTR) return -1;
+        if (smoe_now() - start > most) break;
+        nanosleep(&moment, NULL);
+    }
+    kill(child, SIGKILL);
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+        ;
+    return -1;
+}
+
 /* gnuplot NAME.gp in the folder, silently. Whether it succeeded. */
 static bool run(const char *folder, const char *script, bool pdf) {
-    char *svg[] = {(char[]){"gnuplot"}, (char *)script, NULL};
-    char *with_pdf[] = {(char[]){"gnuplot"}, (char[]){"-e"}, (char[]){"pdf=1"}, (char *)script,
-                        NULL};
+    /* -d: without the user's own ~/.gnuplot, which could change or do anything. */
+    char *svg[] = {(char[]){"gnuplot"}, (char[]){"-d"}, (char *)script, NULL};
+    char *with_pdf[] = {(char[]){"gnuplot"}, (char[]){"-d"}, (char[]){"-e"},
+                        (char[]){"pdf=1"},   (char *)script, NULL};
     posix_spawn_file_actions_t actions;
     pid_t child;
     int status = -1;
@@ -32,13 +55,12 @@ static bool run(const char *folder, const char *script, bool pdf) {
                  !posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", 1, 0) &&
                  !posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", 1, 0);
     if (ready && !posix_spawnp(&child, "gnuplot", &actions, NULL, pdf ? with_pdf : svg, environ))
-        while (waitpid(child, &status, 0) < 0)
-            if (errno != EINTR) break;
+        status = wait_for(child);
     posix_spawn_file_actions_destroy(&actions);
     return !status;
 }
 
-/* FOLDER/NAME.ENDING goes. */
+/* Removes FOLDER/NAME.ENDING. */
 static int remove_file(const char *folder, const char *name, const char *ending, smoe_err *err) {
     char *path = smoe_text_format("%s/%s.%s", folder, name, ending);
     int status =

@@ -1,4 +1,4 @@
-/* gnuplot: scripts are kept, and made into pictures where gnuplot is installed. */
+/* gnuplot: scripts are always written; pictures are made from them if gnuplot is installed. */
 #ifndef SMOE_GNUPLOT_H
 #define SMOE_GNUPLOT_H
 
@@ -6,8 +6,8 @@
 
 /* Writes FOLDER/NAME.gp by `print` and, by running gnuplot on it in FOLDER, FOLDER/NAME.svg and,
  * with pdf, FOLDER/NAME.pdf. *drawn says whether they came out: without gnuplot they do not, and
- * the script is left to be drawn elsewhere. Pictures of an earlier script go. The script draws PDF
- * where the variable `pdf` exists. */
+ * the script is left to be drawn elsewhere. Pictures of an earlier script are removed. The script
+ * draws PDF where the variable `pdf` exists. */
 int smoe_gnuplot_draw(const char *folder, const char *name, smoe_file_printer *print,
                       const void *context, bool pdf, bool *drawn, smoe_err *err) SMOE_MUST_CHECK;
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 void smoe_json_text(FILE *out, const char *text);
-/* Whole numbers as they are, others with that many digits; null for none. */
+/* Whole numbers exactly, others with that many significant digits; null for NaN and infinities. */
 void smoe_json_number(FILE *out, double v, int digits);
 /* ,"name": and the value; of a text NULL is null. */
 void smoe_json_text_member(FILE *out, const char *name, const char *text);

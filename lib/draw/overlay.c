@@ -1,5 +1,5 @@
-/* Sheets of overlays; see overlay.h. A tile is the image under one look: what is done to each
- * patch. */
+/* Sheets of overlays; see overlay.h. A tile is the image with one set of looks: what is laid over
+ * each patch. */
 #include "draw/overlay.h"
 #include "base/file.h"
 #include "draw/png.h"
@@ -121,7 +121,7 @@ static size_t choose(const weights *w, size_t chosen[CHOSEN]) {
 
 /* ---- looks ----------------------------------------------------------------------------------- */
 
-/* Darker the smaller the weight is beside the unit's largest; grey where it takes nothing;
+/* Darker where the weight is smaller relative to the unit's largest; grey where it is 0;
  * [patches]. */
 static void look_unit(look *looks, const smoe_sample *s, const weights *w, size_t unit) {
     const float *take = w->take + unit * w->T + s->first_patch;
@@ -138,7 +138,7 @@ static void look_dropped(look *looks, const smoe_sample *s, const weights *w) {
         looks[p] = (look){w->placed[s->first_patch + p] ? 0 : 1, {230, 0, 126}};
 }
 
-/* A hue of its own for each unit; neighbours differ in lightness too. */
+/* Each unit has its own hue; neighbouring numbers differ in lightness too. */
 static void unit_colour(uint8_t colour[3], size_t unit, size_t units) {
     double hue = fmod((double)unit * 360 / (double)units + 200, 360) / 60;
     double light = unit % 2 ? 0.62 : 0.48, chroma = 0.62 * (1 - fabs(2 * light - 1));
@@ -284,7 +284,7 @@ static void fill_sheet(sheet *sh, const smoe_sample_layer *l, const weights *w, 
     }
 }
 
-/* True to size, and magnified where that is not legible. */
+/* At the image's size, and magnified as well where that is not legible. */
 static int write_sheets(const sheet *sh, const char *folder, const char *stem, smoe_err *err) {
     size_t large = (LEGIBLE + sh->sample->size - 1) / sh->sample->size;
     for (size_t i = 0; i < (large > 1 ? 2 : 1); i++) {
@@ -356,7 +356,7 @@ int smoe_overlays_write(const smoe_sample *samples, size_t count, const smoe_ove
     return 0;
 }
 
-/* Behind a word and the number that must follow it; NULL where they are not there. */
+/* The text behind `word` and a number; NULL if it does not begin with these. */
 static const char *behind(const char *text, const char *word) {
     size_t length = strlen(word);
     size_t digits = strncmp(text, word, length) ? 0 : strspn(text + length, "0123456789");

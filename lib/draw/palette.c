@@ -38,7 +38,7 @@ static const char *put(unsigned rgb, char buf[SMOE_COLOUR_TEXT]) {
     return buf;
 }
 
-/* Between the two colours of the ramp that are nearest. */
+/* Interpolates between the two nearest colours of the ramp. */
 static unsigned on_ramp(double at, bool night) {
     double place = fmin(fmax(at, 0), 1) * (COUNT(ordered) - 1);
     size_t below = (size_t)place, above = below + 1 < COUNT(ordered) ? below + 1 : below;

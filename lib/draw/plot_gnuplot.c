@@ -74,8 +74,8 @@ static layout lay_out(const smoe_plot *plot, const smoe_plot_size *size) {
 
 /* ---- data ------------------------------------------------------------------------------------ */
 
-/* What a row must have to be one of the rows, true where nothing; not the run, whose rows lie
- * together. Returns whether there is a condition. */
+/* Writes the condition for a row to be one of the mark's rows. The run is left out, because its
+ * rows are consecutive. Returns whether there is a condition. */
 static bool put_condition(FILE *out, const smoe_plot *plot, const smoe_plot_rows *rows) {
     const smoe_frame *f = plot->table;
     bool some = false;
@@ -109,7 +109,8 @@ static void put_rows(FILE *out, const smoe_plot *plot, const smoe_mark *m) {
     fprintf(out, "column(\"%s\")%s)", m->x, others ? " : NaN" : "");
 }
 
-/* A blank line ends a line: those of the values of a column, and of marks that are points. */
+/* A blank line in the data ends a line of the figure: between values of a column, and between
+ * points. */
 static void put_block(FILE *out, const smoe_plot *plot, const smoe_mark *m, size_t number) {
     const char *between = plot->table ? "," : " ";
     if (m->kind == SMOE_MARK_POINTS) {

@@ -18,8 +18,8 @@ typedef struct smoe_report {
     size_t sample_count;
 } smoe_report;
 
-/* Writes the file at path. Tables and samples that would make the page too heavy to open are left
- * out of it and named there: tables beyond 6 MB together, samples beyond 2.5 MB. */
+/* Writes the file at path. Tables and samples that would make the page too large to open are left
+ * out; the page names them: tables beyond 6 MB together, samples beyond 2.5 MB. */
 int smoe_report_write(const smoe_report *report, const char *path, smoe_err *err) SMOE_MUST_CHECK;
 
 /* For report.c: the JSON object that report.js reads. Fails only when out of memory. */

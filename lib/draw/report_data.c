@@ -3,7 +3,7 @@
  * mean something to HTML are escaped. Made to be small: columns of tables whole, equal values
  * counted, numbers to five digits; pictures as PNG, weights as bytes, both in base64.
  *
- *   words    {NAME: what it is called}, the rows of words.def
+ *   words    {NAME: what it is called}, the entries of words.def
  *   figures  [plots, see plot.h]
  *   frames   {NAME: {title, caption, rows, columns [names], data [columns]}}; a column is
  *            {"list": [..]} or {"runs": [value, times, ..]}, of text with "names" they index;
@@ -30,11 +30,11 @@ enum { MOST_TABLES = 6000000, MOST_SAMPLES = 2500000 };
 
 /* The figures that have something to draw. */
 static int put_figures(FILE *out, const smoe_report *report, smoe_err *err) {
-    const smoe_figure_row *row;
+    const smoe_figure_entry *entry;
     const char *comma = "";
-    for (size_t i = 0; (row = smoe_figure_row_at(i)); i++) {
+    for (size_t i = 0; (entry = smoe_figure_at(i)); i++) {
         smoe_plot plot;
-        int status = smoe_figure_plot(&plot, row, report->frames, report->frame_count, err);
+        int status = smoe_figure_plot(&plot, entry, report->frames, report->frame_count, err);
         if (!status && plot.panels) {
             fputs(comma, out);
             smoe_plot_page(&plot, out);

@@ -14,8 +14,8 @@ static const struct {
 };
 
 const char *smoe_words_at(size_t i, const char **shown) {
-    size_t rows = sizeof words / sizeof *words;
-    if (i >= rows) return smoe_metric_words(i - rows, shown);
+    size_t entries = sizeof words / sizeof *words;
+    if (i >= entries) return smoe_metric_words(i - entries, shown);
     *shown = words[i].words;
     return words[i].name;
 }

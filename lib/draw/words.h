@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-/* The i-th row of words.def, then of the metrics, its words in *shown; NULL past the last. */
+/* The i-th entry of words.def, then of the metrics, its words in *shown; NULL past the last. */
 const char *smoe_words_at(size_t i, const char **shown);
 
 /* A name in words, by words.def, as a metric or with blanks for underscores; in buf where it must

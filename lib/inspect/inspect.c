@@ -10,13 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct row {
+static const struct entry {
     const char *name, *title, *caption;
     const smoe_column *columns; /* up to one without a name */
     unsigned needs;
     smoe_fill_layer *of_layer; /* one of the two */
     smoe_fill_run *of_run;
-} rows[] = {
+} entries[] = {
 #define TEXT(column) \
     { #column, true }
 #define NUMBER(column) \
@@ -27,15 +27,15 @@ static const struct row {
             0                          \
         }                              \
     }
-#define FRAME(row, need, per, ...) \
-    {.name = #row, .needs = SMOE_INSPECT_##need, .of_##per = smoe_fill_##row, __VA_ARGS__},
+#define FRAME(frame, need, per, ...) \
+    {.name = #frame, .needs = SMOE_INSPECT_##need, .of_##per = smoe_fill_##frame, __VA_ARGS__},
 #include "inspect/inspect.def"
 #undef FRAME
 #undef COLUMNS
 #undef NUMBER
 #undef TEXT
 };
-enum { ROWS = sizeof rows / sizeof *rows };
+enum { ENTRIES = sizeof entries / sizeof *entries };
 
 static const smoe_counter *const counters[SMOE_COUNTERS] = {
     [SMOE_COUNT_MEANS] = &smoe_counter_means,
@@ -44,17 +44,18 @@ static const smoe_counter *const counters[SMOE_COUNTERS] = {
     [SMOE_COUNT_COMBINE_SUMS] = &smoe_counter_combine_sums,
     [SMOE_COUNT_EXPERTS] = &smoe_counter_experts,
     [SMOE_COUNT_CHOICES] = &smoe_counter_choices,
+    [SMOE_COUNT_CHANGES] = &smoe_counter_changes,
 };
 
 /* ---- frames ---------------------------------------------------------------------------------- */
 
 int smoe_frames_open(smoe_frame **frames, size_t *count, smoe_err *err) {
-    *count = ROWS;
-    *frames = calloc(ROWS, sizeof **frames);
+    *count = ENTRIES;
+    *frames = calloc(ENTRIES, sizeof **frames);
     if (!*frames) return smoe_fail(err, SMOE_RUNTIME, "out of memory for the tables");
-    for (size_t i = 0; i < ROWS; i++)
-        smoe_frame_init(&(*frames)[i], rows[i].name, rows[i].title, rows[i].caption,
-                        rows[i].columns);
+    for (size_t i = 0; i < ENTRIES; i++)
+        smoe_frame_init(&(*frames)[i], entries[i].name, entries[i].title, entries[i].caption,
+                        entries[i].columns);
     return 0;
 }
 
@@ -64,11 +65,11 @@ void smoe_frames_free(smoe_frame *frames, size_t count) {
 }
 
 int smoe_inspect_fill(smoe_inspection *r, smoe_frame *frames, smoe_err *err) {
-    for (size_t i = 0; i < ROWS; i++) {
-        if ((rows[i].needs & r->has) != rows[i].needs) continue;
-        for (size_t l = 0; rows[i].of_layer && l < r->layers; l++)
-            rows[i].of_layer(r, &frames[i], l);
-        if (rows[i].of_run && rows[i].of_run(r, &frames[i], err)) return -1;
+    for (size_t i = 0; i < ENTRIES; i++) {
+        if ((entries[i].needs & r->has) != entries[i].needs) continue;
+        for (size_t l = 0; entries[i].of_layer && l < r->layers; l++)
+            entries[i].of_layer(r, &frames[i], l);
+        if (entries[i].of_run && entries[i].of_run(r, &frames[i], err)) return -1;
         if (smoe_frame_check(&frames[i], err)) return -1;
     }
     return 0;
@@ -134,8 +135,9 @@ static void see_sparse(const smoe_inspection *r, const smoe_plan *plan, size_t b
         }
 }
 
-static void see(const smoe_inspection *r, const smoe_plan *plan, size_t b,
+static void see(const smoe_inspection *r, const smoe_plan *plan, size_t l, size_t b,
                 smoe_inspect_view *view) {
+    view->layer = l;
     view->image = r->order[r->seen + b];
     view->label = smoe_dataset_label(r->subject.set, view->image);
     view->gate = plan->gate ? plan->gate + b * r->T * r->E : NULL;
@@ -145,7 +147,7 @@ static void see(const smoe_inspection *r, const smoe_plan *plan, size_t b,
         see_dense(r, plan, b, view);
 }
 
-/* Images are seen by any thread; a counter takes them one after another, on whichever thread. */
+/* Threads evaluate images in parallel; a counter receives them one after another, on any thread. */
 static void watch(void *user, size_t l, const smoe_router *router) {
     smoe_inspection *r = user;
     const smoe_plan *plan = &router->plan;
@@ -153,7 +155,7 @@ static void watch(void *user, size_t l, const smoe_router *router) {
     for (size_t from = 0; from < images; from += r->views) {
         size_t n = images - from < r->views ? images - from : r->views;
 #pragma omp parallel for schedule(dynamic)
-        for (size_t b = 0; b < n; b++) see(r, plan, from + b, &r->view[b]);
+        for (size_t b = 0; b < n; b++) see(r, plan, l, from + b, &r->view[b]);
 #pragma omp parallel for schedule(dynamic)
         for (size_t c = 0; c < SMOE_COUNTERS; c++) {
             void *state = r->state[c * r->layers + l];
@@ -200,7 +202,7 @@ static void free_views(smoe_inspection *r) {
     free(r->view);
 }
 
-/* As many images at once as the memory holds, at least one. */
+/* As many images at a time as fit into the memory, at least one. */
 static int open_views(smoe_inspection *r, smoe_err *err) {
     bool dense = r->has & SMOE_INSPECT_DENSE;
     size_t weights = r->T * r->E, sums = dense ? r->T * r->S : 0, places = dense ? 0 : r->T * r->E;
@@ -246,6 +248,12 @@ static int check(const smoe_inspect_subject *s, smoe_err *err) {
     size_t images = smoe_dataset_images(s->set);
     if (!smoe_model_moe_layers(s->model))
         return smoe_fail(err, SMOE_USAGE, "%s has no MoE layer", s->checkpoint);
+    bool classified = s->spec->eval.zeroshot.count && smoe_dataset_classes(s->set) > 1;
+    if (smoe_model_pairs(s->model) && !classified)
+        return smoe_fail(err, SMOE_USAGE,
+                         "%s compares images with captions: give texts for its classes, as with "
+                         "'eval.zeroshot=a photo of a {}'",
+                         s->checkpoint);
     for (size_t i = 0; i < s->images; i++)
         if (s->image[i] >= images)
             return smoe_fail(err, SMOE_USAGE, "no image %zu: the split %s has images 0 to %zu",
@@ -292,7 +300,7 @@ void smoe_inspect_free(smoe_inspection *r) {
     free(r);
 }
 
-void *smoe_inspect_state(const smoe_inspection *r, smoe_counter_row counter, size_t l) {
+void *smoe_inspect_state(const smoe_inspection *r, smoe_counter_id counter, size_t l) {
     return r->state[counter * r->layers + l];
 }
 

@@ -1,8 +1,8 @@
 /*
  * What the routers of a trained model do with a data set: the analyses of the two papers, each a
- * table (a row of inspect.def) and, for a few images, everything there is. Accumulated in one pass
- * over the images, in memory that does not grow with their number, in double and in a fixed order:
- * the same bits for any number of threads.
+ * table (an entry of inspect.def) and, for a few images, everything there is. Accumulated in one
+ * pass over the images, in memory that does not grow with their number, in double and in a fixed
+ * order: the same bits for any number of threads.
  */
 #ifndef SMOE_INSPECT_H
 #define SMOE_INSPECT_H
@@ -13,7 +13,7 @@
 #include "spec/spec.h"
 #include "vit/model.h"
 
-/* One empty frame for every row of inspect.def, in a fresh array of *count. */
+/* One empty frame for every entry of inspect.def, in a fresh array of *count. */
 int smoe_frames_open(smoe_frame **frames, size_t *count, smoe_err *err) SMOE_MUST_CHECK;
 void smoe_frames_free(smoe_frame *frames, size_t count);
 
@@ -31,7 +31,8 @@ typedef struct smoe_inspect_subject {
     size_t images;
     bool
         random_routers; /* measure the value of routers: two evaluations more for every MoE layer */
-    size_t memory;      /* bytes for what is made of the images of a batch at a time; 0: 32 MB */
+    bool exchange_experts; /* and of experts: four evaluations more for every MoE layer */
+    size_t memory;         /* bytes for what is made of the images of a batch at a time; 0: 32 MB */
     void (*progress)(void *user, size_t done, size_t images); /* may be NULL */
     void *progress_user;
 } smoe_inspect_subject;

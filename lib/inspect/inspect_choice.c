@@ -14,7 +14,7 @@ typedef struct choices {
     uint64_t images;
     uint64_t *processed; /* [E+1] tokens by the number of experts that process them */
     uint64_t *used;      /* [E+1] images by the number of experts that have tokens of them */
-    uint64_t *dropped;   /* [T] images that lose the token of this position */
+    uint64_t *dropped;   /* [T] images whose token at this position is dropped */
     uint64_t *placed, *chosen, *lost; /* [E] */
     uint64_t *weight; /* [best, WEIGHT_BINS] tokens by the weight of their best experts */
     bool *seen;       /* [E] experts of the image at hand */
@@ -22,9 +22,7 @@ typedef struct choices {
     size_t best;
 } choices;
 
-/* The best experts of a token that are looked at: as many as it chooses in any layer, at least
- * two. */
-static size_t best_of(const smoe_inspection *r) {
+size_t smoe_inspect_best(const smoe_inspection *r) {
     const smoe_model_spec *model = &r->subject.spec->model;
     size_t best = 2;
     for (size_t i = 0; i < model->depth; i++) {
@@ -36,7 +34,7 @@ static size_t best_of(const smoe_inspection *r) {
 
 static int choices_open(void *state, const smoe_inspection *r, smoe_err *err) {
     choices *c = state;
-    c->best = best_of(r);
+    c->best = smoe_inspect_best(r);
     c->processed = calloc(r->E + 1, sizeof *c->processed);
     c->used = calloc(r->E + 1, sizeof *c->used);
     c->dropped = calloc(r->T, sizeof *c->dropped);

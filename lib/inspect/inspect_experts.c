@@ -16,8 +16,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { DRAWS = 8 };                /* comparisons with chance */
-enum { OF_CLASSES, OF_POSITIONS }; /* which of the two: keys their random streams */
+enum { DRAWS = 8 }; /* comparisons with chance */
 
 typedef struct experts {
     /* [1 + DRAWS, N, E] weight summed over the tokens of a class; then with labels redrawn */
@@ -66,11 +65,11 @@ static void experts_image(void *state, const smoe_inspection *r, const smoe_insp
     add(x->by_class + view->label * E, x->image, E);
     add(x->by_position, view->weight, T * E);
     for (size_t draw = 1; draw <= DRAWS; draw++) {
-        smoe_rng rng = chance(r, OF_CLASSES, draw, view->image);
+        smoe_rng rng = chance(r, SMOE_DRAWS_CLASSES, draw, view->image);
         size_t other = smoe_rng_below(&rng, r->images);
         size_t label = smoe_dataset_label(r->subject.set, other);
         add(x->by_class + (draw * r->N + label) * E, x->image, E);
-        rng = chance(r, OF_POSITIONS, draw, view->image);
+        rng = chance(r, SMOE_DRAWS_POSITIONS, draw, view->image);
         smoe_rng_permutation(&rng, x->order, T);
         for (size_t t = 0; t < T; t++)
             add(x->by_position + (draw * T + x->order[t]) * E, view->weight + t * E, E);
@@ -84,7 +83,7 @@ const smoe_counter smoe_counter_experts = {
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
-/* What is to be sorted: larger keys first, then lower indices. */
+/* An item to be sorted: larger keys first, among equals lower indices. */
 typedef struct ranked {
     double key;
     size_t first, index; /* `first`: sorted by before the key, lower ones first */
@@ -165,12 +164,12 @@ static bool table_make(table *t, const double *sums, const double *tokens, size_
 /* The table of classes or of positions in layer l. False: out of memory. Free in any case. */
 static bool table_of(table *t, const smoe_inspection *r, size_t l, int of) {
     const experts *x = smoe_inspect_state(r, SMOE_COUNT_EXPERTS, l);
-    size_t rows = of == OF_CLASSES ? r->N : r->T;
+    size_t rows = of == SMOE_DRAWS_CLASSES ? r->N : r->T;
     double *tokens = calloc(rows, sizeof *tokens);
     *t = (table){0};
     for (size_t i = 0; tokens && i < rows; i++)
-        tokens[i] = (double)(of == OF_CLASSES ? x->images[i] * r->T : x->all);
-    const double *sums = of == OF_CLASSES ? x->by_class : x->by_position;
+        tokens[i] = (double)(of == SMOE_DRAWS_CLASSES ? x->images[i] * r->T : x->all);
+    const double *sums = of == SMOE_DRAWS_CLASSES ? x->by_class : x->by_position;
     bool made = tokens && table_make(t, sums, tokens, rows, r->E);
     free(tokens);
     return made;
@@ -184,7 +183,7 @@ static void fill_table(const smoe_inspection *r, smoe_frame *frame, size_t l, in
         size_t row = i / t.E, e = i % t.E;
         double lifted = lift(&t, row, e), rank = (double)t.row[row] + 1;
         double expert_rank = (double)t.expert[e] + 1;
-        if (of == OF_CLASSES)
+        if (of == SMOE_DRAWS_CLASSES)
             smoe_inspect_put(r, frame, l, {"class", .number = (double)row},
                              {"class_name", .text = smoe_dataset_class_name(r->subject.set, row)},
                              {"expert", .number = (double)e}, {"weight", .number = t.weight[i]},
@@ -202,16 +201,16 @@ static void fill_table(const smoe_inspection *r, smoe_frame *frame, size_t l, in
 }
 
 void smoe_fill_class_expert(const smoe_inspection *r, smoe_frame *frame, size_t l) {
-    fill_table(r, frame, l, OF_CLASSES);
+    fill_table(r, frame, l, SMOE_DRAWS_CLASSES);
 }
 
 void smoe_fill_position_expert(const smoe_inspection *r, smoe_frame *frame, size_t l) {
-    fill_table(r, frame, l, OF_POSITIONS);
+    fill_table(r, frame, l, SMOE_DRAWS_POSITIONS);
 }
 
 void smoe_fill_combine_expert(const smoe_inspection *r, smoe_frame *frame, size_t l) {
     table t;
-    bool made = table_of(&t, r, l, OF_POSITIONS);
+    bool made = table_of(&t, r, l, SMOE_DRAWS_POSITIONS);
     frame->failed |= !made;
     double least = INFINITY, all = 0;
     for (size_t e = 0; made && e < r->E; e++) {
@@ -255,7 +254,7 @@ static double information(const double *mass, size_t rows, size_t E, double *row
     }
     *expert_entropy = entropy(expert, E, all);
     double bits = entropy(row, rows, all) + *expert_entropy - entropy(mass, rows * E, all);
-    return bits > 1e-12 ? bits : 0; /* less is what roundings leave */
+    return bits > 1e-12 ? bits : 0; /* rounding may leave less than 0 */
 }
 
 static void fill_information(const smoe_inspection *r, smoe_frame *frame, size_t l,

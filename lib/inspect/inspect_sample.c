@@ -1,6 +1,7 @@
 /* The images of a split that are kept whole, with what every MoE layer did with them; see
  * draw/sample.h. */
 #include "inspect/inspect_view.h"
+#include "data/image.h"
 #include "train/task.h"
 
 #include <stdlib.h>
@@ -25,7 +26,7 @@ void smoe_samples_free(smoe_sample *sample, size_t count) {
     free(sample);
 }
 
-/* Memory for a layer; of placements there are at most as many as pairs of tokens and experts. */
+/* Memory for a layer. There are at most as many placements as pairs of a token and an expert. */
 static bool open_layer(smoe_sample_layer *layer, const smoe_inspection *r, size_t l) {
     bool dense = r->has & SMOE_INSPECT_DENSE, gate = r->has & SMOE_INSPECT_GATE;
     *layer = (smoe_sample_layer){
@@ -67,7 +68,8 @@ static int open_sample(smoe_sample *s, const smoe_inspection *r, size_t image, s
         goto out;
     }
     status = smoe_dataset_image(subject->set, image, false, image_pixels, target, &label, err);
-    for (size_t i = 0; !status && i < pixels; i++) s->pixels[i] = (float)image_pixels[i];
+    for (size_t i = 0; !status && i < pixels; i++)
+        s->pixels[i] = (float)smoe_image_shown(data, i / (s->size * s->size), image_pixels[i]);
 out:
     free(image_pixels);
     free(target);

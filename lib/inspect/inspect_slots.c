@@ -17,8 +17,8 @@ static double *unit_slots(const smoe_inspection *r, size_t l) {
     size_t S = r->S, d = router->d;
     char name[64];
     snprintf(name, sizeof name, "%s.phi", router->prefix);
-    const smoe_param *row = smoe_params_find(router->params, name);
-    const real *phi = smoe_weight(router->params, (size_t)(row - router->params->row));
+    const smoe_param *param = smoe_params_find(router->params, name);
+    const real *phi = smoe_weight(router->params, (size_t)(param - router->params->param));
     double *unit = calloc(S * d, sizeof *unit);
     for (size_t s = 0; unit && s < S; s++) {
         double square = 0;

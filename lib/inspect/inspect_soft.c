@@ -156,7 +156,7 @@ static double percentile(const cumulative *c, size_t k, uint64_t share) {
 }
 
 static void fill_bands(const smoe_inspection *r, smoe_frame *frame, size_t l,
-                       smoe_counter_row counter) {
+                       smoe_counter_id counter) {
     const cumulative *c = smoe_inspect_state(r, counter, l);
     for (size_t k = 0; k < c->ranks; k++) {
         smoe_frame_cell cell[4 + PERCENTILES] = {

@@ -1,6 +1,6 @@
 /*
- * What further evaluations tell: how much a model loses when routers act at random (V-MoE E.1), and
- * how much the answer to an image depends on the images it is evaluated with (0 in soft routing,
+ * What further evaluations show: how much a model loses when routers choose at random (V-MoE E.1),
+ * and how much the logits of an image depend on the images it is evaluated with (0 in soft routing,
  * where every image is a group of its own).
  */
 #include "inspect/inspect_view.h"
@@ -50,7 +50,6 @@ int smoe_fill_router_value(const smoe_inspection *r, smoe_frame *frame, smoe_err
 /* ---- companions ------------------------------------------------------------------------------ */
 
 enum { SAMPLE = 16, ROUNDS = 4 };
-enum { COMPANIONS = 2 }; /* keys the random streams, beside those of inspect_experts.c */
 
 /* An image at its place in the evaluation, the places of its group there, and what other companions
  * did to its logits. Sums are a target's own, so that they do not depend on who
@@ -89,8 +88,8 @@ static void choose(const smoe_inspection *r, company *c) {
 static int load_group(const smoe_inspection *r, company *c, const target *t, size_t round,
                       size_t held, smoe_err *err) {
     int64_t label;
-    smoe_rng rng =
-        smoe_rng_at(r->subject.spec->seed, SMOE_RNG_ANALYSIS, COMPANIONS, round, t->image);
+    smoe_rng rng = smoe_rng_at(r->subject.spec->seed, SMOE_RNG_ANALYSIS, SMOE_DRAWS_COMPANIONS,
+                               round, t->image);
     for (size_t i = 0; i < t->size; i++) {
         size_t image = r->order[t->first + i], other = smoe_rng_below(&rng, r->images - 1);
         if (round && image != t->image) image = other + (other >= t->image);
@@ -154,7 +153,8 @@ int smoe_fill_companions(const smoe_inspection *r, smoe_frame *frame, smoe_err *
     size_t batch = r->subject.batch;
     company c = {.an_image = data->channels * data->image_size * data->image_size};
     int status = -1;
-    if (batch < 2) return 0; /* no companions */
+    if (batch < 2) return 0;                          /* no companions */
+    if (smoe_model_pairs(r->subject.model)) return 0; /* an image has an embedding, no logits */
     if (group < 2) group = 2;
     c.group = group < batch ? group : batch;
     c.pixels = calloc(batch * c.an_image, sizeof *c.pixels);

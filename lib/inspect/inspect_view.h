@@ -1,7 +1,7 @@
 /*
- * Inside the analyses of routing: what they see of an image, what they count, and the run they
- * belong to. An analysis is a row of inspect.def with a function smoe_fill_NAME; what it needs
- * counted is a counter, a row of the table in inspect.c.
+ * Internal to the analyses of routing: what they see of an image, what they count, and the run they
+ * belong to. An analysis is an entry of inspect.def with a function smoe_fill_NAME; what it needs
+ * counted is a counter, an entry of the table in inspect.c.
  */
 #ifndef SMOE_INSPECT_VIEW_H
 #define SMOE_INSPECT_VIEW_H
@@ -18,9 +18,12 @@ enum {
     SMOE_INSPECT_PHI = 8     /* slot vectors */
 };
 
+/* What draws random numbers: keys the streams of SMOE_RNG_ANALYSIS. */
+enum { SMOE_DRAWS_CLASSES, SMOE_DRAWS_POSITIONS, SMOE_DRAWS_COMPANIONS, SMOE_DRAWS_NOISE };
+
 /* One image in one layer. */
 typedef struct smoe_inspect_view {
-    size_t image, label;
+    size_t layer, image, label;
     double *weight;          /* [T,E] combine weight of an expert, all its slots, in a token */
     const real *disp, *comb; /* [T,S] dense, else NULL */
     double *disp_sums;       /* [S,T] dense: cumulative sums of a slot's weights in falling order */
@@ -43,18 +46,19 @@ typedef struct smoe_counter {
 } smoe_counter;
 
 extern const smoe_counter smoe_counter_means, smoe_counter_token_sums, smoe_counter_dispatch_sums,
-    smoe_counter_combine_sums, smoe_counter_experts, smoe_counter_choices;
+    smoe_counter_combine_sums, smoe_counter_experts, smoe_counter_choices, smoe_counter_changes;
 
-/* Rows of the table in inspect.c. */
-typedef enum smoe_counter_row {
+/* Their places in the table of inspect.c. */
+typedef enum smoe_counter_id {
     SMOE_COUNT_MEANS,
     SMOE_COUNT_TOKEN_SUMS,
     SMOE_COUNT_DISPATCH_SUMS,
     SMOE_COUNT_COMBINE_SUMS,
     SMOE_COUNT_EXPERTS,
     SMOE_COUNT_CHOICES,
+    SMOE_COUNT_CHANGES,
     SMOE_COUNTERS
-} smoe_counter_row;
+} smoe_counter_id;
 
 struct smoe_inspection {
     smoe_inspect_subject subject;
@@ -71,12 +75,15 @@ struct smoe_inspection {
 };
 
 /* The state of a counter in layer l. */
-void *smoe_inspect_state(const smoe_inspection *r, smoe_counter_row counter, size_t l);
+void *smoe_inspect_state(const smoe_inspection *r, smoe_counter_id counter, size_t l);
 /* Puts a row about layer l: the cells that follow, and the run and the block. */
 #define smoe_inspect_put(r, frame, l, ...)                   \
     smoe_frame_put(frame, {"run", .text = (r)->subject.run}, \
                    {"block", .number = smoe_inspect_block(r, l)}, __VA_ARGS__)
 double smoe_inspect_block(const smoe_inspection *r, size_t l);
+/* The best experts of a token that are looked at: as many as it chooses in any layer, at least
+ * two. */
+size_t smoe_inspect_best(const smoe_inspection *r);
 /* Where a token lies over the image; a class token is no patch: NAN. */
 double smoe_inspect_token_row(const smoe_inspection *r, size_t token);
 double smoe_inspect_token_column(const smoe_inspection *r, size_t token);

@@ -18,6 +18,19 @@ static void prefer(arch_t arch, const char *name) {
 #endif
 }
 
+int smoe_blas_check(smoe_err *err) {
+#if !defined BLIS_VERSION_MAJOR
+    const char *given = getenv("BLIS_ARCH_TYPE");
+    char *rest = NULL;
+    long number = given ? strtol(given, &rest, 10) : 0;
+    if (given && (rest == given || *rest || number < 0 || number >= BLIS_NUM_ARCHS))
+        return smoe_fail(err, SMOE_USAGE,
+                         "BLIS_ARCH_TYPE=%.40s: BLIS %s has the architectures 0 to %d", given,
+                         bli_info_get_version_str(), BLIS_NUM_ARCHS - 1);
+#endif
+    return 0;
+}
+
 void smoe_blas_start(void) {
 #ifdef __x86_64__
     __builtin_cpu_init();

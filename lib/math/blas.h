@@ -9,6 +9,10 @@
 
 #include "base/base.h"
 
+/* Whether BLIS would accept what BLIS_ARCH_TYPE asks for: it ends the program otherwise.
+ * SMOE_USAGE. */
+int smoe_blas_check(smoe_err *err) SMOE_MUST_CHECK;
+
 /* Starts BLIS with the right kernels. Call before any other BLIS or LAPACK use, from one thread. */
 void smoe_blas_start(void);
 /* "BLIS 0.9.0" and the name of its kernels in force, as text. */

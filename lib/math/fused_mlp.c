@@ -1,9 +1,9 @@
 /*
- * A block of rows passes both layers: a part of the hidden units at a time is computed, activated
- * and at once multiplied with its part of the second layer's weights. All but these is in panels,
- * rows of a vector side by side, which is how one product writes them and the next reads them:
- * nothing is packed or turned in between. The parts are those in which gemm.c sums up long rows, so
- * the bits are the same.
+ * A block of rows passes through both layers, one part of the hidden units at a time: the part is
+ * computed, activated, and multiplied with its part of the second layer's weights while it is in
+ * the cache. Everything but the weights is kept in panels (a vector's worth of rows side by side),
+ * the layout that one product writes and the next reads, so nothing is packed or transposed in
+ * between. gemm.c sums up long rows in the same parts, so the bits are the same.
  */
 #include "math/fused_mlp.h"
 #include "base/team.h"
@@ -24,7 +24,7 @@ typedef struct panels {
     size_t columns;
 } panels;
 
-/* n columns of weights, of each k elements in one piece, ld apart. */
+/* n columns of weights: the k elements of a column are consecutive, columns are ld apart. */
 typedef struct weights {
     const real *at;
     const smoe_bf16 *bf16;
@@ -36,7 +36,8 @@ static weights weights_of(const real *w, const smoe_bf16 *bf16, size_t first, si
     return (weights){w ? w + first : NULL, bf16 ? bf16 + first : NULL, ld, n, k};
 }
 
-/* What to ask for, so many columns from j on and k elements from p on, in so many steps of k. */
+/* What to prefetch: n columns from j on and k elements from p on, during `steps` steps of
+ * k. */
 static smoe_prefetch look(const weights *w, size_t j, size_t p, size_t n, size_t k, size_t steps) {
     size_t at = j * w->ld + p;
     return w->bf16 ? look_prefetch(w->bf16 + at, sizeof *w->bf16, n, k, w->ld, steps)
@@ -44,7 +45,7 @@ static smoe_prefetch look(const weights *w, size_t j, size_t p, size_t n, size_t
 }
 
 /* A layer of m rows: c = c (where it is `begun`) + bias (may be NULL) + a W^T, then gelu, where
- * there is one. Meanwhile memory is asked for these weights and the first of the next ones. */
+ * there is one. Meanwhile these weights and the first of the next layer are prefetched. */
 typedef struct layer {
     size_t m;
     panels c, a;
@@ -142,8 +143,8 @@ static void rows_forward(const smoe_fused_mlp *p, real *scratch) {
     }
 }
 
-/* Into how many blocks m rows of each of `count` fused MLPs are cut: a single one so that no
- * thread has a block more than the others. */
+/* The number of blocks that the m rows of a single fused MLP are cut into, so that no thread has a
+ * block more than the others. */
 static size_t blocks_of(size_t count, size_t m, int threads) {
     size_t n = blocks(m, ROWS);
     return count == 1 ? whole(n, (size_t)threads) : n;

@@ -1,5 +1,5 @@
 /*
- * Both layers of fused MLPs in one go, for inference: what is between them stays in the caches.
+ * Both layers of MLPs in one pass, for inference: the hidden layer stays in the caches.
  */
 #ifndef SMOE_FUSED_MLP_H
 #define SMOE_FUSED_MLP_H
@@ -19,15 +19,16 @@ typedef struct smoe_fused_mlp {
     smoe_gelu gelu;
 } smoe_fused_mlp;
 
-/* Whether `count` fused MLPs of m rows are faster in one go, by so many threads: not where some of
- * these would be left without work, nor where memory is the limit. If so, with more rows too. */
+/* Whether `count` fused MLPs of m rows are faster in one pass on this number of threads: not where
+ * some threads would be left without work, nor where memory is the limit. If true for m rows, it is
+ * true for more. */
 bool smoe_fused_mlp_pays(size_t count, size_t m, int threads);
 
 /* Elements of scratch that a thread needs for fused MLPs of up to m rows. */
 size_t smoe_fused_mlp_scratch(size_t m, size_t d, size_t h);
 
-/* `count` fused MLPs, shared by so many threads, each with its own part of `scratch`; make(i,
- * context) describes the i-th, of `most` rows or fewer. Not to be called from inside a parallel
+/* Runs `count` fused MLPs on `threads` threads, each thread with its own part of `scratch`; make(i,
+ * context) describes the i-th, of at most `most` rows. Not to be called from inside a parallel
  * region. */
 typedef smoe_fused_mlp smoe_fused_mlp_maker(size_t i, const void *context);
 void smoe_fused_mlp_each(size_t count, size_t most, smoe_fused_mlp_maker *make, const void *context,

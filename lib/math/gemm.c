@@ -37,7 +37,8 @@ static smoe_prefetch next_columns(const smoe_product *x, const smoe_gemm_kernels
                          : look_prefetch(at, size, s->k, kern->nr, x->b_row, steps);
 }
 
-/* The m rows of A from i on, while up to *tiles tiles are computed, of which so many will do. */
+/* Prefetches the m rows of A from i on, spread over at most *tiles tiles; sets *tiles to the number
+ * used. */
 static smoe_prefetch next_block(const smoe_product *x, const step *s, size_t i, size_t m,
                                 size_t *tiles) {
     const real *a = x->a + i * x->a_row + s->p0 * x->a_col;
@@ -48,7 +49,7 @@ static smoe_prefetch next_block(const smoe_product *x, const step *s, size_t i, 
     return next;
 }
 
-/* The height of panels of m rows: two low ones rather than one and a little. */
+/* The height of panels for m rows: two low panels rather than a high one with few rows in it. */
 static size_t height_for(const smoe_gemm_kernels *kern, size_t m) {
     return m > kern->mr && m <= 2 * kern->half ? kern->half : kern->mr;
 }
@@ -69,7 +70,8 @@ static void row_block(const smoe_product *x, const smoe_gemm_kernels *kern, cons
     bool collect = stream && kern->aliasing && x->ldc * sizeof(real) % kern->aliasing == 0;
     const real *a = x->a + i0 * x->a_row + s->p0 * x->a_col;
     size_t whole = kern->as_is && x->a_col == 1 && mr == kern->mr ? m / mr * mr : 0;
-    /* While B is packed, tiles ask for more of B; with the other rows, if so, for the next ones. */
+    /* While B is packed, tiles prefetch more of B; later they prefetch the next rows of A, where
+     * that helps. */
     size_t tiles = blocks(m, mr), below = min(x->m - i0 - m, m), prefetching = SIZE_MAX;
     smoe_prefetch prefetch = {0};
     if (kern->prefetch_rows && i0 && below && s->k) {

@@ -9,7 +9,7 @@ enum {
     SIDE = SMOE_MATRIX_SIDE,
     STEP = SMOE_MATRIX_DEEP,
     TERMS = 512,            /* of a block of k at most */
-    ROUNDED_B = 384 * 1152, /* elements of a block of B: it stays in the second cache */
+    ROUNDED_B = 384 * 1152, /* elements of a block of B: it stays in the L2 */
     TURNED = 4, /* panels of A packed side by side, where its columns lie in one piece */
     ROUNDED_A = TURNED * SIDE * TERMS * SMOE_MATRIX_PARTS,
     SUMS = SMOE_MATRIX_PARTS * SIDE * SIDE
@@ -85,8 +85,8 @@ static void ask_rows(const void *at, size_t size, size_t m, size_t n, size_t ld,
                 __builtin_prefetch(row + j);
 }
 
-/* Asks for what is needed when a block's sums are there: while they are made, and the block before
- * is finished. */
+/* Prefetches what is needed once a block's sums are ready, while they are computed and the block
+ * before is finished. */
 static void ask_end(const smoe_block_end *to) {
     size_t m = to->m, n = to->n, narrow = sizeof(smoe_bf16);
     if (to->c) ask_rows(to->c, sizeof *to->c, m, n, to->ldc, true);

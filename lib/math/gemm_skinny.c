@@ -6,10 +6,10 @@
 
 _Static_assert(THIN < SMOE_TILE_ROWS * PANELS, "few rows are less than a block of A");
 
-/* What comes after columns j .. j+across of B, asked for in the step of k from p0 on, during so
- * many steps of tiles: the same part of k, or, where all of k is `whole`, as much of what lies in
- * one piece. Behind the last of them are those of the next product, which most often is the next
- * that the thread gets. */
+/* The prefetches of what comes after columns j .. j+across of B, in the step of k that starts at
+ * p0, spread over the steps of the tiles: the same range of k or, if `whole` (all of k is one
+ * step), as much as is consecutive. After the last columns come those of the next product, which
+ * this thread usually gets next. */
 static smoe_prefetch next_rows(const smoe_product *x, size_t across, size_t p0, size_t k, size_t j,
                                bool whole, size_t steps) {
     size_t at = (j + across) * x->b_col, size = b_size(x);
@@ -90,8 +90,8 @@ static void thin_rows(const smoe_product *x, const smoe_skinny_kernels *skinny, 
     }
 }
 
-/* A product of few rows with weights whose rows lie in one piece: few of them at a time, so that
- * memory is read in its order, and sums wait in `sums` meanwhile. */
+/* A product of few rows with weights whose rows are consecutive in memory. Only few of those rows
+ * are used at a time, so that memory is read in order; partial sums wait in `sums`. */
 static void skinny_rows_down(const smoe_product *x, const smoe_skinny_kernels *skinny, size_t kc,
                              real *packed_a, real *sums) {
     for (size_t p0 = 0; p0 < x->k; p0 += kc) {

@@ -1,5 +1,5 @@
 /*
- * Inside the matrix products: what their ways of going through memory share.
+ * Internal to the matrix products: what their files share.
  */
 #ifndef SMOE_GEMM_VIEW_H
 #define SMOE_GEMM_VIEW_H
@@ -31,7 +31,7 @@ static inline size_t even(size_t n, size_t most, size_t unit) {
     return steps ? blocks(blocks(n, steps), unit) * unit : 0;
 }
 
-/* Pieces that a thread is handed at a time, of so many that threads share. */
+/* The number of pieces that a thread is handed at a time, of those that the threads share. */
 static inline size_t hand_of(size_t pieces, int threads) {
     return max(pieces / (HANDS * (size_t)threads), 1);
 }

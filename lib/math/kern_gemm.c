@@ -18,8 +18,8 @@ _Static_assert((int)MR <= (int)SMOE_TILE_ROWS && (int)PITCH <= (int)SMOE_PANEL_P
                    (int)VL <= (int)SMOE_PANEL_SPILL,
                "gemm.c lays out memory by these");
 
-/* Whole panels out of columns that lie in one piece: all panels of a row at once, since a line of
- * it has elements of more than one; and such short rows are not foreseen by the processor. */
+/* Whole panels out of consecutive columns: all panels of a row at once, since a cache line of it
+ * has elements of several panels, and rows this short are not found by the hardware prefetcher. */
 static void pack_rows(real *dst, const real *a, size_t cs, size_t panels, size_t k) {
     enum { PREFETCH_DISTANCE = 8 };
     for (size_t p = 0; p < k; p++, a += cs) {
@@ -72,8 +72,8 @@ static inline __attribute__((always_inline)) void step(size_t rows, size_t nv, v
         size_t at = panel ? i : i % FAR * ra;
         sum[i][0] += vset(from[at]) * row[0];
         if (nv == 1) continue;
-        /* Two of three are operands of both multiply-adds, not loaded into a register: loads of
-         * whole vectors, such as broadcasts are, are what a busy neighbour slows down. */
+        /* Two of three are operands of both multiply-adds, not loaded into a register: a broadcast
+         * is a load of a whole vector, and those are what a busy sibling hyperthread slows down. */
         const real *again = OPERANDS && i % 3 ? vagain(from) : from;
         sum[i][1] += vset(again[at]) * row[1];
     }
@@ -81,7 +81,7 @@ static inline __attribute__((always_inline)) void step(size_t rows, size_t nv, v
     if (nv > 1) vkeep(row[1]);
 }
 
-/* For row i of C and what is added to it, needed when the sums are there. */
+/* Prefetches row i of C and what is added to it, for when the sums are ready. */
 static inline void prefetch_row(const smoe_tile *t, size_t i) {
     for (size_t j = 0; j < NR; j += SMOE_LINE) {
         __builtin_prefetch(t->c + i * t->ldc + j, 1, PREFETCH_ROWS ? 2 : 3);
@@ -134,7 +134,7 @@ static inline __attribute__((always_inline)) void multiply(size_t rows, size_t n
     t->prefetch = next;
 }
 
-/* Writes m x n sums. The callers say what is constant: nothing is asked about it for each row. */
+/* Writes m x n sums. Callers pass constants where they can, so that rows need no branches. */
 static inline __attribute__((always_inline)) void put(size_t rows, const smoe_tile *t,
                                                       vreal sum[MR][NV], size_t m, size_t n,
                                                       const real *add, const real *bias,
@@ -179,7 +179,8 @@ static inline __attribute__((always_inline)) void tile_of(size_t rows, size_t nv
 static void tile(smoe_tile *t) {
     bool stream = t->stream && (uintptr_t)t->c % SMOE_VBYTES == 0 && t->ldc % VL == 0;
     if (t->k <= SHALLOW && t->add == t->c) {
-        /* Few terms added to C: the time goes into C, whose next tile lies to the right. */
+        /* Few terms added to C: reading and writing C takes the time, so its next tile, on the
+         * right, is prefetched. */
         for (size_t i = 0; i < t->m; i++)
             for (size_t j = NR; j < 2 * NR; j += VL)
                 __builtin_prefetch(t->c + i * t->ldc + j, 1, 2);

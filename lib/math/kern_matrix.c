@@ -273,8 +273,8 @@ static inline __attribute__((always_inline)) bool pack_fast(smoe_bf16 *dst, size
 #endif
 }
 
-/* Asks for what is packed in the next steps: rows that lie too far from one another for the
- * processor to foresee. */
+/* Prefetches what is packed in the next steps: rows that are too far apart for the hardware
+ * prefetcher. */
 static inline void ask(const smoe_operand *from, size_t p0) {
     enum { AHEAD = 2 * DEEP };
     size_t size = from->bf16 ? sizeof(smoe_bf16) : sizeof(real);
@@ -390,7 +390,7 @@ finish_part(const smoe_block_end *to, const real *sums, size_t parts, smoe_gelu_
     vreal x = {0}, sum = vload(sums + i * SIDE + j), slope;
     if (parts > 1) {
         vreal whole = sum + vload(sums + SUMS + i * SIDE + j);
-        vreal rest = 0 * sum; /* 0, or NaN where sum is not finite */
+        vreal rest = 0 * sum; /* NaN where sum is not finite */
         sum = vselect((vint)(rest == 0), whole, sum);
     }
     add += add ? i * to->ldadd + j : 0;

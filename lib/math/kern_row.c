@@ -361,7 +361,7 @@ static void gram(double *out, const real *x, size_t R, size_t n) {
 /* ---- Adam ------------------------------------------------------------------------------------ */
 
 /* One step of `size` <= VL elements. Which products are rounded and which are fused with a sum is
- * said here, not left to the compiler, which may find otherwise in other places. */
+ * said here, not left to the compiler, which may decide otherwise in other places. */
 static inline __attribute__((always_inline)) void adam_vector(real *w, vreal g, real *m, real *v,
                                                               size_t size, smoe_adam_constants k) {
     vreal wi = take(w, size, 0), gi = vrounded(k.clip * g);
@@ -381,7 +381,7 @@ static inline __attribute__((always_inline)) void adam_part(real *w, real *g, re
     if (!k.leave) give(g, (vreal){0}, size);
 }
 
-/* Four arrays at once are more than the processor foresees by itself. */
+/* Four arrays at once are more than the hardware prefetcher follows. */
 static void adam(real *restrict w, real *restrict g, real *restrict m, real *restrict v, size_t n,
                  const smoe_adam_constants *k) {
     const smoe_adam_constants c = *k; /* stores to the arrays do not change these */

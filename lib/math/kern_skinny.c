@@ -1,7 +1,8 @@
 /*
  * Kernels of the matrix product where A has few rows, so that packing B would cost more than it
- * gains: B's columns meet A's rows across vectors, or are turned in registers; or B's rows pass as
- * they lie. The chains of multiply-adds are those of kern_gemm.c, number by number.
+ * gains: vectors go across rows of A and meet B's columns; or columns of B are transposed in
+ * registers; or B's rows are read as they are in memory. The chains of multiply-adds are those of
+ * kern_gemm.c, number by number.
  */
 #include "math/kernels.h"
 #include "math/tile.h"
@@ -52,7 +53,7 @@ multiply_across(size_t columns, size_t nv, smoe_tile *t, size_t j0, real *sums) 
     size_t whole = t->k / STEPS * STEPS, p = 0, n = t->n - j0;
     for (size_t j = 0; j < columns; j++) column[j] = t->b + (j0 + (j < n ? j : n - 1)) * t->ldb;
     while (p < whole) {
-        /* One vector of rows is multiplied so fast that it asks in every round. */
+        /* One vector of rows takes so little time that every round prefetches. */
         size_t left = (whole - p) / STEPS, rounds = nv == 1 ? 1 : pause < left ? pause : left;
         size_t stop = p + rounds * STEPS;
         prefetch_due(&next, p, prefetches);
@@ -156,7 +157,7 @@ static inline __attribute__((always_inline)) void transposed(size_t rows, smoe_t
             }
             at = vorder(at, sum, rows);
         }
-        /* All rows have had their turn. */
+        /* All rows are done. */
         if (lines && p * size % LINE == 0) soon += LINE - (ptrdiff_t)(VL * stride);
 #pragma GCC unroll 16
         for (size_t q = 0; q < TRANSPOSE_DEPTH_BF16; q++) now[q] = coming[q];

@@ -10,9 +10,9 @@
 #include "base/bf16.h"
 #include "math/gelu.h"
 
-/* What a tile asks the memory for while it computes: every `every` steps of k (a power of 2, or 0:
- * nothing) two cache lines (of 64 bytes) at `at`, then `step` bytes farther; `left` times until it
- * moves on by `skip` bytes more, then `run` times. Addresses past the end of an array are harmless.
+/* What a tile prefetches while it computes: every `every` steps of k (a power of 2, or 0: nothing)
+ * two cache lines (of 64 bytes) at `at`, then `step` bytes farther; `left` times until it moves on
+ * by `skip` bytes more, then `run` times. Addresses past the end of an array are harmless.
  */
 typedef struct smoe_prefetch {
     const char *at;
@@ -64,7 +64,7 @@ typedef struct smoe_gemm_kernels {
      * where m = mr and `as_is` rows of A itself, a_row apart, a_col = 1; B is a panel or, where n =
      * nr, B itself: [k][ldb]. */
     bool as_is;
-    bool prefetch_rows; /* the next rows of A are worth asking for */
+    bool prefetch_rows; /* the next rows of A are worth prefetching */
     void (*tile)(smoe_tile *t);
     /* The same numbers row by row of C, for few terms: n is a multiple of nr/2, best of `row`;
      * neither add nor bias; A and B are as they lie, a_row, a_col and ldb apart. */
@@ -170,8 +170,8 @@ typedef struct smoe_row_kernels {
     /* One Adam step, and g becomes 0 unless it is left; see smoe_adam_constants. */
     void (*adam)(real *w, real *g, real *m, real *v, size_t n, const smoe_adam_constants *k);
     /* g [SMOE_OUTER_ROWS,n] = sum of dy_r x_r^T over R <= SMOE_OUTER_TERMS rows r of dy, as wide,
-     * ld apart, and of x [R,n], without packing either; and meanwhile memory is asked for what is
-     * needed next. n is a multiple of 16. */
+     * ld apart, and of x [R,n], without packing either. Meanwhile `next` is prefetched. n is a
+     * multiple of 16. */
     void (*outer)(real *g, const real *dy, size_t ld, const real *x, size_t R, size_t n,
                   const smoe_prefetch_ranges *next);
 } smoe_row_kernels;

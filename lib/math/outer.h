@@ -17,19 +17,19 @@ enum { SMOE_FACTORS_ROWS = SMOE_OUTER_TERMS, SMOE_FACTORS_WIDEST = 8192 };
 bool smoe_outer_pays(size_t rows, size_t out, size_t in);
 
 /* Rows that the element `at` of a factored gradient is summed over. */
-size_t smoe_outer_terms(const smoe_param *row, size_t at);
+size_t smoe_outer_terms(const smoe_param *param, size_t at);
 
-/* A step is so many elements of a factored gradient [E,out,in], at most SMOE_FACTORS_STEP: some
- * rows of one kernel. `write` makes those from `first`, a multiple of that, on: the numbers that
- * backward would have written. Meanwhile memory is asked for what they will change. By the calling
- * thread alone. */
+/* A step is a number of elements of a factored gradient [E,out,in], at most SMOE_FACTORS_STEP: some
+ * rows of one kernel. smoe_outer_write computes the step that begins at `first`, a multiple of that
+ * number: the values that backward would have written. Meanwhile the ranges `next`, which the
+ * update will change, are prefetched. By the calling thread alone. */
 enum { SMOE_FACTORS_STEP = SMOE_OUTER_ROWS * SMOE_FACTORS_WIDEST };
-size_t smoe_outer_step(const smoe_param *row);
-void smoe_outer_write(real *g, const smoe_param *row, size_t first,
+size_t smoe_outer_step(const smoe_param *param);
+void smoe_outer_write(real *g, const smoe_param *param, size_t first,
                       const smoe_prefetch_ranges *next);
 
 /* The square of the norm of kernel e's part, |dY^T X|^2 = sum over rows r, s of (dy_r . dy_s)(x_r .
  * x_s), in double; not below 0. By the calling thread alone. */
-double smoe_outer_square(const smoe_param *row, size_t e);
+double smoe_outer_square(const smoe_param *param, size_t e);
 
 #endif

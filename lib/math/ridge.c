@@ -35,7 +35,8 @@ static void product_nt(double *C, const double *A, size_t n, size_t m) {
         }
 }
 
-/* square [r,r] becomes its eigenvectors, one a column; value [r] rises. */
+/* square [r,r] becomes its eigenvectors, one per column; value [r] are the eigenvalues, in rising
+ * order. */
 static int decompose(double *square, double *value, size_t r, smoe_err *err) {
     lapack_int info =
         LAPACKE_dsyevd(LAPACK_ROW_MAJOR, 'V', 'U', (lapack_int)r, square, (lapack_int)r, value);

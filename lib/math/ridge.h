@@ -15,7 +15,7 @@ typedef struct smoe_ridge {
 } smoe_ridge;
 
 /* Of X [n,D] and Y [n,N]. Free with smoe_ridge_free in any case. SMOE_RUNTIME when memory is short
- * or the eigenvalues do not come out. */
+ * or the eigenvalues do not converge. */
 int smoe_ridge_create(smoe_ridge *ridge, const double *X, const double *Y, size_t n, size_t D,
                       size_t N, smoe_err *err) SMOE_MUST_CHECK;
 

@@ -115,13 +115,13 @@ static inline vreal vrounded(vreal x) {
     return x;
 }
 
-/* p, as an address of which nothing is known: what it points to is read again. */
+/* p, as an address that the compiler knows nothing about: what it points to is read again. */
 static inline const real *vagain(const real *p) {
     __asm__("" : "+r"(p));
     return p;
 }
 
-/* Here x is still needed: the compiler does not overwrite its register before. */
+/* Keeps x alive up to here: the compiler does not reuse its register before. */
 static inline void vkeep(vreal x) {
 #if defined __x86_64__
     __asm__ volatile("" : : "v"(x));

@@ -48,8 +48,8 @@ void smoe_stats_add_images(smoe_paired *paired, const double *d, size_t S, size_
  * (tests/math/test_stats.c); it is never narrower than the interval over seeds alone. */
 double smoe_stats_half(const smoe_paired *paired, double level);
 
-/* The p that goes with it, of both sides: the level 1 - p of the interval that reaches just so far
- * from its mean. NAN below two seeds. */
+/* The p that goes with it, of both sides: 1 - p is the level of the interval whose half is
+ * `distance`. NAN below two seeds. */
 double smoe_stats_p(const smoe_paired *paired, double distance);
 
 /* That the mean is within -+margin: p of two one-sided tests, the larger one. Below 0.05 where the

@@ -40,7 +40,7 @@ static inline void prefetch(smoe_prefetch *next) {
     next->left = next->run;
 }
 
-/* How often to ask in a round of so many steps of k, if at all; and what is due at step p. */
+/* How often to prefetch in a round of steps of k, if at all; and what is due at step p. */
 static inline size_t prefetches_in(const smoe_prefetch *next, size_t steps) {
     return !next->every ? 0 : next->every < steps ? steps / next->every : 1;
 }
@@ -48,7 +48,7 @@ static inline void prefetch_due(smoe_prefetch *next, size_t p, size_t prefetches
     if (!(p & (next->every - 1)))
         for (; prefetches; prefetches--) prefetch(next);
 }
-/* Rounds of STEPS from one time of asking to the next: those between need not think of it. */
+/* Rounds of STEPS from one prefetch to the next, so that those in between need not check for it. */
 static inline size_t pause_of(const smoe_prefetch *next) {
     return !next->every ? SIZE_MAX : next->every > STEPS ? next->every / STEPS : 1;
 }

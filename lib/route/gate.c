@@ -11,7 +11,7 @@
 void smoe_gate_init(smoe_gate *gate) {
     smoe_router *r = &gate->base;
     size_t dim[] = {r->E, r->d};
-    /* The initialisation of a layer in flax, without truncation at two deviations. */
+    /* The initialisation of a layer in flax, but without truncation at two standard deviations. */
     double std = r->spec->gate_std == SMOE_WORD ? 1 / sqrt((double)r->d) : r->spec->gate_std;
     gate->weight =
         smoe_params_add(r->params, SMOE_PARAM_KERNEL, 0, std, 2, dim, "%s.weight", r->prefix);

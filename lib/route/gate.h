@@ -26,7 +26,7 @@ typedef struct smoe_ranked {
 /* Registers W. */
 void smoe_gate_init(smoe_gate *gate);
 void smoe_gate_reserve(smoe_gate *gate, size_t B, bool train, bool noise, smoe_arena *keep);
-/* What it costs, of buffers that hold `most` choices of a token at most. */
+/* Its cost, where buffers hold at most `most` choices of a token. */
 smoe_router_cost smoe_gate_cost(const smoe_gate *gate, const smoe_cost_options *options,
                                 size_t most);
 /* Standard deviation of the noise of a pass: noise/E in training, else 0. */

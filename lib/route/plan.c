@@ -92,8 +92,8 @@ void smoe_plan_seal(smoe_plan *plan) {
     }
     plan->first_row[plan->E] = plan->rows = plan->placed = row;
 
-    /* Counting sort by token: counts two places on, starts one place on, then filling moves each
-     * start to its end, which is where the next token begins. */
+    /* Counting sort by token. Counts are stored two places further on and starts one place further
+     * on; filling moves each start to its end, which is where the next token begins. */
     int32_t *first = plan->first;
     memset(first, 0, (plan->tokens + 2) * sizeof *first);
     size_t buffers = plan->G * plan->E;

@@ -65,9 +65,9 @@ size_t smoe_plan_most_rows(const smoe_plan *plan);
 /* Begins a pass over `tokens` tokens in groups of T: sets G and, for dense plans, the rows. */
 void smoe_plan_begin(smoe_plan *plan, size_t tokens);
 
-/* Whether one of the G*S slots is filled; then its row, and its place, which tells it from all
- * others by what is in it: of a sparse plan token and expert, else group and slot. Places of an
- * image follow those of the one before it; smoe_plan_places says how many there are. */
+/* Whether one of the G*S slots is filled; then its row, and its place, a number that identifies it
+ * by its content: by token and expert in a sparse plan, else by group and slot. Places of an image
+ * follow those of the one before it; smoe_plan_places says how many there are. */
 bool smoe_plan_slot(const smoe_plan *plan, size_t slot, size_t *row, size_t *place);
 size_t smoe_plan_places(const smoe_plan *plan);
 

@@ -18,12 +18,12 @@ static const smoe_router_type *const types[SMOE_ROUTERS] = {
 smoe_router *smoe_router_create(const smoe_moe_spec *spec, smoe_params *params,
                                 const smoe_router_place *place, size_t image_tokens, size_t d,
                                 smoe_err *err) {
-    const smoe_router_row *row = smoe_router_find(spec->router);
-    if (!row) {
+    const smoe_router_entry *entry = smoe_router_find(spec->router);
+    if (!entry) {
         smoe_fail(err, SMOE_USAGE, "model.moe.router: unknown router '%s'", spec->router);
         return NULL;
     }
-    const smoe_router_type *type = types[row - smoe_routers];
+    const smoe_router_type *type = types[entry - smoe_routers];
     smoe_router *r = calloc(1, type->size);
     if (!r) {
         smoe_fail(err, SMOE_RUNTIME, "out of memory for a router");

@@ -1,6 +1,6 @@
 /*
- * Routers: from tokens to a plan. A router is one file (router_*.c) and one row of routers.def; no
- * other code depends on its type. It computes the weights of the plan and, in the backward pass,
+ * Routers: from tokens to a plan. A router is one file (router_*.c) and one entry of routers.def;
+ * no other code depends on its type. It computes the weights of the plan and, in the backward pass,
  * the gradient of its own logits; dispatch and combine are in plan.c.
  */
 #ifndef SMOE_ROUTER_H
@@ -40,12 +40,12 @@ static inline size_t smoe_pass_length(const smoe_pass *pass, size_t image, size_
 
 typedef struct smoe_router smoe_router;
 
-/* Departures from how this program computes, towards how the papers' did, when it is counted. */
+/* Options that make the count follow the papers' programs instead of this one. */
 typedef struct smoe_cost_options {
     bool einsum; /* the choice routers dispatch and combine by one-hot products; else by gather and
                     scatter, which have no products (Soft MoE Table 9: true, V-MoE: false) */
     bool unrounded;  /* their buffers are K C tokens / E, not rounded (V-MoE Table 7) */
-    bool pre_logits; /* a d x d layer before the head (V-MoE's models; ours have none) */
+    bool pre_logits; /* a d x d layer before the head, as in V-MoE's models */
 } smoe_cost_options;
 
 /* What routing an image costs. */
@@ -54,7 +54,7 @@ typedef struct smoe_router_cost {
     double mixing;         /* multiply-adds forward of dispatch, and of combine */
     int dispatch, combine; /* how often a training step does each of these */
     double rows;           /* that the experts process */
-    double used;           /* of these, how many can hold a choice of a token */
+    double used;           /* of these, how many can be filled */
     double elementwise;    /* FLOPs forward beside the products */
 } smoe_router_cost;
 

@@ -19,7 +19,7 @@
 
 typedef struct soft_router {
     smoe_router base;
-    size_t phi, scale; /* rows of the parameter table */
+    size_t phi, scale; /* indices in the parameter table */
     real *unit;        /* [d,S] f(phi_s) phi_s */
     real *column;      /* [2,S] f(phi_s), and its slope */
     real *z;           /* [R,S] X unit */
@@ -68,9 +68,9 @@ static real scale_of(const soft_router *soft) {
 static int init(smoe_router *r, smoe_err *err) {
     (void)err;
     soft_router *soft = (soft_router *)r;
-    const smoe_router_row *row = smoe_router_find(r->spec->router);
-    r->plan.disp_constant = !row->learns_dispatch;
-    r->plan.comb_constant = !row->learns_combine;
+    const smoe_router_entry *entry = smoe_router_find(r->spec->router);
+    r->plan.disp_constant = !entry->learns_dispatch;
+    r->plan.comb_constant = !entry->learns_combine;
     size_t dim[] = {r->d, r->E, r->P};
     soft->phi =
         smoe_params_add(r->params, SMOE_PARAM_PLAIN, 0, phi_std(r), 3, dim, "%s.phi", r->prefix);

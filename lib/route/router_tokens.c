@@ -230,8 +230,8 @@ static void forward(smoe_router *r, const real *x, const smoe_pass *pass) {
 /*
  * dz of the auxiliary loss of one group, whose sums become their own gradients. Importance: through
  * p = softmax(z), dz = p (dimportance - sum of p dimportance). Load: with u the score and phi its
- * density, dz_te += dload_e phi(u)/sigma, and what all experts of a token get leaves the logit that
- * is its threshold.
+ * density, dz_te += dload_e phi(u)/sigma, and what all experts of a token get is taken from the
+ * logit that is its threshold.
  */
 static void auxiliary_backward(tokens_router *self, size_t g, size_t first, size_t n, double sigma,
                                double scale) {

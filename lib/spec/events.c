@@ -5,7 +5,7 @@
 #include <string.h>
 
 enum {
-    DEEPEST = 16,      /* nesting; no key of the table is deeper than SMOE_ROW_LEVELS */
+    DEEPEST = 16,      /* nesting; no key of the table is deeper than SMOE_SCHEMA_LEVELS */
     MOST_PROBLEMS = 40 /* then the rest stays unread: it is some other kind of file */
 };
 

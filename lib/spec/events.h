@@ -15,8 +15,8 @@ typedef struct smoe_events {
     smoe_provenance where; /* kind and index; line and column are filled in for each event */
     yaml_parser_t parser;
     bool stop;
-    size_t line[SMOE_ROW_COUNT]
-               [SMOE_ROW_LEVELS]; /* of a row [0] or a section's first row [level] */
+    /* Where an entry [0] or a section (its first entry [level]) was named; 0: not yet.  */
+    size_t line[SMOE_SCHEMA_COUNT][SMOE_SCHEMA_LEVELS];
 } smoe_events;
 
 /* Where an event starts. */
@@ -34,8 +34,10 @@ const char *smoe_events_scalar(const yaml_event_t *event);
 /* Reports an unknown key: where such a key belongs, or which are known here (read.c). */
 void smoe_events_unknown(smoe_reading *reading, const smoe_provenance *where, const char *section,
                          const char *leaf, const char *full);
-/* Reads the list of row `row`, train.optimizer.groups, whose start was read (groups.c). */
-void smoe_groups_read(smoe_events *src, int row, const smoe_provenance *where);
+/* Reads the list of entry `entry`, train.optimizer.groups, whose start was read (groups.c). */
+void smoe_groups_read(smoe_events *src, int entry, const smoe_provenance *where);
+/* Likewise of entry `entry`, eval.zeroshot (prompts.c). */
+void smoe_prompts_read(smoe_events *src, int entry);
 /* Reads the section `sweep`, which starts with this event (sweep.c). */
 void smoe_events_sweep(smoe_events *src, const yaml_event_t *value);
 

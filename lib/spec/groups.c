@@ -7,25 +7,26 @@
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-typedef enum field { MATCH, LR, DECAY, FROZEN, FIELDS } field;
-static const smoe_row fields[FIELDS] = {
+typedef enum field { MATCH, LR, DECAY, UNTIL, FROZEN, FIELDS } field;
+static const smoe_schema_entry fields[FIELDS] = {
     [MATCH] = {.key = "match"},
     [LR] = {.key = "lr", .range = "[0, 1000000]"},
     [DECAY] = {.key = "decay", .range = "[0, 1000000]"},
+    [UNTIL] = {.key = "until", .range = "[1, 1000000000]"},
     [FROZEN] = {.key = "frozen"},
 };
 
 /* One reading of the list. */
 typedef struct groups_reading {
     smoe_events *src;
-    int row;
+    int entry;
     smoe_groups groups;
     bool bad;
 } groups_reading;
 
 static void problem_at(groups_reading *r, const smoe_provenance *where, const char *text) {
     r->bad = true;
-    smoe_reading_problem(r->src->reading, where, smoe_rows[r->row].key, "%s", text);
+    smoe_reading_problem(r->src->reading, where, smoe_schema[r->entry].key, "%s", text);
 }
 
 static int set_pattern(smoe_group *group, const char *text, char *problem) {
@@ -41,10 +42,15 @@ static int set_pattern(smoe_group *group, const char *text, char *problem) {
 }
 
 static int set_field(smoe_group *group, field which, const char *text, char *problem) {
+    double step;
     switch (which) {
     case MATCH: return set_pattern(group, text, problem);
     case LR: return smoe_value_real(&fields[LR], text, &group->lr, problem);
     case DECAY: return smoe_value_real(&fields[DECAY], text, &group->decay, problem);
+    case UNTIL:
+        if (smoe_value_item(&fields[UNTIL], text, &step, problem)) return -1;
+        group->until = (size_t)step;
+        return 0;
     case FROZEN: return smoe_value_bool(text, &group->frozen, problem);
     case FIELDS: break;
     }
@@ -66,7 +72,7 @@ static void read_field(groups_reading *r, smoe_group *group, bool seen[FIELDS],
     field which = field_of(word);
     if (which == FIELDS) {
         snprintf(problem, sizeof problem,
-                 "unknown field '%s'; known here: match, lr, decay, frozen",
+                 "unknown field '%s'; known here: match, lr, decay, until, frozen",
                  word ? smoe_text_shown(word, shown, sizeof shown) : "");
         problem_at(r, &where, problem);
     } else if (seen[which]) {
@@ -78,7 +84,7 @@ static void read_field(groups_reading *r, smoe_group *group, bool seen[FIELDS],
     if (!smoe_events_next(r->src, &value)) return;
     smoe_provenance at = smoe_events_place(r->src, &value);
     const char *text = value.type == YAML_SCALAR_EVENT ? smoe_events_scalar(&value) : NULL;
-    if (!smoe_events_plain(r->src, &value, smoe_rows[r->row].key)) {
+    if (!smoe_events_plain(r->src, &value, smoe_schema[r->entry].key)) {
         r->bad = true;
     } else if (which < FIELDS && !seen[which]) {
         snprintf(problem, sizeof problem, "expected a single value");
@@ -111,19 +117,19 @@ static void read_group(groups_reading *r, const yaml_event_t *start) {
         if (end) break;
     }
     if (!seen[MATCH]) problem_at(r, &where, "match is missing: which tensors?");
-    if (seen[FROZEN] && group.frozen && (seen[LR] || seen[DECAY]))
-        problem_at(r, &where, "lr and decay cannot be set for frozen tensors");
-    if (r->groups.count < SMOE_MAX_GROUPS) r->groups.row[r->groups.count] = group;
+    if (seen[FROZEN] && group.frozen && (seen[LR] || seen[DECAY] || seen[UNTIL]))
+        problem_at(r, &where, "lr, decay and until cannot be set for frozen tensors");
+    if (r->groups.count < SMOE_MAX_GROUPS) r->groups.group[r->groups.count] = group;
     r->groups.count++;
 }
 
-void smoe_groups_read(smoe_events *src, int row, const smoe_provenance *where) {
-    groups_reading r = {.src = src, .row = row};
+void smoe_groups_read(smoe_events *src, int entry, const smoe_provenance *where) {
+    groups_reading r = {.src = src, .entry = entry};
     for (;;) {
         yaml_event_t event;
         if (!smoe_events_next(src, &event)) return;
         bool end = event.type == YAML_SEQUENCE_END_EVENT;
-        if (!end && smoe_events_plain(src, &event, smoe_rows[row].key))
+        if (!end && smoe_events_plain(src, &event, smoe_schema[entry].key))
             read_group(&r, &event);
         else if (!end) {
             r.bad = true;
@@ -138,20 +144,11 @@ void smoe_groups_read(smoe_events *src, int row, const smoe_provenance *where) {
                  SMOE_MAX_GROUPS);
         problem_at(&r, where, problem);
     }
-    src->reading->bad[row] = r.bad;
+    src->reading->bad[entry] = r.bad;
     if (!r.bad) src->reading->spec->train.optimizer.groups = r.groups;
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
-
-static void put_text(FILE *out, const char *text) {
-    putc('"', out);
-    for (; *text; text++) {
-        if (*text == '"' || *text == '\\') putc('\\', out);
-        putc(*text, out);
-    }
-    putc('"', out);
-}
 
 static void put_number(FILE *out, const char *name, double number) {
     fprintf(out, ", %s: %.*g", name, smoe_value_digits(number), number);
@@ -164,11 +161,12 @@ char *smoe_groups_yaml(const smoe_groups *groups) {
     if (!out) return NULL;
     putc('[', out);
     for (size_t i = 0; i < groups->count; i++) {
-        const smoe_group *g = &groups->row[i];
+        const smoe_group *g = &groups->group[i];
         fputs(i ? ", {match: " : "{match: ", out);
-        put_text(out, g->match);
+        smoe_value_put_quoted(out, g->match);
         if (!g->frozen && g->lr != 1) put_number(out, "lr", g->lr);
         if (!g->frozen && g->decay >= 0) put_number(out, "decay", g->decay);
+        if (!g->frozen && g->until) fprintf(out, ", until: %zu", g->until);
         fputs(g->frozen ? ", frozen: true}" : "}", out);
     }
     putc(']', out);
@@ -180,12 +178,14 @@ char *smoe_groups_yaml(const smoe_groups *groups) {
 json_t *smoe_groups_json(const smoe_groups *groups) {
     json_t *list = json_array();
     for (size_t i = 0; list && i < groups->count; i++) {
-        const smoe_group *g = &groups->row[i];
+        const smoe_group *g = &groups->group[i];
         json_t *object = json_pack("{s:s}", "match", g->match);
         bool failed = !object;
         if (!g->frozen && g->lr != 1) failed |= json_object_set_new(object, "lr", json_real(g->lr));
         if (!g->frozen && g->decay >= 0)
             failed |= json_object_set_new(object, "decay", json_real(g->decay));
+        if (!g->frozen && g->until)
+            failed |= json_object_set_new(object, "until", json_integer((json_int_t)g->until));
         if (g->frozen) failed |= json_object_set_new(object, "frozen", json_true());
         if (json_array_append_new(list, object) || failed) {
             json_decref(list);
@@ -200,7 +200,7 @@ json_t *smoe_groups_json(const smoe_groups *groups) {
 const char *smoe_group_place(const smoe_spec *spec, const smoe_group *group, char *buf,
                              size_t size) {
     const smoe_provenance *origin =
-        spec->origin ? &spec->origin[smoe_row_find("train.optimizer.groups")] : NULL;
+        spec->origin ? &spec->origin[smoe_schema_find("train.optimizer.groups")] : NULL;
     char shown[200];
     const char *file = spec->file ? smoe_text_shown(spec->file, shown, sizeof shown) : "spec";
     if (origin && origin->kind == SMOE_FROM_FILE)

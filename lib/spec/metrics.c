@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const smoe_metric_row smoe_metrics[SMOE_METRICS] = {
+const smoe_metric_entry smoe_metrics[SMOE_METRICS] = {
 #define METRIC(number, ...) [SMOE_METRIC_##number] = {__VA_ARGS__},
 #include "spec/metrics.def"
 #undef METRIC
@@ -45,12 +45,12 @@ static const char *prefix_of(const char *split) {
 
 const char *smoe_metric_key(char key[SMOE_METRIC_KEY], smoe_metric metric, const char *split,
                             size_t number) {
-    const smoe_metric_row *row = &smoe_metrics[metric];
-    if (row->scope == SMOE_OF_SPLIT) {
+    const smoe_metric_entry *entry = &smoe_metrics[metric];
+    if (entry->scope == SMOE_OF_SPLIT) {
         int length = snprintf(key, SPLIT_ROOM, "%s", prefix_of(split));
-        put(key + length, SMOE_METRIC_KEY - (size_t)length, row->name + SPLIT, number);
+        put(key + length, SMOE_METRIC_KEY - (size_t)length, entry->name + SPLIT, number);
     } else {
-        put(key, SMOE_METRIC_KEY, row->name, number);
+        put(key, SMOE_METRIC_KEY, entry->name, number);
     }
     return key;
 }
@@ -59,10 +59,10 @@ bool smoe_metric_read(smoe_metric_place *place, const char *key) {
     size_t prefix = strcspn(key, "/");
     *place = (smoe_metric_place){0};
     for (size_t m = 0; m < SMOE_METRICS; m++) {
-        const smoe_metric_row *row = &smoe_metrics[m];
-        bool split = row->scope == SMOE_OF_SPLIT;
-        if (!row->name) continue;
-        if (!matches(row->name + (split ? SPLIT : 0), key + (split ? prefix : 0), &place->number))
+        const smoe_metric_entry *entry = &smoe_metrics[m];
+        bool split = entry->scope == SMOE_OF_SPLIT;
+        if (!entry->name) continue;
+        if (!matches(entry->name + (split ? SPLIT : 0), key + (split ? prefix : 0), &place->number))
             continue;
         if (split && (!strncmp(key, "train/", prefix + 1) || prefix >= SPLIT_ROOM)) continue;
         place->metric = (smoe_metric)m;
@@ -73,9 +73,9 @@ bool smoe_metric_read(smoe_metric_place *place, const char *key) {
 }
 
 const char *smoe_metric_name(smoe_metric metric) {
-    const smoe_metric_row *row = &smoe_metrics[metric];
-    const char *slash = row->name ? strrchr(row->name, '/') : NULL;
-    return !row->name ? row->column : slash ? slash + 1 : row->name;
+    const smoe_metric_entry *entry = &smoe_metrics[metric];
+    const char *slash = entry->name ? strrchr(entry->name, '/') : NULL;
+    return !entry->name ? entry->column : slash ? slash + 1 : entry->name;
 }
 
 const char *smoe_metric_column(char column[SMOE_METRIC_KEY], smoe_metric metric, size_t number) {
@@ -107,10 +107,10 @@ const char *smoe_metric_label(char label[SMOE_METRIC_KEY], smoe_metric metric, c
 /* What tables call a metric of a step, an evaluation or a layer; NULL for others, and for the names
  * of few-shot accuracies, of which there are many. */
 static const char *name_in_tables(smoe_metric metric) {
-    const smoe_metric_row *row = &smoe_metrics[metric];
-    if (row->scope == SMOE_OF_RUN || row->scope == SMOE_OF_RECORD) return NULL;
-    if (row->scope == SMOE_OF_LAYER) return smoe_metric_name(metric);
-    return strchr(row->name, 'K') ? NULL : row->name;
+    const smoe_metric_entry *entry = &smoe_metrics[metric];
+    if (entry->scope == SMOE_OF_RUN || entry->scope == SMOE_OF_RECORD) return NULL;
+    if (entry->scope == SMOE_OF_LAYER) return smoe_metric_name(metric);
+    return strchr(entry->name, 'K') ? NULL : entry->name;
 }
 
 const char *smoe_metric_say(const char *name, char *buf, size_t size) {
@@ -144,4 +144,14 @@ bool smoe_metric_is_better(smoe_metric metric, double value, double than) {
     case SMOE_HIGHER: return value > than || (!isfinite(than) && isfinite(value));
     default: return false;
     }
+}
+
+bool smoe_metric_is_measured(const char *column) {
+    return smoe_metric_of_column(column, NULL) != SMOE_METRICS;
+}
+
+bool smoe_metric_is_shown(const char *column, bool brief) {
+    smoe_metric m = smoe_metric_of_column(column, NULL);
+    return m < SMOE_METRICS &&
+           smoe_metrics[m].shown >= (brief ? SMOE_SHOWN_SCREEN : SMOE_SHOWN_SUMMARY);
 }

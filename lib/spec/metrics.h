@@ -2,7 +2,8 @@
  * The table of metrics: what trainer, evaluation and few-shot record, what sweeps have in their
  * results, and what figures call it. A name is one statistic wherever it stands; what it is taken
  * over is told by what it stands in: the record's training batch or split, the layer.
- * Adding one: a row of metrics.def, its entry in the man page, and the place that computes it.
+ * Adding one: an entry of metrics.def, its paragraph in the man page, and the place that computes
+ * it.
  */
 #ifndef SMOE_METRICS_H
 #define SMOE_METRICS_H
@@ -37,7 +38,7 @@ typedef enum smoe_metric_shown {
 
 #define SMOE_UNIT_SHARE "share" /* from 0 to 1 of a whole */
 
-typedef struct smoe_metric_row {
+typedef struct smoe_metric_entry {
     const char *name;   /* in records; NULL: it is not recorded */
     const char *column; /* in results of sweeps; NULL: not there */
     const char *label, *unit, *statistic;
@@ -45,9 +46,9 @@ typedef struct smoe_metric_row {
     smoe_metric_layers layers;
     smoe_metric_better better;
     smoe_metric_shown shown;
-} smoe_metric_row;
+} smoe_metric_entry;
 
-extern const smoe_metric_row smoe_metrics[SMOE_METRICS];
+extern const smoe_metric_entry smoe_metrics[SMOE_METRICS];
 
 enum { SMOE_METRIC_KEY = 96 }; /* room for a key of a record, a column or a label */
 
@@ -74,6 +75,11 @@ const char *smoe_metric_column(char column[SMOE_METRIC_KEY], smoe_metric metric,
 /* Whose column of results that is, and its number of shots (may be NULL); SMOE_METRICS: nobody's.
  */
 smoe_metric smoe_metric_of_column(const char *column, size_t *number);
+
+/* May a column of results be called that, as one that is measured? */
+bool smoe_metric_is_measured(const char *column);
+/* Is the column one that people look at first; with `brief`, on a screen? */
+bool smoe_metric_is_shown(const char *column, bool brief);
 
 /* What figures call it where evaluations are of a split; NULL: of several. Returns label. */
 const char *smoe_metric_label(char label[SMOE_METRIC_KEY], smoe_metric metric, const char *split,

@@ -11,7 +11,7 @@ static const struct {
 #undef WORK
 };
 
-const smoe_work_row smoe_works[SMOE_WORK_COUNT] = {
+const smoe_work_entry smoe_works[SMOE_WORK_COUNT] = {
 #define PART(name, kind, help)
 #define WORK(name, help) {#name, SMOE_WORK_##name},
 #include "spec/parts.def"

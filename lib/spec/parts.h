@@ -32,10 +32,10 @@ enum {
 _Static_assert((int)SMOE_WORK_COUNT <= (int)SMOE_TEAM_WORKS, "the team has a place for all work");
 
 /* All of it, in the order in which it is shown. */
-typedef struct smoe_work_row {
+typedef struct smoe_work_entry {
     const char *name;
     int work;
-} smoe_work_row;
-extern const smoe_work_row smoe_works[SMOE_WORK_COUNT];
+} smoe_work_entry;
+extern const smoe_work_entry smoe_works[SMOE_WORK_COUNT];
 
 #endif

@@ -10,31 +10,49 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the given path of a row is relative to. */
-static const char *base_folder(const smoe_spec *spec, const smoe_row *row) {
-    bool caller = spec->origin && spec->origin[row - smoe_rows].kind == SMOE_FROM_OVERRIDE;
+/* What the given path of an entry is relative to. */
+static const char *base_folder(const smoe_spec *spec, const smoe_schema_entry *entry) {
+    bool caller = spec->origin && spec->origin[entry - smoe_schema].kind == SMOE_FROM_OVERRIDE;
     return caller || !spec->folder ? "." : spec->folder;
 }
 
-static const char *given_path(const smoe_spec *spec, const smoe_row *row) {
-    return *(char *const *)((const char *)spec + row->at);
+static const char *given_path(const smoe_spec *spec, const smoe_schema_entry *entry) {
+    return *(char *const *)((const char *)spec + entry->at);
+}
+
+/* What of a path must be there: all, or the folder of a pattern of shards, as
+ * DIR/{split}-{0..9}.tar is. */
+static size_t fixed_length(const char *path) {
+    static const char split[] = "{split}";
+    const char *brace = path;
+    while ((brace = strchr(brace, '{')) && strncmp(brace, split, sizeof split - 1) &&
+           !(brace[1] >= '0' && brace[1] <= '9'))
+        brace++;
+    if (!brace) return strlen(path);
+    while (brace > path && brace[-1] != '/') brace--;
+    return (size_t)(brace - path);
 }
 
 /* The real path of folder/path in *found, NULL if it does not exist; -1 when out of memory. */
 static int look(const char *folder, size_t length, const char *path, char **found) {
     bool absolute = *path == '/';
-    char *joined =
-        smoe_text_format("%.*s%s%s", absolute ? 0 : (int)length, folder, absolute ? "" : "/", path);
+    size_t fixed = fixed_length(path);
+    char *joined = smoe_text_format("%.*s%s%.*s", absolute ? 0 : (int)length, folder,
+                                    absolute ? "" : "/", (int)fixed, path);
     if (!joined) return -1;
-    *found = realpath(joined, NULL);
-    int status = *found || errno != ENOMEM ? 0 : -1;
+    char *there = realpath(joined, NULL);
+    bool memory = there || errno != ENOMEM;
     free(joined);
-    return status;
+    *found = there;
+    if (!there || !path[fixed]) return memory ? 0 : -1;
+    *found = smoe_text_format("%s/%s", there, path + fixed);
+    free(there);
+    return *found ? 0 : -1;
 }
 
-int smoe_path_portable(const smoe_spec *spec, const smoe_row *row, char **path) {
+int smoe_path_portable(const smoe_spec *spec, const smoe_schema_entry *entry, char **path) {
     *path = NULL;
-    const char *given = given_path(spec, row), *base = base_folder(spec, row);
+    const char *given = given_path(spec, entry), *base = base_folder(spec, entry);
     if (!given) return 0;
     if (*given != '/' && look(base, strlen(base), given, path)) return -1;
     /* A real path may hold what neither YAML nor JSON can carry; then the given one, which was
@@ -55,8 +73,8 @@ static void tried(char *places, size_t size, const char *folder, size_t length, 
 
 static int find(const smoe_spec *spec, const char *key, char **path, smoe_err *err) {
     *path = NULL;
-    const smoe_row *row = &smoe_rows[smoe_row_find(key)];
-    const char *given = given_path(spec, row), *base = base_folder(spec, row);
+    const smoe_schema_entry *entry = &smoe_schema[smoe_schema_find(key)];
+    const char *given = given_path(spec, entry), *base = base_folder(spec, entry);
     if (!given)
         return smoe_fail(err, SMOE_USAGE, "%s: not given, but this source of data needs it", key);
     char places[700] = "";

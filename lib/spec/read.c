@@ -35,30 +35,30 @@ void smoe_reading_problem(smoe_reading *reading, const smoe_provenance *where, c
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-static void bad_value(smoe_events *src, const smoe_provenance *where, int row,
+static void bad_value(smoe_events *src, const smoe_provenance *where, int entry,
                       const char *problem) {
-    src->reading->bad[row] = true;
-    smoe_reading_problem(src->reading, where, smoe_rows[row].key, "%s", problem);
+    src->reading->bad[entry] = true;
+    smoe_reading_problem(src->reading, where, smoe_schema[entry].key, "%s", problem);
 }
 
-static void read_scalar(smoe_events *src, int row, const yaml_event_t *event,
+static void read_scalar(smoe_events *src, int entry, const yaml_event_t *event,
                         const smoe_provenance *where) {
     char problem[SMOE_PROBLEM];
     const char *text = smoe_events_scalar(event);
     if (!text) {
-        bad_value(src, where, row, "holds a NUL character");
+        bad_value(src, where, entry, "holds a NUL character");
         return;
     }
     bool plain = event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
-    if (smoe_value_set(src->reading->spec, &smoe_rows[row], text, plain, problem))
-        bad_value(src, where, row, problem);
+    if (smoe_value_set(src->reading->spec, &smoe_schema[entry], text, plain, problem))
+        bad_value(src, where, entry, problem);
 }
 
-static void read_list(smoe_events *src, int row, const smoe_provenance *where) {
+static void read_list(smoe_events *src, int entry, const smoe_provenance *where) {
     double items[SMOE_MAX_BLOCKS], item = 0;
     size_t count = 0;
     char problem[SMOE_PROBLEM];
-    bool good = true, whole = smoe_rows[row].kind != SMOE_KIND_REALS;
+    bool good = true, whole = smoe_schema[entry].kind != SMOE_KIND_REALS;
     const char *not_one = whole ? "an item must be a whole number" : "an item must be a number";
     for (;;) {
         yaml_event_t event;
@@ -66,11 +66,11 @@ static void read_list(smoe_events *src, int row, const smoe_provenance *where) {
         bool end = event.type == YAML_SEQUENCE_END_EVENT;
         smoe_provenance at = smoe_events_place(src, &event);
         const char *text = event.type == YAML_SCALAR_EVENT ? smoe_events_scalar(&event) : NULL;
-        if (!end && !smoe_events_plain(src, &event, smoe_rows[row].key)) {
+        if (!end && !smoe_events_plain(src, &event, smoe_schema[entry].key)) {
             smoe_events_skip(src, &event);
             good = false;
-        } else if (!end && (!text || smoe_value_item(&smoe_rows[row], text, &item, problem))) {
-            bad_value(src, &at, row, text ? problem : not_one);
+        } else if (!end && (!text || smoe_value_item(&smoe_schema[entry], text, &item, problem))) {
+            bad_value(src, &at, entry, text ? problem : not_one);
             smoe_events_skip(src, &event);
             good = false;
         } else if (!end && count++ < SMOE_MAX_BLOCKS) {
@@ -79,43 +79,48 @@ static void read_list(smoe_events *src, int row, const smoe_provenance *where) {
         yaml_event_delete(&event);
         if (end) break;
     }
-    src->reading->bad[row] = !good;
-    if (good && smoe_value_set_list(src->reading->spec, &smoe_rows[row], items, count, problem))
-        bad_value(src, where, row, problem);
+    src->reading->bad[entry] = !good;
+    if (good && smoe_value_set_list(src->reading->spec, &smoe_schema[entry], items, count, problem))
+        bad_value(src, where, entry, problem);
 }
 
-static void read_value(smoe_events *src, int row, const yaml_event_t *event) {
+static void read_value(smoe_events *src, int entry, const yaml_event_t *event) {
     smoe_reading *reading = src->reading;
     smoe_provenance where = smoe_events_place(src, event);
     char problem[SMOE_PROBLEM], type[256];
-    reading->spec->origin[row] = where;
-    reading->bad[row] =
+    reading->spec->origin[entry] = where;
+    reading->bad[entry] =
         false; /* a later override repairs the consequences of an error, not the error */
-    if (!smoe_events_plain(src, event, smoe_rows[row].key)) {
-        reading->bad[row] = true;
+    if (!smoe_events_plain(src, event, smoe_schema[entry].key)) {
+        reading->bad[entry] = true;
         smoe_events_skip(src, event);
     } else if (event->type == YAML_SCALAR_EVENT) {
-        read_scalar(src, row, event, &where);
+        read_scalar(src, entry, event, &where);
     } else if (event->type == YAML_SEQUENCE_START_EVENT &&
-               smoe_rows[row].kind == SMOE_KIND_GROUPS) {
-        smoe_groups_read(src, row, &where);
-    } else if (event->type == YAML_SEQUENCE_START_EVENT && smoe_value_is_list(&smoe_rows[row])) {
-        read_list(src, row, &where);
+               smoe_schema[entry].kind == SMOE_KIND_GROUPS) {
+        smoe_groups_read(src, entry, &where);
+    } else if (event->type == YAML_SEQUENCE_START_EVENT &&
+               smoe_schema[entry].kind == SMOE_KIND_PROMPTS) {
+        smoe_prompts_read(src, entry);
+    } else if (event->type == YAML_SEQUENCE_START_EVENT &&
+               smoe_value_is_list(&smoe_schema[entry])) {
+        read_list(src, entry, &where);
     } else {
         snprintf(problem, sizeof problem, "expected %s, found a %s",
-                 smoe_row_type(&smoe_rows[row], type, sizeof type),
+                 smoe_schema_type(&smoe_schema[entry], type, sizeof type),
                  event->type == YAML_SEQUENCE_START_EVENT ? "list" : "mapping");
-        bad_value(src, &where, row, problem);
+        bad_value(src, &where, entry, problem);
         smoe_events_skip(src, event);
     }
 }
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
-/* Excludes a row, or the rows of a section, with invalid values from the checks between keys. */
+/* Excludes an entry, or the entries of a section, with invalid values from the checks between
+ * keys. */
 static void mark_bad(smoe_reading *reading, const char *key) {
-    for (int i = 0; i < SMOE_ROW_COUNT; i++)
-        if (smoe_row_within(i, key) || !strcmp(smoe_rows[i].key, key)) reading->bad[i] = true;
+    for (int i = 0; i < SMOE_SCHEMA_COUNT; i++)
+        if (smoe_schema_within(i, key) || !strcmp(smoe_schema[i].key, key)) reading->bad[i] = true;
 }
 
 /* An unknown key: say where such a key belongs, or which are known here. */
@@ -124,7 +129,12 @@ void smoe_events_unknown(smoe_reading *reading, const smoe_provenance *where, co
     char known[400] = "", shown[64];
     smoe_text_shown(full, shown, sizeof shown);
     char meant[SMOE_KEY_SIZE];
-    if (smoe_row_meant(section, leaf, meant)) {
+    const char *here = smoe_spec_elsewhere(leaf);
+    if (here) {
+        smoe_reading_problem(reading, where, shown, "unknown key; %s", here);
+        return;
+    }
+    if (smoe_schema_meant(section, leaf, meant)) {
         const char *dot = strrchr(meant, '.');
         bool exact = !strcmp(dot ? dot + 1 : meant, leaf), file = where->kind == SMOE_FROM_FILE;
         if (file && !strcmp(meant, full))
@@ -141,26 +151,26 @@ void smoe_events_unknown(smoe_reading *reading, const smoe_provenance *where, co
         return;
     }
     size_t used = 0;
-    for (int i = 0; i < SMOE_ROW_COUNT && used < sizeof known; i++) {
-        if (!smoe_row_within(i, section)) continue;
-        const char *name = smoe_rows[i].key + (*section ? strlen(section) + 1 : 0);
+    for (int i = 0; i < SMOE_SCHEMA_COUNT && used < sizeof known; i++) {
+        if (!smoe_schema_within(i, section)) continue;
+        const char *name = smoe_schema[i].key + (*section ? strlen(section) + 1 : 0);
         size_t length = strcspn(name, ".");
-        const char *before = i ? smoe_rows[i - 1].key + (name - smoe_rows[i].key) : "";
-        if (i && smoe_row_within(i - 1, section) && !strncmp(before, name, length) &&
+        const char *before = i ? smoe_schema[i - 1].key + (name - smoe_schema[i].key) : "";
+        if (i && smoe_schema_within(i - 1, section) && !strncmp(before, name, length) &&
             (before[length] == '.' || !before[length]))
             continue;
         used += (size_t)snprintf(known + used, sizeof known - used, "%s%.*s", used ? ", " : "",
                                  (int)length, name);
     }
     smoe_reading_problem(reading, where, shown, "unknown key; known here: %s%s", known,
-                         *section ? "" : ", sweep"); /* sweep: no row, it is read by itself */
+                         *section ? "" : ", sweep"); /* sweep: no entry, it is read by itself */
 }
 
-/* Whether a row (level 0) or section (level 1...) is named for the first time; reports a second
+/* Whether an entry (level 0) or section (level 1...) is named for the first time; reports a second
  * time. */
-static bool first_time(smoe_events *src, const smoe_provenance *where, const char *key, int row,
+static bool first_time(smoe_events *src, const smoe_provenance *where, const char *key, int entry,
                        int level) {
-    size_t *line = &src->line[row][level];
+    size_t *line = &src->line[entry][level];
     if (!*line) {
         *line = where->line;
         return true;
@@ -210,18 +220,18 @@ static void read_entry(smoe_events *src, const char *section, const yaml_event_t
     yaml_event_t value;
     if (!smoe_events_next(src, &value)) return;
     bool nested = strchr(whole, '.') != NULL;
-    int row = good && leaf && !nested ? smoe_row_find(key) : -1;
-    int first = good && leaf && !nested && row < 0 ? smoe_row_section(key) : -1;
+    int entry = good && leaf && !nested ? smoe_schema_find(key) : -1;
+    int first = good && leaf && !nested && entry < 0 ? smoe_schema_section(key) : -1;
     int level = 1;
     for (const char *c = key; first >= 0 && *c; c++) level += *c == '.';
     if (good && leaf && !*section && !strcmp(whole, "sweep"))
         smoe_events_sweep(src, &value);
-    else if (row >= 0 && first_time(src, &where, key, row, 0))
-        read_value(src, row, &value);
+    else if (entry >= 0 && first_time(src, &where, key, entry, 0))
+        read_value(src, entry, &value);
     else if (first >= 0 && first_time(src, &where, key, first, level))
         read_section(src, key, &value);
     else {
-        if (good && leaf && row < 0 && first < 0)
+        if (good && leaf && entry < 0 && first < 0)
             smoe_events_unknown(src->reading, &where, section, whole, key);
         smoe_events_skip(src, &value);
     }
@@ -241,8 +251,8 @@ static void read_mapping(smoe_events *src, const char *section) {
 
 /* ---- documents ------------------------------------------------------------------------------- */
 
-/* The one document of the source: the section's mapping, or the row's value where row >= 0. */
-static void read_document(smoe_events *src, const char *section, int row) {
+/* The one document of the source: the section's mapping, or the entry's value where entry >= 0. */
+static void read_document(smoe_events *src, const char *section, int entry) {
     smoe_provenance start = src->where;
     start.line = start.column = 1;
     for (size_t documents = 0;;) {
@@ -260,8 +270,8 @@ static void read_document(smoe_events *src, const char *section, int row) {
         if (type == YAML_DOCUMENT_START_EVENT && documents++)
             smoe_reading_problem(src->reading, &where, NULL,
                                  "a second document begins; a spec has only one");
-        if (!boundary && row >= 0)
-            read_value(src, row, &event);
+        if (!boundary && entry >= 0)
+            read_value(src, entry, &event);
         else if (!boundary && *section)
             read_section(src, section, &event);
         else if (!boundary && smoe_events_plain(src, &event, NULL) &&
@@ -280,7 +290,7 @@ static void read_document(smoe_events *src, const char *section, int row) {
 }
 
 static void read_source(smoe_reading *reading, smoe_provenance where, const char *text,
-                        size_t length, const char *section, int row) {
+                        size_t length, const char *section, int entry) {
     smoe_events *src = calloc(1, sizeof *src);
     if (src && !yaml_parser_initialize(&src->parser)) {
         free(src);
@@ -296,27 +306,24 @@ static void read_source(smoe_reading *reading, smoe_provenance where, const char
     src->text = text;
     src->length = length;
     yaml_parser_set_input_string(&src->parser, (const unsigned char *)text, length);
-    read_document(src, section, row);
+    read_document(src, section, entry);
     yaml_parser_delete(&src->parser);
     free(src);
 }
 
 void smoe_reading_file(smoe_reading *reading, const char *text, size_t length) {
     read_source(reading, (smoe_provenance){.kind = SMOE_FROM_FILE}, text, length, "", -1);
-    int variant = smoe_row_find("model.variant");
-    if (reading->spec->origin[variant].kind == SMOE_FROM_FILE)
-        reading->file_variant = smoe_variant_find(reading->spec->model.variant);
 }
 
 int smoe_reading_profile(smoe_reading *reading, const char *name) {
     bool found = false;
     for (size_t i = 0; i < SMOE_PROFILES; i++) {
-        const smoe_profile_row *p = &smoe_profiles[i];
+        const smoe_profile_entry *p = &smoe_profiles[i];
         if (strcmp(p->profile, name)) continue;
         found = true;
         reading->spec->profile = p->profile;
         read_source(reading, (smoe_provenance){.kind = SMOE_FROM_PROFILE}, p->value,
-                    strlen(p->value), p->key, smoe_row_find(p->key));
+                    strlen(p->value), p->key, smoe_schema_find(p->key));
     }
     return found ? 0 : smoe_fail(reading->err, SMOE_USAGE, "no profile %s", name);
 }
@@ -332,23 +339,23 @@ void smoe_reading_override(smoe_reading *reading, size_t index) {
         return;
     }
     snprintf(key, sizeof key, "%.*s", (int)(equals - text), text);
-    int row = smoe_row_find(key);
-    if (row < 0 && smoe_row_section(key) < 0) {
+    int entry = smoe_schema_find(key);
+    if (entry < 0 && smoe_schema_section(key) < 0) {
         const char *dot = strrchr(key, '.');
         char section[SMOE_KEY_SIZE];
         snprintf(section, sizeof section, "%.*s", dot ? (int)(dot - key) : 0, key);
-        bool known = smoe_row_section(section) >= 0;
+        bool known = smoe_schema_section(section) >= 0;
         smoe_events_unknown(reading, &where, known ? section : "", dot ? dot + 1 : key, key);
         return;
     }
-    if (row >= 0 && !smoe_value_is_list(&smoe_rows[row])) {
+    if (entry >= 0 && !smoe_value_is_list(&smoe_schema[entry])) {
         char problem[SMOE_PROBLEM];
-        reading->spec->origin[row] = where;
-        reading->bad[row] =
-            smoe_value_set(reading->spec, &smoe_rows[row], equals + 1, true, problem);
+        reading->spec->origin[entry] = where;
+        reading->bad[entry] =
+            smoe_value_set(reading->spec, &smoe_schema[entry], equals + 1, true, problem);
         const char *list = strchr(equals + 1, ',') ? "; a list is for smoe sweep" : "";
-        if (reading->bad[row]) smoe_reading_problem(reading, &where, key, "%s%s", problem, list);
+        if (reading->bad[entry]) smoe_reading_problem(reading, &where, key, "%s%s", problem, list);
         return;
     }
-    read_source(reading, where, equals + 1, strlen(equals + 1), key, row);
+    read_source(reading, where, equals + 1, strlen(equals + 1), key, entry);
 }

@@ -6,6 +6,7 @@
 #include "spec/routers.h"
 #include "spec/schema.h"
 #include "spec/sources.h"
+#include "spec/tasks.h"
 
 #include <assert.h>
 #include <math.h>
@@ -13,14 +14,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int row_of(const char *key) {
-    int row = smoe_row_find(key);
-    assert(row >= 0);
-    return row;
+static int entry_of(const char *key) {
+    int entry = smoe_schema_find(key);
+    assert(entry >= 0);
+    return entry;
 }
 
 static smoe_provenance *origin_of(smoe_reading *reading, const char *key) {
-    return &reading->spec->origin[row_of(key)];
+    return &reading->spec->origin[entry_of(key)];
 }
 
 static bool given(smoe_reading *reading, const char *key) {
@@ -41,7 +42,7 @@ static void clash(smoe_reading *reading, const char *const keys[3], const char *
 static void clash(smoe_reading *reading, const char *const keys[3], const char *fmt, ...) {
     const char *blamed = keys[0];
     for (size_t i = 0; i < 3 && keys[i]; i++) {
-        if (reading->bad[row_of(keys[i])]) return;
+        if (reading->bad[entry_of(keys[i])]) return;
         if (closer(origin_of(reading, keys[i]), origin_of(reading, blamed))) blamed = keys[i];
     }
     char problem[SMOE_PROBLEM];
@@ -54,36 +55,44 @@ static void clash(smoe_reading *reading, const char *const keys[3], const char *
 #define KEYS(...) ((const char *const[3]){__VA_ARGS__})
 
 int smoe_reading_presets(smoe_reading *reading) {
-    for (size_t i = 0; i < SMOE_ROW_COUNT; i++) {
-        const smoe_row *row = &smoe_rows[i];
+    for (size_t i = 0; i < SMOE_SCHEMA_COUNT; i++) {
+        const smoe_schema_entry *entry = &smoe_schema[i];
         char problem[SMOE_PROBLEM];
-        bool variant = !strcmp(row->preset, "variant's"), empty = !strcmp(row->preset, "[]");
+        bool variant = !strcmp(entry->preset, "variant's"), empty = !strcmp(entry->preset, "[]");
         if (variant || empty) continue; /* zero until resolved */
-        if (smoe_value_set(reading->spec, row, row->preset, true, problem))
-            return smoe_fail(reading->err, SMOE_RUNTIME, "default of %s: %s", row->key, problem);
+        if (smoe_value_set(reading->spec, entry, entry->preset, true, problem))
+            return smoe_fail(reading->err, SMOE_RUNTIME, "default of %s: %s", entry->key, problem);
     }
     return 0;
 }
 
-/* Sets a row from a text that is known to be valid. */
+/* Sets an entry from a text that is known to be valid. */
 static void set_text(smoe_reading *reading, const char *key, const char *text) {
     char problem[SMOE_PROBLEM];
-    if (smoe_value_set(reading->spec, &smoe_rows[row_of(key)], text, true, problem))
+    if (smoe_value_set(reading->spec, &smoe_schema[entry_of(key)], text, true, problem))
         smoe_reading_problem(reading, origin_of(reading, key), key, "%s", problem);
 }
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
-/* A size that only repeats what the file's variant says (as in a resolved spec) follows an override
- * of the variant. */
-static void take_size(smoe_reading *reading, const char *key, size_t *size, size_t named,
-                      size_t repeated) {
+/* A value of the file gives way to another key that an override sets. */
+static bool gives_way(smoe_reading *reading, const char *key, const char *to,
+                      smoe_provenance_kind kind) {
     smoe_provenance *origin = origin_of(reading, key);
-    bool follows = origin_of(reading, "model.variant")->kind == SMOE_FROM_OVERRIDE &&
-                   origin->kind == SMOE_FROM_FILE && *size == repeated;
-    if (given(reading, key) && !follows) return;
+    if (origin->kind != SMOE_FROM_FILE || origin_of(reading, to)->kind != SMOE_FROM_OVERRIDE)
+        return false;
+    origin->kind = kind;
+    origin->replaced = to;
+    return true;
+}
+
+/* A size is the variant's, unless it is given as close to the user as the variant. */
+static void take_size(smoe_reading *reading, const char *key, size_t *size, size_t named) {
+    smoe_provenance *origin = origin_of(reading, key);
+    bool replaced = gives_way(reading, key, "model.variant", SMOE_FROM_VARIANT);
+    if (given(reading, key)) return;
     *size = named;
-    *origin = (smoe_provenance){.kind = SMOE_FROM_VARIANT};
+    if (!replaced) *origin = (smoe_provenance){.kind = SMOE_FROM_VARIANT};
 }
 
 static void resolve_sizes(smoe_reading *reading) {
@@ -97,15 +106,13 @@ static void resolve_sizes(smoe_reading *reading) {
     if (set == 4 && !given(reading, "model.variant")) set_text(reading, "model.variant", "none");
     const smoe_variant *variant = smoe_variant_find(model->variant), none = {0};
     const smoe_variant *named = variant ? variant : &none;
-    const smoe_variant *file = reading->file_variant ? reading->file_variant : &none;
     const size_t of_named[] = {named->width, named->depth, named->mlp, named->heads};
-    const size_t of_file[] = {file->width, file->depth, file->mlp, file->heads};
     for (size_t i = 0; i < 4; i++) {
-        if (variant) take_size(reading, keys[i], sizes[i], of_named[i], of_file[i]);
+        if (variant) take_size(reading, keys[i], sizes[i], of_named[i]);
         if (!*sizes[i]) {
             clash(reading, KEYS("model.variant", keys[i]), "without a variant, %s must be given",
                   keys[i]);
-            reading->bad[row_of(keys[i])] = true;
+            reading->bad[entry_of(keys[i])] = true;
             *sizes[i] = 1; /* any size, so that the checks below do not divide by zero */
         }
     }
@@ -211,6 +218,23 @@ static void resolve_random(smoe_reading *reading) {
 
 /* ---- experts and slots ----------------------------------------------------------------------- */
 
+/* One of slots_per_expert and total_slots counts: the one set closer to the user. Set equally
+ * close, they must agree. */
+static void resolve_slots(smoe_reading *reading) {
+    static const char *const each = "model.moe.slots_per_expert", *const all =
+                                                                      "model.moe.total_slots";
+    smoe_moe_spec *moe = &reading->spec->model.moe;
+    if (!moe->total_slots || !moe->slots_per_expert) return;
+    if (!given(reading, each)) {
+        moe->slots_per_expert = 0;
+        origin_of(reading, each)->kind = SMOE_FROM_FITTED;
+    } else if (gives_way(reading, each, all, SMOE_FROM_FITTED)) {
+        moe->slots_per_expert = 0;
+    } else if (gives_way(reading, all, each, SMOE_FROM_FITTED)) {
+        moe->total_slots = 0;
+    }
+}
+
 static void check_slots(smoe_reading *reading) {
     smoe_moe_spec *moe = &reading->spec->model.moe;
     size_t P = moe->slots_per_expert, S = moe->total_slots, E = moe->experts;
@@ -235,7 +259,7 @@ static void check_series(smoe_reading *reading, const char *key, const smoe_seri
     clash(reading, KEYS(key, "model.moe.layers", "model.depth"),
           "%zu numbers of %s for %zu MoE layers: give one for each layer, or one for all",
           series->listed, key, layers);
-    reading->bad[row_of(key)] = true;
+    reading->bad[entry_of(key)] = true;
 }
 
 /* The largest K of the MoE layers. */
@@ -251,7 +275,7 @@ static size_t most_choices(const smoe_spec *spec) {
 static void check_router(smoe_reading *reading) {
     const smoe_spec *spec = reading->spec;
     const smoe_moe_spec *moe = &spec->model.moe;
-    const smoe_router_row *router = smoe_router_find(moe->router);
+    const smoe_router_entry *router = smoe_router_find(moe->router);
     if (!router) return; /* out of memory for `random`, reported already */
     size_t T = smoe_spec_tokens(spec), choices = most_choices(spec);
     if (router->family == SMOE_FAMILY_TOKENS_CHOICE && choices > moe->experts)
@@ -268,10 +292,11 @@ static void check_router(smoe_reading *reading) {
             reading, KEYS("model.moe.random_layers", "model.moe.router"),
             "router %s makes no choices that could be random; use tokens-choice or experts-choice",
             moe->router);
-    if (choices && !reading->trained && spec->train.batch_size % moe->group_images)
-        clash(reading, KEYS("model.moe.group_images", "train.batch_size"),
-              "groups of %zu images do not divide the batch of %zu: use a divisor of it",
-              moe->group_images, spec->train.batch_size);
+    size_t piece = spec->train.batch_size / spec->train.pieces;
+    if (choices && !reading->trained && piece % moe->group_images)
+        clash(reading, KEYS("model.moe.group_images", "train.batch_size", "train.pieces"),
+              "groups of %zu images do not divide the %s of %zu: use a divisor of it",
+              moe->group_images, spec->train.pieces > 1 ? "pieces" : "batch", piece);
     size_t P = smoe_moe_slots_per_expert(moe, 0, T), E = moe->experts;
     if (router->family == SMOE_FAMILY_FIXED && P && P * E < T)
         clash(reading, KEYS("model.moe.router", "model.moe.slots_per_expert", "model.moe.experts"),
@@ -280,22 +305,20 @@ static void check_router(smoe_reading *reading) {
               moe->router, T, E, P, P * E, (T + E - 1) / E);
 }
 
-/* The default group is adapted to divide the batch; a given group is only checked. */
+/* The default group is adapted to divide the pieces of a batch; a given group is only checked. */
 static void fit_group(smoe_reading *reading) {
     smoe_spec *spec = reading->spec;
     size_t *group = &spec->model.moe.group_images;
-    if (given(reading, "model.moe.group_images") || spec->train.batch_size % *group == 0) return;
-    while (spec->train.batch_size % *group) --*group;
+    size_t piece = spec->train.batch_size / spec->train.pieces;
+    if (given(reading, "model.moe.group_images") || piece % *group == 0) return;
+    while (piece % *group) --*group;
     origin_of(reading, "model.moe.group_images")->kind = SMOE_FROM_FITTED;
 }
 
 static void resolve_moe(smoe_reading *reading) {
     smoe_moe_spec *moe = &reading->spec->model.moe;
     fit_group(reading);
-    if (moe->total_slots && !given(reading, "model.moe.slots_per_expert")) {
-        moe->slots_per_expert = 0;
-        origin_of(reading, "model.moe.slots_per_expert")->kind = SMOE_FROM_FITTED;
-    }
+    resolve_slots(reading);
     if (!moe->layer_count) return; /* a dense model: the keys of experts do not matter */
     check_series(reading, "model.moe.k", &moe->k);
     check_series(reading, "model.moe.capacity", &moe->capacity);
@@ -305,9 +328,21 @@ static void resolve_moe(smoe_reading *reading) {
 
 /* ---- the rest -------------------------------------------------------------------------------- */
 
+/* A list has a number for each channel. */
+static void check_channels(smoe_reading *reading, const char *key, const smoe_series *series) {
+    size_t channels = reading->spec->data.channels;
+    if (!series->listed || series->listed == channels) return;
+    clash(reading, KEYS(key, "data.channels"),
+          "%zu numbers of %s for %zu channels: give one for each channel, or one for all",
+          series->listed, key, channels);
+    reading->bad[entry_of(key)] = true;
+}
+
 static void check_model(smoe_reading *reading) {
     const smoe_spec *spec = reading->spec;
     const smoe_model_spec *model = &spec->model;
+    check_channels(reading, "data.mean", &spec->data.mean);
+    check_channels(reading, "data.std", &spec->data.std);
     if (spec->data.channels == 2)
         clash(reading, KEYS("data.channels"), "must be 1 (grey) or 3 (colour), found 2");
     if (spec->data.image_size % model->patch_size)
@@ -395,28 +430,91 @@ static void check_data(smoe_reading *reading) {
           "a model without its data)");
 }
 
-/* Default warm-up and cooldown are a tenth and a fifth of a short run; given ones must fit. */
-static void resolve_schedule(smoe_reading *reading) {
-    size_t steps = reading->spec->train.steps;
-    size_t *warmup = &reading->spec->train.schedule.warmup;
-    size_t *cooldown = &reading->spec->train.schedule.cooldown;
-    if (!given(reading, "train.schedule.warmup") && *warmup > steps / 10) {
-        *warmup = steps / 10;
-        origin_of(reading, "train.schedule.warmup")->kind = SMOE_FROM_FITTED;
-    }
-    if (!given(reading, "train.schedule.cooldown") && *cooldown > steps / 5) {
-        *cooldown = steps / 5;
-        origin_of(reading, "train.schedule.cooldown")->kind = SMOE_FROM_FITTED;
-    }
-    if (reading->spec->train.schedule.name == SMOE_SCHEDULE_CONSTANT ||
-        *warmup + *cooldown <= steps)
+/* What a text tower needs, or what nobody uses without one. */
+static void check_text(smoe_reading *reading) {
+    const smoe_spec *spec = reading->spec;
+    const smoe_data_spec *data = &spec->data;
+    if (!smoe_task_pairs(spec->train.loss)) {
+        if (spec->eval.zeroshot.count)
+            clash(reading, KEYS("eval.zeroshot", "train.loss"),
+                  "zero-shot classification needs a text tower: use train.loss contrastive");
         return;
-    if (reading->trained) return;
-    clash(reading, KEYS("train.schedule.warmup", "train.schedule.cooldown", "train.steps"),
+    }
+    if (!spec->text.tokenizer || strcmp(spec->text.tokenizer, "bytes") != 0)
+        clash(reading, KEYS("text.tokenizer"),
+              "files of tokenizers cannot be read yet: use bytes, which is built in");
+    const smoe_model_spec text = smoe_spec_text_tower(spec);
+    if (text.width % text.heads)
+        clash(reading, KEYS("text.heads", "text.width"),
+              "%zu heads do not divide the width %zu of the text tower: use a divisor of it",
+              text.heads, text.width);
+    if (!smoe_sources[data->source].captions)
+        clash(reading, KEYS("train.loss", "data.source"),
+              "it compares images with captions, and %s has none", smoe_sources[data->source].name);
+    if (data->augment.mixup > 0 || data->augment.cutmix > 0)
+        clash(reading, KEYS("data.augment.mixup", "data.augment.cutmix", "train.loss"),
+              "a mixed image has no caption: use 0 with train.loss contrastive");
+    if (spec->train.label_smoothing > 0)
+        clash(reading, KEYS("train.label_smoothing", "train.loss"),
+              "pairs of images and captions have no classes to spread: use 0");
+    bool moved = data->augment.flip || data->augment.crop == SMOE_CROP_INCEPTION ||
+                 data->augment.randaugment.n;
+    if (smoe_sources[data->source].generated && moved)
+        clash(reading, KEYS("data.augment.flip", "data.augment.crop", "data.augment.randaugment.n"),
+              "captions of %s say where and what objects are, which flips, random crops and "
+              "RandAugment change: switch them off, or use crop pad",
+              smoe_sources[data->source].name);
+}
+
+/* A share becomes a number of steps. A default is at most 1/part of a short run. So is a number of
+ * the file if the run was made short by an override, for a trial, and `tight` says that it does not
+ * fit: what contradicts itself in one place stays an error. */
+static void resolve_span(smoe_reading *reading, const char *key, smoe_span *span, size_t part,
+                         bool tight) {
+    size_t steps = reading->spec->train.steps;
+    smoe_provenance *origin = origin_of(reading, key);
+    if (span->share > 0) span->steps = (size_t)llround(span->share * (double)steps);
+    bool trial = tight && origin->kind == SMOE_FROM_FILE && span->share == 0 &&
+                 origin_of(reading, "train.steps")->kind == SMOE_FROM_OVERRIDE;
+    if ((given(reading, key) && !trial) || span->steps <= steps / part) return;
+    span->steps = steps / part;
+    origin->kind = trial ? SMOE_FROM_SHORTENED : SMOE_FROM_FITTED;
+}
+
+static void resolve_schedule(smoe_reading *reading) {
+    static const char warmup_key[] = "train.schedule.warmup";
+    static const char cooldown_key[] = "train.schedule.cooldown";
+    size_t steps = reading->spec->train.steps;
+    smoe_span *warmup = &reading->spec->train.schedule.warmup;
+    smoe_span *cooldown = &reading->spec->train.schedule.cooldown;
+    bool used = reading->spec->train.schedule.name != SMOE_SCHEDULE_CONSTANT && !reading->trained;
+    for (int tight = 0; tight <= 1; tight++) {
+        resolve_span(reading, warmup_key, warmup, 10, tight);
+        resolve_span(reading, cooldown_key, cooldown, 5, tight);
+        if (!used || warmup->steps + cooldown->steps <= steps) return;
+    }
+    clash(reading, KEYS(warmup_key, cooldown_key, "train.steps"),
           "%zu steps of warm-up and %zu of cooldown do not fit in train.steps %zu: "
           "shorten them, as with train.schedule.warmup=%zu train.schedule.cooldown=%zu, or train "
           "longer",
-          *warmup, *cooldown, steps, steps / 10, steps / 5);
+          warmup->steps, cooldown->steps, steps, steps / 10, steps / 5);
+}
+
+/* Before groups are fitted to the pieces. */
+static void check_pieces(smoe_reading *reading) {
+    smoe_train_spec *train = &reading->spec->train;
+    size_t G = train->pieces, B = train->batch_size;
+    bool pairs = G > 1 && smoe_task_pairs(train->loss);
+    if (!(G & (G - 1)) && B % G == 0 && !pairs) return;
+    if (pairs)
+        clash(reading, KEYS("train.pieces", "train.loss"),
+              "images and captions of the whole batch are compared: use 1 piece");
+    else if (G & (G - 1))
+        clash(reading, KEYS("train.pieces"), "must be a power of two, found %zu", G);
+    else
+        clash(reading, KEYS("train.pieces", "train.batch_size"),
+              "%zu pieces do not divide a batch of %zu images", G, B);
+    train->pieces = 1; /* so that the checks below speak of whole pieces */
 }
 
 void smoe_reading_resolve(smoe_reading *reading) {
@@ -424,9 +522,11 @@ void smoe_reading_resolve(smoe_reading *reading) {
     resolve_layers(reading);
     resolve_random(reading);
     resolve_schedule(reading);
+    check_pieces(reading);
     resolve_moe(reading);
     check_model(reading);
     check_size(reading);
     check_data(reading);
     check_facts(reading);
+    check_text(reading);
 }

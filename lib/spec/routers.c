@@ -5,18 +5,18 @@
 
 #define ROUTER(name, type, family, learns_dispatch, learns_combine, summary, keys) \
     {name, summary, keys, SMOE_FAMILY_##family, learns_dispatch, learns_combine},
-const smoe_router_row smoe_routers[SMOE_ROUTERS] = {
+const smoe_router_entry smoe_routers[SMOE_ROUTERS] = {
 #include "spec/routers.def"
 };
 #undef ROUTER
 
-const smoe_router_row *smoe_router_find(const char *name) {
+const smoe_router_entry *smoe_router_find(const char *name) {
     for (size_t i = 0; i < SMOE_ROUTERS; i++)
         if (!strcmp(smoe_routers[i].name, name)) return &smoe_routers[i];
     return NULL;
 }
 
-bool smoe_router_heeds(const smoe_router_row *router, const char *key) {
+bool smoe_router_heeds(const smoe_router_entry *router, const char *key) {
     static const char all[] = "layers router mix_precision expert_dropout";
     return !router || smoe_text_has_word(all, ' ', key) ||
            smoe_text_has_word(router->keys, ' ', key);
@@ -27,7 +27,7 @@ bool smoe_moe_chooses(const smoe_moe_spec *moe) {
 }
 
 size_t smoe_moe_choices(const smoe_moe_spec *moe, size_t block) {
-    const smoe_router_row *router = smoe_router_find(moe->router);
+    const smoe_router_entry *router = smoe_router_find(moe->router);
     if (!router) return 0;
     if (router->family == SMOE_FAMILY_TOKENS_CHOICE) return smoe_moe_k(moe, block);
     return router->family == SMOE_FAMILY_EXPERTS_CHOICE;
@@ -38,7 +38,7 @@ bool smoe_moe_drops_nothing(const smoe_moe_spec *moe) {
 }
 
 size_t smoe_moe_places(const smoe_moe_spec *moe, size_t block, size_t tokens) {
-    const smoe_router_row *router = smoe_router_find(moe->router);
+    const smoe_router_entry *router = smoe_router_find(moe->router);
     size_t places;
     switch (router ? router->family : SMOE_FAMILY_SOFT) {
     case SMOE_FAMILY_FIXED: return (tokens + moe->experts - 1) / moe->experts;

@@ -1,6 +1,7 @@
 /*
- * Routers as specs and costs see them: the rows of spec/routers.def without the code, which is in
- * route/. Everything that depends on the router is read from its row; no code compares its name.
+ * Routers as specs and costs see them: the entries of spec/routers.def without the code, which is
+ * in route/. Everything that depends on the router is read from its entry; no code compares its
+ * name.
  */
 #ifndef SMOE_SPEC_ROUTERS_H
 #define SMOE_SPEC_ROUTERS_H
@@ -15,11 +16,11 @@ typedef enum smoe_router_family {
     SMOE_FAMILY_EXPERTS_CHOICE /* an expert chooses as many tokens as its buffer holds */
 } smoe_router_family;
 
-typedef struct smoe_router_row {
+typedef struct smoe_router_entry {
     const char *name, *summary, *keys;
     smoe_router_family family;
     bool learns_dispatch, learns_combine; /* weights of slots that are a softmax of logits */
-} smoe_router_row;
+} smoe_router_entry;
 
 enum {
     SMOE_ROUTERS = 0
@@ -28,14 +29,14 @@ enum {
 #undef ROUTER
 };
 
-extern const smoe_router_row smoe_routers[SMOE_ROUTERS];
+extern const smoe_router_entry smoe_routers[SMOE_ROUTERS];
 
-/* The row of that name; NULL where there is none, as for `dense`. */
-const smoe_router_row *smoe_router_find(const char *name);
+/* The entry of that name; NULL where there is none, as for `dense`. */
+const smoe_router_entry *smoe_router_find(const char *name);
 
 /* Whether a key of model.moe, given without that prefix, concerns MoE layers with this router. true
  * for NULL, a dense model. */
-bool smoe_router_heeds(const smoe_router_row *router, const char *key);
+bool smoe_router_heeds(const smoe_router_entry *router, const char *key);
 
 /* Whether tokens choose experts, or experts choose tokens. */
 bool smoe_moe_chooses(const smoe_moe_spec *moe);

@@ -1,4 +1,5 @@
-/* The schema table as an array, and questions to it: which row, which section, which was meant. */
+/* The schema table as an array, and questions to it: which entry, which section, which was
+ * meant. */
 #include "spec/profiles.h"
 #include "spec/schema.h"
 
@@ -39,17 +40,18 @@ static const char task_choices[] =
 
 #define KEY(key, kind, member, preset, range, help) \
     {key, SMOE_KIND_##kind, offsetof(smoe_spec, member), preset, range, help},
-const smoe_row smoe_rows[SMOE_ROW_COUNT] = {
+const smoe_schema_entry smoe_schema[SMOE_SCHEMA_COUNT] = {
 #include "spec/schema.def"
 };
 #undef KEY
 
-/* A row whose kind and member disagree does not compile. (An enum is an unsigned int here, gcc and
- * clang alike.) */
+/* An entry whose kind and member disagree does not compile. (An enum is an unsigned int here, gcc
+ * and clang alike.) */
 #define CTYPE_TEXT char *
 #define CTYPE_PATH char *
 #define CTYPE_SEED uint64_t
 #define CTYPE_SIZE size_t
+#define CTYPE_SPAN smoe_span
 #define CTYPE_REAL double
 #define CTYPE_WORD_REAL double
 #define CTYPE_BOOL bool
@@ -60,13 +62,14 @@ const smoe_row smoe_rows[SMOE_ROW_COUNT] = {
 #define CTYPE_REALS smoe_series
 #define CTYPE_SHOTS smoe_fewshot_spec
 #define CTYPE_GROUPS smoe_groups
+#define CTYPE_PROMPTS smoe_prompts
 #define KEY(key, kind, member, preset, range, help)                                   \
     _Static_assert(_Generic(((smoe_spec *)0)->member, CTYPE_##kind : 1, default : 0), \
                    key " is not of kind " #kind);
 #include "spec/schema.def"
 #undef KEY
 
-const smoe_profile_row smoe_profiles[SMOE_PROFILES] = {
+const smoe_profile_entry smoe_profiles[SMOE_PROFILES] = {
 #define PROFILE(profile, key, value, source) {profile, key, value, source},
 #include "spec/profiles.def"
 #undef PROFILE
@@ -84,21 +87,21 @@ const smoe_variant *smoe_variant_find(const char *name) {
     return NULL;
 }
 
-int smoe_row_find(const char *key) {
-    for (int i = 0; i < SMOE_ROW_COUNT; i++)
-        if (!strcmp(smoe_rows[i].key, key)) return i;
+int smoe_schema_find(const char *key) {
+    for (int i = 0; i < SMOE_SCHEMA_COUNT; i++)
+        if (!strcmp(smoe_schema[i].key, key)) return i;
     return -1;
 }
 
-bool smoe_row_within(int row, const char *section) {
+bool smoe_schema_within(int entry, const char *section) {
     size_t length = strlen(section);
-    return !length ||
-           (!strncmp(smoe_rows[row].key, section, length) && smoe_rows[row].key[length] == '.');
+    return !length || (!strncmp(smoe_schema[entry].key, section, length) &&
+                       smoe_schema[entry].key[length] == '.');
 }
 
-int smoe_row_section(const char *section) {
-    for (int i = 0; i < SMOE_ROW_COUNT; i++)
-        if (smoe_row_within(i, section)) return i;
+int smoe_schema_section(const char *section) {
+    for (int i = 0; i < SMOE_SCHEMA_COUNT; i++)
+        if (smoe_schema_within(i, section)) return i;
     return -1;
 }
 
@@ -116,36 +119,42 @@ static void join(char *buf, size_t size, const char *choices, const char *separa
     buf[used] = '\0';
 }
 
-const char *smoe_row_type(const smoe_row *row, char *buf, size_t size) {
-    switch (row->kind) {
+const char *smoe_schema_type(const smoe_schema_entry *entry, char *buf, size_t size) {
+    switch (entry->kind) {
     case SMOE_KIND_TEXT: snprintf(buf, size, "text"); break;
     case SMOE_KIND_PATH: snprintf(buf, size, "path or null"); break;
     case SMOE_KIND_SEED:
-    case SMOE_KIND_SIZE: snprintf(buf, size, "integer in %s", row->range); break;
-    case SMOE_KIND_REAL: snprintf(buf, size, "number in %s", row->range); break;
+    case SMOE_KIND_SIZE: snprintf(buf, size, "integer in %s", entry->range); break;
+    case SMOE_KIND_SPAN:
+        snprintf(buf, size, "integer in %s, or a share in (0, 1)", entry->range);
+        break;
+    case SMOE_KIND_REAL: snprintf(buf, size, "number in %s", entry->range); break;
     case SMOE_KIND_WORD_REAL:
-        snprintf(buf, size, "%.*s | number in %s", (int)strcspn(row->range, "|"), row->range,
-                 strchr(row->range, '|') + 1);
+        snprintf(buf, size, "%.*s | number in %s", (int)strcspn(entry->range, "|"), entry->range,
+                 strchr(entry->range, '|') + 1);
         break;
     case SMOE_KIND_BOOL: snprintf(buf, size, "true | false"); break;
     case SMOE_KIND_ENUM:
-    case SMOE_KIND_NAME: join(buf, size, row->range, " | "); break;
+    case SMOE_KIND_NAME: join(buf, size, entry->range, " | "); break;
     case SMOE_KIND_GROUPS:
-    case SMOE_KIND_LAYERS: snprintf(buf, size, "%s", row->range); break;
+    case SMOE_KIND_PROMPTS:
+    case SMOE_KIND_LAYERS: snprintf(buf, size, "%s", entry->range); break;
     case SMOE_KIND_SIZES:
-        snprintf(buf, size, "integer in %s, or a list of them", row->range);
+        snprintf(buf, size, "integer in %s, or a list of them", entry->range);
         break;
-    case SMOE_KIND_REALS: snprintf(buf, size, "number in %s, or a list of them", row->range); break;
-    case SMOE_KIND_SHOTS: snprintf(buf, size, "list of integers in %s", row->range); break;
+    case SMOE_KIND_REALS:
+        snprintf(buf, size, "number in %s, or a list of them", entry->range);
+        break;
+    case SMOE_KIND_SHOTS: snprintf(buf, size, "list of integers in %s", entry->range); break;
     }
     return buf;
 }
 
-void smoe_spec_each_key(smoe_spec_row *row, void *user) {
-    for (size_t i = 0; i < SMOE_ROW_COUNT; i++) {
+void smoe_spec_each_key(smoe_spec_key *key, void *user) {
+    for (size_t i = 0; i < SMOE_SCHEMA_COUNT; i++) {
         char type[256];
-        row(user, smoe_rows[i].key, smoe_row_type(&smoe_rows[i], type, sizeof type),
-            smoe_rows[i].preset, smoe_rows[i].help);
+        key(user, smoe_schema[i].key, smoe_schema_type(&smoe_schema[i], type, sizeof type),
+            smoe_schema[i].preset, smoe_schema[i].help);
     }
 }
 
@@ -168,13 +177,13 @@ size_t smoe_word_slips(const char *word, const char *candidate) {
     return distance > most || distance >= length ? SIZE_MAX : distance;
 }
 
-bool smoe_row_meant(const char *section, const char *leaf, char meant[SMOE_KEY_SIZE]) {
+bool smoe_schema_meant(const char *section, const char *leaf, char meant[SMOE_KEY_SIZE]) {
     size_t best = SIZE_MAX;
     const char *dot = strrchr(leaf, '.'), *word = dot ? dot + 1 : leaf;
-    for (int i = 0; i < SMOE_ROW_COUNT; i++) {
-        /* Each part of a dotted key is a candidate: the last one the row itself, the others
+    for (int i = 0; i < SMOE_SCHEMA_COUNT; i++) {
+        /* Each part of a dotted key is a candidate: the last one the entry itself, the others
          * sections. */
-        const char *key = smoe_rows[i].key, *part = key;
+        const char *key = smoe_schema[i].key, *part = key;
         for (size_t length; *part; part += length + (part[length] == '.')) {
             char candidate[SMOE_KEY_SIZE];
             length = strcspn(part, ".");
@@ -191,12 +200,49 @@ bool smoe_row_meant(const char *section, const char *leaf, char meant[SMOE_KEY_S
     return best != SIZE_MAX;
 }
 
+/* Whether two words are the same but for '-' and '_'. */
+static bool same_word(const char *a, const char *b) {
+    for (; *a && *b; a++, b++)
+        if ((*a == '-' ? '_' : *a) != (*b == '-' ? '_' : *b)) return false;
+    return *a == *b;
+}
+
+const char *smoe_spec_key_called(const char *word) {
+    const char *found = NULL;
+    for (int i = 0; i < SMOE_SCHEMA_COUNT; i++) {
+        const char *key = smoe_schema[i].key, *dot = strrchr(key, '.');
+        if (same_word(word, key)) return key;
+        if (!dot || !same_word(word, dot + 1)) continue;
+        bool train = smoe_schema_within(i, "train"), had = found && !strncmp(found, "train.", 6);
+        if (!found || train > had || (train == had && strlen(key) < strlen(found))) found = key;
+    }
+    return found;
+}
+
+const char *smoe_spec_elsewhere(const char *word) {
+    static const struct {
+        const char *word, *here;
+    } words[] = {
+#define WORD(word, here) {word, here},
+#include "spec/elsewhere.def"
+#undef WORD
+    };
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (same_word(words[i].word, word)) return words[i].here;
+    return NULL;
+}
+
+bool smoe_spec_shortened(const smoe_spec *spec, const char *key) {
+    int entry = smoe_schema_find(key);
+    return entry >= 0 && spec->origin && spec->origin[entry].kind == SMOE_FROM_SHORTENED;
+}
+
 int smoe_spec_check_key(const char *key, smoe_err *err) {
     char section[SMOE_KEY_SIZE], meant[SMOE_KEY_SIZE];
-    if (smoe_row_find(key) >= 0 || smoe_row_section(key) >= 0) return 0;
+    if (smoe_schema_find(key) >= 0 || smoe_schema_section(key) >= 0) return 0;
     const char *dot = strrchr(key, '.');
     snprintf(section, sizeof section, "%.*s", dot ? (int)(dot - key) : 0, key);
-    bool near = smoe_row_meant(section, dot ? dot + 1 : key, meant);
+    bool near = smoe_schema_meant(section, dot ? dot + 1 : key, meant);
     return smoe_fail(err, SMOE_USAGE, "%s: unknown key%s%s%s", key, near ? "; did you mean " : "",
                      near ? meant : "", near ? "?" : "");
 }

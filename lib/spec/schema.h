@@ -1,5 +1,5 @@
 /*
- * Internal to lib/spec: the rows of schema.def, the origin of each value, and what reading
+ * Internal to lib/spec: the entries of schema.def, the origin of each value, and what reading
  * (read.c), resolving (resolve.c) and writing (write.c) share. Not to be included outside lib/spec.
  */
 #ifndef SMOE_SPEC_SCHEMA_H
@@ -14,6 +14,7 @@ typedef enum smoe_kind {
     SMOE_KIND_PATH,      /* char *, or NULL for null and the empty text */
     SMOE_KIND_SEED,      /* uint64_t */
     SMOE_KIND_SIZE,      /* size_t */
+    SMOE_KIND_SPAN,      /* smoe_span: steps, or a share of train.steps */
     SMOE_KIND_REAL,      /* double */
     SMOE_KIND_WORD_REAL, /* double: a number, or SMOE_WORD for the word before the range */
     SMOE_KIND_BOOL,      /* bool */
@@ -23,40 +24,41 @@ typedef enum smoe_kind {
     SMOE_KIND_SIZES,     /* smoe_series of whole numbers */
     SMOE_KIND_REALS,     /* smoe_series */
     SMOE_KIND_SHOTS,     /* eval.fewshot: a list of numbers */
-    SMOE_KIND_GROUPS     /* train.optimizer.groups: a list of mappings */
+    SMOE_KIND_GROUPS,    /* train.optimizer.groups: a list of mappings */
+    SMOE_KIND_PROMPTS    /* eval.zeroshot: a list of texts */
 } smoe_kind;
 
-typedef struct smoe_row {
+typedef struct smoe_schema_entry {
     const char *key; /* dotted */
     smoe_kind kind;
     size_t at; /* of the member in smoe_spec */
     const char *preset, *range, *help;
-} smoe_row;
+} smoe_schema_entry;
 
 enum {
-    SMOE_ROW_COUNT = 0
+    SMOE_SCHEMA_COUNT = 0
 #define KEY(key, kind, member, preset, range, help) +1
 #include "spec/schema.def"
 #undef KEY
     ,
-    SMOE_ROW_LEVELS = 5, /* a row and the sections around it: more than any key has parts */
-    SMOE_KEY_SIZE = 160, /* room for a dotted key as written, known or not */
-    SMOE_PROBLEM = 512   /* room for the problem part of a message */
+    SMOE_SCHEMA_LEVELS = 5, /* an entry and the sections around it: more than any key has parts */
+    SMOE_KEY_SIZE = 160,    /* room for a dotted key as written, known or not */
+    SMOE_PROBLEM = 512      /* room for the problem part of a message */
 };
 
-extern const smoe_row smoe_rows[SMOE_ROW_COUNT];
+extern const smoe_schema_entry smoe_schema[SMOE_SCHEMA_COUNT];
 
-/* The row of a dotted key, or -1. */
-int smoe_row_find(const char *key);
-/* The first row of a section ("model.moe"), or -1; the rows of a section are consecutive. */
-int smoe_row_section(const char *section);
-/* Whether the row with that number is in the section. */
-bool smoe_row_within(int row, const char *section);
-/* "integer in [1, 4096]", "none | pad | inception": the row's type for people. Returns buf. */
-const char *smoe_row_type(const smoe_row *row, char *buf, size_t size);
+/* The entry of a dotted key, or -1. */
+int smoe_schema_find(const char *key);
+/* The first entry of a section ("model.moe"), or -1; the entries of a section are consecutive. */
+int smoe_schema_section(const char *section);
+/* Whether the entry with that number is in the section. */
+bool smoe_schema_within(int entry, const char *section);
+/* "integer in [1, 4096]", "none | pad | inception": the entry's type for people. Returns buf. */
+const char *smoe_schema_type(const smoe_schema_entry *entry, char *buf, size_t size);
 /* The key or section, anywhere, that an unknown key of this section was probably meant to be (one
  * of the same section wins among equals); false when nothing resembles it. */
-bool smoe_row_meant(const char *section, const char *leaf, char meant[SMOE_KEY_SIZE]);
+bool smoe_schema_meant(const char *section, const char *leaf, char meant[SMOE_KEY_SIZE]);
 /* The number of typing errors between a word and a known one: allowed are one, or one per three
  * letters, or two exchanged letters; SIZE_MAX beyond that, because short words would resemble
  * everything. */
@@ -73,7 +75,8 @@ const smoe_variant *smoe_variant_find(const char *name);
 /* In rising order of precedence. If two values contradict each other, the later one is named. */
 typedef enum smoe_provenance_kind {
     SMOE_FROM_DEFAULT,
-    SMOE_FROM_FITTED, /* the default, made smaller to fit other keys */
+    SMOE_FROM_FITTED,    /* the default, made smaller to fit other keys */
+    SMOE_FROM_SHORTENED, /* the file's, made smaller to fit an override of train.steps */
     SMOE_FROM_VARIANT,
     SMOE_FROM_PROFILE,
     SMOE_FROM_FILE,
@@ -84,6 +87,9 @@ struct smoe_provenance {
     smoe_provenance_kind kind;
     size_t line, column; /* file: counted from 1 */
     size_t index;        /* override: which */
+    /* The key on the command line that replaces this value of the file (whose line and column are
+     * kept), or NULL. */
+    const char *replaced;
 };
 typedef struct smoe_provenance smoe_provenance;
 
@@ -94,10 +100,9 @@ typedef struct smoe_reading {
     const char *label;
     char *const *overrides;
     bool trained; /* the model is there: what only training asks of the keys is not checked */
-    bool bad
-        [SMOE_ROW_COUNT]; /* rows with an error of their own: excluded from checks between keys */
+    /* Entries with an error of their own: excluded from checks between keys. */
+    bool bad[SMOE_SCHEMA_COUNT];
     size_t problems;
-    const smoe_variant *file_variant; /* the one the file itself names, or NULL */
 } smoe_reading;
 
 /* Adds "FILE:LINE:COL: key: problem" (or "override KEY=VALUE: key: problem"); key may be NULL. */
@@ -113,39 +118,53 @@ int smoe_reading_profile(smoe_reading *reading, const char *name) SMOE_MUST_CHEC
 void smoe_reading_file(smoe_reading *reading, const char *text, size_t length);
 void smoe_reading_override(smoe_reading *reading, size_t index);
 void smoe_reading_resolve(smoe_reading *reading);
+/* Then the overrides that have no effect are mistakes too. */
+void smoe_reading_idle(smoe_reading *reading);
+
+/* Whether every key that acts.def names is one; for its test. `unknown` is the first that is not.
+ */
+bool smoe_acts_names_known(char unknown[SMOE_KEY_SIZE]);
 
 /* Frees what the section holds; empty then. */
 void smoe_sweep_spec_clear(smoe_sweep_spec *sweep);
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-/* Reads text as the row's kind into the spec; `plain` is false for quoted text, which is never
+/* Reads text as the entry's kind into the spec; `plain` is false for quoted text, which is never
  * null. On a mistake leaves the spec alone, says what is wrong in problem[SMOE_PROBLEM] and returns
  * -1. */
-int smoe_value_set(smoe_spec *spec, const smoe_row *row, const char *text, bool plain,
+int smoe_value_set(smoe_spec *spec, const smoe_schema_entry *entry, const char *text, bool plain,
                    char *problem);
 /* The same for kinds that take a list. */
-int smoe_value_set_list(smoe_spec *spec, const smoe_row *row, const double *items, size_t count,
-                        char *problem);
-/* A list's item: a number in the row's range, and a whole one but for REALS. */
-int smoe_value_item(const smoe_row *row, const char *text, double *item, char *problem);
-bool smoe_value_is_list(const smoe_row *row);
-/* A number in the range of the row; true or false. */
-int smoe_value_real(const smoe_row *row, const char *text, double *number, char *problem);
+int smoe_value_set_list(smoe_spec *spec, const smoe_schema_entry *entry, const double *items,
+                        size_t count, char *problem);
+/* A list's item: a number in the entry's range, and a whole one but for REALS. */
+int smoe_value_item(const smoe_schema_entry *entry, const char *text, double *item, char *problem);
+bool smoe_value_is_list(const smoe_schema_entry *entry);
+/* A number in the range of the entry; true or false. */
+int smoe_value_real(const smoe_schema_entry *entry, const char *text, double *number,
+                    char *problem);
 int smoe_value_bool(const char *text, bool *value, char *problem);
-void smoe_value_clear(smoe_spec *spec, const smoe_row *row);
+void smoe_value_clear(smoe_spec *spec, const smoe_schema_entry *entry);
 
 /* The value as YAML text, fresh; NULL when out of memory. Paths as smoe_path_portable has them. */
-char *smoe_value_yaml(const smoe_spec *spec, const smoe_row *row);
-json_t *smoe_value_json(const smoe_spec *spec, const smoe_row *row);
+char *smoe_value_yaml(const smoe_spec *spec, const smoe_schema_entry *entry);
+json_t *smoe_value_json(const smoe_spec *spec, const smoe_schema_entry *entry);
 /* Lists of groups as YAML text, fresh, and as JSON; NULL when out of memory. */
 char *smoe_groups_yaml(const smoe_groups *groups);
 json_t *smoe_groups_json(const smoe_groups *groups);
+/* Likewise lists of templates. */
+char *smoe_prompts_yaml(const smoe_prompts *prompts);
+json_t *smoe_prompts_json(const smoe_prompts *prompts);
+/* Adds one; problem where there are too many, or it is none. */
+int smoe_prompts_add(smoe_prompts *prompts, const char *text, char *problem);
+/* The text in double quotes, as YAML has it. */
+void smoe_value_put_quoted(FILE *out, const char *text);
 /* Significant digits, at most 17, from which the number can be read back exactly. */
 int smoe_value_digits(double number);
 
-/* The path of a row as a resolved spec should carry it: absolute where the given one is there, else
- * as given. *path is fresh, or NULL for no path. Returns -1 when out of memory. */
-int smoe_path_portable(const smoe_spec *spec, const smoe_row *row, char **path);
+/* The path of an entry as a resolved spec should carry it: absolute where the given one is there,
+ * else as given. *path is fresh, or NULL for no path. Returns -1 when out of memory. */
+int smoe_path_portable(const smoe_spec *spec, const smoe_schema_entry *entry, char **path);
 
 #endif

@@ -1,15 +1,16 @@
-/* Data sources as specs and commands see them: the rows of spec/sources.def without the code, which
- * is in data/. */
+/* Data sources as specs and commands see them: the entries of spec/sources.def without the code,
+ * which is in data/. */
 #ifndef SMOE_SPEC_SOURCES_H
 #define SMOE_SPEC_SOURCES_H
 
 #include "spec/spec.h"
 
-typedef struct smoe_source_row {
+typedef struct smoe_source_entry {
     const char *name;
     size_t classes; /* that it always has; 0: the data says */
     bool generated; /* needs no path */
-} smoe_source_row;
+    bool captions;  /* an image has one */
+} smoe_source_entry;
 
 enum {
     SMOE_SOURCES = 0
@@ -18,6 +19,6 @@ enum {
 #undef SOURCE
 };
 
-extern const smoe_source_row smoe_sources[SMOE_SOURCES]; /* by smoe_source */
+extern const smoe_source_entry smoe_sources[SMOE_SOURCES]; /* by smoe_source */
 
 #endif

@@ -23,9 +23,9 @@ static int parse(smoe_spec *spec, const smoe_spec_text *from, bool trained, char
     const char *label = from->label;
     smoe_reading reading = {
         .spec = spec, .err = err, .label = label, .overrides = overrides, .trained = trained};
-    *spec = (smoe_spec){0};
+    *spec = (smoe_spec){.trained = trained};
     if (err) *err = (smoe_err){0};
-    spec->origin = calloc(SMOE_ROW_COUNT, sizeof *spec->origin);
+    spec->origin = calloc(SMOE_SCHEMA_COUNT, sizeof *spec->origin);
     spec->file = strdup(label);
     if (from->folder) spec->folder = strdup(from->folder);
     if (!spec->origin || !spec->file || (from->folder && !spec->folder))
@@ -39,6 +39,7 @@ static int parse(smoe_spec *spec, const smoe_spec_text *from, bool trained, char
         smoe_reading_file(&reading, from->text, from->length);
         for (size_t i = 0; i < count; i++) smoe_reading_override(&reading, i);
         smoe_reading_resolve(&reading);
+        if (!reading.problems && !from->of_cells) smoe_reading_idle(&reading);
     }
     smoe_locale_leave(locale);
     return status || reading.problems ? -1 : 0;
@@ -132,7 +133,7 @@ int smoe_spec_read(smoe_spec *spec, const char *file, char *const *overrides, si
 
 void smoe_spec_free(smoe_spec *spec) {
     if (!spec) return;
-    for (size_t i = 0; i < SMOE_ROW_COUNT; i++) smoe_value_clear(spec, &smoe_rows[i]);
+    for (size_t i = 0; i < SMOE_SCHEMA_COUNT; i++) smoe_value_clear(spec, &smoe_schema[i]);
     smoe_sweep_spec_clear(&spec->sweep);
     free(spec->file);
     free(spec->folder);
@@ -143,11 +144,11 @@ void smoe_spec_free(smoe_spec *spec) {
 /* ---- of older versions ----------------------------------------------------------------------- */
 
 void smoe_spec_continue(smoe_spec *spec) {
-    smoe_provenance *origin = &spec->origin[smoe_row_find("train.optimizer.groups")];
+    smoe_provenance *origin = &spec->origin[smoe_schema_find("train.optimizer.groups")];
     smoe_groups *groups = &spec->train.optimizer.groups;
     if (origin->kind != SMOE_FROM_DEFAULT || !(spec->train.optimizer.weight_decay > 0)) return;
     *groups = (smoe_groups){.count = 1};
-    groups->row[0] =
+    groups->group[0] =
         (smoe_group){.match = "*.router.phi", .lr = 1, .decay = spec->train.optimizer.weight_decay};
     origin->kind = SMOE_FROM_FITTED;
 }
@@ -162,6 +163,24 @@ smoe_precision smoe_spec_precision(const smoe_spec *spec, bool train) {
 size_t smoe_spec_tokens(const smoe_spec *spec) {
     size_t side = spec->data.image_size / spec->model.patch_size;
     return side * side + (spec->model.head == SMOE_HEAD_TOKEN);
+}
+
+smoe_model_spec smoe_spec_text_tower(const smoe_spec *spec) {
+    const smoe_text_tower_spec *text = &spec->text;
+    smoe_model_spec model = spec->model;
+    if (text->width) model.width = text->width;
+    if (text->depth) model.depth = text->depth;
+    if (text->heads) model.heads = text->heads;
+    model.mlp = 4 * model.width;
+    model.qk_norm = false;
+    model.drop_path = 0;
+    model.moe.layer_count = 0;
+    memset(model.moe.is_moe, 0, sizeof model.moe.is_moe);
+    return model;
+}
+
+size_t smoe_spec_embed(const smoe_spec *spec) {
+    return spec->text.embed ? spec->text.embed : spec->model.width;
 }
 
 /* Half to even is the default rounding mode, which nearbyint follows. */
@@ -186,7 +205,7 @@ double smoe_moe_ratio(const smoe_moe_spec *moe, size_t block) {
 size_t smoe_moe_slots_per_expert(const smoe_moe_spec *moe, size_t block, size_t tokens) {
     if (moe->slots_per_expert) return moe->slots_per_expert;
     if (moe->total_slots) return moe->total_slots / moe->experts;
-    const smoe_router_row *router = smoe_router_find(moe->router);
+    const smoe_router_entry *router = smoe_router_find(moe->router);
     if (router && router->family == SMOE_FAMILY_FIXED)
         return (tokens + moe->experts - 1) / moe->experts;
     double C = smoe_moe_ratio(moe, block);

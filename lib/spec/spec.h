@@ -1,7 +1,7 @@
 /*
  * The spec: the description of a run, read from YAML and overrides. The type, default and help of
- * every key are one row of the schema table (schema.def). This header has the resolved form, which
- * the rest of the program uses.
+ * every key are one entry of the schema table (schema.def). This header has the resolved form,
+ * which the rest of the program uses.
  */
 #ifndef SMOE_SPEC_H
 #define SMOE_SPEC_H
@@ -12,11 +12,12 @@
 
 #include <stdio.h>
 
+enum { SMOE_MAX_PROMPTS = 100, SMOE_PROMPT = 120 };
 enum { SMOE_MAX_BLOCKS = 256, SMOE_MAX_SHOTS = 16, SMOE_MAX_GROUPS = 32, SMOE_PATTERN = 80 };
 
 #define SMOE_WORD (-1.0) /* of a number that may be a word, as phi_std: it is the word */
 
-typedef enum smoe_source { /* rows of spec/sources.def: sources.h says more of them */
+typedef enum smoe_source { /* entries of spec/sources.def; sources.h says more */
 #define SOURCE(name, source, ...) source,
 #include "spec/sources.def"
 #undef SOURCE
@@ -36,6 +37,8 @@ typedef enum smoe_shape_classes {
     SMOE_CLASSES_SHAPE_BACKGROUND,
     SMOE_CLASSES_SHAPE_HUE_BACKGROUND
 } smoe_shape_classes;
+/* What is done with a sample of webdataset that cannot be used. */
+typedef enum smoe_on_error { SMOE_ON_ERROR_STOP, SMOE_ON_ERROR_SKIP } smoe_on_error;
 typedef enum smoe_crop { SMOE_CROP_NONE, SMOE_CROP_PAD, SMOE_CROP_INCEPTION } smoe_crop;
 typedef enum smoe_head { SMOE_HEAD_GAP, SMOE_HEAD_TOKEN, SMOE_HEAD_MAP } smoe_head;
 typedef enum smoe_position { SMOE_POSITION_LEARNED, SMOE_POSITION_SINCOS2D } smoe_position;
@@ -57,7 +60,13 @@ typedef enum smoe_loss {
 #include "spec/tasks.def"
 #undef TASK
 } smoe_loss;
-typedef enum smoe_optimizer { SMOE_OPTIMIZER_ADAM, SMOE_OPTIMIZER_SGD } smoe_optimizer;
+/* Which token of a text is its embedding, or the mean of them all. */
+typedef enum smoe_pool { SMOE_POOL_END, SMOE_POOL_FIRST, SMOE_POOL_MEAN } smoe_pool;
+typedef enum smoe_optimizer {
+    SMOE_OPTIMIZER_ADAM,
+    SMOE_OPTIMIZER_SGD,
+    SMOE_OPTIMIZER_ADAFACTOR
+} smoe_optimizer;
 typedef enum smoe_moments {
     SMOE_MOMENTS_F32,
     SMOE_MOMENTS_BF16_FIRST,
@@ -70,15 +79,25 @@ typedef enum smoe_schedule {
     SMOE_SCHEDULE_RSQRT
 } smoe_schedule;
 
+/* A number for every MoE layer, or channel: one for all of them, or a list with one for each, in
+ * their order. */
+typedef struct smoe_series {
+    double item[SMOE_MAX_BLOCKS];
+    size_t listed; /* length of the list; 0: item[0] counts for all */
+} smoe_series;
+
 typedef struct smoe_data_spec {
     smoe_source source;
     char *path; /* resolved against the spec's folder or SMOE_DATA when opened; may be NULL (shapes)
                  */
     size_t image_size, channels;
-    size_t limit;     /* images of a split, 0 all */
-    size_t classes;   /* 0: what the data says */
+    smoe_series mean, std; /* of the channels, on the scale to 1 */
+    size_t limit;          /* images of a split, 0 all */
+    size_t classes;        /* 0: what the data says */
     size_t test_size; /* generated images of the splits test and val; 0: the source's own number */
-    uint64_t seed;    /* of generated test images, and of the order of evaluations */
+    size_t holdout;   /* shards that are test and val; 0: the path says which are */
+    smoe_on_error on_error;
+    uint64_t seed; /* of generated test images, and of the order of evaluations */
     struct {
         smoe_positions positions;
         double size;        /* factor of all radii */
@@ -99,13 +118,6 @@ typedef struct smoe_data_spec {
         double mixup, cutmix;
     } augment;
 } smoe_data_spec;
-
-/* A number for every MoE layer: one for all of them, or a list with one for each, in their
- * order. */
-typedef struct smoe_series {
-    double item[SMOE_MAX_BLOCKS];
-    size_t listed; /* length of the list; 0: item[0] counts for all */
-} smoe_series;
 
 typedef struct smoe_moe_spec {
     char *layers;                 /* as written: none, all, last-N, every-N or a list */
@@ -150,11 +162,24 @@ typedef struct smoe_model_spec {
     smoe_moe_spec moe;
 } smoe_model_spec;
 
+/* The text tower of tasks that compare images with captions, and what both embed into. */
+typedef struct smoe_text_tower_spec {
+    size_t width, depth, heads; /* 0: as the image tower; see smoe_spec_text_tower */
+    size_t context;             /* tokens of a text, at most */
+    size_t embed;      /* D; 0: that of the image's features, which have no projection then */
+    char *tokenizer;   /* "bytes" */
+    size_t vocabulary; /* 0: what the tokenizer says */
+    bool causal;
+    smoe_pool pool;
+    double norm_eps;
+} smoe_text_tower_spec;
+
 /* Tensors whose names match a pattern, and how they are trained. */
 typedef struct smoe_group {
     char match[SMOE_PATTERN]; /* fnmatch(3) without flags */
     double lr;                /* factor of the rate */
     double decay;             /* weight decay; negative: that of the tensor's kind */
+    size_t until;             /* the step from which it is kept as it is; 0: never */
     bool frozen;              /* not trained at all */
     size_t line, column;      /* of the pattern, in the file or the override */
 } smoe_group;
@@ -163,15 +188,23 @@ typedef struct smoe_group {
 bool smoe_group_matches(const smoe_group *group, const char *name);
 
 typedef struct smoe_groups {
-    smoe_group row[SMOE_MAX_GROUPS]; /* the first that matches counts */
+    smoe_group group[SMOE_MAX_GROUPS]; /* the first that matches counts */
     size_t count;
 } smoe_groups;
 
+/* A part of the training: a number of steps, which follows from `share` where that is not 0. */
+typedef struct smoe_span {
+    size_t steps;
+    double share; /* of train.steps, as it was given; 0: a number of steps was */
+} smoe_span;
+
 typedef struct smoe_train_spec {
     size_t steps, batch_size;
+    size_t pieces; /* G: of batch_size/G images each; the gradient is their sum in a fixed tree */
     smoe_loss loss;
     double label_smoothing;
     smoe_precision precision;
+    double ema; /* decay of the moving average of the weights; 0: there is none */
     struct {
         smoe_optimizer name;
         double lr, beta1, beta2, eps, momentum, weight_decay, head_weight_decay, clip;
@@ -180,9 +213,11 @@ typedef struct smoe_train_spec {
     } optimizer;
     struct {
         smoe_schedule name;
-        size_t warmup, timescale, cooldown, start;
+        smoe_span warmup, cooldown;
+        size_t timescale, start;
     } schedule;
-    size_t log_every, eval_every, checkpoint_every, keep;
+    size_t log_every, eval_every, checkpoint_every, keep, keep_every;
+    double checkpoint_minutes;
 } smoe_train_spec;
 
 typedef struct smoe_fewshot_spec {
@@ -194,6 +229,13 @@ typedef struct smoe_fewshot_spec {
         size_t limit;
     } data; /* another data set than the one trained on */
 } smoe_fewshot_spec;
+
+/* Templates of the texts that stand for a class in zero-shot classification: its name replaces each
+ * {} of them. */
+typedef struct smoe_prompts {
+    char text[SMOE_MAX_PROMPTS][SMOE_PROMPT];
+    size_t count;
+} smoe_prompts;
 
 /* As in training, or one of smoe_precision: these follow in their order. */
 typedef enum smoe_eval_precision {
@@ -209,6 +251,7 @@ typedef struct smoe_eval_spec {
     smoe_order order;
     smoe_eval_precision precision;
     smoe_fewshot_spec fewshot;
+    smoe_prompts zeroshot;
 } smoe_eval_spec;
 
 /* One swept key and its values, as an override would give them. */
@@ -229,8 +272,8 @@ typedef struct smoe_sweep_figure {
     char *x, *y, *line; /* a point's place; what tells lines apart */
 } smoe_sweep_figure;
 
-/* A contrast that was stated before any cell ran: a row and its reference, or a trend. Every part
- * is the text of the spec; see sweep/primary.h. */
+/* A contrast that was stated before any cell ran: one setting and its reference, or a trend. Every
+ * part is the text of the spec; see compare/primary.h. */
 typedef struct smoe_primary {
     char *row, *reference; /* settings */
     char *trend, *where;   /* a swept key; settings, or NULL */
@@ -254,13 +297,17 @@ enum { SMOE_PRIMARY_PARTS = 7 };
 extern const char *const smoe_primary_part[SMOE_PRIMARY_PARTS + 1];
 char **smoe_primary_text(smoe_primary *primary, size_t part);
 
+/* What a key of an evaluation is called beside those of the trials: this and the key. */
+#define SMOE_EVALUATED "evaluate."
+
 /* The section `sweep`, which only smoe sweep uses; not part of a resolved spec. */
 typedef struct smoe_sweep_spec {
     smoe_sweep_keys train;    /* sweep.grid, sweep.zip and sweep.seeds (key "seed") */
     smoe_sweep_keys evaluate; /* sweep.evaluate.grid and .zip */
     smoe_sweep_figure figure;
     smoe_sweep_plan plan;
-    char *reference; /* "KEY=VALUE,KEY=VALUE", what rows are compared with; NULL: the first row */
+    /* "KEY=VALUE,KEY=VALUE", what groups of trials are compared with; NULL: the first. */
+    char *reference;
     bool seen;
     bool bad; /* it has errors */
 } smoe_sweep_spec;
@@ -270,13 +317,15 @@ struct smoe_spec {
     uint64_t seed;
     smoe_data_spec data;
     smoe_model_spec model;
+    smoe_text_tower_spec text;
     smoe_train_spec train;
     smoe_eval_spec eval;
     smoe_sweep_spec sweep;
     const char *profile; /* that it was read with, a name of profiles.def, or NULL */
+    bool trained;        /* of a model that is only evaluated: see smoe_spec_parse_trained */
     char *file;          /* the file it came from, or what stands for it in messages */
     char *folder;        /* of relative data.paths in the spec; NULL: the current folder */
-    struct smoe_provenance *origin; /* where each value came from; a row of the schema each */
+    struct smoe_provenance *origin; /* where each value came from, by entry of the schema */
 };
 
 /*
@@ -299,6 +348,8 @@ typedef struct smoe_spec_text {
                      NULL of standard input */
     const char *profile; /* a name of profiles.def, whose values stand before the text's, or NULL;
                             the caller's */
+    bool of_cells; /* of several specs: overrides without effect are the caller's to judge, and no
+                      mistakes of this one */
 } smoe_spec_text;
 
 /* FILE ("-": standard input). SMOE_USAGE where there is none. Free in any case. */
@@ -320,10 +371,33 @@ int smoe_spec_parse_text(smoe_spec *spec, const smoe_spec_text *from, char *cons
 int smoe_spec_parse_trained(smoe_spec *spec, const smoe_spec_text *from, char *const *overrides,
                             size_t count, smoe_err *err) SMOE_MUST_CHECK;
 
+/* Whether a value of this key can change anything with the other values of the spec; see acts.def.
+ */
+bool smoe_spec_acts(const smoe_spec *spec, const char *key);
+
+/* A value that was given and has no effect. */
+enum { SMOE_IDLE_TEXT = 160 };
+typedef struct smoe_idle {
+    const char *key;
+    char why[SMOE_IDLE_TEXT]; /* "it needs ...", "router soft does not use it" */
+    bool override;            /* given as an override; else in the file: */
+    size_t line, column;
+} smoe_idle;
+
+/* The first such value from number `from` on, 0 being the first of all; returns the number to go on
+ * with, 0 if there is none. Of a resolved spec, which states every key, and of a trained model's
+ * only overrides count. Overrides without effect are mistakes, found when a spec is read: they are
+ * met here only with smoe_spec_text.of_cells. */
+size_t smoe_spec_idle(const smoe_spec *spec, size_t from, smoe_idle *idle);
+
 /* For a spec that an older version of a run or a sweep wrote, and that is trained further: missing
  * keys get the meaning they had then. Before train.optimizer.groups existed, Phi had the weight
  * decay of kernels, and keeps it here. (Initial values no longer matter.) */
 void smoe_spec_continue(smoe_spec *spec);
+
+/* Whether a part of the training that the file gives was made shorter, because an override of
+ * train.steps leaves no room for it. */
+bool smoe_spec_shortened(const smoe_spec *spec, const char *key);
 
 /* Where a group was given: "FILE:LINE:COLUMN", "override" or the name of the spec. Returns buf. */
 const char *smoe_group_place(const smoe_spec *spec, const smoe_group *group, char *buf,
@@ -334,11 +408,19 @@ const char *smoe_group_place(const smoe_spec *spec, const smoe_group *group, cha
  * from (default, variant, file:line, override). Returns -1 when the stream reports an error. */
 int smoe_spec_write_yaml(const smoe_spec *spec, FILE *out, bool origins);
 
-/* Calls row(user, key, type, default, help) for every key of the schema, in order: for help, man
+/* Calls key(user, key, type, default, help) for every key of the schema, in order: for help, man
  * page and completion. */
-typedef void smoe_spec_row(void *user, const char *key, const char *type, const char *preset,
+typedef void smoe_spec_key(void *user, const char *key, const char *type, const char *preset,
                            const char *help);
-void smoe_spec_each_key(smoe_spec_row *row, void *user);
+void smoe_spec_each_key(smoe_spec_key *key, void *user);
+
+/* The key of the schema that somebody means by a word: the whole key, or its last part, with '-' or
+ * '_'; of several keys that of `train`, or else the one with the fewest letters. NULL: there is
+ * none. */
+const char *smoe_spec_key_called(const char *word);
+
+/* What to write here for the name of another program (elsewhere.def), or NULL. */
+const char *smoe_spec_elsewhere(const char *word);
 
 /* Whether this is a key of the schema, or a section; SMOE_USAGE names the nearest. */
 int smoe_spec_check_key(const char *key, smoe_err *err) SMOE_MUST_CHECK;
@@ -352,6 +434,11 @@ smoe_precision smoe_spec_precision(const smoe_spec *spec, bool train);
 
 /* Tokens of an image as the blocks see them: (image/patch)^2, plus one with a class token. */
 size_t smoe_spec_tokens(const smoe_spec *spec);
+
+/* The sizes of the text tower, as those of a model without experts. */
+smoe_model_spec smoe_spec_text_tower(const smoe_spec *spec);
+/* D of what images and texts are embedded into. */
+size_t smoe_spec_embed(const smoe_spec *spec);
 
 /* K and C of the MoE layer in a block. */
 size_t smoe_moe_k(const smoe_moe_spec *moe, size_t block);

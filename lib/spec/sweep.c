@@ -149,7 +149,7 @@ static void sweep_entry(smoe_events *src, smoe_sweep_keys *keys, const yaml_even
     smoe_provenance where = smoe_events_place(src, name);
     const char *text = name->type == YAML_SCALAR_EVENT ? smoe_events_scalar(name) : NULL;
     smoe_sweep_key *key = NULL;
-    if (!text || smoe_row_find(text) < 0) {
+    if (!text || smoe_schema_find(text) < 0) {
         if (text)
             smoe_events_unknown(src->reading, &where, "", text, text);
         else

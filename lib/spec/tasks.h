@@ -1,4 +1,4 @@
-/* Tasks as specs and models see them: the rows of spec/tasks.def without the code, which is in
+/* Tasks as specs and models see them: the entries of spec/tasks.def without the code, which is in
  * train/. */
 #ifndef SMOE_SPEC_TASKS_H
 #define SMOE_SPEC_TASKS_H
@@ -12,7 +12,12 @@ enum {
 #undef TASK
 };
 
-/* With which the bias of a classifier of N classes starts. */
-double smoe_task_head_bias(smoe_loss loss, size_t N);
+/* Whether it compares images with captions, which takes a text tower, and not with classes. */
+bool smoe_task_pairs(smoe_loss loss);
+
+/* With which the bias of N classes, or of the pairs of N images, starts; 0: pairs have none. */
+double smoe_task_bias(smoe_loss loss, size_t N);
+/* With which the factor of the cosines of pairs starts. */
+double smoe_task_factor(smoe_loss loss);
 
 #endif

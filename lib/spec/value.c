@@ -1,6 +1,6 @@
 /*
- * Values: from a scalar's text to the member of a row and back. The kind of the row decides the
- * meaning of a text (1e-4 is a number, 1_000 a thousand, "on" is true only for a boolean); the
+ * Values: from a scalar's text to the member of an entry and back. The kind of the entry decides
+ * the meaning of a text (1e-4 is a number, 1_000 a thousand, "on" is true only for a boolean); the
  * types that YAML would infer are not used.
  */
 #include "spec/schema.h"
@@ -12,8 +12,8 @@
 #include <string.h>
 #include <strings.h>
 
-static void *member(const smoe_spec *spec, const smoe_row *row) {
-    return (char *)spec + row->at;
+static void *member(const smoe_spec *spec, const smoe_schema_entry *entry) {
+    return (char *)spec + entry->at;
 }
 
 static int problem_text(char *problem, const char *expected, const char *text) {
@@ -34,9 +34,9 @@ static bool inside(const char *range, double number) {
            (shut == ')' ? number < high : number <= high);
 }
 
-static int outside(const smoe_row *row, const char *text, char *problem) {
+static int outside(const smoe_schema_entry *entry, const char *text, char *problem) {
     char shown[64];
-    snprintf(problem, SMOE_PROBLEM, "must be in %s, found %s", row->range,
+    snprintf(problem, SMOE_PROBLEM, "must be in %s, found %s", entry->range,
              smoe_text_shown(text, shown, sizeof shown));
     return -1;
 }
@@ -86,7 +86,8 @@ static bool is_number(const char *text, bool *whole) {
 
 /* Whole numbers may carry a positive power of ten (1e4). All ranges end at 2^53 or below: a number
  * that a double does not hold exactly is outside of each, though rounded it may be within. */
-static int read_whole(const smoe_row *row, const char *text, double *number, char *problem) {
+static int read_whole(const smoe_schema_entry *entry, const char *text, double *number,
+                      char *problem) {
     char buf[128];
     bool whole;
     if (!strip(text, buf, sizeof buf) || !is_number(buf, &whole) || !whole)
@@ -94,10 +95,11 @@ static int read_whole(const smoe_row *row, const char *text, double *number, cha
     long double exact = strtold(buf, NULL);
     *number = (double)exact;
     bool held = (long double)*number == exact;
-    return held && inside(row->range, *number) ? 0 : outside(row, text, problem);
+    return held && inside(entry->range, *number) ? 0 : outside(entry, text, problem);
 }
 
-int smoe_value_real(const smoe_row *row, const char *text, double *number, char *problem) {
+int smoe_value_real(const smoe_schema_entry *entry, const char *text, double *number,
+                    char *problem) {
     char buf[128];
     bool whole;
     const char *word = text + (*text == '-' || *text == '+');
@@ -109,13 +111,31 @@ int smoe_value_real(const smoe_row *row, const char *text, double *number, char 
     errno = 0;
     *number = strtod(buf, NULL) + 0.0; /* -0 becomes 0 */
     if (errno == ERANGE) return problem_text(problem, "a number that a double can hold", text);
-    return inside(row->range, *number) ? 0 : outside(row, text, problem);
+    return inside(entry->range, *number) ? 0 : outside(entry, text, problem);
 }
 
-int smoe_value_item(const smoe_row *row, const char *text, double *item, char *problem) {
-    static const smoe_row block = {.range = "[0, 255]"};
-    if (row->kind == SMOE_KIND_REALS) return smoe_value_real(row, text, item, problem);
-    return read_whole(row->kind == SMOE_KIND_LAYERS ? &block : row, text, item, problem);
+/* "200", or "0.2" of all steps. */
+static int read_span(const smoe_schema_entry *entry, const char *text, smoe_span *span,
+                     char *problem) {
+    char buf[128];
+    bool whole;
+    double number;
+    if (!strip(text, buf, sizeof buf) || !is_number(buf, &whole) || whole) {
+        if (read_whole(entry, text, &number, problem)) return -1;
+        *span = (smoe_span){.steps = (size_t)number};
+        return 0;
+    }
+    number = strtod(buf, NULL);
+    if (!(number > 0 && number < 1))
+        return problem_text(problem, "a whole number of steps, or a share of them in (0, 1)", text);
+    *span = (smoe_span){.share = number};
+    return 0;
+}
+
+int smoe_value_item(const smoe_schema_entry *entry, const char *text, double *item, char *problem) {
+    static const smoe_schema_entry block = {.range = "[0, 255]"};
+    if (entry->kind == SMOE_KIND_REALS) return smoe_value_real(entry, text, item, problem);
+    return read_whole(entry->kind == SMOE_KIND_LAYERS ? &block : entry, text, item, problem);
 }
 
 int smoe_value_digits(double number) {
@@ -140,26 +160,28 @@ int smoe_value_bool(const char *text, bool *value, char *problem) {
 }
 
 /* A number, or the word that stands before the range of numbers: SMOE_WORD. */
-static int read_word_real(const smoe_row *row, const char *text, double *number, char *problem) {
+static int read_word_real(const smoe_schema_entry *entry, const char *text, double *number,
+                          char *problem) {
     char type[256];
-    size_t length = strcspn(row->range, "|");
-    smoe_row numbers = *row;
+    size_t length = strcspn(entry->range, "|");
+    smoe_schema_entry numbers = *entry;
     numbers.range += length + 1;
-    if (strlen(text) == length && !strncmp(text, row->range, length)) {
+    if (strlen(text) == length && !strncmp(text, entry->range, length)) {
         *number = SMOE_WORD;
         return 0;
     }
     if (!strpbrk(text, DIGITS))
-        return problem_text(problem, smoe_row_type(row, type, sizeof type), text);
+        return problem_text(problem, smoe_schema_type(entry, type, sizeof type), text);
     return smoe_value_real(&numbers, text, number, problem);
 }
 
-/* The number of the text among the row's choices, or -1 with the nearest of them in the problem. */
-static int choose(const smoe_row *row, const char *text, char *problem) {
+/* The number of the text among the entry's choices, or -1 with the nearest of them in the
+ * problem. */
+static int choose(const smoe_schema_entry *entry, const char *text, char *problem) {
     char choices[256], type[256], shown[64], *rest = choices, *word;
     const char *nearest = NULL;
     size_t best = SIZE_MAX;
-    snprintf(choices, sizeof choices, "%s", row->range);
+    snprintf(choices, sizeof choices, "%s", entry->range);
     for (int i = 0; (word = strsep(&rest, "|")); i++) {
         if (!strcmp(word, text)) return i;
         size_t slips = smoe_word_slips(text, word);
@@ -167,9 +189,14 @@ static int choose(const smoe_row *row, const char *text, char *problem) {
         best = slips;
         nearest = word;
     }
-    snprintf(problem, SMOE_PROBLEM, "expected %s, found '%s'%s%s%s",
-             smoe_row_type(row, type, sizeof type), smoe_text_shown(text, shown, sizeof shown),
-             nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
+    char pair[SMOE_KEY_SIZE];
+    snprintf(pair, sizeof pair, "%s=%s", entry->key, text);
+    const char *here = smoe_spec_elsewhere(pair);
+    if (here) nearest = NULL;
+    snprintf(problem, SMOE_PROBLEM, "expected %s, found '%s'%s%s%s%s%s",
+             smoe_schema_type(entry, type, sizeof type), smoe_text_shown(text, shown, sizeof shown),
+             nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "",
+             here ? "; " : "", here ? here : "");
     return -1;
 }
 
@@ -206,60 +233,68 @@ static int read_layers(char **to, const char *text, char *problem) {
     return copy_text(to, text, problem);
 }
 
-bool smoe_value_is_list(const smoe_row *row) {
-    return row->kind == SMOE_KIND_LAYERS || row->kind == SMOE_KIND_SHOTS ||
-           row->kind == SMOE_KIND_SIZES || row->kind == SMOE_KIND_REALS ||
-           row->kind == SMOE_KIND_GROUPS;
+bool smoe_value_is_list(const smoe_schema_entry *entry) {
+    return entry->kind == SMOE_KIND_LAYERS || entry->kind == SMOE_KIND_SHOTS ||
+           entry->kind == SMOE_KIND_SIZES || entry->kind == SMOE_KIND_REALS ||
+           entry->kind == SMOE_KIND_GROUPS || entry->kind == SMOE_KIND_PROMPTS;
 }
 
-int smoe_value_set(smoe_spec *spec, const smoe_row *row, const char *text, bool plain,
+int smoe_value_set(smoe_spec *spec, const smoe_schema_entry *entry, const char *text, bool plain,
                    char *problem) {
-    void *at = member(spec, row);
+    void *at = member(spec, entry);
     double number;
     int choice;
     bool null = plain && (!*text || !strcmp(text, "~") || !strcasecmp(text, "null"));
-    if (null && row->kind != SMOE_KIND_PATH) {
+    if (null && entry->kind != SMOE_KIND_PATH) {
         char type[256];
         snprintf(problem, SMOE_PROBLEM, "has no value: expected %s",
-                 smoe_row_type(row, type, sizeof type));
+                 smoe_schema_type(entry, type, sizeof type));
         return -1;
     }
     if (!smoe_text_printable(text)) return problem_text(problem, "printable UTF-8 text", text);
-    switch (row->kind) {
+    switch (entry->kind) {
     case SMOE_KIND_TEXT: return read_text(at, text, problem);
     case SMOE_KIND_PATH: return copy_text(at, null || !*text ? NULL : text, problem);
     case SMOE_KIND_BOOL: return smoe_value_bool(text, at, problem);
     case SMOE_KIND_LAYERS: return read_layers(at, text, problem);
     case SMOE_KIND_SEED:
-        if (read_whole(row, text, &number, problem)) return -1;
+        if (read_whole(entry, text, &number, problem)) return -1;
         *(uint64_t *)at = (uint64_t)number;
         return 0;
     case SMOE_KIND_SIZE:
-        if (read_whole(row, text, &number, problem)) return -1;
+        if (read_whole(entry, text, &number, problem)) return -1;
         *(size_t *)at = (size_t)number;
         return 0;
+    case SMOE_KIND_SPAN: return read_span(entry, text, at, problem);
     case SMOE_KIND_REAL:
-        if (smoe_value_real(row, text, &number, problem)) return -1;
+        if (smoe_value_real(entry, text, &number, problem)) return -1;
         *(double *)at = number;
         return 0;
     case SMOE_KIND_WORD_REAL:
-        if (read_word_real(row, text, &number, problem)) return -1;
+        if (read_word_real(entry, text, &number, problem)) return -1;
         *(double *)at = number;
         return 0;
     case SMOE_KIND_ENUM:
-        if ((choice = choose(row, text, problem)) < 0) return -1;
+        if ((choice = choose(entry, text, problem)) < 0) return -1;
         memcpy(at, &choice, sizeof choice);
         return 0;
-    case SMOE_KIND_NAME: return choose(row, text, problem) < 0 ? -1 : copy_text(at, text, problem);
+    case SMOE_KIND_NAME:
+        return choose(entry, text, problem) < 0 ? -1 : copy_text(at, text, problem);
     case SMOE_KIND_SIZES:
     case SMOE_KIND_REALS:
-        if (smoe_value_item(row, text, &number, problem)) return -1;
+        if (smoe_value_item(entry, text, &number, problem)) return -1;
         *(smoe_series *)at = (smoe_series){.item = {number}};
         return 0;
     case SMOE_KIND_SHOTS:
-        if (smoe_value_item(row, text, &number, problem)) return -1;
-        return smoe_value_set_list(spec, row, &number, 1, problem);
-    case SMOE_KIND_GROUPS: return problem_text(problem, row->range, text);
+        if (smoe_value_item(entry, text, &number, problem)) return -1;
+        return smoe_value_set_list(spec, entry, &number, 1, problem);
+    case SMOE_KIND_GROUPS: return problem_text(problem, entry->range, text);
+    case SMOE_KIND_PROMPTS: {
+        smoe_prompts one = {.count = 0};
+        if (smoe_prompts_add(&one, text, problem)) return -1;
+        *(smoe_prompts *)at = one;
+        return 0;
+    }
     }
     return -1;
 }
@@ -285,16 +320,16 @@ static int set_series(smoe_series *to, const double *items, size_t count, char *
     return 0;
 }
 
-int smoe_value_set_list(smoe_spec *spec, const smoe_row *row, const double *items, size_t count,
-                        char *problem) {
+int smoe_value_set_list(smoe_spec *spec, const smoe_schema_entry *entry, const double *items,
+                        size_t count, char *problem) {
     size_t sorted[SMOE_MAX_BLOCKS];
-    size_t most = row->kind == SMOE_KIND_SHOTS ? SMOE_MAX_SHOTS : SMOE_MAX_BLOCKS;
+    size_t most = entry->kind == SMOE_KIND_SHOTS ? SMOE_MAX_SHOTS : SMOE_MAX_BLOCKS;
     if (count > most) {
         snprintf(problem, SMOE_PROBLEM, "has %zu items, at most %zu are possible", count, most);
         return -1;
     }
-    if (row->kind == SMOE_KIND_SIZES || row->kind == SMOE_KIND_REALS)
-        return set_series(member(spec, row), items, count, problem);
+    if (entry->kind == SMOE_KIND_SIZES || entry->kind == SMOE_KIND_REALS)
+        return set_series(member(spec, entry), items, count, problem);
     for (size_t i = 0; i < count; i++) { /* insertion: the lists are short */
         size_t j = i, item = (size_t)items[i];
         for (; j && sorted[j - 1] > item; j--) sorted[j] = sorted[j - 1];
@@ -304,29 +339,40 @@ int smoe_value_set_list(smoe_spec *spec, const smoe_row *row, const double *item
             return -1;
         }
     }
-    if (row->kind == SMOE_KIND_LAYERS) return print_list(member(spec, row), sorted, count, problem);
-    smoe_fewshot_spec *fewshot = member(spec, row);
+    if (entry->kind == SMOE_KIND_LAYERS)
+        return print_list(member(spec, entry), sorted, count, problem);
+    smoe_fewshot_spec *fewshot = member(spec, entry);
     if (count) memcpy(fewshot->shots, sorted, count * sizeof *sorted);
     fewshot->count = count;
     return 0;
 }
 
-void smoe_value_clear(smoe_spec *spec, const smoe_row *row) {
-    bool text = row->kind == SMOE_KIND_TEXT || row->kind == SMOE_KIND_PATH ||
-                row->kind == SMOE_KIND_NAME || row->kind == SMOE_KIND_LAYERS;
+void smoe_value_clear(smoe_spec *spec, const smoe_schema_entry *entry) {
+    bool text = entry->kind == SMOE_KIND_TEXT || entry->kind == SMOE_KIND_PATH ||
+                entry->kind == SMOE_KIND_NAME || entry->kind == SMOE_KIND_LAYERS;
     if (!text) return;
-    char **at = member(spec, row);
+    char **at = member(spec, entry);
     free(*at);
     *at = NULL;
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-static const char *choice_name(const smoe_row *row, unsigned number, char *buf, size_t size) {
-    snprintf(buf, size, "%s", row->range);
+static const char *choice_name(const smoe_schema_entry *entry, unsigned number, char *buf,
+                               size_t size) {
+    snprintf(buf, size, "%s", entry->range);
     char *rest = buf, *word = strsep(&rest, "|");
     while (number-- && rest) word = strsep(&rest, "|");
     return word;
+}
+
+void smoe_value_put_quoted(FILE *out, const char *text) {
+    putc('"', out);
+    for (; *text; text++) {
+        if (*text == '"' || *text == '\\') putc('\\', out);
+        putc(*text, out);
+    }
+    putc('"', out);
 }
 
 /* Plain if every reader would read exactly this text, else in double quotes. */
@@ -363,21 +409,22 @@ static char *print_series(const smoe_series *series) {
     return strdup(text);
 }
 
-char *smoe_value_yaml(const smoe_spec *spec, const smoe_row *row) {
-    const void *at = member(spec, row);
+char *smoe_value_yaml(const smoe_spec *spec, const smoe_schema_entry *entry) {
+    const void *at = member(spec, entry);
     char buf[256], *list = NULL, problem[SMOE_PROBLEM], *path, *text;
     unsigned choice;
-    switch (row->kind) {
+    switch (entry->kind) {
     case SMOE_KIND_TEXT:
     case SMOE_KIND_NAME: return quoted(*(char *const *)at);
     case SMOE_KIND_PATH:
-        if (smoe_path_portable(spec, row, &path)) return NULL;
+        if (smoe_path_portable(spec, entry, &path)) return NULL;
         text = quoted(path);
         free(path);
         return text;
     case SMOE_KIND_LAYERS: return strdup(*(char *const *)at);
     case SMOE_KIND_SEED: return smoe_text_format("%llu", (unsigned long long)*(const uint64_t *)at);
     case SMOE_KIND_SIZE: return smoe_text_format("%zu", *(const size_t *)at);
+    case SMOE_KIND_SPAN: return smoe_text_format("%zu", ((const smoe_span *)at)->steps);
     case SMOE_KIND_BOOL: return strdup(*(const bool *)at ? "true" : "false");
     case SMOE_KIND_REAL: {
         double number = *(const double *)at;
@@ -385,12 +432,12 @@ char *smoe_value_yaml(const smoe_spec *spec, const smoe_row *row) {
     }
     case SMOE_KIND_WORD_REAL: {
         double number = *(const double *)at;
-        if (number == SMOE_WORD) return strndup(row->range, strcspn(row->range, "|"));
+        if (number == SMOE_WORD) return strndup(entry->range, strcspn(entry->range, "|"));
         return smoe_text_format("%.*g", smoe_value_digits(number), number);
     }
     case SMOE_KIND_ENUM:
         memcpy(&choice, at, sizeof choice);
-        return strdup(choice_name(row, choice, buf, sizeof buf));
+        return strdup(choice_name(entry, choice, buf, sizeof buf));
     case SMOE_KIND_SIZES:
     case SMOE_KIND_REALS: return print_series(at);
     case SMOE_KIND_SHOTS: {
@@ -399,20 +446,21 @@ char *smoe_value_yaml(const smoe_spec *spec, const smoe_row *row) {
         return print_list(&list, fewshot->shots, fewshot->count, problem) ? NULL : list;
     }
     case SMOE_KIND_GROUPS: return smoe_groups_yaml(at);
+    case SMOE_KIND_PROMPTS: return smoe_prompts_yaml(at);
     }
     return NULL;
 }
 
-static json_t *number_json(const smoe_row *row, double number) {
-    bool whole = row->kind == SMOE_KIND_SIZES;
+static json_t *number_json(const smoe_schema_entry *entry, double number) {
+    bool whole = entry->kind == SMOE_KIND_SIZES;
     return whole ? json_integer((json_int_t)number) : json_real(number);
 }
 
-static json_t *series_json(const smoe_row *row, const smoe_series *series) {
-    if (!series->listed) return number_json(row, series->item[0]);
+static json_t *series_json(const smoe_schema_entry *entry, const smoe_series *series) {
+    if (!series->listed) return number_json(entry, series->item[0]);
     json_t *list = json_array();
     for (size_t i = 0; list && i < series->listed; i++)
-        if (json_array_append_new(list, number_json(row, series->item[i]))) {
+        if (json_array_append_new(list, number_json(entry, series->item[i]))) {
             json_decref(list);
             return NULL;
         }
@@ -420,31 +468,33 @@ static json_t *series_json(const smoe_row *row, const smoe_series *series) {
 }
 
 /* A list as it stands in YAML is a list in JSON as well. */
-json_t *smoe_value_json(const smoe_spec *spec, const smoe_row *row) {
-    const void *at = member(spec, row);
+json_t *smoe_value_json(const smoe_spec *spec, const smoe_schema_entry *entry) {
+    const void *at = member(spec, entry);
     char *path;
     json_t *value;
-    switch (row->kind) {
+    switch (entry->kind) {
     case SMOE_KIND_SEED: return json_integer((json_int_t) * (const uint64_t *)at);
     case SMOE_KIND_SIZE: return json_integer((json_int_t) * (const size_t *)at);
+    case SMOE_KIND_SPAN: return json_integer((json_int_t)((const smoe_span *)at)->steps);
     case SMOE_KIND_WORD_REAL:
         if (*(const double *)at == SMOE_WORD) break;
         return json_real(*(const double *)at);
     case SMOE_KIND_REAL: return json_real(*(const double *)at);
     case SMOE_KIND_SIZES:
-    case SMOE_KIND_REALS: return series_json(row, at);
+    case SMOE_KIND_REALS: return series_json(entry, at);
     case SMOE_KIND_BOOL: return json_boolean(*(const bool *)at);
     case SMOE_KIND_PATH:
-        if (smoe_path_portable(spec, row, &path)) return NULL;
+        if (smoe_path_portable(spec, entry, &path)) return NULL;
         value = path ? json_string(path) : json_null();
         free(path);
         return value;
     case SMOE_KIND_GROUPS: return smoe_groups_json(at);
+    case SMOE_KIND_PROMPTS: return smoe_prompts_json(at);
     case SMOE_KIND_TEXT:
     case SMOE_KIND_NAME: return json_string(*(char *const *)at);
     default: break;
     }
-    char *text = smoe_value_yaml(spec, row);
+    char *text = smoe_value_yaml(spec, entry);
     if (!text) return NULL;
     value = *text == '[' ? json_loads(text, 0, NULL) : json_string(text);
     free(text);

@@ -12,12 +12,13 @@
 
 /* "# default", "# variant S", "# FILE:LINE:COL", "# override", and for the choice routers the
  * resulting buffers. */
-static void write_origin(const smoe_spec *spec, size_t row, FILE *out) {
-    const smoe_provenance *origin = &spec->origin[row];
+static void write_origin(const smoe_spec *spec, size_t entry, FILE *out) {
+    const smoe_provenance *origin = &spec->origin[entry];
     char shown[200];
     switch (origin->kind) {
     case SMOE_FROM_DEFAULT: fprintf(out, "# default"); break;
     case SMOE_FROM_FITTED: fprintf(out, "# default, fitted to other keys"); break;
+    case SMOE_FROM_SHORTENED: fprintf(out, "# shortened to fit train.steps"); break;
     case SMOE_FROM_VARIANT: fprintf(out, "# variant %s", spec->model.variant); break;
     case SMOE_FROM_PROFILE: fprintf(out, "# profile %s", spec->profile); break;
     case SMOE_FROM_FILE:
@@ -61,17 +62,17 @@ static const char *open_sections(const char *key, const char *before, FILE *out,
     return key;
 }
 
-static int write_row(const smoe_spec *spec, size_t row, FILE *out, bool origins) {
+static int write_entry(const smoe_spec *spec, size_t entry, FILE *out, bool origins) {
     int indent;
-    char *value = smoe_value_yaml(spec, &smoe_rows[row]);
+    char *value = smoe_value_yaml(spec, &smoe_schema[entry]);
     if (!value) return -1;
-    const char *before = row ? smoe_rows[row - 1].key : "";
-    const char *leaf = open_sections(smoe_rows[row].key, before, out, &indent);
+    const char *before = entry ? smoe_schema[entry - 1].key : "";
+    const char *leaf = open_sections(smoe_schema[entry].key, before, out, &indent);
     int width = fprintf(out, "%*s%s: %s", indent, "", leaf, value);
     if (origins && spec->origin) {
         fprintf(out, "%*s", width < 40 ? 40 - width : 2, "");
-        write_origin(spec, row, out);
-        write_derived(spec, smoe_rows[row].key, out);
+        write_origin(spec, entry, out);
+        write_derived(spec, smoe_schema[entry].key, out);
     }
     fputc('\n', out);
     free(value);
@@ -81,8 +82,8 @@ static int write_row(const smoe_spec *spec, size_t row, FILE *out, bool origins)
 int smoe_spec_write_yaml(const smoe_spec *spec, FILE *out, bool origins) {
     void *locale = smoe_locale_enter();
     int status = 0;
-    for (size_t i = 0; i < SMOE_ROW_COUNT && !status; i++)
-        status = write_row(spec, i, out, origins);
+    for (size_t i = 0; i < SMOE_SCHEMA_COUNT && !status; i++)
+        status = write_entry(spec, i, out, origins);
     smoe_locale_leave(locale);
     return status || fflush(out) || ferror(out) ? -1 : 0;
 }
@@ -124,11 +125,11 @@ char *smoe_spec_json(const smoe_spec *spec) {
     char *text = NULL;
     json_t *root = json_object();
     void *locale = smoe_locale_enter();
-    for (size_t i = 0; i < SMOE_ROW_COUNT; i++) {
-        const smoe_row *row = &smoe_rows[i];
+    for (size_t i = 0; i < SMOE_SCHEMA_COUNT; i++) {
+        const smoe_schema_entry *entry = &smoe_schema[i];
         const char *leaf;
-        json_t *section = section_object(root, row->key, &leaf);
-        if (!section || json_object_set_new(section, leaf, smoe_value_json(spec, row))) {
+        json_t *section = section_object(root, entry->key, &leaf);
+        if (!section || json_object_set_new(section, leaf, smoe_value_json(spec, entry))) {
             smoe_locale_leave(locale);
             goto out;
         }

@@ -28,7 +28,10 @@ enum { PATH_ROOM = 4096, NAME_ROOM = 32 };
 
 static const char BUILDING[] = SMOE_FILE_TEMPORARY "new"; /* a checkpoint not yet whole */
 static const char DELETING[] = SMOE_FILE_TEMPORARY "old"; /* one on its way out */
-static const char MODEL_CRC[] = "smoe.model_crc32", STATE_CRC[] = "smoe.state_crc32";
+static const char MODEL_CRC[] = "smoe.model_crc32";
+/* Of the moments, in files without a digest; older versions wrote it. */
+static const char STATE_CRC[] = "smoe.state_crc32";
+static const char AVERAGE_CRC[] = "smoe.ema_crc32", AVERAGE[] = "ema.safetensors";
 static const char REPLACED[] = ".replaced-"; /* stands in while its successor is renamed */
 
 typedef struct place {
@@ -75,7 +78,7 @@ static int newest_first(const void *a, const void *b) {
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
-/* A folder that is not there has none. */
+/* A folder that does not exist has none. */
 static int steps_list(steps *list, const char *ckpt, smoe_err *err) {
     *list = (steps){0};
     DIR *dir = opendir(ckpt);
@@ -140,18 +143,22 @@ static void real_text(char buf[NAME_ROOM], double x) {
     json_decref(number);
 }
 
-/* The moments that are there; how many. */
+/* The slabs of the moments that exist; returns how many. */
 static size_t moments_of(const smoe_params *params, smoe_slab slabs[2]) {
     size_t count = 0;
-    if (params->m || params->m_bf16) slabs[count++] = (smoe_slab){"m.", params->m, params->m_bf16};
-    if (params->v || params->v_bf16) slabs[count++] = (smoe_slab){"v.", params->v, params->v_bf16};
+    if (params->m || params->m_bf16)
+        slabs[count++] = (smoe_slab){"m.", params->m, params->m_bf16, NULL};
+    if (params->v || params->v_bf16)
+        slabs[count++] = (smoe_slab){"v.", params->v, params->v_bf16, NULL};
+    if (params->second)
+        slabs[count++] = (smoe_slab){"v.", params->second->w, .table = params->second};
     return count;
 }
 
-/* The checksum of the weights, which belong to the moments. Not in their own file: that one may be
- * changed with other tools. */
-static int weights_crc(const smoe_params *params, uint32_t *crc, smoe_err *err) {
-    smoe_slab weights = {.prefix = "", .values = params->w};
+/* The checksum of the weights, or of their average, which belong to the moments. Not in their own
+ * file: that one may be changed with other tools. */
+static int weights_crc(const smoe_params *params, real *values, uint32_t *crc, smoe_err *err) {
+    smoe_slab weights = {.prefix = "", .values = values};
     smoe_tensor *tensors = NULL;
     int status = smoe_params_tensors(params, &weights, &tensors, err);
     if (!status) status = smoe_tensors_crc32(tensors, params->count, crc, err);
@@ -166,36 +173,38 @@ static const char *integer_text(char buf[NAME_ROOM], uint64_t number) {
 
 /* The file with its metadata, in which numbers that are not known are left out. */
 static int state_put(const char *path, const smoe_tensor *tensors, size_t count,
-                     const smoe_checkpoint *state, uint32_t model, uint32_t own, smoe_err *err) {
-    enum { ROWS = 8 };
+                     const smoe_checkpoint *state, uint32_t model, const uint32_t *average,
+                     smoe_err *err) {
+    enum { NUMBERS = 8 };
     const struct {
         const char *key;
         uint64_t value;
         bool always;
-    } rows[ROWS] = {{"smoe.step", state->step, true},
-                    {"smoe.optimizer_steps", state->optimizer_steps, true},
-                    {"smoe.best_step", state->best_step, true},
-                    {MODEL_CRC, model, true},
-                    {STATE_CRC, own, true},
-                    {"smoe.recorded", state->recorded, false},
-                    {"smoe.images", state->images, false},
-                    {"smoe.classes", state->classes, false}};
-    char best[NAME_ROOM], text[ROWS][NAME_ROOM];
-    smoe_pair metadata[ROWS + 2] = {{"smoe.version", SMOE_VERSION}, {"smoe.best", best}};
+    } number[NUMBERS] = {{"smoe.step", state->step, true},
+                         {"smoe.optimizer_steps", state->optimizer_steps, true},
+                         {"smoe.best_step", state->best_step, true},
+                         {MODEL_CRC, model, true},
+                         {AVERAGE_CRC, average ? *average : 0, average != NULL},
+                         {"smoe.recorded", state->recorded, false},
+                         {"smoe.images", state->images, false},
+                         {"smoe.classes", state->classes, false}};
+    char best[NAME_ROOM], text[NUMBERS][NAME_ROOM];
+    smoe_pair metadata[NUMBERS + 2] = {{"smoe.version", SMOE_VERSION}, {"smoe.best", best}};
     size_t pairs = 2;
     real_text(best, state->best);
-    for (size_t i = 0; i < ROWS; i++)
-        if (rows[i].always || rows[i].value)
-            metadata[pairs++] = (smoe_pair){rows[i].key, integer_text(text[i], rows[i].value)};
+    for (size_t i = 0; i < NUMBERS; i++)
+        if (number[i].always || number[i].value)
+            metadata[pairs++] = (smoe_pair){number[i].key, integer_text(text[i], number[i].value)};
     return smoe_safetensors_write(path, tensors, count, metadata, pairs, err);
 }
 
 /* The moments of the table as tensors in one array; names live in the two blocks. */
 static int state_write(const char *path, const smoe_params *params, const smoe_checkpoint *state,
                        smoe_err *err) {
-    uint32_t model, own;
+    uint32_t model, average;
     smoe_slab slabs[2];
-    smoe_tensor *block[2] = {NULL, NULL}, *all = calloc(2 * params->count + 1, sizeof *all);
+    size_t most = params->count + (params->second ? params->second->count : params->count);
+    smoe_tensor *block[2] = {NULL, NULL}, *all = calloc(most + 1, sizeof *all);
     size_t moments = moments_of(params, slabs), count = 0;
     int status = -1;
     if (!all) {
@@ -203,17 +212,24 @@ static int state_write(const char *path, const smoe_params *params, const smoe_c
         goto out;
     }
     for (size_t s = 0; s < moments; s++) {
-        if (smoe_params_tensors(params, &slabs[s], &block[s], err)) goto out;
-        for (size_t i = 0; i < params->count; i++)
-            if (smoe_slab_has(&slabs[s], &params->row[i])) all[count++] = block[s][i];
+        const smoe_params *table = smoe_slab_table(&slabs[s], params);
+        if (smoe_params_tensors(table, &slabs[s], &block[s], err)) goto out;
+        for (size_t i = 0; i < table->count; i++)
+            if (smoe_slab_has(&slabs[s], &table->param[i])) all[count++] = block[s][i];
     }
-    if (weights_crc(params, &model, err) || smoe_tensors_crc32(all, count, &own, err)) goto out;
-    status = state_put(path, all, count, state, model, own, err);
+    if (weights_crc(params, params->w, &model, err)) goto out;
+    if (params->average && weights_crc(params, params->average, &average, err)) goto out;
+    status = state_put(path, all, count, state, model, params->average ? &average : NULL, err);
 out:
     free(block[0]);
     free(block[1]);
     free(all);
     return status;
+}
+
+const char *smoe_checkpoint_left(const char *dir) {
+    return smoe_checkpoint_latest(dir) ? "the last checkpoint is unchanged"
+                                       : "the run has no checkpoint yet";
 }
 
 /* Whether all of a stretch of a slab is finite, in parallel pieces. */
@@ -232,32 +248,45 @@ static bool stretch_finite(const smoe_slab *slab, size_t first, size_t size) {
     return !bad;
 }
 
-/* Weights and moments must be finite, or the only checkpoint that is kept could be useless. */
-static int finite_check(const smoe_params *params, uint64_t step, smoe_err *err) {
-    smoe_slab slabs[3] = {{.prefix = "", .values = params->w}};
+/* Weights, moments and the average must be finite, or the only checkpoint that is kept could be
+ * useless. */
+static int finite_check(const char *dir, const smoe_params *params, uint64_t step, smoe_err *err) {
+    smoe_slab slabs[4] = {{.prefix = "", .values = params->w}};
     size_t count = 1 + moments_of(params, slabs + 1);
-    for (size_t s = 0; s < count; s++)
-        for (size_t i = 0; i < params->count; i++) {
-            const smoe_param *row = &params->row[i];
-            if (!smoe_slab_has(&slabs[s], row) || stretch_finite(&slabs[s], row->offset, row->size))
+    if (params->average) slabs[count++] = (smoe_slab){.prefix = "ema.", .values = params->average};
+    for (size_t s = 0; s < count; s++) {
+        const smoe_params *table = smoe_slab_table(&slabs[s], params);
+        for (size_t i = 0; i < table->count; i++) {
+            const smoe_param *param = &table->param[i];
+            if (!smoe_slab_has(&slabs[s], param) ||
+                stretch_finite(&slabs[s], param->offset, param->size))
                 continue;
-            return smoe_fail(
-                err, SMOE_NONFINITE,
-                "step %" PRIu64
-                ": tensor %s%s is not finite and was not saved; the last checkpoint is unchanged",
-                step, slabs[s].prefix, row->name);
+            return smoe_fail(err, SMOE_NONFINITE,
+                             "step %" PRIu64 ": tensor %s%s is not finite and was not saved; %s",
+                             step, slabs[s].prefix, param->name, smoe_checkpoint_left(dir));
         }
+    }
     return 0;
 }
 
-/* Both files into the temporary folder, which is then ready to be renamed. */
+/* The average as a model file of its own, which every command reads. */
+static int average_write(const char *path, const smoe_params *params, const smoe_spec *spec,
+                         const smoe_checkpoint *state, smoe_err *err) {
+    smoe_params view = *params;
+    smoe_params_exchange_average(&view);
+    return smoe_model_file_write(path, &view, spec, state->step, state->names, err);
+}
+
+/* All files into the temporary folder, which is then ready to be renamed. */
 static int build(const char *folder, const smoe_params *params, const smoe_spec *spec,
                  const smoe_checkpoint *state, smoe_err *err) {
     place at;
     if (smoe_file_remove(folder, err)) return -1;
     if (mkdir(folder, 0777)) return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot create", folder);
     if (smoe_model_file_write(in_folder(&at, folder, "model.safetensors"), params, spec,
-                              state->step, err))
+                              state->step, state->names, err))
+        return -1;
+    if (params->average && average_write(in_folder(&at, folder, AVERAGE), params, spec, state, err))
         return -1;
     if (state_write(in_folder(&at, folder, "state.safetensors"), params, state, err)) return -1;
     return smoe_file_sync_folder(folder, err);
@@ -295,7 +324,8 @@ static int install(const char *ckpt, uint64_t step, smoe_err *err) {
     return smoe_file_sync_folder(ckpt, err) || smoe_file_remove(old, err) ? -1 : 0;
 }
 
-static int retain(const char *ckpt, size_t keep, smoe_err *err) {
+/* Removes all but the newest, those that are linked to, and the milestones of `every`. */
+static int retain(const char *ckpt, size_t keep, size_t every, smoe_err *err) {
     uint64_t latest = 0, best = 0;
     int has_latest = link_step(ckpt, "latest", &latest, err);
     int has_best = link_step(ckpt, "best", &best, err);
@@ -305,7 +335,8 @@ static int retain(const char *ckpt, size_t keep, smoe_err *err) {
     for (size_t i = keep; !status && i < list.count; i++) {
         uint64_t step = list.step[i];
         bool linked = (has_latest && step == latest) || (has_best && step == best);
-        if (!linked) status = step_delete(ckpt, step, err);
+        bool milestone = every && step % every == 0;
+        if (!linked && !milestone) status = step_delete(ckpt, step, err);
     }
     free(list.step);
     return status;
@@ -318,7 +349,7 @@ int smoe_checkpoint_write(const char *dir, const smoe_params *params, const smoe
     in_folder(&ckpt, dir, "ckpt");
     step_path(&building, ckpt.path, BUILDING, state->step, NULL);
     snprintf(name, sizeof name, "step_%08" PRIu64, state->step);
-    if (finite_check(params, state->step, err)) return -1;
+    if (finite_check(dir, params, state->step, err)) return -1;
     if (mkdir(ckpt.path, 0777) && errno != EEXIST)
         return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot create", ckpt.path);
     if (build(building.path, params, spec, state, err) || install(ckpt.path, state->step, err)) {
@@ -330,7 +361,12 @@ int smoe_checkpoint_write(const char *dir, const smoe_params *params, const smoe
     if (best && smoe_file_link(name, in_folder(&link, ckpt.path, "best"), err)) return -1;
     if (smoe_file_link(name, in_folder(&link, ckpt.path, "latest"), err)) return -1;
     if (smoe_file_sync_folder(ckpt.path, err)) return -1;
-    return retain(ckpt.path, keep, err);
+    return retain(ckpt.path, keep, spec->train.keep_every, err);
+}
+
+int smoe_checkpoints_prune(const char *dir, const smoe_spec *spec, smoe_err *err) {
+    place ckpt;
+    return retain(in_folder(&ckpt, dir, "ckpt"), spec->train.keep, spec->train.keep_every, err);
 }
 
 /* Restores or removes checkpoints that were being replaced. */
@@ -411,7 +447,7 @@ static int step_agrees(const smoe_safetensors *file, uint64_t step, smoe_err *er
                      smoe_safetensors_path(file), found, step);
 }
 
-/* A number that older checkpoints do not have: 0 there. */
+/* A number that older checkpoints do not have; then 0. */
 static int metadata_known(const smoe_safetensors *file, const char *key, uint64_t *value,
                           smoe_err *err) {
     *value = 0;
@@ -424,15 +460,15 @@ static int state_sane(const smoe_safetensors *file, const smoe_checkpoint *state
     const struct {
         const char *key;
         uint64_t step;
-    } rows[] = {{"smoe.optimizer_steps", state->optimizer_steps},
-                {"smoe.best_step", state->best_step},
-                {"smoe.recorded", state->recorded}};
+    } counter[] = {{"smoe.optimizer_steps", state->optimizer_steps},
+                   {"smoe.best_step", state->best_step},
+                   {"smoe.recorded", state->recorded}};
     const char *path = smoe_safetensors_path(file);
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (rows[i].step > state->step)
+    for (size_t i = 0; i < sizeof counter / sizeof *counter; i++)
+        if (counter[i].step > state->step)
             return smoe_fail(err, SMOE_DATA,
                              "%s: __metadata__ %s: %" PRIu64 " is beyond the step, %" PRIu64, path,
-                             rows[i].key, rows[i].step, state->step);
+                             counter[i].key, counter[i].step, state->step);
     if (state->best == -1 || (state->best >= 0 && state->best <= 1)) return 0;
     return smoe_fail(err, SMOE_DATA, "%s: __metadata__ smoe.best: %g is neither -1 nor from 0 to 1",
                      path, state->best);
@@ -468,17 +504,29 @@ static int crc_agrees(const smoe_safetensors *file, const smoe_safetensors *stat
                      smoe_safetensors_path(file), have, key, smoe_safetensors_path(state), want);
 }
 
+/* The average of a checkpoint, opened and checked. */
+static int average_open(smoe_safetensors **file, const char *ckpt, uint64_t step,
+                        const smoe_params *params, const smoe_safetensors *moments, smoe_err *err) {
+    place at;
+    smoe_slab weights = {.prefix = ""};
+    if (smoe_safetensors_open(file, step_path(&at, ckpt, "", step, AVERAGE), err)) return -1;
+    if (step_agrees(*file, step, err)) return -1;
+    if (smoe_params_load_slabs(params, &weights, 1, *file, SMOE_FIT_EXACT, NULL, err)) return -1;
+    return crc_agrees(*file, moments, AVERAGE_CRC, err);
+}
+
 /* Checks one checkpoint against the table and, with `fill`, reads it; nothing is changed before all
  * has been checked. */
 static int step_load(const char *ckpt, uint64_t step, const smoe_params *params, bool fill,
                      smoe_checkpoint *state, smoe_err *err) {
     place at;
-    smoe_safetensors *model = NULL, *moments = NULL;
+    smoe_safetensors *model = NULL, *moments = NULL, *average = NULL;
     smoe_checkpoint read;
-    smoe_slab weights = {.prefix = ""}, slabs[2], checked[2];
+    smoe_slab weights = {.prefix = ""}, averages = weights, slabs[2], checked[2];
     size_t count = moments_of(params, slabs);
     int status = -1;
-    for (size_t i = 0; i < count; i++) checked[i] = (smoe_slab){.prefix = slabs[i].prefix};
+    for (size_t i = 0; i < count; i++)
+        checked[i] = (smoe_slab){.prefix = slabs[i].prefix, .table = slabs[i].table};
     if (smoe_safetensors_open(&model, step_path(&at, ckpt, "", step, "model.safetensors"), err))
         goto out;
     if (smoe_safetensors_open(&moments, step_path(&at, ckpt, "", step, "state.safetensors"), err))
@@ -489,16 +537,19 @@ static int step_load(const char *ckpt, uint64_t step, const smoe_params *params,
         goto out;
     if (crc_agrees(model, moments, MODEL_CRC, err) || crc_agrees(moments, moments, STATE_CRC, err))
         goto out;
+    if (params->average && average_open(&average, ckpt, step, params, moments, err)) goto out;
     status = 0;
     if (!fill) goto out;
     weights.values = params->w;
-    status =
-        smoe_params_load_slabs(params, &weights, 1, model, SMOE_FIT_EXACT, NULL, err) ||
-                smoe_params_load_slabs(params, slabs, count, moments, SMOE_FIT_EXACT, NULL, err)
-            ? -1
-            : 0;
+    averages.values = params->average;
+    status = smoe_params_load_slabs(params, &weights, 1, model, SMOE_FIT_EXACT, NULL, err);
+    if (!status)
+        status = smoe_params_load_slabs(params, slabs, count, moments, SMOE_FIT_EXACT, NULL, err);
+    if (!status && average)
+        status = smoe_params_load_slabs(params, &averages, 1, average, SMOE_FIT_EXACT, NULL, err);
     if (!status) *state = read;
 out:
+    smoe_safetensors_free(average);
     smoe_safetensors_free(model);
     smoe_safetensors_free(moments);
     return status;
@@ -556,20 +607,25 @@ char *smoe_checkpoint_find(const char *dir, const char *which, smoe_err *err) {
     place ckpt, at;
     uint64_t step = 0;
     int found;
+    const char *file = "model.safetensors";
     in_folder(&ckpt, dir, "ckpt");
     if (!which || !strcmp(which, "latest")) {
         found = latest_step(ckpt.path, &step, err);
+    } else if (!strcmp(which, "ema")) {
+        file = AVERAGE;
+        found = latest_step(ckpt.path, &step, err);
+        if (found > 0) found = !access(step_path(&at, ckpt.path, "", step, file), F_OK);
     } else if (!strcmp(which, "best")) {
         found = link_step(ckpt.path, "best", &step, err);
     } else if (step_meant(which, &step)) {
         found = !access(step_path(&at, ckpt.path, "", step, NULL), F_OK);
     } else {
-        smoe_fail(err, SMOE_USAGE, "checkpoint %s: not best, latest or the number of a step",
+        smoe_fail(err, SMOE_USAGE, "checkpoint %s: not best, latest, ema or the number of a step",
                   which);
         return NULL;
     }
     if (found > 0) {
-        char *path = strdup(step_path(&at, ckpt.path, "", step, "model.safetensors"));
+        char *path = strdup(step_path(&at, ckpt.path, "", step, file));
         if (!path) smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", dir);
         return path;
     }

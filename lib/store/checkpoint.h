@@ -1,7 +1,8 @@
 /*
- * Checkpoints of a run directory: ckpt/step_XXXXXXXX/{model,state}.safetensors, ckpt/latest and
- * ckpt/best. This file knows nothing of the rest of the run; run.h says when they are written. DIR
- * is the run directory. smoe-checkpoint(5) is the long form.
+ * Checkpoints of a run directory: ckpt/step_XXXXXXXX/{model,state}.safetensors (and
+ * ema.safetensors, where there is a moving average), ckpt/latest and ckpt/best. This file knows
+ * nothing of the rest of the run; run.h says when they are written. DIR is the run directory.
+ * smoe-checkpoint(5) is the long form.
  */
 #ifndef SMOE_CHECKPOINT_H
 #define SMOE_CHECKPOINT_H
@@ -19,19 +20,21 @@ typedef struct smoe_checkpoint { /* what state.safetensors holds beside the mome
     uint64_t recorded; /* step of the last record in metrics.jsonl */
     uint64_t images;   /* of the training data */
     uint64_t classes;  /* a checksum of the names of its classes */
+    const char *names; /* these names as a list in JSON, for the model's file; borrowed; NULL: none.
+                          Not read back */
 } smoe_checkpoint;
 
-/* Writes ckpt/step_XXXXXXXX with weights, moments (those allocated) and `state`, points ckpt/best
- * (when best_step == step and best >= 0) and ckpt/latest at it, then deletes all but the newest
- * `keep`, the latest and the best. An existing checkpoint of that step is replaced. Disk full or
- * unwritable: SMOE_RUNTIME; a weight or a moment that is not finite: SMOE_NONFINITE, naming it. On
- * failure all older checkpoints stay. */
+/* Writes ckpt/step_XXXXXXXX with weights, moments and average (those allocated) and `state`, points
+ * ckpt/best (when best_step == step and best >= 0) and ckpt/latest at it, then deletes all but the
+ * newest `keep`, the latest, the best and the multiples of train.keep_every. An existing checkpoint
+ * of that step is replaced. Disk full or unwritable: SMOE_RUNTIME; a weight or a moment that is not
+ * finite: SMOE_NONFINITE, naming it. On failure all older checkpoints stay. */
 int smoe_checkpoint_write(const char *dir, const smoe_params *params, const smoe_spec *spec,
                           const smoe_checkpoint *state, size_t keep, smoe_err *err) SMOE_MUST_CHECK;
 
-/* Restores weights, moments (those allocated) and state from ckpt/latest. 1: restored; 0: there is
- * no checkpoint yet; -1 failed, params and state untouched: SMOE_DATA names every fault and, if
- * there is one, an older checkpoint that is whole. */
+/* Restores weights, moments and average (those allocated) and state from ckpt/latest. 1: restored;
+ * 0: there is no checkpoint yet; -1 failed, params and state untouched: SMOE_DATA names every fault
+ * and, if there is one, an older checkpoint that is whole. */
 int smoe_checkpoint_restore(const char *dir, smoe_params *params, smoe_checkpoint *state,
                             smoe_err *err) SMOE_MUST_CHECK;
 
@@ -41,14 +44,20 @@ bool smoe_checkpoint_named(const char *name);
 /* Repairs the checkpoints of a run that was killed at any moment. */
 int smoe_checkpoints_recover(const char *dir, smoe_err *err) SMOE_MUST_CHECK;
 
+/* What a message about a failed run ends with: which checkpoint is left. */
+const char *smoe_checkpoint_left(const char *dir);
+
+/* Deletes what smoe_checkpoint_write would have deleted, had its process not been killed. */
+int smoe_checkpoints_prune(const char *dir, const smoe_spec *spec, smoe_err *err) SMOE_MUST_CHECK;
+
 /* Removes every checkpoint and every leftover of an incomplete one; other files stay. */
 int smoe_checkpoints_remove(const char *dir, smoe_err *err) SMOE_MUST_CHECK;
 
 /* Steps done at the latest checkpoint; 0 where none is found. */
 uint64_t smoe_checkpoint_latest(const char *dir);
 
-/* Path of the model of checkpoint `which`: "best", "latest", or a step as in 500, step_500
- * and step_00000500; NULL: latest. Fresh; NULL
+/* Path of the model of checkpoint `which`: "best", "latest", "ema" (the average of the latest), or
+ * a step as in 500, step_500 and step_00000500; NULL: latest. Fresh; NULL
  * with err: SMOE_USAGE for another word, SMOE_DATA where there is no such checkpoint. */
 char *smoe_checkpoint_find(const char *dir, const char *which, smoe_err *err) SMOE_MUST_CHECK;
 

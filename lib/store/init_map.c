@@ -1,5 +1,5 @@
-/* Rows of the table from another model's file; see init_map.h. Knows by name the head, whose first
- * dimension is the classes, the positions and the experts. */
+/* Parameters from another model's file; see init_map.h. Knows by name the head, whose first
+ * dimension is the classes, the positions, the experts and the slots. */
 #include "store/init_map.h"
 
 #include <math.h>
@@ -24,10 +24,10 @@ static bool is_head(const char *name) {
 /* Whether the file has the whole head, for as many classes. */
 static bool head_fits(const smoe_params *params, const smoe_safetensors *file) {
     for (size_t i = 0; i < params->count; i++) {
-        const smoe_param *row = &params->row[i];
-        if (!is_head(row->name)) continue;
-        const smoe_tensor *t = smoe_safetensors_find(file, row->name);
-        if (!t || (row->ndim && t->ndim && t->dim[0] != row->dim[0])) return false;
+        const smoe_param *param = &params->param[i];
+        if (!is_head(param->name)) continue;
+        const smoe_tensor *t = smoe_safetensors_find(file, param->name);
+        if (!t || (param->ndim && t->ndim && t->dim[0] != param->dim[0])) return false;
     }
     return true;
 }
@@ -37,7 +37,7 @@ smoe_init_map smoe_init_map_of(const smoe_params *params, const smoe_safetensors
     return (smoe_init_map){.params = params,
                            .file = file,
                            .fit = fit,
-                           .headless = fit != SMOE_FIT_EXACT && !head_fits(params, file)};
+                           .headless = !smoe_fit_whole(fit) && !head_fits(params, file)};
 }
 
 /* ---- positions ------------------------------------------------------------------------------- */
@@ -56,10 +56,10 @@ static grid grid_of(size_t tokens) {
 }
 
 /* Whether these are the position embeddings [1,T,d] of another grid. */
-static bool resizes(const smoe_param *row, const smoe_tensor *t) {
-    return !strcmp(row->name, "pos_embed") && t->ndim == 3 && t->dim[0] == 1 &&
-           t->dim[1] != row->dim[1] && t->dim[2] == row->dim[2] && grid_of(t->dim[1]).side &&
-           grid_of(row->dim[1]).side;
+static bool resizes(const smoe_param *param, const smoe_tensor *t) {
+    return !strcmp(param->name, "pos_embed") && t->ndim == 3 && t->dim[0] == 1 &&
+           t->dim[1] != param->dim[1] && t->dim[2] == param->dim[2] && grid_of(t->dim[1]).side &&
+           grid_of(param->dim[1]).side;
 }
 
 /* Place i of `to`, on a line of `from` places: a fraction `share` of the way from place `at` to the
@@ -97,9 +97,9 @@ static void interpolate(real *out, const smoe_tensor *t, size_t d, grid from, pl
     }
 }
 
-static void resize(real *out, const smoe_param *row, const smoe_tensor *t) {
-    size_t d = row->dim[2];
-    grid to = grid_of(row->dim[1]), from = grid_of(t->dim[1]);
+static void resize(real *out, const smoe_param *param, const smoe_tensor *t) {
+    size_t d = param->dim[2];
+    grid to = grid_of(param->dim[1]), from = grid_of(t->dim[1]);
     if (to.token && from.token) (void)smoe_tensor_convert(out, t, 0, d);
     out += to.token * d;
     for (size_t y = 0; y < to.side; y++)
@@ -108,30 +108,51 @@ static void resize(real *out, const smoe_param *row, const smoe_tensor *t) {
                         place_of(x, to.side, from.side));
 }
 
+bool smoe_params_resized(const smoe_params *params, const smoe_safetensors *file, size_t *there,
+                         size_t *here) {
+    const smoe_param *param = smoe_params_find(params, "pos_embed");
+    const smoe_tensor *t = param ? smoe_safetensors_find(file, param->name) : NULL;
+    if (!t || !resizes(param, t)) return false;
+    *there = grid_of(t->dim[1]).side;
+    *here = grid_of(param->dim[1]).side;
+    return true;
+}
+
 /* ---- experts --------------------------------------------------------------------------------- */
 
 /* The tensor of the dense MLP in the place of experts: "blocks.3.mlp.fc1.bias" for
  * "blocks.3.mlp.experts.fc1.bias". */
-static const smoe_tensor *dense_of(const smoe_init_map *from, const smoe_param *row) {
+static const smoe_tensor *dense_of(const smoe_init_map *from, const smoe_param *param) {
     static const char experts[] = "experts.";
-    char name[sizeof row->name];
-    const char *at = row->stacked ? strstr(row->name, experts) : NULL;
+    char name[sizeof param->name];
+    const char *at = param->stacked ? strstr(param->name, experts) : NULL;
     if (!at) return NULL;
-    snprintf(name, sizeof name, "%.*s%s", (int)(at - row->name), row->name,
+    snprintf(name, sizeof name, "%.*s%s", (int)(at - param->name), param->name,
              at + sizeof experts - 1);
     return smoe_safetensors_find(from->file, name);
 }
 
-/* ---- what a row is filled from --------------------------------------------------------------- */
+/* ---- slots ----------------------------------------------------------------------------------- */
 
-smoe_init_source smoe_init_map_source(const smoe_init_map *from, const smoe_param *row,
+/* Whether the slot vectors [d,E,P] are of another number of slots per expert: they are given anew,
+ * for nothing says which of them the others would be. */
+static bool other_slots(const smoe_param *param, const smoe_tensor *t) {
+    static const char ending[] = ".router.phi";
+    size_t letters = strlen(param->name), least = sizeof ending - 1;
+    return letters > least && !strcmp(param->name + letters - least, ending) && t->ndim == 3 &&
+           t->dim[0] == param->dim[0] && t->dim[1] == param->dim[1] && t->dim[2] != param->dim[2];
+}
+
+/* ---- what a parameter is filled from --------------------------------------------------------- */
+
+smoe_init_source smoe_init_map_source(const smoe_init_map *from, const smoe_param *param,
                                       const char *name) {
-    if (from->headless && is_head(row->name)) return (smoe_init_source){0};
+    if (from->headless && is_head(param->name)) return (smoe_init_source){0};
     const smoe_tensor *t = smoe_safetensors_find(from->file, name);
-    const smoe_tensor *dense = from->fit == SMOE_FIT_UPCYCLE && !t ? dense_of(from, row) : NULL;
+    const smoe_tensor *dense = from->fit == SMOE_FIT_UPCYCLE && !t ? dense_of(from, param) : NULL;
     if (dense) return (smoe_init_source){dense, SMOE_WAY_COPIED};
-    if (!t) return (smoe_init_source){0};
-    bool resized = from->fit != SMOE_FIT_EXACT && resizes(row, t);
+    if (!t || (!smoe_fit_whole(from->fit) && other_slots(param, t))) return (smoe_init_source){0};
+    bool resized = from->fit != SMOE_FIT_EXACT && resizes(param, t);
     return (smoe_init_source){t, resized ? SMOE_WAY_RESIZED : SMOE_WAY_SAME};
 }
 
@@ -142,20 +163,20 @@ static bool same_shape(const smoe_tensor *t, int ndim, const size_t *dim) {
     return true;
 }
 
-bool smoe_init_map_refused(const smoe_init_map *from, const smoe_param *row, const char *name,
+bool smoe_init_map_refused(const smoe_init_map *from, const smoe_param *param, const char *name,
                            smoe_init_source source, smoe_err *err) {
     const smoe_tensor *t = source.tensor;
     const char *path = smoe_safetensors_path(from->file);
     char want[SMOE_SHAPE_TEXT], have[SMOE_SHAPE_TEXT];
     size_t dim[SMOE_PARAM_DIMS], axis = source.way == SMOE_WAY_COPIED; /* experts are no axis */
-    memcpy(dim, row->dim, sizeof dim);
-    if (!t && from->headless && is_head(row->name)) {
+    memcpy(dim, param->dim, sizeof dim);
+    if (!t && from->headless && is_head(param->name)) {
         t = smoe_safetensors_find(from->file, name);
-        if (t && row->ndim && t->ndim) dim[0] = t->dim[0];
+        if (t && param->ndim && t->ndim) dim[0] = t->dim[0];
     }
     if (!t) return false;
     if (source.way == SMOE_WAY_RESIZED) dim[1] = t->dim[1];
-    int ndim = row->ndim - (int)axis;
+    int ndim = param->ndim - (int)axis;
     if (!same_shape(t, ndim, dim + axis)) {
         smoe_fail_more(err, SMOE_DATA, "%s: tensor %s: shape %s, expected %s", path, t->name,
                        smoe_shape_text(have, t->ndim, t->dim),
@@ -181,12 +202,12 @@ static void convert(real *out, const smoe_tensor *t) {
     }
 }
 
-void smoe_init_map_fill(real *out, const smoe_param *row, smoe_init_source source) {
+void smoe_init_map_fill(real *out, const smoe_param *param, smoe_init_source source) {
     const smoe_tensor *t = source.tensor;
     if (source.way == SMOE_WAY_RESIZED)
-        resize(out, row, t);
+        resize(out, param, t);
     else
-        for (size_t at = 0; at < row->size; at += t->size) convert(out + at, t);
+        for (size_t at = 0; at < param->size; at += t->size) convert(out + at, t);
 }
 
 /* ---- what a partial load takes, in words ----------------------------------------------------- */
@@ -236,23 +257,23 @@ static void names_put(FILE *out, const char *what, const char **name, size_t cou
 }
 
 /* Rows that come from the file in one way. */
-static void rows_put(FILE *out, const char *what, const smoe_params *params,
-                     const smoe_init_source *source, smoe_way way, const char **name) {
+static void params_put(FILE *out, const char *what, const smoe_params *params,
+                       const smoe_init_source *source, smoe_way way, const char **name) {
     size_t count = 0;
     for (size_t i = 0; i < params->count; i++)
-        if (source[i].way == way) name[count++] = params->row[i].name;
+        if (source[i].way == way) name[count++] = params->param[i].name;
     names_put(out, what, name, count);
 }
 
-/* The file's tensors that no row comes from. */
+/* The file's tensors that no parameter comes from. */
 static void unused_put(FILE *out, const smoe_init_map *from, const smoe_init_source *source,
                        const char **name) {
     size_t count = 0;
     for (size_t i = 0; i < smoe_safetensors_count(from->file); i++) {
         const smoe_tensor *t = smoe_safetensors_at(from->file, i);
-        size_t row = 0;
-        while (row < from->params->count && source[row].tensor != t) row++;
-        if (row == from->params->count) name[count++] = t->name;
+        size_t param = 0;
+        while (param < from->params->count && source[param].tensor != t) param++;
+        if (param == from->params->count) name[count++] = t->name;
     }
     names_put(out, "; not used: ", name, count);
 }
@@ -268,14 +289,14 @@ char *smoe_params_partial_text(const smoe_params *params, const smoe_safetensors
     bool failed = !out;
     if (out) {
         for (size_t i = 0; i < params->count; i++) {
-            source[i] = smoe_init_map_source(&from, &params->row[i], params->row[i].name);
+            source[i] = smoe_init_map_source(&from, &params->param[i], params->param[i].name);
             taken += source[i].tensor != NULL;
         }
         fprintf(out, "%zu of %zu tensors start from %s", taken, params->count,
                 smoe_safetensors_path(file));
-        rows_put(out, "; resized: ", params, source, SMOE_WAY_RESIZED, name);
-        rows_put(out, "; copied into each expert: ", params, source, SMOE_WAY_COPIED, name);
-        rows_put(out, "; initialised: ", params, source, SMOE_WAY_FRESH, name);
+        params_put(out, "; resized: ", params, source, SMOE_WAY_RESIZED, name);
+        params_put(out, "; copied into each expert: ", params, source, SMOE_WAY_COPIED, name);
+        params_put(out, "; initialised: ", params, source, SMOE_WAY_FRESH, name);
         unused_put(out, &from, source, name);
         failed = fclose(out);
     }

@@ -1,5 +1,5 @@
 /*
- * What a row of the parameter table is filled from: the tensor of its name and shape or, where a
+ * What a parameter of the model is filled from: the tensor of its name and shape or, where a
  * model starts from another one's weights (train --init), what that has in its place.
  */
 #ifndef SMOE_INIT_MAP_H
@@ -35,18 +35,18 @@ typedef struct smoe_init_source {
     smoe_way way;
 } smoe_init_source;
 
-/* What a row is filled from, whose tensor would be called `name`. */
-smoe_init_source smoe_init_map_source(const smoe_init_map *from, const smoe_param *row,
+/* What a parameter is filled from whose tensor would be called `name`. */
+smoe_init_source smoe_init_map_source(const smoe_init_map *from, const smoe_param *param,
                                       const char *name);
 
 /* Whether its shape or type is wrong, which is then appended to err: SMOE_DATA. A head that is left
  * out is looked at too: all but the number of its classes must be right. */
-bool smoe_init_map_refused(const smoe_init_map *from, const smoe_param *row, const char *name,
+bool smoe_init_map_refused(const smoe_init_map *from, const smoe_param *param, const char *name,
                            smoe_init_source source, smoe_err *err);
 
-/* Fills out [row->size] from a source that was not refused, converted. Position embeddings are
+/* Fills out [param->size] from a source that was not refused, converted. Position embeddings are
  * resized by bilinear interpolation with aligned corners (the zoom of order 1 of the ViT and V-MoE
  * code). That of a class token stays unchanged in out if the source has none. */
-void smoe_init_map_fill(real *out, const smoe_param *row, smoe_init_source source);
+void smoe_init_map_fill(real *out, const smoe_param *param, smoe_init_source source);
 
 #endif

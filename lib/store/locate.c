@@ -40,6 +40,54 @@ int smoe_run_no_sweep(const char *dir, const char *instead, smoe_err *err) {
     return -1;
 }
 
+/* What else a file may be, by its first bytes or the end of its name, and what to do with it; each
+ * %s is the file. */
+static const struct {
+    const char *magic; /* NULL: any */
+    size_t length;
+    const char *ending; /* NULL: any */
+    const char *text;
+} others[] = {
+    {"PK\3\4", 4, ".npz",
+     "NumPy arrays; in Python, rename and write them: "
+     "safetensors.numpy.save_file(dict(numpy.load('%s')), 'model.safetensors')"},
+    {"PK\3\4", 4, NULL,
+     "a file of PyTorch; in Python: safetensors.torch.save_file(torch.load('%s', "
+     "map_location='cpu'), 'model.safetensors')"},
+    {"\200", 1, NULL,
+     "a pickle, as old files of PyTorch; in Python: safetensors.torch.save_file(torch.load('%s', "
+     "map_location='cpu'), 'model.safetensors')"},
+    {"\211HDF", 4, NULL, "a file of HDF5; only safetensors files are read"},
+    {"\x93NUMPY", 6, NULL, "one NumPy array; only safetensors files are read"},
+    {"\xff\xd8\xff", 3, NULL, "an image: `smoe predict RUN %s` classifies it"},
+    {"\211PNG", 4, NULL, "an image: `smoe predict RUN %s` classifies it"},
+    {NULL, 0, ".yaml", "a spec: `smoe train %s` trains a model, which is evaluated by its run"},
+    {NULL, 0, ".yml", "a spec: `smoe train %s` trains a model, which is evaluated by its run"},
+};
+
+static bool ends(const char *text, const char *ending) {
+    size_t length = strlen(text), tail = strlen(ending);
+    return length > tail && !strcmp(text + length - tail, ending);
+}
+
+/* Whether arg is a file of another kind, which is then said. */
+static bool of_another_kind(const char *arg, smoe_err *err) {
+    char first[8] = {0};
+    int fd = open(arg, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    ssize_t got = fd >= 0 ? read(fd, first, sizeof first) : 0;
+    if (fd >= 0) close(fd);
+    for (size_t i = 0; i < sizeof others / sizeof *others && got > 0; i++) {
+        bool here = !others[i].magic || !memcmp(first, others[i].magic, others[i].length);
+        if (!here || (others[i].ending && !ends(arg, others[i].ending))) continue;
+        const char *text = others[i].text, *name = strstr(text, "%s");
+        size_t before = name ? (size_t)(name - text) : strlen(text);
+        smoe_fail(err, SMOE_DATA, "%s: is %.*s%s%s", arg, (int)before, text, name ? arg : "",
+                  name ? name + 2 : "");
+        return true;
+    }
+    return false;
+}
+
 /* The path of the model file that arg means, fresh; NULL with err. */
 static char *model_path(const char *arg, const char *which, smoe_err *err) {
     struct stat there;
@@ -70,6 +118,10 @@ bool smoe_run_is_model(const char *arg) {
     size_t letters = strlen(arg), least = sizeof ending - 1;
     if (stat(arg, &there)) return letters > least && !strcmp(arg + letters - least, ending);
     if (S_ISDIR(there.st_mode)) return true;
+    static const char *const foreign[] = {".npz", ".pth", ".pt"};
+    for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)
+        if (letters > strlen(foreign[i]) && !strcmp(arg + letters - strlen(foreign[i]), foreign[i]))
+            return true;
     unsigned char length[8] = {1, 1, 1, 1, 1, 1, 1, 1};
     int fd = open(arg, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     bool whole = fd >= 0 && read(fd, length, sizeof length) == (ssize_t)sizeof length;
@@ -77,19 +129,54 @@ bool smoe_run_is_model(const char *arg) {
     return whole && !length[4] && !length[5] && !length[6] && !length[7];
 }
 
-int smoe_run_locate(const char *arg, const char *which, char **model, char **spec_text,
-                    smoe_err *err) {
-    smoe_safetensors *file = NULL;
+/* The file that arg means, and its spec, by one look at it. */
+static int look(const char *arg, const char *which, bool verify, char **model, char **spec_text,
+                smoe_safetensors **file, smoe_err *err) {
+    *file = NULL;
     *spec_text = NULL;
     *model = model_path(arg, which, err);
     if (!*model) return -1;
-    int status = smoe_safetensors_open(&file, *model, err);
-    const char *spec = status ? NULL : smoe_safetensors_metadata(file, "smoe.spec");
+    if (!ends(*model, ".safetensors") && of_another_kind(*model, err)) {
+        free(*model);
+        *model = NULL;
+        return -1;
+    }
+    int status = verify ? smoe_safetensors_open(file, *model, err)
+                        : smoe_safetensors_peek(file, *model, err);
+    const char *spec = status ? NULL : smoe_safetensors_metadata(*file, "smoe.spec");
     if (spec && !(*spec_text = strdup(spec)))
         status = smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", *model);
-    smoe_safetensors_free(file);
     if (!status) return 0;
-    free(*model);
-    *model = NULL;
+    smoe_safetensors_free(*file);
+    *file = NULL;
     return -1;
+}
+
+/* A run beside us may delete the checkpoint between the look at its link and the opening of its
+ * file; then there is a newer one. */
+static int look_again(const char *arg, const char *which, bool verify, char **model,
+                      char **spec_text, smoe_safetensors **file, smoe_err *err) {
+    enum { TRIES = 20 };
+    for (int try = 1;; try++) {
+        if (!look(arg, which, verify, model, spec_text, file, err)) return 0;
+        char *again = *model && access(*model, F_OK) ? model_path(arg, which, NULL) : NULL;
+        bool moved = again && strcmp(again, *model) != 0;
+        free(again);
+        free(*model);
+        *model = NULL;
+        if (!moved || try == TRIES) return -1;
+    }
+}
+
+int smoe_run_locate(const char *arg, const char *which, char **model, char **spec_text,
+                    smoe_err *err) {
+    smoe_safetensors *file;
+    int status = look_again(arg, which, false, model, spec_text, &file, err);
+    smoe_safetensors_free(file);
+    return status;
+}
+
+int smoe_run_model(const char *arg, const char *which, char **model, char **spec_text,
+                   smoe_safetensors **file, smoe_err *err) {
+    return look_again(arg, which, true, model, spec_text, file, err);
 }

@@ -1,5 +1,6 @@
 /* model.safetensors, written; see model_file.h. */
 #include "store/model_file.h"
+#include "store/foreign.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -8,31 +9,33 @@
 
 /* ---- a model of this program: its metadata --------------------------------------------------- */
 
-enum { PAIRS = 4 };
+enum { PAIRS = 5 };
 
 /* timm's and transformers' loaders ask for the format. `step` and *json hold what is pointed to;
- * the latter is freed by the caller. */
-static int describe(smoe_pair pairs[PAIRS], char step[24], char **json, const char *path,
-                    const smoe_spec *spec, uint64_t steps, smoe_err *err) {
+ * the latter is freed by the caller. Returns the number of pairs; 0 when out of memory. */
+static size_t describe(smoe_pair pairs[PAIRS], char step[24], char **json, const smoe_spec *spec,
+                       uint64_t steps, const char *names) {
     *json = smoe_spec_json(spec);
-    if (!*json) return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", path);
+    if (!*json) return 0;
     snprintf(step, 24, "%" PRIu64, steps);
     pairs[0] = (smoe_pair){"format", "pt"};
     pairs[1] = (smoe_pair){"smoe.version", SMOE_VERSION};
     pairs[2] = (smoe_pair){"smoe.step", step};
     pairs[3] = (smoe_pair){"smoe.spec", *json};
-    return 0;
+    if (names) pairs[4] = (smoe_pair){SMOE_CLASS_NAMES, names};
+    return names ? 5 : 4;
 }
 
 int smoe_model_file_write(const char *path, const smoe_params *params, const smoe_spec *spec,
-                          uint64_t steps, smoe_err *err) {
+                          uint64_t steps, const char *names, smoe_err *err) {
     smoe_tensor *tensors = NULL;
     smoe_slab weights = {.prefix = "", .values = params->w};
     smoe_pair pairs[PAIRS];
     char *json = NULL, step[24];
-    int status = describe(pairs, step, &json, path, spec, steps, err);
+    size_t count = describe(pairs, step, &json, spec, steps, names);
+    int status = count ? 0 : smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", path);
     if (!status) status = smoe_params_tensors(params, &weights, &tensors, err);
-    if (!status) status = smoe_safetensors_write(path, tensors, params->count, pairs, PAIRS, err);
+    if (!status) status = smoe_safetensors_write(path, tensors, params->count, pairs, count, err);
     free(tensors);
     free(json);
     return status;
@@ -77,7 +80,7 @@ static int choose(smoe_tensor *tensors, size_t count, const smoe_storage *storag
     return smoe_fail(err, SMOE_USAGE, "no tensor has '%s' in its name", storage->only);
 }
 
-/* A tensor whose data is its row of the table. */
+/* A tensor whose data is its entry of the parameter table. */
 static int initial_values(const void *user, const smoe_tensor *to, size_t first, size_t count,
                           void *out, smoe_err *err) {
     const smoe_spec *spec = user;
@@ -98,18 +101,19 @@ int smoe_model_file_initial(const char *path, const smoe_params *params, const s
     smoe_slab weights = {.prefix = ""};
     smoe_pair pairs[PAIRS];
     char *json = NULL, step[24];
-    int status = describe(pairs, step, &json, path, spec, 0, err);
+    size_t pairs_count = describe(pairs, step, &json, spec, 0, NULL);
+    int status = pairs_count ? 0 : smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", path);
     if (!status) status = smoe_params_tensors(params, &weights, &tensors, err);
     if (!status) {
         for (size_t i = 0; i < params->count; i++) {
             tensors[i].dtype = SMOE_DTYPE_F32;
-            tensors[i].data = &params->row[i];
+            tensors[i].data = &params->param[i];
         }
         status = choose(tensors, params->count, storage, stored, err);
     }
     if (!status && !storage->dry)
-        status = smoe_safetensors_stream(path, tensors, params->count, pairs, PAIRS, initial_values,
-                                         spec, err);
+        status = smoe_safetensors_stream(path, tensors, params->count, pairs, pairs_count,
+                                         initial_values, spec, err);
     free(tensors);
     free(json);
     return status;
@@ -139,20 +143,20 @@ static int check(const smoe_safetensors *file, smoe_err *err) {
 
 int smoe_model_file_convert(const char *path, const smoe_safetensors *from,
                             const smoe_storage *storage, smoe_stored *stored, smoe_err *err) {
-    size_t count = smoe_safetensors_count(from), pair_count;
+    size_t count, pair_count;
     smoe_pair *pairs = NULL;
-    smoe_tensor *tensors = NULL;
+    smoe_tensor *tensors = NULL, *sources = NULL;
     int status = -1;
     if (check(from, err) || smoe_safetensors_pairs(from, &pairs, &pair_count, err)) goto out;
+    if (smoe_foreign_names(&sources, &count, from, storage->hugging_face, err)) goto out;
     tensors = calloc(count + 1, sizeof *tensors);
     if (!tensors) {
         smoe_fail(err, SMOE_RUNTIME, "%s: out of memory for %zu tensors", path, count);
         goto out;
     }
     for (size_t i = 0; i < count; i++) {
-        const smoe_tensor *t = smoe_safetensors_at(from, i);
-        tensors[i] = *t;
-        tensors[i].data = t;
+        tensors[i] = sources[i];
+        tensors[i].data = &sources[i];
     }
     status = choose(tensors, count, storage, stored, err);
     if (status) goto out;
@@ -161,6 +165,7 @@ int smoe_model_file_convert(const char *path, const smoe_safetensors *from,
                                                     converted, from, err);
 out:
     free(tensors);
+    free(sources);
     free(pairs);
     return status;
 }

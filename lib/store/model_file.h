@@ -11,16 +11,20 @@
 #include "spec/spec.h"
 #include "store/safetensors.h"
 
-/* The weights of the table, F32. */
+/* The key of the metadata with the names of the classes: a list in JSON. */
+#define SMOE_CLASS_NAMES "smoe.class_names"
+
+/* The weights of the table, F32. `names`: that list, or NULL. */
 int smoe_model_file_write(const char *path, const smoe_params *params, const smoe_spec *spec,
-                          uint64_t step, smoe_err *err) SMOE_MUST_CHECK;
+                          uint64_t step, const char *names, smoe_err *err) SMOE_MUST_CHECK;
 
 /* In which type tensors are stored. */
 typedef struct smoe_storage {
-    smoe_dtype type;  /* F32, BF16 or F16 */
-    const char *only; /* NULL, or for tensors with this in their name alone; others stay (F32 where
+    smoe_dtype type;   /* F32, BF16 or F16 */
+    const char *only;  /* NULL, or for tensors with this in their name alone; others stay (F32 where
                          they are new) */
-    bool dry;         /* nothing is written, only counted */
+    bool hugging_face; /* with the names of Hugging Face's ViT, of `from` */
+    bool dry;          /* nothing is written, only counted */
 } smoe_storage;
 
 typedef struct smoe_stored {
@@ -28,14 +32,15 @@ typedef struct smoe_stored {
     double bytes;            /* of the tensors */
 } smoe_stored;
 
-/* The initial values of the rows of a table (no slab needed), as training from seed spec->seed has
+/* The initial values of the parameters (no slab needed), as training from seed spec->seed has
  * them before its first step; step 0. */
 int smoe_model_file_initial(const char *path, const smoe_params *params, const smoe_spec *spec,
                             const smoe_storage *storage, smoe_stored *stored,
                             smoe_err *err) SMOE_MUST_CHECK;
 
-/* Tensors and metadata of `from`. SMOE_DATA names a tensor that holds no weights (I64 ...), or one
- * with a finite value that is infinite in the new type. */
+/* Tensors and metadata of `from`. SMOE_USAGE where Hugging Face has no name for one. SMOE_DATA
+ * names a tensor that holds no weights (I64 ...), or one with a finite value that is infinite in
+ * the new type. */
 int smoe_model_file_convert(const char *path, const smoe_safetensors *from,
                             const smoe_storage *storage, smoe_stored *stored,
                             smoe_err *err) SMOE_MUST_CHECK;

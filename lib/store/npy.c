@@ -40,12 +40,19 @@ static size_t header_fill(char header[HEADER], const char *dtype, int ndim, cons
     return whole;
 }
 
-int smoe_npy_write(const char *path, const char *dtype, const void *data, int ndim,
-                   const size_t *dim, smoe_err *err) {
+/* Bytes of all elements. */
+static size_t bytes_of(const char *dtype, int ndim, const size_t *dim) {
     assert(ndim >= 0 && ndim <= MOST_DIMS);
-    assert(!strcmp(dtype, "<f4") || !strcmp(dtype, "<f8") || !strcmp(dtype, "<i8"));
+    assert(!strcmp(dtype, "<f4") || !strcmp(dtype, "<f8") || !strcmp(dtype, "<i8") ||
+           !strcmp(dtype, "|b1"));
     size_t bytes = (size_t)(dtype[2] - '0');
     for (int i = 0; i < ndim; i++) bytes *= dim[i];
+    return bytes;
+}
+
+int smoe_npy_write(const char *path, const char *dtype, const void *data, int ndim,
+                   const size_t *dim, smoe_err *err) {
+    size_t bytes = bytes_of(dtype, ndim, dim);
     char header[HEADER];
     size_t length = header_fill(header, dtype, ndim, dim);
     smoe_file file;
@@ -53,6 +60,19 @@ int smoe_npy_write(const char *path, const char *dtype, const void *data, int nd
     if (smoe_file_put(&file, header, length, err)) return -1;
     if (smoe_file_put(&file, data, bytes, err)) return -1;
     return smoe_file_commit(&file, err);
+}
+
+int smoe_npy_make(void **npy, size_t *size, const char *dtype, const void *data, int ndim,
+                  const size_t *dim, smoe_err *err) {
+    size_t bytes = bytes_of(dtype, ndim, dim);
+    char header[HEADER];
+    size_t length = header_fill(header, dtype, ndim, dim);
+    *size = length + bytes;
+    char *all = *npy = malloc(*size);
+    if (!all) return smoe_fail(err, SMOE_RUNTIME, "out of memory for an array of %zu bytes", bytes);
+    memcpy(all, header, length);
+    memcpy(all + length, data, bytes);
+    return 0;
 }
 
 /* The value behind a key of the header's dictionary, "'shape':", or NULL. */

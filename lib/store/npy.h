@@ -5,9 +5,14 @@
 
 #include "base/base.h"
 
-/* dtype: "<f4", "<f8" or "<i8". Written under a temporary name, then renamed. */
+/* dtype here and below: "<f4", "<f8", "<i8" or "|b1", bytes of 0 or 1. Written under a temporary
+ * name, then renamed. */
 int smoe_npy_write(const char *path, const char *dtype, const void *data, int ndim,
                    const size_t *dim, smoe_err *err) SMOE_MUST_CHECK;
+
+/* The same bytes in fresh memory. */
+int smoe_npy_make(void **npy, size_t *size, const char *dtype, const void *data, int ndim,
+                  const size_t *dim, smoe_err *err) SMOE_MUST_CHECK;
 
 /* Fresh memory with the elements of a file of this type and ndim dimensions, which go to dim; at
  * most 1 GB. SMOE_DATA: another file, or not a whole one. */

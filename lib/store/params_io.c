@@ -1,6 +1,6 @@
 /*
- * The parameter table in and out of safetensors: every row under its own name and exact shape, or
- * from what a file has in its place (store/init_map.h).
+ * The parameter table in and out of safetensors: every parameter under its own name and exact
+ * shape, or from what a file has in its place (store/init_map.h).
  */
 #include "store/init_map.h"
 
@@ -10,17 +10,84 @@
 
 enum { NAME_TEXT = 128 };
 
-/* Does any slab have a row of this name? */
+/* Does any slab have a parameter of this name? */
 static bool known(const smoe_params *params, const smoe_slab *slabs, size_t count,
                   const char *name) {
     for (size_t s = 0; s < count; s++) {
         size_t prefix = strlen(slabs[s].prefix);
         if (strncmp(name, slabs[s].prefix, prefix)) continue;
-        const smoe_param *row = smoe_params_find(params, name + prefix);
-        if (row && smoe_slab_has(&slabs[s], row)) return true;
+        const smoe_params *table = smoe_slab_table(&slabs[s], params);
+        const smoe_param *param = smoe_params_find(table, name + prefix);
+        if (param && smoe_slab_has(&slabs[s], param)) return true;
     }
     return false;
 }
+
+/* ---- sizes ----------------------------------------------------------------------------------- */
+
+/* A size of the model that one dimension of a tensor shows: of tensors whose name ends so. Where
+ * such a size differs, most tensors do, and naming it says more than naming them. */
+typedef struct model_size {
+    const char *ending;
+    int ndim, axis;
+    const char *size, *other;
+} model_size;
+static const model_size sizes[] = {
+    {"norm1.weight", 1, 0, "width", "the spec says"},
+    {"mlp.fc1.bias", 1, 0, "mlp", "the spec says"},
+    {"experts.fc1.bias", 2, 1, "mlp", "the spec says"},
+    {"experts.fc1.bias", 2, 0, "experts", "the spec says"},
+    {"router.phi", 3, 2, "slots_per_expert", "the spec says"},
+    {"patch_embed.proj.weight", 4, 2, "patch_size", "the spec says"},
+    {"patch_embed.proj.weight", 4, 1, "channels", "the spec says"},
+    {"head.bias", 1, 0, "classes", "the data has"},
+};
+
+static bool ends(const char *name, const char *ending) {
+    size_t length = strlen(name), tail = strlen(ending);
+    return length >= tail && !strcmp(name + length - tail, ending);
+}
+
+/* 1 + the largest I of the names blocks.I... */
+static size_t blocks_of(const char *name, size_t blocks) {
+    unsigned long block;
+    bool numbered = !strncmp(name, "blocks.", 7) && sscanf(name + 7, "%lu", &block) == 1;
+    return numbered && block >= blocks ? block + 1 : blocks;
+}
+
+/* A line for each size that differs; their number. */
+static size_t sizes_check(const smoe_init_map *from, smoe_err *found) {
+    const smoe_params *params = from->params;
+    const char *path = smoe_safetensors_path(from->file);
+    size_t here = 0, there = 0, lines = 0;
+    for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+        const model_size *s = &sizes[k];
+        for (size_t i = 0; i < params->count; i++) {
+            const smoe_param *param = &params->param[i];
+            const smoe_tensor *t = ends(param->name, s->ending)
+                                       ? smoe_safetensors_find(from->file, param->name)
+                                       : NULL;
+            if (from->headless && !strncmp(param->name, "head.", 5)) continue;
+            if (!smoe_fit_whole(from->fit) &&
+                !smoe_init_map_source(from, param, param->name).tensor)
+                continue; /* it is given anew */
+            if (!t || t->ndim != s->ndim || param->ndim != s->ndim) continue;
+            if (t->dim[s->axis] == param->dim[s->axis]) continue;
+            smoe_fail_more(found, SMOE_DATA, "%s: %s %zu, %s %zu", path, s->size, t->dim[s->axis],
+                           s->other, param->dim[s->axis]);
+            lines++;
+            break;
+        }
+    }
+    for (size_t i = 0; i < params->count; i++) here = blocks_of(params->param[i].name, here);
+    for (size_t i = 0; i < smoe_safetensors_count(from->file); i++)
+        there = blocks_of(smoe_safetensors_at(from->file, i)->name, there);
+    if (here == there || !there || !smoe_fit_whole(from->fit)) return lines;
+    smoe_fail_more(found, SMOE_DATA, "%s: depth %zu, the spec says %zu", path, there, here);
+    return lines + 1;
+}
+
+/* ---- loading --------------------------------------------------------------------------------- */
 
 /* Everything that keeps the file from being loaded, a line each. Returns 0 when there is nothing.
  */
@@ -29,21 +96,24 @@ static int file_check(const smoe_init_map *from, const smoe_slab *slabs, size_t 
     const smoe_params *params = from->params;
     const char *path = smoe_safetensors_path(from->file);
     char name[NAME_TEXT], shape[SMOE_SHAPE_TEXT];
-    bool bad = false, exact = from->fit == SMOE_FIT_EXACT;
+    bool bad = false, exact = smoe_fit_whole(from->fit);
     size_t copied = 0;
-    for (size_t s = 0; s < count; s++)
-        for (size_t i = 0; i < params->count; i++) {
-            const smoe_param *row = &params->row[i];
-            if (!smoe_slab_has(&slabs[s], row)) continue;
-            snprintf(name, sizeof name, "%s%s", slabs[s].prefix, row->name);
-            smoe_init_source source = smoe_init_map_source(from, row, name);
-            bad |= smoe_init_map_refused(from, row, name, source, found);
+    if (sizes_check(from, found)) return -1;
+    for (size_t s = 0; s < count; s++) {
+        const smoe_params *table = smoe_slab_table(&slabs[s], params);
+        for (size_t i = 0; i < table->count; i++) {
+            const smoe_param *param = &table->param[i];
+            if (!smoe_slab_has(&slabs[s], param)) continue;
+            snprintf(name, sizeof name, "%s%s", slabs[s].prefix, param->name);
+            smoe_init_source source = smoe_init_map_source(from, param, name);
+            bad |= smoe_init_map_refused(from, param, name, source, found);
             copied += source.way == SMOE_WAY_COPIED;
             if (source.tensor || !exact) continue;
             smoe_fail_more(found, SMOE_DATA, "%s: tensor %s %s: missing", path, name,
-                           smoe_shape_text(shape, row->ndim, row->dim));
+                           smoe_shape_text(shape, param->ndim, param->dim));
             bad = true;
         }
+    }
     if (from->fit == SMOE_FIT_UPCYCLE && !copied) {
         smoe_fail_more(found, SMOE_DATA, "%s: no dense MLP that experts of this model replace",
                        path);
@@ -70,20 +140,22 @@ int smoe_params_load_slabs(const smoe_params *params, const smoe_slab *slabs, si
         if (err) *err = found;
         return -1;
     }
-    for (size_t s = 0; s < count; s++)
-        for (size_t i = 0; i < params->count; i++) {
+    for (size_t s = 0; s < count; s++) {
+        const smoe_params *table = smoe_slab_table(&slabs[s], params);
+        for (size_t i = 0; i < table->count; i++) {
             char name[NAME_TEXT];
-            const smoe_param *row = &params->row[i];
-            if (!smoe_slab_has(&slabs[s], row)) continue;
-            snprintf(name, sizeof name, "%s%s", slabs[s].prefix, row->name);
-            smoe_init_source source = smoe_init_map_source(&from, row, name);
+            const smoe_param *param = &table->param[i];
+            if (!smoe_slab_has(&slabs[s], param)) continue;
+            snprintf(name, sizeof name, "%s%s", slabs[s].prefix, param->name);
+            smoe_init_source source = smoe_init_map_source(&from, param, name);
             if (!source.tensor) continue;
-            if (slabs[s].values) smoe_init_map_fill(slabs[s].values + row->offset, row, source);
+            if (slabs[s].values) smoe_init_map_fill(slabs[s].values + param->offset, param, source);
             if (slabs[s].narrow) /* moments, which fit exactly */
-                (void)smoe_tensor_store(slabs[s].narrow + row->offset, SMOE_DTYPE_BF16,
-                                        source.tensor, 0, row->size);
+                (void)smoe_tensor_store(slabs[s].narrow + param->offset, SMOE_DTYPE_BF16,
+                                        source.tensor, 0, param->size);
             filled++;
         }
+    }
     if (loaded) *loaded = filled;
     return 0;
 }
@@ -113,26 +185,29 @@ static bool aligned(const smoe_tensor *t) {
     return (uintptr_t)t->data % smoe_dtype_bytes(t->dtype) == 0;
 }
 
-/* Where the file itself serves as the memory of a row; nothing where it has to be copied. */
-static smoe_param_place place_of(const smoe_param *row, const smoe_tensor *t) {
+/* Where the file itself serves as the memory of a parameter; nothing where it has to be copied. */
+static smoe_param_place place_of(const smoe_param *param, smoe_init_source source) {
+    const smoe_tensor *t = source.tensor;
+    if (source.way != SMOE_WAY_SAME) return (smoe_param_place){0};
     smoe_dtype own = sizeof(real) == sizeof(double) ? SMOE_DTYPE_F64 : SMOE_DTYPE_F32;
     smoe_param_place place = {0};
     if (t->dtype == own && aligned(t)) place.values = t->data;
-    if (t->dtype == SMOE_DTYPE_BF16 && aligned(t) && smoe_param_streams(row))
+    if (t->dtype == SMOE_DTYPE_BF16 && aligned(t) && smoe_param_streams(param))
         place.narrow = t->data;
     return place;
 }
 
-/* Looks every row up; those to be copied get their memory, which is there on the second time. */
-static void places_find(const smoe_params *params, const smoe_safetensors *file,
-                        smoe_param_place *places, smoe_arena *copies) {
+/* Looks every parameter up; those to be copied get their memory, which is there on the second
+ * time. */
+static void places_find(const smoe_init_map *from, smoe_param_place *places, smoe_arena *copies) {
+    const smoe_params *params = from->params;
     for (size_t i = 0; i < params->count; i++) {
-        const smoe_param *row = &params->row[i];
-        const smoe_tensor *t = smoe_safetensors_find(file, row->name);
-        places[i] = place_of(row, t);
+        const smoe_param *param = &params->param[i];
+        smoe_init_source source = smoe_init_map_source(from, param, param->name);
+        places[i] = place_of(param, source);
         if (places[i].values || places[i].narrow) continue;
-        real *copy = smoe_arena_take(copies, row->size, sizeof(real));
-        if (copy) smoe_init_map_fill(copy, row, (smoe_init_source){t, SMOE_WAY_SAME});
+        real *copy = smoe_arena_take(copies, param->size, sizeof(real));
+        if (copy) smoe_init_map_fill(copy, param, source);
         places[i].values = copy;
     }
 }
@@ -142,7 +217,7 @@ int smoe_params_map(smoe_params *params, const smoe_safetensors *file, smoe_err 
     smoe_err found = {0};
     if (params->failed)
         return smoe_fail(err, SMOE_RUNTIME, "out of memory for the parameter table");
-    smoe_init_map from = smoe_init_map_of(params, file, SMOE_FIT_EXACT);
+    smoe_init_map from = smoe_init_map_of(params, file, SMOE_FIT_RESIZED);
     if (file_check(&from, &weights, 1, &found)) {
         if (err) *err = found;
         return -1;
@@ -151,12 +226,12 @@ int smoe_params_map(smoe_params *params, const smoe_safetensors *file, smoe_err 
     if (!places)
         return smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu parameters", params->count);
     smoe_arena copies = {0};
-    places_find(params, file, places, &copies);
+    places_find(&from, places, &copies);
     if (smoe_arena_bind(&copies, err)) {
         free(places);
         return smoe_fail_prefix(err, "%s", smoe_safetensors_path(file));
     }
-    places_find(params, file, places, &copies);
+    places_find(&from, places, &copies);
     params->place = places;
     params->copies = copies;
     return 0;
@@ -167,22 +242,22 @@ int smoe_params_tensors(const smoe_params *params, const smoe_slab *slab, smoe_t
     /* One block: the tensors, then their names. */
     size_t letters = 0, prefix_length = strlen(slab->prefix);
     for (size_t i = 0; i < params->count; i++)
-        letters += prefix_length + strlen(params->row[i].name) + 1;
+        letters += prefix_length + strlen(params->param[i].name) + 1;
     smoe_tensor *block = malloc(params->count * sizeof *block + letters + 1);
     if (!block) return smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu names", params->count);
     char *name = (char *)(block + params->count);
     smoe_dtype own = sizeof(real) == sizeof(double) ? SMOE_DTYPE_F64 : SMOE_DTYPE_F32;
     for (size_t i = 0; i < params->count; i++) {
-        const smoe_param *row = &params->row[i];
+        const smoe_param *param = &params->param[i];
         smoe_tensor *t = &block[i];
-        *t = (smoe_tensor){.name = name, .dtype = own, .ndim = row->ndim, .size = row->size};
-        if (slab->values) t->data = slab->values + row->offset;
+        *t = (smoe_tensor){.name = name, .dtype = own, .ndim = param->ndim, .size = param->size};
+        if (slab->values) t->data = slab->values + param->offset;
         if (slab->narrow) {
             t->dtype = SMOE_DTYPE_BF16;
-            t->data = slab->narrow + row->offset;
+            t->data = slab->narrow + param->offset;
         }
-        memcpy(t->dim, row->dim, (size_t)row->ndim * sizeof *row->dim);
-        name += sprintf(name, "%s%s", slab->prefix, row->name) + 1;
+        memcpy(t->dim, param->dim, (size_t)param->ndim * sizeof *param->dim);
+        name += sprintf(name, "%s%s", slab->prefix, param->name) + 1;
     }
     *tensors = block;
     return 0;

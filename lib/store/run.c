@@ -6,7 +6,9 @@
 #include "store/run.h"
 #include "store/env.h"
 #include "store/npy.h"
+#include "base/digest.h"
 #include "base/file.h"
+#include "base/frame.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -27,6 +29,8 @@ enum { PATH_ROOM = 4096, PATH_MOST = 3840, TEXT_MOST = 1 << 24 };
 struct smoe_run {
     char dir[PATH_MOST + 1]; /* without slashes at the end; the names below it fit into PATH_ROOM */
     int metrics;             /* metrics.jsonl, for appending; holds the lock */
+    smoe_digest *chain;      /* of its first bytes, */
+    off_t chained;           /* so many */
     FILE *log;
 };
 
@@ -108,7 +112,7 @@ static kind dir_kind(const smoe_run *run) {
 
 static int dir_make(const smoe_run *run, smoe_err *err) {
     if (smoe_file_make_parents(run->dir, err)) return -1;
-    if (!mkdir(run->dir, 0777)) return 0;
+    if (!mkdir(run->dir, 0777)) return smoe_file_sync_parent(run->dir, err);
     if (errno == EEXIST)
         return smoe_fail(err, SMOE_USAGE,
                          "%s: exists already; --resume continues a run, --force replaces it",
@@ -143,8 +147,8 @@ static int dir_claim(const smoe_run *run, smoe_run_mode mode, bool *fresh, bool 
  * lock when the process ends. */
 static int lock(smoe_run *run, smoe_err *err) {
     place at;
-    run->metrics =
-        smoe_file_open(in_run(&at, run, names[RECORDS]), O_RDWR | O_CREAT | O_APPEND, err);
+    run->metrics = smoe_file_open(in_run(&at, run, names[RECORDS]),
+                                  O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW, err);
     if (run->metrics < 0) return -1;
     if (!flock(run->metrics, LOCK_EX | LOCK_NB)) return 0;
     if (errno != EWOULDBLOCK) return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot lock", at.path);
@@ -164,8 +168,13 @@ static int files_check(const smoe_run *run, smoe_err *err) {
     place at;
     struct stat there;
     for (int i = 0; i < NAMES; i++)
-        if (i != CKPT && !stat(in_run(&at, run, names[i]), &there) && !S_ISREG(there.st_mode))
-            return smoe_fail(err, SMOE_DATA, "%s: not a regular file", at.path);
+        if (!lstat(in_run(&at, run, names[i]), &there) &&
+            !(i == CKPT ? S_ISDIR(there.st_mode) : S_ISREG(there.st_mode)))
+            return smoe_fail(err, SMOE_DATA, "%s: %s", at.path,
+                             S_ISLNK(there.st_mode)
+                                 ? "a symbolic link; a run writes through none, remove it"
+                             : i == CKPT ? "not a folder"
+                                         : "not a regular file");
     return 0;
 }
 
@@ -241,6 +250,7 @@ static int populate(smoe_run *run, const smoe_spec *spec, json_t *env, smoe_err 
     if (smoe_checkpoints_remove(run->dir, err)) return -1;
     if (mkdir(in_run(&at, run, "ckpt"), 0777) && errno != EEXIST)
         return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot create", at.path);
+    if (smoe_file_sync_folder(run->dir, err)) return -1;
     if (empty_records(run, err)) return -1;
     if (smoe_file_remove(in_run(&at, run, "log.txt"), err)) return -1;
     if (smoe_run_outcomes(run, NULL, 0, err)) return -1;
@@ -258,7 +268,9 @@ static bool free_to_differ(const char *key) {
                                        "train.log_every",
                                        "train.eval_every",
                                        "train.checkpoint_every",
-                                       "train.keep"};
+                                       "train.checkpoint_minutes",
+                                       "train.keep",
+                                       "train.keep_every"};
     if (!strncmp(key, "eval.", 5)) return true;
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (!strcmp(key, keys[i])) return true;
@@ -277,10 +289,16 @@ static char *value_text(const json_t *value) {
     return value ? json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT) : strdup("absent");
 }
 
+/* The spec of a run before, and the one that continues it. */
+typedef struct specs {
+    const smoe_spec *old, *new;
+} specs;
+
 /* One key that differs: refused with a line in err, or noted in the log. Returns whether it was
- * refused. */
-static bool difference(smoe_run *run, const char *key, const json_t *old, const json_t *new,
-                       smoe_err *err) {
+ * refused. What has no effect in either spec may differ. */
+static bool difference(smoe_run *run, const specs *both, const char *key, const json_t *old,
+                       const json_t *new, smoe_err *err) {
+    if (!smoe_spec_acts(both->old, key) && !smoe_spec_acts(both->new, key)) return false;
     char *was = value_text(old), *is = value_text(new);
     bool refused = !free_to_differ(key);
     if (refused)
@@ -295,8 +313,8 @@ static bool difference(smoe_run *run, const char *key, const json_t *old, const 
 
 /* Compares two specs key by key; `at` is the dotted name of the objects. Returns how many keys were
  * refused. */
-static size_t spec_differences(smoe_run *run, const char *at, const json_t *old, const json_t *new,
-                               smoe_err *err) {
+static size_t spec_differences(smoe_run *run, const specs *both, const char *at, const json_t *old,
+                               const json_t *new, smoe_err *err) {
     size_t refused = 0;
     const char *name;
     json_t *value;
@@ -307,9 +325,9 @@ static size_t spec_differences(smoe_run *run, const char *at, const json_t *old,
             char key[256];
             snprintf(key, sizeof key, "%s%s%s", at, *at ? "." : "", name);
             if (json_is_object(a) && json_is_object(b))
-                refused += spec_differences(run, key, a, b, err);
+                refused += spec_differences(run, both, key, a, b, err);
             else if (!a || !b || !same_value(key, a, b))
-                refused += difference(run, key, a, b, err);
+                refused += difference(run, both, key, a, b, err);
         }
     return refused;
 }
@@ -342,7 +360,7 @@ static int spec_check(smoe_run *run, const smoe_spec *spec, smoe_err *err) {
     b = is ? json_loads(is, 0, NULL) : NULL;
     if (!a || !b) {
         status = out_of_memory(run, err);
-    } else if (spec_differences(run, "", a, b, &found)) {
+    } else if (spec_differences(run, &(specs){&old, spec}, "", a, b, &found)) {
         if (err) *err = found;
         status = -1;
     } else {
@@ -366,6 +384,7 @@ static int resume(smoe_run *run, const smoe_spec *spec, json_t *env, smoe_err *e
                          "%s: cannot resume: train.steps is %zu, and %" PRIu64 " are done",
                          run->dir, spec->train.steps, done);
     if (spec_check(run, spec, err)) return -1;
+    if (smoe_checkpoints_prune(run->dir, spec, err)) return -1;
     return env_write(run, env, false, err);
 }
 
@@ -373,8 +392,14 @@ static int resume(smoe_run *run, const smoe_spec *spec, json_t *env, smoe_err *e
 
 static int open_log(smoe_run *run, smoe_err *err) {
     place at;
-    run->log = fopen(in_run(&at, run, "log.txt"), "ae");
-    return run->log ? 0 : smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot open", at.path);
+    int fd = smoe_file_open(in_run(&at, run, "log.txt"), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW,
+                            err);
+    if (fd < 0) return -1;
+    run->log = fdopen(fd, "a");
+    if (run->log) return 0;
+    smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot open", at.path);
+    close(fd);
+    return -1;
 }
 
 int smoe_run_open(smoe_run **result, const char *dir, smoe_run_mode mode, const smoe_spec *spec,
@@ -420,6 +445,7 @@ int smoe_run_close(smoe_run *run, const char *status, smoe_err *err) {
     if (status && run->log) smoe_run_log(run, "%s", status);
     if (run->log) fclose(run->log);
     if (run->metrics >= 0) close(run->metrics);
+    smoe_digest_free(run->chain);
     free(run);
     return failed;
 }
@@ -449,16 +475,63 @@ void smoe_run_metric(json_t *record, smoe_metric metric, const char *split, size
                         smoe_run_number(value));
 }
 
+/* The end of a line: the digest of all bytes of the file before it. So a line that is changed or
+ * missing is seen, and anyone can check it: head -c BYTES metrics.jsonl | xxh3sum. */
+#define CHAIN ",\"chain\":\""
+enum { CHAIN_HEAD = sizeof CHAIN - 1, CHAIN_SIZE = CHAIN_HEAD + SMOE_DIGEST_DIGITS + 3 };
+
+/* Brings the digest to the first `size` bytes of the file, which is read where it is not known. 0,
+ * or -1 with errno. */
+static int chain_reach(smoe_run *run, off_t size) {
+    char bytes[1 << 14];
+    if (run->chain && run->chained == size) return 0;
+    smoe_digest_free(run->chain);
+    run->chain = smoe_digest_new();
+    run->chained = 0;
+    while (run->chain && run->chained < size) {
+        off_t left = size - run->chained;
+        size_t most = left < (off_t)sizeof bytes ? (size_t)left : sizeof bytes;
+        ssize_t n = pread(run->metrics, bytes, most, run->chained);
+        if (n < 0 && errno == EINTR) continue;
+        if (n == 0) errno = EIO;
+        if (n <= 0) return -1;
+        smoe_digest_add(run->chain, bytes, (size_t)n);
+        run->chained += n;
+    }
+    return run->chain ? 0 : -1;
+}
+
+/* An object as a line, {...,"chain":"0123456789abcdef"} and a newline; NULL with errno. */
+static char *chain_line(smoe_run *run, const json_t *record, off_t before, size_t *size) {
+    char digits[SMOE_DIGEST_DIGITS + 1];
+    /* One whose members did not fit into memory has no step. */
+    bool whole = json_is_integer(json_object_get(record, "step"));
+    char *text = whole ? smoe_json_dump(record, 0) : NULL;
+    char *line = text ? realloc(text, strlen(text) + CHAIN_SIZE + 1) : NULL;
+    if (!line || chain_reach(run, before)) {
+        if (!line) errno = ENOMEM;
+        free(line ? line : text);
+        return NULL;
+    }
+    size_t length = strlen(line) - 1; /* without the brace */
+    smoe_digest_add(run->chain, line, length);
+    smoe_digest_text(run->chain, digits);
+    snprintf(line + length, CHAIN_SIZE + 1, CHAIN "%s\"}\n", digits);
+    smoe_digest_add(run->chain, line + length, CHAIN_SIZE);
+    *size = length + CHAIN_SIZE;
+    run->chained = before + (off_t)*size;
+    return line;
+}
+
 int smoe_run_metrics(smoe_run *run, json_t *record, smoe_err *err) {
     place at;
-    char *line = json_dumps(record, JSON_COMPACT | JSON_REAL_PRECISION(17));
-    json_decref(record);
-    if (!line) return out_of_memory(run, err);
-    size_t size = strlen(line);
-    line[size++] = '\n'; /* in the place of the NUL: written with its length */
+    size_t size = 0;
     off_t before = lseek(run->metrics, 0, SEEK_END);
-    int status = before < 0 || smoe_file_write_fd(run->metrics, line, size) ? -1 : 0;
+    char *line = before < 0 ? NULL : chain_line(run, record, before, &size);
+    int status = !line || smoe_file_write_fd(run->metrics, line, size) ? -1 : 0;
+    json_decref(record);
     if (status) {
+        run->chained = -1;
         smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot write", in_run(&at, run, "metrics.jsonl"));
         /* If this fails as well, a partial line is left, which a resume removes. */
         if (before >= 0 && ftruncate(run->metrics, before)) status = -1;
@@ -527,15 +600,50 @@ int smoe_run_restore(smoe_run *run, smoe_params *params, smoe_checkpoint *state,
 
 /* ---- reading records ------------------------------------------------------------------------- */
 
+/* Lines of a file and the digest of their bytes. */
+typedef struct reading {
+    const char *path;
+    smoe_digest *digest;
+    size_t number; /* of the line */
+    bool chained;  /* a line before has the digest */
+} reading;
+
+/* Checks a line against the bytes before it. Lines of older versions have no digest; behind one
+ * that has, none may be without. */
+static int check_chain(reading *r, const char *line, size_t size, smoe_err *err) {
+    char digits[SMOE_DIGEST_DIGITS + 1];
+    const char *end = size > CHAIN_SIZE ? line + size - CHAIN_SIZE : line;
+    bool has = size > CHAIN_SIZE && !memcmp(end, CHAIN, CHAIN_HEAD);
+    r->number++;
+    smoe_digest_add(r->digest, line, has ? (size_t)(end - line) : size);
+    if (!has && !r->chained) return 0;
+    smoe_digest_text(r->digest, digits);
+    if (!has)
+        return smoe_fail(err, SMOE_DATA,
+                         "%s:%zu: a record without a checksum behind one that has it", r->path,
+                         r->number);
+    if (memcmp(end + CHAIN_HEAD, digits, SMOE_DIGEST_DIGITS))
+        return smoe_fail(err, SMOE_DATA,
+                         "%s:%zu: this record or one before it is not as it was written: the "
+                         "running checksum is %s, and \"chain\" says %.*s",
+                         r->path, r->number, digits, SMOE_DIGEST_DIGITS, end + CHAIN_HEAD);
+    r->chained = true;
+    smoe_digest_add(r->digest, end, CHAIN_SIZE);
+    return 0;
+}
+
 /* Passes one line, with its newline, to fn. Returns what fn returns, or -1 if the line is not a
  * record. */
-static int each_line(const char *line, size_t size, off_t end, smoe_run_record_fn *fn, void *user,
-                     bool *good, smoe_err *err) {
+static int each_line(const reading *r, const char *line, size_t size, off_t end,
+                     smoe_run_record_fn *fn, void *user, smoe_err *err) {
     json_t *json = json_loadb(line, size, 0, NULL);
     const json_t *step = json_object_get(json, "step");
-    *good = json_is_integer(step) && json_integer_value(step) >= 0;
-    const smoe_run_record record = {json, (uint64_t)json_integer_value(step), end};
-    int status = *good ? fn(user, &record, err) : -1;
+    bool good = json_is_integer(step) && json_integer_value(step) >= 0;
+    const smoe_run_record record = {json, (uint64_t)json_integer_value(step), end, r->chained};
+    if (good) json_object_del(json, "chain");
+    int status =
+        good ? fn(user, &record, err)
+             : smoe_fail(err, SMOE_DATA, "%s:%zu: not a record with a step", r->path, r->number);
     json_decref(json);
     return status;
 }
@@ -545,27 +653,29 @@ int smoe_run_each_record(const char *path, size_t tail, smoe_run_record_fn *fn, 
     int fd = smoe_file_open(path, O_RDONLY, err);
     if (fd < 0) return -1;
     FILE *in = fdopen(fd, "r");
+    reading r = {.path = path, .digest = smoe_digest_new()};
     char *line = NULL;
-    size_t room = 0, number = 0;
+    size_t room = 0;
     ssize_t size;
+    off_t from = 0;
+    struct stat there;
     int status = 0;
-    if (!in) {
-        smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot read", path);
-        close(fd);
-        return -1;
+    if (!in || !r.digest || fstat(fd, &there)) {
+        status = smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot read", path);
+        if (!in) close(fd);
+        goto out;
     }
-    if (tail && !fseeko(in, -(off_t)tail, SEEK_END))
-        (void)!getline(&line, &room, in); /* the partial line at its beginning */
+    if (tail && there.st_size > (off_t)tail) from = there.st_size - (off_t)tail;
     while (!status && (size = getline(&line, &room, in)) > 0 && line[size - 1] == '\n') {
-        bool good;
-        number++;
-        status = each_line(line, (size_t)size, ftello(in), fn, user, &good, err);
-        if (!good)
-            smoe_fail(err, SMOE_DATA, "%s:%zu: not a record with a step%s", path, number,
-                      tail ? ", counted from the part that was read" : "");
+        off_t end = ftello(in);
+        status = check_chain(&r, line, (size_t)size, err);
+        if (!status && end - size >= from)
+            status = each_line(&r, line, (size_t)size, end, fn, user, err);
     }
     if (ferror(in)) status = smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot read", path);
+out:
     free(line);
-    fclose(in);
+    smoe_digest_free(r.digest);
+    if (in) fclose(in);
     return status < 0 ? -1 : 0;
 }

@@ -10,6 +10,7 @@
 
 #include "spec/metrics.h"
 #include "store/checkpoint.h"
+#include "store/safetensors.h"
 
 #include <jansson.h>
 #include <sys/types.h>
@@ -37,9 +38,9 @@ json_t *smoe_run_number(double x);
 void smoe_run_metric(json_t *record, smoe_metric metric, const char *split, size_t number,
                      double value);
 
-/* Appends one object as a line to metrics.jsonl, with all digits needed to read the same doubles;
- * takes over `record`. It is written at once in one piece; a line that does not fit on the disk is
- * removed. Reals come from smoe_run_number. */
+/* Appends one object as a line to metrics.jsonl, and to it the running checksum "chain", with all
+ * digits needed to read the same doubles; takes over `record`. It is written at once in one piece;
+ * a line that does not fit on the disk is removed. Reals come from smoe_run_number. */
 int smoe_run_metrics(smoe_run *run, json_t *record, smoe_err *err) SMOE_MUST_CHECK;
 
 /* Removes the records of metrics.jsonl after `step`, so that a resumed run does not write them
@@ -61,6 +62,7 @@ typedef struct smoe_run_record {
     const json_t *json;
     uint64_t step;
     off_t end;
+    bool chained; /* with a running checksum, which is right */
 } smoe_run_record;
 
 /* 0: the next one; 1: enough; -1: failed, with err. */
@@ -69,7 +71,8 @@ typedef int smoe_run_record_fn(void *user, const smoe_run_record *record, smoe_e
 /* Passes the records of a metrics.jsonl to fn, in order. This is the only rule for reading such a
  * file: text after the last newline is a line still being written, or left by a killed process, and
  * is ignored; any other line that is not an object with an integer step is SMOE_DATA, with its
- * number. tail: 0, or only the lines that begin in the last `tail` bytes of the file. */
+ * number, and so is one whose running checksum is wrong, or that has none behind one that has.
+ * tail: 0, or only the lines that begin in the last `tail` bytes of the file. */
 int smoe_run_each_record(const char *path, size_t tail, smoe_run_record_fn *fn, void *user,
                          smoe_err *err) SMOE_MUST_CHECK;
 
@@ -101,6 +104,11 @@ int smoe_run_restore(smoe_run *run, smoe_params *params, smoe_checkpoint *state,
  * bad; SMOE_USAGE: `which` is not the name of a checkpoint, or arg is a sweep. */
 int smoe_run_locate(const char *arg, const char *which, char **model, char **spec_text,
                     smoe_err *err) SMOE_MUST_CHECK;
+
+/* The same, and the file, opened and verified: it stays readable when a run that still trains
+ * deletes its checkpoint. */
+int smoe_run_model(const char *arg, const char *which, char **model, char **spec_text,
+                   smoe_safetensors **file, smoe_err *err) SMOE_MUST_CHECK;
 
 /* SMOE_USAGE if dir is the folder of a sweep and not of a run. The message names one of its cells
  * to use, then `instead`, an alternative. */

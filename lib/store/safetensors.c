@@ -4,18 +4,16 @@
  * tensors mean is for params_io.c.
  */
 #include "store/safetensors.h"
+#include "base/digest.h"
 #include "base/file.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <zlib.h>
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
@@ -25,11 +23,17 @@ _Static_assert(sizeof(size_t) == 8, "offsets of the format are 64 bits");
 enum { LENGTH = 8, ALIGN = 64 };
 static const uint64_t HEADER_MOST = 100 * 1000 * 1000; /* the reference reader's limit */
 static const char METADATA[] = "__metadata__";
+/* In the metadata: the digest of all bytes of the file, with these digits as zeros; and that there
+ * is one, so that damage to the name of the first is seen. */
+static const char DIGEST[] = "smoe.xxh3", NO_DIGEST[] = "0000000000000000";
+static const char HAS_DIGEST[] = "smoe.digest";
 
 struct smoe_safetensors {
     char *path;
     void *map; /* NULL: the bytes are borrowed */
     size_t map_size;
+    const char *bytes; /* of the file */
+    size_t size;
     json_t *header; /* owns the tensors' names */
     smoe_tensor *tensor;
     size_t count;
@@ -295,6 +299,8 @@ int smoe_safetensors_parse(smoe_safetensors **result, const void *bytes, size_t 
         goto fail;
     }
     const char *header = (const char *)bytes + LENGTH;
+    file->bytes = bytes;
+    file->size = size;
     json_error_t bad;
     file->header = json_loadb(header, length, JSON_REJECT_DUPLICATES, &bad);
     if (!file->header) {
@@ -311,40 +317,49 @@ fail:
     return -1;
 }
 
-int smoe_safetensors_open(smoe_safetensors **result, const char *path, smoe_err *err) {
-    *result = NULL;
-    /* Without blocking, so that a pipe is refused. */
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), status = -1;
-    struct stat there;
-    void *map = MAP_FAILED;
-    size_t size = 0;
-    if (fd < 0 || fstat(fd, &there)) {
-        smoe_fail_errno(err, SMOE_DATA, "%s: cannot open", path);
-        goto out;
+void smoe_safetensors_own(smoe_safetensors *file, void *map, size_t size) {
+    file->map = map;
+    file->map_size = size;
+}
+
+/* Where in the header the digits are: the writer puts no blanks. Strings in JSON have their quotes
+ * escaped, so nothing else looks like it. NULL: nowhere. */
+static const char *digest_place(const char *header, size_t size) {
+    static const char before[] = "\"smoe.xxh3\":\"";
+    const char *at = memmem(header, size, before, sizeof before - 1);
+    if (at) at += sizeof before - 1;
+    return at && size - (size_t)(at - header) > SMOE_DIGEST_DIGITS ? at : NULL;
+}
+
+bool smoe_safetensors_has_digest(const smoe_safetensors *file) {
+    return smoe_safetensors_metadata(file, DIGEST) || smoe_safetensors_metadata(file, HAS_DIGEST);
+}
+
+int smoe_safetensors_verify(const smoe_safetensors *file, smoe_err *err) {
+    const char *want = smoe_safetensors_metadata(file, DIGEST), *end = file->bytes + file->size;
+    if (!smoe_safetensors_has_digest(file)) return 0;
+    if (!want) want = "absent";
+    const char *at = digest_place(file->bytes, file->size);
+    char have[SMOE_DIGEST_DIGITS + 1] = "";
+    shown text;
+    smoe_digest *digest = smoe_digest_new();
+    if (!digest) return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", file->path);
+    const char *named = smoe_safetensors_metadata(file, HAS_DIGEST);
+    if (at && named && !strcmp(named, DIGEST) && strlen(want) == SMOE_DIGEST_DIGITS &&
+        !memcmp(at, want, SMOE_DIGEST_DIGITS)) {
+        smoe_digest_add(digest, file->bytes, (size_t)(at - file->bytes));
+        smoe_digest_add(digest, NO_DIGEST, SMOE_DIGEST_DIGITS);
+        at += SMOE_DIGEST_DIGITS;
+        smoe_digest_add(digest, at, (size_t)(end - at));
+        smoe_digest_text(digest, have);
     }
-    if (!S_ISREG(there.st_mode)) {
-        smoe_fail(err, SMOE_DATA, "%s: not a regular file", path);
-        goto out;
-    }
-    size = (size_t)there.st_size;
-    if (!size) { /* which mmap refuses */
-        status = smoe_safetensors_parse(result, "", 0, path, err);
-        goto out;
-    }
-    map = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (map == MAP_FAILED) {
-        smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot map %zu bytes", path, size);
-        goto out;
-    }
-    if (smoe_safetensors_parse(result, map, size, path, err)) goto out;
-    (*result)->map = map;
-    (*result)->map_size = size;
-    map = MAP_FAILED; /* the result's now */
-    status = 0;
-out:
-    if (map != MAP_FAILED) munmap(map, size);
-    if (fd >= 0) close(fd);
-    return status;
+    smoe_digest_free(digest);
+    if (!strcmp(have, want)) return 0;
+    return smoe_fail(err, SMOE_DATA,
+                     "%s: not as it was written: its digest is %s, %s in its metadata says %s; "
+                     "damaged, or changed by another program, which should have removed %s and %s",
+                     file->path, *have ? have : "not where smoe puts it", DIGEST, show(&text, want),
+                     DIGEST, HAS_DIGEST);
 }
 
 size_t smoe_safetensors_count(const smoe_safetensors *file) {
@@ -373,7 +388,8 @@ int smoe_safetensors_pairs(const smoe_safetensors *file, smoe_pair **pairs, size
     *pairs = calloc(json_object_size(metadata) + 1, sizeof **pairs);
     if (!*pairs) return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", file->path);
     json_object_foreach(metadata, key, value) {
-        (*pairs)[(*count)++] = (smoe_pair){key, json_string_value(value)};
+        if (strcmp(key, DIGEST) && strcmp(key, HAS_DIGEST))
+            (*pairs)[(*count)++] = (smoe_pair){key, json_string_value(value)};
     }
     return 0;
 }
@@ -472,28 +488,49 @@ static char *header_make(const smoe_tensor *const *order, size_t count, const sm
     return text;
 }
 
-static int header_put(smoe_file *out, const char *header, smoe_err *err) {
+/* A file being written, and the digest of what was put so far; NULL: it gets none. */
+typedef struct output {
+    smoe_file file;
+    smoe_digest *digest;
+} output;
+
+static int put(output *out, const void *bytes, size_t size, smoe_err *err) {
+    if (out->digest) smoe_digest_add(out->digest, bytes, size);
+    return smoe_file_put(&out->file, bytes, size, err);
+}
+
+static int header_put(output *out, const char *header, smoe_err *err) {
     static const char spaces[ALIGN + 1] =
         "                                                                ";
     size_t size = strlen(header), padding = (ALIGN - (LENGTH + size) % ALIGN) % ALIGN;
     uint64_t length = size + padding;
-    if (smoe_file_put(out, &length, LENGTH, err)) return -1;
-    if (smoe_file_put(out, header, size, err)) return -1;
-    return smoe_file_put(out, spaces, padding, err);
+    if (put(out, &length, LENGTH, err)) return -1;
+    if (put(out, header, size, err)) return -1;
+    return put(out, spaces, padding, err);
+}
+
+/* The digest into the place that the header has for it. */
+static int digest_put(output *out, const char *header, smoe_err *err) {
+    char text[SMOE_DIGEST_DIGITS + 1];
+    const char *at = digest_place(header, strlen(header));
+    if (!out->digest || !at) return 0;
+    smoe_digest_text(out->digest, text);
+    return smoe_file_patch(&out->file, LENGTH + (size_t)(at - header), text, SMOE_DIGEST_DIGITS,
+                           err);
 }
 
 /* The bytes of one tensor, from memory or from its source a piece at a time. */
-static int tensor_put(smoe_file *out, const smoe_tensor *t, smoe_tensor_source *source,
+static int tensor_put(output *out, const smoe_tensor *t, smoe_tensor_source *source,
                       const void *user, void *piece, smoe_err *err) {
     size_t bytes = smoe_dtype_bytes(t->dtype);
-    if (!source) return smoe_file_put(out, t->data, t->size * bytes, err);
+    if (!source) return put(out, t->data, t->size * bytes, err);
     for (size_t first = 0; first < t->size; first += SMOE_TENSOR_PIECE) {
         size_t left = t->size - first, count = left < SMOE_TENSOR_PIECE ? left : SMOE_TENSOR_PIECE;
         if (source(user, t, first, count, piece, err)) {
-            smoe_file_abandon(out);
+            smoe_file_abandon(&out->file);
             return -1;
         }
-        if (smoe_file_put(out, piece, count * bytes, err)) return -1;
+        if (put(out, piece, count * bytes, err)) return -1;
     }
     return 0;
 }
@@ -505,20 +542,37 @@ int smoe_safetensors_stream(const char *path, const smoe_tensor *tensors, size_t
     char *header = NULL;
     void *piece = source ? malloc(SMOE_TENSOR_PIECE * sizeof(double)) : NULL;
     const smoe_tensor **order = ordered(tensors, count);
-    if (order) header = header_make(order, count, metadata, pairs);
-    if (!header || (source && !piece)) {
+    output out = {.digest = NULL};
+    smoe_pair *all = calloc(pairs + 2, sizeof *all);
+    if (smoe_file_create(&out.file, path, err)) {
+        free(piece);
+        free(order);
+        free(all);
+        return -1;
+    }
+    if (out.file.temporary) out.digest = smoe_digest_new(); /* what is no file cannot be patched */
+    if (all && pairs) memcpy(all, metadata, pairs * sizeof *all);
+    if (all && out.digest) {
+        all[pairs++] = (smoe_pair){HAS_DIGEST, DIGEST};
+        all[pairs++] = (smoe_pair){DIGEST, NO_DIGEST};
+    }
+    if (order && all) header = header_make(order, count, all, pairs);
+    if ((out.file.temporary && !out.digest) || !header || (source && !piece)) {
         smoe_fail(
             err, SMOE_RUNTIME,
             "%s: cannot create the header: out of memory, or a name that is duplicate or not UTF-8",
             path);
+        smoe_file_abandon(&out.file);
         goto out;
     }
-    smoe_file out;
-    if (smoe_file_create(&out, path, err) || header_put(&out, header, err)) goto out;
+    if (header_put(&out, header, err)) goto out;
     for (size_t i = 0; i < count; i++)
         if (tensor_put(&out, order[i], source, user, piece, err)) goto out;
-    status = smoe_file_commit(&out, err);
+    if (digest_put(&out, header, err)) goto out;
+    status = smoe_file_commit(&out.file, err);
 out:
+    smoe_digest_free(out.digest);
+    free(all);
     free(piece);
     free(header);
     free(order);

@@ -36,11 +36,21 @@ typedef struct smoe_tensor {
         *type; /* the format's word for dtype, "F32", when read; not looked at when written */
 } smoe_tensor;
 
-/* A file opened for reading: mapped, the header validated completely (duplicate names, holes,
+/* A file opened for reading: mapped, the header validated completely; or another program's file,
+ * converted in memory (store/foreign.h) (duplicate names, holes,
  * overlaps, ends past the file, sizes that disagree with the shape: SMOE_DATA naming file and
  * tensor or offset). */
 typedef struct smoe_safetensors smoe_safetensors;
 int smoe_safetensors_open(smoe_safetensors **file, const char *path, smoe_err *err) SMOE_MUST_CHECK;
+
+/* Files that smoe writes have the digest of all their bytes in their metadata (smoe.xxh3, whose
+ * digits count as zeros). smoe_safetensors_open verifies it where there is one, in one pass over
+ * the file. */
+bool smoe_safetensors_has_digest(const smoe_safetensors *file);
+int smoe_safetensors_verify(const smoe_safetensors *file, smoe_err *err) SMOE_MUST_CHECK;
+
+/* The same without that pass, for a look at names and metadata. */
+int smoe_safetensors_peek(smoe_safetensors **file, const char *path, smoe_err *err) SMOE_MUST_CHECK;
 /* The same over bytes in memory (borrowed until freed), `path` for messages: what the fuzzer calls.
  */
 int smoe_safetensors_parse(smoe_safetensors **file, const void *bytes, size_t size,
@@ -57,6 +67,8 @@ typedef struct smoe_pair {
 int smoe_safetensors_pairs(const smoe_safetensors *file, smoe_pair **pairs, size_t *count,
                            smoe_err *err) SMOE_MUST_CHECK;
 const char *smoe_safetensors_path(const smoe_safetensors *file);
+/* The mapped memory that the file was parsed from becomes the file's, to be unmapped with it. */
+void smoe_safetensors_own(smoe_safetensors *file, void *map, size_t size);
 void smoe_safetensors_free(smoe_safetensors *file);
 
 /* Elements [first, first + count) of a tensor as numbers of this build: F16, BF16 and F32 exactly
@@ -97,18 +109,26 @@ int smoe_safetensors_stream(const char *path, const smoe_tensor *tensors, size_t
 
 /* How far a file may differ from the table. */
 typedef enum smoe_fit {
-    SMOE_FIT_EXACT,   /* every row is there with its shape, and no other tensor */
+    SMOE_FIT_EXACT,   /* every parameter is there with its shape, and no other tensor */
+    SMOE_FIT_RESIZED, /* so, but learned positions of another number of patches are resized */
     SMOE_FIT_PARTIAL, /* train --init: missing and unknown tensors are allowed; a head that is for
                          another number of classes, or not whole, counts as missing as a whole;
-                         learned positions of another number of patches are resized */
+                         learned positions of another number of patches are resized; slot vectors
+                         for another number of slots per expert count as missing */
     SMOE_FIT_UPCYCLE  /* train --init --upcycle: so, and each expert of a block that is dense in the
                          file starts as a copy of its MLP; there must be one */
 } smoe_fit;
 
+/* Whether every parameter must be there, and nothing else. */
+static inline bool smoe_fit_whole(smoe_fit fit) {
+    return fit == SMOE_FIT_EXACT || fit == SMOE_FIT_RESIZED;
+}
+
 /* Weights of the table out of a file, BF16, F16, F32 or F64 converted. SMOE_DATA names, in one
- * pass, every tensor that is missing, unknown, misshapen or of another type. Shapes are exact: the
- * same elements under other unit axes are refused. Nothing is changed on failure. *loaded (may be
- * NULL) counts the rows that were filled. */
+ * pass, every tensor that is missing, unknown, misshapen or of another type; or, where the model is
+ * of another width, depth or the like, that. Shapes are exact: the same elements under other unit
+ * axes are refused. Nothing is changed on failure. *loaded (may be NULL) counts the parameters that
+ * were filled. */
 int smoe_params_load(smoe_params *params, const smoe_safetensors *file, smoe_fit fit,
                      size_t *loaded, smoe_err *err) SMOE_MUST_CHECK;
 
@@ -123,23 +143,35 @@ int smoe_params_open(smoe_safetensors **file, const smoe_params *params, const c
 char *smoe_params_partial_text(const smoe_params *params, const smoe_safetensors *file,
                                smoe_fit fit);
 
-/* Weights for reading alone, with the same demands on the file as smoe_params_load: where a tensor
+/* Weights for reading alone, with the same demands on the file as smoe_params_load with
+ * SMOE_FIT_RESIZED: where a tensor
  * is stored as it is computed with (F32 that is aligned), and the kernels of experts in BF16 too,
  * the file's pages are the memory, and nothing is copied; the rest is converted. The table must be
  * without slabs, and `file` stay open for as long as the table is used. */
 int smoe_params_map(smoe_params *params, const smoe_safetensors *file,
                     smoe_err *err) SMOE_MUST_CHECK;
 
-/* A slab (params->w, ->m ...) and what its tensors' names have before the row's name ("", "m."). */
+/* Whether the positions of a file are of another grid, and so are resized: the patches along an
+ * edge there and here. */
+bool smoe_params_resized(const smoe_params *params, const smoe_safetensors *file, size_t *there,
+                         size_t *here);
+
+/* A slab (params->w, ->m ...) and what its tensors' names have before the parameter's name ("",
+ * "m."). */
 typedef struct smoe_slab {
     const char *prefix;
-    real *values;      /* both NULL: the tensors are checked and not read */
-    smoe_bf16 *narrow; /* the slab, where it is one in BF16 */
+    real *values;             /* both NULL: the tensors are checked and not read */
+    smoe_bf16 *narrow;        /* the slab, where it is one in BF16 */
+    const smoe_params *table; /* whose parameters these are, where it is another table; else NULL */
 } smoe_slab;
 
-/* Whether the slab has the row: there are no moments of one that is frozen. */
-static inline bool smoe_slab_has(const smoe_slab *slab, const smoe_param *row) {
-    return !*slab->prefix || !row->frozen;
+static inline const smoe_params *smoe_slab_table(const smoe_slab *slab, const smoe_params *params) {
+    return slab->table ? slab->table : params;
+}
+
+/* Whether the slab has the parameter: there are no moments of one that is frozen. */
+static inline bool smoe_slab_has(const smoe_slab *slab, const smoe_param *param) {
+    return !*slab->prefix || !param->frozen;
 }
 
 /* smoe_params_load for several slabs that lie in one file. */
@@ -147,9 +179,9 @@ int smoe_params_load_slabs(const smoe_params *params, const smoe_slab *slabs, si
                            const smoe_safetensors *file, smoe_fit fit, size_t *loaded,
                            smoe_err *err) SMOE_MUST_CHECK;
 
-/* A slab as params->count tensors named PREFIX + row name: BF16, or F32 (F64 where real is double),
- * then also without data; borrowing the slab and the table. Tensors and their names live in
- * *tensors until free(*tensors). */
+/* A slab as params->count tensors named PREFIX + parameter name: BF16, or F32 (F64 where real is
+ * double), then also without data; borrowing the slab and the table. Tensors and their names live
+ * in *tensors until free(*tensors). */
 int smoe_params_tensors(const smoe_params *params, const smoe_slab *slab, smoe_tensor **tensors,
                         smoe_err *err) SMOE_MUST_CHECK;
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char dense[] = "dense"; /* the row without experts */
+static const char dense[] = "dense"; /* the setting without experts */
 
 static bool is_row(const char *name) {
     return smoe_router_find(name) || !strcmp(name, dense);
@@ -21,15 +21,15 @@ static int unknown(const char *name, smoe_err *err) {
                      nearest < 0 ? "" : "'?");
 }
 
-/* A row of the table as overrides. */
+/* A line of the table as overrides. */
 static int add_router(smoe_axis *axis, const smoe_spec *spec, const char *name) {
     const smoe_moe_spec *moe = &spec->model.moe;
     size_t T = smoe_spec_tokens(spec), E = moe->experts, P = smoe_moe_slots_per_expert(moe, 0, T);
     char router[64], slots[64];
     const char *override[] = {router, slots, "model.moe.total_slots=0"};
-    const smoe_router_row *row = smoe_router_find(name);
-    bool more = row && row->family == SMOE_FAMILY_FIXED && E * P < T;
-    snprintf(router, sizeof router, row ? "model.moe.router=%s" : "model.moe.layers=none", name);
+    const smoe_router_entry *entry = smoe_router_find(name);
+    bool more = entry && entry->family == SMOE_FAMILY_FIXED && E * P < T;
+    snprintf(router, sizeof router, entry ? "model.moe.router=%s" : "model.moe.layers=none", name);
     snprintf(slots, sizeof slots, "model.moe.slots_per_expert=%zu", (T + E - 1) / E);
     return smoe_axis_add(axis, &name, override, more ? 3 : 1);
 }

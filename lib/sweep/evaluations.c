@@ -64,7 +64,7 @@ static bool same_parameters(smoe_model *a, smoe_model *b) {
     const smoe_params *p = smoe_model_params(a), *q = smoe_model_params(b);
     bool same = p->count == q->count;
     for (size_t i = 0; same && i < p->count; i++)
-        same = !strcmp(p->row[i].name, q->row[i].name) && p->row[i].size == q->row[i].size;
+        same = !strcmp(p->param[i].name, q->param[i].name) && p->param[i].size == q->param[i].size;
     return same;
 }
 
@@ -72,17 +72,20 @@ static bool same_parameters(smoe_model *a, smoe_model *b) {
 static int parse_point(smoe_spec *spec, const smoe_trial *trial, const smoe_point *point,
                        smoe_err *err) {
     const smoe_spec_text text = {
-        .text = trial->spec, .length = strlen(trial->spec), .label = trial->name};
+        .text = trial->spec, .length = strlen(trial->spec), .label = trial->name, .of_cells = true};
     return smoe_spec_parse_trained(spec, &text, point->override, point->overrides, err);
 }
 
-/* Is the point possible for the trial, whose model is given? What is wrong is added to err. */
+/* Can the trial, whose model is given, be evaluated at the point? Problems are added to err.
+ * Columns that have an effect there are marked. */
 static int check_point(const smoe_trial *trial, smoe_model *trained, const smoe_point *point,
-                       smoe_err *err) {
+                       const smoe_axis *columns, bool *acts, smoe_err *err) {
     smoe_spec spec;
     smoe_model *model = NULL;
     smoe_err own = {0};
     int status = parse_point(&spec, trial, point, &own);
+    for (size_t c = 0; !status && c < columns->columns; c++)
+        acts[c] |= smoe_spec_acts(&spec, columns->column[c]);
     if (!status) status = smoe_model_create(&model, &spec, 2, &own);
     if (!status && !same_parameters(trained, model))
         status = smoe_fail(&own, SMOE_USAGE, "needs other parameters than the trained ones");
@@ -95,6 +98,9 @@ static int check_point(const smoe_trial *trial, smoe_model *trained, const smoe_
 }
 
 static int check_points(const smoe_sweep *sweep, smoe_err *err) {
+    const smoe_axis *columns = &sweep->evaluate;
+    bool *acts = calloc(columns->columns + 1, sizeof *acts);
+    if (!acts) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
     int status = 0;
     for (size_t i = 0; i < sweep->trials; i++) {
         const smoe_trial *trial = &sweep->trial[i];
@@ -104,11 +110,19 @@ static int check_points(const smoe_sweep *sweep, smoe_err *err) {
                                   0, err);
         if (!bad) bad = smoe_model_create(&model, &spec, 2, err);
         for (size_t p = 0; p < sweep->evaluate.points && !bad; p++)
-            if (check_point(trial, model, &sweep->evaluate.point[p], err)) status = -1;
+            if (check_point(trial, model, &columns->point[p], columns, acts, err)) status = -1;
         smoe_model_free(model);
         smoe_spec_free(&spec);
-        if (bad) return -1;
+        if (bad) {
+            free(acts);
+            return -1;
+        }
     }
+    for (size_t c = 0; !status && c < columns->columns; c++)
+        if (!acts[c])
+            status = smoe_fail(err, SMOE_USAGE, SMOE_EVALUATED "%s: has no effect in any cell",
+                               columns->column[c]);
+    free(acts);
     return status;
 }
 
@@ -267,13 +281,18 @@ static int evaluate(stage *s, const smoe_point *point, const char *path, json_t 
     if (!status && !(outcomes = calloc(2 * images, sizeof *outcomes)))
         status = smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu images", images);
     if (!status)
-        status = smoe_evaluate_each(model, &spec, s->set, batch, outcomes, NULL, NULL, &eval, err);
+        status =
+            smoe_evaluate_each(model, &spec, s->set, batch, NULL, outcomes, NULL, NULL, &eval, err);
     smoe_routing_stop(&routing);
     if (!status) {
         double dropped =
             smoe_moe_drops_nothing(&spec.model.moe) ? 0 : smoe_routing_dropped(&routing);
         set(result, SMOE_METRIC_EVALUATION_LOSS, 0, eval.loss);
         set(result, SMOE_METRIC_PRECISION, 0, eval.precision_at_1);
+        for (size_t k = 0; eval.retrieval && k < SMOE_RECALLS; k++) {
+            set(result, SMOE_METRIC_TEXT_RECALL, smoe_recall_at[k], eval.text_recall[k]);
+            set(result, SMOE_METRIC_IMAGE_RECALL, smoe_recall_at[k], eval.image_recall[k]);
+        }
         if (isfinite(dropped)) set(result, SMOE_METRIC_TEST_DROPPED, 0, dropped);
         status = smoe_npy_write(path, "<f4", outcomes, 2, (const size_t[]){images, 2}, err);
     }

@@ -6,7 +6,7 @@
  *   DIR/claims/CELL.evaluations.json   a list with the result of each point, in their order, as far
  *                                      as they are done
  *   DIR/claims/CELL.evaluation-N.npy   what became of each image at point N, as outcomes.npy of a
- *                                      run has it (sweep/outcomes.h)
+ *                                      run has it (compare/outcomes.h)
  */
 #ifndef SMOE_EVALUATIONS_H
 #define SMOE_EVALUATIONS_H
@@ -15,16 +15,13 @@
 
 #include <signal.h>
 
-/* What a column of the points is called beside those of the trials: this and the key. */
-#define SMOE_EVALUATED "evaluate."
-
 /* May `key` change for a model that is trained? SMOE_USAGE, added to err with `before` before the
  * key, where not. */
 int smoe_evaluations_check_key(const char *before, const char *key, smoe_err *err) SMOE_MUST_CHECK;
 
-/* Every combination of `axes` becomes a point of the sweep. SMOE_USAGE, with all of them named:
- * keys that cannot change after training, and combinations that are no valid spec of a trial or
- * need other parameters than it has. */
+/* Every combination of `axes` becomes a point of the sweep. SMOE_USAGE, naming all of them: keys
+ * that cannot change after training, and combinations that are no valid spec of a trial or need
+ * other parameters than it has. */
 int smoe_evaluations_plan(smoe_sweep *sweep, const smoe_axes *axes, smoe_err *err) SMOE_MUST_CHECK;
 
 typedef struct smoe_evaluations_options {

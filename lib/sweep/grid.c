@@ -1,9 +1,8 @@
 /* The trials of a grid; see grid.h. */
 #include "sweep/grid.h"
 #include "store/run.h"
-#include "sweep/compare.h"
+#include "sweep/show.h"
 #include "sweep/evaluations.h"
-#include "sweep/primary.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +40,7 @@ static void lists_free(lists *l) {
     free(l->plain);
 }
 
-/* The axes of the trials and of the evaluations; the latter have lists alone. */
+/* The axes of the trials and of the evaluations; the latter may only be lists. */
 static int lists_axes(lists *l, const smoe_sweep_spec *sweep, smoe_err *err) {
     size_t single = 0;
     if (smoe_axes_of(&l->points, &sweep->evaluate, l->later, l->laters, l->plain, &single, err))
@@ -61,12 +60,14 @@ static void move_figure(smoe_sweep *sweep, smoe_spec *spec) {
 static int make_trials(smoe_sweep *sweep, const smoe_spec_text *text, lists *l, bool skip,
                        size_t *skipped, smoe_err *err) {
     smoe_spec base = {0};
+    smoe_spec_text common = *text;
     smoe_err own = {0};
+    common.of_cells = true;
     *skipped = 0;
     int status = smoe_sweep_expand(sweep, text, l->plain, l->plains, &l->axes, skip, skipped, err);
-    /* What every trial has is said once. */
+    /* A mistake that every trial has is reported once. */
     if (status && *skipped && !sweep->trials &&
-        smoe_spec_parse_text(&base, text, l->plain, l->plains, &own))
+        smoe_spec_parse_text(&base, &common, l->plain, l->plains, &own))
         *err = own;
     else if (status && *skipped && l->axes.count && !skip)
         smoe_fail_more(err, SMOE_USAGE,
@@ -95,9 +96,9 @@ int smoe_grid_of_spec(smoe_sweep *sweep, const smoe_spec_text *text, char *const
                       "%s: nothing to sweep: give it a section sweep, or key=a,b,c", text->label);
     if (!status && l.points.count) status = smoe_evaluations_plan(sweep, &l.points, err);
     if (!status) move_figure(sweep, &spec);
-    if (!status) status = smoe_primary_plan(sweep, &spec.sweep.plan, err);
+    if (!status) status = smoe_sweep_show(sweep, &spec.sweep.plan, err);
     if (!status && spec.sweep.reference && !options->referred)
-        status = smoe_compare_refer(sweep, spec.sweep.reference, "sweep.reference", err);
+        status = smoe_sweep_refer(sweep, spec.sweep.reference, "sweep.reference", err);
     lists_free(&l);
     smoe_spec_free(&spec);
     return status;

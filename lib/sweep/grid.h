@@ -1,7 +1,7 @@
 /*
- * From what a user says to the trials of a sweep: a spec with its section `sweep`, or a run that is
- * there, and overrides, of which lists key=a,b,c are swept and evaluate.key=a,b,c are what each
- * trained trial is evaluated at.
+ * From the command line to the trials of a sweep: a spec with its section `sweep`, or an existing
+ * run, and overrides. Overrides with lists, key=a,b,c, are swept; each trained trial is evaluated
+ * at every value of evaluate.key=a,b,c.
  */
 #ifndef SMOE_GRID_H
 #define SMOE_GRID_H
@@ -20,7 +20,7 @@ int smoe_grid_of_spec(smoe_sweep *sweep, const smoe_spec_text *text, char *const
                       size_t count, const smoe_grid_options *options, size_t *skipped,
                       smoe_err *err) SMOE_MUST_CHECK;
 
-/* One trial, which is there: the run in DIR, evaluated at the lists. */
+/* A sweep with one trial, the existing run in DIR, evaluated at the lists. */
 int smoe_grid_of_run(smoe_sweep *sweep, const char *dir, char *const *overrides, size_t count,
                      smoe_err *err) SMOE_MUST_CHECK;
 

@@ -1,10 +1,10 @@
 /*
  * The manifest of a sweep on disk and the claims on its trials; see sweep.h. The manifest is
  * written once, whole, and replaced only by one that has more trials behind the old ones; what
- * changes is one file a trial, written by whoever holds its claim.
+ * changes is one file per trial, written by the process that holds its claim.
  */
 #include "sweep/manifest.h"
-#include "sweep/primary.h"
+#include "compare/primary.h"
 #include "base/file.h"
 #include "store/run.h"
 
@@ -37,7 +37,7 @@ fail:
     return NULL;
 }
 
-/* What trials are evaluated at. */
+/* The points that trials are evaluated at. */
 static json_t *evaluate_json(const smoe_sweep *sweep) {
     const smoe_axis *axis = &sweep->evaluate;
     json_t *points = json_array();
@@ -47,7 +47,7 @@ static json_t *evaluate_json(const smoe_sweep *sweep) {
                      points);
 }
 
-/* Texts that may be missing, as an object has them. */
+/* Texts of a JSON object that may be missing. */
 static void put_text(json_t *object, const char *key, const char *text) {
     if (text) json_object_set_new(object, key, json_string(text));
 }
@@ -128,7 +128,7 @@ static int compare_evaluations(const smoe_sweep *was, const smoe_sweep *is, smoe
                             was->dir);
 }
 
-/* What is to be shown is said before it is seen. */
+/* The primary contrasts cannot change once trials have run. */
 static int compare_plans(const smoe_sweep *was, const smoe_sweep *is, smoe_err *err) {
     if (smoe_primary_same(&was->plan, &is->plan)) return 0;
     return smoe_fail(err, SMOE_USAGE,
@@ -137,7 +137,7 @@ static int compare_plans(const smoe_sweep *was, const smoe_sweep *is, smoe_err *
                      was->dir, was->plan.primaries);
 }
 
-/* What two sweeps that should be one have different. */
+/* Reports what differs between two sweeps that should be the same. */
 static int compare(const smoe_sweep *was, const smoe_sweep *is, smoe_err *err) {
     if (was->trials != is->trials)
         return smoe_fail(err, SMOE_USAGE,
@@ -171,7 +171,7 @@ static int is_entry(const struct dirent *entry) {
     return strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..");
 }
 
-/* What is not there before the first manifest is whole. */
+/* Files that exist only after the first manifest is complete. */
 static int is_foreign(const struct dirent *entry) {
     static const char temporary[] = "cells.jsonl" SMOE_FILE_TEMPORARY;
     return is_entry(entry) && strcmp(entry->d_name, "claims") &&
@@ -187,8 +187,8 @@ static bool holds_none(const char *folder, int (*kind)(const struct dirent *)) {
     return !count;
 }
 
-/* A folder that has nothing in it but what is left of a sweep that ended before its manifest was
- * whole: it is as good as not there. */
+/* A folder with nothing in it but the remains of a sweep that ended before its manifest was
+ * complete counts as not there. */
 static bool not_begun(const char *dir) {
     char *claims = smoe_text_format("%s/claims", dir);
     bool bare = claims && holds_none(dir, is_foreign) &&
@@ -206,11 +206,13 @@ static int fail_there(const char *dir, smoe_err *err) {
 
 static int make_folder(const char *path, smoe_err *err) {
     if (smoe_file_make_parents(path, err)) return -1;
-    if (!mkdir(path, 0777) || errno == EEXIST) return 0;
+    if (!mkdir(path, 0777)) return smoe_file_sync_parent(path, err);
+    if (errno == EEXIST) return 0;
     return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot create the folder", path);
 }
 
-/* The lock on the claims' folder, which whoever writes the manifest has: a descriptor, or -1. */
+/* Takes the lock on the folder of claims, which a process that writes the manifest must hold: a
+ * descriptor, or -1. */
 static int lock_claims(const char *claims, smoe_err *err) {
     int fd = open(claims, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd >= 0 && !flock(fd, LOCK_EX)) return fd;
@@ -347,8 +349,8 @@ static int read_header(smoe_sweep *sweep, const json_t *line) {
     return read_evaluate(sweep, json_object_get(line, "evaluate"));
 }
 
-/* A trial whose hashes are those of its spec and of what is set; early ledgers have none of the
- * latter. */
+/* A trial must have the hashes of its spec and of its settings; early manifests have no hash of
+ * settings. */
 static int read_trial(smoe_sweep *sweep, const json_t *line) {
     smoe_trial *trial = &sweep->trial[sweep->trials++];
     const char *name = json_string_value(json_object_get(line, "cell"));
@@ -499,7 +501,8 @@ static bool same_values(const smoe_sweep *sweep, const smoe_trial *a, const smoe
     return true;
 }
 
-/* Puts the trial that is `was` among those from `from` on in its place, under its old name. */
+/* Finds the trial that equals `was` among those from `from` on, moves it to place `from` and gives
+ * it its old name. */
 static int keep_trial(smoe_sweep *sweep, size_t from, const smoe_sweep *old, const smoe_trial *was,
                       smoe_err *err) {
     size_t i = from;
@@ -579,7 +582,7 @@ static int remove_in(const char *dir, const char *name, smoe_err *err) {
     return status;
 }
 
-/* Nobody runs any of the trials? */
+/* Checks that no process runs any of the trials. */
 static int check_idle(const smoe_sweep *sweep, smoe_err *err) {
     for (size_t i = 0; i < sweep->trials; i++) {
         int fd, got = smoe_trial_claim(sweep, i, &fd, err);
@@ -613,6 +616,10 @@ int smoe_sweep_remove(const char *dir, smoe_err *err) {
     smoe_sweep sweep = {0};
     if (access(dir, F_OK) || not_begun(dir)) return 0;
     int status = smoe_sweep_open(&sweep, dir, err);
+    /* One that was killed in here may have removed it. */
+    char *claims = smoe_text_format("%s/claims", dir);
+    if (!status) status = claims ? make_folder(claims, err) : no_memory(dir, err);
+    free(claims);
     if (!status) status = check_idle(&sweep, err);
     for (size_t i = 0; i < sweep.trials && !status && !sweep.run; i++)
         status = remove_in(dir, sweep.trial[i].name, err);

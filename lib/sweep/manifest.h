@@ -7,7 +7,7 @@
 /* The spec of a trial, in its stored form, and its hash; -1 when out of memory. */
 int smoe_trial_set_spec(smoe_trial *trial, const json_t *spec);
 
-/* Of what is set in a trial, key by key. */
+/* The hash of a trial's settings, key by key. */
 uint64_t smoe_trial_hash_values(const smoe_sweep *sweep, const smoe_trial *trial);
 
 #endif

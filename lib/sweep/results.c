@@ -1,13 +1,8 @@
-/* Results of a sweep; see results.h. The figure is in results_figure.c, the comparing in compare.c.
- */
+/* Results of a sweep; see results.h. The figure is in results_figure.c, contrasts are in
+ * compare/. */
 #include "sweep/results.h"
 #include "spec/metrics.h"
-#include "sweep/compare.h"
 #include "sweep/evaluations.h"
-#include "sweep/primary.h"
-#include "sweep/results_contrasts.h"
-#include "sweep/settings.h"
-#include "sweep/trend.h"
 #include "base/file.h"
 #include "base/frame.h"
 
@@ -22,32 +17,63 @@ static const json_t *result_of(const smoe_trial *trial) {
     return trial->state == SMOE_TRIAL_DONE ? json_object_get(trial->outcome, "result") : NULL;
 }
 
-size_t smoe_results_metric(const smoe_results *results, const char *name) {
-    for (size_t m = 0; m < results->metrics; m++)
-        if (!strcmp(results->metric[m], name)) return m;
-    return SIZE_MAX;
-}
-
 /* Every metric that some trial has, in the order in which trials first have them. */
-static int find_metrics(smoe_results *r) {
-    for (size_t i = 0; i < r->sweep->trials; i++) {
+static int find_metrics(smoe_measures *m, const smoe_sweep *sweep) {
+    for (size_t i = 0; i < sweep->trials; i++) {
         const char *key;
         json_t *value;
-        json_object_foreach((json_t *)result_of(&r->sweep->trial[i]), key, value) {
-            if (smoe_results_metric(r, key) != SIZE_MAX) continue;
-            const char **metric = realloc(r->metric, (r->metrics + 1) * sizeof *metric);
+        json_object_foreach((json_t *)result_of(&sweep->trial[i]), key, value) {
+            if (smoe_measures_metric(m, key) != SIZE_MAX) continue;
+            const char **metric = realloc(m->metric, (m->metrics + 1) * sizeof *metric);
             if (!metric) return -1;
-            r->metric = metric;
-            r->metric[r->metrics++] = key;
+            m->metric = metric;
+            m->metric[m->metrics++] = key;
         }
     }
     return 0;
 }
 
-static bool same_group(const smoe_sweep *sweep, const smoe_trial *a, const smoe_trial *b) {
+/* What determines the test images of a trial: the keys of its data, without those that only
+ * training uses, and the split. Fresh; NULL where that is not known. */
+static char *images_of(const smoe_sweep *sweep, size_t i) {
+    static const char *const training[] = {"augment", "cache_mb"};
+    json_t *spec = json_loads(sweep->trial[i].spec, 0, NULL);
+    json_t *data = json_object_get(spec, "data");
+    json_t *split = json_object_get(json_object_get(spec, "eval"), "split");
+    for (size_t k = 0; k < sizeof training / sizeof *training; k++)
+        json_object_del(data, training[k]);
     for (size_t c = 0; c < sweep->columns; c++)
-        if (c != sweep->seed && strcmp(a->value[c], b->value[c])) return false;
-    return true;
+        if (!strcmp(sweep->column[c], SMOE_EVALUATED "eval.split"))
+            json_string_set(split, sweep->trial[i].value[c]);
+    json_t *images = json_pack("[O?, O?]", data, split);
+    char *text = images ? json_dumps(images, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+    json_decref(images);
+    json_decref(spec);
+    return text;
+}
+
+/* The trials as runs of a table. setting [trials] is for the table to borrow. */
+static int measure(smoe_measures *m, char *const **setting, const smoe_sweep *sweep,
+                   smoe_err *err) {
+    *m = (smoe_measures){.column = sweep->column,
+                         .columns = sweep->columns,
+                         .seed = sweep->seed,
+                         .setting = setting,
+                         .runs = sweep->trials};
+    for (size_t i = 0; i < sweep->trials; i++) setting[i] = sweep->trial[i].value;
+    if (find_metrics(m, sweep))
+        return smoe_fail(err, SMOE_RUNTIME, "out of memory for the results");
+    if (smoe_measures_open(m, err) || smoe_measures_allocate(m, err)) return -1;
+    for (size_t i = 0; i < sweep->trials; i++) {
+        m->images[i] = images_of(sweep, i);
+        if (sweep->dir && !(m->outcomes[i] = smoe_trial_outcomes(sweep, i)))
+            return smoe_fail(err, SMOE_RUNTIME, "out of memory for the results");
+        for (size_t k = 0; k < m->metrics; k++) {
+            const json_t *value = json_object_get(result_of(&sweep->trial[i]), m->metric[k]);
+            if (json_is_number(value)) m->value[i * m->metrics + k] = json_number_value(value);
+        }
+    }
+    return 0;
 }
 
 static int make(smoe_results *r, const smoe_sweep *sweep, size_t x_from, size_t trained,
@@ -62,68 +88,45 @@ static int make_evaluations(smoe_results *r, smoe_err *err) {
         return smoe_fail(err, SMOE_RUNTIME, "out of memory for the evaluations");
     if (smoe_evaluations_table(r->evaluated, r->sweep, err)) return -1;
     if (make(r->evaluations, r->evaluated, r->sweep->columns, r->sweep->columns, err)) return -1;
-    r->evaluations->planned = r->planned;
+    r->evaluations->contrasts.planned = r->contrasts.planned;
     return 0;
 }
 
 static int make(smoe_results *r, const smoe_sweep *sweep, size_t x_from, size_t trained,
                 smoe_err *err) {
-    *r = (smoe_results){
-        .sweep = sweep, .x_from = x_from, .trained = trained, .planned = sweep->plan.primaries};
-    int status = find_metrics(r);
-    r->value = calloc(sweep->trials * r->metrics + 1, sizeof *r->value);
-    r->group = calloc(sweep->trials + 1, sizeof *r->group);
-    r->first = calloc(sweep->trials + 1, sizeof *r->first);
-    if (status || !r->value || !r->group || !r->first)
+    const smoe_compare_options options = {
+        .reference = sweep->reference, .equivalence = sweep->plan.equivalence, .from = x_from};
+    *r = (smoe_results){.sweep = sweep,
+                        .x_from = x_from,
+                        .trained = trained,
+                        .contrasts.planned = sweep->plan.primaries,
+                        .measured = calloc(1, sizeof *r->measured),
+                        .setting = calloc(sweep->trials + 1, sizeof *r->setting)};
+    if (!r->measured || !r->setting)
         return smoe_fail(err, SMOE_RUNTIME, "out of memory for the results");
-    for (size_t i = 0; i < sweep->trials; i++) {
-        size_t g = 0;
-        while (g < r->groups && !same_group(sweep, &sweep->trial[r->first[g]], &sweep->trial[i]))
-            g++;
-        if (g == r->groups) r->first[r->groups++] = i;
-        r->group[i] = g;
-        for (size_t m = 0; m < r->metrics; m++) {
-            const json_t *value = json_object_get(result_of(&sweep->trial[i]), r->metric[m]);
-            r->value[i * r->metrics + m] = json_is_number(value) ? json_number_value(value) : NAN;
-        }
-    }
-    if (smoe_results_compare(r, err) || smoe_results_follow(r, err)) return -1;
+    if (measure(r->measured, r->setting, sweep, err)) return -1;
+    if (smoe_comparison_make(&r->contrasts.compared, r->measured, &options, err)) return -1;
+    if (smoe_trends_make(&r->contrasts.trends, r->measured, err)) return -1;
     return make_evaluations(r, err);
 }
 
 int smoe_results_make(smoe_results *r, const smoe_sweep *sweep, smoe_err *err) {
-    return make(r, sweep, 0, sweep->columns, err) ? -1 : smoe_results_decide(r, err);
+    if (make(r, sweep, 0, sweep->columns, err)) return -1;
+    r->contrasts.primaries = sweep->plan.primaries;
+    return smoe_primary_decide(&r->contrasts.primary, &sweep->plan, r->measured,
+                               r->evaluations ? r->evaluations->measured : NULL, err);
 }
 
 void smoe_results_free(smoe_results *r) {
-    free(r->metric);
-    free(r->value);
-    free(r->group);
-    free(r->first);
-    for (size_t c = 0; r->reference && c < r->sweep->columns; c++) free(r->reference[c]);
-    free(r->reference);
-    free(r->difference);
-    free(r->trend);
-    free(r->primary);
+    smoe_contrasts_free(&r->contrasts);
+    if (r->measured) smoe_measures_free(r->measured);
+    free(r->measured);
+    free(r->setting);
     if (r->evaluations) smoe_results_free(r->evaluations);
     if (r->evaluated) smoe_sweep_free(r->evaluated);
     free(r->evaluations);
     free(r->evaluated);
     *r = (smoe_results){0};
-}
-
-smoe_stats smoe_results_stats(const smoe_results *r, size_t group, size_t metric) {
-    double *value = calloc(r->sweep->trials + 1, sizeof *value);
-    size_t n = 0;
-    if (!value || metric == SIZE_MAX) {
-        free(value);
-        return (smoe_stats){.mean = NAN, .sd = NAN};
-    }
-    for (size_t i = 0; i < r->sweep->trials; i++)
-        if (r->group[i] == group) value[n++] = r->value[i * r->metrics + metric];
-    smoe_stats stats = smoe_stats_of(value, n);
-    free(value);
-    return stats;
 }
 
 const char *smoe_results_text(char *buf, size_t size, smoe_stats s) {
@@ -136,51 +139,6 @@ const char *smoe_results_text(char *buf, size_t size, smoe_stats s) {
     else
         snprintf(buf, size, "%.4g \xc2\xb1 %.2g", s.mean, s.sd);
     return buf;
-}
-
-char *smoe_results_reference(const smoe_results *r) {
-    char *text = NULL;
-    for (size_t c = 0; r->reference && c < r->sweep->columns; c++) {
-        if (!r->reference[c]) continue;
-        char *longer = smoe_text_format("%s%s%s=%s", text ? text : "", text ? " " : "",
-                                        r->sweep->column[c], r->reference[c]);
-        free(text);
-        if (!(text = longer)) return NULL;
-    }
-    return text ? text : strdup("");
-}
-
-const char *smoe_results_row(const smoe_results *r, const smoe_difference *d, size_t column) {
-    bool set = r->reference[column] && !smoe_settings_is_any(r->reference[column]);
-    return d->pooled && !set ? NULL : r->sweep->trial[r->first[d->group]].value[column];
-}
-
-const char *smoe_results_difference(char *buf, size_t size, const smoe_paired *p) {
-    if (p->n == 1)
-        snprintf(buf, size, "%+.4g", p->mean);
-    else
-        snprintf(buf, size, "%+.4g \xc2\xb1 %.2g", p->mean, p->half);
-    return buf;
-}
-
-const char *smoe_results_verdict(char *buf, size_t size, const smoe_difference *d) {
-    if (d->equivalent)
-        snprintf(buf, size, "equivalent within \xc2\xb1%g", d->margin);
-    else if (isfinite(d->margin))
-        snprintf(buf, size, d->paired.distinguishable ? "different" : "not decided");
-    else
-        snprintf(buf, size, d->paired.distinguishable ? "distinguishable" : "not distinguishable");
-    return buf;
-}
-
-const char *smoe_results_direction(const smoe_trend *t) {
-    if (!t->paired.distinguishable) return "not distinguishable";
-    return t->paired.mean > 0 ? "rising" : "falling";
-}
-
-const char *smoe_results_finding(smoe_finding finding) {
-    static const char *const words[] = {"open", "confirmed", "refuted"};
-    return words[finding];
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
@@ -201,8 +159,9 @@ static void fill_trials(smoe_frame *frame, const smoe_results *r) {
     smoe_frame_column(frame, "cell", true);
     for (size_t c = 0; c < sweep->columns; c++) smoe_frame_column(frame, sweep->column[c], true);
     smoe_frame_column(frame, "status", true);
-    for (size_t m = 0; m < r->metrics; m++) smoe_frame_column(frame, r->metric[m], false);
-    /* And not evaluations, which have no state of their own. */
+    for (size_t m = 0; m < r->measured->metrics; m++)
+        smoe_frame_column(frame, r->measured->metric[m], false);
+    /* Evaluations have no state of their own. */
     bool trials = r->trained == sweep->columns;
     if (trials) smoe_frame_column(frame, "error", true);
     for (size_t i = 0; i < sweep->trials; i++) {
@@ -213,8 +172,9 @@ static void fill_trials(smoe_frame *frame, const smoe_results *r) {
         for (size_t c = 0; c < sweep->columns; c++)
             smoe_frame_cells_text(&row, sweep->column[c], sweep->trial[i].value[c]);
         smoe_frame_cells_text(&row, "status", state_name(sweep->trial[i].state));
-        for (size_t m = 0; m < r->metrics; m++)
-            smoe_frame_cells_number(&row, r->metric[m], r->value[i * r->metrics + m]);
+        for (size_t m = 0; m < r->measured->metrics; m++)
+            smoe_frame_cells_number(&row, r->measured->metric[m],
+                                    r->measured->value[i * r->measured->metrics + m]);
         if (trials) smoe_frame_cells_text(&row, "error", error);
         smoe_frame_cells_put(&row, frame);
         free(error);
@@ -225,44 +185,39 @@ static void fill_trials(smoe_frame *frame, const smoe_results *r) {
 static void fill_summary(smoe_frame *frame, const smoe_results *r) {
     static const char *const parts[] = {"mean", "sd", "n"};
     const smoe_sweep *sweep = r->sweep;
-    char **name = calloc(3 * r->metrics + 1, sizeof *name);
+    char **name = calloc(3 * r->measured->metrics + 1, sizeof *name);
     frame->failed |= !name;
     for (size_t c = 0; c < sweep->columns; c++)
         if (c != sweep->seed) smoe_frame_column(frame, sweep->column[c], true);
-    for (size_t i = 0; name && i < 3 * r->metrics; i++) {
-        name[i] = smoe_text_format("%s_%s", r->metric[i / 3], parts[i % 3]);
+    for (size_t i = 0; name && i < 3 * r->measured->metrics; i++) {
+        name[i] = smoe_text_format("%s_%s", r->measured->metric[i / 3], parts[i % 3]);
         if (name[i])
             smoe_frame_column(frame, name[i], false);
         else
             frame->failed = true;
     }
-    for (size_t g = 0; g < r->groups && !frame->failed; g++) {
+    for (size_t g = 0; g < r->measured->groups && !frame->failed; g++) {
         smoe_frame_cells row = smoe_frame_cells_open(frame);
         for (size_t c = 0; c < sweep->columns; c++)
             if (c != sweep->seed)
-                smoe_frame_cells_text(&row, sweep->column[c], sweep->trial[r->first[g]].value[c]);
-        for (size_t m = 0; m < r->metrics; m++) {
-            smoe_stats s = smoe_results_stats(r, g, m);
+                smoe_frame_cells_text(&row, sweep->column[c],
+                                      smoe_measures_setting(r->measured, g, c));
+        for (size_t m = 0; m < r->measured->metrics; m++) {
+            smoe_stats s = smoe_measures_stats(r->measured, g, m);
             smoe_frame_cells_number(&row, name[3 * m], s.mean);
             smoe_frame_cells_number(&row, name[3 * m + 1], s.sd);
             smoe_frame_cells_number(&row, name[3 * m + 2], (double)s.n);
         }
         smoe_frame_cells_put(&row, frame);
     }
-    for (size_t i = 0; name && i < 3 * r->metrics; i++) free(name[i]);
+    for (size_t i = 0; name && i < 3 * r->measured->metrics; i++) free(name[i]);
     free(name);
-}
-
-bool smoe_results_shown(const char *metric, bool brief) {
-    smoe_metric m = smoe_metric_of_column(metric, NULL);
-    return m < SMOE_METRICS &&
-           smoe_metrics[m].shown >= (brief ? SMOE_SHOWN_SCREEN : SMOE_SHOWN_SUMMARY);
 }
 
 size_t smoe_results_done(const smoe_results *r, size_t group) {
     size_t n = 0;
     for (size_t i = 0; i < r->sweep->trials; i++)
-        n += r->group[i] == group && r->sweep->trial[i].state == SMOE_TRIAL_DONE;
+        n += r->measured->group[i] == group && r->sweep->trial[i].state == SMOE_TRIAL_DONE;
     return n;
 }
 
@@ -274,24 +229,26 @@ static void put_table(FILE *out, const smoe_results *r) {
     for (size_t c = 0; c < sweep->columns; c++)
         if (c != sweep->seed) fprintf(out, " %s |", sweep->column[c]);
     fputs(" n |", out);
-    for (size_t m = 0; m < r->metrics; m++)
-        if (smoe_results_shown(r->metric[m], false)) fprintf(out, " %s |", r->metric[m]);
+    for (size_t m = 0; m < r->measured->metrics; m++)
+        if (smoe_metric_is_shown(r->measured->metric[m], false))
+            fprintf(out, " %s |", r->measured->metric[m]);
     fputs("\n|", out);
     for (size_t c = 0; c < sweep->columns; c++)
         if (c != sweep->seed) fputs(" --- |", out);
     fputs(" ---: |", out);
-    for (size_t m = 0; m < r->metrics; m++)
-        if (smoe_results_shown(r->metric[m], false)) fputs(" ---: |", out);
+    for (size_t m = 0; m < r->measured->metrics; m++)
+        if (smoe_metric_is_shown(r->measured->metric[m], false)) fputs(" ---: |", out);
     fputc('\n', out);
-    for (size_t g = 0; g < r->groups; g++) {
+    for (size_t g = 0; g < r->measured->groups; g++) {
         fputc('|', out);
         for (size_t c = 0; c < sweep->columns; c++)
-            if (c != sweep->seed) fprintf(out, " %s |", sweep->trial[r->first[g]].value[c]);
+            if (c != sweep->seed) fprintf(out, " %s |", smoe_measures_setting(r->measured, g, c));
         fprintf(out, " %zu |", smoe_results_done(r, g));
-        for (size_t m = 0; m < r->metrics; m++)
-            if (smoe_results_shown(r->metric[m], false))
-                fprintf(out, " %s |",
-                        smoe_results_text(text, sizeof text, smoe_results_stats(r, g, m)));
+        for (size_t m = 0; m < r->measured->metrics; m++)
+            if (smoe_metric_is_shown(r->measured->metric[m], false))
+                fprintf(
+                    out, " %s |",
+                    smoe_results_text(text, sizeof text, smoe_measures_stats(r->measured, g, m)));
         fputc('\n', out);
     }
 }
@@ -304,7 +261,7 @@ static int put_markdown(FILE *out, const void *context, smoe_err *err) {
     fprintf(out, "# %s\n\n", sweep->name);
     fputs("Mean and standard deviation over n seeds.\n\n", out);
     put_table(out, r);
-    smoe_contrasts_markdown(out, r, "##");
+    smoe_tables_markdown(out, &r->contrasts, "##");
     for (size_t i = 0; i < sweep->trials; i++) {
         failed += sweep->trial[i].state == SMOE_TRIAL_FAILED;
         open += sweep->trial[i].state == SMOE_TRIAL_OPEN;
@@ -315,8 +272,20 @@ static int put_markdown(FILE *out, const void *context, smoe_err *err) {
     if (!r->evaluations) return 0;
     fputs("\n## Evaluations\n\nThe trained cells, evaluated at other settings.\n\n", out);
     put_table(out, r->evaluations);
-    smoe_contrasts_markdown(out, r->evaluations, "###");
+    smoe_tables_markdown(out, &r->evaluations->contrasts, "###");
     return 0;
+}
+
+static void fill_differences(smoe_frame *frame, const smoe_results *r) {
+    smoe_tables_differences(frame, &r->contrasts.compared);
+}
+
+static void fill_trends(smoe_frame *frame, const smoe_results *r) {
+    smoe_tables_trends(frame, &r->contrasts.trends);
+}
+
+static void fill_primary(smoe_frame *frame, const smoe_results *r) {
+    smoe_tables_primary(frame, r->contrasts.primary, r->contrasts.primaries);
 }
 
 /* A table as a file; one without rows is none, and an earlier file of the name goes. */
@@ -348,16 +317,16 @@ int smoe_results_write(const smoe_results *r, smoe_err *err) {
         void (*fill)(smoe_frame *frame, const smoe_results *r);
     } files[][4] = {{{"results", fill_trials},
                      {"summary", fill_summary},
-                     {"differences", smoe_contrasts_differences},
-                     {"trends", smoe_contrasts_trends}},
+                     {"differences", fill_differences},
+                     {"trends", fill_trends}},
                     {{"evaluations", fill_trials},
                      {"evaluations_summary", fill_summary},
-                     {"evaluations_differences", smoe_contrasts_differences},
-                     {"evaluations_trends", smoe_contrasts_trends}}};
+                     {"evaluations_differences", fill_differences},
+                     {"evaluations_trends", fill_trends}}};
     for (size_t later = 0; later < (r->evaluations ? 2 : 1); later++)
         for (size_t i = 0; i < 4; i++)
             if (write_frame(later ? r->evaluations : r, files[later][i].name, files[later][i].fill,
                             err))
                 return -1;
-    return write_frame(r, "primary", smoe_contrasts_primary, err) ? -1 : write_markdown(r, err);
+    return write_frame(r, "primary", fill_primary, err) ? -1 : write_markdown(r, err);
 }

@@ -2,7 +2,7 @@
 #include "sweep/results_figure.h"
 #include "draw/chart.h"
 #include "spec/metrics.h"
-#include "sweep/contrast.h"
+#include "compare/contrast.h"
 #include "sweep/evaluations.h"
 
 #include <math.h>
@@ -17,16 +17,16 @@ typedef struct plan {
     bool numbers;    /* places on the x axis are numbers */
     size_t metric;
     smoe_chart figure;
-    char split[SMOE_METRIC_KEY]; /* that evaluations are of; "": of several */
+    char split[SMOE_METRIC_KEY]; /* the split of the evaluations; "": several splits */
     char x_label[SMOE_METRIC_KEY], *y_label;
     char **title;   /* [lines] */
     size_t *of;     /* [lines] a group of each */
     double *weight; /* [groups] scratch */
-    size_t images;  /* that bars are over, too; 0: none are */
+    size_t images;  /* images that the intervals include; 0: intervals are over seeds alone */
 } plan;
 
 static const char *value_of(const plan *p, size_t group, size_t column) {
-    return p->r->sweep->trial[p->r->first[group]].value[column];
+    return smoe_measures_setting(p->r->measured, group, column);
 }
 
 static bool number_of(const char *text, double *x) {
@@ -39,7 +39,7 @@ static bool number_of(const char *text, double *x) {
 static bool is_numeric(const plan *p, size_t column) {
     double first, x;
     bool differ = false;
-    for (size_t g = 0; g < p->r->groups; g++) {
+    for (size_t g = 0; g < p->r->measured->groups; g++) {
         if (!number_of(value_of(p, g, column), g ? &x : &first)) return false;
         if (g) differ |= x != first;
     }
@@ -66,7 +66,7 @@ bool smoe_results_powers(double *value, size_t n) {
 /* Has the column a value that is no number? */
 static bool has_words(const plan *p, size_t column) {
     double x;
-    for (size_t g = 0; g < p->r->groups; g++)
+    for (size_t g = 0; g < p->r->measured->groups; g++)
         if (!number_of(value_of(p, g, column), &x)) return true;
     return false;
 }
@@ -85,7 +85,7 @@ static bool same_line(const plan *p, size_t a, size_t b) {
 }
 
 /* "router=soft, k=2": what distinguishes a line; NULL where there is nothing. Without MoE layers
- * nothing that is said of them matters. */
+ * their settings are left out. */
 static char *title_of(const plan *p, size_t group) {
     char *title = NULL;
     for (size_t c = 0; c < p->r->sweep->columns; c++)
@@ -124,23 +124,23 @@ static int by_x(const void *a, const void *b) {
 /* Where a group stands on the x axis, if that is a number. */
 static double place_of(const plan *p, size_t group) {
     double x = NAN;
-    if (p->x == SIZE_MAX) return smoe_results_stats(p->r, group, p->x_metric).mean;
+    if (p->x == SIZE_MAX) return smoe_measures_stats(p->r->measured, group, p->x_metric).mean;
     if (p->numbers) number_of(value_of(p, group, p->x), &x);
     return x;
 }
 
-/* A row by itself is a contrast too: its bar is the interval over seeds and images. */
+/* A group by itself is a contrast too: its bar is the interval over seeds and images. */
 static int add_point(plan *p, size_t group, smoe_err *err) {
     size_t l = 0;
     smoe_chart *f = &p->figure;
     smoe_paired s = {0};
-    for (size_t g = 0; g < p->r->groups; g++) p->weight[g] = g == group;
-    if (smoe_contrast_measure(&s, p->r, p->weight, p->metric, err)) return -1;
+    for (size_t g = 0; g < p->r->measured->groups; g++) p->weight[g] = g == group;
+    if (smoe_contrast_measure(&s, p->r->measured, p->weight, p->metric, err)) return -1;
     smoe_chart_point point = {.x = place_of(p, group), .y = s.mean, .error = s.half};
     if (p->numbers && !isfinite(point.x)) return 0; /* not measured yet */
     while (l < f->lines && !same_line(p, p->of[l], group)) l++;
     if (l == f->lines) {
-        f->line[l].point = calloc(p->r->groups, sizeof *f->line[l].point);
+        f->line[l].point = calloc(p->r->measured->groups, sizeof *f->line[l].point);
         if (!f->line[l].point) return smoe_fail(err, SMOE_RUNTIME, "out of memory for a figure");
         f->line[l].title = p->title[l] = title_of(p, group);
         p->of[l] = group;
@@ -164,7 +164,7 @@ static size_t column_of(const smoe_sweep *sweep, const char *name) {
 static bool choose_x(plan *p, const char *wish) {
     const smoe_sweep *sweep = p->r->sweep;
     p->x = column_of(sweep, wish);
-    p->x_metric = wish ? smoe_results_metric(p->r, wish) : SIZE_MAX;
+    p->x_metric = wish ? smoe_measures_metric(p->r->measured, wish) : SIZE_MAX;
     if (p->x != SIZE_MAX) {
         p->numbers = is_numeric(p, p->x);
         return true;
@@ -185,7 +185,7 @@ size_t smoe_results_first(const smoe_results *r, const char *wish) {
                                  smoe_metrics[SMOE_METRIC_EVALUATION_LOSS].column};
     size_t found = SIZE_MAX;
     for (size_t i = 0; i < sizeof names / sizeof *names && found == SIZE_MAX; i++)
-        if (names[i]) found = smoe_results_metric(r, names[i]);
+        if (names[i]) found = smoe_measures_metric(r->measured, names[i]);
     return found;
 }
 
@@ -208,8 +208,8 @@ static void find_split(plan *p) {
 
 static const char *label_of(const plan *p, size_t metric, char buf[SMOE_METRIC_KEY]) {
     size_t number;
-    smoe_metric m = smoe_metric_of_column(p->r->metric[metric], &number);
-    if (m == SMOE_METRICS) return p->r->metric[metric];
+    smoe_metric m = smoe_metric_of_column(p->r->measured->metric[metric], &number);
+    if (m == SMOE_METRICS) return p->r->measured->metric[metric];
     return smoe_metric_label(buf, m, *p->split ? p->split : NULL, number);
 }
 
@@ -219,8 +219,8 @@ static char *y_label_of(const plan *p) {
     char buf[SMOE_METRIC_KEY];
     const char *label = label_of(p, p->metric, buf), *most = "";
     size_t seeds = 0;
-    for (size_t g = 0; g < p->r->groups; g++) {
-        size_t n = smoe_results_stats(p->r, g, p->metric).n;
+    for (size_t g = 0; g < p->r->measured->groups; g++) {
+        size_t n = smoe_measures_stats(p->r->measured, g, p->metric).n;
         if (g && n != seeds) most = "up to ";
         if (n > seeds) seeds = n;
     }
@@ -249,7 +249,8 @@ static void finish(plan *p, double *x) {
         p->x == SIZE_MAX ? label_of(p, p->x_metric, p->x_label) : p->r->sweep->column[p->x];
     p->figure.y_label = p->y_label;
     if (!p->numbers) return;
-    /* What was measured, as FLOPs, is compared by ratios where it spans a few times itself. */
+    /* Measured quantities such as FLOPs get a logarithmic axis where the largest is several times
+     * the smallest. */
     bool powers = smoe_results_powers(x, n), metric = p->x == SIZE_MAX;
     if (metric && n && x[0] > 0 && x[n - 1] > 3 * x[0])
         p->figure.log_x = 10;
@@ -260,7 +261,7 @@ static void finish(plan *p, double *x) {
 int smoe_results_figure(const smoe_results *r, const smoe_sweep_figure *wish, const char *name,
                         bool *drawn, smoe_err *err) {
     plan p = {.r = r, .metric = smoe_results_first(r, wish->y)};
-    size_t n = r->groups;
+    size_t n = r->measured->groups;
     *drawn = true;
     if (p.metric == SIZE_MAX || !choose_x(&p, wish->x)) return 0;
     p.line = column_of(r->sweep, wish->line);
@@ -294,10 +295,6 @@ int smoe_results_figure(const smoe_results *r, const smoe_sweep_figure *wish, co
 
 /* ---- the figures of a sweep ------------------------------------------------------------------ */
 
-bool smoe_results_is_measured(const char *name) {
-    return smoe_metric_of_column(name, NULL) != SMOE_METRICS;
-}
-
 static bool is_set(const smoe_sweep *sweep, const char *name) {
     size_t prefix = strlen(SMOE_EVALUATED);
     for (size_t c = 0; c < sweep->evaluate.columns && !strncmp(name, SMOE_EVALUATED, prefix); c++)
@@ -309,8 +306,7 @@ static int check_axis(const smoe_sweep *sweep, const char *axis, const char *nam
                       bool may_measure, smoe_err *err) {
     char known[1000];
     size_t used = 0;
-    if (!name || (may_set && is_set(sweep, name)) ||
-        (may_measure && smoe_results_is_measured(name)))
+    if (!name || (may_set && is_set(sweep, name)) || (may_measure && smoe_metric_is_measured(name)))
         return 0;
     for (size_t m = 0; m < SMOE_METRICS; m++)
         if (smoe_metrics[m].column)
@@ -330,9 +326,9 @@ int smoe_results_check(const smoe_sweep *sweep, smoe_err *err) {
 }
 
 static bool knows(const smoe_results *r, const char *name, bool metrics, bool columns) {
-    if (!name || !r->metrics) return true;
+    if (!name || !r->measured->metrics) return true;
     if (columns && column_of(r->sweep, name) != SIZE_MAX) return true;
-    if (metrics && smoe_results_metric(r, name) != SIZE_MAX) return true;
+    if (metrics && smoe_measures_metric(r->measured, name) != SIZE_MAX) return true;
     return r->evaluations && knows(r->evaluations, name, metrics, columns);
 }
 

@@ -6,7 +6,7 @@
 
 /*
  * DIR/NAME.gp and .svg: `y`, precision_at_1 unless it is given (the loss where there is none),
- * against `x`, a column or a metric, with the 95% interval of each mean (sweep/contrast.h) as
+ * against `x`, a column or a metric, with the 95% interval of each mean (compare/contrast.h) as
  * bars.
  *   x     not given: the first column from x_from on whose values are numbers, at least two; else
  *         the first column from there, its values side by side
@@ -18,9 +18,6 @@
  */
 int smoe_results_figure(const smoe_results *results, const smoe_sweep_figure *wish,
                         const char *name, bool *drawn, smoe_err *err) SMOE_MUST_CHECK;
-
-/* May a column of results be called that, as one that is measured? */
-bool smoe_results_is_measured(const char *name);
 
 /* Whether values that rise from point to point look like powers: three or more, all positive, each
  * at least 1.4 times the one before. `value` is sorted in place. */

@@ -1,7 +1,7 @@
 /*
  * Processes of a sweep; see runner.h. SIGCHLD is blocked and waited for in one place, so that
- * nothing is missed and no handler is needed. What a trial's process tells lies in memory that it
- * shares with its parent.
+ * nothing is missed and no handler is needed. A trial's process reports its progress in memory that
+ * it shares with its parent.
  */
 #include "sweep/runner.h"
 #include "base/stop.h"
@@ -9,6 +9,7 @@
 #include "sweep/trial.h"
 
 #include <errno.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,7 +52,8 @@ static void on_step(void *user, const smoe_train_status *step) {
 
 static void on_eval(void *user, uint64_t step, const char *split, const smoe_eval *eval) {
     (void)step, (void)split;
-    ((smoe_runner_trial *)user)->test_precision = eval->precision_at_1;
+    smoe_runner_trial *trial = user;
+    trial->test_precision = eval->precision_at_1;
 }
 
 static void on_evaluated(void *user, size_t done, size_t of) {
@@ -75,6 +77,7 @@ static void *work(void *user) {
     smoe_observer observer = {.user = trial, .step = on_step, .eval = on_eval};
     smoe_trial_options how = {.env = smoe_env_here(t->r->options->argc, t->r->options->argv),
                               .stop = t->stop,
+                              .save = smoe_save_request(),
                               .observer = &observer,
                               .evaluated = on_evaluated,
                               .evaluated_user = trial};
@@ -117,13 +120,16 @@ static pid_t fork_quietly(void) {
     sigemptyset(&requests);
     sigaddset(&requests, SIGINT);
     sigaddset(&requests, SIGTERM);
+    sigaddset(&requests, SIGHUP);
+    sigaddset(&requests, SIGUSR1);
     pthread_sigmask(SIG_BLOCK, &requests, &mask);
     pid_t pid = fork();
     if (pid) pthread_sigmask(SIG_SETMASK, &mask, NULL);
     return pid;
 }
 
-/* Takes up a trial if nobody has it: 1 it runs, 0 another has it or it is settled by now, -1. */
+/* Starts a trial unless another process has it: 1 it runs, 0 another process has it or it has ended
+ * meanwhile, -1. */
 static int begin(runner *r, size_t trial, smoe_err *err) {
     int claim, got = smoe_trial_claim(r->sweep, trial, &claim, err);
     if (got <= 0) return got;
@@ -161,7 +167,7 @@ static int end(runner *r, size_t which, int status, smoe_err *err) {
     smoe_trial *trial = &r->sweep->trial[w.trial];
     bool stopped = r->stopping && (WIFSIGNALED(status) || WEXITSTATUS(status) == SMOE_STOPPED);
     bool silent = WIFSIGNALED(status) || (WEXITSTATUS(status) && trial->state != SMOE_TRIAL_FAILED);
-    if (killed(status)) { /* from outside, or for want of memory: no fault of the trial's */
+    if (killed(status)) { /* killed from outside or for lack of memory: the trial did not fail */
         r->killed += !stopped && trial->state == SMOE_TRIAL_OPEN;
         stopped = true;
     }
@@ -197,13 +203,13 @@ static int reap(runner *r, smoe_err *err) {
     return 0;
 }
 
-static void forward(const runner *r) {
-    for (size_t i = 0; i < r->running; i++) kill(r->worker[i].pid, SIGTERM);
+static void forward(const runner *r, int number) {
+    for (size_t i = 0; i < r->running; i++) kill(r->worker[i].pid, number);
 }
 
 static void stop_all(runner *r) {
     r->stopping = true;
-    forward(r);
+    forward(r, SIGTERM);
 }
 
 /* Waits for a child's end, or for a moment; a signal that asks to stop ends it too. */
@@ -240,6 +246,10 @@ static int loop(runner *r, smoe_err *err) {
             stop_all(r);
             say(r, "stopping: every running cell writes a checkpoint");
         }
+        if (r->options->save && *r->options->save) {
+            *r->options->save = 0;
+            forward(r, SIGUSR1);
+        }
         if (!r->stopping && fill(r, &held, err)) return -1;
         show(r, false);
         if (!r->running && (r->stopping || !held)) return 0;
@@ -253,7 +263,7 @@ static int loop(runner *r, smoe_err *err) {
 
 /* Every process that still runs is told to stop and waited for. */
 static void give_up(runner *r) {
-    forward(r);
+    forward(r, SIGTERM);
     for (size_t i = 0; i < r->running; i++)
         while (waitpid(r->worker[i].pid, NULL, 0) < 0 && errno == EINTR)
             ;
@@ -286,7 +296,7 @@ static int conclude(const runner *r, smoe_err *err) {
     return smoe_fail_more(err, SMOE_PARTIAL, "--resume --retry-failed runs them again");
 }
 
-/* A parent that ignores the ends of its children would never hear of them. */
+/* If SIGCHLD is ignored, ends of children are not reported. */
 static int check_signals(smoe_err *err) {
     struct sigaction action;
     if (sigaction(SIGCHLD, NULL, &action))
@@ -305,6 +315,7 @@ static int runner_open(runner *r, smoe_err *err) {
     if (shared == MAP_FAILED)
         return smoe_fail_errno(err, SMOE_RUNTIME, "cannot allocate the memory shared by the cells");
     r->trial = shared;
+    for (size_t i = 0; i < trials; i++) r->trial[i].test_precision = NAN;
     return check_signals(err);
 }
 

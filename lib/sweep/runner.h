@@ -13,12 +13,12 @@
 /* How far a trial of this process is; its own process writes it. */
 typedef struct smoe_runner_trial {
     bool running;
-    uint64_t step, steps; /* 0 of 0: it is starting */
-    double loss, precision, test_precision, seconds_left;
+    uint64_t step, steps;                                 /* 0 of 0: it is starting */
+    double loss, precision, test_precision, seconds_left; /* NAN: not evaluated yet */
     size_t evaluation, evaluations; /* at other settings: begun, of; 0: not there yet */
 } smoe_runner_trial;
 
-/* Whoever wants to know. Called by the process that called smoe_runner_run; each may be NULL. */
+/* Callbacks about progress, called in the process that called smoe_runner_run; each may be NULL. */
 typedef struct smoe_runner_observer {
     void *user;
     /* Some times per second, with trials [sweep->trials]; `last`: nothing will change any more. */
@@ -30,7 +30,10 @@ typedef struct smoe_runner_observer {
 
 typedef struct smoe_runner_options {
     size_t jobs; /* trials at once, at least 1; each has its share of the caller's threads */
-    bool retry_failed, fail_fast;      /* those that failed earlier; the first failure stops all */
+    bool retry_failed, fail_fast; /* those that failed earlier; the first failure stops all */
+    volatile sig_atomic_t
+        *save; /* set: every running trial writes a checkpoint and goes on; set to 0
+                                    then; may be NULL */
     const volatile sig_atomic_t *stop; /* set: every running trial writes a checkpoint, and the
                                           sweep ends. NULL: nobody asks */
     int argc;                          /* the command line, for env.json */

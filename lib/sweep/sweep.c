@@ -73,16 +73,6 @@ void smoe_axes_free(smoe_axes *axes) {
     *axes = (smoe_axes){0};
 }
 
-const char *smoe_axes_item(const char *text) {
-    int depth = 0;
-    for (; *text; text++) {
-        if (*text == '[' || *text == '{') depth++;
-        if (*text == ']' || *text == '}') depth--;
-        if (*text == ',' && depth <= 0) break;
-    }
-    return text;
-}
-
 /* An axis of `keys` that change together; a single one for a key of the grid. */
 static int axis_of_keys(smoe_axes *axes, const smoe_sweep_key *const *key, size_t keys) {
     const char *column[64] = {0}, *value[64] = {0}, *override[64] = {0};
@@ -110,7 +100,7 @@ static int listed_key(smoe_sweep_key *key, const char *override) {
     key->value = calloc(strlen(text) + 2, sizeof *key->value);
     bool failed = !key->key || !key->value;
     for (const char *end; !failed; text = end + 1) {
-        end = smoe_axes_item(text);
+        end = smoe_text_item(text);
         while (isspace((unsigned char)*text)) text++;
         failed = !(key->value[key->count++] = strndup(text, (size_t)(end - text)));
         if (!*end) break;
@@ -158,7 +148,7 @@ static int add_listed(smoe_axes *axes, char *const *overrides, size_t count, boo
     for (size_t i = 0; i < count; i++) {
         smoe_sweep_key key = {0}, *const one = &key;
         const char *equals = strchr(overrides[i], '=');
-        if (!equals || !*smoe_axes_item(equals + 1) || names_key(overrides[i], "seed") != seed)
+        if (!equals || !*smoe_text_item(equals + 1) || names_key(overrides[i], "seed") != seed)
             continue;
         smoe_err unknown = {0};
         int status = listed_key(&key, overrides[i]);
@@ -186,7 +176,7 @@ int smoe_axes_of(smoe_axes *axes, const smoe_sweep_keys *keys, char *const *over
     *plains = 0;
     for (size_t i = 0; i < count; i++) {
         const char *equals = strchr(overrides[i], '=');
-        if (!equals || !*smoe_axes_item(equals + 1)) plain[(*plains)++] = overrides[i];
+        if (!equals || !*smoe_text_item(equals + 1)) plain[(*plains)++] = overrides[i];
     }
     for (int seed = 0; seed < 2; seed++) {
         if (add_swept(axes, keys, overrides, count, seed))
@@ -200,8 +190,8 @@ int smoe_axes_of(smoe_axes *axes, const smoe_sweep_keys *keys, char *const *over
 
 static const uint64_t HASH_START = 14695981039346656037u;
 
-/* FNV-1a, going on from h. It guards a manifest against slips of an editor and of memory, not
- * against anyone who means it; so a few lines do, and no library is needed. */
+/* FNV-1a, continued from h. It protects a manifest against accidents of an editor or of memory, not
+ * against intent, so no cryptographic hash is needed. */
 static uint64_t hash_of(const char *text, uint64_t h) {
     for (; *text; text++) h = (h ^ (unsigned char)*text) * 1099511628211u;
     return h;
@@ -243,7 +233,7 @@ static char *trial_name(const smoe_sweep *sweep, const smoe_trial *trial, size_t
     return strdup(name);
 }
 
-/* What a combination says, for messages: "experts=8, seed=1". */
+/* The settings of a combination, for messages: "experts=8, seed=1". */
 static void describe(char *buf, size_t size, const smoe_sweep *sweep, const smoe_trial *trial) {
     size_t used = 0;
     snprintf(buf, size, "the only cell");
@@ -273,6 +263,7 @@ void smoe_sweep_free(smoe_sweep *sweep) {
     free(sweep->trial);
     free(sweep->run);
     free(sweep->checkpoint);
+    free(sweep->remarks);
     free(sweep->name);
     free(sweep->dir);
     *sweep = (smoe_sweep){0};
@@ -315,7 +306,8 @@ static json_t *blocks_json(const bool *picked, size_t depth) {
     return list;
 }
 
-/* The resolved spec keeps how blocks are written, here it does not: last-1 of two is [1]. */
+/* Unlike the resolved spec, this form does not keep how blocks are written: last-1 of two is
+ * [1]. */
 static int hash_meaning(smoe_trial *trial, json_t *json, const smoe_model_spec *model) {
     json_t *moe = json_object_get(json_object_get(json, "model"), "moe");
     json_object_set_new(moe, "layers", blocks_json(model->moe.is_moe, model->depth));
@@ -326,9 +318,69 @@ static int hash_meaning(smoe_trial *trial, json_t *json, const smoe_model_spec *
     return text ? 0 : -1;
 }
 
+/* ---- values without effect ------------------------------------------------------------------- */
+
+/* What was given and has no effect in any trial looked at so far. */
+typedef struct idles {
+    smoe_idle *item;
+    size_t count;
+    bool begun;
+} idles;
+
+static int idles_begin(idles *list, const smoe_spec *spec) {
+    smoe_idle idle;
+    list->begun = true;
+    for (size_t at = 0; (at = smoe_spec_idle(spec, at, &idle));) {
+        smoe_idle *item = realloc(list->item, (list->count + 1) * sizeof *item);
+        if (!item) return -1;
+        list->item = item;
+        item[list->count++] = idle;
+    }
+    return 0;
+}
+
+static bool idle_in(const smoe_spec *spec, const smoe_idle *which) {
+    smoe_idle idle;
+    for (size_t at = 0; (at = smoe_spec_idle(spec, at, &idle));)
+        if (!strcmp(idle.key, which->key) && idle.override == which->override) return true;
+    return false;
+}
+
+/* Adds a trial: what acts in it is no longer idle. -1: out of memory. */
+static int idles_add(idles *list, const smoe_spec *spec) {
+    size_t kept = 0;
+    if (!list->begun) return idles_begin(list, spec);
+    for (size_t i = 0; i < list->count; i++)
+        if (idle_in(spec, &list->item[i])) list->item[kept++] = list->item[i];
+    list->count = kept;
+    return 0;
+}
+
+/* Overrides and swept keys that act in no trial are mistakes; what the file gives is a remark. */
+static int idles_judge(smoe_sweep *sweep, const idles *list, const char *label, smoe_err *err) {
+    int status = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        const smoe_idle *idle = &list->item[i];
+        if (idle->override) {
+            status = smoe_fail_more(err, SMOE_USAGE, "%s: has no effect in any cell: %s", idle->key,
+                                    idle->why);
+            continue;
+        }
+        char *longer = smoe_text_format("%s%s:%zu:%zu: %s: has no effect in any cell: %s\n",
+                                        sweep->remarks ? sweep->remarks : "", label, idle->line,
+                                        idle->column, idle->key, idle->why);
+        if (!longer) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
+        free(sweep->remarks);
+        sweep->remarks = longer;
+    }
+    return status;
+}
+
+/* ---- resolving trials ------------------------------------------------------------------------ */
+
 /* Resolves a combination: 1 a trial, 0 no valid spec, its first mistake added to err; -1. */
 static int resolve(smoe_sweep *sweep, smoe_trial *trial, const smoe_spec_text *from,
-                   char *const *override, size_t overrides, smoe_err *err) {
+                   char *const *override, size_t overrides, idles *idle, smoe_err *err) {
     smoe_spec spec;
     smoe_err own = {0};
     char what[400], shown[400], *text = NULL;
@@ -346,7 +398,7 @@ static int resolve(smoe_sweep *sweep, smoe_trial *trial, const smoe_spec_text *f
     json = text ? json_loads(text, 0, NULL) : NULL;
     if (!sweep->name) sweep->name = strdup(spec.name);
     if (!json || !sweep->name || smoe_trial_set_spec(trial, json) ||
-        hash_meaning(trial, json, &spec.model))
+        hash_meaning(trial, json, &spec.model) || idles_add(idle, &spec))
         status = smoe_fail(err, SMOE_RUNTIME, "out of memory for the cells");
 out:
     json_decref(json);
@@ -355,9 +407,9 @@ out:
     return status;
 }
 
-/* No trial stands there twice, however its values are written: another seed, 00 beside 0, would
- * count as one more, with no deviation. Resolved specs have every key, so that trials which only
- * come to the same, as those without experts do for any router, are told apart. */
+/* No trial may occur twice, however its values are written: seed 00 beside seed 0 would count as a
+ * second seed without deviation. Resolved specs have every key, so trials that merely have the same
+ * results, such as those without experts for any router, remain different. */
 static int check_distinct(const smoe_sweep *sweep, smoe_err *err) {
     char what[2][200], shown[2][200];
     for (size_t i = 0; i < sweep->trials; i++)
@@ -377,6 +429,9 @@ int smoe_sweep_expand(smoe_sweep *sweep, const smoe_spec_text *text, char *const
                       size_t count, const smoe_axes *axes, bool skip, size_t *skipped,
                       smoe_err *err) {
     size_t trials = 1, longest = count;
+    smoe_spec_text cells = *text;
+    idles idle = {0};
+    cells.of_cells = true;
     *sweep = (smoe_sweep){0};
     *skipped = 0;
     *err = (smoe_err){0};
@@ -397,7 +452,7 @@ int smoe_sweep_expand(smoe_sweep *sweep, const smoe_spec_text *text, char *const
     for (size_t number = 0; number < trials && !status; number++) {
         smoe_trial *trial = &sweep->trial[sweep->trials];
         size_t n = combine(trial, override, count, axes, sweep->columns, number);
-        int good = n ? resolve(sweep, trial, text, override, n - 1, err) : -1;
+        int good = n ? resolve(sweep, trial, &cells, override, n - 1, &idle, err) : -1;
         if (good == 1 && !(trial->name = trial_name(sweep, trial, number))) good = -1;
         if (good < 1) trial_clear(trial, sweep->columns);
         sweep->trials += good == 1;
@@ -406,6 +461,8 @@ int smoe_sweep_expand(smoe_sweep *sweep, const smoe_spec_text *text, char *const
         status = good < 0 ? -1 : 0;
     }
     free(override);
+    if (!status && !(*skipped && !skip)) status = idles_judge(sweep, &idle, text->label, err);
+    free(idle.item);
     if (status || (*skipped && !skip)) return -1;
     if (!sweep->trials) return smoe_fail_more(err, SMOE_USAGE, "no combination is left");
     return check_distinct(sweep, err);

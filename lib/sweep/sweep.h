@@ -71,8 +71,9 @@ typedef struct smoe_sweep {
     char *run,
         *checkpoint; /* the run that is the only trial, and its weights; NULL: trials train */
     smoe_sweep_figure figure; /* what the figures show */
-    smoe_sweep_plan plan;     /* primary contrasts and margins, see primary.h */
-    char *reference;          /* what rows are compared with, see compare.h; NULL: the first row */
+    smoe_sweep_plan plan;     /* primary contrasts and margins, see sweep/show.h */
+    char *reference;          /* what groups are compared with, see sweep/show.h; NULL: the first */
+    char *remarks;            /* lines on values of the spec that act in no trial, or NULL */
 } smoe_sweep;
 
 /* ---- axes ------------------------------------------------------------------------------------ */
@@ -86,8 +87,6 @@ int smoe_axis_add(smoe_axis *axis, const char *const *value, const char *const *
  * it; the seed comes last. `plain` [count] gets the other overrides (pointers), *plains of them. */
 int smoe_axes_of(smoe_axes *axes, const smoe_sweep_keys *keys, char *const *overrides, size_t count,
                  char **plain, size_t *plains, smoe_err *err) SMOE_MUST_CHECK;
-/* The end of the first item of a list a,b,c: a comma outside brackets and braces, or the end. */
-const char *smoe_axes_item(const char *list);
 /* Whether an axis has the column. */
 bool smoe_axes_has(const smoe_axes *axes, const char *column);
 void smoe_axes_free(smoe_axes *axes);
@@ -96,7 +95,9 @@ void smoe_axes_free(smoe_axes *axes);
 
 /* Every combination, the last axis fastest, each resolved. Combinations that are no valid spec are
  * all named in err (SMOE_USAGE); with `skip` they are left out and counted in *skipped, and err has
- * their names although the call succeeds. Two that are the same are refused (SMOE_USAGE). */
+ * their names although the call succeeds. Two that are the same are refused (SMOE_USAGE), and so is
+ * an override, of a key that is swept or not, that has no effect in any trial; what else of the
+ * spec has none is named in sweep->remarks. */
 int smoe_sweep_expand(smoe_sweep *sweep, const smoe_spec_text *text, char *const *overrides,
                       size_t count, const smoe_axes *axes, bool skip, size_t *skipped,
                       smoe_err *err) SMOE_MUST_CHECK;
@@ -130,7 +131,8 @@ void smoe_sweep_free(smoe_sweep *sweep);
 /* The run directory (sweep->run where there is one), fresh; NULL when out of memory. */
 char *smoe_trial_dir(const smoe_sweep *sweep, size_t i);
 
-/* The file with what became of each test image (sweep/outcomes.h), fresh; NULL when out of memory.
+/* The file with what became of each test image (compare/outcomes.h), fresh; NULL when out of
+ * memory.
  */
 char *smoe_trial_outcomes(const smoe_sweep *sweep, size_t i);
 

@@ -61,14 +61,14 @@ static void keep_best(reader *r, double precision) {
  * [SMOE_METRICS]. */
 static int read_metric(reader *r, const smoe_metric_place *at, json_t *value, double *most,
                        smoe_err *err) {
-    const smoe_metric_row *row = &smoe_metrics[at->metric];
+    const smoe_metric_entry *entry = &smoe_metrics[at->metric];
     char column[SMOE_METRIC_KEY];
     double number = json_is_number(value) ? json_number_value(value) : NAN;
     if (at->metric == SMOE_METRIC_IMAGES_PER_S && isfinite(number) && keep_rate(r, number))
         return smoe_fail(err, SMOE_RUNTIME, "out of memory for the records");
     if (at->metric == SMOE_METRIC_PRECISION && isfinite(number)) keep_best(r, number);
-    if (!row->column) return 0;
-    if (row->layers == SMOE_LAYERS_MAX)
+    if (!entry->column) return 0;
+    if (entry->layers == SMOE_LAYERS_MAX)
         most[at->metric] = fmax(most[at->metric], number);
     else
         json_object_set(r->result, smoe_metric_column(column, at->metric, at->number), value);
@@ -135,8 +135,8 @@ static int add_cost(json_t *result, const smoe_spec *spec, size_t classes, smoe_
 
 /* ---- running --------------------------------------------------------------------------------- */
 
-/* A process that dies lets go of its claim a moment before it lets go of its run (files are closed
- * in the order they were opened): that moment, ten seconds at most, is waited for. */
+/* When a process dies, its claim is released shortly before the lock of its run (files are closed
+ * in the order in which they were opened). So the lock is waited for, ten seconds at most. */
 static void wait_for_run(const char *dir) {
     char *path = smoe_text_format("%s/metrics.jsonl", dir);
     int fd = path ? open(path, O_RDWR | O_CLOEXEC) : -1;
@@ -153,6 +153,8 @@ static int train(const smoe_spec *spec, const char *dir, const smoe_trial_option
                               .mode = stat(dir, &st) ? SMOE_RUN_NEW : SMOE_RUN_RESUME,
                               .env = options->env,
                               .stop = options->stop,
+                              .save = options->save,
+                              .evaluates = true, /* what a sweep is for */
                               .observer = options->observer};
     smoe_train_result result = {0};
     wait_for_run(dir);
@@ -176,7 +178,7 @@ static int evaluate(const smoe_sweep *sweep, size_t i, const char *dir,
     return status;
 }
 
-/* What there is to say about a trial that is trained; NULL with err. */
+/* The outcome of a trained trial as JSON; NULL with err. */
 static json_t *measure(const smoe_sweep *sweep, const smoe_spec *spec, const char *dir,
                        size_t classes, smoe_err *err) {
     /* A run that is there may have been stopped earlier. */

@@ -6,7 +6,8 @@
 #include "train/trainer.h"
 
 typedef struct smoe_trial_options {
-    json_t *env; /* for env.json; taken over */
+    json_t *env;                 /* for env.json; taken over */
+    volatile sig_atomic_t *save; /* as in smoe_train_options */
     const volatile sig_atomic_t *stop;
     const smoe_observer *observer;
     void (*evaluated)(void *user, size_t points, size_t of); /* see evaluations.h; may be NULL */

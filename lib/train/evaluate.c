@@ -1,27 +1,29 @@
 /* Evaluation: loss and precision@1 of a whole split; see trainer.h. */
+#include "train/evaluate.h"
+#include "spec/metrics.h"
+#include "spec/tasks.h"
 #include "train/task.h"
-#include "train/trainer.h"
 #include "base/bf16.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-static bool weight_is_finite(const smoe_params *params, size_t row, size_t i) {
-    const smoe_bf16 *narrow = smoe_weight_bf16(params, row);
+static bool weight_is_finite(const smoe_params *params, size_t param, size_t i) {
+    const smoe_bf16 *narrow = smoe_weight_bf16(params, param);
     return isfinite(narrow ? (double)smoe_bf16_widen(narrow[i])
-                           : (double)smoe_weight(params, row)[i]);
+                           : (double)smoe_weight(params, param)[i]);
 }
 
-/* The first parameter that holds what is no finite number, or NULL. */
+/* The first parameter that holds a number that is not finite, or NULL. */
 static const char *bad_weight(const smoe_params *params) {
-    for (size_t row = 0; row < params->count; row++)
-        for (size_t i = 0; i < params->row[row].size; i++)
-            if (!weight_is_finite(params, row, i)) return params->row[row].name;
+    for (size_t param = 0; param < params->count; param++)
+        for (size_t i = 0; i < params->param[param].size; i++)
+            if (!weight_is_finite(params, param, i)) return params->param[param].name;
     return NULL;
 }
 
-/* Printed without the sign that a NaN may have. */
-static int nonfinite_loss(smoe_model *model, uint64_t image, double loss, smoe_err *err) {
+/* Prints a NaN without its sign. */
+int smoe_evaluate_nonfinite(smoe_model *model, uint64_t image, double loss, smoe_err *err) {
     const char *name = bad_weight(smoe_model_params(model));
     return smoe_fail(err, SMOE_NONFINITE, "image %llu: the loss is %g: %s%s",
                      (unsigned long long)image, fabs(loss),
@@ -29,71 +31,108 @@ static int nonfinite_loss(smoe_model *model, uint64_t image, double loss, smoe_e
                      name ? name : "every weight is finite, the activations are not");
 }
 
-/* What became of each image of a batch, at its place in the data set. */
-static void keep_outcomes(float *outcomes, const smoe_batch *batch, const real *logits,
-                          const double *loss, size_t N) {
-    for (size_t b = 0; b < batch->images; b++) {
-        float *outcome = outcomes + 2 * batch->index[b];
-        outcome[0] = smoe_task_correct(logits + b * N, batch->target + b * N, N);
-        outcome[1] = (float)loss[b];
+void smoe_eval_record(const smoe_eval *eval, const char *split, json_t *record) {
+    for (size_t k = 0; eval->retrieval && k < SMOE_RECALLS; k++) {
+        size_t at = smoe_recall_at[k];
+        smoe_run_metric(record, SMOE_METRIC_TEXT_RECALL, split, at, eval->text_recall[k]);
+        smoe_run_metric(record, SMOE_METRIC_IMAGE_RECALL, split, at, eval->image_recall[k]);
     }
 }
 
 int smoe_evaluate(smoe_model *model, const smoe_spec *spec, const smoe_dataset *set,
                   size_t batch_size, smoe_eval_sink *sink, void *user, smoe_eval *result,
                   smoe_err *err) {
-    return smoe_evaluate_each(model, spec, set, batch_size, NULL, sink, user, result, err);
+    return smoe_evaluate_each(model, spec, set, batch_size, NULL, NULL, sink, user, result, err);
+}
+
+typedef struct evaluation {
+    smoe_model *model;
+    const smoe_spec *spec;
+    smoe_comm *comm;
+    size_t N, batch_size;
+    double *losses;   /* [batch_size] */
+    double *outcomes; /* [images of the set, 2] correct and loss, 0 where not here */
+    size_t images;    /* of the set */
+    smoe_eval_sink *sink;
+    void *user;
+} evaluation;
+
+/* Losses and hits of the batches of this process go to their images' places. */
+static int evaluate_batches(evaluation *x, smoe_loader *loader, smoe_err *err) {
+    const smoe_task *task = smoe_task_of(x->spec->train.loss);
+    smoe_batch batch;
+    size_t N = x->N, done = 0, rank = (size_t)x->comm->rank, size = (size_t)x->comm->size;
+    int more;
+    for (; (more = smoe_loader_next(loader, &batch, err)) > 0; done++) {
+        smoe_task_sums sums = {0};
+        smoe_pass pass = {.seed = x->spec->seed,
+                          .images = batch.images,
+                          .first = (done * size + rank) * x->batch_size};
+        smoe_model_forward(x->model, batch.pixels, &pass);
+        const real *logits = smoe_model_logits(x->model);
+        task->batch(&sums, NULL, x->losses, logits, batch.target, batch.images, N, batch.images, 0);
+        for (size_t b = 0; b < batch.images; b++) {
+            double *outcome = x->outcomes + 2 * batch.index[b];
+            outcome[0] = smoe_task_correct(logits + b * N, batch.target + b * N, N);
+            outcome[1] = x->losses[b];
+            if (!isfinite(x->losses[b]))
+                return smoe_evaluate_nonfinite(x->model, batch.index[b], x->losses[b], err);
+        }
+        if (x->sink && x->sink(x->user, &batch, logits, N, err)) return -1;
+    }
+    return more;
+}
+
+/* Every image was evaluated by one process. */
+static int evaluate_all(evaluation *x, smoe_loader *loader, float *outcomes, smoe_eval *result,
+                        smoe_err *err) {
+    double start = smoe_now(), sum = 0, correct = 0;
+    if (smoe_comm_agree(x->comm, evaluate_batches(x, loader, err), NULL, err)) return -1;
+    smoe_comm_join(x->comm, x->outcomes, 2 * x->images * sizeof *x->outcomes);
+    if (!x->images) return smoe_fail(err, SMOE_DATA, "no images to evaluate");
+    for (size_t i = 0; i < x->images; i++) {
+        correct += x->outcomes[2 * i];
+        sum += x->outcomes[2 * i + 1];
+    }
+    for (size_t i = 0; outcomes && i < 2 * x->images; i++) outcomes[i] = (float)x->outcomes[i];
+    *result = (smoe_eval){.images = x->images,
+                          .loss = sum / (double)x->images,
+                          .precision_at_1 = correct / (double)x->images,
+                          .seconds = smoe_now() - start};
+    return 0;
 }
 
 int smoe_evaluate_each(smoe_model *model, const smoe_spec *spec, const smoe_dataset *set,
-                       size_t batch_size, float *outcomes, smoe_eval_sink *sink, void *user,
-                       smoe_eval *result, smoe_err *err) {
-    size_t N = smoe_dataset_classes(set);
-    const smoe_task *task = smoe_task_of(spec->train.loss);
-    smoe_loader_options options = {
-        .batch_size = batch_size, .multi = task->multi, .seed = spec->seed};
+                       size_t batch_size, smoe_comm *comm, float *outcomes, smoe_eval_sink *sink,
+                       void *user, smoe_eval *result, smoe_err *err) {
+    smoe_comm alone = smoe_comm_alone;
+    if (smoe_task_pairs(spec->train.loss) && comm && comm->size > 1)
+        return smoe_fail(err, SMOE_USAGE, "images and captions are compared by one process alone");
+    if (smoe_task_pairs(spec->train.loss))
+        return smoe_evaluate_pairs(model, spec, set, batch_size, outcomes, sink, user, result, err);
+    evaluation x = {.model = model,
+                    .spec = spec,
+                    .comm = comm ? comm : &alone,
+                    .N = smoe_dataset_classes(set),
+                    .batch_size = batch_size,
+                    .images = smoe_dataset_images(set),
+                    .sink = sink,
+                    .user = user};
+    smoe_loader_options options = {.batch_size = batch_size,
+                                   .multi = smoe_task_of(spec->train.loss)->multi,
+                                   .seed = spec->seed,
+                                   .part = (size_t)x.comm->rank,
+                                   .parts = (size_t)x.comm->size};
     smoe_loader *loader = NULL;
-    smoe_batch batch;
-    smoe_task_sums sums = {0};
-    size_t images = 0;
-    /* of a batch; of every image, in data-set order: the sum does not depend on that of the pass */
-    double start = smoe_now(), sum = 0, *rows = calloc(batch_size, sizeof *rows);
-    double *loss = calloc(smoe_dataset_images(set) + 1, sizeof *loss);
-    int status = -1, more = -1;
-    if (!rows || !loss) {
-        smoe_fail(err, SMOE_RUNTIME, "out of memory for an evaluation");
-        goto out;
-    }
-    if (smoe_loader_open(&loader, set, spec, &options, err)) goto out;
-    while ((more = smoe_loader_next(loader, &batch, err)) > 0) {
-        smoe_pass pass = {.seed = spec->seed, .images = batch.images, .first = images};
-        smoe_model_forward(model, batch.pixels, &pass);
-        const real *logits = smoe_model_logits(model);
-        task->batch(&sums, NULL, rows, logits, batch.target, batch.images, N, batch.images, 0);
-        for (size_t b = 0; b < batch.images; b++) {
-            loss[batch.index[b]] = rows[b];
-            if (isfinite(rows[b])) continue;
-            nonfinite_loss(model, batch.index[b], rows[b], err);
-            goto out;
-        }
-        if (outcomes) keep_outcomes(outcomes, &batch, logits, rows, N);
-        images += batch.images;
-        if (sink && sink(user, &batch, logits, N, err)) goto out;
-    }
-    if (more < 0) goto out;
-    if (!images) {
-        smoe_fail(err, SMOE_DATA, "no images to evaluate");
-        goto out;
-    }
-    for (size_t i = 0; i < images; i++) sum += loss[i];
-    *result = (smoe_eval){.images = images,
-                          .loss = sum / (double)images,
-                          .precision_at_1 = (double)sums.correct / (double)images,
-                          .seconds = smoe_now() - start};
-    status = 0;
-out:
+    x.losses = calloc(batch_size, sizeof *x.losses);
+    x.outcomes = calloc(2 * x.images + 1, sizeof *x.outcomes);
+    int status = x.losses && x.outcomes
+                     ? smoe_loader_open(&loader, set, spec, &options, err)
+                     : smoe_fail(err, SMOE_RUNTIME, "out of memory for an evaluation");
+    status = smoe_comm_agree(x.comm, status, NULL, err);
+    if (!status && x.losses && x.outcomes) status = evaluate_all(&x, loader, outcomes, result, err);
     smoe_loader_free(loader);
-    free(rows);
-    free(loss);
+    free(x.losses);
+    free(x.outcomes);
     return status;
 }

@@ -1,7 +1,7 @@
 /*
- * Few-shot accuracy of a model's features (Soft MoE paper, section 3.1): a ridge regression fitted
- * to a few images a class of the train split, asked about the images of eval.split. Works on any
- * data, not only the data trained on (eval.fewshot.data). Leaves to others: the model, the
+ * Few-shot accuracy of a model's features (Soft MoE paper, section 3.1): a ridge regression is
+ * fitted to a few images per class of the train split and predicts the images of eval.split. Works
+ * on any data, not only the data trained on (eval.fewshot.data). Leaves to others: the model, the
  * regression.
  */
 #ifndef SMOE_FEWSHOT_H
@@ -47,7 +47,8 @@ int smoe_fewshot_train(const smoe_spec *spec, const smoe_train_options *options,
 
 void smoe_fewshot_free(smoe_fewshot *fewshot);
 
-/* ---- its two halves, for whoever has features already ---------------------------------------- */
+/* ---- its two halves, for features that are there already
+ * ---------------------------------------- */
 
 typedef struct smoe_features {
     real *x;        /* [n,d] */
@@ -55,8 +56,8 @@ typedef struct smoe_features {
     size_t n;
 } smoe_features;
 
-/* Accuracy at every strength: correct [SMOE_FEWSHOT_STRENGTHS] of the queries, when the shots are
- * fitted. */
+/* Fits the shots, and counts for every strength the queries that are predicted correctly: correct
+ * [SMOE_FEWSHOT_STRENGTHS]. */
 int smoe_fewshot_solve(size_t *correct, const smoe_features *shots, const smoe_features *queries,
                        size_t d, size_t N, smoe_err *err) SMOE_MUST_CHECK;
 

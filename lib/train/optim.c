@@ -8,33 +8,47 @@
 #include <math.h>
 
 enum {
-    CHUNK = 1 << 15, /* elements of one task of the norm, where gradients are in memory */
-    SHARE = 1 << 11  /* that threads get at least of a tensor: few, so that all get alike */
+    CHUNK = SMOE_OPTIM_UNIT, /* elements of one task of the norm, where gradients are in memory */
+    SHARE = 1 << 11 /* least elements of a tensor per thread: few, so that shares are equal */
 };
+
+static bool adafactor(const smoe_train_spec *spec) {
+    return spec->optimizer.name == SMOE_OPTIMIZER_ADAFACTOR;
+}
 
 /* How each of the two moments is stored, if it is there at all. */
 static smoe_moment moment_of(const smoe_train_spec *spec, int which) {
-    bool adam = spec->optimizer.name == SMOE_OPTIMIZER_ADAM;
-    if (which == 0 && !adam && !(spec->optimizer.momentum > 0)) return SMOE_MOMENT_NONE;
-    if (which == 1 && !adam) return SMOE_MOMENT_NONE;
+    smoe_optimizer name = spec->optimizer.name;
+    bool still = name == SMOE_OPTIMIZER_SGD && !(spec->optimizer.momentum > 0);
+    if (which == 0 ? still : name != SMOE_OPTIMIZER_ADAM) return SMOE_MOMENT_NONE;
     smoe_moments from = which == 0 ? SMOE_MOMENTS_BF16_FIRST : SMOE_MOMENTS_BF16;
     return spec->optimizer.moments >= from ? SMOE_MOMENT_BF16 : SMOE_MOMENT_REAL;
 }
 
 int smoe_optim_allocate(smoe_params *params, const smoe_train_spec *spec, smoe_err *err) {
-    params->factor = true;
+    params->factor = smoe_optim_factors(spec);
     if (smoe_params_allocate(params, 2, err)) return -1;
+    if (spec->ema > 0 && smoe_params_allocate_average(params, err)) return -1;
+    if (adafactor(spec) && smoe_adafactor_allocate(params, err)) return -1;
     return smoe_params_allocate_moments(params, moment_of(spec, 0), moment_of(spec, 1), err);
 }
 
-size_t smoe_optim_bytes(const smoe_train_spec *spec) {
+/* Adafactor needs gradients twice: for the second moments, then for the update; and what is summed
+ * has to be in memory. */
+bool smoe_optim_factors(const smoe_train_spec *spec) {
+    return !adafactor(spec) && spec->pieces == 1;
+}
+
+double smoe_optim_bytes(const smoe_params *params, const smoe_train_spec *spec) {
     static const size_t bytes[] = {
         [SMOE_MOMENT_REAL] = sizeof(real), [SMOE_MOMENT_BF16] = sizeof(smoe_bf16)};
-    return bytes[moment_of(spec, 0)] + bytes[moment_of(spec, 1)];
+    double each = (double)(bytes[moment_of(spec, 0)] + bytes[moment_of(spec, 1)]);
+    double factors = adafactor(spec) ? sizeof(real) * smoe_adafactor_numbers(params) : 0;
+    return each * (double)smoe_params_trained(params) + factors;
 }
 
 static double decayed(const smoe_train_spec *spec, double t) {
-    double W = (double)spec->schedule.warmup, steps = (double)spec->steps;
+    double W = (double)spec->schedule.warmup.steps, steps = (double)spec->steps;
     double start = (double)spec->schedule.start;
     switch (spec->schedule.name) {
     case SMOE_SCHEDULE_LINEAR: return (steps - t + start) / (steps - W);
@@ -46,10 +60,11 @@ static double decayed(const smoe_train_spec *spec, double t) {
 }
 
 double smoe_schedule_rate(const smoe_train_spec *spec, size_t step) {
-    double peak = spec->optimizer.lr, W = (double)spec->schedule.warmup;
+    double peak = spec->optimizer.lr, W = (double)spec->schedule.warmup.steps;
     double t = (double)(step + spec->schedule.start);
     if (spec->schedule.name == SMOE_SCHEDULE_CONSTANT) return peak;
-    size_t cooldown = spec->schedule.name == SMOE_SCHEDULE_RSQRT ? spec->schedule.cooldown : 0;
+    size_t cooldown =
+        spec->schedule.name == SMOE_SCHEDULE_RSQRT ? spec->schedule.cooldown.steps : 0;
     double share = 1;
     if (cooldown && step + cooldown >= spec->steps) {
         share = (double)(spec->steps - step) / (double)cooldown;
@@ -62,7 +77,7 @@ double smoe_schedule_rate(const smoe_train_spec *spec, size_t step) {
 /* The sum of `count` parts, each by one thread, added in their order. */
 static double sum_of(size_t count, double (*part)(size_t i, const void *context),
                      const void *context) {
-    enum { GROUP = 256 }; /* parts that are held at a time */
+    enum { GROUP = 256 }; /* parts that are in memory at a time */
     double total = 0, sums[GROUP];
     for (size_t base = 0; base < count; base += GROUP) {
         size_t n = count - base < GROUP ? count - base : GROUP;
@@ -86,37 +101,43 @@ static double chunk_square(size_t i, const void *context) {
     return smoe_kernels_get()->row->dot_double(g, g, left < CHUNK ? left : CHUNK);
 }
 
-static double expert_square(size_t e, const void *row) {
-    return smoe_outer_square(row, e);
+static double expert_square(size_t e, const void *param) {
+    return smoe_outer_square(param, e);
 }
 
 double smoe_optim_square(const smoe_params *params, size_t first, size_t end) {
     double total = 0;
     while (first < end) {
-        const smoe_param *row = &params->row[first];
-        if (row->frozen) {
+        const smoe_param *param = &params->param[first];
+        if (param->frozen) {
             first++;
             continue;
         }
-        if (row->outer) {
-            total += sum_of(row->dim[0], expert_square, row);
+        if (param->outer) {
+            total += sum_of(param->dim[0], expert_square, param);
             first++;
             continue;
         }
-        size_t to = row->offset; /* rows that are not frozen follow one another */
-        for (; first < end && !params->row[first].outer; first++)
-            if (!params->row[first].frozen) to = smoe_param_end(&params->row[first]);
-        stretch s = {params->g + row->offset, to - row->offset};
+        size_t to = param->offset; /* parameters that are not frozen follow one another */
+        for (; first < end && !params->param[first].outer; first++)
+            if (!params->param[first].frozen) to = smoe_param_end(&params->param[first]);
+        stretch s = {params->g + param->offset, to - param->offset};
         total += sum_of((s.size + CHUNK - 1) / CHUNK, chunk_square, &s);
     }
     return total;
+}
+
+void smoe_optim_unit_squares(double *square, const smoe_params *params, size_t first, size_t end) {
+    stretch s = {params->g, params->trained};
+    SMOE_SHARED(optimizer, (end - first) * CHUNK)
+    for (size_t i = first; i < end; i++) square[i - first] = chunk_square(i, &s);
 }
 
 double smoe_optim_norm(const smoe_params *params) {
     return sqrt(smoe_optim_square(params, 0, params->count));
 }
 
-static double decay_of(const smoe_train_spec *spec, const smoe_param *p) {
+double smoe_optim_decay(const smoe_train_spec *spec, const smoe_param *p) {
     if (p->decay >= 0) return p->decay;
     switch (p->group) {
     case SMOE_PARAM_KERNEL: return spec->optimizer.weight_decay;
@@ -164,7 +185,7 @@ static void update_narrow(const smoe_params *params, size_t at, real *g, size_t 
     }
 }
 
-/* What changes of n elements at `at`. */
+/* The ranges of memory that an update of n elements at `at` changes. */
 static smoe_prefetch_ranges changed(const smoe_params *params, size_t at, size_t n) {
     smoe_prefetch_ranges prefetch_ranges = {.at = {(const char *)(params->w + at)},
                                             .bytes = {n * sizeof(real)}};
@@ -193,14 +214,16 @@ static smoe_prefetch_ranges prefetch_ranges_of(const smoe_params *params, size_t
     return changed(params, at + SMOE_ADAM_PREFETCH, *early);
 }
 
-void smoe_optim_step(smoe_params *params, const smoe_train_spec *spec, size_t step, double norm) {
-    double clip = spec->optimizer.clip, t = (double)step + 1;
-    /* The corrections follow the betas as the moments have them, in `real`: rounded, 1 - 0.999
-     * is off by 1e-5 of itself. */
+/* Adam or SGD: element by element, of elements first .. end of the slabs. */
+static void step_elements(smoe_params *params, const smoe_train_spec *spec, size_t step,
+                          double clip, size_t first, size_t end) {
+    double t = (double)step + 1;
+    /* The corrections use the betas as they are used for the moments, rounded to `real`: 1 - 0.999
+     * rounded is off by 1e-5 of itself. */
     double beta1 = (double)(real)spec->optimizer.beta1, beta2 = (double)(real)spec->optimizer.beta2;
     double rate = smoe_schedule_rate(spec, step);
     smoe_adam_constants all = {
-        .clip = (real)(clip > 0 && norm > clip ? clip / norm : 1),
+        .clip = (real)clip,
         .beta1 = (real)beta1,
         .beta2 = (real)beta2,
         .correct1 = (real)(1 / (1 - pow(beta1, t))),
@@ -209,19 +232,21 @@ void smoe_optim_step(smoe_params *params, const smoe_train_spec *spec, size_t st
     };
     SMOE_TEAM(optimizer, smoe_team_for(params->size, smoe_threads()))
     for (size_t i = 0; i < params->count; i++) {
-        const smoe_param *p = &params->row[i];
+        const smoe_param *p = &params->param[i];
         smoe_adam_constants k = all;
-        if (p->frozen) continue;
-        k.rate = (real)(rate * p->lr);
-        k.decay = (real)decay_of(spec, p);
+        if (p->frozen || p->offset >= end || p->offset + p->size <= first) continue;
+        size_t from = p->offset < first ? first - p->offset : 0;
+        size_t to = p->offset + p->size > end ? end - p->offset : p->size;
+        k.rate = p->until && step >= p->until ? 0 : (real)(rate * p->lr);
+        k.decay = (real)smoe_optim_decay(spec, p);
         k.leave = smoe_param_streams(p);
-        /* Runs of other seeds may round alike, so there is none in the key. */
+        /* The key has no seed: runs with different seeds may round in the same way. */
         smoe_rng rng = smoe_rng_at(0, SMOE_RNG_ROUNDING, smoe_rng_name(p->name), step, 0);
         uint32_t key = (uint32_t)smoe_rng_u64(&rng);
         size_t size = p->outer ? smoe_outer_step(p) : SHARE;
 #pragma omp for schedule(static) nowait
-        for (size_t j = 0; j < p->size; j += size) {
-            size_t at = p->offset + j, n = p->size - j < size ? p->size - j : size;
+        for (size_t j = from; j < to; j += size) {
+            size_t at = p->offset + j, n = to - j < size ? to - j : size;
             real made[SMOE_FACTORS_STEP], *g = params->g + at;
             if (p->outer) {
                 size_t terms = smoe_outer_terms(p, j);
@@ -235,8 +260,35 @@ void smoe_optim_step(smoe_params *params, const smoe_train_spec *spec, size_t st
                        params->v ? params->v + at : NULL, n, spec, &k);
         }
     }
+}
+
+bool smoe_optim_divides(const smoe_train_spec *spec) {
+    return !adafactor(spec);
+}
+
+void smoe_optim_step(smoe_params *params, const smoe_train_spec *spec, size_t step, double norm) {
+    smoe_optim_step_range(params, spec, step, norm, 0, params->trained);
+}
+
+void smoe_optim_step_range(smoe_params *params, const smoe_train_spec *spec, size_t step,
+                           double norm, size_t first, size_t end) {
+    double most = spec->optimizer.clip, clip = most > 0 && norm > most ? most / norm : 1;
+    if (adafactor(spec))
+        smoe_adafactor_step(params, spec, step, clip);
+    else
+        step_elements(params, spec, step, clip, first, end);
     for (size_t i = 0; i < params->count; i++) {
-        smoe_param *p = &params->row[i];
+        smoe_param *p = &params->param[i];
         p->fresh = smoe_param_streams(p) && !p->frozen;
     }
+}
+
+void smoe_optim_average(smoe_params *params, double decay, uint64_t updates) {
+    /* -expm1(t log b) is 1 - b^t without cancellation where b is close to 1. */
+    double weight = (1 - decay) / -expm1((double)(updates + 1) * log(decay));
+    real share = (real)weight;
+    const real *w = params->w;
+    real *average = params->average;
+    SMOE_SHARED(optimizer, params->size)
+    for (size_t i = 0; i < params->size; i++) average[i] += share * (w[i] - average[i]);
 }

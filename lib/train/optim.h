@@ -1,7 +1,7 @@
 /*
- * Optimisers and schedules: Adam and SGD with momentum over the parameter table, decoupled weight
- * decay times the learning rate (kernels and the head's kernel; nothing on biases and norms),
- * clipping by the global norm.
+ * Optimisers and schedules: Adam, SGD with momentum and Adafactor over the parameter table,
+ * decoupled weight decay times the learning rate (kernels and the head's kernel; nothing on biases
+ * and norms), clipping by the global norm.
  */
 #ifndef SMOE_OPTIM_H
 #define SMOE_OPTIM_H
@@ -11,13 +11,23 @@
 #include "spec/spec.h"
 
 /* Weights, gradients, and the moments as the optimiser has them. From here on there must be one
- * backward pass for each update: where experts have few rows, what gradients are the product of
- * stands for them (base/param.h). */
+ * backward pass for each update: where experts have few rows, gradients are kept as outer products
+ * (base/param.h). */
 int smoe_optim_allocate(smoe_params *params, const smoe_train_spec *spec,
                         smoe_err *err) SMOE_MUST_CHECK;
 
-/* Bytes of moments for each parameter: 8 with Adam, 6 and 4 with some in BF16. */
-size_t smoe_optim_bytes(const smoe_train_spec *spec);
+/* One update of the moving average e of all weights w with decay b (train.ema), from the number of
+ * updates done so far, t - 1: e += (1 - b)/(1 - b^t) (w - e). That is the average from 0,
+ * e' = b e' + (1 - b) w, divided by 1 - b^t, the sum of its weights: after the first update it is w
+ * itself, without a share of the initial values (V B.4: debiased). */
+void smoe_optim_average(smoe_params *params, double decay, uint64_t updates);
+
+/* Bytes of the moments of a table, which needs no slabs: 8 per trained parameter with Adam, 6 and 4
+ * with some in BF16; with Adafactor half of that, and the factors. */
+double smoe_optim_bytes(const smoe_params *params, const smoe_train_spec *spec);
+
+/* Whether gradients that are needed once may be left as outer products (base/param.h). */
+bool smoe_optim_factors(const smoe_train_spec *spec);
 
 /*
  * Learning rate of the step after `step` finished ones (step < steps). With t = step + 1:
@@ -30,10 +40,16 @@ size_t smoe_optim_bytes(const smoe_train_spec *spec);
  */
 double smoe_schedule_rate(const smoe_train_spec *spec, size_t step);
 
-/* Sum of the squares of the gradients of rows first .. end of the table, in double, in an order
- * that does not depend on threads; and the norm of them all. */
+/* Sum of the squares of the gradients of parameters first .. end of the table, in double, in an
+ * order that does not depend on threads; and the norm of them all. */
 double smoe_optim_square(const smoe_params *params, size_t first, size_t end);
 double smoe_optim_norm(const smoe_params *params);
+
+/* Where processes share the table, in units of so many elements of its slabs: the gradients of all
+ * rows must be in memory. The squares of units first .. end go to square [end - first]; added in
+ * their order, those of all units are the square of the norm above. */
+enum { SMOE_OPTIM_UNIT = 1 << 15 };
+void smoe_optim_unit_squares(double *square, const smoe_params *params, size_t first, size_t end);
 
 /* One update from the gradients, scaled by min(1, clip/norm); leaves them zero, or fresh
  * (base/param.h). `step`: updates done so far. Moments in BF16 are updated as `real` and rounded:
@@ -42,5 +58,24 @@ double smoe_optim_norm(const smoe_params *params);
  * right. Rounded to nearest it would stand still: never fall, and rise only to gradients far above
  * it. The chance is keyed by (parameter, step, place). */
 void smoe_optim_step(smoe_params *params, const smoe_train_spec *spec, size_t step, double norm);
+
+/* Whether an update of a part of the elements needs no other; if so, that of elements first .. end
+ * of the slabs alone, else of all. */
+bool smoe_optim_divides(const smoe_train_spec *spec);
+void smoe_optim_step_range(smoe_params *params, const smoe_train_spec *spec, size_t step,
+                           double norm, size_t first, size_t end);
+
+/* ---- Adafactor (adafactor.c) ----------------------------------------------------------------- */
+
+/* The second moments as params->second; and their number. */
+int smoe_adafactor_allocate(smoe_params *params, smoe_err *err) SMOE_MUST_CHECK;
+double smoe_adafactor_numbers(const smoe_params *params);
+
+/* One update from the gradients, which it leaves zero or as they are (smoe_param_streams). */
+void smoe_adafactor_step(smoe_params *params, const smoe_train_spec *spec, size_t step,
+                         double clip);
+
+/* The weight decay of a row. */
+double smoe_optim_decay(const smoe_train_spec *spec, const smoe_param *row);
 
 #endif

@@ -21,6 +21,9 @@ int smoe_routing_open(smoe_routing *routing, smoe_model *model, smoe_err *err) S
 void smoe_routing_stop(smoe_routing *routing);
 void smoe_routing_free(smoe_routing *routing);
 
+/* Counts of all processes, on each. */
+void smoe_routing_sum(smoe_routing *routing, smoe_comm *comm);
+
 /* The largest share of dropped tokens of a layer; NAN where none places tokens. */
 double smoe_routing_dropped(const smoe_routing *routing);
 

@@ -1,5 +1,6 @@
 /* One training step; see step.h. */
 #include "train/step.h"
+#include "spec/tasks.h"
 #include "train/optim.h"
 #include "train/task.h"
 
@@ -7,26 +8,71 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { LOSS, CORRECT, AUX, STATS, OF_LAYER = sizeof(smoe_plan_stats) / sizeof(double) };
+
+static size_t numbers(const smoe_step *s) {
+    return STATS + OF_LAYER * smoe_model_moe_layers(s->model);
+}
+
+static size_t units(const smoe_params *params) {
+    return (params->trained + SMOE_OPTIM_UNIT - 1) / SMOE_OPTIM_UNIT;
+}
+
+static int allocate(smoe_step *s, smoe_err *err) {
+    size_t layers = smoe_model_moe_layers(s->model);
+    bool several = s->comm->size > 1;
+    s->dlogits = calloc(s->images * s->N, sizeof *s->dlogits);
+    s->losses = calloc(s->images, sizeof *s->losses);
+    s->sums = calloc(s->pieces * numbers(s), sizeof *s->sums);
+    s->stats = calloc(layers + 1, sizeof *s->stats);
+    size_t B = s->spec->train.batch_size;
+    if (s->pairs) s->target = calloc(B * B, sizeof *s->target);
+    for (size_t b = 0; s->target && b < B; b++) s->target[b * B + b] = 1;
+    if (several) s->block = malloc(SMOE_COMM_BLOCK * sizeof *s->block);
+    if (several) s->squares = calloc(units(smoe_model_params(s->model)), sizeof *s->squares);
+    if (s->dlogits && s->losses && s->sums && s->stats && (!s->pairs || s->target) &&
+        (!several || (s->block && s->squares)))
+        return 0;
+    return smoe_fail(err, SMOE_RUNTIME, "out of memory for a batch of %zu images",
+                     s->images * s->pieces);
+}
+
 int smoe_step_open(smoe_step *s, smoe_model *model, const smoe_spec *spec, size_t classes,
                    const smoe_step_options *options, smoe_err *err) {
-    size_t B = spec->train.batch_size;
+    size_t G = spec->train.pieces;
     smoe_params *params = smoe_model_params(model);
-    *s = (smoe_step){.model = model, .spec = spec, .N = classes};
+    *s = (smoe_step){.model = model,
+                     .spec = spec,
+                     .pairs = smoe_task_pairs(spec->train.loss),
+                     .alone = smoe_comm_alone};
+    s->N = s->pairs ? spec->train.batch_size : classes;
     if (options) s->options = *options;
-    s->dlogits = calloc(B * classes, sizeof *s->dlogits);
-    s->rows = calloc(B, sizeof *s->rows);
-    if (!s->dlogits || !s->rows)
-        return smoe_fail(err, SMOE_RUNTIME, "out of memory for a batch of %zu images", B);
-    if (smoe_optim_allocate(params, &spec->train, err)) return -1;
-    if (s->options.reduce) params->factor = false; /* what is summed has to be in memory */
-    return smoe_model_reserve(model, B, true, err);
+    s->comm = s->options.comm ? s->options.comm : &s->alone;
+    if (!smoe_comm_divides(s->comm, G))
+        return smoe_fail(
+            err, SMOE_USAGE,
+            "train.pieces: %zu piece%s cannot be shared by %d processes: the number of "
+            "processes must divide the number of pieces",
+            G, G == 1 ? "" : "s", s->comm->size);
+    s->pieces = G / (size_t)s->comm->size;
+    s->images = spec->train.batch_size / G;
+    if (allocate(s, err) || smoe_optim_allocate(params, &spec->train, err)) return -1;
+    if (smoe_pieces_open(&s->tree, params, s->pieces, err)) return -1;
+    return smoe_model_reserve(model, s->images, true, err);
 }
 
 void smoe_step_free(smoe_step *s) {
+    smoe_pieces_free(&s->tree);
+    free(s->block);
+    free(s->squares);
+    free(s->sums);
     free(s->dlogits);
-    free(s->rows);
-    s->dlogits = NULL;
-    s->rows = NULL;
+    free(s->losses);
+    free(s->stats);
+    free(s->target);
+    s->block = s->dlogits = s->target = NULL;
+    s->squares = s->sums = s->losses = NULL;
+    s->stats = NULL;
 }
 
 /* The first parameter that is no longer finite; else the one of `layer` with the largest weight. */
@@ -34,7 +80,7 @@ static const char *suspect(const smoe_params *params, const char *layer) {
     const char *name = "none";
     double largest = -1;
     for (size_t i = 0; i < params->count; i++) {
-        const smoe_param *p = &params->row[i];
+        const smoe_param *p = &params->param[i];
         bool here = !strncmp(p->name, layer, strlen(layer));
         for (size_t j = 0; j < p->size; j++) {
             double w = fabs((double)params->w[p->offset + j]);
@@ -48,62 +94,203 @@ static const char *suspect(const smoe_params *params, const char *layer) {
     return name;
 }
 
-static const char *bad_gradient(const smoe_params *params) {
-    for (size_t i = 0; i < params->count; i++)
-        if (!isfinite(smoe_optim_square(params, i, i + 1))) return params->row[i].name;
-    return "all";
+/* Elements of the slabs whose sums and moments are here: [*first, *end). */
+static void own_range(const smoe_step *s, const smoe_params *params, size_t *first, size_t *end) {
+    smoe_comm_range(s->comm, units(params), first, end);
+    *first *= SMOE_OPTIM_UNIT;
+    *end *= SMOE_OPTIM_UNIT;
+    if (*first > params->trained) *first = params->trained;
+    if (*end > params->trained) *end = params->trained;
 }
 
-/* Printed without the sign that a NaN may have. */
+/* The first parameter whose gradient is not finite, or NULL. */
+static const char *bad_gradient(const smoe_step *s, const smoe_params *params) {
+    size_t first, end;
+    own_range(s, params, &first, &end);
+    for (size_t i = 0; i < params->count; i++) {
+        const smoe_param *p = &params->param[i];
+        if (s->comm->size == 1 && !isfinite(smoe_optim_square(params, i, i + 1))) return p->name;
+        if (s->comm->size == 1 || p->frozen) continue;
+        for (size_t j = p->offset; j < p->offset + p->size; j++)
+            if (j >= first && j < end && !isfinite(params->g[j])) return p->name;
+    }
+    return NULL;
+}
+
+/* All processes see that something is not finite; those that know where say it. */
 static int check(const smoe_step *s, const smoe_pass *pass, smoe_err *err) {
     const smoe_params *params = smoe_model_params(s->model);
     unsigned long long number = (unsigned long long)pass->step + 1;
-    char layer[48];
-    if (s->options.unchecked || (isfinite(s->loss + s->aux) && isfinite(s->norm))) return 0;
-    if (isfinite(s->loss + s->aux))
-        return smoe_fail(err, SMOE_NONFINITE, "step %llu: the gradient is not finite: parameter %s",
-                         number, bad_gradient(params));
-    smoe_model_nonfinite(s->model, pass, layer, sizeof layer);
-    return smoe_fail(err, SMOE_NONFINITE,
-                     "step %llu: the loss is %g: first non-finite values in layer %s, parameter %s",
-                     number, fabs(s->loss + s->aux), layer, suspect(params, layer));
+    double loss = s->loss + s->aux;
+    if (s->options.unchecked || (isfinite(loss) && isfinite(s->norm))) return 0;
+    int status = 0;
+    if (isfinite(loss)) {
+        const char *name = bad_gradient(s, params);
+        if (name)
+            status = smoe_fail(err, SMOE_NONFINITE,
+                               "step %llu: the gradient is not finite: parameter %s", number, name);
+    } else if (*s->bad) {
+        /* Printed without the sign that a NaN may have. */
+        status = smoe_fail(err, SMOE_NONFINITE,
+                           "step %llu: the loss is %g: first non-finite values in layer %s, "
+                           "parameter %s",
+                           number, fabs(loss), s->bad, suspect(params, s->bad));
+    }
+    if (smoe_comm_agree(s->comm, status, NULL, err)) return -1;
+    return smoe_fail(err, SMOE_NONFINITE, "step %llu: the %s is not finite", number,
+                     isfinite(loss) ? "norm of the gradient" : "loss");
 }
 
-static int reduce(smoe_step *s, smoe_params *params, smoe_err *err) {
-    double sums[] = {s->loss, s->precision, s->aux};
-    enum { SUMS = sizeof sums / sizeof *sums };
-    if (s->options.reduce(s->options.reduce_user, params, sums, SUMS, err)) return -1;
-    s->loss = sums[0];
-    s->precision = sums[1];
-    s->aux = sums[2];
-    return 0;
+/* Logits [images,N] of the images from `first` on; of pairs the batch is whole, one piece. */
+static const real *forward(const smoe_step *s, const smoe_batch *batch, size_t first,
+                           const smoe_pass *pass) {
+    const smoe_inputs in = {batch->pixels, batch->tokens, batch->lengths};
+    size_t side = s->spec->data.image_size, pixels = s->spec->data.channels * side * side;
+    if (s->pairs) {
+        smoe_model_forward_pairs(s->model, &in, pass);
+        return smoe_model_pairs(s->model)->logits;
+    }
+    smoe_model_forward(s->model, batch->pixels + first * pixels, pass);
+    return smoe_model_logits(s->model);
+}
+
+/* Forward, loss and backward of piece i of those here. */
+static void run_piece(smoe_step *s, const smoe_batch *batch, size_t i, smoe_pass *pass) {
+    const smoe_train_spec *train = &s->spec->train;
+    size_t first = i * s->images;
+    double *sums = s->sums + i * numbers(s);
+    smoe_task_sums task = {0};
+    pass->first = ((size_t)s->comm->rank * s->pieces + i) * s->images;
+    const real *logits = forward(s, batch, first, pass);
+    const real *target = s->pairs ? s->target : batch->target + first * s->N;
+    smoe_task_of(train->loss)
+        ->batch(&task, s->dlogits, s->losses, logits, target, pass->images, s->N, pass->whole,
+                train->label_smoothing);
+    sums[LOSS] = task.loss;
+    sums[CORRECT] = (double)task.correct;
+    sums[AUX] = smoe_model_aux(s->model);
+    if (!s->options.unchecked && !*s->bad && !isfinite(sums[LOSS] + sums[AUX]))
+        smoe_model_nonfinite(s->model, pass, s->bad, sizeof s->bad);
+    smoe_clock_lap(pass->clock, SMOE_PART_loss);
+    smoe_model_backward(s->model, s->dlogits, pass);
+    bool routes = s->measure && smoe_model_routes(s->model);
+    for (size_t k = 0; routes && k < smoe_model_moe_layers(s->model); k++) {
+        smoe_plan_stats stats;
+        smoe_plan_measure(&smoe_model_router(s->model, k)->plan, &stats);
+        memcpy(sums + STATS + k * OF_LAYER, &stats, sizeof stats);
+    }
+}
+
+/* What is summed beside gradients, over all pieces. */
+static void conclude(smoe_step *s, size_t whole) {
+    size_t n = numbers(s);
+    smoe_pieces_sum(s->sums, s->pieces, n);
+    smoe_comm_sum(s->comm, s->sums, s->measure ? n : STATS);
+    s->loss = s->sums[LOSS] / (double)whole;
+    s->precision = s->sums[CORRECT] / (double)whole;
+    s->aux = s->sums[AUX];
+    if (!s->measure) return;
+    double G = (double)s->spec->train.pieces;
+    for (size_t i = STATS; i < n; i++) s->sums[i] /= G;
+    memcpy(s->stats, s->sums + STATS, (n - STATS) * sizeof *s->sums);
+}
+
+/* The gradients of this process's range become sums over all processes. */
+static double shared_norm(smoe_step *s, smoe_params *params) {
+    size_t n = units(params), first, end;
+    double total = 0;
+    smoe_comm_range(s->comm, n, &first, &end);
+    smoe_comm_scatter_sum(s->comm, params->g, params->trained, SMOE_OPTIM_UNIT, s->block);
+    smoe_optim_unit_squares(s->squares + first, params, first, end);
+    smoe_comm_gather(s->comm, s->squares, n * sizeof *s->squares, sizeof *s->squares,
+                     SMOE_TRAFFIC_OTHER);
+    for (size_t i = 0; i < n; i++) total += s->squares[i];
+    return sqrt(total);
+}
+
+/* Every process updates its range, and gets the weights of the others; or, where that cannot be
+ * divided, gets all gradients and updates everything. */
+static void update(smoe_step *s, smoe_params *params, uint64_t updates) {
+    size_t first, end;
+    own_range(s, params, &first, &end);
+    if (s->comm->size > 1 && !smoe_optim_divides(&s->spec->train)) {
+        smoe_comm_gather(s->comm, params->g, params->trained * sizeof(real),
+                         SMOE_OPTIM_UNIT * sizeof(real), SMOE_TRAFFIC_GRADIENTS);
+        smoe_optim_step(params, &s->spec->train, updates, s->norm);
+        return;
+    }
+    smoe_optim_step_range(params, &s->spec->train, updates, s->norm, first, end);
+    if (s->comm->size == 1) return;
+    smoe_comm_gather(s->comm, params->w, params->trained * sizeof(real),
+                     SMOE_OPTIM_UNIT * sizeof(real), SMOE_TRAFFIC_WEIGHTS);
+    smoe_pieces_clear(params); /* the update has cleared its range only */
 }
 
 int smoe_step_run(smoe_step *s, const smoe_batch *batch, uint64_t done, uint64_t updates,
                   smoe_clock *clock, smoe_err *err) {
     smoe_params *params = smoe_model_params(s->model);
+    size_t whole = s->spec->train.batch_size;
     smoe_pass pass = {.train = true,
                       .seed = s->spec->seed,
                       .step = done,
-                      .images = batch->images,
-                      .first = s->options.first,
-                      .whole = s->options.whole,
+                      .images = s->images,
+                      .whole = whole,
                       .clock = clock};
-    size_t whole = smoe_pass_whole(&pass);
-    smoe_task_sums sums = {0};
-    smoe_model_forward(s->model, batch->pixels, &pass);
-    smoe_task_of(s->spec->train.loss)
-        ->batch(&sums, s->dlogits, s->rows, smoe_model_logits(s->model), batch->target,
-                batch->images, s->N, whole, s->spec->train.label_smoothing);
-    s->loss = sums.loss / (double)whole;
-    s->precision = (double)sums.correct / (double)whole;
-    s->aux = smoe_model_aux(s->model);
-    smoe_clock_lap(clock, SMOE_PART_loss);
-    smoe_model_backward(s->model, s->dlogits, &pass);
-    if (s->options.reduce && reduce(s, params, err)) return -1;
-    s->norm = smoe_optim_norm(params);
+    s->bad[0] = '\0';
+    for (size_t i = 0; i < s->pieces; i++) {
+        run_piece(s, batch, i, &pass);
+        smoe_pieces_add(&s->tree, params, i);
+    }
+    conclude(s, whole);
+    s->norm = s->comm->size > 1 ? shared_norm(s, params) : smoe_optim_norm(params);
     if (check(s, &pass, err)) return -1;
-    smoe_optim_step(params, &s->spec->train, updates, s->norm);
+    update(s, params, updates);
+    smoe_model_bound(s->model);
+    if (params->average) smoe_optim_average(params, s->spec->train.ema, updates);
     smoe_clock_lap(clock, SMOE_PART_optimizer);
     return 0;
+}
+
+void smoe_step_expect(const smoe_params *params, const smoe_train_spec *train,
+                      const smoe_comm *comm, smoe_sent *sent) {
+    size_t bytes = params->trained * sizeof(real), unit = SMOE_OPTIM_UNIT * sizeof(real);
+    smoe_sent *other = &sent[SMOE_TRAFFIC_OTHER];
+    for (int i = 0; i < 2; i++) smoe_comm_expect_agree(comm, other);
+    smoe_comm_expect_sum(comm, STATS, other);
+    smoe_comm_expect_scatter_sum(comm, params->trained, SMOE_OPTIM_UNIT,
+                                 &sent[SMOE_TRAFFIC_GRADIENTS]);
+    smoe_comm_expect_gather(comm, units(params) * sizeof(double), sizeof(double), other);
+    bool divides = smoe_optim_divides(train);
+    smoe_comm_expect_gather(comm, bytes, unit,
+                            &sent[divides ? SMOE_TRAFFIC_WEIGHTS : SMOE_TRAFFIC_GRADIENTS]);
+}
+
+/* ---- moments --------------------------------------------------------------------------------- */
+
+static void each_moment(const smoe_params *params, void *slab[4], size_t bytes[4]) {
+    void *const all[] = {params->m, params->v, params->m_bf16, params->v_bf16};
+    for (size_t i = 0; i < 4; i++) {
+        slab[i] = all[i];
+        bytes[i] = i < 2 ? sizeof(real) : sizeof(smoe_bf16);
+    }
+}
+
+void smoe_step_gather_moments(smoe_step *s) {
+    const smoe_params *params = smoe_model_params(s->model);
+    void *slab[4];
+    size_t bytes[4];
+    if (!smoe_optim_divides(&s->spec->train)) return;
+    each_moment(params, slab, bytes);
+    for (size_t i = 0; i < 4; i++)
+        if (slab[i])
+            smoe_comm_gather(s->comm, slab[i], params->trained * bytes[i],
+                             SMOE_OPTIM_UNIT * bytes[i], SMOE_TRAFFIC_OTHER);
+}
+
+void smoe_step_forget_moments(smoe_step *s) {
+    smoe_params *params = smoe_model_params(s->model);
+    size_t first, end;
+    if (!smoe_optim_divides(&s->spec->train)) return;
+    own_range(s, params, &first, &end);
+    smoe_params_forget_moments(params, first, end);
 }

@@ -1,49 +1,69 @@
 /*
- * One training step, written once for whoever trains or times training: forward, loss, backward,
- * reduce, clip, update. Leaves to others: where batches come from, records, checkpoints.
+ * One training step, written once for whoever trains or times training: for each piece of the batch
+ * forward, loss, backward; the sum of the pieces' gradients, over processes too; clip, update.
+ * Leaves to others: where batches come from, records, checkpoints.
  */
 #ifndef SMOE_STEP_H
 #define SMOE_STEP_H
 
+#include "comm/comm.h"
 #include "data/data.h"
 #include "spec/spec.h"
+#include "train/pieces.h"
 #include "vit/model.h"
 
-/* Between backward and clipping, where several processes sum what each has of a batch: the
- * gradients (params->g, all of them are there) and `sums`. A failure ends the step. */
-typedef int smoe_reduce(void *user, smoe_params *params, double *sums, size_t count, smoe_err *err);
-
 typedef struct smoe_step_options {
-    smoe_reduce *reduce; /* NULL: there is one process */
-    void *reduce_user;
-    size_t first, whole; /* the images here are first .. of a batch of `whole`; 0: they are all */
-    bool unchecked;      /* a loss or gradient that is not finite is no failure: for timing */
+    smoe_comm *comm; /* the processes that share each batch; NULL: this one alone */
+    bool unchecked;  /* a loss or gradient that is not finite is no failure: for timing */
 } smoe_step_options;
 
 typedef struct smoe_step {
     smoe_model *model;
     const smoe_spec *spec;
     smoe_step_options options;
-    size_t N;
-    real *dlogits; /* [B,N] */
-    double *rows;  /* [B] losses of the images */
+    smoe_comm alone, *comm;
+    size_t N; /* classes; of pairs, texts: B */
+    bool pairs;
+    real *target; /* [B,B] of pairs: the caption of each image is its own; NULL otherwise */
+    size_t pieces, images; /* of the batch that are computed here; images of a piece */
+    smoe_pieces tree;
+    real *block;     /* with several processes: what arrives */
+    double *squares; /* and the squares of the units of the gradient */
+    double *sums;    /* [pieces, 3 + 5 layers] what is summed beside gradients */
+    real *dlogits;   /* [images,N] */
+    double *losses;  /* [images] losses of the images */
+    char bad[48];    /* the first layer of this step that was not finite; empty: none */
     /* of the last step, means over the batch: */
     double loss, precision;
     double aux;  /* the auxiliary losses, not weighted */
     double norm; /* of the gradient, before clipping */
+    /* Set by whoever wants them: each MoE layer's routing of the next steps, in `stats`. */
+    bool measure;
+    smoe_plan_stats *stats;
 } smoe_step;
 
-/* Allocates weights, gradients and moments, which are zero, and binds the activations of
- * train.batch_size images, with classes N. options may be NULL. Borrows model and spec; free in any
- * case. */
+/* Allocates weights, gradients, moments and the moving average, which are zero, and binds the
+ * activations of a piece, with classes N. options may be NULL. Borrows model, spec and comm, whose
+ * number of processes must divide train.pieces (SMOE_USAGE); free in any case. */
 int smoe_step_open(smoe_step *step, smoe_model *model, const smoe_spec *spec, size_t classes,
                    const smoe_step_options *options, smoe_err *err) SMOE_MUST_CHECK;
 void smoe_step_free(smoe_step *step);
 
-/* The step after `done` finished ones and `updates` finished updates; clock may be NULL. With a
- * loss or gradient that is not finite nothing is updated: SMOE_NONFINITE, naming step, layer and
- * parameter. */
+/* The step after `done` finished ones and `updates` finished updates; clock may be NULL. `batch` is
+ * this process's part. With a loss or gradient that is not finite nothing is updated:
+ * SMOE_NONFINITE, naming step, layer and parameter. Afterwards every process has all weights, and
+ * the moments of its own range of the slabs. */
 int smoe_step_run(smoe_step *step, const smoe_batch *batch, uint64_t done, uint64_t updates,
                   smoe_clock *clock, smoe_err *err) SMOE_MUST_CHECK;
+
+/* What a process sends in a step that is not logged, with the two agreements that the trainer has
+ * beside it: added to sent [SMOE_TRAFFICS]. The table needs no slabs. */
+void smoe_step_expect(const smoe_params *params, const smoe_train_spec *train,
+                      const smoe_comm *comm, smoe_sent *sent);
+
+/* Between steps: the moments of all ranges become known to every process; those that are not its
+ * own are forgotten, which frees their memory. */
+void smoe_step_gather_moments(smoe_step *step);
+void smoe_step_forget_moments(smoe_step *step);
 
 #endif

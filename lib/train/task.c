@@ -17,17 +17,17 @@ bool smoe_task_correct(const real *logits, const real *target, size_t N) {
     return target[best] > 0;
 }
 
-void smoe_task_by_image(smoe_image_loss *image, smoe_task_sums *sums, real *dlogits, double *rows,
+void smoe_task_by_image(smoe_image_loss *image, smoe_task_sums *sums, real *dlogits, double *losses,
                         const real *logits, const real *target, size_t B, size_t N, size_t whole,
                         double smoothing) {
     double scale = 1 / (double)whole;
     SMOE_SHARED(elementwise, B * N)
     for (size_t b = 0; b < B; b++) {
         const smoe_targets t = targets_of(target + b * N, N, smoothing);
-        rows[b] = image(dlogits ? dlogits + b * N : NULL, logits + b * N, &t, N, scale);
+        losses[b] = image(dlogits ? dlogits + b * N : NULL, logits + b * N, &t, N, scale);
     }
     for (size_t b = 0; b < B; b++) {
-        sums->loss += rows[b];
+        sums->loss += losses[b];
         sums->correct += smoe_task_correct(logits + b * N, target + b * N, N);
     }
 }

@@ -1,6 +1,6 @@
 /*
  * What a model is trained for: its targets, its loss and its metrics. A task is one file (task_*.c)
- * and one row of spec/tasks.def, which makes it a value of train.loss.
+ * and one entry of spec/tasks.def, which makes it a value of train.loss.
  */
 #ifndef SMOE_TASK_H
 #define SMOE_TASK_H
@@ -22,9 +22,9 @@ typedef struct smoe_task {
      * smoothing: each t_c becomes (1 - smoothing) t_c + smoothing (sum of t)/N, in the loss and not
      * in what counts as correct.
      * With dlogits [B,N] (may be NULL) also the gradient of the loss divided by `whole`, the images
-     * of the batch that these are part of. `rows` [B] is scratch.
+     * of the batch that these are part of. `losses` [B] is scratch.
      */
-    void (*batch)(smoe_task_sums *sums, real *dlogits, double *rows, const real *logits,
+    void (*batch)(smoe_task_sums *sums, real *dlogits, double *losses, const real *logits,
                   const real *target, size_t B, size_t N, size_t whole, double smoothing);
     /* What the model takes for the probability of class c, from logits [N]. */
     double (*probability)(const real *logits, size_t N, size_t c);
@@ -52,7 +52,7 @@ typedef double smoe_image_loss(real *dl, const real *l, const smoe_targets *t, s
                                double scale);
 
 /* smoe_task.batch from that. */
-void smoe_task_by_image(smoe_image_loss *image, smoe_task_sums *sums, real *dlogits, double *rows,
+void smoe_task_by_image(smoe_image_loss *image, smoe_task_sums *sums, real *dlogits, double *losses,
                         const real *logits, const real *target, size_t B, size_t N, size_t whole,
                         double smoothing);
 

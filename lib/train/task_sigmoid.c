@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-static double row_loss(real *dl, const real *l, const smoe_targets *y, size_t N, double scale) {
+static double image_loss(real *dl, const real *l, const smoe_targets *y, size_t N, double scale) {
     double loss = 0;
     for (size_t c = 0; c < N; c++) {
         double x = (double)l[c], t = smoe_target(y, c), e = exp(-fabs(x));
@@ -13,9 +13,9 @@ static double row_loss(real *dl, const real *l, const smoe_targets *y, size_t N,
     return loss;
 }
 
-static void batch(smoe_task_sums *sums, real *dlogits, double *rows, const real *logits,
+static void batch(smoe_task_sums *sums, real *dlogits, double *losses, const real *logits,
                   const real *target, size_t B, size_t N, size_t whole, double smoothing) {
-    smoe_task_by_image(row_loss, sums, dlogits, rows, logits, target, B, N, whole, smoothing);
+    smoe_task_by_image(image_loss, sums, dlogits, losses, logits, target, B, N, whole, smoothing);
 }
 
 static double probability(const real *l, size_t N, size_t c) {

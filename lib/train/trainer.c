@@ -1,12 +1,15 @@
 /* The training loop; see trainer.h. Order: batch, step, then what is due at this step: metrics,
  * evaluation, checkpoint. All of it follows from (spec, step) alone. */
 #include "train/trainer.h"
+#include "base/frame.h"
 #include "spec/metrics.h"
 #include "spec/routers.h"
+#include "spec/tasks.h"
 #include "train/optim.h"
 #include "train/routing.h"
 #include "train/step.h"
 #include "train/task.h"
+#include "train/upcycle.h"
 #include "store/safetensors.h"
 
 #include <inttypes.h>
@@ -22,13 +25,17 @@ enum { DURATIONS = 4096 };
 typedef struct trainer {
     const smoe_spec *spec;
     const smoe_train_options *options;
+    smoe_comm alone, *comm;
+    bool chief; /* the process that writes the run directory and speaks */
     smoe_dataset *train, *test;
-    smoe_safetensors *init; /* of --init, or NULL */
+    smoe_tokenizer *tokenizer; /* of captions, or NULL */
+    smoe_safetensors *init;    /* of --init, or NULL */
     smoe_model *model;
     smoe_params *params;
     smoe_run *run;
     smoe_loader *loader;
     smoe_checkpoint state;
+    char *names; /* of the classes, as JSON */
     smoe_train_result *result;
     size_t N;
     smoe_step step;
@@ -36,6 +43,7 @@ typedef struct trainer {
     size_t done;       /* steps of this process */
     double start;      /* clock when the first step began */
     double before;     /* wall_s of the run when this process began */
+    double saved;      /* clock of the last checkpoint, at first of the start */
     double epoch, rate;
 } trainer;
 
@@ -48,7 +56,7 @@ static void note(const trainer *t, const char *fmt, ...) {
     va_end(args);
     if (t->run) smoe_run_log(t->run, "%s", text);
     const smoe_observer *o = t->options->observer;
-    if (o && o->note) o->note(o->user, text);
+    if (t->chief && o && o->note) o->note(o->user, text);
 }
 
 /* ---- start ----------------------------------------------------------------------------------- */
@@ -57,7 +65,7 @@ static int open_data(trainer *t, smoe_err *err) {
     const smoe_spec *spec = t->spec;
     if (smoe_dataset_open(&t->train, spec, "train", err)) return -1;
     t->N = t->result->classes = smoe_dataset_classes(t->train);
-    if (!spec->train.eval_every) return 0;
+    if (!spec->train.eval_every && !t->options->evaluates) return 0;
     if (smoe_dataset_open(&t->test, spec, spec->eval.split, err)) return -1;
     if (smoe_dataset_classes(t->test) != t->N)
         return smoe_fail(err, SMOE_DATA, "split '%s' has %zu classes, split 'train' has %zu",
@@ -65,36 +73,59 @@ static int open_data(trainer *t, smoe_err *err) {
     return 0;
 }
 
-/* What a checkpoint says of the data. */
+/* What a checkpoint says of the data. Names that are not UTF-8, or very long, are left out. */
 static void data_mark(trainer *t) {
+    enum { LONGEST = 1 << 20 };
     uLong crc = 0;
+    json_t *names = json_array();
+    bool whole = true;
     for (size_t i = 0; i < t->N; i++) {
         const char *name = smoe_dataset_class_name(t->train, i);
         crc = crc32(crc, (const Bytef *)name, (uInt)strlen(name) + 1);
+        whole = whole && !json_array_append_new(names, json_string(name));
     }
+    t->names = whole ? smoe_json_dump(names, 0) : NULL;
+    json_decref(names);
+    if (t->names && strlen(t->names) <= LONGEST) t->state.names = t->names;
     t->state.images = smoe_dataset_images(t->train);
     t->state.classes = crc;
 }
 
 /* What comes from the file and what does not is said unasked: a name that is spelled differently
  * would not be seen otherwise. */
-static int load_init(trainer *t, smoe_err *err) {
+static void say(void *user, const char *text) {
+    const trainer *t = user;
     const smoe_observer *o = t->options->observer;
-    if (smoe_params_load(t->params, t->init, t->options->fit, NULL, err)) return -1;
-    char *text = smoe_params_partial_text(t->params, t->init, t->options->fit);
-    if (!text) return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", t->options->init);
+    if (!t->chief) return;
     smoe_run_log(t->run, "%s", text);
     if (o && o->say) o->say(o->user, text);
+}
+
+static int load_init(trainer *t, smoe_err *err) {
+    const smoe_train_options *options = t->options;
+    if (smoe_params_load(t->params, t->init, options->fit, NULL, err)) return -1;
+    char *text = smoe_params_partial_text(t->params, t->init, options->fit);
+    if (!text) return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", options->init);
+    say(t, text);
     free(text);
-    return 0;
+    if (options->fit != SMOE_FIT_UPCYCLE) return 0;
+    if (options->noise > 0) smoe_upcycle_noise(t->params, t->init, t->spec->seed, options->noise);
+    if (smoe_task_pairs(t->spec->train.loss)) return 0; /* it has no logits of classes */
+    return smoe_upcycle_compare(t->model, t->spec, t->init, t->test ? t->test : t->train,
+                                t->spec->train.batch_size, say, t, err);
 }
 
 static int open_loader(trainer *t, smoe_err *err) {
-    smoe_loader_options options = {.batch_size = t->spec->train.batch_size,
+    const smoe_train_spec *train = &t->spec->train;
+    smoe_loader_options options = {.batch_size = train->batch_size,
                                    .train = true,
-                                   .multi = smoe_task_of(t->spec->train.loss)->multi,
+                                   .tokenizer = t->tokenizer,
+                                   .multi = smoe_task_of(train->loss)->multi,
                                    .seed = t->spec->seed,
-                                   .first_step = t->state.step};
+                                   .first_step = t->state.step,
+                                   .part = (size_t)t->comm->rank,
+                                   .parts = (size_t)t->comm->size,
+                                   .piece = train->batch_size / train->pieces};
     return smoe_loader_open(&t->loader, t->train, t->spec, &options, err);
 }
 
@@ -103,13 +134,16 @@ static int open_loader(trainer *t, smoe_err *err) {
 static int prepare(trainer *t, smoe_err *err) {
     const smoe_spec *spec = t->spec;
     if (open_data(t, err) || smoe_model_create(&t->model, spec, t->N, err)) return -1;
+    if (smoe_task_pairs(spec->train.loss) && smoe_tokenizer_open(&t->tokenizer, spec, err))
+        return -1;
     data_mark(t);
     t->params = smoe_model_params(t->model);
     const char *init = t->options->init;
     if (init && smoe_params_open(&t->init, t->params, init, t->options->fit, err)) return -1;
     t->durations = calloc(DURATIONS, sizeof *t->durations);
     if (!t->durations) return smoe_fail(err, SMOE_RUNTIME, "out of memory for the times of steps");
-    if (smoe_step_open(&t->step, t->model, spec, t->N, NULL, err)) return -1;
+    const smoe_step_options options = {.comm = t->comm};
+    if (smoe_step_open(&t->step, t->model, spec, t->N, &options, err)) return -1;
     return t->options->mode == SMOE_RUN_RESUME ? 0 : open_loader(t, err);
 }
 
@@ -147,49 +181,114 @@ static int restore_wall(trainer *t, smoe_err *err) {
     return status;
 }
 
-static int restore(trainer *t, smoe_err *err) {
-    smoe_checkpoint now = t->state;
-    int restored = smoe_run_restore(t->run, t->params, &t->state, err);
-    if (restored <= 0) return restored;
-    if (data_check(t, &now, err)) return -1;
+/* Records after the checkpoint are dropped. */
+static int restore_records(trainer *t, smoe_err *err) {
     if (smoe_run_truncate(t->run, t->state.step, t->state.recorded, err) || restore_wall(t, err))
         return -1;
-    if (t->state.step < t->spec->train.steps && smoe_run_outcomes(t->run, NULL, 0, err)) return -1;
+    return t->state.step < t->spec->train.steps ? smoe_run_outcomes(t->run, NULL, 0, err) : 0;
+}
+
+static int restore(trainer *t, smoe_err *err) {
+    smoe_checkpoint now = t->state;
+    int restored = t->chief ? smoe_run_restore(t->run, t->params, &t->state, err)
+                            : smoe_checkpoint_restore(t->options->dir, t->params, &t->state, err);
+    if (restored <= 0) return restored;
+    if (data_check(t, &now, err)) return -1;
+    if (t->chief && restore_records(t, err)) return -1;
     t->state.images = now.images;
     t->state.classes = now.classes;
+    t->state.names = now.names;
     note(t, "resumed after step %llu", (unsigned long long)t->state.step);
     return 1;
 }
 
+/* The spec with data.path's last name alone: on another machine the data may lie elsewhere. NULL
+ * when out of memory. */
+static char *placeless_spec(const smoe_spec *spec) {
+    char *text = smoe_spec_json(spec);
+    json_t *all = text ? json_loads(text, 0, NULL) : NULL, *data = json_object_get(all, "data");
+    const char *path = json_string_value(json_object_get(data, "path"));
+    const char *last = path ? strrchr(path, '/') : NULL;
+    free(text);
+    if (last) json_object_set_new(data, "path", json_string(last + 1));
+    text = all ? json_dumps(all, JSON_COMPACT) : NULL;
+    json_decref(all);
+    return text;
+}
+
+/* Specs and data must be the same, or what processes sum does not belong together. */
+static int same_everywhere(const trainer *t, smoe_err *err) {
+    char *spec = placeless_spec(t->spec);
+    int status = spec ? 0 : smoe_fail(err, SMOE_RUNTIME, "out of memory for the spec");
+    const uint64_t data[] = {t->state.images, t->state.classes, t->N};
+    status = smoe_comm_agree(t->comm, status, NULL, err);
+    if (!status)
+        status = smoe_comm_same(t->comm, "version of smoe", SMOE_VERSION, sizeof SMOE_VERSION, err);
+    if (!status) status = smoe_comm_same(t->comm, "spec", spec, spec ? strlen(spec) : 0, err);
+    if (!status) status = smoe_comm_same(t->comm, "training data", data, sizeof data, err);
+    free(spec);
+    return status;
+}
+
+/* The run directory is opened by one process; checkpoints are read by each. */
+static int open_run(trainer *t, smoe_err *err) {
+    const smoe_train_options *o = t->options;
+    int status = 0;
+    if (t->chief)
+        status = smoe_run_open(&t->run, o->dir, o->mode, t->spec, o->env, err);
+    else
+        json_decref(o->env);
+    return smoe_comm_agree(t->comm, status, NULL, err);
+}
+
 static int start(trainer *t, smoe_err *err) {
     t->state.best = -1;
-    if (prepare(t, err)) {
+    int status = smoe_comm_agree(t->comm, prepare(t, err), NULL, err);
+    if (!status) status = same_everywhere(t, err);
+    if (status) {
         json_decref(t->options->env);
         return -1;
     }
+    if (open_run(t, err)) return -1;
     bool resume = t->options->mode == SMOE_RUN_RESUME;
-    if (smoe_run_open(&t->run, t->options->dir, t->options->mode, t->spec, t->options->env, err))
-        return -1;
+    const char *first;
+    size_t left_out = smoe_webdataset_left_out(t->train, &first);
+    if (left_out)
+        note(t, "data.on_error: %zu samples are left out, the first: %s", left_out, first);
     int restored = resume ? restore(t, err) : 0;
-    if (restored < 0) return -1;
+    if (smoe_comm_agree(t->comm, restored < 0 ? -1 : 0, NULL, err)) return -1;
+    if (smoe_comm_same(t->comm, "checkpoint", &t->state.step, sizeof t->state.step, err)) return -1;
+    smoe_step_forget_moments(&t->step);
     if (!restored) {
         smoe_params_init(t->params, t->spec->seed);
-        if (t->init && load_init(t, err)) return -1;
+        if (t->init && load_init(t, err)) status = -1;
     }
-    return resume ? open_loader(t, err) : 0;
+    if (!status && resume) status = open_loader(t, err);
+    return smoe_comm_agree(t->comm, status, NULL, err);
 }
 
 /* ---- a step ---------------------------------------------------------------------------------- */
 
+static bool due(size_t every, uint64_t step) {
+    return every && step % every == 0;
+}
+
+static bool logs(const trainer *t, uint64_t step) {
+    return due(t->spec->train.log_every, step) || step == t->spec->train.steps;
+}
+
 static int step(trainer *t, smoe_err *err) {
     smoe_batch batch;
-    if (smoe_loader_next(t->loader, &batch, err) < 0) return -1;
+    int status = smoe_loader_next(t->loader, &batch, err) < 0 ? -1 : 0;
+    if (smoe_comm_agree(t->comm, status, NULL, err)) return -1;
     t->epoch = batch.epoch;
     t->rate = smoe_schedule_rate(&t->spec->train, t->state.step);
+    t->step.measure = logs(t, t->state.step + 1);
     if (smoe_step_run(&t->step, &batch, t->state.step, t->state.optimizer_steps, NULL, err)) {
         smoe_err failed = *err;
         if (failed.code != SMOE_NONFINITE) return -1;
-        return smoe_fail(err, failed.code, "%s; the last checkpoint is unchanged", failed.text);
+        return smoe_fail(err, failed.code, "%s; %s", failed.text,
+                         smoe_checkpoint_left(t->options->dir));
     }
     t->state.step++;
     t->state.optimizer_steps++;
@@ -207,7 +306,7 @@ static json_t *record(const trainer *t) {
 }
 
 static int put_record(trainer *t, json_t *r, smoe_err *err) {
-    if (smoe_run_metrics(t->run, r, err)) return -1;
+    if (t->chief ? smoe_run_metrics(t->run, r, err) : (json_decref(r), 0)) return -1;
     t->state.recorded = t->state.step;
     return 0;
 }
@@ -217,15 +316,14 @@ static void set(json_t *r, smoe_metric metric, double value) {
 }
 
 static void add_router_metrics(const trainer *t, json_t *r) {
-    for (size_t i = 0; i < smoe_model_moe_layers(t->model); i++) {
+    for (size_t i = 0; smoe_model_routes(t->model) && i < smoe_model_moe_layers(t->model); i++) {
         const smoe_plan *plan = &smoe_model_router(t->model, i)->plan;
-        smoe_plan_stats stats;
-        smoe_plan_measure(plan, &stats);
+        const smoe_plan_stats stats = t->step.stats[i];
         const struct {
             smoe_metric metric;
             double value;
             bool wanted;
-        } rows[] = {
+        } statistic[] = {
             {SMOE_METRIC_DISPATCH_MAX, stats.dispatch_max, !plan->sparse},
             {SMOE_METRIC_COMBINE_MAX, stats.combine_max, !plan->sparse},
             {SMOE_METRIC_TOKENS_PER_SLOT, stats.tokens_per_slot, !plan->sparse},
@@ -233,15 +331,16 @@ static void add_router_metrics(const trainer *t, json_t *r) {
             {SMOE_METRIC_DROPPED, stats.dropped, plan->sparse},
         };
         size_t block = smoe_model_moe_block(t->model, i);
-        for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
-            if (rows[k].wanted) smoe_run_metric(r, rows[k].metric, NULL, block, rows[k].value);
+        for (size_t k = 0; k < sizeof statistic / sizeof *statistic; k++)
+            if (statistic[k].wanted)
+                smoe_run_metric(r, statistic[k].metric, NULL, block, statistic[k].value);
     }
 }
 
 /* Is there an auxiliary loss, though it may be 0? */
 static bool balances(const trainer *t) {
-    const smoe_router_row *router = smoe_router_find(t->spec->model.moe.router);
-    return smoe_model_moe_layers(t->model) && router && router->family == SMOE_FAMILY_TOKENS_CHOICE;
+    const smoe_router_entry *router = smoe_router_find(t->spec->model.moe.router);
+    return smoe_model_routes(t->model) && router && router->family == SMOE_FAMILY_TOKENS_CHOICE;
 }
 
 static int log_step(trainer *t, double images_per_s, smoe_err *err) {
@@ -269,12 +368,15 @@ static int evaluate_split(trainer *t, size_t B, json_t *r, smoe_err *err) {
                      ? smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu images", images)
                      : smoe_routing_open(&routing, t->model, err);
     if (!status)
-        status = smoe_evaluate_each(t->model, t->spec, t->test, B, outcomes, NULL, NULL, eval, err);
-    if (!status && last) status = smoe_run_outcomes(t->run, outcomes, images, err);
+        status = smoe_evaluate_each(t->model, t->spec, t->test, B, t->comm, outcomes, NULL, NULL,
+                                    eval, err);
+    if (!status) smoe_routing_sum(&routing, t->comm);
+    if (!status && last && t->chief) status = smoe_run_outcomes(t->run, outcomes, images, err);
     if (!status) {
         const char *split = t->spec->eval.split;
         smoe_run_metric(r, SMOE_METRIC_LOSS, split, 0, eval->loss);
         smoe_run_metric(r, SMOE_METRIC_PRECISION, split, 0, eval->precision_at_1);
+        smoe_eval_record(eval, split, r);
         smoe_routing_record(&routing, split, r);
     }
     smoe_routing_free(&routing);
@@ -282,14 +384,29 @@ static int evaluate_split(trainer *t, size_t B, json_t *r, smoe_err *err) {
     return status;
 }
 
+/* The moving average of the weights, in their place. */
+static int evaluate_average(trainer *t, size_t B, json_t *r, smoe_err *err) {
+    smoe_eval *eval = &t->result->average;
+    const char *split = t->spec->eval.split;
+    smoe_params_exchange_average(t->params);
+    int status =
+        smoe_evaluate_each(t->model, t->spec, t->test, B, t->comm, NULL, NULL, NULL, eval, err);
+    smoe_params_exchange_average(t->params);
+    if (status) return smoe_fail_prefix(err, "moving average");
+    smoe_run_metric(r, SMOE_METRIC_EMA_LOSS, split, 0, eval->loss);
+    smoe_run_metric(r, SMOE_METRIC_EMA_PRECISION, split, 0, eval->precision_at_1);
+    return 0;
+}
+
 static int evaluate(trainer *t, smoe_err *err) {
     size_t B = t->spec->eval.batch_size;
-    if (B > t->spec->train.batch_size) B = t->spec->train.batch_size;
+    if (B > t->step.images) B = t->step.images;
     const smoe_eval *eval = &t->result->test;
     const smoe_train_options *options = t->options;
     json_t *r = record(t);
-    if (evaluate_split(t, B, r, err) ||
-        (options->measure && options->measure(options->measure_user, t->model, B, r, err))) {
+    if (evaluate_split(t, B, r, err) || (t->params->average && evaluate_average(t, B, r, err)) ||
+        (t->chief && options->measure &&
+         options->measure(options->measure_user, t->model, B, r, err))) {
         json_decref(r);
         return -1;
     }
@@ -298,21 +415,40 @@ static int evaluate(trainer *t, smoe_err *err) {
         t->state.best_step = t->state.step;
     }
     const smoe_observer *o = t->options->observer;
-    if (o && o->eval) o->eval(o->user, t->state.step, t->spec->eval.split, eval);
+    if (t->chief && o && o->eval) o->eval(o->user, t->state.step, t->spec->eval.split, eval);
     return put_record(t, r, err);
 }
 
-static bool due(size_t every, uint64_t step) {
-    return every && step % every == 0;
+static bool asked(const volatile sig_atomic_t *flag) {
+    return flag && *flag;
+}
+
+/* Is a checkpoint due at this step, unless it is the last one or a request to stop was made? */
+static bool checkpoint_due(const trainer *t) {
+    const smoe_train_spec *train = &t->spec->train;
+    uint64_t step = t->state.step;
+    bool best = train->checkpoint_every && t->state.best_step == step;
+    bool late =
+        train->checkpoint_minutes > 0 && smoe_now() - t->saved >= 60 * train->checkpoint_minutes;
+    return due(train->checkpoint_every, step) || due(train->keep_every, step) || best || late ||
+           asked(t->options->save);
 }
 
 static int checkpoint(trainer *t, smoe_err *err) {
-    return smoe_run_checkpoint(t->run, t->params, t->spec, &t->state, t->spec->train.keep, err);
+    int status = 0;
+    if (t->options->save) *t->options->save = 0;
+    t->saved = smoe_now();
+    smoe_step_gather_moments(&t->step);
+    if (t->chief)
+        status =
+            smoe_run_checkpoint(t->run, t->params, t->spec, &t->state, t->spec->train.keep, err);
+    smoe_step_forget_moments(&t->step);
+    return status;
 }
 
 static void tell(const trainer *t, double images_per_s) {
     const smoe_observer *o = t->options->observer;
-    if (!o || !o->step) return;
+    if (!t->chief || !o || !o->step) return;
     size_t steps = t->spec->train.steps;
     double left = (double)(steps - t->state.step) * (smoe_now() - t->start) / (double)t->done;
     smoe_train_status s = {.step = t->state.step,
@@ -330,7 +466,7 @@ static int loop(trainer *t, smoe_err *err) {
     const smoe_train_spec *train = &t->spec->train;
     double mark = smoe_now();
     size_t since = 0;
-    t->start = mark;
+    t->start = t->saved = mark;
     while (t->state.step < train->steps) {
         double begin = smoe_now();
         if (step(t, err)) return -1;
@@ -338,22 +474,24 @@ static int loop(trainer *t, smoe_err *err) {
         bool last = t->state.step == train->steps;
         double images_per_s = (double)(++since * train->batch_size) / (smoe_now() - mark);
         tell(t, images_per_s);
-        if (due(train->log_every, t->state.step) || last) {
-            if (log_step(t, images_per_s, err)) return -1;
+        int status = 0;
+        if (logs(t, t->state.step)) {
+            status = log_step(t, images_per_s, err);
             mark = smoe_now();
             since = 0;
         }
         if (t->test && (due(train->eval_every, t->state.step) || last)) {
             double paused = smoe_now();
-            if (evaluate(t, err)) return -1;
+            if (smoe_comm_agree(t->comm, status, NULL, err) || evaluate(t, err)) return -1;
             mark += smoe_now() - paused;
         }
         /* Looked at last: a request that came during an evaluation need not wait for a step. */
-        bool stop = !last && t->options->stop && *t->options->stop;
-        bool best = train->checkpoint_every && t->state.best_step == t->state.step;
-        if ((due(train->checkpoint_every, t->state.step) || best || last || stop) &&
-            checkpoint(t, err))
-            return -1;
+        enum { STOP = 1, SAVE = 2 }; /* what any of the processes wants, all do */
+        unsigned wish =
+            (!last && asked(t->options->stop) ? STOP : 0) | (last || checkpoint_due(t) ? SAVE : 0);
+        if (smoe_comm_agree(t->comm, status, &wish, err)) return -1;
+        bool stop = wish & STOP;
+        if (wish && smoe_comm_agree(t->comm, checkpoint(t, err), NULL, err)) return -1;
         if (stop)
             return smoe_fail(err, SMOE_STOPPED, "stopped on request after step %llu of %zu",
                              (unsigned long long)t->state.step, train->steps);
@@ -366,6 +504,17 @@ static int loop(trainer *t, smoe_err *err) {
 static int ascending(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
+}
+
+static void log_traffic(const trainer *t) {
+    const smoe_sent *sent = t->comm->sent;
+    const smoe_sent *g = &sent[SMOE_TRAFFIC_GRADIENTS], *w = &sent[SMOE_TRAFFIC_WEIGHTS];
+    const smoe_sent *o = &sent[SMOE_TRAFFIC_OTHER];
+    smoe_run_log(t->run,
+                 "%d processes; in %zu steps this one sent gradients: %" PRIu64 " bytes in %" PRIu64
+                 " messages, weights: %" PRIu64 " in %" PRIu64 ", other: %" PRIu64 " in %" PRIu64,
+                 t->comm->size, t->done, g->bytes, g->messages, w->bytes, w->messages, o->bytes,
+                 o->messages);
 }
 
 /* What came of it, also where it failed. A status that cannot be written fails the run, unless
@@ -383,6 +532,7 @@ static int finish(trainer *t, int status, smoe_err *err) {
         r->step_seconds = t->durations[n / 2];
     }
     if (!t->run) return status;
+    if (t->comm->size > 1) log_traffic(t);
     if (status) smoe_run_log(t->run, "%s", err->text);
     const char *word = !status ? "done" : err->code == SMOE_STOPPED ? "stopped" : "failed";
     smoe_err ignored;
@@ -391,17 +541,21 @@ static int finish(trainer *t, int status, smoe_err *err) {
 
 int smoe_train(const smoe_spec *spec, const smoe_train_options *options, smoe_train_result *result,
                smoe_err *err) {
-    trainer t = {.spec = spec, .options = options, .result = result};
+    trainer t = {.spec = spec, .options = options, .result = result, .alone = smoe_comm_alone};
+    t.comm = options->comm ? options->comm : &t.alone;
+    t.chief = !t.comm->rank;
     *result = (smoe_train_result){0};
     int status = start(&t, err);
     if (!status) status = loop(&t, err);
     status = finish(&t, status, err);
     smoe_loader_free(t.loader);
+    smoe_tokenizer_free(t.tokenizer);
     smoe_model_free(t.model);
     smoe_safetensors_free(t.init);
     smoe_dataset_free(t.train);
     smoe_dataset_free(t.test);
     smoe_step_free(&t.step);
     free(t.durations);
+    free(t.names);
     return status;
 }

@@ -6,10 +6,12 @@
 #define SMOE_TRAINER_H
 
 #include "base/base.h"
+#include "comm/comm.h"
 #include "spec/spec.h"
 #include "data/data.h"
 #include "store/run.h"
 #include "store/safetensors.h"
+#include "train/retrieval.h"
 #include "vit/model.h"
 
 #include <signal.h>
@@ -23,7 +25,13 @@ typedef struct smoe_eval {
     size_t images;
     double loss, precision_at_1;
     double seconds;
+    bool retrieval; /* of images and captions: these two are there */
+    double text_recall[SMOE_RECALLS], image_recall[SMOE_RECALLS]; /* of what is found, and at which
+                                                                     of smoe_recall_at */
 } smoe_eval;
+
+/* Adds the recalls, where there are any, to the record of an evaluation of that split. */
+void smoe_eval_record(const smoe_eval *eval, const char *split, json_t *record);
 
 typedef struct smoe_observer {
     void *user;
@@ -41,11 +49,15 @@ typedef int smoe_eval_hook(void *user, smoe_model *model, size_t batch, json_t *
 typedef struct smoe_train_options {
     const char *dir; /* the run directory */
     smoe_run_mode mode;
+    smoe_comm *comm;  /* the processes that train together; NULL: this one alone */
     const char *init; /* a safetensors file to start from, or NULL */
     smoe_fit fit;     /* how far it may differ from the model */
+    double noise;     /* of SMOE_FIT_UPCYCLE: see smoe_upcycle_noise; 0: none */
     json_t *env;      /* for env.json; taken over */
     const volatile sig_atomic_t
-        *stop;                     /* non-zero: finish the step, checkpoint, return SMOE_STOPPED */
+        *stop; /* non-zero: finish the step, checkpoint, return SMOE_STOPPED; may be NULL */
+    volatile sig_atomic_t *save; /* non-zero: a checkpoint, set to 0 before it; may be NULL */
+    bool evaluates; /* after the last step in any case, even if train.eval_every is 0 */
     const smoe_observer *observer; /* may be NULL */
     smoe_eval_hook *measure;       /* at every evaluation; may be NULL */
     void *measure_user;
@@ -55,7 +67,8 @@ typedef struct smoe_train_result {
     uint64_t step;
     double train_loss, step_seconds; /* of the last step; median over the latest 4096. NAN where a
                                         resume found no step left to do */
-    smoe_eval test;                  /* the last evaluation; images 0: none */
+    smoe_eval test, average;         /* the last evaluation, and that of the moving average; images
+                                        0: none */
     double best;
     uint64_t best_step;
     size_t classes; /* N, once the data is open */
@@ -68,12 +81,17 @@ typedef struct smoe_train_result {
 int smoe_train(const smoe_spec *spec, const smoe_train_options *options, smoe_train_result *result,
                smoe_err *err) SMOE_MUST_CHECK;
 
-/* What an evaluation hands out batch by batch: logits [images, N] of the images batch->index. */
+/* With several processes each has a part of every batch, and process 0 alone writes the run
+ * directory and speaks to the observer; a failure of one is that of all, and names it. */
+
+/* What an evaluation hands out batch by batch: logits [images, N] of the images batch->index; NULL
+ * where images are compared with captions and there are no texts for classes (eval.zeroshot). */
 typedef int smoe_eval_sink(void *user, const smoe_batch *batch, const real *logits, size_t classes,
                            smoe_err *err);
 
-/* Loss and precision@1 of a whole split in batches of batch_size, for which `model` must be
- * reserved; the last short batch included. Images are taken
+/* Loss and precision@1 of a whole split, zero-shot and with recalls where images are compared with
+ * captions (without texts for classes, precision@1 is the text recall at 1), in batches of
+ * batch_size, for which `model` must be reserved; the last short batch included. Images are taken
  * in the order of smoe_data_order; where they do not influence one another the result does not
  * depend on it, to the bit. sink may be NULL; its failure ends the
  * evaluation, and so does a loss that is not finite (SMOE_NONFINITE, naming image and tensor). */
@@ -82,9 +100,11 @@ int smoe_evaluate(smoe_model *model, const smoe_spec *spec, const smoe_dataset *
                   smoe_err *err) SMOE_MUST_CHECK;
 
 /* The same, and what became of each image: outcomes [images of the set, 2] gets 1 or 0, whether the
- * top class is one of its labels, and its loss, in data-set order; NULL: nothing. */
+ * top class is one of its labels, and its loss, in data-set order; NULL: nothing. With several
+ * processes (comm; NULL: one) each evaluates its share of the batches, and all get the result; then
+ * without a sink. */
 int smoe_evaluate_each(smoe_model *model, const smoe_spec *spec, const smoe_dataset *set,
-                       size_t batch_size, float *outcomes, smoe_eval_sink *sink, void *user,
-                       smoe_eval *result, smoe_err *err) SMOE_MUST_CHECK;
+                       size_t batch_size, smoe_comm *comm, float *outcomes, smoe_eval_sink *sink,
+                       void *user, smoe_eval *result, smoe_err *err) SMOE_MUST_CHECK;
 
 #endif

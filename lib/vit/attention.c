@@ -1,7 +1,7 @@
 /*
- * Multi-head self-attention, one task an image and head, in cache (V-MoE B.2):
+ * Multi-head self-attention, one task per image and head, in cache (V-MoE B.2):
  *   A = softmax(Q K^T / sqrt(d/H)), over the tokens that one sees; O = A V, y = x0 + O Wo^T + bo.
- * Backward, with dO = dy Wo:  dV = A^T dO,  dS = A * (dO V^T - rowsum(A * dO V^T)),
+ * Backward, with dO = dy Wo: dV = A^T dO, dS = A * (dO V^T - rowsum(A * dO V^T)),
  *   dQ = dS K / sqrt(d/H),  dK = dS^T Q / sqrt(d/H).
  * qk_norm passes each head's queries and keys through a LayerNorm first.
  */
@@ -16,9 +16,8 @@
 #include <stdio.h>
 #include <string.h>
 
-enum {
-    PREFETCH_STEP = 4
-}; /* rows of weights, as many as softmax takes at once, between two questions */
+/* Rows of weights between two prefetches: as many as softmax takes at once. */
+enum { PREFETCH_STEP = 4 };
 
 void smoe_attention_init(smoe_attention *l, const smoe_build *build, size_t block) {
     const smoe_model_spec *spec = build->model;
@@ -67,7 +66,7 @@ void smoe_attention_reserve(smoe_attention *l, const smoe_space *space) {
     if (l->build->model->dropout > 0) l->branch = smoe_arena_take(scratch, R * l->d, sizeof(real));
     smoe_linear_reserve(&l->qkv, space);
     smoe_linear_reserve(&l->proj, space);
-    l->narrow = space->bf16 && !l->qk_norm && !l->build->seen;
+    l->narrow = space->bf16 && !l->qk_norm && !l->build->seen && !l->build->padded;
     if (l->narrow) reserve_narrow(l, space);
     if (l->narrow && !space->wide) return;
     l->rows = smoe_arena_take(keep, R * 3 * l->d, sizeof(real));
@@ -89,10 +88,10 @@ void smoe_attention_reserve(smoe_attention *l, const smoe_space *space) {
 void smoe_attention_cost(const smoe_attention *l, smoe_costs *costs) {
     double pairs = (double)(l->T * l->T); /* scores, and weighted values */
     double macs = smoe_linear_macs(&l->qkv, l->T) + smoe_linear_macs(&l->proj, l->T);
-    smoe_cost_layer *row =
+    smoe_cost_layer *layer =
         smoe_costs_add(costs, SMOE_PART_attention, macs + 2 * pairs * (double)l->d, 3,
                        "%sblocks.%zu.attn", l->build->prefix, l->block);
-    row->elementwise = 4 * (double)l->H * pairs; /* softmaxes */
+    layer->elementwise = 4 * (double)l->H * pairs; /* softmaxes */
 }
 
 /* Where one head of one image lies: queries and keys with row stride ld, values with 3d. */
@@ -122,8 +121,8 @@ static void prefetch(const smoe_attention *l, size_t task, size_t i, size_t n) {
         }
 }
 
-/* Weights of rows i .. i+n of a head from their scores, of an image with so many tokens; of tokens
- * that are not seen they are 0, and so are, on the way back, the gradients of their scores. */
+/* Weights of rows i .. i+n of a head from their scores, of an image with `tokens` tokens. Tokens
+ * that are not seen have weight 0 and, backward, scores without gradient. */
 static void softmax(const smoe_attention *l, real *weights, size_t i, size_t n, size_t length) {
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
     const size_t *seen = l->build->seen;
@@ -187,7 +186,7 @@ static void head_backward(const smoe_attention *l, size_t task, real *dz) {
     smoe_gemm_serial(&p);
 }
 
-/* ---- the same with all that is kept in BF16 ------------------------------------------------- */
+/* ---- the same with BF16 buffers ------------------------------------------------- */
 
 /* C [m,n] = A [m,k] B [k,n] of BF16; where element (i,j) lies as in smoe_matrix. */
 typedef struct strided {

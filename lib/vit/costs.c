@@ -1,4 +1,4 @@
-/* Rows of costs; see costs.h. */
+/* Costs of layers; see costs.h. */
 #include "vit/costs.h"
 
 #include <stdarg.h>
@@ -11,16 +11,20 @@ static double params_under(const smoe_params *params, const char *name) {
     size_t length = strlen(name);
     double sum = 0;
     for (size_t i = 0; i < params->count; i++) {
-        const char *row = params->row[i].name;
-        if (!strncmp(row, name, length) && (!row[length] || row[length] == '.'))
-            sum += (double)params->row[i].size;
+        const char *tensor = params->param[i].name;
+        if (!strncmp(tensor, name, length) && (!tensor[length] || tensor[length] == '.'))
+            sum += (double)params->param[i].size;
     }
     return sum;
 }
 
+void smoe_costs_count(const smoe_costs *costs, smoe_cost_layer *layer) {
+    layer->params = params_under(costs->params, layer->name);
+}
+
 smoe_cost_layer *smoe_costs_add(smoe_costs *costs, smoe_part part, double macs, int times,
                                 const char *fmt, ...) {
-    static smoe_cost_layer lost; /* what is added to it nobody reads */
+    static smoe_cost_layer lost; /* stands in where memory is lacking; nobody reads it */
     if (!costs->failed && costs->count == costs->room) {
         size_t room = costs->room ? 2 * costs->room : 64;
         smoe_cost_layer *more = realloc(costs->layer, room * sizeof *more);
@@ -40,6 +44,6 @@ smoe_cost_layer *smoe_costs_add(smoe_costs *costs, smoe_part part, double macs, 
     va_start(args, fmt);
     vsnprintf(layer->name, sizeof layer->name, fmt, args);
     va_end(args);
-    layer->params = params_under(costs->params, layer->name);
+    smoe_costs_count(costs, layer);
     return layer;
 }

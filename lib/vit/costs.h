@@ -1,6 +1,6 @@
 /*
- * What the layers of a model cost, as they say themselves: a row per layer. Sums, bytes of weights
- * and what the papers count are left to bench/cost.h.
+ * What the layers of a model cost, as they say themselves: an entry per layer. Sums, bytes of
+ * weights and what the papers count are left to bench/cost.h.
  */
 #ifndef SMOE_COSTS_H
 #define SMOE_COSTS_H
@@ -13,25 +13,28 @@
  * "blocks.3.mlp.experts", "head". FLOPs and bytes are those of one image; a multiply-add is 2. */
 typedef struct smoe_cost_layer {
     char name[48];
-    smoe_part part; /* whose clock has its time, and its kind */
+    smoe_part part; /* its kind, and the clock that its time is added to */
     double params;
-    double copies, used; /* sets of these: the experts, and how many the average token meets */
+    double copies, used; /* the number of experts, and how many the average token uses; else 1 */
     double flops_infer, flops_train; /* of products */
     double elementwise;              /* FLOPs forward beside them, an estimate */
     double moved_infer, moved_train; /* bytes of activations, where a layer does nothing else */
 } smoe_cost_layer;
 
 typedef struct smoe_costs {
-    const smoe_params *params; /* the table that rows count their parameters in */
+    const smoe_params *params; /* the table that entries count their parameters in */
     const smoe_cost_options *options;
     smoe_cost_layer *layer; /* owned */
     size_t count, room;
     bool failed; /* out of memory */
 } smoe_costs;
 
-/* Adds a row of that name: `macs` multiply-adds forward, each done `times` in a training step: 3,
- * or 2 where one of its factors has no gradient. Its parameters are counted in the table; the row
- * can be added to until the next one. */
+/* Counts the parameters again for an entry that was renamed. */
+void smoe_costs_count(const smoe_costs *costs, smoe_cost_layer *layer);
+
+/* Adds an entry of that name: `macs` multiply-adds forward, each done `times` in a training step:
+ * 3, or 2 where one of its factors has no gradient. Its parameters are counted in the table; the
+ * entry can be added to until the next one. */
 smoe_cost_layer *smoe_costs_add(smoe_costs *costs, smoe_part part, double macs, int times,
                                 const char *fmt, ...) SMOE_PRINTF(5, 6);
 

@@ -1,4 +1,4 @@
-/* Stochastic depth by random numbers that are keyed; see layer.h. */
+/* Stochastic depth with keyed random numbers; see layer.h. */
 #include "base/rng.h"
 #include "base/team.h"
 #include "math/kernels.h"

@@ -1,4 +1,4 @@
-/* Dropout by random streams that are keyed; see layer.h. */
+/* Dropout with keyed random streams; see layer.h. */
 #include "base/rng.h"
 #include "base/team.h"
 #include "vit/layer.h"

@@ -37,10 +37,16 @@ void smoe_head_init(smoe_head_layer *l, const smoe_build *build, size_t N) {
         smoe_mlp_init(&l->pool_mlp, &l->exact, 0, "attn_pool.mlp",
                       smoe_build_site(build, spec->depth) + 1);
     }
+    l->classifies = N > 0;
+    if (!l->classifies) l->N = l->d;
+    if (smoe_task_pairs(build->spec->train.loss)) {
+        if (l->classifies) smoe_linear_init(&l->classifier, &l->exact, l->d, N, 1, "head.proj");
+        return;
+    }
     smoe_linear_init(&l->classifier, &l->exact, l->d, N, 1, "head");
-    params->row[l->classifier.weight].group = SMOE_PARAM_HEAD;
-    params->row[l->classifier.weight].std = 0;
-    params->row[l->classifier.bias].mean = smoe_task_head_bias(build->spec->train.loss, N);
+    params->param[l->classifier.weight].group = SMOE_PARAM_HEAD;
+    params->param[l->classifier.weight].std = 0;
+    params->param[l->classifier.bias].mean = smoe_task_bias(build->spec->train.loss, N);
 }
 
 static bool is_map(const smoe_head_layer *l) {
@@ -85,8 +91,11 @@ static void reserve_map(smoe_head_layer *l, const smoe_space *space) {
 void smoe_head_reserve(smoe_head_layer *l, const smoe_space *space) {
     size_t R = space->B * l->T;
     l->features = smoe_arena_take(space->keep, space->B * l->d, sizeof(real));
-    l->logits = smoe_arena_take(space->keep, space->B * l->N, sizeof(real));
-    smoe_linear_reserve(&l->classifier, space);
+    l->logits = l->features;
+    if (l->classifies) {
+        l->logits = smoe_arena_take(space->keep, space->B * l->N, sizeof(real));
+        smoe_linear_reserve(&l->classifier, space);
+    }
     if (space->train) {
         l->dx = smoe_arena_take(space->scratch, R * l->d, sizeof(real));
         l->dfeatures = smoe_arena_take(space->scratch, space->B * l->d, sizeof(real));
@@ -99,15 +108,16 @@ static void map_cost(const smoe_head_layer *l, smoe_costs *costs) {
     double scores = 2 * (double)l->T * (double)l->d; /* and weighted values */
     double macs = smoe_linear_macs(&l->keys, l->T) + scores + smoe_linear_macs(&l->proj, 1) +
                   smoe_mlp_macs(&l->pool_mlp, 1);
-    smoe_cost_layer *row =
+    smoe_cost_layer *layer =
         smoe_costs_add(costs, SMOE_PART_head, macs, 3, "%sattn_pool", l->build->prefix);
-    row->elementwise = 4 * (double)l->H * (double)l->T + smoe_mlp_elementwise(&l->pool_mlp, 1);
+    layer->elementwise = 4 * (double)l->H * (double)l->T + smoe_mlp_elementwise(&l->pool_mlp, 1);
 }
 
 void smoe_head_cost(const smoe_head_layer *l, smoe_costs *costs) {
     if (is_map(l)) map_cost(l, costs);
-    smoe_costs_add(costs, SMOE_PART_head, smoe_linear_macs(&l->classifier, 1), 3, "%shead",
-                   l->build->prefix);
+    if (l->classifies)
+        smoe_costs_add(costs, SMOE_PART_head, smoe_linear_macs(&l->classifier, 1), 3, "%shead",
+                       l->build->prefix);
 }
 
 /* ---- attention pooling -----------------------------------------------------------------------
@@ -183,7 +193,7 @@ static void map_backward(smoe_head_layer *l, const real *x, size_t B, const smoe
     const smoe_params *params = l->build->params;
     size_t d = l->d, size = B * d;
     const size_t rows[] = {0, B};
-    real *dnormed = l->dheads; /* of the pool's norm; free until the heads need it */
+    real *dnormed = l->dheads; /* scratch of the pool's norm; the heads use it later */
     smoe_mlp_backward(&l->pool_mlp, dnormed, l->dfeatures, l->pool_normed, rows, pass);
     memcpy(l->dpooled, l->dfeatures, size * sizeof(real));
     smoe_norm_backward(&l->pool_norm, l->dpooled, dnormed, l->pooled, B);
@@ -222,14 +232,17 @@ void smoe_head_forward(smoe_head_layer *l, const real *x, const smoe_pass *pass)
             kern->scale(mean, 1 / (real)length, mean, d);
         }
     }
-    smoe_linear_forward(&l->classifier, l->logits, l->features, NULL, B);
+    if (l->classifies) smoe_linear_forward(&l->classifier, l->logits, l->features, NULL, B);
 }
 
 void smoe_head_backward(smoe_head_layer *l, const real *dlogits, const real *x,
                         const smoe_pass *pass) {
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
     size_t B = pass->images, d = l->d, T = l->T;
-    smoe_linear_backward(&l->classifier, l->dfeatures, dlogits, l->features, B);
+    if (l->classifies)
+        smoe_linear_backward(&l->classifier, l->dfeatures, dlogits, l->features, B);
+    else
+        memcpy(l->dfeatures, dlogits, B * d * sizeof *dlogits);
     if (is_map(l)) {
         map_backward(l, x, B, pass);
     } else {

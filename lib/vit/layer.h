@@ -2,7 +2,7 @@
  * The layers of the Vision Transformer, each with five verbs:
  *   init      checks the spec and registers parameters; the only one that can fail
  *   reserve   names every buffer it uses; runs once to count and once to bind
- *   cost      adds its rows to the table of costs (vit/costs.h)
+ *   cost      adds its entries to the table of costs (vit/costs.h)
  *   forward   from x to y; neither allocates nor fails
  *   backward  from the gradient of y: adds to the parameters' gradients (overwrites fresh ones, and
  *             leaves outer products unmaterialised, base/param.h) and makes dx, as each layer says
@@ -30,9 +30,11 @@ typedef struct smoe_build {
      * site .. site + L. */
     char prefix[16];
     size_t site;
-    size_t T;           /* tokens of an image, class token included */
+    size_t T;           /* tokens per image, class token included */
     const size_t *seen; /* [T] token t attends to the first seen[t] tokens; NULL: to all of them */
-    smoe_precision precision; /* of the pass that goes on: the model sets it */
+    bool padded;        /* passes have a length per image */
+    double norm_eps;    /* epsilon of its LayerNorms; 0: SMOE_NORM_EPS */
+    smoe_precision precision; /* of the current pass: the model sets it */
 } smoe_build;
 
 /* The first of the two random streams that each kind of draw has in a block of the tower: one for
@@ -47,13 +49,13 @@ typedef struct smoe_space {
     smoe_arena *scratch; /* free again when the call returns */
     size_t B;            /* images at most */
     bool train;
-    int threads; /* of the passes: some scratch is one piece a thread */
+    int threads; /* of the passes: some scratch is allocated per thread */
     bool bf16;   /* there are passes of the precision BF16: operands of products are stored so, */
     bool wide;   /* and others */
 } smoe_space;
 
-/* Rows of numbers in `real` or in BF16: one of the two is not NULL. What is read; what is
- * written. */
+/* Rows of numbers in `real` or in BF16: exactly one of the two is not NULL. First what is read,
+ * then what is written. */
 typedef struct smoe_values {
     const real *at;
     const smoe_bf16 *bf16;
@@ -68,12 +70,13 @@ typedef struct smoe_outputs {
 typedef struct smoe_norm {
     smoe_params *params;
     size_t weight, bias, n;
+    real eps;
     real *stats; /* [R,2] kept */
     real *parts;
 } smoe_norm;
 void smoe_norm_init(smoe_norm *l, const smoe_build *build, size_t n, const char *prefix);
 void smoe_norm_reserve(smoe_norm *l, size_t R, const smoe_space *space);
-/* Adds a row of that name, for R rows per image; reads x and writes y, and backward reads two
+/* Adds an entry of that name, for R rows per image; reads x and writes y, and backward reads two
  * arrays and adds to a third. */
 void smoe_norm_cost(const smoe_norm *l, smoe_costs *costs, size_t R, const char *name);
 /* y [R,n] = (x - mean)/sqrt(variance + epsilon) * weight + bias, by rows. */
@@ -88,19 +91,19 @@ typedef struct smoe_linear {
     size_t weight, bias, in, out;
     real *parts;
 } smoe_linear;
-/* Weights start normal with std sqrt(2/(in + out/kernels)), the variance of Glorot's uniform for
- * each of so many kernels side by side; bias 0. */
+/* Weights start normal with std sqrt(2/(in + out/kernels)): the variance of Glorot's uniform
+ * distribution for each of the `kernels` kernels side by side. Biases start at 0. */
 void smoe_linear_init(smoe_linear *l, const smoe_build *build, size_t in, size_t out,
                       size_t kernels, const char *prefix);
 void smoe_linear_reserve(smoe_linear *l, const smoe_space *space);
-/* Multiply-adds of R rows forward: for the row of the layer that it is a part of. */
+/* Multiply-adds of R rows forward, for the cost entry of the layer that it is a part of. */
 double smoe_linear_macs(const smoe_linear *l, size_t R);
 /* y [R,out] = residual + x W^T + b; residual may be NULL, or y itself. */
 void smoe_linear_forward(const smoe_linear *l, real *y, const real *x, const real *residual,
                          size_t R);
 /* dx [R,in] is overwritten; NULL when nobody needs it. */
 void smoe_linear_backward(const smoe_linear *l, real *dx, const real *dy, const real *x, size_t R);
-/* The same; BF16 only in passes of that precision. */
+/* The same, for operands that may be in BF16 (only in passes of that precision). */
 void smoe_linear_forward_values(const smoe_linear *l, smoe_outputs y, smoe_values x,
                                 const real *residual, size_t R);
 void smoe_linear_backward_values(const smoe_linear *l, smoe_outputs dx, smoe_values dy,
@@ -110,7 +113,7 @@ void smoe_linear_backward_values(const smoe_linear *l, smoe_outputs dx, smoe_val
 /* In training x is 0 with probability `rate` and scaled by 1/(1 - rate) otherwise. A row has a
  * random stream, keyed by (seed, site, step) and its place in the whole batch: applied to the
  * gradient, the same call is its backward, and a part of a batch draws what it would have drawn in
- * the whole. x [rows,width], as many rows of each image. */
+ * the whole. x [rows,width], with the same number of rows for each image. */
 void smoe_dropout(real *x, size_t rows, size_t width, double rate, uint32_t site,
                   const smoe_pass *pass);
 /* The same of the rows of a plan's slots. */
@@ -152,6 +155,20 @@ void smoe_embed_forward(smoe_embed *l, real *x, const real *pixels, size_t B);
 void smoe_embed_backward(smoe_embed *l, const real *dx, size_t B);
 void smoe_embed_free(smoe_embed *l);
 
+/* ---- text_embed: token ids to tokens --------------------------------------------------------- */
+typedef struct smoe_text_embed {
+    const smoe_build *build;
+    size_t token, position; /* rows: [vocabulary,d], [T,d] */
+    size_t vocabulary, d, T;
+} smoe_text_embed;
+void smoe_text_embed_init(smoe_text_embed *l, const smoe_build *build, size_t vocabulary);
+void smoe_text_embed_cost(const smoe_text_embed *l, smoe_costs *costs);
+/* x [R,d] = rows of the table by token [B,T], each below vocabulary, plus positions. */
+void smoe_text_embed_forward(const smoe_text_embed *l, real *x, const uint32_t *tokens, size_t B);
+/* Of the first lengths[b] tokens of each text: the rest is padding. */
+void smoe_text_embed_backward(const smoe_text_embed *l, const real *dx, const uint32_t *tokens,
+                              const size_t *lengths, size_t B);
+
 /* ---- qk_norm: LayerNorm of queries or keys, head by head ------------------------------------- */
 typedef struct smoe_qk_norm {
     smoe_params *params;
@@ -164,7 +181,7 @@ typedef struct smoe_qk_norm {
 } smoe_qk_norm;
 void smoe_qk_norm_init(smoe_qk_norm *l, const smoe_build *build, const char *prefix);
 void smoe_qk_norm_reserve(smoe_qk_norm *l, size_t R, const smoe_space *space);
-/* y [R,d] from x [R,d], with so many numbers from row to row. */
+/* y [R,d] from x [R,d], rows of y are ldy numbers apart, those of x ldx. */
 void smoe_qk_norm_forward(smoe_qk_norm *l, real *y, size_t ldy, const real *x, size_t ldx,
                           size_t R);
 /* dx, with rows as far apart as those of x, is overwritten. */
@@ -186,7 +203,7 @@ typedef struct smoe_attention {
     real *weights; /* [B,H,T,T] kept, or [threads,T,T] in inference */
     real *branch;  /* [R,d] what dropout works on, scratch */
     real *drows, *dnormed, *dheads, *dweights;
-    bool narrow; /* in passes of BF16 these instead, and scratch of the heads, a piece a thread */
+    bool narrow; /* in BF16 passes these instead, and scratch of the heads, one piece per thread */
     smoe_bf16 *rows_bf16, *heads_bf16, *weights_bf16, *drows_bf16, *dheads_bf16, *dscores_bf16;
     real *scores; /* [threads][T,T] and a few rows more */
 } smoe_attention;
@@ -215,21 +232,23 @@ typedef struct smoe_mlp {
     bool narrow;            /* in passes of BF16 these instead; dhidden: the gradient of hidden */
     smoe_bf16 *hidden_bf16, *active_bf16, *dhidden_bf16;
     real *parts;
-    real *panels; /* without training: scratch of both layers in one go, one piece a thread */
+    /* Without training: scratch of the fused pass over both layers, one piece per thread. */
+    real *panels;
     int threads;
 } smoe_mlp;
 /* experts 0: a dense MLP PATH.fc1, weights [h,d]; else PATH.experts.fc1, [E,h,d]. site keys its
  * dropout. */
 void smoe_mlp_init(smoe_mlp *l, const smoe_build *build, size_t experts, const char *path,
                    uint32_t site);
-/* rows: of all experts together at most, none having more than its share. */
+/* rows: the most of all experts together; none has more than its share. */
 void smoe_mlp_reserve(smoe_mlp *l, size_t rows, const smoe_space *space);
-/* Multiply-adds forward and FLOPs of biases and GELU, of so many rows per image. */
+/* Multiply-adds forward, and FLOPs of biases and GELU, for `rows` rows per image. */
 double smoe_mlp_macs(const smoe_mlp *l, double rows);
 double smoe_mlp_elementwise(const smoe_mlp *l, double rows);
-/* Where a buffer belongs that a reserved mlp's backward pass gets as dy: it may be a factor. */
+/* The arena for the buffer that is passed to an mlp's backward as dy, once it is reserved: dy may
+ * be kept as a factor of an outer-product gradient. */
 static inline smoe_arena *smoe_mlp_outer_arena(const smoe_mlp *l, const smoe_space *space) {
-    return l->params->row[l->fc1].outer ? space->keep : space->scratch;
+    return l->params->param[l->fc1].outer ? space->keep : space->scratch;
 }
 /* y [rows,d] = residual + mlp(x); expert e has rows first[e] .. first[e+1]. residual may be NULL or
  * y. */
@@ -264,8 +283,9 @@ void smoe_moe_free(smoe_moe *l);
 /* ---- head: pooling, classifier --------------------------------------------------- */
 typedef struct smoe_head_layer {
     const smoe_build *build;
-    smoe_build exact; /* the same; its products have operands in F32 whatever the pass is */
+    smoe_build exact; /* the same space; the head's products have operands in F32 in every pass */
     smoe_linear classifier;
+    bool classifies; /* false: logits are the features */
     size_t d, T, N, H;
     /* attention pooling: one learnt query attends to all tokens, then x + mlp(norm(x)) */
     size_t latent;
@@ -280,16 +300,45 @@ typedef struct smoe_head_layer {
     real *q, *kv, *weights, *heads, *pooled, *pool_normed; /* kept, map only */
     real *q_normed, *k_normed, *dk_normed;                 /* [d], [R,d], [R,d] */
     real *dfeatures, *dkv, *dheads, *dpooled, *dweights;
-    real *dq;               /* [B,d] of the one query, by image */
+    real *dq;               /* [B,d] for the single query of each image */
     real *dq_sum, *dlatent; /* [d] */
 } smoe_head_layer;
+/* N classes. Of a task that compares images with captions N is the width of the embedding, whose
+ * projection is called head.proj, or 0: the features themselves. */
 void smoe_head_init(smoe_head_layer *l, const smoe_build *build, size_t N);
 void smoe_head_reserve(smoe_head_layer *l, const smoe_space *space);
 void smoe_head_cost(const smoe_head_layer *l, smoe_costs *costs);
-/* l->logits [B,N] = pool(x) W^T + bias, of which l->features [B,d] is what is pooled. */
+/* l->logits [B,N] = pool(x) W^T + bias, where l->features [B,d] are the pooled tokens. */
 void smoe_head_forward(smoe_head_layer *l, const real *x, const smoe_pass *pass);
 /* l->dx [R,d] is the gradient of x. */
 void smoe_head_backward(smoe_head_layer *l, const real *dlogits, const real *x,
                         const smoe_pass *pass);
+
+/* ---- pairs: similarities of images and texts ------------------------------------------------- */
+typedef struct smoe_pairs {
+    smoe_params *params;
+    size_t scale, bias, D; /* rows: logit_scale; logit_bias, where the loss has one */
+    bool biased;
+    real *logits;      /* [B,B] kept: image b with text c */
+    real *unit[2];     /* [B,D] kept: embeddings of length 1, of images and of texts */
+    double *length[2]; /* [B] kept: lengths that they had */
+    real *d[2];        /* [B,D] gradients of the embeddings */
+    double *sums;      /* [B,2] */
+} smoe_pairs;
+void smoe_pairs_init(smoe_pairs *l, smoe_params *params, const smoe_spec *spec, size_t D);
+void smoe_pairs_reserve(smoe_pairs *l, const smoe_space *space);
+/* For batches of B. */
+void smoe_pairs_cost(const smoe_pairs *l, smoe_costs *costs, size_t B);
+/* From embeddings [B,D] to l->logits. */
+void smoe_pairs_forward(smoe_pairs *l, const real *images, const real *texts, size_t B);
+/* To l->d. */
+void smoe_pairs_backward(smoe_pairs *l, const real *dlogits, size_t B);
+/* After an update: the factor of the cosines is at most 100. */
+void smoe_pairs_bound(const smoe_pairs *l);
+/* The factor of the cosines, and what is added. */
+double smoe_pairs_factor(const smoe_pairs *l);
+double smoe_pairs_bias(const smoe_pairs *l);
+/* unit [B,D]: rows of x divided by their lengths. */
+void smoe_pairs_unit(real *unit, const real *x, size_t B, size_t D);
 
 #endif

@@ -41,7 +41,7 @@ void smoe_mlp_init(smoe_mlp *l, const smoe_build *build, size_t experts, const c
         smoe_params_add(l->params, SMOE_PARAM_PLAIN, 0, 0, axes - 1, d2, "%s.fc2.bias", prefix);
     const size_t added[] = {l->fc1, l->fc1_bias, l->fc2, l->fc2_bias};
     for (size_t i = 0; experts && !l->params->failed && i < 4; i++) {
-        smoe_param *p = &l->params->row[added[i]];
+        smoe_param *p = &l->params->param[added[i]];
         p->stacked = true;
         p->alike = spec->moe.experts_init == SMOE_EXPERTS_SHARED;
     }
@@ -58,20 +58,20 @@ static void reserve_narrow(smoe_mlp *l, size_t rows, const smoe_space *space) {
 }
 
 void smoe_mlp_reserve(smoe_mlp *l, size_t rows, const smoe_space *space) {
-    smoe_param *row = l->params->row;
-    bool frozen = row[l->fc1].frozen || row[l->fc2].frozen;
-    row[l->fc1].outer = row[l->fc2].outer = space->train && l->params->factor && !frozen &&
-                                            smoe_param_streams(&row[l->fc1]) &&
-                                            smoe_outer_pays(rows / l->E, l->h, l->d);
+    smoe_param *param = l->params->param;
+    bool frozen = param[l->fc1].frozen || param[l->fc2].frozen;
+    param[l->fc1].outer = param[l->fc2].outer = space->train && l->params->factor && !frozen &&
+                                                smoe_param_streams(&param[l->fc1]) &&
+                                                smoe_outer_pays(rows / l->E, l->h, l->d);
     smoe_arena *factors = smoe_mlp_outer_arena(l, space);
     l->panels = NULL;
-    l->narrow = space->bf16 && !row[l->fc1].outer && l->dropout == 0;
+    l->narrow = space->bf16 && !param[l->fc1].outer && l->dropout == 0;
     if (l->narrow) reserve_narrow(l, rows, space);
     if (l->narrow && !space->wide) return;
     l->active = smoe_arena_take(factors, rows * l->h, sizeof(real));
     l->hidden = l->active;
     l->threads = space->threads;
-    /* inference of fewer images still goes by `active` */
+    /* inference on fewer images still uses `active` */
     if (!space->train && smoe_fused_mlp_pays(l->E, rows / l->E, l->threads))
         l->panels = smoe_arena_take(
             space->scratch, (size_t)l->threads * smoe_fused_mlp_scratch(rows / l->E, l->d, l->h),
@@ -92,10 +92,10 @@ double smoe_mlp_elementwise(const smoe_mlp *l, double rows) {
 }
 
 /* Bytes of a gradient that the caches may still hold when the optimiser reads it: the size of a
- * large third cache. */
+ * large L3. */
 enum { CACHED = 32 << 20 };
 
-/* One layer of all experts: pointers to expert 0, to be moved on by expert and row. */
+/* One layer of all experts. Pointers are those of expert 0; expert_product moves them on. */
 typedef struct layer {
     const size_t *first;
     real *y;
@@ -112,7 +112,7 @@ static size_t rows_of(const layer *x, size_t e) {
     return x->first[e + 1] - x->first[e];
 }
 
-/* The parts of a product of expert e that all layers have alike; y and x have so many columns. */
+/* The parts of expert e's product that both layers share; y and x have `to` and `from` columns. */
 static smoe_product expert_product(const layer *x, size_t e, smoe_product p, size_t to,
                                    size_t from) {
     const smoe_mlp *l = x->mlp;
@@ -175,10 +175,10 @@ static smoe_product expert_dw(size_t e, const void *context) {
     return p;
 }
 
-/* Adds to the gradient of parameter `row`, a layer's weights, or leaves it as outer products. */
-static void weights_backward(const smoe_mlp *l, size_t row, smoe_values dy, smoe_values x,
+/* Adds to the gradient of `weights`, a parameter of the layer, or leaves it as outer products. */
+static void weights_backward(const smoe_mlp *l, size_t weights, smoe_values dy, smoe_values x,
                              const size_t *first) {
-    smoe_param *p = &l->params->row[row];
+    smoe_param *p = &l->params->param[weights];
     if (p->frozen) return;
     if (p->outer) {
         p->factors = (smoe_outer){.dy = dy.at, .x = x.at, .first = first};
@@ -186,11 +186,11 @@ static void weights_backward(const smoe_mlp *l, size_t row, smoe_values dy, smoe
     }
     weights_gradient g = {.first = first,
                           .precision = *l->precision,
-                          .dw = smoe_gradient(l->params, row),
+                          .dw = smoe_gradient(l->params, weights),
                           .dy = dy,
                           .x = x,
-                          .out = row == l->fc1 ? l->h : l->d,
-                          .in = row == l->fc1 ? l->d : l->h,
+                          .out = weights == l->fc1 ? l->h : l->d,
+                          .in = weights == l->fc1 ? l->d : l->h,
                           .fresh = p->fresh,
                           .stream = p->size * sizeof(real) > CACHED};
     smoe_gemm_each(l->E, expert_dw, &g);
@@ -240,7 +240,7 @@ static void activate_backward(real *dactive, size_t m, size_t n, const void *con
                                                l->hidden + at + i, n, l->gelu);
 }
 
-/* Both layers of all experts, as `layer` has the first. */
+/* Both layers of all experts; `layer` describes the first. */
 typedef struct both_layers {
     const smoe_mlp *mlp;
     const size_t *first;

@@ -1,43 +1,50 @@
 /*
- * The Vision Transformer: an embedding, a tower of blocks (tower.h) and a head. This file owns the
- * parameters and the memory of a pass.
+ * The Vision Transformer: the encoder of images and, where images are compared with captions, that
+ * of texts (encoder.h), and their similarities. This file owns the parameters and the memory of a
+ * pass.
  */
 #include "vit/model.h"
 #include "base/threads.h"
 #include "spec/routers.h"
-#include "vit/tower.h"
+#include "spec/tasks.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+static const smoe_encoder_type *const types[SMOE_TOWERS] = {
+#define TOWER(number, type, ...) [SMOE_TOWER_##number] = &type,
+#include "vit/towers.def"
+#undef TOWER
+};
+
 struct smoe_model {
-    smoe_spec spec; /* borrowed pieces of the caller's spec */
+    smoe_spec spec; /* its texts are borrowed from the caller's spec */
     smoe_params params;
-    smoe_build build;
-    smoe_embed embed;
-    smoe_head_layer head;
-    smoe_tower tower;
-    size_t embed_rows; /* of the table */
-    bool embed_trained;
+    smoe_encoder *encoder[SMOE_TOWERS]; /* owned; NULL: the task asks for none */
+    bool paired;                        /* images are compared with texts */
+    smoe_pairs pairs;
+    smoe_inputs in; /* of the last pass */
     smoe_arena keep, scratch;
-    smoe_space bound; /* what the buffers are for; B 0 before there are any */
-    real *dstream;    /* [R,d] gradient of the tower's stream */
+    smoe_space bound; /* what the buffers were reserved for; B is 0 before */
     void *held;
     void (*release)(void *held);
 };
+
+static smoe_encoder *image_of(const smoe_model *m) {
+    return m->encoder[SMOE_TOWER_IMAGE];
+}
 
 /* ---- groups of parameters -------------------------------------------------------------------- */
 
 static bool matches_row(const smoe_group *group, const smoe_params *params) {
     for (size_t i = 0; i < params->count; i++)
-        if (smoe_group_matches(group, params->row[i].name)) return true;
+        if (smoe_group_matches(group, params->param[i].name)) return true;
     return false;
 }
 
 /* Whether the pattern has a meaning with another router, or with other blocks that have experts: so
- * one spec serves the rows of an ablation. */
+ * that one spec serves all settings of an ablation. */
 static bool matches_other(const smoe_group *group, const smoe_spec *spec) {
     bool found = false;
     for (size_t i = 0; i <= SMOE_ROUTERS && !found; i++) {
@@ -58,20 +65,21 @@ static int apply_groups(smoe_model *m, smoe_err *err) {
     const smoe_groups *groups = &m->spec.train.optimizer.groups;
     smoe_params *params = &m->params;
     for (size_t k = 0; k < groups->count; k++) {
-        const smoe_group *group = &groups->row[k];
+        const smoe_group *group = &groups->group[k];
         if (matches_row(group, params) || matches_other(group, &m->spec)) continue;
         char place[256];
         return smoe_fail(err, SMOE_USAGE, "%s: train.optimizer.groups: no tensor matches \"%s\"",
                          smoe_group_place(&m->spec, group, place, sizeof place), group->match);
     }
     for (size_t i = 0; i < params->count; i++) {
-        smoe_param *row = &params->row[i];
+        smoe_param *param = &params->param[i];
         size_t k = 0;
-        while (k < groups->count && !smoe_group_matches(&groups->row[k], row->name)) k++;
+        while (k < groups->count && !smoe_group_matches(&groups->group[k], param->name)) k++;
         if (k == groups->count) continue;
-        row->lr = groups->row[k].lr;
-        row->decay = groups->row[k].decay;
-        row->frozen = groups->row[k].frozen;
+        param->lr = groups->group[k].lr;
+        param->decay = groups->group[k].decay;
+        param->until = groups->group[k].until;
+        param->frozen = groups->group[k].frozen;
     }
     smoe_params_place(params);
     if (smoe_params_trained(params)) return 0;
@@ -79,35 +87,50 @@ static int apply_groups(smoe_model *m, smoe_err *err) {
                      "train.optimizer.groups: all tensors are frozen, nothing is trained");
 }
 
-/* How far back gradients have to go: the table is in the order of the model, and its first row that
- * is trained is the embedding's, a block's or the head's. */
-static void find_lowest(smoe_model *m) {
-    size_t row = 0;
-    while (m->params.row[row].frozen) row++;
-    m->embed_trained = row < m->embed_rows;
-    smoe_tower_stop_at(&m->tower, row);
+/* How far back gradients have to go: the parameters of an encoder are in the order of its pass, and
+ * the first trained one belongs to its embedding, a block or the head. */
+static void find_lowest(const smoe_model *m, smoe_encoder *e) {
+    size_t row = e->first;
+    while (row < e->end && m->params.param[row].frozen) row++;
+    e->trained = row < e->end;
+    e->embed_trained = row < e->blocks;
+    smoe_tower_stop_at(&e->tower, row);
 }
 
 /* ---- making one ------------------------------------------------------------------------------ */
 
+/* *site: the first number that no encoder uses for its random streams. */
+static int create_encoder(smoe_model *m, smoe_tower_number number, size_t classes, size_t *site,
+                          smoe_err *err) {
+    const smoe_encoder_type *type = types[number];
+    if (!type->wanted(&m->spec)) return 0;
+    smoe_encoder *e = m->encoder[number] = calloc(1, type->size);
+    if (!e) return smoe_fail(err, SMOE_RUNTIME, "out of memory for the model");
+    e->type = type;
+    e->first = m->params.count;
+    e->build = (smoe_build){.spec = &m->spec, .params = &m->params, .site = *site};
+    if (type->init(e, classes, err)) return -1;
+    e->end = m->params.count;
+    *site += e->tower.L + 1;
+    return 0;
+}
+
 int smoe_model_create(smoe_model **model, const smoe_spec *spec, size_t classes, smoe_err *err) {
     smoe_model *m = *model = calloc(1, sizeof *m);
+    size_t site = 0;
     if (!m) return smoe_fail(err, SMOE_RUNTIME, "out of memory for the model");
     m->spec = *spec;
-    m->build = (smoe_build){.spec = &m->spec,
-                            .model = &m->spec.model,
-                            .params = &m->params,
-                            .T = smoe_spec_tokens(spec)};
-    if (smoe_embed_init(&m->embed, &m->build, err)) goto fail;
-    m->embed_rows = m->params.count;
-    if (smoe_tower_init(&m->tower, &m->build, err)) goto fail;
-    smoe_head_init(&m->head, &m->build, classes);
+    m->paired = smoe_task_pairs(spec->train.loss);
+    for (int i = 0; i < SMOE_TOWERS; i++)
+        if (create_encoder(m, (smoe_tower_number)i, classes, &site, err)) goto fail;
+    if (m->paired) smoe_pairs_init(&m->pairs, &m->params, &m->spec, image_of(m)->N);
     if (m->params.failed) {
         smoe_fail(err, SMOE_RUNTIME, "out of memory for the parameter table");
         goto fail;
     }
     if (apply_groups(m, err)) goto fail;
-    find_lowest(m);
+    for (int i = 0; i < SMOE_TOWERS; i++)
+        if (m->encoder[i]) find_lowest(m, m->encoder[i]);
     return 0;
 fail:
     smoe_model_free(m);
@@ -117,8 +140,10 @@ fail:
 
 void smoe_model_free(smoe_model *m) {
     if (!m) return;
-    smoe_tower_free(&m->tower);
-    smoe_embed_free(&m->embed);
+    for (int i = 0; i < SMOE_TOWERS; i++) {
+        if (m->encoder[i]) m->encoder[i]->type->free(m->encoder[i]);
+        free(m->encoder[i]);
+    }
     smoe_params_free(&m->params);
     smoe_arena_free(&m->keep);
     smoe_arena_free(&m->scratch);
@@ -141,23 +166,32 @@ smoe_params *smoe_model_params(smoe_model *m) {
 
 /* ---- cost ------------------------------------------------------------------------------------ */
 
+/* An encoder that is not trained has a forward pass alone. */
 void smoe_model_cost(const smoe_model *m, smoe_costs *costs) {
-    smoe_embed_cost(&m->embed, costs);
-    smoe_tower_cost(&m->tower, costs);
-    smoe_head_cost(&m->head, costs);
+    for (int i = 0; i < SMOE_TOWERS; i++) {
+        const smoe_encoder *e = m->encoder[i];
+        size_t first = costs->count;
+        if (e) e->type->cost(e, costs);
+        for (size_t k = first; e && !e->trained && k < costs->count; k++)
+            costs->layer[k].flops_train = costs->layer[k].flops_infer;
+    }
+    if (m->paired) smoe_pairs_cost(&m->pairs, costs, m->spec.train.batch_size);
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* Scratch of the embedding is free again for the tower; that of tower and head lives together. */
+/* Encoders compute one after another, so they share their scratch. */
 static void reserve(smoe_model *m, const smoe_space *space) {
-    size_t size = space->B * m->build.T * m->spec.model.width;
-    if (space->train) m->dstream = smoe_arena_take(space->scratch, size, sizeof(real));
     size_t scratch = space->scratch->used;
-    smoe_embed_reserve(&m->embed, space);
-    space->scratch->used = scratch;
-    smoe_tower_reserve(&m->tower, space);
-    smoe_head_reserve(&m->head, space);
+    for (int i = 0; i < SMOE_TOWERS; i++) {
+        smoe_encoder *e = m->encoder[i];
+        smoe_space own = *space;
+        if (!e) continue;
+        own.train = space->train && e->trained;
+        space->scratch->used = scratch;
+        e->type->reserve(e, &own);
+    }
+    if (m->paired) smoe_pairs_reserve(&m->pairs, space);
 }
 
 /* Every buffer to its place in the arenas. */
@@ -203,62 +237,99 @@ int smoe_model_reserve(smoe_model *m, size_t B, bool train, smoe_err *err) {
 
 /* ---- passes ---------------------------------------------------------------------------------- */
 
-void smoe_model_forward(smoe_model *m, const real *pixels, const smoe_pass *pass) {
-    m->build.precision = smoe_spec_precision(&m->spec, pass->train);
+static void encode(smoe_model *m, smoe_tower_number number, const smoe_pass *pass) {
+    smoe_encoder *e = m->encoder[number];
+    smoe_pass own = *pass;
+    own.train = pass->train && e->trained;
+    e->build.precision = smoe_spec_precision(&m->spec, pass->train);
     smoe_clock_start(pass->clock);
-    smoe_embed_forward(&m->embed, m->tower.in, pixels, pass->images);
-    smoe_clock_lap(pass->clock, SMOE_PART_embed);
-    smoe_tower_forward(&m->tower, pass);
-    smoe_head_forward(&m->head, m->tower.out, pass);
+    e->type->forward(e, &m->in, &own);
+}
+
+void smoe_model_forward(smoe_model *m, const real *pixels, const smoe_pass *pass) {
+    m->in.pixels = pixels;
+    encode(m, SMOE_TOWER_IMAGE, pass);
+}
+
+void smoe_model_forward_texts(smoe_model *m, const uint32_t *tokens, const size_t *lengths,
+                              const smoe_pass *pass) {
+    m->in.tokens = tokens;
+    m->in.lengths = lengths;
+    encode(m, SMOE_TOWER_TEXT, pass);
+}
+
+void smoe_model_forward_pairs(smoe_model *m, const smoe_inputs *in, const smoe_pass *pass) {
+    smoe_model_forward(m, in->pixels, pass);
+    smoe_model_forward_texts(m, in->tokens, in->lengths, pass);
+    smoe_pairs_forward(&m->pairs, smoe_model_logits(m), smoe_model_texts(m), pass->images);
     smoe_clock_lap(pass->clock, SMOE_PART_head);
 }
 
 void smoe_model_backward(smoe_model *m, const real *dlogits, const smoe_pass *pass) {
     smoe_clock_start(pass->clock);
-    smoe_head_backward(&m->head, dlogits, m->tower.out, pass);
-    smoe_tower_backward(&m->tower, m->dstream, m->head.dx, pass);
-    if (m->embed_trained) smoe_embed_backward(&m->embed, m->dstream, pass->images);
-    smoe_clock_lap(pass->clock, SMOE_PART_embed);
+    if (m->paired) smoe_pairs_backward(&m->pairs, dlogits, pass->images);
+    for (int i = 0; i < SMOE_TOWERS; i++) {
+        smoe_encoder *e = m->encoder[i];
+        if (!e || !e->trained) continue;
+        e->type->backward(e, m->paired ? m->pairs.d[i] : dlogits, &m->in, pass);
+    }
+}
+
+void smoe_model_bound(smoe_model *m) {
+    if (m->paired) smoe_pairs_bound(&m->pairs);
 }
 
 /* ---- what others may look at ----------------------------------------------------------------- */
 
 const real *smoe_model_logits(const smoe_model *m) {
-    return m->head.logits;
+    return image_of(m)->out;
 }
 const real *smoe_model_features(const smoe_model *m) {
-    return m->head.features;
+    return smoe_image_encoder_features(image_of(m));
+}
+const real *smoe_model_texts(const smoe_model *m) {
+    return m->encoder[SMOE_TOWER_TEXT]->out;
+}
+const smoe_pairs *smoe_model_pairs(const smoe_model *m) {
+    return m->paired ? &m->pairs : NULL;
+}
+size_t smoe_model_width(const smoe_model *m) {
+    return image_of(m)->N;
 }
 
 double smoe_model_aux(const smoe_model *m) {
-    return smoe_tower_aux(&m->tower);
+    return smoe_tower_aux(&image_of(m)->tower);
 }
 
 void smoe_model_nonfinite(const smoe_model *m, const smoe_pass *pass, char *name, size_t size) {
-    size_t n = pass->images * m->build.T * m->spec.model.width;
-    if (!smoe_tower_finite(m->tower.in, n))
-        snprintf(name, size, "patch_embed");
-    else if (!smoe_tower_nonfinite(&m->tower, pass, name, size))
-        snprintf(name, size, "%s",
-                 smoe_tower_finite(m->head.logits, pass->images * m->head.N) ? "loss" : "head");
+    snprintf(name, size, "loss");
+    for (int i = 0; i < SMOE_TOWERS; i++) {
+        const smoe_encoder *e = m->encoder[i];
+        if (e && e->trained && e->type->nonfinite(e, pass, name, size)) return;
+    }
 }
 
 size_t smoe_model_moe_layers(const smoe_model *m) {
-    return m->tower.moe_layers;
+    return image_of(m)->tower.moe_layers;
 }
 size_t smoe_model_moe_block(const smoe_model *m, size_t i) {
-    return m->tower.moe[i];
+    return image_of(m)->tower.moe[i];
 }
 
 const smoe_router *smoe_model_router(const smoe_model *m, size_t i) {
-    return m->tower.blocks[m->tower.moe[i]].moe.router;
+    const smoe_tower *tower = &image_of(m)->tower;
+    return tower->blocks[tower->moe[i]].moe.router;
+}
+
+bool smoe_model_routes(const smoe_model *m) {
+    return image_of(m)->trained && image_of(m)->tower.moe_layers;
 }
 
 void smoe_model_randomise(smoe_model *m, const bool *random) {
-    memcpy(m->spec.model.moe.is_random, random, m->tower.L * sizeof *random);
+    memcpy(m->spec.model.moe.is_random, random, image_of(m)->tower.L * sizeof *random);
 }
 
 void smoe_model_watch(smoe_model *m, smoe_plan_watch *watch, void *user) {
-    m->tower.watch = watch;
-    m->tower.watch_user = user;
+    image_of(m)->tower.watch = watch;
+    image_of(m)->tower.watch_user = user;
 }

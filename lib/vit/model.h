@@ -1,5 +1,6 @@
 /*
- * The Vision Transformer with MoE blocks, put together from layers: from pixels to logits and back.
+ * The Vision Transformer with MoE blocks, put together from layers: from pixels to logits and back;
+ * with a text tower beside it, from images and captions to their similarities.
  * Leaves to others: the loss, the optimiser, files.
  */
 #ifndef SMOE_MODEL_H
@@ -10,7 +11,7 @@
 #include "route/router.h"
 #include "spec/spec.h"
 #include "vit/costs.h"
-#include "vit/tower.h"
+#include "vit/encoder.h"
 
 /* Builds the layers and the parameter table for N classes; allocates neither weights nor
  * activations, so that the largest model of the papers can be described anywhere. Shape errors are
@@ -29,7 +30,7 @@ smoe_params *smoe_model_params(smoe_model *model);
  * that is more than can be counted. Allocates nothing, and leaves what is bound as it is. */
 size_t smoe_model_measure(smoe_model *model, size_t B, bool train);
 
-/* Adds the rows of all layers. */
+/* Adds the costs of all layers. */
 void smoe_model_cost(const smoe_model *model, smoe_costs *costs);
 
 /* Binds the activations for passes of up to B images; with train, of forward and backward. Replaces
@@ -42,9 +43,24 @@ void smoe_model_forward(smoe_model *model, const real *pixels, const smoe_pass *
 const real *smoe_model_logits(const smoe_model *model);
 const real *smoe_model_features(const smoe_model *model);
 
-/* dlogits [B, N] -> adds to every parameter's gradient (a fresh one counts as zero, base/param.h);
- * the auxiliary losses' gradients (aux_weight) included. */
+/* Of a model whose task compares images with captions (smoe_task_pairs) the logits of an image are
+ * its embedding [D], of any length. The same of texts: from tokens [B, text.context] and lengths
+ * [B], as in smoe_inputs, to smoe_model_texts [B, D]; and of both, to the similarities [B, B] of
+ * smoe_model_pairs (NULL for other models). */
+void smoe_model_forward_texts(smoe_model *model, const uint32_t *tokens, const size_t *lengths,
+                              const smoe_pass *pass);
+void smoe_model_forward_pairs(smoe_model *model, const smoe_inputs *in, const smoe_pass *pass);
+const real *smoe_model_texts(const smoe_model *model);
+const smoe_pairs *smoe_model_pairs(const smoe_model *model);
+/* Numbers of an image's logits: N, or D. */
+size_t smoe_model_width(const smoe_model *model);
+
+/* dlogits [B, N], or [B, B] of pairs -> adds to every parameter's gradient (a fresh one counts as
+ * zero, base/param.h); the auxiliary losses' gradients (aux_weight) included. */
 void smoe_model_backward(smoe_model *model, const real *dlogits, const smoe_pass *pass);
+
+/* After an update: brings parameters back that have a bound, the factor of the similarities. */
+void smoe_model_bound(smoe_model *model);
 
 /* Writes to `name` the first layer ("patch_embed", "blocks.3.attn", "blocks.3.mlp", "head") whose
  * output in the last training pass holds a value that is not finite; "loss" when none does. */
@@ -59,6 +75,9 @@ double smoe_model_aux(const smoe_model *model);
 size_t smoe_model_moe_layers(const smoe_model *model);
 size_t smoe_model_moe_block(const smoe_model *model, size_t i);
 const smoe_router *smoe_model_router(const smoe_model *model, size_t i);
+/* Whether they are part of training: an image tower all of whose parameters are frozen runs as in
+ * evaluation. */
+bool smoe_model_routes(const smoe_model *model);
 /* Blocks whose choice routers get random scores at evaluation, instead of those of the spec: block
  * i where random[i]. */
 void smoe_model_randomise(smoe_model *model, const bool *random);

@@ -1,6 +1,6 @@
 /*
- * The MoE layer: a router decides, the plan moves tokens to slots, experts work, the plan moves
- * their outputs back. Knows no router by type.
+ * The MoE layer: a router fills the plan, the plan moves tokens to slots, experts compute, the plan
+ * moves their outputs back. No router is known by its type here.
  */
 #include "math/rows.h"
 #include "vit/layer.h"
@@ -42,16 +42,16 @@ void smoe_moe_cost(const smoe_moe *l, smoe_costs *costs) {
     const smoe_router *r = l->router;
     const char *prefix = l->build->prefix;
     const smoe_router_cost x = r->type->cost(r, costs->options);
-    smoe_cost_layer *row = smoe_costs_add(costs, SMOE_PART_router, x.logits, 3,
-                                          "%sblocks.%zu.mlp.router", prefix, r->block);
-    row->elementwise = x.elementwise;
+    smoe_cost_layer *layer = smoe_costs_add(costs, SMOE_PART_router, x.logits, 3,
+                                            "%sblocks.%zu.mlp.router", prefix, r->block);
+    layer->elementwise = x.elementwise;
     smoe_costs_add(costs, SMOE_PART_dispatch, x.mixing, x.dispatch, "%sblocks.%zu.mlp.dispatch",
                    prefix, r->block);
-    row = smoe_costs_add(costs, SMOE_PART_experts, smoe_mlp_macs(&l->experts, x.rows), 3,
-                         "%sblocks.%zu.mlp.experts", prefix, r->block);
-    row->elementwise = smoe_mlp_elementwise(&l->experts, x.rows);
-    row->copies = (double)r->E;
-    row->used = fmin(x.used / (double)r->image_tokens, row->copies);
+    layer = smoe_costs_add(costs, SMOE_PART_experts, smoe_mlp_macs(&l->experts, x.rows), 3,
+                           "%sblocks.%zu.mlp.experts", prefix, r->block);
+    layer->elementwise = smoe_mlp_elementwise(&l->experts, x.rows);
+    layer->copies = (double)r->E;
+    layer->used = fmin(x.used / (double)r->image_tokens, layer->copies);
     smoe_costs_add(costs, SMOE_PART_combine, x.mixing, x.combine, "%sblocks.%zu.mlp.combine",
                    prefix, r->block);
 }
@@ -75,8 +75,8 @@ void smoe_moe_forward(smoe_moe *l, real *y, const real *x, const real *residual,
     smoe_clock_lap(pass->clock, SMOE_PART_combine);
 }
 
-/* Rounding has slope 1: the products take what they took, and what comes of them goes on as it
- * is. */
+/* Rounding counts as slope 1: backward uses the rounded operands, and gradients pass through
+ * unchanged. */
 void smoe_moe_backward(smoe_moe *l, real *dx, const real *dy, const real *x,
                        const smoe_pass *pass) {
     smoe_plan *plan = &l->router->plan;

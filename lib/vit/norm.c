@@ -5,6 +5,7 @@
 void smoe_norm_init(smoe_norm *l, const smoe_build *build, size_t n, const char *prefix) {
     l->params = build->params;
     l->n = n;
+    l->eps = (real)(build->norm_eps > 0 ? build->norm_eps : SMOE_NORM_EPS);
     l->weight = smoe_params_add(l->params, SMOE_PARAM_PLAIN, 1, 0, 1, &n, "%s%s.weight",
                                 build->prefix, prefix);
     l->bias = smoe_params_add(l->params, SMOE_PARAM_PLAIN, 0, 0, 1, &n, "%s%s.bias", build->prefix,
@@ -22,16 +23,16 @@ void smoe_norm_reserve(smoe_norm *l, size_t R, const smoe_space *space) {
 static const double elementwise = 16.5;
 
 void smoe_norm_cost(const smoe_norm *l, smoe_costs *costs, size_t R, const char *name) {
-    smoe_cost_layer *row = smoe_costs_add(costs, SMOE_PART_norm, 0, 0, "%s", name);
+    smoe_cost_layer *layer = smoe_costs_add(costs, SMOE_PART_norm, 0, 0, "%s", name);
     double numbers = (double)R * (double)l->n;
-    row->elementwise = elementwise * numbers;
-    row->moved_infer = 2 * numbers * sizeof(real);
-    row->moved_train = 6 * numbers * sizeof(real);
+    layer->elementwise = elementwise * numbers;
+    layer->moved_infer = 2 * numbers * sizeof(real);
+    layer->moved_train = 6 * numbers * sizeof(real);
 }
 
 void smoe_norm_forward(smoe_norm *l, real *y, const real *x, size_t R) {
     smoe_rows_norm(y, l->stats, x, smoe_weight(l->params, l->weight),
-                   smoe_weight(l->params, l->bias), R, l->n, (real)SMOE_NORM_EPS);
+                   smoe_weight(l->params, l->bias), R, l->n, l->eps);
 }
 
 void smoe_norm_backward(smoe_norm *l, real *dx, const real *dy, const real *x, size_t R) {

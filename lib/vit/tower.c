@@ -28,7 +28,7 @@ static int build_blocks(smoe_tower *t, smoe_err *err) {
             if (smoe_moe_init(&b->moe, t->build, i, err)) return -1;
             t->moe[t->moe_layers++] = i;
         }
-        b->rows = t->build->params->count;
+        b->params = t->build->params->count;
     }
     return 0;
 }
@@ -54,7 +54,7 @@ void smoe_tower_free(smoe_tower *t) {
 }
 
 void smoe_tower_stop_at(smoe_tower *t, size_t first) {
-    for (t->lowest = 0; t->lowest < t->L && first >= t->blocks[t->lowest].rows; t->lowest++)
+    for (t->lowest = 0; t->lowest < t->L && first >= t->blocks[t->lowest].params; t->lowest++)
         continue;
 }
 
@@ -74,12 +74,12 @@ static void block_cost(const smoe_tower *t, size_t i, smoe_costs *costs) {
         smoe_moe_cost(&b->moe, costs);
         return;
     }
-    smoe_cost_layer *row = smoe_costs_add(costs, SMOE_PART_mlp, smoe_mlp_macs(&b->mlp, (double)T),
-                                          3, "%sblocks.%zu.mlp", prefix, i);
-    row->elementwise = smoe_mlp_elementwise(&b->mlp, (double)T);
+    smoe_cost_layer *layer = smoe_costs_add(costs, SMOE_PART_mlp, smoe_mlp_macs(&b->mlp, (double)T),
+                                            3, "%sblocks.%zu.mlp", prefix, i);
+    layer->elementwise = smoe_mlp_elementwise(&b->mlp, (double)T);
 }
 
-/* The clock of the head has the time of the last norm, whose row counts its parameters alone. */
+/* The clock of the head has the time of the last norm, whose entry counts its parameters alone. */
 void smoe_tower_cost(const smoe_tower *t, smoe_costs *costs) {
     for (size_t i = 0; i < t->L; i++) block_cost(t, i, costs);
     char path[64];

@@ -18,8 +18,8 @@ typedef struct smoe_block {
     smoe_mlp mlp;
     smoe_moe moe;
     real *normed1, *normed2; /* [R,d] kept */
-    real *in, *middle, *out; /* [R,d] the stream before, between and after */
-    size_t rows;             /* of the table, up to the end of this block */
+    real *in, *middle, *out; /* [R,d] the residual stream before, between and after its two parts */
+    size_t params;           /* tensors of the table, up to the end of this block */
 } smoe_block;
 
 typedef void smoe_plan_watch(void *user, size_t i, const smoe_router *router);
@@ -32,14 +32,15 @@ typedef struct smoe_tower {
     size_t moe_layers;
     size_t lowest; /* block that backward ends with; L: none */
     smoe_norm norm;
-    real *in;                /* [R,d] what the embedding writes */
-    real *out;               /* [R,d] kept: the normed stream, for the head */
-    real *dbranch, *dscaled; /* [R,d] the latter of stochastic depth, NULL without it */
-    smoe_plan_watch *watch;  /* called after the forward pass of each MoE layer, or NULL */
+    real *in;  /* [R,d] what the embedding writes */
+    real *out; /* [R,d] kept: the normed stream, for the head */
+    real *dbranch,
+        *dscaled; /* [R,d] the branch's scaled gradient with stochastic depth; NULL without it */
+    smoe_plan_watch *watch; /* called after the forward pass of each MoE layer, or NULL */
     void *watch_user;
 } smoe_tower;
 
-/* The first that fails leaves err; free in any case. */
+/* Fails with the error of the first layer that fails; free in any case. */
 int smoe_tower_init(smoe_tower *t, const smoe_build *build, smoe_err *err) SMOE_MUST_CHECK;
 void smoe_tower_free(smoe_tower *t);
 void smoe_tower_reserve(smoe_tower *t, const smoe_space *space);
@@ -51,7 +52,8 @@ void smoe_tower_forward(smoe_tower *t, const smoe_pass *pass);
  * trained, of the lowest that is; dout [R,d] is that of t->out. */
 void smoe_tower_backward(smoe_tower *t, real *dx, const real *dout, const smoe_pass *pass);
 
-/* Row `first` of the table is the first that is trained: backward need not go below its block. */
+/* Parameter `first` of the table is the first that is trained: backward need not go below its
+ * block. */
 void smoe_tower_stop_at(smoe_tower *t, size_t first);
 
 /* Writes to `name` the first layer ("blocks.3.attn", "blocks.3.mlp") whose output in the last

@@ -178,15 +178,15 @@ static void parameter_table(void **state) {
     table(&params, true);
     assert_int_equal(params.count, 4);
     assert_int_equal(params.total, 15 + 300 * 301 + 1 + 24);
-    assert_string_equal(params.row[0].name, "first.7");
-    assert_ptr_equal(smoe_params_find(&params, "scalar"), &params.row[2]);
+    assert_string_equal(params.param[0].name, "first.7");
+    assert_ptr_equal(smoe_params_find(&params, "scalar"), &params.param[2]);
     assert_null(smoe_params_find(&params, "scala"));
-    assert_int_equal(params.row[2].size, 1);
+    assert_int_equal(params.param[2].size, 1);
     size_t end = 0;
     for (size_t i = 0; i < params.count; i++) { /* in order, apart, on cache lines */
-        assert_true(params.row[i].offset >= end);
-        assert_int_equal(params.row[i].offset % 16, 0);
-        end = params.row[i].offset + params.row[i].size;
+        assert_true(params.param[i].offset >= end);
+        assert_int_equal(params.param[i].offset % 16, 0);
+        end = params.param[i].offset + params.param[i].size;
     }
     assert_true(params.size >= end);
     for (int slabs = 1; slabs <= 4; slabs++) {
@@ -214,16 +214,16 @@ static void initial_values(void **state) {
     smoe_params_init(&b, 9);
     smoe_params_init(&c, 10);
     smoe_threads_set(2);
-    const real *x = a.w + a.row[1].offset;
-    size_t n = a.row[1].size;
-    assert_memory_equal(x, b.w + b.row[0].offset, n * sizeof *x);
-    assert_memory_not_equal(x, c.w + c.row[0].offset, n * sizeof *x);
+    const real *x = a.w + a.param[1].offset;
+    size_t n = a.param[1].size;
+    assert_memory_equal(x, b.w + b.param[0].offset, n * sizeof *x);
+    assert_memory_not_equal(x, c.w + c.param[0].offset, n * sizeof *x);
     double mean = 0, var = 0;
     for (size_t i = 0; i < n; i++) mean += (double)x[i] / (double)n;
     for (size_t i = 0; i < n; i++) var += pow((double)x[i] - mean, 2) / (double)n;
     assert_close(mean, 2, 5 * 0.5 / sqrt((double)n));
     assert_close(var, 0.25, 5 * 0.25 * sqrt(2 / (double)n));
-    assert_true(a.w[a.row[2].offset] == 3);
+    assert_true(a.w[a.param[2].offset] == 3);
     smoe_params_free(&a);
     smoe_params_free(&b);
     smoe_params_free(&c);

@@ -241,14 +241,14 @@ static void assert_table(const char *text, overrides *list) {
     for (size_t i = 0; i < cost.layers; i++) {
         double sum = 0;
         for (size_t j = 0; j < params->count; j++)
-            if (has_prefix(params->row[j].name, cost.layer[i].name))
-                sum += (double)params->row[j].size;
+            if (has_prefix(params->param[j].name, cost.layer[i].name))
+                sum += (double)params->param[j].size;
         if (sum != cost.layer[i].params)
             fail_msg("%s: %.0f parameters, not %.0f", cost.layer[i].name, sum,
                      cost.layer[i].params);
     }
     for (size_t j = 0; j < params->count; j++)
-        if (params->row[j].stacked) expert += (double)params->row[j].size;
+        if (params->param[j].stacked) expert += (double)params->param[j].size;
     assert_close(cost.params_expert, expert, 0);
     assert_true(cost.params_active <= cost.params);
     smoe_model_free(model);

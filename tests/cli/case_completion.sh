@@ -13,3 +13,12 @@ offer() { bash -c '. ./c.bash; COMP_LINE=$1; COMP_POINT=${#1}; COMP_WORDS=($1); 
 [ "$(offer 'smoe train --color ')" = 'auto always never' ] || fail "--color: $(offer 'smoe train --color ')"
 [ "$(offer 'smoe train tiny.yaml model.moe.exp')" = 'model.moe.experts= model.moe.experts_init= model.moe.expert_dropout=' ] ||
     fail "keys: $(offer 'smoe train tiny.yaml model.moe.exp')"
+# values of keys, of options, and runs
+[ "$(offer 'smoe train tiny.yaml model.moe.router=tok')" = tokens-choice ] || fail "values: $(offer 'smoe train tiny.yaml model.moe.router=tok')"
+[ "$(offer 'smoe train tiny.yaml data.augment.flip=')" = 'true false' ] || fail "values: $(offer 'smoe train tiny.yaml data.augment.flip=')"
+mkdir -p runs/mine/ckpt/step_00000004 runs/other
+touch runs/mine/spec.yaml
+[ "$(offer 'smoe eval runs/')" = runs/mine ] || fail "runs: $(offer 'smoe eval runs/')"
+[ "$(offer 'smoe eval runs/mine --which ')" = 'latest best step_00000004' ] || fail "--which: $(offer 'smoe eval runs/mine --which ')"
+[ "$(offer 'smoe help model.moe.capacity_m')" = model.moe.capacity_multiple_of ] || fail "help: $(offer 'smoe help model.moe.capacity_m')"
+grep -q 'model.moe.router=soft-uniform' c.fish || fail "fish: no values"

@@ -44,6 +44,32 @@ status 0 smoe ablate tiny.yaml --routers soft,dense --seeds 0 train.steps=4 -q -
 status 2 smoe ablate one --power 2>err
 grep -q '^smoe ablate: one: no contrast has two seeds yet, so the variance is unknown$' err || fail "$(cat err)"
 
+# A packed sweep gives the same tables of precision; its losses have no values per image. Without
+# its last cell it can be continued elsewhere, to the same tables.
+status 0 smoe sweep plan --pack plan.tar.gz && cp plan.tar.gz first.tar.gz
+status 0 smoe sweep plan.yaml train.steps=4 -o plan --pack plan.tar.gz
+cmp plan.tar.gz first.tar.gz || fail "a second pack has other bytes"
+mkdir unpacked && tar -xzf plan.tar.gz -C unpacked
+status 0 smoe sweep --status unpacked >out
+[ "$(grep -c ' done  4 of 4 ' out)" -eq 12 ] || fail "$(cat out)"
+status 0 smoe sweep --resume unpacked -q >out
+cmp unpacked/results.csv plan/results.csv && cmp unpacked/summary.csv plan/summary.csv || fail "other results"
+grep ',precision_at_1,' plan/differences.csv >kept
+grep ',precision_at_1,' unpacked/differences.csv | cmp - kept || fail "$(cat unpacked/differences.csv)"
+[ "$(head -n 2 plan/primary.csv)" = "$(head -n 2 unpacked/primary.csv)" ] || fail "$(cat unpacked/primary.csv)"
+grep -qE '^uniform +2 +test_loss .* - +2 ' out || fail "the loss has images: $(cat out)"
+last=$(basename "$(ls unpacked/claims/*.json | tail -n 1)" .json)
+rm -r "unpacked/claims/$last.json" "unpacked/$last"
+status 0 smoe sweep --resume unpacked -q >/dev/null
+grep ',precision_at_1,' unpacked/differences.csv | cmp - kept || fail "$(cat unpacked/differences.csv)"
+status 2 smoe sweep plan --pack x.tar.gz --resume 2>err
+grep -q -- '--pack cannot be used with --resume$' err || fail "$(cat err)"
+status 1 smoe sweep plan --pack missing/x.tar.gz 2>err
+grep -q 'missing/x.tar.gz' err || fail "$(cat err)"
+printf x >>"$(ls plan/*/outcomes.npy | head -n 1)"
+status 3 smoe sweep plan --pack x.tar.gz 2>err
+[ ! -e x.tar.gz ] && grep -q 'outcomes.npy: not a complete .npy file' err || fail "$(cat err)"
+
 # what was to be shown cannot change afterwards
 sed 's/expect: lower/expect: higher/' plan.yaml >other.yaml
 status 2 smoe sweep other.yaml -q -o plan --resume train.steps=4 2>err

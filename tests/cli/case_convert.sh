@@ -35,6 +35,16 @@ status 0 smoe train tiny.yaml -q seed=3 train.steps=4 train.optimizer.lr=0 -o st
 status 0 smoe eval start.safetensors -q --logits a.npy data.limit=100 >/dev/null
 status 0 smoe eval still -q --logits b.npy data.limit=100 >/dev/null
 cmp a.npy b.npy || fail "init is not what training starts from"
+# Hugging Face's names and back: the same bytes; experts have none there
+status 0 smoe train tiny.yaml -q model.moe.layers=none model.head=token train.steps=4 -o dense >/dev/null
+status 0 smoe convert dense hf.safetensors --type f32 --names hf >out
+grep -q '^hf.safetensors: 40 tensors' out || fail "$(cat out)" # three for each of four tensors of q, k and v
+head -c 8000 hf.safetensors | grep -qa '"vit.encoder.layer.1.attention.attention.key.weight":{"dtype":"F32","shape":\[16,16\]' || fail "no key"
+status 0 smoe convert hf.safetensors back.safetensors --type f32 >/dev/null
+cmp back.safetensors dense/ckpt/latest/model.safetensors || fail "other names and back is another file"
+status 0 smoe eval hf.safetensors -q data.limit=100 >/dev/null
+status 2 smoe convert run none.safetensors --type f32 --names hf 2>err
+grep -q "tensor blocks.1.mlp.router.phi: Hugging Face's ViT has none like it" err || fail "$(cat err)"
 # refusals leave nothing behind
 status 2 smoe convert run half.safetensors --type f32 2>err
 grep -q 'half.safetensors exists already' err || fail "$(cat err)"

@@ -55,9 +55,9 @@ grep -q "\"test/precision_at_1\": *$last" from-run/metrics.jsonl || fail "--init
 # weights of a run as the start of another, whose first evaluation is then as good as the last one was
 status 0 smoe train tiny.yaml -q --init run/ckpt/latest/model.safetensors train.steps=4 train.optimizer.lr=0 train.eval_every=1 -o more
 grep -q "\"test/precision_at_1\": *$last" more/metrics.jsonl || fail "--init did not take the weights over"
-# a model of other sizes: the tensor is named
+# a model of other sizes: the size is named
 status 3 smoe eval run -q --spec tiny.yaml model.width=32 2>err
-grep -q 'patch_embed.proj.weight' err || fail "$(cat err)"
+grep -q '^smoe eval: run/ckpt/step_00000024/model.safetensors: width 16, the spec says 32$' err || fail "$(cat err)"
 # routers that choose: counts as in training's own evaluation, for its batches; random routers at evaluation
 status 0 smoe train tiny.yaml -q -o choice model.moe.router=tokens-choice model.moe.capacity=0.5 >/dev/null
 status 0 smoe eval choice -q --json eval.batch_size=8 >eval.json
@@ -70,8 +70,8 @@ cmp r8.npy r40.npy || fail "random scores depend on the batch"
 status 0 smoe eval choice -q --logits l8.npy eval.batch_size=8 >/dev/null
 cmp -s r8.npy l8.npy && fail "random routers change nothing"
 # what only training asks of the keys is nothing to evaluation: groups that divide the batch, a warm-up that fits
-status 0 smoe eval choice -q --logits other.npy eval.batch_size=8 train.batch_size=7 train.steps=1 >/dev/null
-cmp l8.npy other.npy || fail "train.batch_size changes an evaluation"
+status 2 smoe eval choice -q eval.batch_size=8 train.batch_size=7 2>err
+grep -q 'train.batch_size: has no effect: it needs a model that is trained here' err || fail "$(cat err)"
 status 0 smoe eval choice -q eval.batch_size=8 model.moe.group_images=3 >/dev/null
 status 2 smoe train tiny.yaml -n model.moe.router=tokens-choice model.moe.group_images=3 2>err
 grep -q 'groups of 3 images do not divide the batch' err || fail "$(cat err)"
@@ -80,6 +80,7 @@ grep -q 'router soft makes no choices' err || fail "$(cat err)"
 # the spec that a checkpoint carries is of the checkpoint: what is wrong with it is damage; what is wrong with an override is not
 status 0 smoe init tiny.yaml own.safetensors -q >/dev/null
 sed 's/\\"aux_weight\\"/\\"aux_weighs\\"/' own.safetensors >hurt.safetensors
+foreign hurt.safetensors
 status 3 smoe eval hurt.safetensors eval.batch_size=10 2>err
 grep -q '^smoe eval: hurt.safetensors:1:[0-9]*: model.moe.aux_weighs: unknown key' err || fail "$(cat err)"
 status 3 smoe eval hurt.safetensors eval.batch_sise=10 2>err
@@ -88,7 +89,23 @@ status 0 smoe eval hurt.safetensors -q --spec tiny.yaml eval.batch_size=10 >/dev
 # Of a router that chooses nothing is left out because it is 0: one token an image and a group, of which half, rounded to even, take part;
 # one expert, which is in balance.
 status 0 smoe train tiny.yaml -q model.patch_size=16 model.moe.router=tokens-choice model.moe.experts=1 model.moe.k=1 model.moe.group_images=1 \
-    model.moe.slots_per_expert=0 model.moe.skip_patch=0.5 -o nobody >/dev/null
+    model.moe.skip_patch=0.5 -o nobody >/dev/null
 grep -q '"train/aux_loss": *0\(\.0\)*[,}]' nobody/metrics.jsonl || fail "$(cat nobody/metrics.jsonl)"
 status 0 smoe eval nobody -q --json >out
 tr -d ' \n' <out | grep -q '"blocks.1/router/chosen":\[0\],"blocks.1/router/placed":\[0\],"blocks.1/router/lost":\[0\]' || fail "$(cat out)"
+# which classes are taken for which: tables, their figure, and what they have in common with the result
+status 0 smoe eval run -q --json --predictions said.csv -o tables >eval.json
+[ "$(head -n 1 said.csv)" = image,path,label,label_name,prediction,prediction_name,correct,probability ] || fail "$(head -n 1 said.csv)"
+[ "$(wc -l <said.csv)" -eq 201 ] || fail "$(wc -l <said.csv) lines of predictions"
+precision=$(awk -F, 'NR > 1 { n += $7 } END { printf "%.10g", n / (NR - 1) }' said.csv)
+grep -q "\"precision_at_1\": $precision," eval.json || fail "$precision of the predictions, $(head -n 8 eval.json)"
+[ "$(awk -F, 'NR > 1 { n += $6 } END { print n }' tables/confusion.csv)" -eq 200 ] || fail "$(cat tables/confusion.csv)"
+[ "$(awk -F, 'NR > 1 { n += $3 } END { print n }' tables/classes.csv)" -eq 200 ] || fail "$(cat tables/classes.csv)"
+awk -F, 'NR > 1 && $3 > 0 { e += $3 * ($4 > $5 ? $4 - $5 : $5 - $4); n += $3 } END { print e / n }' tables/calibration.csv >error
+grep -o '"calibration_error": *[0-9.e-]*' eval.json | sed 's/.*: *//' | cat - error | tr '\n' ' ' | awk '{ exit !($1 - $2 < 1e-5 && $2 - $1 < 1e-5) }' ||
+    fail "calibration error: $(cat error), $(grep calibration eval.json)"
+[ -s tables/confusion.gp ] || fail "no script of the confusion"
+command -v gnuplot >/dev/null && { grep -q '<svg' tables/confusion.svg || fail "no figure of the confusion"; }
+status 2 smoe eval run -q -o tables 2>err
+grep -q 'tables/classes.csv exists already; --force replaces it$' err || fail "$(cat err)"
+status 2 smoe eval run -q --predictions said.csv 2>err

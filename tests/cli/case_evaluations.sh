@@ -22,7 +22,7 @@ tail -n 1 "$cell/metrics.jsonl" | sed 's/.*"test\/loss":\([^,]*\),"test\/precisi
     awk '{ printf "%.14g %.14g %.14g\n", $1, $2, $3 }' >said
 [ "$(point 1 none)" = "$(cat said)" ] || fail "$(cat said): $(cat whole/evaluations.csv)"
 smoe eval "$cell" -q --json model.moe.capacity=0.25 model.moe.random_layers=[1] |
-    awk '/"loss"|"precision_at_1"|"test.dropped"/ { printf "%.14g ", $2 }' >said
+    awk '/^  "loss"|^  "precision_at_1"|"test.dropped"/ { printf "%.14g ", $2 }' >said
 [ "$(point 0.25 '[1]') " = "$(cat said)" ] || fail "$(cat said): $(cat whole/evaluations.csv)"
 
 # a run that is there: no training, the same numbers

@@ -18,8 +18,8 @@ spec_edited() { sed -i 's/^seed:.*/seed: 7/' bad/spec.yaml; }
 other_model() { from_other model; }
 other_model_same_spec() { LC_ALL=C sed 's/\\"seed\\":9/\\"seed\\":0/' other/ckpt/latest/model.safetensors >bad/ckpt/latest/model.safetensors; }
 other_state() { from_other state; }
-other_images() { LC_ALL=C sed -i 's/"smoe.images":"200"/"smoe.images":"300"/' bad/ckpt/latest/state.safetensors; }
-other_classes() { LC_ALL=C sed -i 's/"smoe.classes":"[0-9]/"smoe.classes":"9/' bad/ckpt/latest/state.safetensors; }
+other_images() { LC_ALL=C sed -i 's/"smoe.images":"200"/"smoe.images":"300"/' bad/ckpt/latest/state.safetensors; foreign bad/ckpt/latest/state.safetensors; }
+other_classes() { LC_ALL=C sed -i 's/"smoe.classes":"[0-9]/"smoe.classes":"9/' bad/ckpt/latest/state.safetensors; foreign bad/ckpt/latest/state.safetensors; }
 refused 3 'bad/metrics.jsonl: records are missing: .* they end at step 0, and there was one of step 24' no_records
 refused 2 'bad: cannot resume: seed was 0, now it is 7' spec_edited
 refused 2 'bad: cannot resume: seed was 9, now it is 0' other_model

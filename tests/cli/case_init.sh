@@ -3,7 +3,7 @@
 . "$ROOT/tests/cli/lib.sh"
 status 0 smoe init tiny.yaml soft.safetensors -q >/dev/null
 status 3 smoe train tiny.yaml -q --init soft.safetensors model.width=8 -o run 2>err
-grep -q 'soft.safetensors: tensor norm.weight: shape \[16\], expected \[8\]' err || fail "$(cat err)"
+grep -q 'soft.safetensors: width 16, the spec says 8' err || fail "$(cat err)"
 [ ! -e run ] || fail "a refused file left a run: $(ls run)"
 status 0 smoe train tiny.yaml --no-progress --init soft.safetensors model.moe.router=identity model.moe.slots_per_expert=4 -o run >/dev/null 2>err
 want='31 of 31 tensors start from soft.safetensors; not used: blocks.1.mlp.router.phi, blocks.1.mlp.router.scale'
@@ -24,6 +24,28 @@ grep -q '^31 of 31 tensors start from dense/ckpt/step_00000024/model.safetensors
     fail "$(cat err)"
 loss() { sed -n 's/.*"test\/loss": *\([0-9.]*\).*/\1/p' "$1/metrics.jsonl" | tail -n 1; }
 awk "BEGIN { d = $(loss copies) - $(loss dense); exit !(d * d < 1e-12) }" || fail "dense $(loss dense), its copies $(loss copies)"
+# What keeps the function, and what does not: identity and tokens-choice whose weights sum to 1 and with room for all do.
+grep -q '^upcycled block 1: the combine weights of a token sum to 1.000 on average, 0.000 of the tokens are dropped' err || fail "$(cat err)"
+upcycle() { # upcycle WANTED OPTIONS: the largest difference of logits is below WANTED, or not where it is -WANTED
+    wanted=$1
+    shift
+    status 0 smoe train tiny.yaml --no-progress --force --init dense --upcycle train.steps=4 train.schedule.cooldown=0 -o up "$@" >/dev/null 2>err
+    awk -v wanted="$wanted" '/^upcycled: logits of 8 images/ { seen = 1; sub(/.*largest difference /, ""); d = $1 + 0 }
+        END { exit !(seen && (wanted > 0 ? d < wanted : d >= -wanted)) }' err || fail "$*: $(cat err)"
+}
+choice='model.moe.router=tokens-choice model.moe.capacity=4 model.moe.noise=0'
+upcycle 1e-4 $choice model.moe.topk=before
+upcycle 1e-4 $choice model.moe.topk=before model.moe.k=2
+upcycle -1e-3 $choice
+grep -q 'model.moe.topk=before makes weights sum to 1' err || fail "$(cat err)"
+upcycle -1e-3 $choice model.moe.topk=before model.moe.capacity=0.2
+upcycle -1e-3
+grep -q '^upcycled block 1: .* sum to 1.000 on average, a slot mixes [0-9.]* tokens' err || fail "$(cat err)"
+upcycle -1e-3 $choice model.moe.topk=before --upcycle-noise 0.1
+status 2 smoe train tiny.yaml -q --init dense --upcycle --upcycle-noise much -o x 2>err
+grep -q -- '--upcycle-noise much: expected a number in \[0, 100\]' err || fail "$(cat err)"
+status 2 smoe train tiny.yaml -q --init dense --upcycle-noise 0.1 -o x 2>err
+grep -q -- '--upcycle-noise needs --upcycle' err || fail "$(cat err)"
 status 2 smoe train tiny.yaml -q --upcycle -o x 2>err
 grep -q 'train: --upcycle needs --init' err || fail "$(cat err)"
 status 3 smoe train tiny.yaml -q --upcycle --init soft.safetensors -o x 2>err
@@ -31,6 +53,18 @@ grep -q 'soft.safetensors: no dense MLP that experts of this model replace' err 
 # Another resolution: the positions are interpolated.
 status 0 smoe train tiny.yaml --no-progress --init dense data.image_size=24 model.moe.layers=none train.steps=4 -o larger >/dev/null 2>err
 grep -qx '31 of 31 tensors start from dense/ckpt/step_00000024/model.safetensors; resized: pos_embed' err || fail "$(cat err)"
+# Slots stay while tokens grow, 8 for 36 tokens instead of 16; given anew with another number of them.
+status 0 smoe train tiny.yaml --no-progress --init soft.safetensors data.image_size=24 train.steps=4 train.schedule.cooldown=0 -o kept >/dev/null 2>err
+grep -qx '33 of 33 tensors start from soft.safetensors; resized: pos_embed' err || fail "$(cat err)"
+status 0 smoe train tiny.yaml --no-progress --init soft.safetensors data.image_size=24 model.moe.slots_per_expert=4 train.steps=4 train.schedule.cooldown=0 -o anew >/dev/null 2>err
+grep -qx '32 of 33 tensors start from soft.safetensors; resized: pos_embed; initialised: blocks.1.mlp.router.phi; not used: blocks.1.mlp.router.phi' err || fail "$(cat err)"
+status 3 smoe train tiny.yaml -q --init soft.safetensors model.moe.experts=8 -o x 2>err
+grep -q 'soft.safetensors: experts 4, the spec says 8' err || fail "$(cat err)"
+# Another head, another loss, frozen layers and momentum, all said before the start.
+status 0 smoe train tiny.yaml --dry-run --init dense model.moe.layers=none data.shapes.classes=shape-hue train.loss=sigmoid \
+    train.optimizer.name=sgd train.schedule.name=cosine train.schedule.warmup=2 'train.optimizer.groups=[{match: "blocks.0.*", frozen: true}]' -o dry >out
+grep -q '^start .*29 of 31 tensors .* initialised: head.weight, head.bias; not used: head.bias, head.weight' out || fail "$(cat out)"
+grep -qx 'optimizer   sgd, momentum 0.9; rate 0.003, cosine, 2 steps of warm-up; 12 of 31 tensors frozen' out || fail "$(cat out)"
 # The dry run says so before, and refuses what training would refuse.
 status 0 smoe train tiny.yaml --dry-run --init dense data.image_size=24 model.moe.layers=none -o dry >out
 grep -qx 'start       31 of 31 tensors start from dense/ckpt/step_00000024/model.safetensors; resized: pos_embed' out || fail "$(cat out)"
@@ -39,4 +73,4 @@ grep -q '"start": *"31 of 33 tensors start from dense/ckpt/step_00000024/model.s
 status 0 smoe train tiny.yaml --dry-run -o dry >out
 ! grep -q start out || fail "$(cat out)"
 status 3 smoe train tiny.yaml --dry-run --init dense model.width=8 -o dry 2>err
-grep -q 'tensor norm.weight: shape \[16\], expected \[8\]' err || fail "$(cat err)"
+grep -q 'dense.*: width 16, the spec says 8' err || fail "$(cat err)"

@@ -47,6 +47,7 @@ LD_LIBRARY_PATH=$lib ldd in_c | grep -q "libsmoe.so.${version%%.*} " || fail "$(
 LD_LIBRARY_PATH=$lib status 3 ./in_c run tiny.yaml 2>err
 grep -q '^tiny.yaml: unknown format' err || fail "$(cat err)"
 
+unset PKG_CONFIG_SYSROOT_DIR PKG_CONFIG_PATH # of the programs above, not of ours
 make -s -C "$ROOT" uninstall DESTDIR="$PWD/root" prefix=/usr MAKEFLAGS= >log 2>&1 || fail "$(cat log)"
 [ -z "$(find root ! -type d)" ] || fail "left behind: $(find root ! -type d)"
 # A blank would be the end of one path and the beginning of another, which rm does not know.

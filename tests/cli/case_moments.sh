@@ -14,6 +14,18 @@ done
 cmp -s f32/ckpt/latest/model.safetensors bf16/ckpt/latest/model.safetensors && fail "moments in BF16 changed nothing"
 status 0 smoe train tiny.yaml -q train.keep=9 -o default >/dev/null
 same_run f32 default
+# Adafactor, with tensors that are large enough for factors of the second moment and others that are not.
+for moments in f32 bf16; do
+    status 0 smoe train tiny.yaml -q train.optimizer.name=adafactor train.optimizer.moments=$moments model.width=32 model.mlp=64 train.keep=9 -o factors >/dev/null
+    cp -r factors parts
+    ln -sfn step_00000012 parts/ckpt/latest
+    status 0 smoe train --resume parts -q -j1 >/dev/null
+    same_run factors parts
+    for tensor in m.head.weight v.head.weight v.blocks.1.mlp.experts.fc1.weight.rows v.blocks.1.mlp.experts.fc1.weight.columns; do
+        head -c 20000 factors/ckpt/latest/state.safetensors | grep -aq "\"$tensor\"" || fail "no $tensor"
+    done
+    rm -rf factors parts
+done
 # Another choice is another run.
 status 2 smoe train --resume f32 -q train.optimizer.moments=bf16 2>err
 grep -q 'train.optimizer.moments' err || fail "$(cat err)"

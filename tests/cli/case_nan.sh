@@ -20,6 +20,7 @@ status 0 smoe eval last -q >/dev/null
 spoil() { printf "$2" | dd of="$1" bs=1 seek=$(($(wc -c <"$1") - $(printf "$2" | wc -c))) conv=notrunc 2>/dev/null; }
 status 0 smoe init tiny.yaml f32.safetensors -q >/dev/null
 status 0 smoe init tiny.yaml bf16.safetensors -q --type bf16 >/dev/null
+foreign f32.safetensors bf16.safetensors
 spoil f32.safetensors '\000\000\300\177' # NaN
 spoil bf16.safetensors '\200\377'         # minus infinity
 for type in f32 bf16; do

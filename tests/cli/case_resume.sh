@@ -38,6 +38,7 @@ for file in older/ckpt/step_*/model.safetensors; do
     [ -n "$found" ] || fail "no groups in $file"
     LC_ALL=C sed -i "s/$text/$(printf '%*s' ${#found} '')/" "$file"
     [ "$(wc -c <"$file")" -eq "$size" ] || fail "another size of $file"
+    foreign "$file" # older versions wrote no digest
 done
 status 0 smoe train --resume older -q -j1
 cmp decayed/ckpt/latest/state.safetensors older/ckpt/latest/state.safetensors || fail "an older run went on otherwise"

@@ -15,6 +15,10 @@ grep -qE '^step [0-9]+/300  loss ' lines || fail "no progress line: $(head -c 40
 awk 'length($0) > 60 && /^step [0-9]+\// { print "too wide: " $0; bad = 1 } END { exit bad }' lines || exit 1
 TERM=xterm NO_COLOR=1 script -qec "smoe train tiny.yaml train.steps=300 -o tty2" /dev/null >screen </dev/null
 grep -q "$(printf '\033')\[36m" screen && fail "colour in spite of NO_COLOR"
+# help ends where the terminal does, between words
+TERM=xterm script -qec "stty cols 70; smoe train --help" /dev/null >screen </dev/null
+tr -d '\r' <screen | sed -n '/^Options:/,$p' >lines
+[ "$(wc -l <lines)" -gt 12 ] && awk 'length($0) > 70 { print "too wide: " $0; bad = 1 } END { exit bad }' lines || fail "help does not wrap"
 TERM=dumb script -qec "smoe train tiny.yaml train.steps=300 -o tty3" /dev/null >screen </dev/null
 tr -d '\n' <screen | grep -q "$(printf '\033')" && fail "escapes on a dumb terminal"
 exit 0

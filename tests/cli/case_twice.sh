@@ -8,7 +8,7 @@ until [ -f run/STATUS ]; do
     sleep 0.05
 done
 sleep 0.5
-kill -INT $!
+kill -TERM $!
 sleep 0.2
 kill -TERM $!
 wait $!

@@ -92,7 +92,7 @@ static void check_names(const smoe_option *row) {
 static void test_table_is_sound(void **state) {
     (void)state;
     for (size_t i = 0; i < smoe_option_count; i++) {
-        const smoe_option *a = &smoe_option_rows[i];
+        const smoe_option *a = &smoe_option_table[i];
         assert_true((a->kind == SMOE_OPT_FLAG) == (!a->argument && !*a->choices));
         assert_true(!a->argument || !*a->choices);
         assert_true(a->name && a->help);
@@ -102,8 +102,8 @@ static void test_table_is_sound(void **state) {
             taken = taken || smoe_option_applies(a, &smoe_commands[c]);
         assert_true(taken);
         for (size_t j = 0; j < i; j++) {
-            assert_string_not_equal(a->name, smoe_option_rows[j].name);
-            assert_true(!a->letter || a->letter != smoe_option_rows[j].letter);
+            assert_string_not_equal(a->name, smoe_option_table[j].name);
+            assert_true(!a->letter || a->letter != smoe_option_table[j].letter);
         }
     }
 }

@@ -165,6 +165,38 @@ static void test_split_names(void **state) {
     datafiles_refused(&spec, "valid", SMOE_USAGE, "no split 'valid'", NULL);
 }
 
+/* Folders as people have them: another word for a split is that split, but not two of them. */
+static void test_split_spellings(void **state) {
+    folders *f = *state;
+    char path[SCRATCH_PATH], buf[64];
+    const datafile *a = &f->file[5], *b = &f->file[6];
+    const datafile tree[] = {{"training/a/1.png", a->bytes, a->size},
+                             {"training/b/2.png", b->bytes, b->size},
+                             {"valid/a/3.png", b->bytes, b->size},
+                             {"valid/b/4.png", a->bytes, a->size},
+                             {"validation/a/5.png", a->bytes, a->size}};
+    assert_int_equal(mkdir(scratch_path(&f->dir, path, "words"), 0777), 0);
+    datafiles_tree(path, tree, 4);
+    smoe_spec spec = datafiles_spec(SMOE_SOURCE_FOLDER, path, FOLDERS_SIDE, 3);
+    static const char *const split[] = {"train", "test", "val"};
+    for (size_t k = 0; k < 3; k++) {
+        smoe_dataset *set = folders_open(&spec, split[k]);
+        assert_int_equal(smoe_dataset_images(set), 2);
+        assert_string_equal(smoe_dataset_image_name(set, 1, buf, sizeof buf),
+                            k ? "valid/b/4.png" : "training/b/2.png");
+        smoe_dataset_free(set);
+    }
+    datafiles_tree(path, tree + 4, 1);
+    datafiles_refused(&spec, "train", SMOE_DATA, path, "a second folder for the split val", NULL);
+    /* a layout that is none: what is there, and what should be */
+    const datafile flat[] = {{"cats/1.png", a->bytes, a->size}, {"dogs/2.png", b->bytes, b->size}};
+    assert_int_equal(mkdir(scratch_path(&f->dir, path, "flat"), 0777), 0);
+    datafiles_tree(path, flat, 2);
+    datafiles_refused(&spec, "train", SMOE_DATA, path,
+                      "expected train/CLASS/IMAGE and test/CLASS/IMAGE", "found cats", "dogs",
+                      NULL);
+}
+
 /* What is wrong with a split that nobody asked for is nobody's business: unlabelled images, another
  * class, files that are none. It is told when it is asked for. */
 static void test_other_splits(void **state) {
@@ -354,6 +386,7 @@ int main(void) {
         CASE(test_names_in_utf8),
         CASE(test_ways_of_keeping),
         CASE(test_split_names),
+        CASE(test_split_spellings),
         CASE(test_other_splits),
         CASE(test_names_that_are_no_text),
         CASE(test_links_in_directories),

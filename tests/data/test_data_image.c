@@ -530,6 +530,32 @@ static void test_huge_claims(void **state) {
     free(png);
 }
 
+/* x/127.5 - 1 to the bit with the defaults; (x/255 - mean)/std per channel, and back for figures:
+ * with mean 0.2 and std 0.4, white is 2 and black -0.5. */
+static void pixels_are_scaled(void **state) {
+    (void)state;
+    uint8_t bytes[3 * 256];
+    smoe_image image = {.pixel = bytes, .width = 256, .height = 1, .channels = 3};
+    smoe_data_spec data = {.mean = {.item = {0.5}}, .std = {.item = {0.5}}};
+    real pixels[3 * 256];
+    for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (uint8_t)(i / 3);
+    smoe_image_pixels(pixels, &image, &data);
+    for (size_t i = 0; i < 256; i++) {
+        assert_true(pixels[i] == (real)i / (real)127.5 - 1);
+        assert_true(fabs((double)(smoe_image_shown(&data, 1, pixels[i]) - pixels[i])) < 1e-6);
+    }
+    data.mean = (smoe_series){.item = {0.5, 0.2, 0.5}, .listed = 3};
+    data.std = (smoe_series){.item = {0.5, 0.4, 0.5}, .listed = 3};
+    smoe_image_pixels(pixels, &image, &data);
+    assert_true(pixels[255] == 1 && pixels[512 + 255] == 1);
+    const double ends[] = {-0.5, 2};
+    for (size_t i = 0; i < 2; i++) {
+        real x = pixels[256 + 255 * i];
+        assert_true(fabs((double)x - ends[i]) < 1e-6);
+        assert_true(fabs((double)smoe_image_shown(&data, 1, x) - (i ? 1 : -1)) < 1e-6);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_halved),
@@ -553,6 +579,7 @@ int main(void) {
         cmocka_unit_test(test_png_is_not_shrunk),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_huge_claims),
+        cmocka_unit_test(pixels_are_scaled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -65,7 +65,8 @@ static void test_epochs_are_permutations(void **state) {
     (void)state;
     smoe_spec spec;
     smoe_dataset *set = open_shapes(&spec, "train", 23);
-    smoe_loader *loader = open_loader(set, &spec, (smoe_loader_options){5, true, false, 7, 0});
+    smoe_loader *loader =
+        open_loader(set, &spec, (smoe_loader_options){.batch_size = 5, .train = true, .seed = 7});
     uint64_t order[2][20];
     size_t seen[23] = {0};
     for (size_t epoch = 0; epoch < 12; epoch++) {
@@ -156,7 +157,8 @@ static void test_waited(void **state) {
     (void)state;
     smoe_spec spec;
     smoe_dataset *set = open_shapes(&spec, "train", 23);
-    smoe_loader *loader = open_loader(set, &spec, (smoe_loader_options){5, true, false, 7, 0});
+    smoe_loader *loader =
+        open_loader(set, &spec, (smoe_loader_options){.batch_size = 5, .train = true, .seed = 7});
     double seen = 0, before = 0;
     for (int t = 0; t < 20; t++) {
         double start = smoe_now();
@@ -177,7 +179,10 @@ static void test_endless(void **state) {
     smoe_dataset *set = open_shapes(&spec, "train", 0);
     assert_true(smoe_dataset_endless(set));
     assert_int_equal(smoe_dataset_images(set), 50000);
-    smoe_loader *loader = open_loader(set, &spec, (smoe_loader_options){64, true, true, 7, 1000});
+    smoe_loader *loader = open_loader(
+        set, &spec,
+        (smoe_loader_options){
+            .batch_size = 64, .train = true, .multi = true, .seed = 7, .first_step = 1000});
     for (uint64_t t = 1000; t < 1003; t++) {
         smoe_batch b = next(loader);
         assert_true(b.epoch == (double)t / 781); /* 50000 / 64 */
@@ -218,7 +223,7 @@ static void test_resume(void **state) {
         spec.data.augment.randaugment.n = 2;
         spec.data.augment.randaugment.m = 9;
         spec.data.augment.mixup = .4;
-        smoe_loader_options options = {5, true, true, 7, 0};
+        smoe_loader_options options = {.batch_size = 5, .train = true, .multi = true, .seed = 7};
         uint64_t hash[STEPS];
         smoe_loader *loader = open_loader(set, &spec, options);
         for (int t = 0; t < STEPS; t++) {
@@ -239,7 +244,7 @@ static void test_resume(void **state) {
             smoe_loader_free(loader);
         }
         omp_set_num_threads(threads);
-        options = (smoe_loader_options){5, true, true, 8, 0};
+        options = (smoe_loader_options){.batch_size = 5, .train = true, .multi = true, .seed = 8};
         loader = open_loader(set, &spec, options);
         smoe_batch b = next(loader);
         assert_true(fingerprint(&b) != hash[0]);
@@ -260,7 +265,8 @@ static void test_augmented_anew(void **state) {
     for (size_t i = 0; i < 10; i++)
         assert_int_equal(smoe_dataset_image(set, i, false, plain[i], target, &label, NULL), 0);
     spec.data.augment.flip = true;
-    smoe_loader *loader = open_loader(set, &spec, (smoe_loader_options){5, true, false, 7, 0});
+    smoe_loader *loader =
+        open_loader(set, &spec, (smoe_loader_options){.batch_size = 5, .train = true, .seed = 7});
     for (int t = 0; t < 24; t++) {
         smoe_batch b = next(loader);
         for (size_t k = 0; k < 5; k++)
@@ -277,7 +283,8 @@ static void test_batch_lives_until_the_next_call(void **state) {
     (void)state;
     smoe_spec spec;
     smoe_dataset *set = open_shapes(&spec, "train", 0);
-    smoe_loader *loader = open_loader(set, &spec, (smoe_loader_options){4, true, false, 7, 0});
+    smoe_loader *loader =
+        open_loader(set, &spec, (smoe_loader_options){.batch_size = 4, .train = true, .seed = 7});
     for (int t = 0; t < 50; t++) {
         smoe_batch b = next(loader);
         uint64_t before = fingerprint(&b);
@@ -295,8 +302,8 @@ static void test_closing_at_any_moment(void **state) {
     smoe_spec spec;
     smoe_dataset *set = open_shapes(&spec, "test", 12);
     for (int taken = 0; taken < 60; taken++) {
-        smoe_loader *loader =
-            open_loader(set, &spec, (smoe_loader_options){3, taken % 2, false, 1, 0});
+        smoe_loader *loader = open_loader(
+            set, &spec, (smoe_loader_options){.batch_size = 3, .train = taken % 2, .seed = 1});
         smoe_batch b;
         for (int i = 0; i < taken / 6; i++)
             if (smoe_loader_next(loader, &b, NULL) != 1) break;
@@ -315,7 +322,7 @@ static void test_mixup(void **state) {
     (void)state;
     smoe_spec spec;
     smoe_dataset *set = open_shapes(&spec, "train", 20);
-    smoe_loader_options options = {6, true, false, 3, 0};
+    smoe_loader_options options = {.batch_size = 6, .train = true, .seed = 3};
     smoe_loader *plain = open_loader(set, &spec, options);
     spec.data.augment.mixup = .8;
     smoe_loader *mixed = open_loader(set, &spec, options);
@@ -388,7 +395,7 @@ static void test_cutmix(void **state) {
     (void)state;
     smoe_spec spec;
     smoe_dataset *set = open_shapes(&spec, "train", 20);
-    smoe_loader_options options = {6, true, false, 3, 0};
+    smoe_loader_options options = {.batch_size = 6, .train = true, .seed = 3};
     smoe_loader *plain = open_loader(set, &spec, options);
     spec.data.augment.cutmix = 1;
     smoe_loader *cut = open_loader(set, &spec, options);

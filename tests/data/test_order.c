@@ -174,12 +174,35 @@ static void make_folder(char *path, const scratch *dir) {
     free(png);
 }
 
-/* NULL: generated. Every row of sources.def that reads files has one. */
+/* A shard of each split, class by class. */
+static void make_webdataset(char *path, const scratch *dir) {
+    static datafile file[2 * CLASSES * EACH];
+    static char name[2 * CLASSES * EACH][40], label[CLASSES][4];
+    uint8_t pixel[SIDE * SIDE];
+    size_t size;
+    datafiles_picture(pixel, SIDE, SIDE, 1, 1);
+    uint8_t *png = datafiles_png(pixel, SIDE, SIDE, 1, &size);
+    for (size_t i = 0; i < CLASSES * EACH; i++) {
+        size_t class = i / EACH;
+        snprintf(label[class], sizeof label[class], "%zu", class);
+        snprintf(name[2 * i], sizeof *name, "%05zu.png", i);
+        snprintf(name[2 * i + 1], sizeof *name, "%05zu.cls", i);
+        file[2 * i] = (datafile){name[2 * i], png, size};
+        file[2 * i + 1] = (datafile){name[2 * i + 1], label[class], strlen(label[class])};
+    }
+    for (int test = 0; test < 2; test++) {
+        snprintf(path, SCRATCH_PATH, "%s/%s-00.tar", dir->dir, test ? "test" : "train");
+        datafiles_archive(path, file, 2 * CLASSES * EACH);
+    }
+    snprintf(path, SCRATCH_PATH, "%s/{split}-{00..00}.tar", dir->dir);
+    free(png);
+}
+
+/* NULL: generated. Every source of sources.def that reads files has one. */
 static void (*const make[SMOE_SOURCES])(char *path, const scratch *dir) = {
-    [SMOE_SOURCE_FOLDER] = make_folder,
-    [SMOE_SOURCE_CIFAR10] = make_cifar10,
-    [SMOE_SOURCE_CIFAR100] = make_cifar100,
-    [SMOE_SOURCE_IDX] = make_idx,
+    [SMOE_SOURCE_FOLDER] = make_folder,         [SMOE_SOURCE_CIFAR10] = make_cifar10,
+    [SMOE_SOURCE_CIFAR100] = make_cifar100,     [SMOE_SOURCE_IDX] = make_idx,
+    [SMOE_SOURCE_WEBDATASET] = make_webdataset,
 };
 
 /* ---- the law --------------------------------------------------------------------------------- */

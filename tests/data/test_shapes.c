@@ -123,18 +123,25 @@ static void test_seeds(void **state) {
     }
 }
 
+static const char *caption_of(const smoe_dataset *set, size_t i, char *buf, size_t size) {
+    assert_int_equal(smoe_dataset_caption(set, i, buf, size, NULL), 0);
+    return buf;
+}
+
 /* The description of the data set is part of every result on it: changing it must be on purpose. */
 static void test_pinned(void **state) {
     (void)state;
     smoe_dataset *set = open_shapes("train", 32, 3, 0);
     char buf[200];
-    assert_string_equal(smoe_shapes_caption(set, 1, buf, sizeof buf),
-                        "a large red cross on a light checked background with a small red square, "
-                        "a small yellow star and a small purple crescent");
     assert_string_equal(
-        smoe_shapes_caption(set, 5, buf, sizeof buf),
-        "a large pink ring on a light checked background with a small orange crescent");
-    assert_int_equal(strlen(smoe_shapes_caption(set, 1, buf, 20)), 19); /* cut, not overrun */
+        caption_of(set, 1, buf, sizeof buf),
+        "a large red cross on a light checked background at the bottom left with a small red "
+        "square right, a small yellow star right and a small purple crescent right");
+    assert_string_equal(
+        caption_of(set, 5, buf, sizeof buf),
+        "a large pink ring on a light checked background at the bottom with a small orange "
+        "crescent above");
+    assert_int_equal(strlen(caption_of(set, 1, buf, 20)), 19); /* cut, not overrun */
     smoe_dataset_free(set);
 }
 
@@ -149,7 +156,7 @@ static void test_labels_match_captions(void **state) {
         char buf[200];
         int64_t label = read_image(set, i, true, pixels, target);
         assert_int_equal(label, smoe_dataset_label(set, i));
-        smoe_shapes_caption(set, i, buf, sizeof buf);
+        caption_of(set, i, buf, sizeof buf);
         assert_true(strlen(buf) < sizeof buf - 1);
         char *large = strtok(buf, " "); /* a large HUE SHAPE on a ... */
         for (int k = 0; k < 3; k++) large = strtok(NULL, " ");
@@ -190,7 +197,7 @@ static void test_classes_of_factors(void **state) {
         for (size_t i = 0; i < 400; i++) {
             char buf[200], hue[20], shape[20], texture[20], name[64];
             size_t labels = 0, label = (size_t)read_image(set, i, true, pixels, target);
-            smoe_shapes_caption(set, i, buf, sizeof buf);
+            caption_of(set, i, buf, sizeof buf);
             assert_int_equal(sscanf(buf, "a large %19s %19s on a %*s %19s ", hue, shape, texture),
                              3);
             snprintf(name, sizeof name, "%s%s%s%s%s", k % 2 ? hue : "", k % 2 ? "-" : "", shape,
@@ -258,7 +265,7 @@ static void test_number_of_distractors(void **state) {
         for (size_t i = 0; i < 500; i++) {
             char buf[600];
             size_t small = 0;
-            smoe_shapes_caption(set, i, buf, sizeof buf);
+            caption_of(set, i, buf, sizeof buf);
             for (const char *c = buf; (c = strstr(c, "a small ")); c++) small++;
             assert_true(small <= most);
             seen[small]++;
@@ -385,7 +392,7 @@ static void test_linear_classifier_fails(void **state) {
         examples *e = k ? &test : &train;
         char buf[200];
         for (size_t i = 0; i < (k ? TEST : TRAIN); i++)
-            e->label[i] = strstr(smoe_shapes_caption(set, i, buf, sizeof buf), " light ") != NULL;
+            e->label[i] = strstr(caption_of(set, i, buf, sizeof buf), " light ") != NULL;
         smoe_dataset_free(set);
     }
     double control = linear_accuracy(&train, &test, 2, 1e-4);

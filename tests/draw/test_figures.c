@@ -17,14 +17,14 @@
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-static void check_columns(const smoe_figure_row *row, const smoe_frame *frame,
+static void check_columns(const smoe_figure_entry *entry, const smoe_frame *frame,
                           const char *const *list) {
     for (; *list; list++)
         if (smoe_frame_find(frame, *list) == SIZE_MAX)
-            fail_msg("%s has no column %s", row->name, *list);
+            fail_msg("%s has no column %s", entry->name, *list);
 }
 
-/* Every row has its table, whose columns it names. */
+/* Every entry has its table, whose columns it names. */
 static void test_table(void **state) {
     static const char *const percentiles[] = {"p0.5", "p2.5", "p5",    "p10",   "p20", "p80",
                                               "p90",  "p95",  "p97.5", "p99.5", NULL};
@@ -34,30 +34,32 @@ static void test_table(void **state) {
     size_t count = 0, tables;
     assert_int_equal(smoe_frames_open(&frames, &tables, &err), 0);
     const smoe_frame *runs = smoe_frames_find(frames, tables, "runs");
-    for (const smoe_figure_row *row; (row = smoe_figure_row_at(count)); count++) {
-        const smoe_frame *frame = smoe_frames_find(frames, tables, row->name);
-        if (!frame) fail_msg("there is no table %s", row->name);
-        const char *const one[] = {row->x, row->each, row->colour, row->x_name, row->y_name};
+    for (const smoe_figure_entry *entry; (entry = smoe_figure_at(count)); count++) {
+        const smoe_frame *frame = smoe_frames_find(frames, tables, entry->name);
+        if (!frame) fail_msg("there is no table %s", entry->name);
+        const char *const one[] = {entry->x, entry->each, entry->colour, entry->x_name,
+                                   entry->y_name};
         for (size_t i = 0; i < sizeof one / sizeof *one; i++)
-            if (one[i]) check_columns(row, frame, (const char *const[]){one[i], NULL});
-        check_columns(row, frame, row->panel);
-        check_columns(row, frame, row->line);
-        check_columns(row, frame, row->y);
+            if (one[i]) check_columns(entry, frame, (const char *const[]){one[i], NULL});
+        check_columns(entry, frame, entry->panel);
+        check_columns(entry, frame, entry->line);
+        check_columns(entry, frame, entry->y);
         for (size_t i = 0; i < SMOE_PLOT_LIST; i++)
-            if (row->error[i]) {
-                check_columns(row, frame, (const char *const[]){row->error[i], NULL});
-                assert_non_null(row->y[i]);
+            if (entry->error[i]) {
+                check_columns(entry, frame, (const char *const[]){entry->error[i], NULL});
+                assert_non_null(entry->y[i]);
             }
-        if (row->kind == SMOE_FIGURE_BANDS) check_columns(row, frame, percentiles);
-        if (row->group) check_columns(row, runs, (const char *const[]){row->group, NULL});
-        assert_true(row->x && row->y[0] && row->x_title && (row->y_title || row->panel[0]));
-        assert_true((row->kind == SMOE_FIGURE_HEAT) == (row->colour != NULL));
-        assert_true(!strcmp(row->panel[0], "run") || !strcmp(row->line[0], "run"));
+        if (entry->kind == SMOE_FIGURE_BANDS) check_columns(entry, frame, percentiles);
+        if (entry->group) check_columns(entry, runs, (const char *const[]){entry->group, NULL});
+        assert_true(entry->x && entry->y[0] && entry->x_title &&
+                    (entry->y_title || entry->panel[0]));
+        assert_true((entry->kind == SMOE_FIGURE_HEAT) == (entry->colour != NULL));
+        assert_true(!strcmp(entry->panel[0], "run") || !strcmp(entry->line[0], "run"));
         for (size_t i = 0; i < count; i++)
-            assert_string_not_equal(row->name, smoe_figure_row_at(i)->name);
+            assert_string_not_equal(entry->name, smoe_figure_at(i)->name);
     }
     assert_true(count > 10);
-    assert_null(smoe_figure_row_at(count + 1));
+    assert_null(smoe_figure_at(count + 1));
     smoe_frames_free(frames, tables);
 }
 
@@ -65,10 +67,10 @@ static void test_table(void **state) {
 
 static void plot_of(smoe_plot *plot, const sample_tables *d, const char *name) {
     smoe_err err = {0};
-    for (size_t i = 0; smoe_figure_row_at(i); i++)
-        if (!strcmp(smoe_figure_row_at(i)->name, name)) {
+    for (size_t i = 0; smoe_figure_at(i); i++)
+        if (!strcmp(smoe_figure_at(i)->name, name)) {
             assert_int_equal(
-                smoe_figure_plot(plot, smoe_figure_row_at(i), d->frame, SAMPLE_FRAMES, &err), 0);
+                smoe_figure_plot(plot, smoe_figure_at(i), d->frame, SAMPLE_FRAMES, &err), 0);
             return;
         }
     fail_msg("no figure %s", name);
@@ -169,10 +171,10 @@ static void test_groups(void **state) {
     smoe_frame frames[2] = {*sample_tables_frame(d, "slot_correlation")};
     smoe_frame_init(&frames[1], "runs", "t", "c", columns);
     smoe_frame_put(&frames[1], {"run", .text = SAMPLE_RUN}, {"slots_per_expert", .number = 2});
-    for (size_t i = 0; smoe_figure_row_at(i); i++) {
+    for (size_t i = 0; smoe_figure_at(i); i++) {
         smoe_plot plot;
         smoe_err err = {0};
-        assert_int_equal(smoe_figure_plot(&plot, smoe_figure_row_at(i), frames, 2, &err), 0);
+        assert_int_equal(smoe_figure_plot(&plot, smoe_figure_at(i), frames, 2, &err), 0);
         assert_int_equal(plot.panels, strcmp(plot.name, "slot_correlation") ? 0 : 2);
         for (size_t p = 0; p < plot.panels; p++) assert_int_equal(plot.panel[p].group, 2);
         smoe_plot_free(&plot);

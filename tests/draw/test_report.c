@@ -217,11 +217,11 @@ static void test_plots(void **state) {
     char *text = sample_tables_page(d);
     json_t *data = data_of(text), *figures = json_object_get(data, "figures");
     size_t count = 0;
-    for (size_t i = 0; smoe_figure_row_at(i); i++) {
+    for (size_t i = 0; smoe_figure_at(i); i++) {
         smoe_plot plot;
         smoe_err err = {0};
-        assert_int_equal(
-            smoe_figure_plot(&plot, smoe_figure_row_at(i), d->frame, SAMPLE_FRAMES, &err), 0);
+        assert_int_equal(smoe_figure_plot(&plot, smoe_figure_at(i), d->frame, SAMPLE_FRAMES, &err),
+                         0);
         json_t *figure = plot.panels ? json_array_get(figures, count++) : NULL;
         json_t *panels = json_object_get(figure, "panels");
         assert_int_equal(json_array_size(panels), plot.panels);

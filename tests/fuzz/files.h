@@ -39,6 +39,7 @@ static inline void fuzz_read_all(smoe_source source, const char *path, size_t im
     spec.data.path = (char *)path;
     spec.data.image_size = image_size;
     spec.data.channels = channels;
+    spec.data.mean.item[0] = spec.data.std.item[0] = 0.5;
     spec.data.cache_mb = 4;
     for (int test = 0; test < 2; test++) {
         smoe_dataset *set;

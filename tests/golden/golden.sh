@@ -10,7 +10,7 @@ smoe=${1:-build/release/smoe} tensors=${2:-build/release/tests/tools/tensors}
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 
-row() { # row NAME KEY=VALUE ...
+line() { # line NAME KEY=VALUE ...
     name=$1
     shift
     for isa in v4 v3 base; do
@@ -29,33 +29,38 @@ row() { # row NAME KEY=VALUE ...
 }
 
 echo "compiler: $("$smoe" version | grep -i -m 1 -o 'gcc.*\|clang.*')"
-row dense model.moe.layers=none
+line dense model.moe.layers=none
 identity=model.moe.slots_per_expert=10 # a slot for each of the 37 tokens
 for router in $(sed -n 's/^ROUTER("\([^"]*\)".*/\1/p' "$here"/../../lib/*/routers.def); do
     [ "$router" = identity ] && slots=$identity || slots=
-    row "$router" model.moe.router="$router" $slots
-    row "$router-dropout" model.moe.router="$router" $slots model.dropout=0.1 model.moe.expert_dropout=0.2
+    line "$router" model.moe.router="$router" $slots
+    line "$router-dropout" model.moe.router="$router" $slots model.dropout=0.1 model.moe.expert_dropout=0.2
 done
-row tokens-choice-k2 model.moe.router=tokens-choice model.moe.k=2 model.moe.capacity=0.6
-row tokens-choice-vanilla model.moe.router=tokens-choice model.moe.priority=vanilla model.moe.capacity=0.5
+line tokens-choice-k2 model.moe.router=tokens-choice model.moe.k=2 model.moe.capacity=0.6
+line tokens-choice-vanilla model.moe.router=tokens-choice model.moe.priority=vanilla model.moe.capacity=0.5
 for optimizer in adam sgd; do
     for moments in f32 bf16-first bf16; do
         [ "$optimizer$moments" = sgdbf16 ] ||
-            row "$optimizer-$moments" train.optimizer.name=$optimizer train.optimizer.moments=$moments
+            line "$optimizer-$moments" train.optimizer.name=$optimizer train.optimizer.moments=$moments
     done
 done
-row head-map model.head=map model.qk_norm=true
-row head-gap-sincos model.head=gap model.position=sincos2d model.gelu=tanh
-row sigmoid train.loss=sigmoid
-row skinny-experts model.moe.experts=24 model.moe.slots_per_expert=1 train.batch_size=8
-row mixup data.augment.mixup=0.5 data.augment.crop=inception data.augment.randaugment.n=2 data.augment.randaugment.m=10
-row groups 'train.optimizer.groups=[{match: "*.attn.*", lr: 0.5, decay: 0.1}, {match: "patch_embed.*", frozen: true}]'
-row scale-exp model.moe.scale_form=exp model.moe.scale_init=sqrt_d model.moe.experts_init=shared
-row soft-noise model.moe.soft_noise=0.5
-row drop-path model.drop_path=0.3
-row cutmix data.augment.cutmix=1 train.label_smoothing=0.1
-row mix-bf16 model.moe.mix_precision=bf16
-row tokens-choice-random model.moe.router=tokens-choice model.moe.priority=random model.moe.capacity=0.5
-row tokens-choice-before model.moe.router=tokens-choice 'model.moe.k=[2, 1]' model.moe.topk=before
-row qk-norm-vmoe model.qk_norm=true model.qk_norm_form=vmoe model.head=map train.schedule.start=0
-row facts data.source=facts data.image_size=24 data.facts.cells=9
+line head-map model.head=map model.qk_norm=true
+line head-gap-sincos model.head=gap model.position=sincos2d model.gelu=tanh
+line sigmoid train.loss=sigmoid
+line skinny-experts model.moe.experts=24 model.moe.slots_per_expert=1 train.batch_size=8
+line mixup data.augment.mixup=0.5 data.augment.crop=inception data.augment.randaugment.n=2 data.augment.randaugment.m=10
+line groups 'train.optimizer.groups=[{match: "*.attn.*", lr: 0.5, decay: 0.1}, {match: "patch_embed.*", frozen: true}]'
+line scale-exp model.moe.scale_form=exp model.moe.scale_init=sqrt_d model.moe.experts_init=shared
+line soft-noise model.moe.soft_noise=0.5
+line drop-path model.drop_path=0.3
+line cutmix data.augment.cutmix=1 train.label_smoothing=0.1
+line mix-bf16 model.moe.mix_precision=bf16
+line tokens-choice-random model.moe.router=tokens-choice model.moe.priority=random model.moe.capacity=0.5
+line tokens-choice-before model.moe.router=tokens-choice 'model.moe.k=[2, 1]' model.moe.topk=before
+line qk-norm-vmoe model.qk_norm=true model.qk_norm_form=vmoe model.head=map train.schedule.start=0
+line facts data.source=facts data.image_size=24 data.facts.cells=9
+line adafactor train.optimizer.name=adafactor
+line adafactor-bf16 train.optimizer.name=adafactor train.optimizer.moments=bf16-first
+zeroshot='eval.zeroshot=["a large {}"]'
+line contrastive data.augment.flip=false train.loss=contrastive text.context=32 "$zeroshot"
+line contrastive-sigmoid data.augment.flip=false train.loss=contrastive-sigmoid text.context=32 text.embed=20 text.causal=false text.pool=mean "$zeroshot"

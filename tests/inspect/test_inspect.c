@@ -486,6 +486,35 @@ static void sparse_tables_are_what_the_placements_say(void **state) {
     }
 }
 
+/* With two experts, whose scores lie `gap` apart, the best is replaced where the difference of two
+ * normal numbers is above it: with probability erfc(gap / (2 deviation)) / 2. A count over n tokens
+ * is within 5 standard deviations, at most 5 / (2 sqrt(n)), of the sum of these. */
+static void noise_changes_what_the_gap_says(void **state) {
+    (void)state;
+    inspect_fixture x;
+    inspect_fixture_make(&x, "model.moe.router=tokens-choice model.moe.experts=2", 128, 16);
+    const smoe_frame *frame = inspect_fixture_frame(&x, "noise_decisions");
+    assert_int_equal(frame->rows, x.L * 4 * 2); /* levels of noise, numbers of choices */
+    double n = (double)(x.images * x.T), changed = 0;
+    for (size_t r = 0; r < frame->rows; r++) {
+        double said = inspect_fixture_number(frame, r, "tokens_changed"), expected = 0;
+        assert_true(said == inspect_fixture_number(frame, r, "choices_changed"));
+        size_t l = inspect_fixture_number(frame, r, "block") == (double)x.sample->layer[1].block;
+        double deviation = inspect_fixture_number(frame, r, "noise") / 2;
+        bool first = inspect_fixture_number(frame, r, "choices") == 1;
+        for (size_t i = 0; first && i < x.images * x.T; i++) {
+            const float *gate = inspect_fixture_layer(&x, i / x.T, l)->gate + i % x.T * 2;
+            double gap = fabs(log((double)gate[0] / (double)gate[1]));
+            expected += erfc(gap / (2 * deviation)) / 2;
+        }
+        /* both experts are always chosen */
+        assert_close(said, expected / n, first ? 2.5 / sqrt(n) : 0);
+        changed += said;
+    }
+    assert_true(changed > 0.01);
+    inspect_fixture_free(&x);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(soft_tables_are_what_the_weights_say),
@@ -494,6 +523,7 @@ int main(void) {
         cmocka_unit_test(batches_may_be_seen_in_pieces),
         cmocka_unit_test(slot_vectors_are_compared),
         cmocka_unit_test(sparse_tables_are_what_the_placements_say),
+        cmocka_unit_test(noise_changes_what_the_gap_says),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -72,7 +72,8 @@ static void uniform(void **state) {
                      ceil(inspect_fixture_number(fractions, r, "fraction") * T), 0);
     /* uniform has no slot vectors, no placements, no gate */
     static const char *const absent[] = {"slot_correlation", "slot_alignment", "processed_times",
-                                         "expert_load",      "gate_weights",   "router_value"};
+                                         "expert_load",      "gate_weights",   "router_value",
+                                         "noise_decisions"};
     for (size_t i = 0; i < sizeof absent / sizeof *absent; i++)
         assert_int_equal(smoe_frames_find(x.frame, x.frames, absent[i])->rows, 0);
     inspect_fixture_free(&x);
@@ -324,6 +325,63 @@ static void value_of_routers(void **state) {
     inspect_fixture_free(&x);
 }
 
+/* ---- experts ------------------------------------------------------------------------------------ */
+
+/* Exchanges the experts of a layer by hand, and back. own [size] is what they were. */
+static void exchange(inspect_fixture *x, const char *tensor, real *own, int rule) {
+    size_t size, E = x->E;
+    real *w = inspect_fixture_tensor(x, tensor, &size);
+    if (rule == 0) memcpy(own, w, size * sizeof *own);
+    for (size_t i = 0; i < size; i++) {
+        size_t e = i / (size / E), at = i % (size / E);
+        double sum = 0;
+        for (size_t k = 0; k < E; k++) sum += (double)own[k * (size / E) + at];
+        w[i] = rule == 0   ? (real)(sum / (double)E)
+               : rule == 1 ? own[(e + 1) % E * (size / E) + at]
+                           : own[i];
+    }
+}
+
+static void experts_are_exchanged(void **state) {
+    (void)state;
+    static const char *const part[] = {"fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias"};
+    static const char *const name[] = {"mean", "neighbour"};
+    inspect_fixture x;
+    inspect_fixture_open(&x, "model.moe.router=soft", IMAGES, 8);
+    x.exchange_experts = true;
+    inspect_fixture_run(&x);
+    const smoe_frame *frame = inspect_fixture_frame(&x, "expert_value");
+    assert_int_equal(frame->rows, 2 * 5); /* layers; own, two rules times this and up to */
+    smoe_err err;
+    smoe_eval eval;
+    for (size_t l = 0; l < 2; l++) {
+        real *own[4];
+        char tensor[64];
+        for (int rule = 0; rule < 3; rule++) {
+            for (size_t p = 0; p < 4; p++) {
+                size_t size;
+                snprintf(tensor, sizeof tensor, "blocks.%zu.mlp.experts.%s", l, part[p]);
+                inspect_fixture_tensor(&x, tensor, &size);
+                if (rule == 0) own[p] = malloc(size * sizeof *own[p]);
+                exchange(&x, tensor, own[p], rule);
+                if (rule == 2) free(own[p]);
+            }
+            assert_int_equal(
+                smoe_evaluate(x.model, &x.spec, x.set, x.batch, NULL, NULL, &eval, &err), 0);
+            size_t row = l * 5 + (rule == 2 ? 0 : 1 + 2 * (size_t)rule);
+            assert_true(inspect_fixture_number(frame, row, "block") == (double)l);
+            assert_string_equal(smoe_frame_text_at(frame, row, smoe_frame_find(frame, "experts")),
+                                rule == 2 ? "own" : name[rule]);
+            assert_true(inspect_fixture_number(frame, row, "loss") == eval.loss);
+            if (rule < 2) /* the first layer up to itself is the same as alone */
+                assert_true((inspect_fixture_number(frame, row + 1, "loss") == eval.loss) == !l);
+        }
+        assert_true(inspect_fixture_number(frame, l * 5, "loss") !=
+                    inspect_fixture_number(frame, l * 5 + 1, "loss"));
+    }
+    inspect_fixture_free(&x);
+}
+
 /* ---- runs, and their past ----------------------------------------------------------------------- */
 
 static void runs(void **state) {
@@ -474,6 +532,7 @@ int main(void) {
         cmocka_unit_test(batches_do_not_matter_in_soft_routing),
         cmocka_unit_test(companions),
         cmocka_unit_test(value_of_routers),
+        cmocka_unit_test(experts_are_exchanged),
         cmocka_unit_test(runs),
         cmocka_unit_test_setup_teardown(records_of_training, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(records_of_a_split, scratch_setup, scratch_teardown),

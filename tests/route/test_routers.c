@@ -1,5 +1,5 @@
 /*
- * Laws that every row of routers.def must keep, found by walking the table: weights that sum to
+ * Laws that every router of routers.def must keep, found by walking the table: weights that sum to
  * one, buffers that never overflow, seats that are taken once, tokens that are counted when they
  * are dropped, the same bits for the same seed and any number of threads, no noise in evaluation.
  * Then the choice routers against a plain recount of METHODS.md in double, noise included. Numbers
@@ -152,17 +152,17 @@ static void lawful(router_fixture *r, bool train) {
 
 /* What specs and costs believe of the router is what it does. */
 static void as_its_row_says(router_fixture *r, bool train) {
-    const smoe_router_row *row = smoe_router_find(r->spec.model.moe.router);
-    bool soft = row->family == SMOE_FAMILY_SOFT;
+    const smoe_router_entry *entry = smoe_router_find(r->spec.model.moe.router);
+    bool soft = entry->family == SMOE_FAMILY_SOFT;
     router_fixture_pass(r, IMAGES, train);
     assert_int_equal(r->plan->sparse, !soft);
     assert_int_equal(r->plan->gate != NULL, smoe_moe_chooses(&r->spec.model.moe));
-    assert_int_equal(row->learns_dispatch, soft && !r->plan->disp_constant);
-    assert_int_equal(row->learns_combine, soft && !r->plan->comb_constant);
+    assert_int_equal(entry->learns_dispatch, soft && !r->plan->disp_constant);
+    assert_int_equal(entry->learns_combine, soft && !r->plan->comb_constant);
     if (soft)
         assert_int_equal(r->plan->P,
                          smoe_moe_slots_per_expert(&r->spec.model.moe, 1, r->router->image_tokens));
-    if (row->family == SMOE_FAMILY_FIXED) assert_int_equal(r->plan->placed, r->plan->tokens);
+    if (entry->family == SMOE_FAMILY_FIXED) assert_int_equal(r->plan->placed, r->plan->tokens);
 }
 
 static void rows_are_true(void **state) {
@@ -204,8 +204,9 @@ static void quiet(router_fixture *r, bool train) {
     r->pass.seed += 5;
     r->pass.step += 7;
     router_fixture_pass(r, IMAGES, train);
-    const smoe_router_row *row = smoe_router_find(r->spec.model.moe.router);
-    bool soft = (row->learns_dispatch || row->learns_combine) && r->spec.model.moe.soft_noise > 0;
+    const smoe_router_entry *entry = smoe_router_find(r->spec.model.moe.router);
+    bool soft =
+        (entry->learns_dispatch || entry->learns_combine) && r->spec.model.moe.soft_noise > 0;
     bool noisy = soft || (r->plan->gate && r->router->E > 1);
     if (!train) assert_int_equal(bits, router_fixture_bits(r->plan));
     if (!train) assert_close(r->plan->aux, 0, 0);

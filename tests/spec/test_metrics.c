@@ -14,17 +14,18 @@
 static void rows_are_whole(void **state) {
     (void)state;
     for (size_t m = 0; m < SMOE_METRICS; m++) {
-        const smoe_metric_row *row = &smoe_metrics[m];
-        assert_true(row->label && row->statistic && (row->name || row->column));
-        assert_true((row->scope == SMOE_OF_RUN) == !row->name);
-        assert_true(row->layers == SMOE_LAYERS_APART || row->scope == SMOE_OF_LAYER);
-        assert_true(row->shown == SMOE_SHOWN_NOT || row->column);
-        if (row->scope == SMOE_OF_SPLIT) assert_memory_equal(row->name, "test/", 5);
-        if (row->scope == SMOE_OF_LAYER) assert_memory_equal(row->name, "blocks.I/router/", 16);
+        const smoe_metric_entry *entry = &smoe_metrics[m];
+        assert_true(entry->label && entry->statistic && (entry->name || entry->column));
+        assert_true((entry->scope == SMOE_OF_RUN) == !entry->name);
+        assert_true(entry->layers == SMOE_LAYERS_APART || entry->scope == SMOE_OF_LAYER);
+        assert_true(entry->shown == SMOE_SHOWN_NOT || entry->column);
+        if (entry->scope == SMOE_OF_SPLIT) assert_memory_equal(entry->name, "test/", 5);
+        if (entry->scope == SMOE_OF_LAYER) assert_memory_equal(entry->name, "blocks.I/router/", 16);
         for (size_t k = 0; k < m; k++) {
-            const smoe_metric_row *other = &smoe_metrics[k];
-            if (row->name && other->name) assert_string_not_equal(row->name, other->name);
-            if (row->column && other->column) assert_string_not_equal(row->column, other->column);
+            const smoe_metric_entry *other = &smoe_metrics[k];
+            if (entry->name && other->name) assert_string_not_equal(entry->name, other->name);
+            if (entry->column && other->column)
+                assert_string_not_equal(entry->column, other->column);
         }
     }
 }
@@ -38,21 +39,21 @@ static void names_there_and_back(void **state) {
     char text[SMOE_METRIC_KEY];
     for (size_t m = 0; m < SMOE_METRICS; m++)
         for (size_t i = 0; i < 12; i++) {
-            const smoe_metric_row *row = &smoe_metrics[m];
+            const smoe_metric_entry *entry = &smoe_metrics[m];
             const char *const *split = splits[i % 3];
             size_t number = numbers[i / 3], found = SIZE_MAX;
             smoe_metric_place at;
-            if (row->column) {
+            if (entry->column) {
                 smoe_metric_column(text, (smoe_metric)m, number);
                 assert_int_equal(smoe_metric_of_column(text, &found), m);
-                assert_int_equal(found, strchr(row->column, 'K') ? number : 0);
+                assert_int_equal(found, strchr(entry->column, 'K') ? number : 0);
             }
-            if (!row->name) continue;
+            if (!entry->name) continue;
             smoe_metric_key(text, (smoe_metric)m, split[0], number);
             assert_true(smoe_metric_read(&at, text));
             assert_int_equal(at.metric, m);
-            assert_int_equal(at.number, strpbrk(row->name, "IK") ? number : 0);
-            assert_string_equal(at.split, row->scope == SMOE_OF_SPLIT ? split[1] : "");
+            assert_int_equal(at.number, strpbrk(entry->name, "IK") ? number : 0);
+            assert_string_equal(at.split, entry->scope == SMOE_OF_SPLIT ? split[1] : "");
         }
 }
 
@@ -177,11 +178,12 @@ static void the_man_pages_are_the_table(void **state) {
     char *run = section("man/smoe-run.5"), *sweep = section("man/smoe-sweep.1");
     size_t recorded = 0, columns = 0;
     for (size_t m = 0; m < SMOE_METRICS; m++) {
-        const smoe_metric_row *row = &smoe_metrics[m];
-        if (row->name) assert_entry(run, row->name, row->statistic);
-        if (row->column) assert_entry(sweep, row->column, row->name ? NULL : row->statistic);
-        recorded += row->name != NULL;
-        columns += row->column != NULL;
+        const smoe_metric_entry *entry = &smoe_metrics[m];
+        if (entry->name) assert_entry(run, entry->name, entry->statistic);
+        if (entry->column)
+            assert_entry(sweep, entry->column, entry->name ? NULL : entry->statistic);
+        recorded += entry->name != NULL;
+        columns += entry->column != NULL;
     }
     assert_int_equal(entries(run), recorded); /* the reverse: none beyond those of the table */
     assert_int_equal(entries(sweep), columns);

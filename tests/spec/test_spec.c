@@ -137,7 +137,7 @@ static void the_contract_s_spec_reads_as_written(void **state) {
     assert_close(s.train.optimizer.eps, 1e-8, 0);
     assert_close(s.train.optimizer.head_weight_decay, 3.0, 0);
     assert_int_equal(s.train.schedule.name, SMOE_SCHEDULE_RSQRT);
-    assert_int_equal(s.train.schedule.cooldown, 200);
+    assert_int_equal(s.train.schedule.cooldown.steps, 200);
     assert_int_equal(s.eval.fewshot.count, 3);
     assert_int_equal(s.eval.fewshot.shots[2], 10);
     smoe_spec_free(&s);
@@ -286,10 +286,13 @@ static void overrides_apply_in_order(void **state) {
     assert_int_equal(s.data.augment.crop, SMOE_CROP_NONE);
     smoe_spec_free(&s);
     s = specs_good("eval: {fewshot: {shots: [1, 2, 3]}}", "eval.fewshot.shots=[10,5]",
-                   "model.moe.layers=[5,4]", "data.path=/a b: c #[x]=y");
+                   "model.moe.layers=[5,4]", "data={source: idx, path: /z, classes: 2}");
     assert_int_equal(s.eval.fewshot.count, 2);
     assert_int_equal(s.eval.fewshot.shots[0], 5);
     assert_string_equal(s.model.moe.layers, "[4, 5]");
+    assert_string_equal(s.data.path, "/z");
+    smoe_spec_free(&s);
+    s = specs_good("data: {source: idx, path: x}", "data.path=/a b: c #[x]=y", NULL, NULL);
     assert_string_equal(s.data.path, "/a b: c #[x]=y");
     smoe_spec_free(&s);
     s = specs_good("eval: {fewshot: {shots: [1, 2, 3]}}\ndata: {path: x}", "eval.fewshot.shots=10",
@@ -351,20 +354,20 @@ static void absurd_input_is_refused(void **state) {
  * well. */
 static void rows_of_a_section_stand_together(void **state) {
     (void)state;
-    for (int i = 0; i < SMOE_ROW_COUNT; i++) {
-        assert_int_equal(smoe_row_find(smoe_rows[i].key), i);
-        assert_int_equal(smoe_row_section(smoe_rows[i].key), -1);
+    for (int i = 0; i < SMOE_SCHEMA_COUNT; i++) {
+        assert_int_equal(smoe_schema_find(smoe_schema[i].key), i);
+        assert_int_equal(smoe_schema_section(smoe_schema[i].key), -1);
         char section[SMOE_KEY_SIZE];
-        snprintf(section, sizeof section, "%s", smoe_rows[i].key);
+        snprintf(section, sizeof section, "%s", smoe_schema[i].key);
         size_t levels = 1;
         for (char *dot; (dot = strrchr(section, '.')); levels++) {
             *dot = '\0';
-            int first = smoe_row_section(section);
+            int first = smoe_schema_section(section);
             for (int j = first; j <= i; j++)
-                if (!smoe_row_within(j, section))
-                    fail_msg("%s stands apart from its section", smoe_rows[i].key);
+                if (!smoe_schema_within(j, section))
+                    fail_msg("%s stands apart from its section", smoe_schema[i].key);
         }
-        assert_true(levels < SMOE_ROW_LEVELS);
+        assert_true(levels < SMOE_SCHEMA_LEVELS);
     }
 }
 
@@ -445,7 +448,7 @@ static void the_man_page_is_the_table(void **state) {
     size_t entries = 0; /* the reverse: no entry beyond those of the table */
     for (const char *c = check.page; (c = strstr(c, "\n.TP\n.BR ")); c++) entries++;
     assert_int_equal(entries, check.rows);
-    assert_int_equal(check.rows, SMOE_ROW_COUNT);
+    assert_int_equal(check.rows, SMOE_SCHEMA_COUNT);
     free(check.page);
 }
 

@@ -47,12 +47,15 @@ static void sizes_override_the_variant_s(void **state) {
     assert_int_equal(s.model.depth, 4);
     assert_int_equal(s.model.width, 768);
     smoe_spec_free(&s);
-    /* ... also when the variant itself is overridden ... */
-    s = specs_good("model: {variant: B, depth: 4}", "model.variant=Ti", NULL, NULL);
-    assert_int_equal(s.model.depth, 4);
+    /* ... where they are given as close to the user. A variant of the command line replaces those
+     * of the file, those of the command line stay. */
+    s = specs_good("model: {variant: B, depth: 4, mlp: 8}", "model.variant=Ti", "model.mlp=16",
+                   NULL);
+    assert_int_equal(s.model.depth, 12);
     assert_int_equal(s.model.width, 192);
+    assert_int_equal(s.model.mlp, 16);
     smoe_spec_free(&s);
-    /* ... but a resolved spec, which repeats every size, does not pin them. */
+    /* A resolved spec, which states every size, does not pin them. */
     smoe_spec small = specs_good("model: {variant: Ti}", NULL, NULL, NULL);
     char *yaml = specs_yaml(&small, false);
     s = specs_good(yaml, "model.variant=L", NULL, NULL);
@@ -160,10 +163,10 @@ static void slots_come_from_one_of_three(void **state) {
 /* 196 tokens among 64 experts, of which some get 4: round(196/64) = 3 would not do. */
 static void identity_without_slots_has_what_it_needs(void **state) {
     (void)state;
-    smoe_spec s =
-        specs_good("data: {image_size: 224}\n"
-                   "model: {patch_size: 16, moe: {router: identity, slots_per_expert: 0}}",
-                   "model.moe.capacity=0.1", NULL, NULL);
+    smoe_spec s = specs_good("data: {image_size: 224}\n"
+                             "model: {patch_size: 16, moe: {router: identity, slots_per_expert: 0, "
+                             "capacity: 0.1}}",
+                             NULL, NULL, NULL);
     assert_int_equal(smoe_moe_slots_per_expert(&s.model.moe, 0, smoe_spec_tokens(&s)), 4);
     char *text = specs_yaml(&s, true);
     assert_non_null(strstr(text, "; an expert has 4 slots\n"));
@@ -208,9 +211,8 @@ static void shapes_of_layers(void **state) {
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
         char router[64];
         snprintf(router, sizeof router, "model.moe.router=%s", want[i].router);
-        smoe_spec s =
-            specs_good(text, router, "model.moe.slots_per_expert=3",
-                       strcmp(want[i].router, "identity") ? NULL : "model.moe.slots_per_expert=7");
+        bool fixed = !strcmp(want[i].router, "identity");
+        smoe_spec s = specs_good(text, router, fixed ? "model.moe.slots_per_expert=7" : NULL, NULL);
         const smoe_moe_shape x = smoe_moe_shape_of(&s.model.moe, 0, 16), w = want[i].x;
         if (x.images != w.images || x.T != w.T || x.E != w.E || x.P != w.P || x.S != w.S ||
             x.K != w.K || x.capacity != w.capacity)
@@ -244,16 +246,56 @@ static void tokens_count_the_class_token(void **state) {
 static void defaults_fit_the_run(void **state) {
     (void)state;
     smoe_spec s = specs_good("train: {steps: 50, batch_size: 12}", NULL, NULL, NULL);
-    assert_int_equal(s.train.schedule.warmup, 5);
-    assert_int_equal(s.train.schedule.cooldown, 10);
+    assert_int_equal(s.train.schedule.warmup.steps, 5);
+    assert_int_equal(s.train.schedule.cooldown.steps, 10);
     assert_int_equal(s.model.moe.group_images, 6);
     smoe_spec_free(&s);
     s = specs_good("train: {steps: 1}", NULL, NULL, NULL);
-    assert_int_equal(s.train.schedule.warmup + s.train.schedule.cooldown, 0);
+    assert_int_equal(s.train.schedule.warmup.steps + s.train.schedule.cooldown.steps, 0);
     smoe_spec_free(&s);
     /* A constant schedule has no use for them. */
     s = specs_good("train: {steps: 5, schedule: {name: constant, warmup: 10}}", NULL, NULL, NULL);
     smoe_spec_free(&s);
+}
+
+/* Shares are of the steps in force; a number in the file gives way to an override of the steps, but
+ * not one that the override itself gives. */
+static void spans_follow_the_steps(void **state) {
+    (void)state;
+    const char *shares = "train: {steps: 1000, schedule: {warmup: 0.05, cooldown: 2e-1}}";
+    smoe_spec s = specs_good(shares, NULL, NULL, NULL);
+    assert_int_equal(s.train.schedule.warmup.steps, 50);
+    assert_int_equal(s.train.schedule.cooldown.steps, 200);
+    smoe_spec_free(&s);
+    s = specs_good(shares, "train.steps=40", NULL, NULL);
+    assert_int_equal(s.train.schedule.warmup.steps, 2);
+    assert_int_equal(s.train.schedule.cooldown.steps, 8);
+    assert_false(smoe_spec_shortened(&s, "train.schedule.warmup"));
+    smoe_spec_free(&s);
+    const char *numbers = "train: {steps: 1000, schedule: {warmup: 100, cooldown: 200}}";
+    s = specs_good(numbers, "train.steps=400", NULL, NULL); /* they fit, if barely */
+    assert_int_equal(s.train.schedule.warmup.steps, 100);
+    assert_int_equal(s.train.schedule.cooldown.steps, 200);
+    smoe_spec_free(&s);
+    s = specs_good(numbers, "train.steps=50", NULL, NULL);
+    assert_int_equal(s.train.schedule.warmup.steps, 5);
+    assert_int_equal(s.train.schedule.cooldown.steps, 10);
+    assert_true(smoe_spec_shortened(&s, "train.schedule.warmup"));
+    assert_true(smoe_spec_shortened(&s, "train.schedule.cooldown"));
+    smoe_spec_free(&s);
+    specs_wrong(numbers, "train.schedule.warmup=900",
+                "override train.schedule.warmup=900: train.schedule.warmup: 900 steps of warm-up "
+                "and 200 of cooldown do not fit in train.steps 1000: shorten them, as with "
+                "train.schedule.warmup=100 train.schedule.cooldown=200, or train longer");
+    specs_wrong(
+        numbers, "train.schedule.warmup=1.5",
+        "override train.schedule.warmup=1.5: train.schedule.warmup: expected a whole number "
+        "of steps, or a share of them in (0, 1), found '1.5'");
+    specs_wrong(
+        "train: {schedule: {warmup: 0.7, cooldown: 0.6}}", NULL,
+        "t:1:28: train.schedule.warmup: 700 steps of warm-up and 600 of cooldown do not fit "
+        "in train.steps 1000: shorten them, as with train.schedule.warmup=100 "
+        "train.schedule.cooldown=200, or train longer");
 }
 
 /* What only training asks is no matter where the model is there; all else is. */
@@ -273,23 +315,27 @@ static void trained_models_are_not_asked_about_training(void **state) {
     (void)state;
     const smoe_spec_text text =
         specs_text("model: {moe: {router: tokens-choice, group_images: 12}}\n"
-                   "train: {steps: 50, schedule: {warmup: 40, cooldown: 40}}");
-    char *overrides[] = {(char *)"train.batch_size=16", (char *)"model.moe.k=65"};
+                   "train: {batch_size: 16, steps: 50, schedule: {warmup: 40, cooldown: 40}}");
+    char *overrides[] = {(char *)"model.moe.k=65"}, *idle[] = {(char *)"train.batch_size=24"};
     smoe_err err;
     smoe_spec s;
-    assert_int_equal(smoe_spec_parse_trained(&s, &text, overrides, 1, &err), 0);
+    assert_int_equal(smoe_spec_parse_trained(&s, &text, NULL, 0, &err), 0);
     assert_int_equal(s.model.moe.group_images, 12);
     assert_int_equal(s.train.batch_size, 16);
     smoe_spec_free(&s);
-    assert_int_equal(smoe_spec_parse_trained(&s, &text, overrides, 2, &err), -1);
+    assert_int_equal(smoe_spec_parse_trained(&s, &text, overrides, 1, &err), -1);
     assert_string_equal(err.text, "override model.moe.k=65: model.moe.k: a token cannot choose 65 "
                                   "of 64 experts: use k of 64 at most");
     smoe_spec_free(&s);
-    specs_wrong(text.text, overrides[0],
-                "t:2:39: train.schedule.warmup: 40 steps of warm-up and 40 of cooldown do not fit "
+    assert_int_equal(smoe_spec_parse_trained(&s, &text, idle, 1, &err), -1);
+    assert_string_equal(err.text, "override train.batch_size=24: train.batch_size: has no effect: "
+                                  "it needs a model that is trained here");
+    smoe_spec_free(&s);
+    specs_wrong(text.text, NULL,
+                "t:2:55: train.schedule.warmup: 40 steps of warm-up and 40 of cooldown do not fit "
                 "in train.steps 50: shorten them, as with train.schedule.warmup=5 "
                 "train.schedule.cooldown=10, or train longer\n"
-                "override train.batch_size=16: train.batch_size: groups of 12 images do not divide "
+                "t:1:52: model.moe.group_images: groups of 12 images do not divide "
                 "the batch of 16: use a divisor of it");
 }
 
@@ -429,7 +475,8 @@ static void expect_path(const place *p, const char *override, const char *found,
     if (!found) assert_int_equal(err.code, SMOE_DATA);
     free(path);
     char *kept, *absolute = *portable == '@' ? at(p, portable + 1) : strdup(portable);
-    assert_int_equal(smoe_path_portable(&spec, &smoe_rows[smoe_row_find("data.path")], &kept), 0);
+    assert_int_equal(smoe_path_portable(&spec, &smoe_schema[smoe_schema_find("data.path")], &kept),
+                     0);
     assert_string_equal(kept, absolute);
     free(absolute);
     free(kept);
@@ -514,9 +561,10 @@ static void groups_read_back(void **state) {
     smoe_spec s = specs_good("{}", flow, NULL, NULL);
     const smoe_groups *groups = &s.train.optimizer.groups;
     assert_int_equal(groups->count, 2);
-    assert_string_equal(groups->row[1].match, "a\\b\"");
-    assert_true(groups->row[0].lr == 0.1 && groups->row[0].decay == 0 && !groups->row[0].frozen);
-    assert_true(groups->row[1].lr == 1 && groups->row[1].decay < 0 && groups->row[1].frozen);
+    assert_string_equal(groups->group[1].match, "a\\b\"");
+    assert_true(groups->group[0].lr == 0.1 && groups->group[0].decay == 0 &&
+                !groups->group[0].frozen);
+    assert_true(groups->group[1].lr == 1 && groups->group[1].decay < 0 && groups->group[1].frozen);
     char *yaml = specs_yaml(&s, false), *json = smoe_spec_json(&s);
     if (!strstr(yaml, right)) fail_msg("%s", yaml);
     for (int i = 0; i < 2; i++) {
@@ -540,7 +588,7 @@ static void groups_keep_their_digits(void **state) {
     smoe_spec s = specs_good(GROUPS "[{match: a, decay: 0.12345678901234567}]}}", NULL, NULL, NULL);
     char *json = smoe_spec_json(&s);
     smoe_spec again = specs_good(json, NULL, NULL, NULL);
-    assert_true(again.train.optimizer.groups.row[0].decay == 0.12345678901234567);
+    assert_true(again.train.optimizer.groups.group[0].decay == 0.12345678901234567);
     free(json);
     smoe_spec_free(&s);
     smoe_spec_free(&again);
@@ -574,12 +622,12 @@ static smoe_spec profiled(const char *text, const char *profile, const char *ove
 /* Default, profile, file, command line; and read again without the profile. */
 static void a_profile_stands_before_the_file(void **state) {
     (void)state;
-    smoe_spec s = profiled("model: {moe: {capacity_rounding: round}}", "vmoe",
-                           "model.moe.capacity_multiple_of=2");
+    smoe_spec s = profiled("model: {moe: {router: experts-choice, capacity_rounding: round}}",
+                           "vmoe", "model.moe.capacity_multiple_of=2");
     assert_int_equal(s.model.moe.l2_eps, SMOE_L2_VMOE);
     assert_int_equal(s.model.moe.capacity_rounding, SMOE_ROUNDING_ROUND);
     assert_int_equal(s.model.moe.capacity_multiple_of, 2);
-    assert_string_equal(s.train.optimizer.groups.row[0].match, "*.router.scale");
+    assert_string_equal(s.train.optimizer.groups.group[0].match, "*.router.scale");
     char *told = specs_yaml(&s, true), *yaml = specs_yaml(&s, false);
     assert_non_null(strstr(told, "# profile vmoe\n"));
     smoe_spec again = specs_good(yaml, NULL, NULL, NULL);
@@ -606,11 +654,11 @@ static void profiles_are_whole(void **state) {
     (void)state;
     char *page = scratch_read("man/smoe-spec.5", NULL);
     for (size_t i = 0; i < SMOE_PROFILES; i += 2) {
-        const smoe_profile_row *paper = &smoe_profiles[i], *vmoe = paper + 1;
+        const smoe_profile_entry *paper = &smoe_profiles[i], *vmoe = paper + 1;
         assert_string_equal(paper->profile, "paper");
         assert_string_equal(vmoe->profile, "vmoe");
         assert_string_equal(paper->key, vmoe->key);
-        assert_true(smoe_row_find(paper->key) >= 0 && *paper->source && *vmoe->source);
+        assert_true(smoe_schema_find(paper->key) >= 0 && *paper->source && *vmoe->source);
         for (size_t k = 0; k < i; k++) assert_string_not_equal(smoe_profiles[k].key, paper->key);
         char *line = smoe_text_format("\n%-31s %-12s %s\n", paper->key, paper->value, vmoe->value);
         if (!strstr(page, line)) fail_msg("smoe-spec.5 lacks the line%s", line);
@@ -621,7 +669,8 @@ static void profiles_are_whole(void **state) {
     for (size_t k = 0; k < 2; k++) {
         smoe_spec s = profiled("{}", names[k], NULL);
         for (size_t i = k; i < SMOE_PROFILES; i += 2)
-            assert_int_equal(s.origin[smoe_row_find(smoe_profiles[i].key)].kind, SMOE_FROM_PROFILE);
+            assert_int_equal(s.origin[smoe_schema_find(smoe_profiles[i].key)].kind,
+                             SMOE_FROM_PROFILE);
         smoe_spec_free(&s);
     }
 }
@@ -639,6 +688,7 @@ int main(void) {
         cmocka_unit_test(shapes_of_layers),
         cmocka_unit_test(tokens_count_the_class_token),
         cmocka_unit_test(defaults_fit_the_run),
+        cmocka_unit_test(spans_follow_the_steps),
         cmocka_unit_test(what_just_fits),
         cmocka_unit_test(trained_models_are_not_asked_about_training),
         cmocka_unit_test(origins_are_told),

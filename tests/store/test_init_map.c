@@ -20,7 +20,7 @@
 /* Positions [1,to,d] filled from [1,from,d], in single precision as a file has them; before, each is 7. */
 static void resized(real *out, const float *values, size_t to, size_t from, size_t d) {
     smoe_params p = {0};
-    smoe_param *row;
+    smoe_param *param;
     smoe_tensor t = {.name = "pos_embed",
                      .dtype = SMOE_DTYPE_F32,
                      .ndim = 3,
@@ -28,9 +28,9 @@ static void resized(real *out, const float *values, size_t to, size_t from, size
                      .size = from * d,
                      .data = values};
     smoe_params_add(&p, SMOE_PARAM_PLAIN, 0, 0, 3, (size_t[]){1, to, d}, "pos_embed");
-    row = &p.row[0];
+    param = &p.param[0];
     for (size_t i = 0; i < to * d; i++) out[i] = 7;
-    smoe_init_map_fill(out, row, (smoe_init_source){&t, SMOE_WAY_RESIZED});
+    smoe_init_map_fill(out, param, (smoe_init_source){&t, SMOE_WAY_RESIZED});
     smoe_params_free(&p);
 }
 
@@ -108,7 +108,7 @@ static void table(smoe_params *p, size_t tokens, size_t E) {
                     infix);
     smoe_params_add(p, SMOE_PARAM_PLAIN, 7, 0, ndim - 1, dim2 + dense, "blocks.3.mlp.%sfc2.bias",
                     infix);
-    for (size_t i = 1; E && i < p->count; i++) p->row[i].stacked = true;
+    for (size_t i = 1; E && i < p->count; i++) p->param[i].stacked = true;
     if (E)
         smoe_params_add(p, SMOE_PARAM_PLAIN, 7, 0, 2, (size_t[]){W, E}, "blocks.3.mlp.router.phi");
     assert_int_equal(smoe_params_allocate(p, 1, &err), 0);
@@ -117,7 +117,8 @@ static void table(smoe_params *p, size_t tokens, size_t E) {
 
 static void fill(smoe_params *p, int start) {
     for (size_t i = 0; i < p->count; i++)
-        for (size_t j = 0; j < p->row[i].size; j++) p->w[p->row[i].offset + j] = (real)(start++);
+        for (size_t j = 0; j < p->param[i].size; j++)
+            p->w[p->param[i].offset + j] = (real)(start++);
 }
 
 static smoe_safetensors *file_of(const scratch *dir, const smoe_params *p) {
@@ -126,7 +127,8 @@ static smoe_safetensors *file_of(const scratch *dir, const smoe_params *p) {
     smoe_tensor *t;
     smoe_safetensors *file;
     scratch_path(dir, path, "f");
-    assert_int_equal(smoe_params_tensors(p, &(smoe_slab){"", p->w, NULL}, &t, &err), 0);
+    assert_int_equal(smoe_params_tensors(p, &(smoe_slab){.prefix = "", .values = p->w}, &t, &err),
+                     0);
     assert_int_equal(smoe_safetensors_write(path, t, p->count, NULL, 0, &err), 0);
     assert_int_equal(smoe_safetensors_open(&file, path, &err), 0);
     free(t);
@@ -155,11 +157,11 @@ static void copies(void **state) {
     assert_int_equal(loaded, 5);
     for (size_t i = 0; i < dense.count; i++)
         for (size_t e = 0; e < (i ? E : 1); e++) {
-            size_t n = dense.row[i].size;
-            assert_memory_equal(moe.w + moe.row[i].offset + e * n, dense.w + dense.row[i].offset,
-                                n * sizeof(real));
+            size_t n = dense.param[i].size;
+            assert_memory_equal(moe.w + moe.param[i].offset + e * n,
+                                dense.w + dense.param[i].offset, n * sizeof(real));
         }
-    assert_true(moe.w[moe.row[5].offset] == 7);
+    assert_true(moe.w[moe.param[5].offset] == 7);
     assert_text(&moe, file, SMOE_FIT_UPCYCLE, "5 of 6 tensors",
                 "; copied into each expert: blocks.3.mlp.experts.fc1.weight, "
                 "blocks.3.mlp.experts.fc1.bias, blocks.3.mlp.experts.fc2.weight, "
@@ -194,17 +196,17 @@ static void refused(void **state) {
     table(&dense, T + 3, 0);
     table(&moe, T, 2);
     /* the file's fc1.weight is one row longer, which lies in the padding behind */
-    dense.row[1].dim[0] = H + 1;
-    dense.row[1].size += W;
+    dense.param[1].dim[0] = H + 1;
+    dense.param[1].size += W;
     smoe_safetensors *file = file_of(*state, &dense);
-    dense.row[1].size -= W;
+    dense.param[1].size -= W;
     assert_int_equal(smoe_params_load(&moe, file, SMOE_FIT_UPCYCLE, NULL, &err), -1);
     assert_int_equal(err.code, SMOE_DATA);
     assert_int_equal(err.lines, 2);
     assert_non_null(strstr(err.text, "tensor pos_embed: shape [1, 12, 2], expected [1, 9, 2]\n"));
     assert_non_null(
         strstr(err.text, "tensor blocks.3.mlp.fc1.weight: shape [4, 2], expected [3, 2]"));
-    for (size_t i = 0; i < moe.row[1].size; i++) assert_true(moe.w[moe.row[1].offset + i] == 7);
+    for (size_t i = 0; i < moe.param[1].size; i++) assert_true(moe.w[moe.param[1].offset + i] == 7);
     smoe_safetensors_free(file);
     smoe_params_free(&dense);
     smoe_params_free(&moe);
@@ -224,9 +226,17 @@ static void another_grid(void **state) {
     static const real want[] = {1, 2, 2, 3, 3, 4, 3, 4, 4, 5, 5, 6, 5, 6, 6, 7, 7, 8};
     assert_memory_equal(large.w, want, sizeof want);
     assert_text(&large, file, SMOE_FIT_PARTIAL, "5 of 5 tensors", "; resized: pos_embed");
+    size_t there = 0, here = 0;
+    assert_true(smoe_params_resized(&large, file, &there, &here));
+    assert_int_equal(there, 2);
+    assert_int_equal(here, 3);
+    assert_false(smoe_params_resized(&small, file, &there, &here));
+    memset(large.w, 0, sizeof want);
+    assert_int_equal(smoe_params_load(&large, file, SMOE_FIT_RESIZED, NULL, &err), 0);
+    assert_memory_equal(large.w, want, sizeof want);
     smoe_safetensors_free(file);
-    small.row[0].dim[1] = 2;
-    small.row[0].dim[2] = 4;
+    small.param[0].dim[1] = 2;
+    small.param[0].dim[2] = 4;
     file = file_of(*state, &small);
     err = (smoe_err){0};
     assert_int_equal(smoe_params_load(&large, file, SMOE_FIT_PARTIAL, NULL, &err), -1);

@@ -39,7 +39,7 @@ static void test_initial(void **state) {
     smoe_safetensors *file = opened(path);
     size_t largest = 0;
     for (size_t i = 0; i < r.params->count; i++) {
-        const smoe_param *p = &r.params->row[i];
+        const smoe_param *p = &r.params->param[i];
         assert_memory_equal(smoe_safetensors_find(file, p->name)->data, r.params->w + p->offset,
                             p->size * sizeof(float));
         if (p->size > largest) largest = p->size;
@@ -54,7 +54,7 @@ static void test_initial(void **state) {
     assert_int_equal(result.changed, 4); /* two weights, two biases of the one sparse block */
     smoe_safetensors *half = opened(narrow);
     for (size_t i = 0; i < r.params->count; i++) {
-        const smoe_param *p = &r.params->row[i];
+        const smoe_param *p = &r.params->param[i];
         const smoe_tensor *t = smoe_safetensors_find(half, p->name);
         const real *w = r.params->w + p->offset;
         assert_int_equal(t->dtype, p->stacked ? SMOE_DTYPE_BF16 : SMOE_DTYPE_F32);
@@ -155,7 +155,7 @@ static smoe_safetensors *stored(void **state, const models_rig *r, smoe_dtype ty
     smoe_storage storage = {.type = type, .only = only};
     scratch_path(*state, wide, "wide");
     scratch_path(*state, path, "stored");
-    assert_int_equal(smoe_model_file_write(wide, r->params, &r->spec, 0, &err), 0);
+    assert_int_equal(smoe_model_file_write(wide, r->params, &r->spec, 0, "[\"a\"]", &err), 0);
     smoe_safetensors *file = opened(wide);
     assert_int_equal(smoe_model_file_convert(path, file, &storage, &result, &err), 0);
     smoe_safetensors_free(file);
@@ -171,7 +171,9 @@ static smoe_safetensors *stored(void **state, const models_rig *r, smoe_dtype ty
     scratch_write(path, moved, size + shift);
     free(bytes);
     free(moved);
-    return opened(path);
+    /* The digest knows nothing of the blanks. */
+    if (smoe_safetensors_peek(&file, path, &err)) fail_msg("%s", err.text);
+    return file;
 }
 
 /* A model over a file gives the bits of one that loaded it; which rows stay in the file. */
@@ -186,13 +188,13 @@ static void same_logits(const models_rig *r, const smoe_safetensors *file, size_
     assert_int_equal(smoe_params_map(q, file, &err), 0);
     size_t found = 0;
     for (size_t i = 0; i < q->count; i++) {
-        const void *data = smoe_safetensors_find(file, q->row[i].name)->data;
+        const void *data = smoe_safetensors_find(file, q->param[i].name)->data;
         const real *values = smoe_weight(q, i);
         assert_true(!values == !!smoe_weight_bf16(q, i));
         if (values == data || smoe_weight_bf16(q, i) == data)
             found++;
         else
-            assert_memory_equal(values, p->w + p->row[i].offset, p->row[i].size * sizeof(real));
+            assert_memory_equal(values, p->w + p->param[i].offset, p->param[i].size * sizeof(real));
     }
     assert_int_equal(found, in_file);
     assert_null(q->w);

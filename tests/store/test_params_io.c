@@ -52,14 +52,14 @@ static double pattern(const char *name, size_t i) {
 
 static void fill_pattern(smoe_params *p) {
     for (size_t r = 0; r < p->count; r++)
-        for (size_t i = 0; i < p->row[r].size; i++)
-            p->w[p->row[r].offset + i] = (real)pattern(p->row[r].name, i);
+        for (size_t i = 0; i < p->param[r].size; i++)
+            p->w[p->param[r].offset + i] = (real)pattern(p->param[r].name, i);
 }
 
 static void assert_pattern(const smoe_params *p) {
     for (size_t r = 0; r < p->count; r++)
-        for (size_t i = 0; i < p->row[r].size; i++)
-            assert_true(p->w[p->row[r].offset + i] == (real)pattern(p->row[r].name, i));
+        for (size_t i = 0; i < p->param[r].size; i++)
+            assert_true(p->w[p->param[r].offset + i] == (real)pattern(p->param[r].name, i));
 }
 
 static void test_params_round_trip(void **state) {
@@ -70,11 +70,13 @@ static void test_params_round_trip(void **state) {
     vit(&q, true);
     fill_pattern(&p);
     smoe_tensor *t;
-    assert_int_equal(smoe_params_tensors(&p, &(smoe_slab){"m.", p.w, NULL}, &t, &err), 0);
+    assert_int_equal(smoe_params_tensors(&p, &(smoe_slab){.prefix = "m.", .values = p.w}, &t, &err),
+                     0);
     assert_string_equal(t[p.count - 1].name, "m.head.bias");
-    assert_ptr_equal(t[1].data, p.w + p.row[1].offset); /* no copy */
+    assert_ptr_equal(t[1].data, p.w + p.param[1].offset); /* no copy */
     free(t);
-    assert_int_equal(smoe_params_tensors(&p, &(smoe_slab){"", p.w, NULL}, &t, &err), 0);
+    assert_int_equal(smoe_params_tensors(&p, &(smoe_slab){.prefix = "", .values = p.w}, &t, &err),
+                     0);
     scratch_path(*state, path, "p");
     assert_int_equal(smoe_safetensors_write(path, t, p.count, NULL, 0, &err), 0);
     free(t);
@@ -134,7 +136,7 @@ static void test_params_faults_in_one_pass(void **state) {
     assert_int_equal(load_small(&p, header, zeros, 28, SMOE_FIT_PARTIAL, &loaded, &err), -1);
     assert_int_equal(err.lines, 2);
     for (size_t r = 0; r < p.count; r++)
-        for (size_t i = 0; i < p.row[r].size; i++) assert_true(p.w[p.row[r].offset + i] == 7);
+        for (size_t i = 0; i < p.param[r].size; i++) assert_true(p.w[p.param[r].offset + i] == 7);
     smoe_params_free(&p);
 }
 
@@ -149,8 +151,8 @@ static void test_params_partial_and_types(void **state) {
                                 "{\"b\":{\"dtype\":\"BF16\",\"shape\":[2],\"data_offsets\":[0,4]},"
                                 "\"s\":{\"dtype\":\"F64\",\"shape\":[],\"data_offsets\":[4,12]},"
                                 "\"x\":{\"dtype\":\"I8\",\"shape\":[1],\"data_offsets\":[12,13]}}",
-                                "\x80\x3f\x00\xc0\0\0\0\0\0\0\xe0\x3f\x01", 13, true, &loaded,
-                                &err),
+                                "\x80\x3f\x00\xc0\0\0\0\0\0\0\xe0\x3f\x01", 13, SMOE_FIT_PARTIAL,
+                                &loaded, &err),
                      0);
     assert_int_equal(loaded, 2);
     const real *b = p.w + smoe_params_find(&p, "b")->offset;
@@ -179,7 +181,7 @@ static void test_params_another_head(void **state) {
     assert_string_equal(err.text, "f: tensor head.weight: shape [3, 1], expected [2, 1]");
     assert_int_equal(load_small(&p, header, data, 10, SMOE_FIT_PARTIAL, &loaded, &err), 0);
     assert_int_equal(loaded, 1);
-    const real *head = p.w + p.row[0].offset, *norm = p.w + p.row[1].offset;
+    const real *head = p.w + p.param[0].offset, *norm = p.w + p.param[1].offset;
     assert_true(head[0] == 7 && head[1] == 7);
     assert_true(norm[0] == 1 && norm[1] == -2);
     smoe_params_free(&p);
@@ -221,9 +223,9 @@ static void test_params_whole_head(void **state) {
         if (rows[i].fault && !strstr(err.text, rows[i].fault)) fail_msg("%s", err.text);
         if (rows[i].fault) continue;
         assert_int_equal(loaded, rows[i].loaded);
-        assert_true(p.w[p.row[0].offset] == (loaded == 3 ? 0 : 7));
-        assert_true(p.w[p.row[1].offset] == (loaded == 3 ? 0 : 7));
-        assert_true(p.w[p.row[2].offset] == 0);
+        assert_true(p.w[p.param[0].offset] == (loaded == 3 ? 0 : 7));
+        assert_true(p.w[p.param[1].offset] == (loaded == 3 ? 0 : 7));
+        assert_true(p.w[p.param[2].offset] == 0);
     }
     smoe_params_free(&p);
 }
@@ -234,7 +236,8 @@ static void test_params_partial_text(void **state) {
     smoe_err err = {0};
     vit(&p, false);
     smoe_tensor *all;
-    assert_int_equal(smoe_params_tensors(&p, &(smoe_slab){"", p.w, NULL}, &all, &err), 0);
+    assert_int_equal(smoe_params_tensors(&p, &(smoe_slab){.prefix = "", .values = p.w}, &all, &err),
+                     0);
     /* all but pos_embed and the norms of the blocks, and two tensors that the model has not */
     smoe_tensor some[40];
     size_t count = 0;
@@ -339,7 +342,8 @@ static void test_others_read_our_files(void **state) {
     vit(&p, true);
     fill_pattern(&p);
     smoe_tensor *t;
-    assert_int_equal(smoe_params_tensors(&p, &(smoe_slab){"", p.w, NULL}, &t, &err), 0);
+    assert_int_equal(smoe_params_tensors(&p, &(smoe_slab){.prefix = "", .values = p.w}, &t, &err),
+                     0);
     smoe_pair pairs[] = {{"format", "pt"},
                          {"smoe.version", SMOE_VERSION},
                          {"smoe.step", "12"},

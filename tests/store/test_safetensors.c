@@ -17,6 +17,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <cmocka.h>
+#include <xxhash.h>
 
 /* ---- reading ---- */
 
@@ -349,7 +350,8 @@ static void test_writer_bytes(void **state) {
     assert_int_equal(smoe_safetensors_write(path, t, 6, metadata, 2, &err), 0);
     static const char header[] =
         "{\"__metadata__\":{\"format\":\"pt\",\"smoe.spec\":\"{\\\"a\\\": "
-        "\\\"\xc3\xa9\\\\n\\\"}\"},"
+        "\\\"\xc3\xa9\\\\n\\\"}\",\"smoe.digest\":\"smoe.xxh3\",\"smoe.xxh3\":"
+        "\"0000000000000000\"},"
         "\"B\":{\"dtype\":\"F64\",\"shape\":[],\"data_offsets\":[0,8]},"
         "\"z\":{\"dtype\":\"I64\",\"shape\":[1],\"data_offsets\":[8,16]},"
         "\"b.w\":{\"dtype\":\"F32\",\"shape\":[2,1],\"data_offsets\":[16,24]},"
@@ -364,6 +366,14 @@ static void test_writer_bytes(void **state) {
     size_t size, length = 0, text = strlen(header);
     char *bytes = scratch_read(path, &size);
     for (int i = 0; i < 8; i++) length |= (size_t)(unsigned char)bytes[i] << 8 * i;
+    /* The digest of the whole, its own digits as zeros. */
+    char *digits = memmem(bytes, size, "\"smoe.xxh3\":\"", 13), want[17];
+    assert_non_null(digits);
+    digits += 13;
+    memcpy(want, digits, 16);
+    want[16] = '\0';
+    memset(digits, '0', 16);
+    assert_int_equal(XXH3_64bits(bytes, size), strtoull(want, NULL, 16));
     assert_int_equal((8 + length) % 64, 0);
     assert_true(length >= text && length < text + 64);
     assert_memory_equal(bytes + 8, header, text);
@@ -450,6 +460,60 @@ static void test_write_failures(void **state) {
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, scratch_setup, scratch_teardown)
 
+/* ---- digests ---- */
+
+/* A file that smoe wrote is refused with any of its bits flipped; every bit is tried. */
+static void test_every_bit_is_covered(void **state) {
+    char path[SCRATCH_PATH];
+    static const float x[3] = {1, -2, 3};
+    const smoe_tensor t = {"w", SMOE_DTYPE_F32, 1, {3}, 3, x, NULL};
+    smoe_err err = {0};
+    scratch_path(*state, path, "d.safetensors");
+    assert_int_equal(smoe_safetensors_write(path, &t, 1, metadata, 2, &err), 0);
+    size_t size;
+    char *bytes = scratch_read(path, &size);
+    smoe_safetensors *file;
+    assert_int_equal(smoe_safetensors_parse(&file, bytes, size, "whole", &err), 0);
+    assert_true(smoe_safetensors_has_digest(file));
+    assert_int_equal(smoe_safetensors_verify(file, &err), 0);
+    smoe_pair *pairs;
+    size_t count;
+    assert_int_equal(smoe_safetensors_pairs(file, &pairs, &count, &err), 0);
+    assert_int_equal(count, 2); /* the digest is not for copies */
+    free(pairs);
+    smoe_safetensors_free(file);
+    for (size_t bit = 0; bit < 8 * size; bit++) {
+        bytes[bit / 8] ^= (char)(1 << bit % 8);
+        int status = smoe_safetensors_parse(&file, bytes, size, "flipped", &err);
+        if (!status) status = smoe_safetensors_verify(file, &err);
+        if (!status) fail_msg("bit %zu of byte %zu may be flipped", bit % 8, bit / 8);
+        assert_int_equal(err.code, SMOE_DATA);
+        smoe_safetensors_free(file);
+        bytes[bit / 8] ^= (char)(1 << bit % 8);
+    }
+    bytes[size - 1] ^= 1;
+    scratch_write(path, bytes, size);
+    assert_int_equal(smoe_safetensors_open(&file, path, &err), -1);
+    assert_non_null(strstr(err.text, "d.safetensors: not as it was written: its digest is "));
+    assert_int_equal(smoe_safetensors_peek(&file, path, &err), 0);
+    smoe_safetensors_free(file);
+    free(bytes);
+}
+
+/* A foreign file has none, and is not refused. */
+static void test_a_file_without_a_digest(void **state) {
+    (void)state;
+    size_t size;
+    char *bytes = raw_safetensors_file("{\"__metadata__\":{\"k\":\"v\"}}", NULL, 0, &size);
+    smoe_safetensors *file;
+    smoe_err err = {0};
+    assert_int_equal(smoe_safetensors_parse(&file, bytes, size, "foreign", &err), 0);
+    assert_false(smoe_safetensors_has_digest(file));
+    assert_int_equal(smoe_safetensors_verify(file, &err), 0);
+    smoe_safetensors_free(file);
+    free(bytes);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(test_reads_by_hand),
@@ -464,6 +528,8 @@ int main(void) {
         TEST(test_writer_bytes),
         TEST(test_write_then_read),
         TEST(test_write_failures),
+        TEST(test_every_bit_is_covered),
+        TEST(test_a_file_without_a_digest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,6 +23,7 @@ smoe_spec datafiles_spec(smoe_source source, const char *path, size_t image_size
     spec.data.path = (char *)path;
     spec.data.image_size = image_size;
     spec.data.channels = channels;
+    spec.data.mean.item[0] = spec.data.std.item[0] = 0.5;
     spec.data.cache_mb = 64;
     spec.data.shapes.size = 1;
     spec.data.shapes.distractors = 3;

@@ -120,7 +120,7 @@ bool gradcheck_array(gradcheck *c, const char *name, real *x, const real *g, siz
 bool gradcheck_params(gradcheck *c, smoe_params *params, real base) {
     bool good = true;
     for (size_t i = 0; i < params->count; i++) {
-        const smoe_param *p = &params->row[i];
+        const smoe_param *p = &params->param[i];
         real *g = malloc(p->size * sizeof *g);
         assert_non_null(g);
         for (size_t j = 0; j < p->size; j++) g[j] = params->g[p->offset + j] - base;
@@ -135,7 +135,7 @@ void gradcheck_scatter(smoe_params *params, uint64_t seed, double spread, real b
     if (smoe_params_allocate(params, 2, &err)) fail_msg("%s", err.text);
     smoe_params_init(params, seed);
     for (size_t i = 0; i < params->count; i++) {
-        const smoe_param *p = &params->row[i];
+        const smoe_param *p = &params->param[i];
         smoe_rng rng = smoe_rng_at(seed, SMOE_RNG_TEST, smoe_rng_name(p->name), 1, 0);
         for (size_t j = 0; j < p->size; j++) {
             params->w[p->offset + j] += (real)(spread * smoe_rng_normal(&rng));

@@ -31,7 +31,7 @@ void gradcheck_begin(gradcheck *c);
  * afterwards. */
 bool gradcheck_array(gradcheck *c, const char *name, real *x, const real *g, size_t n);
 
-/* The same for every row of a parameter table. base: what every gradient was before backward. */
+/* The same for every parameter of a table. base: what every gradient was before backward. */
 bool gradcheck_params(gradcheck *c, smoe_params *params, real base);
 
 /* Weights and gradients of a table, the weights scattered about their initial values (the head's
@@ -41,7 +41,7 @@ void gradcheck_scatter(smoe_params *params, uint64_t seed, double spread, real b
 /* Normal numbers, for inputs and projections; the stream is named by `seed`. */
 void gradcheck_normal(real *x, size_t n, uint64_t seed);
 
-/* Mixes what a plan decided (who sits where, who was lost) into a mark. */
+/* Mixes the decisions of a plan (which token is in which slot, which are dropped) into a mark. */
 uint64_t gradcheck_plan_mark(uint64_t mark, const smoe_plan *plan);
 
 #endif

@@ -53,6 +53,7 @@ void inspect_fixture_run(inspect_fixture *x) {
                                     .image = x->image,
                                     .images = x->images,
                                     .random_routers = x->random_routers,
+                                    .exchange_experts = x->exchange_experts,
                                     .memory = x->memory};
     if (smoe_inspect_run(&x->inspection, &subject, &err)) fail_msg("%s", err.text);
     if (smoe_inspect_fill(x->inspection, x->frame, &err)) fail_msg("%s", err.text);
@@ -81,10 +82,10 @@ void inspect_fixture_free(inspect_fixture *x) {
 }
 
 real *inspect_fixture_tensor(inspect_fixture *x, const char *name, size_t *size) {
-    const smoe_param *row = smoe_params_find(x->params, name);
-    if (!row) fail_msg("no tensor %s", name);
-    if (size) *size = row->size;
-    return x->params->w + row->offset;
+    const smoe_param *param = smoe_params_find(x->params, name);
+    if (!param) fail_msg("no tensor %s", name);
+    if (size) *size = param->size;
+    return x->params->w + param->offset;
 }
 
 const smoe_frame *inspect_fixture_frame(const inspect_fixture *x, const char *name) {

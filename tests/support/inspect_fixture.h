@@ -12,7 +12,7 @@ typedef struct inspect_fixture {
     smoe_params *params;
     size_t batch, images, *image;
     const char *metrics; /* to be set before a run; NULL: none */
-    bool random_routers;
+    bool random_routers, exchange_experts;
     size_t memory; /* as in a subject */
     smoe_inspection *inspection;
     smoe_frame *frame; /* [frames] */

@@ -42,9 +42,20 @@ static const char *in_run(char path[SCRATCH_PATH], const run_folder *r, const ch
     return path;
 }
 
+/* Records without their running checksums, which have tests of their own. */
+static void drop_chains(char *text) {
+    static const char key[] = ",\"chain\":\"";
+    for (char *at = text; (at = strstr(at, key));) {
+        char *end = strchr(at + sizeof key - 1, '"');
+        assert_non_null(end);
+        memmove(at, end + 1, strlen(end + 1) + 1);
+    }
+}
+
 char *run_folder_read(const run_folder *r, const char *name) {
-    char path[SCRATCH_PATH];
-    return scratch_read(in_run(path, r, name), NULL);
+    char path[SCRATCH_PATH], *text = scratch_read(in_run(path, r, name), NULL);
+    if (!strcmp(name, "metrics.jsonl")) drop_chains(text);
+    return text;
 }
 
 void run_folder_write(const run_folder *r, const char *name, const char *text) {
@@ -99,7 +110,7 @@ void run_folder_fill(const smoe_params *p, uint64_t step) {
 bool run_folder_filled(const smoe_params *p, uint64_t step) {
     for (int s = 0; s < 3; s++)
         for (size_t r = 0; slab_of(p, s) && r < p->count; r++)
-            for (size_t i = p->row[r].offset; i < p->row[r].offset + p->row[r].size; i++)
+            for (size_t i = p->param[r].offset; i < p->param[r].offset + p->param[r].size; i++)
                 if (slab_of(p, s)[i] != element(s, i, step)) return false;
     return true;
 }

@@ -1,6 +1,7 @@
-/* What tests of run directories work in: a temporary folder, a run in it that is not there yet, and parameters whose every value
- * says of which step it is. Setup and teardown are cmocka's; *state is the room. Every failure fails the test that asked, but of
- * what returns a status. */
+/* What tests of run directories work in: a temporary folder, a run in it that is not there yet, and
+ * parameters whose every value says of which step it is. Setup and teardown are cmocka's; *state is
+ * the fixture. Every failure fails the test that asked, except in functions that return a
+ * status. */
 #ifndef SMOE_TEST_RUN_FOLDER_H
 #define SMOE_TEST_RUN_FOLDER_H
 

@@ -1,5 +1,6 @@
-/* Tables and samples for tests of drawing; see drawn.h. Images are 4 pixels wide with 2 patches along an edge, blocks 1 and 3
- * have 2 experts: of 2 slots each in the soft run; the choice run has a class token, so 5 tokens. */
+/* Tables and samples for tests of drawing; see sample_tables.h. Images are 4 pixels wide with 2
+ * patches along an edge, blocks 1 and 3 have 2 experts: of 2 slots each in the soft run; the choice
+ * run has a class token, so 5 tokens. */
 #include "sample_tables.h"
 
 #include <math.h>

@@ -1,8 +1,7 @@
-/* See world.h. */
+/* See sweep_folder.h. */
 #include "sweep_folder.h"
-#include "sweep/compare.h"
+#include "sweep/show.h"
 #include "sweep/evaluations.h"
-#include "sweep/primary.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -39,9 +38,9 @@ int sweep_folder_plan_text(smoe_sweep *sweep, const smoe_spec_text *from, smoe_e
         fail_msg("%s: %s", from->label, err->text);
     int code = 0;
     if (points.count && smoe_evaluations_plan(sweep, &points, err)) code = (int)err->code;
-    if (!code && smoe_primary_plan(sweep, &spec.sweep.plan, err)) code = (int)err->code;
+    if (!code && smoe_sweep_show(sweep, &spec.sweep.plan, err)) code = (int)err->code;
     if (!code && spec.sweep.reference &&
-        smoe_compare_refer(sweep, spec.sweep.reference, "sweep.reference", err))
+        smoe_sweep_refer(sweep, spec.sweep.reference, "sweep.reference", err))
         code = (int)err->code;
     smoe_axes_free(&axes);
     smoe_axes_free(&points);
@@ -69,4 +68,12 @@ void sweep_folder_done(const smoe_sweep *sweep, size_t i, double precision, cons
                                        json_pack("{s:s, s:o}", "status", "done", "result", result),
                                        &err),
                      0);
+}
+
+smoe_results sweep_folder_results(smoe_sweep *sweep) {
+    smoe_results r;
+    smoe_err err;
+    for (size_t i = 0; i < sweep->trials; i++) assert_int_equal(smoe_trial_look(sweep, i, &err), 0);
+    if (smoe_results_make(&r, sweep, &err)) fail_msg("%s", err.text);
+    return r;
 }

@@ -1,11 +1,11 @@
-/* What tests of sweeps work in: a temporary folder, and the path of a sweep in it that is not there yet. Setup and teardown are
- * cmocka's; *state is the world. */
+/* What tests of sweeps work in: a temporary folder, and the path of a sweep in it that is not there
+ * yet. Setup and teardown are cmocka's; *state is the fixture. */
 #ifndef WORLD_H
 #define WORLD_H
 
 #include "scratch.h"
 #include "specs.h"
-#include "sweep/sweep.h"
+#include "sweep/results.h"
 
 typedef struct sweep_folder {
     scratch folder;
@@ -25,5 +25,8 @@ smoe_sweep sweep_folder_trials(const char *text);
 /* Cell i is done: its precision, and one metric more. */
 void sweep_folder_done(const smoe_sweep *sweep, size_t i, double precision, const char *metric,
                        double value);
+
+/* The results of the cells as they are now. */
+smoe_results sweep_folder_results(smoe_sweep *sweep);
 
 #endif

@@ -216,9 +216,9 @@ static void trials_are_told_apart(void **state) {
     assert_non_null(strstr(sweep.trial[0].spec, "\"lr\":0.12345678"));
     assert_true(sweep.trial[0].hash != sweep.trial[1].hash);
     smoe_sweep_free(&sweep);
-    sweep = sweep_folder_trials(SMALL "sweep: {grid: {data.path: [a/b, 'c d/..']}}\n");
-    assert_string_equal(sweep.trial[0].name, "000-path=a_b");
-    assert_string_equal(sweep.trial[1].name, "001-path=c_d_..");
+    sweep = sweep_folder_trials(SMALL "sweep: {grid: {name: [a-b, 'c d:']}}\n");
+    assert_string_equal(sweep.trial[0].name, "000-name=a-b");
+    assert_string_equal(sweep.trial[1].name, "001-name=c_d_");
     smoe_sweep_free(&sweep);
 }
 
@@ -296,16 +296,16 @@ static void results_by_hand(void **state) {
     assert_int_equal(smoe_sweep_open(&sweep, w->dir, &err), 0);
     smoe_results r;
     assert_int_equal(smoe_results_make(&r, &sweep, &err), 0);
-    assert_int_equal(r.groups, 3);
+    assert_int_equal(r.measured->groups, 3);
     assert_int_equal(smoe_results_done(&r, 0), 2);
     assert_int_equal(smoe_results_done(&r, 2), 1); /* the other one has failed */
-    size_t metric = smoe_results_metric(&r, "precision_at_1");
-    assert_int_equal(smoe_results_metric(&r, "nothing"), SIZE_MAX);
-    smoe_stats s = smoe_results_stats(&r, 0, metric);
+    size_t metric = smoe_measures_metric(r.measured, "precision_at_1");
+    assert_int_equal(smoe_measures_metric(r.measured, "nothing"), SIZE_MAX);
+    smoe_stats s = smoe_measures_stats(r.measured, 0, metric);
     assert_int_equal(s.n, 2);
     assert_close(s.mean, 0.625, 1e-15);
     assert_close(s.sd, 0.25 / sqrt(2), 1e-15);
-    s = smoe_results_stats(&r, 2, metric);
+    s = smoe_measures_stats(r.measured, 2, metric);
     assert_true(s.n == 1 && s.mean == 1 && isnan(s.sd));
     assert_int_equal(smoe_results_write(&r, &err), 0);
     assert_int_equal(smoe_results_draw(&r, &sample_tables, &err), 0);
@@ -502,9 +502,9 @@ static size_t shared_weights(const smoe_spec *a, const smoe_spec *b) {
     }
     const smoe_params *p = smoe_model_params(model[0]), *q = smoe_model_params(model[1]);
     for (size_t i = 0; i < p->count; i++) {
-        const smoe_param *other = smoe_params_find(q, p->row[i].name);
-        if (!other || other->size != p->row[i].size) continue;
-        assert_memory_equal(p->w + p->row[i].offset, q->w + other->offset,
+        const smoe_param *other = smoe_params_find(q, p->param[i].name);
+        if (!other || other->size != p->param[i].size) continue;
+        assert_memory_equal(p->w + p->param[i].offset, q->w + other->offset,
                             other->size * sizeof *p->w);
         shared++;
     }

@@ -1,5 +1,4 @@
-/* One training step: where the hook for sums over processes lies, and what a step that fails leaves
- * behind. That steps are what the trainer does is in test_train_steps.c. */
+/* One training step: a batch in pieces, and what a step that fails leaves behind. That steps are what the trainer does is in test_train_steps.c. */
 #include "approx.h"
 #include "gradcheck.h"
 #include "models.h"
@@ -44,154 +43,102 @@ static void stepper_free(stepper *s) {
     free(s);
 }
 
-/* With so many images from one on. */
-static int stepper_run_part(stepper *s, size_t first, size_t images) {
-    smoe_batch batch = {.images = images,
-                        .pixels = s->rig.image + first * s->rig.pixels,
-                        .target = s->target + first * s->rig.N};
-    return smoe_step_run(&s->step, &batch, 0, 0, NULL, &s->err);
-}
-
 static int stepper_run(stepper *s) {
-    return stepper_run_part(s, 0, IMAGES);
+    smoe_batch batch = {.images = IMAGES, .pixels = s->rig.image, .target = s->target};
+    return smoe_step_run(&s->step, &batch, 0, 0, NULL, &s->err);
 }
 
 static bool stepper_moved(const stepper *s) {
     return memcmp(s->before, s->rig.params->w, s->rig.params->size * sizeof(real)) != 0;
 }
 
-/* ---- the hook -------------------------------------------------------------------------------- */
+/* ---- pieces ---------------------------------------------------------------------------------- */
 
-typedef struct hook {
-    size_t calls, absent; /* parameters whose gradient was not in memory */
-    bool fail;
-} hook;
-
-/* As if there were two processes with the same images. */
-static int twice(void *user, smoe_params *params, double *sums, size_t count, smoe_err *err) {
-    hook *h = user;
-    h->calls++;
-    for (size_t i = 0; i < params->count; i++)
-        h->absent += params->row[i].fresh || params->row[i].outer;
-    for (size_t i = 0; i < params->size; i++) params->g[i] *= 2;
-    for (size_t i = 0; i < count; i++) sums[i] *= 2;
-    return h->fail ? smoe_fail(err, SMOE_RUNTIME, "a process is gone") : 0;
-}
-
-/* Without clipping, twice the gradient is an update twice as large, by steepest descent at least;
- * with clipping far below the norm both come to the same update. Doubling is exact. */
-static void the_hook_comes_after_backward_and_before_clipping(void **state) {
-    (void)state;
 #define DESCENT                                                                            \
     "model.moe.router=tokens-choice model.moe.capacity=3 train.optimizer.name=sgd "        \
     "train.optimizer.momentum=0 train.optimizer.weight_decay=0 train.optimizer.lr=0.0625 " \
     "train.optimizer.head_weight_decay=0 "
-    static const char *const keys[] = {DESCENT "train.optimizer.clip=0",
-                                       DESCENT "train.optimizer.clip=0.001"};
-    for (int clipped = 0; clipped < 2; clipped++) {
-        hook h = {0};
-        smoe_step_options options = {.reduce = twice, .reduce_user = &h};
-        stepper *one = stepper_make(keys[clipped], NULL),
-                *two = stepper_make(keys[clipped], &options);
-        assert_int_equal(stepper_run(one), 0);
-        assert_int_equal(stepper_run(two), 0);
-        assert_int_equal(h.calls, 1);
-        assert_int_equal(h.absent, 0);
-        assert_true(one->step.loss > 0 && one->step.aux > 0 && one->step.norm > 0.001);
-        assert_close(two->step.loss, 2 * one->step.loss, 0);
-        assert_close(two->step.precision, 2 * one->step.precision, 0);
-        assert_close(two->step.aux, 2 * one->step.aux, 0);
-        assert_close(two->step.norm, 2 * one->step.norm, 0);
-        assert_true(stepper_moved(one));
-        for (size_t i = 0; i < one->rig.params->size; i++) {
-            /* Two roundings of numbers below 4. */
-            double first = (double)one->rig.params->w[i] - (double)one->before[i];
-            double second = (double)two->rig.params->w[i] - (double)two->before[i];
-            assert_close(second, (clipped ? 1 : 2) * first, 4 * 3 * 0x1p-24);
-        }
-        stepper_free(one);
-        stepper_free(two);
-    }
-}
 
-static void a_hook_that_fails_ends_the_step(void **state) {
+/* Dropout, noise and the auxiliary loss see the same images at the same places, and sums differ in
+ * their order alone. */
+static void pieces_are_the_whole_up_to_rounding(void **state) {
     (void)state;
-    hook h = {.fail = true};
-    smoe_step_options options = {.reduce = twice, .reduce_user = &h};
-    stepper *s = stepper_make("model.moe.router=soft", &options);
-    assert_int_equal(stepper_run(s), -1);
-    assert_string_equal(s->err.text, "a process is gone");
-    assert_false(stepper_moved(s));
-    stepper_free(s);
-}
-
-/* What another process has of the batch. */
-typedef struct other {
-    real *g;
-    double sums[4];
-} other;
-
-static int take(void *user, smoe_params *params, double *sums, size_t count, smoe_err *err) {
-    other *o = user;
-    o->g = malloc(params->size * sizeof *o->g);
-    assert_true(o->g && count <= 4);
-    memcpy(o->g, params->g, params->size * sizeof *o->g);
-    memcpy(o->sums, sums, count * sizeof *sums);
-    return smoe_fail(err, SMOE_RUNTIME, "taken");
-}
-
-static int add(void *user, smoe_params *params, double *sums, size_t count, smoe_err *err) {
-    const other *o = user;
-    (void)err;
-    for (size_t i = 0; i < params->size; i++) params->g[i] += o->g[i];
-    for (size_t i = 0; i < count; i++) sums[i] += o->sums[i];
-    return 0;
-}
-
-static void two_halves_summed_are_the_whole(void **state) {
-    (void)state;
-    static const char keys[] = DESCENT "train.optimizer.clip=1 model.dropout=0.3 "
-                                       "train.label_smoothing=0.1";
-    other o = {0};
-    smoe_step_options first = {.reduce = add, .reduce_user = &o, .first = 0, .whole = IMAGES};
-    smoe_step_options second = {
-        .reduce = take, .reduce_user = &o, .first = IMAGES / 2, .whole = IMAGES};
-    stepper *all = stepper_make(keys, NULL), *a = stepper_make(keys, &first),
-            *b = stepper_make(keys, &second);
+    static const char *const keys[] = {
+        DESCENT "train.optimizer.clip=1 model.dropout=0.3 train.label_smoothing=0.1",
+        DESCENT "train.optimizer.clip=1 model.dropout=0.3 train.label_smoothing=0.1 train.pieces=2",
+        DESCENT "train.optimizer.clip=1 model.dropout=0.3 train.label_smoothing=0.1 train.pieces=4",
+    };
+    stepper *all = stepper_make(keys[0], NULL);
     assert_int_equal(stepper_run(all), 0);
-    assert_int_equal(stepper_run_part(b, IMAGES / 2, IMAGES / 2), -1);
-    assert_int_equal(stepper_run_part(a, 0, IMAGES / 2), 0);
     assert_true(stepper_moved(all));
-    assert_close(a->step.loss, all->step.loss, 1e-5);
-    assert_close(a->step.precision, all->step.precision, 1e-12);
-    assert_close(a->step.aux, all->step.aux, 1e-5);
-    assert_close(a->step.norm, all->step.norm, 1e-5);
-    for (size_t i = 0; i < all->rig.params->size; i++)
-        assert_close(a->rig.params->w[i], all->rig.params->w[i], 1e-6);
+    assert_true(all->step.loss > 0 && all->step.aux > 0 && all->step.norm > 0.001);
+    for (int i = 1; i < 3; i++) {
+        stepper *x = stepper_make(keys[i], NULL);
+        assert_int_equal(x->step.images * x->step.pieces, IMAGES);
+        assert_int_equal(stepper_run(x), 0);
+        assert_close(x->step.loss, all->step.loss, 1e-5);
+        assert_close(x->step.precision, all->step.precision, 1e-12);
+        assert_close(x->step.aux, all->step.aux, 1e-5);
+        assert_close(x->step.norm, all->step.norm, 1e-5);
+        for (size_t k = 0; k < all->rig.params->size; k++)
+            assert_close(x->rig.params->w[k], all->rig.params->w[k], 1e-6);
+        stepper_free(x);
+    }
     stepper_free(all);
-    stepper_free(a);
-    stepper_free(b);
-    free(o.g);
+}
+
+/* Two steps: what the first leaves of gradients does not reach the second. */
+static void a_second_step_begins_without_gradients(void **state) {
+    (void)state;
+    stepper *one = stepper_make(DESCENT, NULL),
+            *four = stepper_make(DESCENT "train.pieces=4", NULL);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(stepper_run(one), 0);
+        assert_int_equal(stepper_run(four), 0);
+    }
+    for (size_t k = 0; k < one->rig.params->size; k++)
+        assert_close(four->rig.params->w[k], one->rig.params->w[k], 1e-5);
+    stepper_free(one);
+    stepper_free(four);
+}
+
+/* A mean over all images, not that of the last piece. */
+static void routing_is_measured_over_all_pieces(void **state) {
+    (void)state;
+    static const char keys[] = "model.moe.router=soft model.moe.scale_init=20 ";
+    char cut[128];
+    snprintf(cut, sizeof cut, "%strain.pieces=%d", keys, IMAGES);
+    stepper *all = stepper_make(keys, NULL), *x = stepper_make(cut, NULL);
+    all->step.measure = x->step.measure = true;
+    assert_int_equal(stepper_run(all), 0);
+    assert_int_equal(stepper_run(x), 0);
+    const smoe_plan_stats *want = all->step.stats, *have = x->step.stats;
+    assert_true(want->dispatch_max > 0.01 && want->combine_max > 0.01);
+    assert_close(have->dispatch_max, want->dispatch_max, 1e-6);
+    assert_close(have->combine_max, want->combine_max, 1e-6);
+    assert_close(have->tokens_per_slot, want->tokens_per_slot, 1e-6);
+    smoe_plan_stats last;
+    smoe_plan_measure(&smoe_model_router(x->rig.model, 0)->plan, &last);
+    assert_true(fabs(last.dispatch_max - want->dispatch_max) > 1e-5);
+    stepper_free(all);
+    stepper_free(x);
 }
 
 static size_t factored(const stepper *s) {
     size_t count = 0;
-    for (size_t i = 0; i < s->rig.params->count; i++) count += s->rig.params->row[i].outer;
+    for (size_t i = 0; i < s->rig.params->count; i++) count += s->rig.params->param[i].outer;
     return count;
 }
 
 /* Experts with few rows leave their gradients as factors, which nobody can sum. */
-static void with_a_hook_all_gradients_are_in_memory(void **state) {
+static void with_pieces_all_gradients_are_in_memory(void **state) {
     (void)state;
-    static const char keys[] = "model.width=64 model.mlp=64 model.moe.experts=8 "
-                               "model.moe.slots_per_expert=1";
-    hook h = {0};
-    smoe_step_options options = {.reduce = twice, .reduce_user = &h};
-    stepper *alone = stepper_make(keys, NULL), *summed = stepper_make(keys, &options);
+#define FEW_ROWS "model.width=64 model.mlp=64 model.moe.experts=8 model.moe.slots_per_expert=1 "
+    stepper *alone = stepper_make(FEW_ROWS, NULL);
+    stepper *summed = stepper_make(FEW_ROWS "train.pieces=2", NULL);
     assert_int_equal(factored(alone), 2);
     assert_int_equal(factored(summed), 0);
     assert_int_equal(stepper_run(summed), 0);
-    assert_int_equal(h.absent, 0);
     stepper_free(alone);
     stepper_free(summed);
 }
@@ -201,7 +148,7 @@ static void with_a_hook_all_gradients_are_in_memory(void **state) {
 static void what_is_not_finite_updates_nothing(void **state) {
     (void)state;
     smoe_step_options options = {.unchecked = true};
-    stepper *s = stepper_make("", NULL), *timed = stepper_make("", &options);
+    stepper *s = stepper_make("train.pieces=2", NULL), *timed = stepper_make("", &options);
     s->rig.image[3] = timed->rig.image[3] = (real)NAN;
     assert_int_equal(stepper_run(s), -1);
     assert_int_equal(s->err.code, SMOE_NONFINITE);
@@ -216,10 +163,10 @@ static void what_is_not_finite_updates_nothing(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_hook_comes_after_backward_and_before_clipping),
-        cmocka_unit_test(a_hook_that_fails_ends_the_step),
-        cmocka_unit_test(two_halves_summed_are_the_whole),
-        cmocka_unit_test(with_a_hook_all_gradients_are_in_memory),
+        cmocka_unit_test(pieces_are_the_whole_up_to_rounding),
+        cmocka_unit_test(a_second_step_begins_without_gradients),
+        cmocka_unit_test(routing_is_measured_over_all_pieces),
+        cmocka_unit_test(with_pieces_all_gradients_are_in_memory),
         cmocka_unit_test(what_is_not_finite_updates_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

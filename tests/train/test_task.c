@@ -80,6 +80,27 @@ static void smoothing_by_hand(void **state) {
     assert_int_equal(sums.correct, 1);
 }
 
+/*
+ * Two images and captions, l = (ln 1, ln 3; ln 2, ln 2). Rows: p = (1 3)/4, (2 2)/4; columns: (1 2)/3,
+ * (3 2)/5. Losses (ln 4 + ln 3)/2 and (ln 2 + ln 5/2)/2; gradients ((p_row + p_column)/2 - 1[b = c])/2:
+ * (7/24 - 1, 27/40; 7/12, 9/20 - 1)/2. The first image has the other caption on top, the second its
+ * own, as the lower index would, were it not lower: equal logits take the first, which is wrong.
+ */
+static void contrastive_by_hand(void **state) {
+    (void)state;
+    const real l[] = {0, (real)log(3), (real)log(2), (real)log(2)}, target[] = {1, 0, 0, 1};
+    real d[4];
+    double rows[2];
+    smoe_task_sums sums = {0};
+    smoe_task_of(SMOE_LOSS_CONTRASTIVE)->batch(&sums, d, rows, l, target, 2, 2, 2, 0);
+    assert_close(rows[0], (log(4) + log(3)) / 2, 1e-6);
+    assert_close(rows[1], (log(2) + log(2.5)) / 2, 1e-6);
+    assert_close(sums.loss, rows[0] + rows[1], 1e-12);
+    const double right[] = {7. / 24 - 1, 27. / 40, 7. / 12, 9. / 20 - 1};
+    for (size_t i = 0; i < 4; i++) assert_close(d[i], right[i] / 2, 1e-7);
+    assert_int_equal(sums.correct, 0);
+}
+
 /* Equal logits: log N; -log N as every bias of the sigmoid head: N log(1 + 1/N) + log N for one class. */
 static void where_training_starts(void **state) {
     (void)state;
@@ -95,8 +116,11 @@ static void where_training_starts(void **state) {
 /* Rows of the table: what the head starts with, 0 or -log N, and which labels count. */
 static void rows_of_the_table(void **state) {
     (void)state;
-    assert_close(smoe_task_head_bias(SMOE_LOSS_SOFTMAX, 10), 0, 0);
-    assert_close(smoe_task_head_bias(SMOE_LOSS_SIGMOID, 10), -log(10), 0);
+    assert_close(smoe_task_bias(SMOE_LOSS_SOFTMAX, 10), 0, 0);
+    assert_close(smoe_task_bias(SMOE_LOSS_SIGMOID, 10), -log(10), 0);
+    assert_false(smoe_task_pairs(SMOE_LOSS_SIGMOID));
+    assert_true(smoe_task_pairs(SMOE_LOSS_CONTRASTIVE) &&
+                smoe_task_pairs(SMOE_LOSS_CONTRASTIVE_SIGMOID));
     assert_false(smoe_task_of(SMOE_LOSS_SOFTMAX)->multi);
     assert_true(smoe_task_of(SMOE_LOSS_SIGMOID)->multi);
 }
@@ -135,31 +159,41 @@ static void precision(void **state) {
     assert_true(sums.loss > 5);
 }
 
-/* A batch is the sum of its images, to the bit, for any number of threads. */
+/* A batch of classes is the sum of its images, and one of pairs is what it is, to the bit, for any
+ * number of threads. */
 static void same_bits_for_any_threads(void **state) {
     (void)state;
-    enum { B = 64, N = 11 };
-    real l[B * N], target[B * N] = {0}, d[B * N], d1[B * N];
-    gradcheck_normal(l, B * N, 3);
-    for (size_t b = 0; b < B; b++) target[b * N + b % N] = 1;
+    enum { B = 64, CLASSES = 11 };
+    real l[B * B], target[B * B], d[B * B], d1[B * B];
+    gradcheck_normal(l, B * B, 3);
     for (int kind = 0; kind < SMOE_TASKS; kind++) {
+        bool pairs = smoe_task_pairs((smoe_loss)kind);
+        size_t N = pairs ? B : CLASSES;
         double alone = 0;
-        for (size_t b = 0; b < B; b++)
+        memset(target, 0, sizeof target);
+        for (size_t b = 0; b < B; b++) target[b * N + b % N] = 1;
+        for (size_t b = 0; b < B && !pairs; b++)
             alone += loss(l + b * N, target + b * N, 1, N, (smoe_loss)kind, NULL).loss;
         smoe_threads_set(1);
-        assert_close(loss(l, target, B, N, (smoe_loss)kind, d1).loss, alone, 0);
+        double whole = loss(l, target, B, N, (smoe_loss)kind, d1).loss;
+        if (!pairs) assert_close(whole, alone, 0);
         smoe_threads_set(3);
-        assert_close(loss(l, target, B, N, (smoe_loss)kind, d).loss, alone, 0);
-        assert_memory_equal(d, d1, sizeof d);
+        assert_close(loss(l, target, B, N, (smoe_loss)kind, d).loss, whole, 0);
+        assert_memory_equal(d, d1, B * N * sizeof *d);
     }
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(softmax_by_hand),   cmocka_unit_test(sigmoid_by_hand),
-        cmocka_unit_test(smoothing_by_hand), cmocka_unit_test(where_training_starts),
-        cmocka_unit_test(rows_of_the_table), cmocka_unit_test(extremes),
-        cmocka_unit_test(precision),         cmocka_unit_test(same_bits_for_any_threads),
+        cmocka_unit_test(softmax_by_hand),
+        cmocka_unit_test(sigmoid_by_hand),
+        cmocka_unit_test(contrastive_by_hand),
+        cmocka_unit_test(smoothing_by_hand),
+        cmocka_unit_test(where_training_starts),
+        cmocka_unit_test(rows_of_the_table),
+        cmocka_unit_test(extremes),
+        cmocka_unit_test(precision),
+        cmocka_unit_test(same_bits_for_any_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -131,7 +131,7 @@ static void check_model(const char *text, tensor_check *check, const char *model
     if (smoe_model_create(&m, &spec, N, &err)) fail_msg("%s", err.text);
     const smoe_params *params = smoe_model_params(m);
     assert_true(params->count >= least);
-    for (size_t i = 0; i < params->count; i++) check(text, &params->row[i]);
+    for (size_t i = 0; i < params->count; i++) check(text, &params->param[i]);
     smoe_model_free(m);
     smoe_spec_free(&spec);
 }
@@ -300,19 +300,19 @@ static void test_keys(void **state) {
 static size_t moe_key(const char *name, size_t length) {
     char key[128];
     snprintf(key, sizeof key, "model.moe.%.*s", (int)length, name);
-    return (size_t)smoe_row_find(key);
+    return (size_t)smoe_schema_find(key);
 }
 
 /* The words of a line ".BR a ", " b" must be keys of model.moe that the router heeds; returns how many
  * there are. */
-static size_t assert_moe_keys(const char *line, const smoe_router_row *router) {
+static size_t assert_moe_keys(const char *line, const smoe_router_entry *router) {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789_";
     size_t count = 0, length;
     assert_true(!strncmp(line, ".BR ", 4));
     for (line += 4; *line != '\n'; line += length ? length : 1) {
         length = strspn(line, letters);
         if (!length) continue;
-        if (moe_key(line, length) >= SMOE_ROW_COUNT)
+        if (moe_key(line, length) >= SMOE_SCHEMA_COUNT)
             fail_msg("smoe-routers(7), %s: no key %.*s", router->name, (int)length, line);
         char key[64];
         snprintf(key, sizeof key, "%.*s", (int)length, line);
@@ -323,7 +323,7 @@ static size_t assert_moe_keys(const char *line, const smoe_router_row *router) {
     return count;
 }
 
-/* Headings are the rows of routers.def in their order, nothing else; each begins with the row's summary and ends
+/* Headings are the entries of routers.def in their order, nothing else; each begins with its summary and ends
  * with its keys. */
 static void test_routers(void **state) {
     (void)state;
@@ -347,8 +347,8 @@ static void test_routers(void **state) {
         assert_int_equal(assert_moe_keys(keys + strlen("\nKeys:\n"), &smoe_routers[i]), words);
     }
     assert_int_equal(i, SMOE_ROUTERS);
-    for (size_t row = 0; row < SMOE_ROW_COUNT; row++) {
-        const char *key = smoe_rows[row].key, *moe = "model.moe.";
+    for (size_t row = 0; row < SMOE_SCHEMA_COUNT; row++) {
+        const char *key = smoe_schema[row].key, *moe = "model.moe.";
         if (strncmp(key, moe, strlen(moe))) continue;
         if (!in_bold(text, key) && !in_bold(text, key + strlen(moe)))
             fail_msg("smoe-routers(7) does not have %s", key);

@@ -91,11 +91,11 @@ static void assert_checkpoint(const job *j, const smoe_params *params, const cha
     assert_int_equal(smoe_safetensors_open(&file, path, &err), 0);
     assert_int_equal(smoe_safetensors_count(file), params->count);
     for (size_t i = 0; i < params->count; i++) {
-        const smoe_param *row = &params->row[i];
-        const smoe_tensor *tensor = smoe_safetensors_find(file, row->name);
-        if (!tensor || tensor->size != row->size ||
-            memcmp(tensor->data, params->w + row->offset, row->size * sizeof(real)))
-            fail_msg("%s is not what three steps make of it", row->name);
+        const smoe_param *param = &params->param[i];
+        const smoe_tensor *tensor = smoe_safetensors_find(file, param->name);
+        if (!tensor || tensor->size != param->size ||
+            memcmp(tensor->data, params->w + param->offset, param->size * sizeof(real)))
+            fail_msg("%s is not what three steps make of it", param->name);
     }
     smoe_safetensors_free(file);
     snprintf(path, sizeof path, "%s/ckpt/latest/state.safetensors", j->dir);

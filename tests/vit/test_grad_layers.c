@@ -303,7 +303,7 @@ static void moe_backward(rig *r) {
     smoe_moe_backward(&r->moe, r->dx, r->p, r->x, &r->pass);
 }
 
-/* Every row of routers.def; with 2 experts of 3 slots for T = 4, and 5 experts. */
+/* Every router of routers.def; with 2 experts of 3 slots for T = 4, and 5 experts. */
 static void moe(void **state) {
     (void)state;
     static const char *const sizes[] = {
@@ -599,8 +599,8 @@ static void second_tower(real *y, const char *keys, bool below) {
     assert_int_equal(r.params.count, 2 * rows);
     for (size_t i = 0; i < rows; i++) {
         char name[96];
-        snprintf(name, sizeof name, "text.%s", r.params.row[i].name);
-        assert_string_equal(r.params.row[rows + i].name, name);
+        snprintf(name, sizeof name, "text.%s", r.params.param[i].name);
+        assert_string_equal(r.params.param[rows + i].name, name);
     }
     gradcheck_scatter(&r.params, 9, 0.25, BASE);
     bind(&r);

@@ -1,5 +1,5 @@
 /*
- * Gradients of whole small models against differences: every row of routers.def, found by walking
+ * Gradients of whole small models against differences: every router of routers.def, found by walking
  * the table, in every configuration that it accepts; heads, positions, GELUs, qk_norm and dropout
  * in combination. The loss is a random projection of the logits plus the weighted auxiliary losses;
  * every parameter of the table is checked. Steps that flip a discrete choice are left out and must

@@ -139,7 +139,7 @@ enum { IMAGES = 6, STEPS = 3, CLASSES = 5 };
 #define WIDE "model.width=32 model.heads=2 model.mlp=48 train.optimizer.clip=0 train.batch_size=6 "
 
 typedef struct outcome {
-    size_t outer; /* rows of the table */
+    size_t outer; /* parameters of the table */
     double norm[STEPS];
     real *w; /* after the last step */
 } outcome;
@@ -158,7 +158,7 @@ static void train(outcome *o, const char *keys, bool factor) {
     assert_int_equal(smoe_model_reserve(r.model, IMAGES, true, &err), 0);
     size_t gradients = r.params->total;
     for (size_t i = 0; i < r.params->count; i++) {
-        const smoe_param *p = &r.params->row[i];
+        const smoe_param *p = &r.params->param[i];
         o->outer += p->outer;
         if (p->outer) gradients -= p->size;
         for (size_t j = 0; p->outer && j < p->size; j++) r.params->g[p->offset + j] = (real)NAN;

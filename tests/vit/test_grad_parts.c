@@ -1,7 +1,7 @@
 /*
  * A batch in one pass and in two passes of half of it, each told which images it has: the same
  * masks of dropout, the same branches dropped, the same noise and order of placement, hence the
- * same logits; auxiliary losses and gradients that add up to those of the whole. For every row of
+ * same logits; auxiliary losses and gradients that add up to those of the whole. For every router of
  * routers.def.
  */
 #include "approx.h"
@@ -71,10 +71,10 @@ static void law(const char *keys) {
     if (!(logits < CLOSE)) fail_msg("%s: logits differ by %g", keys, logits);
     assert_close(whole.aux, parts.aux, CLOSE);
     for (size_t i = 0; i < r.params->count; i++) {
-        const smoe_param *row = &r.params->row[i];
-        double apart = farthest(whole.g + row->offset, parts.g + row->offset, row->size);
+        const smoe_param *param = &r.params->param[i];
+        double apart = farthest(whole.g + param->offset, parts.g + param->offset, param->size);
         if (!(apart < 10 * CLOSE))
-            fail_msg("%s: %s: gradients differ by %g", keys, row->name, apart);
+            fail_msg("%s: %s: gradients differ by %g", keys, param->name, apart);
     }
     /* not told, the second half draws what the first drew */
     assert_true(farthest(whole.logits, alone.logits, first) < CLOSE);

@@ -45,7 +45,7 @@ static bool ends(const char *name, const char *end) {
 
 static void fill_weights(smoe_params *params) {
     for (size_t r = 0; r < params->count; r++) {
-        const smoe_param *p = &params->row[r];
+        const smoe_param *p = &params->param[r];
         bool norm = strstr(p->name, "norm"), weight = ends(p->name, ".weight");
         bool kernel = !norm && (weight || ends(p->name, ".phi"));
         real base = (real)(norm && weight ? 1 : ends(p->name, ".scale") ? 4 : 0);

@@ -429,7 +429,7 @@ static void fresh_gradients(void **state) {
         smoe_optim_step(r.params, &(smoe_train_spec){.optimizer = {.name = SMOE_OPTIMIZER_SGD}}, 0,
                         1); /* lr 0 */
         for (size_t i = 0; i < r.params->count; i++) {
-            const smoe_param *p = &r.params->row[i];
+            const smoe_param *p = &r.params->param[i];
             assert_int_equal(p->fresh,
                              strstr(p->name, ".experts.fc") && strstr(p->name, ".weight"));
             fresh += p->fresh;

@@ -1,5 +1,5 @@
 /*
- * train.precision and eval.precision: gradients of every row of routers.def beside those of F32,
+ * train.precision and eval.precision: gradients of every router of routers.def beside those of F32,
  * the bits for any number of threads, images apart from one another, and which of the two
  * keys a pass follows. What products themselves do is in math/test_matrix.c.
  */
@@ -50,7 +50,7 @@ static void assert_gradients(const models_rig *right, const models_rig *r, const
                              double u) {
     double most = 32 * u;
     for (size_t i = 0; i < r->params->count; i++) {
-        const smoe_param *p = &r->params->row[i];
+        const smoe_param *p = &r->params->param[i];
         const real *x = right->params->g + p->offset, *y = r->params->g + p->offset;
         double ratio, cos = cosine(x, y, p->size, &ratio);
         if (strstr(p->name, "qkv.bias")) continue; /* a third of it is 0 but for rounding */

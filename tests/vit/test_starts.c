@@ -43,10 +43,10 @@ static void finish(started *s) {
 }
 
 static const real *values(const started *s, const char *name, size_t *size) {
-    const smoe_param *row = smoe_params_find(s->params, name);
-    if (!row) fail_msg("no %s", name);
-    *size = row->size;
-    return s->params->w + row->offset;
+    const smoe_param *param = smoe_params_find(s->params, name);
+    if (!param) fail_msg("no %s", name);
+    *size = param->size;
+    return s->params->w + param->offset;
 }
 
 /* The deviation of n normal numbers has a standard error of 1/sqrt(2n) of itself, their mean one of
@@ -172,7 +172,7 @@ static void first_group_counts(void **state) {
                           "{\"match\":\"blocks.1.*\",\"decay\":0.5},"
                           "{\"match\":\"head.?ias\",\"frozen\":true}"));
     for (size_t i = 0; i < s.params->count; i++) {
-        const smoe_param *p = &s.params->row[i];
+        const smoe_param *p = &s.params->param[i];
         bool phi = strstr(p->name, ".phi"), block = !strncmp(p->name, "blocks.1.", 9);
         assert_true(p->lr == (phi ? 2 : 1));
         assert_true(p->decay == (block && !phi ? 0.5 : -1));
@@ -255,7 +255,7 @@ static void frozen(const char *keys, const char *pattern) {
     double square = 0;
     size_t trained = 0, count = all.r.params->count;
     for (size_t i = 0; i < count; i++) {
-        const smoe_param *p = &some.r.params->row[i], *q = &all.r.params->row[i];
+        const smoe_param *p = &some.r.params->param[i], *q = &all.r.params->param[i];
         assert_string_equal(p->name, q->name);
         assert_memory_equal(some.before + p->offset, all.before + q->offset,
                             p->size * sizeof(real));
@@ -274,7 +274,7 @@ static void frozen(const char *keys, const char *pattern) {
     smoe_optim_step(some.r.params, &some.r.spec.train, 0, some.norm);
     smoe_optim_step(all.r.params, &all.r.spec.train, 0, all.norm);
     for (size_t i = 0; i < count; i++) {
-        const smoe_param *p = &some.r.params->row[i], *q = &all.r.params->row[i];
+        const smoe_param *p = &some.r.params->param[i], *q = &all.r.params->param[i];
         const real *right = p->frozen ? all.before : all.r.params->w;
         if (memcmp(some.r.params->w + p->offset, right + q->offset, p->size * sizeof(real)))
             fail_msg("%s, %s frozen: %s is elsewhere", keys, pattern, p->name);
@@ -318,7 +318,7 @@ static void older_specs(void **state) {
     assert_int_equal(smoe_model_create(&model, &spec, 5, &err), 0);
     const smoe_params *params = smoe_model_params(model);
     for (size_t i = 0; i < params->count; i++)
-        assert_true(params->row[i].decay == (strstr(params->row[i].name, ".phi") ? 0.07 : -1));
+        assert_true(params->param[i].decay == (strstr(params->param[i].name, ".phi") ? 0.07 : -1));
     smoe_model_free(model);
     smoe_spec_free(&spec);
     assert_true(models_spec(&spec, SOFT "train.optimizer.weight_decay=0"));

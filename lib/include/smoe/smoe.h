@@ -104,9 +104,13 @@ SMOE_API size_t smoe_model_channels(const smoe_model *model);
 SMOE_API size_t smoe_model_image_size(const smoe_model *model);
 SMOE_API size_t smoe_model_classes(const smoe_model *model);
 
+/* The name of a class as the data had it that the model was trained on; NULL where its file has no
+ * names. */
+SMOE_API const char *smoe_model_class_name(const smoe_model *model, size_t label);
+
 /* pixels [channels, size, size] of a JPEG or PNG image, of a file or of bytes in memory, as in an
- * evaluation: the central square, resized; x/127.5 - 1; planes red, green, blue (or grey).
- * SMOE_DATA where it is no such image or a damaged one. */
+ * evaluation: the central square, resized; x/127.5 - 1, or as data.mean and data.std say; planes
+ * red, green, blue (or grey). SMOE_DATA where it is no such image or a damaged one. */
 SMOE_API int smoe_pixels_read(float *pixels, const smoe_model *model, const char *path,
                               smoe_err *err) SMOE_MUST_CHECK;
 SMOE_API int smoe_pixels_decode(float *pixels, const smoe_model *model, const void *bytes,

@@ -1,0 +1,115 @@
+/* smoe predict: the likeliest classes of image files. */
+#include "cmd.h"
+#include "base/frame.h"
+#include "store/run.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TOP = 5 };
+
+/* The model, with room for one image. */
+typedef struct predictor {
+    char *path;
+    smoe_model *model;
+    float *pixels, *logits, *p;
+    size_t *order; /* [classes]: the likeliest first */
+    size_t top;
+} predictor;
+
+static int predictor_open(predictor *x, const smoe_options *options, smoe_err *err) {
+    char *text = NULL;
+    int status = smoe_run_locate(options->arg[0], options->which, &x->path, &text, err);
+    free(text);
+    if (status || smoe_model_load(&x->model, x->path, err)) return -1;
+    size_t size = smoe_model_image_size(x->model), N = smoe_model_classes(x->model);
+    x->top = options->top ? (size_t)options->top : TOP;
+    if (x->top > N) x->top = N;
+    x->pixels = calloc(smoe_model_channels(x->model) * size * size, sizeof *x->pixels);
+    x->logits = calloc(N, sizeof *x->logits);
+    x->p = calloc(N, sizeof *x->p);
+    x->order = calloc(N, sizeof *x->order);
+    if (x->pixels && x->logits && x->p && x->order) return 0;
+    return smoe_fail(err, SMOE_RUNTIME, "out of memory for the predictions of %zu classes", N);
+}
+
+static void predictor_free(predictor *x) {
+    smoe_model_free(x->model);
+    free(x->path);
+    free(x->pixels);
+    free(x->logits);
+    free(x->p);
+    free(x->order);
+}
+
+/* The first `top` of the order; among equal ones the lower class. */
+static void sort_top(predictor *x, size_t N) {
+    for (size_t c = 0; c < N; c++) x->order[c] = c;
+    for (size_t k = 0; k < x->top; k++) {
+        size_t best = k;
+        for (size_t i = k + 1; i < N; i++) {
+            float a = x->logits[x->order[i]], b = x->logits[x->order[best]];
+            if (a > b || (a == b && x->order[i] < x->order[best])) best = i;
+        }
+        size_t swapped = x->order[k];
+        x->order[k] = x->order[best];
+        x->order[best] = swapped;
+    }
+}
+
+static int predict_one(predictor *x, const char *path, smoe_err *err) {
+    size_t N = smoe_model_classes(x->model);
+    if (smoe_pixels_read(x->pixels, x->model, path, err)) return -1;
+    if (smoe_model_predict(x->model, x->logits, x->pixels, 1, err)) return -1;
+    for (size_t c = 0; c < N; c++)
+        if (!isfinite(x->logits[c]))
+            return smoe_fail(err, SMOE_NONFINITE, "%s: the logits of %s are not finite", path,
+                             x->path);
+    smoe_model_probabilities(x->model, x->p, x->logits, 1);
+    sort_top(x, N);
+    return 0;
+}
+
+static json_t *prediction_json(const predictor *x, const char *path) {
+    json_t *top = json_array();
+    for (size_t k = 0; k < x->top; k++) {
+        size_t c = x->order[k];
+        const char *name = smoe_model_class_name(x->model, c);
+        json_array_append_new(top, json_pack("{s:I, s:s?, s:f}", "class", (json_int_t)c, "name",
+                                             name, "probability", (double)x->p[c]));
+    }
+    return json_pack("{s:s, s:o}", "path", path, "top", top);
+}
+
+static void print_prediction(const predictor *x, const char *path, bool first) {
+    printf("%s%s\n", first ? "" : "\n", path);
+    for (size_t k = 0; k < x->top; k++) {
+        size_t c = x->order[k];
+        const char *name = smoe_model_class_name(x->model, c);
+        printf("  %6.2f%%  ", 100 * (double)x->p[c]);
+        if (name)
+            puts(name);
+        else
+            printf("class %zu\n", c);
+    }
+}
+
+int cmd_predict(const smoe_options *options, smoe_err *err) {
+    predictor x = {0};
+    json_t *list = json_array();
+    int status = predictor_open(&x, options, err);
+    for (size_t i = 1; i < options->args && !status; i++) {
+        status = predict_one(&x, options->arg[i], err);
+        if (!status && options->json)
+            json_array_append_new(list, prediction_json(&x, options->arg[i]));
+        else if (!status)
+            print_prediction(&x, options->arg[i], i == 1);
+    }
+    if (!status && options->json) {
+        status = smoe_cmd_json(json_pack("{s:s, s:O}", "checkpoint", x.path, "images", list), err);
+    }
+    json_decref(list);
+    predictor_free(&x);
+    return status;
+}

@@ -1,0 +1,203 @@
+/* smoe soup: the mean of the weights of trained models, and what each of them adds. */
+#include "cmd.h"
+#include "load.h"
+#include "progress.h"
+#include "table.h"
+#include "base/file.h"
+#include "spec/metrics.h"
+#include "store/run.h"
+#include "train/soup.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+typedef struct soup_job {
+    smoe_loaded first; /* the spec is the first member's */
+    smoe_soup_member *member;
+    char **path; /* fresh, in the order of the arguments */
+    size_t count;
+    char *out; /* the file, or NULL */
+} soup_job;
+
+static void job_free(soup_job *job) {
+    smoe_loaded_free(&job->first);
+    for (size_t i = 0; job->path && i < job->count; i++) free(job->path[i]);
+    free(job->path);
+    free(job->member);
+    free(job->out);
+}
+
+/* ---- members --------------------------------------------------------------------------------- */
+
+/* The first key below `name` whose values differ, into key; false where there is none. */
+static bool differ(const json_t *a, const json_t *b, const char *name, char *key, size_t size) {
+    const char *member;
+    json_t *value;
+    if (!json_is_object(a) || !json_is_object(b)) {
+        snprintf(key, size, "%s", name);
+        return !json_equal(a, b);
+    }
+    json_object_foreach((json_t *)a, member, value) {
+        char inner[160];
+        snprintf(inner, sizeof inner, "%s.%s", name, member);
+        const json_t *other = json_object_get(b, member); /* a key that is new has its default */
+        if (other && differ(value, other, inner, key, size)) return true;
+    }
+    return false;
+}
+
+/* Tensors of the same shapes can be those of different models: the routers, for example. */
+static int check_model(const char *own, const char *text, const char *path, const char *first,
+                       smoe_err *err) {
+    char key[160];
+    json_t *a = own ? json_loads(own, 0, NULL) : NULL, *b = text ? json_loads(text, 0, NULL) : NULL;
+    bool other =
+        a && b &&
+        differ(json_object_get(a, "model"), json_object_get(b, "model"), "model", key, sizeof key);
+    json_decref(a);
+    json_decref(b);
+    if (!other) return 0;
+    return smoe_fail(err, SMOE_USAGE, "%s: %s is not that of %s; a soup is of one model", path, key,
+                     first);
+}
+
+static int find_members(soup_job *job, const smoe_options *options, smoe_err *err) {
+    job->count = options->args;
+    job->path = calloc(job->count, sizeof *job->path);
+    job->member = calloc(job->count, sizeof *job->member);
+    if (!job->path || !job->member) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    char *first = NULL;
+    int status = 0;
+    for (size_t i = 0; i < job->count && !status; i++) {
+        char *text = NULL;
+        status = smoe_run_locate(options->arg[i], options->which, &job->path[i], &text, err);
+        if (!status && i) status = check_model(first, text, job->path[i], job->path[0], err);
+        job->member[i].path = job->path[i];
+        if (i)
+            free(text);
+        else
+            first = text;
+    }
+    free(first);
+    return status;
+}
+
+/* ---- results --------------------------------------------------------------------------------- */
+
+static json_t *eval_json(const smoe_eval *e) {
+    return json_pack("{s:o, s:o}", "loss", smoe_run_number(e->loss),
+                     smoe_metric_name(SMOE_METRIC_PRECISION), smoe_run_number(e->precision_at_1));
+}
+
+static json_t *result_json(const soup_job *job, const smoe_eval *soup, bool greedy) {
+    json_t *list = json_array();
+    for (size_t i = 0; i < job->count; i++) {
+        const smoe_soup_member *m = &job->member[i];
+        json_array_append_new(list, json_pack("{s:s, s:b, s:o, s:o, s:o, s:o}", "path", m->path,
+                                              "in", m->in, "alone", eval_json(&m->alone), "with",
+                                              eval_json(&m->with), "experts_aligned",
+                                              smoe_run_number(m->aligned), "experts_cosine",
+                                              smoe_run_number(m->cosine)));
+    }
+    json_t *result = json_pack("{s:s, s:s, s:I, s:o, s:o}", "kind", greedy ? "greedy" : "uniform",
+                               "split", job->first.spec.eval.split, "images",
+                               (json_int_t)soup->images, "soup", eval_json(soup), "members", list);
+    if (result && job->out) json_object_set_new(result, "file", json_string(job->out));
+    return result;
+}
+
+static int print(const soup_job *job, const smoe_eval *soup, const smoe_options *options,
+                 smoe_err *err) {
+    bool experts = isfinite(job->member[0].aligned);
+    smoe_table table = {.columns = experts ? 8 : 6};
+    static const char *const heads[] = {"model", "loss",      "precision@1",
+                                        "stays", "soup loss", "soup precision@1"};
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
+        smoe_table_add(&table, "%s", heads[i]);
+    if (experts) {
+        smoe_table_add(&table, "experts aligned");
+        smoe_table_add(&table, "cosine");
+    }
+    size_t in = 0;
+    double loss = 0;
+    for (size_t i = 0; i < job->count; i++) {
+        const smoe_soup_member *m = &job->member[i];
+        smoe_table_add(&table, "%s", m->path);
+        smoe_table_add(&table, "%.4f", m->alone.loss);
+        smoe_table_add(&table, "%.4f", m->alone.precision_at_1);
+        smoe_table_add(&table, "%s", m->in ? "yes" : "no");
+        smoe_table_add(&table, "%.4f", m->with.loss);
+        smoe_table_add(&table, "%.4f", m->with.precision_at_1);
+        if (experts) {
+            smoe_table_add(&table, "%.3f", m->aligned);
+            smoe_table_add(&table, "%.3f", m->cosine);
+        }
+        in += m->in;
+        loss += m->in ? m->alone.loss : 0;
+    }
+    int status = smoe_table_print(&table, stdout, smoe_cmd_color(options, stdout), err);
+    smoe_table_free(&table);
+    if (status) return status;
+    printf("%s soup of %zu of %zu on %zu images of the %s split: loss %.4f, precision@1 %.4f; mean "
+           "loss of its members %.4f\n",
+           options->greedy ? "greedy" : "uniform", in, job->count, soup->images,
+           job->first.spec.eval.split, soup->loss, soup->precision_at_1, loss / (double)in);
+    if (job->out) printf("%s\n", job->out);
+    return 0;
+}
+
+/* ---- the command ----------------------------------------------------------------------------- */
+
+static void progress(void *user, size_t done, size_t all) {
+    smoe_progress_count(user, done, all, "evaluations");
+}
+
+static int make_folder(soup_job *job, const smoe_options *options, smoe_err *err) {
+    if (!options->out) return 0;
+    if (!(job->out = smoe_text_format("%s/model.safetensors", options->out)))
+        return smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    if (smoe_cmd_target(job->out, options, err)) return -1;
+    if (smoe_file_holds(options->out, "spec.yaml"))
+        return smoe_fail(err, SMOE_USAGE, "%s is a run; -o DIR names another folder", options->out);
+    if (!options->dry_run && mkdir(options->out, 0777) && errno != EEXIST)
+        return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot create", options->out);
+    return 0;
+}
+
+static int make(soup_job *job, const smoe_options *options, smoe_err *err) {
+    smoe_progress shown;
+    smoe_eval soup = {0};
+    smoe_soup_options how = {
+        .greedy = options->greedy, .out = job->out, .progress = progress, .user = &shown};
+    if (smoe_dataset_open(&job->first.set, &job->first.spec, job->first.spec.eval.split, err))
+        return -1;
+    smoe_progress_open(&shown, options, stderr, NULL);
+    int status =
+        smoe_soup_make(job->member, job->count, &job->first.spec, job->first.set, &how, &soup, err);
+    smoe_progress_close(&shown);
+    if (status) return status;
+    if (options->greedy && !options->quiet && !strcmp(job->first.spec.eval.split, "test"))
+        fputs(
+            "the members were chosen by the test split, so its precision is too high an estimate; "
+            "eval.split=val chooses by other images\n",
+            stderr);
+    return options->json ? smoe_cmd_json(result_json(job, &soup, options->greedy), err)
+                         : print(job, &soup, options, err);
+}
+
+int cmd_soup(const smoe_options *options, smoe_err *err) {
+    soup_job job = {0};
+    int status = smoe_load_spec(&job.first, options->arg[0], options, err);
+    if (!status) status = find_members(&job, options, err);
+    if (!status) status = make_folder(&job, options, err);
+    if (!status && options->dry_run)
+        printf("would evaluate %zu models and their soups on the %s split\n", job.count,
+               job.first.spec.eval.split);
+    else if (!status)
+        status = make(&job, options, err);
+    job_free(&job);
+    return status;
+}

@@ -1,0 +1,69 @@
+/* One command by several processes; see together.h. */
+#include "together.h"
+#include "cmd.h"
+#include "base/threads.h"
+#include "comm/comm.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+/* Processes on one machine that may use the same cores have equal shares of them; where the
+ * launcher gave each its own, those are its share. */
+static int divide_threads(smoe_comm *comm, smoe_err *err) {
+    cpu_set_t cores;
+    size_t R = (size_t)comm->size, rank = (size_t)comm->rank;
+    int here = 1;
+    double *place = calloc(2 * R, sizeof *place); /* of each process: its machine, its cores */
+    int status = place ? 0 : smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu processes", R);
+    status = smoe_comm_agree(comm, status, NULL, err);
+    if (!status && place) {
+        CPU_ZERO(&cores);
+        (void)sched_getaffinity(0, sizeof cores, &cores);
+        place[2 * rank] = (double)crc32_z(0, (const Bytef *)comm->host, strlen(comm->host));
+        place[2 * rank + 1] = (double)crc32_z(0, (const Bytef *)&cores, sizeof cores);
+        smoe_comm_sum(comm, place, 2 * R);
+        for (size_t r = 0; r < R; r++)
+            here += r != rank && place[2 * r] == place[2 * rank] &&
+                    place[2 * r + 1] == place[2 * rank + 1];
+        int threads = CPU_COUNT(&cores) / here;
+        smoe_threads_set(threads > 0 ? threads : 1);
+    }
+    free(place);
+    return status;
+}
+
+static int be_one(smoe_comm *comm, smoe_options *options, smoe_err *err) {
+    if (comm->size & (comm->size - 1))
+        return smoe_fail(err, SMOE_USAGE, "%d processes: their number must be a power of two",
+                         comm->size);
+    if (!options->threads && !getenv("OMP_NUM_THREADS") && divide_threads(comm, err)) return -1;
+    if (!comm->rank) return 0;
+    options->quiet = true;
+    if (freopen("/dev/null", "w", stdout)) return 0;
+    return smoe_fail_errno(err, SMOE_RUNTIME, "/dev/null");
+}
+
+/* What there is to say is said before the processes part: a launcher ends the others as soon as one
+ * has ended with another status than 0. */
+static void say_once(const smoe_comm *comm, const char *name, int status, smoe_err *err) {
+    if (status && !comm->rank) smoe_cmd_complain(smoe_command_find(name, NULL), err);
+    fflush(stdout);
+    err->text[0] = '\0';
+}
+
+int smoe_cmd_together(const smoe_options *options, const char *name, smoe_command_run *command,
+                      smoe_err *err) {
+    smoe_comm comm;
+    smoe_options own = *options;
+    if (smoe_comm_open(&comm, err)) return -1;
+    own.comm = &comm;
+    int status = comm.size > 1 ? be_one(&comm, &own, err) : 0;
+    if (!status) status = command(&own, err);
+    if (!comm.agreed) status = smoe_comm_agree(&comm, status, NULL, err);
+    if (comm.size > 1) say_once(&comm, name, status, err);
+    smoe_comm_close(&comm);
+    return status;
+}

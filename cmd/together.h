@@ -1,0 +1,13 @@
+/* Commands that the processes of a launcher do together, and not each for itself. */
+#ifndef SMOE_TOGETHER_H
+#define SMOE_TOGETHER_H
+
+#include "opt.h"
+
+/* Runs `command`, called `name`, with options->comm, all processes of which end with the same
+ * status. Only process 0 prints, results and what fails. Each gets its share of the cores, where
+ * threads are not given. */
+int smoe_cmd_together(const smoe_options *options, const char *name, smoe_command_run *command,
+                      smoe_err *err);
+
+#endif

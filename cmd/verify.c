@@ -1,0 +1,146 @@
+/* smoe verify: what lies on the disk is what was written. Runs and checkpoints are
+ * store/verify.h's, sweeps are put together from them and from the readers of sweep/; an archive of
+ * data is read from its beginning to its end. */
+#include "cmd.h"
+#include "base/file.h"
+#include "data/archive.h"
+#include "store/run.h"
+#include "store/verify.h"
+#include "sweep/evaluations.h"
+#include "sweep/results.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct shown {
+    const smoe_options *options;
+    json_t *list; /* of --json */
+} shown;
+
+static void line(void *user, const char *path, const char *found, bool good) {
+    const shown *s = user;
+    char name[1024], text[1024];
+    if (s->list) {
+        json_array_append_new(
+            s->list, json_pack("{s:s, s:b, s:s}", "path", path, "good", good, "found", found));
+    } else if (!good || !s->options->quiet) {
+        printf("%-4s %s: %s\n", good ? "ok" : "BAD", smoe_text_shown(path, name, sizeof name),
+               smoe_text_shown(found, text, sizeof text));
+    }
+}
+
+static void say_error(smoe_verifier *v, const char *path, const smoe_err *err) {
+    char text[sizeof err->text];
+    snprintf(text, sizeof text, "%.*s", (int)strcspn(err->text, "\n"), err->text);
+    smoe_verify_say(v, path, text, false);
+}
+
+/* ---- sweeps ---------------------------------------------------------------------------------- */
+
+static void verify_trial(smoe_verifier *v, smoe_sweep *sweep, size_t i) {
+    char *dir = smoe_trial_dir(sweep, i), found[120];
+    json_t *list = NULL;
+    smoe_err err = {0};
+    if (!dir) {
+        smoe_verify_say(v, sweep->trial[i].name, "out of memory", false);
+        return;
+    }
+    bool done = sweep->trial[i].state == SMOE_TRIAL_DONE;
+    if (smoe_file_is_folder(dir))
+        smoe_verify_run(v, dir);
+    else if (done)
+        smoe_verify_say(v, dir, "this cell is done, but has no run directory", false);
+    if (sweep->evaluate.points && smoe_evaluations_read(&list, sweep, i, &err)) {
+        say_error(v, sweep->trial[i].name, &err);
+    } else if (sweep->evaluate.points && done) {
+        size_t have = json_array_size(list), want = sweep->evaluate.points;
+        snprintf(found, sizeof found, "%zu of %zu evaluations", have, want);
+        smoe_verify_say(v, sweep->trial[i].name, found, have == want);
+    }
+    json_decref(list);
+    free(dir);
+}
+
+/* The tables are computed from the rest, and so can be computed again. */
+static void repair_tables(smoe_verifier *v, smoe_sweep *sweep, const char *dir) {
+    smoe_results results;
+    smoe_err err = {0};
+    int status = smoe_results_make(&results, sweep, &err);
+    if (!status) status = smoe_results_write(&results, &err);
+    if (status)
+        say_error(v, dir, &err);
+    else
+        smoe_verify_say(v, dir, "tables computed again", true);
+    smoe_results_free(&results);
+}
+
+static void verify_sweep(smoe_verifier *v, const char *dir) {
+    smoe_sweep sweep = {0};
+    smoe_err err = {0};
+    char found[80];
+    if (v->repair && smoe_file_sweep(dir, &err)) say_error(v, dir, &err);
+    if (smoe_sweep_open(&sweep, dir, &err)) {
+        say_error(v, dir, &err);
+    } else {
+        snprintf(found, sizeof found, "the ledger of %zu cells", sweep.trials);
+        smoe_verify_say(v, dir, found, true);
+        for (size_t i = 0; i < sweep.trials; i++) verify_trial(v, &sweep, i);
+        if (v->repair && !v->bad) repair_tables(v, &sweep, dir);
+    }
+    smoe_sweep_free(&sweep);
+}
+
+/* ---- archives -------------------------------------------------------------------------------- */
+
+static int read_member(void *user, const smoe_member *member, smoe_err *err) {
+    size_t *files = user, size;
+    uint8_t *bytes;
+    if (member->folder) return 0;
+    if (smoe_member_read(member, (size_t)1 << 32, &bytes, &size, err)) return -1;
+    free(bytes);
+    ++*files;
+    return 0;
+}
+
+static void verify_archive(smoe_verifier *v, const char *path) {
+    size_t files = 0;
+    smoe_err err = {0};
+    char found[80];
+    if (smoe_walk(path, read_member, &files, &err)) {
+        say_error(v, path, &err);
+        return;
+    }
+    snprintf(found, sizeof found, "%zu files, read to the end", files);
+    smoe_verify_say(v, path, found, true);
+}
+
+/* ---- the command ----------------------------------------------------------------------------- */
+
+static void verify(smoe_verifier *v, const char *path) {
+    smoe_place_kind kind;
+    smoe_err err = {0};
+    bool folder = smoe_file_is_folder(path);
+    if (folder && smoe_file_holds(path, "cells.jsonl"))
+        verify_sweep(v, path);
+    else if (folder && smoe_file_holds(path, "model.safetensors"))
+        smoe_verify_checkpoint(v, path);
+    else if (folder && (smoe_file_holds(path, "spec.yaml") || smoe_file_holds(path, "ckpt")))
+        smoe_verify_run(v, path);
+    else if (folder)
+        smoe_verify_say(v, path, "neither a run, a sweep nor a checkpoint", false);
+    else if (smoe_place_kind_of(&kind, path, &err))
+        say_error(v, path, &err);
+    else if (kind == SMOE_PLACE_ARCHIVE)
+        verify_archive(v, path);
+    else
+        smoe_verify_file(v, path);
+}
+
+int cmd_verify(const smoe_options *options, smoe_err *err) {
+    shown s = {.options = options, .list = options->json ? json_array() : NULL};
+    smoe_verifier v = {.line = line, .user = &s, .repair = options->repair};
+    for (size_t i = 0; i < options->args; i++) verify(&v, options->arg[i]);
+    if (options->json && smoe_cmd_json(s.list, err)) return -1;
+    if (!v.bad) return 0;
+    return smoe_fail(err, SMOE_DATA, "%zu of %zu are not as they were written", v.bad, v.looked);
+}

@@ -1,0 +1,225 @@
+/*
+ * smoe verify-resume: that a run that is killed and resumed comes to the same bits as one that is
+ * not. Both are this program's own `smoe train`, each a process of its own; the second is killed,
+ * without a chance to react, once it has a checkpoint, and resumed.
+ */
+#include "cmd.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "store/checkpoint.h"
+#include "store/run.h"
+#include "store/run_compare.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { TRIES = 5, EXTRA = 12 };
+static const double patience = 3600; /* seconds until the first checkpoint, at most */
+
+typedef struct verification {
+    const smoe_options *options;
+    char *dir, *whole, *parts; /* the two runs are in dir */
+    char every[64];            /* train.checkpoint_every=N */
+    uint64_t killed_after;     /* steps at the last checkpoint before the kill */
+} verification;
+
+/* Starts `smoe train` on the spec for the run `to`, or resumes it. Returns the process or -1. */
+static pid_t start(const verification *v, const char *to, bool resume, smoe_err *err) {
+    const smoe_options *options = v->options;
+    char threads[32];
+    const char **word = calloc(options->overrides + EXTRA, sizeof *word);
+    size_t n = 0;
+    if (!word) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    snprintf(threads, sizeof threads, "-j%ld", options->threads);
+    word[n++] = "smoe";
+    word[n++] = "train";
+    word[n++] = "-q";
+    if (options->threads) word[n++] = threads;
+    if (resume) {
+        word[n++] = "--resume";
+        word[n++] = to;
+    } else {
+        word[n++] = options->arg[0];
+        word[n++] = "-o";
+        word[n++] = to;
+        if (options->profile) word[n++] = "--profile";
+        if (options->profile) word[n++] = options->profile;
+        for (size_t i = 0; i < options->overrides; i++) word[n++] = options->override[i];
+        word[n++] = v->every;
+    }
+    fflush(NULL);
+    pid_t child = fork();
+    if (!child) {
+        /* the result of a training is not the result of this command */
+        if (freopen("/dev/null", "w", stdout)) execv("/proc/self/exe", (char **)word);
+        _exit(SMOE_RUNTIME);
+    }
+    free(word);
+    return child < 0 ? smoe_fail_errno(err, SMOE_RUNTIME, "cannot start a process") : child;
+}
+
+static int finish(pid_t child, const char *run, smoe_err *err) {
+    int status;
+    while (waitpid(child, &status, 0) < 0)
+        if (errno != EINTR) return smoe_fail_errno(err, SMOE_RUNTIME, "cannot wait for a process");
+    if (WIFEXITED(status) && !WEXITSTATUS(status)) return 0;
+    if (WIFEXITED(status))
+        return smoe_fail(err, (smoe_code)WEXITSTATUS(status), "%s: training failed (status %d)",
+                         run, WEXITSTATUS(status));
+    return smoe_fail(err, SMOE_RUNTIME, "%s: training was killed by signal %d", run,
+                     WTERMSIG(status));
+}
+
+/* 1: killed after its first checkpoint and before its end; 0: it was faster; -1: failed. */
+static int train_and_kill(verification *v, smoe_err *err) {
+    const struct timespec moment = {.tv_nsec = 500000};
+    double begin = smoe_now();
+    pid_t child = start(v, v->parts, false, err), ended = 0;
+    int status = 0;
+    if (child < 0) return -1;
+    while (!(ended = waitpid(child, &status, WNOHANG)) && !smoe_checkpoint_latest(v->parts) &&
+           smoe_now() - begin < patience)
+        nanosleep(&moment, NULL);
+    if (ended) {
+        if (WIFEXITED(status) && !WEXITSTATUS(status)) return 0;
+        return smoe_fail(err, SMOE_RUNTIME, "%s: training failed before it was killed", v->parts);
+    }
+    kill(child, SIGKILL);
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
+    v->killed_after = smoe_checkpoint_latest(v->parts);
+    return WIFSIGNALED(status);
+}
+
+static int train_both(verification *v, smoe_err *err) {
+    pid_t child = start(v, v->whole, false, err);
+    if (child < 0 || finish(child, v->whole, err)) return -1;
+    int killed = 0;
+    for (int i = 0; i < TRIES && !killed; i++) {
+        if (smoe_file_remove(v->parts, err)) return -1;
+        killed = train_and_kill(v, err);
+    }
+    if (killed < 0) return -1;
+    if (!killed)
+        return smoe_fail(err, SMOE_RUNTIME,
+                         "the run ended before it could be killed: give more steps, as with "
+                         "train.steps=1000");
+    child = start(v, v->parts, true, err);
+    return child < 0 ? -1 : finish(child, v->parts, err);
+}
+
+/* ---- the comparison -------------------------------------------------------------------------- */
+
+/* Whether FILE of the last checkpoints is the same, byte for byte: 1, 0, or -1 with err. */
+static int same_file(const verification *v, const char *file, smoe_err *err) {
+    char *path[2] = {smoe_text_format("%s/ckpt/latest/%s", v->whole, file),
+                     smoe_text_format("%s/ckpt/latest/%s", v->parts, file)};
+    FILE *in[2] = {NULL, NULL};
+    int same = 1;
+    for (int i = 0; i < 2 && same > 0; i++) {
+        in[i] = path[i] ? fopen(path[i], "re") : NULL;
+        if (!in[i]) same = smoe_fail_errno(err, SMOE_RUNTIME, "%s", path[i] ? path[i] : file);
+    }
+    while (same > 0) {
+        char a[1 << 14], b[sizeof a];
+        size_t n = fread(a, 1, sizeof a, in[0]), m = fread(b, 1, sizeof b, in[1]);
+        if (n != m || memcmp(a, b, n) != 0) same = 0;
+        if (!n) break;
+    }
+    for (int i = 0; i < 2; i++) {
+        if (in[i]) fclose(in[i]);
+        free(path[i]);
+    }
+    return same;
+}
+
+static int judge(const verification *v, smoe_err *err) {
+    smoe_run_difference first = {0};
+    char *a = smoe_text_format("%s/metrics.jsonl", v->whole);
+    char *b = smoe_text_format("%s/metrics.jsonl", v->parts);
+    int status = a && b ? smoe_runs_compare_records(&first, NULL, a, b, err)
+                        : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    free(a);
+    free(b);
+    if (status) return -1;
+    int model = same_file(v, "model.safetensors", err), state = -1;
+    if (model >= 0) state = same_file(v, "state.safetensors", err);
+    if (model < 0 || state < 0) return -1;
+    bool same = model && state && !first.any;
+    if (v->options->json) {
+        status = smoe_cmd_json(json_pack("{s:b, s:b, s:b, s:b, s:I, s:I, s:s}", "same", same,
+                                         "model", model, "state", state, "records", !first.any,
+                                         "killed_after", (json_int_t)v->killed_after, "compared",
+                                         (json_int_t)first.records, "dir", v->dir),
+                               err);
+    } else {
+        printf("killed      after the checkpoint of step %llu, and resumed\n"
+               "model       %s\nstate       %s\nrecords     ",
+               (unsigned long long)v->killed_after, model ? "the same bytes" : "different",
+               state ? "the same bytes" : "different");
+        if (first.any)
+            printf("different from step %llu on (%s)\n", (unsigned long long)first.step,
+                   *first.metric ? first.metric : "one run has none");
+        else
+            printf("all %zu the same, but for times\n", first.records);
+    }
+    if (status || same) return status;
+    return smoe_fail(err, SMOE_RUNTIME, "a resumed run is not what an uninterrupted one is; see %s",
+                     v->dir);
+}
+
+/* ---- the command ----------------------------------------------------------------------------- */
+
+/* -o, or a fresh folder in TMPDIR. */
+static int make_dir(verification *v, smoe_err *err) {
+    const char *tmp = getenv("TMPDIR");
+    if (v->options->out) {
+        v->dir = strdup(v->options->out);
+        if (v->dir && mkdir(v->dir, 0777))
+            return smoe_fail_errno(err, SMOE_USAGE, "%s: cannot be created", v->dir);
+    } else {
+        v->dir = smoe_text_format("%s/smoe-verify-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+        if (v->dir && !mkdtemp(v->dir))
+            return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot be created", v->dir);
+    }
+    v->whole = v->dir ? smoe_text_format("%s/whole", v->dir) : NULL;
+    v->parts = v->dir ? smoe_text_format("%s/parts", v->dir) : NULL;
+    return v->whole && v->parts ? 0 : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+}
+
+int cmd_verify_resume(const smoe_options *options, smoe_err *err) {
+    verification v = {.options = options};
+    smoe_spec spec = {0};
+    int status = smoe_cmd_spec(&spec, options->arg[0], options, err);
+    /* A checkpoint early on, whatever the spec has: when there are checkpoints changes no
+     * number. */
+    size_t every = spec.train.steps / 4;
+    snprintf(v.every, sizeof v.every, "train.checkpoint_every=%zu", every ? every : 1);
+    if (!status && spec.train.steps < 4)
+        status = smoe_fail(err, SMOE_USAGE, "train.steps is %zu: at least 4 are needed",
+                           spec.train.steps);
+    if (status)
+        ;
+    else if (options->dry_run && options->json)
+        status = smoe_cmd_json(json_pack("{s:I}", "steps", (json_int_t)spec.train.steps), err);
+    else if (options->dry_run)
+        printf("would train %zu steps in one go, and again with a kill between\n",
+               spec.train.steps);
+    else {
+        status = make_dir(&v, err);
+        if (!status) status = train_both(&v, err);
+        if (!status) status = judge(&v, err);
+    }
+    if (!status && v.dir && !options->out) status = smoe_file_remove(v.dir, err);
+    smoe_spec_free(&spec);
+    free(v.dir);
+    free(v.whole);
+    free(v.parts);
+    return status;
+}

@@ -1,0 +1,22 @@
+/* Digests of bytes: XXH3, 64 bits, which a processor computes as fast as it reads memory. They find
+ * damage; they are no protection against anyone who means it. */
+#ifndef SMOE_DIGEST_H
+#define SMOE_DIGEST_H
+
+#include "base/base.h"
+
+enum { SMOE_DIGEST_DIGITS = 16 }; /* as text: hexadecimal, lower case */
+
+typedef struct smoe_digest smoe_digest;
+
+/* Of no bytes yet; NULL when out of memory. */
+smoe_digest *smoe_digest_new(void);
+void smoe_digest_add(smoe_digest *digest, const void *bytes, size_t size);
+/* Of the bytes so far, as text. Returns buf. */
+const char *smoe_digest_text(const smoe_digest *digest, char buf[SMOE_DIGEST_DIGITS + 1]);
+void smoe_digest_free(smoe_digest *digest);
+
+/* Of all bytes at once. */
+const char *smoe_digest_of(const void *bytes, size_t size, char buf[SMOE_DIGEST_DIGITS + 1]);
+
+#endif

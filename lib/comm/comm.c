@@ -1,0 +1,250 @@
+/* Sums over processes and agreement among them, by exchanges between two; see comm.h. */
+#include "comm/comm.h"
+#include "base/team.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+const smoe_comm smoe_comm_alone = {.size = 1};
+
+static void exchange(smoe_comm *c, smoe_traffic kind, int other, const void *out, size_t out_bytes,
+                     void *in, size_t in_bytes) {
+    c->link->exchange(c->self, other, out, out_bytes, in, in_bytes);
+    if (!out_bytes) return;
+    c->sent[kind].bytes += out_bytes;
+    c->sent[kind].messages++;
+}
+
+/* ---- sums ------------------------------------------------------------------------------------ */
+
+enum { SUM_MOST = 256 }; /* numbers of a sum that are sent at once */
+
+static bool is_power(int n) {
+    return (n & (n - 1)) == 0;
+}
+
+/* Lower plus upper, at each level of the tree: both get the same bits, since a sum of two does not
+ * depend on their order. */
+void smoe_comm_sum(smoe_comm *c, double *x, size_t n) {
+    assert(is_power(c->size));
+    double in[SUM_MOST];
+    for (int bit = 1; bit < c->size; bit *= 2)
+        for (size_t i = 0; i < n; i += SUM_MOST) {
+            size_t count = n - i < SUM_MOST ? n - i : SUM_MOST, bytes = count * sizeof *x;
+            exchange(c, SMOE_TRAFFIC_OTHER, c->rank ^ bit, x + i, bytes, in, bytes);
+            for (size_t k = 0; k < count; k++) x[i + k] += in[k];
+        }
+}
+
+void smoe_comm_join(smoe_comm *c, void *x, size_t bytes) {
+    enum { MOST = 1 << 14 };
+    unsigned char in[MOST], *own = x;
+    assert(is_power(c->size));
+    for (int bit = 1; bit < c->size; bit *= 2)
+        for (size_t i = 0; i < bytes; i += MOST) {
+            size_t n = bytes - i < MOST ? bytes - i : MOST;
+            exchange(c, SMOE_TRAFFIC_OTHER, c->rank ^ bit, own + i, n, in, n);
+            for (size_t k = 0; k < n; k++) own[i + k] |= in[k];
+        }
+}
+
+/* At each level, from neighbours on, two processes that have the same units halve them. */
+typedef struct half {
+    int other;
+    size_t first, end;           /* what stays here */
+    size_t away_first, away_end; /* what the other one keeps */
+} half;
+
+static half halve(const smoe_comm *c, int bit, size_t first, size_t end) {
+    size_t middle = first + (end - first) / 2;
+    if (c->rank & bit) return (half){c->rank ^ bit, middle, end, first, middle};
+    return (half){c->rank ^ bit, first, middle, middle, end};
+}
+
+void smoe_comm_range(const smoe_comm *c, size_t n, size_t *first, size_t *end) {
+    *first = 0;
+    *end = n;
+    for (int bit = 1; bit < c->size; bit *= 2) {
+        half h = halve(c, bit, *first, *end);
+        *first = h.first;
+        *end = h.end;
+    }
+}
+
+static size_t least(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
+static void add(real *x, const real *y, size_t n) {
+    SMOE_SHARED(elementwise, n)
+    for (size_t i = 0; i < n; i++) x[i] += y[i];
+}
+
+/* Sends what the other keeps and adds what comes, block by block. */
+static void sum_half(smoe_comm *c, real *x, const half *h, size_t size, size_t unit, real *block) {
+    size_t keep = least(h->first * unit, size), keep_end = least(h->end * unit, size);
+    size_t away = least(h->away_first * unit, size), away_end = least(h->away_end * unit, size);
+    while (keep < keep_end || away < away_end) {
+        size_t in = least(keep_end - keep, SMOE_COMM_BLOCK);
+        size_t out = least(away_end - away, SMOE_COMM_BLOCK);
+        exchange(c, SMOE_TRAFFIC_GRADIENTS, h->other, x + away, out * sizeof *x, block,
+                 in * sizeof *x);
+        add(x + keep, block, in);
+        keep += in;
+        away += out;
+    }
+}
+
+void smoe_comm_scatter_sum(smoe_comm *c, real *x, size_t size, size_t unit, real *block) {
+    assert(is_power(c->size));
+    size_t first = 0, end = (size + unit - 1) / unit;
+    for (int bit = 1; bit < c->size; bit *= 2) {
+        half h = halve(c, bit, first, end);
+        sum_half(c, x, &h, size, unit, block);
+        first = h.first;
+        end = h.end;
+    }
+}
+
+/* The way back: what was halved last is exchanged first. */
+static void gather(smoe_comm *c, char *x, size_t bytes, size_t unit, smoe_traffic kind, int bit,
+                   size_t first, size_t end) {
+    if (bit >= c->size) return;
+    half h = halve(c, bit, first, end);
+    gather(c, x, bytes, unit, kind, 2 * bit, h.first, h.end);
+    size_t own = least(h.first * unit, bytes), own_end = least(h.end * unit, bytes);
+    size_t away = least(h.away_first * unit, bytes), away_end = least(h.away_end * unit, bytes);
+    exchange(c, kind, h.other, x + own, own_end - own, x + away, away_end - away);
+}
+
+void smoe_comm_gather(smoe_comm *c, void *x, size_t bytes, size_t unit, smoe_traffic kind) {
+    assert(is_power(c->size));
+    gather(c, x, bytes, unit, kind, 1, 0, (bytes + unit - 1) / unit);
+}
+
+/* ---- agreement ------------------------------------------------------------------------------- */
+
+/* From process 0 down the tree in which r has the children r + 2^k above its highest bit; any R. */
+void smoe_comm_broadcast(smoe_comm *c, void *x, size_t bytes) {
+    for (int bit = 1; bit < c->size; bit *= 2) {
+        if (c->rank < bit && c->rank + bit < c->size)
+            exchange(c, SMOE_TRAFFIC_OTHER, c->rank + bit, x, bytes, NULL, 0);
+        else if (c->rank >= bit && c->rank < 2 * bit)
+            exchange(c, SMOE_TRAFFIC_OTHER, c->rank - bit, NULL, 0, x, bytes);
+    }
+}
+
+typedef struct vote {
+    int32_t failed, first; /* how many; the lowest of them */
+    uint32_t flags;
+} vote;
+
+static void join(vote *v, const vote *other) {
+    if (other->failed && (!v->failed || other->first < v->first)) v->first = other->first;
+    v->failed += other->failed;
+    v->flags |= other->flags;
+}
+
+/* Between neighbours, as sums are: half the messages, one after the other, of the way below. */
+static void exchange_votes(smoe_comm *c, vote *v) {
+    for (int bit = 1; bit < c->size; bit *= 2) {
+        vote in;
+        exchange(c, SMOE_TRAFFIC_OTHER, c->rank ^ bit, v, sizeof *v, &in, sizeof in);
+        join(v, &in);
+    }
+}
+
+/* For any R: up the tree of the broadcast, then down again. */
+static void count_votes(smoe_comm *c, vote *v) {
+    int top = 1;
+    while (2 * top < c->size) top *= 2;
+    for (int bit = top; bit; bit /= 2) {
+        vote in;
+        if (c->rank < bit && c->rank + bit < c->size) {
+            exchange(c, SMOE_TRAFFIC_OTHER, c->rank + bit, NULL, 0, &in, sizeof in);
+            join(v, &in);
+        } else if (c->rank >= bit && c->rank < 2 * bit) {
+            exchange(c, SMOE_TRAFFIC_OTHER, c->rank - bit, v, sizeof *v, NULL, 0);
+        }
+    }
+    smoe_comm_broadcast(c, v, sizeof *v);
+}
+
+/* The message of the first that failed, by way of process 0. */
+static void share_message(smoe_comm *c, const vote *v, smoe_err *message) {
+    if (v->first && c->rank == v->first)
+        exchange(c, SMOE_TRAFFIC_OTHER, 0, message, sizeof *message, NULL, 0);
+    if (v->first && !c->rank)
+        exchange(c, SMOE_TRAFFIC_OTHER, v->first, NULL, 0, message, sizeof *message);
+    smoe_comm_broadcast(c, message, sizeof *message);
+}
+
+int smoe_comm_agree(smoe_comm *c, int status, unsigned *flags, smoe_err *err) {
+    if (c->size == 1) return status;
+    vote v = {.failed = status != 0, .first = c->rank, .flags = flags ? *flags : 0};
+    if (is_power(c->size))
+        exchange_votes(c, &v);
+    else
+        count_votes(c, &v);
+    if (flags) *flags = v.flags;
+    if (!v.failed) return 0;
+    smoe_err message = {0};
+    if (status && err) message = *err;
+    if (status && v.failed < c->size)
+        smoe_fail_prefix(&message, "process %d of %d on %s", c->rank, c->size, c->host);
+    share_message(c, &v, &message);
+    if (err) *err = message;
+    c->agreed = true;
+    return -1;
+}
+
+int smoe_comm_same(smoe_comm *c, const char *what, const void *bytes, size_t size, smoe_err *err) {
+    if (c->size == 1) return 0;
+    uint64_t own[2] = {size, crc32_z(0, bytes, size)}, first[2];
+    memcpy(first, own, sizeof own);
+    smoe_comm_broadcast(c, first, sizeof first);
+    int status = memcmp(first, own, sizeof own)
+                     ? smoe_fail(err, SMOE_USAGE, "another %s than process 0 has", what)
+                     : 0;
+    return smoe_comm_agree(c, status, NULL, err);
+}
+
+/* ---- what will be sent ----------------------------------------------------------------------- */
+
+static void expect(smoe_sent *sent, uint64_t bytes, uint64_t messages) {
+    if (!bytes) return;
+    sent->bytes += bytes;
+    sent->messages += messages;
+}
+
+void smoe_comm_expect_scatter_sum(const smoe_comm *c, size_t size, size_t unit, smoe_sent *sent) {
+    size_t first = 0, end = (size + unit - 1) / unit;
+    for (int bit = 1; bit < c->size; bit *= 2) {
+        half h = halve(c, bit, first, end);
+        size_t n = least(h.away_end * unit, size) - least(h.away_first * unit, size);
+        expect(sent, n * sizeof(real), (n + SMOE_COMM_BLOCK - 1) / SMOE_COMM_BLOCK);
+        first = h.first;
+        end = h.end;
+    }
+}
+
+void smoe_comm_expect_gather(const smoe_comm *c, size_t bytes, size_t unit, smoe_sent *sent) {
+    size_t first = 0, end = (bytes + unit - 1) / unit;
+    for (int bit = 1; bit < c->size; bit *= 2) {
+        half h = halve(c, bit, first, end);
+        expect(sent, least(h.end * unit, bytes) - least(h.first * unit, bytes), 1);
+        first = h.first;
+        end = h.end;
+    }
+}
+
+void smoe_comm_expect_sum(const smoe_comm *c, size_t n, smoe_sent *sent) {
+    for (int bit = 1; bit < c->size; bit *= 2)
+        expect(sent, n * sizeof(double), (n + SUM_MOST - 1) / SUM_MOST);
+}
+
+void smoe_comm_expect_agree(const smoe_comm *c, smoe_sent *sent) {
+    for (int bit = 1; bit < c->size; bit *= 2) expect(sent, sizeof(vote), 1);
+}

@@ -1,0 +1,107 @@
+/*
+ * The processes of a run: who they are, sums over them, and agreement among them. How bytes move is
+ * a row, smoe_link: with one process none do, between several they move by MPI (link_mpi.c, a
+ * module of its own that is loaded only under a launcher). Everything else is written here once,
+ * over two processes that exchange bytes, so that the order of every sum is ours: with R processes,
+ * a power of two, process r has the r-th of R neighbouring subtrees, and sums follow the binary
+ * tree over r.
+ *
+ * Failures: a process that fails on its own goes to smoe_comm_agree, where all others meet it; each
+ * function below must therefore be reached by all processes or by none, with smoe_comm_agree in
+ * front of it wherever one of them may have failed. A link that breaks ends the process: its
+ * launcher ends the others.
+ */
+#ifndef SMOE_COMM_H
+#define SMOE_COMM_H
+
+#include "base/base.h"
+
+/* What is sent, for the counts. */
+typedef enum smoe_traffic {
+    SMOE_TRAFFIC_GRADIENTS, /* scattered and summed */
+    SMOE_TRAFFIC_WEIGHTS,   /* gathered */
+    SMOE_TRAFFIC_OTHER,     /* losses, agreement, evaluation, checkpoints */
+    SMOE_TRAFFICS
+} smoe_traffic;
+
+typedef struct smoe_sent {
+    uint64_t bytes, messages;
+} smoe_sent;
+
+typedef struct smoe_link {
+    /* Sends `out` to `other` and receives `in` from it at the same time; either may have 0 bytes,
+     * which are not sent. */
+    void (*exchange)(void *self, int other, const void *out, size_t out_bytes, void *in,
+                     size_t in_bytes);
+    void (*close)(void *self);
+} smoe_link;
+
+typedef struct smoe_comm {
+    const smoe_link *link; /* NULL: one process */
+    void *self;            /* of the link */
+    int rank, size;        /* this process; R */
+    char host[64];
+    bool agreed;                   /* the failure of now is known to all: one process says it */
+    smoe_sent sent[SMOE_TRAFFICS]; /* by this process */
+} smoe_comm;
+
+/* The processes that a launcher started together with this one, or this one alone. What keeps
+ * processes apart that belong together is SMOE_USAGE: no module for MPI in this build, srun without
+ * PMIx. Close at the end of the program. */
+int smoe_comm_open(smoe_comm *comm, smoe_err *err) SMOE_MUST_CHECK;
+void smoe_comm_close(smoe_comm *comm);
+
+/* One process alone. */
+extern const smoe_comm smoe_comm_alone;
+
+/* What the module is asked for: its one exported function, of this name. */
+#define SMOE_COMM_ENTRY "smoe_link_mpi_open"
+typedef int smoe_link_open(smoe_comm *comm, smoe_err *err);
+
+/* Whether R processes can have R neighbouring subtrees each. */
+static inline bool smoe_comm_divides(const smoe_comm *comm, size_t pieces) {
+    return pieces % (size_t)comm->size == 0;
+}
+
+/* ---- sums ------------------------------------------------------------------------------------ */
+
+/* x [n] of all processes becomes their sum in the tree, the same bits on each. R is a power of
+ * two. */
+void smoe_comm_sum(smoe_comm *comm, double *x, size_t n);
+
+/* Bytes of which all processes but one have zeros: all get what that one has. */
+void smoe_comm_join(smoe_comm *comm, void *x, size_t bytes);
+
+/* The part of n units that belongs to this process: [*first, *end). */
+void smoe_comm_range(const smoe_comm *comm, size_t n, size_t *first, size_t *end);
+
+/* x [size] in units of `unit` elements, the last one shorter: of the units of its range each
+ * process gets the sum in the tree; the rest of x is left as rubbish. `block` [SMOE_COMM_BLOCK] is
+ * scratch, not looked at with one process. */
+enum { SMOE_COMM_BLOCK = 1 << 20 };
+void smoe_comm_scatter_sum(smoe_comm *comm, real *x, size_t size, size_t unit, real *block);
+
+/* x of `bytes` in units of `unit` bytes: each process gets from the others what is in their
+ * ranges. */
+void smoe_comm_gather(smoe_comm *comm, void *x, size_t bytes, size_t unit, smoe_traffic kind);
+
+/* What such a call will send, added to *sent: of which only rank and size of comm are looked at. */
+void smoe_comm_expect_scatter_sum(const smoe_comm *comm, size_t size, size_t unit, smoe_sent *sent);
+void smoe_comm_expect_gather(const smoe_comm *comm, size_t bytes, size_t unit, smoe_sent *sent);
+void smoe_comm_expect_sum(const smoe_comm *comm, size_t n, smoe_sent *sent);
+void smoe_comm_expect_agree(const smoe_comm *comm, smoe_sent *sent);
+
+/* ---- agreement ------------------------------------------------------------------------------- */
+
+/* Whether all have succeeded: status of each is 0 or -1, with err. Else all return -1 with the err
+ * of the first process that failed, which names it where others did not. Flags are joined by or. */
+int smoe_comm_agree(smoe_comm *comm, int status, unsigned *flags, smoe_err *err);
+
+/* What process 0 has of x goes to all. */
+void smoe_comm_broadcast(smoe_comm *comm, void *x, size_t bytes);
+
+/* Fails where a process has other bytes than process 0, naming it and `what`. */
+int smoe_comm_same(smoe_comm *comm, const char *what, const void *bytes, size_t size,
+                   smoe_err *err) SMOE_MUST_CHECK;
+
+#endif

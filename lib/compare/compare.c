@@ -1,0 +1,333 @@
+/* Groups compared with a reference; see compare.h. */
+#include "compare/compare.h"
+#include "compare/contrast.h"
+#include "compare/margin.h"
+#include "spec/metrics.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the check ------------------------------------------------------------------------------- */
+
+static bool is_column(const smoe_combinations *r, size_t c, const char *key) {
+    size_t length = strlen(r->prefix);
+    return c != r->seed && !strncmp(key, r->prefix, length) && !strcmp(key + length, r->column[c]);
+}
+
+/* 1 known and there, 0 not of these combinations; -1 with err: a value that none of them has. */
+static int find_setting(const smoe_combinations *r, const smoe_setting *s, const char *from,
+                        smoe_err *err) {
+    size_t c = 0;
+    while (c < r->columns && !is_column(r, c, s->key)) c++;
+    if (c == r->columns) return 0;
+    for (size_t i = 0; i < r->count; i++)
+        if (smoe_settings_is_any(s->value) || !strcmp(r->value[i][c], s->value)) return 1;
+    return smoe_fail(err, SMOE_USAGE, "%s: no row has %s=%s", from, s->key, s->value);
+}
+
+/* Is `other` what combination `own` becomes with the settings, and not the same? */
+static bool is_counterpart(const smoe_combinations *r, const smoe_settings *s, size_t own,
+                           size_t other) {
+    bool differ = false;
+    for (size_t c = 0; c < r->columns; c++) {
+        const char *value = r->value[own][c], *wanted = value;
+        if (c == r->seed) continue;
+        for (size_t i = 0; i < s->count; i++)
+            if (is_column(r, c, s->item[i].key)) wanted = s->item[i].value;
+        if (smoe_settings_is_any(wanted)) continue;
+        if (strcmp(r->value[other][c], wanted)) return false;
+        differ |= strcmp(value, wanted) != 0;
+    }
+    return differ;
+}
+
+static bool has_counterpart(const smoe_combinations *r, const smoe_settings *s) {
+    for (size_t i = 0; i < r->count; i++)
+        for (size_t k = 0; k < r->count; k++)
+            if (is_counterpart(r, s, i, k)) return true;
+    return false;
+}
+
+static int unknown(const smoe_combinations *tables, const char *key, const char *from,
+                   smoe_err *err) {
+    char known[2000] = "";
+    size_t used = 0;
+    for (size_t t = 0; t < 2; t++)
+        for (size_t c = 0; c < tables[t].columns && used < sizeof known; c++)
+            if (c != tables[t].seed)
+                used += (size_t)snprintf(known + used, sizeof known - used, "%s%s%s",
+                                         used ? ", " : "", tables[t].prefix, tables[t].column[c]);
+    return smoe_fail(err, SMOE_USAGE, "%s: '%s' is not KEY=VALUE with one of the swept keys: %s",
+                     from, key, known);
+}
+
+static int check(const smoe_combinations *tables, const smoe_settings *s, const char *text,
+                 const char *from, smoe_err *err) {
+    bool named[2] = {false, false};
+    for (size_t i = 0; i < s->count; i++) {
+        int found = 0;
+        for (size_t t = 0; t < 2 && s->item[i].value && !found; t++) {
+            found = find_setting(&tables[t], &s->item[i], from, err);
+            if (found < 0) return -1;
+            named[t] |= found;
+        }
+        if (!found) return unknown(tables, s->item[i].key, from, err);
+    }
+    for (size_t t = 0; t < 2; t++)
+        if (named[t] && !has_counterpart(&tables[t], s))
+            return smoe_fail(err, SMOE_USAGE,
+                             "%s: no row differs from another in %s alone; keys that change "
+                             "together are given together, KEY=VALUE,KEY=VALUE",
+                             from, text);
+    return 0;
+}
+
+int smoe_compare_check(const smoe_combinations tables[2], const char *text, const char *from,
+                       smoe_err *err) {
+    smoe_settings s;
+    int status = smoe_settings_read(&s, text) ? smoe_fail(err, SMOE_RUNTIME, "out of memory")
+                                              : check(tables, &s, text, from, err);
+    smoe_settings_free(&s);
+    return status;
+}
+
+/* ---- the differences ------------------------------------------------------------------------- */
+
+static char *const *values_of(const smoe_comparison *r, size_t group) {
+    return r->of->setting[r->of->first[group]];
+}
+
+/* What a group's reference has in each column; see compare.h. */
+static int choose(smoe_comparison *r, bool *asked) {
+    const smoe_measures *m = r->of;
+    smoe_settings s = {0};
+    int status = r->options.reference ? smoe_settings_read(&s, r->options.reference) : 0;
+    *asked = false;
+    for (size_t c = 0; c < m->columns && !status; c++) {
+        const char *value = smoe_settings_value(&s, m->column[c]);
+        if (!value || c == m->seed) continue;
+        *asked = true;
+        if (!(r->reference[c] = strdup(value))) status = -1;
+    }
+    for (size_t c = r->options.from; c < m->columns && !status && !*asked; c++)
+        if (c != m->seed && !(r->reference[c] = strdup(m->setting[0][c]))) status = -1;
+    smoe_settings_free(&s);
+    return status;
+}
+
+/* Is a group what the reference of another must be, where the columns `any` [columns] may
+ * differ too? */
+static bool is_reference(const smoe_comparison *r, size_t group, size_t of, const bool *any) {
+    for (size_t c = 0; c < r->of->columns; c++) {
+        const char *wanted = r->reference[c] ? r->reference[c] : values_of(r, of)[c];
+        if (c != r->of->seed && !smoe_settings_is_any(r->reference[c]) && !(any && any[c]) &&
+            strcmp(values_of(r, group)[c], wanted))
+            return false;
+    }
+    return true;
+}
+
+/* ---- groups that are not compared ------------------------------------------------------------ */
+
+/* Has some group what the reference of `group` must have, its own value in this column only? NULL
+ * columns of the reference but `column` are let go. */
+static bool has_own(const smoe_comparison *r, size_t group, size_t column) {
+    for (size_t g = 0; g < r->of->groups; g++) {
+        bool same = !strcmp(values_of(r, g)[column], values_of(r, group)[column]);
+        for (size_t c = 0; c < r->of->columns && same; c++)
+            same = c == r->of->seed || !r->reference[c] || smoe_settings_is_any(r->reference[c]) ||
+                   !strcmp(values_of(r, g)[c], r->reference[c]);
+        if (same) return true;
+    }
+    return false;
+}
+
+/* Groups that may stand for the reference of a group when the columns `any` are let go as well. */
+static size_t count_references(const smoe_comparison *r, size_t group, const bool *any) {
+    size_t count = 0;
+    for (size_t g = 0; g < r->of->groups; g++) count += is_reference(r, g, group, any);
+    return count;
+}
+
+/* Puts "column=value" for the columns of `any`, their own values or "*", behind what is there. */
+static void put_settings(FILE *out, const smoe_comparison *r, size_t group, const bool *any,
+                         const char *value, const char *comma) {
+    for (size_t c = 0; c < r->of->columns; c++) {
+        if (!any[c]) continue;
+        fprintf(out, "%s%s=%s", comma, r->of->column[c], value ? value : values_of(r, group)[c]);
+        comma = value ? "," : ", ";
+    }
+}
+
+static void put_reason(FILE *out, const smoe_comparison *r, size_t group, bool *any) {
+    const smoe_measures *m = r->of;
+    const char *comma = "not compared: ";
+    size_t missing = 0;
+    for (size_t c = 0; c < m->columns; c++) {
+        if (c == m->seed) continue;
+        fprintf(out, "%s%s", comma, values_of(r, group)[c]);
+        comma = ", ";
+        any[c] = !r->reference[c] && !has_own(r, group, c);
+        missing += any[c];
+    }
+    if (count_references(r, group, NULL)) {
+        fputs(" (several rows could be its reference)", out);
+        return;
+    }
+    for (size_t c = 0; c < m->columns && !missing; c++)
+        any[c] = c != m->seed && !r->reference[c]; /* each is there, but not together */
+    put_settings(out, r, group, any, NULL, " (no row of the reference with ");
+    fputc(')', out);
+    if (count_references(r, group, any) != 1) return;
+    fprintf(out, "; --reference %s", r->options.reference);
+    put_settings(out, r, group, any, "*", ",");
+    fputs(" compares it", out);
+}
+
+char *smoe_comparison_missing(const smoe_comparison *r, size_t group) {
+    char *text = NULL;
+    size_t size;
+    if (!r->reference || is_reference(r, group, group, NULL) ||
+        count_references(r, group, NULL) == 1)
+        return NULL;
+    bool *any = calloc(r->of->columns + 1, sizeof *any);
+    FILE *out = any ? open_memstream(&text, &size) : NULL;
+    if (out) {
+        put_reason(out, r, group, any);
+        fclose(out);
+    }
+    free(any);
+    return text;
+}
+
+/* ---- pairs ----------------------------------------------------------------------------------- */
+
+/* The group that a group is compared with; SIZE_MAX: none, several, or itself. */
+static size_t reference_of(const smoe_comparison *r, size_t group) {
+    size_t found = SIZE_MAX;
+    for (size_t g = 0; g < r->of->groups; g++) {
+        if (!is_reference(r, g, group, NULL)) continue;
+        if (g == group || found != SIZE_MAX) return SIZE_MAX;
+        found = g;
+    }
+    return found;
+}
+
+/* Whether two groups have the same in all columns for which the reference has a value. */
+static bool same_pool(const smoe_comparison *r, size_t a, size_t b) {
+    for (size_t c = 0; c < r->of->columns; c++)
+        if (r->reference[c] && !smoe_settings_is_any(r->reference[c]) &&
+            strcmp(values_of(r, a)[c], values_of(r, b)[c]))
+            return false;
+    return true;
+}
+
+/* Groups with a reference in the pool of a group; 0 where one before it is in the same pool. */
+static size_t pool_of(const smoe_comparison *r, const size_t *reference, size_t group) {
+    size_t count = 0;
+    for (size_t g = 0; g < r->of->groups; g++) {
+        if (reference[g] == SIZE_MAX || !same_pool(r, g, group)) continue;
+        if (g < group) return 0;
+        count++;
+    }
+    return count;
+}
+
+/* Does the pair of a group and its reference belong to a difference? Of a pool, those without any
+ * result do not. */
+static bool takes_part(const smoe_comparison *r, const size_t *reference, const smoe_difference *d,
+                       size_t g) {
+    if (reference[g] == SIZE_MAX) return false;
+    if (!d->pooled) return g == d->group;
+    return same_pool(r, g, d->group) && smoe_contrast_has(r->of, g, d->metric) &&
+           smoe_contrast_has(r->of, reference[g], d->metric);
+}
+
+/* The difference of a group, or of its pool. One without pairs is left out. `weight` [groups] is
+ * scratch. */
+static int add(smoe_comparison *r, const size_t *reference, double *weight, size_t group,
+               size_t metric, bool pooled, smoe_err *err) {
+    smoe_difference d = {.group = group, .metric = metric, .pooled = pooled};
+    size_t taking = 0;
+    for (size_t g = 0; g < r->of->groups; g++) {
+        weight[g] = 0;
+        taking += takes_part(r, reference, &d, g);
+    }
+    for (size_t g = 0; g < r->of->groups; g++) {
+        if (!takes_part(r, reference, &d, g)) continue;
+        weight[g] += 1 / (double)taking;
+        weight[reference[g]] -= 1 / (double)taking;
+    }
+    if (smoe_contrast_measure(&d.paired, r->of, weight, metric, err)) return -1;
+    if (!d.paired.n) return 0;
+    d.p = smoe_stats_p(&d.paired, d.paired.mean);
+    d.margin = smoe_margin_of(r->options.equivalence, r->of->metric[metric]);
+    d.equivalent = smoe_stats_p_equivalent(&d.paired, d.margin) < 0.05;
+    r->difference[r->differences++] = d;
+    return 0;
+}
+
+int smoe_comparison_make(smoe_comparison *r, const smoe_measures *m,
+                         const smoe_compare_options *options, smoe_err *err) {
+    bool asked;
+    *r = (smoe_comparison){.of = m, .options = *options};
+    if (m->seed == SIZE_MAX && !r->options.reference) return 0;
+    size_t *reference = calloc(m->groups + 1, sizeof *reference);
+    double *weight = calloc(m->groups + 1, sizeof *weight);
+    r->reference = calloc(m->columns + 1, sizeof *r->reference);
+    r->difference = calloc(2 * m->groups * m->metrics + 1, sizeof *r->difference);
+    int status = reference && weight && r->reference && r->difference ? 0 : -1;
+    if (!status) status = choose(r, &asked);
+    if (status) smoe_fail(err, SMOE_RUNTIME, "out of memory for the differences");
+    for (size_t g = 0; g < m->groups && !status; g++) reference[g] = reference_of(r, g);
+    for (size_t i = 0; i < m->metrics && !status; i++) {
+        if (!smoe_metric_is_shown(m->metric[i], true)) continue;
+        for (size_t g = 0; g < m->groups && !status; g++)
+            if (reference[g] != SIZE_MAX) status = add(r, reference, weight, g, i, false, err);
+        for (size_t g = 0; g < m->groups && asked && !status; g++)
+            if (reference[g] != SIZE_MAX && pool_of(r, reference, g) > 1)
+                status = add(r, reference, weight, g, i, true, err);
+    }
+    free(weight);
+    free(reference);
+    return status;
+}
+
+void smoe_comparison_free(smoe_comparison *r) {
+    for (size_t c = 0; r->reference && c < r->of->columns; c++) free(r->reference[c]);
+    free(r->reference);
+    free(r->difference);
+    *r = (smoe_comparison){0};
+}
+
+/* ---- in words -------------------------------------------------------------------------------- */
+
+char *smoe_comparison_reference(const smoe_comparison *r) {
+    char *text = NULL;
+    for (size_t c = 0; r->reference && c < r->of->columns; c++) {
+        if (!r->reference[c]) continue;
+        char *longer = smoe_text_format("%s%s%s=%s", text ? text : "", text ? " " : "",
+                                        r->of->column[c], r->reference[c]);
+        free(text);
+        if (!(text = longer)) return NULL;
+    }
+    return text ? text : strdup("");
+}
+
+const char *smoe_difference_setting(const smoe_comparison *r, const smoe_difference *d,
+                                    size_t column) {
+    bool set = r->reference[column] && !smoe_settings_is_any(r->reference[column]);
+    return d->pooled && !set ? NULL : smoe_measures_setting(r->of, d->group, column);
+}
+
+const char *smoe_difference_verdict(char *buf, size_t size, const smoe_difference *d) {
+    if (d->equivalent)
+        snprintf(buf, size, "equivalent within \xc2\xb1%g", d->margin);
+    else if (isfinite(d->margin))
+        snprintf(buf, size, d->paired.distinguishable ? "different" : "not decided");
+    else
+        snprintf(buf, size, d->paired.distinguishable ? "distinguishable" : "not distinguishable");
+    return buf;
+}

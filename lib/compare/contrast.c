@@ -1,0 +1,150 @@
+/* Weighted sums over groups, by seed and by image; see contrast.h. */
+#include "compare/contrast.h"
+#include "compare/outcomes.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct contrast {
+    const smoe_measures *m;
+    const double *weight; /* [groups] */
+    size_t metric;
+    size_t groups; /* with a weight */
+    size_t *of;    /* [seeds] a run of each seed that counts */
+    double *value; /* [seeds] */
+    size_t seeds;
+} contrast;
+
+static bool same_seed(const smoe_measures *m, size_t a, size_t b) {
+    return m->seed == SIZE_MAX || !strcmp(m->setting[a][m->seed], m->setting[b][m->seed]);
+}
+
+static double value_of(const contrast *c, size_t run) {
+    return c->m->value[run * c->m->metrics + c->metric];
+}
+
+/* The weighted sum over the runs with the seed of one; NAN where a group has none of it. */
+static double sum_of(const contrast *c, size_t like) {
+    const smoe_measures *m = c->m;
+    double sum = 0;
+    size_t found = 0;
+    for (size_t i = 0; i < m->runs; i++) {
+        double weight = c->weight[m->group[i]];
+        if (weight == 0 || !same_seed(m, i, like) || !isfinite(value_of(c, i))) continue;
+        sum += weight * value_of(c, i);
+        found++;
+    }
+    return found == c->groups ? sum : NAN;
+}
+
+/* One value for each seed that all groups have. */
+static void collect(contrast *c) {
+    const smoe_measures *m = c->m;
+    for (size_t i = 0; i < m->runs; i++) {
+        bool known = c->weight[m->group[i]] == 0;
+        for (size_t s = 0; s < c->seeds && !known; s++) known = same_seed(m, c->of[s], i);
+        double sum = known ? NAN : sum_of(c, i);
+        if (!isfinite(sum)) continue;
+        c->of[c->seeds] = i;
+        c->value[c->seeds++] = sum;
+    }
+}
+
+/* The seed of a run among those that count; SIZE_MAX: none, or a group without weight. */
+static size_t seed_of(const contrast *c, size_t run) {
+    if (c->weight[c->m->group[run]] == 0) return SIZE_MAX;
+    for (size_t s = 0; s < c->seeds; s++)
+        if (same_seed(c->m, c->of[s], run)) return s;
+    return SIZE_MAX;
+}
+
+/* Adds the outcomes of a run to d [seeds,images], made with the first run. 1 done, 0 there are
+ * none, -1 with err. */
+static int add_run(const contrast *c, size_t run, size_t seed, size_t column, double **d,
+                   size_t *images, smoe_err *err) {
+    float *outcome = NULL;
+    if (c->m->outcomes[run] &&
+        smoe_outcomes_read(&outcome, images, c->m->outcomes[run], column, value_of(c, run), err))
+        return -1;
+    if (!outcome) return 0;
+    if (!*d) *d = calloc(c->seeds * *images, sizeof **d);
+    double weight = c->weight[c->m->group[run]];
+    for (size_t k = 0; k < *images && *d; k++)
+        (*d)[seed * *images + k] += weight * (double)outcome[k];
+    free(outcome);
+    return *d ? 1 : smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu images", *images);
+}
+
+static bool same_images(const smoe_measures *m, size_t a, size_t b) {
+    return m->images[a] && m->images[b] && !strcmp(m->images[a], m->images[b]);
+}
+
+/* Have all runs the same test images? */
+static bool images_are_shared(const contrast *c) {
+    for (size_t i = 0; i < c->m->runs; i++)
+        if (seed_of(c, i) != SIZE_MAX && i != c->of[0] && !same_images(c->m, c->of[0], i))
+            return false;
+    return true;
+}
+
+static int add_images(smoe_paired *paired, const contrast *c, smoe_err *err) {
+    int column = smoe_outcomes_column(c->m->metric[c->metric]), got = 1;
+    size_t images = 0;
+    double *d = NULL;
+    if (column < 0 || c->seeds < 2 || !images_are_shared(c)) return 0;
+    for (size_t i = 0; i < c->m->runs && got == 1; i++) {
+        size_t seed = seed_of(c, i);
+        if (seed != SIZE_MAX) got = add_run(c, i, seed, (size_t)column, &d, &images, err);
+    }
+    if (got == 1) smoe_stats_add_images(paired, d, c->seeds, images);
+    free(d);
+    return got < 0 ? -1 : 0;
+}
+
+int smoe_contrast_measure(smoe_paired *paired, const smoe_measures *m, const double *weight,
+                          size_t metric, smoe_err *err) {
+    contrast c = {.m = m,
+                  .weight = weight,
+                  .metric = metric,
+                  .of = calloc(m->runs + 1, sizeof *c.of),
+                  .value = calloc(m->runs + 1, sizeof *c.value)};
+    int status = c.of && c.value ? 0 : -1;
+    if (status) smoe_fail(err, SMOE_RUNTIME, "out of memory for a difference");
+    for (size_t g = 0; g < m->groups; g++) c.groups += weight[g] != 0;
+    if (!status) {
+        collect(&c);
+        *paired = smoe_stats_paired(c.value, c.seeds);
+        status = add_images(paired, &c, err);
+    }
+    free(c.of);
+    free(c.value);
+    return status;
+}
+
+bool smoe_contrast_slope(double *weight, const bool *member, const double *x, size_t groups) {
+    double mean = 0, squares = 0;
+    size_t n = 0, distinct = 0;
+    for (size_t g = 0; g < groups; g++) {
+        bool before = false;
+        weight[g] = 0;
+        if (!member[g]) continue;
+        for (size_t k = 0; k < g; k++) before |= member[k] && x[k] == x[g];
+        distinct += !before;
+        mean += log2(x[g]);
+        n++;
+    }
+    if (distinct < 3) return false;
+    mean /= (double)n;
+    for (size_t g = 0; g < groups; g++)
+        if (member[g]) squares += (log2(x[g]) - mean) * (log2(x[g]) - mean);
+    for (size_t g = 0; g < groups; g++)
+        if (member[g]) weight[g] = (log2(x[g]) - mean) / squares;
+    return true;
+}
+
+bool smoe_contrast_has(const smoe_measures *m, size_t group, size_t metric) {
+    for (size_t i = 0; i < m->runs; i++)
+        if (m->group[i] == group && isfinite(m->value[i * m->metrics + metric])) return true;
+    return false;
+}

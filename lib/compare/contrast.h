@@ -1,0 +1,33 @@
+/*
+ * Contrasts: weighted sums over the groups of runs, seed by seed and, where the outcomes of the
+ * test images are there, image by image. A difference of two groups has the weights 1 and -1; of a
+ * pool of groups, each with its reference, 1/k and -1/k, so that every seed has one value, the mean
+ * over the other settings; a trend those of a slope; a group by itself the weight 1.
+ *
+ * Runs of one seed see the same data in the same order and start from the same weights in the
+ * tensors that they share, and all are tested on the same images: what seeds and images have in
+ * common drops out.
+ */
+#ifndef SMOE_CONTRAST_H
+#define SMOE_CONTRAST_H
+
+#include "compare/measures.h"
+
+/*
+ * Measures sum_g weight[g] metric[g]; groups with weight 0 do not count. A seed counts when every
+ * group has a value of it. The interval is over seeds and images (smoe_stats_add_images) where the
+ * metric is known image by image, every run has outcomes, and of the same images; else over seeds
+ * alone. Without a seed column there is one seed. SMOE_DATA: outcomes that are of something else.
+ */
+int smoe_contrast_measure(smoe_paired *paired, const smoe_measures *measures, const double *weight,
+                          size_t metric, smoe_err *err) SMOE_MUST_CHECK;
+
+/* The weights of the slope, by least squares over the groups with member[g], of a metric against
+ * log2 of x[g] > 0: its change for each doubling. False where fewer than three x differ. [groups]
+ * each. */
+bool smoe_contrast_slope(double *weight, const bool *member, const double *x, size_t groups);
+
+/* Does some run of the group have the metric? */
+bool smoe_contrast_has(const smoe_measures *measures, size_t group, size_t metric);
+
+#endif

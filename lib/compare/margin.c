@@ -1,0 +1,46 @@
+/* Margins of equivalence; see margin.h. */
+#include "compare/margin.h"
+#include "compare/settings.h"
+#include "spec/metrics.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool is_share(const char *metric) {
+    smoe_metric m = smoe_metric_of_column(metric, NULL);
+    const char *unit = m < SMOE_METRICS ? smoe_metrics[m].unit : NULL;
+    return unit && !strcmp(unit, SMOE_UNIT_SHARE);
+}
+
+double smoe_margin_of(const char *text, const char *metric) {
+    smoe_settings s = {0};
+    double margin = NAN;
+    if (text && !smoe_settings_read(&s, text)) {
+        const char *own = smoe_settings_value(&s, metric);
+        if (own)
+            margin = strtod(own, NULL);
+        else if (!s.item[0].value && is_share(metric))
+            margin = strtod(s.item[0].key, NULL);
+    }
+    smoe_settings_free(&s);
+    return margin;
+}
+
+int smoe_margin_check(const char *text, const char *from, smoe_err *err) {
+    smoe_settings s;
+    double x;
+    int status = smoe_settings_read(&s, text) ? smoe_fail(err, SMOE_RUNTIME, "out of memory") : 0;
+    for (size_t i = 0; i < s.count && !status; i++) {
+        const char *number = s.item[i].value ? s.item[i].value : s.item[i].key;
+        if (!smoe_settings_number(number, &x) || (!s.item[i].value && s.count > 1))
+            status = smoe_fail(
+                err, SMOE_USAGE,
+                "%s: '%s' is not a margin: a positive number, or METRIC=NUMBER separated by commas",
+                from, text);
+        else if (s.item[i].value && !smoe_metric_is_measured(s.item[i].key))
+            status = smoe_fail(err, SMOE_USAGE, "%s: '%s' is not measured", from, s.item[i].key);
+    }
+    smoe_settings_free(&s);
+    return status;
+}

@@ -1,0 +1,73 @@
+/* Tables of what was measured; see measures.h. */
+#include "compare/measures.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool same_group(const smoe_measures *m, size_t a, size_t b) {
+    for (size_t c = 0; c < m->columns; c++)
+        if (c != m->seed && strcmp(m->setting[a][c], m->setting[b][c])) return false;
+    return true;
+}
+
+int smoe_measures_open(smoe_measures *m, smoe_err *err) {
+    m->group = calloc(m->runs + 1, sizeof *m->group);
+    m->first = calloc(m->runs + 1, sizeof *m->first);
+    m->outcomes = calloc(m->runs + 1, sizeof *m->outcomes);
+    m->images = calloc(m->runs + 1, sizeof *m->images);
+    if (!m->group || !m->first || !m->outcomes || !m->images)
+        return smoe_fail(err, SMOE_RUNTIME, "out of memory for the results");
+    for (size_t i = 0; i < m->runs; i++) {
+        size_t g = 0;
+        while (g < m->groups && !same_group(m, m->first[g], i)) g++;
+        if (g == m->groups) m->first[m->groups++] = i;
+        m->group[i] = g;
+    }
+    return 0;
+}
+
+int smoe_measures_allocate(smoe_measures *m, smoe_err *err) {
+    m->value = calloc(m->runs * m->metrics + 1, sizeof *m->value);
+    if (!m->value) return smoe_fail(err, SMOE_RUNTIME, "out of memory for the results");
+    for (size_t i = 0; i < m->runs * m->metrics; i++) m->value[i] = NAN;
+    return 0;
+}
+
+void smoe_measures_free(smoe_measures *m) {
+    for (size_t i = 0; i < m->runs; i++) {
+        if (m->outcomes) free(m->outcomes[i]);
+        if (m->images) free(m->images[i]);
+    }
+    free(m->outcomes);
+    free(m->images);
+    free(m->metric);
+    free(m->value);
+    free(m->group);
+    free(m->first);
+    *m = (smoe_measures){0};
+}
+
+size_t smoe_measures_metric(const smoe_measures *m, const char *name) {
+    for (size_t i = 0; i < m->metrics; i++)
+        if (!strcmp(m->metric[i], name)) return i;
+    return SIZE_MAX;
+}
+
+const char *smoe_measures_setting(const smoe_measures *m, size_t group, size_t column) {
+    return m->setting[m->first[group]][column];
+}
+
+smoe_stats smoe_measures_stats(const smoe_measures *m, size_t group, size_t metric) {
+    double *value = calloc(m->runs + 1, sizeof *value);
+    size_t n = 0;
+    if (!value || metric == SIZE_MAX) {
+        free(value);
+        return (smoe_stats){.mean = NAN, .sd = NAN};
+    }
+    for (size_t i = 0; i < m->runs; i++)
+        if (m->group[i] == group) value[n++] = m->value[i * m->metrics + metric];
+    smoe_stats stats = smoe_stats_of(value, n);
+    free(value);
+    return stats;
+}

@@ -1,0 +1,44 @@
+/*
+ * What was measured of some runs: the table that all comparisons start from. A run has settings,
+ * one of which may be its seed; runs that differ in the seed alone are a group. Whoever has runs
+ * fills the table: a sweep from its trials (sweep/results.h).
+ */
+#ifndef SMOE_MEASURES_H
+#define SMOE_MEASURES_H
+
+#include "math/stats.h"
+
+typedef struct smoe_measures {
+    /* Borrowed: names of the settings [columns], and what each run has there. */
+    char *const *column;
+    size_t columns;
+    size_t seed;           /* the column that is the seed; SIZE_MAX: none */
+    char *const **setting; /* [runs][columns] */
+    size_t runs;
+    /* Owned, and filled after smoe_measures_open. */
+    const char **metric; /* [metrics] "test_loss"; the names are borrowed */
+    size_t metrics;
+    double *value; /* [runs,metrics]; NAN where a run has none */
+    /* Owned: per image, a file of outcomes (compare/outcomes.h) of each run, or NULL; and a text
+     * that tells what its test images are, or NULL. Runs with equal texts have the same images. */
+    char **outcomes, **images; /* [runs] */
+    /* Owned, and filled by smoe_measures_open. */
+    size_t *group; /* [runs] */
+    size_t *first; /* [groups] the first run of each */
+    size_t groups;
+} smoe_measures;
+
+/* Finds the groups of runs whose borrowed members are set. Free in any case. */
+int smoe_measures_open(smoe_measures *measures, smoe_err *err) SMOE_MUST_CHECK;
+/* Makes room for the values of the metrics, NAN. */
+int smoe_measures_allocate(smoe_measures *measures, smoe_err *err) SMOE_MUST_CHECK;
+void smoe_measures_free(smoe_measures *measures);
+
+/* The index of a metric, SIZE_MAX where there is none of that name. */
+size_t smoe_measures_metric(const smoe_measures *measures, const char *name);
+/* What the runs of a group have in a column. */
+const char *smoe_measures_setting(const smoe_measures *measures, size_t group, size_t column);
+/* Over the seeds of a group. */
+smoe_stats smoe_measures_stats(const smoe_measures *measures, size_t group, size_t metric);
+
+#endif

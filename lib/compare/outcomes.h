@@ -1,0 +1,27 @@
+/*
+ * What became of each test image: outcomes.npy of a run (smoe-run(5)), and the like of each
+ * evaluation at other settings (sweep/evaluations.h).
+ */
+#ifndef SMOE_OUTCOMES_H
+#define SMOE_OUTCOMES_H
+
+#include "base/base.h"
+
+/* The column of outcomes that has a metric image by image: 0 for the precision, 1 for the loss,
+ * also of an evaluation; -1 for others. */
+int smoe_outcomes_column(const char *metric);
+
+/* The first column of a file of outcomes as 0 or 1, fresh; NULL where there is no file. A packed
+ * sweep (sweep/pack.h) has this column alone. */
+int smoe_outcomes_right(uint8_t **right, size_t *images, const char *path,
+                        smoe_err *err) SMOE_MUST_CHECK;
+
+/*
+ * A column of the file, [images], fresh; NULL where there is no such file, or no such column in it.
+ * *images is how many there must be, 0 for any number; it is set to how many there are. SMOE_DATA:
+ * another number, or a mean that is not `value`: the file is of another evaluation.
+ */
+int smoe_outcomes_read(float **outcome, size_t *images, const char *path, size_t column,
+                       double value, smoe_err *err) SMOE_MUST_CHECK;
+
+#endif

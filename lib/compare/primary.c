@@ -1,0 +1,337 @@
+/* Primary contrasts; see primary.h. */
+#include "compare/primary.h"
+#include "compare/contrast.h"
+#include "compare/margin.h"
+#include "spec/metrics.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- which combinations ---------------------------------------------------------------------- */
+
+typedef struct asked { /* a contrast with its settings read */
+    const smoe_primary *primary;
+    smoe_settings row, reference; /* of a trend, row is `where` */
+    size_t trend;                 /* its column; SIZE_MAX: none */
+} asked;
+
+static void asked_free(asked *a) {
+    smoe_settings_free(&a->row);
+    smoe_settings_free(&a->reference);
+}
+
+static int asked_read(asked *a, const smoe_primary *p, const smoe_combinations *r, smoe_err *err) {
+    const char *row = p->trend ? p->where : p->row;
+    *a = (asked){.primary = p, .trend = SIZE_MAX};
+    for (size_t c = 0; c < r->columns && p->trend; c++)
+        if (!strcmp(r->column[c], p->trend)) a->trend = c;
+    if ((row && smoe_settings_read(&a->row, row)) ||
+        (p->reference && smoe_settings_read(&a->reference, p->reference)))
+        return smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    return 0;
+}
+
+/* Has a combination all the settings? */
+static bool fits(const smoe_combinations *r, size_t i, const smoe_settings *s) {
+    for (size_t c = 0; c < r->columns; c++) {
+        const char *wanted = smoe_settings_value(s, r->column[c]);
+        if (wanted && !smoe_settings_is_any(wanted) && strcmp(r->value[i][c], wanted)) return false;
+    }
+    return true;
+}
+
+/* Are two combinations the same in the columns that the contrast leaves alone? */
+static bool same_elsewhere(const smoe_combinations *r, const asked *a, size_t i, size_t k) {
+    for (size_t c = 0; c < r->columns; c++) {
+        const char *own = smoe_settings_value(&a->row, r->column[c]);
+        bool loose = a->primary->trend ? c == a->trend || smoe_settings_is_any(own)
+                                       : smoe_settings_value(&a->reference, r->column[c]) != NULL;
+        if (c != r->seed && !loose && strcmp(r->value[i][c], r->value[k][c])) return false;
+    }
+    return true;
+}
+
+/* The counterpart of a combination: SIZE_MAX none, SIZE_MAX - 1 several. */
+static size_t counterpart(const smoe_combinations *r, const asked *a, size_t i) {
+    size_t found = SIZE_MAX;
+    for (size_t k = 0; k < r->count; k++) {
+        if (k == i || !fits(r, k, &a->reference) || !same_elsewhere(r, a, i, k)) continue;
+        if (found != SIZE_MAX) return SIZE_MAX - 1;
+        found = k;
+    }
+    return found;
+}
+
+/* Weights [count] of a difference; how many combinations have a counterpart, SIZE_MAX: one has
+ * several. */
+static size_t weigh_difference(double *weight, const smoe_combinations *r, const asked *a) {
+    size_t n = 0;
+    for (size_t i = 0; i < r->count; i++) weight[i] = 0;
+    for (size_t i = 0; i < r->count; i++) {
+        size_t k = fits(r, i, &a->row) ? counterpart(r, a, i) : SIZE_MAX;
+        if (k == SIZE_MAX) continue;
+        if (k == SIZE_MAX - 1) return SIZE_MAX;
+        weight[i] += 1;
+        weight[k] -= 1;
+        n++;
+    }
+    for (size_t i = 0; i < r->count && n; i++) weight[i] /= (double)n;
+    return n;
+}
+
+/* The same of a trend: the mean of the slopes of all lines with three numbers or more. */
+static int weigh_trend(double *weight, size_t *n, const smoe_combinations *r, const asked *a,
+                       smoe_err *err) {
+    double *x = calloc(2 * r->count + 1, sizeof *x), *line = x ? x + r->count : NULL;
+    bool *member = calloc(r->count + 1, sizeof *member);
+    size_t lines = 0;
+    *n = 0;
+    if (!x || !member) {
+        free(x);
+        free(member);
+        return smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    }
+    for (size_t i = 0; i < r->count; i++) weight[i] = 0;
+    for (size_t i = 0; i < r->count; i++) {
+        size_t size = 0, first = SIZE_MAX;
+        for (size_t k = 0; k < r->count; k++) {
+            member[k] = fits(r, i, &a->row) && fits(r, k, &a->row) && same_elsewhere(r, a, i, k) &&
+                        smoe_settings_number(r->value[k][a->trend], &x[k]);
+            if (member[k] && first == SIZE_MAX) first = k;
+            size += member[k];
+        }
+        if (first != i || !smoe_contrast_slope(line, member, x, r->count)) continue;
+        for (size_t k = 0; k < r->count; k++) weight[k] += line[k];
+        *n += size;
+        lines++;
+    }
+    for (size_t i = 0; i < r->count && lines; i++) weight[i] /= (double)lines;
+    free(x);
+    free(member);
+    return 0;
+}
+
+/* Weights [count] of a contrast, and how many combinations it has (0: it cannot be measured);
+ * SIZE_MAX: one has several references. */
+static int weigh(double *weight, size_t *n, const smoe_combinations *r, const smoe_primary *p,
+                 smoe_err *err) {
+    asked a;
+    int status = asked_read(&a, p, r, err);
+    if (!status && p->trend)
+        status = weigh_trend(weight, n, r, &a, err);
+    else if (!status)
+        *n = weigh_difference(weight, r, &a);
+    asked_free(&a);
+    return status;
+}
+
+/* ---- the plan -------------------------------------------------------------------------------- */
+
+bool smoe_primary_is_evaluated(const smoe_primary *p) {
+    const char *const text[] = {p->row, p->reference, p->trend, p->where};
+    for (size_t i = 0; i < 4; i++)
+        for (const char *at = text[i]; at;) {
+            at += strspn(at, " ");
+            if (!strncmp(at, SMOE_EVALUATED, strlen(SMOE_EVALUATED))) return true;
+            at = smoe_text_item(at);
+            at = *at ? at + 1 : NULL;
+        }
+    return false;
+}
+
+static bool has_column(const smoe_combinations *r, const char *key) {
+    for (size_t c = 0; c < r->columns; c++)
+        if (c != r->seed && !strcmp(r->column[c], key)) return true;
+    return false;
+}
+
+static int check_settings(const smoe_combinations *r, const char *text, const char *from,
+                          smoe_err *err) {
+    smoe_settings s = {0};
+    int status =
+        text && smoe_settings_read(&s, text) ? smoe_fail(err, SMOE_RUNTIME, "out of memory") : 0;
+    for (size_t i = 0; i < s.count && !status; i++)
+        if (!s.item[i].value || !has_column(r, s.item[i].key))
+            status = smoe_fail(err, SMOE_USAGE, "%s: '%s' is not KEY=VALUE with a swept key", from,
+                               s.item[i].key);
+    smoe_settings_free(&s);
+    return status;
+}
+
+static bool is_one_of(const char *word, const char *const *list) {
+    for (; *list; list++)
+        if (!strcmp(word, *list)) return true;
+    return false;
+}
+
+/* Do the parts go together? */
+static int check_parts(const smoe_primary *p, bool evaluated, const char *from, smoe_err *err) {
+    static const char *const difference[] = {"higher", "lower", "different", "equivalent", NULL};
+    static const char *const trend[] = {"rising", "falling", NULL};
+    double x;
+    if (!p->trend == !(p->row || p->reference) || !p->row != !p->reference ||
+        (p->where && !p->trend))
+        return smoe_fail(err, SMOE_USAGE,
+                         "%s: give row and reference, or trend and optionally where", from);
+    if (!p->expect || !is_one_of(p->expect, p->trend ? trend : difference))
+        return smoe_fail(err, SMOE_USAGE, "%s: expect: give one of %s", from,
+                         p->trend ? "rising, falling" : "higher, lower, different, equivalent");
+    bool equivalent = !strcmp(p->expect, "equivalent");
+    if (equivalent && (!p->margin || !smoe_settings_number(p->margin, &x)))
+        return smoe_fail(err, SMOE_USAGE,
+                         "%s: expect: equivalent: give a margin, a positive number", from);
+    if (!equivalent && p->margin)
+        return smoe_fail(err, SMOE_USAGE, "%s: margin: goes with expect: equivalent", from);
+    if (!smoe_metric_is_measured(p->measure) ||
+        smoe_metric_of_column(p->measure, NULL) ==
+            (evaluated ? SMOE_METRIC_LOSS : SMOE_METRIC_EVALUATION_LOSS))
+        return smoe_fail(err, SMOE_USAGE, "%s: measure: '%s' is not measured%s", from, p->measure,
+                         evaluated ? " of evaluations" : "");
+    return 0;
+}
+
+static int check_groups(const smoe_combinations *r, const smoe_primary *p, const char *from,
+                        smoe_err *err) {
+    size_t n = 0;
+    double *weight = calloc(r->count + 1, sizeof *weight);
+    int status = weight ? 0 : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    if (!status) status = check_settings(r, p->row, from, err);
+    if (!status) status = check_settings(r, p->reference, from, err);
+    if (!status) status = check_settings(r, p->where, from, err);
+    if (!status && p->trend && !has_column(r, p->trend))
+        status = smoe_fail(err, SMOE_USAGE, "%s: trend: '%s' is not swept", from, p->trend);
+    if (!status) status = weigh(weight, &n, r, p, err);
+    if (!status && n == SIZE_MAX)
+        status = smoe_fail(err, SMOE_USAGE,
+                           "%s: several rows could be the reference of one; name all keys that "
+                           "change together",
+                           from);
+    if (!status && !n)
+        status = smoe_fail(err, SMOE_USAGE,
+                           p->trend ? "%s: no rows with three positive numbers that differ in %s "
+                                      "alone"
+                                    : "%s: no row has such a reference%s",
+                           from, p->trend ? p->trend : "");
+    free(weight);
+    return status;
+}
+
+/* Fills what the spec leaves out. */
+static int complete(smoe_primary *p, const char *equivalence) {
+    if (!p->measure && !(p->measure = strdup(smoe_metrics[SMOE_METRIC_PRECISION].column)))
+        return -1;
+    double margin = smoe_margin_of(equivalence, p->measure);
+    if (!p->margin && p->expect && !strcmp(p->expect, "equivalent") && isfinite(margin) &&
+        !(p->margin = smoe_text_format("%.17g", margin)))
+        return -1;
+    return 0;
+}
+
+int smoe_primary_check(smoe_primary *p, const char *equivalence,
+                       const smoe_combinations *combinations, const char *from, smoe_err *err) {
+    if (complete(p, equivalence)) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    if (check_parts(p, smoe_primary_is_evaluated(p), from, err)) return -1;
+    return check_groups(combinations, p, from, err);
+}
+
+static bool same_text(const char *a, const char *b) {
+    return a && b ? !strcmp(a, b) : a == b;
+}
+
+bool smoe_primary_same(const smoe_sweep_plan *a, const smoe_sweep_plan *b) {
+    bool same = a->primaries == b->primaries && same_text(a->family, b->family);
+    for (size_t i = 0; i < a->primaries && same; i++)
+        for (size_t part = 0; part < SMOE_PRIMARY_PARTS; part++)
+            same &= same_text(*smoe_primary_text(&a->primary[i], part),
+                              *smoe_primary_text(&b->primary[i], part));
+    return same;
+}
+
+char *smoe_primary_name(const smoe_primary *p) {
+    if (p->trend)
+        return smoe_text_format("slope over %s%s%s", p->trend, p->where ? ", " : "",
+                                p->where ? p->where : "");
+    return smoe_text_format("%s - %s", p->row, p->reference);
+}
+
+/* ---- the results ----------------------------------------------------------------------------- */
+
+static int measure(smoe_primary_result *result, const smoe_measures *m, smoe_err *err) {
+    const smoe_primary *p = result->asked;
+    size_t metric = smoe_measures_metric(m, p->measure);
+    char *const **value = calloc(m->groups + 1, sizeof *value);
+    double *weight = calloc(m->groups + 1, sizeof *weight);
+    int status = value && weight ? 0 : -1;
+    if (status) smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    for (size_t g = 0; g < m->groups && !status; g++) value[g] = m->setting[m->first[g]];
+    const smoe_combinations groups = {.prefix = "",
+                                      .column = m->column,
+                                      .columns = m->columns,
+                                      .seed = m->seed,
+                                      .value = value,
+                                      .count = m->groups};
+    if (!status) status = weigh(weight, &result->groups, &groups, p, err);
+    if (!status && result->groups && result->groups != SIZE_MAX && metric != SIZE_MAX)
+        status = smoe_contrast_measure(&result->paired, m, weight, metric, err);
+    free(value);
+    free(weight);
+    return status;
+}
+
+/* What is tested, and how. */
+static double p_of(const smoe_primary_result *result) {
+    if (isfinite(result->margin)) return smoe_stats_p_equivalent(&result->paired, result->margin);
+    return smoe_stats_p(&result->paired, result->paired.mean);
+}
+
+static smoe_finding finding_of(const smoe_primary_result *result) {
+    const smoe_paired *d = &result->paired;
+    const char *expect = result->asked->expect;
+    bool significant = result->adjusted<0.05, up = d->mean> 0;
+    if (isfinite(result->margin))
+        return significant                                ? SMOE_CONFIRMED
+               : fabs(d->mean) - d->half > result->margin ? SMOE_REFUTED
+                                                          : SMOE_OPEN;
+    if (!significant) return SMOE_OPEN;
+    if (!strcmp(expect, "different")) return SMOE_CONFIRMED;
+    return up == (!strcmp(expect, "higher") || !strcmp(expect, "rising")) ? SMOE_CONFIRMED
+                                                                          : SMOE_REFUTED;
+}
+
+int smoe_primary_decide(smoe_primary_result **results, const smoe_sweep_plan *plan,
+                        const smoe_measures *trials, const smoe_measures *evaluations,
+                        smoe_err *err) {
+    size_t n = plan->primaries, family = plan->family ? strtoull(plan->family, NULL, 10) : n;
+    *results = NULL;
+    if (!n) return 0;
+    double *p = calloc(2 * n, sizeof *p);
+    smoe_primary_result *list = *results = calloc(n, sizeof *list);
+    if (!p || !list) {
+        free(p);
+        return smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu contrasts", n);
+    }
+    int status = 0;
+    for (size_t i = 0; i < n && !status; i++) {
+        const smoe_primary *primary = &plan->primary[i];
+        const smoe_measures *of = smoe_primary_is_evaluated(primary) ? evaluations : trials;
+        list[i] = (smoe_primary_result){.asked = primary,
+                                        .paired = smoe_stats_paired(NULL, 0),
+                                        .margin = primary->margin ? strtod(primary->margin, NULL)
+                                                                  : (double)NAN};
+        if (of) status = measure(&list[i], of, err);
+        p[i] = list[i].p = p_of(&list[i]);
+    }
+    if (!status) smoe_stats_holm(p + n, p, n, family);
+    for (size_t i = 0; i < n && !status; i++) {
+        list[i].adjusted = p[n + i];
+        list[i].finding = finding_of(&list[i]);
+    }
+    free(p);
+    return status;
+}
+
+const char *smoe_finding_name(smoe_finding finding) {
+    static const char *const words[] = {"open", "confirmed", "refuted"};
+    return words[finding];
+}

@@ -1,0 +1,56 @@
+/* Reading settings; see settings.h. */
+#include "compare/settings.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+void smoe_settings_free(smoe_settings *s) {
+    for (size_t i = 0; i < s->count; i++) {
+        free(s->item[i].key);
+        free(s->item[i].value);
+    }
+    free(s->item);
+    *s = (smoe_settings){0};
+}
+
+/* "KEY=VALUE" of this length. An item without '=' becomes a key without a value. */
+static int add(smoe_settings *s, const char *text, size_t length) {
+    while (length && isspace((unsigned char)*text)) text++, length--;
+    while (length && isspace((unsigned char)text[length - 1])) length--;
+    smoe_setting *item = realloc(s->item, (s->count + 1) * sizeof *item);
+    if (!item) return -1;
+    s->item = item;
+    item += s->count++;
+    const char *equals = memchr(text, '=', length);
+    size_t key = equals ? (size_t)(equals - text) : length;
+    *item = (smoe_setting){.key = strndup(text, key)};
+    if (equals) item->value = strndup(equals + 1, length - key - 1);
+    return item->key && (item->value || !equals) ? 0 : -1;
+}
+
+int smoe_settings_read(smoe_settings *s, const char *text) {
+    *s = (smoe_settings){0};
+    for (const char *end;; text = end + 1) {
+        end = smoe_text_item(text);
+        if (add(s, text, (size_t)(end - text))) return -1;
+        if (!*end) return 0;
+    }
+}
+
+bool smoe_settings_is_any(const char *value) {
+    return value && !strcmp(value, "*");
+}
+
+const char *smoe_settings_value(const smoe_settings *s, const char *key) {
+    for (size_t i = 0; i < s->count; i++)
+        if (s->item[i].value && !strcmp(s->item[i].key, key)) return s->item[i].value;
+    return NULL;
+}
+
+bool smoe_settings_number(const char *value, double *x) {
+    char *end;
+    *x = strtod(value, &end);
+    return end != value && !*end && isfinite(*x) && *x > 0;
+}

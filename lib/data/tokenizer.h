@@ -1,0 +1,52 @@
+/*
+ * Texts to token ids: a start token, those of the text, an end token; a text too long is cut and
+ * still ends with the end token. A tokenizer is `bytes`, which is built in, or is read from a file.
+ * It is read-only once open, so any number of threads can use it.
+ */
+#ifndef SMOE_TOKENIZER_H
+#define SMOE_TOKENIZER_H
+
+#include "base/base.h"
+#include "spec/spec.h"
+
+typedef struct smoe_tokenizer smoe_tokenizer;
+
+/* That of text.tokenizer. SMOE_DATA names the file and the line; SMOE_USAGE where text.vocabulary
+ * has no room for its ids. */
+int smoe_tokenizer_open(smoe_tokenizer **tokenizer, const smoe_spec *spec,
+                        smoe_err *err) SMOE_MUST_CHECK;
+void smoe_tokenizer_free(smoe_tokenizer *tokenizer);
+
+/* How many ids a model of the spec has: text.vocabulary or, where that is 0, the tokenizer's, whose
+ * file is read for it. */
+int smoe_tokenizer_vocabulary(size_t *vocabulary, const smoe_spec *spec,
+                              smoe_err *err) SMOE_MUST_CHECK;
+
+/* ids [context], padded with 0; returns how many there are, at least 2. */
+size_t smoe_tokenizer_encode(const smoe_tokenizer *tokenizer, uint32_t *ids, size_t context,
+                             const char *text);
+
+/* ---- for tokenizers: one file tokenizer_*.c each --------------------------------------------- */
+
+/* Adds an id; false when there is no room for more. */
+typedef struct smoe_token_list {
+    uint32_t *id;
+    size_t count, room;
+} smoe_token_list;
+bool smoe_token_add(smoe_token_list *list, uint32_t id);
+
+typedef struct smoe_tokenizer_type {
+    /* Adds the ids of the text, until there is no room. */
+    void (*encode)(const smoe_tokenizer *tokenizer, smoe_token_list *ids, const char *text);
+    void (*free)(smoe_tokenizer *tokenizer);
+} smoe_tokenizer_type;
+
+struct smoe_tokenizer {
+    const smoe_tokenizer_type *type;
+    size_t vocabulary;
+    uint32_t start, end;
+};
+
+int smoe_tokenizer_open_bytes(smoe_tokenizer **tokenizer, smoe_err *err) SMOE_MUST_CHECK;
+
+#endif

@@ -1,0 +1,115 @@
+/*
+ * What the noise of the gate would change: the best experts of each token with the noise of
+ * training added to its scores, beside those without (V-MoE section 2.3). The gate's weights are a
+ * softmax of the scores, so that their logarithms are the scores but for a constant, which does not
+ * matter for the order. Everything is a count, hence exact.
+ */
+#include "inspect/inspect_view.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* Standard deviations that are tried, times 1/E; 1 is what the paper trains with. */
+static const double levels[] = {0.5, 1, 2, 4};
+enum { LEVELS = sizeof levels / sizeof *levels };
+
+typedef struct changes {
+    uint64_t tokens;
+    uint64_t
+        *changed;   /* [LEVELS, best] tokens of whose best 1, 2 ... experts a level changes any */
+    uint64_t *lost; /* [LEVELS, best] how many of these experts it replaces, over all tokens */
+    double *score, *noisy, *normal; /* [E] */
+    size_t *order, *other;          /* [E] experts by score, and by noisy score */
+    size_t best, layer;
+} changes;
+
+static int changes_open(void *state, const smoe_inspection *r, smoe_err *err) {
+    changes *c = state;
+    c->best = smoe_inspect_best(r);
+    c->changed = calloc(LEVELS * c->best, sizeof *c->changed);
+    c->lost = calloc(LEVELS * c->best, sizeof *c->lost);
+    c->score = calloc(3 * r->E, sizeof *c->score);
+    c->order = calloc(2 * r->E, sizeof *c->order);
+    if (!c->changed || !c->lost || !c->score || !c->order)
+        return smoe_fail(err, SMOE_RUNTIME, "out of memory for counts of changed choices");
+    c->noisy = c->score + r->E;
+    c->normal = c->noisy + r->E;
+    c->other = c->order + r->E;
+    return 0;
+}
+
+static void changes_close(void *state) {
+    changes *c = state;
+    free(c->changed);
+    free(c->lost);
+    free(c->score);
+    free(c->order);
+}
+
+/* order[0..best) becomes the experts with the largest scores, the first of equal ones first. */
+static void best_experts(size_t *order, const double *score, size_t E, size_t best) {
+    for (size_t e = 0; e < E; e++) order[e] = e;
+    for (size_t k = 0; k < best; k++) {
+        size_t top = k;
+        for (size_t i = k + 1; i < E; i++) {
+            double a = score[order[i]], b = score[order[top]];
+            if (a > b || (a == b && order[i] < order[top])) top = i;
+        }
+        size_t expert = order[top];
+        order[top] = order[k];
+        order[k] = expert;
+    }
+}
+
+static bool is_among(size_t expert, const size_t *list, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (list[i] == expert) return true;
+    return false;
+}
+
+static void compare(changes *c, size_t level) {
+    for (size_t k = 1; k <= c->best; k++) {
+        size_t lost = 0;
+        for (size_t i = 0; i < k; i++) lost += !is_among(c->order[i], c->other, k);
+        c->changed[level * c->best + k - 1] += lost > 0;
+        c->lost[level * c->best + k - 1] += lost;
+    }
+}
+
+static void changes_image(void *state, const smoe_inspection *r, const smoe_inspect_view *view) {
+    changes *c = state;
+    if (!view->gate) return;
+    for (size_t t = 0; t < r->T; t++) {
+        const real *gate = view->gate + t * r->E;
+        /* The same normal numbers at each level, so that levels are compared on the same draws. */
+        smoe_rng rng = smoe_rng_at(r->subject.spec->seed, SMOE_RNG_ANALYSIS, SMOE_DRAWS_NOISE,
+                                   (uint64_t)view->layer, view->image * r->T + t);
+        smoe_rng_normals(&rng, c->normal, r->E);
+        for (size_t e = 0; e < r->E; e++) c->score[e] = log((double)gate[e]);
+        best_experts(c->order, c->score, r->E, c->best);
+        for (size_t level = 0; level < LEVELS; level++) {
+            for (size_t e = 0; e < r->E; e++)
+                c->noisy[e] = c->score[e] + levels[level] / (double)r->E * c->normal[e];
+            best_experts(c->other, c->noisy, r->E, c->best);
+            compare(c, level);
+        }
+        c->tokens++;
+    }
+}
+
+const smoe_counter smoe_counter_changes = {.needs = SMOE_INSPECT_GATE,
+                                           .size = sizeof(changes),
+                                           .open = changes_open,
+                                           .image = changes_image,
+                                           .close = changes_close};
+
+void smoe_fill_noise_decisions(const smoe_inspection *r, smoe_frame *frame, size_t l) {
+    const changes *c = smoe_inspect_state(r, SMOE_COUNT_CHANGES, l);
+    for (size_t i = 0; c->tokens && i < LEVELS * c->best; i++) {
+        size_t k = i % c->best + 1;
+        smoe_inspect_put(
+            r, frame, l, {"noise", .number = levels[i / c->best]}, {"choices", .number = (double)k},
+            {"tokens_changed", .number = (double)c->changed[i] / (double)c->tokens},
+            {"choices_changed", .number = (double)c->lost[i] / (double)(k * c->tokens)});
+    }
+}

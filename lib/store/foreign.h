@@ -1,0 +1,32 @@
+/*
+ * Weights of Vision Transformers in the files of other programs: .npz of the ViT and big_vision
+ * code, .pth of PyTorch, and safetensors with the names of Hugging Face. They become safetensors
+ * with the names and layouts of smoe-checkpoint(5), in memory, and so are read by everything that
+ * reads models. What a file has beside these stays under its own name.
+ */
+#ifndef SMOE_FOREIGN_H
+#define SMOE_FOREIGN_H
+
+#include "store/safetensors.h"
+
+/* Whether bytes begin as a .npz or .pth file does. */
+bool smoe_foreign_begins(const void *bytes, size_t size);
+
+/* The whole file in `bytes` as safetensors; *made is memory of its own. SMOE_DATA names path,
+ * member and place, and for a .pth that holds more than tensors the command that converts it. */
+int smoe_foreign_convert(void **made, size_t *made_size, const void *bytes, size_t size,
+                         const char *path, smoe_err *err) SMOE_MUST_CHECK;
+
+/* The same for an open safetensors file. 1: made; 0: its names are not Hugging Face's. */
+int smoe_foreign_rename(void **made, size_t *made_size, const smoe_safetensors *file,
+                        smoe_err *err) SMOE_MUST_CHECK;
+
+/* The tensors of a file in a fresh array, with what they borrow from the file and the array: as
+ * they are, or with Hugging Face's names, qkv as the three that it has there. SMOE_USAGE lists
+ * those that it has no names for. */
+int smoe_foreign_names(smoe_tensor **tensors, size_t *count, const smoe_safetensors *file,
+                       bool hugging_face, smoe_err *err) SMOE_MUST_CHECK;
+
+void smoe_foreign_free(void *made, size_t size);
+
+#endif

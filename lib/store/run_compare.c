@@ -1,0 +1,253 @@
+/* Two runs side by side; see run_compare.h. */
+#include "store/run_compare.h"
+#include "store/run.h"
+#include "store/safetensors.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- records --------------------------------------------------------------------------------- */
+
+typedef struct records {
+    json_t **json;
+    uint64_t *step;
+    size_t count, room;
+} records;
+
+static int keep(void *user, const smoe_run_record *record, smoe_err *err) {
+    records *r = user;
+    if (r->count == r->room) {
+        size_t room = r->room ? 2 * r->room : 256;
+        json_t **json = realloc(r->json, room * sizeof(json_t *));
+        if (json) r->json = json;
+        uint64_t *step = json ? realloc(r->step, room * sizeof *step) : NULL;
+        if (step) r->step = step;
+        if (!step) return smoe_fail(err, SMOE_RUNTIME, "out of memory for records");
+        r->room = room;
+    }
+    r->step[r->count] = record->step;
+    r->json[r->count++] = json_incref((json_t *)record->json);
+    return 0;
+}
+
+static void records_free(records *r) {
+    for (size_t i = 0; i < r->count; i++) json_decref(r->json[i]);
+    free(r->json);
+    free(r->step);
+}
+
+bool smoe_record_of_clock(const char *metric) {
+    static const smoe_metric clock[] = {SMOE_METRIC_WALL_S, SMOE_METRIC_WAITED_S,
+                                        SMOE_METRIC_IMAGES_PER_S};
+    for (size_t i = 0; i < sizeof clock / sizeof *clock; i++)
+        if (!strcmp(metric, smoe_metrics[clock[i]].name)) return true;
+    return false;
+}
+
+/* The place of a double among all of them, so that neighbours differ by 1. */
+static double place_of(double x) {
+    int64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits < 0 ? -(double)(bits & INT64_MAX) : (double)bits;
+}
+
+static double number_of(const json_t *value) {
+    return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
+/* The first member in which a differs from b, but for the clock; NULL: none. */
+static const char *member_apart(const json_t *a, const json_t *b) {
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)a, key,
+                        value) if (!smoe_record_of_clock(key) &&
+                                   !json_equal(value, json_object_get(b, key))) return key;
+    return NULL;
+}
+
+static void find_first(smoe_run_difference *first, const records *a, const records *b) {
+    size_t both = a->count < b->count ? a->count : b->count, i = 0;
+    const char *key = NULL;
+    while (i < both && a->step[i] == b->step[i] && !(key = member_apart(a->json[i], b->json[i])) &&
+           !(key = member_apart(b->json[i], a->json[i])))
+        i++;
+    *first = (smoe_run_difference){.any = i < a->count || i < b->count, .records = i};
+    if (!first->any) return;
+    const json_t *x = i < a->count ? a->json[i] : NULL, *y = i < b->count ? b->json[i] : NULL;
+    if (!key) {
+        first->step = !y || (x && a->step[i] < b->step[i]) ? a->step[i] : b->step[i];
+        first->a = first->b = first->ulps = NAN;
+        return;
+    }
+    first->step = a->step[i];
+    snprintf(first->metric, sizeof first->metric, "%s", key);
+    first->a = number_of(json_object_get(x, key));
+    first->b = number_of(json_object_get(y, key));
+    first->ulps = fabs(place_of(first->a) - place_of(first->b));
+    if (isnan(first->a) || isnan(first->b)) first->ulps = NAN;
+}
+
+/* The next record from *i that has a number of that name. */
+static bool next_number(const records *r, const char *key, size_t *i, double *number) {
+    for (; *i < r->count; ++*i) {
+        *number = number_of(json_object_get(r->json[*i], key));
+        if (isfinite(*number)) return true;
+    }
+    return false;
+}
+
+/* A number of both runs, paired by step. */
+static void add_metric(smoe_frame *frame, const records *a, const records *b, const char *key) {
+    size_t i = 0, k = 0, steps = 0;
+    double x = NAN, y = NAN, last_x = NAN, last_y = NAN, sum = 0;
+    bool more_a = next_number(a, key, &i, &x), more_b = next_number(b, key, &k, &y);
+    while (more_a || more_b) {
+        bool take_a = more_a && (!more_b || a->step[i] <= b->step[k]);
+        bool take_b = more_b && (!more_a || b->step[k] <= a->step[i]);
+        if (take_a) last_x = x;
+        if (take_b) last_y = y;
+        if (take_a && take_b) {
+            sum += y - x;
+            steps++;
+        }
+        if (take_a) i++, more_a = next_number(a, key, &i, &x);
+        if (take_b) k++, more_b = next_number(b, key, &k, &y);
+    }
+    if (isnan(last_x) || isnan(last_y)) return;
+    smoe_frame_put(frame, {"metric", .text = key}, {"a", .number = last_x}, {"b", .number = last_y},
+                   {"difference", .number = last_y - last_x},
+                   {"mean_difference", .number = steps ? sum / (double)steps : NAN},
+                   {"steps", .number = (double)steps});
+}
+
+static void fill_metrics(smoe_frame *frame, const records *a, const records *b) {
+    static const smoe_column columns[] = {
+        {"metric", true},           {"a", false},     {"b", false}, {"difference", false},
+        {"mean_difference", false}, {"steps", false}, {0}};
+    const char *key;
+    json_t *value, *seen = json_object();
+    smoe_frame_init(frame, "metrics", "Metrics",
+                    "last values, and the mean difference over the steps in common", columns);
+    for (size_t i = 0; i < a->count; i++) json_object_foreach(a->json[i], key, value) {
+            if (!json_is_number(value) || json_object_get(seen, key) || !strcmp(key, "step"))
+                continue;
+            json_object_set_new(seen, key, json_true());
+            add_metric(frame, a, b, key);
+        }
+    json_decref(seen);
+}
+
+int smoe_runs_compare_records(smoe_run_difference *first, smoe_frame *metrics, const char *a,
+                              const char *b, smoe_err *err) {
+    records x = {0}, y = {0};
+    int status = smoe_run_each_record(a, 0, keep, &x, err);
+    if (!status) status = smoe_run_each_record(b, 0, keep, &y, err);
+    if (!status) find_first(first, &x, &y);
+    if (!status && metrics) fill_metrics(metrics, &x, &y);
+    records_free(&x);
+    records_free(&y);
+    return status;
+}
+
+/* ---- settings -------------------------------------------------------------------------------- */
+
+/* Every member that is no object, by its dotted name. */
+static void flatten(json_t *flat, const char *before, const json_t *value) {
+    const char *key;
+    json_t *inner;
+    json_object_foreach((json_t *)value, key, inner) {
+        char *name = smoe_text_format("%s%s%s", before, *before ? "." : "", key);
+        if (!name) return;
+        if (json_is_object(inner) && json_object_size(inner))
+            flatten(flat, name, inner);
+        else
+            json_object_set(flat, name, inner);
+        free(name);
+    }
+}
+
+/* As a spec would have it: a text without its quotes. */
+static char *shown(const json_t *value) {
+    if (!value) return strdup("");
+    return json_is_string(value) ? strdup(json_string_value(value)) : smoe_json_dump(value, 0);
+}
+
+static void add_setting(smoe_frame *frame, const char *key, const json_t *a, const json_t *b) {
+    char *x = shown(a), *y = shown(b);
+    if (x && y) smoe_frame_put(frame, {"key", .text = key}, {"a", .text = x}, {"b", .text = y});
+    free(x);
+    free(y);
+}
+
+void smoe_runs_compare_json(smoe_frame *frame, const char *name, const char *title, const json_t *a,
+                            const json_t *b) {
+    static const smoe_column columns[] = {{"key", true}, {"a", true}, {"b", true}, {0}};
+    json_t *x = json_object(), *y = json_object(), *value;
+    const char *key;
+    smoe_frame_init(frame, name, title, "what differs", columns);
+    flatten(x, "", a);
+    flatten(y, "", b);
+    json_object_foreach(x, key, value) {
+        const json_t *other = json_object_get(y, key);
+        if (!other || !json_equal(value, (json_t *)other)) add_setting(frame, key, value, other);
+    }
+    json_object_foreach(y, key, value) if (!json_object_get(x, key))
+        add_setting(frame, key, NULL, value);
+    json_decref(x);
+    json_decref(y);
+}
+
+/* ---- weights --------------------------------------------------------------------------------- */
+
+static bool same_shape(const smoe_tensor *a, const smoe_tensor *b) {
+    if (a->ndim != b->ndim || a->dtype > SMOE_DTYPE_F64 || b->dtype > SMOE_DTYPE_F64) return false;
+    for (int i = 0; i < a->ndim; i++)
+        if (a->dim[i] != b->dim[i]) return false;
+    return true;
+}
+
+/* The largest difference of an element; NAN counts as the largest of all. */
+static double distance_of(const smoe_tensor *a, const smoe_tensor *b) {
+    enum { PIECE = 1024 };
+    double most = 0;
+    for (size_t first = 0; first < a->size; first += PIECE) {
+        real x[PIECE], y[PIECE];
+        size_t n = a->size - first < PIECE ? a->size - first : PIECE;
+        (void)smoe_tensor_convert(x, a, first, n);
+        (void)smoe_tensor_convert(y, b, first, n);
+        for (size_t i = 0; i < n; i++) {
+            double d = fabs((double)x[i] - (double)y[i]);
+            bool both_nan = isnan(x[i]) && isnan(y[i]);
+            if (isnan(d)) d = both_nan ? 0 : INFINITY;
+            most = fmax(most, d);
+        }
+    }
+    return most;
+}
+
+int smoe_runs_compare_weights(smoe_weights_difference *difference, const char *a, const char *b,
+                              smoe_err *err) {
+    smoe_safetensors *x = NULL, *y = NULL;
+    *difference = (smoe_weights_difference){0};
+    int status = smoe_safetensors_open(&x, a, err);
+    if (!status) status = smoe_safetensors_open(&y, b, err);
+    for (size_t i = 0; !status && i < smoe_safetensors_count(x); i++) {
+        const smoe_tensor *t = smoe_safetensors_at(x, i), *u = smoe_safetensors_find(y, t->name);
+        if (!u || !same_shape(t, u)) {
+            difference->alone++;
+            continue;
+        }
+        double distance = distance_of(t, u);
+        difference->tensors++;
+        difference->equal += distance == 0;
+        if (!(distance > difference->distance)) continue;
+        difference->distance = distance;
+        smoe_text_shown(t->name, difference->most, sizeof difference->most);
+    }
+    for (size_t i = 0; !status && i < smoe_safetensors_count(y); i++)
+        difference->alone += !smoe_safetensors_find(x, smoe_safetensors_at(y, i)->name);
+    smoe_safetensors_free(x);
+    smoe_safetensors_free(y);
+    return status;
+}

@@ -1,0 +1,41 @@
+/*
+ * What two runs have in common: settings, environment, records and weights. Nothing is computed
+ * again; the files of the runs are read.
+ */
+#ifndef SMOE_RUN_COMPARE_H
+#define SMOE_RUN_COMPARE_H
+
+#include "base/frame.h"
+
+/* Where the records of two runs first differ, times and rates aside. */
+typedef struct smoe_run_difference {
+    bool any;       /* they differ; otherwise only `records` is set */
+    size_t records; /* that are the same, up to there */
+    uint64_t step;
+    char metric[96]; /* "": one of them has no record there */
+    double a, b;     /* NAN where one of them has no such number */
+    double ulps;     /* numbers of double precision between them; NAN: not both are numbers */
+} smoe_run_difference;
+
+/* Whether a member of a record tells of the clock, and so differs between two equal runs. */
+bool smoe_record_of_clock(const char *metric);
+
+/* Of two files metrics.jsonl. `metrics` (may be NULL, else initialised here) gets a row per number
+ * that both have: its last values, and the mean difference b - a over the steps in common. */
+int smoe_runs_compare_records(smoe_run_difference *first, smoe_frame *metrics, const char *a,
+                              const char *b, smoe_err *err) SMOE_MUST_CHECK;
+
+/* Members of two JSON objects that differ, by their dotted names; initialises the frame. */
+void smoe_runs_compare_json(smoe_frame *frame, const char *name, const char *title, const json_t *a,
+                            const json_t *b);
+
+/* The tensors of two model files. */
+typedef struct smoe_weights_difference {
+    size_t tensors, equal, alone; /* in both; of these, the same; in one of the two, or misshapen */
+    char most[128];               /* the tensor with the largest difference of a weight */
+    double distance;              /* that difference */
+} smoe_weights_difference;
+int smoe_runs_compare_weights(smoe_weights_difference *difference, const char *a, const char *b,
+                              smoe_err *err) SMOE_MUST_CHECK;
+
+#endif

@@ -1,0 +1,28 @@
+/* Verifying what a run wrote: digests of checkpoints, checksums of records, links, the spec. */
+#ifndef SMOE_VERIFY_H
+#define SMOE_VERIFY_H
+
+#include "base/base.h"
+
+/* What was found about a path; `good` is false where something is wrong. */
+typedef void smoe_verify_line(void *user, const char *path, const char *found, bool good);
+
+typedef struct smoe_verifier {
+    smoe_verify_line *line;
+    void *user;
+    bool repair;        /* put right what other files determine */
+    size_t looked, bad; /* so far */
+} smoe_verifier;
+
+/* Passes a line on and counts it. */
+void smoe_verify_say(smoe_verifier *verifier, const char *path, const char *found, bool good);
+
+/* A safetensors file; a checkpoint's folder; a run directory. Everything that is wrong is a line,
+ * and no error of the call. With `repair` a run whose spec.yaml is lost or damaged gets that of its
+ * latest checkpoint, and leftovers of killed processes are removed; nothing that was measured or
+ * trained is touched. */
+void smoe_verify_file(smoe_verifier *verifier, const char *path);
+void smoe_verify_checkpoint(smoe_verifier *verifier, const char *dir);
+void smoe_verify_run(smoe_verifier *verifier, const char *dir);
+
+#endif

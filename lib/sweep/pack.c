@@ -1,0 +1,133 @@
+/* Packing a sweep; see pack.h. libarchive writes the tar.gz, which any tool unpacks. */
+#include "sweep/pack.h"
+#include "sweep/evaluations.h"
+#include "compare/outcomes.h"
+#include "base/file.h"
+#include "store/npy.h"
+
+#include <archive.h>
+#include <archive_entry.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { FILE_MOST = 1 << 30 };
+
+typedef struct pack {
+    struct archive *archive;
+    smoe_file file;
+    smoe_err *err;
+    const char *path, *dir;
+} pack;
+
+static la_ssize_t put(struct archive *archive, void *user, const void *bytes, size_t size) {
+    pack *p = user;
+    if (!smoe_file_put(&p->file, bytes, size, p->err)) return (la_ssize_t)size;
+    archive_set_error(archive, EIO, "%s", p->err->text);
+    return -1;
+}
+
+static int failed(pack *p) {
+    if (p->err->code) return -1; /* the error of the file says more */
+    return smoe_fail(p->err, SMOE_RUNTIME, "%s: %s", p->path, archive_error_string(p->archive));
+}
+
+/* Owner, time and mode are left out, so that the same sweep gives the same bytes. */
+static int add(pack *p, const char *name, const void *bytes, size_t size) {
+    struct archive_entry *entry = archive_entry_new();
+    if (!entry) return smoe_fail(p->err, SMOE_RUNTIME, "out of memory");
+    archive_entry_set_pathname(entry, name);
+    archive_entry_set_filetype(entry, AE_IFREG);
+    archive_entry_set_perm(entry, 0644);
+    archive_entry_set_size(entry, (la_int64_t)size);
+    int status = archive_write_header(p->archive, entry) == ARCHIVE_OK &&
+                         archive_write_data(p->archive, bytes, size) == (la_ssize_t)size
+                     ? 0
+                     : failed(p);
+    archive_entry_free(entry);
+    return status;
+}
+
+/* Adds a file of the sweep unchanged, if it exists. */
+static int add_file(pack *p, const char *name) {
+    char *from = smoe_text_format("%s/%s", p->dir, name), *text = NULL;
+    size_t size = 0;
+    int status = 0;
+    if (!from) return smoe_fail(p->err, SMOE_RUNTIME, "out of memory");
+    if (!access(from, F_OK)) {
+        status = smoe_file_read(from, FILE_MOST, &text, &size, p->err);
+        if (!status) status = add(p, name, text, size);
+    }
+    free(text);
+    free(from);
+    return status;
+}
+
+/* Adds which images a trial got right, if its outcomes exist. */
+static int add_outcomes(pack *p, const smoe_sweep *sweep, size_t i) {
+    char *path = smoe_trial_outcomes(sweep, i);
+    uint8_t *right = NULL;
+    void *npy = NULL;
+    size_t images = 0, size = 0;
+    int status = path ? smoe_outcomes_right(&right, &images, path, p->err)
+                      : smoe_fail(p->err, SMOE_RUNTIME, "out of memory");
+    if (!status && right) {
+        status = smoe_npy_make(&npy, &size, "|b1", right, 1, &images, p->err);
+        if (!status) status = add(p, path + strlen(p->dir) + 1, npy, size);
+    }
+    free(npy);
+    free(right);
+    free(path);
+    return status;
+}
+
+static int add_trial(pack *p, const smoe_sweep *sweep, size_t i) {
+    char *name = smoe_text_format("claims/%s.json", sweep->trial[i].name);
+    int status = name ? add_file(p, name) : smoe_fail(p->err, SMOE_RUNTIME, "out of memory");
+    free(name);
+    return status ? status : add_outcomes(p, sweep, i);
+}
+
+static int add_evaluations(pack *p, const smoe_sweep *sweep) {
+    smoe_sweep table;
+    int status = smoe_evaluations_table(&table, sweep, p->err);
+    for (size_t i = 0; i < sweep->trials && !status; i++) {
+        char *name = smoe_text_format("claims/%s.evaluations.json", sweep->trial[i].name);
+        status = name ? add_file(p, name) : smoe_fail(p->err, SMOE_RUNTIME, "out of memory");
+        free(name);
+    }
+    for (size_t i = 0; i < table.trials && !status; i++) status = add_outcomes(p, &table, i);
+    smoe_sweep_free(&table);
+    return status;
+}
+
+static int add_all(pack *p, const smoe_sweep *sweep) {
+    if (archive_write_set_format_pax_restricted(p->archive) != ARCHIVE_OK ||
+        archive_write_add_filter_gzip(p->archive) != ARCHIVE_OK ||
+        archive_write_set_filter_option(p->archive, "gzip", "timestamp", NULL) != ARCHIVE_OK ||
+        archive_write_set_filter_option(p->archive, "gzip", "compression-level", "9") !=
+            ARCHIVE_OK ||
+        archive_write_open(p->archive, p, NULL, put, NULL) != ARCHIVE_OK)
+        return failed(p);
+    int status = add_file(p, "cells.jsonl");
+    for (size_t i = 0; i < sweep->trials && !status; i++)
+        if (sweep->trial[i].state == SMOE_TRIAL_DONE) status = add_trial(p, sweep, i);
+    if (!status && sweep->evaluate.points) status = add_evaluations(p, sweep);
+    if (!status && archive_write_close(p->archive) != ARCHIVE_OK) status = failed(p);
+    return status;
+}
+
+int smoe_sweep_pack(const smoe_sweep *sweep, const char *path, smoe_err *err) {
+    pack p = {.path = path, .dir = sweep->dir, .err = err};
+    if (smoe_file_create(&p.file, path, err)) return -1;
+    p.archive = archive_write_new();
+    int status = p.archive ? add_all(&p, sweep) : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    if (status) archive_write_fail(p.archive); /* nothing more is written */
+    archive_write_free(p.archive);
+    if (status)
+        smoe_file_abandon(&p.file);
+    else
+        status = smoe_file_commit(&p.file, err);
+    return status;
+}

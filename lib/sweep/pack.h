@@ -1,0 +1,16 @@
+/*
+ * A sweep in one small file: what its tables are computed from, without weights. A tar.gz with the
+ * manifest and, of each trial that is done, how it went and which test images it got right.
+ * Unpacked, it is a sweep that smoe_sweep_open reads; trials that are not done can be run there.
+ */
+#ifndef SMOE_PACK_H
+#define SMOE_PACK_H
+
+#include "sweep/sweep.h"
+
+/* Writes the file, whole or not at all. The same sweep gives the same bytes. Outcomes are kept as
+ * booleans: intervals of precision stay over seeds and images, those of the loss become intervals
+ * over seeds. SMOE_DATA: outcomes that are damaged; SMOE_RUNTIME: the file cannot be written. */
+int smoe_sweep_pack(const smoe_sweep *sweep, const char *path, smoe_err *err) SMOE_MUST_CHECK;
+
+#endif

@@ -1,0 +1,112 @@
+/* What a sweep is to show; see show.h. */
+#include "sweep/show.h"
+#include "compare/compare.h"
+#include "compare/margin.h"
+#include "compare/primary.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The combinations of the trials, or of trials and points, without the seed. */
+static int combine(smoe_combinations *r, char ***flat, const smoe_sweep *sweep, bool evaluated) {
+    const smoe_axis *axis = &sweep->evaluate;
+    size_t points = evaluated ? axis->points : 1, later = evaluated ? axis->columns : 0;
+    size_t columns = sweep->columns + later, most = sweep->trials * points;
+    char **column = calloc(columns + 1, sizeof *column);
+    char *const **value = calloc(most + 1, sizeof *value);
+    *flat = calloc(most * columns + 1, sizeof **flat);
+    *r = (smoe_combinations){
+        .prefix = "", .column = column, .columns = columns, .seed = sweep->seed, .value = value};
+    if (!column || !value || !*flat) return -1;
+    for (size_t c = 0; c < columns; c++) {
+        column[c] = c < sweep->columns
+                        ? strdup(sweep->column[c])
+                        : smoe_text_format(SMOE_EVALUATED "%s", axis->column[c - sweep->columns]);
+        if (!column[c]) return -1;
+    }
+    for (size_t n = 0; n < most; n++) {
+        char **own = *flat + r->count * columns;
+        bool known = false;
+        for (size_t c = 0; c < columns; c++)
+            own[c] = c < sweep->columns ? sweep->trial[n / points].value[c]
+                                        : axis->point[n % points].value[c - sweep->columns];
+        for (size_t k = 0; k < r->count && !known; k++) {
+            known = true;
+            for (size_t c = 0; c < columns && known; c++)
+                known = c == r->seed || !strcmp(own[c], value[k][c]);
+        }
+        if (!known) value[r->count++] = own;
+    }
+    return 0;
+}
+
+static void combine_free(smoe_combinations *r, char **flat) {
+    for (size_t c = 0; r->column && c < r->columns; c++) free(r->column[c]);
+    free((void *)r->column);
+    free((void *)r->value);
+    free(flat);
+}
+
+static int check_primary(const smoe_sweep *sweep, smoe_primary *primary, const char *equivalence,
+                         const char *from, smoe_err *err) {
+    smoe_combinations all;
+    char **flat;
+    int status = combine(&all, &flat, sweep, smoe_primary_is_evaluated(primary))
+                     ? smoe_fail(err, SMOE_RUNTIME, "out of memory")
+                     : smoe_primary_check(primary, equivalence, &all, from, err);
+    combine_free(&all, flat);
+    return status;
+}
+
+int smoe_sweep_show(smoe_sweep *sweep, smoe_sweep_plan *plan, smoe_err *err) {
+    char from[64], *end;
+    sweep->plan = *plan;
+    *plan = (smoe_sweep_plan){0};
+    plan = &sweep->plan;
+    if (plan->equivalence && smoe_margin_check(plan->equivalence, "sweep.equivalence", err))
+        return -1;
+    unsigned long long family = plan->family ? strtoull(plan->family, &end, 10) : plan->primaries;
+    if (plan->family && (*end || *plan->family == '-' || family < plan->primaries || !family))
+        return smoe_fail(
+            err, SMOE_USAGE,
+            "sweep.family: '%s' is not a number of contrasts; the sweep itself has %zu",
+            plan->family, plan->primaries);
+    for (size_t i = 0; i < plan->primaries; i++) {
+        snprintf(from, sizeof from, "sweep.primary, contrast %zu", i + 1);
+        if (check_primary(sweep, &plan->primary[i], plan->equivalence, from, err)) return -1;
+    }
+    return 0;
+}
+
+int smoe_sweep_refer(smoe_sweep *sweep, const char *text, const char *from, smoe_err *err) {
+    size_t points = sweep->evaluate.points;
+    char *const **trial = calloc(sweep->trials + 1, sizeof *trial);
+    char *const **point = calloc(points + 1, sizeof *point);
+    char *copy = strdup(text);
+    int status = trial && point && copy ? 0 : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    for (size_t i = 0; trial && i < sweep->trials; i++) trial[i] = sweep->trial[i].value;
+    for (size_t p = 0; point && p < points; p++) point[p] = sweep->evaluate.point[p].value;
+    const smoe_combinations tables[] = {
+        {"", sweep->column, sweep->columns, sweep->seed, trial, sweep->trials},
+        {SMOE_EVALUATED, sweep->evaluate.column, sweep->evaluate.columns, SIZE_MAX, point, points}};
+    if (!status) status = smoe_compare_check(tables, text, from, err);
+    if (!status) {
+        free(sweep->reference);
+        sweep->reference = copy;
+        copy = NULL;
+    }
+    free(copy);
+    free(point);
+    free(trial);
+    return status;
+}
+
+int smoe_sweep_set_equivalence(smoe_sweep *sweep, const char *text, const char *from,
+                               smoe_err *err) {
+    if (smoe_margin_check(text, from, err)) return -1;
+    char *copy = strdup(text);
+    if (!copy) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    free(sweep->plan.equivalence);
+    sweep->plan.equivalence = copy;
+    return 0;
+}

@@ -1,0 +1,23 @@
+/* What a sweep is to show, said before any trial runs: primary contrasts, the reference, and
+ * margins within which settings count as equivalent. The primary contrasts stand in the manifest
+ * and cannot change once it is written. */
+#ifndef SMOE_SHOW_H
+#define SMOE_SHOW_H
+
+#include "sweep/sweep.h"
+
+/* Takes the plan over from a spec and checks it against the trials and the evaluations. SMOE_USAGE,
+ * with the number of the contrast; see compare/primary.h. */
+int smoe_sweep_show(smoe_sweep *sweep, smoe_sweep_plan *plan, smoe_err *err) SMOE_MUST_CHECK;
+
+/* Gives the sweep its reference, a copy of `settings`, in the place of an earlier one; `from` is
+ * who wants it, for messages ("--reference"). SMOE_USAGE: see smoe_compare_check. */
+int smoe_sweep_refer(smoe_sweep *sweep, const char *settings, const char *from,
+                     smoe_err *err) SMOE_MUST_CHECK;
+
+/* Gives the plan other margins (compare/margin.h), for differences that are no primary
+ * contrasts. */
+int smoe_sweep_set_equivalence(smoe_sweep *sweep, const char *text, const char *from,
+                               smoe_err *err) SMOE_MUST_CHECK;
+
+#endif

@@ -1,0 +1,62 @@
+/* Sums over the pieces of a batch; see pieces.h. */
+#include "train/pieces.h"
+#include "base/team.h"
+#include "spec/parts.h"
+
+#include <string.h>
+
+size_t smoe_pieces_levels(size_t count) {
+    size_t levels = 0;
+    while (count >> (levels + 1)) levels++;
+    return levels;
+}
+
+int smoe_pieces_open(smoe_pieces *pieces, const smoe_params *params, size_t count, smoe_err *err) {
+    *pieces = (smoe_pieces){.size = params->trained};
+    for (size_t levels = smoe_pieces_levels(count); pieces->levels < levels; pieces->levels++) {
+        smoe_arena arena = {0};
+        smoe_arena_take(&arena, pieces->size, sizeof(real));
+        if (smoe_arena_bind(&arena, err)) return smoe_fail_prefix(err, "gradients of pieces");
+        pieces->slab[pieces->levels] = (real *)arena.base;
+    }
+    return 0;
+}
+
+void smoe_pieces_free(smoe_pieces *pieces) {
+    for (size_t i = 0; i < pieces->levels; i++) {
+        smoe_arena arena = {.base = (char *)pieces->slab[i], .size = pieces->size * sizeof(real)};
+        smoe_arena_free(&arena);
+    }
+    *pieces = (smoe_pieces){0};
+}
+
+static void add(real *restrict x, const real *restrict y, size_t n) {
+    SMOE_SHARED(optimizer, n)
+    for (size_t i = 0; i < n; i++) x[i] += y[i];
+}
+
+void smoe_pieces_clear(smoe_params *params) {
+    for (size_t i = 0; i < params->count; i++) {
+        smoe_param *p = &params->param[i];
+        if (p->frozen) continue;
+        p->fresh = smoe_param_streams(p);
+        if (!p->fresh) memset(params->g + p->offset, 0, p->size * sizeof(real));
+    }
+}
+
+/* As in a binary counter: where a sum waits at a level, it is the left neighbour. */
+void smoe_pieces_add(smoe_pieces *pieces, smoe_params *params, size_t i) {
+    size_t level = 0;
+    for (; i >> level & 1; level++) add(params->g, pieces->slab[level], pieces->size);
+    if (level == pieces->levels) return;
+    real *waiting = params->g;
+    params->g = pieces->slab[level];
+    pieces->slab[level] = waiting;
+    smoe_pieces_clear(params);
+}
+
+void smoe_pieces_sum(double *x, size_t count, size_t n) {
+    for (size_t stride = 1; stride < count; stride *= 2)
+        for (size_t i = 0; i < count; i += 2 * stride)
+            for (size_t k = 0; k < n; k++) x[i * n + k] += x[(i + stride) * n + k];
+}

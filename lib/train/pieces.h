@@ -1,0 +1,38 @@
+/*
+ * The gradient of a batch as the sum of its pieces' gradients in a fixed binary tree: the sum of
+ * pieces 2i and 2i + 1, of two such sums, and so on. Processes that have equal numbers of
+ * neighbouring pieces have subtrees of it each, so the bits do not depend on how many there are
+ * (comm/comm.h).
+ */
+#ifndef SMOE_PIECES_H
+#define SMOE_PIECES_H
+
+#include "base/param.h"
+
+enum { SMOE_PIECES_LEVELS = 17 };
+
+/* A slab of gradients for each level at which a sum waits for its neighbour. */
+typedef struct smoe_pieces {
+    real *slab[SMOE_PIECES_LEVELS];
+    size_t levels, size; /* elements of a slab */
+} smoe_pieces;
+
+/* How many slabs so many pieces need: their logarithm. count is a power of two. */
+size_t smoe_pieces_levels(size_t count);
+
+/* For trees of `count` pieces of the gradients of the table. Free in any case. */
+int smoe_pieces_open(smoe_pieces *pieces, const smoe_params *params, size_t count,
+                     smoe_err *err) SMOE_MUST_CHECK;
+void smoe_pieces_free(smoe_pieces *pieces);
+
+/* Takes the gradients of piece `i` out of params->g, all of them in memory: after the last piece
+ * params->g holds the sum, after any other it is ready for the next backward pass. */
+void smoe_pieces_add(smoe_pieces *pieces, smoe_params *params, size_t i);
+
+/* Gradients that count as zero, as the optimiser leaves them. */
+void smoe_pieces_clear(smoe_params *params);
+
+/* The same tree over vectors x [count,n] of numbers: the sum is in the first. */
+void smoe_pieces_sum(double *x, size_t count, size_t n);
+
+#endif

@@ -1,0 +1,199 @@
+/* Soups of models; see soup.h. */
+#include "train/soup.h"
+#include "math/kernels.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct pot {
+    const smoe_spec *spec;
+    const smoe_dataset *set;
+    const smoe_soup_options *options;
+    smoe_model *model;
+    smoe_params *params;
+    size_t batch, evaluations, planned;
+    real *base;  /* weights of the first path [size] */
+    double *sum; /* of the members that stay [size] */
+    size_t members;
+} pot;
+
+static int pot_open(pot *p, smoe_err *err) {
+    size_t images = smoe_dataset_images(p->set), most = p->spec->eval.batch_size;
+    p->batch = most < images ? most : images;
+    if (smoe_model_create(&p->model, p->spec, smoe_dataset_classes(p->set), err)) return -1;
+    p->params = smoe_model_params(p->model);
+    if (smoe_params_allocate(p->params, 1, err)) return -1;
+    p->base = calloc(p->params->size, sizeof *p->base);
+    p->sum = calloc(p->params->size, sizeof *p->sum);
+    if (!p->base || !p->sum)
+        return smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu weights", p->params->total);
+    return smoe_model_reserve(p->model, p->batch, false, err);
+}
+
+static void pot_free(pot *p) {
+    smoe_model_free(p->model);
+    free(p->base);
+    free(p->sum);
+}
+
+static int load(pot *p, const char *path, smoe_err *err) {
+    smoe_safetensors *file = NULL;
+    if (smoe_safetensors_open(&file, path, err)) return -1;
+    int status = smoe_params_load(p->params, file, SMOE_FIT_EXACT, NULL, err);
+    smoe_safetensors_free(file);
+    return status;
+}
+
+static int evaluate(pot *p, smoe_eval *eval, const char *what, smoe_err *err) {
+    if (smoe_evaluate(p->model, p->spec, p->set, p->batch, NULL, NULL, eval, err))
+        return smoe_fail_prefix(err, "%s", what);
+    p->evaluations++;
+    const smoe_soup_options *o = p->options;
+    if (o->progress) o->progress(o->user, p->evaluations, p->planned);
+    return 0;
+}
+
+/* ---- experts --------------------------------------------------------------------------------- */
+
+static double cosine(const real *x, const real *y, size_t n) {
+    const smoe_row_kernels *kern = smoe_kernels_get()->row;
+    double xx = kern->dot_double(x, x, n), yy = kern->dot_double(y, y, n);
+    return xx > 0 && yy > 0 ? kern->dot_double(x, y, n) / sqrt(xx * yy) : 0;
+}
+
+static bool is_first_kernel(const smoe_param *param) {
+    static const char ending[] = ".experts.fc1.weight";
+    size_t length = strlen(param->name);
+    return length > sizeof ending && !strcmp(param->name + length + 1 - sizeof ending, ending);
+}
+
+/* The experts of the weights of now against those of the base. */
+static void align(const pot *p, smoe_soup_member *m) {
+    size_t experts = 0, aligned = 0;
+    double cosines = 0;
+    for (size_t i = 0; i < p->params->count; i++) {
+        const smoe_param *param = &p->params->param[i];
+        if (!is_first_kernel(param)) continue;
+        size_t E = param->dim[0], n = param->size / E;
+        const real *now = p->params->w + param->offset, *base = p->base + param->offset;
+        for (size_t e = 0; e < E; e++) {
+            double own = cosine(now + e * n, base + e * n, n);
+            size_t closer = 0;
+#pragma omp parallel for schedule(static) reduction(+ : closer)
+            for (size_t f = 0; f < E; f++)
+                closer += f != e && cosine(now + e * n, base + f * n, n) > own;
+            aligned += !closer;
+            cosines += own;
+            experts++;
+        }
+    }
+    m->aligned = experts ? (double)aligned / (double)experts : NAN;
+    m->cosine = experts ? cosines / (double)experts : NAN;
+}
+
+/* ---- cooking --------------------------------------------------------------------------------- */
+
+static int measure_alone(pot *p, smoe_soup_member *m, bool first, smoe_err *err) {
+    if (load(p, m->path, err)) return -1;
+    if (first) memcpy(p->base, p->params->w, p->params->size * sizeof *p->base);
+    align(p, m);
+    return evaluate(p, &m->alone, m->path, err);
+}
+
+/* The weights become the mean of the members and of the weights, those of another one. */
+static void blend(pot *p) {
+    for (size_t i = 0; i < p->params->size; i++)
+        p->params->w[i] = (real)((p->sum[i] + (double)p->params->w[i]) / (double)(p->members + 1));
+}
+
+static int add(pot *p, smoe_soup_member *m, const smoe_eval *before, smoe_err *err) {
+    if (load(p, m->path, err)) return -1;
+    blend(p);
+    if (evaluate(p, &m->with, "soup", err)) return -1;
+    m->in = !p->options->greedy || !p->members || m->with.precision_at_1 >= before->precision_at_1;
+    if (!m->in) return 0;
+    if (load(p, m->path, err)) return -1;
+    for (size_t i = 0; i < p->params->size; i++) p->sum[i] += (double)p->params->w[i];
+    p->members++;
+    return 0;
+}
+
+/* The best first; equal ones as they were given, where `path` is not compared but place is. */
+static bool better(const smoe_eval *a, const smoe_eval *b) {
+    if (a->precision_at_1 != b->precision_at_1) return a->precision_at_1 > b->precision_at_1;
+    return a->loss < b->loss;
+}
+
+static void order(smoe_soup_member *member, size_t count) {
+    for (size_t i = 1; i < count; i++) {
+        smoe_soup_member m = member[i];
+        size_t j = i;
+        for (; j && better(&m.alone, &member[j - 1].alone); j--) member[j] = member[j - 1];
+        member[j] = m;
+    }
+}
+
+/* ---- the file -------------------------------------------------------------------------------- */
+
+static char *members_text(const smoe_soup_member *member, size_t count) {
+    json_t *list = json_array();
+    for (size_t i = 0; i < count; i++)
+        if (member[i].in) json_array_append_new(list, json_string(member[i].path));
+    char *text = json_dumps(list, JSON_COMPACT);
+    json_decref(list);
+    return text;
+}
+
+/* The mean of the members, with what the file at `like` says of the model. */
+static int save(pot *p, const smoe_soup_member *member, size_t count, const char *like,
+                smoe_err *err) {
+    const char *out = p->options->out;
+    smoe_safetensors *file = NULL;
+    smoe_pair *pairs = NULL, *all = NULL;
+    smoe_tensor *tensors = NULL;
+    smoe_slab slab = {.prefix = "", .values = p->params->w};
+    char *text = members_text(member, count);
+    size_t known = 0, kept = 0;
+    int status = -1;
+    for (size_t i = 0; i < p->params->size; i++)
+        p->params->w[i] = (real)(p->sum[i] / (double)p->members);
+    if (smoe_safetensors_open(&file, like, err)) goto out;
+    if (smoe_safetensors_pairs(file, &pairs, &known, err)) goto out;
+    all = calloc(known + 1, sizeof *all);
+    if (!all || !text) {
+        smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", out);
+        goto out;
+    }
+    for (size_t i = 0; i < known; i++)
+        if (strcmp(pairs[i].key, "smoe.soup")) all[kept++] = pairs[i];
+    all[kept++] = (smoe_pair){"smoe.soup", text};
+    if (smoe_params_tensors(p->params, &slab, &tensors, err)) goto out;
+    status = smoe_safetensors_write(out, tensors, p->params->count, all, kept, err);
+out:
+    smoe_safetensors_free(file);
+    free(tensors);
+    free(pairs);
+    free(all);
+    free(text);
+    return status;
+}
+
+int smoe_soup_make(smoe_soup_member *member, size_t count, const smoe_spec *spec,
+                   const smoe_dataset *set, const smoe_soup_options *options, smoe_eval *soup,
+                   smoe_err *err) {
+    pot p = {.spec = spec, .set = set, .options = options, .planned = 2 * count};
+    const char *first = member[0].path;
+    int status = pot_open(&p, err);
+    for (size_t i = 0; i < count && !status; i++)
+        status = measure_alone(&p, &member[i], i == 0, err);
+    if (!status && options->greedy) order(member, count);
+    for (size_t i = 0; i < count && !status; i++) {
+        status = add(&p, &member[i], soup, err);
+        if (!status && member[i].in) *soup = member[i].with;
+    }
+    if (!status && options->out) status = save(&p, member, count, first, err);
+    pot_free(&p);
+    return status;
+}

@@ -1,0 +1,234 @@
+/* What upcycling does to the function of a model; see upcycle.h. */
+#include "train/upcycle.h"
+#include "spec/routers.h"
+#include "store/init_map.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool is_copied(const smoe_init_map *from, const smoe_param *row) {
+    return smoe_init_map_source(from, row, row->name).way == SMOE_WAY_COPIED;
+}
+
+void smoe_upcycle_noise(smoe_params *params, const smoe_safetensors *file, uint64_t seed,
+                        double share) {
+    enum { RUN = SMOE_PARAM_RUN };
+    smoe_init_map from = smoe_init_map_of(params, file, SMOE_FIT_UPCYCLE);
+    real *noise = malloc(RUN * sizeof *noise);
+    for (size_t i = 0; noise && i < params->count; i++) {
+        const smoe_param *row = &params->param[i];
+        if (!is_copied(&from, row) || row->group != SMOE_PARAM_KERNEL) continue;
+        real *w = params->w + row->offset;
+        double square = 0;
+        for (size_t j = 0; j < row->size; j++) square += (double)w[j] * (double)w[j];
+        smoe_param drawn = *row; /* with the stream of the row's initial values */
+        drawn.alike = false;
+        drawn.mean = 0;
+        drawn.std = share * sqrt(square / (double)row->size);
+        for (size_t first = 0; first < row->size; first += RUN) {
+            size_t left = row->size - first, n = left < RUN ? left : RUN;
+            smoe_param_initial(noise, &drawn, seed, first, n);
+            for (size_t j = 0; j < n; j++) w[first + j] += noise[j];
+        }
+    }
+    free(noise);
+}
+
+/* ---- the dense model ------------------------------------------------------------------------- */
+
+typedef struct comparison {
+    const smoe_spec *spec;
+    smoe_model *model, *dense;
+    bool copied[SMOE_MAX_BLOCKS]; /* blocks whose experts are copies */
+    size_t images, classes;
+    real *pixels, *target;
+    float *before; /* [images, classes] */
+    void (*say)(void *user, const char *line);
+    void *user;
+} comparison;
+
+static void say(const comparison *c, const char *fmt, ...) SMOE_PRINTF(2, 3);
+static void say(const comparison *c, const char *fmt, ...) {
+    char line[400];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(line, sizeof line, fmt, args);
+    va_end(args);
+    c->say(c->user, line);
+}
+
+static void find_copied(comparison *c, const smoe_safetensors *file) {
+    const smoe_params *params = smoe_model_params(c->model);
+    smoe_init_map from = smoe_init_map_of(params, file, SMOE_FIT_UPCYCLE);
+    for (size_t i = 0; i < c->spec->model.depth; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "blocks.%zu.mlp.experts.fc1.weight", i);
+        const smoe_param *row = smoe_params_find(params, name);
+        c->copied[i] = row && is_copied(&from, row);
+    }
+}
+
+/* The numbers of the layers that stay. */
+static void thin(smoe_series *series, const smoe_moe_spec *moe, const bool *copied, size_t depth) {
+    size_t layer = 0, kept = 0;
+    for (size_t i = 0; series->listed && i < depth; i++) {
+        if (!moe->is_moe[i]) continue;
+        if (!copied[i]) series->item[kept++] = series->item[layer];
+        layer++;
+    }
+    series->listed = kept;
+}
+
+/* The model of the file: blocks of copies are dense, all others as they are. */
+static int open_dense(comparison *c, const smoe_safetensors *file, smoe_err *err) {
+    smoe_spec spec = *c->spec; /* its texts stay the other's */
+    smoe_moe_spec *moe = &spec.model.moe;
+    thin(&moe->k, &c->spec->model.moe, c->copied, spec.model.depth);
+    thin(&moe->capacity, &c->spec->model.moe, c->copied, spec.model.depth);
+    for (size_t i = 0; i < spec.model.depth; i++)
+        if (c->copied[i]) {
+            moe->is_moe[i] = false;
+            moe->layer_count--;
+        }
+    if (smoe_model_create(&c->dense, &spec, c->classes, err)) return -1;
+    smoe_params *params = smoe_model_params(c->dense);
+    if (smoe_params_allocate(params, 1, err)) return -1;
+    smoe_params_init(params, spec.seed); /* as the other's, where the file has nothing */
+    if (smoe_params_load(params, file, SMOE_FIT_PARTIAL, NULL, err)) return -1;
+    return smoe_model_reserve(c->dense, c->images, false, err);
+}
+
+/* ---- the routing ----------------------------------------------------------------------------- */
+
+static double combined(const smoe_plan *plan, size_t token) {
+    double sum = 0;
+    if (plan->sparse)
+        for (int32_t i = plan->first[token]; i < plan->first[token + 1]; i++)
+            sum += (double)plan->slot_weight[plan->slot[i]];
+    else
+        for (size_t s = 0; s < plan->S; s++) sum += (double)plan->comb[token * plan->S + s];
+    return sum;
+}
+
+/* Equal experts act as the MLP where a token's combine weights sum to 1 and its slots hold it
+ * alone. */
+static void watch(void *user, size_t i, const smoe_router *router) {
+    const comparison *c = user;
+    const smoe_plan *plan = &router->plan;
+    size_t block = smoe_model_moe_block(c->model, i);
+    smoe_plan_stats stats;
+    double sum = 0;
+    if (!c->copied[block]) return;
+    smoe_plan_measure(plan, &stats);
+    for (size_t t = 0; t < plan->tokens; t++) sum += combined(plan, t) / (double)plan->tokens;
+    if (plan->sparse)
+        say(c,
+            "upcycled block %zu: the combine weights of a token sum to %.3f on average, %.3f of "
+            "the "
+            "tokens are dropped (preserving: 1 and 0)",
+            block, sum, stats.dropped);
+    else
+        say(c,
+            "upcycled block %zu: the combine weights of a token sum to %.3f on average, a slot "
+            "mixes "
+            "%.1f tokens (preserving: 1 and 1)",
+            block, sum, stats.tokens_per_slot);
+}
+
+static const char *advice(const smoe_moe_spec *moe) {
+    bool chooses = smoe_moe_chooses(moe), tokens = !strcmp(moe->router, "tokens-choice");
+    if (tokens && moe->topk == SMOE_TOPK_AFTER)
+        return "; model.moe.topk=before makes weights sum to 1, a larger capacity drops fewer "
+               "tokens";
+    if (tokens) return "; a larger capacity drops fewer tokens";
+    if (chooses) return "; a token is chosen by any number of experts, so no setting preserves it";
+    return "";
+}
+
+/* ---- the logits ------------------------------------------------------------------------------ */
+
+static size_t top(const float *logits, size_t N) {
+    size_t best = 0;
+    for (size_t k = 1; k < N; k++)
+        if (logits[k] > logits[best]) best = k;
+    return best;
+}
+
+static void run(smoe_model *model, const comparison *c, float *logits) {
+    smoe_pass pass = {.seed = c->spec->seed, .images = c->images};
+    smoe_model_forward(model, c->pixels, &pass);
+    const real *values = smoe_model_logits(model);
+    for (size_t i = 0; i < c->images * c->classes; i++) logits[i] = (float)values[i];
+}
+
+static void compare(const comparison *c, const float *after) {
+    size_t count = c->images * c->classes, same = 0;
+    double largest = 0, square = 0, mean = 0, spread = 0;
+    for (size_t i = 0; i < count; i++) {
+        double d = (double)after[i] - (double)c->before[i];
+        largest = fmax(largest, fabs(d));
+        square += d * d / (double)count;
+        mean += (double)c->before[i] / (double)count;
+    }
+    for (size_t i = 0; i < count; i++) {
+        double d = (double)c->before[i] - mean;
+        spread += d * d / (double)count;
+    }
+    for (size_t b = 0; b < c->images; b++)
+        same +=
+            top(c->before + b * c->classes, c->classes) == top(after + b * c->classes, c->classes);
+    bool preserved = square <= 1e-10 * spread; /* but for another order of sums */
+    say(c,
+        "upcycled: logits of %zu images before and after: largest difference %.3g, root mean "
+        "square "
+        "%.3g where the logits have a standard deviation of %.3g, the same top class for %zu%s",
+        c->images, largest, sqrt(square), sqrt(spread), same,
+        preserved ? "" : advice(&c->spec->model.moe));
+}
+
+static int read_images(comparison *c, const smoe_dataset *set, smoe_err *err) {
+    const smoe_data_spec *data = &c->spec->data;
+    size_t each = data->channels * data->image_size * data->image_size;
+    c->pixels = calloc(c->images * each, sizeof *c->pixels);
+    c->target = calloc(c->classes, sizeof *c->target);
+    c->before = calloc(2 * c->images * c->classes, sizeof *c->before);
+    if (!c->pixels || !c->target || !c->before)
+        return smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu images", c->images);
+    for (size_t i = 0; i < c->images; i++) {
+        int64_t label;
+        if (smoe_dataset_image(set, i, false, c->pixels + i * each, c->target, &label, err))
+            return -1;
+    }
+    return 0;
+}
+
+int smoe_upcycle_compare(smoe_model *model, const smoe_spec *spec, const smoe_safetensors *file,
+                         const smoe_dataset *set, size_t batch,
+                         void (*line)(void *user, const char *line), void *user, smoe_err *err) {
+    enum { MOST = 64 };
+    comparison c = {.spec = spec,
+                    .model = model,
+                    .images = batch < MOST ? batch : MOST,
+                    .classes = smoe_dataset_classes(set),
+                    .say = line,
+                    .user = user};
+    if (c.images > smoe_dataset_images(set)) c.images = smoe_dataset_images(set);
+    find_copied(&c, file);
+    int status = open_dense(&c, file, err) || read_images(&c, set, err) ? -1 : 0;
+    if (!status) {
+        float *after = c.before + c.images * c.classes;
+        run(c.dense, &c, c.before);
+        smoe_model_watch(model, watch, &c);
+        run(model, &c, after);
+        smoe_model_watch(model, NULL, NULL);
+        compare(&c, after);
+    }
+    smoe_model_free(c.dense);
+    free(c.pixels);
+    free(c.target);
+    free(c.before);
+    return status;
+}

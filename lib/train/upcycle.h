@@ -1,0 +1,27 @@
+/*
+ * Upcycling (train --init --upcycle): the experts of a block start as copies of the MLP of a dense
+ * model. Noise that tells the copies apart, and a report of what the change of model does to its
+ * function. Leaves to others: the copying (store/init_map.h).
+ */
+#ifndef SMOE_UPCYCLE_H
+#define SMOE_UPCYCLE_H
+
+#include "data/data.h"
+#include "spec/spec.h"
+#include "store/safetensors.h"
+#include "vit/model.h"
+
+/* Adds to every kernel that was copied into experts normal numbers with a standard deviation of
+ * `share` times the root mean square of the copies, keyed by (seed, tensor). */
+void smoe_upcycle_noise(smoe_params *params, const smoe_safetensors *file, uint64_t seed,
+                        double share);
+
+/* Says, a line each: for every block whose experts are copies, what of the routing keeps its
+ * function from being that of the MLP; then logits of the dense model and of `model`, which has
+ * been loaded from the file and is reserved for `batch` images, on the first images of the set. */
+int smoe_upcycle_compare(smoe_model *model, const smoe_spec *spec, const smoe_safetensors *file,
+                         const smoe_dataset *set, size_t batch,
+                         void (*say)(void *user, const char *line), void *user,
+                         smoe_err *err) SMOE_MUST_CHECK;
+
+#endif

@@ -1,0 +1,90 @@
+/* Classes by texts; see zeroshot.h. */
+#include "train/zeroshot.h"
+#include "math/gemm.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *smoe_zeroshot_prompt(char *buf, size_t size, const char *template, const char *name) {
+    size_t used = 0;
+    for (const char *c = template; *c && used + 1 < size; c++) {
+        if (strncmp(c, "{}", 2)) {
+            buf[used++] = *c;
+            continue;
+        }
+        for (const char *n = name; *n && used + 1 < size; n++)
+            buf[used++] = *n == '-' || *n == '_' ? ' ' : *n;
+        c++;
+    }
+    buf[used] = '\0';
+    return buf;
+}
+
+/* Texts on their way through the model: `count` of at most `room`. */
+typedef struct texts {
+    uint32_t *tokens; /* [room, context] */
+    size_t *lengths, count, room, context;
+    real *unit; /* [room,D] */
+} texts;
+
+/* Embeds the texts, of which the first is number `first`, and adds them to their classes. */
+static void embed(texts *x, smoe_model *model, const smoe_spec *spec, double *sums, size_t first) {
+    size_t D = smoe_model_width(model), templates = spec->eval.zeroshot.count;
+    smoe_pass pass = {.seed = spec->seed, .images = x->count};
+    smoe_model_forward_texts(model, x->tokens, x->lengths, &pass);
+    smoe_pairs_unit(x->unit, smoe_model_texts(model), x->count, D);
+    for (size_t i = 0; i < x->count; i++) {
+        double *sum = sums + (first + i) / templates * D;
+        for (size_t k = 0; k < D; k++) sum[k] += (double)x->unit[i * D + k];
+    }
+    x->count = 0;
+}
+
+int smoe_zeroshot_classes(real **classes, smoe_model *model, const smoe_spec *spec,
+                          const smoe_dataset *set, const smoe_tokenizer *tokenizer, size_t batch,
+                          smoe_err *err) {
+    const smoe_prompts *prompts = &spec->eval.zeroshot;
+    size_t N = smoe_dataset_classes(set), D = smoe_model_width(model), all = N * prompts->count;
+    texts x = {.room = batch, .context = spec->text.context};
+    double *sums = calloc(N * D, sizeof *sums);
+    x.tokens = malloc(batch * x.context * sizeof *x.tokens);
+    x.lengths = malloc(batch * sizeof *x.lengths);
+    x.unit = malloc(batch * D * sizeof *x.unit);
+    *classes = malloc(N * D * sizeof **classes);
+    int status = 0;
+    if (!sums || !x.tokens || !x.lengths || !x.unit || !*classes) {
+        status = smoe_fail(err, SMOE_RUNTIME, "out of memory for the texts of %zu classes", N);
+        goto out;
+    }
+    for (size_t i = 0, first = 0; i < all; i++) {
+        char text[SMOE_CAPTION];
+        smoe_zeroshot_prompt(text, sizeof text, prompts->text[i % prompts->count],
+                             smoe_dataset_class_name(set, i / prompts->count));
+        x.lengths[x.count] =
+            smoe_tokenizer_encode(tokenizer, x.tokens + x.count * x.context, x.context, text);
+        if (++x.count < x.room && i + 1 < all) continue;
+        embed(&x, model, spec, sums, first);
+        first = i + 1;
+    }
+    for (size_t i = 0; i < N * D; i++) (*classes)[i] = (real)sums[i];
+    smoe_pairs_unit(*classes, *classes, N, D);
+out:
+    if (status) {
+        free(*classes);
+        *classes = NULL;
+    }
+    free(sums);
+    free(x.tokens);
+    free(x.lengths);
+    free(x.unit);
+    return status;
+}
+
+void smoe_zeroshot_logits(real *logits, const smoe_pairs *pairs, const real *images,
+                          const real *classes, size_t B, size_t N) {
+    real bias = (real)smoe_pairs_bias(pairs);
+    smoe_product p = smoe_linear_product(logits, images, classes, NULL, B, N, pairs->D);
+    p.alpha = (real)smoe_pairs_factor(pairs);
+    smoe_gemm(&p);
+    for (size_t i = 0; i < B * N; i++) logits[i] += bias;
+}

@@ -1,0 +1,26 @@
+/*
+ * Zero-shot classification: a class is the direction of the texts that stand for it, the templates
+ * of eval.zeroshot with its name in the place of {}, each embedded and brought to length 1, and
+ * their mean brought to length 1 again. Its logit is that of a caption with this embedding.
+ */
+#ifndef SMOE_ZEROSHOT_H
+#define SMOE_ZEROSHOT_H
+
+#include "data/data.h"
+#include "vit/model.h"
+
+/* classes [N,D] of the data set's classes, fresh, the caller's to free. The model is reserved for
+ * `batch` texts. */
+int smoe_zeroshot_classes(real **classes, smoe_model *model, const smoe_spec *spec,
+                          const smoe_dataset *set, const smoe_tokenizer *tokenizer, size_t batch,
+                          smoe_err *err) SMOE_MUST_CHECK;
+
+/* logits [B,N] of images [B,D] of length 1. */
+void smoe_zeroshot_logits(real *logits, const smoe_pairs *pairs, const real *images,
+                          const real *classes, size_t B, size_t N);
+
+/* The template with the name in each place {}, in which '-' and '_' are blanks. Cut to what fits;
+ * returns buf. */
+const char *smoe_zeroshot_prompt(char *buf, size_t size, const char *template, const char *name);
+
+#endif

@@ -1,0 +1,101 @@
+/* Images: patches, a tower, and a head with logits or, for captions to be compared with, an
+ * embedding; see encoder.h. */
+#include "vit/encoder.h"
+#include "spec/tasks.h"
+
+#include <stdio.h>
+
+typedef struct image_encoder {
+    smoe_encoder base;
+    smoe_embed embed;
+    smoe_head_layer head;
+    real *dstream; /* [R,d] gradient of the tower's stream */
+} image_encoder;
+
+static bool always(const smoe_spec *spec) {
+    (void)spec;
+    return true;
+}
+
+static int init(smoe_encoder *e, size_t N, smoe_err *err) {
+    image_encoder *x = (image_encoder *)e;
+    const smoe_spec *spec = e->build.spec;
+    e->build.model = &spec->model;
+    e->build.T = smoe_spec_tokens(spec);
+    if (smoe_embed_init(&x->embed, &e->build, err)) return -1;
+    e->blocks = e->build.params->count;
+    if (smoe_tower_init(&e->tower, &e->build, err)) return -1;
+    smoe_head_init(&x->head, &e->build, smoe_task_pairs(spec->train.loss) ? spec->text.embed : N);
+    e->N = x->head.N;
+    return 0;
+}
+
+static void image_free(smoe_encoder *e) {
+    smoe_tower_free(&e->tower);
+    smoe_embed_free(&((image_encoder *)e)->embed);
+}
+
+/* Scratch of the embedding is free again for the tower; that of tower and head lives together. */
+static void reserve(smoe_encoder *e, const smoe_space *space) {
+    image_encoder *x = (image_encoder *)e;
+    size_t size = space->B * e->build.T * e->tower.d;
+    if (space->train) x->dstream = smoe_arena_take(space->scratch, size, sizeof(real));
+    size_t scratch = space->scratch->used;
+    smoe_embed_reserve(&x->embed, space);
+    space->scratch->used = scratch;
+    smoe_tower_reserve(&e->tower, space);
+    smoe_head_reserve(&x->head, space);
+    e->out = x->head.logits;
+}
+
+static void cost(const smoe_encoder *e, smoe_costs *costs) {
+    const image_encoder *x = (const image_encoder *)e;
+    smoe_embed_cost(&x->embed, costs);
+    smoe_tower_cost(&e->tower, costs);
+    smoe_head_cost(&x->head, costs);
+}
+
+static void forward(smoe_encoder *e, const smoe_inputs *in, const smoe_pass *pass) {
+    image_encoder *x = (image_encoder *)e;
+    smoe_embed_forward(&x->embed, e->tower.in, in->pixels, pass->images);
+    smoe_clock_lap(pass->clock, SMOE_PART_embed);
+    smoe_tower_forward(&e->tower, pass);
+    smoe_head_forward(&x->head, e->tower.out, pass);
+    smoe_clock_lap(pass->clock, SMOE_PART_head);
+}
+
+static void backward(smoe_encoder *e, const real *dout, const smoe_inputs *in,
+                     const smoe_pass *pass) {
+    image_encoder *x = (image_encoder *)e;
+    (void)in; /* the patches are kept */
+    smoe_head_backward(&x->head, dout, e->tower.out, pass);
+    smoe_tower_backward(&e->tower, x->dstream, x->head.dx, pass);
+    if (e->embed_trained) smoe_embed_backward(&x->embed, x->dstream, pass->images);
+    smoe_clock_lap(pass->clock, SMOE_PART_embed);
+}
+
+static bool nonfinite(const smoe_encoder *e, const smoe_pass *pass, char *name, size_t size) {
+    if (!smoe_tower_finite(e->tower.in, pass->images * e->build.T * e->tower.d))
+        snprintf(name, size, "patch_embed");
+    else if (smoe_tower_nonfinite(&e->tower, pass, name, size))
+        return true;
+    else if (smoe_tower_finite(e->out, pass->images * e->N))
+        return false;
+    else
+        snprintf(name, size, "head");
+    return true;
+}
+
+const real *smoe_image_encoder_features(const smoe_encoder *e) {
+    return ((const image_encoder *)e)->head.features;
+}
+
+const smoe_encoder_type smoe_image_encoder = {.size = sizeof(image_encoder),
+                                              .wanted = always,
+                                              .init = init,
+                                              .free = image_free,
+                                              .reserve = reserve,
+                                              .cost = cost,
+                                              .forward = forward,
+                                              .backward = backward,
+                                              .nonfinite = nonfinite};

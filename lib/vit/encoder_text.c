@@ -1,0 +1,222 @@
+/*
+ * Texts: tokens, a tower without experts, one vector of it, a projection; see encoder.h. With
+ * normed tokens x [T,W] of a text of n tokens and P [W,D]:
+ *   out = pool(x) P,  pool: x_{n-1} (end), x_0 (first), or the mean of x_0 .. x_{n-1}
+ * A token attends to the n tokens of its text or, causally, to those of them up to itself. No token
+ * attends to padding, and it is not pooled, so it has no gradient; experts would be given it to
+ * route, which is why there are none. Parameters are named as open_clip names those of its text
+ * tower, whose layout this is.
+ */
+#include "vit/encoder.h"
+#include "base/team.h"
+#include "data/tokenizer.h"
+#include "math/gemm.h"
+#include "math/kernels.h"
+#include "spec/tasks.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct text_encoder {
+    smoe_encoder base;
+    smoe_model_spec model; /* sizes of the tower */
+    smoe_text_embed embed;
+    size_t projection;                   /* row of P */
+    size_t *seen;                        /* [T] of a causal tower, else NULL; owned */
+    real *features, *embedded;           /* [B,W], [B,N] kept */
+    real *dfeatures, *dnormed, *dstream; /* [B,W], [R,W], [R,W] */
+} text_encoder;
+
+static bool wanted(const smoe_spec *spec) {
+    return smoe_task_pairs(spec->train.loss);
+}
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+/* A part of a name of this program's layers, and what open_clip calls it. */
+static const char *const names[][2] = {
+    {"text.blocks.", "text.transformer.resblocks."},
+    {".norm1", ".ln_1"},
+    {".norm2", ".ln_2"},
+    {".attn.qkv.", ".attn.in_proj_"},
+    {".attn.proj", ".attn.out_proj"},
+    {".mlp.fc1", ".mlp.c_fc"},
+    {".mlp.fc2", ".mlp.c_proj"},
+    {"text.norm", "text.ln_final"},
+};
+
+static void rename_layer(char *name, size_t size) {
+    char before[96];
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        snprintf(before, sizeof before, "%s", name);
+        const char *at = strstr(before, names[i][0]);
+        if (at)
+            snprintf(name, size, "%.*s%s%s", (int)(at - before), before, names[i][1],
+                     at + strlen(names[i][0]));
+    }
+}
+
+/* ---- making one ------------------------------------------------------------------------------ */
+
+static int init(smoe_encoder *e, size_t N, smoe_err *err) {
+    text_encoder *x = (text_encoder *)e;
+    const smoe_spec *spec = e->build.spec;
+    smoe_params *params = e->build.params;
+    size_t vocabulary, T = spec->text.context;
+    (void)N;
+    if (smoe_tokenizer_vocabulary(&vocabulary, spec, err)) return -1;
+    x->model = smoe_spec_text_tower(spec);
+    e->N = smoe_spec_embed(spec);
+    e->build.model = &x->model;
+    e->build.T = T;
+    e->build.padded = true;
+    e->build.norm_eps = spec->text.norm_eps;
+    snprintf(e->build.prefix, sizeof e->build.prefix, "text.");
+    if (spec->text.causal) {
+        e->build.seen = x->seen = malloc(T * sizeof *x->seen);
+        if (!x->seen) return smoe_fail(err, SMOE_RUNTIME, "out of memory for the text tower");
+        for (size_t t = 0; t < T; t++) x->seen[t] = t + 1;
+    }
+    smoe_text_embed_init(&x->embed, &e->build, vocabulary);
+    e->blocks = params->count;
+    if (smoe_tower_init(&e->tower, &e->build, err)) return -1;
+    for (size_t i = e->first; i < params->count; i++)
+        rename_layer(params->param[i].name, sizeof params->param[i].name);
+    size_t dim[] = {x->model.width, e->N};
+    x->projection = smoe_params_add(params, SMOE_PARAM_KERNEL, 0, 1 / sqrt((double)x->model.width),
+                                    2, dim, "%stext_projection", e->build.prefix);
+    return 0;
+}
+
+static void text_free(smoe_encoder *e) {
+    smoe_tower_free(&e->tower);
+    free(((text_encoder *)e)->seen);
+}
+
+static void reserve(smoe_encoder *e, const smoe_space *space) {
+    text_encoder *x = (text_encoder *)e;
+    size_t B = space->B, W = e->tower.d, R = B * e->build.T;
+    x->features = smoe_arena_take(space->keep, B * W, sizeof(real));
+    e->out = x->embedded = smoe_arena_take(space->keep, B * e->N, sizeof(real));
+    if (space->train) {
+        x->dfeatures = smoe_arena_take(space->scratch, B * W, sizeof(real));
+        x->dnormed = smoe_arena_take(space->scratch, R * W, sizeof(real));
+        x->dstream = smoe_arena_take(space->scratch, R * W, sizeof(real));
+    }
+    smoe_tower_reserve(&e->tower, space);
+}
+
+static void cost(const smoe_encoder *e, smoe_costs *costs) {
+    size_t first = costs->count;
+    smoe_text_embed_cost(&((const text_encoder *)e)->embed, costs);
+    smoe_tower_cost(&e->tower, costs);
+    for (size_t i = first; i < costs->count; i++) {
+        smoe_cost_layer *layer = &costs->layer[i];
+        rename_layer(layer->name, sizeof layer->name);
+        smoe_costs_count(costs, layer);
+    }
+    smoe_costs_add(costs, SMOE_PART_head, (double)e->tower.d * (double)e->N, 3, "%stext_projection",
+                   e->build.prefix);
+}
+
+/* ---- passes ---------------------------------------------------------------------------------- */
+
+/* The share of row t of a text of n tokens in its pooled vector. */
+static real share_of(smoe_pool pool, size_t t, size_t n) {
+    if (pool == SMOE_POOL_MEAN) return t < n ? 1 / (real)n : 0;
+    return t == (pool == SMOE_POOL_END ? n - 1 : 0);
+}
+
+static void pool_tokens(const text_encoder *x, const size_t *lengths, size_t B) {
+    const smoe_row_kernels *kern = smoe_kernels_get()->row;
+    size_t T = x->base.build.T, W = x->base.tower.d;
+    smoe_pool pool = x->base.build.spec->text.pool;
+    SMOE_SHARED(elementwise, B * T * W)
+    for (size_t b = 0; b < B; b++) {
+        real *out = x->features + b * W;
+        memset(out, 0, W * sizeof *out);
+        for (size_t t = 0; t < lengths[b]; t++) {
+            real share = share_of(pool, t, lengths[b]);
+            if (share > 0) kern->axpy(out, share, x->base.tower.out + (b * T + t) * W, W);
+        }
+    }
+}
+
+static smoe_pass pass_of(const smoe_inputs *in, const smoe_pass *pass) {
+    smoe_pass own = *pass;
+    own.lengths = in->lengths;
+    return own;
+}
+
+static void forward(smoe_encoder *e, const smoe_inputs *in, const smoe_pass *pass) {
+    text_encoder *x = (text_encoder *)e;
+    size_t B = pass->images, W = e->tower.d;
+    const smoe_pass own = pass_of(in, pass);
+    smoe_text_embed_forward(&x->embed, e->tower.in, in->tokens, B);
+    smoe_clock_lap(pass->clock, SMOE_PART_embed);
+    smoe_tower_forward(&e->tower, &own);
+    pool_tokens(x, in->lengths, B);
+    smoe_product p =
+        smoe_product_of(x->embedded, e->N, B, e->N, W, smoe_matrix_of(x->features, W),
+                        smoe_matrix_of(smoe_weight(e->build.params, x->projection), e->N));
+    smoe_gemm(&p);
+    smoe_clock_lap(pass->clock, SMOE_PART_head);
+}
+
+/* out = f P: df = dout P^T, dP += f^T dout. */
+static void project_backward(const text_encoder *x, const real *dout, size_t B) {
+    const smoe_params *params = x->base.build.params;
+    size_t W = x->base.tower.d, N = x->base.N;
+    real *dweight = smoe_gradient(params, x->projection);
+    smoe_product dw = smoe_product_of(dweight, N, W, N, B, smoe_transposed(x->features, W),
+                                      smoe_matrix_of(dout, N));
+    dw.add = dweight;
+    dw.ldadd = N;
+    if (dweight) smoe_gemm(&dw);
+    smoe_product p = smoe_product_of(x->dfeatures, W, B, W, N, smoe_matrix_of(dout, N),
+                                     smoe_transposed(smoe_weight(params, x->projection), N));
+    smoe_gemm(&p);
+}
+
+static void backward(smoe_encoder *e, const real *dout, const smoe_inputs *in,
+                     const smoe_pass *pass) {
+    text_encoder *x = (text_encoder *)e;
+    const smoe_row_kernels *kern = smoe_kernels_get()->row;
+    size_t B = pass->images, T = e->build.T, W = e->tower.d;
+    smoe_pool pool = e->build.spec->text.pool;
+    const smoe_pass own = pass_of(in, pass);
+    smoe_clock_start(pass->clock);
+    project_backward(x, dout, B);
+    SMOE_SHARED(elementwise, B * T * W)
+    for (size_t row = 0; row < B * T; row++)
+        kern->scale(x->dnormed + row * W, share_of(pool, row % T, in->lengths[row / T]),
+                    x->dfeatures + row / T * W, W);
+    smoe_tower_backward(&e->tower, x->dstream, x->dnormed, &own);
+    if (e->embed_trained)
+        smoe_text_embed_backward(&x->embed, x->dstream, in->tokens, in->lengths, B);
+    smoe_clock_lap(pass->clock, SMOE_PART_embed);
+}
+
+static bool nonfinite(const smoe_encoder *e, const smoe_pass *pass, char *name, size_t size) {
+    if (!smoe_tower_finite(e->tower.in, pass->images * e->build.T * e->tower.d))
+        snprintf(name, size, "text.token_embedding");
+    else if (smoe_tower_nonfinite(&e->tower, pass, name, size))
+        rename_layer(name, size);
+    else if (smoe_tower_finite(e->out, pass->images * e->N))
+        return false;
+    else
+        snprintf(name, size, "text.text_projection");
+    return true;
+}
+
+const smoe_encoder_type smoe_text_encoder = {.size = sizeof(text_encoder),
+                                             .wanted = wanted,
+                                             .init = init,
+                                             .free = text_free,
+                                             .reserve = reserve,
+                                             .cost = cost,
+                                             .forward = forward,
+                                             .backward = backward,
+                                             .nonfinite = nonfinite};

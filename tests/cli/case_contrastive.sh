@@ -1,0 +1,42 @@
+# Images and captions: both towers trained, stopped and resumed to the same bits; the image tower frozen, from another run;
+# what an evaluation says.
+. "$ROOT/tests/cli/lib.sh"
+pairs='train.loss=contrastive text.context=40 text.width=16 text.heads=2 text.depth=1 data.limit=64 data.test_size=40'
+zeroshot='eval.zeroshot=["a large {}", "{}"]'
+status 0 smoe train tiny.yaml -q $pairs "$zeroshot" -o whole
+smoe train tiny.yaml -q $pairs "$zeroshot" -o parts &
+wait_for parts/metrics.jsonl 5
+kill -TERM $!
+wait $!
+got=$?
+[ $got -eq 75 ] || [ $got -eq 0 ] || fail "status $got after SIGTERM"
+status 0 smoe train --resume parts -q -j1
+same_run whole parts
+grep -q '"test/text_recall_5"' whole/metrics.jsonl && grep -q '"test/image_recall_10"' whole/metrics.jsonl ||
+    fail "no recalls: $(tail -n 1 whole/metrics.jsonl)"
+
+status 0 smoe eval whole --json --logits logits.npy >out
+tr -d ' \n' <out | grep -q '"text_recall":{"1":[0-9.]*,"5":[0-9.]*,"10":[0-9.]*},"image_recall":{' || fail "of an evaluation: $(cat out)"
+grep -aq "'shape': (40, 10)" logits.npy || fail "logits of another shape"
+status 0 smoe eval whole >out
+grep -q '^text recall at  1: ' out || fail "of an evaluation: $(cat out)"
+status 2 smoe eval whole 'eval.zeroshot=[]' --logits none.npy 2>err
+grep -q 'eval.zeroshot' err || fail "of logits without texts: $(cat err)"
+status 2 smoe inspect whole 'eval.zeroshot=[]' -o none 2>err
+grep -q 'eval.zeroshot' err || fail "of an inspection without texts: $(cat err)"
+status 0 smoe inspect whole -q -o looked --images 1
+
+# LiT: the image tower of a trained classifier, with another number of threads.
+status 0 smoe train tiny.yaml -q train.steps=4 -o classifier
+groups='train.optimizer.groups=[{match: "text.*"}, {match: "logit_*"}, {match: "*", frozen: true}]'
+status 0 smoe train tiny.yaml -q $pairs "$groups" --init classifier/ckpt/latest -o lit 2>err
+grep -q 'tensors start from' lit/log.txt || fail "nothing said of what --init gave: $(cat lit/log.txt)"
+status 0 smoe train tiny.yaml -q $pairs "$groups" --init classifier/ckpt/latest -o lit2 -j1 2>err
+same_run lit lit2
+grep -q 'router' lit/metrics.jsonl && fail "statistics of routers that are not trained"
+# only bytes are built in; a file of a tokenizer is refused, not read as bytes
+status 2 smoe train tiny.yaml -n $pairs text.tokenizer=bpe.txt.gz 2>err
+grep -q 'text.tokenizer: files of tokenizers cannot be read yet' err || fail "$(cat err)"
+status 0 smoe train tiny.yaml -q $pairs train.loss=contrastive-sigmoid text.embed=12 text.causal=false text.pool=mean -o sigmoid
+grep -aq '"logit_bias"' sigmoid/ckpt/latest/model.safetensors || fail "no bias of the sigmoid loss"
+grep -aq '"head.proj.weight"' sigmoid/ckpt/latest/model.safetensors || fail "no projection of images"

@@ -1,0 +1,28 @@
+# predict: the likeliest classes of files, as the evaluation has them, from a model alone, without its data.
+. "$ROOT/tests/cli/lib.sh"
+status 0 smoe train tiny.yaml -q -o run >/dev/null
+status 0 smoe inspect run -q -o seen --images 0,3 data.limit=20 >/dev/null
+# any PNG will do: the overlays are
+picture=$(ls seen/overlays/*.png | head -n 1)
+status 0 smoe predict run "$picture" --top 3 >out
+[ "$(head -n 1 out)" = "$picture" ] && [ "$(wc -l <out)" -eq 4 ] || fail "$(cat out)"
+grep -qE '^ +[0-9]+\.[0-9][0-9]%  [a-z]+$' out || fail "no class by its name: $(cat out)"
+[ "$(sed 1d out | tr -d ' %' | sed 's/[a-z].*//' | sort -rn | tr '\n' ' ')" = "$(sed 1d out | tr -d ' %' | sed 's/[a-z].*//' | tr '\n' ' ')" ] ||
+    fail "not the likeliest first: $(cat out)"
+cp run/ckpt/latest/model.safetensors alone.safetensors
+rm -r run
+status 0 smoe predict alone.safetensors "$picture" --top 3 >again
+cmp out again || fail "a file alone predicts something else"
+status 0 smoe predict alone.safetensors "$picture" "$picture" --top 100 --json >json
+grep -c '"path"' json | grep -qx 2 && grep -c '"probability"' json | grep -qx 20 || fail "$(cat json)"
+# the probabilities of all classes are one together
+awk -F: '/"probability"/ { sum += $2 } END { exit !(sum > 1.9999 && sum < 2.0001) }' json || fail "probabilities do not sum to 1"
+# names are of the data: a model without them has numbers
+status 0 smoe init tiny.yaml bare.safetensors -q >/dev/null
+status 0 smoe predict bare.safetensors "$picture" >out
+grep -qE '%  class [0-9]$' out || fail "$(cat out)"
+status 3 smoe predict alone.safetensors nothing.png 2>err
+grep -q '^smoe predict: nothing.png: ' err || fail "$(cat err)"
+head -c 40 "$picture" >half.png
+status 3 smoe predict alone.safetensors half.png 2>err
+grep -q '^smoe predict: half.png: ' err || fail "$(cat err)"

@@ -1,0 +1,13 @@
+# The tables in experiments/results/ are what the packed cells beside them give, number for number.
+. "$ROOT/tests/cli/lib.sh"
+found=0
+for results in "$ROOT"/experiments/results/*/; do
+    [ -f "$results/trials.tar.gz" ] && [ -f "$results/results.csv" ] || continue
+    rm -rf again && mkdir again && tar -xzf "$results/trials.tar.gz" -C again
+    status 0 smoe sweep --resume again -q >/dev/null
+    for table in "$results"*.csv; do
+        cmp "$table" "again/$(basename "$table")" || fail "$table is not what its cells give"
+    done
+    found=$((found + 1))
+done
+[ $found -gt 0 ] || fail "no packed cells found"

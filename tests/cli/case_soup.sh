@@ -1,0 +1,43 @@
+# Soups: means of weights, greedy ones by a held-out split; what does not belong together is refused.
+. "$ROOT/tests/cli/lib.sh"
+status 0 smoe train tiny.yaml -q train.steps=40 -o start >/dev/null
+for seed in 1 2; do
+    status 0 smoe train tiny.yaml -q --init start train.steps=8 train.schedule.cooldown=0 seed=$seed -o fine$seed >/dev/null
+done
+status 0 smoe train tiny.yaml -q seed=7 train.steps=40 -o apart >/dev/null
+number() { tr -d ' \n' <"$1" | sed -n "s/.*$2\"*:\([0-9.e-]*\).*/\1/p"; }
+# A model with itself is the model.
+status 0 smoe soup start start -q -o same >/dev/null
+status 0 smoe eval same -q --logits a.npy >/dev/null
+status 0 smoe eval start -q --logits b.npy >/dev/null
+cmp a.npy b.npy || fail "the mean of two equal models is another"
+head -c 5000 same/model.safetensors | grep -qa 'smoe.soup":"\[.*start/ckpt/step_00000040/model.safetensors' || fail "no members in the file"
+# Of one start: experts stay with their number. The evaluation of the soup is that of its file.
+status 0 smoe soup fine1 fine2 -q --json -o two >out
+grep -q '"experts_aligned": 1.0' out || fail "$(cat out)"
+status 0 smoe eval two -q --json >eval
+[ "$(tr -d ' \n' <out | sed 's/.*"soup":{"loss":\([0-9.]*\).*/\1/')" = "$(sed -n 's/.*"loss": *\([0-9.]*\).*/\1/p' eval)" ] || fail "$(cat out eval)"
+# Independent runs: a barrier, and experts that are not aligned. Greedy leaves out what harms, and says where it chose.
+status 0 smoe soup start apart --no-progress >out 2>err
+[ ! -s err ] || fail "$(cat err)"
+awk '/^apart/ { exit !($7 < 0.9 && $8 < 0.5 && $5 > $2) }' out || fail "no barrier: $(cat out)"
+status 0 smoe soup apart fine1 fine2 --greedy --no-progress -o chosen >out 2>err
+grep -q 'were chosen by the test split' err || fail "$(cat err)"
+grep -q '^greedy soup of [12] of 3 on ' out || fail "$(cat out)"
+best=$(sed -n 2,4p out | awk '$3 > best { best = $3 } END { print best }')
+awk -v best=$best '/^greedy/ { sub(/.*precision@1 /, ""); exit !($1 + 0 >= best) }' out || fail "worse than its best member: $(cat out)"
+status 0 smoe soup apart fine1 fine2 --greedy -q eval.split=val >out 2>err
+grep -q 'of the val split' out || fail "$(cat out)"
+# Refusals.
+status 2 smoe soup start 2>err
+status 2 smoe soup fine1 fine2 -o two 2>err
+grep -q 'two/model.safetensors exists already; --force replaces it' err || fail "$(cat err)"
+status 2 smoe soup fine1 fine2 -o start 2>err
+grep -q 'start is a run; -o DIR names another folder' err || fail "$(cat err)"
+status 0 smoe train tiny.yaml -q model.moe.router=soft-uniform train.steps=4 -o other >/dev/null
+status 2 smoe soup start other 2>err
+grep -q 'other/ckpt/step_00000004/model.safetensors: model.moe.router is not that of start/' err || fail "$(cat err)"
+status 0 smoe init tiny.yaml wide.safetensors model.width=8 -q >/dev/null
+status 2 smoe soup start wide.safetensors 2>err
+grep -q 'wide.safetensors: model.width is not that of' err || fail "$(cat err)"
+status 3 smoe soup start nothing 2>err

@@ -1,0 +1,16 @@
+# verify-resume: two runs that are the same; what cannot be killed in time; what is kept, and that a difference is seen.
+. "$ROOT/tests/cli/lib.sh"
+mkdir tmp
+TMPDIR=$PWD/tmp status 0 smoe verify-resume tiny.yaml train.steps=120 train.eval_every=0 data.augment.flip=true >out
+grep -qE '^killed +after the checkpoint of step [0-9]+, and resumed$' out || fail "$(cat out)"
+grep -qE '^model +the same bytes$' out && grep -qE '^state +the same bytes$' out || fail "$(cat out)"
+grep -qE '^records +all [0-9]+ the same, but for times$' out || fail "$(cat out)"
+[ -z "$(ls tmp)" ] || fail "left behind: $(ls tmp)"
+status 0 smoe verify-resume tiny.yaml train.steps=120 train.eval_every=0 -o kept --json >json
+grep -q '"same": true' json && grep -q '"dir": "kept"' json || fail "$(cat json)"
+grep -q resumed kept/parts/log.txt && ! grep -q resumed kept/whole/log.txt || fail "$(cat kept/parts/log.txt)"
+status 2 smoe verify-resume tiny.yaml -o kept 2>err
+grep -q '^smoe verify-resume: kept: cannot be created: File exists$' err || fail "$(cat err)"
+status 2 smoe verify-resume tiny.yaml train.steps=2 2>err
+grep -q 'train.steps is 2: at least 4 are needed' err || fail "$(cat err)"
+status 2 smoe verify-resume tiny.yaml train.stepz=40 2>err

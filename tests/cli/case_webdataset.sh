@@ -1,0 +1,34 @@
+# Images and captions in shards: trained, stopped in the middle of a pass and resumed to the same bits, evaluated; a sample
+# that cannot be used stops the run or is left out and named.
+. "$ROOT/tests/cli/lib.sh"
+png() { printf '\211PNG\r\n\032\n\0\0\0\rIHDR\0\0\0\001\0\0\0\001\010\0\0\0\0:~\233U\0\0\0\nIDATx\332c`\0\0\0\002\0\001\345\047\336\374\0\0\0\0IEND\256B`\202'; }
+mkdir data shard
+i=0
+while [ $i -lt 120 ]; do
+    key=$(printf 'shard/%04d' $i)
+    png >"$key.png"
+    echo "caption number $i" >"$key.txt"
+    i=$((i + 1))
+done
+for part in 0 1 2 3; do (cd shard && tar -cf "../data/s-0$part.tar" $(ls | sed -n "$((part * 60 + 1)),$((part * 60 + 60))p")); done
+path='data.source=webdataset data.path=data/s-{00..03}.tar data.holdout=1 data.limit=0'
+pairs='train.loss=contrastive text.context=24 text.width=16 text.heads=2 text.depth=1'
+status 0 smoe train tiny.yaml -q $path $pairs -o whole
+smoe train tiny.yaml -q $path $pairs -o parts &
+wait_for parts/metrics.jsonl 5
+kill -TERM $!
+wait $!
+got=$?
+[ $got -eq 75 ] || [ $got -eq 0 ] || fail "status $got after SIGTERM"
+status 0 smoe train --resume parts -q -j1
+same_run whole parts
+status 0 smoe eval whole >out
+grep -q '^images  *30$' out || fail "of an evaluation: $(cat out)"
+: >shard/0007.png
+(cd shard && tar -cf ../data/s-00.tar $(ls | sed -n 1,60p))
+status 3 smoe train tiny.yaml -q $path $pairs -o stopped 2>err
+grep -q 's-00.tar: 0007: ' err || fail "of a bad image: $(cat err)"
+status 3 smoe train tiny.yaml -q $path $pairs data.on_error=skip -o few 2>err
+grep -q '1 of 90 samples cannot be used' err || fail "of too many bad images: $(cat err)"
+status 0 smoe train tiny.yaml -q 'data.source=webdataset' 'data.path=data/s-{00..03}.tar' $pairs data.on_error=skip train.eval_every=0 -o most
+grep -q '1 samples are left out, the first: .*s-00.tar: 0007' most/log.txt || fail "of a sample left out: $(cat most/log.txt)"

@@ -1,0 +1,175 @@
+/* Sums over processes, their parts and their agreement, over a link of sockets. */
+#include "comm/comm.h"
+#include "forked.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+static const int sizes[] = {1, 2, 4, 8};
+enum { SIZES = sizeof sizes / sizeof *sizes };
+
+/* Numbers that every order of summing rounds differently. */
+static double number(size_t rank, size_t k) {
+    double x = (double)(1 + (rank * 7 + k * 13) % 11) / 3;
+    for (size_t i = 0; i < (rank * 5 + k) % 7; i++) x *= rank % 2 ? -64 : 64;
+    return x;
+}
+
+static double tree(size_t first, size_t count, size_t k) {
+    if (count == 1) return number(first, k);
+    return tree(first, count / 2, k) + tree(first + count / 2, count / 2, k);
+}
+
+static real real_tree(size_t first, size_t count, size_t k) {
+    if (count == 1) return (real)number(first, k);
+    return real_tree(first, count / 2, k) + real_tree(first + count / 2, count / 2, k);
+}
+
+static bool sums(smoe_comm *c, void *user) {
+    enum { N = 600 }; /* more than are sent at once */
+    double x[N];
+    (void)user;
+    for (size_t k = 0; k < N; k++) x[k] = number((size_t)c->rank, k);
+    smoe_comm_sum(c, x, N);
+    bool good = true;
+    for (size_t k = 0; k < N; k++) good = good && x[k] == tree(0, (size_t)c->size, k);
+    return good;
+}
+
+static void sums_follow_the_tree(void **state) {
+    (void)state;
+    for (int i = 0; i < SIZES; i++) assert_true(forked_run(sizes[i], sums, NULL));
+}
+
+/* Scattered sums, then gathered: everybody has everything. Sizes that leave some with nothing, and
+ * last units that are short. */
+static bool scatters(smoe_comm *c, void *user) {
+    const size_t *shape = user, size = shape[0], unit = shape[1], n = (size + unit - 1) / unit;
+    real *x = malloc((size + 1) * sizeof *x), *block = malloc(SMOE_COMM_BLOCK * sizeof *block);
+    size_t first, end, R = (size_t)c->size;
+    bool good = true;
+    for (size_t k = 0; k < size; k++) x[k] = (real)number((size_t)c->rank, k);
+    smoe_comm_range(c, n, &first, &end);
+    smoe_comm_scatter_sum(c, x, size, unit, block);
+    for (size_t k = first * unit; k < end * unit && k < size; k++)
+        good = good && x[k] == real_tree(0, R, k);
+    smoe_comm_gather(c, x, size * sizeof *x, unit * sizeof *x, SMOE_TRAFFIC_WEIGHTS);
+    for (size_t k = 0; k < size; k++) good = good && x[k] == real_tree(0, R, k);
+    /* what leaves a process: all but its own part, and as foretold */
+    uint64_t sent = c->sent[SMOE_TRAFFIC_GRADIENTS].bytes, got = size * sizeof *x;
+    smoe_sent summed = {0}, gathered = {0};
+    if (size % (R * unit) == 0) good = good && sent == got / R * (R - 1);
+    smoe_comm_expect_scatter_sum(c, size, unit, &summed);
+    smoe_comm_expect_gather(c, size * sizeof *x, unit * sizeof *x, &gathered);
+    good = good && !memcmp(&summed, &c->sent[SMOE_TRAFFIC_GRADIENTS], sizeof summed);
+    good = good && !memcmp(&gathered, &c->sent[SMOE_TRAFFIC_WEIGHTS], sizeof gathered);
+    free(x);
+    free(block);
+    return good;
+}
+
+static void what_is_scattered_and_gathered_is_the_sum(void **state) {
+    (void)state;
+    size_t shapes[][2] = {
+        {64, 1}, {64, 16}, {1000, 16}, {37, 16}, {3, 16}, {0, 16}, {3 * SMOE_COMM_BLOCK + 5, 32}};
+    for (int i = 0; i < SIZES; i++)
+        for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++)
+            assert_true(forked_run(sizes[i], scatters, shapes[k]));
+}
+
+static bool joins(smoe_comm *c, void *user) {
+    enum { N = 40000 };
+    static float x[N];
+    (void)user;
+    for (size_t k = 0; k < N; k++)
+        x[k] = k % (size_t)c->size == (size_t)c->rank ? (float)number(1, k) : 0;
+    x[0] = c->rank ? 0.0F : -0.0F;
+    smoe_comm_join(c, x, sizeof x);
+    bool good = signbit(x[0]);
+    for (size_t k = 1; k < N; k++) good = good && x[k] == (float)number(1, k);
+    return good;
+}
+
+static void parts_are_joined_to_the_bit(void **state) {
+    (void)state;
+    for (int i = 0; i < SIZES; i++) assert_true(forked_run(sizes[i], joins, NULL));
+}
+
+static void ranges_are_a_partition(void **state) {
+    (void)state;
+    for (int size = 1; size <= 16; size *= 2)
+        for (size_t n = 0; n < 40; n++) {
+            unsigned char owned[40] = {0};
+            for (int rank = 0; rank < size; rank++) {
+                smoe_comm c = {.rank = rank, .size = size};
+                size_t first, end;
+                smoe_comm_range(&c, n, &first, &end);
+                assert_true(first <= end && end <= n && end - first <= n / (size_t)size + 1);
+                for (size_t i = first; i < end; i++) owned[i]++;
+            }
+            for (size_t i = 0; i < n; i++) assert_int_equal(owned[i], 1);
+        }
+}
+
+/* user: which processes fail, a bit each. */
+static bool agrees(smoe_comm *c, void *user) {
+    unsigned failing = *(const unsigned *)user, all = (1U << c->size) - 1;
+    unsigned flags = c->rank == c->size - 1 ? 4 : 1;
+    bool fails = failing >> c->rank & 1;
+    smoe_err err = {0};
+    char want[64];
+    int first = 0;
+    if (fails) smoe_fail(&err, SMOE_DATA, "image %d is bad", c->rank);
+    int status = smoe_comm_agree(c, fails ? -1 : 0, &flags, &err);
+    if (c->size == 1) return status == (fails ? -1 : 0);
+    if (flags != (c->size > 1 ? 5 : 4)) return false;
+    if (!failing) return !status && !c->agreed;
+    while (!(failing >> first & 1)) first++;
+    snprintf(want, sizeof want, "process %d of %d on here: image %d is bad", first, c->size, first);
+    if (failing == all) snprintf(want, sizeof want, "image 0 is bad");
+    return status == -1 && c->agreed && err.code == SMOE_DATA && !strcmp(err.text, want);
+}
+
+/* Any number of processes, not only powers of two. */
+static void a_failure_of_one_is_that_of_all(void **state) {
+    (void)state;
+    for (int size = 1; size <= 5; size++)
+        for (unsigned failing = 0; failing < 1U << size; failing++)
+            assert_true(forked_run(size, agrees, &failing));
+}
+
+static bool differs(smoe_comm *c, void *user) {
+    const int *odd = user; /* the one that has something else */
+    smoe_err err = {0};
+    const char *text = c->rank == *odd ? "depth: 3" : "depth: 2";
+    int status = smoe_comm_same(c, "spec", text, strlen(text), &err);
+    if (*odd >= c->size) return !status;
+    char want[80];
+    snprintf(want, sizeof want, "process %d of %d on here: another spec than process 0 has", *odd,
+             c->size);
+    return status == -1 && err.code == SMOE_USAGE && !strcmp(err.text, want);
+}
+
+static void who_has_something_else_is_named(void **state) {
+    (void)state;
+    for (int odd = 1; odd < 4; odd++) assert_true(forked_run(4, differs, &odd));
+    int nobody = 4;
+    assert_true(forked_run(4, differs, &nobody));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sums_follow_the_tree),
+        cmocka_unit_test(what_is_scattered_and_gathered_is_the_sum),
+        cmocka_unit_test(parts_are_joined_to_the_bit),
+        cmocka_unit_test(ranges_are_a_partition),
+        cmocka_unit_test(a_failure_of_one_is_that_of_all),
+        cmocka_unit_test(who_has_something_else_is_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

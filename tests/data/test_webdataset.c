@@ -1,0 +1,251 @@
+/*
+ * webdataset: samples across shards, keys and suffixes, long names, captions and classes, splits by
+ * name and by the last shards; what is refused, with its place; what may be left out and how much.
+ */
+#include "data/tar.h"
+#include "datafiles.h"
+#include "scratch.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+enum { SIDE = 8, BYTES = 3 * SIDE * SIDE };
+
+static uint8_t *picture(unsigned seed, size_t *size) {
+    uint8_t pixel[BYTES];
+    datafiles_picture(pixel, SIDE, SIDE, 3, seed);
+    return datafiles_png(pixel, SIDE, SIDE, 3, size);
+}
+
+typedef struct shards {
+    scratch dir;
+    char path[SCRATCH_PATH]; /* the pattern */
+    smoe_spec spec;
+} shards;
+
+static void begin(shards *s, const char *pattern) {
+    scratch_make(&s->dir);
+    snprintf(s->path, sizeof s->path, "%s/%s", s->dir.dir, pattern);
+    s->spec = datafiles_spec(SMOE_SOURCE_WEBDATASET, s->path, SIDE, 3);
+    s->spec.train.loss = SMOE_LOSS_CONTRASTIVE;
+}
+
+static void write_shard(const shards *s, const char *name, const datafile *file, size_t count) {
+    char path[SCRATCH_PATH];
+    datafiles_archive(scratch_path(&s->dir, path, name), file, count);
+}
+
+static smoe_dataset *opened(const shards *s, const char *split) {
+    smoe_dataset *set;
+    smoe_err err = {0};
+    if (smoe_dataset_open(&set, &s->spec, split, &err)) fail_msg("%s", err.text);
+    return set;
+}
+
+static void assert_sample(const smoe_dataset *set, size_t i, unsigned seed, const char *caption,
+                          size_t label, const char *key) {
+    uint8_t wanted[BYTES];
+    real pixels[BYTES], target[64];
+    char buf[512];
+    int64_t main_label;
+    smoe_err err = {0};
+    datafiles_picture(wanted, SIDE, SIDE, 3, seed);
+    if (smoe_dataset_image(set, i, false, pixels, target, &main_label, &err))
+        fail_msg("%s", err.text);
+    for (size_t p = 0; p < SIDE * SIDE; p++)
+        for (size_t c = 0; c < 3; c++)
+            assert_true(pixels[c * SIDE * SIDE + p] == (real)(wanted[3 * p + c] / 127.5 - 1) ||
+                        pixels[c * SIDE * SIDE + p] == (real)wanted[3 * p + c] / (real)127.5 - 1);
+    assert_int_equal(main_label, label);
+    assert_int_equal(smoe_dataset_caption(set, i, buf, sizeof buf, NULL), 0);
+    assert_string_equal(buf, caption);
+    assert_string_equal(smoe_dataset_image_name(set, i, buf, sizeof buf), key);
+}
+
+/* Two shards; a key has a folder, suffixes have capitals and dots, other members are left alone, a
+ * name is longer than a header has room for, and a caption ends in a line break. */
+static void samples_across_shards(void **state) {
+    (void)state;
+    shards s;
+    size_t size[3];
+    uint8_t *png[3];
+    char long_name[300], long_text[300], key[290];
+    for (unsigned i = 0; i < 3; i++) png[i] = picture(i, &size[i]);
+    snprintf(key, sizeof key, "folder/%0250d", 7);
+    snprintf(long_name, sizeof long_name, "%s.PNG", key);
+    snprintf(long_text, sizeof long_text, "%s.txt", key);
+    const datafile first[] = {
+        {"a/001.png", png[0], size[0]}, {"a/001.txt", "one\n", 4},
+        {"a/001.cls", "2\n", 2},        {"a/001.seg.png", png[2], size[2]},
+        {"__info__.json", "{}", 2},     {"a/002.txt", "two", 3},
+        {"a/002.json", "{}", 2},        {"a/002.cls", "0", 1},
+        {"a/002.jpg", png[1], size[1]}, {"folder/", "", 0},
+    };
+    begin(&s, "{split}-{08..10}.tar");
+    write_shard(&s, "train-08.tar", first, 10);
+    write_shard(&s, "train-09.tar", first, 5);
+    const datafile last[] = {
+        {long_name, png[2], size[2]}, {long_text, "caf\xc3\xa9", 5}, {"folder/.cls", "1", 1}};
+    write_shard(&s, "train-10.tar", last, 2);
+    datafiles_refused(&s.spec, "train", SMOE_DATA, "train-10.tar", "0007: no class (cls)", NULL);
+    s.spec.data.on_error = SMOE_ON_ERROR_SKIP; /* one of four is too much to leave out */
+    datafiles_refused(&s.spec, "train", SMOE_DATA, "1 of 4 samples cannot be used", NULL);
+    s.spec.data.on_error = SMOE_ON_ERROR_STOP;
+    char *name = strdup(long_name);
+    strcpy(strrchr(name, '.'), ".cls");
+    const datafile right[] = {last[0], last[1], {name, "1", 1}};
+    write_shard(&s, "train-10.tar", right, 3);
+    smoe_dataset *set = opened(&s, "train");
+    assert_int_equal(smoe_dataset_images(set), 4);
+    assert_int_equal(smoe_dataset_classes(set), 3);
+    assert_sample(set, 0, 0, "one", 2, "a/001");
+    assert_sample(set, 1, 1, "two", 0, "a/002");
+    assert_sample(set, 2, 0, "one", 2, "a/001");
+    assert_sample(set, 3, 2, "caf\xc3\xa9", 1, key);
+    smoe_dataset_free(set);
+    datafiles_refused(&s.spec, "test", SMOE_DATA, "test-08.tar", "No such file", NULL);
+    free(name);
+    for (unsigned i = 0; i < 3; i++) free(png[i]);
+    scratch_remove(&s.dir);
+}
+
+/* Without {split} the last shards are test and val; without classes there is one. */
+static void held_out_shards(void **state) {
+    (void)state;
+    shards s;
+    size_t size;
+    uint8_t *png = picture(3, &size);
+    begin(&s, "s{0..2}.tar");
+    for (int i = 0; i < 3; i++) {
+        char key[8], text[8], shard[8];
+        snprintf(key, sizeof key, "%d.png", i);
+        snprintf(text, sizeof text, "%d.txt", i);
+        snprintf(shard, sizeof shard, "s%d.tar", i);
+        const datafile file[] = {{key, png, size}, {text, key, 1}};
+        write_shard(&s, shard, file, 2);
+    }
+    datafiles_refused(&s.spec, "test", SMOE_USAGE, "names no split", "data.holdout", NULL);
+    s.spec.data.holdout = 3;
+    datafiles_refused(&s.spec, "train", SMOE_USAGE, "data.holdout: 3 of 3 shards", NULL);
+    s.spec.data.holdout = 1;
+    smoe_dataset *train = opened(&s, "train"), *test = opened(&s, "test");
+    assert_int_equal(smoe_dataset_images(train), 2);
+    assert_int_equal(smoe_dataset_images(test), 1);
+    assert_int_equal(smoe_dataset_classes(test), 1);
+    assert_sample(train, 1, 3, "1", 0, "1");
+    assert_sample(test, 0, 3, "2", 0, "2");
+    smoe_dataset_free(train);
+    smoe_dataset_free(test);
+    free(png);
+    scratch_remove(&s.dir);
+}
+
+static void bad_patterns(void **state) {
+    (void)state;
+    static const char *const patterns[] = {"a{1..}.tar", "{split}{b..c}.tar", "a{3..1}.tar",
+                                           "a{1..2.tar", "a{0..999999999}.tar"};
+    for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++) {
+        shards s;
+        begin(&s, patterns[i]);
+        datafiles_refused(&s.spec, "train", SMOE_USAGE, "data.path: {", NULL);
+        scratch_remove(&s.dir);
+    }
+}
+
+/* Damage is named with shard and byte; skipping does not excuse it: what follows is unknown. */
+static void damaged_shards(void **state) {
+    (void)state;
+    shards s;
+    char path[SCRATCH_PATH];
+    size_t size, n;
+    uint8_t *png = picture(4, &size);
+    const datafile file[] = {{"a.png", png, size}, {"a.txt", "x", 1}};
+    begin(&s, "{split}.tar");
+    write_shard(&s, "train.tar", file, 2);
+    char *whole = scratch_read(scratch_path(&s.dir, path, "train.tar"), &n);
+    static const struct {
+        size_t at, cut;
+        char byte;
+        const char *what;
+    } damages[] = {
+        {0, 0, '!', "at byte 0: no header of a tar"},
+        {124, 0, '9', "at byte 0: no header of a tar"},
+        {0, 100, 0, "at byte 0: the archive ends in a header"},
+        {0, 600, 0, "at byte 0: the archive ends in a member"},
+    };
+    for (size_t i = 0; i < sizeof damages / sizeof *damages; i++) {
+        char *bytes = malloc(n);
+        memcpy(bytes, whole, n);
+        if (damages[i].byte) bytes[damages[i].at] = damages[i].byte;
+        scratch_write(path, bytes, damages[i].cut ? damages[i].cut : n);
+        s.spec.data.on_error = (smoe_on_error)(i % 2);
+        datafiles_refused(&s.spec, "train", SMOE_DATA, "train.tar", damages[i].what, NULL);
+        free(bytes);
+    }
+    s.spec.data.on_error = SMOE_ON_ERROR_STOP;
+    const datafile none[] = {{"a.txt", "x", 1}}, empty[] = {{"a.png", png, size}};
+    write_shard(&s, "train.tar", none, 1);
+    datafiles_refused(&s.spec, "train", SMOE_DATA, "train.tar: a: no image (jpg, jpeg, png)", NULL);
+    write_shard(&s, "train.tar", empty, 1);
+    datafiles_refused(&s.spec, "train", SMOE_DATA, "train.tar: a: no caption (txt)", NULL);
+    s.spec.train.loss = SMOE_LOSS_SOFTMAX; /* which needs none */
+    smoe_dataset_free(opened(&s, "train"));
+    const datafile word[] = {{"a.png", png, size}, {"a.cls", "cat", 3}};
+    write_shard(&s, "train.tar", word, 2);
+    datafiles_refused(&s.spec, "train", SMOE_DATA, "a: no class number (cls)", NULL);
+    free(whole);
+    free(png);
+    scratch_remove(&s.dir);
+}
+
+/* One of a hundred may be left out: here image 7 of 100 and of 99. */
+static void what_is_left_out(void **state) {
+    (void)state;
+    enum { MANY = 100 };
+    shards s;
+    size_t size;
+    uint8_t *png = picture(5, &size);
+    static char name[MANY][2][12];
+    static datafile file[2 * MANY];
+    const char *first;
+    begin(&s, "{split}.tar");
+    for (size_t i = 0; i < MANY; i++) {
+        snprintf(name[i][0], sizeof name[i][0], "%03zu.png", i);
+        snprintf(name[i][1], sizeof name[i][1], "%03zu.txt", i);
+        file[2 * i] = (datafile){name[i][0], png, i == 7 ? size - 20 : size};
+        file[2 * i + 1] = (datafile){name[i][1], name[i][0], 3};
+    }
+    write_shard(&s, "train.tar", file, 2 * MANY);
+    smoe_dataset *set = opened(&s, "train"); /* stop: when it is asked for */
+    real pixels[BYTES], target[1];
+    int64_t label;
+    smoe_err err = {0};
+    assert_int_equal(smoe_dataset_image(set, 7, false, pixels, target, &label, &err), -1);
+    assert_non_null(strstr(err.text, "train.tar: 007: "));
+    assert_int_equal(smoe_webdataset_left_out(set, &first), 0);
+    smoe_dataset_free(set);
+    s.spec.data.on_error = SMOE_ON_ERROR_SKIP;
+    set = opened(&s, "train");
+    assert_int_equal(smoe_dataset_images(set), MANY - 1);
+    assert_int_equal(smoe_webdataset_left_out(set, &first), 1);
+    assert_non_null(strstr(first, "train.tar: 007: "));
+    assert_sample(set, 7, 5, "008", 0, "008");
+    smoe_dataset_free(set);
+    write_shard(&s, "train.tar", file, 2 * MANY - 2);
+    datafiles_refused(&s.spec, "train", SMOE_DATA, "1 of 99 samples cannot be used", "007", NULL);
+    free(png);
+    scratch_remove(&s.dir);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(samples_across_shards), cmocka_unit_test(held_out_shards),
+        cmocka_unit_test(bad_patterns),          cmocka_unit_test(damaged_shards),
+        cmocka_unit_test(what_is_left_out),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

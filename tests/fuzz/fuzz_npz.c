@@ -1,0 +1,46 @@
+/*
+ * Fuzzing of .npz files: any bytes as a file, and as one array in a zip that is whole, so that
+ * mutations get past its checksum; the array is alone, or that of a name with a layout of its own.
+ * What is accepted is a safetensors file that can be read.
+ */
+#include "store/foreign.h"
+#include "zipfile.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void convert(const void *bytes, size_t size) {
+    void *made = NULL;
+    size_t made_size = 0;
+    smoe_safetensors *file = NULL;
+    smoe_err err = {0};
+    if (!smoe_foreign_begins(bytes, size)) return;
+    if (smoe_foreign_convert(&made, &made_size, bytes, size, "fuzz", &err)) {
+        if (made || err.code == SMOE_OK || !err.text[0]) abort();
+        return;
+    }
+    if (smoe_safetensors_parse(&file, made, made_size, "fuzz", &err)) {
+        if (err.code != SMOE_DATA) abort(); /* a name that is not printable */
+    } else {
+        for (size_t i = 0; i < smoe_safetensors_count(file); i++) {
+            real x;
+            const smoe_tensor *t = smoe_safetensors_at(file, i);
+            if (t->size) (void)smoe_tensor_convert(&x, t, t->size - 1, 1);
+        }
+    }
+    smoe_safetensors_free(file);
+    smoe_foreign_free(made, made_size);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    static const char *const names[] = {"a.npy", "embedding/kernel.npy",
+                                        "Transformer/encoderblock/LayerNorm_0/scale.npy"};
+    convert(data, size);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        zipfile zip = {0};
+        zipfile_add(&zip, names[i], data, size);
+        zipfile_end(&zip);
+        convert(zip.bytes, zip.size);
+        zipfile_free(&zip);
+    }
+    return 0;
+}

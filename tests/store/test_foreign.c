@@ -1,0 +1,656 @@
+/*
+ * Model files of other programs, written here by the book: arrays of the ViT and big_vision code,
+ * pickles of PyTorch, Hugging Face's names. Element i of tensor NAME of smoe-checkpoint(5) is
+ * value(NAME, i), wherever the file has it; so every element of every layout is checked.
+ */
+#include "scratch.h"
+#include "store/foreign.h"
+#include "store/pickle.h"
+#include "zipfile.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+enum { D = 8, HEADS = 2, EACH = D / HEADS, H = 12, BLOCKS = 2, P = 2, C = 3, T = 4, N = 5 };
+
+static float value(const char *name, size_t i) {
+    size_t sum = 0;
+    for (const char *c = name; *c; c++) sum += (unsigned char)*c;
+    return ((float)((7 * i + sum) % 255) - 127) / 64;
+}
+
+/* ---- the tensors that must come out ---------------------------------------------------------- */
+
+typedef struct expected {
+    const char *name;
+    int ndim;
+    size_t dim[4];
+} expected;
+
+static const expected table[] = {
+    {"patch_embed.proj.weight", 4, {D, C, P, P}},
+    {"patch_embed.proj.bias", 1, {D}},
+    {"cls_token", 3, {1, 1, D}},
+    {"pos_embed", 3, {1, T + 1, D}},
+    {"blocks.#.norm1.weight", 1, {D}},
+    {"blocks.#.norm1.bias", 1, {D}},
+    {"blocks.#.attn.qkv.weight", 2, {3 * D, D}},
+    {"blocks.#.attn.qkv.bias", 1, {3 * D}},
+    {"blocks.#.attn.proj.weight", 2, {D, D}},
+    {"blocks.#.attn.proj.bias", 1, {D}},
+    {"blocks.#.norm2.weight", 1, {D}},
+    {"blocks.#.norm2.bias", 1, {D}},
+    {"blocks.#.mlp.fc1.weight", 2, {H, D}},
+    {"blocks.#.mlp.fc1.bias", 1, {H}},
+    {"blocks.#.mlp.fc2.weight", 2, {D, H}},
+    {"blocks.#.mlp.fc2.bias", 1, {D}},
+    {"norm.weight", 1, {D}},
+    {"norm.bias", 1, {D}},
+    {"head.weight", 2, {N, D}},
+    {"head.bias", 1, {N}},
+};
+enum { TABLE = sizeof table / sizeof *table };
+
+static const char *numbered(char buf[96], const char *name, size_t block) {
+    const char *hash = strchr(name, '#');
+    if (hash)
+        snprintf(buf, 96, "%.*s%zu%s", (int)(hash - name), name, block, hash + 1);
+    else
+        snprintf(buf, 96, "%s", name);
+    return buf;
+}
+
+static void assert_tensor(const smoe_safetensors *file, const expected *want, const char *name) {
+    const smoe_tensor *t = smoe_safetensors_find(file, name);
+    if (!t) fail_msg("no tensor %s", name);
+    assert_string_equal(t->type, "F32");
+    assert_int_equal(t->ndim, want->ndim);
+    for (int i = 0; i < want->ndim; i++) assert_int_equal(t->dim[i], want->dim[i]);
+    for (size_t i = 0; i < t->size; i++) {
+        float x;
+        memcpy(&x, (const char *)t->data + i * sizeof x, sizeof x);
+        if (x != value(name, i)) fail_msg("%s: element %zu is %g", name, i, (double)x);
+    }
+}
+
+/* The file at `path` has these tensors, and `more` others. */
+static void assert_model(const char *path, size_t more) {
+    smoe_safetensors *file;
+    smoe_err err = {0};
+    size_t count = 0;
+    char name[96];
+    if (smoe_safetensors_open(&file, path, &err)) fail_msg("%s", err.text);
+    for (size_t i = 0; i < TABLE; i++)
+        for (size_t b = 0; b < (strchr(table[i].name, '#') ? BLOCKS : 1); b++, count++)
+            assert_tensor(file, &table[i], numbered(name, table[i].name, b));
+    assert_int_equal(smoe_safetensors_count(file), count + more);
+    assert_string_equal(smoe_safetensors_path(file), path);
+    smoe_safetensors_free(file);
+}
+
+/* ---- npz ------------------------------------------------------------------------------------- */
+
+/* How the elements of an array of that code follow from those of the tensor. */
+typedef enum layout { SAME, CONV, MATRIX, QUERY, KEY, VALUE, OUT } layout;
+
+static const struct {
+    const char *array, *tensor;
+    layout layout;
+    int ndim;
+    size_t dim[4];
+} arrays[] = {
+    {"embedding/kernel", "patch_embed.proj.weight", CONV, 4, {P, P, C, D}},
+    {"embedding/bias", "patch_embed.proj.bias", SAME, 1, {D}},
+    {"cls", "cls_token", SAME, 3, {1, 1, D}},
+    {"Transformer/posembed_input/pos_embedding", "pos_embed", SAME, 3, {1, T + 1, D}},
+    {"@LayerNorm_0/scale", "blocks.#.norm1.weight", SAME, 1, {D}},
+    {"@LayerNorm_0/bias", "blocks.#.norm1.bias", SAME, 1, {D}},
+    {"@MultiHeadDotProductAttention_1/query/kernel",
+     "blocks.#.attn.qkv.weight",
+     QUERY,
+     3,
+     {D, HEADS, EACH}},
+    {"@MultiHeadDotProductAttention_1/key/kernel",
+     "blocks.#.attn.qkv.weight",
+     KEY,
+     3,
+     {D, HEADS, EACH}},
+    {"@MultiHeadDotProductAttention_1/value/kernel",
+     "blocks.#.attn.qkv.weight",
+     VALUE,
+     3,
+     {D, HEADS, EACH}},
+    {"@MultiHeadDotProductAttention_1/query/bias",
+     "blocks.#.attn.qkv.bias",
+     QUERY,
+     2,
+     {HEADS, EACH}},
+    {"@MultiHeadDotProductAttention_1/key/bias", "blocks.#.attn.qkv.bias", KEY, 2, {HEADS, EACH}},
+    {"@MultiHeadDotProductAttention_1/value/bias",
+     "blocks.#.attn.qkv.bias",
+     VALUE,
+     2,
+     {HEADS, EACH}},
+    {"@MultiHeadDotProductAttention_1/out/kernel",
+     "blocks.#.attn.proj.weight",
+     OUT,
+     3,
+     {HEADS, EACH, D}},
+    {"@MultiHeadDotProductAttention_1/out/bias", "blocks.#.attn.proj.bias", SAME, 1, {D}},
+    {"@LayerNorm_2/scale", "blocks.#.norm2.weight", SAME, 1, {D}},
+    {"@LayerNorm_2/bias", "blocks.#.norm2.bias", SAME, 1, {D}},
+    {"@MlpBlock_3/Dense_0/kernel", "blocks.#.mlp.fc1.weight", MATRIX, 2, {D, H}},
+    {"@MlpBlock_3/Dense_0/bias", "blocks.#.mlp.fc1.bias", SAME, 1, {H}},
+    {"@MlpBlock_3/Dense_1/kernel", "blocks.#.mlp.fc2.weight", MATRIX, 2, {H, D}},
+    {"@MlpBlock_3/Dense_1/bias", "blocks.#.mlp.fc2.bias", SAME, 1, {D}},
+    {"Transformer/encoder_norm/scale", "norm.weight", SAME, 1, {D}},
+    {"Transformer/encoder_norm/bias", "norm.bias", SAME, 1, {D}},
+    {"head/kernel", "head.weight", MATRIX, 2, {D, N}},
+    {"head/bias", "head.bias", SAME, 1, {N}},
+};
+enum { ARRAYS = sizeof arrays / sizeof *arrays };
+
+/* Element i of array a, of a block. */
+static float array_value(size_t a, size_t block, size_t i) {
+    char name[96];
+    const size_t *dim = arrays[a].dim;
+    size_t part = (size_t)arrays[a].layout - QUERY, from = i;
+    numbered(name, arrays[a].tensor, block);
+    switch (arrays[a].layout) {
+    case SAME: break;
+    case CONV: from = ((i % D * C + i / D % C) * P + i / (D * C * P)) * P + i / (D * C) % P; break;
+    case MATRIX: from = i % dim[1] * dim[0] + i / dim[1]; break;
+    case OUT: from = i % D * D + i / D; break; /* heads and their rows are one axis of D */
+    default: from = arrays[a].ndim == 2 ? part * D + i : (part * D + i % D) * D + i / D;
+    }
+    return value(name, from);
+}
+
+/* How files differ: stacked blocks, names before the names, the order of elements, the format. */
+typedef struct variant {
+    const char *prefix;
+    bool stacked, fortran, later, wide;
+} variant;
+
+static size_t header(char *out, const char *type, bool fortran, int ndim, const size_t *dim,
+                     const variant *v) {
+    char dict[160];
+    size_t n =
+        (size_t)snprintf(dict, sizeof dict, "{'descr': '%s', 'fortran_order': %s, 'shape': (", type,
+                         fortran ? "True" : "False");
+    for (int i = 0; i < ndim; i++)
+        n += (size_t)snprintf(dict + n, sizeof dict - n, "%zu,%s", dim[i], i + 1 < ndim ? " " : "");
+    n += (size_t)snprintf(dict + n, sizeof dict - n, "), }\n");
+    size_t wide = v->later ? 4 : 2;
+    memcpy(out, v->later ? "\x93NUMPY\x02\x00" : "\x93NUMPY\x01\x00", 8);
+    zipfile_little((unsigned char *)out + 8, n, wide);
+    memcpy(out + 8 + wide, dict, n);
+    return 8 + wide + n;
+}
+
+static void add_array(zipfile *zip, const char *name, int ndim, const size_t *dim,
+                      const float *values, const variant *v) {
+    char member[200], *bytes = calloc(1, 1 << 16);
+    size_t count = 1;
+    for (int i = 0; i < ndim; i++) count *= dim[i];
+    size_t n = header(bytes, v->wide ? "<f8" : "<f4", v->fortran, ndim, dim, v);
+    for (size_t i = 0; i < count; i++) {
+        size_t at = i, left = i, stride = 1;
+        for (int axis = 0; v->fortran && axis < ndim; axis++) { /* the first axis is the fastest */
+            size_t below = 1;
+            for (int k = axis + 1; k < ndim; k++) below *= dim[k];
+            at = axis ? at : 0;
+            at += left / below * stride;
+            left %= below;
+            stride *= dim[axis];
+        }
+        memcpy(bytes + n + at * sizeof *values, &values[i], sizeof *values);
+    }
+    snprintf(member, sizeof member, "%s%s.npy", v->prefix, name);
+    zipfile_add(zip, member, bytes, n + count * sizeof *values);
+    free(bytes);
+}
+
+static void add_arrays(zipfile *zip, const variant *v) {
+    float values[BLOCKS * 1024];
+    for (size_t a = 0; a < ARRAYS; a++) {
+        bool block = arrays[a].array[0] == '@';
+        size_t size = 1, dim[5] = {BLOCKS};
+        char name[160];
+        for (int i = 0; i < arrays[a].ndim; i++) size *= dim[i + 1] = arrays[a].dim[i];
+        for (size_t b = 0; b < (block ? BLOCKS : 1); b++) {
+            float *at = values + (v->stacked ? b * size : 0);
+            for (size_t i = 0; i < size; i++) at[i] = array_value(a, b, i);
+            if (block)
+                snprintf(name, sizeof name, "Transformer/encoderblock_%zu/%s", b,
+                         arrays[a].array + 1);
+            if (!block || !v->stacked)
+                add_array(zip, block ? name : arrays[a].array, arrays[a].ndim, dim + 1, values, v);
+        }
+        if (!block || !v->stacked) continue;
+        snprintf(name, sizeof name, "Transformer/encoderblock/%s", arrays[a].array + 1);
+        add_array(zip, name, arrays[a].ndim + 1, dim, values, v);
+    }
+}
+
+static const char *write_zip(const scratch *s, char path[SCRATCH_PATH], const char *name,
+                             zipfile *zip) {
+    zipfile_end(zip);
+    scratch_path(s, path, name);
+    scratch_write(path, zip->bytes, zip->size);
+    zipfile_free(zip);
+    return path;
+}
+
+static void arrays_of_vit(void **state) {
+    const scratch *s = *state;
+    char path[SCRATCH_PATH];
+    static const variant variants[] = {{.prefix = ""},
+                                       {.prefix = "opt/target/"},
+                                       {.prefix = "params/img/", .stacked = true},
+                                       {.prefix = "params/", .fortran = true, .later = true}};
+    for (size_t i = 0; i < sizeof variants / sizeof *variants; i++) {
+        zipfile zip = {0};
+        const float more[] = {1, 2};
+        add_arrays(&zip, &variants[i]);
+        add_array(&zip, "pre_logits/bias", 1, (size_t[]){2}, more, &variants[i]);
+        assert_model(write_zip(s, path, "vit.npz", &zip), 1);
+    }
+}
+
+/* ---- pth ------------------------------------------------------------------------------------- */
+
+typedef struct pickle {
+    zipfile text; /* only its bytes are used */
+    zipfile zip;
+    size_t storages;
+} pickle;
+
+static void put(pickle *p, const char *bytes, size_t n) {
+    zipfile_put(&p->text, bytes, n);
+}
+static void put_text(pickle *p, const char *text) {
+    unsigned char length[4];
+    zipfile_little(length, strlen(text), 4);
+    put(p, "X", 1);
+    zipfile_put(&p->text, length, 4);
+    put(p, text, strlen(text));
+}
+static void put_number(pickle *p, size_t number) {
+    unsigned char bytes[4];
+    zipfile_little(bytes, number, 4);
+    put(p, "J", 1);
+    zipfile_put(&p->text, bytes, 4);
+}
+static void put_global(pickle *p, const char *module, const char *name) {
+    put(p, "c", 1);
+    put(p, module, strlen(module));
+    put(p, "\n", 1);
+    put(p, name, strlen(name));
+    put(p, "\n", 1);
+}
+
+/* A tensor of that shape and strides on storage `key` of `elements` floats. */
+static void put_tensor(pickle *p, const char *key, size_t elements, size_t offset, int ndim,
+                       const size_t *dim, const size_t *stride) {
+    put_global(p, "torch._utils", "_rebuild_tensor_v2");
+    put(p, "((", 2);
+    put_text(p, "storage");
+    put_global(p, "torch", "FloatStorage");
+    put_text(p, key);
+    put_text(p, "cpu");
+    put_number(p, elements);
+    put(p, "tQ", 2);
+    put_number(p, offset);
+    put(p, "(", 1);
+    for (int i = 0; i < ndim; i++) put_number(p, dim[i]);
+    put(p, "t(", 2);
+    for (int i = 0; i < ndim; i++) put_number(p, stride[i]);
+    put(p, "t\x89", 2);
+    put_global(p, "collections", "OrderedDict");
+    put(p, ")RtR", 4);
+}
+
+static void add_storage(pickle *p, const char *key, const float *values, size_t count) {
+    char member[64];
+    snprintf(member, sizeof member, "archive/data/%s", key);
+    zipfile_add(&p->zip, member, values, count * sizeof *values);
+}
+
+/* A tensor whose element i is value(from, first + i), as `name`; stored the other way round where it
+ * is a matrix and `turned`, with strides that say so. */
+static void put_weights(pickle *p, const char *name, const char *from, size_t first, int ndim,
+                        const size_t *dim, bool turned) {
+    float values[1024] = {0};
+    char key[16];
+    size_t count = 1, stride[4];
+    for (int i = ndim; i-- > 0; count *= dim[i]) stride[i] = count;
+    turned &= ndim == 2;
+    for (size_t i = 0; i < count; i++)
+        values[3 + (turned ? i % dim[1] * dim[0] + i / dim[1] : i)] = value(from, first + i);
+    if (turned) stride[0] = 1, stride[1] = dim[0];
+    snprintf(key, sizeof key, "%zu", p->storages++);
+    add_storage(p, key, values, count + 3);
+    put_text(p, name);
+    put_tensor(p, key, count + 3, 3, ndim, dim, stride);
+}
+
+static const char *write_pickle(const scratch *s, char path[SCRATCH_PATH], pickle *p) {
+    put(p, ".", 1);
+    zipfile_add(&p->zip, "archive/data.pkl", p->text.bytes, p->text.size);
+    zipfile_add(&p->zip, "archive/version", "3\n", 2);
+    zipfile_free(&p->text);
+    return write_zip(s, path, "model.pth", &p->zip);
+}
+
+static void put_model(pickle *p, const char *prefix) {
+    for (size_t i = 0; i < TABLE; i++)
+        for (size_t b = 0; b < (strchr(table[i].name, '#') ? BLOCKS : 1); b++) {
+            char name[96], full[128];
+            numbered(name, table[i].name, b);
+            snprintf(full, sizeof full, "%s%s", prefix, name);
+            put_weights(p, full, name, 0, table[i].ndim, table[i].dim, b == 1);
+        }
+}
+
+/* A state dict, alone or beside other things; an OrderedDict with its state, as modules save it. */
+static void pickles_of_tensors(void **state) {
+    const scratch *s = *state;
+    char path[SCRATCH_PATH];
+    pickle p = {0};
+    put(&p, "\x80\x02}q\0(", 6);
+    put_model(&p, "");
+    put(&p, "u", 1);
+    assert_model(write_pickle(s, path, &p), 0);
+    p = (pickle){0};
+    put(&p, "\x80\x02}(", 4);
+    put_text(&p, "epoch");
+    put_number(&p, 300);
+    put_text(&p, "model");
+    put_global(&p, "collections", "OrderedDict");
+    put(&p, ")Rq\1(", 5);
+    put_model(&p, "module.");
+    put(&p, "u}", 2);
+    put_text(&p, "_metadata");
+    put(&p, "h\1sbu", 5);
+    assert_model(write_pickle(s, path, &p), 0);
+}
+
+/* ---- Hugging Face ---------------------------------------------------------------------------- */
+
+static const struct {
+    const char *name, *tensor;
+    size_t first; /* row of the tensor */
+    int ndim;
+    size_t dim[4];
+} hugging_face[] = {
+    {"vit.embeddings.cls_token", "cls_token", 0, 3, {1, 1, D}},
+    {"vit.embeddings.position_embeddings", "pos_embed", 0, 3, {1, T + 1, D}},
+    {"vit.embeddings.patch_embeddings.projection.weight",
+     "patch_embed.proj.weight",
+     0,
+     4,
+     {D, C, P, P}},
+    {"vit.embeddings.patch_embeddings.projection.bias", "patch_embed.proj.bias", 0, 1, {D}},
+    {"@layernorm_before.weight", "blocks.#.norm1.weight", 0, 1, {D}},
+    {"@layernorm_before.bias", "blocks.#.norm1.bias", 0, 1, {D}},
+    {"@attention.attention.query.weight", "blocks.#.attn.qkv.weight", 0, 2, {D, D}},
+    {"@attention.attention.key.weight", "blocks.#.attn.qkv.weight", D, 2, {D, D}},
+    {"@attention.attention.value.weight", "blocks.#.attn.qkv.weight", 2 * D, 2, {D, D}},
+    {"@attention.attention.query.bias", "blocks.#.attn.qkv.bias", 0, 1, {D}},
+    {"@attention.attention.key.bias", "blocks.#.attn.qkv.bias", D, 1, {D}},
+    {"@attention.attention.value.bias", "blocks.#.attn.qkv.bias", 2 * D, 1, {D}},
+    {"@attention.output.dense.weight", "blocks.#.attn.proj.weight", 0, 2, {D, D}},
+    {"@attention.output.dense.bias", "blocks.#.attn.proj.bias", 0, 1, {D}},
+    {"@layernorm_after.weight", "blocks.#.norm2.weight", 0, 1, {D}},
+    {"@layernorm_after.bias", "blocks.#.norm2.bias", 0, 1, {D}},
+    {"@intermediate.dense.weight", "blocks.#.mlp.fc1.weight", 0, 2, {H, D}},
+    {"@intermediate.dense.bias", "blocks.#.mlp.fc1.bias", 0, 1, {H}},
+    {"@output.dense.weight", "blocks.#.mlp.fc2.weight", 0, 2, {D, H}},
+    {"@output.dense.bias", "blocks.#.mlp.fc2.bias", 0, 1, {D}},
+    {"vit.layernorm.weight", "norm.weight", 0, 1, {D}},
+    {"vit.layernorm.bias", "norm.bias", 0, 1, {D}},
+    {"classifier.weight", "head.weight", 0, 2, {N, D}},
+    {"classifier.bias", "head.bias", 0, 1, {N}},
+};
+enum { NAMES = sizeof hugging_face / sizeof *hugging_face };
+
+static const char *hf_name(char buf[128], size_t i, size_t block, const char *prefix) {
+    const char *name = hugging_face[i].name;
+    if (*name == '@')
+        snprintf(buf, 128, "%sencoder.layer.%zu.%s", prefix, block, name + 1);
+    else
+        snprintf(buf, 128, "%s%s", *name == 'v' ? prefix : "", name + (*name == 'v' ? 4 : 0));
+    return buf;
+}
+
+/* In safetensors, with metadata that stay, and as a .pth file. */
+static void names_of_hugging_face(void **state) {
+    const scratch *s = *state;
+    char path[SCRATCH_PATH], names[NAMES * BLOCKS][128], tensor[96];
+    smoe_tensor tensors[NAMES * BLOCKS] = {0};
+    static float values[NAMES * BLOCKS][256];
+    size_t count = 0;
+    pickle p = {0};
+    smoe_err err;
+    put(&p, "\x80\x02}(", 4);
+    for (size_t i = 0; i < NAMES; i++)
+        for (size_t b = 0; b < (*hugging_face[i].name == '@' ? BLOCKS : 1); b++, count++) {
+            smoe_tensor *t = &tensors[count];
+            numbered(tensor, hugging_face[i].tensor, b);
+            *t = (smoe_tensor){.name = hf_name(names[count], i, b, "vit."),
+                               .ndim = hugging_face[i].ndim,
+                               .size = 1,
+                               .data = values[count]};
+            for (int k = 0; k < t->ndim; k++) t->size *= t->dim[k] = hugging_face[i].dim[k];
+            size_t row = t->size / t->dim[0], first = hugging_face[i].first * row;
+            for (size_t k = 0; k < t->size; k++) values[count][k] = value(tensor, first + k);
+            put_weights(&p, t->name, tensor, first, t->ndim, t->dim, false);
+        }
+    put(&p, "u", 1);
+    assert_model(write_pickle(s, path, &p), 0);
+    const smoe_pair pair = {"smoe.spec", "{}"};
+    scratch_path(s, path, "hf.safetensors");
+    assert_int_equal(smoe_safetensors_write(path, tensors, count, &pair, 1, &err), 0);
+    assert_model(path, 0);
+    smoe_safetensors *file;
+    assert_int_equal(smoe_safetensors_open(&file, path, &err), 0);
+    assert_string_equal(smoe_safetensors_metadata(file, "smoe.spec"), "{}");
+    smoe_safetensors_free(file);
+}
+
+/* ---- what is refused ------------------------------------------------------------------------- */
+
+static void assert_refused(const char *path, const char *const *words) {
+    smoe_safetensors *file;
+    smoe_err err = {0};
+    assert_int_equal(smoe_safetensors_open(&file, path, &err), -1);
+    assert_null(file);
+    assert_int_equal(err.code, SMOE_DATA);
+    for (; *words; words++)
+        if (!strstr(err.text, *words)) fail_msg("no '%s' in: %s", *words, err.text);
+}
+
+#define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+static void hostile_arrays(void **state) {
+    const scratch *s = *state;
+    char path[SCRATCH_PATH], bytes[256];
+    static const struct {
+        const char *dict, *word;
+    } rows[] = {
+        {"{'descr': '>f4', 'fortran_order': False, 'shape': (2,), }", "the type of its elements"},
+        {"{'descr': '|O', 'fortran_order': False, 'shape': (2,), }", "the type of its elements"},
+        {"{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,), }", "the type"},
+        {"{'descr': '<f4', 'shape': (2,), }", "its shape"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (-1,), }", "its shape"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (2", "its shape"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }", "8 bytes of elements"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296, 2), }",
+         "8 bytes"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,2), }", "its shape"},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,), }",
+         "its shape"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        zipfile zip = {0};
+        size_t n = strlen(rows[i].dict);
+        memcpy(bytes, "\x93NUMPY\x01\x00", 8);
+        zipfile_little((unsigned char *)bytes + 8, n, 2);
+        memcpy(bytes + 10, rows[i].dict, n);
+        memset(bytes + 10 + n, 0, 8);
+        zipfile_add(&zip, "x.npy", bytes, 10 + n + 8);
+        assert_refused(write_zip(s, path, "bad.npz", &zip),
+                       WORDS("bad.npz: x.npy: ", rows[i].word));
+    }
+    zipfile zip = {0};
+    zipfile_add(&zip, "x.npy", "\x93NUMPY\x01\x00\xff\xff", 10);
+    assert_refused(write_zip(s, path, "bad.npz", &zip), WORDS("x.npy: ", "it does not begin"));
+    zipfile_add(&zip, "x.npy", "\x93NUMPY\x01\x00\xff\xff  ", 12);
+    assert_refused(write_zip(s, path, "bad.npz", &zip),
+                   WORDS("x.npy: ", "the length of its header"));
+    zipfile_add(&zip, "readme.txt", "hello", 5);
+    assert_refused(write_zip(s, path, "bad.npz", &zip),
+                   WORDS("bad.npz: a zip file, but neither of arrays"));
+    /* Layouts: an axis too few, a part that is not there, one that is there twice. */
+    const variant plain = {.prefix = ""};
+    const float values[64] = {0};
+    add_array(&zip, "head/kernel", 1, (size_t[]){8}, values, &plain);
+    assert_refused(write_zip(s, path, "bad.npz", &zip), WORDS("head/kernel: it has 1 axes"));
+    add_array(&zip, "Transformer/encoderblock_0/MultiHeadDotProductAttention_1/key/bias", 2,
+              (size_t[]){2, 4}, values, &plain);
+    assert_refused(write_zip(s, path, "bad.npz", &zip),
+                   WORDS("tensor blocks.0.attn.qkv.bias: part 1 of 3 is missing"));
+    add_array(&zip, "head/bias", 1, (size_t[]){8}, values, &plain);
+    add_array(&zip, "params/head/bias", 1, (size_t[]){8}, values, &plain);
+    assert_refused(write_zip(s, path, "bad.npz", &zip), WORDS("tensor head.bias: there twice"));
+    /* A file that is cut off, and a damaged one. */
+    add_arrays(&zip, &plain);
+    zipfile_end(&zip);
+    scratch_path(s, path, "bad.npz");
+    scratch_write(path, zip.bytes, zip.size / 2);
+    assert_refused(path, WORDS("bad.npz"));
+    zip.bytes[300] ^= 1;
+    scratch_write(path, zip.bytes, zip.size);
+    assert_refused(path, WORDS("bad.npz: ", "damaged"));
+    zipfile_free(&zip);
+}
+
+/* Pickles that ask for more than tensors: nothing of it happens, and the message says what to do. */
+static void hostile_pickles(void **state) {
+    const scratch *s = *state;
+    char path[SCRATCH_PATH];
+    static const struct {
+        const char *bytes;
+        size_t size;
+        const char *word;
+    } rows[] = {
+#define ROW(bytes, word) {bytes, sizeof bytes - 1, word}
+        ROW("\x80\x02"
+            "cposix\nsystem\nX\5\0\0\0touchtR",
+            "offset 2: posix system is not part of"),
+        ROW("\x80\x02"
+            "cbuiltins\neval\n",
+            "builtins eval is not part of a dictionary of tensors"),
+        ROW("\x80\x02"
+            "cargparse\nNamespace\n",
+            "argparse Namespace is not part of"),
+        ROW("\x80\x02"
+            "ctorch.nn\nLinear\n",
+            "torch.nn Linear is not part of"),
+        ROW("\x80\x02]q\0h\0a", "it is not a dictionary of tensors"),
+        ROW("\x80\x02}q\0X\1\0\0\0mh\0s", "it is not a dictionary of tensors"),
+        ROW("\x80\x02}u", "items without their mark"),
+        ROW("\x80\x02(u", "items without a dictionary"),
+        ROW("\x80\x02}(Nu", "a key without a value"),
+        ROW("\x80\x02h\7", "nothing was noted there"),
+        ROW("\x80\x02Nr\xff\xff\xff\xff", "a note beyond the size"),
+        ROW("\x80\x02X\xff\xff\xff\xff", "the pickle ends in the middle"),
+        ROW("\x80\x02\x8a\x09", "a number of 9 bytes"),
+        ROW("\x80\x02\x87", "a tuple of more than there is"),
+        ROW("\x80\x02NQ", "what it refers to is not a storage"),
+        ROW("\x80\x02NNR", "a call of what is not a known function"),
+        ROW("\x80\x02Nb", "the state of what is not a dictionary"),
+        ROW("\x80\x02i", "instruction 0x69"),
+        ROW("\x80\x02"
+            "ccollections\nOrderedDict\n(NtR",
+            "an OrderedDict with arguments"),
+        ROW("\x80\x02"
+            "ctorch._utils\n_rebuild_tensor_v2\n(NK\0))tR",
+            "a tensor whose storage"),
+        ROW("\x80\x02"
+            "ctorch._utils\n_rebuild_parameter\n(NtR",
+            "a parameter that is not a tensor"),
+#undef ROW
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        pickle p = {0};
+        put(&p, rows[i].bytes, rows[i].size);
+        assert_refused(write_pickle(s, path, &p),
+                       WORDS("model.pth: archive/data.pkl: ", rows[i].word, "nothing is executed",
+                             "torch.load(sys.argv[1]"));
+    }
+    /* Views that leave their storage, or of none. */
+    static const struct {
+        const char *key;
+        size_t offset, dim[2], stride[2];
+        const char *word;
+    } views[] = {
+        {"0", 0, {2, 5}, {5, 1}, "goes beyond its elements, of which there are 8"},
+        {"0", 7, {2, 1}, {1, 1}, "goes beyond"},
+        {"0", 0, {2, 2}, {0x7fffffff, 1}, "goes beyond"},
+        {"0", 0, {0x7fffffff, 0x7fffffff}, {0, 0}, "goes beyond"},
+        {"1", 0, {2, 2}, {2, 1}, "data/1, are not in the file"},
+        {"../0", 0, {2, 2}, {2, 1}, "data/../0, are not in the file"},
+    };
+    for (size_t i = 0; i < sizeof views / sizeof *views; i++) {
+        pickle p = {0};
+        const float values[8] = {0};
+        add_storage(&p, "0", values, 8);
+        put(&p, "\x80\x02}(", 4);
+        put_text(&p, "weight");
+        put_tensor(&p, views[i].key, 8, views[i].offset, 2, views[i].dim, views[i].stride);
+        put(&p, "u", 1);
+        assert_refused(write_pickle(s, path, &p), WORDS("tensor weight: ", views[i].word));
+    }
+    scratch_path(s, path, "old.pth");
+    scratch_write(path, "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.", 15);
+    assert_refused(path, WORDS("old.pth: a PyTorch file of before version 1.6", "torch.load"));
+}
+
+/* A thousand views of one storage are more elements than the file has. */
+static void small_files_stay_small(void **state) {
+    const scratch *s = *state;
+    char path[SCRATCH_PATH], name[16];
+    pickle p = {0};
+    static const float values[4096];
+    add_storage(&p, "0", values, 4096);
+    put(&p, "\x80\x02}(", 4);
+    for (int i = 0; i < 1000; i++) {
+        snprintf(name, sizeof name, "t%d", i);
+        put_text(&p, name);
+        put_tensor(&p, "0", 4096, 0, 1, (size_t[]){4096}, (size_t[]){1});
+    }
+    put(&p, "u", 1);
+    assert_refused(write_pickle(s, path, &p),
+                   WORDS("the tensors have more elements than the file"));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(arrays_of_vit),         cmocka_unit_test(pickles_of_tensors),
+        cmocka_unit_test(names_of_hugging_face), cmocka_unit_test(hostile_arrays),
+        cmocka_unit_test(hostile_pickles),       cmocka_unit_test(small_files_stay_small),
+    };
+    struct CMUnitTest all[sizeof tests / sizeof *tests];
+    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
+        all[i] = tests[i];
+        all[i].setup_func = scratch_setup;
+        all[i].teardown_func = scratch_teardown;
+    }
+    return cmocka_run_group_tests(all, NULL, NULL);
+}

@@ -1,0 +1,71 @@
+/* Retrieval and zero-shot classification: ranks and recalls by hand, the texts of classes. */
+#include "approx.h"
+#include "base/threads.h"
+#include "train/retrieval.h"
+#include "train/zeroshot.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <cmocka.h>
+
+/*
+ * Unit vectors in the plane at 0, 90, 10 and 180 degrees as queries; items at 0, 80, 30, 170, of
+ * which 1 and 3 have the same words. All queries have their own nearest but query 2: item 0 is at
+ * 10 degrees from it, its own at 20.
+ */
+static void ranks_by_hand(void **state) {
+    (void)state;
+    const real queries[] = {1, 0, 0, 1, 0.984808f, 0.173648f, -1, 0};
+    const real items[] = {1, 0, 0.173648f, 0.984808f, 0.866025f, 0.5f, -0.984808f, 0.173648f};
+    const uint64_t key[] = {5, 7, 6, 7};
+    size_t rank[4];
+    double recall[SMOE_RECALLS];
+    assert_int_equal(smoe_retrieval_rank(rank, queries, items, key, 4, 2, NULL), 0);
+    const size_t right[] = {0, 0, 1, 0};
+    assert_memory_equal(rank, right, sizeof right);
+    smoe_retrieval_recall(recall, rank, 4);
+    assert_close(recall[0], 0.75, 0);
+    assert_close(recall[1], 1, 0);
+}
+
+/* All items alike: the lower number is nearer. With twelve queries, recall at 1, 5 and 10 is 1/12,
+ * 5/12, 10/12. */
+static void ties_go_to_the_first(void **state) {
+    (void)state;
+    enum { N = 12 };
+    real same[N];
+    uint64_t key[N];
+    size_t rank[N];
+    double recall[SMOE_RECALLS];
+    for (size_t i = 0; i < N; i++) {
+        same[i] = 1;
+        key[i] = i;
+    }
+    assert_int_equal(smoe_retrieval_rank(rank, same, same, key, N, 1, NULL), 0);
+    for (size_t i = 0; i < N; i++) assert_int_equal(rank[i], i);
+    smoe_retrieval_recall(recall, rank, N);
+    for (size_t k = 0; k < SMOE_RECALLS; k++)
+        assert_close(recall[k], (double)smoe_recall_at[k] / N, 1e-12);
+    memset(key, 0, sizeof key); /* any of them is true */
+    assert_int_equal(smoe_retrieval_rank(rank, same, same, key, N, 1, NULL), 0);
+    for (size_t i = 0; i < N; i++) assert_int_equal(rank[i], 0);
+}
+
+static void texts_of_classes(void **state) {
+    (void)state;
+    char buf[24];
+    assert_string_equal(smoe_zeroshot_prompt(buf, sizeof buf, "a {}, a {}", "red-ring_2"),
+                        "a red ring 2, a red rin");
+    assert_string_equal(smoe_zeroshot_prompt(buf, sizeof buf, "{} { }", "x"), "x { }");
+}
+
+int main(void) {
+    smoe_threads_set(2);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ranks_by_hand),
+        cmocka_unit_test(ties_go_to_the_first),
+        cmocka_unit_test(texts_of_classes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,101 @@
+/* Accuracy per class, confusion and calibration against numbers worked by hand. */
+#include "approx.h"
+#include "specs.h"
+#include "train/scores.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+/* Six images of three classes, none of the last. */
+static const smoe_said six[] = {{0, 0, 0.95, true}, {0, 0, 0.99, true}, {0, 1, 0.96, false},
+                                {1, 1, 0.5, true},  {1, 0, 0.5, false}, {0, 0, 1, true}};
+
+/* Two bins have images: [14/15, 1] holds 0.95, 0.99, 0.96 and 1, three of them correct, so
+ * |3 - 3.9| = 0.9; [7/15, 8/15) holds both of 0.5, one correct, so |1 - 1| = 0. (0.9 + 0) / 6. */
+static void calibration_by_hand(void **state) {
+    (void)state;
+    assert_true(fabs(smoe_scores_calibration(six, 6) - 0.9 / 6) < 1e-12);
+    assert_true(smoe_scores_calibration(six, 0) == 0);
+    smoe_frame bins;
+    smoe_scores_bins(&bins, six, 6);
+    assert_int_equal(bins.rows, SMOE_CALIBRATION_BINS);
+    size_t images = smoe_frame_find(&bins, "images"),
+           share = smoe_frame_find(&bins, "precision_at_1");
+    assert_true(smoe_frame_number_at(&bins, 7, images) == 2);
+    assert_true(smoe_frame_number_at(&bins, 7, share) == 0.5);
+    assert_true(smoe_frame_number_at(&bins, 14, images) == 4);
+    assert_true(smoe_frame_number_at(&bins, 14, share) == 0.75);
+    assert_true(isnan(smoe_frame_number_at(&bins, 0, share)));
+    smoe_frame_free(&bins);
+}
+
+static void classes_by_hand(void **state) {
+    (void)state;
+    double share[3];
+    size_t images[3];
+    smoe_scores_by_class(share, images, 3, six, 6);
+    assert_true(images[0] == 4 && images[1] == 2 && images[2] == 0);
+    assert_true(share[0] == 0.75 && share[1] == 0.5 && isnan(share[2]));
+}
+
+/* The probability is the task's: of equal logits the first class is the top one. */
+static void said_of_logits(void **state) {
+    (void)state;
+    const real logits[] = {0, 1, 1}, target[] = {0, 0, 1};
+    smoe_said said = smoe_said_of(smoe_task_of(SMOE_LOSS_SOFTMAX), logits, target, 3, 2);
+    assert_int_equal(said.top, 1);
+    assert_int_equal(said.label, 2);
+    assert_false(said.correct);
+    assert_true(fabs(said.probability - exp(1) / (1 + 2 * exp(1))) < 1e-6);
+    said = smoe_said_of(smoe_task_of(SMOE_LOSS_SIGMOID), logits, target, 3, 2);
+    assert_true(fabs(said.probability - 1 / (1 + exp(-1))) < 1e-6);
+}
+
+/* Rows are the pairs that occur, in order; the shares of a class sum to 1. */
+static void confusion_counts_pairs(void **state) {
+    (void)state;
+    smoe_spec spec =
+        specs_good("data: {source: shapes, image_size: 8, limit: 6}", NULL, NULL, NULL);
+    smoe_dataset *set;
+    smoe_err err;
+    smoe_frame f;
+    assert_int_equal(smoe_dataset_open(&set, &spec, "test", &err), 0);
+    assert_int_equal(smoe_dataset_images(set), 6);
+    assert_int_equal(smoe_scores_confusion(&f, six, set, "run", &err), 0);
+    static const double want[][4] = {
+        {0, 0, 3, 0.75}, {0, 1, 1, 0.25}, {1, 0, 1, 0.5}, {1, 1, 1, 0.5}};
+    static const char *const column[] = {"class", "predicted", "images", "share"};
+    assert_int_equal(f.rows, 100); /* of ten classes every pair */
+    for (size_t r = 0; r < 4; r++)
+        for (size_t c = 0; c < 4; c++)
+            assert_true(smoe_frame_number_at(&f, 10 * (r / 2) + r % 2,
+                                             smoe_frame_find(&f, column[c])) == want[r][c]);
+    assert_true(smoe_frame_number_at(&f, 2, smoe_frame_find(&f, "share")) == 0);
+    assert_true(isnan(smoe_frame_number_at(&f, 99, smoe_frame_find(&f, "share"))));
+    smoe_frame_free(&f);
+    smoe_scores_predictions(&f, six, set);
+    assert_int_equal(f.rows, 6);
+    assert_string_equal(smoe_frame_text_at(&f, 0, smoe_frame_find(&f, "path")), "shapes/test/0");
+    smoe_frame_free(&f);
+    assert_int_equal(smoe_scores_classes(&f, six, set, &err), 0);
+    assert_true(smoe_frame_number_at(&f, 0, smoe_frame_find(&f, "predicted")) == 4);
+    smoe_frame_free(&f);
+    smoe_dataset_free(set);
+    smoe_spec_free(&spec);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(calibration_by_hand),
+        cmocka_unit_test(classes_by_hand),
+        cmocka_unit_test(said_of_logits),
+        cmocka_unit_test(confusion_counts_pairs),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,106 @@
+/* A step shared by processes: the same bits as one process alone comes to, and as many bytes sent as
+ * was foretold. Processes are forked and joined by sockets. */
+#include "base/threads.h"
+#include "forked.h"
+#include "models.h"
+#include "train/step.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zlib.h>
+#include <cmocka.h>
+
+enum { IMAGES = 8, STEPS = 2 };
+
+typedef struct job {
+    const char *keys;
+    int fd[2]; /* where each process writes the checksum of what it has in the end */
+} job;
+
+/* All weights and, gathered, all moments. */
+static uLong sum_of(const smoe_params *params) {
+    uLong crc = crc32_z(0, (const Bytef *)params->w, params->size * sizeof(real));
+    if (params->m) crc = crc32_z(crc, (const Bytef *)params->m, params->trained * sizeof(real));
+    if (params->v) crc = crc32_z(crc, (const Bytef *)params->v, params->trained * sizeof(real));
+    if (params->m_bf16) crc = crc32_z(crc, (const Bytef *)params->m_bf16, params->trained * 2);
+    return params->v_bf16 ? crc32_z(crc, (const Bytef *)params->v_bf16, params->trained * 2) : crc;
+}
+
+static bool sent_as_foretold(const smoe_step *step, const smoe_params *params) {
+    smoe_sent want[SMOE_TRAFFICS] = {{0}}, agreed = {0};
+    const smoe_comm *c = step->comm;
+    for (int i = 0; i < STEPS; i++) {
+        smoe_step_expect(params, &step->spec->train, c, want);
+        smoe_comm_expect_agree(c, &agreed); /* the trainer's two, which are not made here */
+        smoe_comm_expect_agree(c, &agreed);
+    }
+    want[SMOE_TRAFFIC_OTHER].bytes -= agreed.bytes;
+    want[SMOE_TRAFFIC_OTHER].messages -= agreed.messages;
+    return !memcmp(want, c->sent, sizeof want);
+}
+
+static bool train(smoe_comm *comm, void *user) {
+    const job *j = user;
+    models_rig rig;
+    smoe_step step;
+    smoe_err err = {0};
+    const smoe_step_options options = {.comm = comm};
+    smoe_threads_set(1 + comm->rank % 2);
+    if (!models_make(&rig, j->keys, IMAGES, true)) return false;
+    if (smoe_step_open(&step, rig.model, &rig.spec, rig.N, &options, &err)) return false;
+    real *target = calloc(IMAGES * rig.N, sizeof *target);
+    for (size_t b = 0; b < IMAGES; b++) target[b * rig.N + b % rig.N] = 1;
+    size_t share = IMAGES / (size_t)comm->size, first = share * (size_t)comm->rank;
+    smoe_batch batch = {.images = share,
+                        .pixels = rig.image + first * rig.pixels,
+                        .target = target + first * rig.N};
+    bool good = true;
+    for (uint64_t i = 0; i < STEPS; i++)
+        good = good && !smoe_step_run(&step, &batch, i, i, NULL, &err);
+    good = good && sent_as_foretold(&step, rig.params);
+    smoe_step_gather_moments(&step);
+    uLong crc = sum_of(rig.params);
+    good = good && write(j->fd[1], &crc, sizeof crc) == sizeof crc;
+    smoe_step_free(&step);
+    models_free(&rig);
+    free(target);
+    return good;
+}
+
+static void any_number_of_processes_comes_to_the_same(void **state) {
+    (void)state;
+#define PIECES "train.pieces=8 train.batch_size=8 model.width=32 model.mlp=128 model.dropout=0.1 "
+    static const char *const keys[] = {
+        PIECES "model.moe.router=soft",
+        PIECES "model.moe.router=tokens-choice model.moe.capacity=0.5",
+        PIECES "model.moe.router=experts-choice train.optimizer.moments=bf16",
+        PIECES "train.optimizer.name=sgd train.optimizer.clip=0.01",
+        PIECES "train.optimizer.name=adafactor",
+    };
+    for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
+        uLong one = 0;
+        for (int size = 1; size <= 4; size *= 2) {
+            job j = {.keys = keys[k]};
+            assert_int_equal(pipe(j.fd), 0);
+            if (!forked_run(size, train, &j)) fail_msg("%d processes: %s", size, keys[k]);
+            for (int r = 0; r < size; r++) {
+                uLong crc;
+                assert_int_equal(read(j.fd[0], &crc, sizeof crc), sizeof crc);
+                if (size == 1) one = crc;
+                assert_int_equal(crc, one);
+            }
+            close(j.fd[0]);
+            close(j.fd[1]);
+        }
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(any_number_of_processes_comes_to_the_same),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
