@@ -73,7 +73,7 @@ static size_t image_elements(const source *s) {
 
 /* Nobody gave overrides: what is wrong with the spec is wrong with the file. */
 static int read_spec(source *s, const char *text, smoe_err *err) {
-    if (!text) return smoe_fail(err, SMOE_DATA, "%s: carries no spec", s->path);
+    if (!text) return smoe_fail(err, SMOE_DATA, "%s: has no spec", s->path);
     smoe_spec_text carried = {.text = (char *)text, .length = strlen(text), .label = s->path};
     if (!smoe_spec_parse_trained(&s->spec, &carried, NULL, 0, err)) return 0;
     if (err->code == SMOE_USAGE) err->code = SMOE_DATA;
@@ -92,12 +92,14 @@ static int source_open(source *s, const char *path, smoe_err *err) {
     }
     const smoe_tensor *head = smoe_safetensors_find(s->file, "head.weight");
     if (!head || head->ndim != 2)
-        return smoe_fail(err, SMOE_DATA, "%s: no matrix head.weight, so no classes", s->path);
+        return smoe_fail(err, SMOE_DATA,
+                         "%s: no tensor head.weight with two axes, so the classes are unknown",
+                         s->path);
     s->classes = head->dim[0];
     const char *names = smoe_safetensors_metadata(s->file, SMOE_CLASS_NAMES);
     s->names = names ? json_loads(names, 0, NULL) : NULL;
     if (names && json_array_size(s->names) != s->classes)
-        return smoe_fail(err, SMOE_DATA, "%s: " SMOE_CLASS_NAMES " is no list of %zu names",
+        return smoe_fail(err, SMOE_DATA, "%s: " SMOE_CLASS_NAMES " is not a list of %zu names",
                          s->path, s->classes);
     return 0;
 }

@@ -75,7 +75,7 @@ static int expand(store *s, const char *pattern, smoe_err *err) {
                          "data.path: %s: expected {split} or numbers like {00..12}", open);
     unsigned long from = strtoul(open + 1, NULL, 10), to = strtoul(dots + 2, NULL, 10);
     if (from > to || to - from >= SHARDS)
-        return smoe_fail(err, SMOE_USAGE, "data.path: %s: no range of shards", open);
+        return smoe_fail(err, SMOE_USAGE, "data.path: %s: not a range of shards", open);
     for (unsigned long n = from; n <= to; n++) {
         char *path = smoe_text_format("%.*s%0*lu%s", (int)(open - pattern), pattern, (int)width, n,
                                       shut + 1);
@@ -101,12 +101,12 @@ static int list_shards(store *s, const smoe_dataset *set, const char *split, smo
     if (status || named) return status;
     if (!train && !held)
         return smoe_fail(err, SMOE_USAGE,
-                         "data.path: %s names no split: write {split} in it, or say with "
-                         "data.holdout how many of its last shards are not for training",
+                         "data.path: %s has no {split}: add it, or set data.holdout to "
+                         "the number of its last shards that are not for training",
                          set->path);
     if (held >= s->shards)
-        return smoe_fail(err, SMOE_USAGE, "data.holdout: %zu of %zu shards leave none", held,
-                         s->shards);
+        return smoe_fail(err, SMOE_USAGE, "data.holdout: %zu of %zu shards leave none for training",
+                         held, s->shards);
     for (size_t i = s->shards - held; train && i < s->shards; i++) free(s->shard[i]);
     for (size_t i = 0; !train && i < s->shards - held; i++) free(s->shard[i]);
     if (!train) memmove(s->shard, s->shard + s->shards - held, held * sizeof *s->shard);
@@ -134,8 +134,8 @@ static int complaint(const store *s, smoe_err *err) {
     if (s->captions && !x->text) return smoe_fail(err, SMOE_DATA, "no caption (txt)");
     if (s->samples && s->has_label != s->labelled)
         return smoe_fail(err, SMOE_DATA,
-                         s->labelled ? "no class (cls), which others have"
-                                     : "a class (cls), which others have not");
+                         s->labelled ? "no class (cls), although other samples have one"
+                                     : "a class (cls), although other samples have none");
     return 0;
 }
 

@@ -46,7 +46,7 @@ static void read_scalar(smoe_events *src, int entry, const yaml_event_t *event,
     char problem[SMOE_PROBLEM];
     const char *text = smoe_events_scalar(event);
     if (!text) {
-        bad_value(src, where, entry, "holds a NUL character");
+        bad_value(src, where, entry, "contains a NUL character");
         return;
     }
     bool plain = event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;

@@ -456,12 +456,13 @@ static void check_text(smoe_reading *reading) {
               "a mixed image has no caption: use 0 with train.loss contrastive");
     if (spec->train.label_smoothing > 0)
         clash(reading, KEYS("train.label_smoothing", "train.loss"),
-              "pairs of images and captions have no classes to spread: use 0");
+              "contrastive losses have no classes to smooth: use 0");
     bool moved = data->augment.flip || data->augment.crop == SMOE_CROP_INCEPTION ||
                  data->augment.randaugment.n;
     if (smoe_sources[data->source].generated && moved)
         clash(reading, KEYS("data.augment.flip", "data.augment.crop", "data.augment.randaugment.n"),
-              "captions of %s say where and what objects are, which flips, random crops and "
+              "captions of %s describe the places and kinds of objects, which flips, random crops "
+              "and "
               "RandAugment change: switch them off, or use crop pad",
               smoe_sources[data->source].name);
 }

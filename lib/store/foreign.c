@@ -260,8 +260,7 @@ static int add_tensor(void *user, const smoe_pickle_tensor *t, smoe_err *err) {
     }
     size_t there = m->size / t->bytes;
     if (beyond || count > there || (count && last >= there))
-        return smoe_fail(err, SMOE_DATA,
-                         "tensor %s: goes beyond its elements, of which there are %zu",
+        return smoe_fail(err, SMOE_DATA, "tensor %s: goes beyond its elements; the file has %zu",
                          smoe_text_shown(t->name, shown, sizeof shown), there);
     p.data = m->bytes + (count ? t->offset * t->bytes : 0);
     snprintf(p.name, sizeof p.name, "%s", strncmp(t->name, "module.", 7) ? t->name : t->name + 7);
@@ -432,7 +431,7 @@ static int assign(targets *all, const piece *p, const rule *rules, size_t count,
     target *t = target_of(all, name);
     int part = i < count ? rules[i].part : 0;
     if (t->part[part])
-        return smoe_fail(err, SMOE_DATA, "tensor %s: there twice, as %s and as %s", name,
+        return smoe_fail(err, SMOE_DATA, "tensor %s: present twice, as %s and as %s", name,
                          t->part[part]->name, p->name);
     t->part[part] = p;
     t->rule[part] = i < count ? &rules[i] : NULL;
@@ -665,7 +664,7 @@ int smoe_foreign_convert(void **made, size_t *made_size, const void *bytes, size
     foreign f = {.path = path};
     if (!memcmp(bytes, LEGACY, 4)) {
         smoe_err found = {0};
-        smoe_fail(&found, SMOE_DATA, "%s: a PyTorch file of before version 1.6", path);
+        smoe_fail(&found, SMOE_DATA, "%s: a PyTorch file from before version 1.6", path);
         say_conversion(&f, &found);
         if (err) *err = found;
         return -1;
@@ -754,7 +753,8 @@ int smoe_foreign_names(smoe_tensor **tensors, size_t *count, const smoe_safetens
         else
             block[*count] = *t;
         if (!parts)
-            smoe_fail_more(&found, SMOE_USAGE, "%s: tensor %s: Hugging Face's ViT has none like it",
+            smoe_fail_more(&found, SMOE_USAGE,
+                           "%s: tensor %s: Hugging Face's ViT has no such tensor",
                            smoe_safetensors_path(file), smoe_text_shown(t->name, shown, NAME));
         *count += parts;
     }

@@ -349,7 +349,7 @@ static const value *dictionary(const machine *m, const value *root) {
 static int copy_text(char out[SMOE_PICKLE_TEXT], const value *text, smoe_err *err) {
     if ((text->kind != TEXT && text->kind != STORAGE) || text->length >= SMOE_PICKLE_TEXT ||
         memchr(text->text, '\0', text->length))
-        return smoe_fail(err, SMOE_DATA, "a name that is no text of up to %d bytes",
+        return smoe_fail(err, SMOE_DATA, "a name that is not a text of up to %d bytes",
                          SMOE_PICKLE_TEXT - 1);
     memcpy(out, text->text, text->length);
     out[text->length] = '\0';

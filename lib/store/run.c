@@ -620,12 +620,12 @@ static int check_chain(reading *r, const char *line, size_t size, smoe_err *err)
     smoe_digest_text(r->digest, digits);
     if (!has)
         return smoe_fail(err, SMOE_DATA,
-                         "%s:%zu: a record without a checksum behind one that has it", r->path,
+                         "%s:%zu: a record without a checksum after one that has it", r->path,
                          r->number);
     if (memcmp(end + CHAIN_HEAD, digits, SMOE_DIGEST_DIGITS))
         return smoe_fail(err, SMOE_DATA,
-                         "%s:%zu: this record or one before it is not as it was written: the "
-                         "running checksum is %s, and \"chain\" says %.*s",
+                         "%s:%zu: this record or an earlier one has changed since it was written: "
+                         "the running checksum is %s, but \"chain\" is %.*s",
                          r->path, r->number, digits, SMOE_DIGEST_DIGITS, end + CHAIN_HEAD);
     r->chained = true;
     smoe_digest_add(r->digest, end, CHAIN_SIZE);

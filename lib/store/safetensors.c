@@ -355,11 +355,12 @@ int smoe_safetensors_verify(const smoe_safetensors *file, smoe_err *err) {
     }
     smoe_digest_free(digest);
     if (!strcmp(have, want)) return 0;
-    return smoe_fail(err, SMOE_DATA,
-                     "%s: not as it was written: its digest is %s, %s in its metadata says %s; "
-                     "damaged, or changed by another program, which should have removed %s and %s",
-                     file->path, *have ? have : "not where smoe puts it", DIGEST, show(&text, want),
-                     DIGEST, HAS_DIGEST);
+    return smoe_fail(
+        err, SMOE_DATA,
+        "%s: changed since it was written: its digest is %s, %s in its metadata says %s; "
+        "damaged, or changed by another program, which should have removed %s and %s",
+        file->path, *have ? have : "not where smoe puts it", DIGEST, show(&text, want), DIGEST,
+        HAS_DIGEST);
 }
 
 size_t smoe_safetensors_count(const smoe_safetensors *file) {

@@ -41,7 +41,7 @@ void smoe_verify_file(smoe_verifier *v, const char *path) {
     }
     smoe_verify_say(v, path,
                     smoe_safetensors_has_digest(file)
-                        ? "as it was written"
+                        ? "unchanged"
                         : "well formed, not verified: it has no digest",
                     true);
     smoe_safetensors_free(file);
@@ -80,7 +80,7 @@ static void verify_records(smoe_verifier *v, const char *dir) {
         say_error(v, path, &err);
     } else {
         snprintf(found, sizeof found, "%zu records%s", c.records,
-                 c.chained == c.records ? ", as they were written"
+                 c.chained == c.records ? ", unchanged"
                  : c.chained            ? ", the first of them without checksums"
                                         : ", not verified: they have no checksums");
         smoe_verify_say(v, path, found, true);
@@ -100,7 +100,7 @@ static int restore_spec(const char *dir, const char *path, smoe_err *err) {
     smoe_spec spec = {0};
     int status = model ? smoe_safetensors_open(&file, model, err) : -1;
     const char *text = status ? NULL : smoe_safetensors_metadata(file, "smoe.spec");
-    if (!status && !text) status = smoe_fail(err, SMOE_DATA, "%s: carries no spec", model);
+    if (!status && !text) status = smoe_fail(err, SMOE_DATA, "%s: has no spec", model);
     if (!status && text)
         status = smoe_spec_parse(&spec, text, strlen(text), model, dir, NULL, 0, err);
     if (!status) status = smoe_file_print(path, put_spec, &spec, err);
@@ -139,7 +139,7 @@ static void verify_checkpoints(smoe_verifier *v, const char *dir) {
             if (!model)
                 say_error(v, link, &err);
             else if (access(model, F_OK))
-                smoe_verify_say(v, link, "leads to no checkpoint", false);
+                smoe_verify_say(v, link, "points to no checkpoint", false);
             free(model);
         }
         free(link);

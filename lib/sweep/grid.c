@@ -46,7 +46,7 @@ static int lists_axes(lists *l, const smoe_sweep_spec *sweep, smoe_err *err) {
     if (smoe_axes_of(&l->points, &sweep->evaluate, l->later, l->laters, l->plain, &single, err))
         return -1;
     if (single)
-        return smoe_fail(err, SMOE_USAGE, "override %s%s: give two values or more, as in a,b",
+        return smoe_fail(err, SMOE_USAGE, "override %s%s: give two or more values, as in a,b",
                          SMOE_EVALUATED, l->plain[0]);
     return smoe_axes_of(&l->axes, &sweep->train, l->own, l->owns, l->plain, &l->plains, err);
 }

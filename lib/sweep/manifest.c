@@ -132,7 +132,7 @@ static int compare_evaluations(const smoe_sweep *was, const smoe_sweep *is, smoe
 static int compare_plans(const smoe_sweep *was, const smoe_sweep *is, smoe_err *err) {
     if (smoe_primary_same(&was->plan, &is->plan)) return 0;
     return smoe_fail(err, SMOE_USAGE,
-                     "%s: sweep.primary is not what it was when this sweep began, with %zu primary "
+                     "%s: sweep.primary has changed since this sweep began, with %zu primary "
                      "contrasts; -o DIR chooses another folder",
                      was->dir, was->plan.primaries);
 }

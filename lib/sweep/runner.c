@@ -300,9 +300,10 @@ static int conclude(const runner *r, smoe_err *err) {
 static int check_signals(smoe_err *err) {
     struct sigaction action;
     if (sigaction(SIGCHLD, NULL, &action))
-        return smoe_fail_errno(err, SMOE_RUNTIME, "cannot look at SIGCHLD");
+        return smoe_fail_errno(err, SMOE_RUNTIME, "cannot read the action of SIGCHLD");
     if (action.sa_handler != SIG_IGN && !(action.sa_flags & SA_NOCLDWAIT)) return 0;
-    return smoe_fail(err, SMOE_RUNTIME, "SIGCHLD is ignored, so no end of a trial would be seen");
+    return smoe_fail(err, SMOE_RUNTIME,
+                     "SIGCHLD is ignored, so the end of a trial would not be noticed");
 }
 
 static int runner_open(runner *r, smoe_err *err) {

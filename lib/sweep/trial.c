@@ -103,8 +103,7 @@ json_t *smoe_trial_measure(const char *run_dir, size_t steps, size_t batch_size,
                                   : smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", run_dir);
     if (!status && (!json_object_size(r.result) || r.step < steps))
         status = smoe_fail(err, SMOE_DATA,
-                           "%s: nothing is measured after step %" PRIu64 ", of %zu: records are "
-                           "missing",
+                           "%s: the records end at step %" PRIu64 " of %zu: records are missing",
                            path, r.step, steps);
     if (r.count) {
         qsort(r.rates, r.count, sizeof *r.rates, ascending);
