@@ -10,8 +10,8 @@ enum {
     STEP = SMOE_MATRIX_DEEP,
     TERMS = 512,            /* of a block of k at most */
     ROUNDED_B = 384 * 1152, /* elements of a block of B: it stays in the L2 */
-    TURNED = 4, /* panels of A packed side by side, where its columns lie in one piece */
-    ROUNDED_A = TURNED * SIDE * TERMS * SMOE_MATRIX_PARTS,
+    TOGETHER = 4, /* panels of A packed at a time, if its columns are consecutive in memory */
+    ROUNDED_A = TOGETHER * SIDE * TERMS * SMOE_MATRIX_PARTS,
     SUMS = SMOE_MATRIX_PARTS * SIDE * SIDE
 };
 
@@ -123,7 +123,7 @@ static void row_panel(const work *w, const smoe_bf16 *a, size_t i, size_t j0, si
 static void by_panels(const work *w, size_t kc) {
     const smoe_product *x = w->x;
     size_t columns = max(ROUNDED_B / max(panel_of(w, kc), 1), 1) * SIDE;
-    size_t abreast = x->a_col == 1 || kc > TERMS ? 1 : TURNED;
+    size_t abreast = x->a_col == 1 || kc > TERMS ? 1 : TOGETHER;
     for (size_t j0 = 0; j0 < x->n; j0 += columns) {
         size_t p0 = 0, n = min(x->n - j0, columns);
         do { /* k = 0 is one step, which writes add + bias */
