@@ -181,7 +181,7 @@ static void tile(smoe_tile *t) {
     bool stream = t->stream && (uintptr_t)t->c % SMOE_VBYTES == 0 && t->ldc % VL == 0;
     if (t->k <= SHALLOW && t->add == t->c) {
         /* Few terms added to C: reading and writing C takes most of the time, so the next tile is
-             * prefetched. */
+         * prefetched. */
         for (size_t i = 0; i < t->m; i++)
             for (size_t j = NR; j < 2 * NR; j += VL)
                 __builtin_prefetch(t->c + i * t->ldc + j, 1, 2);

@@ -21,7 +21,7 @@ double smoe_stats_t_quantile(double p, double freedom);
  * also known for each image, with the variance that the choice of the test images adds. */
 typedef struct smoe_paired {
     size_t n;                     /* seeds */
-    size_t images;                /* test images that the interval is over; 0: it is over seeds alone */
+    size_t images;                /* in the interval; 0: it is over seeds alone */
     double mean;                  /* NAN without seeds */
     double seeds_var, images_var; /* of the mean: over seeds, NAN below two; over images */
     double half;                  /* of the 95% interval mean -+ half; NAN below two seeds */
