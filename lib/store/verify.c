@@ -1,4 +1,4 @@
-/* Verifying the files of runs; see verify.h. Every check is the one that its reader makes. */
+/* Verifying the files of runs; see verify.h. The checks are those of the readers of the files. */
 #include "store/verify.h"
 #include "base/file.h"
 #include "store/run.h"
@@ -93,7 +93,7 @@ static int put_spec(FILE *out, const void *context, smoe_err *err) {
                                                      : 0;
 }
 
-/* The spec of the latest checkpoint, into the file of that path. */
+/* Writes the spec of the latest checkpoint to the file of that path. */
 static int restore_spec(const char *dir, const char *path, smoe_err *err) {
     char *model = smoe_checkpoint_find(dir, "latest", err);
     smoe_safetensors *file = NULL;
