@@ -1,7 +1,7 @@
 /*
- * `webdataset`: samples in tar shards, whose members belong together by their key, the path up to
- * the first dot of its last part; the rest, in lower case, says what a member is: jpg, jpeg or png,
- * txt (caption), cls (class number). Others are left alone. data.path is a pattern of shards:
+ * `webdataset`: samples in tar shards. The members of a sample have the same key, the path up to
+ * the first dot of the file name; the rest, in lower case, is the kind of the member: jpg, jpeg or
+ * png, txt (caption), cls (class number). Others are ignored. data.path is a pattern of shards:
  *   {split}     becomes train, test or val
  *   {00..12}    a number of each shard, in the width of its ends
  * Without {split} the last data.holdout shards are test and val, the others train.
@@ -87,7 +87,7 @@ static int expand(store *s, const char *pattern, smoe_err *err) {
     return 0;
 }
 
-/* Those of the split, of a pattern that names it or by data.holdout. */
+/* The shards of the split, by {split} in the pattern or by data.holdout. */
 static int list_shards(store *s, const smoe_dataset *set, const char *split, smoe_err *err) {
     static const char mark[] = "{split}";
     const char *named = strstr(set->path, mark);
@@ -116,7 +116,8 @@ static int list_shards(store *s, const smoe_dataset *set, const char *split, smo
 
 /* ---- samples --------------------------------------------------------------------------------- */
 
-/* A sample that cannot be used: counted, or the end of it. err says why, without place. */
+/* Handles a sample that cannot be used: it is counted, or reading stops. err has the reason without
+ * the place. */
 static int refuse(store *s, const sample *x, smoe_err *err) {
     smoe_fail_prefix(err, "%s: %s", s->shard[x->shard], x->key);
     if (!s->skip || err->code != SMOE_DATA) return -1;
@@ -124,7 +125,7 @@ static int refuse(store *s, const sample *x, smoe_err *err) {
     return 0;
 }
 
-/* What is wrong with the sample that ends here; 0: nothing. */
+/* Checks the sample that ends here; 0 if it can be used. */
 static int complaint(const store *s, smoe_err *err) {
     const sample *x = &s->open;
     if (!x->image) return smoe_fail(err, SMOE_DATA, "no image (jpg, jpeg, png)");
@@ -167,7 +168,7 @@ static int end_sample(store *s, smoe_err *err) {
     return 0;
 }
 
-/* A class that is no number is a complaint of its sample. */
+/* A class that is not a number is reported for its sample. */
 static int read_class(store *s, const smoe_tar_member *m, smoe_err *err) {
     uint8_t *bytes;
     char *end;

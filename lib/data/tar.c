@@ -55,7 +55,7 @@ static bool number(const uint8_t *field, size_t n, uint64_t *value) {
     return i == n || field[i] == ' ' || !field[i];
 }
 
-/* The bytes of the header count, those of the sum itself as blanks. */
+/* The sum of the bytes of the header, with those of the sum itself as blanks. */
 static bool sum_is_right(const uint8_t *header) {
     uint64_t sum = 0, wanted;
     for (size_t i = 0; i < BLOCK; i++) sum += i >= SUM && i < SUM + SUM_SIZE ? ' ' : header[i];
