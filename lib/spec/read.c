@@ -123,7 +123,7 @@ static void mark_bad(smoe_reading *reading, const char *key) {
         if (smoe_schema_within(i, key) || !strcmp(smoe_schema[i].key, key)) reading->bad[i] = true;
 }
 
-/* An unknown key: say where such a key belongs, or which are known here. */
+/* Reports an unknown key: the section to which it belongs, or the keys that are known here. */
 void smoe_events_unknown(smoe_reading *reading, const smoe_provenance *where, const char *section,
                          const char *leaf, const char *full) {
     char known[400] = "", shown[64];

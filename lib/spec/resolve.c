@@ -75,7 +75,7 @@ static void set_text(smoe_reading *reading, const char *key, const char *text) {
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
-/* A value of the file gives way to another key that an override sets. */
+/* A value of the file is replaced by another key that an override sets. */
 static bool gives_way(smoe_reading *reading, const char *key, const char *to,
                       smoe_provenance_kind kind) {
     smoe_provenance *origin = origin_of(reading, key);
@@ -430,7 +430,7 @@ static void check_data(smoe_reading *reading) {
           "a model without its data)");
 }
 
-/* What a text tower needs, or what nobody uses without one. */
+/* Checks the keys that a text tower needs, and those that are not used without one. */
 static void check_text(smoe_reading *reading) {
     const smoe_spec *spec = reading->spec;
     const smoe_data_spec *data = &spec->data;

@@ -128,8 +128,8 @@ static pid_t fork_quietly(void) {
     return pid;
 }
 
-/* Starts a trial unless another process has it: 1 it runs, 0 another process has it or it has ended
- * meanwhile, -1. */
+/* Starts a trial unless another process has it. 1: it runs; 0: another process has it, or it has
+ * ended meanwhile; -1: failed. */
 static int begin(runner *r, size_t trial, smoe_err *err) {
     int claim, got = smoe_trial_claim(r->sweep, trial, &claim, err);
     if (got <= 0) return got;
@@ -159,7 +159,7 @@ static bool killed(int status) {
     return number == SIGKILL || number == SIGTERM || number == SIGINT || number == SIGHUP;
 }
 
-/* A process has ended: its trial's outcome is there, or is written now. */
+/* Called when a process has ended: reads the outcome of its trial, or writes it. */
 static int end(runner *r, size_t which, int status, smoe_err *err) {
     worker w = r->worker[which];
     r->worker[which] = r->worker[--r->running];
@@ -261,7 +261,7 @@ static int loop(runner *r, smoe_err *err) {
     }
 }
 
-/* Every process that still runs is told to stop and waited for. */
+/* Stops every process that still runs, and waits for it. */
 static void give_up(runner *r) {
     forward(r, SIGTERM);
     for (size_t i = 0; i < r->running; i++)
