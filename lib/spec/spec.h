@@ -458,6 +458,9 @@ size_t smoe_moe_capacity(const smoe_moe_spec *moe, size_t block, size_t tokens, 
 /* Full path of the data of the spec: as given, relative to the spec's folder, or found in
  * SMOE_DATA. *path is a fresh string. SMOE_DATA-code failure names every place tried. */
 int smoe_spec_data_path(const smoe_spec *spec, char **path, smoe_err *err) SMOE_MUST_CHECK;
+/* Whether text.tokenizer is a file, and its path, found and owned as that of the data. */
+bool smoe_spec_tokenizer_in_file(const smoe_spec *spec);
+int smoe_spec_tokenizer_path(const smoe_spec *spec, char **path, smoe_err *err) SMOE_MUST_CHECK;
 
 /* The spec as the few-shot evaluation opens its data with: a shallow copy whose data section names
  * eval.fewshot.data, where that is given, without augmentation. data.path is fresh (NULL: none) and
