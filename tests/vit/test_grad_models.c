@@ -156,7 +156,7 @@ static void heads_positions_and_blocks(void **state) {
     static const char *const keys[] = {
         "model.head=gap model.position=sincos2d",
         "model.head=token model.position=sincos2d model.gelu=tanh",
-        "model.head=map model.gelu=tanh",
+        "model.head=map model.gelu=quick",
         "model.head=map model.qk_norm=true model.dropout=0.2",
         "model.head=token model.qk_norm=true",
         "model.head=map model.qk_norm=true model.qk_norm_form=vmoe",
