@@ -218,6 +218,7 @@ typedef struct smoe_train_spec {
     } schedule;
     size_t log_every, eval_every, checkpoint_every, keep, keep_every;
     double checkpoint_minutes;
+    size_t shard_bytes;
 } smoe_train_spec;
 
 typedef struct smoe_fewshot_spec {
