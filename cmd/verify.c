@@ -143,5 +143,5 @@ int cmd_verify(const smoe_options *options, smoe_err *err) {
     for (size_t i = 0; i < options->args; i++) verify(&v, options->arg[i]);
     if (options->json && smoe_cmd_json(s.list, err)) return -1;
     if (!v.bad) return 0;
-    return smoe_fail(err, SMOE_DATA, "%zu of %zu are not as they were written", v.bad, v.looked);
+    return smoe_fail(err, SMOE_DATA, "%zu of %zu are damaged or missing", v.bad, v.looked);
 }

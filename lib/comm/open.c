@@ -13,7 +13,7 @@ static long number(const char *name) {
     return text ? strtol(text, NULL, 10) : 0;
 }
 
-/* How many processes the launcher started, 0 where nothing is said of one. */
+/* The number of processes that the launcher started, 0 without a launcher. */
 static long launched(void) {
     if (getenv("OMPI_COMM_WORLD_SIZE")) return number("OMPI_COMM_WORLD_SIZE");
     if (getenv("PMIX_RANK"))
@@ -21,7 +21,7 @@ static long launched(void) {
     return 0;
 }
 
-/* srun started several, and nobody tells them of each other. */
+/* Whether srun started several processes without a way to find each other. */
 static bool is_separated(void) {
     return !getenv("PMIX_RANK") && getenv("SLURM_STEP_ID") && getenv("SLURM_PROCID") &&
            number("SLURM_STEP_NUM_TASKS") > 1;

@@ -20,8 +20,8 @@ int smoe_tokenizer_open(smoe_tokenizer **tokenizer, const smoe_spec *spec,
                         smoe_err *err) SMOE_MUST_CHECK;
 void smoe_tokenizer_free(smoe_tokenizer *tokenizer);
 
-/* How many ids a model of the spec has: text.vocabulary or, where that is 0, the tokenizer's, whose
- * file is read for it. */
+/* The number of ids of a model: text.vocabulary or, if that is 0, the number of the tokenizer,
+ * which is opened for it. */
 int smoe_tokenizer_vocabulary(size_t *vocabulary, const smoe_spec *spec,
                               smoe_err *err) SMOE_MUST_CHECK;
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the given path of an entry is relative to. */
+/* The folder that the given path of an entry is relative to. */
 static const char *base_folder(const smoe_spec *spec, const smoe_schema_entry *entry) {
     bool caller = spec->origin && spec->origin[entry - smoe_schema].kind == SMOE_FROM_OVERRIDE;
     return caller || !spec->folder ? "." : spec->folder;
@@ -20,8 +20,8 @@ static const char *given_path(const smoe_spec *spec, const smoe_schema_entry *en
     return *(char *const *)((const char *)spec + entry->at);
 }
 
-/* What of a path must be there: all, or the folder of a pattern of shards, as
- * DIR/{split}-{0..9}.tar is. */
+/* The part of a path that must exist: all of it, or the folder of a pattern of shards, such as
+ * DIR/{split}-{0..9}.tar. */
 static size_t fixed_length(const char *path) {
     static const char split[] = "{split}";
     const char *brace = path;
@@ -59,8 +59,8 @@ int smoe_path_portable(const smoe_spec *spec, const smoe_schema_entry *entry, ch
         return *path ? 0 : -1;
     }
     if (*given != '/' && look(base, strlen(base), given, path)) return -1;
-    /* A real path may hold what neither YAML nor JSON can carry; then the given one, which was
-     * checked, stays. */
+    /* A real path may have characters that YAML and JSON cannot represent; then the given path,
+     * which was checked, is kept. */
     if (*path && !smoe_text_printable(*path)) {
         free(*path);
         *path = NULL;

@@ -268,7 +268,7 @@ typedef struct smoe_sweep_keys {
     size_t count;
 } smoe_sweep_keys;
 
-/* What the figure of a sweep shows: columns of its results; NULL: as it comes. */
+/* The figure of a sweep: columns of its results; NULL: the default. */
 typedef struct smoe_sweep_figure {
     char *x, *y, *line; /* a point's place; what tells lines apart */
 } smoe_sweep_figure;
@@ -298,7 +298,7 @@ enum { SMOE_PRIMARY_PARTS = 7 };
 extern const char *const smoe_primary_part[SMOE_PRIMARY_PARTS + 1];
 char **smoe_primary_text(smoe_primary *primary, size_t part);
 
-/* What a key of an evaluation is called beside those of the trials: this and the key. */
+/* The prefix of a key of an evaluation, next to the keys of the trials. */
 #define SMOE_EVALUATED "evaluate."
 
 /* The section `sweep`, which only smoe sweep uses; not part of a resolved spec. */
@@ -400,7 +400,8 @@ void smoe_spec_continue(smoe_spec *spec);
  * train.steps leaves no room for it. */
 bool smoe_spec_shortened(const smoe_spec *spec, const char *key);
 
-/* Where a group was given: "FILE:LINE:COLUMN", "override" or the name of the spec. Returns buf. */
+/* The place where a group was given: "FILE:LINE:COLUMN", "override" or the name of the spec.
+ * Returns buf. */
 const char *smoe_group_place(const smoe_spec *spec, const smoe_group *group, char *buf,
                              size_t size);
 
@@ -415,12 +416,11 @@ typedef void smoe_spec_key(void *user, const char *key, const char *type, const 
                            const char *help);
 void smoe_spec_each_key(smoe_spec_key *key, void *user);
 
-/* The key of the schema that somebody means by a word: the whole key, or its last part, with '-' or
- * '_'; of several keys that of `train`, or else the one with the fewest letters. NULL: there is
- * none. */
+/* The key of the schema that a word probably means: the whole key, or its last part, with '-' or
+ * '_'; of several keys the one in `train`, or else the shortest. NULL if there is none. */
 const char *smoe_spec_key_called(const char *word);
 
-/* What to write here for the name of another program (elsewhere.def), or NULL. */
+/* The words of this program for a name from another program (elsewhere.def), or NULL. */
 const char *smoe_spec_elsewhere(const char *word);
 
 /* Whether this is a key of the schema, or a section; SMOE_USAGE names the nearest. */

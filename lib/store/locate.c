@@ -1,4 +1,4 @@
-/* From what a user calls a model to the file that holds it; see smoe_run_locate in run.h. */
+/* From the argument of a user to the file of a model; see smoe_run_locate in run.h. */
 #include "base/file.h"
 #include "store/run.h"
 #include "store/shards.h"
@@ -41,8 +41,8 @@ int smoe_run_no_sweep(const char *dir, const char *instead, smoe_err *err) {
     return -1;
 }
 
-/* What else a file may be, by its first bytes or the end of its name, and what to do with it; each
- * %s is the file. */
+/* Other kinds of files, by their first bytes or the end of their names, with advice for the user;
+ * each %s is the file. */
 static const struct {
     const char *magic; /* NULL: any */
     size_t length;
@@ -71,7 +71,7 @@ static bool ends(const char *text, const char *ending) {
     return length > tail && !strcmp(text + length - tail, ending);
 }
 
-/* Whether arg is a file of another kind, which is then said. */
+/* Whether arg is a file of another kind; err then says so. */
 static bool of_another_kind(const char *arg, smoe_err *err) {
     char first[8] = {0};
     int fd = open(arg, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -89,7 +89,7 @@ static bool of_another_kind(const char *arg, smoe_err *err) {
     return false;
 }
 
-/* The path of the model file that arg means, fresh; NULL with err. */
+/* The path of the model file for arg, fresh; NULL with err. */
 static char *model_path(const char *arg, const char *which, smoe_err *err) {
     struct stat there;
     if (stat(arg, &there) && smoe_shards_there(arg)) {
@@ -135,7 +135,7 @@ bool smoe_run_is_model(const char *arg) {
     return whole && !length[4] && !length[5] && !length[6] && !length[7];
 }
 
-/* The file that arg means, and its spec, by one look at it. */
+/* Opens the file for arg, and reads its spec, in one attempt. */
 static int look(const char *arg, const char *which, bool verify, char **model, char **spec_text,
                 smoe_safetensors **file, smoe_err *err) {
     *file = NULL;
@@ -159,8 +159,8 @@ static int look(const char *arg, const char *which, bool verify, char **model, c
     return -1;
 }
 
-/* A run beside us may delete the checkpoint between the look at its link and the opening of its
- * file; then there is a newer one. */
+/* A run in another process may delete the checkpoint after its link has been read and before its
+ * file is opened; then there is a newer one. */
 static int look_again(const char *arg, const char *which, bool verify, char **model,
                       char **spec_text, smoe_safetensors **file, smoe_err *err) {
     enum { TRIES = 20 };

@@ -23,8 +23,8 @@ _Static_assert(sizeof(size_t) == 8, "offsets of the format are 64 bits");
 enum { LENGTH = 8, ALIGN = 64 };
 static const uint64_t HEADER_MOST = 100 * 1000 * 1000; /* the reference reader's limit */
 static const char METADATA[] = "__metadata__";
-/* In the metadata: the digest of all bytes of the file, with these digits as zeros; and that there
- * is one, so that damage to the name of the first is seen. */
+/* Keys of the metadata: the digest of all bytes of the file, with its digits as zeros; and the name
+ * of that key, so that damage to the name is detected. */
 static const char DIGEST[] = "smoe.xxh3", NO_DIGEST[] = "0000000000000000";
 static const char HAS_DIGEST[] = "smoe.digest";
 
@@ -72,7 +72,7 @@ const char *smoe_dtype_name(smoe_dtype dtype) {
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* A name out of a file, shortened and fit for one line of a message. */
+/* A name from a file, shortened for one line of a message. */
 typedef struct shown {
     char text[128];
 } shown;
@@ -110,7 +110,7 @@ static bool shape_read(smoe_tensor *t, const json_t *shape, const char *path, sm
     return true;
 }
 
-/* Where an entry's bytes lie, relative to the first byte of data. */
+/* The bytes of an entry, relative to the first byte of data. */
 typedef struct span {
     size_t begin, end;
     smoe_tensor tensor;
@@ -350,8 +350,8 @@ void smoe_safetensors_own(smoe_safetensors *file, void *map, size_t size) {
     file->map_size = size;
 }
 
-/* Where in the header the digits are: the writer puts no blanks. Strings in JSON have their quotes
- * escaped, so nothing else looks like it. NULL: nowhere. */
+/* The place of the digits in the header. The writer uses no blanks, and quotes inside JSON strings
+ * are escaped, so no other text looks like this key. NULL: not found. */
 static const char *digest_place(const char *header, size_t size) {
     static const char before[] = "\"smoe.xxh3\":\"";
     const char *at = memmem(header, size, before, sizeof before - 1);
@@ -392,11 +392,12 @@ int smoe_safetensors_verify(const smoe_safetensors *file, smoe_err *err) {
     }
     smoe_digest_free(digest);
     if (!strcmp(have, want)) return 0;
-    return smoe_fail(err, SMOE_DATA,
-                     "%s: not as it was written: its digest is %s, %s in its metadata says %s; "
-                     "damaged, or changed by another program, which should have removed %s and %s",
-                     file->path, *have ? have : "not where smoe puts it", DIGEST, show(&text, want),
-                     DIGEST, HAS_DIGEST);
+    return smoe_fail(
+        err, SMOE_DATA,
+        "%s: changed since it was written: its digest is %s, %s in its metadata says %s; "
+        "damaged, or changed by another program, which should have removed %s and %s",
+        file->path, *have ? have : "not where smoe puts it", DIGEST, show(&text, want), DIGEST,
+        HAS_DIGEST);
 }
 
 size_t smoe_safetensors_count(const smoe_safetensors *file) {
@@ -548,7 +549,7 @@ static int header_put(output *out, const char *header, smoe_err *err) {
     return put(out, spaces, padding, err);
 }
 
-/* The digest into the place that the header has for it. */
+/* Writes the digest to its place in the header. */
 static int digest_put(output *out, const char *header, smoe_err *err) {
     char text[SMOE_DIGEST_DIGITS + 1];
     const char *at = digest_place(header, strlen(header));

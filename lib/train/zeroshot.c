@@ -20,7 +20,7 @@ const char *smoe_zeroshot_prompt(char *buf, size_t size, const char *template, c
     return buf;
 }
 
-/* Texts on their way through the model: `count` of at most `room`. */
+/* Texts that pass through the model together: `count` of at most `room`. */
 typedef struct texts {
     uint32_t *tokens; /* [room, context] */
     size_t *lengths, count, room, context;
