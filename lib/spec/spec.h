@@ -40,7 +40,12 @@ typedef enum smoe_shape_classes {
 /* What is done with a sample of webdataset that cannot be used. */
 typedef enum smoe_on_error { SMOE_ON_ERROR_STOP, SMOE_ON_ERROR_SKIP } smoe_on_error;
 typedef enum smoe_crop { SMOE_CROP_NONE, SMOE_CROP_PAD, SMOE_CROP_INCEPTION } smoe_crop;
-typedef enum smoe_head { SMOE_HEAD_GAP, SMOE_HEAD_TOKEN, SMOE_HEAD_MAP } smoe_head;
+typedef enum smoe_head {
+    SMOE_HEAD_GAP,
+    SMOE_HEAD_TOKEN,
+    SMOE_HEAD_MAP,
+    SMOE_HEAD_GAP_NORM
+} smoe_head;
 typedef enum smoe_position { SMOE_POSITION_LEARNED, SMOE_POSITION_SINCOS2D } smoe_position;
 typedef enum smoe_l2 { SMOE_L2_PAPER, SMOE_L2_VMOE } smoe_l2;
 typedef enum smoe_priority {
