@@ -45,9 +45,8 @@ int smoe_dataset_image(const smoe_dataset *set, size_t i, bool multi, real *pixe
  * first one, valid as long as the set. 0 for other sources. */
 size_t smoe_webdataset_left_out(const smoe_dataset *set, const char **first);
 
-/* The caption of image i, cut to what fits in buf, of a source that has captions
- * (spec/sources.h). */
-enum { SMOE_CAPTION = 4096 }; /* room that longer ones are cut to */
+/* The caption of image i, cut to what fits in buf (SMOE_CAPTION bytes), of a source that has
+ * captions (spec/sources.h). */
 int smoe_dataset_caption(const smoe_dataset *set, size_t i, char *buf, size_t size,
                          smoe_err *err) SMOE_MUST_CHECK;
 

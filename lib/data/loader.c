@@ -172,7 +172,7 @@ static int make_text(const smoe_loader *l, place *p, size_t b) {
         return -1;
     p->lengths[b] = smoe_tokenizer_encode(l->options.tokenizer, p->tokens + b * l->context,
                                           l->context, caption);
-    return 0;
+    return p->lengths[b] ? 0 : smoe_fail(&p->err, SMOE_RUNTIME, "out of memory for a caption");
 }
 
 /* Fills a place with batch t. Returns its status. */

@@ -352,8 +352,9 @@ static inline vreal through_bf16(vreal x) {
 #endif
 }
 
-/* GELU and its derivative, from the polynomials of Phi, with Phi(-u) = 1 - Phi(u). */
+/* GELU and its derivative, from the polynomials of Phi, with Phi(-u) = 1 - Phi(u); quick: as in F32. */
 static inline __attribute__((always_inline)) vreal gelu_of(vreal x, smoe_gelu kind, vreal *slope) {
+    if (kind == SMOE_GELU_QUICK) return vgelu_quick(x, slope);
     const float(*table)[SMOE_GELU_PIECES] = smoe_gelu_table[kind];
     const real step = (real)SMOE_GELU_STEP, most = 6;
     vreal c[SMOE_GELU_TERMS], u = vselect(x < 0, -x, x), k;

@@ -8,6 +8,7 @@
 #define SMOE_SIMD_H
 
 #include "base/base.h"
+#include "math/gelu.h"
 
 #include <math.h>
 #include <string.h>
@@ -297,5 +298,13 @@ static inline vreal vnormal(vreal x, vreal *density) {
     return vselect(x < 0, tail, 1.0f - tail);
 }
 #endif
+
+/* x s(b x) and its slope s + x s (1 - s) b, s the logistic function, b = 1.702 (math/gelu.h). */
+static inline vreal vgelu_quick(vreal x, vreal *slope) {
+    const real b = (real)SMOE_GELU_QUICK_FACTOR;
+    vreal s = 1 / (1 + vexp(-b * x));
+    *slope = s + x * s * (1 - s) * b;
+    return x * s;
+}
 
 #endif

@@ -54,6 +54,10 @@ int smoe_path_portable(const smoe_spec *spec, const smoe_schema_entry *entry, ch
     *path = NULL;
     const char *given = given_path(spec, entry), *base = base_folder(spec, entry);
     if (!given) return 0;
+    if (!strcmp(given, entry->preset)) { /* text.tokenizer bytes: a name, not a file */
+        *path = strdup(given);
+        return *path ? 0 : -1;
+    }
     if (*given != '/' && look(base, strlen(base), given, path)) return -1;
     /* A real path may have characters that YAML and JSON cannot represent; then the given path,
      * which was checked, is kept. */
@@ -76,7 +80,7 @@ static int find(const smoe_spec *spec, const char *key, char **path, smoe_err *e
     const smoe_schema_entry *entry = &smoe_schema[smoe_schema_find(key)];
     const char *given = given_path(spec, entry), *base = base_folder(spec, entry);
     if (!given)
-        return smoe_fail(err, SMOE_USAGE, "%s: not given, but this source of data needs it", key);
+        return smoe_fail(err, SMOE_USAGE, "%s: not given, but it is needed", key);
     char places[700] = "";
     if (look(base, strlen(base), given, path)) goto memory;
     if (*path) return 0;
@@ -100,6 +104,15 @@ memory:
 
 int smoe_spec_data_path(const smoe_spec *spec, char **path, smoe_err *err) {
     return find(spec, "data.path", path, err);
+}
+
+bool smoe_spec_tokenizer_in_file(const smoe_spec *spec) {
+    const char *given = spec->text.tokenizer;
+    return !given || strcmp(given, smoe_schema[smoe_schema_find("text.tokenizer")].preset) != 0;
+}
+
+int smoe_spec_tokenizer_path(const smoe_spec *spec, char **path, smoe_err *err) {
+    return find(spec, "text.tokenizer", path, err);
 }
 
 int smoe_spec_fewshot_data(const smoe_spec *spec, smoe_spec *view, smoe_err *err) {

@@ -440,9 +440,8 @@ static void check_text(smoe_reading *reading) {
                   "zero-shot classification needs a text tower: use train.loss contrastive");
         return;
     }
-    if (!spec->text.tokenizer || strcmp(spec->text.tokenizer, "bytes") != 0)
-        clash(reading, KEYS("text.tokenizer"),
-              "files of tokenizers cannot be read yet: use bytes, which is built in");
+    if (!spec->text.tokenizer)
+        clash(reading, KEYS("text.tokenizer"), "expected bytes, or the path of a tokenizer's file");
     const smoe_model_spec text = smoe_spec_text_tower(spec);
     if (text.width % text.heads)
         clash(reading, KEYS("text.heads", "text.width"),

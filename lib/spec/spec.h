@@ -40,7 +40,12 @@ typedef enum smoe_shape_classes {
 /* What is done with a sample of webdataset that cannot be used. */
 typedef enum smoe_on_error { SMOE_ON_ERROR_STOP, SMOE_ON_ERROR_SKIP } smoe_on_error;
 typedef enum smoe_crop { SMOE_CROP_NONE, SMOE_CROP_PAD, SMOE_CROP_INCEPTION } smoe_crop;
-typedef enum smoe_head { SMOE_HEAD_GAP, SMOE_HEAD_TOKEN, SMOE_HEAD_MAP } smoe_head;
+typedef enum smoe_head {
+    SMOE_HEAD_GAP,
+    SMOE_HEAD_TOKEN,
+    SMOE_HEAD_MAP,
+    SMOE_HEAD_GAP_NORM
+} smoe_head;
 typedef enum smoe_position { SMOE_POSITION_LEARNED, SMOE_POSITION_SINCOS2D } smoe_position;
 typedef enum smoe_l2 { SMOE_L2_PAPER, SMOE_L2_VMOE } smoe_l2;
 typedef enum smoe_priority {
@@ -218,6 +223,7 @@ typedef struct smoe_train_spec {
     } schedule;
     size_t log_every, eval_every, checkpoint_every, keep, keep_every;
     double checkpoint_minutes;
+    size_t shard_bytes;
 } smoe_train_spec;
 
 typedef struct smoe_fewshot_spec {
@@ -458,6 +464,9 @@ size_t smoe_moe_capacity(const smoe_moe_spec *moe, size_t block, size_t tokens, 
 /* Full path of the data of the spec: as given, relative to the spec's folder, or found in
  * SMOE_DATA. *path is a fresh string. SMOE_DATA-code failure names every place tried. */
 int smoe_spec_data_path(const smoe_spec *spec, char **path, smoe_err *err) SMOE_MUST_CHECK;
+/* Whether text.tokenizer is a file, and its path, found and owned as that of the data. */
+bool smoe_spec_tokenizer_in_file(const smoe_spec *spec);
+int smoe_spec_tokenizer_path(const smoe_spec *spec, char **path, smoe_err *err) SMOE_MUST_CHECK;
 
 /* The spec as the few-shot evaluation opens its data with: a shallow copy whose data section names
  * eval.fewshot.data, where that is given, without augmentation. data.path is fresh (NULL: none) and

@@ -10,6 +10,7 @@
 #include "store/checkpoint.h"
 #include "base/file.h"
 #include "store/model_file.h"
+#include "store/shards.h"
 #include "store/safetensors.h"
 
 #include <dirent.h>
@@ -172,9 +173,9 @@ static const char *integer_text(char buf[NAME_ROOM], uint64_t number) {
 }
 
 /* Writes the file with its metadata, without the numbers that are not known. */
-static int state_put(const char *path, const smoe_tensor *tensors, size_t count,
-                     const smoe_checkpoint *state, uint32_t model, const uint32_t *average,
-                     smoe_err *err) {
+static int state_put(const char *path, uint64_t shard_bytes, const smoe_tensor *tensors,
+                     size_t count, const smoe_checkpoint *state, uint32_t model,
+                     const uint32_t *average, smoe_err *err) {
     enum { NUMBERS = 8 };
     const struct {
         const char *key;
@@ -195,12 +196,12 @@ static int state_put(const char *path, const smoe_tensor *tensors, size_t count,
     for (size_t i = 0; i < NUMBERS; i++)
         if (number[i].always || number[i].value)
             metadata[pairs++] = (smoe_pair){number[i].key, integer_text(text[i], number[i].value)};
-    return smoe_safetensors_write(path, tensors, count, metadata, pairs, err);
+    return smoe_shards_write(path, shard_bytes, tensors, count, metadata, pairs, err);
 }
 
 /* The moments of the table as tensors in one array; names live in the two blocks. */
-static int state_write(const char *path, const smoe_params *params, const smoe_checkpoint *state,
-                       smoe_err *err) {
+static int state_write(const char *path, uint64_t shard_bytes, const smoe_params *params,
+                       const smoe_checkpoint *state, smoe_err *err) {
     uint32_t model, average;
     smoe_slab slabs[2];
     size_t most = params->count + (params->second ? params->second->count : params->count);
@@ -219,7 +220,8 @@ static int state_write(const char *path, const smoe_params *params, const smoe_c
     }
     if (weights_crc(params, params->w, &model, err)) goto out;
     if (params->average && weights_crc(params, params->average, &average, err)) goto out;
-    status = state_put(path, all, count, state, model, params->average ? &average : NULL, err);
+    status = state_put(path, shard_bytes, all, count, state, model,
+                       params->average ? &average : NULL, err);
 out:
     free(block[0]);
     free(block[1]);
@@ -288,7 +290,9 @@ static int build(const char *folder, const smoe_params *params, const smoe_spec 
         return -1;
     if (params->average && average_write(in_folder(&at, folder, AVERAGE), params, spec, state, err))
         return -1;
-    if (state_write(in_folder(&at, folder, "state.safetensors"), params, state, err)) return -1;
+    if (state_write(in_folder(&at, folder, "state.safetensors"), spec->train.shard_bytes, params,
+                    state, err))
+        return -1;
     return smoe_file_sync_folder(folder, err);
 }
 
@@ -617,7 +621,7 @@ char *smoe_checkpoint_find(const char *dir, const char *which, smoe_err *err) {
     } else if (!strcmp(which, "ema")) {
         file = AVERAGE;
         found = latest_step(ckpt.path, &step, err);
-        if (found > 0) found = !access(step_path(&at, ckpt.path, "", step, file), F_OK);
+        if (found > 0) found = smoe_shards_there(step_path(&at, ckpt.path, "", step, file));
     } else if (!strcmp(which, "best")) {
         found = link_step(ckpt.path, "best", &step, err);
     } else if (step_meant(which, &step)) {

@@ -366,7 +366,37 @@ static const rule hugging_face[] = {
     BOTH("classifier", "head", 0, 1),
 };
 #undef LAYER
+
+/* open_clip's names of a text tower, where they have no "text." in front. Those of an image tower
+ * from timm lose "visual.trunk." (strip_prefix). */
+#define TEXT(name) \
+    { name, "text." name, NULL, 0, 1 }
+#define BLOCK "transformer.resblocks.#."
+static const rule open_clip[] = {
+    TEXT("token_embedding.weight"),
+    TEXT("positional_embedding"),
+    TEXT("text_projection"),
+    TEXT("ln_final.weight"),
+    TEXT("ln_final.bias"),
+    TEXT(BLOCK "ln_1.weight"),
+    TEXT(BLOCK "ln_1.bias"),
+    TEXT(BLOCK "ln_2.weight"),
+    TEXT(BLOCK "ln_2.bias"),
+    TEXT(BLOCK "attn.in_proj_weight"),
+    TEXT(BLOCK "attn.in_proj_bias"),
+    TEXT(BLOCK "attn.out_proj.weight"),
+    TEXT(BLOCK "attn.out_proj.bias"),
+    TEXT(BLOCK "mlp.c_fc.weight"),
+    TEXT(BLOCK "mlp.c_fc.bias"),
+    TEXT(BLOCK "mlp.c_proj.weight"),
+    TEXT(BLOCK "mlp.c_proj.bias"),
+    {"visual.head.proj.weight", "head.proj.weight", NULL, 0, 1},
+    {"visual.head.proj.bias", "head.proj.bias", NULL, 0, 1},
+};
+#undef BLOCK
+#undef TEXT
 enum {
+    CLIP_RULES = sizeof open_clip / sizeof *open_clip,
     FLAX_RULES = sizeof flax / sizeof *flax,
     HF_RULES = sizeof hugging_face / sizeof *hugging_face
 };
@@ -619,15 +649,33 @@ static int unstack(foreign *f, smoe_err *err) {
     return 0;
 }
 
-/* The prefixes of names in files of the ViT and big_vision code. */
+/* The prefixes of names in files of the ViT and big_vision code, and of open_clip. */
 static void strip_prefix(piece *p) {
-    static const char *const prefixes[] = {"opt/target/", "target/", "params/img/", "params/"};
+    static const char *const prefixes[] = {"opt/target/", "target/", "params/img/", "params/",
+                                           "visual.trunk."};
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
         size_t letters = strlen(prefixes[i]);
         if (strncmp(p->name, prefixes[i], letters)) continue;
         memmove(p->name, p->name + letters, strlen(p->name + letters) + 1);
         return;
     }
+}
+
+/* Whether a name is one of a model of open_clip that this program calls otherwise. */
+static bool is_open_clip(const char *name) {
+    char number[16];
+    return matches("transformer.resblocks.#.ln_1.weight", name, number) ||
+           !strncmp(name, "visual.trunk.", strlen("visual.trunk."));
+}
+
+/* From the names of timm, Hugging Face or open_clip. */
+static int make_named(void **made, size_t *size, foreign *f, const smoe_pair *pairs, size_t count,
+                      smoe_err *err) {
+    bool clip = false;
+    for (size_t i = 0; i < f->pieces; i++) clip |= is_open_clip(f->piece[i].name);
+    for (size_t i = 0; clip && i < f->pieces; i++) strip_prefix(&f->piece[i]);
+    if (clip) return make(made, size, f, open_clip, CLIP_RULES, pairs, count, err);
+    return make(made, size, f, hugging_face, HF_RULES, pairs, count, err);
 }
 
 static const char LEGACY[] = "\x80\x02\x8a\x0a"; /* PyTorch's magic number before it used zip */
@@ -648,7 +696,7 @@ static int read_zip(foreign *f, void **made, size_t *made_size, const void *byte
     }
     if (pickle) {
         if (pth_read(f, pickle, err)) return -1;
-        return make(made, made_size, f, hugging_face, HF_RULES, NULL, 0, err);
+        return make_named(made, made_size, f, NULL, 0, err);
     }
     if (!arrays || !f->members)
         return smoe_fail(err, SMOE_DATA,
@@ -695,18 +743,19 @@ int smoe_foreign_rename(void **made, size_t *made_size, const smoe_safetensors *
     static const char query[] = "vit.encoder.layer.#.attention.attention.query.weight";
     foreign f = {.path = smoe_safetensors_path(file), .held = SIZE_MAX};
     smoe_pair *pairs = NULL;
-    size_t count = smoe_safetensors_count(file), pair_count = 0, whole = 0, bare = 0;
+    size_t count = smoe_safetensors_count(file), pair_count = 0, whole = 0, bare = 0, clip = 0;
     int status = 0;
     char number[16];
     for (size_t i = 0; i < count; i++) {
         whole += matches(query, smoe_safetensors_at(file, i)->name, number);
         bare += matches(query + strlen("vit."), smoe_safetensors_at(file, i)->name, number);
+        clip += is_open_clip(smoe_safetensors_at(file, i)->name);
     }
-    if (!whole && !bare) return 0;
+    if (!whole && !bare && !clip) return 0;
     for (size_t i = 0; !status && i < count; i++)
-        status = add_named(&f, smoe_safetensors_at(file, i), whole ? "" : "vit.", err);
+        status = add_named(&f, smoe_safetensors_at(file, i), bare && !whole ? "vit." : "", err);
     if (!status) status = smoe_safetensors_pairs(file, &pairs, &pair_count, err);
-    if (!status) status = make(made, made_size, &f, hugging_face, HF_RULES, pairs, pair_count, err);
+    if (!status) status = make_named(made, made_size, &f, pairs, pair_count, err);
     free(pairs);
     foreign_free(&f);
     return status ? -1 : 1;

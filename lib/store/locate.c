@@ -1,6 +1,7 @@
 /* From the argument of a user to the file of a model; see smoe_run_locate in run.h. */
 #include "base/file.h"
 #include "store/run.h"
+#include "store/shards.h"
 #include "store/safetensors.h"
 
 #include <ctype.h>
@@ -91,12 +92,17 @@ static bool of_another_kind(const char *arg, smoe_err *err) {
 /* The path of the model file for arg, fresh; NULL with err. */
 static char *model_path(const char *arg, const char *which, smoe_err *err) {
     struct stat there;
+    if (stat(arg, &there) && smoe_shards_there(arg)) {
+        char *path = strdup(arg);
+        if (!path) smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", arg);
+        return path;
+    }
     if (stat(arg, &there)) {
         smoe_fail_errno(err, SMOE_DATA, "%s: neither a run, a checkpoint nor a file", arg);
         return NULL;
     }
     bool folder = S_ISDIR(there.st_mode);
-    bool checkpoint = folder && smoe_file_holds(arg, "model.safetensors");
+    bool checkpoint = folder && smoe_shards_held(arg, "model.safetensors");
     if (folder && smoe_run_no_sweep(arg, "", err)) return NULL;
     if (folder && !checkpoint && smoe_file_holds(arg, "spec.yaml"))
         return smoe_checkpoint_find(arg, which, err);
@@ -118,7 +124,7 @@ bool smoe_run_is_model(const char *arg) {
     size_t letters = strlen(arg), least = sizeof ending - 1;
     if (stat(arg, &there)) return letters > least && !strcmp(arg + letters - least, ending);
     if (S_ISDIR(there.st_mode)) return true;
-    static const char *const foreign[] = {".npz", ".pth", ".pt"};
+    static const char *const foreign[] = {".npz", ".pth", ".pt", SMOE_SHARDS_INDEX};
     for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)
         if (letters > strlen(foreign[i]) && !strcmp(arg + letters - strlen(foreign[i]), foreign[i]))
             return true;
@@ -136,7 +142,8 @@ static int look(const char *arg, const char *which, bool verify, char **model, c
     *spec_text = NULL;
     *model = model_path(arg, which, err);
     if (!*model) return -1;
-    if (!ends(*model, ".safetensors") && of_another_kind(*model, err)) {
+    if (!ends(*model, ".safetensors") && !ends(*model, SMOE_SHARDS_INDEX) &&
+        of_another_kind(*model, err)) {
         free(*model);
         *model = NULL;
         return -1;
@@ -159,7 +166,7 @@ static int look_again(const char *arg, const char *which, bool verify, char **mo
     enum { TRIES = 20 };
     for (int try = 1;; try++) {
         if (!look(arg, which, verify, model, spec_text, file, err)) return 0;
-        char *again = *model && access(*model, F_OK) ? model_path(arg, which, NULL) : NULL;
+        char *again = *model && !smoe_shards_there(*model) ? model_path(arg, which, NULL) : NULL;
         bool moved = again && strcmp(again, *model) != 0;
         free(again);
         free(*model);

@@ -1,6 +1,7 @@
 /* model.safetensors, written; see model_file.h. */
 #include "store/model_file.h"
 #include "store/foreign.h"
+#include "store/shards.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -35,7 +36,9 @@ int smoe_model_file_write(const char *path, const smoe_params *params, const smo
     size_t count = describe(pairs, step, &json, spec, steps, names);
     int status = count ? 0 : smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", path);
     if (!status) status = smoe_params_tensors(params, &weights, &tensors, err);
-    if (!status) status = smoe_safetensors_write(path, tensors, params->count, pairs, count, err);
+    if (!status)
+        status = smoe_shards_write(path, spec->train.shard_bytes, tensors, params->count, pairs,
+                                   count, err);
     free(tensors);
     free(json);
     return status;

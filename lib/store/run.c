@@ -269,6 +269,7 @@ static bool free_to_differ(const char *key) {
                                        "train.eval_every",
                                        "train.checkpoint_every",
                                        "train.checkpoint_minutes",
+                                       "train.shard_bytes",
                                        "train.keep",
                                        "train.keep_every"};
     if (!strncmp(key, "eval.", 5)) return true;

@@ -37,6 +37,8 @@ struct smoe_safetensors {
     json_t *header; /* owns the tensors' names */
     smoe_tensor *tensor;
     size_t count;
+    smoe_safetensors **part; /* that it was joined from, owned; then it has no bytes of its own */
+    size_t parts;
 };
 
 /* The types of the format, those of smoe_dtype first and in its order; bits, because some take less
@@ -317,6 +319,32 @@ fail:
     return -1;
 }
 
+int smoe_safetensors_join(smoe_safetensors **result, const char *path,
+                          smoe_safetensors *const *part, size_t parts, smoe_err *err) {
+    smoe_safetensors *file = calloc(1, sizeof *file);
+    size_t count = 0;
+    *result = NULL;
+    for (size_t i = 0; i < parts; i++) count += part[i]->count;
+    if (file) {
+        file->path = strdup(path);
+        file->tensor = calloc(count + 1, sizeof *file->tensor);
+        file->part = calloc(parts + 1, sizeof *file->part);
+    }
+    if (!file || !file->path || !file->tensor || !file->part) {
+        smoe_safetensors_free(file);
+        return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", path);
+    }
+    file->header = json_incref(part[0]->header);
+    for (size_t i = 0; i < parts; i++) {
+        memcpy(file->tensor + file->count, part[i]->tensor, part[i]->count * sizeof *file->tensor);
+        file->count += part[i]->count;
+        file->part[i] = part[i];
+    }
+    file->parts = parts;
+    *result = file;
+    return 0;
+}
+
 void smoe_safetensors_own(smoe_safetensors *file, void *map, size_t size) {
     file->map = map;
     file->map_size = size;
@@ -332,10 +360,19 @@ static const char *digest_place(const char *header, size_t size) {
 }
 
 bool smoe_safetensors_has_digest(const smoe_safetensors *file) {
+    for (size_t i = 1; i < file->parts; i++)
+        if (!smoe_safetensors_has_digest(file->part[i])) return false;
     return smoe_safetensors_metadata(file, DIGEST) || smoe_safetensors_metadata(file, HAS_DIGEST);
 }
 
+static int verify_parts(const smoe_safetensors *file, smoe_err *err) {
+    for (size_t i = 0; i < file->parts; i++)
+        if (smoe_safetensors_verify(file->part[i], err)) return -1;
+    return 0;
+}
+
 int smoe_safetensors_verify(const smoe_safetensors *file, smoe_err *err) {
+    if (file->parts) return verify_parts(file, err);
     const char *want = smoe_safetensors_metadata(file, DIGEST), *end = file->bytes + file->size;
     if (!smoe_safetensors_has_digest(file)) return 0;
     if (!want) want = "absent";
@@ -401,6 +438,8 @@ const char *smoe_safetensors_path(const smoe_safetensors *file) {
 
 void smoe_safetensors_free(smoe_safetensors *file) {
     if (!file) return;
+    for (size_t i = 0; i < file->parts; i++) smoe_safetensors_free(file->part[i]);
+    free(file->part);
     json_decref(file->header);
     if (file->map) munmap(file->map, file->map_size);
     free(file->tensor);

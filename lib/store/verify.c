@@ -1,5 +1,6 @@
 /* Verifying the files of runs; see verify.h. The checks are those of the readers of the files. */
 #include "store/verify.h"
+#include "store/shards.h"
 #include "base/file.h"
 #include "store/run.h"
 
@@ -52,7 +53,7 @@ void smoe_verify_checkpoint(smoe_verifier *v, const char *dir) {
                                         "ema.safetensors"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char *path = below(v, dir, names[i]);
-        if (path && (i == 0 || !access(path, F_OK))) smoe_verify_file(v, path);
+        if (path && (i == 0 || smoe_shards_there(path))) smoe_verify_file(v, path);
         free(path);
     }
 }
@@ -138,7 +139,7 @@ static void verify_checkpoints(smoe_verifier *v, const char *dir) {
             model = smoe_checkpoint_find(dir, links[i], &err);
             if (!model)
                 say_error(v, link, &err);
-            else if (access(model, F_OK))
+            else if (!smoe_shards_there(model))
                 smoe_verify_say(v, link, "points to no checkpoint", false);
             free(model);
         }

@@ -62,6 +62,10 @@ int smoe_zeroshot_classes(real **classes, smoe_model *model, const smoe_spec *sp
                              smoe_dataset_class_name(set, i / prompts->count));
         x.lengths[x.count] =
             smoe_tokenizer_encode(tokenizer, x.tokens + x.count * x.context, x.context, text);
+        if (!x.lengths[x.count]) {
+            status = smoe_fail(err, SMOE_RUNTIME, "out of memory for a prompt");
+            goto out;
+        }
         if (++x.count < x.room && i + 1 < all) continue;
         embed(&x, model, spec, sums, first);
         first = i + 1;

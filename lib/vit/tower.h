@@ -31,9 +31,10 @@ typedef struct smoe_tower {
     size_t *moe;        /* block numbers of the MoE layers, owned */
     size_t moe_layers;
     size_t lowest; /* block that backward ends with; L: none */
+    bool normed;   /* the last norm is here; else head: gap-norm has it after the mean */
     smoe_norm norm;
     real *in;  /* [R,d] what the embedding writes */
-    real *out; /* [R,d] kept: the normed stream, for the head */
+    real *out; /* [R,d] kept: the stream, normed where `normed`, for the head */
     real *dbranch,
         *dscaled; /* [R,d] the branch's scaled gradient with stochastic depth; NULL without it */
     smoe_plan_watch *watch; /* called after the forward pass of each MoE layer, or NULL */
