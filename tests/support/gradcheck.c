@@ -164,3 +164,10 @@ uint64_t gradcheck_plan_mark(uint64_t mark, const smoe_plan *plan) {
     }
     return mark;
 }
+
+uint64_t gradcheck_model_mark(const smoe_model *model) {
+    uint64_t mark = 0;
+    for (size_t i = 0; i < smoe_model_moe_layers(model); i++)
+        mark = gradcheck_plan_mark(mark, &smoe_model_router(model, i)->plan);
+    return mark;
+}
