@@ -297,6 +297,10 @@ static void check_router(smoe_reading *reading) {
         clash(reading, KEYS("model.moe.group_images", "train.batch_size", "train.pieces"),
               "groups of %zu images do not divide the %s of %zu: use a divisor of it",
               moe->group_images, spec->train.pieces > 1 ? "pieces" : "batch", piece);
+    if (moe->universal_experts >= moe->experts)
+        clash(reading, KEYS("model.moe.universal_experts", "model.moe.experts"),
+              "%zu universal ones of %zu experts leave no other: use %zu at most",
+              moe->universal_experts, moe->experts, moe->experts - 1);
     size_t P = smoe_moe_slots_per_expert(moe, 0, T), E = moe->experts;
     if (router->family == SMOE_FAMILY_FIXED && P && P * E < T)
         clash(reading, KEYS("model.moe.router", "model.moe.slots_per_expert", "model.moe.experts"),
@@ -358,6 +362,14 @@ static void check_model(smoe_reading *reading) {
               "sincos2d needs a width that is a multiple of 4, found %zu", model->width);
 }
 
+/* Of a block's MLPs that a token passes through, at most. */
+static double widest_mlp(const smoe_model_spec *model) {
+    double expert = (double)smoe_moe_hidden(model), dense = (double)model->mlp;
+    if (!model->moe.layer_count) return dense;
+    double shared = (double)model->moe.shared_experts * expert;
+    return fmax(dense, fmax(expert, (double)smoe_moe_universal(model)) + shared);
+}
+
 /* Sizes are counted in 64 bits. Models far larger than any memory are refused, so that no product
  * of sizes overflows; the sum is a generous bound. */
 static void check_size(smoe_reading *reading) {
@@ -365,8 +377,9 @@ static void check_size(smoe_reading *reading) {
     const smoe_spec *spec = reading->spec;
     const smoe_model_spec *model = &spec->model;
     const smoe_moe_spec *moe = &model->moe;
-    double d = (double)model->width, h = (double)model->mlp, L = (double)model->depth;
+    double d = (double)model->width, L = (double)model->depth;
     double T = (double)smoe_spec_tokens(spec), E = moe->layer_count ? (double)moe->experts : 1;
+    double h = widest_mlp(model);
     double S = 1;
     for (size_t i = 0; i < model->depth; i++) {
         if (!moe->is_moe[i]) continue;

@@ -17,7 +17,8 @@ const smoe_router_entry *smoe_router_find(const char *name) {
 }
 
 bool smoe_router_heeds(const smoe_router_entry *router, const char *key) {
-    static const char all[] = "layers router mix_precision expert_dropout";
+    static const char all[] = "layers router mix_precision expert_dropout expert_mlp "
+                              "universal_experts universal_mlp shared_experts";
     return !router || smoe_text_has_word(all, ' ', key) ||
            smoe_text_has_word(router->keys, ' ', key);
 }

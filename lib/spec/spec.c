@@ -194,6 +194,14 @@ static double number_of(const smoe_moe_spec *moe, const smoe_series *series, siz
     return series->item[layer];
 }
 
+size_t smoe_moe_hidden(const smoe_model_spec *model) {
+    return model->moe.expert_mlp ? model->moe.expert_mlp : model->mlp;
+}
+
+size_t smoe_moe_universal(const smoe_model_spec *model) {
+    return model->moe.universal_mlp ? model->moe.universal_mlp : smoe_moe_hidden(model);
+}
+
 size_t smoe_moe_k(const smoe_moe_spec *moe, size_t block) {
     return (size_t)number_of(moe, &moe->k, block);
 }

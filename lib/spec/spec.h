@@ -125,6 +125,10 @@ typedef struct smoe_moe_spec {
     size_t layer_count;           /* how many of is_moe are set */
     char *router;                 /* a name of spec/routers.def; `random` is resolved */
     size_t experts;
+    size_t expert_mlp;        /* hidden width of an expert; 0: that of a dense MLP */
+    size_t universal_experts; /* how many of the experts, the last ones, have another width: */
+    size_t universal_mlp;     /* this; 0: the same */
+    size_t shared_experts;    /* beside the others; they process every token */
     size_t slots_per_expert; /* P; 0 only where total_slots or capacity decides */
     size_t total_slots;      /* 0, or S = E*P */
     bool normalize;
@@ -439,6 +443,10 @@ size_t smoe_spec_tokens(const smoe_spec *spec);
 smoe_model_spec smoe_spec_text_tower(const smoe_spec *spec);
 /* D of what images and texts are embedded into. */
 size_t smoe_spec_embed(const smoe_spec *spec);
+
+/* Hidden width of an expert, and of a universal one. */
+size_t smoe_moe_hidden(const smoe_model_spec *model);
+size_t smoe_moe_universal(const smoe_model_spec *model);
 
 /* K and C of the MoE layer in a block. */
 size_t smoe_moe_k(const smoe_moe_spec *moe, size_t block);

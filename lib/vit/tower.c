@@ -23,7 +23,8 @@ static int build_blocks(smoe_tower *t, smoe_err *err) {
         b->is_moe = spec->moe.is_moe[i];
         snprintf(path, sizeof path, "blocks.%zu.mlp", i);
         if (!b->is_moe) {
-            smoe_mlp_init(&b->mlp, t->build, 0, path, site + 1);
+            const smoe_mlp_form form = smoe_mlp_dense(spec, path, site + 1);
+            smoe_mlp_init(&b->mlp, t->build, &form);
         } else {
             if (smoe_moe_init(&b->moe, t->build, i, err)) return -1;
             t->moe[t->moe_layers++] = i;

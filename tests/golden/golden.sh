@@ -64,3 +64,5 @@ line adafactor-bf16 train.optimizer.name=adafactor train.optimizer.moments=bf16-
 zeroshot='eval.zeroshot=["a large {}"]'
 line contrastive data.augment.flip=false train.loss=contrastive text.context=32 "$zeroshot"
 line contrastive-sigmoid data.augment.flip=false train.loss=contrastive-sigmoid text.context=32 text.embed=20 text.causal=false text.pool=mean "$zeroshot"
+line experts-shared model.moe.shared_experts=2 model.moe.expert_mlp=20 model.moe.expert_dropout=0.1
+line experts-universal model.moe.router=experts-choice model.moe.universal_experts=1 model.moe.universal_mlp=30 model.moe.expert_dropout=0.1

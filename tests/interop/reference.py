@@ -17,7 +17,8 @@ IMAGES, STEPS, LABELS = 4, 4, [0, 3, 1, 4]
 BASE = {"width": 8, "depth": 2, "mlp": 6, "heads": 2, "patch_size": 4, "head": "gap", "position": "learned",
         "gelu": "erf", "qk_norm": "false", "layers": "last-1", "router": "soft", "experts": 3, "slots_per_expert": 0,
         "total_slots": 0, "group_images": 1, "normalize": "true", "l2_eps": "paper", "k": 1, "capacity": 1.0,
-        "priority": "bpr", "skip_patch": 1.0, "noise": 1.0, "aux_weight": 0.01, "loss": "softmax", "name": "adam"}
+        "priority": "bpr", "skip_patch": 1.0, "noise": 1.0, "aux_weight": 0.01, "loss": "softmax", "name": "adam",
+        "shared_experts": 0, "expert_mlp": 0, "universal_experts": 0, "universal_mlp": 0}
 SIZE, CLASSES, RATE, MOMENTUM, DECAY, HEAD_DECAY, CLIP = 8, 5, 0.01, 0.9, 0.03, 3.0, 1.0
 BETA1, BETA2, EPS = 0.9, 0.999, 1e-3
 
@@ -45,6 +46,8 @@ CASES = [
     TOKENS + "model.moe.k=3 model.moe.priority=vanilla model.moe.skip_patch=0.4 model.moe.group_images=2",
     EXPERTS + "model.moe.capacity=0.7",
     EXPERTS + "model.moe.capacity=2 model.moe.group_images=4 train.loss=sigmoid",
+    EXPERTS + "model.moe.shared_experts=2 model.moe.expert_mlp=5",
+    "model.moe.slots_per_expert=2 model.moe.universal_experts=1 model.moe.universal_mlp=9 model.moe.shared_experts=1",
 ]
 
 
@@ -85,8 +88,13 @@ def shapes(spec):
         elif "soft" in spec["router"]:
             rows += [(m + "router.phi", [d, E, P])]
             rows += [(m + "router.scale", [])] if spec["normalize"] == "true" else []
-        rows += [(m + "experts.fc1.weight", [E, h, d]), (m + "experts.fc1.bias", [E, h]),
-                 (m + "experts.fc2.weight", [E, d, h]), (m + "experts.fc2.bias", [E, d])]
+        he, U = spec["expert_mlp"] or h, spec["universal_experts"]
+        stack = lambda name, n, h: [(name + ".fc1.weight", [n, h, d]), (name + ".fc1.bias", [n, h]),
+                                    (name + ".fc2.weight", [n, d, h]), (name + ".fc2.bias", [n, d])]
+        rows += stack(m + "experts", E - U, he)
+        rows += stack(m + "universal", U, spec["universal_mlp"] or he) if U else []
+        hs = spec["shared_experts"] * he
+        rows += linear(m + "shared.fc1", hs, d) + linear(m + "shared.fc2", d, hs) if hs else []
     rows += norm("norm", d) + linear("head", CLASSES, d)
     if spec["head"] == "map":
         a = "attn_pool."
@@ -125,7 +133,12 @@ def linear(x, w, name):
 
 
 def mlp(x, w, name, spec, expert=None):
-    at = lambda n: w[name + n] if expert is None else w[name + "experts." + n][expert]
+    core = spec["experts"] - spec["universal_experts"]
+
+    def at(n):
+        if expert is None:
+            return w[name + n]
+        return w[name + "experts." + n][expert] if expert < core else w[name + "universal." + n][expert - core]
     gelu = F.gelu(x @ at("fc1.weight").T + at("fc1.bias"), approximate="tanh" if spec["gelu"] == "tanh" else "none")
     return gelu @ at("fc2.weight").T + at("fc2.bias")
 
@@ -209,7 +222,12 @@ def choice(X, w, name, spec):
 
 
 def mixture(x, w, name, spec):
-    """[B,T,d] through a MoE layer: the output and the auxiliary loss."""
+    """[B,T,d] through a MoE layer with its shared experts: the output and the auxiliary loss."""
+    y, aux = routed(x, w, name, spec)
+    return y + mlp(x, w, name + "shared.", spec) if spec["shared_experts"] else y, aux
+
+
+def routed(x, w, name, spec):
     B, T, _ = x.shape
     if spec["router"] == "identity":
         return torch.stack([mlp(x[:, t], w, name, spec, t % spec["experts"]) for t in range(T)], 1), 0
@@ -273,7 +291,8 @@ def train(images, w, spec):
             loss = F.binary_cross_entropy_with_logits(logits, target, reduction="sum") / len(labels)
         loss = loss + spec["aux_weight"] * aux
         losses.append(loss.item())
-        grads = dict(zip(w, torch.autograd.grad(loss, list(w.values()), allow_unused=True, materialize_grads=True)))
+        found = torch.autograd.grad(loss, list(w.values()), allow_unused=True)
+        grads = {k: torch.zeros_like(x) if g is None else g for (k, x), g in zip(w.items(), found)}
         clip = min(1, CLIP / math.sqrt(sum(g.square().sum().item() for g in grads.values())))
         for name, x in w.items():
             g = clip * grads[name]

@@ -59,6 +59,7 @@ static void with_letter(char out[128], const char *name) {
 
 /* Sizes that no two letters share, so that a shape in letters has one meaning. */
 enum { D = 24, HEADS = 2, H = 36, E = 5, P = 3, N = 7, CHANNELS = 3, PATCH = 4, T = 16 };
+enum { U = 2, HU = 20, HS = 2 * H }; /* universal experts and their width; two shared ones' */
 
 static size_t letter_value(const char *word, size_t length) {
     static const struct {
@@ -70,6 +71,9 @@ static size_t letter_value(const char *word, size_t length) {
                 {"d/heads", D / HEADS},
                 {"h", H},
                 {"E", E},
+                {"U", U},
+                {"hu", HU},
+                {"hs", HS},
                 {"P", P},
                 {"N", N},
                 {"T", T},
@@ -151,6 +155,12 @@ static void check_tensors(const char *name, tensor_check *check) {
                  smoe_routers[i].family == SMOE_FAMILY_FIXED ? 4 : P, smoe_routers[i].name);
         check_model(text, check, model, 31);
     }
+    char model[160];
+    snprintf(model, sizeof model,
+             "moe: {layers: [1], router: uniform, experts: %d, universal_experts: %d, universal_mlp: %d, "
+             "shared_experts: %d}",
+             E + U, U, HU, HS / H);
+    check_model(text, check, model, 39); /* 8 more, no router */
     free(text);
 }
 
@@ -174,6 +184,7 @@ static double variance_of(const char *text, const smoe_param *p) {
                 {"normal sqrt(1/d) ", 1.0 / D},
                 {"normal sqrt(1/(E*d)) ", 1 / (out * D)}, /* phi has E there */
                 {"normal sqrt(1/in) ", 1 / in},
+                {"normal sqrt(2/(d+h)) ", 2.0 / (D + H)},
                 {"normal sqrt(2/(in+out)) ", 2 / (in + out)}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (!strncmp(text, rows[i].text, strlen(rows[i].text))) return rows[i].value;
