@@ -25,6 +25,9 @@ void smoe_gate_reserve(smoe_gate *gate, size_t B, bool train, bool noise, smoe_a
     gate->g = smoe_arena_take(keep, n, sizeof(real));
     r->plan.gate = gate->g;
     gate->dz = train ? smoe_arena_take(keep, n, sizeof(real)) : NULL;
+    gate->lse = NULL;
+    if (train && r->spec->z_weight > 0)
+        gate->lse = smoe_arena_take(keep, B * r->image_tokens, sizeof(double));
 }
 
 smoe_router_cost smoe_gate_cost(const smoe_gate *gate, const smoe_cost_options *options,
@@ -67,6 +70,59 @@ static void fill_logits(smoe_gate *gate, const real *x, const smoe_pass *pass) {
     }
 }
 
+double smoe_sigmoid(double z) {
+    double e = exp(-fabs(z));
+    return (z < 0 ? e : 1) / (1 + e);
+}
+
+/* As a softmax of log sigmoid(z), which is finite where all sigmoids are 0. */
+void smoe_sigmoid_shares(double *p, const real *z, const int32_t *which, size_t n) {
+    double most = -INFINITY, sum = 0;
+    for (size_t i = 0; i < n; i++) {
+        double x = (double)z[which ? (size_t)which[i] : i];
+        p[i] = fmin(x, 0) - log1p(exp(-fabs(x)));
+        most = fmax(most, p[i]);
+    }
+    for (size_t i = 0; i < n; i++) sum += p[i] = exp(p[i] - most);
+    for (size_t i = 0; i < n; i++) p[i] /= sum;
+}
+
+static void sigmoids(real *g, const real *z, size_t E) {
+    for (size_t e = 0; e < E; e++) g[e] = (real)smoe_sigmoid((double)z[e]);
+}
+
+static double log_sum_exp(const real *z, size_t E) {
+    double most = (double)z[0], sum = 0;
+    for (size_t e = 1; e < E; e++) most = fmax(most, (double)z[e]);
+    for (size_t e = 0; e < E; e++) sum += exp((double)z[e] - most);
+    return most + log(sum);
+}
+
+/* Tokens of the batch, over which the z-loss is a mean. */
+static double tokens_of_batch(const smoe_router *r, const smoe_pass *pass) {
+    return (double)(smoe_pass_whole(pass) * r->image_tokens);
+}
+
+static void z_forward(smoe_gate *gate, const smoe_pass *pass) {
+    smoe_router *r = &gate->base;
+    size_t R = pass->images * r->image_tokens, E = r->E;
+    double sum = 0;
+    SMOE_SHARED(routing, R * E)
+    for (size_t t = 0; t < R; t++) gate->lse[t] = log_sum_exp(gate->noisy + t * E, E);
+    for (size_t t = 0; t < R; t++) sum += gate->lse[t] * gate->lse[t];
+    r->plan.losses.z = sum / tokens_of_batch(r, pass);
+    r->plan.losses.weighted += r->spec->z_weight * r->plan.losses.z;
+}
+
+/* d lse^2 / dz_e = 2 lse softmax(z)_e. */
+static void z_backward(smoe_gate *gate, size_t t, double scale) {
+    size_t E = gate->base.E;
+    const real *z = gate->noisy + t * E;
+    double lse = gate->lse[t];
+    for (size_t e = 0; e < E; e++)
+        gate->dz[t * E + e] += (real)(scale * lse * exp((double)z[e] - lse));
+}
+
 void smoe_gate_forward(smoe_gate *gate, const real *x, double std, const smoe_pass *pass) {
     smoe_router *r = &gate->base;
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
@@ -83,27 +139,62 @@ void smoe_gate_forward(smoe_gate *gate, const real *x, double std, const smoe_pa
         } else if (noisy != from) {
             memcpy(noisy, from, E * sizeof *g);
         }
+        if (gate->sigmoid) {
+            sigmoids(g, noisy, E);
+            continue;
+        }
         memcpy(g, noisy, E * sizeof *g);
         kern->softmax(g, 1, E, E);
     }
+    if (gate->lse && pass->train) z_forward(gate, pass);
 }
 
-void smoe_gate_backward(smoe_gate *gate, real *dx, const real *x) {
-    smoe_router *r = &gate->base;
+/* Of a token's weights only the placed ones have a gradient: with s = sum of g dg over them,
+ * dz_e = g_e (dg_e - s). */
+static void softmax_backward(smoe_gate *gate, size_t t) {
+    const smoe_router *r = &gate->base;
     const smoe_plan *plan = &r->plan;
-    size_t R = plan->tokens, E = r->E;
-    /* Of a token's weights only the placed ones have a gradient: with s = sum of g dg over them,
-     * dz_e = g_e (dg_e - s). */
+    size_t E = r->E;
+    const real *g = gate->g + t * E;
+    real *dz = gate->dz + t * E, sum = 0;
+    for (int32_t i = plan->first[t]; i < plan->first[t + 1]; i++) {
+        size_t slot = (size_t)plan->slot[i], e = slot / r->P - t / r->T * E;
+        sum += g[e] * plan->dweight[slot];
+        dz[e] += g[e] * plan->dweight[slot];
+    }
+    for (size_t e = 0; e < E; e++) dz[e] -= g[e] * sum;
+}
+
+/* g = sigmoid(z): dz = dg g (1 - g). Where g is divided by its sum over the chosen experts, the same
+ * with s as above: dz_e = g_e (dg_e - s) (1 - sigmoid(z_e)). */
+static void sigmoid_backward(smoe_gate *gate, size_t t) {
+    const smoe_router *r = &gate->base;
+    const smoe_plan *plan = &r->plan;
+    size_t E = r->E;
+    const real *g = gate->g + t * E, *z = gate->noisy + t * E;
+    real *dz = gate->dz + t * E;
+    double sum = 0;
+    for (int32_t i = plan->first[t]; i < plan->first[t + 1]; i++) {
+        size_t slot = (size_t)plan->slot[i], e = slot / r->P - t / r->T * E;
+        double along = (double)g[e] * (double)plan->dweight[slot];
+        sum += along;
+        dz[e] += (real)(along * smoe_sigmoid(-(double)z[e]));
+    }
+    for (size_t e = 0; e < E && gate->chosen; e++)
+        if (g[e] > 0) dz[e] -= (real)((double)g[e] * sum * smoe_sigmoid(-(double)z[e]));
+}
+
+void smoe_gate_backward(smoe_gate *gate, real *dx, const real *x, const smoe_pass *pass) {
+    smoe_router *r = &gate->base;
+    size_t R = r->plan.tokens, E = r->E;
+    double scale = 2 * r->spec->z_weight / tokens_of_batch(r, pass);
     SMOE_SHARED(routing, R * E)
     for (size_t t = 0; t < R; t++) {
-        const real *g = gate->g + t * E;
-        real *dz = gate->dz + t * E, sum = 0;
-        for (int32_t i = plan->first[t]; i < plan->first[t + 1]; i++) {
-            size_t slot = (size_t)plan->slot[i], e = slot / r->P - t / r->T * E;
-            sum += g[e] * plan->dweight[slot];
-            dz[e] += g[e] * plan->dweight[slot];
-        }
-        for (size_t e = 0; e < E; e++) dz[e] -= g[e] * sum;
+        if (gate->lse && pass->train) z_backward(gate, t, scale);
+        if (gate->sigmoid)
+            sigmoid_backward(gate, t);
+        else
+            softmax_backward(gate, t);
     }
     real *dw = smoe_gradient(r->params, gate->weight);
     smoe_product p = smoe_linear_dw_product(dw, gate->dz, x, R, E, r->d);

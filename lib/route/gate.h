@@ -1,7 +1,8 @@
 /*
- * The gate of the choice routers: g = softmax over experts of W x (+ noise), W [E,d] without bias
- * (V-MoE 2.3, Soft MoE 3.2), and the selection that both routers need. router_tokens.c and
- * router_experts.c decide which choices become placements.
+ * The gate of the choice routers: g = softmax over experts of z = W x (+ noise), W [E,d] without
+ * bias (V-MoE 2.3, Soft MoE 3.2), or the sigmoid of each, and the selection that these routers need.
+ * Which choices become placements they decide themselves.
+ *   z-loss  mean over the tokens of the batch of log(sum over experts of exp z)^2, training only
  */
 #ifndef SMOE_GATE_H
 #define SMOE_GATE_H
@@ -15,6 +16,9 @@ typedef struct smoe_gate {
     real *noisy;   /* [tokens,E] z + noise; z itself where there is none */
     real *g;       /* [tokens,E] softmax of noisy, or of the chosen ones among them */
     real *dz;      /* [tokens,E] */
+    bool sigmoid;  /* g = sigmoid(noisy); set by the router's init, as the next: */
+    bool chosen;   /* g is that of the chosen experts alone, and sums to 1; the router sees to it */
+    double *lse;   /* [tokens] log(sum exp noisy), where there is a z-loss */
 } smoe_gate;
 
 /* A token and its score. */
@@ -35,9 +39,14 @@ double smoe_gate_noise(const smoe_gate *gate, const smoe_pass *pass);
  * instead of W x (V-MoE E.1). std: of the noise, 0 for none. If `reserve` got no room for the
  * noise, it is added to z itself. */
 void smoe_gate_forward(smoe_gate *gate, const real *x, double std, const smoe_pass *pass);
-/* dz holds the gradients of the auxiliary loss (or zeros); adds those of the plan's weights through
- * the softmax, then dW += dz^T x and dx += dz W. */
-void smoe_gate_backward(smoe_gate *gate, real *dx, const real *x);
+/* dz holds the gradients of the auxiliary loss (or zeros); adds those of the z-loss and those of the
+ * plan's weights through softmax or sigmoid, then dW += dz^T x and dx += dz W. */
+void smoe_gate_backward(smoe_gate *gate, real *dx, const real *x, const smoe_pass *pass);
+
+/* sigmoid(z) without overflow; and sigmoids divided by their sum, of n logits z[which[i]] or, where
+ * `which` is NULL, z[i]: p [n]. */
+double smoe_sigmoid(double z);
+void smoe_sigmoid_shares(double *p, const real *z, const int32_t *which, size_t n);
 
 /* Higher score first, then lower index. */
 int smoe_ranked_compare(const void *a, const void *b);

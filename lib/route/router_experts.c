@@ -76,10 +76,9 @@ static void forward(smoe_router *r, const real *x, const smoe_pass *pass) {
 }
 
 static void backward(smoe_router *r, real *dx, const real *x, const smoe_pass *pass) {
-    (void)pass;
     experts_router *self = (experts_router *)r;
     memset(self->gate.dz, 0, r->plan.tokens * r->E * sizeof(real));
-    smoe_gate_backward(&self->gate, dx, x);
+    smoe_gate_backward(&self->gate, dx, x, pass);
 }
 
 const smoe_router_type smoe_router_experts_choice = {

@@ -2,20 +2,19 @@
  * Tokens Choice (V-MoE 2.3-2.4, 4, appendix A): every token chooses its top K experts, experts have
  * buffers of fixed size, first choices are placed before second ones.
  *   weights    g itself, softmax before top-k, not renormalised:
- *              g = softmax(W x + N(0, (noise/E)^2))
+ *              g = softmax(W x + N(0, (noise/E)^2)), or the sigmoids of these logits (gate: sigmoid)
  *              topk: before has the two in reverse order (A.1): g = softmax over the K chosen of
- *              the same logits, 0 for the other experts
- *   order      vanilla: as the tokens come; bpr: by largest g; bpr-sum: by the sum of the top K;
+ *              the same logits, 0 for the other experts; renormalize: true divides the weights of
+ *              the K chosen by their sum, which of a softmax is the same
+ *   order      vanilla: as the tokens come; bpr: by the largest g; bpr-sum: by the sum of the top K;
  *              random: a random permutation of each group
- *   auxiliary  (importance + load)/2 averaged over groups, training only, each the squared
- *              variation CV^2 = variance/mean^2 over experts of
- *              importance_e = sum_t softmax(W x_t)_e
- *              load_e = sum_t Phi((z_te - threshold_t)/sigma), the threshold being the k-th largest
- *              noisy logit of the token
+ *   balance    loss: the auxiliary loss of balance.h, averaged over groups, training only; bias: the
+ *              top K are those of g + b, though weights are g, and b, a state, grows by
+ *              balance_rate where an expert was chosen less often than the mean of a step, and
+ *              falls by it where more often
  */
 #include "base/team.h"
-#include "math/kernels.h"
-#include "route/gate.h"
+#include "route/balance.h"
 #include "spec/routers.h"
 
 #include <math.h>
@@ -24,18 +23,27 @@
 
 typedef struct tokens_router {
     smoe_gate gate;
-    int32_t *choice;     /* [tokens,K] experts in order of their noisy logits */
+    smoe_balance balance;
+    int32_t *choice;     /* [tokens,K] experts in the order of the token's preference */
     smoe_ranked *ranked; /* [tokens] */
     uint32_t *drawn;     /* [tokens] random order of each group's tokens; NULL: not wanted */
-    real *soft;          /* [tokens,E] softmax(z) without noise: importance */
-    double *sums;        /* [G,2,E] importance and load of each group */
+    real *biased;        /* [tokens,E] g + b; NULL: no biases */
+    double *share;       /* [tokens,K] scratch of sigmoids that are renormalised */
 } tokens_router;
 
 static int init(smoe_router *r, smoe_err *err) {
-    smoe_gate_init((smoe_gate *)r);
+    tokens_router *self = (tokens_router *)r;
+    smoe_gate_init(&self->gate);
+    self->gate.sigmoid = r->spec->gate == SMOE_GATE_SIGMOID;
+    self->gate.chosen = smoe_moe_renormalizes(r->spec);
+    if (r->spec->balance == SMOE_BALANCE_BIAS) smoe_router_add_state(r, r->E, 0, "bias");
     if (r->K > r->E)
         return smoe_fail(err, SMOE_USAGE, "model.moe.k: %zu choices of %zu experts", r->K, r->E);
     return 0;
+}
+
+static bool has_loss(const smoe_router *r) {
+    return r->spec->balance == SMOE_BALANCE_LOSS;
 }
 
 static void reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep) {
@@ -48,8 +56,15 @@ static void reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep) {
     self->drawn = NULL;
     if (r->spec->priority == SMOE_PRIORITY_RANDOM)
         self->drawn = smoe_arena_take(keep, tokens, sizeof *self->drawn);
-    self->soft = train ? smoe_arena_take(keep, tokens * r->E, sizeof(real)) : NULL;
-    self->sums = train ? smoe_arena_take(keep, G * 2 * r->E, sizeof(double)) : NULL;
+    if (self->gate.sigmoid && self->gate.chosen)
+        self->share = smoe_arena_take(keep, tokens * r->K, sizeof *self->share);
+    self->biased = NULL;
+    if (r->counted) {
+        self->biased = smoe_arena_take(keep, tokens * r->E, sizeof(real));
+        r->counts = smoe_arena_take(keep, r->counted, sizeof *r->counts);
+    }
+    self->balance = (smoe_balance){.gate = &self->gate, .choice = self->choice};
+    if (train && has_loss(r)) smoe_balance_reserve(&self->balance, tokens, G, keep);
 }
 
 static smoe_router_cost cost(const smoe_router *r, const smoe_cost_options *options) {
@@ -75,6 +90,35 @@ static void softmax_of_chosen(real *g, const real *z, const int32_t *choice, siz
     for (size_t k = 0; k < K; k++) sum += exp((double)z[choice[k]] - top);
     memset(g, 0, E * sizeof *g);
     for (size_t k = 0; k < K; k++) g[choice[k]] = (real)(exp((double)z[choice[k]] - top) / sum);
+}
+
+/* share [K] is scratch. */
+static void sigmoid_of_chosen(real *g, const real *z, const int32_t *choice, size_t E, size_t K,
+                              double *share) {
+    smoe_sigmoid_shares(share, z, choice, K);
+    memset(g, 0, E * sizeof *g);
+    for (size_t k = 0; k < K; k++) g[choice[k]] = (real)share[k];
+}
+
+/* The K experts of token t, and the weights that follow from them. Scores that are random have no
+ * bias. */
+static void choose(tokens_router *self, size_t t, bool biased) {
+    const smoe_router *r = &self->gate.base;
+    size_t E = r->E, K = r->K;
+    const real *z = self->gate.noisy + t * E, *by = z;
+    real *g = self->gate.g + t * E;
+    int32_t *choice = self->choice + t * K;
+    if (biased) {
+        const real *b = smoe_weight(r->params, r->state);
+        for (size_t e = 0; e < E; e++) self->biased[t * E + e] = g[e] + b[e];
+        by = self->biased + t * E;
+    }
+    top_experts(choice, by, E, K);
+    if (!self->gate.chosen) return;
+    if (self->gate.sigmoid)
+        sigmoid_of_chosen(g, z, choice, E, K, self->share + t * K);
+    else
+        softmax_of_chosen(g, z, choice, E, K);
 }
 
 /* The order of a group is keyed by block, step and the place of its first image in the batch; at
@@ -145,53 +189,6 @@ static void place(tokens_router *self, size_t g, size_t first, size_t n, const s
         }
 }
 
-/* Beyond this many deviations Phi is 0 or 1 to the last bit of a sum of such numbers, and its
- * density is negligible. With many experts sigma is small, so this holds for nearly all logits. */
-static const double far_off = 9;
-
-/* (z - threshold)/sigma, threshold the k-th largest noisy logit of the token. */
-static double load_score(const tokens_router *self, size_t t, size_t e, double sigma) {
-    const smoe_router *r = &self->gate.base;
-    size_t K = r->K, last = (size_t)self->choice[t * K + K - 1];
-    double threshold = (double)self->gate.noisy[t * r->E + last];
-    return ((double)self->gate.z[t * r->E + e] - threshold) / sigma;
-}
-
-static double squared_variation(const double *x, size_t n) {
-    double mean = 0, variance = 0;
-    for (size_t i = 0; i < n; i++) mean += x[i] / (double)n;
-    for (size_t i = 0; i < n; i++) variance += (x[i] - mean) * (x[i] - mean) / (double)n;
-    return mean > 0 ? variance / (mean * mean) : 0;
-}
-
-/* x becomes scale times the gradient of its squared variation:
- * d(variance/mean^2)/dx_i = 2 ((x_i - mean)/mean^2 - variance/mean^3)/n. */
-static void squared_variation_slopes(double *x, size_t n, double scale) {
-    double mean = 0, variance = 0;
-    for (size_t i = 0; i < n; i++) mean += x[i] / (double)n;
-    for (size_t i = 0; i < n; i++) variance += (x[i] - mean) * (x[i] - mean) / (double)n;
-    double f = mean > 0 ? 2 * scale / ((double)n * mean * mean) : 0;
-    for (size_t i = 0; i < n; i++) x[i] = f * (x[i] - mean - (mean > 0 ? variance / mean : 0));
-}
-
-/* Fills the importance and load of one group. */
-static void balance(tokens_router *self, size_t g, size_t first, size_t n, double sigma) {
-    const smoe_router *r = &self->gate.base;
-    size_t E = r->E;
-    double *importance = self->sums + g * 2 * E, *load = importance + E;
-    memset(importance, 0, 2 * E * sizeof *importance);
-    for (size_t t = first; t < first + n; t++) {
-        real *soft = self->soft + t * E;
-        memcpy(soft, self->gate.z + t * E, E * sizeof *soft);
-        smoe_kernels_get()->row->softmax(soft, 1, E, E);
-        for (size_t e = 0; e < E; e++) importance[e] += (double)soft[e];
-        for (size_t e = 0; e < E && sigma > 0; e++) {
-            double u = load_score(self, t, e, sigma);
-            if (u > -far_off) load[e] += u < far_off ? erfc(-u * M_SQRT1_2) / 2 : 1;
-        }
-    }
-}
-
 /* Groups of the whole batch, over which the auxiliary loss is averaged. */
 static double groups_of_batch(const smoe_router *r, const smoe_pass *pass) {
     return (double)((smoe_pass_whole(pass) * r->image_tokens + r->T - 1) / r->T);
@@ -200,62 +197,24 @@ static double groups_of_batch(const smoe_router *r, const smoe_pass *pass) {
 static void forward(smoe_router *r, const real *x, const smoe_pass *pass) {
     tokens_router *self = (tokens_router *)r;
     smoe_plan *plan = &r->plan;
-    double sigma = smoe_gate_noise(&self->gate, pass), aux = 0;
-    size_t E = r->E, K = r->K;
+    double sigma = smoe_gate_noise(&self->gate, pass);
+    bool biased = self->biased && (pass->train || !r->spec->is_random[r->block]);
+    bool loss = pass->train && has_loss(r);
     smoe_plan_begin(plan, pass->images * r->image_tokens);
     smoe_gate_forward(&self->gate, x, sigma, pass);
-    SMOE_SHARED(routing, plan->tokens * E)
-    for (size_t t = 0; t < plan->tokens; t++) {
-        const real *z = self->gate.noisy + t * E;
-        top_experts(self->choice + t * K, z, E, K);
-        if (r->spec->topk == SMOE_TOPK_BEFORE)
-            softmax_of_chosen(self->gate.g + t * E, z, self->choice + t * K, E, K);
-    }
-    SMOE_SHARED(routing, plan->tokens * E)
+    SMOE_SHARED(routing, plan->tokens * r->E)
+    for (size_t t = 0; t < plan->tokens; t++) choose(self, t, biased);
+    SMOE_SHARED(routing, plan->tokens * r->E)
     for (size_t g = 0; g < plan->G; g++) {
         size_t first = g * r->T, left = plan->tokens - first, n = left < r->T ? left : r->T;
         place(self, g, first, n, pass);
-        if (pass->train) balance(self, g, first, n, sigma);
+        if (loss) smoe_balance_measure(&self->balance, g, first, n, sigma);
     }
     smoe_plan_seal(plan);
-    if (!pass->train) return;
-    for (size_t g = 0; g < plan->G; g++) {
-        const double *sums = self->sums + g * 2 * E;
-        aux += squared_variation(sums, E) / 2;
-        if (sigma > 0) aux += squared_variation(sums + E, E) / 2;
-    }
-    plan->aux = aux / groups_of_batch(r, pass);
-}
-
-/*
- * dz of the auxiliary loss of one group, whose sums become their own gradients. Importance: through
- * p = softmax(z), dz = p (dimportance - sum of p dimportance). Load: with u the score and phi its
- * density, dz_te += dload_e phi(u)/sigma, and what all experts of a token get is taken from the
- * logit that is its threshold.
- */
-static void auxiliary_backward(tokens_router *self, size_t g, size_t first, size_t n, double sigma,
-                               double scale) {
-    const smoe_router *r = &self->gate.base;
-    size_t E = r->E, K = r->K;
-    double *dimportance = self->sums + g * 2 * E, *dload = dimportance + E;
-    squared_variation_slopes(dimportance, E, scale);
-    squared_variation_slopes(dload, E, scale);
-    for (size_t t = first; t < first + n; t++) {
-        real *dz = self->gate.dz + t * E;
-        const real *p = self->soft + t * E;
-        double along = 0, moved = 0;
-        for (size_t e = 0; e < E; e++) along += (double)p[e] * dimportance[e];
-        for (size_t e = 0; e < E; e++) dz[e] = (real)((double)p[e] * (dimportance[e] - along));
-        if (!(sigma > 0)) continue;
-        for (size_t e = 0; e < E; e++) {
-            double u = load_score(self, t, e, sigma);
-            if (!(fabs(u) < far_off)) continue;
-            double slope = dload[e] * exp(-u * u / 2) / (sigma * sqrt(2 * M_PI));
-            dz[e] += (real)slope;
-            moved += slope;
-        }
-        dz[self->choice[t * K + K - 1]] -= (real)moved;
-    }
+    for (size_t e = 0; e < r->counted; e++) r->counts[e] = (double)plan->chosen[e];
+    if (!loss) return;
+    plan->losses.aux = smoe_balance_loss(&self->balance, plan->G, sigma) / groups_of_batch(r, pass);
+    plan->losses.weighted += r->spec->aux_weight * plan->losses.aux;
 }
 
 static void backward(smoe_router *r, real *dx, const real *x, const smoe_pass *pass) {
@@ -264,14 +223,28 @@ static void backward(smoe_router *r, real *dx, const real *x, const smoe_pass *p
     double sigma = smoe_gate_noise(&self->gate, pass);
     double scale = r->spec->aux_weight / (2 * groups_of_batch(r, pass));
     memset(self->gate.dz, 0, plan->tokens * r->E * sizeof(real));
-    if (pass->train && r->spec->aux_weight > 0) {
+    if (pass->train && has_loss(r) && r->spec->aux_weight > 0) {
         SMOE_SHARED(routing, plan->tokens * r->E)
         for (size_t g = 0; g < plan->G; g++) {
             size_t first = g * r->T, left = plan->tokens - first;
-            auxiliary_backward(self, g, first, left < r->T ? left : r->T, sigma, scale);
+            smoe_balance_backward(&self->balance, g, first, left < r->T ? left : r->T, sigma,
+                                  scale);
         }
     }
-    smoe_gate_backward(&self->gate, dx, x);
+    smoe_gate_backward(&self->gate, dx, x, pass);
+}
+
+/* b_e += rate sign(mean - chosen_e). */
+static void settle(smoe_router *r, const double *chosen, const smoe_pass *pass) {
+    (void)pass;
+    real *b = r->params->w + r->params->param[r->state].offset;
+    real rate = (real)r->spec->balance_rate;
+    double sum = 0;
+    for (size_t e = 0; e < r->E; e++) sum += chosen[e];
+    for (size_t e = 0; e < r->E; e++) {
+        double above = chosen[e] * (double)r->E - sum; /* whole numbers: exact */
+        b[e] += above < 0 ? rate : above > 0 ? -rate : 0;
+    }
 }
 
 const smoe_router_type smoe_router_tokens_choice = {
@@ -281,4 +254,5 @@ const smoe_router_type smoe_router_tokens_choice = {
     .cost = cost,
     .forward = forward,
     .backward = backward,
+    .settle = settle,
 };

@@ -282,11 +282,17 @@ static void check_router(smoe_reading *reading) {
         clash(reading, KEYS("model.moe.k", "model.moe.experts"),
               "a token cannot choose %zu of %zu experts: use k of %zu at most", choices,
               moe->experts, moe->experts);
-    if (router->family == SMOE_FAMILY_TOKENS_CHOICE && moe->topk == SMOE_TOPK_BEFORE &&
+    if (router->family == SMOE_FAMILY_TOKENS_CHOICE && smoe_moe_renormalizes(moe) &&
         moe->priority == SMOE_PRIORITY_BPR_SUM)
-        clash(reading, KEYS("model.moe.priority", "model.moe.topk"),
-              "with topk before, the K weights of every token sum to 1: use priority bpr, or topk "
-              "after");
+        clash(reading, KEYS("model.moe.priority", moe->renormalize ? "model.moe.renormalize"
+                                                                   : "model.moe.topk"),
+              "with %s, the K weights of every token sum to 1: use priority bpr, or %s",
+              moe->renormalize ? "renormalize" : "topk before",
+              moe->renormalize ? "renormalize false" : "topk after");
+    if (router->family == SMOE_FAMILY_TOKENS_CHOICE && moe->gate == SMOE_GATE_SIGMOID &&
+        moe->topk == SMOE_TOPK_BEFORE)
+        clash(reading, KEYS("model.moe.topk", "model.moe.gate"),
+              "topk before is a softmax over the chosen experts: use renormalize with gate sigmoid");
     if (!choices && strcmp(moe->random_layers, "none"))
         clash(
             reading, KEYS("model.moe.random_layers", "model.moe.router"),

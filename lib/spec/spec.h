@@ -49,6 +49,12 @@ typedef enum smoe_priority {
     SMOE_PRIORITY_BPR_SUM,
     SMOE_PRIORITY_RANDOM
 } smoe_priority;
+typedef enum smoe_gate_form { SMOE_GATE_SOFTMAX, SMOE_GATE_SIGMOID } smoe_gate_form;
+typedef enum smoe_balance_way {
+    SMOE_BALANCE_LOSS,
+    SMOE_BALANCE_BIAS,
+    SMOE_BALANCE_NONE
+} smoe_balance_way;
 typedef enum smoe_topk { SMOE_TOPK_AFTER, SMOE_TOPK_BEFORE } smoe_topk; /* the softmax */
 typedef enum smoe_mix { SMOE_MIX_F32, SMOE_MIX_BF16 } smoe_mix;
 typedef enum smoe_rounding { SMOE_ROUNDING_ROUND, SMOE_ROUNDING_CEIL } smoe_rounding;
@@ -136,6 +142,10 @@ typedef struct smoe_moe_spec {
     double soft_noise;       /* std of the soft routers' noise, training only */
     smoe_series k, capacity; /* see smoe_moe_k and smoe_moe_ratio */
     smoe_topk topk;
+    smoe_gate_form gate;
+    bool renormalize; /* the weights of the chosen experts sum to 1; see smoe_moe_renormalizes */
+    smoe_balance_way balance;
+    double balance_rate; /* of the biases */
     smoe_rounding capacity_rounding;
     size_t capacity_multiple_of;
     size_t group_images;
@@ -143,7 +153,7 @@ typedef struct smoe_moe_spec {
     double skip_patch;
     char *random_layers;             /* as written: none, all, last-N, every-N or a list */
     bool is_random[SMOE_MAX_BLOCKS]; /* resolved: at evaluation the router's scores are noise */
-    double noise, aux_weight;
+    double noise, aux_weight, z_weight;
     smoe_mix mix_precision;
     double expert_dropout;
     double phi_std, gate_std; /* SMOE_WORD: lecun */
@@ -447,6 +457,9 @@ size_t smoe_spec_embed(const smoe_spec *spec);
 /* Hidden width of an expert, and of a universal one. */
 size_t smoe_moe_hidden(const smoe_model_spec *model);
 size_t smoe_moe_universal(const smoe_model_spec *model);
+
+/* Whether the weights of a token's K choices are made to sum to 1. */
+bool smoe_moe_renormalizes(const smoe_moe_spec *moe);
 
 /* K and C of the MoE layer in a block. */
 size_t smoe_moe_k(const smoe_moe_spec *moe, size_t block);

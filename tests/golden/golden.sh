@@ -66,3 +66,5 @@ line contrastive data.augment.flip=false train.loss=contrastive text.context=32 
 line contrastive-sigmoid data.augment.flip=false train.loss=contrastive-sigmoid text.context=32 text.embed=20 text.causal=false text.pool=mean "$zeroshot"
 line experts-shared model.moe.shared_experts=2 model.moe.expert_mlp=20 model.moe.expert_dropout=0.1
 line experts-universal model.moe.router=experts-choice model.moe.universal_experts=1 model.moe.universal_mlp=30 model.moe.expert_dropout=0.1
+line tokens-choice-bias model.moe.router=tokens-choice model.moe.balance=bias model.moe.gate=sigmoid model.moe.renormalize=true model.moe.k=2
+line tokens-choice-z model.moe.router=tokens-choice model.moe.z_weight=0.01 model.moe.gate=sigmoid

@@ -160,6 +160,7 @@ static void check_tensors(const char *name, tensor_check *check) {
              "moe: {layers: [1], router: uniform, experts: %d, universal_experts: %d, universal_mlp: %d, "
              "shared_experts: %d}",
              E + U, U, HU, HS / H);
+    check_model(text, check, "moe: {layers: [1], experts: 5, router: tokens-choice, balance: bias}", 33);
     check_model(text, check, model, 39); /* 8 more, no router */
     free(text);
 }

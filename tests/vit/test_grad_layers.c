@@ -75,7 +75,7 @@ static double loss(void *user) {
     double sum = 0;
     r->forward(r);
     for (size_t i = 0; i < r->out; i++) sum += r->p[i] * r->result[i];
-    if (r->moe.router) sum += r->spec.model.moe.aux_weight * r->moe.router->plan.aux;
+    if (r->moe.router) sum += r->moe.router->plan.losses.weighted;
     return sum;
 }
 

@@ -28,9 +28,8 @@ typedef struct subject {
 static double loss(void *user) {
     subject *s = user;
     models_rig *r = &s->rig;
-    double sum = r->spec.model.moe.aux_weight;
     smoe_model_forward(r->model, r->image, &r->pass);
-    sum *= smoe_model_aux(r->model);
+    double sum = smoe_model_losses(r->model).weighted;
     const real *logits = smoe_model_logits(r->model);
     for (size_t i = 0; i < r->B * r->N; i++) sum += s->p[i] * logits[i];
     return sum;
@@ -55,12 +54,12 @@ static void backward(subject *s) {
     smoe_model_backward(r->model, s->p, &other);
     free(r->image);
     r->image = image;
-    memset(r->params->g, 0, r->params->size * sizeof(real));
+    memset(r->params->g, 0, r->params->trained * sizeof(real));
     for (int i = 0; i < 2; i++) {
         smoe_model_forward(r->model, r->image, &r->pass);
         smoe_model_backward(r->model, s->p, &r->pass);
     }
-    for (size_t i = 0; i < r->params->size; i++) r->params->g[i] /= 2;
+    for (size_t i = 0; i < r->params->trained; i++) r->params->g[i] /= 2;
 }
 
 /* False when the spec is refused; a wrong gradient fails the test. */
@@ -139,6 +138,14 @@ static void tokens_choice(void **state) {
         TOKENS "model.moe.k=2 model.moe.topk=before",
         TOKENS "model.moe.k=2 model.moe.topk=before model.moe.aux_weight=0 model.moe.capacity=0.6",
         TOKENS "model.moe.k=1 model.moe.priority=random model.moe.capacity=0.6",
+        TOKENS "model.moe.k=2 model.moe.z_weight=0.3",
+        TOKENS "model.moe.k=1 model.moe.gate=sigmoid",
+        TOKENS "model.moe.k=2 model.moe.gate=sigmoid model.moe.renormalize=true "
+               "model.moe.capacity=0.6 model.moe.z_weight=0.3 model.moe.noise=0.5",
+        TOKENS "model.moe.k=2 model.moe.gate=sigmoid model.moe.balance=none model.moe.noise=2",
+        TOKENS "model.moe.k=2 model.moe.renormalize=true model.moe.balance=bias",
+        TOKENS "model.moe.k=2 model.moe.gate=sigmoid model.moe.balance=bias "
+               "model.moe.layers=every-1 model.moe.z_weight=0.3",
     };
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) assert_true(check(keys[i], 2, NULL));
 }
@@ -147,7 +154,9 @@ static void tokens_choice(void **state) {
 static void short_last_group(void **state) {
     (void)state;
     assert_true(check(TOKENS "model.moe.k=2 model.moe.group_images=4", 3, NULL));
-    assert_true(check("model.moe.router=experts-choice model.moe.group_images=2", 3, NULL));
+    assert_true(check("model.moe.router=experts-choice model.moe.group_images=2 "
+                      "model.moe.z_weight=0.3",
+                      3, NULL));
 }
 
 static void heads_positions_and_blocks(void **state) {
