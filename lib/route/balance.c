@@ -44,7 +44,7 @@ static void squared_variation_slopes(double *x, size_t n, double scale) {
 /* p of a token. */
 static void shares(const smoe_balance *b, real *p, const real *z, double *scratch) {
     size_t E = b->gate->base.E;
-    if (!b->gate->sigmoid) {
+    if (b->gate->form != SMOE_GATE_SIGMOID) {
         memcpy(p, z, E * sizeof *p);
         smoe_kernels_get()->row->softmax(p, 1, E, E);
         return;
@@ -99,7 +99,7 @@ void smoe_balance_backward(smoe_balance *b, size_t g, size_t first, size_t n, do
         double along = 0, moved = 0;
         for (size_t e = 0; e < E; e++) along += (double)p[e] * dimportance[e];
         for (size_t e = 0; e < E; e++) dz[e] = (real)((double)p[e] * (dimportance[e] - along));
-        for (size_t e = 0; e < E && b->gate->sigmoid; e++)
+        for (size_t e = 0; e < E && b->gate->form == SMOE_GATE_SIGMOID; e++)
             dz[e] *= (real)smoe_sigmoid(-(double)b->gate->z[t * E + e]);
         if (!(sigma > 0)) continue;
         for (size_t e = 0; e < E; e++) {

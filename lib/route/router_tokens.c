@@ -14,27 +14,22 @@
  *              falls by it where more often
  */
 #include "base/team.h"
-#include "route/balance.h"
+#include "route/tokens.h"
 #include "spec/routers.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct tokens_router {
-    smoe_gate gate;
-    smoe_balance balance;
-    int32_t *choice;     /* [tokens,K] experts in the order of the token's preference */
-    smoe_ranked *ranked; /* [tokens] */
-    uint32_t *drawn;     /* [tokens] random order of each group's tokens; NULL: not wanted */
-    real *biased;        /* [tokens,E] g + b; NULL: no biases */
-    double *share;       /* [tokens,K] scratch of sigmoids that are renormalised */
-} tokens_router;
+/* Those of the gate. */
+static size_t group_size(const smoe_tokens *self) {
+    return self->gate.base.T / self->gate.unit;
+}
 
-static int init(smoe_router *r, smoe_err *err) {
-    tokens_router *self = (tokens_router *)r;
+int smoe_tokens_init(smoe_router *r, smoe_err *err) {
+    smoe_tokens *self = (smoe_tokens *)r;
     smoe_gate_init(&self->gate);
-    self->gate.sigmoid = r->spec->gate == SMOE_GATE_SIGMOID;
+    self->gate.form = r->spec->gate;
     self->gate.chosen = smoe_moe_renormalizes(r->spec);
     if (r->spec->balance == SMOE_BALANCE_BIAS) smoe_router_add_state(r, r->E, 0, "bias");
     if (r->K > r->E)
@@ -46,9 +41,10 @@ static bool has_loss(const smoe_router *r) {
     return r->spec->balance == SMOE_BALANCE_LOSS;
 }
 
-static void reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep) {
-    tokens_router *self = (tokens_router *)r;
-    size_t tokens = B * r->image_tokens, G = (tokens + r->T - 1) / r->T;
+void smoe_tokens_reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep) {
+    smoe_tokens *self = (smoe_tokens *)r;
+    size_t tokens = B * r->image_tokens / self->gate.unit, T = group_size(self);
+    size_t G = (tokens + T - 1) / T;
     smoe_gate_reserve(&self->gate, B, train, train && r->spec->noise > 0, keep);
     smoe_plan_reserve_sparse(&r->plan, G, r->T, r->E, r->P, train, keep);
     self->choice = smoe_arena_take(keep, tokens * r->K, sizeof *self->choice);
@@ -56,7 +52,7 @@ static void reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep) {
     self->drawn = NULL;
     if (r->spec->priority == SMOE_PRIORITY_RANDOM)
         self->drawn = smoe_arena_take(keep, tokens, sizeof *self->drawn);
-    if (self->gate.sigmoid && self->gate.chosen)
+    if (self->gate.form == SMOE_GATE_SIGMOID && self->gate.chosen)
         self->share = smoe_arena_take(keep, tokens * r->K, sizeof *self->share);
     self->biased = NULL;
     if (r->counted) {
@@ -67,7 +63,7 @@ static void reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep) {
     if (train && has_loss(r)) smoe_balance_reserve(&self->balance, tokens, G, keep);
 }
 
-static smoe_router_cost cost(const smoe_router *r, const smoe_cost_options *options) {
+smoe_router_cost smoe_tokens_cost(const smoe_router *r, const smoe_cost_options *options) {
     return smoe_gate_cost((const smoe_gate *)r, options, r->K);
 }
 
@@ -102,7 +98,7 @@ static void sigmoid_of_chosen(real *g, const real *z, const int32_t *choice, siz
 
 /* The K experts of token t, and the weights that follow from them. Scores that are random have no
  * bias. */
-static void choose(tokens_router *self, size_t t, bool biased) {
+static void choose(smoe_tokens *self, size_t t, bool biased) {
     const smoe_router *r = &self->gate.base;
     size_t E = r->E, K = r->K;
     const real *z = self->gate.noisy + t * E, *by = z;
@@ -115,7 +111,7 @@ static void choose(tokens_router *self, size_t t, bool biased) {
     }
     top_experts(choice, by, E, K);
     if (!self->gate.chosen) return;
-    if (self->gate.sigmoid)
+    if (self->gate.form == SMOE_GATE_SIGMOID)
         sigmoid_of_chosen(g, z, choice, E, K, self->share + t * K);
     else
         softmax_of_chosen(g, z, choice, E, K);
@@ -123,7 +119,7 @@ static void choose(tokens_router *self, size_t t, bool biased) {
 
 /* The order of a group is keyed by block, step and the place of its first image in the batch; at
  * evaluation by the number of that image, so that it is the same every time. */
-static void draw_order(tokens_router *self, size_t g, size_t first, size_t n,
+static void draw_order(smoe_tokens *self, size_t g, size_t first, size_t n,
                        const smoe_pass *pass) {
     const smoe_router *r = &self->gate.base;
     smoe_rng rng = smoe_rng_at(pass->seed, SMOE_RNG_PRIORITY, (uint32_t)r->site, pass->step,
@@ -135,7 +131,7 @@ static void draw_order(tokens_router *self, size_t g, size_t first, size_t n,
 
 /* Tokens of the group in the order in which they are placed; returns how many of them are
  * (skip_patch). */
-static size_t order(tokens_router *self, size_t g, size_t first, size_t n, const smoe_pass *pass) {
+static size_t order(smoe_tokens *self, size_t g, size_t first, size_t n, const smoe_pass *pass) {
     const smoe_router *r = &self->gate.base;
     size_t K = r->K, kept = (size_t)rint(r->spec->skip_patch * (double)n);
     smoe_ranked *ranked = self->ranked + first;
@@ -163,29 +159,32 @@ static size_t order(tokens_router *self, size_t g, size_t first, size_t n, const
     return kept;
 }
 
-static void place(tokens_router *self, size_t g, size_t first, size_t n, const smoe_pass *pass) {
+static void place(smoe_tokens *self, size_t g, size_t first, size_t n, const smoe_pass *pass) {
     smoe_router *r = &self->gate.base;
     smoe_plan *plan = &r->plan;
-    size_t K = r->K, room = smoe_moe_places(r->spec, r->block, n);
+    size_t K = r->K, room = smoe_moe_capacity(r->spec, r->block, n, K), unit = self->gate.unit;
     size_t kept = order(self, g, first, n, pass);
     int32_t *used = plan->used + g * r->E;
     memset(used, 0, r->E * sizeof *used);
     for (size_t k = 0; k < K; k++)
-        for (size_t i = 0; i < kept; i++) {
-            size_t token = first + (size_t)self->ranked[first + i].index;
+        for (size_t j = 0; j < kept; j++) {
+            size_t token = first + (size_t)self->ranked[first + j].index;
             size_t e = (size_t)self->choice[token * K + k];
             size_t *count = &plan->chosen[e];
 #pragma omp atomic
-            (*count)++;
-            if ((size_t)used[e] == room) {
+            *count += unit;
+            if ((size_t)used[e] == room * unit) {
                 count = &plan->lost[e];
 #pragma omp atomic
-                (*count)++;
+                *count += unit;
                 continue;
             }
-            size_t slot = (g * r->E + e) * r->P + (size_t)used[e]++;
-            plan->slot_token[slot] = (int32_t)token;
-            plan->slot_weight[slot] = self->gate.g[token * r->E + e];
+            size_t slot = (g * r->E + e) * r->P + (size_t)used[e];
+            for (size_t i = 0; i < unit; i++) {
+                plan->slot_token[slot + i] = (int32_t)(token * unit + i);
+                plan->slot_weight[slot + i] = self->gate.g[token * r->E + e];
+            }
+            used[e] += (int32_t)unit;
         }
 }
 
@@ -194,48 +193,50 @@ static double groups_of_batch(const smoe_router *r, const smoe_pass *pass) {
     return (double)((smoe_pass_whole(pass) * r->image_tokens + r->T - 1) / r->T);
 }
 
-static void forward(smoe_router *r, const real *x, const smoe_pass *pass) {
-    tokens_router *self = (tokens_router *)r;
+void smoe_tokens_forward(smoe_router *r, const real *x, const smoe_pass *pass) {
+    smoe_tokens *self = (smoe_tokens *)r;
     smoe_plan *plan = &r->plan;
     double sigma = smoe_gate_noise(&self->gate, pass);
     bool biased = self->biased && (pass->train || !r->spec->is_random[r->block]);
     bool loss = pass->train && has_loss(r);
     smoe_plan_begin(plan, pass->images * r->image_tokens);
     smoe_gate_forward(&self->gate, x, sigma, pass);
-    SMOE_SHARED(routing, plan->tokens * r->E)
-    for (size_t t = 0; t < plan->tokens; t++) choose(self, t, biased);
+    size_t tokens = smoe_gate_tokens(&self->gate, pass), T = group_size(self);
+    SMOE_SHARED(routing, tokens * r->E)
+    for (size_t t = 0; t < tokens; t++) choose(self, t, biased);
     SMOE_SHARED(routing, plan->tokens * r->E)
     for (size_t g = 0; g < plan->G; g++) {
-        size_t first = g * r->T, left = plan->tokens - first, n = left < r->T ? left : r->T;
+        size_t first = g * T, left = tokens - first, n = left < T ? left : T;
         place(self, g, first, n, pass);
         if (loss) smoe_balance_measure(&self->balance, g, first, n, sigma);
     }
     smoe_plan_seal(plan);
+    smoe_gate_spread(&self->gate);
     for (size_t e = 0; e < r->counted; e++) r->counts[e] = (double)plan->chosen[e];
     if (!loss) return;
     plan->losses.aux = smoe_balance_loss(&self->balance, plan->G, sigma) / groups_of_batch(r, pass);
     plan->losses.weighted += r->spec->aux_weight * plan->losses.aux;
 }
 
-static void backward(smoe_router *r, real *dx, const real *x, const smoe_pass *pass) {
-    tokens_router *self = (tokens_router *)r;
+void smoe_tokens_backward(smoe_router *r, real *dx, const real *x, const smoe_pass *pass) {
+    smoe_tokens *self = (smoe_tokens *)r;
     const smoe_plan *plan = &r->plan;
     double sigma = smoe_gate_noise(&self->gate, pass);
     double scale = r->spec->aux_weight / (2 * groups_of_batch(r, pass));
-    memset(self->gate.dz, 0, plan->tokens * r->E * sizeof(real));
+    size_t tokens = smoe_gate_tokens(&self->gate, pass), T = group_size(self);
+    memset(self->gate.dz, 0, tokens * r->E * sizeof(real));
     if (pass->train && has_loss(r) && r->spec->aux_weight > 0) {
-        SMOE_SHARED(routing, plan->tokens * r->E)
+        SMOE_SHARED(routing, tokens * r->E)
         for (size_t g = 0; g < plan->G; g++) {
-            size_t first = g * r->T, left = plan->tokens - first;
-            smoe_balance_backward(&self->balance, g, first, left < r->T ? left : r->T, sigma,
-                                  scale);
+            size_t first = g * T, left = tokens - first;
+            smoe_balance_backward(&self->balance, g, first, left < T ? left : T, sigma, scale);
         }
     }
     smoe_gate_backward(&self->gate, dx, x, pass);
 }
 
 /* b_e += rate sign(mean - chosen_e). */
-static void settle(smoe_router *r, const double *chosen, const smoe_pass *pass) {
+void smoe_tokens_settle(smoe_router *r, const double *chosen, const smoe_pass *pass) {
     (void)pass;
     real *b = r->params->w + r->params->param[r->state].offset;
     real rate = (real)r->spec->balance_rate;
@@ -248,11 +249,11 @@ static void settle(smoe_router *r, const double *chosen, const smoe_pass *pass) 
 }
 
 const smoe_router_type smoe_router_tokens_choice = {
-    .size = sizeof(tokens_router),
-    .init = init,
-    .reserve = reserve,
-    .cost = cost,
-    .forward = forward,
-    .backward = backward,
-    .settle = settle,
+    .size = sizeof(smoe_tokens),
+    .init = smoe_tokens_init,
+    .reserve = smoe_tokens_reserve,
+    .cost = smoe_tokens_cost,
+    .forward = smoe_tokens_forward,
+    .backward = smoe_tokens_backward,
+    .settle = smoe_tokens_settle,
 };

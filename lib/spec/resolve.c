@@ -266,7 +266,7 @@ static void check_series(smoe_reading *reading, const char *key, const smoe_seri
 static size_t most_choices(const smoe_spec *spec) {
     size_t most = 0;
     for (size_t i = 0; i < spec->model.depth; i++) {
-        size_t choices = spec->model.moe.is_moe[i] ? smoe_moe_choices(&spec->model.moe, i) : 0;
+        size_t choices = spec->model.moe.is_moe[i] ? smoe_moe_k(&spec->model.moe, i) : 0;
         if (choices > most) most = choices;
     }
     return most;
@@ -277,19 +277,23 @@ static void check_router(smoe_reading *reading) {
     const smoe_moe_spec *moe = &spec->model.moe;
     const smoe_router_entry *router = smoe_router_find(moe->router);
     if (!router) return; /* out of memory for `random`, reported already */
-    size_t T = smoe_spec_tokens(spec), choices = most_choices(spec);
-    if (router->family == SMOE_FAMILY_TOKENS_CHOICE && choices > moe->experts)
+    size_t T = smoe_spec_tokens(spec), choices = smoe_moe_choices(moe, 0);
+    bool gates = smoe_router_heeds(router, "gate");
+    if (smoe_router_counts_experts(router) && most_choices(spec) > moe->experts)
         clash(reading, KEYS("model.moe.k", "model.moe.experts"),
-              "a token cannot choose %zu of %zu experts: use k of %zu at most", choices,
+              "a token cannot choose %zu of %zu experts: use k of %zu at most", most_choices(spec),
               moe->experts, moe->experts);
-    if (router->family == SMOE_FAMILY_TOKENS_CHOICE && smoe_moe_renormalizes(moe) &&
+    if (router->family == SMOE_FAMILY_THRESHOLD && moe->balance == SMOE_BALANCE_BIAS)
+        clash(reading, KEYS("model.moe.balance", "model.moe.router"),
+              "router %s has no biases: use loss or none", moe->router);
+    if (gates && smoe_moe_renormalizes(moe) &&
         moe->priority == SMOE_PRIORITY_BPR_SUM)
         clash(reading, KEYS("model.moe.priority", moe->renormalize ? "model.moe.renormalize"
                                                                    : "model.moe.topk"),
               "with %s, the K weights of every token sum to 1: use priority bpr, or %s",
               moe->renormalize ? "renormalize" : "topk before",
               moe->renormalize ? "renormalize false" : "topk after");
-    if (router->family == SMOE_FAMILY_TOKENS_CHOICE && moe->gate == SMOE_GATE_SIGMOID &&
+    if (gates && moe->gate == SMOE_GATE_SIGMOID &&
         moe->topk == SMOE_TOPK_BEFORE)
         clash(reading, KEYS("model.moe.topk", "model.moe.gate"),
               "topk before is a softmax over the chosen experts: use renormalize with gate sigmoid");

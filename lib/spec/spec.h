@@ -49,7 +49,8 @@ typedef enum smoe_priority {
     SMOE_PRIORITY_BPR_SUM,
     SMOE_PRIORITY_RANDOM
 } smoe_priority;
-typedef enum smoe_gate_form { SMOE_GATE_SOFTMAX, SMOE_GATE_SIGMOID } smoe_gate_form;
+/* Of the gates of choice routers; RELU is no choice, but that of a router. */
+typedef enum smoe_gate_form { SMOE_GATE_SOFTMAX, SMOE_GATE_SIGMOID, SMOE_GATE_RELU } smoe_gate_form;
 typedef enum smoe_balance_way {
     SMOE_BALANCE_LOSS,
     SMOE_BALANCE_BIAS,
@@ -146,6 +147,9 @@ typedef struct smoe_moe_spec {
     bool renormalize; /* the weights of the chosen experts sum to 1; see smoe_moe_renormalizes */
     smoe_balance_way balance;
     double balance_rate; /* of the biases */
+    double l1_init, l1_factor;  /* of remoe: the weight of its L1 term at first; what changes it */
+    size_t transport_steps;     /* of the routers that solve a transport problem */
+    double temperature_init;    /* of soft-temperatures */
     smoe_rounding capacity_rounding;
     size_t capacity_multiple_of;
     size_t group_images;

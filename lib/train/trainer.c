@@ -340,8 +340,9 @@ static void add_router_metrics(const trainer *t, json_t *r) {
 /* Is there an auxiliary loss, though it may be 0? */
 static bool balances(const trainer *t) {
     const smoe_router_entry *router = smoe_router_find(t->spec->model.moe.router);
-    return smoe_model_routes(t->model) && router && router->family == SMOE_FAMILY_TOKENS_CHOICE &&
-           t->spec->model.moe.balance == SMOE_BALANCE_LOSS;
+    return smoe_model_routes(t->model) && smoe_router_counts_experts(router) &&
+           (t->spec->model.moe.balance == SMOE_BALANCE_LOSS ||
+            router->family == SMOE_FAMILY_THRESHOLD);
 }
 
 static bool has_z_loss(const trainer *t) {

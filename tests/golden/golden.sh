@@ -32,7 +32,7 @@ echo "compiler: $("$smoe" version | grep -i -m 1 -o 'gcc.*\|clang.*')"
 line dense model.moe.layers=none
 identity=model.moe.slots_per_expert=10 # a slot for each of the 37 tokens
 for router in $(sed -n 's/^ROUTER("\([^"]*\)".*/\1/p' "$here"/../../lib/*/routers.def); do
-    [ "$router" = identity ] && slots=$identity || slots=
+    case $router in identity | hash) slots=$identity ;; *) slots= ;; esac
     line "$router" model.moe.router="$router" $slots
     line "$router-dropout" model.moe.router="$router" $slots model.dropout=0.1 model.moe.expert_dropout=0.2
 done

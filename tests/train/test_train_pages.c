@@ -181,6 +181,8 @@ static double variance_of(const char *text, const smoe_param *p) {
         double value;
     } rows[] = {{"0 ", 0},
                 {"1 ", 0},
+                {"1e-8 ", 0},
+                {"ln 0.5 ", 0},
                 {"normal 0.02 ", 0.02 * 0.02},
                 {"normal sqrt(1/d) ", 1.0 / D},
                 {"normal sqrt(1/(E*d)) ", 1 / (out * D)}, /* phi has E there */
@@ -194,12 +196,18 @@ static double variance_of(const char *text, const smoe_param *p) {
 
 /* The line of the page that starts with the name goes on with what the values start as, and with the
  * group of weight decay. */
+static bool mean_matches(const char *at, double mean) {
+    if (!strncmp(at, "ln 0.5 ", 7)) return mean == log(0.5);
+    if (!strncmp(at, "1e-8 ", 5)) return mean == 1e-8;
+    return mean == (*at == '1');
+}
+
 static bool initial_matches(const char *at, const smoe_param *p) {
     static const char *const groups[] = {
         [SMOE_PARAM_PLAIN] = " none", [SMOE_PARAM_KERNEL] = " kernel", [SMOE_PARAM_HEAD] = " head"};
     const char *group = groups[p->group], *end = at + strcspn(at, "\n") - strlen(group);
     double off = variance_of(at, p) - p->std * p->std; /* p->std is rounded a few times */
-    return fabs(off) < 1e-15 && p->mean == (*at == '1') && end > at &&
+    return fabs(off) < 1e-15 && mean_matches(at, p->mean) && end > at &&
            !strncmp(end, group, strlen(group));
 }
 
