@@ -26,8 +26,8 @@ void smoe_gate_reserve(smoe_gate *gate, size_t B, bool train, bool noise, smoe_a
     gate->g = smoe_arena_take(keep, n, sizeof(real));
     r->plan.gate = gate->g;
     gate->dz = train ? smoe_arena_take(keep, n, sizeof(real)) : NULL;
-    bool z_loss = r->spec->z_weight > 0 &&
-                  smoe_router_heeds(smoe_router_find(r->spec->router), "z_weight");
+    bool z_loss =
+        r->spec->z_weight > 0 && smoe_router_heeds(smoe_router_find(r->spec->router), "z_weight");
     gate->lse = train && z_loss ? smoe_arena_take(keep, R, sizeof(double)) : NULL;
     if (gate->unit == 1) return;
     gate->mean = smoe_arena_take(keep, R * r->d, sizeof(real));
@@ -263,8 +263,7 @@ void smoe_gate_backward(smoe_gate *gate, real *dx, const real *x, const smoe_pas
     }
     bool whole = gate->unit > 1;
     real *dw = smoe_gradient(r->params, gate->weight);
-    smoe_product p =
-        smoe_linear_dw_product(dw, gate->dz, whole ? gate->mean : x, R, E, r->d);
+    smoe_product p = smoe_linear_dw_product(dw, gate->dz, whole ? gate->mean : x, R, E, r->d);
     if (dw) smoe_gemm(&p);
     p = smoe_linear_dx_product(whole ? gate->dmean : dx, gate->dz,
                                smoe_weight(r->params, gate->weight), R, E, r->d);

@@ -11,19 +11,19 @@
 
 typedef struct smoe_gate {
     smoe_router base;
-    size_t weight; /* row of W */
-    real *z;       /* [tokens,E] W x; at evaluation of a random router, noise alone */
-    real *noisy;   /* [tokens,E] z + noise; z itself where there is none */
-    real *g;       /* [tokens,E] softmax of noisy, or of the chosen ones among them */
-    real *dz;      /* [tokens,E] */
+    size_t weight;       /* row of W */
+    real *z;             /* [tokens,E] W x; at evaluation of a random router, noise alone */
+    real *noisy;         /* [tokens,E] z + noise; z itself where there is none */
+    real *g;             /* [tokens,E] softmax of noisy, or of the chosen ones among them */
+    real *dz;            /* [tokens,E] */
     smoe_gate_form form; /* of g from noisy; set by the router's init, as the next two: */
-    bool chosen;   /* g is that of the chosen experts alone, and sums to 1; the router sees to it */
-    size_t unit;   /* consecutive tokens that are one, their mean: 1, or an image; "tokens" above and
+    bool chosen;  /* g is that of the chosen experts alone, and sums to 1; the router sees to it */
+    size_t unit;  /* consecutive tokens that are one, their mean: 1, or an image; "tokens" above and
                       below are these, but those of the plan */
-    real *mean;    /* [tokens,d] what they are, where unit is not 1 */
-    real *dmean;   /* [tokens,d] */
-    real *spread;  /* [tokens of the plan,E] g of each, for the plan */
-    double *lse;   /* [tokens] log(sum exp noisy), where there is a z-loss */
+    real *mean;   /* [tokens,d] what they are, where unit is not 1 */
+    real *dmean;  /* [tokens,d] */
+    real *spread; /* [tokens of the plan,E] g of each, for the plan */
+    double *lse;  /* [tokens] log(sum exp noisy), where there is a z-loss */
 } smoe_gate;
 
 /* A token and its score. */
@@ -40,14 +40,14 @@ static inline size_t smoe_gate_tokens(const smoe_gate *gate, const smoe_pass *pa
 /* Registers W. `unit` is set, 0 counts as 1. */
 void smoe_gate_init(smoe_gate *gate);
 void smoe_gate_reserve(smoe_gate *gate, size_t B, bool train, bool noise, smoe_arena *keep);
-/* Its cost, where buffers hold at most `most` choices of a token. */
+/* Its cost, if buffers hold at most `most` choices of a token. */
 smoe_router_cost smoe_gate_cost(const smoe_gate *gate, const smoe_cost_options *options,
                                 size_t most);
 /* Standard deviation of the noise of a pass: noise/E in training, else 0. */
 double smoe_gate_noise(const smoe_gate *gate, const smoe_pass *pass);
-/* Fills z, noisy and g. At evaluation a block of spec->is_random has z of standard normal numbers
- * instead of W x (V-MoE E.1). std: of the noise, 0 for none. If `reserve` got no room for the
- * noise, it is added to z itself. */
+/* Fills z, noisy and g. At evaluation, in a block of spec->is_random, z consists of standard normal
+ * numbers instead of W x (V-MoE E.1). std: standard deviation of the noise, 0 for none. If
+ * `reserve` allocated no buffer for the noise, it is added to z itself. */
 void smoe_gate_forward(smoe_gate *gate, const real *x, double std, const smoe_pass *pass);
 /* Where unit is not 1: what the plan shows of g, once the router has made it. */
 void smoe_gate_spread(smoe_gate *gate);

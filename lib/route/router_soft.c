@@ -33,8 +33,8 @@ static void inverse_norm(double square, smoe_l2 kind, real *f, real *slope) {
     *f = (real)v;
 }
 
-/* Normal numbers, not truncated at two deviations as in flax: the normalised columns of Phi hardly
- * differ. */
+/* Normal numbers, not truncated at two deviations as in flax; the normalised columns of Phi hardly
+ * change by that. */
 static double phi_std(const smoe_router *r) {
     double fan_in = (double)r->E * (double)r->d;
     return r->spec->phi_std == SMOE_WORD ? 1 / sqrt(fan_in) : r->spec->phi_std;

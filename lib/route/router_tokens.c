@@ -68,7 +68,7 @@ smoe_router_cost smoe_tokens_cost(const smoe_router *r, const smoe_cost_options 
 }
 
 /* The K largest of the logits z [E], largest first, ties to the lower index: insertion into a short
- * list. Not of g, where all that is far below the largest is 0. */
+ * list. g is not used, because all values far below the largest are 0 in it. */
 static void top_experts(int32_t *choice, const real *z, size_t E, size_t K) {
     size_t held = 0;
     for (size_t e = 0; e < E; e++) {
@@ -119,8 +119,7 @@ static void choose(smoe_tokens *self, size_t t, bool biased) {
 
 /* The order of a group is keyed by block, step and the place of its first image in the batch; at
  * evaluation by the number of that image, so that it is the same every time. */
-static void draw_order(smoe_tokens *self, size_t g, size_t first, size_t n,
-                       const smoe_pass *pass) {
+static void draw_order(smoe_tokens *self, size_t g, size_t first, size_t n, const smoe_pass *pass) {
     const smoe_router *r = &self->gate.base;
     smoe_rng rng = smoe_rng_at(pass->seed, SMOE_RNG_PRIORITY, (uint32_t)r->site, pass->step,
                                pass->first + g * r->spec->group_images);

@@ -75,7 +75,7 @@ static void set_text(smoe_reading *reading, const char *key, const char *text) {
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
-/* A value of the file gives way to another key that an override sets. */
+/* A value of the file is replaced by another key that an override sets. */
 static bool gives_way(smoe_reading *reading, const char *key, const char *to,
                       smoe_provenance_kind kind) {
     smoe_provenance *origin = origin_of(reading, key);
@@ -286,17 +286,17 @@ static void check_router(smoe_reading *reading) {
     if (router->family == SMOE_FAMILY_THRESHOLD && moe->balance == SMOE_BALANCE_BIAS)
         clash(reading, KEYS("model.moe.balance", "model.moe.router"),
               "router %s has no biases: use loss or none", moe->router);
-    if (gates && smoe_moe_renormalizes(moe) &&
-        moe->priority == SMOE_PRIORITY_BPR_SUM)
-        clash(reading, KEYS("model.moe.priority", moe->renormalize ? "model.moe.renormalize"
-                                                                   : "model.moe.topk"),
+    if (gates && smoe_moe_renormalizes(moe) && moe->priority == SMOE_PRIORITY_BPR_SUM)
+        clash(reading,
+              KEYS("model.moe.priority",
+                   moe->renormalize ? "model.moe.renormalize" : "model.moe.topk"),
               "with %s, the K weights of every token sum to 1: use priority bpr, or %s",
               moe->renormalize ? "renormalize" : "topk before",
               moe->renormalize ? "renormalize false" : "topk after");
-    if (gates && moe->gate == SMOE_GATE_SIGMOID &&
-        moe->topk == SMOE_TOPK_BEFORE)
-        clash(reading, KEYS("model.moe.topk", "model.moe.gate"),
-              "topk before is a softmax over the chosen experts: use renormalize with gate sigmoid");
+    if (gates && moe->gate == SMOE_GATE_SIGMOID && moe->topk == SMOE_TOPK_BEFORE)
+        clash(
+            reading, KEYS("model.moe.topk", "model.moe.gate"),
+            "topk before is a softmax over the chosen experts: use renormalize with gate sigmoid");
     if (!choices && strcmp(moe->random_layers, "none"))
         clash(
             reading, KEYS("model.moe.random_layers", "model.moe.router"),
@@ -453,7 +453,7 @@ static void check_data(smoe_reading *reading) {
           "a model without its data)");
 }
 
-/* What a text tower needs, or what nobody uses without one. */
+/* Checks the keys that a text tower needs, and those that are not used without one. */
 static void check_text(smoe_reading *reading) {
     const smoe_spec *spec = reading->spec;
     const smoe_data_spec *data = &spec->data;
@@ -463,9 +463,8 @@ static void check_text(smoe_reading *reading) {
                   "zero-shot classification needs a text tower: use train.loss contrastive");
         return;
     }
-    if (!spec->text.tokenizer || strcmp(spec->text.tokenizer, "bytes") != 0)
-        clash(reading, KEYS("text.tokenizer"),
-              "files of tokenizers cannot be read yet: use bytes, which is built in");
+    if (!spec->text.tokenizer)
+        clash(reading, KEYS("text.tokenizer"), "expected bytes, or the path of a tokenizer's file");
     const smoe_model_spec text = smoe_spec_text_tower(spec);
     if (text.width % text.heads)
         clash(reading, KEYS("text.heads", "text.width"),
@@ -479,12 +478,13 @@ static void check_text(smoe_reading *reading) {
               "a mixed image has no caption: use 0 with train.loss contrastive");
     if (spec->train.label_smoothing > 0)
         clash(reading, KEYS("train.label_smoothing", "train.loss"),
-              "pairs of images and captions have no classes to spread: use 0");
+              "contrastive losses have no classes to smooth: use 0");
     bool moved = data->augment.flip || data->augment.crop == SMOE_CROP_INCEPTION ||
                  data->augment.randaugment.n;
     if (smoe_sources[data->source].generated && moved)
         clash(reading, KEYS("data.augment.flip", "data.augment.crop", "data.augment.randaugment.n"),
-              "captions of %s say where and what objects are, which flips, random crops and "
+              "captions of %s describe the places and kinds of objects, which flips, random crops "
+              "and "
               "RandAugment change: switch them off, or use crop pad",
               smoe_sources[data->source].name);
 }

@@ -1,4 +1,4 @@
-/* The table of routers, and questions to it; see routers.h. */
+/* The table of routers, and functions that read it; see routers.h. */
 #include "spec/routers.h"
 
 #include <string.h>
@@ -55,7 +55,8 @@ size_t smoe_moe_places(const smoe_moe_spec *moe, size_t block, size_t tokens, si
     case SMOE_FAMILY_TOKENS_CHOICE:
         return smoe_moe_capacity(moe, block, tokens, smoe_moe_k(moe, block));
     case SMOE_FAMILY_IMAGES_CHOICE:
-        return image_tokens * smoe_moe_capacity(moe, block, tokens / image_tokens, smoe_moe_k(moe, block));
+        return image_tokens *
+               smoe_moe_capacity(moe, block, tokens / image_tokens, smoe_moe_k(moe, block));
     case SMOE_FAMILY_THRESHOLD: return tokens;
     case SMOE_FAMILY_EXPERTS_CHOICE:
         places = smoe_moe_capacity(moe, block, tokens, 1);

@@ -136,8 +136,8 @@ typedef struct smoe_moe_spec {
     size_t universal_experts; /* how many of the experts, the last ones, have another width: */
     size_t universal_mlp;     /* this; 0: the same */
     size_t shared_experts;    /* beside the others; they process every token */
-    size_t slots_per_expert; /* P; 0 only where total_slots or capacity decides */
-    size_t total_slots;      /* 0, or S = E*P */
+    size_t slots_per_expert;  /* P; 0 only where total_slots or capacity decides */
+    size_t total_slots;       /* 0, or S = E*P */
     bool normalize;
     smoe_l2 l2_eps;
     double soft_noise;       /* std of the soft routers' noise, training only */
@@ -146,10 +146,10 @@ typedef struct smoe_moe_spec {
     smoe_gate_form gate;
     bool renormalize; /* the weights of the chosen experts sum to 1; see smoe_moe_renormalizes */
     smoe_balance_way balance;
-    double balance_rate; /* of the biases */
-    double l1_init, l1_factor;  /* of remoe: the weight of its L1 term at first; what changes it */
-    size_t transport_steps;     /* of the routers that solve a transport problem */
-    double temperature_init;    /* of soft-temperatures */
+    double balance_rate;       /* of the biases */
+    double l1_init, l1_factor; /* of remoe: the weight of its L1 term at first; what changes it */
+    size_t transport_steps;    /* of the routers that solve a transport problem */
+    double temperature_init;   /* of soft-temperatures */
     smoe_rounding capacity_rounding;
     size_t capacity_multiple_of;
     size_t group_images;
@@ -236,6 +236,7 @@ typedef struct smoe_train_spec {
     } schedule;
     size_t log_every, eval_every, checkpoint_every, keep, keep_every;
     double checkpoint_minutes;
+    size_t shard_bytes;
 } smoe_train_spec;
 
 typedef struct smoe_fewshot_spec {
@@ -285,7 +286,7 @@ typedef struct smoe_sweep_keys {
     size_t count;
 } smoe_sweep_keys;
 
-/* What the figure of a sweep shows: columns of its results; NULL: as it comes. */
+/* The figure of a sweep: columns of its results; NULL: the default. */
 typedef struct smoe_sweep_figure {
     char *x, *y, *line; /* a point's place; what tells lines apart */
 } smoe_sweep_figure;
@@ -315,7 +316,7 @@ enum { SMOE_PRIMARY_PARTS = 7 };
 extern const char *const smoe_primary_part[SMOE_PRIMARY_PARTS + 1];
 char **smoe_primary_text(smoe_primary *primary, size_t part);
 
-/* What a key of an evaluation is called beside those of the trials: this and the key. */
+/* The prefix of a key of an evaluation, next to the keys of the trials. */
 #define SMOE_EVALUATED "evaluate."
 
 /* The section `sweep`, which only smoe sweep uses; not part of a resolved spec. */
@@ -417,7 +418,8 @@ void smoe_spec_continue(smoe_spec *spec);
  * train.steps leaves no room for it. */
 bool smoe_spec_shortened(const smoe_spec *spec, const char *key);
 
-/* Where a group was given: "FILE:LINE:COLUMN", "override" or the name of the spec. Returns buf. */
+/* The place where a group was given: "FILE:LINE:COLUMN", "override" or the name of the spec.
+ * Returns buf. */
 const char *smoe_group_place(const smoe_spec *spec, const smoe_group *group, char *buf,
                              size_t size);
 
@@ -432,12 +434,11 @@ typedef void smoe_spec_key(void *user, const char *key, const char *type, const 
                            const char *help);
 void smoe_spec_each_key(smoe_spec_key *key, void *user);
 
-/* The key of the schema that somebody means by a word: the whole key, or its last part, with '-' or
- * '_'; of several keys that of `train`, or else the one with the fewest letters. NULL: there is
- * none. */
+/* The key of the schema that a word probably means: the whole key, or its last part, with '-' or
+ * '_'; of several keys the one in `train`, or else the shortest. NULL if there is none. */
 const char *smoe_spec_key_called(const char *word);
 
-/* What to write here for the name of another program (elsewhere.def), or NULL. */
+/* The words of this program for a name from another program (elsewhere.def), or NULL. */
 const char *smoe_spec_elsewhere(const char *word);
 
 /* Whether this is a key of the schema, or a section; SMOE_USAGE names the nearest. */
@@ -483,6 +484,9 @@ size_t smoe_moe_capacity(const smoe_moe_spec *moe, size_t block, size_t tokens, 
 /* Full path of the data of the spec: as given, relative to the spec's folder, or found in
  * SMOE_DATA. *path is a fresh string. SMOE_DATA-code failure names every place tried. */
 int smoe_spec_data_path(const smoe_spec *spec, char **path, smoe_err *err) SMOE_MUST_CHECK;
+/* Whether text.tokenizer is a file, and its path, found and owned as that of the data. */
+bool smoe_spec_tokenizer_in_file(const smoe_spec *spec);
+int smoe_spec_tokenizer_path(const smoe_spec *spec, char **path, smoe_err *err) SMOE_MUST_CHECK;
 
 /* The spec as the few-shot evaluation opens its data with: a shallow copy whose data section names
  * eval.fewshot.data, where that is given, without augmentation. data.path is fresh (NULL: none) and

@@ -1,4 +1,4 @@
-/* What upcycling does to the function of a model; see upcycle.h. */
+/* How upcycling changes the function of a model; see upcycle.h. */
 #include "train/upcycle.h"
 #include "spec/routers.h"
 #include "store/init_map.h"
@@ -113,8 +113,8 @@ static double combined(const smoe_plan *plan, size_t token) {
     return sum;
 }
 
-/* Equal experts act as the MLP where a token's combine weights sum to 1 and its slots hold it
- * alone. */
+/* Equal experts compute the same as the MLP if the combine weights of a token sum to 1 and its
+ * slots hold no other token. */
 static void watch(void *user, size_t i, const smoe_router *router) {
     const comparison *c = user;
     const smoe_plan *plan = &router->plan;
@@ -140,7 +140,7 @@ static void watch(void *user, size_t i, const smoe_router *router) {
 
 static const char *advice(const smoe_moe_spec *moe) {
     bool chooses = smoe_moe_chooses(moe), tokens = !strcmp(moe->router, "tokens-choice");
-    if (tokens && moe->topk == SMOE_TOPK_AFTER)
+    if (tokens && !smoe_moe_renormalizes(moe))
         return "; model.moe.topk=before makes weights sum to 1, a larger capacity drops fewer "
                "tokens";
     if (tokens) return "; a larger capacity drops fewer tokens";

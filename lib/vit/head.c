@@ -104,7 +104,7 @@ void smoe_head_reserve(smoe_head_layer *l, const smoe_space *space) {
     if (is_map(l)) reserve_map(l, space);
 }
 
-/* The query is projected once per batch, which does not count. */
+/* The query is projected once per batch; this is not counted. */
 static void map_cost(const smoe_head_layer *l, smoe_costs *costs) {
     double scores = 2 * (double)l->T * (double)l->d; /* and weighted values */
     double macs = smoe_linear_macs(&l->keys, l->T) + scores + smoe_linear_macs(&l->proj, 1) +

@@ -1,7 +1,7 @@
 /*
  * The MoE layer: a router fills the plan, the plan moves tokens to slots, experts compute, the plan
- * moves their outputs back; shared experts compute every token. No router is known by its type
- * here.
+ * moves their outputs back; shared experts process every token. This file does not depend on the
+ * type of a router.
  */
 #include "math/rows.h"
 #include "vit/layer.h"
@@ -35,8 +35,7 @@ static void shared_init(smoe_moe *l, size_t block) {
                                 .hidden = spec->shared_experts * smoe_moe_hidden(l->build->model),
                                 .abreast = spec->shared_experts,
                                 .dropout = spec->expert_dropout,
-                                .site =
-                                    smoe_build_site(l->build, block) + 1 + SMOE_SHARED_SITE};
+                                .site = smoe_build_site(l->build, block) + 1 + SMOE_SHARED_SITE};
     smoe_mlp_init(&l->shared, l->build, &form);
 }
 
@@ -85,9 +84,8 @@ static void group_cost(const smoe_moe *l, size_t k, const smoe_router_cost *x, s
     const smoe_mlp *mlp = &l->experts[k].mlp;
     double share = (double)mlp->E / (double)r->E, rows = x->rows * share;
     smoe_cost_layer *layer =
-        smoe_costs_add(costs, SMOE_PART_experts, smoe_mlp_macs(mlp, rows), 3,
-                       "%sblocks.%zu.mlp.%s", l->build->prefix, r->block,
-                       k ? "universal" : "experts");
+        smoe_costs_add(costs, SMOE_PART_experts, smoe_mlp_macs(mlp, rows), 3, "%sblocks.%zu.mlp.%s",
+                       l->build->prefix, r->block, k ? "universal" : "experts");
     layer->elementwise = smoe_mlp_elementwise(mlp, rows);
     layer->copies = (double)mlp->E;
     layer->used = fmin(x->used * share / (double)r->image_tokens, layer->copies);
@@ -162,8 +160,8 @@ static void shared_backward(smoe_moe *l, real *dx, const real *dy, const real *x
     smoe_clock_lap(pass->clock, SMOE_PART_mlp);
 }
 
-/* Rounding counts as slope 1: backward uses the rounded operands, and gradients pass through
- * unchanged. */
+/* The derivative of rounding is taken to be 1: backward uses the rounded operands, and gradients
+ * pass through rounding unchanged. */
 void smoe_moe_backward(smoe_moe *l, real *dx, const real *dy, const real *x,
                        const smoe_pass *pass) {
     smoe_plan *plan = &l->router->plan;

@@ -90,8 +90,8 @@ void smoe_tower_cost(const smoe_tower *t, smoe_costs *costs) {
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* *stream: the last state of it. Scratch is free again after each layer; in inference, so are a
- * block's kept buffers. */
+/* *stream: the last state of the residual stream. Scratch is free again after each layer; in
+ * inference, the kept buffers of a block are free again too. */
 static void reserve_block(const smoe_tower *t, smoe_block *b, real **stream,
                           const smoe_space *space) {
     size_t R = space->B * t->T, d = t->d;

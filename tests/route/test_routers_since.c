@@ -339,16 +339,11 @@ static void experts_take_most_of_the_plan(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(hash_deals_positions_out),
-        cmocka_unit_test(remoe_by_hand),
-        cmocka_unit_test(sparsity_arrives),
-        cmocka_unit_test(images_choose_whole),
-        cmocka_unit_test(temperatures_by_hand),
-        cmocka_unit_test(sinkhorn_marginals),
-        cmocka_unit_test(sinkhorn_by_hand),
-        cmocka_unit_test(sparse_by_hand),
-        cmocka_unit_test(sparse_marginals),
-        cmocka_unit_test(experts_take_most_of_the_plan),
+        cmocka_unit_test(hash_deals_positions_out), cmocka_unit_test(remoe_by_hand),
+        cmocka_unit_test(sparsity_arrives),         cmocka_unit_test(images_choose_whole),
+        cmocka_unit_test(temperatures_by_hand),     cmocka_unit_test(sinkhorn_marginals),
+        cmocka_unit_test(sinkhorn_by_hand),         cmocka_unit_test(sparse_by_hand),
+        cmocka_unit_test(sparse_marginals),         cmocka_unit_test(experts_take_most_of_the_plan),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

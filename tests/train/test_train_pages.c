@@ -65,22 +65,14 @@ static size_t letter_value(const char *word, size_t length) {
     static const struct {
         const char *word;
         size_t value;
-    } rows[] = {{"d", D},
-                {"2d", 2 * D},
-                {"3d", 3 * D},
-                {"d/heads", D / HEADS},
-                {"h", H},
-                {"E", E},
-                {"U", U},
-                {"hu", HU},
-                {"hs", HS},
-                {"P", P},
-                {"N", N},
-                {"T", T},
-                {"T+1", T + 1},
-                {"channels", CHANNELS},
-                {"patch", PATCH},
-                {"1", 1}};
+    } rows[] = {{"d", D},         {"2d", 2 * D},
+                {"3d", 3 * D},    {"d/heads", D / HEADS},
+                {"h", H},         {"E", E},
+                {"U", U},         {"hu", HU},
+                {"hs", HS},       {"P", P},
+                {"N", N},         {"T", T},
+                {"T+1", T + 1},   {"channels", CHANNELS},
+                {"patch", PATCH}, {"1", 1}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (strlen(rows[i].word) == length && !strncmp(rows[i].word, word, length))
             return rows[i].value;
@@ -157,10 +149,12 @@ static void check_tensors(const char *name, tensor_check *check) {
     }
     char model[160];
     snprintf(model, sizeof model,
-             "moe: {layers: [1], router: uniform, experts: %d, universal_experts: %d, universal_mlp: %d, "
+             "moe: {layers: [1], router: uniform, experts: %d, universal_experts: %d, "
+             "universal_mlp: %d, "
              "shared_experts: %d}",
              E + U, U, HU, HS / H);
-    check_model(text, check, "moe: {layers: [1], experts: 5, router: tokens-choice, balance: bias}", 33);
+    check_model(text, check, "moe: {layers: [1], experts: 5, router: tokens-choice, balance: bias}",
+                33);
     check_model(text, check, model, 39); /* 8 more, no router */
     free(text);
 }

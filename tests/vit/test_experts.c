@@ -123,12 +123,9 @@ static void widths(void **state) {
     const struct {
         const char *name;
         size_t size;
-    } rows[] = {{"experts.fc1.weight", 3 * 3 * 8},
-                {"experts.fc1.bias", 3 * 3},
-                {"universal.fc2.weight", 7 * 8},
-                {"shared.fc1.weight", 2 * 3 * 8},
-                {"shared.fc2.weight", 2 * 3 * 8},
-                {"shared.fc2.bias", 8}};
+    } rows[] = {{"experts.fc1.weight", 3 * 3 * 8}, {"experts.fc1.bias", 3 * 3},
+                {"universal.fc2.weight", 7 * 8},   {"shared.fc1.weight", 2 * 3 * 8},
+                {"shared.fc2.weight", 2 * 3 * 8},  {"shared.fc2.bias", 8}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         size_t size;
         weights(&r, rows[i].name, &size);

@@ -91,16 +91,16 @@ static const struct configuration {
     size_t B;
     const char *may_vanish;
 } configurations[] = {
-    {"model.moe.slots_per_expert=2", 2, NULL},                              /* S > T, P > 1 */
-    {"model.moe.slots_per_expert=1 model.patch_size=2", 1, NULL},           /* S < T */
-    {"model.moe.total_slots=6 model.moe.normalize=false", 2, NULL},         /* E < S */
-    {"model.moe.slots_per_expert=2 model.moe.l2_eps=vmoe", 2, NULL},        /**/
-    {"model.patch_size=8 model.moe.slots_per_expert=1", 3, ".router."},     /* T = 1 */
-    {"model.patch_size=2 model.moe.slots_per_expert=6", 2, NULL},           /* S > T = 16 */
+    {"model.moe.slots_per_expert=2", 2, NULL},                                  /* S > T, P > 1 */
+    {"model.moe.slots_per_expert=1 model.patch_size=2", 1, NULL},               /* S < T */
+    {"model.moe.total_slots=6 model.moe.normalize=false", 2, NULL},             /* E < S */
+    {"model.moe.slots_per_expert=2 model.moe.l2_eps=vmoe", 2, NULL},            /**/
+    {"model.patch_size=8 model.moe.slots_per_expert=1", 3, ".router."},         /* T = 1 */
+    {"model.patch_size=2 model.moe.slots_per_expert=6", 2, NULL},               /* S > T = 16 */
     {"model.moe.experts=1 model.moe.slots_per_expert=4 seed=4", 2, ".router."}, /* E = 1 */
-    {"model.moe.layers=every-1 model.moe.slots_per_expert=2", 2, NULL},     /* two layers */
-    {"model.moe.slots_per_expert=2 model.moe.expert_dropout=0.3", 2, NULL}, /**/
-    {"model.moe.slots_per_expert=2 model.head=token", 2, NULL},             /* T = 5 */
+    {"model.moe.layers=every-1 model.moe.slots_per_expert=2", 2, NULL},         /* two layers */
+    {"model.moe.slots_per_expert=2 model.moe.expert_dropout=0.3", 2, NULL},     /**/
+    {"model.moe.slots_per_expert=2 model.head=token", 2, NULL},                 /* T = 5 */
     {"model.moe.slots_per_expert=2 model.moe.scale_form=exp model.moe.scale_init=3", 2, NULL},
     {"model.moe.slots_per_expert=2 model.moe.soft_noise=0.7", 2, NULL}, /**/
     {"model.moe.capacity=1.5 model.moe.group_images=2 model.patch_size=2", 4, NULL},
@@ -165,7 +165,7 @@ static void heads_positions_and_blocks(void **state) {
     static const char *const keys[] = {
         "model.head=gap model.position=sincos2d",
         "model.head=token model.position=sincos2d model.gelu=tanh",
-        "model.head=map model.gelu=tanh",
+        "model.head=map model.gelu=quick",
         "model.head=map model.qk_norm=true model.dropout=0.2",
         "model.head=token model.qk_norm=true",
         "model.head=map model.qk_norm=true model.qk_norm_form=vmoe",

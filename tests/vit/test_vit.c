@@ -62,6 +62,7 @@ static void norm(const net *n, const char *prefix, const char *name, double *out
 
 static double gelu(const net *n, double x) {
     if (n->r->spec.model.gelu == SMOE_GELU_ERF) return x * erfc(-x / sqrt(2)) / 2;
+    if (n->r->spec.model.gelu == SMOE_GELU_QUICK) return x / (1 + exp(-1.702 * x));
     return x / 2 * (1 + tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
 }
 
@@ -218,6 +219,7 @@ static void dense_models(void **state) {
         "",
         "model.patch_size=2 data.channels=3 model.width=16 model.heads=4 model.depth=3",
         "model.head=token model.patch_size=2 model.gelu=tanh",
+        "model.head=map model.patch_size=2 model.gelu=quick",
         "model.head=map model.mlp=40",
         "model.head=map model.gelu=tanh model.qk_norm=true model.patch_size=2",
         "model.position=sincos2d model.patch_size=2 model.width=12 model.heads=3",
