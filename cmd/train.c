@@ -269,7 +269,8 @@ static int print_optimizer(const train_job *job, size_t classes, smoe_err *err) 
                                        : smoe_fail(err, SMOE_RUNTIME, "out of memory");
     if (status) goto out;
     const smoe_params *params = smoe_model_params(model);
-    for (size_t i = 0; i < params->count; i++) frozen += params->param[i].frozen;
+    for (size_t i = 0; i < params->count; i++)
+        frozen += params->param[i].frozen && !params->param[i].state;
     printf("optimizer   %s", optimizer);
     if (train->optimizer.name == SMOE_OPTIMIZER_SGD)
         printf(", momentum %g", train->optimizer.momentum);

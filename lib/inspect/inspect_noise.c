@@ -97,7 +97,7 @@ static void changes_image(void *state, const smoe_inspection *r, const smoe_insp
     }
 }
 
-const smoe_counter smoe_counter_changes = {.needs = SMOE_INSPECT_GATE,
+const smoe_counter smoe_counter_changes = {.needs = SMOE_INSPECT_SCORES,
                                            .size = sizeof(changes),
                                            .open = changes_open,
                                            .image = changes_image,

@@ -14,8 +14,9 @@ enum {
     SMOE_INSPECT_ANY = 0,
     SMOE_INSPECT_DENSE = 1,  /* weights of every token in every slot */
     SMOE_INSPECT_SPARSE = 2, /* placements */
-    SMOE_INSPECT_GATE = 4,   /* choices made by a softmax over experts */
-    SMOE_INSPECT_PHI = 8     /* slot vectors */
+    SMOE_INSPECT_GATE = 4,   /* weights of experts by which choices are made */
+    SMOE_INSPECT_PHI = 8,    /* slot vectors */
+    SMOE_INSPECT_SCORES = 16 /* these weights are a softmax of the token's scores, which choose */
 };
 
 /* The users of random numbers, which key the streams of SMOE_RNG_ANALYSIS. */

@@ -53,7 +53,7 @@ size_t smoe_plan_most_rows(const smoe_plan *plan) {
 void smoe_plan_begin(smoe_plan *plan, size_t tokens) {
     plan->tokens = tokens;
     plan->G = (tokens + plan->T - 1) / plan->T;
-    plan->aux = 0;
+    plan->losses = (smoe_plan_losses){0};
     plan->dropped = 0;
     if (plan->sparse) {
         memset(plan->chosen, 0, plan->E * sizeof *plan->chosen);

@@ -121,6 +121,7 @@ bool gradcheck_params(gradcheck *c, smoe_params *params, real base) {
     bool good = true;
     for (size_t i = 0; i < params->count; i++) {
         const smoe_param *p = &params->param[i];
+        if (p->state) continue; /* has no gradient */
         real *g = malloc(p->size * sizeof *g);
         assert_non_null(g);
         for (size_t j = 0; j < p->size; j++) g[j] = params->g[p->offset + j] - base;

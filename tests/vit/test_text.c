@@ -265,7 +265,7 @@ static void locked_image_tower(void **state) {
 
 static double loss(void *user) {
     subject *s = user;
-    return forward(s).loss / B + s->rig.spec.model.moe.aux_weight * smoe_model_aux(s->rig.model);
+    return forward(s).loss / B + smoe_model_losses(s->rig.model).weighted;
 }
 
 static uint64_t choices(void *user) {
