@@ -4,11 +4,12 @@
  *   L1   sum over experts of f_e g_te, the mean over the tokens of the batch, times lambda; f_e =
  *        E/(K T) times the tokens of the image that e has, a constant (balance: none: f_e = 1)
  *   lambda, a state, is multiplied after each step by l1_factor where more than K/E of the gates of
- *        the batch were open, and divided by it where fewer
+ *        the batch were open, and divided by it where fewer; between 1e-12 and 1e12
  */
 #include "base/team.h"
 #include "route/gate.h"
 
+#include <math.h>
 #include <string.h>
 
 typedef struct remoe_router {
@@ -115,11 +116,14 @@ static void backward(smoe_router *r, real *dx, const real *x, const smoe_pass *p
     smoe_gate_backward(&self->gate, dx, x, pass);
 }
 
+/* Where the gates never become that sparse, lambda would grow to infinity; it stops long before. */
 static void settle(smoe_router *r, const double *open, const smoe_pass *pass) {
+    const double least = 1e-12, most = 1e12;
     real *weight = r->params->w + r->params->param[r->state].offset;
-    double above = *open - target(r) * tokens_of_batch(r, pass);
-    if (above > 0) *weight = (real)((double)*weight * r->spec->l1_factor);
-    if (above < 0) *weight = (real)((double)*weight / r->spec->l1_factor);
+    double above = *open - target(r) * tokens_of_batch(r, pass), next = (double)*weight;
+    if (above > 0) next *= r->spec->l1_factor;
+    if (above < 0) next /= r->spec->l1_factor;
+    *weight = (real)fmin(fmax(next, least), most);
 }
 
 const smoe_router_type smoe_router_remoe = {
