@@ -15,7 +15,8 @@ once        = $(eval $1 := $2)$($1)
 PKG        := yaml-0.1 jansson libpng libturbojpeg libarchive zlib libxxhash
 PKG_CFLAGS  = $(call once,PKG_CFLAGS,$(shell pkg-config --cflags $(PKG)))
 PKG_LIBS    = $(call once,PKG_LIBS,$(shell pkg-config --libs $(PKG)))
-BLIS_DIR    = $(call once,BLIS_DIR,$(firstword $(dir $(wildcard /usr/include/$(MACHINE)-*/blis-openmp/blis.h))))
+BLIS_KIND   = $(if $(filter tsan,$(FLAVOUR)),serial,openmp)
+BLIS_DIR    = $(call once,BLIS_DIR,$(firstword $(dir $(wildcard /usr/include/$(MACHINE)-*/blis-$(BLIS_KIND)/blis.h))))
 
 WARNINGS   := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes
 ALL_CFLAGS  = -std=c11 -D_GNU_SOURCE= -Ilib -Ilib/include -Icmd -Itests/support $(WARNINGS) -O2 -fopenmp -pthread -MMD -MP \
@@ -30,7 +31,8 @@ MPI        ?= $(shell pkg-config --exists ompi-c && echo yes)
 MPI_MODULE  = $(if $(MPI),$(OBJ)/smoe_mpi.so)
 
 # ---- flavours: a tree of objects each. f64: real = double, for gradient checks. san: ASan and UBSan. debug: for a
-# debugger. cov: counts which lines run, for `make coverage`. shared: what the shared library is made of, position-independent;
+# debugger. cov: counts which lines run, for `make coverage`. guided: for `make fuzz-guided`, tsan: for `make threads`, both by
+# clang. shared: what the shared library is made of, position-independent;
 # the program has the objects of release.
 FLAVOUR    ?= release
 OBJ        := build/$(FLAVOUR)
@@ -39,6 +41,8 @@ FLAVOUR_CFLAGS_san   := -O1 -fsanitize=address,undefined -fno-sanitize-recover=u
 FLAVOUR_CFLAGS_debug := -O0 -g
 FLAVOUR_CFLAGS_shared := -fPIC -fvisibility=hidden
 FLAVOUR_CFLAGS_cov   := -O1 --coverage -fprofile-update=atomic
+FLAVOUR_CFLAGS_guided := -O1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+FLAVOUR_CFLAGS_tsan  := -O1 -fsanitize=thread -fno-omit-frame-pointer
 FLAVOUR_CFLAGS        = $(FLAVOUR_CFLAGS_$(FLAVOUR))
 
 # ---- what is printed while building: a short line per file; `make V=1` prints whole commands, `make -s` nothing.
@@ -99,10 +103,11 @@ $(OBJ)/%.o: %.c $(OBJ)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$<$(flavoured))$(CC) $(ALL_CFLAGS) $(STRICT) $(FILE_CFLAGS) $(CFLAGS) -c -o $@ $<
 
+# clang needs many minutes for the wide kernels with its sanitizers: those of base alone have them, for SMOE_ISA=base.
 define isa_rule
 $(OBJ)/lib/math/%.$1.o: lib/math/%.c $(OBJ)/flags
 	@mkdir -p $$(@D)
-	$$(call say,CC,$$< $1$$(flavoured))$$(CC) $$(ALL_CFLAGS) $$(KERNEL) -DSMOE_ISA=$1 $$(ISA_FLAGS_$1) $$(FLAVOUR_CFLAGS) $$(CFLAGS) -c -o $$@ $$<
+	$$(call say,CC,$$< $1$$(flavoured))$$(CC) $$(ALL_CFLAGS) $$(KERNEL) -DSMOE_ISA=$1 $$(ISA_FLAGS_$1) $$(if $$(and $$(filter-out base,$1),$$(filter guided tsan,$$(FLAVOUR))),,$$(FLAVOUR_CFLAGS)) $$(CFLAGS) -c -o $$@ $$<
 endef
 $(foreach isa,$(ISAS) $(UNITS),$(eval $(call isa_rule,$(isa))))
 
@@ -135,8 +140,9 @@ $(OBJ)/smoe: $(OBJ)/cmd/main.o $(OBJ)/libcmd.a $(OBJ)/libsmoe.a
 $(TESTS): %: %.o $(OBJ)/libtest.a $(OBJ)/libcmd.a $(OBJ)/libsmoe.a
 	$(LINK) -lcmocka $(ALL_LDLIBS)
 
-$(FUZZERS): %: %.o $(OBJ)/tests/fuzz/driver.o $(OBJ)/libsmoe.a
-	$(LINK) $(ALL_LDLIBS)
+# libFuzzer has a main of its own.
+$(FUZZERS): %: %.o $(if $(filter guided,$(FLAVOUR)),,$(OBJ)/tests/fuzz/driver.o) $(OBJ)/libsmoe.a
+	$(LINK) $(if $(filter guided,$(FLAVOUR)),-fsanitize=fuzzer) $(ALL_LDLIBS)
 
 $(TOOLS): %: %.o $(OBJ)/libtest.a $(OBJ)/libsmoe.a
 	$(LINK) -lcmocka $(ALL_LDLIBS)

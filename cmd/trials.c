@@ -55,7 +55,7 @@ static int draw(const smoe_results *results, const smoe_options *options, smoe_e
     bool drawn;
     if (smoe_results_draw(results, &drawn, err)) return -1;
     if (!drawn && !options->quiet)
-        fprintf(stderr, "gnuplot is not installed; %s/*.gp are the scripts of the figures\n",
+        smoe_cmd_print(stderr, "gnuplot is not installed; %s/*.gp are the scripts of the figures\n",
                 results->sweep->dir);
     return 0;
 }
@@ -162,7 +162,7 @@ static int prepare(smoe_sweep *sweep, const smoe_trials_kind *kind, const char *
                    const smoe_options *options, smoe_err *err) {
     if (folder) return open_folder(sweep, kind, arg, options, err);
     if (kind->expand(sweep, arg, options, err)) return -1;
-    if (sweep->remarks && !options->quiet) fputs(sweep->remarks, stderr);
+    if (sweep->remarks && !options->quiet) smoe_cmd_print(stderr, "%s", sweep->remarks);
     if (set_wishes(sweep, kind, options, err)) return -1;
     if (options->dry_run) return 0;
     char *dir = options->out ? strdup(options->out)

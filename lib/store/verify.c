@@ -1,6 +1,7 @@
 /* Verifying the files of runs; see verify.h. Every check is the one that its reader makes. */
 #include "store/verify.h"
 #include "base/file.h"
+#include "store/npy.h"
 #include "store/run.h"
 
 #include <dirent.h>
@@ -14,12 +15,11 @@ void smoe_verify_say(smoe_verifier *v, const char *path, const char *found, bool
     v->line(v->user, path, found, good);
 }
 
-/* The first line of a message, without the path it may begin with. */
-static void say_error(smoe_verifier *v, const char *path, const smoe_err *err) {
-    char text[sizeof err->text];
-    size_t length = strlen(path);
+void smoe_verify_blame(smoe_verifier *v, const char *path, const smoe_err *err) {
+    char text[sizeof err->text], name[sizeof err->text];
+    size_t length = strlen(smoe_text_shown(path, name, sizeof name)); /* as messages have it */
     const char *from = err->text;
-    if (!strncmp(from, path, length) && from[length] == ':')
+    if (!strncmp(from, name, length) && from[length] == ':')
         from += length + 1 + (from[length + 1] == ' ');
     snprintf(text, sizeof text, "%.*s", (int)strcspn(from, "\n"), from);
     smoe_verify_say(v, path, text, false);
@@ -32,11 +32,21 @@ static char *below(smoe_verifier *v, const char *parent, const char *name) {
     return path;
 }
 
+void smoe_verify_array(smoe_verifier *v, const char *path) {
+    bool sealed;
+    smoe_err err = {0};
+    if (smoe_npy_verify(path, &sealed, &err))
+        smoe_verify_blame(v, path, &err);
+    else
+        smoe_verify_say(v, path, sealed ? "as it was written" : "not verified: it has no digest",
+                        true);
+}
+
 void smoe_verify_file(smoe_verifier *v, const char *path) {
     smoe_safetensors *file;
     smoe_err err = {0};
     if (smoe_safetensors_open(&file, path, &err)) {
-        say_error(v, path, &err);
+        smoe_verify_blame(v, path, &err);
         return;
     }
     smoe_verify_say(v, path,
@@ -52,7 +62,9 @@ void smoe_verify_checkpoint(smoe_verifier *v, const char *dir) {
                                         "ema.safetensors"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char *path = below(v, dir, names[i]);
-        if (path && (i == 0 || !access(path, F_OK))) smoe_verify_file(v, path);
+        bool there = path && !access(path, F_OK);
+        /* A run that still trains may have deleted the whole checkpoint meanwhile. */
+        if (there || (path && i == 0 && !access(dir, F_OK))) smoe_verify_file(v, path);
         free(path);
     }
 }
@@ -77,7 +89,7 @@ static void verify_records(smoe_verifier *v, const char *dir) {
     smoe_err err = {0};
     if (!path) return;
     if (smoe_run_each_record(path, 0, count_record, &c, &err)) {
-        say_error(v, path, &err);
+        smoe_verify_blame(v, path, &err);
     } else {
         snprintf(found, sizeof found, "%zu records%s", c.records,
                  c.chained == c.records ? ", as they were written"
@@ -121,7 +133,7 @@ static void verify_spec(smoe_verifier *v, const char *dir) {
     else if (v->repair && !restore_spec(dir, path, &again))
         smoe_verify_say(v, path, "restored from the latest checkpoint", true);
     else
-        say_error(v, path, &err);
+        smoe_verify_blame(v, path, &err);
     smoe_spec_free(&spec);
     free(path);
 }
@@ -137,7 +149,7 @@ static void verify_checkpoints(smoe_verifier *v, const char *dir) {
         if (link && readlink(link, target, sizeof target) >= 0) {
             model = smoe_checkpoint_find(dir, links[i], &err);
             if (!model)
-                say_error(v, link, &err);
+                smoe_verify_blame(v, link, &err);
             else if (access(model, F_OK))
                 smoe_verify_say(v, link, "leads to no checkpoint", false);
             free(model);
@@ -156,8 +168,11 @@ static void verify_checkpoints(smoe_verifier *v, const char *dir) {
 
 void smoe_verify_run(smoe_verifier *v, const char *dir) {
     smoe_err err = {0};
-    if (v->repair && smoe_file_sweep(dir, &err)) say_error(v, dir, &err);
+    if (v->repair && smoe_file_sweep(dir, &err)) smoe_verify_blame(v, dir, &err);
     verify_spec(v, dir);
     verify_records(v, dir);
+    char *outcomes = below(v, dir, SMOE_RUN_OUTCOMES);
+    if (outcomes && !access(outcomes, F_OK)) smoe_verify_array(v, outcomes);
+    free(outcomes);
     verify_checkpoints(v, dir);
 }

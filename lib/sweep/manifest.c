@@ -5,6 +5,7 @@
  */
 #include "sweep/manifest.h"
 #include "compare/primary.h"
+#include "base/digest.h"
 #include "base/file.h"
 #include "store/run.h"
 
@@ -21,8 +22,41 @@
 
 enum { MANIFEST_MOST = 1 << 30, OUTCOME_MOST = 1 << 20 };
 
+/* The digest of the whole manifest is in its first line, that of a claim at its end. */
+static const char MARK[] = "\"xxh3\":\"", MARK_INDENTED[] = "\"xxh3\": \"";
+
 static int no_memory(const char *dir, smoe_err *err) {
     return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", dir);
+}
+
+/* ---- small files that hold their digest ------------------------------------------------------ */
+
+int smoe_sealed_write(const char *path, json_t *object, smoe_err *err) {
+    int bad = json_object_set_new(object, "xxh3", json_string(SMOE_DIGEST_ZEROS));
+    char *text = bad ? NULL : json_dumps(object, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
+    size_t size = text ? strlen(text) : 0;
+    int status = text && !smoe_digest_seal(text, size, size, MARK_INDENTED)
+                     ? smoe_file_write(path, text, size, err)
+                     : smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", path);
+    free(text);
+    return status;
+}
+
+json_t *smoe_sealed_parse(const char *text, size_t size, const char *path, bool *sealed,
+                          smoe_err *err) {
+    json_error_t error;
+    smoe_seal seal = smoe_digest_sealed(text, size, size, MARK_INDENTED);
+    json_t *value = json_loadb(text, size, 0, &error);
+    *sealed = seal == SMOE_SEAL_RIGHT;
+    if (value && seal != SMOE_SEAL_WRONG) return value;
+    if (!value)
+        smoe_fail(err, SMOE_DATA, "%s:%d: %s; remove the file to compute it again", path,
+                  error.line, error.text);
+    else
+        smoe_fail(err, SMOE_DATA, "%s: changed since it was written: its digest is another; "
+                  "remove the file to compute it again", path);
+    json_decref(value);
+    return NULL;
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
@@ -83,6 +117,7 @@ static json_t *header_json(const smoe_sweep *sweep) {
         json_object_set_new(line, "reference", json_string(sweep->reference));
     if (line && (sweep->plan.primaries || sweep->plan.equivalence))
         json_object_set_new(line, "plan", plan_json(sweep->plan));
+    if (line) json_object_set_new(line, "xxh3", json_string(SMOE_DIGEST_ZEROS));
     return line;
 }
 
@@ -109,6 +144,7 @@ static char *manifest_text(const smoe_sweep *sweep, size_t *size) {
         json_decref(line);
     }
     if (out) bad |= fclose(out) != 0;
+    if (!bad) bad = smoe_digest_seal(text, *size, strcspn(text, "\n"), MARK) != 0;
     if (!bad) return text;
     free(text);
     return NULL;
@@ -389,7 +425,7 @@ static int read_manifest(smoe_sweep *sweep, const char *path, char *text, smoe_e
                      sweep->trials, trials);
 }
 
-int smoe_sweep_open(smoe_sweep *sweep, const char *dir, smoe_err *err) {
+int smoe_sweep_read(smoe_sweep *sweep, const char *dir, smoe_err *err) {
     *sweep = (smoe_sweep){.dir = strdup(dir), .seed = SIZE_MAX};
     char *path = smoe_text_format("%s/cells.jsonl", dir), *text = NULL;
     size_t size = 0;
@@ -402,12 +438,22 @@ int smoe_sweep_open(smoe_sweep *sweep, const char *dir, smoe_err *err) {
     } else if (access(path, F_OK)) {
         smoe_fail(err, SMOE_USAGE, "%s: no sweep there (no cells.jsonl)", dir);
     } else if (!smoe_file_read(path, MANIFEST_MOST, &text, &size, err)) {
+        smoe_seal seal = smoe_digest_sealed(text, size, strcspn(text, "\n"), MARK);
+        sweep->sealed = seal == SMOE_SEAL_RIGHT;
         status = read_manifest(sweep, path, text, err);
-        for (size_t i = 0; i < sweep->trials && !status; i++)
-            status = smoe_trial_look(sweep, i, err);
+        if (!status && seal == SMOE_SEAL_WRONG)
+            status = smoe_fail(err, SMOE_DATA, "%s: changed since it was written: its digest is "
+                               "another", path);
     }
     free(text);
     free(path);
+    if (status) smoe_sweep_free(sweep);
+    return status;
+}
+
+int smoe_sweep_open(smoe_sweep *sweep, const char *dir, smoe_err *err) {
+    int status = smoe_sweep_read(sweep, dir, err);
+    for (size_t i = 0; i < sweep->trials && !status; i++) status = smoe_trial_look(sweep, i, err);
     if (status) smoe_sweep_free(sweep);
     return status;
 }
@@ -454,10 +500,15 @@ int smoe_trial_look(smoe_sweep *sweep, size_t i, smoe_err *err) {
     json_decref(trial->outcome);
     trial->outcome = NULL;
     trial->state = SMOE_TRIAL_OPEN;
+    trial->sealed = false;
     if (access(path, F_OK)) goto out;
     status = smoe_file_read(path, OUTCOME_MOST, &text, &size, err);
     if (status) goto out;
-    trial->outcome = json_loadb(text, size, 0, NULL);
+    trial->outcome = smoe_sealed_parse(text, size, path, &trial->sealed, err);
+    if (!trial->outcome) {
+        status = -1;
+        goto out;
+    }
     const char *word = json_string_value(json_object_get(trial->outcome, "status"));
     if (word && !strcmp(word, "done"))
         trial->state = SMOE_TRIAL_DONE;
@@ -475,12 +526,10 @@ out:
 
 int smoe_trial_finish(const smoe_sweep *sweep, size_t i, json_t *outcome, smoe_err *err) {
     char *path = claim_path(sweep, i, "json");
-    char *text = outcome ? json_dumps(outcome, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) : NULL;
-    int status =
-        path && text ? smoe_file_write(path, text, strlen(text), err) : no_memory(sweep->dir, err);
+    int status = path && outcome ? smoe_sealed_write(path, outcome, err)
+                                 : no_memory(sweep->dir, err);
     json_decref(outcome);
     free(path);
-    free(text);
     return status;
 }
 

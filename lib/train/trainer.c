@@ -101,6 +101,15 @@ static void say(void *user, const char *text) {
     if (o && o->say) o->say(o->user, text);
 }
 
+/* Opened once, and read from there: beside a run that still trains, a path may be gone later. */
+static int open_init(trainer *t, smoe_err *err) {
+    char *path, *text;
+    if (smoe_run_model(t->options->init, NULL, &path, &text, &t->init, err)) return -1;
+    free(path);
+    free(text);
+    return smoe_params_check(t->params, t->init, t->options->fit, err);
+}
+
 static int load_init(trainer *t, smoe_err *err) {
     const smoe_train_options *options = t->options;
     if (smoe_params_load(t->params, t->init, options->fit, NULL, err)) return -1;
@@ -108,6 +117,13 @@ static int load_init(trainer *t, smoe_err *err) {
     if (!text) return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", options->init);
     say(t, text);
     free(text);
+    if (!smoe_safetensors_has_digest(t->init)) {
+        text = smoe_text_format("%s: not verified: it has no digest",
+                                smoe_safetensors_path(t->init));
+        if (!text) return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", options->init);
+        say(t, text);
+        free(text);
+    }
     if (options->fit != SMOE_FIT_UPCYCLE) return 0;
     if (options->noise > 0) smoe_upcycle_noise(t->params, t->init, t->spec->seed, options->noise);
     if (smoe_task_pairs(t->spec->train.loss)) return 0; /* it has no logits of classes */
@@ -138,8 +154,7 @@ static int prepare(trainer *t, smoe_err *err) {
         return -1;
     data_mark(t);
     t->params = smoe_model_params(t->model);
-    const char *init = t->options->init;
-    if (init && smoe_params_open(&t->init, t->params, init, t->options->fit, err)) return -1;
+    if (t->options->init && open_init(t, err)) return -1;
     t->durations = calloc(DURATIONS, sizeof *t->durations);
     if (!t->durations) return smoe_fail(err, SMOE_RUNTIME, "out of memory for the times of steps");
     const smoe_step_options options = {.comm = t->comm};
