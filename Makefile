@@ -103,11 +103,13 @@ $(OBJ)/%.o: %.c $(OBJ)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$<$(flavoured))$(CC) $(ALL_CFLAGS) $(STRICT) $(FILE_CFLAGS) $(CFLAGS) -c -o $@ $<
 
-# clang needs many minutes for the wide kernels with its sanitizers: those of base alone have them, for SMOE_ISA=base.
+# clang needs many minutes for wide kernels with its sanitizers: those of base alone have them, for SMOE_ISA=base.
+bare        = $(if $(and $(filter-out base,$2),$(filter guided tsan,$(FLAVOUR))),$(filter-out $(FLAVOUR_CFLAGS),$1),$1)
+
 define isa_rule
 $(OBJ)/lib/math/%.$1.o: lib/math/%.c $(OBJ)/flags
 	@mkdir -p $$(@D)
-	$$(call say,CC,$$< $1$$(flavoured))$$(CC) $$(ALL_CFLAGS) $$(KERNEL) -DSMOE_ISA=$1 $$(ISA_FLAGS_$1) $$(if $$(and $$(filter-out base,$1),$$(filter guided tsan,$$(FLAVOUR))),,$$(FLAVOUR_CFLAGS)) $$(CFLAGS) -c -o $$@ $$<
+	$$(call say,CC,$$< $1$$(flavoured))$$(CC) $$(call bare,$$(ALL_CFLAGS),$1) $$(KERNEL) -DSMOE_ISA=$1 $$(ISA_FLAGS_$1) $$(call bare,$$(FLAVOUR_CFLAGS),$1) $$(CFLAGS) -c -o $$@ $$<
 endef
 $(foreach isa,$(ISAS) $(UNITS),$(eval $(call isa_rule,$(isa))))
 

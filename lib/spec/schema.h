@@ -121,8 +121,9 @@ void smoe_reading_resolve(smoe_reading *reading);
 /* Then the overrides that have no effect are mistakes too. */
 void smoe_reading_idle(smoe_reading *reading);
 
-/* Whether every key that acts.def names is one; for its test. `unknown` is the first that is not.
- */
+/* For tests of acts.def: whether it, or the keys of a router, say when an entry acts; and whether
+ * every key that it names is one, `unknown` being the first that is not. */
+bool smoe_acts_covers(int entry);
 bool smoe_acts_names_known(char unknown[SMOE_KEY_SIZE]);
 
 /* Frees what the section holds; empty then. */
