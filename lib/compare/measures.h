@@ -38,6 +38,11 @@ void smoe_measures_free(smoe_measures *measures);
 size_t smoe_measures_metric(const smoe_measures *measures, const char *name);
 /* What the runs of a group have in a column. */
 const char *smoe_measures_setting(const smoe_measures *measures, size_t group, size_t column);
+/* Is a metric 0 in every run that has it? Then there is nothing to compare. */
+bool smoe_measures_zero(const smoe_measures *measures, size_t metric);
+/* What verdicts say of a time: cells ran one after another, beside whatever else the machine did,
+ * which no interval over seeds takes into account. */
+#define SMOE_MEASURES_TIME "a time: not judged"
 /* Over the seeds of a group. */
 smoe_stats smoe_measures_stats(const smoe_measures *measures, size_t group, size_t metric);
 

@@ -78,6 +78,8 @@ smoe_metric smoe_metric_of_column(const char *column, size_t *number);
 
 /* May a column of results be called that, as one that is measured? */
 bool smoe_metric_is_measured(const char *column);
+/* Does the column tell of the clock? Such numbers depend on what else the machine did. */
+bool smoe_metric_is_time(const char *column);
 /* Is the column one that people look at first; with `brief`, on a screen? */
 bool smoe_metric_is_shown(const char *column, bool brief);
 
