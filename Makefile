@@ -24,7 +24,11 @@ ALL_CFLAGS  = -std=c11 -D_GNU_SOURCE= -Ilib -Ilib/include -Icmd -Itests/support 
 # Contracting a*b + c changes results with the processor; kernels say for themselves what they are built for.
 STRICT     := -ffp-contract=off
 KERNEL     := -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math
-ALL_LDLIBS  = $(PKG_LIBS) -lblis -llapacke -lm $(LDLIBS)
+# Only a BLIS without threads of its own can stand beside an OpenMP runtime that is watched.
+BLIS_LIBS   = $(if $(filter tsan,$(FLAVOUR)),-L$(SERIAL_BLIS) -Wl$(comma)-rpath$(comma)$(SERIAL_BLIS)) -lblis
+SERIAL_BLIS ?= /usr/lib/$(MACHINE)-linux-gnu/blis-serial
+comma      := ,
+ALL_LDLIBS  = $(PKG_LIBS) $(BLIS_LIBS) -llapacke -lm $(LDLIBS)
 
 # Open MPI moves data between processes, where it is installed.
 MPI        ?= $(shell pkg-config --exists ompi-c && echo yes)

@@ -10,6 +10,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Runs what is open, and with --retry-failed what failed. */
 static int run_trials(smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
@@ -153,6 +154,11 @@ static int set_wishes(smoe_sweep *sweep, const smoe_trials_kind *kind, const smo
 static int open_folder(smoe_sweep *sweep, const smoe_trials_kind *kind, const char *dir,
                        const smoe_options *options, smoe_err *err) {
     if (smoe_sweep_open(sweep, dir, err)) return -1;
+    char *claims = smoe_text_format("%s/claims", dir);
+    int status = claims ? smoe_file_sweep_dead(dir, err) : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    if (!status && !access(claims, F_OK)) status = smoe_file_sweep_dead(claims, err);
+    free(claims);
+    if (status) return -1;
     if (kind->check && kind->check(sweep, err)) return -1;
     return set_wishes(sweep, kind, options, err);
 }

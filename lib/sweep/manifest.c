@@ -201,6 +201,17 @@ static int write_manifest(const smoe_sweep *sweep, const char *dir, smoe_err *er
     return status;
 }
 
+/* What the manifest is called between the removal of a sweep and the one that replaces it: a folder
+ * with other files in it is still known for a sweep's, should the process be killed then. */
+#define REMOVED "cells.jsonl" SMOE_FILE_TEMPORARY "removed"
+
+static int remove_in(const char *dir, const char *name, smoe_err *err) {
+    char *path = smoe_text_format("%s/%s", dir, name);
+    int status = path ? smoe_file_remove(path, err) : no_memory(dir, err);
+    free(path);
+    return status;
+}
+
 /* ---- making the folder ----------------------------------------------------------------------- */
 
 static int is_entry(const struct dirent *entry) {
@@ -276,6 +287,7 @@ static int begin(smoe_sweep *sweep, const char *dir, const char *claims, smoe_er
     int status = not_begun(dir) ? smoe_file_sweep(dir, err) : 0;
     if (!status && !(sweep->dir = strdup(dir))) status = no_memory(dir, err);
     if (!status) status = write_manifest(sweep, dir, err);
+    if (!status) status = remove_in(dir, REMOVED, err);
     if (status && !rmdir(claims)) rmdir(dir);
     return status;
 }
@@ -624,13 +636,6 @@ int smoe_sweep_extend(smoe_sweep *sweep, const char *dir, smoe_err *err) {
 
 /* ---- removing -------------------------------------------------------------------------------- */
 
-static int remove_in(const char *dir, const char *name, smoe_err *err) {
-    char *path = smoe_text_format("%s/%s", dir, name);
-    int status = path ? smoe_file_remove(path, err) : no_memory(dir, err);
-    free(path);
-    return status;
-}
-
 /* Checks that no process runs any of the trials. */
 static int check_idle(const smoe_sweep *sweep, smoe_err *err) {
     for (size_t i = 0; i < sweep->trials; i++) {
@@ -660,11 +665,12 @@ int smoe_sweep_remove(const char *dir, smoe_err *err) {
         "trends.csv",
         "evaluations_trends.csv",
         "primary.csv",
-        "claims",
-        "cells.jsonl" /* the last: until then the folder is still known for a sweep */};
+        "claims"};
     smoe_sweep sweep = {0};
     if (access(dir, F_OK) || not_begun(dir)) return 0;
-    int status = smoe_sweep_open(&sweep, dir, err);
+    bool removed = !smoe_file_holds(dir, "cells.jsonl") && smoe_file_holds(dir, REMOVED);
+    if (removed) return smoe_file_sweep_dead(dir, err);
+    int status = smoe_sweep_read(&sweep, dir, err);
     /* One that was killed in here may have removed it. */
     char *claims = smoe_text_format("%s/claims", dir);
     if (!status) status = claims ? make_folder(claims, err) : no_memory(dir, err);
@@ -674,6 +680,14 @@ int smoe_sweep_remove(const char *dir, smoe_err *err) {
         status = remove_in(dir, sweep.trial[i].name, err);
     for (size_t i = 0; i < sizeof written / sizeof *written && !status; i++)
         status = remove_in(dir, written[i], err);
+    if (!status) status = smoe_file_sweep_dead(dir, err);
+    char *manifest = smoe_text_format("%s/cells.jsonl", dir);
+    char *hidden = smoe_text_format("%s/" REMOVED, dir);
+    if (!status && (!manifest || !hidden)) status = no_memory(dir, err);
+    if (!status && rename(manifest, hidden))
+        status = smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot remove", manifest);
+    free(manifest);
+    free(hidden);
     smoe_sweep_free(&sweep);
     return status;
 }

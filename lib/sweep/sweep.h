@@ -125,8 +125,9 @@ int smoe_sweep_open(smoe_sweep *sweep, const char *dir, smoe_err *err) SMOE_MUST
 int smoe_sweep_read(smoe_sweep *sweep, const char *dir, smoe_err *err) SMOE_MUST_CHECK;
 
 /* Removes what a sweep wrote into DIR: its trials' run directories, claims, results and figures,
- * then the manifest; other files stay. DIR that is not there: nothing. SMOE_USAGE: it holds no
- * sweep; SMOE_RUNTIME: another process runs one of the trials. */
+ * then the manifest, of which a temporary file stays until the next smoe_sweep_create: a removal
+ * that was killed can be repeated. Other files stay. DIR that is not there: nothing. SMOE_USAGE: it
+ * holds no sweep; SMOE_RUNTIME: another process runs one of the trials. */
 int smoe_sweep_remove(const char *dir, smoe_err *err) SMOE_MUST_CHECK;
 
 void smoe_sweep_free(smoe_sweep *sweep);

@@ -69,7 +69,7 @@ status 1 smoe sweep plan --pack missing/x.tar.gz 2>err
 grep -q 'missing/x.tar.gz' err || fail "$(cat err)"
 printf x >>"$(ls plan/*/outcomes.npy | head -n 1)"
 status 3 smoe sweep plan --pack x.tar.gz 2>err
-[ ! -e x.tar.gz ] && grep -q 'outcomes.npy: not a complete .npy file' err || fail "$(cat err)"
+[ ! -e x.tar.gz ] && grep -q 'outcomes.npy: not as it was written' err || fail "$(cat err)"
 
 # what was to be shown cannot change afterwards
 sed 's/expect: lower/expect: higher/' plan.yaml >other.yaml

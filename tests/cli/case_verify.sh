@@ -118,4 +118,15 @@ grep -q 'cells, its first line not verified$' out && grep -q '000-experts=2: don
 
 # A --force that was killed half-way can be forced again.
 rm -r grid/claims grid/000-*
+echo mine >grid/notes
 status 0 smoe sweep tiny.yaml train.steps=4 model.moe.experts=2,4 -q -o grid --force >/dev/null
+mv grid/cells.jsonl grid/cells.jsonl.tmp-removed && rm -r grid/0* grid/claims
+status 0 smoe sweep tiny.yaml train.steps=4 model.moe.experts=2,4 -q -o grid --force >/dev/null
+[ "$(cat grid/notes)" = mine ] && [ ! -e grid/cells.jsonl.tmp-removed ] || fail "$(ls grid)"
+
+# What a killed process left goes when the sweep is continued; a file that is being written stays.
+dead=$(sh -c 'echo $$')
+touch -d '10 minutes ago' grid/sweep.gp.tmp-$dead-0 grid/sweep.svg.tmp-$$-0 grid/claims/x.json.tmp-$dead-0
+touch grid/summary.md.tmp-$dead-0
+status 0 smoe sweep --resume grid -q >/dev/null
+[ "$(cd grid && echo *.tmp-* claims/*.tmp-*)" = "summary.md.tmp-$dead-0 sweep.svg.tmp-$$-0 claims/*.tmp-*" ] || fail "$(ls grid grid/claims)"
