@@ -35,9 +35,8 @@ MPI        ?= $(shell pkg-config --exists ompi-c && echo yes)
 MPI_MODULE  = $(if $(MPI),$(OBJ)/smoe_mpi.so)
 
 # ---- flavours: a tree of objects each. f64: real = double, for gradient checks. san: ASan and UBSan. debug: for a
-# debugger. cov: counts which lines run, for `make coverage`. guided: for `make fuzz-guided`, tsan: for `make threads`, both by
-# clang. shared: what the shared library is made of, position-independent;
-# the program has the objects of release.
+# debugger. cov: counts which lines run, for `make coverage`. guided and tsan: by clang, for `make fuzz-guided` and `make threads`.
+# shared: what the shared library is made of, position-independent; the program has the objects of release.
 FLAVOUR    ?= release
 OBJ        := build/$(FLAVOUR)
 FLAVOUR_CFLAGS_f64   := -DSMOE_F64
@@ -245,13 +244,30 @@ fuzz: deps
 	@$(MAKE) $(SUB) FLAVOUR=san fuzzers
 	@for f in $(FUZZ_SRC:%.c=build/san/%); do $$f --seconds $(FUZZ_SECONDS) || exit 1; done
 
-# Every N-th allocation and every N-th change of a file fails, in each command; FAULT_STRIDE=7 tries a seventh of them.
+# The same parsers with coverage feedback: clang's libFuzzer. Executions add up in tests/fuzz/totals.txt; T=fuzz_spec runs one.
+fuzz-guided: PACKAGES += clang
+fuzz-guided: deps
+	@$(MAKE) $(SUB) FLAVOUR=guided CC='$(CLANG)' fuzzers
+	@tests/fuzz/guided.sh $(FUZZ_SECONDS) $(call named,$(FUZZ_SRC:%.c=build/guided/%))
+
+# Data races, by clang's thread sanitizer, an OpenMP runtime that tells it of barriers, and a BLIS without threads.
+CLANG      ?= clang
+ARCHER     ?= $(firstword $(wildcard /usr/lib/llvm-*/lib/libarcher.so))
+threads: PACKAGES += clang libomp-dev libblis-serial-dev
+threads: deps
+	@$(MAKE) $(SUB) FLAVOUR=tsan CC='$(CLANG)' MPI= build/tsan/smoe
+	@tests/threads.sh build/tsan/smoe $(ARCHER)
+
+# Every N-th allocation, change and reading of a file fails in each command, the process is killed before every N-th change, and
+# power is cut after it; FAULT_STRIDE=7 tries a seventh of them.
 FAULT_STRIDE ?= 1
+faults: PACKAGES += strace python3
 faults: deps
 	@$(MAKE) $(SUB) all
 	@mkdir -p build/faults
 	@$(CC) -std=c11 -D_GNU_SOURCE= -O2 -fPIC -shared -o build/faults/faults.so tests/faults/faults.c -ldl
 	@tests/faults/run.sh build/smoe build/faults/faults.so $(FAULT_STRIDE)
+	@tests/faults/replay.py build/smoe $(FAULT_STRIDE)
 
 # One after the other, for each needs the whole machine; the table is begun anew.
 BENCHED    := runs/bench.md
@@ -332,6 +348,9 @@ help:
 	@echo 'make evidence     run the planned experiments of experiments/PLAN.md: hours; goes on where it was stopped'
 	@echo 'make characters   draw the images of experiments/characters.yaml, and install the fonts for it'
 	@echo 'make fuzz         fuzz every parser for FUZZ_SECONDS ($(FUZZ_SECONDS)) each'
+	@echo 'make fuzz-guided  the same with coverage feedback (clang); what was tried adds up in tests/fuzz/totals.txt'
+	@echo 'make threads      data races in train, eval and inspect: thread sanitizer (clang)'
+	@echo 'make faults       failing memory, failing disks, kills and power cuts, at every N-th call (FAULT_STRIDE)'
 	@echo 'make lint         style, includes, man pages, clang-tidy'
 	@echo 'make golden       train small models of every kind and compare their bits with tests/golden/golden.txt'
 	@echo 'make portable     no AVX outside the kernels for it; aarch64, where its compiler and qemu are installed'
@@ -352,6 +371,6 @@ evidence: all
 	    if [ -f $$dir/cells.jsonl ]; then set -- --resume $$dir; else set -- experiments/$$s.yaml -o $$dir; fi; \
 	    SMOE_ISA=v3 build/smoe sweep "$$@" -J $(NPROC) || exit 1; done
 
-.PHONY: evidence characters check-characters all shared tests gradients golden fuzzers missing deps quickstart check check-quick check-processes coverage lint portable fuzz bench install uninstall clean help always
+.PHONY: evidence characters check-characters all shared tests gradients golden fuzzers missing deps quickstart check check-quick check-processes coverage lint portable fuzz fuzz-guided threads faults bench install uninstall clean help always
 .SECONDARY: $(ALL_OBJ)
 -include $(ALL_OBJ:.o=.d)

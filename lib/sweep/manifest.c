@@ -282,13 +282,13 @@ static int take_over(smoe_sweep *sweep, const char *dir, smoe_err *err) {
     return 0;
 }
 
-/* The first manifest of a folder; when that fails, an otherwise empty folder goes as well. */
+/* The first manifest of a folder; without one, an otherwise empty folder goes as well. */
 static int begin(smoe_sweep *sweep, const char *dir, const char *claims, smoe_err *err) {
     int status = not_begun(dir) ? smoe_file_sweep(dir, err) : 0;
     if (!status && !(sweep->dir = strdup(dir))) status = no_memory(dir, err);
     if (!status) status = write_manifest(sweep, dir, err);
     if (!status) status = remove_in(dir, REMOVED, err);
-    if (status && !rmdir(claims)) rmdir(dir);
+    if (status && !smoe_file_holds(dir, "cells.jsonl") && !rmdir(claims)) rmdir(dir);
     return status;
 }
 
@@ -491,8 +491,17 @@ static char *claim_path(const smoe_sweep *sweep, size_t i, const char *suffix) {
 
 int smoe_trial_claim(const smoe_sweep *sweep, size_t i, int *fd, smoe_err *err) {
     char *path = claim_path(sweep, i, "lock");
-    if (!path) return no_memory(sweep->dir, err);
+    char *claims = smoe_text_format("%s/claims", sweep->dir);
+    if (!path || !claims) {
+        free(path);
+        free(claims);
+        return no_memory(sweep->dir, err);
+    }
     *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    /* Gone where a sweep was being removed, or copied without it: no cell is claimed or done. */
+    if (*fd < 0 && errno == ENOENT && !make_folder(claims, err))
+        *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    free(claims);
     int got = *fd < 0 ? smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot open", path) : 1;
     if (got == 1 && flock(*fd, LOCK_EX | LOCK_NB)) {
         got =
