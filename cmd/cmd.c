@@ -28,7 +28,8 @@ void smoe_cmd_print(FILE *out, const char *fmt, ...) {
     va_start(args, fmt);
     int length = vasprintf(&text, fmt, args);
     va_end(args);
-    size_t room = length < 0 ? 0 : (size_t)length + 9; /* all of a line, and what shown keeps free */
+    size_t room =
+        length < 0 ? 0 : (size_t)length + 9; /* all of a line, and what shown keeps free */
     shown = room ? malloc(room) : NULL;
     for (char *rest = text, *line; shown && (line = strsep(&rest, "\n"));)
         fprintf(out, "%s%s", smoe_text_shown(line, shown, room), rest ? "\n" : "");

@@ -123,7 +123,8 @@ static void remark_schedule(const smoe_spec *spec) {
 static void remark(const train_job *job, const smoe_options *options) {
     if (options->quiet) return;
     if (job->spec->sweep.seen)
-        smoe_cmd_print(stderr, "%s: section sweep is ignored; smoe sweep runs its cells\n", job->file);
+        smoe_cmd_print(stderr, "%s: section sweep is ignored; smoe sweep runs its cells\n",
+                       job->file);
     remark_schedule(job->spec);
     if (job->spec->model.moe.layer_count) remark_capacity(job->spec);
 }
@@ -153,8 +154,8 @@ static void see_data(data_seen *seen, const smoe_spec *spec) {
 
 static void print_data(const data_seen *seen, const smoe_spec *spec, size_t classes) {
     const smoe_data_spec *data = &spec->data;
-    smoe_cmd_print(stdout, "data        %s%s%s, ", smoe_sources[data->source].name, data->path ? " " : "",
-           data->path ? data->path : "");
+    smoe_cmd_print(stdout, "data        %s%s%s, ", smoe_sources[data->source].name,
+                   data->path ? " " : "", data->path ? data->path : "");
     if (!seen->read)
         printf("not read: %.*s\n", (int)strcspn(seen->why.text, "\n"), seen->why.text);
     else if (seen->endless)
@@ -359,8 +360,8 @@ static int report(const train_job *job, const smoe_train_result *r, const smoe_o
         return smoe_cmd_json(value, err);
     }
     if (isnan(r->train_loss)) {
-        smoe_cmd_print(stdout, "%s: all %llu steps are done; set train.steps=N to train longer\n", job->dir,
-               (unsigned long long)r->step);
+        smoe_cmd_print(stdout, "%s: all %llu steps are done; set train.steps=N to train longer\n",
+                       job->dir, (unsigned long long)r->step);
         return 0;
     }
     smoe_cmd_print(stdout, "%s: %llu steps", job->dir, (unsigned long long)r->step);

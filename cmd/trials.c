@@ -57,7 +57,7 @@ static int draw(const smoe_results *results, const smoe_options *options, smoe_e
     if (smoe_results_draw(results, &drawn, err)) return -1;
     if (!drawn && !options->quiet)
         smoe_cmd_print(stderr, "gnuplot is not installed; %s/*.gp are the scripts of the figures\n",
-                results->sweep->dir);
+                       results->sweep->dir);
     return 0;
 }
 
@@ -155,7 +155,8 @@ static int open_folder(smoe_sweep *sweep, const smoe_trials_kind *kind, const ch
                        const smoe_options *options, smoe_err *err) {
     if (smoe_sweep_open(sweep, dir, err)) return -1;
     char *claims = smoe_text_format("%s/claims", dir);
-    int status = claims ? smoe_file_sweep_dead(dir, err) : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    int status =
+        claims ? smoe_file_sweep_dead(dir, err) : smoe_fail(err, SMOE_RUNTIME, "out of memory");
     if (!status && !access(claims, F_OK)) status = smoe_file_sweep_dead(claims, err);
     free(claims);
     if (status) return -1;

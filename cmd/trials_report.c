@@ -240,7 +240,9 @@ static void print_states(const smoe_sweep *sweep, const json_t *records) {
     putchar('\n');
     for (size_t i = 0; i < sweep->trials; i++) {
         const char *why = json_string_value(json_object_get(json_array_get(records, i), "error"));
-        if (why) smoe_cmd_print(stdout, "%s: %.*s\n", sweep->trial[i].name, (int)strcspn(why, "\n"), why);
+        if (why)
+            smoe_cmd_print(stdout, "%s: %.*s\n", sweep->trial[i].name, (int)strcspn(why, "\n"),
+                           why);
     }
 }
 

@@ -46,8 +46,7 @@ static size_t header_fill(char header[HEADER], const char *dtype, int ndim, cons
 }
 
 /* The digest into a header that is filled. */
-static int header_seal(char *header, size_t length, const void *data, size_t bytes,
-                       smoe_err *err) {
+static int header_seal(char *header, size_t length, const void *data, size_t bytes, smoe_err *err) {
     char text[SMOE_DIGEST_DIGITS + 1];
     smoe_digest *digest = smoe_digest_new();
     char *zeros = memmem(header + PREFIX, length - PREFIX, MARK, sizeof MARK - 1);

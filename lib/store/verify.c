@@ -5,6 +5,7 @@
 #include "store/run.h"
 
 #include <dirent.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -73,6 +74,8 @@ void smoe_verify_checkpoint(smoe_verifier *v, const char *dir) {
 
 typedef struct counts {
     size_t records, chained;
+    uint64_t step; /* of the latest checkpoint */
+    size_t before; /* records up to it */
 } counts;
 
 static int count_record(void *user, const smoe_run_record *record, smoe_err *err) {
@@ -80,7 +83,22 @@ static int count_record(void *user, const smoe_run_record *record, smoe_err *err
     (void)err;
     c->records++;
     c->chained += record->chained;
+    c->before += record->step <= c->step;
     return 0;
+}
+
+/* How many records there were when the latest checkpoint was written, 0 where it does not say. */
+static size_t records_then(const char *dir, uint64_t *step) {
+    smoe_safetensors *file = NULL;
+    *step = smoe_checkpoint_latest(dir);
+    char *path = smoe_text_format("%s/ckpt/step_%08" PRIu64 "/state.safetensors", dir, *step);
+    const char *text = path && !smoe_safetensors_peek(&file, path, NULL)
+                           ? smoe_safetensors_metadata(file, "smoe.records")
+                           : NULL;
+    size_t records = text ? (size_t)strtoull(text, NULL, 10) : 0;
+    smoe_safetensors_free(file);
+    free(path);
+    return records;
 }
 
 static void verify_records(smoe_verifier *v, const char *dir) {
@@ -88,8 +106,13 @@ static void verify_records(smoe_verifier *v, const char *dir) {
     counts c = {0};
     smoe_err err = {0};
     if (!path) return;
+    size_t then = records_then(dir, &c.step);
     if (smoe_run_each_record(path, 0, count_record, &c, &err)) {
         smoe_verify_blame(v, path, &err);
+    } else if (c.before < then) {
+        snprintf(found, sizeof found, "records are missing at the end: %zu, and there were %zu",
+                 c.before, then);
+        smoe_verify_say(v, path, found, false);
     } else {
         snprintf(found, sizeof found, "%zu records%s", c.records,
                  c.chained == c.records ? ", as they were written"

@@ -408,8 +408,7 @@ int smoe_evaluations_table(smoe_sweep *table, const smoe_sweep *sweep, smoe_err 
             status = smoe_fail(err, SMOE_DATA,
                                "%s: %zu of %zu evaluations are there, and the cell is done; `smoe "
                                "verify --repair` computes the others again",
-                               sweep->trial[i].name, json_array_size(list),
-                               sweep->evaluate.points);
+                               sweep->trial[i].name, json_array_size(list), sweep->evaluate.points);
         for (size_t p = 0; p < sweep->evaluate.points && !memory && !status; p++)
             memory = table_trial(&table->trial[table->trials++], sweep, i, p, list);
         json_decref(list);

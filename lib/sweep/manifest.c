@@ -53,8 +53,10 @@ json_t *smoe_sealed_parse(const char *text, size_t size, const char *path, bool 
         smoe_fail(err, SMOE_DATA, "%s:%d: %s; remove the file to compute it again", path,
                   error.line, error.text);
     else
-        smoe_fail(err, SMOE_DATA, "%s: changed since it was written: its digest is another; "
-                  "remove the file to compute it again", path);
+        smoe_fail(err, SMOE_DATA,
+                  "%s: changed since it was written: its digest is another; "
+                  "remove the file to compute it again",
+                  path);
     json_decref(value);
     return NULL;
 }
@@ -454,8 +456,10 @@ int smoe_sweep_read(smoe_sweep *sweep, const char *dir, smoe_err *err) {
         sweep->sealed = seal == SMOE_SEAL_RIGHT;
         status = read_manifest(sweep, path, text, err);
         if (!status && seal == SMOE_SEAL_WRONG)
-            status = smoe_fail(err, SMOE_DATA, "%s: changed since it was written: its digest is "
-                               "another", path);
+            status = smoe_fail(err, SMOE_DATA,
+                               "%s: changed since it was written: its digest is "
+                               "another",
+                               path);
     }
     free(text);
     free(path);
@@ -547,8 +551,8 @@ out:
 
 int smoe_trial_finish(const smoe_sweep *sweep, size_t i, json_t *outcome, smoe_err *err) {
     char *path = claim_path(sweep, i, "json");
-    int status = path && outcome ? smoe_sealed_write(path, outcome, err)
-                                 : no_memory(sweep->dir, err);
+    int status =
+        path && outcome ? smoe_sealed_write(path, outcome, err) : no_memory(sweep->dir, err);
     json_decref(outcome);
     free(path);
     return status;
@@ -659,22 +663,21 @@ static int check_idle(const smoe_sweep *sweep, smoe_err *err) {
 }
 
 int smoe_sweep_remove(const char *dir, smoe_err *err) {
-    static const char *const written[] = {
-        "results.csv",
-        "summary.csv",
-        "summary.md",
-        "evaluations.csv",
-        "evaluations_summary.csv",
-        "sweep.gp",
-        "sweep.svg",
-        "evaluations.gp",
-        "evaluations.svg",
-        "differences.csv",
-        "evaluations_differences.csv",
-        "trends.csv",
-        "evaluations_trends.csv",
-        "primary.csv",
-        "claims"};
+    static const char *const written[] = {"results.csv",
+                                          "summary.csv",
+                                          "summary.md",
+                                          "evaluations.csv",
+                                          "evaluations_summary.csv",
+                                          "sweep.gp",
+                                          "sweep.svg",
+                                          "evaluations.gp",
+                                          "evaluations.svg",
+                                          "differences.csv",
+                                          "evaluations_differences.csv",
+                                          "trends.csv",
+                                          "evaluations_trends.csv",
+                                          "primary.csv",
+                                          "claims"};
     smoe_sweep sweep = {0};
     if (access(dir, F_OK) || not_begun(dir)) return 0;
     bool removed = !smoe_file_holds(dir, "cells.jsonl") && smoe_file_holds(dir, REMOVED);

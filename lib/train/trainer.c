@@ -118,8 +118,8 @@ static int load_init(trainer *t, smoe_err *err) {
     say(t, text);
     free(text);
     if (!smoe_safetensors_has_digest(t->init)) {
-        text = smoe_text_format("%s: not verified: it has no digest",
-                                smoe_safetensors_path(t->init));
+        text =
+            smoe_text_format("%s: not verified: it has no digest", smoe_safetensors_path(t->init));
         if (!text) return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", options->init);
         say(t, text);
         free(text);
@@ -198,8 +198,7 @@ static int restore_wall(trainer *t, smoe_err *err) {
 
 /* Records after the checkpoint are dropped. */
 static int restore_records(trainer *t, smoe_err *err) {
-    if (smoe_run_truncate(t->run, t->state.step, t->state.recorded, err) || restore_wall(t, err))
-        return -1;
+    if (smoe_run_truncate(t->run, &t->state, err) || restore_wall(t, err)) return -1;
     return t->state.step < t->spec->train.steps ? smoe_run_outcomes(t->run, NULL, 0, err) : 0;
 }
 

@@ -52,6 +52,15 @@ for edit in '3s/"step":3/"step":4/' '4d' '5s/,"chain":"[0-9a-f]*"//' '2s/"train.
     grep -q '^BAD  run/metrics.jsonl: ' out || fail "$edit: $(cat out)"
     status 3 smoe train --resume run -q train.steps=30 2>err
 done
+# What is missing at the end: the last line, or its newline alone, without which it counts as one that was being written.
+for cut in 1 0; do
+    printf %s "$(cat records)" >run/metrics.jsonl
+    [ $cut -eq 0 ] || sed '$d' records >run/metrics.jsonl
+    status 3 smoe verify -q run >out 2>&1
+    grep -q 'metrics.jsonl: records are missing at the end: [0-9]*, and there were [0-9]*$' out || fail "$(cat out)"
+    status 3 smoe train --resume run -q train.steps=30 2>err
+    grep -q 'records are missing at the end' err || fail "$(cat err)"
+done
 # Those of an older version have none; a resume goes on with checksums over them too.
 sed 's/,"chain":"[0-9a-f]*"//' records >run/metrics.jsonl
 status 0 smoe verify run >out

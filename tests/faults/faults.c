@@ -36,9 +36,9 @@ __attribute__((constructor)) static void begin(void) {
     at = number ? atol(number) : 0;
     atomic_store(&calls, 0);
     deadly = kind && !strcmp(kind, "kill");
-    counted = !kind                     ? NONE
-              : !strcmp(kind, "memory") ? MEMORY
-              : !strcmp(kind, "read")   ? READ
+    counted = !kind                             ? NONE
+              : !strcmp(kind, "memory")         ? MEMORY
+              : !strcmp(kind, "read")           ? READ
               : deadly || !strcmp(kind, "disk") ? DISK
                                                 : NONE;
 }
