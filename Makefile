@@ -13,6 +13,7 @@ VERSION     = $(shell sed -n 's/^.define SMOE_VERSION "\(.*\)"/\1/p' lib/include
 # pkg-config is asked once, on first use: it may have been installed by this very make.
 once        = $(eval $1 := $2)$($1)
 PKG        := yaml-0.1 jansson libpng libturbojpeg libarchive zlib libxxhash
+# libunistring has no .pc file.
 PKG_CFLAGS  = $(call once,PKG_CFLAGS,$(shell pkg-config --cflags $(PKG)))
 PKG_LIBS    = $(call once,PKG_LIBS,$(shell pkg-config --libs $(PKG)))
 BLIS_KIND   = $(if $(filter tsan,$(FLAVOUR)),serial,openmp)
@@ -28,11 +29,13 @@ KERNEL     := -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math
 BLIS_LIBS   = $(if $(filter tsan,$(FLAVOUR)),-L$(SERIAL_BLIS) -Wl$(comma)-rpath$(comma)$(SERIAL_BLIS)) -lblis
 SERIAL_BLIS ?= /usr/lib/$(MACHINE)-linux-gnu/blis-serial
 comma      := ,
-ALL_LDLIBS  = $(PKG_LIBS) $(BLIS_LIBS) -llapacke -lm $(LDLIBS)
+ALL_LDLIBS  = $(PKG_LIBS) -lunistring $(BLIS_LIBS) -llapacke -lm $(LDLIBS)
 
 # Open MPI moves data between processes, where it is installed.
 MPI        ?= $(shell pkg-config --exists ompi-c && echo yes)
-MPI_MODULE  = $(if $(MPI),$(OBJ)/smoe_mpi.so)
+# SentencePiece reads such models of tokenizers, where it and a compiler of C++ are installed.
+SENTENCEPIECE ?= $(shell pkg-config --exists sentencepiece && command -v $(CXX) >/dev/null && echo yes)
+MODULES     = $(if $(MPI),$(OBJ)/smoe_mpi.so) $(if $(SENTENCEPIECE),$(OBJ)/smoe_sentencepiece.so)
 
 # ---- flavours: a tree of objects each. f64: real = double, for gradient checks. san: ASan and UBSan. debug: for a
 # debugger. cov: counts which lines run, for `make coverage`. guided and tsan: by clang, for `make fuzz-guided` and `make threads`.
@@ -88,7 +91,7 @@ ALL_OBJ    := $(LIB_OBJ) $(CMD_OBJ) $(HELPER_OBJ) $(TESTS:=.o) $(FUZZERS:=.o) $(
 all: missing build/smoe
 
 # Looked at every time: another flavour may have been built since.
-build/smoe: $(OBJ)/smoe $(MPI_MODULE) always
+build/smoe: $(OBJ)/smoe $(MODULES) always
 	@[ "$$(readlink $@)" = $(FLAVOUR)/smoe ] || ln -sf $(FLAVOUR)/smoe $@
 
 EVERY_FLAG = $(CC) $(subst ','\'',$(ALL_CFLAGS) $(STRICT) $(KERNEL) $(foreach isa,$(ISAS) $(UNITS),$(ISA_FLAGS_$(isa))) $(CFLAGS))
@@ -138,6 +141,11 @@ build/shared/$(SHARED): $(LIB_OBJ) lib/smoe.map
 $(OBJ)/smoe_mpi.so: $(MPI_SRC) lib/comm/comm.h $(OBJ)/flags
 	$(call say,LINK,$@)$(CC) $(ALL_CFLAGS) $(STRICT) $(CFLAGS) $(shell pkg-config --cflags ompi-c) -fPIC -fvisibility=hidden \
 	    -shared $(LDFLAGS) -o $@ $< $(shell pkg-config --libs ompi-c)
+
+# Loaded only where a tokenizer is such a model. `make SENTENCEPIECE=` builds without.
+$(OBJ)/smoe_sentencepiece.so: lib/data/pieces.cc lib/data/pieces.h $(OBJ)/flags
+	$(call say,LINK,$@)$(CXX) -std=c++17 -Ilib $(filter-out -Wstrict-prototypes -Wmissing-prototypes,$(WARNINGS)) -O2 $(CPPFLAGS) $(CXXFLAGS) \
+	    $(shell pkg-config --cflags sentencepiece) -fPIC -fvisibility=default -shared $(LDFLAGS) -o $@ $< $(shell pkg-config --libs sentencepiece)
 
 $(OBJ)/smoe: $(OBJ)/cmd/main.o $(OBJ)/libcmd.a $(OBJ)/libsmoe.a
 	$(LINK) $(ALL_LDLIBS)
@@ -311,7 +319,7 @@ install: all shared
 	$(BLANK_FREE)
 	install -D -m 755 build/release/smoe $(bindir)/smoe
 	install -D -m 644 build/release/libsmoe.a $(DESTDIR)$(libdir)/libsmoe.a
-	$(if $(MPI),install -D -m 644 build/release/smoe_mpi.so $(DESTDIR)$(libdir)/smoe/smoe_mpi.so)
+	$(foreach m,$(notdir $(MODULES)),install -D -m 644 build/release/$m $(DESTDIR)$(libdir)/smoe/$m;)
 	install -m 644 build/shared/$(SHARED) $(DESTDIR)$(libdir)/$(SHARED)
 	ln -sf $(SHARED) $(DESTDIR)$(libdir)/$(SONAME)
 	ln -sf $(SONAME) $(DESTDIR)$(libdir)/libsmoe.so

@@ -6,6 +6,7 @@
 #include "data/archive.h"
 #include "store/npy.h"
 #include "store/run.h"
+#include "store/shards.h"
 #include "store/verify.h"
 #include "sweep/evaluations.h"
 #include "sweep/results.h"
@@ -100,7 +101,7 @@ static void verify_trial(smoe_verifier *v, smoe_sweep *sweep, size_t i) {
         smoe_verify_blame(v, trial->name, &err);
     } else if (trial->outcome) {
         snprintf(found, sizeof found, "%s, %s", done ? "done" : "failed",
-                 trial->sealed ? "as it was written" : "not verified: it has no digest");
+                 trial->sealed ? "unchanged" : "not verified: it has no digest");
         smoe_verify_say(v, trial->name, found, true);
     }
     if (smoe_file_is_folder(dir))
@@ -133,7 +134,7 @@ static void verify_sweep(smoe_verifier *v, const char *dir) {
         smoe_verify_blame(v, dir, &err);
     } else {
         snprintf(found, sizeof found, "the ledger of %zu cells, %s", sweep.trials,
-                 sweep.sealed ? "as it was written" : "its first line not verified");
+                 sweep.sealed ? "unchanged" : "its first line not verified");
         smoe_verify_say(v, dir, found, true);
         for (size_t i = 0; i < sweep.trials; i++) verify_trial(v, &sweep, i);
         if (v->repair && !v->bad) repair_tables(v, &sweep, dir);
@@ -173,7 +174,7 @@ static void verify(smoe_verifier *v, const char *path) {
     bool folder = smoe_file_is_folder(path);
     if (folder && smoe_file_holds(path, "cells.jsonl"))
         verify_sweep(v, path);
-    else if (folder && smoe_file_holds(path, "model.safetensors"))
+    else if (folder && smoe_shards_held(path, "model.safetensors"))
         smoe_verify_checkpoint(v, path);
     else if (folder && (smoe_file_holds(path, "spec.yaml") || smoe_file_holds(path, "ckpt")))
         smoe_verify_run(v, path);
@@ -193,5 +194,5 @@ int cmd_verify(const smoe_options *options, smoe_err *err) {
     for (size_t i = 0; i < options->args; i++) verify(&v, options->arg[i]);
     if (options->json && smoe_cmd_json(s.list, err)) return -1;
     if (!v.bad) return 0;
-    return smoe_fail(err, SMOE_DATA, "%zu of %zu are not as they were written", v.bad, v.looked);
+    return smoe_fail(err, SMOE_DATA, "%zu of %zu are damaged or missing", v.bad, v.looked);
 }

@@ -1,15 +1,15 @@
 /*
  * `image-folder`: SPLIT/CLASS/NAME.{jpg,jpeg,png} in a directory or an archive, with at most one
  * folder level above the splits, whose folders may have the names of `spelling`. Classes are sorted
- * by name; train and the split that is evaluated must both have images of every class, for
- * otherwise the numbers of the classes would differ between them. What is in other splits is
- * nobody's business. File order is by class, then name.
+ * by name; train and the split that is evaluated must both have images of every class, because
+ * otherwise the numbers of the classes would differ between them. Other splits are ignored. File
+ * order is by class, then name.
  *
  * Three ways to keep the images, decided at opening:
  *   pixels  decoded at image_size, when they fit in data.cache_mb and random boxes of larger
  *           originals are not wanted
- *   bytes   the files as they are, decoded when asked for; archives always end here otherwise, and
- *           are refused when even that does not fit: unpacking them is the honest remedy
+ *   bytes   the unchanged files, decoded when they are needed; archives are otherwise always kept
+ *           in this way, and refused if even that does not fit: they must then be unpacked
  *   disk    a directory whose files are read again each time
  * Every header is checked at opening; images that fit in data.cache_mb are also decoded once then,
  * so that damage is found before training starts.
@@ -77,7 +77,7 @@ static int items_add(items *list, item new, smoe_err *err) {
 
 enum { TRAIN, TEST, VAL, SPLITS };
 static const char *const split_name[] = {"train", "test", "val"};
-/* What their folders may be called. */
+/* The names that their folders may have. */
 enum { SPELLINGS = 4 };
 static const char *const spelling[SPLITS][SPELLINGS] = {
     {"train", "training"}, {"test", "testing"}, {"val", "validation", "valid", "dev"}};
@@ -157,7 +157,8 @@ static int list_class(listing *l, const char *name, const parts *p, smoe_err *er
     return status;
 }
 
-/* What must not be there. In the split that may stand in it is remembered, and passed over. */
+/* Reports a file that must not exist. In the split that may replace another one, it is only
+ * remembered. */
 static int foreign(listing *l, const smoe_member *member, const parts *p, const char *problem,
                    smoe_err *err) {
     bool wanted = p->number == l->wanted;
@@ -168,8 +169,7 @@ static int foreign(listing *l, const smoe_member *member, const parts *p, const 
     return wanted ? -1 : 1;
 }
 
-/* Archives are read in one pass where memory allows, so that images need not be searched again.
- */
+/* Archives are read in one pass if memory allows, so that images need not be found again. */
 static int list_image(listing *l, const smoe_member *member, const parts *p, smoe_err *err) {
     if (smoe_image_kind_of(member->name) == SMOE_IMAGE_NONE)
         return foreign(l, member, p, "its name does not end in .jpg, .jpeg or .png", err);
@@ -294,12 +294,12 @@ static int settle_classes(listing *l, size_t used, size_t evaluated, smoe_err *e
     return status;
 }
 
-/* The folder of a split, or what it would be called. */
+/* The folder of a split, or its usual name if there is none. */
 static const char *folder_of(const listing *l, size_t split) {
     return l->spelled[split] ? l->spelled[split] : split_name[split];
 }
 
-/* The split has no image of a class: is the folder empty, or is there none? */
+/* Reports that a split has no image of a class: the folder is empty, or does not exist. */
 static int missing_class(const listing *l, size_t used, const char *class, smoe_err *err) {
     size_t other = used;
     for (size_t i = 0; i < l->classes.count; i++) {
@@ -470,8 +470,8 @@ static const uint8_t *borrow_bytes(const smoe_dataset *set, const item *a, uint8
 typedef int each_image(const smoe_dataset *set, size_t i, smoe_image *image, smoe_image *work,
                        smoe_image_header *header, smoe_err *err);
 
-/* Runs `each` over all images on all threads. Of several failures the first in file order is
- * reported, whatever the threads. */
+/* Runs `each` over all images on all threads. Of several failures the first one in file order is
+ * reported, for any number of threads. */
 static int for_each(const smoe_dataset *set, each_image *each, smoe_image_header *header,
                     smoe_err *err) {
     size_t first_failed = set->images;
@@ -494,8 +494,8 @@ static int for_each(const smoe_dataset *set, each_image *each, smoe_image_header
     return first_failed < set->images ? -1 : 0;
 }
 
-/* The header out of the first bytes of a large file, where that is enough: opening a folder should
- * not read all of it. */
+/* The header from the first bytes of a large file, if they are enough: opening a folder should not
+ * read all of its data. */
 static bool header_at_start(const smoe_dataset *set, const item *a, smoe_image_header *header) {
     enum { START = 1 << 16 };
     uint8_t *start;

@@ -115,7 +115,8 @@ static bool read_shape(const char *text, int ndim, size_t *dim) {
     return *text == ')';
 }
 
-/* Is the text a whole file of that type? Its dimensions, and where the elements begin. */
+/* Whether the text is a complete file of that type; if so, its dimensions and the start of the
+ * elements. */
 static bool read_header(char *text, size_t size, const char *dtype, int ndim, size_t *dim,
                         size_t *from) {
     if (size < PREFIX || memcmp(text, "\x93NUMPY\x01\x00", MAGIC) != 0) return false;
@@ -150,7 +151,7 @@ static int read_file(char **text, size_t *size, const char *path, smoe_seal *sea
     *seal = seal_of(*text, *size);
     if (*seal != SMOE_SEAL_WRONG) return 0;
     free(*text);
-    return smoe_fail(err, SMOE_DATA, "%s: not as it was written: its digest is another", path);
+    return smoe_fail(err, SMOE_DATA, "%s: changed since it was written: its digest is another", path);
 }
 
 int smoe_npy_verify(const char *path, bool *sealed, smoe_err *err) {

@@ -20,7 +20,7 @@ int smoe_npy_make(void **npy, size_t *size, const char *dtype, const void *data,
 int smoe_npy_read(const char *path, const char *dtype, void **data, int ndim, size_t *dim,
                   smoe_err *err) SMOE_MUST_CHECK;
 
-/* Checks that a file is as it was written; *sealed: it has a digest. SMOE_DATA: it is not, or is no
+/* Checks that a file is unchanged; *sealed: it has a digest. SMOE_DATA: it is not, or is no
  * .npy file. */
 int smoe_npy_verify(const char *path, bool *sealed, smoe_err *err) SMOE_MUST_CHECK;
 

@@ -261,8 +261,8 @@ static int populate(smoe_run *run, const smoe_spec *spec, json_t *env, smoe_err 
 
 /* ---- resuming -------------------------------------------------------------------------------- */
 
-/* Whether this key may differ between a run and its resumption: keys that cannot change the weights
- * of a step may. */
+/* Whether this key may change at a resume: only keys that cannot change the weights of a step
+ * may. */
 static bool free_to_differ(const char *key) {
     static const char *const keys[] = {"name",
                                        "data.cache_mb",
@@ -271,6 +271,7 @@ static bool free_to_differ(const char *key) {
                                        "train.eval_every",
                                        "train.checkpoint_every",
                                        "train.checkpoint_minutes",
+                                       "train.shard_bytes",
                                        "train.keep",
                                        "train.keep_every"};
     if (!strncmp(key, "eval.", 5)) return true;
@@ -279,7 +280,7 @@ static bool free_to_differ(const char *key) {
     return false;
 }
 
-/* Data may have moved: only the last name of its path has to agree. */
+/* The data may have been moved: only the last name of its path must agree. */
 static bool same_value(const char *key, const json_t *a, const json_t *b) {
     if (strcmp(key, "data.path") || !json_is_string(a) || !json_is_string(b))
         return json_equal(a, b);
@@ -484,8 +485,8 @@ void smoe_run_metric(json_t *record, smoe_metric metric, const char *split, size
 #define CHAIN ",\"chain\":\""
 enum { CHAIN_HEAD = sizeof CHAIN - 1, CHAIN_SIZE = CHAIN_HEAD + SMOE_DIGEST_DIGITS + 3 };
 
-/* Brings the digest to the first `size` bytes of the file, which is read where it is not known. 0,
- * or -1 with errno. */
+/* Sets the digest to that of the first `size` bytes of the file, which is read if necessary.
+ * Returns 0, or -1 with errno. */
 static int chain_reach(smoe_run *run, off_t size) {
     char bytes[1 << 14];
     if (run->chain && run->chained == size) return 0;
@@ -508,7 +509,7 @@ static int chain_reach(smoe_run *run, off_t size) {
 /* An object as a line, {...,"chain":"0123456789abcdef"} and a newline; NULL with errno. */
 static char *chain_line(smoe_run *run, const json_t *record, off_t before, size_t *size) {
     char digits[SMOE_DIGEST_DIGITS + 1];
-    /* One whose members did not fit into memory has no step. */
+    /* A record whose members did not fit into memory has no step. */
     bool whole = json_is_integer(json_object_get(record, "step"));
     char *text = whole ? smoe_json_dump(record, 0) : NULL;
     char *line = text ? realloc(text, strlen(text) + CHAIN_SIZE + 1) : NULL;
@@ -623,8 +624,8 @@ typedef struct reading {
     bool chained;  /* a line before has the digest */
 } reading;
 
-/* Checks a line against the bytes before it. Lines of older versions have no digest; behind one
- * that has, none may be without. */
+/* Checks a line against the bytes before it. Lines of older versions have no digest; after a line
+ * with a digest, all lines must have one. */
 static int check_chain(reading *r, const char *line, size_t size, smoe_err *err) {
     char digits[SMOE_DIGEST_DIGITS + 1];
     const char *end = size > CHAIN_SIZE ? line + size - CHAIN_SIZE : line;
@@ -635,12 +636,12 @@ static int check_chain(reading *r, const char *line, size_t size, smoe_err *err)
     smoe_digest_text(r->digest, digits);
     if (!has)
         return smoe_fail(err, SMOE_DATA,
-                         "%s:%zu: a record without a checksum behind one that has it", r->path,
+                         "%s:%zu: a record without a checksum after one that has it", r->path,
                          r->number);
     if (memcmp(end + CHAIN_HEAD, digits, SMOE_DIGEST_DIGITS))
         return smoe_fail(err, SMOE_DATA,
-                         "%s:%zu: this record or one before it is not as it was written: the "
-                         "running checksum is %s, and \"chain\" says %.*s",
+                         "%s:%zu: this record or an earlier one has changed since it was written: "
+                         "the running checksum is %s, but \"chain\" is %.*s",
                          r->path, r->number, digits, SMOE_DIGEST_DIGITS, end + CHAIN_HEAD);
     r->chained = true;
     smoe_digest_add(r->digest, end, CHAIN_SIZE);

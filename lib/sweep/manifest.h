@@ -1,4 +1,4 @@
-/* What the files of this room share about trials and their files. */
+/* Functions that the files of this room share, about trials and their files. */
 #ifndef SMOE_MANIFEST_H
 #define SMOE_MANIFEST_H
 

@@ -73,26 +73,31 @@ static int open_data(trainer *t, smoe_err *err) {
     return 0;
 }
 
-/* What a checkpoint says of the data. Names that are not UTF-8, or very long, are left out. */
-static void data_mark(trainer *t) {
+/* The data of a checkpoint about the training data. Names that are not printable UTF-8, or very
+ * long, are left out. */
+static int data_mark(trainer *t, smoe_err *err) {
     enum { LONGEST = 1 << 20 };
     uLong crc = 0;
     json_t *names = json_array();
-    bool whole = true;
+    bool printable = true, whole = names != NULL;
     for (size_t i = 0; i < t->N; i++) {
         const char *name = smoe_dataset_class_name(t->train, i);
         crc = crc32(crc, (const Bytef *)name, (uInt)strlen(name) + 1);
-        whole = whole && !json_array_append_new(names, json_string(name));
+        printable = printable && smoe_text_printable(name);
+        if (printable) whole = whole && !json_array_append_new(names, json_string(name));
     }
-    t->names = whole ? smoe_json_dump(names, 0) : NULL;
+    t->names = printable && whole ? smoe_json_dump(names, 0) : NULL;
     json_decref(names);
+    if (printable && !t->names)
+        return smoe_fail(err, SMOE_RUNTIME, "out of memory for the names of %zu classes", t->N);
     if (t->names && strlen(t->names) <= LONGEST) t->state.names = t->names;
     t->state.images = smoe_dataset_images(t->train);
     t->state.classes = crc;
+    return 0;
 }
 
-/* What comes from the file and what does not is said unasked: a name that is spelled differently
- * would not be seen otherwise. */
+/* Which tensors come from the file is always reported; otherwise nobody would notice a name that is
+ * spelled differently. */
 static void say(void *user, const char *text) {
     const trainer *t = user;
     const smoe_observer *o = t->options->observer;
@@ -145,14 +150,14 @@ static int open_loader(trainer *t, smoe_err *err) {
     return smoe_loader_open(&t->loader, t->train, t->spec, &options, err);
 }
 
-/* What can go wrong before there is a run directory does: data, model, files to start from, memory.
- */
+/* Does everything that can fail before the run directory is made: data, model, files to start from,
+ * memory. */
 static int prepare(trainer *t, smoe_err *err) {
     const smoe_spec *spec = t->spec;
     if (open_data(t, err) || smoe_model_create(&t->model, spec, t->N, err)) return -1;
     if (smoe_task_pairs(spec->train.loss) && smoe_tokenizer_open(&t->tokenizer, spec, err))
         return -1;
-    data_mark(t);
+    if (data_mark(t, err)) return -1;
     t->params = smoe_model_params(t->model);
     if (t->options->init && open_init(t, err)) return -1;
     t->durations = calloc(DURATIONS, sizeof *t->durations);
@@ -162,7 +167,7 @@ static int prepare(trainer *t, smoe_err *err) {
     return t->options->mode == SMOE_RUN_RESUME ? 0 : open_loader(t, err);
 }
 
-/* The checkpoint restored against the data of now. */
+/* Compares the restored checkpoint with the current data. */
 static int data_check(const trainer *t, const smoe_checkpoint *now, smoe_err *err) {
     const smoe_checkpoint *then = &t->state;
     if (then->images && then->images != now->images)
@@ -186,8 +191,8 @@ static int keep_wall(void *user, const smoe_run_record *record, smoe_err *err) {
     return 0;
 }
 
-/* The time of the parts before is that of the last record left: a checkpoint has no times, so that
- * the same run writes the same bytes. */
+/* The time of earlier processes is that of the last record that is kept: a checkpoint has no times,
+ * so that the same run writes the same bytes. */
 static int restore_wall(trainer *t, smoe_err *err) {
     char *path = smoe_text_format("%s/metrics.jsonl", t->options->dir);
     int status = path ? smoe_run_each_record(path, 0, keep_wall, t, err)
@@ -216,7 +221,7 @@ static int restore(trainer *t, smoe_err *err) {
     return 1;
 }
 
-/* The spec with data.path's last name alone: on another machine the data may lie elsewhere. NULL
+/* The spec with only the last name of data.path: on another machine the data may be elsewhere. NULL
  * when out of memory. */
 static char *placeless_spec(const smoe_spec *spec) {
     char *text = smoe_spec_json(spec);
@@ -230,7 +235,7 @@ static char *placeless_spec(const smoe_spec *spec) {
     return text;
 }
 
-/* Specs and data must be the same, or what processes sum does not belong together. */
+/* Specs and data must be the same, or the processes would sum gradients of different runs. */
 static int same_everywhere(const trainer *t, smoe_err *err) {
     char *spec = placeless_spec(t->spec);
     int status = spec ? 0 : smoe_fail(err, SMOE_RUNTIME, "out of memory for the spec");
@@ -499,8 +504,9 @@ static int loop(trainer *t, smoe_err *err) {
             if (smoe_comm_agree(t->comm, status, NULL, err) || evaluate(t, err)) return -1;
             mark += smoe_now() - paused;
         }
-        /* Looked at last: a request that came during an evaluation need not wait for a step. */
-        enum { STOP = 1, SAVE = 2 }; /* what any of the processes wants, all do */
+        /* Checked last, so that a request that came during an evaluation need not wait for a
+         * step. */
+        enum { STOP = 1, SAVE = 2 }; /* if one process gets a request, all of them act on it */
         unsigned wish =
             (!last && asked(t->options->stop) ? STOP : 0) | (last || checkpoint_due(t) ? SAVE : 0);
         if (smoe_comm_agree(t->comm, status, &wish, err)) return -1;
@@ -531,8 +537,8 @@ static void log_traffic(const trainer *t) {
                  o->messages);
 }
 
-/* What came of it, also where it failed. A status that cannot be written fails the run, unless
- * something else has. */
+/* Writes the result of the run, also of a failed one. A status that cannot be written makes the run
+ * fail, unless it has failed already. */
 static int finish(trainer *t, int status, smoe_err *err) {
     smoe_train_result *r = t->result;
     r->step = t->state.step;

@@ -11,8 +11,8 @@ flip() {
 status 0 smoe train tiny.yaml -q train.steps=8 -o run >/dev/null
 status 0 smoe verify run >out
 grep -q '^BAD' out && fail "$(cat out)"
-grep -q '^ok   run/spec.yaml: a valid spec$' out && grep -q '^ok   run/metrics.jsonl: [0-9]* records, as they were written$' out &&
-    [ "$(grep -c 'safetensors: as it was written$' out)" -eq 4 ] || fail "$(cat out)"
+grep -q '^ok   run/spec.yaml: a valid spec$' out && grep -q '^ok   run/metrics.jsonl: [0-9]* records, unchanged$' out &&
+    [ "$(grep -c 'safetensors: unchanged$' out)" -eq 4 ] || fail "$(cat out)"
 
 # Any byte of a checkpoint: 40 places over the file, in header, metadata and tensors; every reader refuses it.
 cp run/ckpt/latest/model.safetensors good
@@ -29,7 +29,7 @@ for command in "eval run" "inspect run" "convert run x --type bf16" "train tiny.
     smoe $command -q >out 2>err
     got=$?
     [ $got -eq 3 ] || [ $got -eq 5 ] || fail "status $got of smoe $command: $(cat err)"
-    cat out err | grep -q 'not as it was written' || [ $got -eq 5 ] || fail "smoe $command: $(cat err)"
+    cat out err | grep -q 'changed since it was written' || [ $got -eq 5 ] || fail "smoe $command: $(cat err)"
 done
 cp good run/ckpt/latest/model.safetensors
 
@@ -87,7 +87,7 @@ done
 # Sweeps, archives, JSON.
 status 0 smoe sweep tiny.yaml train.steps=4 model.moe.experts=2,4 -q -o grid >/dev/null
 status 0 smoe verify grid >out
-grep -q '^ok   grid: the ledger of 2 cells, as it was written$' out || fail "$(cat out)"
+grep -q '^ok   grid: the ledger of 2 cells, unchanged$' out || fail "$(cat out)"
 rm grid/summary.csv
 status 0 smoe verify --repair grid >out
 [ -s grid/summary.csv ] || fail "no table: $(cat out)"
@@ -97,7 +97,7 @@ tr -d ' \n' <out | grep -q '^\[{"path":"nowhere","good":false,"found":' || fail 
 # Every file that a sweep reads back: the ledger with its first line, how cells went, evaluations and their images.
 status 0 smoe sweep tiny.yaml train.steps=4 model.moe.experts=2,4 evaluate.eval.batch_size=50,100 -q -o grid2 >/dev/null
 status 0 smoe verify grid2 >out
-[ "$(grep -c 'experts=.: done, as it was written$' out)" -eq 2 ] && [ "$(grep -c ': 2 of 2 evaluations$' out)" -eq 2 ] || fail "$(cat out)"
+[ "$(grep -c 'experts=.: done, unchanged$' out)" -eq 2 ] && [ "$(grep -c ': 2 of 2 evaluations$' out)" -eq 2 ] || fail "$(cat out)"
 for file in cells.jsonl claims/000-experts=2.json claims/000-experts=2.evaluations.json claims/001-experts=4.evaluation-1.npy \
     001-experts=4/outcomes.npy; do
     size=$(stat -c %s "grid2/$file") n=0

@@ -463,6 +463,54 @@ static void names_of_hugging_face(void **state) {
     smoe_safetensors_free(file);
 }
 
+/* What open_clip calls a tensor, and what it is called here. */
+static const char *const open_clip[][2] = {
+    {"token_embedding.weight", "text.token_embedding.weight"},
+    {"positional_embedding", "text.positional_embedding"},
+    {"transformer.resblocks.11.ln_1.weight", "text.transformer.resblocks.11.ln_1.weight"},
+    {"transformer.resblocks.0.ln_1.bias", "text.transformer.resblocks.0.ln_1.bias"},
+    {"transformer.resblocks.0.ln_2.weight", "text.transformer.resblocks.0.ln_2.weight"},
+    {"transformer.resblocks.0.attn.in_proj_weight",
+     "text.transformer.resblocks.0.attn.in_proj_weight"},
+    {"transformer.resblocks.0.attn.out_proj.bias",
+     "text.transformer.resblocks.0.attn.out_proj.bias"},
+    {"transformer.resblocks.0.mlp.c_fc.weight", "text.transformer.resblocks.0.mlp.c_fc.weight"},
+    {"transformer.resblocks.0.mlp.c_proj.bias", "text.transformer.resblocks.0.mlp.c_proj.bias"},
+    {"ln_final.weight", "text.ln_final.weight"},
+    {"text_projection", "text.text_projection"},
+    {"logit_scale", "logit_scale"},
+    {"visual.trunk.blocks.3.attn.qkv.weight", "blocks.3.attn.qkv.weight"},
+    {"visual.trunk.fc_norm.weight", "fc_norm.weight"},
+    {"visual.head.proj.weight", "head.proj.weight"},
+    {"visual.ln_pre.weight", "visual.ln_pre.weight"},
+};
+
+static void names_of_open_clip(void **state) {
+    enum { COUNT = sizeof open_clip / sizeof *open_clip };
+    const scratch *s = *state;
+    char path[SCRATCH_PATH];
+    float values[COUNT];
+    smoe_tensor tensors[COUNT];
+    smoe_safetensors *file;
+    smoe_err err;
+    for (size_t i = 0; i < COUNT; i++) {
+        values[i] = (float)(i + 1);
+        tensors[i] = (smoe_tensor){
+            .name = open_clip[i][0], .ndim = 1, .dim = {1}, .size = 1, .data = &values[i]};
+    }
+    scratch_path(s, path, "clip.safetensors");
+    assert_int_equal(smoe_safetensors_write(path, tensors, COUNT, NULL, 0, &err), 0);
+    assert_int_equal(smoe_safetensors_open(&file, path, &err), 0);
+    assert_int_equal(smoe_safetensors_count(file), COUNT);
+    for (size_t i = 0; i < COUNT; i++) {
+        const smoe_tensor *t = smoe_safetensors_find(file, open_clip[i][1]);
+        if (!t) fail_msg("%s is not %s", open_clip[i][0], open_clip[i][1]);
+        real x;
+        assert_true(smoe_tensor_convert(&x, t, 0, 1) && x == values[i]);
+    }
+    smoe_safetensors_free(file);
+}
+
 /* ---- what is refused ------------------------------------------------------------------------- */
 
 static void assert_refused(const char *path, const char *const *words) {
@@ -527,7 +575,7 @@ static void hostile_arrays(void **state) {
                    WORDS("tensor blocks.0.attn.qkv.bias: part 1 of 3 is missing"));
     add_array(&zip, "head/bias", 1, (size_t[]){8}, values, &plain);
     add_array(&zip, "params/head/bias", 1, (size_t[]){8}, values, &plain);
-    assert_refused(write_zip(s, path, "bad.npz", &zip), WORDS("tensor head.bias: there twice"));
+    assert_refused(write_zip(s, path, "bad.npz", &zip), WORDS("tensor head.bias: present twice"));
     /* A file that is cut off, and a damaged one. */
     add_arrays(&zip, &plain);
     zipfile_end(&zip);
@@ -600,7 +648,7 @@ static void hostile_pickles(void **state) {
         size_t offset, dim[2], stride[2];
         const char *word;
     } views[] = {
-        {"0", 0, {2, 5}, {5, 1}, "goes beyond its elements, of which there are 8"},
+        {"0", 0, {2, 5}, {5, 1}, "goes beyond its elements; the file has 8"},
         {"0", 7, {2, 1}, {1, 1}, "goes beyond"},
         {"0", 0, {2, 2}, {0x7fffffff, 1}, "goes beyond"},
         {"0", 0, {0x7fffffff, 0x7fffffff}, {0, 0}, "goes beyond"},
@@ -619,7 +667,7 @@ static void hostile_pickles(void **state) {
     }
     scratch_path(s, path, "old.pth");
     scratch_write(path, "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.", 15);
-    assert_refused(path, WORDS("old.pth: a PyTorch file of before version 1.6", "torch.load"));
+    assert_refused(path, WORDS("old.pth: a PyTorch file from before version 1.6", "torch.load"));
 }
 
 /* A thousand views of one storage are more elements than the file has. */
@@ -642,9 +690,10 @@ static void small_files_stay_small(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(arrays_of_vit),         cmocka_unit_test(pickles_of_tensors),
-        cmocka_unit_test(names_of_hugging_face), cmocka_unit_test(hostile_arrays),
-        cmocka_unit_test(hostile_pickles),       cmocka_unit_test(small_files_stay_small),
+        cmocka_unit_test(arrays_of_vit),          cmocka_unit_test(pickles_of_tensors),
+        cmocka_unit_test(names_of_hugging_face),  cmocka_unit_test(names_of_open_clip),
+        cmocka_unit_test(hostile_arrays),         cmocka_unit_test(hostile_pickles),
+        cmocka_unit_test(small_files_stay_small),
     };
     struct CMUnitTest all[sizeof tests / sizeof *tests];
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
