@@ -157,7 +157,7 @@ int smoe_file_print(const char *path, smoe_file_printer *print, const void *cont
     int status = print(out, context, err);
     smoe_locale_leave(locale);
     bool bad = ferror(out) != 0;
-    bad |= fclose(out) != 0;
+    bad |= fclose(out) != 0 || !text; /* which alone may tell that memory ended */
     if (!status) status = bad ? out_of_memory(err, path) : smoe_file_write(path, text, size, err);
     free(text);
     return status;

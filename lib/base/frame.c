@@ -296,7 +296,18 @@ char *smoe_json_dump(const json_t *value, int indent) {
     /* A write that finds no memory is not reported by fclose, should a later one find some. */
     bool bad = ferror(out) != 0;
     bad |= fclose(out) != 0;
-    if (!bad && strlen(text) == size) return text;
+    if (!bad && text && strlen(text) == size) return text;
+    free(text);
+    return NULL;
+}
+
+char *smoe_json_whole(const json_t *value, size_t flags) {
+    char *text = json_dumps(value, flags);
+    json_t *again = text ? json_loads(text, JSON_DECODE_ANY, NULL) : NULL;
+    if (again) {
+        json_decref(again);
+        return text;
+    }
     free(text);
     return NULL;
 }

@@ -4,6 +4,7 @@
  * state of a trial is in a separate file, written by the process that holds its claim.
  */
 #include "sweep/manifest.h"
+#include "base/frame.h"
 #include "compare/primary.h"
 #include "base/digest.h"
 #include "base/file.h"
@@ -33,7 +34,7 @@ static int no_memory(const char *dir, smoe_err *err) {
 
 int smoe_sealed_write(const char *path, json_t *object, smoe_err *err) {
     int bad = json_object_set_new(object, "xxh3", json_string(SMOE_DIGEST_ZEROS));
-    char *text = bad ? NULL : json_dumps(object, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
+    char *text = bad ? NULL : smoe_json_whole(object, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
     size_t size = text ? strlen(text) : 0;
     int status = text && !smoe_digest_seal(text, size, size, MARK_INDENTED)
                      ? smoe_file_write(path, text, size, err)
@@ -146,7 +147,7 @@ static char *manifest_text(const smoe_sweep *sweep, size_t *size) {
         json_decref(line);
     }
     if (out) bad |= ferror(out) != 0;
-    if (out) bad |= fclose(out) != 0;
+    if (out) bad |= fclose(out) != 0 || !text;
     if (!bad) bad = smoe_digest_seal(text, *size, strcspn(text, "\n"), MARK) != 0;
     if (!bad) return text;
     free(text);
