@@ -40,8 +40,7 @@ void smoe_verify_array(smoe_verifier *v, const char *path) {
     if (smoe_npy_verify(path, &sealed, &err))
         smoe_verify_blame(v, path, &err);
     else
-        smoe_verify_say(v, path, sealed ? "unchanged" : "not verified: it has no digest",
-                        true);
+        smoe_verify_say(v, path, sealed ? "unchanged" : "not verified: it has no digest", true);
 }
 
 void smoe_verify_file(smoe_verifier *v, const char *path) {

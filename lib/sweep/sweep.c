@@ -200,7 +200,8 @@ static uint64_t hash_of(const char *text, uint64_t h) {
 
 /* The one form of a resolved spec that is stored, hashed and compared; NULL when out of memory. */
 static char *canonical(const json_t *spec) {
-    return spec ? smoe_json_whole(spec, JSON_COMPACT | JSON_SORT_KEYS | JSON_REAL_PRECISION(17)) : NULL;
+    return spec ? smoe_json_whole(spec, JSON_COMPACT | JSON_SORT_KEYS | JSON_REAL_PRECISION(17))
+                : NULL;
 }
 
 int smoe_trial_set_spec(smoe_trial *trial, const json_t *spec) {
