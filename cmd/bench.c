@@ -1,5 +1,5 @@
-/* smoe bench: how fast a spec trains and predicts on this machine, and how near that is to what the
- * machine can do; bench/bench.h says how it is measured. */
+/* smoe bench: how fast a spec trains and predicts on this machine, compared with the limits of the
+ * machine; bench/bench.h describes the measurement. */
 #include "cmd.h"
 #include "load.h"
 #include "progress.h"
@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Shares of a limit, as the bests and as the medians of the rounds have it. */
+/* Shares of a limit, by the best values and by the medians of the rounds. */
 typedef struct share {
     double best, median;
 } share;
@@ -94,8 +94,8 @@ static json_t *work_json(const smoe_bench_pass *pass) {
     return object;
 }
 
-/* {"train": ..., "infer": ...} of one number of each share; training is null where there was none.
- */
+/* {"train": ..., "infer": ...} with one number of each share; training is null if there was
+ * none. */
 static json_t *both_json(const smoe_bench *b, double train, double infer) {
     return json_pack("{s:o, s:f}", "train", trained(b) ? json_real(train) : json_null(), "infer",
                      infer);
@@ -123,8 +123,8 @@ static json_t *machine_json(const smoe_machine *machine) {
                      machine->read_bandwidth);
 }
 
-/* What was not measured is null: training, if the weights are in a file; reading the file
- * otherwise. */
+/* Quantities that were not measured are null: training, if the weights are in a file; reading the
+ * file otherwise. */
 static json_t *bench_json(const smoe_bench *b) {
     json_t *object =
         json_pack("{s:I, s:i, s:o, s:o, s:f, s:o, s:o}", "batch", (json_int_t)b->batch, "threads",
@@ -164,7 +164,7 @@ static json_t *bench_json(const smoe_bench *b) {
     return object;
 }
 
-/* One part of one pass: its time, its share, and how near it is to its limit; medians. */
+/* One part of one pass: its time, its share of the time, and its share of the limit; medians. */
 static void add_part(smoe_table *table, const smoe_bench *b, const smoe_bench_pass *pass,
                      smoe_part p) {
     double seconds = pass->part[p].median, whole = 0;

@@ -137,7 +137,7 @@ int smoe_cmd_classes(const smoe_spec *spec, size_t given, bool read, size_t *cla
 
 int smoe_cmd_target(const char *path, const smoe_options *options, smoe_err *err) {
     struct stat there;
-    /* Looks at a link itself: replacing a dangling link would lose it too. */
+    /* Checks a link itself and not its target: replacing a dangling link would lose it too. */
     if (!path || options->force || lstat(path, &there)) return 0;
     return smoe_fail(err, SMOE_USAGE, "%s exists already; --force replaces it", path);
 }

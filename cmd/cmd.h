@@ -1,4 +1,4 @@
-/* What the commands share: their signature, printing, and reading a spec. Only cmd/ prints. */
+/* Functions that the commands share: printing, and reading a spec. Only cmd/ prints. */
 #ifndef SMOE_CMD_H
 #define SMOE_CMD_H
 
@@ -44,10 +44,10 @@ int smoe_cmd_text(smoe_spec_text *text, const char *file, const smoe_options *op
 int smoe_cmd_read(smoe_spec *spec, const char *file, const smoe_options *options,
                   char *const *override, size_t count, smoe_err *err) SMOE_MUST_CHECK;
 
-/* Says which values of the file have no effect, unless --quiet. */
+/* Prints which values of the file have no effect, unless --quiet. */
 void smoe_cmd_remarks(const smoe_spec *spec, const smoe_options *options);
 
-/* Says of a file without a digest that it was not verified, unless --quiet. */
+/* Prints that a file without a digest was not verified, unless --quiet. */
 void smoe_cmd_unverified(const smoe_safetensors *file, const smoe_options *options);
 
 /* The spec of FILE with the command's overrides, of which --classes is one, and remarks on it. */

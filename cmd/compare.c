@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A run, a cell, or a checkpoint, which has settings and weights alone. */
+/* A run, a cell, or a checkpoint, which has only settings and weights. */
 typedef struct side {
     const char *arg;
     char *model, *metrics; /* paths; NULL: none */
@@ -26,7 +26,7 @@ static void side_free(side *x) {
     json_decref(x->env);
 }
 
-/* The spec that the model's file carries. */
+/* The spec in the file of the model. */
 static int read_spec(side *x, const char *text, smoe_err *err) {
     json_error_t error;
     x->spec = text ? json_loads(text, 0, &error) : json_object();
@@ -35,7 +35,7 @@ static int read_spec(side *x, const char *text, smoe_err *err) {
                                error.text);
 }
 
-/* What a run has beside its model; what is missing is left out. */
+/* The environment and records of a run; missing files are left out. */
 static int read_run(side *x, smoe_err *err) {
     char *env = smoe_text_format("%s/env.json", x->arg);
     x->metrics = smoe_text_format("%s/metrics.jsonl", x->arg);

@@ -1,5 +1,5 @@
-/* smoe cost: what a spec costs, layer by layer, before anything is built; bench/cost.h says what is
- * counted. */
+/* smoe cost: the cost of a spec, layer by layer, before anything is built; bench/cost.h describes
+ * what is counted. */
 #include "cmd.h"
 #include "table.h"
 #include "base/frame.h"
@@ -50,7 +50,7 @@ static size_t block_of(const smoe_cost_layer *l, const char **rest) {
     return block;
 }
 
-/* How many layers the block has that begins at layer i. */
+/* The number of layers of the block that begins at layer i. */
 static size_t layers_of(const smoe_cost *c, size_t i) {
     const char *rest;
     size_t block = block_of(&c->layer[i], &rest), n = 0;
@@ -58,7 +58,8 @@ static size_t layers_of(const smoe_cost *c, size_t i) {
     return n;
 }
 
-/* Whether the n layers from i cost what those from k do: blocks that differ in their number. */
+/* Whether the n layers from i have the same costs as those from k: blocks that differ only in their
+ * number. */
 static bool equal_blocks(const smoe_cost *c, size_t i, size_t k, size_t n) {
     if (k + n > c->layers || layers_of(c, k) != n) return false;
     for (size_t l = 0; l < n; l++) {
@@ -72,7 +73,7 @@ static bool equal_blocks(const smoe_cost *c, size_t i, size_t k, size_t n) {
     return true;
 }
 
-/* A row per layer; blocks that cost the same, one after the other, are one: "blocks.0-5.attn". */
+/* A row per layer; consecutive blocks of equal cost are combined: "blocks.0-5.attn". */
 static int print_layers(const smoe_cost *c, bool bold, smoe_err *err) {
     smoe_table table = {.columns = 4};
     smoe_table_add(&table, "layer");
@@ -130,7 +131,7 @@ typedef struct shares {
     size_t count;
 } shares;
 
-/* A positive number that is all of `text`; `preset` where it is NULL. */
+/* The whole of `text` as a positive number; `preset` if it is NULL. */
 static int positive(double *number, const char *name, const char *text, double preset,
                     smoe_err *err) {
     char *rest;

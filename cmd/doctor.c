@@ -1,5 +1,5 @@
-/* smoe doctor: what this machine has, what of it makes smoe slow, and what would help. Only
- * looks and measures; the numbers of a model are for smoe bench. */
+/* smoe doctor: what this machine has, what makes smoe slow on it, and what would help. It changes
+ * nothing; the speed of a model is measured by smoe bench. */
 #include "cmd.h"
 #include "bench/estimate.h"
 #include "bench/peaks.h"

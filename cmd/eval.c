@@ -1,5 +1,5 @@
-/* smoe eval: loss and precision of a trained model over a split, which classes it takes for which,
- * and its logits for others to judge. */
+/* smoe eval: loss and precision of a trained model over a split, its confusion of classes, and its
+ * logits as a file. */
 #include "cmd.h"
 #include "load.h"
 #include "progress.h"
@@ -18,7 +18,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the model says of each image, in data-set order; logits and labels may be left out. */
+/*
+ * The predictions of the model for each image, in data-set order; logits and labels may be left
+ * out.
+ */
 typedef struct collector {
     float *logits;   /* [images, N] or NULL */
     int64_t *labels; /* [images] or NULL */
@@ -73,7 +76,7 @@ static int collector_open(collector *c, const smoe_loaded *l, const smoe_options
     return 0;
 }
 
-/* What the processes have of the batches each, put together. */
+/* Combines the results of the batches of each process. */
 static void collector_join(collector *c, smoe_comm *comm) {
     if (c->logits) smoe_comm_join(comm, c->logits, c->images * c->classes * sizeof *c->logits);
     if (c->labels) smoe_comm_join(comm, c->labels, c->images * sizeof *c->labels);
@@ -193,7 +196,7 @@ static int print_lowest(const collector *c, const smoe_loaded *l, smoe_err *err)
 
 /* ---- the result ------------------------------------------------------------------------------ */
 
-/* {"10": accuracy}, and how it was come by under fewshot_detail. */
+/* {"10": accuracy}, with the details under fewshot_detail. */
 static json_t *fewshot_json(const smoe_fewshot_score *score, size_t count, bool detail) {
     json_t *object = json_object();
     for (size_t k = 0; k < count; k++) {
@@ -305,7 +308,7 @@ static int evaluate(smoe_loaded *l, const smoe_options *options, smoe_err *err) 
     return status;
 }
 
-/* Refused before the work, not after it. */
+/* These are refused before the work and not after it. */
 static int check_tables(const smoe_options *options, smoe_err *err) {
     static const char *const tables[] = {"classes", "confusion", "calibration"};
     int status = 0;

@@ -268,7 +268,7 @@ static void choice_arms(FILE *out) {
     }
 }
 
-/* Values of KEY=; bash takes what is behind '=' for a word of its own, zsh does not. */
+/* Values of KEY=. In bash the text after '=' is a separate word, in zsh it is not. */
 static void bash_values(FILE *out) {
     fputs("_smoe_value() {\n"
           "    local words='' before=\"${1%%=*}=\" prefix=''\n"

@@ -116,7 +116,7 @@ static void count(void *user, size_t done, size_t images) {
     smoe_progress_count(user, done, images, "images");
 }
 
-/* Does every MoE layer have the slots asked for; of choice routers, the experts? */
+/* Checks that every MoE layer has the requested slots or, for choice routers, experts. */
 static int check_slots(const inspected *x, smoe_err *err) {
     for (size_t l = 0; l < smoe_model_moe_layers(x->loaded.model); l++) {
         const smoe_router *router = smoe_model_router(x->loaded.model, l);
@@ -166,7 +166,7 @@ static int look(inspected *x, smoe_frame *frames, const smoe_options *options, s
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-/* Mistakes that are reported before the work and not after it. Pictures come with the report. */
+/* Checks for mistakes that are reported before the work and not after it. */
 static int check_targets(const smoe_frame *frames, size_t tables, const smoe_options *options,
                          smoe_err *err) {
     int status = smoe_cmd_target(options->dump_routing, options, err);
@@ -239,7 +239,7 @@ static int check_arguments(const inspected *x, size_t runs, const smoe_options *
     return 0;
 }
 
-/* The last line, for whoever looks for the result. */
+/* The last line, which tells where the result is. */
 static void say_written(const smoe_frame *frames, size_t tables, const char *folder) {
     size_t written = 0;
     for (size_t i = 0; i < tables; i++) written += frames[i].rows > 0;

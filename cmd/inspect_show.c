@@ -58,7 +58,7 @@ static double look_up(const tables *t, const shown *column, size_t layer) {
     return NAN;
 }
 
-/* Experts of a layer that no token gives weight. */
+/* The number of experts of a layer that have no weight in any token. */
 static size_t unused(const tables *t, size_t layer) {
     const smoe_frame *frame = smoe_frames_find(t->frame, t->count, "combine_expert");
     size_t count = 0;

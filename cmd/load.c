@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A mistake in the file's own spec, whatever the overrides, is damage and not a mistake of the
- * user. */
+/* A mistake in the spec of the file itself is damage and not a mistake of the user, even if there
+ * are overrides. */
 static void blame_file(const smoe_spec_text *carried, smoe_err *err) {
     smoe_spec alone = {0};
     smoe_err own = {0};

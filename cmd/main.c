@@ -68,7 +68,7 @@ static int set_threads(const smoe_options *options, smoe_err *err) {
     if (options->threads && threads > SMOE_MOST_THREADS)
         return smoe_fail(err, SMOE_USAGE, "--threads: %ld threads; at most %d are possible",
                          threads, SMOE_MOST_THREADS);
-    /* OpenMP takes a number that it cannot hold as none, or as its largest. */
+    /* OpenMP ignores a number that it cannot represent, or uses its largest one. */
     if (!options->threads &&
         (threads > SMOE_MOST_THREADS || (given && strtod(given, NULL) > SMOE_MOST_THREADS)))
         return smoe_fail(err, SMOE_USAGE, "OMP_NUM_THREADS=%s: at most %d threads are possible",
@@ -97,8 +97,8 @@ static void match_key(void *user, const char *key, const char *type, const char 
     if (i == v->length && !key[i]) v->key = key;
 }
 
-/* Specs are not read from the environment: who tries it must not be left to believe so. Variables
- * that are no key are the affair of others. */
+/* Specs are not read from the environment. A variable with the name of a key is an error, so that
+ * nobody believes it has an effect. Other variables are ignored. */
 static int check_environment(smoe_err *err) {
     static const char prefix[] = "SMOE_";
     for (char **entry = environ; *entry; entry++) {
@@ -160,7 +160,8 @@ static int run_bare(int argc, char **argv, smoe_err *err) {
     return status;
 }
 
-/* Bytes that a setting like 64M means to OpenMP: B, K, M or G, and K where there is none. */
+/* The bytes of a setting of OpenMP such as 64M: the unit is B, K, M or G, and K if there is
+ * none. */
 static double stack_size(const char *text) {
     static const char units[] = "bkmg";
     char *rest;
@@ -202,9 +203,9 @@ static bool widen_stack(void) {
 
 /*
  * By default OpenMP's threads wait for each other by spinning for milliseconds. Where other
- * programs want the same processors, a thread that spins keeps the one it waits for from running:
- * training a small model became ten times slower (experiments/notes/). A user's own settings
- * stand.
+ * programs use the same processors, a spinning thread keeps the thread that it waits for from
+ * running: training a small model became ten times slower (experiments/notes/). Settings of the
+ * user are not changed.
  */
 static bool wait_briefly(void) {
     if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT")) return false;
@@ -225,8 +226,8 @@ static void hold_standard_files(void) {
         if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd ? O_RDONLY : O_WRONLY) != fd) _exit(1);
 }
 
-/* Weights are used where they lie in their file. If the file is truncated meanwhile, or its disk
- * fails, the program cannot continue. */
+/* Weights are used directly from their file. If the file is truncated meanwhile, or its disk fails,
+ * the program cannot continue. */
 static void on_lost_page(int number) {
     static const char text[] = "smoe: a mapped file was truncated, or its disk failed\n";
     (void)number;
@@ -234,7 +235,7 @@ static void on_lost_page(int number) {
     _exit(SMOE_DATA);
 }
 
-/* A library that gets no memory may know no other way than abort(), as BLIS when it starts. */
+/* A library that gets no memory may call abort(), as BLIS does when it starts. */
 static void on_abort(int number) {
     static const char text[] =
         "smoe: a library ended the program: not enough memory, or a fault of its own\n";
@@ -291,8 +292,8 @@ static void settle_signals(void) {
     signal(SIGUSR1, SIG_IGN); /* a request for a checkpoint, where there is nothing to save */
 }
 
-/* Whether standard output has lost its reader, as in front of `head`. Then the program ends like
- * other programs in a pipe, at the end of its work and without a message. */
+/* If standard output has lost its reader, as before `head`, the program ends like other programs in
+ * a pipe, at the end of its work and without a message. */
 static void end_unread(void) {
     struct pollfd out = {.fd = STDOUT_FILENO};
     bool unread = poll(&out, 1, 0) > 0 && out.revents & POLLERR;
@@ -318,7 +319,7 @@ int main(int argc, char **argv) {
     end_unread();
     if (status) smoe_cmd_complain(command, &err);
     int code = status ? (int)err.code : 0;
-    /* Results that did not reach their file are a failure, however well the command went. */
+    /* Results that did not reach their file are a failure, even if the command succeeded. */
     bool lost = ferror(stdout);
     errno = 0;
     if ((fclose(stdout) || lost) && !code) {

@@ -1,4 +1,4 @@
-/* The option and command tables, and the parser that walks them; see opt.h. help.c prints them. */
+/* The option and command tables, and the parser that uses them; see opt.h. help.c prints them. */
 #include "opt.h"
 #include "cmd.h"
 #include "spec/spec.h"
@@ -47,7 +47,8 @@ const smoe_command *smoe_command_find(const char *name, smoe_err *err) {
     return NULL;
 }
 
-/* help and version do nothing with a spec or a model: most options would mean nothing to them. */
+/* help and version use neither a spec nor a model, so most options would have no meaning for
+ * them. */
 static bool speaks_of_itself(const smoe_command *command) {
     return command->run == cmd_help || command->run == cmd_version;
 }
@@ -76,14 +77,14 @@ const char *smoe_option_argument(const smoe_option *option, char *buf, size_t si
     return *option->choices ? join(option->choices, '|', buf, size) : option->argument;
 }
 
-/* What to type to see the options of `command`. */
+/* The command that lists the options of `command`. */
 static int hint(const smoe_command *command, smoe_err *err) {
     return smoe_fail_more(err, SMOE_USAGE, "`smoe %s%s--help` lists the options",
                           command ? command->name : "", command ? " " : "");
 }
 
-/* `text` starts with dashes and getopt_long did not know it: of another command, ambiguous, or a
- * slip. */
+/* Reports an option that getopt_long did not recognise: it is ambiguous, belongs to another
+ * command, or is misspelt. */
 static int unknown(const smoe_command *command, const char *text, const char *next, smoe_err *err) {
     char name[64];
     snprintf(name, sizeof name, "%.*s", (int)strcspn(text + 2, "="), text + 2);
@@ -200,7 +201,7 @@ static const smoe_option *entry_of(int code) {
     return NULL;
 }
 
-/* What getopt_long refused, in words. */
+/* The message for an option that getopt_long refused. */
 static int refused(const smoe_command *command, int code, int argc, char **argv, smoe_err *err) {
     const smoe_option *entry = optopt ? entry_of(optopt) : NULL;
     if (code == ':' && entry) {

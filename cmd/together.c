@@ -1,4 +1,4 @@
-/* One command by several processes; see together.h. */
+/* Running a command with several processes; see together.h. */
 #include "together.h"
 #include "cmd.h"
 #include "base/threads.h"
@@ -46,8 +46,8 @@ static int be_one(smoe_comm *comm, smoe_options *options, smoe_err *err) {
     return smoe_fail_errno(err, SMOE_RUNTIME, "/dev/null");
 }
 
-/* What there is to say is said before the processes part: a launcher ends the others as soon as one
- * has ended with another status than 0. */
+/* Messages are printed before any process ends, because a launcher kills the others as soon as one
+ * has ended with a status other than 0. */
 static void say_once(const smoe_comm *comm, const char *name, int status, smoe_err *err) {
     if (status && !comm->rank) smoe_cmd_complain(smoe_command_find(name, NULL), err);
     fflush(stdout);

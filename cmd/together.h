@@ -1,4 +1,5 @@
-/* Commands that the processes of a launcher do together, and not each for itself. */
+/* Commands that the processes of a launcher run together, instead of each running them
+ * separately. */
 #ifndef SMOE_TOGETHER_H
 #define SMOE_TOGETHER_H
 

@@ -1,7 +1,7 @@
 /*
  * smoe train: a spec, a run directory, and the training loop of train/trainer.h between them. This
- * file chooses spec and directory, handles signals, and does the dry run, which says what the spec
- * costs.
+ * file chooses spec and directory, handles signals, and does the dry run, which prints the cost of
+ * the spec.
  */
 #include "cmd.h"
 #include "progress.h"
@@ -86,7 +86,7 @@ static void job_free(train_job *job) {
     smoe_spec_free(job->spec);
 }
 
-/* ---- remarks: what was asked for, and is not what happens ------------------------------------ */
+/* ---- remarks on requested settings that are not used as given -------------------------------- */
 
 /* Rounding, and at least one place per buffer, can change a small capacity. */
 static void remark_capacity(const smoe_spec *spec) {
@@ -107,7 +107,7 @@ static void remark_capacity(const smoe_spec *spec) {
     }
 }
 
-/* A trial of a long spec: what does not fit into its steps is shorter. */
+/* Remarks on warm-up and cooldown that were shortened to fit into the steps of a short trial. */
 static void remark_schedule(const smoe_spec *spec) {
     const struct {
         const char *key;
@@ -138,8 +138,8 @@ typedef struct data_seen {
     smoe_err why; /* it was not read */
 } data_seen;
 
-/* Counts the images. Data that is not there is no reason to stop a dry run of which the classes are
- * known. */
+/* Counts the images. If the data is missing but the classes are known, a dry run still
+ * continues. */
 static void see_data(data_seen *seen, const smoe_spec *spec) {
     *seen = (data_seen){.split = {"train", spec->train.eval_every ? spec->eval.split : NULL}};
     for (int i = 0; i < 2 && seen->split[i]; i++) {
@@ -270,7 +270,8 @@ static int print_optimizer(const train_job *job, size_t classes, smoe_err *err) 
                                        : smoe_fail(err, SMOE_RUNTIME, "out of memory");
     if (status) goto out;
     const smoe_params *params = smoe_model_params(model);
-    for (size_t i = 0; i < params->count; i++) frozen += params->param[i].frozen;
+    for (size_t i = 0; i < params->count; i++)
+        frozen += params->param[i].frozen && !params->param[i].state;
     printf("optimizer   %s", optimizer);
     if (train->optimizer.name == SMOE_OPTIMIZER_SGD)
         printf(", momentum %g", train->optimizer.momentum);
@@ -287,7 +288,7 @@ out:
     return status;
 }
 
-/* What training would start from: *text, fresh, NULL without --init. */
+/* The source of the initial weights: *text, fresh, NULL without --init. */
 static int plan_start(char **text, const train_job *job, const smoe_options *options,
                       size_t classes, smoe_err *err) {
     char *path = NULL, *spec = NULL;

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Runs what is open, and with --retry-failed what failed. */
+/* Runs the open trials, and with --retry-failed those that failed. */
 static int run_trials(smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
     smoe_live live;
     smoe_live_open(&live, sweep, options);
@@ -51,7 +51,7 @@ bool smoe_trials_is_run(const char *arg) {
            !smoe_file_holds(arg, "cells.jsonl");
 }
 
-/* Draws the figures; says so where that needs another program. */
+/* Draws the figures, and prints a remark if gnuplot is missing. */
 static int draw(const smoe_results *results, const smoe_options *options, smoe_err *err) {
     bool drawn;
     if (smoe_results_draw(results, &drawn, err)) return -1;
@@ -61,7 +61,7 @@ static int draw(const smoe_results *results, const smoe_options *options, smoe_e
     return 0;
 }
 
-/* Runs the trials and writes and prints what came of them, of failed and stopped sweeps too. */
+/* Runs the trials, and writes and prints the results, also of failed and stopped sweeps. */
 static int run_and_report(smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
     smoe_results results;
     smoe_err ran = {0};
@@ -128,7 +128,7 @@ static int check(const smoe_options *options, const char *arg, bool folder, smoe
     return 0;
 }
 
-/* What the command line asks to be shown takes precedence over the spec and the manifest. */
+/* The figure and reference on the command line take precedence over the spec and the manifest. */
 static int set_wishes(smoe_sweep *sweep, const smoe_trials_kind *kind, const smoe_options *options,
                       smoe_err *err) {
     const char *const wish[] = {options->x, options->y, options->line};
@@ -188,7 +188,7 @@ static int prepare(smoe_sweep *sweep, const smoe_trials_kind *kind, const char *
                      ? smoe_sweep_extend(sweep, dir, err)
                      : smoe_sweep_create(sweep, dir, options->resume || options->force, err);
     free(dir);
-    /* The manifest of an existing sweep may ask for another figure or reference. */
+    /* The manifest of an existing sweep may have another figure or reference. */
     return status ? -1 : set_wishes(sweep, kind, options, err);
 }
 

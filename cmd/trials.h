@@ -1,6 +1,6 @@
 /*
- * What sweep and ablate share: the folder, the trials that sweep/runner.h runs, the live table and
- * the summary.
+ * Code that sweep and ablate share: the folder, the trials that sweep/runner.h runs, the live table
+ * and the summary.
  */
 #ifndef SMOE_TRIALS_H
 #define SMOE_TRIALS_H
@@ -12,7 +12,7 @@
 
 #include <jansson.h>
 
-/* One kind of sweep: what differs between the commands. */
+/* One kind of sweep: the differences between the commands. */
 typedef struct smoe_trials_kind {
     const char *suffix; /* of the default folder, runs/NAME-SUFFIX */
     /* The trials of a spec, or of the directory of a run. */

@@ -1,4 +1,4 @@
-/* What is printed of contrasts: primary ones, differences, trends; see trials.h. */
+/* Printing of contrasts: primary ones, differences, trends; see trials.h. */
 #include "trials.h"
 #include "cmd.h"
 #include "store/run.h"

@@ -1,6 +1,6 @@
-/* smoe verify: what lies on the disk is what was written. Runs and checkpoints are
- * store/verify.h's, sweeps are put together from them and from the readers of sweep/; an archive of
- * data is read from its beginning to its end. */
+/* smoe verify: checks that files are unchanged since they were written. Runs and checkpoints are
+ * checked by store/verify.h; sweeps by that and by the readers of sweep/; an archive of data is
+ * read from its beginning to its end. */
 #include "cmd.h"
 #include "base/file.h"
 #include "data/archive.h"
@@ -112,7 +112,7 @@ static void verify_trial(smoe_verifier *v, smoe_sweep *sweep, size_t i) {
     free(dir);
 }
 
-/* The tables are computed from the rest, and so can be computed again. */
+/* The tables are computed from the other files, so they can be computed again. */
 static void repair_tables(smoe_verifier *v, smoe_sweep *sweep, const char *dir) {
     smoe_results results;
     smoe_err err = {0};

@@ -1,7 +1,7 @@
 /*
- * smoe verify-resume: that a run that is killed and resumed comes to the same bits as one that is
- * not. Both are this program's own `smoe train`, each a process of its own; the second is killed,
- * without a chance to react, once it has a checkpoint, and resumed.
+ * smoe verify-resume: checks that a run that is killed and resumed gives the same bits as one that
+ * is not. Both are run by `smoe train` of this program, in separate processes; the second is killed
+ * by SIGKILL once it has a checkpoint, and then resumed.
  */
 #include "cmd.h"
 #include "base/clock.h"
@@ -76,7 +76,7 @@ static int finish(pid_t child, const char *run, smoe_err *err) {
                      WTERMSIG(status));
 }
 
-/* 1: killed after its first checkpoint and before its end; 0: it was faster; -1: failed. */
+/* 1: killed after its first checkpoint and before its end; 0: it ended before; -1: failed. */
 static int train_and_kill(verification *v, smoe_err *err) {
     const struct timespec moment = {.tv_nsec = 500000};
     double begin = smoe_now();
@@ -197,7 +197,7 @@ int cmd_verify_resume(const smoe_options *options, smoe_err *err) {
     verification v = {.options = options};
     smoe_spec spec = {0};
     int status = smoe_cmd_spec(&spec, options->arg[0], options, err);
-    /* A checkpoint early on, whatever the spec has: when there are checkpoints changes no
+    /* Checkpoints early on, regardless of the spec: when checkpoints are written changes no
      * number. */
     size_t every = spec.train.steps / 4;
     snprintf(v.every, sizeof v.every, "train.checkpoint_every=%zu", every ? every : 1);

@@ -21,7 +21,7 @@ experts = rows("facts-experts", "model.moe.router=experts-choice model.moe.group
 alone = rows("facts-experts", "model.moe.router=experts-choice model.moe.group_images=1")
 dense = rows("facts-ablation", "model.moe.layers=none")
 plot soft using 1:2:3 with yerrorlines lw 2 pt 7 ps 0.8 lc rgb "#0072b2" title "Soft MoE, 2 to 128 experts", \
-     soft using 1:2:4 with labels offset 0,1.1 font ",10" tc rgb "#0072b2" notitle, \
+     soft using 1:2:4 with labels right offset -0.9,0.7 font ",10" tc rgb "#0072b2" notitle, \
      experts using 1:2:3 with yerrorbars lw 2 pt 5 ps 0.8 lc rgb "#d55e00" title "Experts Choice, groups of 8 images", \
      alone using 1:2:3 with yerrorbars lw 2 pt 4 ps 0.8 lc rgb "#d55e00" title "Experts Choice, groups of 1", \
      tokens using 1:2:3 with yerrorbars lw 2 pt 9 ps 0.9 lc rgb "#009e73" title "Tokens Choice, groups of 8", \

@@ -2,7 +2,8 @@
 # Style that a machine can judge. CC and HEADER_FLAGS come from the Makefile. Tools that are not installed are skipped.
 # Each check prints what it objects to; the last line counts the checks.
 CC=${CC:-cc}
-passed=0 failed=0 skipped=0
+checks=lint
+. "$(dirname "$0")/verdict.sh"
 out=$(mktemp) || exit 1
 trap 'rm -f "$out"' EXIT
 
@@ -10,22 +11,6 @@ public=$(ls lib/include/*/*.h)
 sources=$(ls $public lib/*/*.c lib/*/*.h lib/*/*.def cmd/*.c cmd/*.h cmd/*.def examples/*.c tests/*/*.[ch] experiments/*/*.c 2>/dev/null)
 pages=$(ls README.md NEWS.md CONTRIBUTING.md */README.md */*/README.md experiments/*.md experiments/notes/*.md 2>/dev/null | sort -u)
 texts="$sources $pages $(ls Makefile packages.txt .ci/run man/*.[1-9] tests/*.sh experiments/*/*.sh tests/cli/* tests/golden/* 2>/dev/null)"
-
-# verdict NAME: passes when nothing was written to $out
-verdict() {
-    if [ -s "$out" ]; then
-        echo "lint: $1:"
-        sed 's/^/    /' "$out"
-        failed=$((failed + 1))
-    else
-        passed=$((passed + 1))
-    fi
-}
-
-skip() {
-    echo "skipped: $1"
-    skipped=$((skipped + 1))
-}
 
 for f in $texts; do [ -f "$f" ] && grep -nH '[[:space:]]$' "$f"; done >"$out"
 verdict "blanks at the end of a line"

@@ -3,26 +3,11 @@
 # show; and all of it compiles for aarch64 without a warning, where the numerical tests pass under qemu (Debian's packages
 # gcc-aarch64-linux-gnu, libc6-dev-arm64-cross and qemu-user-static; without them this part is skipped). CC, HEADER_FLAGS,
 # STRICT and KERNEL come from the Makefile, the objects from `make`.
-passed=0 failed=0 skipped=0
+checks=portable
+. "$(dirname "$0")/verdict.sh"
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 out=$work/out
-
-# verdict NAME: passes when nothing was written to $out
-verdict() {
-    if [ -s "$out" ]; then
-        echo "portable: $1:"
-        sed 's/^/    /' "$out" | head -n 40
-        failed=$((failed + 1))
-    else
-        passed=$((passed + 1))
-    fi
-}
-
-skip() {
-    echo "skipped: $1"
-    skipped=$((skipped + 1))
-}
 
 # Instructions of the objects $@ that not every x86-64 has: those with VEX and EVEX codes, and the bit manipulations. (tzcnt
 # is what compilers write for bsf: older processors run it as that.)

@@ -156,6 +156,13 @@ void smoe_params_init(smoe_params *params, uint64_t seed) {
     }
 }
 
+size_t smoe_params_counted(const smoe_params *params) {
+    size_t sum = 0;
+    for (size_t i = 0; i < params->count; i++)
+        if (params->param[i].state) sum += params->param[i].size;
+    return sum;
+}
+
 size_t smoe_params_trained(const smoe_params *params) {
     size_t sum = params->total;
     for (size_t i = 0; i < params->count; i++)

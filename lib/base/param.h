@@ -36,6 +36,7 @@ typedef struct smoe_param {
     double decay; /* weight decay; negative: that of the group */
     size_t until; /* the step from which the optimiser leaves it as it is; 0: never */
     bool frozen;  /* not trained: no gradient, no moments */
+    bool state;   /* set by its layer after every step; frozen, whatever the spec says */
     bool alike;   /* entries of the first axis start with the same values */
     bool stacked; /* the first axis is that of matrices, or vectors, each used by its own rows */
     bool fresh;   /* the gradient counts as 0, whatever memory holds: backward overwrites it */
@@ -105,6 +106,9 @@ void smoe_params_exchange_average(smoe_params *params);
 enum { SMOE_PARAM_RUN = 1 << 16 };
 void smoe_param_initial(real *out, const smoe_param *param, uint64_t seed, size_t first,
                         size_t count);
+
+/* Elements of all parameters that are a state: as many numbers are counted in a pass for them. */
+size_t smoe_params_counted(const smoe_params *params);
 
 /* The number of trained parameters; and the number of gradients that have to be in memory, which
  * leaves out those that layers marked as outer products when they were reserved. */

@@ -27,21 +27,20 @@ static void add_pre_logits(smoe_costs *costs, double d) {
 }
 
 static void sum_layers(smoe_cost *cost, const smoe_spec *spec) {
-    double rest = 0, used = 0, each = 0; /* experts of a token, of all layers; one's parameters */
+    double rest = 0, used = 0; /* used: parameters of the experts that a token uses */
     for (size_t i = 0; i < cost->layers; i++) {
         const smoe_cost_layer *layer = &cost->layer[i];
         cost->params += layer->params;
         if (layer->part == SMOE_PART_experts) {
             cost->params_expert += layer->params;
-            used += layer->used;
-            each = layer->params / layer->copies;
+            used += layer->used * (layer->params / layer->copies);
         }
         cost->products_infer_per_image += layer->flops_infer;
         cost->products_train_per_image += layer->flops_train;
         rest += layer->elementwise;
     }
     double shared = cost->params - cost->params_expert;
-    cost->params_active = shared + used * each;
+    cost->params_active = shared + used;
     cost->flops_infer_per_image = cost->products_infer_per_image + rest;
     cost->flops_train_per_image = cost->products_train_per_image + 4 * rest + shared;
     cost->train_exaflop = cost->flops_train_per_image * (double)spec->train.batch_size *

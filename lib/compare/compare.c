@@ -16,7 +16,8 @@ static bool is_column(const smoe_combinations *r, size_t c, const char *key) {
     return c != r->seed && !strncmp(key, r->prefix, length) && !strcmp(key + length, r->column[c]);
 }
 
-/* 1 known and there, 0 not of these combinations; -1 with err: a value that none of them has. */
+/* 1: the setting is a column of these combinations, and some have its value; 0: it is not a column
+ * of these combinations; -1 with err: no combination has the value. */
 static int find_setting(const smoe_combinations *r, const smoe_setting *s, const char *from,
                         smoe_err *err) {
     size_t c = 0;
@@ -27,7 +28,7 @@ static int find_setting(const smoe_combinations *r, const smoe_setting *s, const
     return smoe_fail(err, SMOE_USAGE, "%s: no row has %s=%s", from, s->key, s->value);
 }
 
-/* Is `other` what combination `own` becomes with the settings, and not the same? */
+/* Whether `other` is combination `own` with the settings applied, and differs from it. */
 static bool is_counterpart(const smoe_combinations *r, const smoe_settings *s, size_t own,
                            size_t other) {
     bool differ = false;
@@ -99,7 +100,7 @@ static char *const *values_of(const smoe_comparison *r, size_t group) {
     return r->of->setting[r->of->first[group]];
 }
 
-/* What a group's reference has in each column; see compare.h. */
+/* The values of the reference of a group in each column; see compare.h. */
 static int choose(smoe_comparison *r, bool *asked) {
     const smoe_measures *m = r->of;
     smoe_settings s = {0};
@@ -117,8 +118,8 @@ static int choose(smoe_comparison *r, bool *asked) {
     return status;
 }
 
-/* Is a group what the reference of another must be, where the columns `any` [columns] may
- * differ too? */
+/* Whether a group can be the reference of another one, if the columns `any` [columns] may also
+ * differ. */
 static bool is_reference(const smoe_comparison *r, size_t group, size_t of, const bool *any) {
     for (size_t c = 0; c < r->of->columns; c++) {
         const char *wanted = r->reference[c] ? r->reference[c] : values_of(r, of)[c];
@@ -131,8 +132,8 @@ static bool is_reference(const smoe_comparison *r, size_t group, size_t of, cons
 
 /* ---- groups that are not compared ------------------------------------------------------------ */
 
-/* Has some group what the reference of `group` must have, its own value in this column only? NULL
- * columns of the reference but `column` are let go. */
+/* Whether some group has the values that the reference of `group` must have, where of the columns
+ * with the group's own value only `column` is compared. */
 static bool has_own(const smoe_comparison *r, size_t group, size_t column) {
     for (size_t g = 0; g < r->of->groups; g++) {
         bool same = !strcmp(values_of(r, g)[column], values_of(r, group)[column]);
@@ -144,14 +145,15 @@ static bool has_own(const smoe_comparison *r, size_t group, size_t column) {
     return false;
 }
 
-/* Groups that may stand for the reference of a group when the columns `any` are let go as well. */
+/* The number of groups that can be the reference of a group if the columns `any` are ignored
+ * too. */
 static size_t count_references(const smoe_comparison *r, size_t group, const bool *any) {
     size_t count = 0;
     for (size_t g = 0; g < r->of->groups; g++) count += is_reference(r, g, group, any);
     return count;
 }
 
-/* Puts "column=value" for the columns of `any`, their own values or "*", behind what is there. */
+/* Appends "column=value" for the columns of `any`, with their own values or "*". */
 static void put_settings(FILE *out, const smoe_comparison *r, size_t group, const bool *any,
                          const char *value, const char *comma) {
     for (size_t c = 0; c < r->of->columns; c++) {
@@ -224,7 +226,8 @@ static bool same_pool(const smoe_comparison *r, size_t a, size_t b) {
     return true;
 }
 
-/* Groups with a reference in the pool of a group; 0 where one before it is in the same pool. */
+/* The number of groups with a reference in the pool of a group; 0 if an earlier group is in the
+ * same pool. */
 static size_t pool_of(const smoe_comparison *r, const size_t *reference, size_t group) {
     size_t count = 0;
     for (size_t g = 0; g < r->of->groups; g++) {
@@ -235,8 +238,8 @@ static size_t pool_of(const smoe_comparison *r, const size_t *reference, size_t 
     return count;
 }
 
-/* Does the pair of a group and its reference belong to a difference? Of a pool, those without any
- * result do not. */
+/* Whether the pair of a group and its reference belongs to a difference. In a pool, pairs without
+ * any result do not. */
 static bool takes_part(const smoe_comparison *r, const size_t *reference, const smoe_difference *d,
                        size_t g) {
     if (reference[g] == SIZE_MAX) return false;

@@ -3,10 +3,10 @@
  * which group is the reference of which, and the differences.
  *
  * A reference is a list of settings, "KEY=VALUE,KEY=VALUE": a group is compared with the group that
- * has these and its own values in all other columns; KEY=* lets the two differ in a column, where
- * that still leaves one group alone. Of a pool, every seed has one difference: the mean over its
- * groups that have results; settings add nothing to the number of seeds. Without settings the
- * reference is what the first run has.
+ * has these and its own values in all other columns; KEY=* lets the two differ in a column, if that
+ * still leaves only one group. In a pool, every seed has one difference: the mean over the groups
+ * of the pool that have results; so settings do not increase the number of seeds. Without settings
+ * the reference is given by the values of the first run.
  */
 #ifndef SMOE_COMPARE_H
 #define SMOE_COMPARE_H
@@ -23,8 +23,8 @@ typedef struct smoe_difference {
     bool pooled;
     smoe_paired paired; /* group - reference, with a 95% interval */
     double p;           /* that there is no difference; NAN below two seeds */
-    double margin;      /* within which the two count as equivalent; NAN: nobody says */
-    bool time;          /* of a metric that tells of the clock, which gets no verdict */
+    double margin;      /* within which the two count as equivalent; NAN: none was given */
+    bool time;          /* of a metric that is a time, which gets no verdict */
     bool equivalent;    /* within it, by two one-sided tests at 5% */
 } smoe_difference;
 
@@ -55,15 +55,18 @@ int smoe_comparison_make(smoe_comparison *comparison, const smoe_measures *measu
                          const smoe_compare_options *options, smoe_err *err) SMOE_MUST_CHECK;
 void smoe_comparison_free(smoe_comparison *comparison);
 
-/* What the references of all groups have in common, "model.moe.router=soft model.moe.k=1"; fresh,
- * NULL when out of memory. */
+/* The settings that the references of all groups have in common, "model.moe.router=soft
+ * model.moe.k=1"; fresh, NULL when out of memory. */
 char *smoe_comparison_reference(const smoe_comparison *comparison);
 /* Why a group is not compared and what would help, "not compared: VALUE, VALUE (no row of the
  * reference with KEY=VALUE); --reference ... compares it"; fresh. NULL where it is, or is the
  * reference itself. */
 char *smoe_comparison_missing(const smoe_comparison *comparison, size_t group);
 
-/* What a difference's group has in a column; NULL: of a pool, where its groups may differ. */
+/*
+ * The value of the group of a difference in a column; NULL for a pool whose groups may differ in
+ * it.
+ */
 const char *smoe_difference_setting(const smoe_comparison *comparison,
                                     const smoe_difference *difference, size_t column);
 /* "distinguishable" or "not distinguishable"; with a margin "equivalent within +-0.01", "different"

@@ -24,7 +24,8 @@ static double value_of(const contrast *c, size_t run) {
     return c->m->value[run * c->m->metrics + c->metric];
 }
 
-/* The weighted sum over the runs with the seed of one; NAN where a group has none of it. */
+/* The weighted sum over the runs with the seed of a given run; NAN if a group has no run with
+ * it. */
 static double sum_of(const contrast *c, size_t like) {
     const smoe_measures *m = c->m;
     double sum = 0;
@@ -80,7 +81,7 @@ static bool same_images(const smoe_measures *m, size_t a, size_t b) {
     return m->images[a] && m->images[b] && !strcmp(m->images[a], m->images[b]);
 }
 
-/* Have all runs the same test images? */
+/* Whether all runs have the same test images. */
 static bool images_are_shared(const contrast *c) {
     for (size_t i = 0; i < c->m->runs; i++)
         if (seed_of(c, i) != SIZE_MAX && i != c->of[0] && !same_images(c->m, c->of[0], i))

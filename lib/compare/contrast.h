@@ -27,7 +27,7 @@ int smoe_contrast_measure(smoe_paired *paired, const smoe_measures *measures, co
  * each. */
 bool smoe_contrast_slope(double *weight, const bool *member, const double *x, size_t groups);
 
-/* Does some run of the group have the metric? */
+/* Whether some run of the group has the metric. */
 bool smoe_contrast_has(const smoe_measures *measures, size_t group, size_t metric);
 
 #endif

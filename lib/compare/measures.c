@@ -1,4 +1,4 @@
-/* Tables of what was measured; see measures.h. */
+/* Tables of measurements; see measures.h. */
 #include "compare/measures.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /*
- * What was measured of some runs: the table that all comparisons start from. A run has settings,
- * one of which may be its seed; runs that differ in the seed alone are a group. Whoever has runs
- * fills the table: a sweep from its trials (sweep/results.h).
+ * The measurements of some runs: the table that all comparisons start from. A run has settings, one
+ * of which may be its seed; runs that differ only in the seed are a group. The owner of the runs
+ * fills the table, for example a sweep from its trials (sweep/results.h).
  */
 #ifndef SMOE_MEASURES_H
 #define SMOE_MEASURES_H
@@ -36,14 +36,14 @@ void smoe_measures_free(smoe_measures *measures);
 
 /* The index of a metric, SIZE_MAX where there is none of that name. */
 size_t smoe_measures_metric(const smoe_measures *measures, const char *name);
-/* What the runs of a group have in a column. */
+/* The value of the runs of a group in a column. */
 const char *smoe_measures_setting(const smoe_measures *measures, size_t group, size_t column);
-/* Is a metric 0 in every run that has it? Then there is nothing to compare. */
+/* Whether a metric is 0 in every run that has it; then there is nothing to compare. */
 bool smoe_measures_zero(const smoe_measures *measures, size_t metric);
-/* What verdicts say of a time: cells ran one after another, beside whatever else the machine did,
- * which no interval over seeds takes into account. */
+/* The verdict on a time: cells ran one after another, beside whatever else the machine did, which no
+ * interval over seeds takes into account. */
 #define SMOE_MEASURES_TIME "a time: not judged"
-/* Over the seeds of a group. */
+/* Mean and deviation over the seeds of a group. */
 smoe_stats smoe_measures_stats(const smoe_measures *measures, size_t group, size_t metric);
 
 #endif

@@ -1,4 +1,4 @@
-/* Reading what became of each test image; see outcomes.h. */
+/* Reading the outcomes of test images; see outcomes.h. */
 #include "compare/outcomes.h"
 #include "spec/metrics.h"
 #include "store/npy.h"
@@ -17,7 +17,8 @@ int smoe_outcomes_column(const char *metric) {
     }
 }
 
-/* Is that the mean? Losses are stored in single precision, of which one has 6e-8 of the value. */
+/* Whether that is the mean. Losses are stored in single precision, with a relative error of
+ * 6e-8. */
 static bool has_mean(const float *outcome, size_t images, double value) {
     double sum = 0, size = 0;
     for (size_t k = 0; k < images; k++) {

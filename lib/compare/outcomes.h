@@ -1,6 +1,6 @@
 /*
- * What became of each test image: outcomes.npy of a run (smoe-run(5)), and the like of each
- * evaluation at other settings (sweep/evaluations.h).
+ * The outcomes of test images: outcomes.npy of a run (smoe-run(5)), and the corresponding file of
+ * each evaluation at other settings (sweep/evaluations.h).
  */
 #ifndef SMOE_OUTCOMES_H
 #define SMOE_OUTCOMES_H

@@ -1,4 +1,4 @@
-/* How many seeds a difference needs to be seen, from the intervals that are there. */
+/* The number of seeds that are needed to detect a difference, from existing intervals. */
 #ifndef SMOE_POWER_H
 #define SMOE_POWER_H
 
@@ -16,8 +16,8 @@ double smoe_power_of(const smoe_paired *paired, size_t seeds, double difference)
 
 enum { SMOE_POWER_MOST = 10000 }; /* seeds that are tried */
 
-/* The fewest seeds with that power. 0: not even SMOE_POWER_MOST have it; the images are too few, or
- * the difference is. */
+/* The smallest number of seeds with that power. 0: not even SMOE_POWER_MOST seeds have it, because
+ * there are too few images or the difference is too small. */
 size_t smoe_power_seeds(const smoe_paired *paired, double difference, double power);
 
 #endif

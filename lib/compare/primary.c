@@ -32,7 +32,7 @@ static int asked_read(asked *a, const smoe_primary *p, const smoe_combinations *
     return 0;
 }
 
-/* Has a combination all the settings? */
+/* Whether a combination has all the settings. */
 static bool fits(const smoe_combinations *r, size_t i, const smoe_settings *s) {
     for (size_t c = 0; c < r->columns; c++) {
         const char *wanted = smoe_settings_value(s, r->column[c]);
@@ -41,7 +41,7 @@ static bool fits(const smoe_combinations *r, size_t i, const smoe_settings *s) {
     return true;
 }
 
-/* Are two combinations the same in the columns that the contrast leaves alone? */
+/* Whether two combinations are the same in the columns that the contrast does not name. */
 static bool same_elsewhere(const smoe_combinations *r, const asked *a, size_t i, size_t k) {
     for (size_t c = 0; c < r->columns; c++) {
         const char *own = smoe_settings_value(&a->row, r->column[c]);
@@ -63,8 +63,8 @@ static size_t counterpart(const smoe_combinations *r, const asked *a, size_t i) 
     return found;
 }
 
-/* Weights [count] of a difference; how many combinations have a counterpart, SIZE_MAX: one has
- * several. */
+/* Weights [count] of a difference; returns the number of combinations with a counterpart, SIZE_MAX
+ * if one has several. */
 static size_t weigh_difference(double *weight, const smoe_combinations *r, const asked *a) {
     size_t n = 0;
     for (size_t i = 0; i < r->count; i++) weight[i] = 0;
@@ -165,7 +165,7 @@ static bool is_one_of(const char *word, const char *const *list) {
     return false;
 }
 
-/* Do the parts go together? */
+/* Checks that the parts can be used together. */
 static int check_parts(const smoe_primary *p, bool evaluated, const char *from, smoe_err *err) {
     static const char *const difference[] = {"higher", "lower", "different", "equivalent", NULL};
     static const char *const trend[] = {"rising", "falling", NULL};
@@ -217,7 +217,7 @@ static int check_groups(const smoe_combinations *r, const smoe_primary *p, const
     return status;
 }
 
-/* Fills what the spec leaves out. */
+/* Fills in the parts that the spec leaves out. */
 static int complete(smoe_primary *p, const char *equivalence) {
     if (!p->measure && !(p->measure = strdup(smoe_metrics[SMOE_METRIC_PRECISION].column)))
         return -1;
@@ -279,7 +279,7 @@ static int measure(smoe_primary_result *result, const smoe_measures *m, smoe_err
     return status;
 }
 
-/* What is tested, and how. */
+/* The test of a contrast. */
 static double p_of(const smoe_primary_result *result) {
     if (isfinite(result->margin)) return smoe_stats_p_equivalent(&result->paired, result->margin);
     return smoe_stats_p(&result->paired, result->paired.mean);

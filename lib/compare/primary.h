@@ -1,5 +1,5 @@
 /*
- * Primary contrasts: what is to be shown, said before any run. One is
+ * Primary contrasts: the hypotheses, stated before any run. A primary contrast has
  *   row, reference   settings, "KEY=VALUE,KEY=VALUE". Every group that has the first is compared
  *                    with the one that has the second and is the same in all keys that the second
  *                    does not name; KEY=* there lets the two differ. Groups without such a
@@ -22,7 +22,7 @@
 #include "spec/spec.h"
 
 typedef enum smoe_finding {
-    SMOE_OPEN, /* the data do not tell */
+    SMOE_OPEN, /* the data do not decide it */
     SMOE_CONFIRMED,
     SMOE_REFUTED
 } smoe_finding;
@@ -36,17 +36,17 @@ typedef struct smoe_primary_result {
     smoe_finding finding;
 } smoe_primary_result;
 
-/* Is it a contrast of the evaluations? */
+/* Whether it is a contrast of the evaluations. */
 bool smoe_primary_is_evaluated(const smoe_primary *primary);
 
-/* Fills what the spec leaves out, the measure and the margin, and checks the contrast against the
- * combinations there will be. SMOE_USAGE: parts that are missing or do not go together, keys that
- * are not swept, settings that no group or several could have. `from` is for messages. */
+/* Fills in the measure and the margin if the spec leaves them out, and checks the contrast against
+ * the combinations of the sweep. SMOE_USAGE: parts that are missing or cannot be used together,
+ * keys that are not swept, settings that fit no group or several. `from` is for messages. */
 int smoe_primary_check(smoe_primary *primary, const char *equivalence,
                        const smoe_combinations *combinations, const char *from,
                        smoe_err *err) SMOE_MUST_CHECK;
 
-/* Are two plans' primary contrasts the same? */
+/* Whether two plans have the same primary contrasts. */
 bool smoe_primary_same(const smoe_sweep_plan *a, const smoe_sweep_plan *b);
 
 /* The results of the plan's contrasts, in their order, in a fresh array of plan->primaries; NULL

@@ -1,4 +1,4 @@
-/* Settings as a text has them, "KEY=VALUE,KEY=VALUE"; the value "*" is any. */
+/* Settings in a text, "KEY=VALUE,KEY=VALUE"; the value "*" means any value. */
 #ifndef SMOE_SETTINGS_H
 #define SMOE_SETTINGS_H
 
@@ -13,8 +13,7 @@ typedef struct smoe_settings {
     size_t count;
 } smoe_settings;
 
-/* Combinations of settings: of the runs that there are or will be, no two the same but for the
- * seed. */
+/* Combinations of settings, of existing or future runs; no two are the same apart from the seed. */
 typedef struct smoe_combinations {
     const char *prefix; /* before the columns' names, where settings name them; "": nothing */
     char *const *column;
@@ -27,10 +26,10 @@ typedef struct smoe_combinations {
 int smoe_settings_read(smoe_settings *settings, const char *text) SMOE_MUST_CHECK;
 void smoe_settings_free(smoe_settings *settings);
 
-/* What is set for a key, or NULL. */
+/* The value set for a key, or NULL. */
 const char *smoe_settings_value(const smoe_settings *settings, const char *key);
 
-/* Is a value "*"? NULL is not. */
+/* Whether a value is "*"; NULL is not. */
 bool smoe_settings_is_any(const char *value);
 
 /* A value as a number; false where it is no positive one. */

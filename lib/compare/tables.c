@@ -38,7 +38,7 @@ static void add_interval(smoe_frame_cells *row, const char *name, const smoe_pai
     smoe_frame_cells_number(row, "n", (double)p->n);
 }
 
-/* How many images the interval is over, and what it would be over seeds alone. */
+/* The number of images in the interval, and the interval over seeds alone. */
 static void add_seeds(smoe_frame_cells *row, const smoe_paired *p) {
     smoe_frame_cells_number(row, "images", (double)p->images);
     smoe_frame_cells_number(row, "seeds_low", p->mean - p->seeds_half);

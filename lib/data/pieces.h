@@ -1,6 +1,6 @@
 /*
- * What the module smoe_sentencepiece.so offers: SentencePiece models, which are read by a library in
- * C++. One file in C++ (pieces.cc) behind functions of C.
+ * What the module smoe_sentencepiece.so offers: SentencePiece models, which are read by a library
+ * in C++. One file in C++ (pieces.cc) behind functions of C.
  */
 #ifndef SMOE_PIECES_H
 #define SMOE_PIECES_H

@@ -1,8 +1,9 @@
 /*
- * Byte pair encoding as CLIP has it. A file of merges, plain or gzip, has a first line that is skipped and
- * then one merge per line: two tokens, in which a letter stands for each byte and </w> for the end of a word.
- * Ids: 256 bytes, the same 256 at the end of a word, the merges in their order, start, end. A text is put into
- * lower case and cut into words; in a word, the pair that comes first in the file is merged until none is left.
+ * Byte pair encoding as CLIP has it. A file of merges, plain or gzip, has a first line that is
+ * skipped and then one merge per line: two tokens, in which a letter stands for each byte and </w>
+ * for the end of a word. Ids: 256 bytes, the same 256 at the end of a word, the merges in their
+ * order, start, end. A text is put into lower case and cut into words; in a word, the pair that
+ * comes first in the file is merged until none is left.
  */
 #include "data/tokenizer.h"
 
@@ -77,8 +78,8 @@ static bool is_printed(uint32_t byte) {
     return (byte >= '!' && byte <= '~') || (byte >= 0xa1 && byte != 0xad);
 }
 
-/* The tokens of single bytes. A byte that is a printed character of Latin-1 stands for itself, the others are
- * the letters from U+0100 on; ids follow the letters, not the bytes. */
+/* The tokens of single bytes. A byte that is a printed character of Latin-1 stands for itself, the
+ * others are the letters from U+0100 on; ids follow the letters, not the bytes. */
 static int add_bytes(bpe *t, reading *r, smoe_err *err) {
     uint32_t letter[BYTES], id = 0, other = 0x100;
     for (uint32_t b = 0; b < BYTES; b++)
@@ -142,7 +143,8 @@ out:
     return status;
 }
 
-/* Of several ids with one text the last, as a dictionary has it; UINT32_MAX for a token that is not there. */
+/* Of several ids with one text the last, as a dictionary has it; UINT32_MAX for a token that is not
+ * there. */
 static uint32_t id_of(const reading *r, const char *text, size_t length) {
     size_t low = 0, high = r->tokens;
     while (low < high) { /* the first that is greater */
@@ -215,8 +217,8 @@ static kind kind_of(ucs4_t c) {
     return uc_is_general_category_withtable(c, UC_CATEGORY_MASK_N) ? NUMBER : OTHER;
 }
 
-/* Bytes of the word at the beginning of the text: 's 't 're 've 'm 'll 'd; else letters, one number, or what
- * is neither and no blank. */
+/* Bytes of the word at the beginning of the text: 's 't 're 've 'm 'll 'd; else letters, one
+ * number, or what is neither and no blank. */
 static size_t word_length(const uint8_t *text, size_t n) {
     static const char *const endings[] = {"'s", "'t", "'re", "'ve", "'m", "'ll", "'d"};
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {

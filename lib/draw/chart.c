@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Leaves room around the outermost points and bars, so that they do not lie on the frame. */
+/* Leaves room around the outermost points and bars, so that they are not on the frame. */
 static void set_ranges(smoe_panel *panel, const smoe_chart *chart) {
     double x[2] = {INFINITY, -INFINITY}, y[2] = {INFINITY, -INFINITY};
     bool whole = true;

@@ -26,7 +26,7 @@ const smoe_figure_entry *smoe_figure_at(size_t i) {
     return i < FIGURES ? &figures[i] : NULL;
 }
 
-/* A figure that is being turned into a plot. */
+/* A figure that is being converted to a plot. */
 typedef struct figure {
     const smoe_figure_entry *entry;
     const smoe_frame *f, *runs;
@@ -43,8 +43,8 @@ static void append(const char **list, const char *const *names, const char *but)
         if (!but || strcmp(*names, but)) *list++ = *names;
 }
 
-/* Where lines are runs: with several runs each is a line, and the other columns of the list tell
- * panels apart; with one run its name says nothing and is left out. */
+/* For figures whose lines are runs: with several runs each is a line, and the other columns of the
+ * list determine the panels; with one run its name is not needed and left out. */
 static void choose_columns(figure *g) {
     const smoe_figure_entry *entry = g->entry;
     static const char *const run[] = {"run", NULL};
@@ -99,7 +99,7 @@ static int add_mark(smoe_mark **mark, const figure *g, smoe_panel *panel, size_t
     return 0;
 }
 
-/* A column has a colour of its own; of lines told apart by a number, the colour is its place; the
+/* Each column has its own colour; lines that differ in a number have colours by its rank; the
  * columns of one line differ in dashes. */
 static void colour_line(const figure *g, size_t i, size_t k, smoe_mark *m) {
     const char *column = g->line[0] && !g->line[1] ? g->line[0] : NULL;
@@ -263,7 +263,7 @@ static int name_ranks(const figure *g, smoe_plot_axis *axis, const smoe_panel *p
     return 0;
 }
 
-/* How many cells belong together, from the table of runs; 0 if it does not say. */
+/* The number of cells that belong together, from the table of runs; 0 if it is not there. */
 static size_t group_of(const figure *g, const smoe_panel *panel) {
     const smoe_frame *runs = g->runs;
     if (!runs || !g->entry->group || smoe_frame_find(runs, g->entry->group) == SIZE_MAX) return 0;
@@ -322,7 +322,7 @@ static bool has_column(const char *const *list, const char *column) {
     return *list;
 }
 
-/* A panel with its marks; none where it has nothing to show. */
+/* A panel with its marks; no panel if it has nothing to show. */
 static int add_panel(const figure *g, smoe_plot *plot, size_t row) {
     static int (*const add[])(const figure *, smoe_panel *) = {
         [SMOE_FIGURE_LINES] = add_lines,     [SMOE_FIGURE_STEPS] = add_lines,

@@ -1,5 +1,5 @@
-/* Which rows of a table make a panel and a line of a figure, and what these are called. The rows of
- * a run lie together; those of a panel or a line may lie between others. */
+/* The rows of a table for each panel and line of a figure, and their titles. The rows of a run are
+ * consecutive; those of a panel or a line may not be. */
 #ifndef SMOE_FIGURES_ROWS_H
 #define SMOE_FIGURES_ROWS_H
 
@@ -8,7 +8,7 @@
 /* A number by the name of its column. */
 double smoe_rows_number(const smoe_frame *frame, size_t row, const char *column);
 
-/* Does row b have what row a has in every column of a list that ends with NULL? */
+/* Whether rows a and b agree in every column of a list that ends with NULL. */
 bool smoe_rows_agree(const smoe_frame *frame, const char *const *list, size_t a, size_t b);
 
 /* The first rows of those that agree in a list, in the order of the table, in found [rows]; of the
@@ -22,8 +22,8 @@ size_t smoe_rows_find(const smoe_frame *frame, const char *const *list, const ch
 bool smoe_rows_range(const smoe_frame *frame, const char *const *columns, const char *const *list,
                      size_t like, double *low, double *high, bool *whole);
 
-/* What a row has in the columns of a list, in words: "soft, block 3". A run's name is cut to its
- * last `most` bytes. */
+/* The values of a row in the columns of a list, in words: "soft, block 3". The name of a run is cut
+ * to its last `most` bytes. */
 void smoe_rows_say(const smoe_frame *frame, const char *const *list, size_t row, size_t most,
                    char *text, size_t size);
 

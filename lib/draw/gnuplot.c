@@ -1,4 +1,4 @@
-/* Pictures by gnuplot; see gnuplot.h. Only its script language is relied on, version 5 and up. */
+/* Pictures by gnuplot; see gnuplot.h. Only its script language is used, version 5 and up. */
 #include "draw/gnuplot.h"
 #include "base/clock.h"
 
@@ -21,7 +21,7 @@ void smoe_gnuplot_text(FILE *out, const char *text) {
     fputc('\'', out);
 }
 
-/* The status of a child, which is ended if it takes far longer than any figure does. */
+/* The status of a child, which is killed if it takes far longer than any figure needs. */
 static int wait_for(pid_t child) {
     const struct timespec moment = {.tv_nsec = 5000000};
     const double most = 60; /* seconds */

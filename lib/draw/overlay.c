@@ -1,5 +1,5 @@
-/* Sheets of overlays; see overlay.h. A tile is the image with one set of looks: what is laid over
- * each patch. */
+/* Sheets of overlays; see overlay.h. A tile is the image with one set of looks, which are drawn
+ * over the patches. */
 #include "draw/overlay.h"
 #include "base/file.h"
 #include "draw/png.h"
@@ -20,7 +20,7 @@ enum {
     LARGE_GAP = 14 /* of large ones; numbers fit in */
 };
 
-/* What is laid over a patch: `colour` with this opacity. */
+/* The look of a patch: `colour` is drawn over it with this opacity. */
 typedef struct look {
     float opacity;
     uint8_t colour[3];
@@ -85,7 +85,7 @@ static int weights_fill(weights *w, const smoe_sample *s, const smoe_sample_laye
     return 0;
 }
 
-/* ---- which units ----------------------------------------------------------------------------- */
+/* ---- choosing units -------------------------------------------------------------------------- */
 
 /* The unit that is not yet among the chosen and has the largest score; the first of equals. */
 static size_t best_of(const double *score, size_t units, const size_t *chosen, size_t count) {
@@ -363,7 +363,7 @@ static const char *behind(const char *text, const char *word) {
     return digits ? text + length + digits : NULL;
 }
 
-/* Is that the name of a sheet, as write_sample and write_sheets make it? */
+/* Whether that is the name of a sheet, as write_sample and write_sheets make it. */
 static bool is_sheet(const char *name) {
     const char *run = behind(name, "run");
     const char *image = behind(run && *run == '-' ? run + 1 : name, "image");

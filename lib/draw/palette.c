@@ -1,5 +1,5 @@
-/* Colours; see palette.h. Those of series are Okabe and Ito's, safe to tell apart, a little
- * darker by day and lighter by night, so that thin lines are seen. */
+/* Colours; see palette.h. Those of series are Okabe and Ito's, which are easy to distinguish, a
+ * little darker by day and lighter by night, so that thin lines are visible. */
 #include "draw/palette.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* What all drawings of a plot share; see plot.h. */
+/* Functions for all drawings of a plot; see plot.h. */
 #include "draw/plot.h"
 
 #include <math.h>
@@ -43,7 +43,7 @@ void smoe_plot_free(smoe_plot *plot) {
     *plot = (smoe_plot){0};
 }
 
-/* Is there a mark of that name before mark m of panel p? */
+/* Whether there is a mark of that name before mark m of panel p. */
 static bool named_before(const smoe_plot *plot, size_t p, size_t m) {
     const char *name = plot->panel[p].mark[m].name;
     for (size_t i = 0; i <= p; i++)

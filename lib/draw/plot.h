@@ -1,8 +1,8 @@
 /*
- * A plot before it is drawn: panels with axes and marks, colours and names chosen, every range and
- * tick settled. It is made once, from a table (figures.h) or from numbers (chart.h), and drawn in
- * two places that decide nothing: gnuplot makes files of it (plot_gnuplot.c), and the report's page
- * draws it as SVG (plot_page.c, report_figure.js). Marks name rows and columns of the table instead
+ * A plot before it is drawn: panels with axes and marks, with all colours, names, ranges and ticks.
+ * It is made once, from a table (figures.h) or from numbers (chart.h), and drawn in two places that
+ * make no further choices: gnuplot writes files (plot_gnuplot.c), and the page of the report draws
+ * SVG (plot_page.c, report_figure.js). Marks name rows and columns of the table instead
  * of copying its numbers.
  */
 #ifndef SMOE_PLOT_H
@@ -106,7 +106,7 @@ void smoe_plot_free(smoe_plot *plot);
 /* The marks that the key names, each name once, in their order: the i-th; NULL past the last. */
 const smoe_mark *smoe_plot_entry(const smoe_plot *plot, size_t i);
 
-/* Is row r one of the rows? */
+/* Whether row r is one of the rows. */
 bool smoe_plot_has(const smoe_plot *plot, const smoe_plot_rows *rows, size_t r);
 
 /* Sets an axis to numbers from low to high, and its ticks; with `wide`, its ends are ticks. */
@@ -118,7 +118,7 @@ void smoe_plot_range_log(smoe_plot_axis *axis, double low, double high, int base
 /* The value of the scale at a stop of the palette. */
 double smoe_plot_stop(const smoe_plot_scale *scale, size_t stop);
 
-/* How large files are. */
+/* The size of pictures. */
 typedef struct smoe_plot_size {
     double width; /* inches, for a paper: then without a title, and also as PDF; 0: for a screen */
 } smoe_plot_size;

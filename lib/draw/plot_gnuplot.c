@@ -142,8 +142,8 @@ static void put_block(FILE *out, const smoe_plot *plot, const smoe_mark *m, size
 
 /* ---- marks ----------------------------------------------------------------------------------- */
 
-/* The shape of the points of a mark. Bars of errors have the same, since gnuplot clears the ground
- * of theirs, and points of no size make SVG that cannot be drawn. */
+/* The shape of the points of a mark. Error bars have the same shape, because gnuplot clears the
+ * background of their points, and points of size 0 give SVG that cannot be drawn. */
 static void put_shape(FILE *out, const smoe_mark *m) {
     static const int shapes[] = {7, 5, 9, 13, 11, 15};
     if (m->kind == SMOE_MARK_POINTS)
@@ -180,7 +180,7 @@ static void put_style(FILE *out, const smoe_mark *m) {
     if (m->dash) fprintf(out, " dt %zu", m->dash % 5 + 1);
 }
 
-/* Does every cell of the panel's rectangle have a number? */
+/* Whether every cell of the rectangle of the panel has a number. */
 static bool complete(const smoe_plot *plot, const smoe_panel *p, const smoe_mark *m) {
     size_t z = smoe_frame_find(plot->table, m->z), cells = 0;
     for (size_t r = m->rows.first; r <= m->rows.last; r++)

@@ -8,7 +8,7 @@
 int smoe_png_encode(const smoe_image *image, uint8_t **bytes, size_t *size,
                     smoe_err *err) SMOE_MUST_CHECK;
 
-/* The file at path, whole or not there. */
+/* Writes the file at path, completely or not at all. */
 int smoe_png_write(const smoe_image *image, const char *path, smoe_err *err) SMOE_MUST_CHECK;
 
 #endif

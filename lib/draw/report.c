@@ -1,4 +1,4 @@
-/* The page of the report; see report.h. report.html has {{name}} where something goes in. */
+/* The page of the report; see report.h. report.html has {{name}} in place of each inserted part. */
 #include "draw/report.h"
 #include "base/file.h"
 #include "draw/words.h"
@@ -113,7 +113,7 @@ static void put_count(FILE *out, size_t count) {
         fprintf(out, "%zu runs", count);
 }
 
-/* The runs, then the tables that are short and no figure. */
+/* The runs, then the short tables that have no figure. */
 static void put_summary(FILE *out, const smoe_report *report, const smoe_frame *runs) {
     static const char *const tables[] = {"routing", "token_weight", "companions"};
     if (!runs) return;
@@ -126,7 +126,7 @@ static void put_summary(FILE *out, const smoe_report *report, const smoe_frame *
     fputs("</div>\n", out);
 }
 
-/* What stands for {{name}}. */
+/* Writes the part for {{name}}. */
 static int put_named(FILE *out, const smoe_report *report, const char *name, smoe_err *err) {
     const smoe_frame *runs = smoe_frames_find(report->frames, report->frame_count, "runs");
     size_t size;

@@ -1,6 +1,6 @@
 /*
- * What the report's scripts read, as one JSON object within a <script> element: characters that
- * mean something to HTML are escaped. Made to be small: columns of tables whole, equal values
+ * The data for the scripts of the report, as one JSON object within a <script> element: characters
+ * that mean something to HTML are escaped. Made to be small: columns of tables whole, equal values
  * counted, numbers to five digits; pictures as PNG, weights as bytes, both in base64.
  *
  *   words    {NAME: what it is called}, the entries of words.def
@@ -234,7 +234,7 @@ static int put_layer(FILE *out, const smoe_sample *samples, size_t images, size_
     return 0;
 }
 
-/* About what the weights of a sample take in the page. */
+/* The approximate size of the weights of a sample in the page. */
 static size_t sample_bytes(const smoe_sample *s) {
     size_t bytes = s->channels * s->size * s->size * 4 / 3;
     for (size_t l = 0; l < s->layers; l++)
@@ -273,7 +273,7 @@ static int put_run(FILE *out, const smoe_sample *samples, size_t all, size_t mos
     return 0;
 }
 
-/* Each run has an equal share of what samples may take. */
+/* Each run has an equal share of the space for samples. */
 static int put_samples(FILE *out, const smoe_report *report, smoe_err *err) {
     const smoe_sample *s = report->samples;
     size_t runs = 0;

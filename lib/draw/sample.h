@@ -1,5 +1,5 @@
 /*
- * What a router did with one image, kept whole for pictures: the image, and in every MoE layer the
+ * The routing of one image, kept completely for pictures: the image, and for every MoE layer the
  * dispatch and combine weights or the placements. Filled by inspect/, drawn here.
  */
 #ifndef SMOE_SAMPLE_H

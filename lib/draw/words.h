@@ -1,4 +1,4 @@
-/* What columns and their values are called in figures and in the report. */
+/* The labels of columns and their values in figures and in the report. */
 #ifndef SMOE_WORDS_H
 #define SMOE_WORDS_H
 

@@ -4,6 +4,7 @@
  * inspect_*.c.
  */
 #include "inspect/inspect_view.h"
+#include "spec/routers.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -182,12 +183,23 @@ static int pass_over(void *user, const smoe_batch *batch, const real *logits, si
 
 /* ---- opening and closing --------------------------------------------------------------------- */
 
+/* Whether the order of a token's gate weights is that of scores to which noise is added. */
+static bool shows_scores(const smoe_router *router) {
+    const smoe_router_entry *entry = smoe_router_find(router->spec->router);
+    bool choice = smoe_router_heeds(entry, "gate"),
+         whole = choice && entry->family == SMOE_FAMILY_IMAGES_CHOICE;
+    if (!router->plan.gate || whole || !smoe_router_heeds(entry, "noise")) return false;
+    return !choice ||
+           (router->spec->gate == SMOE_GATE_SOFTMAX && router->spec->balance != SMOE_BALANCE_BIAS);
+}
+
 static unsigned what_routers_have(const smoe_model *model) {
     const smoe_router *router = smoe_model_router(model, 0);
     char name[64];
     snprintf(name, sizeof name, "%s.phi", router->prefix);
     return (router->plan.sparse ? SMOE_INSPECT_SPARSE : SMOE_INSPECT_DENSE) |
            (router->plan.gate ? SMOE_INSPECT_GATE : 0) |
+           (shows_scores(router) ? SMOE_INSPECT_SCORES : 0) |
            (smoe_params_find(router->params, name) ? SMOE_INSPECT_PHI : 0);
 }
 

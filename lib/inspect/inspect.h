@@ -17,7 +17,7 @@
 int smoe_frames_open(smoe_frame **frames, size_t *count, smoe_err *err) SMOE_MUST_CHECK;
 void smoe_frames_free(smoe_frame *frames, size_t count);
 
-/* One run to be looked at; everything is borrowed. */
+/* A run to be inspected; everything is borrowed. */
 typedef struct smoe_inspect_subject {
     const char *run;        /* what the column `run` says */
     const char *checkpoint; /* the file */

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { WEIGHT_BINS = 101 }; /* gate weights to the next hundredth */
+enum { WEIGHT_BINS = 101 }; /* gate weights to the next hundredth, the last for all above */
 
 typedef struct choices {
     uint64_t images;
@@ -69,7 +69,8 @@ static void count_weights(choices *c, size_t E, const real *gate) {
         size_t best = 0;
         for (size_t e = 1; e < E; e++)
             if (c->taken[e] > c->taken[best]) best = e;
-        c->weight[k * WEIGHT_BINS + (size_t)rint(c->taken[best] * (WEIGHT_BINS - 1))]++;
+        double bin = fmin(rint(c->taken[best] * (WEIGHT_BINS - 1)), WEIGHT_BINS - 1);
+        c->weight[k * WEIGHT_BINS + (size_t)bin]++;
         c->taken[best] = -1;
     }
 }

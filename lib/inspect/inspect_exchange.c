@@ -1,8 +1,8 @@
 /*
- * What experts are worth: precision with the experts of a layer replaced by their mean, and with
- * each replaced by its neighbour, after training. Equal results mean that the experts have learnt
- * the same; a loss, that they are different (by their mean) and that routing knows which is which
- * (by their neighbours).
+ * The value of experts: precision with the experts of a layer replaced by their mean, and with each
+ * replaced by its neighbour, after training. If precision does not fall, the experts have learnt
+ * the same. If it falls with the mean, they have learnt different things; if it falls with
+ * neighbours, the router sends tokens to the experts that fit them.
  */
 #include "inspect/inspect_view.h"
 #include "math/kernels.h"
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What expert e of n gets in element i of its tensor, from = [n, size]. */
+/* Element i of the new tensor of expert e of n, from = [n, size]. */
 typedef real exchange(const real *from, size_t n, size_t size, size_t e, size_t i);
 
 static real mean_of(const real *from, size_t n, size_t size, size_t e, size_t i) {
@@ -40,7 +40,7 @@ static int fill(real *to, const smoe_params *params, size_t row, exchange *rule,
     return 0;
 }
 
-/* Is the tensor of the experts of the MoE layers from..l? */
+/* Whether the tensor belongs to the experts of the MoE layers from..l. */
 static bool is_of_layers(const smoe_inspection *r, const smoe_param *p, size_t from, size_t l) {
     for (size_t k = from; k <= l; k++) {
         char prefix[64];
@@ -89,7 +89,7 @@ static void put(const smoe_inspection *r, smoe_frame *frame, size_t l, const cha
                      {"loss", .number = eval->loss});
 }
 
-/* Rows "own", for each layer, so that each has what it is to be compared with. */
+/* Rows "own", one per layer, with which the other rows of the layer are compared. */
 int smoe_fill_expert_value(const smoe_inspection *r, smoe_frame *frame, smoe_err *err) {
     static const struct {
         const char *name;

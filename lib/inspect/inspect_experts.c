@@ -3,11 +3,11 @@
  * middle). The weight of expert e in token t is its combine weight: of all its slots in soft
  * routing, of the placement, or 0, in sparse routing.
  *
- * How much an expert tells about a class, or a position: draw a token, then an expert in proportion
- * to its weight; with p the share of (c, e) in all weight, I = sum p(c,e) log2 p(c,e) / (p(c) p(e))
- * bits, never below 0. From finitely many images it comes out too large, so the same is computed
- * with labels drawn at random from the split, and with the tokens of each image shuffled: what is
- * left by chance.
+ * The information of an expert about a class, or a position: draw a token, then an expert in
+ * proportion to its weight; with p the share of (c, e) in all weight, I = sum p(c,e) log2 p(c,e) /
+ * (p(c) p(e)) bits, never below 0. The estimate from finitely many images is too large. So the same
+ * is computed with labels drawn at random from the split, and with the tokens of each image
+ * shuffled: this is the value expected by chance.
  */
 #include "inspect/inspect_view.h"
 #include "base/rng.h"

@@ -1,8 +1,8 @@
 /*
- * What the noise of the gate would change: the best experts of each token with the noise of
- * training added to its scores, beside those without (V-MoE section 2.3). The gate's weights are a
- * softmax of the scores, so that their logarithms are the scores but for a constant, which does not
- * matter for the order. Everything is a count, hence exact.
+ * What the noise of the gate changes: compares the best experts of each token with the noise of
+ * training added to its scores, and without it (V-MoE section 2.3). The weights of the gate are a
+ * softmax of the scores, so their logarithms are the scores up to a constant, which does not affect
+ * the order. Everything is a count, hence exact.
  */
 #include "inspect/inspect_view.h"
 
@@ -97,7 +97,7 @@ static void changes_image(void *state, const smoe_inspection *r, const smoe_insp
     }
 }
 
-const smoe_counter smoe_counter_changes = {.needs = SMOE_INSPECT_GATE,
+const smoe_counter smoe_counter_changes = {.needs = SMOE_INSPECT_SCORES,
                                            .size = sizeof(changes),
                                            .open = changes_open,
                                            .image = changes_image,

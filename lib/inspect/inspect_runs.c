@@ -88,7 +88,7 @@ void smoe_fill_routing(const smoe_inspection *r, smoe_frame *frame, size_t l) {
 
 /* ---- over training --------------------------------------------------------------------------- */
 
-/* The split that a record is an evaluation of; "" where it is of training. */
+/* The split of the evaluation of a record; "" if the record is of training. */
 static void split_of(const json_t *record, char split[sizeof((smoe_metric_place *)0)->split]) {
     const char *key;
     json_t *value;

@@ -1,4 +1,4 @@
-/* The images of a split that are kept whole, with what every MoE layer did with them; see
+/* The images of a split that are kept completely, with their routing in every MoE layer; see
  * draw/sample.h. */
 #include "inspect/inspect_view.h"
 #include "data/image.h"

@@ -8,10 +8,10 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Weights are in single precision: nearer than this to a bound is at it. */
+/* Weights are in single precision: a value this close to a bound counts as the bound. */
 static const double ROUNDING = 1e-6;
 
-/* ---- what a token gives to all slots together ------------------------------------------------ */
+/* ---- the dispatch weight of a token, summed over slots --------------------------------------- */
 
 enum { SUM_BINS = 2001, BINS_A_MEAN = 100 }; /* bin i: within half a bin of i/100 of the mean S/T */
 

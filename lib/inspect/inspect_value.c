@@ -1,7 +1,7 @@
 /*
- * What further evaluations show: how much a model loses when routers choose at random (V-MoE E.1),
- * and how much the logits of an image depend on the images it is evaluated with (0 in soft routing,
- * where every image is a group of its own).
+ * Analyses by further evaluations: how much a model loses when routers choose at random (V-MoE
+ * E.1), and how much the logits of an image depend on the images evaluated with it (0 in soft
+ * routing, where every image is a separate group).
  */
 #include "inspect/inspect_view.h"
 #include "spec/routers.h"
@@ -29,7 +29,7 @@ static void value_row(const smoe_inspection *r, smoe_frame *frame, size_t l, con
                      {"loss", .number = eval->loss});
 }
 
-/* Rows "none", for each layer, so that each has what it is to be compared with. */
+/* Rows "none", one per layer, with which the other rows of the layer are compared. */
 int smoe_fill_router_value(const smoe_inspection *r, smoe_frame *frame, smoe_err *err) {
     bool up_to[SMOE_MAX_BLOCKS] = {false};
     smoe_eval eval;

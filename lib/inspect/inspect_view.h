@@ -9,16 +9,17 @@
 #include "inspect/inspect.h"
 #include "train/trainer.h"
 
-/* What routers may have; an analysis names what it needs. */
+/* Properties of routers; an analysis names those that it needs. */
 enum {
     SMOE_INSPECT_ANY = 0,
     SMOE_INSPECT_DENSE = 1,  /* weights of every token in every slot */
     SMOE_INSPECT_SPARSE = 2, /* placements */
-    SMOE_INSPECT_GATE = 4,   /* choices made by a softmax over experts */
-    SMOE_INSPECT_PHI = 8     /* slot vectors */
+    SMOE_INSPECT_GATE = 4,   /* weights of experts by which choices are made */
+    SMOE_INSPECT_PHI = 8,    /* slot vectors */
+    SMOE_INSPECT_SCORES = 16 /* these weights are a softmax of the token's scores, which choose */
 };
 
-/* What draws random numbers: keys the streams of SMOE_RNG_ANALYSIS. */
+/* The users of random numbers, which key the streams of SMOE_RNG_ANALYSIS. */
 enum { SMOE_DRAWS_CLASSES, SMOE_DRAWS_POSITIONS, SMOE_DRAWS_COMPANIONS, SMOE_DRAWS_NOISE };
 
 /* One image in one layer. */
@@ -34,7 +35,7 @@ typedef struct smoe_inspect_view {
     real *work;       /* [max(T,S)] */
 } smoe_inspect_view;
 
-/* Something counted over the images, for each layer by itself. */
+/* Something that is counted over the images, separately for each layer. */
 typedef struct smoe_counter {
     unsigned needs;
     size_t size; /* of the state of one layer, which starts as zeros */
@@ -84,7 +85,7 @@ double smoe_inspect_block(const smoe_inspection *r, size_t l);
 /* The best experts of a token that are looked at: as many as it chooses in any layer, at least
  * two. */
 size_t smoe_inspect_best(const smoe_inspection *r);
-/* Where a token lies over the image; a class token is no patch: NAN. */
+/* The row and column of a token in the image; NAN for a class token, which is not a patch. */
 double smoe_inspect_token_row(const smoe_inspection *r, size_t token);
 double smoe_inspect_token_column(const smoe_inspection *r, size_t token);
 

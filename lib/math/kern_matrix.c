@@ -352,7 +352,8 @@ static inline vreal through_bf16(vreal x) {
 #endif
 }
 
-/* GELU and its derivative, from the polynomials of Phi, with Phi(-u) = 1 - Phi(u); quick: as in F32. */
+/* GELU and its derivative, from the polynomials of Phi, with Phi(-u) = 1 - Phi(u); quick: as in
+ * F32. */
 static inline __attribute__((always_inline)) vreal gelu_of(vreal x, smoe_gelu kind, vreal *slope) {
     if (kind == SMOE_GELU_QUICK) return vgelu_quick(x, slope);
     const float(*table)[SMOE_GELU_PIECES] = smoe_gelu_table[kind];

@@ -10,6 +10,7 @@
 
 void smoe_gate_init(smoe_gate *gate) {
     smoe_router *r = &gate->base;
+    if (!gate->unit) gate->unit = 1;
     size_t dim[] = {r->E, r->d};
     /* The initialisation of a layer in flax, but without truncation at two standard deviations. */
     double std = r->spec->gate_std == SMOE_WORD ? 1 / sqrt((double)r->d) : r->spec->gate_std;
@@ -19,12 +20,19 @@ void smoe_gate_init(smoe_gate *gate) {
 
 void smoe_gate_reserve(smoe_gate *gate, size_t B, bool train, bool noise, smoe_arena *keep) {
     smoe_router *r = &gate->base;
-    size_t n = B * r->image_tokens * r->E;
+    size_t tokens = B * r->image_tokens, R = tokens / gate->unit, n = R * r->E;
     gate->z = smoe_arena_take(keep, n, sizeof(real));
     gate->noisy = noise ? smoe_arena_take(keep, n, sizeof(real)) : gate->z;
     gate->g = smoe_arena_take(keep, n, sizeof(real));
     r->plan.gate = gate->g;
     gate->dz = train ? smoe_arena_take(keep, n, sizeof(real)) : NULL;
+    bool z_loss =
+        r->spec->z_weight > 0 && smoe_router_heeds(smoe_router_find(r->spec->router), "z_weight");
+    gate->lse = train && z_loss ? smoe_arena_take(keep, R, sizeof(double)) : NULL;
+    if (gate->unit == 1) return;
+    gate->mean = smoe_arena_take(keep, R * r->d, sizeof(real));
+    gate->dmean = train ? smoe_arena_take(keep, R * r->d, sizeof(real)) : NULL;
+    r->plan.gate = gate->spread = smoe_arena_take(keep, tokens * r->E, sizeof(real));
 }
 
 smoe_router_cost smoe_gate_cost(const smoe_gate *gate, const smoe_cost_options *options,
@@ -52,7 +60,7 @@ double smoe_gate_noise(const smoe_gate *gate, const smoe_pass *pass) {
  * every expert is as likely as any other (V-MoE E.1). */
 static void fill_logits(smoe_gate *gate, const real *x, const smoe_pass *pass) {
     smoe_router *r = &gate->base;
-    size_t R = pass->images * r->image_tokens, E = r->E;
+    size_t R = smoe_gate_tokens(gate, pass), E = r->E, each = r->image_tokens / gate->unit;
     if (pass->train || !r->spec->is_random[r->block]) {
         smoe_product z =
             smoe_linear_product(gate->z, x, smoe_weight(r->params, gate->weight), NULL, R, E, r->d);
@@ -62,56 +70,207 @@ static void fill_logits(smoe_gate *gate, const real *x, const smoe_pass *pass) {
     SMOE_SHARED(routing, R * E)
     for (size_t t = 0; t < R; t++) {
         smoe_rng rng = smoe_rng_at(pass->seed, SMOE_RNG_SCORES, (uint32_t)r->site,
-                                   pass->first + t / r->image_tokens, t % r->image_tokens);
+                                   pass->first + t / each, t % each);
         smoe_router_noise(gate->z + t * E, NULL, E, 1, &rng);
     }
 }
 
-void smoe_gate_forward(smoe_gate *gate, const real *x, double std, const smoe_pass *pass) {
+double smoe_sigmoid(double z) {
+    double e = exp(-fabs(z));
+    return (z < 0 ? e : 1) / (1 + e);
+}
+
+/* As a softmax of log sigmoid(z), which is finite where all sigmoids are 0. */
+void smoe_sigmoid_shares(double *p, const real *z, const int32_t *which, size_t n) {
+    double most = -INFINITY, sum = 0;
+    for (size_t i = 0; i < n; i++) {
+        double x = (double)z[which ? (size_t)which[i] : i];
+        p[i] = fmin(x, 0) - log1p(exp(-fabs(x)));
+        most = fmax(most, p[i]);
+    }
+    for (size_t i = 0; i < n; i++) sum += p[i] = exp(p[i] - most);
+    for (size_t i = 0; i < n; i++) p[i] /= sum;
+}
+
+static void sigmoids(real *g, const real *z, size_t E) {
+    for (size_t e = 0; e < E; e++) g[e] = (real)smoe_sigmoid((double)z[e]);
+}
+
+static double log_sum_exp(const real *z, size_t E) {
+    double most = (double)z[0], sum = 0;
+    for (size_t e = 1; e < E; e++) most = fmax(most, (double)z[e]);
+    for (size_t e = 0; e < E; e++) sum += exp((double)z[e] - most);
+    return most + log(sum);
+}
+
+/* Tokens of the batch, over which the z-loss is a mean. */
+static double tokens_of_batch(const smoe_gate *gate, const smoe_pass *pass) {
+    const smoe_router *r = &gate->base;
+    return (double)(smoe_pass_whole(pass) * r->image_tokens / gate->unit);
+}
+
+static void z_forward(smoe_gate *gate, const smoe_pass *pass) {
     smoe_router *r = &gate->base;
-    const smoe_row_kernels *kern = smoe_kernels_get()->row;
-    size_t R = pass->images * r->image_tokens, E = r->E;
-    fill_logits(gate, x, pass);
+    size_t R = smoe_gate_tokens(gate, pass), E = r->E;
+    double sum = 0;
     SMOE_SHARED(routing, R * E)
-    for (size_t t = 0; t < R; t++) {
-        const real *from = gate->z + t * E;
-        real *noisy = gate->noisy + t * E, *g = gate->g + t * E;
-        if (std > 0) {
-            smoe_rng rng = smoe_rng_at(pass->seed, SMOE_RNG_NOISE, (uint32_t)r->site, pass->step,
-                                       pass->first * r->image_tokens + t);
-            smoe_router_noise(noisy, from, E, std, &rng);
-        } else if (noisy != from) {
-            memcpy(noisy, from, E * sizeof *g);
-        }
-        memcpy(g, noisy, E * sizeof *g);
-        kern->softmax(g, 1, E, E);
+    for (size_t t = 0; t < R; t++) gate->lse[t] = log_sum_exp(gate->noisy + t * E, E);
+    for (size_t t = 0; t < R; t++) sum += gate->lse[t] * gate->lse[t];
+    r->plan.losses.z = sum / tokens_of_batch(gate, pass);
+    r->plan.losses.weighted += r->spec->z_weight * r->plan.losses.z;
+}
+
+/* d lse^2 / dz_e = 2 lse softmax(z)_e. */
+static void z_backward(smoe_gate *gate, size_t t, double scale) {
+    size_t E = gate->base.E;
+    const real *z = gate->noisy + t * E;
+    double lse = gate->lse[t];
+    for (size_t e = 0; e < E; e++)
+        gate->dz[t * E + e] += (real)(scale * lse * exp((double)z[e] - lse));
+}
+
+/* The mean of each unit's tokens. */
+static void fill_means(smoe_gate *gate, const real *x, size_t R) {
+    const smoe_row_kernels *kern = smoe_kernels_get()->row;
+    size_t d = gate->base.d, unit = gate->unit;
+    SMOE_SHARED(routing, R * unit * d)
+    for (size_t u = 0; u < R; u++) {
+        real *mean = gate->mean + u * d;
+        memset(mean, 0, d * sizeof *mean);
+        kern->column_sum(mean, x + u * unit * d, unit, d);
+        kern->scale(mean, 1 / (real)unit, mean, d);
     }
 }
 
-void smoe_gate_backward(smoe_gate *gate, real *dx, const real *x) {
-    smoe_router *r = &gate->base;
-    const smoe_plan *plan = &r->plan;
-    size_t R = plan->tokens, E = r->E;
-    /* Only the weights of placements have a gradient: with s = sum of g dg over those of a token,
-     * dz_e = g_e (dg_e - s). */
+/* z plus its noise. */
+static void fill_noisy(smoe_gate *gate, size_t t, double std, const smoe_pass *pass) {
+    const smoe_router *r = &gate->base;
+    const real *from = gate->z + t * r->E;
+    real *noisy = gate->noisy + t * r->E;
+    if (std > 0) {
+        smoe_rng rng = smoe_rng_at(pass->seed, SMOE_RNG_NOISE, (uint32_t)r->site, pass->step,
+                                   pass->first * r->image_tokens / gate->unit + t);
+        smoe_router_noise(noisy, from, r->E, std, &rng);
+    } else if (noisy != from) {
+        memcpy(noisy, from, r->E * sizeof *noisy);
+    }
+}
+
+void smoe_gate_forward(smoe_gate *gate, const real *x, double std, const smoe_pass *pass) {
+    const smoe_row_kernels *kern = smoe_kernels_get()->row;
+    size_t R = smoe_gate_tokens(gate, pass), E = gate->base.E;
+    if (gate->unit > 1) fill_means(gate, x, R);
+    fill_logits(gate, gate->unit > 1 ? gate->mean : x, pass);
     SMOE_SHARED(routing, R * E)
     for (size_t t = 0; t < R; t++) {
-        const real *g = gate->g + t * E;
-        real *dz = gate->dz + t * E, sum = 0;
+        fill_noisy(gate, t, std, pass);
+        const real *z = gate->noisy + t * E;
+        real *g = gate->g + t * E;
+        switch (gate->form) {
+        case SMOE_GATE_SOFTMAX:
+            memcpy(g, z, E * sizeof *g);
+            kern->softmax(g, 1, E, E);
+            break;
+        case SMOE_GATE_SIGMOID: sigmoids(g, z, E); break;
+        case SMOE_GATE_RELU:
+            for (size_t e = 0; e < E; e++) g[e] = z[e] > 0 ? z[e] : 0;
+            break;
+        }
+    }
+    if (gate->lse && pass->train) z_forward(gate, pass);
+}
+
+void smoe_gate_spread(smoe_gate *gate) {
+    size_t E = gate->base.E, tokens = gate->base.plan.tokens;
+    for (size_t t = 0; gate->unit > 1 && t < tokens; t++)
+        memcpy(gate->spread + t * E, gate->g + t / gate->unit * E, E * sizeof(real));
+}
+
+/* A placement of a token of the plan: its slot and its expert. */
+static size_t expert_of(const smoe_router *r, size_t slot, size_t token) {
+    return slot / r->P - token / r->T * r->E;
+}
+
+/* Of a token's weights only the placed ones have a gradient: with s = sum of g dg over them,
+ * dz_e = g_e (dg_e - s). */
+static void softmax_backward(smoe_gate *gate, size_t u) {
+    const smoe_router *r = &gate->base;
+    const smoe_plan *plan = &r->plan;
+    size_t E = r->E;
+    const real *g = gate->g + u * E;
+    real *dz = gate->dz + u * E, sum = 0;
+    for (size_t t = u * gate->unit; t < (u + 1) * gate->unit; t++)
         for (int32_t i = plan->first[t]; i < plan->first[t + 1]; i++) {
-            size_t slot = (size_t)plan->slot[i], e = slot / r->P - t / r->T * E;
+            size_t slot = (size_t)plan->slot[i], e = expert_of(r, slot, t);
             sum += g[e] * plan->dweight[slot];
             dz[e] += g[e] * plan->dweight[slot];
         }
-        for (size_t e = 0; e < E; e++) dz[e] -= g[e] * sum;
+    for (size_t e = 0; e < E; e++) dz[e] -= g[e] * sum;
+}
+
+/* g = sigmoid(z): dz = dg g (1 - g). Where g is divided by its sum over the chosen experts, the same
+ * with s as above: dz_e = g_e (dg_e - s) (1 - sigmoid(z_e)). */
+static void sigmoid_backward(smoe_gate *gate, size_t u) {
+    const smoe_router *r = &gate->base;
+    const smoe_plan *plan = &r->plan;
+    size_t E = r->E;
+    const real *g = gate->g + u * E, *z = gate->noisy + u * E;
+    real *dz = gate->dz + u * E;
+    double sum = 0;
+    for (size_t t = u * gate->unit; t < (u + 1) * gate->unit; t++)
+        for (int32_t i = plan->first[t]; i < plan->first[t + 1]; i++) {
+            size_t slot = (size_t)plan->slot[i], e = expert_of(r, slot, t);
+            double along = (double)g[e] * (double)plan->dweight[slot];
+            sum += along;
+            dz[e] += (real)(along * smoe_sigmoid(-(double)z[e]));
+        }
+    for (size_t e = 0; e < E && gate->chosen; e++)
+        if (g[e] > 0) dz[e] -= (real)((double)g[e] * sum * smoe_sigmoid(-(double)z[e]));
+}
+
+/* Placed are those whose gate is open. */
+static void relu_backward(smoe_gate *gate, size_t u) {
+    const smoe_router *r = &gate->base;
+    const smoe_plan *plan = &r->plan;
+    for (size_t t = u * gate->unit; t < (u + 1) * gate->unit; t++)
+        for (int32_t i = plan->first[t]; i < plan->first[t + 1]; i++) {
+            size_t slot = (size_t)plan->slot[i];
+            gate->dz[u * r->E + expert_of(r, slot, t)] += plan->dweight[slot];
+        }
+}
+
+/* dx of each token of a unit gets its part of the mean's gradient. */
+static void spread_backward(const smoe_gate *gate, real *dx, size_t R) {
+    const smoe_row_kernels *kern = smoe_kernels_get()->row;
+    size_t d = gate->base.d, unit = gate->unit;
+    SMOE_SHARED(routing, R * unit * d)
+    for (size_t t = 0; t < R * unit; t++)
+        kern->axpy(dx + t * d, 1 / (real)unit, gate->dmean + t / unit * d, d);
+}
+
+void smoe_gate_backward(smoe_gate *gate, real *dx, const real *x, const smoe_pass *pass) {
+    smoe_router *r = &gate->base;
+    size_t R = smoe_gate_tokens(gate, pass), E = r->E;
+    double scale = 2 * r->spec->z_weight / tokens_of_batch(gate, pass);
+    SMOE_SHARED(routing, R * gate->unit * E)
+    for (size_t u = 0; u < R; u++) {
+        if (gate->lse && pass->train) z_backward(gate, u, scale);
+        switch (gate->form) {
+        case SMOE_GATE_SOFTMAX: softmax_backward(gate, u); break;
+        case SMOE_GATE_SIGMOID: sigmoid_backward(gate, u); break;
+        case SMOE_GATE_RELU: relu_backward(gate, u); break;
+        }
     }
+    bool whole = gate->unit > 1;
     real *dw = smoe_gradient(r->params, gate->weight);
-    smoe_product p = smoe_linear_dw_product(dw, gate->dz, x, R, E, r->d);
+    smoe_product p = smoe_linear_dw_product(dw, gate->dz, whole ? gate->mean : x, R, E, r->d);
     if (dw) smoe_gemm(&p);
-    p = smoe_linear_dx_product(dx, gate->dz, smoe_weight(r->params, gate->weight), R, E, r->d);
-    p.add = dx;
+    p = smoe_linear_dx_product(whole ? gate->dmean : dx, gate->dz,
+                               smoe_weight(r->params, gate->weight), R, E, r->d);
+    p.add = whole ? NULL : dx;
     p.ldadd = r->d;
     smoe_gemm(&p);
+    if (whole) spread_backward(gate, dx, R);
 }
 
 int smoe_ranked_compare(const void *a, const void *b) {

@@ -1,7 +1,8 @@
 /*
- * The gate of the choice routers: g = softmax over experts of W x (+ noise), W [E,d] without bias
- * (V-MoE 2.3, Soft MoE 3.2), and the selection that both routers need. router_tokens.c and
- * router_experts.c decide which choices become placements.
+ * The gate of the choice routers: g = softmax over experts of z = W x (+ noise), W [E,d] without
+ * bias (V-MoE 2.3, Soft MoE 3.2), or the sigmoid of each, and the selection that these routers need.
+ * Which choices become placements they decide themselves.
+ *   z-loss  mean over the tokens of the batch of log(sum over experts of exp z)^2, training only
  */
 #ifndef SMOE_GATE_H
 #define SMOE_GATE_H
@@ -10,11 +11,19 @@
 
 typedef struct smoe_gate {
     smoe_router base;
-    size_t weight; /* row of W */
-    real *z;       /* [tokens,E] W x; at evaluation of a random router, noise alone */
-    real *noisy;   /* [tokens,E] z + noise; z itself where there is none */
-    real *g;       /* [tokens,E] softmax of noisy, or of the chosen ones among them */
-    real *dz;      /* [tokens,E] */
+    size_t weight;       /* row of W */
+    real *z;             /* [tokens,E] W x; at evaluation of a random router, noise alone */
+    real *noisy;         /* [tokens,E] z + noise; z itself where there is none */
+    real *g;             /* [tokens,E] softmax of noisy, or of the chosen ones among them */
+    real *dz;            /* [tokens,E] */
+    smoe_gate_form form; /* of g from noisy; set by the router's init, as the next two: */
+    bool chosen;  /* g is that of the chosen experts alone, and sums to 1; the router sees to it */
+    size_t unit;  /* consecutive tokens that are one, their mean: 1, or an image; "tokens" above and
+                      below are these, but those of the plan */
+    real *mean;   /* [tokens,d] what they are, where unit is not 1 */
+    real *dmean;  /* [tokens,d] */
+    real *spread; /* [tokens of the plan,E] g of each, for the plan */
+    double *lse;  /* [tokens] log(sum exp noisy), where there is a z-loss */
 } smoe_gate;
 
 /* A token and its score. */
@@ -23,7 +32,12 @@ typedef struct smoe_ranked {
     int32_t index;
 } smoe_ranked;
 
-/* Registers W. */
+/* Tokens of the gate in a pass. */
+static inline size_t smoe_gate_tokens(const smoe_gate *gate, const smoe_pass *pass) {
+    return pass->images * gate->base.image_tokens / gate->unit;
+}
+
+/* Registers W. `unit` is set, 0 counts as 1. */
 void smoe_gate_init(smoe_gate *gate);
 void smoe_gate_reserve(smoe_gate *gate, size_t B, bool train, bool noise, smoe_arena *keep);
 /* Its cost, if buffers hold at most `most` choices of a token. */
@@ -35,9 +49,16 @@ double smoe_gate_noise(const smoe_gate *gate, const smoe_pass *pass);
  * numbers instead of W x (V-MoE E.1). std: standard deviation of the noise, 0 for none. If
  * `reserve` allocated no buffer for the noise, it is added to z itself. */
 void smoe_gate_forward(smoe_gate *gate, const real *x, double std, const smoe_pass *pass);
-/* dz holds the gradients of the auxiliary loss (or zeros); adds those of the plan's weights through
- * the softmax, then dW += dz^T x and dx += dz W. */
-void smoe_gate_backward(smoe_gate *gate, real *dx, const real *x);
+/* Where unit is not 1: what the plan shows of g, once the router has made it. */
+void smoe_gate_spread(smoe_gate *gate);
+/* dz holds the gradients of the auxiliary loss (or zeros); adds those of the z-loss and those of the
+ * plan's weights through softmax or sigmoid, then dW += dz^T x and dx += dz W. */
+void smoe_gate_backward(smoe_gate *gate, real *dx, const real *x, const smoe_pass *pass);
+
+/* sigmoid(z) without overflow; and sigmoids divided by their sum, of n logits z[which[i]] or, where
+ * `which` is NULL, z[i]: p [n]. */
+double smoe_sigmoid(double z);
+void smoe_sigmoid_shares(double *p, const real *z, const int32_t *which, size_t n);
 
 /* Higher score first, then lower index. */
 int smoe_ranked_compare(const void *a, const void *b);

@@ -53,7 +53,7 @@ size_t smoe_plan_most_rows(const smoe_plan *plan) {
 void smoe_plan_begin(smoe_plan *plan, size_t tokens) {
     plan->tokens = tokens;
     plan->G = (tokens + plan->T - 1) / plan->T;
-    plan->aux = 0;
+    plan->losses = (smoe_plan_losses){0};
     plan->dropped = 0;
     if (plan->sparse) {
         memset(plan->chosen, 0, plan->E * sizeof *plan->chosen);
@@ -92,8 +92,8 @@ void smoe_plan_seal(smoe_plan *plan) {
     }
     plan->first_row[plan->E] = plan->rows = plan->placed = row;
 
-    /* Counting sort by token. The count of token i is at i+2 and its start at i+1; filling moves each
-     * start to its end, which is the start of the next token. */
+    /* Counting sort by token. The count of token i is at i+2 and its start at i+1; filling moves
+     * each start to its end, which is the start of the next token. */
     int32_t *first = plan->first;
     memset(first, 0, (plan->tokens + 2) * sizeof *first);
     size_t buffers = plan->G * plan->E;

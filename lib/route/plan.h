@@ -17,6 +17,13 @@
 #include "base/base.h"
 #include "math/precision.h"
 
+/* What a router adds to the loss in training; 0: nothing. */
+typedef struct smoe_plan_losses {
+    double aux;      /* of balance */
+    double z;        /* of large logits */
+    double weighted; /* what is added: each times its weight */
+} smoe_plan_losses;
+
 typedef struct smoe_plan {
     bool sparse;
     size_t G, T, E, P,
@@ -46,11 +53,11 @@ typedef struct smoe_plan {
     int32_t *row;   /* [G,E,P] row of a filled slot among the experts' inputs */
     real *dweight;  /* [G,E,P] by slot; written by smoe_plan_combine_backward */
 
-    /* choice routers: exact counts of the last pass, and the auxiliary loss (0: none) */
+    /* choice routers: exact counts of the last pass */
     size_t dropped;        /* tokens without a placement */
     size_t *chosen, *lost; /* [E] choices made; choices that found the buffer full */
     const real *gate;      /* [tokens,E] what the choices were made by; NULL: not a choice router */
-    double aux;
+    smoe_plan_losses losses;
 } smoe_plan;
 
 /* Declares the arrays of a plan for up to G groups; `train` adds the gradients. */

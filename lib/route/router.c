@@ -50,6 +50,14 @@ smoe_router *smoe_router_create(const smoe_moe_spec *spec, smoe_params *params,
     return r;
 }
 
+void smoe_router_add_state(smoe_router *r, size_t n, double value, const char *name) {
+    r->counted = n;
+    r->state =
+        smoe_params_add(r->params, SMOE_PARAM_PLAIN, value, 0, n > 1, &n, "%s.%s", r->prefix, name);
+    if (r->params->failed) return;
+    r->params->param[r->state].state = r->params->param[r->state].frozen = true;
+}
+
 smoe_router_cost smoe_router_dense_cost(const smoe_router *r) {
     double m = (double)r->image_tokens, S = (double)(r->E * r->P);
     int learnt = !r->plan.disp_constant + !r->plan.comb_constant;

@@ -70,6 +70,9 @@ typedef struct smoe_router_type {
     /* From the gradients in r->plan and of the auxiliary loss: adds to dx [tokens,d] and to the
      * parameters' gradients. NULL: nothing to learn. */
     void (*backward)(smoe_router *r, real *dx, const real *x, const smoe_pass *pass);
+    /* After an update: sets the router's state from the sums of `counts` over the batch. NULL: it
+     * has none. */
+    void (*settle)(smoe_router *r, const double *counts, const smoe_pass *pass);
 } smoe_router_type;
 
 struct smoe_router {
@@ -82,6 +85,9 @@ struct smoe_router {
     size_t d, E;
     size_t T, P, K; /* tokens of a full group; slots of an expert and group; choices of a token */
     smoe_plan plan;
+    size_t state; /* row of its state, a parameter that `settle` sets; where `counted` is not 0: */
+    size_t counted; /* elements of the state */
+    double *counts; /* [counted] of the last training pass, numbers that add up exactly */
 };
 
 typedef struct smoe_router_place {
@@ -96,6 +102,9 @@ smoe_router *smoe_router_create(const smoe_moe_spec *spec, smoe_params *params,
                                 const smoe_router_place *place, size_t image_tokens, size_t d,
                                 smoe_err *err);
 void smoe_router_free(smoe_router *router);
+
+/* Registers a state of n elements that start at `value` and takes the name PREFIX.NAME. */
+void smoe_router_add_state(smoe_router *r, size_t n, double value, const char *name);
 
 /* The cost of a dense plan without the logits, which a router adds: each learnt side has a softmax
  * and a product whose weights have a gradient. */

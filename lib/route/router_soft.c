@@ -7,7 +7,7 @@
  * soft-uniform sets C = 1/S, uniform-soft sets D = 1/T.
  * D and C are only weights; the tokens that are mixed are not normalised (plan.c).
  */
-#include "route/router.h"
+#include "route/soft.h"
 #include "base/team.h"
 #include "math/gemm.h"
 #include "math/kernels.h"
@@ -16,17 +16,6 @@
 
 #include <math.h>
 #include <string.h>
-
-typedef struct soft_router {
-    smoe_router base;
-    size_t phi, scale; /* indices in the parameter table */
-    real *unit;        /* [d,S] f(phi_s) phi_s */
-    real *column;      /* [2,S] f(phi_s), and its slope */
-    real *z;           /* [R,S] X unit */
-    real *token;       /* [R,2] f(x_t) and its slope */
-    real *dunit;       /* [d,S] */
-    real *pull;        /* [R] q_t below: sum over slots of dL z */
-} soft_router;
 
 enum { COLUMNS = 64 }; /* columns of Phi one task takes */
 
@@ -58,30 +47,36 @@ static double scale_start(const smoe_router *r) {
 }
 
 /* The factor of the logits. */
-static real scale_of(const soft_router *soft) {
+static real scale_of(const smoe_soft *soft) {
     const smoe_router *r = &soft->base;
     if (!r->spec->normalize) return 1;
     real s = *smoe_weight(r->params, soft->scale);
     return r->spec->scale_form == SMOE_SCALE_EXP ? (real)exp((double)s) : s;
 }
 
-static int init(smoe_router *r, smoe_err *err) {
-    (void)err;
-    soft_router *soft = (soft_router *)r;
+void smoe_soft_init(smoe_soft *soft, bool normalize) {
+    smoe_router *r = &soft->base;
     const smoe_router_entry *entry = smoe_router_find(r->spec->router);
     r->plan.disp_constant = !entry->learns_dispatch;
     r->plan.comb_constant = !entry->learns_combine;
+    soft->normalize = normalize;
     size_t dim[] = {r->d, r->E, r->P};
     soft->phi =
         smoe_params_add(r->params, SMOE_PARAM_PLAIN, 0, phi_std(r), 3, dim, "%s.phi", r->prefix);
+}
+
+static int init(smoe_router *r, smoe_err *err) {
+    (void)err;
+    smoe_soft *soft = (smoe_soft *)r;
+    smoe_soft_init(soft, r->spec->normalize);
     if (r->spec->normalize)
         soft->scale = smoe_params_add(r->params, SMOE_PARAM_PLAIN, scale_start(r), 0, 0, NULL,
                                       "%s.scale", r->prefix);
     return 0;
 }
 
-static void reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep) {
-    soft_router *soft = (soft_router *)r;
+void smoe_soft_reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep) {
+    smoe_soft *soft = (smoe_soft *)r;
     size_t R = B * r->T, S = r->E * r->P;
     smoe_plan_reserve_dense(&r->plan, B, r->T, r->E, r->P, train, keep);
     soft->z = smoe_arena_take(keep, R * S, sizeof(real));
@@ -93,7 +88,7 @@ static void reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep) {
 }
 
 /* unit = Phi with columns of length (nearly) one; their f and slopes in `column`. */
-static void normalise_phi(soft_router *soft, const real *phi) {
+static void normalise_phi(smoe_soft *soft, const real *phi) {
     const smoe_router *r = &soft->base;
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
     size_t S = r->E * r->P, d = r->d;
@@ -110,8 +105,31 @@ static void normalise_phi(soft_router *soft, const real *phi) {
     }
 }
 
+void smoe_soft_cosines(smoe_soft *soft, const real *x, const smoe_pass *pass) {
+    smoe_router *r = &soft->base;
+    smoe_plan *plan = &r->plan;
+    const smoe_row_kernels *kern = smoe_kernels_get()->row;
+    smoe_plan_begin(plan, pass->images * r->T);
+    size_t R = plan->tokens, S = plan->S, d = r->d;
+    const real *phi = smoe_weight(r->params, soft->phi), *columns = phi;
+    if (soft->normalize) {
+        normalise_phi(soft, phi);
+        columns = soft->unit;
+    }
+    smoe_product z =
+        smoe_product_of(soft->z, S, R, S, d, smoe_matrix_of(x, d), smoe_matrix_of(columns, S));
+    smoe_gemm(&z);
+    SMOE_SHARED(routing, R * d)
+    for (size_t t = 0; t < R; t++) {
+        soft->token[2 * t] = 1;
+        if (soft->normalize)
+            inverse_norm(kern->dot_double(x + t * d, x + t * d, d), r->spec->l2_eps,
+                         &soft->token[2 * t], &soft->token[2 * t + 1]);
+    }
+}
+
 /* L of one image from its z, with its noise, and D and C from L. */
-static void weigh(const soft_router *soft, size_t g, real scale, const smoe_pass *pass) {
+static void weigh(const smoe_soft *soft, size_t g, real scale, const smoe_pass *pass) {
     const smoe_router *r = &soft->base;
     const smoe_plan *plan = &r->plan;
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
@@ -135,37 +153,18 @@ static void weigh(const soft_router *soft, size_t g, real scale, const smoe_pass
 }
 
 static void forward(smoe_router *r, const real *x, const smoe_pass *pass) {
-    soft_router *soft = (soft_router *)r;
-    smoe_plan *plan = &r->plan;
-    const smoe_row_kernels *kern = smoe_kernels_get()->row;
-    smoe_plan_begin(plan, pass->images * r->T);
-    size_t R = plan->tokens, S = plan->S, d = r->d;
-    const real *phi = smoe_weight(r->params, soft->phi), *columns = phi;
+    smoe_soft *soft = (smoe_soft *)r;
+    smoe_soft_cosines(soft, x, pass);
     real scale = scale_of(soft);
-    if (r->spec->normalize) {
-        normalise_phi(soft, phi);
-        columns = soft->unit;
-    }
-    smoe_product z =
-        smoe_product_of(soft->z, S, R, S, d, smoe_matrix_of(x, d), smoe_matrix_of(columns, S));
-    smoe_gemm(&z);
-    SMOE_SHARED(routing, R * (S + d))
-    for (size_t g = 0; g < plan->G; g++) {
-        for (size_t t = g * r->T; t < (g + 1) * r->T; t++) {
-            soft->token[2 * t] = 1;
-            if (r->spec->normalize)
-                inverse_norm(kern->dot_double(x + t * d, x + t * d, d), r->spec->l2_eps,
-                             &soft->token[2 * t], &soft->token[2 * t + 1]);
-        }
-        weigh(soft, g, scale, pass);
-    }
+    SMOE_SHARED(routing, r->plan.tokens * r->plan.S)
+    for (size_t g = 0; g < r->plan.G; g++) weigh(soft, g, scale, pass);
 }
 
 /*
  * dL = softmax backwards of D (columns) and C (rows), in dcomb. Then, with q_t = sum_s dL_ts z_ts:
  * dscale = sum_t f(x_t) q_t,  dx_t gets scale q_t df/dx = -scale q_t slope_t x_t,  dz = scale f dL.
  */
-static void logits_backward(soft_router *soft, size_t g, real scale) {
+static void logits_backward(smoe_soft *soft, size_t g, real scale) {
     const smoe_router *r = &soft->base;
     const smoe_plan *plan = &r->plan;
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
@@ -186,7 +185,7 @@ static void logits_backward(soft_router *soft, size_t g, real scale) {
 }
 
 /* dPhi_s += f_s dunit_s - slope_s (phi_s . dunit_s) phi_s. */
-static void phi_backward(soft_router *soft, real *dphi, const real *phi) {
+static void phi_backward(smoe_soft *soft, real *dphi, const real *phi) {
     const smoe_router *r = &soft->base;
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
     size_t S = r->E * r->P, d = r->d;
@@ -203,20 +202,14 @@ static void phi_backward(soft_router *soft, real *dphi, const real *phi) {
     }
 }
 
-static void backward(smoe_router *r, real *dx, const real *x, const smoe_pass *pass) {
-    (void)pass;
-    soft_router *soft = (soft_router *)r;
+void smoe_soft_cosines_backward(smoe_soft *soft, real *dx, const real *x, real scale) {
+    const smoe_router *r = &soft->base;
     const smoe_plan *plan = &r->plan;
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
     size_t R = plan->tokens, S = plan->S, d = r->d;
-    bool normalize = r->spec->normalize;
+    bool normalize = soft->normalize;
     const real *phi = smoe_weight(r->params, soft->phi);
-    real *dphi = smoe_gradient(r->params, soft->phi), scale = scale_of(soft);
-    real *ds = normalize ? smoe_gradient(r->params, soft->scale) : NULL;
-
-    SMOE_SHARED(routing, R * S)
-    for (size_t g = 0; g < plan->G; g++) logits_backward(soft, g, scale);
-
+    real *dphi = smoe_gradient(r->params, soft->phi);
     const real *columns = normalize ? soft->unit : phi, *dz = plan->dcomb;
     smoe_product to_tokens =
         smoe_product_of(dx, d, R, d, S, smoe_matrix_of(dz, S), smoe_transposed(columns, S));
@@ -229,17 +222,30 @@ static void backward(smoe_router *r, real *dx, const real *x, const smoe_pass *p
     to_columns.ldadd = S;
     if (dphi) smoe_gemm(&to_columns);
     if (!normalize) return;
-    double dscale = 0;
-    for (size_t t = 0; t < R; t++) dscale += (double)soft->token[2 * t] * (double)soft->pull[t];
-    if (r->spec->scale_form == SMOE_SCALE_EXP) dscale *= (double)scale; /* d exp(s) = exp(s) ds */
-    if (ds) *ds += (real)dscale;
     SMOE_SHARED(routing, R * d)
     for (size_t t = 0; t < R; t++)
         kern->axpy(dx + t * d, -scale * soft->pull[t] * soft->token[2 * t + 1], x + t * d, d);
     if (dphi) phi_backward(soft, dphi, phi);
 }
 
-static smoe_router_cost cost(const smoe_router *r, const smoe_cost_options *options) {
+static void backward(smoe_router *r, real *dx, const real *x, const smoe_pass *pass) {
+    (void)pass;
+    smoe_soft *soft = (smoe_soft *)r;
+    const smoe_plan *plan = &r->plan;
+    real *ds = soft->normalize ? smoe_gradient(r->params, soft->scale) : NULL;
+    real scale = scale_of(soft);
+    SMOE_SHARED(routing, plan->tokens * plan->S)
+    for (size_t g = 0; g < plan->G; g++) logits_backward(soft, g, scale);
+    smoe_soft_cosines_backward(soft, dx, x, scale);
+    if (!ds) return;
+    double dscale = 0;
+    for (size_t t = 0; t < plan->tokens; t++)
+        dscale += (double)soft->token[2 * t] * (double)soft->pull[t];
+    if (r->spec->scale_form == SMOE_SCALE_EXP) dscale *= (double)scale; /* d exp(s) = exp(s) ds */
+    *ds += (real)dscale;
+}
+
+smoe_router_cost smoe_soft_cost(const smoe_router *r, const smoe_cost_options *options) {
     (void)options;
     smoe_router_cost x = smoe_router_dense_cost(r);
     x.logits = x.mixing; /* [T,d] x [d,S] */
@@ -247,10 +253,10 @@ static smoe_router_cost cost(const smoe_router *r, const smoe_cost_options *opti
 }
 
 const smoe_router_type smoe_router_soft = {
-    .size = sizeof(soft_router),
+    .size = sizeof(smoe_soft),
     .init = init,
-    .reserve = reserve,
-    .cost = cost,
+    .reserve = smoe_soft_reserve,
+    .cost = smoe_soft_cost,
     .forward = forward,
     .backward = backward,
 };

@@ -2,45 +2,49 @@
  * Tokens Choice (V-MoE 2.3-2.4, 4, appendix A): every token chooses its top K experts, experts have
  * buffers of fixed size, first choices are placed before second ones.
  *   weights    g itself, softmax before top-k, not renormalised:
- *              g = softmax(W x + N(0, (noise/E)^2))
+ *              g = softmax(W x + N(0, (noise/E)^2)), or the sigmoids of these logits (gate: sigmoid)
  *              topk: before has the two in reverse order (A.1): g = softmax over the K chosen of
- *              the same logits, 0 for the other experts
- *   order      vanilla: as the tokens come; bpr: by largest g; bpr-sum: by the sum of the top K;
+ *              the same logits, 0 for the other experts; renormalize: true divides the weights of
+ *              the K chosen by their sum, which of a softmax is the same
+ *   order      vanilla: as the tokens come; bpr: by the largest g; bpr-sum: by the sum of the top K;
  *              random: a random permutation of each group
- *   auxiliary  (importance + load)/2 averaged over groups, training only, each the squared
- *              variation CV^2 = variance/mean^2 over experts of
- *              importance_e = sum_t softmax(W x_t)_e
- *              load_e = sum_t Phi((z_te - threshold_t)/sigma), the threshold being the k-th largest
- *              noisy logit of the token
+ *   balance    loss: the auxiliary loss of balance.h, averaged over groups, training only; bias: the
+ *              top K are those of g + b, though weights are g, and b, a state, grows by
+ *              balance_rate where an expert was chosen less often than the mean of a step, and
+ *              falls by it where more often
  */
 #include "base/team.h"
-#include "math/kernels.h"
-#include "route/gate.h"
+#include "route/tokens.h"
 #include "spec/routers.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct tokens_router {
-    smoe_gate gate;
-    int32_t *choice;     /* [tokens,K] experts in order of their noisy logits */
-    smoe_ranked *ranked; /* [tokens] */
-    uint32_t *drawn;     /* [tokens] random order of each group's tokens; NULL: not wanted */
-    real *soft;          /* [tokens,E] softmax(z) without noise: importance */
-    double *sums;        /* [G,2,E] importance and load of each group */
-} tokens_router;
+/* Those of the gate. */
+static size_t group_size(const smoe_tokens *self) {
+    return self->gate.base.T / self->gate.unit;
+}
 
-static int init(smoe_router *r, smoe_err *err) {
-    smoe_gate_init((smoe_gate *)r);
+int smoe_tokens_init(smoe_router *r, smoe_err *err) {
+    smoe_tokens *self = (smoe_tokens *)r;
+    smoe_gate_init(&self->gate);
+    self->gate.form = r->spec->gate;
+    self->gate.chosen = smoe_moe_renormalizes(r->spec);
+    if (r->spec->balance == SMOE_BALANCE_BIAS) smoe_router_add_state(r, r->E, 0, "bias");
     if (r->K > r->E)
         return smoe_fail(err, SMOE_USAGE, "model.moe.k: %zu choices of %zu experts", r->K, r->E);
     return 0;
 }
 
-static void reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep) {
-    tokens_router *self = (tokens_router *)r;
-    size_t tokens = B * r->image_tokens, G = (tokens + r->T - 1) / r->T;
+static bool has_loss(const smoe_router *r) {
+    return r->spec->balance == SMOE_BALANCE_LOSS;
+}
+
+void smoe_tokens_reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep) {
+    smoe_tokens *self = (smoe_tokens *)r;
+    size_t tokens = B * r->image_tokens / self->gate.unit, T = group_size(self);
+    size_t G = (tokens + T - 1) / T;
     smoe_gate_reserve(&self->gate, B, train, train && r->spec->noise > 0, keep);
     smoe_plan_reserve_sparse(&r->plan, G, r->T, r->E, r->P, train, keep);
     self->choice = smoe_arena_take(keep, tokens * r->K, sizeof *self->choice);
@@ -48,11 +52,18 @@ static void reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep) {
     self->drawn = NULL;
     if (r->spec->priority == SMOE_PRIORITY_RANDOM)
         self->drawn = smoe_arena_take(keep, tokens, sizeof *self->drawn);
-    self->soft = train ? smoe_arena_take(keep, tokens * r->E, sizeof(real)) : NULL;
-    self->sums = train ? smoe_arena_take(keep, G * 2 * r->E, sizeof(double)) : NULL;
+    if (self->gate.form == SMOE_GATE_SIGMOID && self->gate.chosen)
+        self->share = smoe_arena_take(keep, tokens * r->K, sizeof *self->share);
+    self->biased = NULL;
+    if (r->counted) {
+        self->biased = smoe_arena_take(keep, tokens * r->E, sizeof(real));
+        r->counts = smoe_arena_take(keep, r->counted, sizeof *r->counts);
+    }
+    self->balance = (smoe_balance){.gate = &self->gate, .choice = self->choice};
+    if (train && has_loss(r)) smoe_balance_reserve(&self->balance, tokens, G, keep);
 }
 
-static smoe_router_cost cost(const smoe_router *r, const smoe_cost_options *options) {
+smoe_router_cost smoe_tokens_cost(const smoe_router *r, const smoe_cost_options *options) {
     return smoe_gate_cost((const smoe_gate *)r, options, r->K);
 }
 
@@ -77,10 +88,38 @@ static void softmax_of_chosen(real *g, const real *z, const int32_t *choice, siz
     for (size_t k = 0; k < K; k++) g[choice[k]] = (real)(exp((double)z[choice[k]] - top) / sum);
 }
 
+/* share [K] is scratch. */
+static void sigmoid_of_chosen(real *g, const real *z, const int32_t *choice, size_t E, size_t K,
+                              double *share) {
+    smoe_sigmoid_shares(share, z, choice, K);
+    memset(g, 0, E * sizeof *g);
+    for (size_t k = 0; k < K; k++) g[choice[k]] = (real)share[k];
+}
+
+/* The K experts of token t, and the weights that follow from them. Scores that are random have no
+ * bias. */
+static void choose(smoe_tokens *self, size_t t, bool biased) {
+    const smoe_router *r = &self->gate.base;
+    size_t E = r->E, K = r->K;
+    const real *z = self->gate.noisy + t * E, *by = z;
+    real *g = self->gate.g + t * E;
+    int32_t *choice = self->choice + t * K;
+    if (biased) {
+        const real *b = smoe_weight(r->params, r->state);
+        for (size_t e = 0; e < E; e++) self->biased[t * E + e] = g[e] + b[e];
+        by = self->biased + t * E;
+    }
+    top_experts(choice, by, E, K);
+    if (!self->gate.chosen) return;
+    if (self->gate.form == SMOE_GATE_SIGMOID)
+        sigmoid_of_chosen(g, z, choice, E, K, self->share + t * K);
+    else
+        softmax_of_chosen(g, z, choice, E, K);
+}
+
 /* The order of a group is keyed by block, step and the place of its first image in the batch; at
  * evaluation by the number of that image, so that it is the same every time. */
-static void draw_order(tokens_router *self, size_t g, size_t first, size_t n,
-                       const smoe_pass *pass) {
+static void draw_order(smoe_tokens *self, size_t g, size_t first, size_t n, const smoe_pass *pass) {
     const smoe_router *r = &self->gate.base;
     smoe_rng rng = smoe_rng_at(pass->seed, SMOE_RNG_PRIORITY, (uint32_t)r->site, pass->step,
                                pass->first + g * r->spec->group_images);
@@ -89,9 +128,9 @@ static void draw_order(tokens_router *self, size_t g, size_t first, size_t n,
         self->ranked[first + i] = (smoe_ranked){0, (int32_t)self->drawn[first + i]};
 }
 
-/* Tokens of the group in the order in which they are placed; returns the number of tokens that take
- * part (skip_patch). */
-static size_t order(tokens_router *self, size_t g, size_t first, size_t n, const smoe_pass *pass) {
+/* Tokens of the group in the order in which they are placed; returns how many of them are
+ * (skip_patch). */
+static size_t order(smoe_tokens *self, size_t g, size_t first, size_t n, const smoe_pass *pass) {
     const smoe_router *r = &self->gate.base;
     size_t K = r->K, kept = (size_t)rint(r->spec->skip_patch * (double)n);
     smoe_ranked *ranked = self->ranked + first;
@@ -119,77 +158,33 @@ static size_t order(tokens_router *self, size_t g, size_t first, size_t n, const
     return kept;
 }
 
-static void place(tokens_router *self, size_t g, size_t first, size_t n, const smoe_pass *pass) {
+static void place(smoe_tokens *self, size_t g, size_t first, size_t n, const smoe_pass *pass) {
     smoe_router *r = &self->gate.base;
     smoe_plan *plan = &r->plan;
-    size_t K = r->K, room = smoe_moe_places(r->spec, r->block, n);
+    size_t K = r->K, room = smoe_moe_capacity(r->spec, r->block, n, K), unit = self->gate.unit;
     size_t kept = order(self, g, first, n, pass);
     int32_t *used = plan->used + g * r->E;
     memset(used, 0, r->E * sizeof *used);
     for (size_t k = 0; k < K; k++)
-        for (size_t i = 0; i < kept; i++) {
-            size_t token = first + (size_t)self->ranked[first + i].index;
+        for (size_t j = 0; j < kept; j++) {
+            size_t token = first + (size_t)self->ranked[first + j].index;
             size_t e = (size_t)self->choice[token * K + k];
             size_t *count = &plan->chosen[e];
 #pragma omp atomic
-            (*count)++;
-            if ((size_t)used[e] == room) {
+            *count += unit;
+            if ((size_t)used[e] == room * unit) {
                 count = &plan->lost[e];
 #pragma omp atomic
-                (*count)++;
+                *count += unit;
                 continue;
             }
-            size_t slot = (g * r->E + e) * r->P + (size_t)used[e]++;
-            plan->slot_token[slot] = (int32_t)token;
-            plan->slot_weight[slot] = self->gate.g[token * r->E + e];
+            size_t slot = (g * r->E + e) * r->P + (size_t)used[e];
+            for (size_t i = 0; i < unit; i++) {
+                plan->slot_token[slot + i] = (int32_t)(token * unit + i);
+                plan->slot_weight[slot + i] = self->gate.g[token * r->E + e];
+            }
+            used[e] += (int32_t)unit;
         }
-}
-
-/* Beyond this many deviations Phi is 0 or 1 to the last bit of a sum of such numbers, and its
- * density is negligible. With many experts sigma is small, so this holds for nearly all logits. */
-static const double far_off = 9;
-
-/* (z - threshold)/sigma, threshold the k-th largest noisy logit of the token. */
-static double load_score(const tokens_router *self, size_t t, size_t e, double sigma) {
-    const smoe_router *r = &self->gate.base;
-    size_t K = r->K, last = (size_t)self->choice[t * K + K - 1];
-    double threshold = (double)self->gate.noisy[t * r->E + last];
-    return ((double)self->gate.z[t * r->E + e] - threshold) / sigma;
-}
-
-static double squared_variation(const double *x, size_t n) {
-    double mean = 0, variance = 0;
-    for (size_t i = 0; i < n; i++) mean += x[i] / (double)n;
-    for (size_t i = 0; i < n; i++) variance += (x[i] - mean) * (x[i] - mean) / (double)n;
-    return mean > 0 ? variance / (mean * mean) : 0;
-}
-
-/* x becomes scale times the gradient of its squared variation:
- * d(variance/mean^2)/dx_i = 2 ((x_i - mean)/mean^2 - variance/mean^3)/n. */
-static void squared_variation_slopes(double *x, size_t n, double scale) {
-    double mean = 0, variance = 0;
-    for (size_t i = 0; i < n; i++) mean += x[i] / (double)n;
-    for (size_t i = 0; i < n; i++) variance += (x[i] - mean) * (x[i] - mean) / (double)n;
-    double f = mean > 0 ? 2 * scale / ((double)n * mean * mean) : 0;
-    for (size_t i = 0; i < n; i++) x[i] = f * (x[i] - mean - (mean > 0 ? variance / mean : 0));
-}
-
-/* Fills the importance and load of one group. */
-static void balance(tokens_router *self, size_t g, size_t first, size_t n, double sigma) {
-    const smoe_router *r = &self->gate.base;
-    size_t E = r->E;
-    double *importance = self->sums + g * 2 * E, *load = importance + E;
-    memset(importance, 0, 2 * E * sizeof *importance);
-    for (size_t t = first; t < first + n; t++) {
-        real *soft = self->soft + t * E;
-        memcpy(soft, self->gate.z + t * E, E * sizeof *soft);
-        smoe_kernels_get()->row->softmax(soft, 1, E, E);
-        for (size_t e = 0; e < E; e++) importance[e] += (double)soft[e];
-        for (size_t e = 0; e < E && sigma > 0; e++) {
-            double u = load_score(self, t, e, sigma);
-            if (u > -far_off) load[e] += u < far_off ? erfc(-u * M_SQRT1_2) / 2 : 1;
-        }
-    }
 }
 
 /* Groups of the whole batch, over which the auxiliary loss is averaged. */
@@ -197,88 +192,67 @@ static double groups_of_batch(const smoe_router *r, const smoe_pass *pass) {
     return (double)((smoe_pass_whole(pass) * r->image_tokens + r->T - 1) / r->T);
 }
 
-static void forward(smoe_router *r, const real *x, const smoe_pass *pass) {
-    tokens_router *self = (tokens_router *)r;
+void smoe_tokens_forward(smoe_router *r, const real *x, const smoe_pass *pass) {
+    smoe_tokens *self = (smoe_tokens *)r;
     smoe_plan *plan = &r->plan;
-    double sigma = smoe_gate_noise(&self->gate, pass), aux = 0;
-    size_t E = r->E, K = r->K;
+    double sigma = smoe_gate_noise(&self->gate, pass);
+    bool biased = self->biased && (pass->train || !r->spec->is_random[r->block]);
+    bool loss = pass->train && has_loss(r);
     smoe_plan_begin(plan, pass->images * r->image_tokens);
     smoe_gate_forward(&self->gate, x, sigma, pass);
-    SMOE_SHARED(routing, plan->tokens * E)
-    for (size_t t = 0; t < plan->tokens; t++) {
-        const real *z = self->gate.noisy + t * E;
-        top_experts(self->choice + t * K, z, E, K);
-        if (r->spec->topk == SMOE_TOPK_BEFORE)
-            softmax_of_chosen(self->gate.g + t * E, z, self->choice + t * K, E, K);
-    }
-    SMOE_SHARED(routing, plan->tokens * E)
+    size_t tokens = smoe_gate_tokens(&self->gate, pass), T = group_size(self);
+    SMOE_SHARED(routing, tokens * r->E)
+    for (size_t t = 0; t < tokens; t++) choose(self, t, biased);
+    SMOE_SHARED(routing, plan->tokens * r->E)
     for (size_t g = 0; g < plan->G; g++) {
-        size_t first = g * r->T, left = plan->tokens - first, n = left < r->T ? left : r->T;
+        size_t first = g * T, left = tokens - first, n = left < T ? left : T;
         place(self, g, first, n, pass);
-        if (pass->train) balance(self, g, first, n, sigma);
+        if (loss) smoe_balance_measure(&self->balance, g, first, n, sigma);
     }
     smoe_plan_seal(plan);
-    if (!pass->train) return;
-    for (size_t g = 0; g < plan->G; g++) {
-        const double *sums = self->sums + g * 2 * E;
-        aux += squared_variation(sums, E) / 2;
-        if (sigma > 0) aux += squared_variation(sums + E, E) / 2;
-    }
-    plan->aux = aux / groups_of_batch(r, pass);
+    smoe_gate_spread(&self->gate);
+    for (size_t e = 0; e < r->counted; e++) r->counts[e] = (double)plan->chosen[e];
+    if (!loss) return;
+    plan->losses.aux = smoe_balance_loss(&self->balance, plan->G, sigma) / groups_of_batch(r, pass);
+    plan->losses.weighted += r->spec->aux_weight * plan->losses.aux;
 }
 
-/*
- * dz of the auxiliary loss of one group, whose sums become their own gradients. Importance: through
- * p = softmax(z), dz = p (dimportance - sum of p dimportance). Load: with u the score and phi its
- * density, dz_te += dload_e phi(u)/sigma, and the sum of these over the experts of a token is
- * subtracted from the gradient of the logit that is its threshold.
- */
-static void auxiliary_backward(tokens_router *self, size_t g, size_t first, size_t n, double sigma,
-                               double scale) {
-    const smoe_router *r = &self->gate.base;
-    size_t E = r->E, K = r->K;
-    double *dimportance = self->sums + g * 2 * E, *dload = dimportance + E;
-    squared_variation_slopes(dimportance, E, scale);
-    squared_variation_slopes(dload, E, scale);
-    for (size_t t = first; t < first + n; t++) {
-        real *dz = self->gate.dz + t * E;
-        const real *p = self->soft + t * E;
-        double along = 0, moved = 0;
-        for (size_t e = 0; e < E; e++) along += (double)p[e] * dimportance[e];
-        for (size_t e = 0; e < E; e++) dz[e] = (real)((double)p[e] * (dimportance[e] - along));
-        if (!(sigma > 0)) continue;
-        for (size_t e = 0; e < E; e++) {
-            double u = load_score(self, t, e, sigma);
-            if (!(fabs(u) < far_off)) continue;
-            double slope = dload[e] * exp(-u * u / 2) / (sigma * sqrt(2 * M_PI));
-            dz[e] += (real)slope;
-            moved += slope;
-        }
-        dz[self->choice[t * K + K - 1]] -= (real)moved;
-    }
-}
-
-static void backward(smoe_router *r, real *dx, const real *x, const smoe_pass *pass) {
-    tokens_router *self = (tokens_router *)r;
+void smoe_tokens_backward(smoe_router *r, real *dx, const real *x, const smoe_pass *pass) {
+    smoe_tokens *self = (smoe_tokens *)r;
     const smoe_plan *plan = &r->plan;
     double sigma = smoe_gate_noise(&self->gate, pass);
     double scale = r->spec->aux_weight / (2 * groups_of_batch(r, pass));
-    memset(self->gate.dz, 0, plan->tokens * r->E * sizeof(real));
-    if (pass->train && r->spec->aux_weight > 0) {
-        SMOE_SHARED(routing, plan->tokens * r->E)
+    size_t tokens = smoe_gate_tokens(&self->gate, pass), T = group_size(self);
+    memset(self->gate.dz, 0, tokens * r->E * sizeof(real));
+    if (pass->train && has_loss(r) && r->spec->aux_weight > 0) {
+        SMOE_SHARED(routing, tokens * r->E)
         for (size_t g = 0; g < plan->G; g++) {
-            size_t first = g * r->T, left = plan->tokens - first;
-            auxiliary_backward(self, g, first, left < r->T ? left : r->T, sigma, scale);
+            size_t first = g * T, left = tokens - first;
+            smoe_balance_backward(&self->balance, g, first, left < T ? left : T, sigma, scale);
         }
     }
-    smoe_gate_backward(&self->gate, dx, x);
+    smoe_gate_backward(&self->gate, dx, x, pass);
+}
+
+/* b_e += rate sign(mean - chosen_e). */
+void smoe_tokens_settle(smoe_router *r, const double *chosen, const smoe_pass *pass) {
+    (void)pass;
+    real *b = r->params->w + r->params->param[r->state].offset;
+    real rate = (real)r->spec->balance_rate;
+    double sum = 0;
+    for (size_t e = 0; e < r->E; e++) sum += chosen[e];
+    for (size_t e = 0; e < r->E; e++) {
+        double above = chosen[e] * (double)r->E - sum; /* whole numbers: exact */
+        b[e] += above < 0 ? rate : above > 0 ? -rate : 0;
+    }
 }
 
 const smoe_router_type smoe_router_tokens_choice = {
-    .size = sizeof(tokens_router),
-    .init = init,
-    .reserve = reserve,
-    .cost = cost,
-    .forward = forward,
-    .backward = backward,
+    .size = sizeof(smoe_tokens),
+    .init = smoe_tokens_init,
+    .reserve = smoe_tokens_reserve,
+    .cost = smoe_tokens_cost,
+    .forward = smoe_tokens_forward,
+    .backward = smoe_tokens_backward,
+    .settle = smoe_tokens_settle,
 };

@@ -266,7 +266,7 @@ static void check_series(smoe_reading *reading, const char *key, const smoe_seri
 static size_t most_choices(const smoe_spec *spec) {
     size_t most = 0;
     for (size_t i = 0; i < spec->model.depth; i++) {
-        size_t choices = spec->model.moe.is_moe[i] ? smoe_moe_choices(&spec->model.moe, i) : 0;
+        size_t choices = spec->model.moe.is_moe[i] ? smoe_moe_k(&spec->model.moe, i) : 0;
         if (choices > most) most = choices;
     }
     return most;
@@ -277,16 +277,26 @@ static void check_router(smoe_reading *reading) {
     const smoe_moe_spec *moe = &spec->model.moe;
     const smoe_router_entry *router = smoe_router_find(moe->router);
     if (!router) return; /* out of memory for `random`, reported already */
-    size_t T = smoe_spec_tokens(spec), choices = most_choices(spec);
-    if (router->family == SMOE_FAMILY_TOKENS_CHOICE && choices > moe->experts)
+    size_t T = smoe_spec_tokens(spec), choices = smoe_moe_choices(moe, 0);
+    bool gates = smoe_router_heeds(router, "gate");
+    if (smoe_router_counts_experts(router) && most_choices(spec) > moe->experts)
         clash(reading, KEYS("model.moe.k", "model.moe.experts"),
-              "a token cannot choose %zu of %zu experts: use k of %zu at most", choices,
+              "a token cannot choose %zu of %zu experts: use k of %zu at most", most_choices(spec),
               moe->experts, moe->experts);
-    if (router->family == SMOE_FAMILY_TOKENS_CHOICE && moe->topk == SMOE_TOPK_BEFORE &&
-        moe->priority == SMOE_PRIORITY_BPR_SUM)
-        clash(reading, KEYS("model.moe.priority", "model.moe.topk"),
-              "with topk before, the K weights of every token sum to 1: use priority bpr, or topk "
-              "after");
+    if (router->family == SMOE_FAMILY_THRESHOLD && moe->balance == SMOE_BALANCE_BIAS)
+        clash(reading, KEYS("model.moe.balance", "model.moe.router"),
+              "router %s has no biases: use loss or none", moe->router);
+    if (gates && smoe_moe_renormalizes(moe) && moe->priority == SMOE_PRIORITY_BPR_SUM)
+        clash(reading,
+              KEYS("model.moe.priority",
+                   moe->renormalize ? "model.moe.renormalize" : "model.moe.topk"),
+              "with %s, the K weights of every token sum to 1: use priority bpr, or %s",
+              moe->renormalize ? "renormalize" : "topk before",
+              moe->renormalize ? "renormalize false" : "topk after");
+    if (gates && moe->gate == SMOE_GATE_SIGMOID && moe->topk == SMOE_TOPK_BEFORE)
+        clash(
+            reading, KEYS("model.moe.topk", "model.moe.gate"),
+            "topk before is a softmax over the chosen experts: use renormalize with gate sigmoid");
     if (!choices && strcmp(moe->random_layers, "none"))
         clash(
             reading, KEYS("model.moe.random_layers", "model.moe.router"),
@@ -297,6 +307,10 @@ static void check_router(smoe_reading *reading) {
         clash(reading, KEYS("model.moe.group_images", "train.batch_size", "train.pieces"),
               "groups of %zu images do not divide the %s of %zu: use a divisor of it",
               moe->group_images, spec->train.pieces > 1 ? "pieces" : "batch", piece);
+    if (moe->universal_experts >= moe->experts)
+        clash(reading, KEYS("model.moe.universal_experts", "model.moe.experts"),
+              "%zu universal ones of %zu experts leave no other: use %zu at most",
+              moe->universal_experts, moe->experts, moe->experts - 1);
     size_t P = smoe_moe_slots_per_expert(moe, 0, T), E = moe->experts;
     if (router->family == SMOE_FAMILY_FIXED && P && P * E < T)
         clash(reading, KEYS("model.moe.router", "model.moe.slots_per_expert", "model.moe.experts"),
@@ -358,6 +372,14 @@ static void check_model(smoe_reading *reading) {
               "sincos2d needs a width that is a multiple of 4, found %zu", model->width);
 }
 
+/* Of a block's MLPs that a token passes through, at most. */
+static double widest_mlp(const smoe_model_spec *model) {
+    double expert = (double)smoe_moe_hidden(model), dense = (double)model->mlp;
+    if (!model->moe.layer_count) return dense;
+    double shared = (double)model->moe.shared_experts * expert;
+    return fmax(dense, fmax(expert, (double)smoe_moe_universal(model)) + shared);
+}
+
 /* Sizes are counted in 64 bits. Models far larger than any memory are refused, so that no product
  * of sizes overflows; the sum is a generous bound. */
 static void check_size(smoe_reading *reading) {
@@ -365,8 +387,9 @@ static void check_size(smoe_reading *reading) {
     const smoe_spec *spec = reading->spec;
     const smoe_model_spec *model = &spec->model;
     const smoe_moe_spec *moe = &model->moe;
-    double d = (double)model->width, h = (double)model->mlp, L = (double)model->depth;
+    double d = (double)model->width, L = (double)model->depth;
     double T = (double)smoe_spec_tokens(spec), E = moe->layer_count ? (double)moe->experts : 1;
+    double h = widest_mlp(model);
     double S = 1;
     for (size_t i = 0; i < model->depth; i++) {
         if (!moe->is_moe[i]) continue;

@@ -17,9 +17,18 @@ const smoe_router_entry *smoe_router_find(const char *name) {
 }
 
 bool smoe_router_heeds(const smoe_router_entry *router, const char *key) {
-    static const char all[] = "layers router mix_precision expert_dropout";
+    static const char all[] = "layers router mix_precision expert_dropout expert_mlp "
+                              "universal_experts universal_mlp shared_experts";
     return !router || smoe_text_has_word(all, ' ', key) ||
            smoe_text_has_word(router->keys, ' ', key);
+}
+
+bool smoe_router_gated(const smoe_router_entry *router) {
+    return router && router->family != SMOE_FAMILY_SOFT && router->family != SMOE_FAMILY_FIXED;
+}
+
+bool smoe_router_counts_experts(const smoe_router_entry *router) {
+    return smoe_router_gated(router) && router->family != SMOE_FAMILY_EXPERTS_CHOICE;
 }
 
 bool smoe_moe_chooses(const smoe_moe_spec *moe) {
@@ -29,21 +38,26 @@ bool smoe_moe_chooses(const smoe_moe_spec *moe) {
 size_t smoe_moe_choices(const smoe_moe_spec *moe, size_t block) {
     const smoe_router_entry *router = smoe_router_find(moe->router);
     if (!router) return 0;
-    if (router->family == SMOE_FAMILY_TOKENS_CHOICE) return smoe_moe_k(moe, block);
+    if (router->family == SMOE_FAMILY_TOKENS_CHOICE || router->family == SMOE_FAMILY_IMAGES_CHOICE)
+        return smoe_moe_k(moe, block);
     return router->family == SMOE_FAMILY_EXPERTS_CHOICE;
 }
 
 bool smoe_moe_drops_nothing(const smoe_moe_spec *moe) {
-    return moe->layer_count && !smoe_moe_chooses(moe);
+    return moe->layer_count && !smoe_router_gated(smoe_router_find(moe->router));
 }
 
-size_t smoe_moe_places(const smoe_moe_spec *moe, size_t block, size_t tokens) {
+size_t smoe_moe_places(const smoe_moe_spec *moe, size_t block, size_t tokens, size_t image_tokens) {
     const smoe_router_entry *router = smoe_router_find(moe->router);
     size_t places;
     switch (router ? router->family : SMOE_FAMILY_SOFT) {
     case SMOE_FAMILY_FIXED: return (tokens + moe->experts - 1) / moe->experts;
     case SMOE_FAMILY_TOKENS_CHOICE:
         return smoe_moe_capacity(moe, block, tokens, smoe_moe_k(moe, block));
+    case SMOE_FAMILY_IMAGES_CHOICE:
+        return image_tokens *
+               smoe_moe_capacity(moe, block, tokens / image_tokens, smoe_moe_k(moe, block));
+    case SMOE_FAMILY_THRESHOLD: return tokens;
     case SMOE_FAMILY_EXPERTS_CHOICE:
         places = smoe_moe_capacity(moe, block, tokens, 1);
         return places < tokens ? places : tokens;
@@ -59,7 +73,7 @@ smoe_moe_shape smoe_moe_shape_of(const smoe_moe_spec *moe, size_t block, size_t 
                         .E = moe->experts,
                         .K = K,
                         .capacity = smoe_moe_ratio(moe, block)};
-    x.P = smoe_moe_places(moe, block, x.T);
+    x.P = smoe_moe_places(moe, block, x.T, image_tokens);
     x.S = x.E * x.P;
     return x;
 }

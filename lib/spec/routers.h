@@ -13,6 +13,8 @@ typedef enum smoe_router_family {
     SMOE_FAMILY_SOFT,          /* an expert has P slots, each a mix of all tokens of an image */
     SMOE_FAMILY_FIXED,         /* tokens go to experts by a fixed rule, each to its own slot */
     SMOE_FAMILY_TOKENS_CHOICE, /* a token chooses K experts, whose buffers are of fixed size */
+    SMOE_FAMILY_IMAGES_CHOICE, /* the same of whole images, whose tokens stay together */
+    SMOE_FAMILY_THRESHOLD,     /* a token goes to any number of experts; buffers hold all tokens */
     SMOE_FAMILY_EXPERTS_CHOICE /* an expert chooses as many tokens as its buffer holds */
 } smoe_router_family;
 
@@ -38,22 +40,28 @@ const smoe_router_entry *smoe_router_find(const char *name);
  * for NULL, a dense model. */
 bool smoe_router_heeds(const smoe_router_entry *router, const char *key);
 
-/* Whether the router is a choice router: tokens choose experts, or experts choose tokens. */
+/* Whether tokens or images choose experts, or experts choose tokens, for buffers of limited size. */
 bool smoe_moe_chooses(const smoe_moe_spec *moe);
 
+/* Whether placements follow from a gate's weights of tokens and experts. */
+bool smoe_router_gated(const smoe_router_entry *router);
+
+/* Whether K experts of a token, or of an image, are asked for. */
+bool smoe_router_counts_experts(const smoe_router_entry *router);
+
 /* The number of choices per token that determines the size of buffers in that block: K for tokens-
- * choice, 1 for experts-choice, 0 for other routers. */
+ * choice and images-choice, 1 for experts-choice, 0 for other routers. */
 size_t smoe_moe_choices(const smoe_moe_spec *moe, size_t block);
 
 /* Whether the model has MoE layers whose router processes every token by construction, so that the
  * share of dropped tokens is 0. */
 bool smoe_moe_drops_nothing(const smoe_moe_spec *moe);
 
-/* P for a group of `tokens` tokens in an MoE layer: slots of an expert or, with a choice router,
- * places of its buffer. This is smoe_moe_capacity, except that an expert that chooses takes each
- * token at most once, and that a fixed router has as many slots as its tokens need, regardless of
- * the spec. */
-size_t smoe_moe_places(const smoe_moe_spec *moe, size_t block, size_t tokens);
+/* P for a group of `tokens` tokens, of images with `image_tokens` each, in an MoE layer: slots of an
+ * expert or, with a choice router, places of its buffer. This is smoe_moe_capacity, except that an
+ * expert that chooses takes each token at most once, and that a fixed router has as many slots as
+ * its tokens need, regardless of the spec. */
+size_t smoe_moe_places(const smoe_moe_spec *moe, size_t block, size_t tokens, size_t image_tokens);
 
 /* The sizes for a full group of tokens in the MoE layer of a block. */
 typedef struct smoe_moe_shape {

@@ -195,6 +195,18 @@ static double number_of(const smoe_moe_spec *moe, const smoe_series *series, siz
     return series->item[layer];
 }
 
+size_t smoe_moe_hidden(const smoe_model_spec *model) {
+    return model->moe.expert_mlp ? model->moe.expert_mlp : model->mlp;
+}
+
+size_t smoe_moe_universal(const smoe_model_spec *model) {
+    return model->moe.universal_mlp ? model->moe.universal_mlp : smoe_moe_hidden(model);
+}
+
+bool smoe_moe_renormalizes(const smoe_moe_spec *moe) {
+    return moe->renormalize || moe->topk == SMOE_TOPK_BEFORE;
+}
+
 size_t smoe_moe_k(const smoe_moe_spec *moe, size_t block) {
     return (size_t)number_of(moe, &moe->k, block);
 }

@@ -54,6 +54,13 @@ typedef enum smoe_priority {
     SMOE_PRIORITY_BPR_SUM,
     SMOE_PRIORITY_RANDOM
 } smoe_priority;
+/* Of the gates of choice routers; RELU is no choice, but that of a router. */
+typedef enum smoe_gate_form { SMOE_GATE_SOFTMAX, SMOE_GATE_SIGMOID, SMOE_GATE_RELU } smoe_gate_form;
+typedef enum smoe_balance_way {
+    SMOE_BALANCE_LOSS,
+    SMOE_BALANCE_BIAS,
+    SMOE_BALANCE_NONE
+} smoe_balance_way;
 typedef enum smoe_topk { SMOE_TOPK_AFTER, SMOE_TOPK_BEFORE } smoe_topk; /* the softmax */
 typedef enum smoe_mix { SMOE_MIX_F32, SMOE_MIX_BF16 } smoe_mix;
 typedef enum smoe_rounding { SMOE_ROUNDING_ROUND, SMOE_ROUNDING_CEIL } smoe_rounding;
@@ -130,13 +137,24 @@ typedef struct smoe_moe_spec {
     size_t layer_count;           /* how many of is_moe are set */
     char *router;                 /* a name of spec/routers.def; `random` is resolved */
     size_t experts;
-    size_t slots_per_expert; /* P; 0 only where total_slots or capacity decides */
-    size_t total_slots;      /* 0, or S = E*P */
+    size_t expert_mlp;        /* hidden width of an expert; 0: that of a dense MLP */
+    size_t universal_experts; /* how many of the experts, the last ones, have another width: */
+    size_t universal_mlp;     /* this; 0: the same */
+    size_t shared_experts;    /* beside the others; they process every token */
+    size_t slots_per_expert;  /* P; 0 only where total_slots or capacity decides */
+    size_t total_slots;       /* 0, or S = E*P */
     bool normalize;
     smoe_l2 l2_eps;
     double soft_noise;       /* std of the soft routers' noise, training only */
     smoe_series k, capacity; /* see smoe_moe_k and smoe_moe_ratio */
     smoe_topk topk;
+    smoe_gate_form gate;
+    bool renormalize; /* the weights of the chosen experts sum to 1; see smoe_moe_renormalizes */
+    smoe_balance_way balance;
+    double balance_rate;       /* of the biases */
+    double l1_init, l1_factor; /* of remoe: the weight of its L1 term at first; what changes it */
+    size_t transport_steps;    /* of the routers that solve a transport problem */
+    double temperature_init;   /* of soft-temperatures */
     smoe_rounding capacity_rounding;
     size_t capacity_multiple_of;
     size_t group_images;
@@ -144,7 +162,7 @@ typedef struct smoe_moe_spec {
     double skip_patch;
     char *random_layers;             /* as written: none, all, last-N, every-N or a list */
     bool is_random[SMOE_MAX_BLOCKS]; /* resolved: at evaluation the router's scores are noise */
-    double noise, aux_weight;
+    double noise, aux_weight, z_weight;
     smoe_mix mix_precision;
     double expert_dropout;
     double phi_std, gate_std; /* SMOE_WORD: lecun */
@@ -445,6 +463,13 @@ size_t smoe_spec_tokens(const smoe_spec *spec);
 smoe_model_spec smoe_spec_text_tower(const smoe_spec *spec);
 /* D of what images and texts are embedded into. */
 size_t smoe_spec_embed(const smoe_spec *spec);
+
+/* Hidden width of an expert, and of a universal one. */
+size_t smoe_moe_hidden(const smoe_model_spec *model);
+size_t smoe_moe_universal(const smoe_model_spec *model);
+
+/* Whether the weights of a token's K choices are made to sum to 1. */
+bool smoe_moe_renormalizes(const smoe_moe_spec *moe);
 
 /* K and C of the MoE layer in a block. */
 size_t smoe_moe_k(const smoe_moe_spec *moe, size_t block);

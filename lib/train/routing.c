@@ -95,7 +95,7 @@ void smoe_routing_record(const smoe_routing *r, const char *split, json_t *recor
         size_t block = smoe_model_moe_block(r->model, i);
         if (!r->tokens[i]) continue;
         smoe_run_metric(record, SMOE_METRIC_DROPPED, NULL, block, share(r, i));
-        if (!smoe_moe_chooses(smoe_model_router(r->model, i)->spec)) continue; /* identity */
+        if (!smoe_model_router(r->model, i)->plan.gate) continue; /* identity */
         add_list(record, block, SMOE_METRIC_CHOSEN, chosen, NULL, r->E);
         add_list(record, block, SMOE_METRIC_PLACED, chosen, lost, r->E);
         add_list(record, block, SMOE_METRIC_LOST, lost, NULL, r->E);

@@ -8,10 +8,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LOSS, CORRECT, AUX, STATS, OF_LAYER = sizeof(smoe_plan_stats) / sizeof(double) };
+/* What is summed beside gradients: these, what routers count for their states, and, where the step
+ * is measured, the statistics of the layers. */
+enum { LOSS, CORRECT, AUX, Z, COUNTS, OF_LAYER = sizeof(smoe_plan_stats) / sizeof(double) };
+
+static size_t stats_at(const smoe_params *params) {
+    return COUNTS + smoe_params_counted(params);
+}
 
 static size_t numbers(const smoe_step *s) {
-    return STATS + OF_LAYER * smoe_model_moe_layers(s->model);
+    return stats_at(smoe_model_params(s->model)) + OF_LAYER * smoe_model_moe_layers(s->model);
 }
 
 static size_t units(const smoe_params *params) {
@@ -121,7 +127,7 @@ static const char *bad_gradient(const smoe_step *s, const smoe_params *params) {
 static int check(const smoe_step *s, const smoe_pass *pass, smoe_err *err) {
     const smoe_params *params = smoe_model_params(s->model);
     unsigned long long number = (unsigned long long)pass->step + 1;
-    double loss = s->loss + s->aux;
+    double loss = s->loss + s->aux + s->z;
     if (s->options.unchecked || (isfinite(loss) && isfinite(s->norm))) return 0;
     int status = 0;
     if (isfinite(loss)) {
@@ -168,8 +174,10 @@ static void run_piece(smoe_step *s, const smoe_batch *batch, size_t i, smoe_pass
                 train->label_smoothing);
     sums[LOSS] = task.loss;
     sums[CORRECT] = (double)task.correct;
-    sums[AUX] = smoe_model_aux(s->model);
-    if (!s->options.unchecked && !*s->bad && !isfinite(sums[LOSS] + sums[AUX]))
+    sums[AUX] = smoe_model_losses(s->model).aux;
+    sums[Z] = smoe_model_losses(s->model).z;
+    smoe_model_counts(s->model, sums + COUNTS);
+    if (!s->options.unchecked && !*s->bad && !isfinite(sums[LOSS] + sums[AUX] + sums[Z]))
         smoe_model_nonfinite(s->model, pass, s->bad, sizeof s->bad);
     smoe_clock_lap(pass->clock, SMOE_PART_loss);
     smoe_model_backward(s->model, s->dlogits, pass);
@@ -177,22 +185,23 @@ static void run_piece(smoe_step *s, const smoe_batch *batch, size_t i, smoe_pass
     for (size_t k = 0; routes && k < smoe_model_moe_layers(s->model); k++) {
         smoe_plan_stats stats;
         smoe_plan_measure(&smoe_model_router(s->model, k)->plan, &stats);
-        memcpy(sums + STATS + k * OF_LAYER, &stats, sizeof stats);
+        memcpy(sums + stats_at(smoe_model_params(s->model)) + k * OF_LAYER, &stats, sizeof stats);
     }
 }
 
 /* Sums the other values, besides gradients, over all pieces. */
 static void conclude(smoe_step *s, size_t whole) {
-    size_t n = numbers(s);
+    size_t n = numbers(s), stats = stats_at(smoe_model_params(s->model));
     smoe_pieces_sum(s->sums, s->pieces, n);
-    smoe_comm_sum(s->comm, s->sums, s->measure ? n : STATS);
+    smoe_comm_sum(s->comm, s->sums, s->measure ? n : stats);
     s->loss = s->sums[LOSS] / (double)whole;
     s->precision = s->sums[CORRECT] / (double)whole;
     s->aux = s->sums[AUX];
+    s->z = s->sums[Z];
     if (!s->measure) return;
     double G = (double)s->spec->train.pieces;
-    for (size_t i = STATS; i < n; i++) s->sums[i] /= G;
-    memcpy(s->stats, s->sums + STATS, (n - STATS) * sizeof *s->sums);
+    for (size_t i = stats; i < n; i++) s->sums[i] /= G;
+    memcpy(s->stats, s->sums + stats, (n - stats) * sizeof *s->sums);
 }
 
 /* Sums the gradients of the range of this process over all processes. */
@@ -245,6 +254,7 @@ int smoe_step_run(smoe_step *s, const smoe_batch *batch, uint64_t done, uint64_t
     s->norm = s->comm->size > 1 ? shared_norm(s, params) : smoe_optim_norm(params);
     if (check(s, &pass, err)) return -1;
     update(s, params, updates);
+    smoe_model_settle(s->model, s->sums + COUNTS, &pass);
     smoe_model_bound(s->model);
     if (params->average) smoe_optim_average(params, s->spec->train.ema, updates);
     smoe_clock_lap(clock, SMOE_PART_optimizer);
@@ -256,7 +266,7 @@ void smoe_step_expect(const smoe_params *params, const smoe_train_spec *train,
     size_t bytes = params->trained * sizeof(real), unit = SMOE_OPTIM_UNIT * sizeof(real);
     smoe_sent *other = &sent[SMOE_TRAFFIC_OTHER];
     for (int i = 0; i < 2; i++) smoe_comm_expect_agree(comm, other);
-    smoe_comm_expect_sum(comm, STATS, other);
+    smoe_comm_expect_sum(comm, stats_at(params), other);
     smoe_comm_expect_scatter_sum(comm, params->trained, SMOE_OPTIM_UNIT,
                                  &sent[SMOE_TRAFFIC_GRADIENTS]);
     smoe_comm_expect_gather(comm, units(params) * sizeof(double), sizeof(double), other);

@@ -29,13 +29,14 @@ typedef struct smoe_step {
     smoe_pieces tree;
     real *block;     /* with several processes: what arrives */
     double *squares; /* and the squares of the units of the gradient */
-    double *sums;    /* [pieces, 3 + 5 layers] what is summed beside gradients */
+    double *sums;    /* [pieces, 4 + counts of states + 5 layers] what is summed beside gradients */
     real *dlogits;   /* [images,N] */
     double *losses;  /* [images] losses of the images */
     char bad[48];    /* the first layer of this step that was not finite; empty: none */
     /* of the last step, means over the batch: */
     double loss, precision;
-    double aux;  /* the auxiliary losses, not weighted */
+    double aux;  /* the auxiliary losses of balance, not weighted */
+    double z;    /* the z-losses, not weighted */
     double norm; /* of the gradient, before clipping */
     /* Set by the caller if wanted: the routing of each MoE layer in the next steps, in `stats`. */
     bool measure;

@@ -359,7 +359,15 @@ static void add_router_metrics(const trainer *t, json_t *r) {
 /* Is there an auxiliary loss, though it may be 0? */
 static bool balances(const trainer *t) {
     const smoe_router_entry *router = smoe_router_find(t->spec->model.moe.router);
-    return smoe_model_routes(t->model) && router && router->family == SMOE_FAMILY_TOKENS_CHOICE;
+    return smoe_model_routes(t->model) && smoe_router_counts_experts(router) &&
+           (t->spec->model.moe.balance == SMOE_BALANCE_LOSS ||
+            router->family == SMOE_FAMILY_THRESHOLD);
+}
+
+static bool has_z_loss(const trainer *t) {
+    const smoe_moe_spec *moe = &t->spec->model.moe;
+    return smoe_model_routes(t->model) && moe->z_weight > 0 &&
+           smoe_router_heeds(smoe_router_find(moe->router), "z_weight");
 }
 
 static int log_step(trainer *t, double images_per_s, smoe_err *err) {
@@ -371,6 +379,7 @@ static int log_step(trainer *t, double images_per_s, smoe_err *err) {
     set(r, SMOE_METRIC_IMAGES_PER_S, images_per_s);
     set(r, SMOE_METRIC_WAITED_S, smoe_loader_waited(t->loader));
     if (balances(t)) set(r, SMOE_METRIC_AUX_LOSS, t->step.aux);
+    if (has_z_loss(t)) set(r, SMOE_METRIC_Z_LOSS, t->step.z);
     add_router_metrics(t, r);
     return put_record(t, r, err);
 }

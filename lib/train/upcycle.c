@@ -140,7 +140,7 @@ static void watch(void *user, size_t i, const smoe_router *router) {
 
 static const char *advice(const smoe_moe_spec *moe) {
     bool chooses = smoe_moe_chooses(moe), tokens = !strcmp(moe->router, "tokens-choice");
-    if (tokens && moe->topk == SMOE_TOPK_AFTER)
+    if (tokens && !smoe_moe_renormalizes(moe))
         return "; model.moe.topk=before makes weights sum to 1, a larger capacity drops fewer "
                "tokens";
     if (tokens) return "; a larger capacity drops fewer tokens";

@@ -18,15 +18,15 @@ void smoe_dropout(real *x, size_t rows, size_t width, double rate, uint32_t site
     for (size_t r = 0; r < rows; r++) drop_row(x + r * width, width, rate, site, before + r, pass);
 }
 
-void smoe_dropout_slots(real *x, const smoe_plan *plan, size_t width, double rate, uint32_t site,
-                        const smoe_pass *pass) {
+void smoe_dropout_slots(real *x, const smoe_plan *plan, size_t first, size_t count, size_t width,
+                        double rate, uint32_t site, const smoe_pass *pass) {
     if (!pass->train || rate <= 0) return;
-    size_t slots = plan->G * plan->S;
+    size_t each = count * plan->P, slots = plan->G * each, base = plan->first_row[first];
     size_t before = pass->first * (smoe_plan_places(plan) / pass->images);
     SMOE_SHARED(elementwise, slots * width)
-    for (size_t slot = 0; slot < slots; slot++) {
-        size_t row, place;
+    for (size_t i = 0; i < slots; i++) {
+        size_t row, place, slot = i / each * plan->S + first * plan->P + i % each;
         if (smoe_plan_slot(plan, slot, &row, &place))
-            drop_row(x + row * width, width, rate, site, before + place, pass);
+            drop_row(x + (row - base) * width, width, rate, site, before + place, pass);
     }
 }

@@ -43,8 +43,9 @@ void smoe_head_init(smoe_head_layer *l, const smoe_build *build, size_t N) {
         if (l->qk_norm) smoe_qk_norm_init(&l->k_norm, build, "attn_pool.k_norm");
         smoe_linear_init(&l->proj, &l->exact, l->d, l->d, 1, "attn_pool.proj");
         smoe_norm_init(&l->pool_norm, build, l->d, "attn_pool.norm");
-        smoe_mlp_init(&l->pool_mlp, &l->exact, 0, "attn_pool.mlp",
-                      smoe_build_site(build, spec->depth) + 1);
+        const smoe_mlp_form form =
+            smoe_mlp_dense(spec, "attn_pool.mlp", smoe_build_site(build, spec->depth) + 1);
+        smoe_mlp_init(&l->pool_mlp, &l->exact, &form);
     }
     if (norms_mean(l)) smoe_norm_init(&l->pool_norm, build, l->d, "fc_norm");
     l->classifies = N > 0;

@@ -42,6 +42,8 @@ typedef struct smoe_build {
 static inline uint32_t smoe_build_site(const smoe_build *build, size_t block) {
     return 2 * (uint32_t)(build->site + block);
 }
+/* Added to the stream of a block's MLP: that of its shared experts. */
+#define SMOE_SHARED_SITE (UINT32_C(1) << 31)
 
 /* The memory from which layers take their buffers. */
 typedef struct smoe_space {
@@ -116,9 +118,10 @@ void smoe_linear_backward_values(const smoe_linear *l, smoe_outputs dx, smoe_val
  * the whole. x [rows,width], with the same number of rows for each image. */
 void smoe_dropout(real *x, size_t rows, size_t width, double rate, uint32_t site,
                   const smoe_pass *pass);
-/* The same for rows that are the slots of a plan. */
-void smoe_dropout_slots(real *x, const smoe_plan *plan, size_t width, double rate, uint32_t site,
-                        const smoe_pass *pass);
+/* The same of the rows of the slots that `count` experts of a plan from `first` on have; x is that
+ * of their first row. */
+void smoe_dropout_slots(real *x, const smoe_plan *plan, size_t first, size_t count, size_t width,
+                        double rate, uint32_t site, const smoe_pass *pass);
 
 /* ---- stochastic depth (drop path) ------------------------------------------------------------ */
 /* One branch of a block, in training: y = x + s_b branch(x) for image b, s_b 0 with probability
@@ -227,6 +230,7 @@ typedef struct smoe_mlp {
     double dropout;
     uint32_t site;
     const smoe_plan *plan;  /* that the rows are slots of; NULL: they are tokens */
+    size_t first_expert;    /* of the plan: the E experts here begin with it */
     real *hidden;           /* [rows,h] before GELU, kept; without training it is `active` */
     real *active, *dactive; /* [rows,h]; kept where they are factors */
     bool narrow;            /* in passes of BF16 these instead; dhidden: the gradient of hidden */
@@ -236,10 +240,18 @@ typedef struct smoe_mlp {
     real *panels;
     int threads;
 } smoe_mlp;
-/* experts 0: a dense MLP PATH.fc1, weights [h,d]; else PATH.experts.fc1, [E,h,d]. site keys its
- * dropout. */
-void smoe_mlp_init(smoe_mlp *l, const smoe_build *build, size_t experts, const char *path,
-                   uint32_t site);
+/* What an mlp is made of. */
+typedef struct smoe_mlp_form {
+    const char *path; /* of its tensors, PATH.fc1.weight */
+    size_t experts;   /* E, whose weights are [E,h,d]; 0: a dense MLP, [h,d] */
+    size_t hidden;    /* h */
+    size_t abreast;   /* MLPs of width h/abreast whose sum it is: for the start; 0: 1 */
+    double dropout;   /* of the hidden layer */
+    uint32_t site;    /* keys its dropout */
+} smoe_mlp_form;
+/* The dense MLP of a model. */
+smoe_mlp_form smoe_mlp_dense(const smoe_model_spec *model, const char *path, uint32_t site);
+void smoe_mlp_init(smoe_mlp *l, const smoe_build *build, const smoe_mlp_form *form);
 /* rows: the largest number of all experts together; each expert has at most its equal share. */
 void smoe_mlp_reserve(smoe_mlp *l, size_t rows, const smoe_space *space);
 /* Multiply-adds forward, and FLOPs of biases and GELU, for `rows` rows per image. */
@@ -259,21 +271,31 @@ void smoe_mlp_backward(smoe_mlp *l, real *dx, const real *dy, const real *x, con
                        const smoe_pass *pass);
 
 /* ---- moe: router, dispatch, experts, combine ------------------------------------------------- */
+/* Consecutive experts of one width: their MLPs and where their rows begin. */
+typedef struct smoe_expert_group {
+    smoe_mlp mlp;
+    size_t *first; /* [E+1] rows, counted from the first of the group; kept */
+} smoe_expert_group;
+
 typedef struct smoe_moe {
     const smoe_build *build;
     smoe_router *router;
-    smoe_mlp experts;
+    smoe_expert_group experts[2]; /* all; or the core ones, then the universal ones */
+    size_t groups;                /* how many of them there are */
+    smoe_mlp shared;              /* of the shared experts, side by side as one MLP */
+    bool shares;                  /* there are some */
     size_t d;
     real *rounded; /* [R,d] the tokens in BF16, kept; NULL where mix_precision is F32 */
     real *slots;   /* [rows,d] the experts' inputs, kept */
     real *out;     /* [rows,d] their outputs, kept; in BF16 as the tokens */
     real *dslots, *dout;
+    real *dshared; /* [R,d] */
 } smoe_moe;
 int smoe_moe_init(smoe_moe *l, const smoe_build *build, size_t block,
                   smoe_err *err) SMOE_MUST_CHECK;
 void smoe_moe_reserve(smoe_moe *l, const smoe_space *space);
 void smoe_moe_cost(const smoe_moe *l, smoe_costs *costs);
-/* y = residual + combine(experts(dispatch(x))); residual may be y. */
+/* y = residual + combine(experts(dispatch(x))) + shared(x); residual may be y. */
 void smoe_moe_forward(smoe_moe *l, real *y, const real *x, const real *residual,
                       const smoe_pass *pass);
 /* dx is overwritten, and contains the gradient of the auxiliary loss. */

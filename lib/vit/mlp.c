@@ -14,23 +14,28 @@
 #include <math.h>
 #include <stdio.h>
 
-void smoe_mlp_init(smoe_mlp *l, const smoe_build *build, size_t experts, const char *path,
-                   uint32_t site) {
+smoe_mlp_form smoe_mlp_dense(const smoe_model_spec *model, const char *path, uint32_t site) {
+    return (smoe_mlp_form){
+        .path = path, .hidden = model->mlp, .dropout = model->dropout, .site = site};
+}
+
+void smoe_mlp_init(smoe_mlp *l, const smoe_build *build, const smoe_mlp_form *form) {
     const smoe_model_spec *spec = build->model;
+    size_t experts = form->experts, abreast = form->abreast ? form->abreast : 1;
     l->params = build->params;
     l->precision = &build->precision;
     l->E = experts ? experts : 1;
     l->d = spec->width;
-    l->h = spec->mlp;
+    l->h = form->hidden;
     l->gelu = spec->gelu;
-    l->dropout = experts ? spec->moe.expert_dropout : spec->dropout;
-    l->site = site;
+    l->dropout = form->dropout;
+    l->site = form->site;
     char prefix[64];
-    snprintf(prefix, sizeof prefix, "%s%s%s", build->prefix, path, experts ? ".experts" : "");
+    snprintf(prefix, sizeof prefix, "%s%s", build->prefix, form->path);
     size_t dim1[] = {l->E, l->h, l->d}, dim2[] = {l->E, l->d, l->h};
     size_t *d1 = experts ? dim1 : dim1 + 1, *d2 = experts ? dim2 : dim2 + 1;
     int axes = experts ? 3 : 2;
-    double std = sqrt(2.0 / (double)(l->d + l->h));
+    double std = sqrt(2.0 / (double)(l->d + l->h / abreast));
     l->fc1 =
         smoe_params_add(l->params, SMOE_PARAM_KERNEL, 0, std, axes, d1, "%s.fc1.weight", prefix);
     l->fc1_bias =
@@ -276,7 +281,7 @@ static bool is_narrow(const smoe_mlp *l) {
 
 static void drop(const smoe_mlp *l, real *hidden, const size_t *first, const smoe_pass *pass) {
     if (l->plan)
-        smoe_dropout_slots(hidden, l->plan, l->h, l->dropout, l->site, pass);
+        smoe_dropout_slots(hidden, l->plan, l->first_expert, l->E, l->h, l->dropout, l->site, pass);
     else
         smoe_dropout(hidden, first[l->E], l->h, l->dropout, l->site, pass);
 }

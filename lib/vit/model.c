@@ -79,7 +79,7 @@ static int apply_groups(smoe_model *m, smoe_err *err) {
         param->lr = groups->group[k].lr;
         param->decay = groups->group[k].decay;
         param->until = groups->group[k].until;
-        param->frozen = groups->group[k].frozen;
+        param->frozen = param->state || groups->group[k].frozen;
     }
     smoe_params_place(params);
     if (smoe_params_trained(params)) return 0;
@@ -297,8 +297,32 @@ size_t smoe_model_width(const smoe_model *m) {
     return image_of(m)->N;
 }
 
-double smoe_model_aux(const smoe_model *m) {
-    return smoe_tower_aux(&image_of(m)->tower);
+smoe_plan_losses smoe_model_losses(const smoe_model *m) {
+    return smoe_tower_losses(&image_of(m)->tower);
+}
+
+/* The routers that have a state, in the order of the blocks. */
+static smoe_router *next_state(const smoe_model *m, size_t *i) {
+    const smoe_tower *t = &image_of(m)->tower;
+    while (*i < t->moe_layers) {
+        smoe_router *r = t->blocks[t->moe[(*i)++]].moe.router;
+        if (r->counted) return r;
+    }
+    return NULL;
+}
+
+void smoe_model_counts(const smoe_model *m, double *counts) {
+    const smoe_router *r;
+    if (!smoe_model_routes(m)) return;
+    for (size_t i = 0; (r = next_state(m, &i)); counts += r->counted)
+        memcpy(counts, r->counts, r->counted * sizeof *counts);
+}
+
+void smoe_model_settle(smoe_model *m, const double *counts, const smoe_pass *pass) {
+    smoe_router *r;
+    if (!smoe_model_routes(m)) return;
+    for (size_t i = 0; (r = next_state(m, &i)); counts += r->counted)
+        r->type->settle(r, counts, pass);
 }
 
 void smoe_model_nonfinite(const smoe_model *m, const smoe_pass *pass, char *name, size_t size) {

@@ -56,7 +56,7 @@ const smoe_pairs *smoe_model_pairs(const smoe_model *model);
 size_t smoe_model_width(const smoe_model *model);
 
 /* dlogits [B, N], or [B, B] of pairs -> adds to every parameter's gradient (a fresh one counts as
- * zero, base/param.h); the auxiliary losses' gradients (aux_weight) included. */
+ * zero, base/param.h); the gradients of the auxiliary losses included. */
 void smoe_model_backward(smoe_model *model, const real *dlogits, const smoe_pass *pass);
 
 /* After an update: limits the parameter that has a bound, the factor of the similarities. */
@@ -66,8 +66,14 @@ void smoe_model_bound(smoe_model *model);
  * output in the last training pass holds a value that is not finite; "loss" when none does. */
 void smoe_model_nonfinite(const smoe_model *model, const smoe_pass *pass, char *name, size_t size);
 
-/* Sum over MoE layers of the auxiliary losses of the last forward pass, not yet weighted. */
-double smoe_model_aux(const smoe_model *model);
+/* Sums over MoE layers of the auxiliary losses of the last forward pass. */
+smoe_plan_losses smoe_model_losses(const smoe_model *model);
+
+/* What the routers that have a state counted in the last training pass, behind one another,
+ * smoe_params_counted numbers; untouched where smoe_model_routes is false. After an update, and the
+ * same everywhere: sets the states from the sums over the whole batch. */
+void smoe_model_counts(const smoe_model *model, double *counts);
+void smoe_model_settle(smoe_model *model, const double *counts, const smoe_pass *pass);
 
 /* The MoE layers in order: their number, and the block number and router of the i-th. In inference
  * layers share their buffers, so a plan is complete only inside `watch`, which is called after the

@@ -1,6 +1,7 @@
 /*
  * The MoE layer: a router fills the plan, the plan moves tokens to slots, experts compute, the plan
- * moves their outputs back. This file does not depend on the type of a router.
+ * moves their outputs back; shared experts process every token. This file does not depend on the
+ * type of a router.
  */
 #include "math/rows.h"
 #include "vit/layer.h"
@@ -8,34 +9,86 @@
 #include <math.h>
 #include <stdio.h>
 
+/* Names are "blocks.3.mlp.experts" and so on. */
+static void group_init(smoe_moe *l, size_t block, const char *name, size_t first, size_t count,
+                       size_t hidden) {
+    const smoe_moe_spec *spec = &l->build->model->moe;
+    smoe_mlp *mlp = &l->experts[l->groups++].mlp;
+    char path[48];
+    snprintf(path, sizeof path, "blocks.%zu.mlp.%s", block, name);
+    const smoe_mlp_form form = {.path = path,
+                                .experts = count,
+                                .hidden = hidden,
+                                .dropout = spec->expert_dropout,
+                                .site = smoe_build_site(l->build, block) + 1};
+    smoe_mlp_init(mlp, l->build, &form);
+    mlp->plan = &l->router->plan;
+    mlp->first_expert = first;
+}
+
+/* n experts that see every token are one MLP of n times the width. */
+static void shared_init(smoe_moe *l, size_t block) {
+    const smoe_moe_spec *spec = &l->build->model->moe;
+    char path[48];
+    snprintf(path, sizeof path, "blocks.%zu.mlp.shared", block);
+    const smoe_mlp_form form = {.path = path,
+                                .hidden = spec->shared_experts * smoe_moe_hidden(l->build->model),
+                                .abreast = spec->shared_experts,
+                                .dropout = spec->expert_dropout,
+                                .site = smoe_build_site(l->build, block) + 1 + SMOE_SHARED_SITE};
+    smoe_mlp_init(&l->shared, l->build, &form);
+}
+
 int smoe_moe_init(smoe_moe *l, const smoe_build *build, size_t block, smoe_err *err) {
-    const smoe_model_spec *spec = build->model;
+    const smoe_moe_spec *spec = &build->model->moe;
+    size_t universal = spec->universal_experts, core = spec->experts - universal;
     char name[56];
     snprintf(name, sizeof name, "%sblocks.%zu.mlp.router", build->prefix, block);
     const smoe_router_place place = {.block = block, .site = build->site + block, .name = name};
     l->build = build;
-    l->d = spec->width;
-    l->router = smoe_router_create(&spec->moe, build->params, &place, build->T, l->d, err);
+    l->d = build->model->width;
+    l->router = smoe_router_create(spec, build->params, &place, build->T, l->d, err);
     if (!l->router) return smoe_fail_prefix(err, "block %zu", block);
-    char path[32];
-    snprintf(path, sizeof path, "blocks.%zu.mlp", block);
-    smoe_mlp_init(&l->experts, build, spec->moe.experts, path, smoe_build_site(build, block) + 1);
-    l->experts.plan = &l->router->plan;
+    group_init(l, block, "experts", 0, core, smoe_moe_hidden(build->model));
+    if (universal)
+        group_init(l, block, "universal", core, universal, smoe_moe_universal(build->model));
+    l->shares = spec->shared_experts > 0;
+    if (l->shares) shared_init(l, block);
     return 0;
 }
 
 void smoe_moe_reserve(smoe_moe *l, const smoe_space *space) {
     l->router->type->reserve(l->router, space->B, space->train, space->keep);
     size_t rows = smoe_plan_most_rows(&l->router->plan);
-    size_t size = space->B * l->router->image_tokens * l->d;
+    size_t R = space->B * l->router->image_tokens, size = R * l->d;
     l->rounded = NULL;
     if (l->router->plan.rounded) l->rounded = smoe_arena_take(space->keep, size, sizeof(real));
     l->slots = smoe_arena_take(space->keep, rows * l->d, sizeof(real));
     l->out = smoe_arena_take(space->keep, rows * l->d, sizeof(real));
-    smoe_mlp_reserve(&l->experts, rows, space);
+    smoe_arena *factors = space->scratch;
+    for (size_t k = 0; k < l->groups; k++) {
+        smoe_expert_group *group = &l->experts[k];
+        smoe_mlp_reserve(&group->mlp, rows / l->router->E * group->mlp.E, space);
+        if (smoe_mlp_outer_arena(&group->mlp, space) == space->keep) factors = space->keep;
+        if (k) group->first = smoe_arena_take(space->keep, group->mlp.E + 1, sizeof *group->first);
+    }
+    if (l->shares) smoe_mlp_reserve(&l->shared, R, space);
     if (!space->train) return;
-    l->dout = smoe_arena_take(smoe_mlp_outer_arena(&l->experts, space), rows * l->d, sizeof(real));
+    l->dout = smoe_arena_take(factors, rows * l->d, sizeof(real));
     l->dslots = smoe_arena_take(space->scratch, rows * l->d, sizeof(real));
+    if (l->shares) l->dshared = smoe_arena_take(space->scratch, size, sizeof(real));
+}
+
+static void group_cost(const smoe_moe *l, size_t k, const smoe_router_cost *x, smoe_costs *costs) {
+    const smoe_router *r = l->router;
+    const smoe_mlp *mlp = &l->experts[k].mlp;
+    double share = (double)mlp->E / (double)r->E, rows = x->rows * share;
+    smoe_cost_layer *layer =
+        smoe_costs_add(costs, SMOE_PART_experts, smoe_mlp_macs(mlp, rows), 3, "%sblocks.%zu.mlp.%s",
+                       l->build->prefix, r->block, k ? "universal" : "experts");
+    layer->elementwise = smoe_mlp_elementwise(mlp, rows);
+    layer->copies = (double)mlp->E;
+    layer->used = fmin(x->used * share / (double)r->image_tokens, layer->copies);
 }
 
 void smoe_moe_cost(const smoe_moe *l, smoe_costs *costs) {
@@ -47,19 +100,36 @@ void smoe_moe_cost(const smoe_moe *l, smoe_costs *costs) {
     layer->elementwise = x.elementwise;
     smoe_costs_add(costs, SMOE_PART_dispatch, x.mixing, x.dispatch, "%sblocks.%zu.mlp.dispatch",
                    prefix, r->block);
-    layer = smoe_costs_add(costs, SMOE_PART_experts, smoe_mlp_macs(&l->experts, x.rows), 3,
-                           "%sblocks.%zu.mlp.experts", prefix, r->block);
-    layer->elementwise = smoe_mlp_elementwise(&l->experts, x.rows);
-    layer->copies = (double)r->E;
-    layer->used = fmin(x.used / (double)r->image_tokens, layer->copies);
+    for (size_t k = 0; k < l->groups; k++) group_cost(l, k, &x, costs);
     smoe_costs_add(costs, SMOE_PART_combine, x.mixing, x.combine, "%sblocks.%zu.mlp.combine",
                    prefix, r->block);
+    if (!l->shares) return;
+    double T = (double)r->image_tokens;
+    layer = smoe_costs_add(costs, SMOE_PART_mlp, smoe_mlp_macs(&l->shared, T), 3,
+                           "%sblocks.%zu.mlp.shared", prefix, r->block);
+    layer->elementwise = smoe_mlp_elementwise(&l->shared, T);
+}
+
+/* Where the rows of each group begin. */
+static void find_rows(smoe_moe *l) {
+    size_t *all = l->router->plan.first_row;
+    l->experts[0].first = all;
+    for (size_t k = 1; k < l->groups; k++) {
+        const smoe_expert_group *group = &l->experts[k];
+        const size_t *from = all + group->mlp.first_expert;
+        for (size_t e = 0; e <= group->mlp.E; e++) group->first[e] = from[e] - from[0];
+    }
+}
+
+/* The number of the first row of a group among those of all experts, times d. */
+static size_t start(const smoe_moe *l, size_t k) {
+    return l->router->plan.first_row[l->experts[k].mlp.first_expert] * l->d;
 }
 
 void smoe_moe_forward(smoe_moe *l, real *y, const real *x, const real *residual,
                       const smoe_pass *pass) {
     smoe_plan *plan = &l->router->plan;
-    plan->precision = *l->experts.precision;
+    plan->precision = l->build->precision;
     l->router->type->forward(l->router, x, pass);
     smoe_clock_lap(pass->clock, SMOE_PART_router);
     if (l->rounded) {
@@ -68,11 +138,26 @@ void smoe_moe_forward(smoe_moe *l, real *y, const real *x, const real *residual,
     }
     smoe_plan_dispatch(plan, l->slots, l->rounded ? l->rounded : x, l->d);
     smoe_clock_lap(pass->clock, SMOE_PART_dispatch);
-    smoe_mlp_forward(&l->experts, l->out, l->slots, NULL, plan->first_row, pass);
+    find_rows(l);
+    for (size_t k = 0; k < l->groups; k++)
+        smoe_mlp_forward(&l->experts[k].mlp, l->out + start(l, k), l->slots + start(l, k), NULL,
+                         l->experts[k].first, pass);
     smoe_clock_lap(pass->clock, SMOE_PART_experts);
     if (l->rounded) smoe_rows_round(l->out, l->out, plan->rows * l->d);
     smoe_plan_combine(plan, y, l->out, residual, l->d);
     smoe_clock_lap(pass->clock, SMOE_PART_combine);
+    if (!l->shares) return;
+    const size_t rows[] = {0, plan->tokens};
+    smoe_mlp_forward(&l->shared, y, x, y, rows, pass);
+    smoe_clock_lap(pass->clock, SMOE_PART_mlp);
+}
+
+static void shared_backward(smoe_moe *l, real *dx, const real *dy, const real *x,
+                            const smoe_pass *pass) {
+    const size_t rows[] = {0, l->router->plan.tokens};
+    smoe_mlp_backward(&l->shared, l->dshared, dy, x, rows, pass);
+    smoe_rows_add(dx, l->dshared, rows[1] * l->d);
+    smoe_clock_lap(pass->clock, SMOE_PART_mlp);
 }
 
 /* The derivative of rounding is taken to be 1: backward uses the rounded operands, and gradients
@@ -82,12 +167,15 @@ void smoe_moe_backward(smoe_moe *l, real *dx, const real *dy, const real *x,
     smoe_plan *plan = &l->router->plan;
     smoe_plan_combine_backward(plan, l->dout, dy, l->out, l->d);
     smoe_clock_lap(pass->clock, SMOE_PART_combine);
-    smoe_mlp_backward(&l->experts, l->dslots, l->dout, l->slots, plan->first_row, pass);
+    for (size_t k = 0; k < l->groups; k++)
+        smoe_mlp_backward(&l->experts[k].mlp, l->dslots + start(l, k), l->dout + start(l, k),
+                          l->slots + start(l, k), l->experts[k].first, pass);
     smoe_clock_lap(pass->clock, SMOE_PART_experts);
     smoe_plan_dispatch_backward(plan, dx, l->dslots, l->rounded ? l->rounded : x, l->d);
     smoe_clock_lap(pass->clock, SMOE_PART_dispatch);
     if (l->router->type->backward) l->router->type->backward(l->router, dx, x, pass);
     smoe_clock_lap(pass->clock, SMOE_PART_router);
+    if (l->shares) shared_backward(l, dx, dy, x, pass);
 }
 
 void smoe_moe_free(smoe_moe *l) {

@@ -23,7 +23,8 @@ static int build_blocks(smoe_tower *t, smoe_err *err) {
         b->is_moe = spec->moe.is_moe[i];
         snprintf(path, sizeof path, "blocks.%zu.mlp", i);
         if (!b->is_moe) {
-            smoe_mlp_init(&b->mlp, t->build, 0, path, site + 1);
+            const smoe_mlp_form form = smoe_mlp_dense(spec, path, site + 1);
+            smoe_mlp_init(&b->mlp, t->build, &form);
         } else {
             if (smoe_moe_init(&b->moe, t->build, i, err)) return -1;
             t->moe[t->moe_layers++] = i;
@@ -188,9 +189,14 @@ void smoe_tower_backward(smoe_tower *t, real *dx, const real *dout, const smoe_p
 
 /* ---- what others may look at ----------------------------------------------------------------- */
 
-double smoe_tower_aux(const smoe_tower *t) {
-    double sum = 0;
-    for (size_t i = 0; i < t->moe_layers; i++) sum += t->blocks[t->moe[i]].moe.router->plan.aux;
+smoe_plan_losses smoe_tower_losses(const smoe_tower *t) {
+    smoe_plan_losses sum = {0};
+    for (size_t i = 0; i < t->moe_layers; i++) {
+        const smoe_plan_losses *x = &t->blocks[t->moe[i]].moe.router->plan.losses;
+        sum.aux += x->aux;
+        sum.z += x->z;
+        sum.weighted += x->weighted;
+    }
     return sum;
 }
 

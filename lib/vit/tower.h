@@ -63,7 +63,7 @@ bool smoe_tower_nonfinite(const smoe_tower *t, const smoe_pass *pass, char *name
 /* Whether n numbers are finite. */
 bool smoe_tower_finite(const real *x, size_t n);
 
-/* The auxiliary losses of the last forward pass, not weighted. */
-double smoe_tower_aux(const smoe_tower *t);
+/* Sums over the MoE layers, of the last forward pass. */
+smoe_plan_losses smoe_tower_losses(const smoe_tower *t);
 
 #endif

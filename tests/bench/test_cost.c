@@ -275,6 +275,10 @@ static void matches_the_parameter_table(void **state) {
         assert_table(spread, &list);
         overrides_set(&list, "model.moe.normalize=false");
         assert_table(spread, &list);
+        overrides_set(&list, "model.moe.shared_experts=2");
+        overrides_set(&list, "model.moe.universal_experts=5");
+        overrides_set(&list, "model.moe.universal_mlp=7");
+        assert_table(spread, &list);
     }
     for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
         overrides list = {0};

@@ -11,7 +11,7 @@ offer() { bash -c '. ./c.bash; COMP_LINE=$1; COMP_POINT=${#1}; COMP_WORDS=($1); 
 [ "$(offer 'smoe tr')" = train ] || fail "smoe tr: $(offer 'smoe tr')"
 [ "$(offer 'smoe train --res')" = --resume ] || fail "smoe train --res: $(offer 'smoe train --res')"
 [ "$(offer 'smoe train --color ')" = 'auto always never' ] || fail "--color: $(offer 'smoe train --color ')"
-[ "$(offer 'smoe train tiny.yaml model.moe.exp')" = 'model.moe.experts= model.moe.experts_init= model.moe.expert_dropout=' ] ||
+[ "$(offer 'smoe train tiny.yaml model.moe.exp')" = 'model.moe.experts= model.moe.expert_mlp= model.moe.experts_init= model.moe.expert_dropout=' ] ||
     fail "keys: $(offer 'smoe train tiny.yaml model.moe.exp')"
 # values of keys, of options, and runs
 [ "$(offer 'smoe train tiny.yaml model.moe.router=tok')" = tokens-choice ] || fail "values: $(offer 'smoe train tiny.yaml model.moe.router=tok')"

@@ -4,13 +4,7 @@
 pairs='train.loss=contrastive text.context=40 text.width=16 text.heads=2 text.depth=1 data.limit=64 data.test_size=40'
 zeroshot='eval.zeroshot=["a large {}", "{}"]'
 status 0 smoe train tiny.yaml -q $pairs "$zeroshot" -o whole
-smoe train tiny.yaml -q $pairs "$zeroshot" -o parts &
-wait_for parts/metrics.jsonl 5
-kill -TERM $!
-wait $!
-got=$?
-[ $got -eq 75 ] || [ $got -eq 0 ] || fail "status $got after SIGTERM"
-status 0 smoe train --resume parts -q -j1
+stop_and_resume parts tiny.yaml -q $pairs "$zeroshot"
 same_run whole parts
 grep -q '"test/text_recall_5"' whole/metrics.jsonl && grep -q '"test/image_recall_10"' whole/metrics.jsonl ||
     fail "no recalls: $(tail -n 1 whole/metrics.jsonl)"

@@ -45,3 +45,12 @@ cmp decayed/ckpt/latest/state.safetensors older/ckpt/latest/state.safetensors ||
 cmp -s whole/ckpt/latest/state.safetensors older/ckpt/latest/state.safetensors && fail "the decay of Phi makes no difference"
 status 2 smoe train --resume older --profile vmoe 2>err
 grep -q 'profile is for a new run' err || fail "of a profile: $(cat err)"
+# A router's state, biases that follow the load, goes on where it was; and is the same with the batch in pieces.
+bias="model.moe.router=tokens-choice model.moe.balance=bias model.moe.k=2 model.moe.group_images=1"
+status 0 smoe train tiny.yaml -q train.steps=400 -o balanced $bias
+smoe train tiny.yaml -q train.steps=400 -o cut $bias &
+wait_for cut/metrics.jsonl 30
+kill -TERM $!
+wait $!
+status 0 smoe train --resume cut -q -j1
+same_run balanced cut

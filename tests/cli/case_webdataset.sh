@@ -14,13 +14,7 @@ for part in 0 1 2 3; do (cd shard && tar -cf "../data/s-0$part.tar" $(ls | sed -
 path='data.source=webdataset data.path=data/s-{00..03}.tar data.holdout=1 data.limit=0'
 pairs='train.loss=contrastive text.context=24 text.width=16 text.heads=2 text.depth=1'
 status 0 smoe train tiny.yaml -q $path $pairs -o whole
-smoe train tiny.yaml -q $path $pairs -o parts &
-wait_for parts/metrics.jsonl 5
-kill -TERM $!
-wait $!
-got=$?
-[ $got -eq 75 ] || [ $got -eq 0 ] || fail "status $got after SIGTERM"
-status 0 smoe train --resume parts -q -j1
+stop_and_resume parts tiny.yaml -q $path $pairs
 same_run whole parts
 status 0 smoe eval whole >out
 grep -q '^images  *30$' out || fail "of an evaluation: $(cat out)"

@@ -45,5 +45,18 @@ wait_for() {
     done
 }
 
+# stop_and_resume DIR ARG ...: trains into DIR, stops after five records by SIGTERM, and resumes
+stop_and_resume() {
+    dir=$1
+    shift
+    smoe train "$@" -o "$dir" &
+    wait_for "$dir/metrics.jsonl" 5
+    kill -TERM $!
+    wait $!
+    got=$?
+    [ $got -eq 75 ] || [ $got -eq 0 ] || fail "status $got after SIGTERM"
+    status 0 smoe train --resume "$dir" -q -j1
+}
+
 # A checkpoint as another program leaves it: without the digest of its bytes.
 foreign() { for f in "$@"; do LC_ALL=C sed -i 's/"smoe\.digest":/"some.digest":/; s/"smoe\.xxh3":/"some.xxh3":/' "$f"; done; }

@@ -69,7 +69,8 @@ static void assert_ids(const smoe_tokenizer *t, const char *text, const uint32_t
 #define IDS(t, text, ...) \
     assert_ids(t, text, (const uint32_t[]){__VA_ARGS__}, sizeof((uint32_t[]){__VA_ARGS__}) / 4)
 
-/* Bytes have the ids of their letters: '!' to '~', a1 to ac, ae to ff, then the other 68; merges begin at 512. */
+/* Bytes have the ids of their letters: '!' to '~', a1 to ac, ae to ff, then the other 68; merges
+ * begin at 512. */
 enum {
     A = 'a' - '!',
     B,
@@ -112,7 +113,8 @@ static void pairs_by_hand(void **state) {
     smoe_tokenizer_free(t);
 }
 
-/* The longest text, as one word of bytes that are all replaced, and one that grows in lower case. */
+/* The longest text, as one word of bytes that are all replaced, and one that grows in lower case.
+ */
 static void pairs_of_long_texts(void **state) {
     char path[SCRATCH_PATH];
     static char text[2 * SMOE_CAPTION];
@@ -165,8 +167,9 @@ static void wrong_merges(void **state) {
     assert_int_equal(err.code, SMOE_DATA);
 }
 
-/* The models were made by the library's trainer from 400 lines of words of the kind "a photo of the red circle", with
- * the rule "identity" for characters and 60 pieces at most; the ids are those that its Python package gives. */
+/* The models were made by the library's trainer from 400 lines of words of the kind "a photo of the
+ * red circle", with the rule "identity" for characters and 60 pieces at most; the ids are those
+ * that its Python package gives. */
 static void sentence_pieces(void **state) {
     smoe_spec spec = {.text = {.tokenizer = (char *)"tests/data/pieces/tiny.model"}};
     smoe_err err = {0};

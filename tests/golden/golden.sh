@@ -32,7 +32,7 @@ echo "compiler: $("$smoe" version | grep -i -m 1 -o 'gcc.*\|clang.*')"
 line dense model.moe.layers=none
 identity=model.moe.slots_per_expert=10 # a slot for each of the 37 tokens
 for router in $(sed -n 's/^ROUTER("\([^"]*\)".*/\1/p' "$here"/../../lib/*/routers.def); do
-    [ "$router" = identity ] && slots=$identity || slots=
+    case $router in identity | hash) slots=$identity ;; *) slots= ;; esac
     line "$router" model.moe.router="$router" $slots
     line "$router-dropout" model.moe.router="$router" $slots model.dropout=0.1 model.moe.expert_dropout=0.2
 done
@@ -64,3 +64,7 @@ line adafactor-bf16 train.optimizer.name=adafactor train.optimizer.moments=bf16-
 zeroshot='eval.zeroshot=["a large {}"]'
 line contrastive data.augment.flip=false train.loss=contrastive text.context=32 "$zeroshot"
 line contrastive-sigmoid data.augment.flip=false train.loss=contrastive-sigmoid text.context=32 text.embed=20 text.causal=false text.pool=mean "$zeroshot"
+line experts-shared model.moe.shared_experts=2 model.moe.expert_mlp=20 model.moe.expert_dropout=0.1
+line experts-universal model.moe.router=experts-choice model.moe.universal_experts=1 model.moe.universal_mlp=30 model.moe.expert_dropout=0.1
+line tokens-choice-bias model.moe.router=tokens-choice model.moe.balance=bias model.moe.gate=sigmoid model.moe.renormalize=true model.moe.k=2
+line tokens-choice-z model.moe.router=tokens-choice model.moe.z_weight=0.01 model.moe.gate=sigmoid

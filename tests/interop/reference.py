@@ -17,7 +17,10 @@ IMAGES, STEPS, LABELS = 4, 4, [0, 3, 1, 4]
 BASE = {"width": 8, "depth": 2, "mlp": 6, "heads": 2, "patch_size": 4, "head": "gap", "position": "learned",
         "gelu": "erf", "qk_norm": "false", "layers": "last-1", "router": "soft", "experts": 3, "slots_per_expert": 0,
         "total_slots": 0, "group_images": 1, "normalize": "true", "l2_eps": "paper", "k": 1, "capacity": 1.0,
-        "priority": "bpr", "skip_patch": 1.0, "noise": 1.0, "aux_weight": 0.01, "loss": "softmax", "name": "adam"}
+        "priority": "bpr", "skip_patch": 1.0, "noise": 1.0, "aux_weight": 0.01, "loss": "softmax", "name": "adam",
+        "shared_experts": 0, "expert_mlp": 0, "universal_experts": 0, "universal_mlp": 0,
+        "gate": "softmax", "renormalize": "false", "balance": "loss", "z_weight": 0.0, "transport_steps": 20,
+        "temperature_init": 0.5, "l1_init": 1e-8}
 SIZE, CLASSES, RATE, MOMENTUM, DECAY, HEAD_DECAY, CLIP = 8, 5, 0.01, 0.9, 0.03, 3.0, 1.0
 BETA1, BETA2, EPS = 0.9, 0.999, 1e-3
 
@@ -45,6 +48,19 @@ CASES = [
     TOKENS + "model.moe.k=3 model.moe.priority=vanilla model.moe.skip_patch=0.4 model.moe.group_images=2",
     EXPERTS + "model.moe.capacity=0.7",
     EXPERTS + "model.moe.capacity=2 model.moe.group_images=4 train.loss=sigmoid",
+    TOKENS + "model.moe.k=2 model.moe.gate=sigmoid model.moe.group_images=2 model.moe.z_weight=0.1",
+    TOKENS + "model.moe.k=2 model.moe.gate=sigmoid model.moe.renormalize=true model.moe.balance=bias",
+    TOKENS + "model.moe.k=2 model.moe.renormalize=true model.moe.balance=none model.moe.capacity=0.6",
+    CHOICE + "model.moe.router=images-choice model.moe.k=2 model.moe.group_images=4 model.moe.capacity=0.6",
+    CHOICE + "model.moe.router=images-choice model.moe.group_images=2 model.moe.gate=sigmoid",
+    "model.patch_size=2 model.moe.router=remoe model.moe.k=2",
+    "model.patch_size=2 model.moe.router=remoe model.moe.balance=none train.optimizer.name=sgd",
+    CHOICE + "model.moe.router=experts-choice-sinkhorn model.moe.group_images=2 model.moe.capacity=0.8",
+    CHOICE + "model.moe.router=experts-choice-sparse model.moe.group_images=2 model.moe.z_weight=0.1",
+    "model.moe.router=soft-temperatures model.moe.slots_per_expert=2 model.patch_size=2",
+    "model.moe.router=hash model.moe.experts=1 model.moe.slots_per_expert=4",
+    EXPERTS + "model.moe.shared_experts=2 model.moe.expert_mlp=5",
+    "model.moe.slots_per_expert=2 model.moe.universal_experts=1 model.moe.universal_mlp=9 model.moe.shared_experts=1",
 ]
 
 
@@ -80,13 +96,23 @@ def shapes(spec):
         if i not in sparse:
             rows += linear(m + "fc1", h, d) + linear(m + "fc2", d, h)
             continue
-        if spec["router"].endswith("choice"):
+        if "choice" in spec["router"] or spec["router"] == "remoe":
             rows += [(m + "router.weight", [E, d])]
+            rows += [(m + "router.bias", [E])] if spec["balance"] == "bias" else []
+            rows += [(m + "router.l1", [])] if spec["router"] == "remoe" else []
+        elif spec["router"] == "soft-temperatures":
+            rows += [(m + "router.phi", [d, E, P])]
+            rows += [(m + f"router.log_{side}_temperature", []) for side in ("dispatch", "combine")]
         elif "soft" in spec["router"]:
             rows += [(m + "router.phi", [d, E, P])]
             rows += [(m + "router.scale", [])] if spec["normalize"] == "true" else []
-        rows += [(m + "experts.fc1.weight", [E, h, d]), (m + "experts.fc1.bias", [E, h]),
-                 (m + "experts.fc2.weight", [E, d, h]), (m + "experts.fc2.bias", [E, d])]
+        he, U = spec["expert_mlp"] or h, spec["universal_experts"]
+        stack = lambda name, n, h: [(name + ".fc1.weight", [n, h, d]), (name + ".fc1.bias", [n, h]),
+                                    (name + ".fc2.weight", [n, d, h]), (name + ".fc2.bias", [n, d])]
+        rows += stack(m + "experts", E - U, he)
+        rows += stack(m + "universal", U, spec["universal_mlp"] or he) if U else []
+        hs = spec["shared_experts"] * he
+        rows += linear(m + "shared.fc1", hs, d) + linear(m + "shared.fc2", d, hs) if hs else []
     rows += norm("norm", d) + linear("head", CLASSES, d)
     if spec["head"] == "map":
         a = "attn_pool."
@@ -125,7 +151,12 @@ def linear(x, w, name):
 
 
 def mlp(x, w, name, spec, expert=None):
-    at = lambda n: w[name + n] if expert is None else w[name + "experts." + n][expert]
+    core = spec["experts"] - spec["universal_experts"]
+
+    def at(n):
+        if expert is None:
+            return w[name + n]
+        return w[name + "experts." + n][expert] if expert < core else w[name + "universal." + n][expert - core]
     gelu = F.gelu(x @ at("fc1.weight").T + at("fc1.bias"), approximate="tanh" if spec["gelu"] == "tanh" else "none")
     return gelu @ at("fc2.weight").T + at("fc2.bias")
 
@@ -158,15 +189,21 @@ def soft(X, w, name, spec):
     logits = torch.zeros(T, E * P)
     if "soft" in spec["router"]:
         phi = w[name + "router.phi"].flatten(1)
-        if spec["normalize"] == "true":
+        two = spec["router"] == "soft-temperatures"
+        if spec["normalize"] == "true" or two:
             if spec["l2_eps"] == "paper":
                 unit = lambda v, axis: v / (v.norm(dim=axis, keepdim=True) + 1e-6)
             else:
                 unit = lambda v, axis: v * torch.rsqrt((v * v).sum(axis, keepdim=True) + 1e-6)
-            logits = unit(X, 1) @ (w[name + "router.scale"] * unit(phi, 0))
+            logits = unit(X, 1) @ unit(phi, 0)
+            logits = logits if two else w[name + "router.scale"] * logits
         else:
             logits = X @ phi
-    D, C = torch.softmax(logits, 0), torch.softmax(logits, 1)
+    if spec["router"] == "soft-temperatures":
+        D = torch.softmax(logits / w[name + "router.log_dispatch_temperature"].exp(), 0)
+        C = torch.softmax(logits / w[name + "router.log_combine_temperature"].exp(), 1)
+    else:
+        D, C = torch.softmax(logits, 0), torch.softmax(logits, 1)
     if spec["router"].startswith("uniform"):
         D = torch.full_like(D, 1 / T)
     if spec["router"].endswith("uniform"):
@@ -174,16 +211,50 @@ def soft(X, w, name, spec):
     return C @ torch.cat([mlp(x, w, name, spec, e) for e, x in enumerate((D.T @ X).split(P))])
 
 
-def choose(g, spec):
-    """The (token, expert) pairs that are placed, of a group's g [tokens, E]."""
+def sinkhorn(z, steps):
+    """log of the plan's row factors, up to what is the same for all experts."""
+    n, E = z.shape
+    u, v = torch.zeros(n, 1), torch.zeros(1, E)
+    for _ in range(steps):
+        v = math.log(n / E) - torch.logsumexp(z + u, 0, keepdim=True)
+        u = -torch.logsumexp(z + v, 1, keepdim=True)
+    return z + u
+
+
+def sparse(z, k, steps):
+    n, E = z.shape
+    price = torch.zeros(n, 1)
+    for step in range(steps):
+        plan = torch.zeros(n, E)
+        for e in range(E):
+            x, at = (z[:, e] - price[:, 0]).topk(min(k, n))
+            tau = (x.cumsum(0) - n / E) / torch.arange(1, len(x) + 1)
+            plan[at, e] = (x - tau[(x > tau).nonzero().max()]).clamp(min=0)
+        price = price + (plan.sum(1, keepdim=True) - 1) / 2
+    return plan
+
+
+def choose(score, g, spec):
+    """The (token, expert) pairs that are placed, of a group's scores and g [tokens, E]; and the K choices."""
     n, E = g.shape
-    if spec["router"] == "experts-choice":
+    if spec["router"].startswith("experts-choice"):
         room = min(n, max(1, round(n * spec["capacity"] / E)))
-        return [(t, e) for e in range(E) for t in g[:, e].argsort(descending=True, stable=True)[:room].tolist()]
+        if spec["router"].endswith("sinkhorn"):
+            score = sinkhorn(score, spec["transport_steps"])
+        if spec["router"].endswith("sparse"):
+            return sparse(score, room, spec["transport_steps"]).nonzero().tolist(), None
+        by = score if spec["router"].endswith("sinkhorn") else g
+        return [(t, e) for e in range(E) for t in by[:, e].argsort(descending=True, stable=True)[:room].tolist()], None
     K = spec["k"]
+    order = score.argsort(dim=1, descending=True, stable=True)[:, :K]
+    return None, order
+
+
+def place(order, g, spec):
+    (n, K), E = order.shape, g.shape[1]
     room = max(1, round(K * n * spec["capacity"] / E))
-    order = g.argsort(dim=1, descending=True, stable=True)[:, :K]
-    score = g.gather(1, order).sum(1) if spec["priority"] == "bpr-sum" else g.max(1).values
+    top = g.gather(1, order)
+    score = top.sum(1) if spec["priority"] == "bpr-sum" else top[:, 0]
     turn = score.argsort(descending=True, stable=True)[: round(spec["skip_patch"] * n)].tolist()
     if spec["priority"] == "vanilla":
         turn.sort()
@@ -198,29 +269,61 @@ def choose(g, spec):
 
 
 def choice(X, w, name, spec):
-    """A choice router on one group [tokens, d], without noise: the output and the auxiliary loss."""
-    g = torch.softmax(X @ w[name + "router.weight"].T, 1)
-    y = [torch.zeros(X.shape[1]) for _ in X]
-    for t, e in choose(g.detach(), spec):
-        y[t] = y[t] + g[t, e] * mlp(X[t], w, name, spec, e)
-    importance = g.sum(0)
+    """A choice router on one group [images, T, d], without noise: the output [tokens, d], aux and z-loss."""
+    whole = spec["router"] == "images-choice"
+    tokens = X.flatten(0, 1)
+    z = (X.mean(1) if whole else tokens) @ w[name + "router.weight"].T
+    sigmoid = spec["gate"] == "sigmoid"
+    g = torch.sigmoid(z) if sigmoid else torch.softmax(z, 1)
+    share = g / g.sum(1, keepdim=True)
+    experts = spec["router"].startswith("experts-choice")
+    score = z + 0 if experts else g + w[name + "router.bias"] if spec["balance"] == "bias" else z
+    placed, order = choose(score.detach(), g.detach(), spec)
+    if order is not None and spec["renormalize"] == "true":
+        mask = torch.zeros_like(g).scatter(1, order, 1)
+        g = g * mask / (g * mask).sum(1, keepdim=True)
+    placed = place(order, g.detach(), spec) if placed is None else placed
+    y, unit = [torch.zeros(X.shape[2]) for _ in tokens], X.shape[1] if whole else 1
+    for u, e in placed:
+        for t in range(u * unit, (u + 1) * unit):
+            y[t] = y[t] + g[u, e] * mlp(tokens[t], w, name, spec, e)
+    importance = share.sum(0)
     aux = importance.var(unbiased=False) / importance.mean() ** 2 / 2
-    return torch.stack(y), aux if spec["router"] == "tokens-choice" else 0 * aux
+    return torch.stack(y), 0 * aux if experts or spec["balance"] != "loss" else aux, z.logsumexp(1).square().mean()
+
+
+def remoe(X, w, name, spec):
+    """Of one image [T, d]: the output and the L1 term times lambda."""
+    (T, d), E = X.shape, spec["experts"]
+    g = torch.relu(X @ w[name + "router.weight"].T)
+    f = E / (spec["k"] * T) * (g > 0).sum(0) if spec["balance"] == "loss" else torch.ones(E)
+    y = sum(g[:, e:e + 1] * mlp(X, w, name, spec, e) for e in range(E))
+    return y, w[name + "router.l1"].detach() * (f * g).sum() / T
 
 
 def mixture(x, w, name, spec):
-    """[B,T,d] through a MoE layer: the output and the auxiliary loss."""
+    """[B,T,d] through a MoE layer with its shared experts: the output and what is added to the loss."""
+    y, aux = routed(x, w, name, spec)
+    return y + mlp(x, w, name + "shared.", spec) if spec["shared_experts"] else y, aux
+
+
+def routed(x, w, name, spec):
     B, T, _ = x.shape
-    if spec["router"] == "identity":
+    if spec["router"] in ("identity", "hash"):
         return torch.stack([mlp(x[:, t], w, name, spec, t % spec["experts"]) for t in range(T)], 1), 0
-    if not spec["router"].endswith("choice"):
+    if spec["router"] == "remoe":
+        images = [remoe(image, w, name, spec) for image in x]
+        return torch.stack([y for y, _ in images]), sum(l1 for _, l1 in images) / B
+    if "choice" not in spec["router"]:
         return torch.stack([soft(image, w, name, spec) for image in x]), 0
-    groups = [choice(group.flatten(0, 1), w, name, spec) for group in x.split(spec["group_images"])]
-    return torch.cat([y for y, _ in groups]).reshape(x.shape), sum(aux for _, aux in groups) / len(groups)
+    groups = [choice(group, w, name, spec) for group in x.split(spec["group_images"])]
+    aux, z = (sum(group[i] for group in groups) / len(groups) for i in (1, 2))
+    added = spec["aux_weight"] * aux + spec["z_weight"] * z
+    return torch.cat([group[0] for group in groups]).reshape(x.shape), added
 
 
 def forward(images, w, spec):
-    """Logits [B,N] and the sum of the auxiliary losses."""
+    """Logits [B,N] and what is added to the loss."""
     p, d, aux = spec["patch_size"], spec["width"], 0
     x = F.conv2d(images, w["patch_embed.proj.weight"], w["patch_embed.proj.bias"], stride=p).flatten(2).mT
     if spec["position"] == "sincos2d":
@@ -271,11 +374,14 @@ def train(images, w, spec):
         else:
             target = F.one_hot(labels, CLASSES).double()
             loss = F.binary_cross_entropy_with_logits(logits, target, reduction="sum") / len(labels)
-        loss = loss + spec["aux_weight"] * aux
+        loss = loss + aux
         losses.append(loss.item())
-        grads = dict(zip(w, torch.autograd.grad(loss, list(w.values()), allow_unused=True, materialize_grads=True)))
+        found = torch.autograd.grad(loss, list(w.values()), allow_unused=True)
+        grads = {k: torch.zeros_like(x) if g is None else g for (k, x), g in zip(w.items(), found)}
         clip = min(1, CLIP / math.sqrt(sum(g.square().sum().item() for g in grads.values())))
         for name, x in w.items():
+            if name.endswith(("router.bias", "router.l1")):
+                continue  # states of routers
             g = clip * grads[name]
             if spec["name"] == "sgd":
                 move = m[name] = MOMENTUM * m[name] + g

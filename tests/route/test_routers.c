@@ -88,8 +88,8 @@ static void dense_weights_sum_to_one(const smoe_plan *plan) {
     }
 }
 
-/* Buffers hold what fits, of their own group, nobody twice. */
-static void sparse_seats(const smoe_plan *plan) {
+/* Buffers hold what fits, of their own group, nobody twice. `open`: weights have no bound above. */
+static void sparse_seats(const smoe_plan *plan, bool open) {
     char *seen = calloc(plan->tokens, 1), *in_expert = malloc(plan->tokens);
     size_t placed = 0, seated = 0;
     assert_non_null(seen);
@@ -107,7 +107,7 @@ static void sparse_seats(const smoe_plan *plan) {
                 assert_false(in_expert[token]);
                 in_expert[token] = seen[token] = 1;
                 assert_int_equal(plan->row[slot], placed);
-                assert_true(plan->slot_weight[slot] > 0 && plan->slot_weight[slot] <= 1);
+                assert_true(plan->slot_weight[slot] > 0 && (open || plan->slot_weight[slot] <= 1));
             }
         }
     }
@@ -142,7 +142,8 @@ static void lawful(router_fixture *r, bool train) {
         assert_int_equal(r->plan->tokens, images * r->router->image_tokens);
         assert_int_equal(r->plan->S, r->plan->E * r->plan->P);
         if (r->plan->sparse) {
-            sparse_seats(r->plan);
+            sparse_seats(r->plan, smoe_router_find(r->spec.model.moe.router)->family ==
+                                      SMOE_FAMILY_THRESHOLD);
             sparse_index(r->plan);
         } else {
             dense_weights_sum_to_one(r->plan);
@@ -156,7 +157,7 @@ static void as_its_row_says(router_fixture *r, bool train) {
     bool soft = entry->family == SMOE_FAMILY_SOFT;
     router_fixture_pass(r, IMAGES, train);
     assert_int_equal(r->plan->sparse, !soft);
-    assert_int_equal(r->plan->gate != NULL, smoe_moe_chooses(&r->spec.model.moe));
+    assert_int_equal(r->plan->gate != NULL, smoe_router_gated(entry));
     assert_int_equal(entry->learns_dispatch, soft && !r->plan->disp_constant);
     assert_int_equal(entry->learns_combine, soft && !r->plan->comb_constant);
     if (soft)
@@ -205,11 +206,10 @@ static void quiet(router_fixture *r, bool train) {
     r->pass.step += 7;
     router_fixture_pass(r, IMAGES, train);
     const smoe_router_entry *entry = smoe_router_find(r->spec.model.moe.router);
-    bool soft =
-        (entry->learns_dispatch || entry->learns_combine) && r->spec.model.moe.soft_noise > 0;
-    bool noisy = soft || (r->plan->gate && r->router->E > 1);
+    bool soft = smoe_router_heeds(entry, "soft_noise") && r->spec.model.moe.soft_noise > 0;
+    bool noisy = soft || (smoe_router_heeds(entry, "noise") && r->router->E > 1);
     if (!train) assert_int_equal(bits, router_fixture_bits(r->plan));
-    if (!train) assert_close(r->plan->aux, 0, 0);
+    if (!train) assert_close(r->plan->losses.aux, 0, 0);
     if (train && noisy) assert_int_not_equal(bits, router_fixture_bits(r->plan));
 }
 
@@ -231,40 +231,61 @@ static int by_score(const void *a, const void *b) {
     return x->token < y->token ? -1 : 1;
 }
 
-/* z, noisy z and g of all tokens, in double. */
+/* z, noisy z, p and g of all tokens, in double: p over all experts, g the weight of a placement. */
 typedef struct gates {
-    double *z, *noisy, *g;
+    double *z, *noisy, *p, *g;
     size_t *order; /* [tokens,E] experts from the best to the worst */
 } gates;
 
+/* exp(z), of which the gate's weights are shares or, by themselves, sigmoids. */
+static double gate_of(const smoe_moe_spec *moe, double z) {
+    return moe->gate == SMOE_GATE_SIGMOID ? 1 / (1 + exp(-z)) : exp(z);
+}
+
+static void normalise(double *x, size_t n) {
+    double sum = 0;
+    for (size_t i = 0; i < n; i++) sum += x[i];
+    for (size_t i = 0; i < n; i++) x[i] /= sum;
+}
+
+/* Experts by score, equal ones by number. */
+static void order_experts(size_t *order, const double *score, size_t E) {
+    for (size_t e = 0; e < E; e++) {
+        size_t place = e;
+        for (; place > 0 && score[e] > score[order[place - 1]]; place--)
+            order[place] = order[place - 1];
+        order[place] = e;
+    }
+}
+
 static gates gates_of(router_fixture *r, bool train) {
-    size_t R = r->plan->tokens, E = r->router->E;
-    gates a = {calloc(R * E, 8), calloc(R * E, 8), calloc(R * E, 8), calloc(R * E, sizeof(size_t))};
-    assert_true(a.z && a.noisy && a.g && a.order);
+    const smoe_moe_spec *moe = &r->spec.model.moe;
+    size_t R = r->plan->tokens, E = r->router->E, K = r->router->K;
+    gates a = {calloc(R * E, 8), calloc(R * E, 8), calloc(R * E, 8), calloc(R * E, 8),
+               calloc(R * E, sizeof(size_t))};
+    assert_true(a.z && a.noisy && a.p && a.g && a.order);
     const real *w = router_fixture_tensor(r, "weight");
-    double std = train ? r->spec.model.moe.noise / (double)E : 0;
+    const real *b = r->router->counted ? router_fixture_tensor(r, "bias") : NULL;
+    double std = train ? moe->noise / (double)E : 0, score[32];
     for (size_t t = 0; t < R; t++) {
         smoe_rng rng = smoe_rng_at(r->pass.seed, SMOE_RNG_NOISE, 1, r->pass.step, t);
-        double sum = 0;
+        double *p = a.p + t * E, *g = a.g + t * E;
+        size_t *order = a.order + t * E;
         for (size_t e = 0; e < E; e++) {
             size_t at = t * E + e;
             for (size_t i = 0; i < r->d; i++)
                 a.z[at] += (double)r->x[t * r->d + i] * (double)w[e * r->d + i];
             a.noisy[at] = a.z[at] + (std > 0 ? std * smoe_rng_normal(&rng) : 0);
-            sum += a.g[at] = exp(a.noisy[at]);
-            size_t place = e;
-            for (; place > 0 && a.noisy[at] > a.noisy[t * E + a.order[t * E + place - 1]]; place--)
-                a.order[t * E + place] = a.order[t * E + place - 1];
-            a.order[t * E + place] = e;
+            g[e] = gate_of(moe, a.noisy[at]);
+            p[e] = gate_of(moe, a.z[at]);
         }
-        if (r->spec.model.moe.topk == SMOE_TOPK_BEFORE) {
-            sum = 0;
-            for (size_t k = 0; k < E; k++) {
-                double *g = &a.g[t * E + a.order[t * E + k]];
-                sum += k < smoe_moe_k(&r->spec.model.moe, 1) ? *g : (*g = 0);
-            }
-        }
-        for (size_t e = 0; e < E; e++) a.g[t * E + e] /= sum;
+        normalise(p, E);
+        if (moe->gate == SMOE_GATE_SOFTMAX) normalise(g, E);
+        for (size_t e = 0; e < E; e++) score[e] = g[e] + (b ? (double)b[e] : 0);
+        order_experts(order, b ? score : a.noisy + t * E, E);
+        if (!moe->renormalize && moe->topk != SMOE_TOPK_BEFORE) continue;
+        for (size_t k = K; k < E; k++) g[order[k]] = 0;
+        normalise(g, E);
     }
     return a;
 }
@@ -272,6 +293,7 @@ static gates gates_of(router_fixture *r, bool train) {
 static void gates_free(gates *a) {
     free(a->z);
     free(a->noisy);
+    free(a->p);
     free(a->g);
     free(a->order);
 }
@@ -352,15 +374,25 @@ static double recount_aux(const router_fixture *r, const gates *a) {
         double importance[32] = {0}, load[32] = {0};
         for (size_t t = g * r->router->T; t < g * r->router->T + group_size(r, g); t++) {
             const double *z = a->z + t * E;
-            double sum = 0, threshold = a->noisy[t * E + a->order[t * E + smoe_moe_k(moe, 1) - 1]];
-            for (size_t e = 0; e < E; e++) sum += exp(z[e]);
-            for (size_t e = 0; e < E; e++) importance[e] += exp(z[e]) / sum;
+            double threshold = a->noisy[t * E + a->order[t * E + smoe_moe_k(moe, 1) - 1]];
+            for (size_t e = 0; e < E; e++) importance[e] += a->p[t * E + e];
             for (size_t e = 0; e < E && sigma > 0; e++) /* 1 - Phi(u) = erfc(u / sqrt 2) / 2 */
                 load[e] += erfc((threshold - z[e]) / sigma / sqrt(2)) / 2;
         }
         total += (cv2(importance, E) + (sigma > 0 ? cv2(load, E) : 0)) / 2;
     }
     return total / (double)r->plan->G;
+}
+
+/* The mean of log(sum exp z)^2 over tokens. */
+static double recount_z(const router_fixture *r, const gates *a) {
+    double total = 0;
+    for (size_t t = 0; t < r->plan->tokens; t++) {
+        double sum = 0;
+        for (size_t e = 0; e < r->plan->E; e++) sum += exp(a->noisy[t * r->plan->E + e]);
+        total += log(sum) * log(sum);
+    }
+    return total / (double)r->plan->tokens;
 }
 
 static const char *const tokens_keys[] = {
@@ -378,6 +410,12 @@ static const char *const tokens_keys[] = {
     "model.moe.k=3 model.moe.topk=before model.moe.noise=0 model.moe.skip_patch=0.5",
     "model.moe.k=2 model.moe.priority=random model.moe.capacity=0.5 model.moe.group_images=2",
     "model.moe.priority=random model.moe.skip_patch=0.7 model.moe.topk=before",
+    "model.moe.gate=sigmoid model.moe.k=2 model.moe.capacity=0.6",
+    "model.moe.gate=sigmoid model.moe.k=3 model.moe.renormalize=true model.moe.z_weight=0.1",
+    "model.moe.k=2 model.moe.renormalize=true model.moe.priority=vanilla",
+    "model.moe.balance=bias model.moe.k=2 model.moe.group_images=4",
+    "model.moe.balance=bias model.moe.gate=sigmoid model.moe.renormalize=true model.moe.k=2",
+    "model.moe.balance=none model.moe.noise=3",
 };
 
 static void tokens_choice_recounted(void **state) {
@@ -385,7 +423,7 @@ static void tokens_choice_recounted(void **state) {
     for (size_t i = 0; i < sizeof tokens_keys / sizeof *tokens_keys; i++)
         for (int train = 0; train < 2; train++) {
             router_fixture r;
-            char keys[200];
+            char keys[256];
             snprintf(keys, sizeof keys, "model.moe.router=tokens-choice %s", tokens_keys[i]);
             assert_true(router_fixture_make(&r, keys, TOKENS, IMAGES));
             router_fixture_pass(&r, IMAGES, train);
@@ -396,8 +434,16 @@ static void tokens_choice_recounted(void **state) {
                 assert_int_equal(r.plan->chosen[e], c.chosen[e]);
                 assert_int_equal(r.plan->lost[e], c.lost[e]);
             }
-            if (train) assert_close(r.plan->aux, recount_aux(&r, &a), 1e-5 * r.plan->aux);
-            if (train) assert_true(r.plan->aux > 1e-4);
+            const smoe_plan_losses *x = &r.plan->losses;
+            const smoe_moe_spec *moe = &r.spec.model.moe;
+            double aux = train && moe->balance == SMOE_BALANCE_LOSS ? recount_aux(&r, &a) : 0;
+            double z = train && moe->z_weight > 0 ? recount_z(&r, &a) : 0;
+            if (aux > 0) assert_true(aux > 1e-4);
+            assert_close(x->aux, aux, 1e-5 * aux);
+            assert_close(x->z, z, 1e-5 * z);
+            assert_close(x->weighted, moe->aux_weight * aux + moe->z_weight * z, 1e-5 * (aux + z));
+            for (size_t e = 0; train && e < r.router->counted; e++)
+                assert_true(r.router->counts[e] == (double)c.chosen[e]);
             gates_free(&a);
             router_fixture_free(&r);
         }

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 #include <cmocka.h>
 
@@ -305,6 +306,85 @@ static void top_k_before_softmax(void **state) {
     router_fixture_free(&r);
 }
 
+/*
+ * gate: sigmoid, logits ln g: sigmoid(ln 3) = 3/4, sigmoid(ln 1/3) = 1/4, sigmoid(0) = 1/2. K = 2 of
+ * (3, 1/3, 1): experts 0 and 2 with 3/4 and 1/2; renormalize: 3/5 and 2/5.
+ */
+static void sigmoid_gate(void **state) {
+    (void)state;
+    const double g[] = {3, 1. / 3, 1};
+#define SIGMOID \
+    "model.moe.router=tokens-choice model.moe.noise=0 model.moe.k=2 model.moe.gate=sigmoid "
+    router_fixture r;
+    gated(&r, SIGMOID, 1, 3, g);
+    router_fixture_pass(&r, 1, true);
+    assert_all(r.plan->gate, (const double[]){3. / 4, 1. / 4, 1. / 2}, 3);
+    assert_buffer(&r, 0, "0");
+    assert_buffer(&r, 1, "");
+    assert_close(r.plan->slot_weight[2 * r.plan->P], 1. / 2, CLOSE);
+    router_fixture_free(&r);
+    gated(&r, SIGMOID "model.moe.renormalize=true", 1, 3, g);
+    router_fixture_pass(&r, 1, true);
+    assert_all(r.plan->gate, (const double[]){3. / 5, 0, 2. / 5}, 3);
+    /* far below 0 every sigmoid is 0, and their shares are those of exp */
+    r.x[0] = -1000, r.x[1] = -3000, r.x[2] = -1000;
+    router_fixture_pass(&r, 1, true);
+    assert_all(r.plan->gate, (const double[]){1. / 2, 0, 1. / 2}, 3);
+    router_fixture_free(&r);
+}
+
+/*
+ * g = (.6 .4), (.7 .3), (.55 .45) with biases (0, .25): g + b = (.6 .65), (.7 .55), (.55 .7). Tokens
+ * 0 and 2 go to expert 1, with their own .4 and .45. Chosen: 1 and 2, mean 3/2; a step of 0.1 makes
+ * the biases (.1, .15), and equal numbers leave them.
+ */
+static void biases_move_choices_alone(void **state) {
+    (void)state;
+    const double g[] = {.6, .4, .7, .3, .55, .45};
+    router_fixture r;
+    gated(&r, TOKENS "model.moe.balance=bias model.moe.balance_rate=0.1 model.moe.capacity=2", 3, 2,
+          g);
+    real *b = router_fixture_tensor(&r, "bias");
+    b[0] = 0, b[1] = 0.25;
+    router_fixture_pass(&r, 1, true);
+    assert_buffer(&r, 0, "1");
+    assert_buffer(&r, 1, "20"); /* bpr: .45 before .4 */
+    assert_close(r.plan->slot_weight[r.plan->P], .45, CLOSE);
+    assert_close(r.plan->slot_weight[r.plan->P + 1], .4, CLOSE);
+    assert_true(r.plan->losses.aux == 0 && r.plan->losses.weighted == 0);
+    assert_int_equal(r.router->counted, 2);
+    assert_true(r.router->counts[0] == 1 && r.router->counts[1] == 2);
+    r.router->type->settle(r.router, r.router->counts, &r.pass);
+    assert_close(b[0], .1, CLOSE);
+    assert_close(b[1], .15, CLOSE);
+    r.router->type->settle(r.router, (const double[]){7, 7}, &r.pass);
+    assert_close(b[0], .1, CLOSE);
+    assert_close(b[1], .15, CLOSE);
+    router_fixture_free(&r);
+}
+
+/* logsumexp of logits ln g is the logarithm of their sum: 2 and 1/2, so the mean is (ln 2)^2. */
+static void z_loss(void **state) {
+    (void)state;
+    const double g[] = {1.5, .5, .25, .25};
+    static const char *const routers[] = {"tokens-choice", "experts-choice"};
+    for (size_t i = 0; i < 2; i++) {
+        router_fixture r;
+        char keys[128];
+        snprintf(keys, sizeof keys,
+                 "model.moe.router=%s model.moe.experts=2 model.moe.noise=0 model.moe.z_weight=3",
+                 routers[i]);
+        gated(&r, keys, 2, 2, g);
+        r.spec.model.moe.aux_weight = 0;
+        router_fixture_pass(&r, 1, true);
+        assert_close(r.plan->losses.z, log(2) * log(2), CLOSE);
+        assert_close(r.plan->losses.weighted, 3 * log(2) * log(2), 3 * CLOSE);
+        router_fixture_pass(&r, 1, false);
+        assert_true(r.plan->losses.z == 0);
+        router_fixture_free(&r);
+    }
+}
+
 /* Equal scores keep the lower index first; equal experts likewise. */
 static void ties(void **state) {
     (void)state;
@@ -373,11 +453,11 @@ static void importance(void **state) {
     router_fixture r;
     gated(&r, TOKENS, 2, 2, g);
     router_fixture_pass(&r, 1, true);
-    assert_close(r.plan->aux, 1. / 32, CLOSE);
+    assert_close(r.plan->losses.aux, 1. / 32, CLOSE);
     router_fixture_free(&r);
     gated(&r, TOKENS, 2, 2, balanced);
     router_fixture_pass(&r, 1, true);
-    assert_close(r.plan->aux, 0, CLOSE);
+    assert_close(r.plan->losses.aux, 0, CLOSE);
     router_fixture_free(&r);
 }
 
@@ -396,7 +476,7 @@ static void load_under_much_noise(void **state) {
     r.spec.model.moe.noise = 2e5;
     router_fixture_pass(&r, 1, true);
     /* the logits still tell: ln 3 of sigma = 1e5, 1e-5 of Phi, and the square of that in aux */
-    assert_close(r.plan->aux, 1. / 8, CLOSE);
+    assert_close(r.plan->losses.aux, 1. / 8, CLOSE);
     router_fixture_free(&r);
 }
 
@@ -427,6 +507,9 @@ int main(void) {
         cmocka_unit_test(identity_places),
         cmocka_unit_test(choices_of_no_weight),
         cmocka_unit_test(top_k_before_softmax),
+        cmocka_unit_test(sigmoid_gate),
+        cmocka_unit_test(biases_move_choices_alone),
+        cmocka_unit_test(z_loss),
         cmocka_unit_test(placement_order),
         cmocka_unit_test(first_choices_before_second),
         cmocka_unit_test(bpr_and_its_sum),

@@ -207,18 +207,21 @@ static void shapes_of_layers(void **state) {
         {"identity", {1, 16, 5, 4, 20, 0, 0.5}, 2},       /* ceil(16/5), ceil(9/5) */
         {"tokens-choice", {4, 64, 5, 13, 65, 2, 0.5}, 2}, /* 2*64*0.5/5 = 12.8; 1.8 */
         {"experts-choice", {4, 64, 5, 6, 30, 1, 0.5}, 1}, /* 64*0.5/5 = 6.4; 0.9 */
+        {"images-choice", {4, 64, 5, 16, 80, 2, 0.5}, 3}, /* 2*4*0.5/5 = 0.8 images; 1 */
+        {"remoe", {1, 16, 5, 16, 80, 0, 0.5}, 9},         /* all tokens */
+        {"hash", {1, 16, 5, 4, 20, 0, 0.5}, 2},
     };
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
         char router[64];
         snprintf(router, sizeof router, "model.moe.router=%s", want[i].router);
-        bool fixed = !strcmp(want[i].router, "identity");
+        bool fixed = smoe_router_find(want[i].router)->family == SMOE_FAMILY_FIXED;
         smoe_spec s = specs_good(text, router, fixed ? "model.moe.slots_per_expert=7" : NULL, NULL);
         const smoe_moe_shape x = smoe_moe_shape_of(&s.model.moe, 0, 16), w = want[i].x;
         if (x.images != w.images || x.T != w.T || x.E != w.E || x.P != w.P || x.S != w.S ||
             x.K != w.K || x.capacity != w.capacity)
             fail_msg("%s: %zu images, T %zu, E %zu, P %zu, S %zu, K %zu", want[i].router, x.images,
                      x.T, x.E, x.P, x.S, x.K);
-        assert_int_equal(smoe_moe_places(&s.model.moe, 0, 9), want[i].rest);
+        assert_int_equal(smoe_moe_places(&s.model.moe, 0, 9, 3), want[i].rest);
         smoe_spec_free(&s);
     }
     /* an expert that chooses takes no token twice, a buffer may be larger than its group */
@@ -352,8 +355,8 @@ static void numbers_for_each_layer(void **state) {
     assert_int_equal(smoe_moe_k(moe, 1), 2);
     assert_int_equal(smoe_moe_k(moe, 3), 1);
     assert_true(smoe_moe_ratio(moe, 1) == 0.5 && smoe_moe_ratio(moe, 3) == 1.5);
-    assert_int_equal(smoe_moe_places(moe, 1, 32), 8);
-    assert_int_equal(smoe_moe_places(moe, 3, 32), 12);
+    assert_int_equal(smoe_moe_places(moe, 1, 32, 16), 8);
+    assert_int_equal(smoe_moe_places(moe, 3, 32, 16), 12);
     char *yaml = specs_yaml(&s, true), *json = smoe_spec_json(&s);
     assert_non_null(strstr(yaml, "    k: [2, 1] "));
     assert_non_null(strstr(yaml, "    capacity: [0.5, 1.5] "));

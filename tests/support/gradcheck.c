@@ -121,6 +121,7 @@ bool gradcheck_params(gradcheck *c, smoe_params *params, real base) {
     bool good = true;
     for (size_t i = 0; i < params->count; i++) {
         const smoe_param *p = &params->param[i];
+        if (p->state) continue; /* has no gradient */
         real *g = malloc(p->size * sizeof *g);
         assert_non_null(g);
         for (size_t j = 0; j < p->size; j++) g[j] = params->g[p->offset + j] - base;
@@ -162,5 +163,12 @@ uint64_t gradcheck_plan_mark(uint64_t mark, const smoe_plan *plan) {
         mark = mix(mark, &used, sizeof used);
         mark = mix(mark, plan->slot_token + b * plan->P, used * sizeof *plan->slot_token);
     }
+    return mark;
+}
+
+uint64_t gradcheck_model_mark(const smoe_model *model) {
+    uint64_t mark = 0;
+    for (size_t i = 0; i < smoe_model_moe_layers(model); i++)
+        mark = gradcheck_plan_mark(mark, &smoe_model_router(model, i)->plan);
     return mark;
 }

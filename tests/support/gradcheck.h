@@ -9,6 +9,7 @@
 
 #include "base/param.h"
 #include "route/plan.h"
+#include "vit/model.h"
 
 typedef struct gradcheck {
     double (*loss)(void *user); /* at the point as it stands, computed anew */
@@ -43,5 +44,7 @@ void gradcheck_normal(real *x, size_t n, uint64_t seed);
 
 /* Mixes the decisions of a plan (which token is in which slot, which are dropped) into a mark. */
 uint64_t gradcheck_plan_mark(uint64_t mark, const smoe_plan *plan);
+/* Those of all MoE layers of a model. */
+uint64_t gradcheck_model_mark(const smoe_model *model);
 
 #endif

@@ -75,5 +75,5 @@ uint64_t router_fixture_bits(const smoe_plan *plan) {
         mark = mix(mark, plan->slot_weight + b * plan->P, (size_t)plan->used[b] * sizeof(real));
     mark = mix(mark, plan->first, (plan->tokens + 1) * sizeof *plan->first);
     mark = mix(mark, plan->slot, plan->placed * sizeof *plan->slot);
-    return mix(mark, &plan->aux, sizeof plan->aux);
+    return mix(mark, &plan->losses.aux, sizeof plan->losses.aux);
 }

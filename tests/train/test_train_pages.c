@@ -59,24 +59,20 @@ static void with_letter(char out[128], const char *name) {
 
 /* Sizes that no two letters share, so that a shape in letters has one meaning. */
 enum { D = 24, HEADS = 2, H = 36, E = 5, P = 3, N = 7, CHANNELS = 3, PATCH = 4, T = 16 };
+enum { U = 2, HU = 20, HS = 2 * H }; /* universal experts and their width; two shared ones' */
 
 static size_t letter_value(const char *word, size_t length) {
     static const struct {
         const char *word;
         size_t value;
-    } rows[] = {{"d", D},
-                {"2d", 2 * D},
-                {"3d", 3 * D},
-                {"d/heads", D / HEADS},
-                {"h", H},
-                {"E", E},
-                {"P", P},
-                {"N", N},
-                {"T", T},
-                {"T+1", T + 1},
-                {"channels", CHANNELS},
-                {"patch", PATCH},
-                {"1", 1}};
+    } rows[] = {{"d", D},         {"2d", 2 * D},
+                {"3d", 3 * D},    {"d/heads", D / HEADS},
+                {"h", H},         {"E", E},
+                {"U", U},         {"hu", HU},
+                {"hs", HS},       {"P", P},
+                {"N", N},         {"T", T},
+                {"T+1", T + 1},   {"channels", CHANNELS},
+                {"patch", PATCH}, {"1", 1}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (strlen(rows[i].word) == length && !strncmp(rows[i].word, word, length))
             return rows[i].value;
@@ -151,6 +147,15 @@ static void check_tensors(const char *name, tensor_check *check) {
                  smoe_routers[i].family == SMOE_FAMILY_FIXED ? 4 : P, smoe_routers[i].name);
         check_model(text, check, model, 31);
     }
+    char model[160];
+    snprintf(model, sizeof model,
+             "moe: {layers: [1], router: uniform, experts: %d, universal_experts: %d, "
+             "universal_mlp: %d, "
+             "shared_experts: %d}",
+             E + U, U, HU, HS / H);
+    check_model(text, check, "moe: {layers: [1], experts: 5, router: tokens-choice, balance: bias}",
+                33);
+    check_model(text, check, model, 39); /* 8 more, no router */
     free(text);
 }
 
@@ -170,10 +175,13 @@ static double variance_of(const char *text, const smoe_param *p) {
         double value;
     } rows[] = {{"0 ", 0},
                 {"1 ", 0},
+                {"1e-8 ", 0},
+                {"ln 0.5 ", 0},
                 {"normal 0.02 ", 0.02 * 0.02},
                 {"normal sqrt(1/d) ", 1.0 / D},
                 {"normal sqrt(1/(E*d)) ", 1 / (out * D)}, /* phi has E there */
                 {"normal sqrt(1/in) ", 1 / in},
+                {"normal sqrt(2/(d+h)) ", 2.0 / (D + H)},
                 {"normal sqrt(2/(in+out)) ", 2 / (in + out)}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (!strncmp(text, rows[i].text, strlen(rows[i].text))) return rows[i].value;
@@ -182,12 +190,18 @@ static double variance_of(const char *text, const smoe_param *p) {
 
 /* The line of the page that starts with the name goes on with what the values start as, and with the
  * group of weight decay. */
+static bool mean_matches(const char *at, double mean) {
+    if (!strncmp(at, "ln 0.5 ", 7)) return mean == log(0.5);
+    if (!strncmp(at, "1e-8 ", 5)) return mean == 1e-8;
+    return mean == (*at == '1');
+}
+
 static bool initial_matches(const char *at, const smoe_param *p) {
     static const char *const groups[] = {
         [SMOE_PARAM_PLAIN] = " none", [SMOE_PARAM_KERNEL] = " kernel", [SMOE_PARAM_HEAD] = " head"};
     const char *group = groups[p->group], *end = at + strcspn(at, "\n") - strlen(group);
     double off = variance_of(at, p) - p->std * p->std; /* p->std is rounded a few times */
-    return fabs(off) < 1e-15 && p->mean == (*at == '1') && end > at &&
+    return fabs(off) < 1e-15 && mean_matches(at, p->mean) && end > at &&
            !strncmp(end, group, strlen(group));
 }
 

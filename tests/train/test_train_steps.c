@@ -68,7 +68,7 @@ static void step_by_hand(parts *p, size_t step, const json_t *record) {
     smoe_task_of(train->loss)
         ->batch(&sums, dlogits, rows, smoe_model_logits(p->model), batch.target, p->B, p->N, p->B,
                 train->label_smoothing);
-    double aux = smoe_model_aux(p->model);
+    double aux = smoe_model_losses(p->model).aux;
     smoe_model_backward(p->model, dlogits, &pass);
     double norm = smoe_optim_norm(p->params);
     smoe_optim_step(p->params, train, step, norm);

@@ -75,7 +75,7 @@ static double loss(void *user) {
     double sum = 0;
     r->forward(r);
     for (size_t i = 0; i < r->out; i++) sum += r->p[i] * r->result[i];
-    if (r->moe.router) sum += r->spec.model.moe.aux_weight * r->moe.router->plan.aux;
+    if (r->moe.router) sum += r->moe.router->plan.losses.weighted;
     return sum;
 }
 
@@ -272,7 +272,11 @@ static void mlps(size_t experts, const size_t *first) {
         begin(&r, keys[i]);
         r.reserve = mlp_reserve, r.forward = mlp_forward, r.backward = mlp_backward;
         r.first = first;
-        smoe_mlp_init(&r.mlp, &r.build, experts, "mlp", 3);
+        const smoe_moe_spec *moe = &r.spec.model.moe;
+        smoe_mlp_form form = smoe_mlp_dense(&r.spec.model, "mlp", 3);
+        form.experts = experts;
+        if (experts) form.dropout = moe->expert_dropout;
+        smoe_mlp_init(&r.mlp, &r.build, &form);
         check(&r, keys[i], NULL);
     }
 }
@@ -310,12 +314,16 @@ static void moe(void **state) {
         "model.moe.experts=2 model.moe.slots_per_expert=3",
         "model.moe.experts=5 model.moe.slots_per_expert=1",
         "model.moe.slots_per_expert=2 model.moe.expert_dropout=0.3 model.moe.aux_weight=3",
+        "model.moe.slots_per_expert=2 model.moe.shared_experts=2 model.moe.expert_mlp=3 "
+        "model.moe.expert_dropout=0.3",
+        "model.moe.experts=5 model.moe.slots_per_expert=1 model.moe.universal_experts=2 "
+        "model.moe.universal_mlp=9 model.moe.shared_experts=1 model.moe.expert_dropout=0.3",
     };
     for (size_t i = 0; i < SMOE_ROUTERS; i++)
         for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
             rig r;
             smoe_err err = {0};
-            char keys[200];
+            char keys[320];
             snprintf(keys, sizeof keys, "model.moe.router=%s %s", smoe_routers[i].name, sizes[k]);
             begin(&r, keys);
             r.reserve = moe_reserve, r.forward = moe_forward, r.backward = moe_backward;

@@ -28,20 +28,15 @@ typedef struct subject {
 static double loss(void *user) {
     subject *s = user;
     models_rig *r = &s->rig;
-    double sum = r->spec.model.moe.aux_weight;
     smoe_model_forward(r->model, r->image, &r->pass);
-    sum *= smoe_model_aux(r->model);
+    double sum = smoe_model_losses(r->model).weighted;
     const real *logits = smoe_model_logits(r->model);
     for (size_t i = 0; i < r->B * r->N; i++) sum += s->p[i] * logits[i];
     return sum;
 }
 
 static uint64_t choices(void *user) {
-    subject *s = user;
-    uint64_t mark = 0;
-    for (size_t i = 0; i < smoe_model_moe_layers(s->rig.model); i++)
-        mark = gradcheck_plan_mark(mark, &smoe_model_router(s->rig.model, i)->plan);
-    return mark;
+    return gradcheck_model_mark(((subject *)user)->rig.model);
 }
 
 /* Two backward passes from dirty buffers add up: what backward adds is half the sum. */
@@ -55,12 +50,12 @@ static void backward(subject *s) {
     smoe_model_backward(r->model, s->p, &other);
     free(r->image);
     r->image = image;
-    memset(r->params->g, 0, r->params->size * sizeof(real));
+    memset(r->params->g, 0, r->params->trained * sizeof(real));
     for (int i = 0; i < 2; i++) {
         smoe_model_forward(r->model, r->image, &r->pass);
         smoe_model_backward(r->model, s->p, &r->pass);
     }
-    for (size_t i = 0; i < r->params->size; i++) r->params->g[i] /= 2;
+    for (size_t i = 0; i < r->params->trained; i++) r->params->g[i] /= 2;
 }
 
 /* False when the spec is refused; a wrong gradient fails the test. */
@@ -92,16 +87,16 @@ static const struct configuration {
     size_t B;
     const char *may_vanish;
 } configurations[] = {
-    {"model.moe.slots_per_expert=2", 2, NULL},                              /* S > T, P > 1 */
-    {"model.moe.slots_per_expert=1 model.patch_size=2", 1, NULL},           /* S < T */
-    {"model.moe.total_slots=6 model.moe.normalize=false", 2, NULL},         /* E < S */
-    {"model.moe.slots_per_expert=2 model.moe.l2_eps=vmoe", 2, NULL},        /**/
-    {"model.patch_size=8 model.moe.slots_per_expert=1", 3, ".router."},     /* T = 1 */
-    {"model.patch_size=2 model.moe.slots_per_expert=6", 2, NULL},           /* S > T = 16 */
-    {"model.moe.experts=1 model.moe.slots_per_expert=4", 2, ".router."},    /* E = 1 */
-    {"model.moe.layers=every-1 model.moe.slots_per_expert=2", 2, NULL},     /* two layers */
-    {"model.moe.slots_per_expert=2 model.moe.expert_dropout=0.3", 2, NULL}, /**/
-    {"model.moe.slots_per_expert=2 model.head=token", 2, NULL},             /* T = 5 */
+    {"model.moe.slots_per_expert=2", 2, NULL},                                  /* S > T, P > 1 */
+    {"model.moe.slots_per_expert=1 model.patch_size=2", 1, NULL},               /* S < T */
+    {"model.moe.total_slots=6 model.moe.normalize=false", 2, NULL},             /* E < S */
+    {"model.moe.slots_per_expert=2 model.moe.l2_eps=vmoe", 2, NULL},            /**/
+    {"model.patch_size=8 model.moe.slots_per_expert=1", 3, ".router."},         /* T = 1 */
+    {"model.patch_size=2 model.moe.slots_per_expert=6", 2, NULL},               /* S > T = 16 */
+    {"model.moe.experts=1 model.moe.slots_per_expert=4 seed=4", 2, ".router."}, /* E = 1 */
+    {"model.moe.layers=every-1 model.moe.slots_per_expert=2", 2, NULL},         /* two layers */
+    {"model.moe.slots_per_expert=2 model.moe.expert_dropout=0.3", 2, NULL},     /**/
+    {"model.moe.slots_per_expert=2 model.head=token", 2, NULL},                 /* T = 5 */
     {"model.moe.slots_per_expert=2 model.moe.scale_form=exp model.moe.scale_init=3", 2, NULL},
     {"model.moe.slots_per_expert=2 model.moe.soft_noise=0.7", 2, NULL}, /**/
     {"model.moe.capacity=1.5 model.moe.group_images=2 model.patch_size=2", 4, NULL},
@@ -139,6 +134,14 @@ static void tokens_choice(void **state) {
         TOKENS "model.moe.k=2 model.moe.topk=before",
         TOKENS "model.moe.k=2 model.moe.topk=before model.moe.aux_weight=0 model.moe.capacity=0.6",
         TOKENS "model.moe.k=1 model.moe.priority=random model.moe.capacity=0.6",
+        TOKENS "model.moe.k=2 model.moe.z_weight=0.3",
+        TOKENS "model.moe.k=1 model.moe.gate=sigmoid",
+        TOKENS "model.moe.k=2 model.moe.gate=sigmoid model.moe.renormalize=true "
+               "model.moe.capacity=0.6 model.moe.z_weight=0.3 model.moe.noise=0.5",
+        TOKENS "model.moe.k=2 model.moe.gate=sigmoid model.moe.balance=none model.moe.noise=2",
+        TOKENS "model.moe.k=2 model.moe.renormalize=true model.moe.balance=bias",
+        TOKENS "model.moe.k=2 model.moe.gate=sigmoid model.moe.balance=bias "
+               "model.moe.layers=every-1 model.moe.z_weight=0.3",
     };
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) assert_true(check(keys[i], 2, NULL));
 }
@@ -147,7 +150,9 @@ static void tokens_choice(void **state) {
 static void short_last_group(void **state) {
     (void)state;
     assert_true(check(TOKENS "model.moe.k=2 model.moe.group_images=4", 3, NULL));
-    assert_true(check("model.moe.router=experts-choice model.moe.group_images=2", 3, NULL));
+    assert_true(check("model.moe.router=experts-choice model.moe.group_images=2 "
+                      "model.moe.z_weight=0.3",
+                      3, NULL));
 }
 
 static void heads_positions_and_blocks(void **state) {

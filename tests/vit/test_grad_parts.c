@@ -17,20 +17,20 @@
 #include <string.h>
 #include <cmocka.h>
 
-enum { IMAGES = 8, HALF = IMAGES / 2 };
+enum { IMAGES = 8, HALF = IMAGES / 2, COUNTS = 64 };
 
 /* Sums of some hundreds of numbers up to about ten, rounded in another order. */
 static const double CLOSE = sizeof(real) == 8 ? 1e-11 : 1e-4;
 
 typedef struct outcome {
-    double aux;
+    double added, counts[COUNTS]; /* auxiliary losses; what routers count for their states */
     real *logits, *g;
 } outcome;
 
 /* The gradients of a projection p [IMAGES,N] of the logits and of the auxiliary loss. */
 static outcome run(models_rig *r, const real *p, size_t images, bool told) {
     outcome x = {0};
-    size_t size = r->params->size;
+    size_t size = r->params->trained;
     x.logits = calloc(IMAGES * r->N, sizeof(real));
     x.g = calloc(size, sizeof(real));
     memset(r->params->g, 0, size * sizeof(real));
@@ -41,7 +41,10 @@ static outcome run(models_rig *r, const real *p, size_t images, bool told) {
         pass.whole = told ? IMAGES : 0;
         smoe_model_forward(r->model, r->image + first * r->pixels, &pass);
         memcpy(x.logits + first * r->N, smoe_model_logits(r->model), images * r->N * sizeof(real));
-        x.aux += smoe_model_aux(r->model);
+        double counts[COUNTS] = {0};
+        smoe_model_counts(r->model, counts);
+        for (size_t i = 0; i < COUNTS; i++) x.counts[i] += counts[i];
+        x.added += smoe_model_losses(r->model).weighted;
         smoe_model_backward(r->model, p + first * r->N, &pass);
     }
     memcpy(x.g, r->params->g, size * sizeof(real));
@@ -69,9 +72,11 @@ static void law(const char *keys) {
     size_t first = HALF * r.N, rest = first;
     double logits = farthest(whole.logits, parts.logits, IMAGES * r.N);
     if (!(logits < CLOSE)) fail_msg("%s: logits differ by %g", keys, logits);
-    assert_close(whole.aux, parts.aux, CLOSE);
+    assert_close(whole.added, parts.added, CLOSE);
+    assert_memory_equal(whole.counts, parts.counts, sizeof whole.counts);
     for (size_t i = 0; i < r.params->count; i++) {
         const smoe_param *param = &r.params->param[i];
+        if (param->state) continue;
         double apart = farthest(whole.g + param->offset, parts.g + param->offset, param->size);
         if (!(apart < 10 * CLOSE))
             fail_msg("%s: %s: gradients differ by %g", keys, param->name, apart);
@@ -113,6 +118,9 @@ static void noise_and_order(void **state) {
         GROUPS "model.moe.router=tokens-choice model.moe.noise=0 model.moe.capacity=0.3 "
                "model.moe.priority=random model.patch_size=2",
         GROUPS "model.moe.router=experts-choice model.moe.noise=3 model.moe.capacity=0.5",
+        GROUPS "model.moe.router=experts-choice model.moe.noise=0.5 model.moe.z_weight=0.5",
+        GROUPS "model.moe.router=tokens-choice model.moe.k=2 model.moe.gate=sigmoid "
+               "model.moe.renormalize=true model.moe.balance=bias model.moe.z_weight=0.5",
         GROUPS "model.moe.layers=none model.head=map model.dropout=0.4",
     };
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) law(keys[i]);

@@ -80,7 +80,7 @@ static double train_step(smoe_model *model, const smoe_spec *spec, const real *p
     smoe_model_forward(model, pixels, &pass);
     smoe_task_of(spec->train.loss)
         ->batch(&sums, dlogits, rows, smoe_model_logits(model), target, IMAGES, CLASSES, IMAGES, 0);
-    double loss = sums.loss / IMAGES + spec->model.moe.aux_weight * smoe_model_aux(model);
+    double loss = sums.loss / IMAGES + smoe_model_losses(model).weighted;
     smoe_model_backward(model, dlogits, &pass);
     smoe_optim_step(params, &spec->train, step, smoe_optim_norm(params));
     return loss;

@@ -265,15 +265,11 @@ static void locked_image_tower(void **state) {
 
 static double loss(void *user) {
     subject *s = user;
-    return forward(s).loss / B + s->rig.spec.model.moe.aux_weight * smoe_model_aux(s->rig.model);
+    return forward(s).loss / B + smoe_model_losses(s->rig.model).weighted;
 }
 
 static uint64_t choices(void *user) {
-    subject *s = user;
-    uint64_t mark = 0;
-    for (size_t i = 0; i < smoe_model_moe_layers(s->rig.model); i++)
-        mark = gradcheck_plan_mark(mark, &smoe_model_router(s->rig.model, i)->plan);
-    return mark;
+    return gradcheck_model_mark(((subject *)user)->rig.model);
 }
 
 /* Two passes over the same inputs add up. Small models have cosines near 1 and a factor of 14: a

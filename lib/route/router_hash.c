@@ -1,0 +1,61 @@
+/*
+ * Hash routing, a control: the expert of a token follows from its position in the image alone, by a
+ * random permutation of positions in each block, dealt out to the experts like cards, so that loads
+ * differ by one token at most. Nothing is learnt, and the weight is 1 (Roller et al., Hash Layers, hash
+ * words, for which images have positions). The permutation depends on the block and on nothing else,
+ * so that a model needs no record of it.
+ */
+#include "route/router.h"
+
+typedef struct hash_router {
+    smoe_router base;
+    uint32_t *order; /* [T] positions; number i goes to expert i mod E */
+} hash_router;
+
+static int init(smoe_router *r, smoe_err *err) {
+    (void)err;
+    r->plan.weight_constant = true;
+    return 0;
+}
+
+static void reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep) {
+    hash_router *self = (hash_router *)r;
+    smoe_plan_reserve_sparse(&r->plan, B, r->T, r->E, r->P, train, keep);
+    self->order = smoe_arena_take(keep, r->T, sizeof *self->order);
+}
+
+static void forward(smoe_router *r, const real *x, const smoe_pass *pass) {
+    (void)x;
+    hash_router *self = (hash_router *)r;
+    smoe_plan *plan = &r->plan;
+    smoe_rng rng = smoe_rng_at(0, SMOE_RNG_HASH, (uint32_t)r->site, 0, 0);
+    smoe_rng_permutation(&rng, self->order, r->T);
+    smoe_plan_begin(plan, pass->images * r->T);
+    for (size_t g = 0; g < plan->G; g++)
+        for (size_t e = 0; e < r->E; e++) {
+            size_t buffer = g * r->E + e;
+            int32_t used = 0;
+            for (size_t i = e; i < r->T; i += r->E, used++) {
+                plan->slot_token[buffer * r->P + (size_t)used] =
+                    (int32_t)(g * r->T + self->order[i]);
+                plan->slot_weight[buffer * r->P + (size_t)used] = 1;
+            }
+            plan->used[buffer] = used;
+        }
+    smoe_plan_seal(plan);
+}
+
+/* Each token has a row. */
+static smoe_router_cost cost(const smoe_router *r, const smoe_cost_options *options) {
+    (void)options;
+    double m = (double)r->image_tokens;
+    return (smoe_router_cost){.rows = m, .used = m};
+}
+
+const smoe_router_type smoe_router_hash = {
+    .size = sizeof(hash_router),
+    .init = init,
+    .reserve = reserve,
+    .cost = cost,
+    .forward = forward,
+};

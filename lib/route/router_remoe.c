@@ -1,0 +1,133 @@
+/*
+ * ReMoE (arXiv 2412.14711): a token goes to every expert whose gate is open, g = ReLU(W x) > 0, with
+ * weight g. Buffers hold all tokens. How many gates are open is kept at K of E by
+ *   L1   sum over experts of f_e g_te, the mean over the tokens of the batch, times lambda; f_e =
+ *        E/(K T) times the tokens of the image that e has, a constant (balance: none: f_e = 1)
+ *   lambda, a state, is multiplied after each step by l1_factor where more than K/E of the gates of
+ *        the batch were open, and divided by it where fewer
+ */
+#include "base/team.h"
+#include "route/gate.h"
+
+#include <string.h>
+
+typedef struct remoe_router {
+    smoe_gate gate;
+    double *load; /* [B,E] f of each image */
+    double *sums; /* [B] of f g of each image */
+} remoe_router;
+
+static int init(smoe_router *r, smoe_err *err) {
+    (void)err;
+    remoe_router *self = (remoe_router *)r;
+    smoe_gate_init(&self->gate);
+    self->gate.form = SMOE_GATE_RELU;
+    smoe_router_add_state(r, 1, r->spec->l1_init, "l1");
+    return 0;
+}
+
+static void reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep) {
+    remoe_router *self = (remoe_router *)r;
+    smoe_gate_reserve(&self->gate, B, train, false, keep);
+    smoe_plan_reserve_sparse(&r->plan, B, r->T, r->E, r->P, train, keep);
+    self->load = smoe_arena_take(keep, B * r->E, sizeof *self->load);
+    self->sums = smoe_arena_take(keep, B, sizeof *self->sums);
+    r->counts = smoe_arena_take(keep, r->counted, sizeof *r->counts);
+}
+
+static double target(const smoe_router *r) {
+    return (double)smoe_moe_k(r->spec, r->block);
+}
+
+/* Once the gates are as sparse as they should be; at first about half of them are open. */
+static smoe_router_cost cost(const smoe_router *r, const smoe_cost_options *options) {
+    (void)options;
+    double m = (double)r->image_tokens, rows = m * target(r);
+    return (smoe_router_cost){.logits = m * (double)r->d * (double)r->E,
+                              .dispatch = 2,
+                              .combine = 3,
+                              .rows = rows,
+                              .used = rows};
+}
+
+/* The placements of image b, and its sum of f g. */
+static double place(remoe_router *self, size_t b) {
+    smoe_router *r = &self->gate.base;
+    smoe_plan *plan = &r->plan;
+    size_t E = r->E, T = r->T;
+    double sum = 0;
+    for (size_t e = 0; e < E; e++) {
+        size_t buffer = b * E + e, used = 0;
+        double open = 0;
+        for (size_t t = b * T; t < (b + 1) * T; t++) {
+            real g = self->gate.g[t * E + e];
+            if (!(g > 0)) continue;
+            plan->slot_token[buffer * r->P + used] = (int32_t)t;
+            plan->slot_weight[buffer * r->P + used++] = g;
+            open += (double)g;
+        }
+        plan->used[buffer] = (int32_t)used;
+        double *f = &self->load[buffer];
+        *f = 1;
+        if (r->spec->balance == SMOE_BALANCE_LOSS)
+            *f = (double)E * (double)used / (target(r) * (double)T);
+        sum += *f * open;
+    }
+    return sum;
+}
+
+static double tokens_of_batch(const smoe_router *r, const smoe_pass *pass) {
+    return (double)(smoe_pass_whole(pass) * r->T);
+}
+
+static double lambda(const smoe_router *r) {
+    return (double)*smoe_weight(r->params, r->state);
+}
+
+static void forward(smoe_router *r, const real *x, const smoe_pass *pass) {
+    remoe_router *self = (remoe_router *)r;
+    smoe_plan *plan = &r->plan;
+    smoe_plan_begin(plan, pass->images * r->T);
+    smoe_gate_forward(&self->gate, x, 0, pass);
+    double sum = 0;
+    SMOE_SHARED(routing, plan->tokens * r->E)
+    for (size_t b = 0; b < plan->G; b++) self->sums[b] = place(self, b);
+    for (size_t b = 0; b < plan->G; b++) sum += self->sums[b];
+    for (size_t buffer = 0; buffer < plan->G * r->E; buffer++)
+        plan->chosen[buffer % r->E] += (size_t)plan->used[buffer];
+    smoe_plan_seal(plan);
+    r->counts[0] = (double)plan->placed;
+    if (!pass->train) return;
+    plan->losses.aux = sum / tokens_of_batch(r, pass);
+    plan->losses.weighted = lambda(r) * plan->losses.aux;
+}
+
+static void backward(smoe_router *r, real *dx, const real *x, const smoe_pass *pass) {
+    remoe_router *self = (remoe_router *)r;
+    size_t R = r->plan.tokens, E = r->E;
+    double scale = pass->train ? lambda(r) / tokens_of_batch(r, pass) : 0;
+    SMOE_SHARED(routing, R * E)
+    for (size_t t = 0; t < R; t++)
+        for (size_t e = 0; e < E; e++) {
+            bool open = self->gate.g[t * E + e] > 0;
+            self->gate.dz[t * E + e] = open ? (real)(scale * self->load[t / r->T * E + e]) : 0;
+        }
+    smoe_gate_backward(&self->gate, dx, x, pass);
+}
+
+static void settle(smoe_router *r, const double *open, const smoe_pass *pass) {
+    real *weight = r->params->w + r->params->param[r->state].offset;
+    double above = *open - target(r) * tokens_of_batch(r, pass);
+    if (above > 0) *weight = (real)((double)*weight * r->spec->l1_factor);
+    if (above < 0) *weight = (real)((double)*weight / r->spec->l1_factor);
+}
+
+const smoe_router_type smoe_router_remoe = {
+    .size = sizeof(remoe_router),
+    .init = init,
+    .reserve = reserve,
+    .cost = cost,
+    .forward = forward,
+    .backward = backward,
+    .settle = settle,
+};

@@ -1,0 +1,28 @@
+/*
+ * The verbs of Tokens Choice (router_tokens.c), for routers that differ from it in what chooses: a
+ * token, or an image as one (gate.unit).
+ */
+#ifndef SMOE_TOKENS_H
+#define SMOE_TOKENS_H
+
+#include "route/balance.h"
+
+/* "tokens" are those of the gate. */
+typedef struct smoe_tokens {
+    smoe_gate gate;
+    smoe_balance balance;
+    int32_t *choice;     /* [tokens,K] experts in the order of the token's preference */
+    smoe_ranked *ranked; /* [tokens] */
+    uint32_t *drawn;     /* [tokens] random order of each group's tokens; NULL: not wanted */
+    real *biased;        /* [tokens,E] g + b; NULL: no biases */
+    double *share;       /* [tokens,K] scratch of sigmoids that are renormalised */
+} smoe_tokens;
+
+int smoe_tokens_init(smoe_router *r, smoe_err *err);
+void smoe_tokens_reserve(smoe_router *r, size_t B, bool train, smoe_arena *keep);
+smoe_router_cost smoe_tokens_cost(const smoe_router *r, const smoe_cost_options *options);
+void smoe_tokens_forward(smoe_router *r, const real *x, const smoe_pass *pass);
+void smoe_tokens_backward(smoe_router *r, real *dx, const real *x, const smoe_pass *pass);
+void smoe_tokens_settle(smoe_router *r, const double *chosen, const smoe_pass *pass);
+
+#endif
