@@ -16,7 +16,8 @@ PKG        := yaml-0.1 jansson libpng libturbojpeg libarchive zlib libxxhash
 # libunistring has no .pc file.
 PKG_CFLAGS  = $(call once,PKG_CFLAGS,$(shell pkg-config --cflags $(PKG)))
 PKG_LIBS    = $(call once,PKG_LIBS,$(shell pkg-config --libs $(PKG)))
-BLIS_DIR    = $(call once,BLIS_DIR,$(firstword $(dir $(wildcard /usr/include/$(MACHINE)-*/blis-openmp/blis.h))))
+BLIS_KIND   = $(if $(filter tsan,$(FLAVOUR)),serial,openmp)
+BLIS_DIR    = $(call once,BLIS_DIR,$(firstword $(dir $(wildcard /usr/include/$(MACHINE)-*/blis-$(BLIS_KIND)/blis.h))))
 
 WARNINGS   := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes
 ALL_CFLAGS  = -std=c11 -D_GNU_SOURCE= -Ilib -Ilib/include -Icmd -Itests/support $(WARNINGS) -O2 -fopenmp -pthread -MMD -MP \
@@ -24,7 +25,11 @@ ALL_CFLAGS  = -std=c11 -D_GNU_SOURCE= -Ilib -Ilib/include -Icmd -Itests/support 
 # Contracting a*b + c changes results with the processor; kernels say for themselves what they are built for.
 STRICT     := -ffp-contract=off
 KERNEL     := -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math
-ALL_LDLIBS  = $(PKG_LIBS) -lunistring -lblis -llapacke -lm $(LDLIBS)
+# Only a BLIS without threads of its own can stand beside an OpenMP runtime that is watched.
+BLIS_LIBS   = $(if $(filter tsan,$(FLAVOUR)),-L$(SERIAL_BLIS) -Wl$(comma)-rpath$(comma)$(SERIAL_BLIS)) -lblis
+SERIAL_BLIS ?= /usr/lib/$(MACHINE)-linux-gnu/blis-serial
+comma      := ,
+ALL_LDLIBS  = $(PKG_LIBS) -lunistring $(BLIS_LIBS) -llapacke -lm $(LDLIBS)
 
 # Open MPI moves data between processes, where it is installed.
 MPI        ?= $(shell pkg-config --exists ompi-c && echo yes)
@@ -33,8 +38,8 @@ SENTENCEPIECE ?= $(shell pkg-config --exists sentencepiece && command -v $(CXX) 
 MODULES     = $(if $(MPI),$(OBJ)/smoe_mpi.so) $(if $(SENTENCEPIECE),$(OBJ)/smoe_sentencepiece.so)
 
 # ---- flavours: a tree of objects each. f64: real = double, for gradient checks. san: ASan and UBSan. debug: for a
-# debugger. cov: counts which lines run, for `make coverage`. shared: what the shared library is made of, position-independent;
-# the program has the objects of release.
+# debugger. cov: counts which lines run, for `make coverage`. guided and tsan: by clang, for `make fuzz-guided` and `make threads`.
+# shared: what the shared library is made of, position-independent; the program has the objects of release.
 FLAVOUR    ?= release
 OBJ        := build/$(FLAVOUR)
 FLAVOUR_CFLAGS_f64   := -DSMOE_F64
@@ -42,6 +47,8 @@ FLAVOUR_CFLAGS_san   := -O1 -fsanitize=address,undefined -fno-sanitize-recover=u
 FLAVOUR_CFLAGS_debug := -O0 -g
 FLAVOUR_CFLAGS_shared := -fPIC -fvisibility=hidden
 FLAVOUR_CFLAGS_cov   := -O1 --coverage -fprofile-update=atomic
+FLAVOUR_CFLAGS_guided := -O1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+FLAVOUR_CFLAGS_tsan  := -O1 -fsanitize=thread -fno-omit-frame-pointer
 FLAVOUR_CFLAGS        = $(FLAVOUR_CFLAGS_$(FLAVOUR))
 
 # ---- what is printed while building: a short line per file; `make V=1` prints whole commands, `make -s` nothing.
@@ -102,10 +109,13 @@ $(OBJ)/%.o: %.c $(OBJ)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$<$(flavoured))$(CC) $(ALL_CFLAGS) $(STRICT) $(FILE_CFLAGS) $(CFLAGS) -c -o $@ $<
 
+# clang needs many minutes for wide kernels with its sanitizers: those of base alone have them, for SMOE_ISA=base.
+bare        = $(if $(and $(filter-out base,$2),$(filter guided tsan,$(FLAVOUR))),$(filter-out $(FLAVOUR_CFLAGS),$1),$1)
+
 define isa_rule
 $(OBJ)/lib/math/%.$1.o: lib/math/%.c $(OBJ)/flags
 	@mkdir -p $$(@D)
-	$$(call say,CC,$$< $1$$(flavoured))$$(CC) $$(ALL_CFLAGS) $$(KERNEL) -DSMOE_ISA=$1 $$(ISA_FLAGS_$1) $$(FLAVOUR_CFLAGS) $$(CFLAGS) -c -o $$@ $$<
+	$$(call say,CC,$$< $1$$(flavoured))$$(CC) $$(call bare,$$(ALL_CFLAGS),$1) $$(KERNEL) -DSMOE_ISA=$1 $$(ISA_FLAGS_$1) $$(call bare,$$(FLAVOUR_CFLAGS),$1) $$(CFLAGS) -c -o $$@ $$<
 endef
 $(foreach isa,$(ISAS) $(UNITS),$(eval $(call isa_rule,$(isa))))
 
@@ -143,8 +153,9 @@ $(OBJ)/smoe: $(OBJ)/cmd/main.o $(OBJ)/libcmd.a $(OBJ)/libsmoe.a
 $(TESTS): %: %.o $(OBJ)/libtest.a $(OBJ)/libcmd.a $(OBJ)/libsmoe.a
 	$(LINK) -lcmocka $(ALL_LDLIBS)
 
-$(FUZZERS): %: %.o $(OBJ)/tests/fuzz/driver.o $(OBJ)/libsmoe.a
-	$(LINK) $(ALL_LDLIBS)
+# libFuzzer has a main of its own.
+$(FUZZERS): %: %.o $(if $(filter guided,$(FLAVOUR)),,$(OBJ)/tests/fuzz/driver.o) $(OBJ)/libsmoe.a
+	$(LINK) $(if $(filter guided,$(FLAVOUR)),-fsanitize=fuzzer) $(ALL_LDLIBS)
 
 $(TOOLS): %: %.o $(OBJ)/libtest.a $(OBJ)/libsmoe.a
 	$(LINK) -lcmocka $(ALL_LDLIBS)
@@ -241,13 +252,31 @@ fuzz: deps
 	@$(MAKE) $(SUB) FLAVOUR=san fuzzers
 	@for f in $(FUZZ_SRC:%.c=build/san/%); do $$f --seconds $(FUZZ_SECONDS) || exit 1; done
 
-# Every N-th allocation and every N-th change of a file fails, in each command; FAULT_STRIDE=7 tries a seventh of them.
+# The same parsers with coverage feedback: clang's libFuzzer. Executions add up in tests/fuzz/totals.txt; T=fuzz_spec runs one.
+fuzz-guided: PACKAGES += clang
+fuzz-guided: deps
+	@$(MAKE) $(SUB) FLAVOUR=guided CC='$(CLANG)' fuzzers
+	@tests/fuzz/guided.sh $(FUZZ_SECONDS) $(call named,$(FUZZ_SRC:%.c=build/guided/%))
+
+# Data races, by clang's thread sanitizer, an OpenMP runtime that tells it of barriers, and a BLIS without threads.
+CLANG      ?= clang
+ARCHER     ?= $(firstword $(wildcard /usr/lib/llvm-*/lib/libarcher.so))
+threads: PACKAGES += clang libomp-dev libblis-serial-dev
+threads: deps
+	@$(MAKE) $(SUB) FLAVOUR=tsan CC='$(CLANG)' MPI= build/tsan/smoe
+	@tests/threads.sh build/tsan/smoe $(ARCHER)
+
+# Every N-th allocation, change and reading of a file fails in each command, the process is killed before every N-th change, and
+# power is cut after it; FAULT_STRIDE=7 tries a seventh of them.
 FAULT_STRIDE ?= 1
+faults: PACKAGES += strace python3
 faults: deps
 	@$(MAKE) $(SUB) all
 	@mkdir -p build/faults
 	@$(CC) -std=c11 -D_GNU_SOURCE= -O2 -fPIC -shared -o build/faults/faults.so tests/faults/faults.c -ldl
 	@tests/faults/run.sh build/smoe build/faults/faults.so $(FAULT_STRIDE)
+	@tests/faults/replay.py build/smoe $(FAULT_STRIDE)
+	@tests/faults/bytes.sh build/smoe
 
 # One after the other, for each needs the whole machine; the table is begun anew.
 BENCHED    := runs/bench.md
@@ -328,6 +357,9 @@ help:
 	@echo 'make evidence     run the planned experiments of experiments/PLAN.md: hours; goes on where it was stopped'
 	@echo 'make characters   draw the images of experiments/characters.yaml, and install the fonts for it'
 	@echo 'make fuzz         fuzz every parser for FUZZ_SECONDS ($(FUZZ_SECONDS)) each'
+	@echo 'make fuzz-guided  the same with coverage feedback (clang); what was tried adds up in tests/fuzz/totals.txt'
+	@echo 'make threads      data races in train, eval and inspect: thread sanitizer (clang)'
+	@echo 'make faults       failing memory, failing disks, kills and power cuts, at every N-th call (FAULT_STRIDE)'
 	@echo 'make lint         style, includes, man pages, clang-tidy'
 	@echo 'make golden       train small models of every kind and compare their bits with tests/golden/golden.txt'
 	@echo 'make portable     no AVX outside the kernels for it; aarch64, where its compiler and qemu are installed'
@@ -348,6 +380,6 @@ evidence: all
 	    if [ -f $$dir/cells.jsonl ]; then set -- --resume $$dir; else set -- experiments/$$s.yaml -o $$dir; fi; \
 	    SMOE_ISA=v3 build/smoe sweep "$$@" -J $(NPROC) || exit 1; done
 
-.PHONY: evidence characters check-characters all shared tests gradients golden fuzzers missing deps quickstart check check-quick check-processes coverage lint portable fuzz bench install uninstall clean help always
+.PHONY: evidence characters check-characters all shared tests gradients golden fuzzers missing deps quickstart check check-quick check-processes coverage lint portable fuzz fuzz-guided threads faults bench install uninstall clean help always
 .SECONDARY: $(ALL_OBJ)
 -include $(ALL_OBJ:.o=.d)

@@ -6,6 +6,7 @@
 #include "spec/sources.h"
 #include "store/run.h"
 
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -19,6 +20,21 @@ void smoe_cmd_complain(const smoe_command *command, const smoe_err *err) {
                 (int)length, line);
         line += length + (line[length] == '\n');
     }
+}
+
+void smoe_cmd_print(FILE *out, const char *fmt, ...) {
+    va_list args;
+    char *text = NULL, *shown = NULL;
+    va_start(args, fmt);
+    int length = vasprintf(&text, fmt, args);
+    va_end(args);
+    size_t room =
+        length < 0 ? 0 : (size_t)length + 9; /* all of a line, and what shown keeps free */
+    shown = room ? malloc(room) : NULL;
+    for (char *rest = text, *line; shown && (line = strsep(&rest, "\n"));)
+        fprintf(out, "%s%s", smoe_text_shown(line, shown, room), rest ? "\n" : "");
+    free(shown);
+    if (length >= 0) free(text);
 }
 
 int smoe_cmd_json(json_t *value, smoe_err *err) {
@@ -72,7 +88,7 @@ void smoe_cmd_remarks(const smoe_spec *spec, const smoe_options *options) {
 
 void smoe_cmd_unverified(const smoe_safetensors *file, const smoe_options *options) {
     if (!options->quiet && !smoe_safetensors_has_digest(file))
-        fprintf(stderr, "%s: not verified: it has no digest\n", smoe_safetensors_path(file));
+        smoe_cmd_print(stderr, "%s: not verified: it has no digest\n", smoe_safetensors_path(file));
 }
 
 int smoe_cmd_spec(smoe_spec *spec, const char *file, const smoe_options *options, smoe_err *err) {

@@ -20,6 +20,10 @@
 /* Every line of err on stderr, after "smoe COMMAND: "; command may be NULL. */
 void smoe_cmd_complain(const smoe_command *command, const smoe_err *err);
 
+/* printf for what holds names of files and texts of others: control characters but the newline are
+ * replaced, so that none reaches a terminal. */
+void smoe_cmd_print(FILE *out, const char *fmt, ...) SMOE_PRINTF(2, 3);
+
 /* Prints `value` on stdout as indented JSON and releases it; NULL (out of memory while building)
  * fails. */
 int smoe_cmd_json(json_t *value, smoe_err *err) SMOE_MUST_CHECK;

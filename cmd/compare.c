@@ -14,10 +14,12 @@
 typedef struct side {
     const char *arg;
     char *model, *metrics; /* paths; NULL: none */
+    smoe_safetensors *file;
     json_t *spec, *env;
 } side;
 
 static void side_free(side *x) {
+    smoe_safetensors_free(x->file);
     free(x->model);
     free(x->metrics);
     json_decref(x->spec);
@@ -50,7 +52,8 @@ static int read_run(side *x, smoe_err *err) {
 static int side_open(side *x, const char *arg, const smoe_options *options, smoe_err *err) {
     char *text = NULL;
     x->arg = arg;
-    int status = smoe_run_locate(arg, options->which, &x->model, &text, err);
+    int status = smoe_run_model(arg, options->which, &x->model, &text, &x->file, err);
+    if (!status) smoe_cmd_unverified(x->file, options);
     if (!status) status = read_spec(x, text, err);
     free(text);
     if (!status && smoe_file_holds(arg, "metrics.jsonl")) status = read_run(x, err);
@@ -74,7 +77,7 @@ static int compare(comparison *c, const side *a, const side *b, smoe_err *err) {
     if (c->records &&
         smoe_runs_compare_records(&c->first, &c->metrics, a->metrics, b->metrics, err))
         return -1;
-    if (smoe_runs_compare_weights(&c->weights, a->model, b->model, err)) return -1;
+    smoe_runs_compare_weights(&c->weights, a->file, b->file);
     if (smoe_frame_check(&c->settings, err) || smoe_frame_check(&c->environment, err)) return -1;
     return c->records ? smoe_frame_check(&c->metrics, err) : 0;
 }
@@ -156,7 +159,7 @@ static void print_first(const smoe_run_difference *d) {
 
 static int print_comparison(const comparison *c, bool bold, smoe_err *err) {
     const smoe_weights_difference *w = &c->weights;
-    printf("a: %s\nb: %s\n\n", c->a->arg, c->b->arg);
+    smoe_cmd_print(stdout, "a: %s\nb: %s\n\n", c->a->arg, c->b->arg);
     if (print_section(&c->settings, bold, err)) return -1;
     if (c->a->env && c->b->env && print_section(&c->environment, bold, err)) return -1;
     if (c->records) print_first(&c->first);

@@ -30,7 +30,8 @@ static int report(const smoe_storage *storage, const smoe_stored *stored, bool f
                                        (json_int_t)stored->changed, "bytes",
                                        smoe_number_json(stored->bytes)),
                              err);
-    printf("%s%s: %zu tensors, ", storage->dry ? "would write " : "", path, stored->tensors);
+    smoe_cmd_print(stdout, "%s%s: %zu tensors, ", storage->dry ? "would write " : "", path,
+                   stored->tensors);
     if (!fresh)
         printf("%zu of them now %s", stored->changed, type);
     else if (stored->changed && stored->changed < stored->tensors)

@@ -110,8 +110,9 @@ static int draw_confusion(const smoe_frame *frame, size_t classes, const smoe_op
     int status = smoe_figure_plot(&plot, &entry, frame, 1, err);
     if (!status) status = smoe_plot_draw(&plot, options->out, &screen, &drawn, err);
     if (!status && !drawn && !options->quiet)
-        fprintf(stderr, "gnuplot is not installed; %s/confusion.gp is the script of the figure\n",
-                options->out);
+        smoe_cmd_print(stderr,
+                       "gnuplot is not installed; %s/confusion.gp is the script of the figure\n",
+                       options->out);
     smoe_plot_free(&plot);
     return status;
 }
@@ -251,10 +252,12 @@ static int report(const smoe_loaded *l, const smoe_eval *eval, const smoe_routin
         }
         return smoe_cmd_json(all, err);
     }
-    printf("checkpoint      %s\nsplit           %s\nimages          %zu\nloss            %.6f\n"
-           "%-15s %.4f\n",
-           l->path, split, eval->images, eval->loss, smoe_metric_name(SMOE_METRIC_PRECISION),
-           eval->precision_at_1);
+    smoe_cmd_print(
+        stdout,
+        "checkpoint      %s\nsplit           %s\nimages          %zu\nloss            %.6f\n"
+        "%-15s %.4f\n",
+        l->path, split, eval->images, eval->loss, smoe_metric_name(SMOE_METRIC_PRECISION),
+        eval->precision_at_1);
     if (eval->retrieval) {
         print_recall("text recall at", eval->text_recall);
         print_recall("image recall at", eval->image_recall);
@@ -335,7 +338,8 @@ static int eval_together(const smoe_options *options, smoe_err *err) {
             json_pack("{s:s, s:s}", "checkpoint", loaded.path, "split", loaded.spec.eval.split),
             err);
     else if (options->dry_run)
-        printf("would evaluate %s on the %s split\n", loaded.path, loaded.spec.eval.split);
+        smoe_cmd_print(stdout, "would evaluate %s on the %s split\n", loaded.path,
+                       loaded.spec.eval.split);
     else
         status = evaluate(&loaded, options, err);
     smoe_loaded_free(&loaded);

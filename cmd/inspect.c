@@ -244,8 +244,8 @@ static void say_written(const smoe_frame *frames, size_t tables, const char *fol
     size_t written = 0;
     for (size_t i = 0; i < tables; i++) written += frames[i].rows > 0;
     fflush(stdout);
-    fprintf(stderr, "%s/report.html, and %zu tables with their figures in %s/\n", folder, written,
-            folder);
+    smoe_cmd_print(stderr, "%s/report.html, and %zu tables with their figures in %s/\n", folder,
+                   written, folder);
 }
 
 static int inspect(inspected *x, size_t runs, const smoe_options *options, smoe_err *err) {
@@ -266,7 +266,8 @@ static int dry_run(const inspected *x, size_t runs, const smoe_options *options,
     json_t *list = json_array();
     for (size_t i = 0; i < runs; i++) {
         const char *path = x[i].loaded.path, *split = x[i].loaded.spec.eval.split;
-        if (!options->json) printf("would inspect %s on the %s split\n", path, split);
+        if (!options->json)
+            smoe_cmd_print(stdout, "would inspect %s on the %s split\n", path, split);
         json_array_append_new(list, json_pack("{s:s, s:s}", "checkpoint", path, "split", split));
     }
     if (options->json) return smoe_cmd_json(json_pack("{s:o}", "runs", list), err);

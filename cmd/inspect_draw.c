@@ -1,5 +1,6 @@
 /* The pictures of smoe inspect; see inspect_draw.h. */
 #include "inspect_draw.h"
+#include "cmd.h"
 #include "draw/figures.h"
 #include "draw/report.h"
 
@@ -53,8 +54,8 @@ int smoe_inspect_draw(const smoe_frame *frames, size_t tables, const smoe_sample
     if (!status)
         status = smoe_figures_write(frames, tables, options->out, &size, &scripts, &drawn, err);
     if (!status && drawn < scripts && !options->quiet)
-        fprintf(stderr, "gnuplot is not installed; %s/*.gp are the scripts of the figures\n",
-                options->out);
+        smoe_cmd_print(stderr, "gnuplot is not installed; %s/*.gp are the scripts of the figures\n",
+                       options->out);
     char *path = status ? NULL : smoe_text_format("%s/report.html", options->out);
     if (!status)
         status = path ? smoe_report_write(&report, path, err)

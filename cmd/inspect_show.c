@@ -118,9 +118,9 @@ static int print_means(const tables *t, bool bold, smoe_err *err) {
 static int print(const tables *t, const smoe_options *options, smoe_err *err) {
     bool bold = smoe_cmd_color(options, stdout);
     for (size_t i = 0; i < t->runs->rows; i++)
-        printf("%s, %.0f images of %s, router %s\n", text_of(t->runs, i, "checkpoint"),
-               number_of(t->runs, i, "images"), text_of(t->runs, i, "split"),
-               text_of(t->runs, i, "router"));
+        smoe_cmd_print(stdout, "%s, %.0f images of %s, router %s\n",
+                       text_of(t->runs, i, "checkpoint"), number_of(t->runs, i, "images"),
+                       text_of(t->runs, i, "split"), text_of(t->runs, i, "router"));
     if (print_means(t, bold, err)) return -1;
     putchar('\n');
     return print_layers(t, more, MORE, bold, err);

@@ -63,8 +63,8 @@ out:
 static void remark_resized(const smoe_loaded *l) {
     size_t there, here;
     if (!l->quiet && smoe_params_resized(smoe_model_params(l->model), l->file, &there, &here))
-        fprintf(stderr, "%s: positions resized from %zux%zu patches to %zux%zu\n", l->path, there,
-                there, here, here);
+        smoe_cmd_print(stderr, "%s: positions resized from %zux%zu patches to %zux%zu\n", l->path,
+                       there, there, here, here);
 }
 
 int smoe_load_model(smoe_loaded *l, smoe_err *err) {

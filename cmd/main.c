@@ -171,6 +171,8 @@ static double stack_size(const char *text) {
     return ldexp(size, unit ? 10 * (int)(unit - units) : 0);
 }
 
+enum { STACK_NEEDED = 5 << 18 };
+
 /*
  * Products pack their sides on the stack, a megabyte of it and a little more, so a low limit that
  * was set for other programs would lead to a crash. Returns whether the limit was changed, which
@@ -178,14 +180,14 @@ static double stack_size(const char *text) {
  * program ends with a message.
  */
 static bool widen_stack(void) {
-    enum { NEEDED = 5 << 18, ENOUGH = 4 << 20 };
+    enum { ENOUGH = 4 << 20 };
     struct rlimit limit;
     bool changed = false;
     if (!getrlimit(RLIMIT_STACK, &limit) && limit.rlim_cur < ENOUGH) {
-        if (limit.rlim_max < NEEDED) {
+        if (limit.rlim_max < STACK_NEEDED) {
             fprintf(stderr,
                     "smoe: the stack is limited to %ju KiB (ulimit -s), but %d KiB are needed\n",
-                    (uintmax_t)limit.rlim_max >> 10, NEEDED >> 10);
+                    (uintmax_t)limit.rlim_max >> 10, STACK_NEEDED >> 10);
             exit(SMOE_RUNTIME);
         }
         rlim_t most = limit.rlim_max < ENOUGH ? limit.rlim_max : ENOUGH;
@@ -242,6 +244,42 @@ static void on_abort(int number) {
     _exit(SMOE_RUNTIME);
 }
 
+/* Where the stack of the first thread begins, and how far it may grow. */
+static const char *stack_top;
+static size_t stack_most;
+
+/* Growing the stack needs memory, and where there is none (ulimit -v) the system has no other way to
+ * say so. Any other fault is one of the program, and ends it as ever. */
+static void on_fault(int number, siginfo_t *info, void *context) {
+    static const char text[] = "smoe: not enough memory for the stack (ulimit -v)\n";
+    const char *at = info->si_addr;
+    (void)context;
+    if (at < stack_top && (size_t)(stack_top - at) <= stack_most) {
+        (void)!write(STDERR_FILENO, text, sizeof text - 1);
+        _exit(SMOE_RUNTIME);
+    }
+    signal(number, SIG_DFL); /* the same instruction faults once more */
+}
+
+/* A frame of the size that is needed, written to from the top down. */
+__attribute__((noinline)) static void use_stack(void) {
+    volatile char room[STACK_NEEDED];
+    for (size_t i = sizeof room; i >= 1024; i -= 1024) room[i - 1] = 0;
+}
+
+/* Takes the stack that is needed now: before any work, and with a message where it is not there. */
+static void grow_stack(void) {
+    static char other[1 << 14]; /* the handler has to run somewhere */
+    struct rlimit limit;
+    const stack_t stack = {.ss_sp = other, .ss_size = sizeof other};
+    struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+    stack_top = (const char *)&limit;
+    stack_most = getrlimit(RLIMIT_STACK, &limit) || limit.rlim_cur > (rlim_t)1 << 30
+                     ? (size_t)1 << 30
+                     : (size_t)limit.rlim_cur;
+    if (!sigaltstack(&stack, NULL) && !sigaction(SIGSEGV, &action, NULL)) use_stack();
+}
+
 static void settle_signals(void) {
     signal(SIGCHLD, SIG_DFL); /* where a parent ignores it, ends of children are not reported */
     /* A limit on file sizes is then a write error like a full disk, reported with the file's name.
@@ -268,6 +306,7 @@ int main(int argc, char **argv) {
     hold_standard_files();
     settle_threads(argv);
     settle_signals();
+    grow_stack();
     smoe_err err = {0};
     const smoe_command *command = NULL;
     int status;

@@ -20,9 +20,14 @@ typedef struct predictor {
 
 static int predictor_open(predictor *x, const smoe_options *options, smoe_err *err) {
     char *text = NULL;
-    int status = smoe_run_locate(options->arg[0], options->which, &x->path, &text, err);
+    smoe_safetensors *file;
+    int status = smoe_run_model(options->arg[0], options->which, &x->path, &text, &file, err);
     free(text);
-    if (status || smoe_model_load(&x->model, x->path, err)) return -1;
+    if (status) return -1;
+    smoe_cmd_unverified(file, options);
+    smoe_safetensors_free(file);
+    /* The latest of a run is looked up once more, for a run that still trains may have deleted it. */
+    if (smoe_model_load(&x->model, options->which ? x->path : options->arg[0], err)) return -1;
     size_t size = smoe_model_image_size(x->model), N = smoe_model_classes(x->model);
     x->top = options->top ? (size_t)options->top : TOP;
     if (x->top > N) x->top = N;
@@ -83,7 +88,7 @@ static json_t *prediction_json(const predictor *x, const char *path) {
 }
 
 static void print_prediction(const predictor *x, const char *path, bool first) {
-    printf("%s%s\n", first ? "" : "\n", path);
+    smoe_cmd_print(stdout, "%s%s\n", first ? "" : "\n", path);
     for (size_t k = 0; k < x->top; k++) {
         size_t c = x->order[k];
         const char *name = smoe_model_class_name(x->model, c);

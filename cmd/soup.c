@@ -145,7 +145,7 @@ static int print(const soup_job *job, const smoe_eval *soup, const smoe_options 
            "loss of its members %.4f\n",
            options->greedy ? "greedy" : "uniform", in, job->count, soup->images,
            job->first.spec.eval.split, soup->loss, soup->precision_at_1, loss / (double)in);
-    if (job->out) printf("%s\n", job->out);
+    if (job->out) smoe_cmd_print(stdout, "%s\n", job->out);
     return 0;
 }
 

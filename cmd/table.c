@@ -1,5 +1,6 @@
 /* Tables of text; see table.h. */
 #include "table.h"
+#include "base/base.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
@@ -18,11 +19,15 @@ void smoe_table_add(smoe_table *table, const char *fmt, ...) {
     va_list args;
     va_start(args, fmt);
     char *text = NULL;
-    if (vasprintf(&text, fmt, args) < 0)
-        table->failed = true;
-    else
-        table->cell[table->cells++] = text;
+    int length = vasprintf(&text, fmt, args);
     va_end(args);
+    size_t room = length < 0 ? 0 : (size_t)length + 8;
+    char *shown = room ? malloc(room) : NULL; /* a name in it may have control characters */
+    if (shown)
+        table->cell[table->cells++] = (char *)smoe_text_shown(text, shown, room);
+    else
+        table->failed = true;
+    if (length >= 0) free(text);
 }
 
 /* The number of characters, not of bytes. */

@@ -123,7 +123,8 @@ static void remark_schedule(const smoe_spec *spec) {
 static void remark(const train_job *job, const smoe_options *options) {
     if (options->quiet) return;
     if (job->spec->sweep.seen)
-        fprintf(stderr, "%s: section sweep is ignored; smoe sweep runs its cells\n", job->file);
+        smoe_cmd_print(stderr, "%s: section sweep is ignored; smoe sweep runs its cells\n",
+                       job->file);
     remark_schedule(job->spec);
     if (job->spec->model.moe.layer_count) remark_capacity(job->spec);
 }
@@ -153,8 +154,8 @@ static void see_data(data_seen *seen, const smoe_spec *spec) {
 
 static void print_data(const data_seen *seen, const smoe_spec *spec, size_t classes) {
     const smoe_data_spec *data = &spec->data;
-    printf("data        %s%s%s, ", smoe_sources[data->source].name, data->path ? " " : "",
-           data->path ? data->path : "");
+    smoe_cmd_print(stdout, "data        %s%s%s, ", smoe_sources[data->source].name,
+                   data->path ? " " : "", data->path ? data->path : "");
     if (!seen->read)
         printf("not read: %.*s\n", (int)strcspn(seen->why.text, "\n"), seen->why.text);
     else if (seen->endless)
@@ -225,13 +226,13 @@ static void print_plan(const train_job *job, const data_seen *seen, const char *
     const smoe_spec *spec = job->spec;
     const smoe_model_spec *m = &spec->model;
     char a[48], b[32], c[32];
-    printf("run         %s\n", job->dir);
+    smoe_cmd_print(stdout, "run         %s\n", job->dir);
     print_data(seen, spec, classes);
     printf("model       width %zu, depth %zu, mlp %zu, heads %zu; %zu tokens per image (%zu px, "
            "patch %zu), %zu classes\n",
            m->width, m->depth, m->mlp, m->heads, smoe_spec_tokens(spec), spec->data.image_size,
            m->patch_size, classes);
-    if (start) printf("start       %s\n", start);
+    if (start) smoe_cmd_print(stdout, "start       %s\n", start);
     print_moe(spec);
     printf("parameters  %s, of which %s in experts; %s active per token\n",
            smoe_text_si(a, sizeof a, cost->params, ""),
@@ -295,10 +296,10 @@ static int plan_start(char **text, const train_job *job, const smoe_options *opt
     smoe_safetensors *file = NULL;
     *text = NULL;
     if (!options->init) return 0;
-    int status = smoe_run_locate(options->init, NULL, &path, &spec, err);
+    int status = smoe_run_model(options->init, NULL, &path, &spec, &file, err);
+    if (!status) smoe_cmd_unverified(file, options);
     if (!status) status = smoe_model_create(&model, job->spec, classes, err);
-    if (!status)
-        status = smoe_params_open(&file, smoe_model_params(model), path, fit_of(options), err);
+    if (!status) status = smoe_params_check(smoe_model_params(model), file, fit_of(options), err);
     if (!status) *text = smoe_params_partial_text(smoe_model_params(model), file, fit_of(options));
     if (!status && !*text) status = smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", path);
     smoe_safetensors_free(file);
@@ -360,11 +361,11 @@ static int report(const train_job *job, const smoe_train_result *r, const smoe_o
         return smoe_cmd_json(value, err);
     }
     if (isnan(r->train_loss)) {
-        printf("%s: all %llu steps are done; set train.steps=N to train longer\n", job->dir,
-               (unsigned long long)r->step);
+        smoe_cmd_print(stdout, "%s: all %llu steps are done; set train.steps=N to train longer\n",
+                       job->dir, (unsigned long long)r->step);
         return 0;
     }
-    printf("%s: %llu steps", job->dir, (unsigned long long)r->step);
+    smoe_cmd_print(stdout, "%s: %llu steps", job->dir, (unsigned long long)r->step);
     const char *split = job->spec->eval.split;
     bool two = tested && !strcmp(split, "train"); /* losses of the same images */
     printf(", %s %.4f", two ? "loss of the last batch" : "train loss", r->train_loss);
@@ -387,8 +388,7 @@ static int noise_of(const smoe_options *options, double *noise, smoe_err *err) {
     return smoe_fail(err, SMOE_USAGE, "--upcycle-noise %s: expected a number in [0, 100]", text);
 }
 
-static int train_from(const char *init, const train_job *job, const smoe_options *options,
-                      smoe_err *err) {
+static int train(const train_job *job, const smoe_options *options, smoe_err *err) {
     smoe_progress progress;
     double noise;
     if (noise_of(options, &noise, err)) return -1;
@@ -398,7 +398,7 @@ static int train_from(const char *init, const train_job *job, const smoe_options
     smoe_train_options how = {.dir = job->dir,
                               .mode = job->mode,
                               .comm = options->comm,
-                              .init = init,
+                              .init = options->init,
                               .fit = fit_of(options),
                               .noise = noise,
                               .env = smoe_env_here(options->argc, options->argv),
@@ -415,16 +415,6 @@ static int train_from(const char *init, const train_job *job, const smoe_options
     else if (taken)
         smoe_fail_more(err, SMOE_USAGE, "-o DIR chooses another directory");
     return -1;
-}
-
-/* With --init from the weights of a run, a checkpoint or a file. */
-static int train(const train_job *job, const smoe_options *options, smoe_err *err) {
-    char *init = NULL, *text = NULL;
-    if (options->init && smoe_run_locate(options->init, NULL, &init, &text, err)) return -1;
-    int status = train_from(init, job, options, err);
-    free(init);
-    free(text);
-    return status;
 }
 
 static int train_together(const smoe_options *options, smoe_err *err) {

@@ -10,6 +10,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Runs the open trials, and with --retry-failed those that failed. */
 static int run_trials(smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
@@ -55,8 +56,8 @@ static int draw(const smoe_results *results, const smoe_options *options, smoe_e
     bool drawn;
     if (smoe_results_draw(results, &drawn, err)) return -1;
     if (!drawn && !options->quiet)
-        fprintf(stderr, "gnuplot is not installed; %s/*.gp are the scripts of the figures\n",
-                results->sweep->dir);
+        smoe_cmd_print(stderr, "gnuplot is not installed; %s/*.gp are the scripts of the figures\n",
+                       results->sweep->dir);
     return 0;
 }
 
@@ -153,6 +154,12 @@ static int set_wishes(smoe_sweep *sweep, const smoe_trials_kind *kind, const smo
 static int open_folder(smoe_sweep *sweep, const smoe_trials_kind *kind, const char *dir,
                        const smoe_options *options, smoe_err *err) {
     if (smoe_sweep_open(sweep, dir, err)) return -1;
+    char *claims = smoe_text_format("%s/claims", dir);
+    int status =
+        claims ? smoe_file_sweep_dead(dir, err) : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    if (!status && !access(claims, F_OK)) status = smoe_file_sweep_dead(claims, err);
+    free(claims);
+    if (status) return -1;
     if (kind->check && kind->check(sweep, err)) return -1;
     return set_wishes(sweep, kind, options, err);
 }
@@ -162,7 +169,7 @@ static int prepare(smoe_sweep *sweep, const smoe_trials_kind *kind, const char *
                    const smoe_options *options, smoe_err *err) {
     if (folder) return open_folder(sweep, kind, arg, options, err);
     if (kind->expand(sweep, arg, options, err)) return -1;
-    if (sweep->remarks && !options->quiet) fputs(sweep->remarks, stderr);
+    if (sweep->remarks && !options->quiet) smoe_cmd_print(stderr, "%s", sweep->remarks);
     if (set_wishes(sweep, kind, options, err)) return -1;
     if (options->dry_run) return 0;
     char *dir = options->out ? strdup(options->out)

@@ -132,7 +132,7 @@ int smoe_trials_summary(const smoe_results *r, const smoe_options *options, smoe
         if (print_groups(later, options, err)) return -1;
         if (smoe_trials_contrasts(later, "evaluations_", options, err)) return -1;
     }
-    printf("\n%s", r->sweep->dir);
+    smoe_cmd_print(stdout, "\n%s", r->sweep->dir);
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         if (!smoe_file_holds(r->sweep->dir, files[i])) continue;
         printf("%s%s", between, files[i]);
@@ -240,7 +240,9 @@ static void print_states(const smoe_sweep *sweep, const json_t *records) {
     putchar('\n');
     for (size_t i = 0; i < sweep->trials; i++) {
         const char *why = json_string_value(json_object_get(json_array_get(records, i), "error"));
-        if (why) printf("%s: %.*s\n", sweep->trial[i].name, (int)strcspn(why, "\n"), why);
+        if (why)
+            smoe_cmd_print(stdout, "%s: %.*s\n", sweep->trial[i].name, (int)strcspn(why, "\n"),
+                           why);
     }
 }
 

@@ -4,6 +4,7 @@
 #include "cmd.h"
 #include "base/file.h"
 #include "data/archive.h"
+#include "store/npy.h"
 #include "store/run.h"
 #include "store/shards.h"
 #include "store/verify.h"
@@ -11,6 +12,7 @@
 #include "sweep/results.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 #include <string.h>
 
 typedef struct shown {
@@ -30,35 +32,83 @@ static void line(void *user, const char *path, const char *found, bool good) {
     }
 }
 
-static void say_error(smoe_verifier *v, const char *path, const smoe_err *err) {
-    char text[sizeof err->text];
-    snprintf(text, sizeof text, "%.*s", (int)strcspn(err->text, "\n"), err->text);
-    smoe_verify_say(v, path, text, false);
-}
-
 /* ---- sweeps ---------------------------------------------------------------------------------- */
 
-static void verify_trial(smoe_verifier *v, smoe_sweep *sweep, size_t i) {
-    char *dir = smoe_trial_dir(sweep, i), found[120];
+/* What became of the images at a point, if it is there. */
+static int check_outcomes(const smoe_sweep *sweep, size_t i, size_t point, smoe_err *err) {
+    bool sealed;
+    char *path = smoe_evaluations_outcomes(sweep, i, point);
+    if (!path) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    int status = access(path, F_OK) ? 0 : smoe_npy_verify(path, &sealed, err);
+    free(path);
+    return status;
+}
+
+/* Evaluates a trained cell again at the points whose results are lost; all of them where one is
+ * damaged. Whoever runs the cell has its claim, and does it himself. */
+static int evaluate_again(smoe_sweep *sweep, size_t i, const char *dir, bool damaged,
+                          smoe_err *err) {
+    static const smoe_evaluations_options how = {0};
+    char *model = NULL, *text = NULL;
+    int claim, got = smoe_trial_claim(sweep, i, &claim, err);
+    if (got < 0) return -1;
+    if (!got) return smoe_fail(err, SMOE_RUNTIME, "another process runs this cell");
+    int status = damaged ? smoe_evaluations_forget(sweep, i, err) : 0;
+    if (!status && !sweep->checkpoint) status = smoe_run_locate(dir, "latest", &model, &text, err);
+    if (!status)
+        status = smoe_evaluations_run(sweep, i, model ? model : sweep->checkpoint, &how, err);
+    close(claim);
+    free(model);
+    free(text);
+    return status;
+}
+
+static void verify_evaluations(smoe_verifier *v, smoe_sweep *sweep, size_t i, const char *dir) {
     json_t *list = NULL;
     smoe_err err = {0};
+    char found[80];
+    const char *name = sweep->trial[i].name;
+    size_t want = sweep->evaluate.points;
+    int status = smoe_evaluations_read(&list, sweep, i, &err);
+    size_t have = json_array_size(list);
+    json_decref(list);
+    for (size_t p = 0; p < have && !status; p++) status = check_outcomes(sweep, i, p, &err);
+    bool lost = status || have < want;
+    if (lost && v->repair) {
+        if (evaluate_again(sweep, i, dir, status != 0, &err))
+            smoe_verify_blame(v, name, &err);
+        else
+            smoe_verify_say(v, name, "evaluated again", true);
+    } else if (status) {
+        smoe_verify_blame(v, name, &err);
+    } else {
+        snprintf(found, sizeof found, "%zu of %zu evaluations", have, want);
+        smoe_verify_say(v, name, found, !lost);
+    }
+}
+
+static void verify_trial(smoe_verifier *v, smoe_sweep *sweep, size_t i) {
+    const smoe_trial *trial = &sweep->trial[i];
+    char *dir = smoe_trial_dir(sweep, i), found[80];
+    smoe_err err = {0};
     if (!dir) {
-        smoe_verify_say(v, sweep->trial[i].name, "out of memory", false);
+        smoe_verify_say(v, trial->name, "out of memory", false);
         return;
     }
-    bool done = sweep->trial[i].state == SMOE_TRIAL_DONE;
+    int status = smoe_trial_look(sweep, i, &err);
+    bool done = trial->state == SMOE_TRIAL_DONE;
+    if (status) {
+        smoe_verify_blame(v, trial->name, &err);
+    } else if (trial->outcome) {
+        snprintf(found, sizeof found, "%s, %s", done ? "done" : "failed",
+                 trial->sealed ? "unchanged" : "not verified: it has no digest");
+        smoe_verify_say(v, trial->name, found, true);
+    }
     if (smoe_file_is_folder(dir))
         smoe_verify_run(v, dir);
     else if (done)
         smoe_verify_say(v, dir, "this cell is done, but has no run directory", false);
-    if (sweep->evaluate.points && smoe_evaluations_read(&list, sweep, i, &err)) {
-        say_error(v, sweep->trial[i].name, &err);
-    } else if (sweep->evaluate.points && done) {
-        size_t have = json_array_size(list), want = sweep->evaluate.points;
-        snprintf(found, sizeof found, "%zu of %zu evaluations", have, want);
-        smoe_verify_say(v, sweep->trial[i].name, found, have == want);
-    }
-    json_decref(list);
+    if (sweep->evaluate.points && done) verify_evaluations(v, sweep, i, dir);
     free(dir);
 }
 
@@ -69,7 +119,7 @@ static void repair_tables(smoe_verifier *v, smoe_sweep *sweep, const char *dir) 
     int status = smoe_results_make(&results, sweep, &err);
     if (!status) status = smoe_results_write(&results, &err);
     if (status)
-        say_error(v, dir, &err);
+        smoe_verify_blame(v, dir, &err);
     else
         smoe_verify_say(v, dir, "tables computed again", true);
     smoe_results_free(&results);
@@ -79,11 +129,12 @@ static void verify_sweep(smoe_verifier *v, const char *dir) {
     smoe_sweep sweep = {0};
     smoe_err err = {0};
     char found[80];
-    if (v->repair && smoe_file_sweep(dir, &err)) say_error(v, dir, &err);
-    if (smoe_sweep_open(&sweep, dir, &err)) {
-        say_error(v, dir, &err);
+    if (v->repair && smoe_file_sweep(dir, &err)) smoe_verify_blame(v, dir, &err);
+    if (smoe_sweep_read(&sweep, dir, &err)) {
+        smoe_verify_blame(v, dir, &err);
     } else {
-        snprintf(found, sizeof found, "the ledger of %zu cells", sweep.trials);
+        snprintf(found, sizeof found, "the ledger of %zu cells, %s", sweep.trials,
+                 sweep.sealed ? "unchanged" : "its first line not verified");
         smoe_verify_say(v, dir, found, true);
         for (size_t i = 0; i < sweep.trials; i++) verify_trial(v, &sweep, i);
         if (v->repair && !v->bad) repair_tables(v, &sweep, dir);
@@ -108,7 +159,7 @@ static void verify_archive(smoe_verifier *v, const char *path) {
     smoe_err err = {0};
     char found[80];
     if (smoe_walk(path, read_member, &files, &err)) {
-        say_error(v, path, &err);
+        smoe_verify_blame(v, path, &err);
         return;
     }
     snprintf(found, sizeof found, "%zu files, read to the end", files);
@@ -130,7 +181,7 @@ static void verify(smoe_verifier *v, const char *path) {
     else if (folder)
         smoe_verify_say(v, path, "neither a run, a sweep nor a checkpoint", false);
     else if (smoe_place_kind_of(&kind, path, &err))
-        say_error(v, path, &err);
+        smoe_verify_blame(v, path, &err);
     else if (kind == SMOE_PLACE_ARCHIVE)
         verify_archive(v, path);
     else

@@ -82,10 +82,10 @@ static int read_spec(source *s, const char *text, smoe_err *err) {
 
 static int source_open(source *s, const char *path, smoe_err *err) {
     char *text;
-    if (smoe_run_locate(path, NULL, &s->path, &text, err)) return -1;
+    if (smoe_run_model(path, NULL, &s->path, &text, &s->file, err)) return -1;
     int status = read_spec(s, text, err);
     free(text);
-    if (status || smoe_safetensors_open(&s->file, s->path, err)) return -1;
+    if (status) return -1;
     if (smoe_task_pairs(s->spec.train.loss)) {
         s->classes = smoe_spec_embed(&s->spec);
         return 0;

@@ -16,15 +16,13 @@ int smoe_train_run(const smoe_spec *spec, const char *dir, const smoe_train_sett
                    smoe_trained *trained, smoe_err *err) {
     static const smoe_train_settings plain = {0};
     smoe_err own; /* the run's log and STATUS are written from it */
-    char *init = NULL, *text = NULL;
     if (!err) err = &own;
     if (!settings) settings = &plain;
-    if (settings->init && smoe_run_locate(settings->init, NULL, &init, &text, err)) return -1;
     smoe_blas_start();
     smoe_observer observer = {.user = (void *)settings, .step = settings->step ? on_step : NULL};
     smoe_train_options options = {.dir = dir,
                                   .mode = settings->mode,
-                                  .init = init,
+                                  .init = settings->init,
                                   .fit = SMOE_FIT_PARTIAL,
                                   .env = smoe_env_here(0, NULL),
                                   .stop = settings->stop,
@@ -36,7 +34,5 @@ int smoe_train_run(const smoe_spec *spec, const char *dir, const smoe_train_sett
             (smoe_trained){result.step,
                            result.train_loss,
                            {result.test.images, result.test.loss, result.test.precision_at_1}};
-    free(init);
-    free(text);
     return status;
 }

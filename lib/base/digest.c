@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 #include <xxhash.h>
 
 static XXH3_state_t *state_of(const smoe_digest *digest) {
@@ -34,4 +35,44 @@ void smoe_digest_free(smoe_digest *digest) {
 
 const char *smoe_digest_of(const void *bytes, size_t size, char buf[SMOE_DIGEST_DIGITS + 1]) {
     return text_of(XXH3_64bits(bytes, size), buf);
+}
+
+/* The digits behind the last mark, or NULL. */
+static const char *digits_of(const char *bytes, size_t size, const char *mark) {
+    size_t length = strlen(mark), need = length + SMOE_DIGEST_DIGITS;
+    for (size_t at = size; at >= need; at--) {
+        const char *from = bytes + (at - need);
+        if (*from == *mark && !memcmp(from, mark, length)) return from + length;
+    }
+    return NULL;
+}
+
+/* Of all bytes with zeros for the digits; -1 when out of memory. */
+static int without(const char *bytes, size_t size, const char *digits,
+                   char buf[SMOE_DIGEST_DIGITS + 1]) {
+    smoe_digest *digest = smoe_digest_new();
+    if (!digest) return -1;
+    const char *rest = digits + SMOE_DIGEST_DIGITS;
+    smoe_digest_add(digest, bytes, (size_t)(digits - bytes));
+    smoe_digest_add(digest, SMOE_DIGEST_ZEROS, SMOE_DIGEST_DIGITS);
+    smoe_digest_add(digest, rest, size - (size_t)(rest - bytes));
+    smoe_digest_text(digest, buf);
+    smoe_digest_free(digest);
+    return 0;
+}
+
+int smoe_digest_seal(char *bytes, size_t size, size_t head, const char *mark) {
+    char text[SMOE_DIGEST_DIGITS + 1];
+    const char *digits = digits_of(bytes, head, mark);
+    if (!digits || without(bytes, size, digits, text)) return -1;
+    memcpy(bytes + (digits - bytes), text, SMOE_DIGEST_DIGITS);
+    return 0;
+}
+
+smoe_seal smoe_digest_sealed(const char *bytes, size_t size, size_t head, const char *mark) {
+    char text[SMOE_DIGEST_DIGITS + 1];
+    const char *digits = digits_of(bytes, head, mark);
+    if (!digits) return SMOE_SEAL_NONE;
+    if (without(bytes, size, digits, text)) return SMOE_SEAL_WRONG;
+    return memcmp(digits, text, SMOE_DIGEST_DIGITS) ? SMOE_SEAL_WRONG : SMOE_SEAL_RIGHT;
 }

@@ -19,4 +19,14 @@ void smoe_digest_free(smoe_digest *digest);
 /* Of all bytes at once. */
 const char *smoe_digest_of(const void *bytes, size_t size, char buf[SMOE_DIGEST_DIGITS + 1]);
 
+/* Bytes that hold their own digest: its digits stand behind the last `mark` of the first `head`
+ * bytes and count as zeros.
+ * They are made with zeros there, then sealed. Without memory sealing fails, and a seal is
+ * taken for wrong. */
+#define SMOE_DIGEST_ZEROS "0000000000000000"
+typedef enum smoe_seal { SMOE_SEAL_NONE, SMOE_SEAL_RIGHT, SMOE_SEAL_WRONG } smoe_seal;
+int smoe_digest_seal(char *bytes, size_t size, size_t head,
+                     const char *mark) SMOE_MUST_CHECK; /* 0 or -1 */
+smoe_seal smoe_digest_sealed(const char *bytes, size_t size, size_t head, const char *mark);
+
 #endif

@@ -15,12 +15,13 @@ static void leave_out(smoe_err *err, size_t lines) {
 }
 
 /* Appends one formatted line; a line that does not fit, and those after it, are counted at the end.
- */
+ * Names of files come into messages as they are: a control character in one is replaced. */
 static void append(smoe_err *err, const char *fmt, va_list args, const char *tail) {
-    char line[1024];
-    int length = vsnprintf(line, sizeof line, fmt, args);
-    if (length < 0) length = 0;
-    if ((size_t)length >= sizeof line) memcpy(line + sizeof line - 4, "...", 4);
+    char given[1024], line[sizeof given + 8];
+    int length = vsnprintf(given, sizeof given, fmt, args);
+    if (length < 0) given[0] = '\0';
+    if (length >= (int)sizeof given) memcpy(given + sizeof given - 4, "...", 4);
+    smoe_text_shown(given, line, sizeof line);
     size_t used = strlen(err->text);
     size_t need = strlen(line) + strlen(tail) + 2, reserve = 64;
     err->lines++;

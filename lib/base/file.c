@@ -6,10 +6,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -155,7 +157,7 @@ int smoe_file_print(const char *path, smoe_file_printer *print, const void *cont
     int status = print(out, context, err);
     smoe_locale_leave(locale);
     bool bad = ferror(out) != 0;
-    bad |= fclose(out) != 0;
+    bad |= fclose(out) != 0 || !text; /* which alone may tell that memory ended */
     if (!status) status = bad ? out_of_memory(err, path) : smoe_file_write(path, text, size, err);
     free(text);
     return status;
@@ -284,16 +286,38 @@ int smoe_file_link(const char *target, const char *path, smoe_err *err) {
     return failed ? -1 : 0;
 }
 
-int smoe_file_sweep(const char *folder, smoe_err *err) {
+/* Is the file with that name a temporary one of a process that is gone? */
+static bool is_dead(const char *path, const char *name) {
+    enum { SECONDS = 60 };
+    struct stat there;
+    char *end;
+    const char *number = strstr(name, SMOE_FILE_TEMPORARY) + strlen(SMOE_FILE_TEMPORARY);
+    long pid = strtol(number, &end, 10);
+    if (end == number || *end != '-' || pid <= 0 || lstat(path, &there)) return false;
+    return kill((pid_t)pid, 0) && errno == ESRCH && time(NULL) - there.st_mtime > SECONDS;
+}
+
+static int sweep(const char *folder, bool dead, smoe_err *err) {
     DIR *dir = opendir(folder);
     if (!dir) return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot read the folder", folder);
     int status = 0;
     for (struct dirent *entry; !status && (entry = readdir(dir));) {
         if (!strstr(entry->d_name, SMOE_FILE_TEMPORARY)) continue;
         char *path = smoe_text_format("%s/%s", folder, entry->d_name);
-        status = path ? smoe_file_remove(path, err) : out_of_memory(err, folder);
+        if (!path)
+            status = out_of_memory(err, folder);
+        else if (!dead || is_dead(path, entry->d_name))
+            status = smoe_file_remove(path, err);
         free(path);
     }
     closedir(dir);
     return status;
+}
+
+int smoe_file_sweep(const char *folder, smoe_err *err) {
+    return sweep(folder, false, err);
+}
+
+int smoe_file_sweep_dead(const char *folder, smoe_err *err) {
+    return sweep(folder, true, err);
 }

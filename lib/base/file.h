@@ -80,4 +80,8 @@ int smoe_file_link(const char *target, const char *path, smoe_err *err) SMOE_MUS
 /* Removes everything temporary directly in folder. */
 int smoe_file_sweep(const char *folder, smoe_err *err) SMOE_MUST_CHECK;
 
+/* Where several processes write into a folder: temporary files and links of processes that are
+ * gone, if nothing was written to them for a minute, as they may belong to another machine. */
+int smoe_file_sweep_dead(const char *folder, smoe_err *err) SMOE_MUST_CHECK;
+
 #endif

@@ -230,7 +230,10 @@ static void put_break(FILE *out, int indent, int depth) {
 
 static void put_string(FILE *out, const json_t *string) {
     char *text = json_dumps(string, JSON_ENCODE_ANY);
-    fputs(text ? text : "null", out);
+    if (text)
+        fputs(text, out);
+    else
+        fputc('\0', out); /* no memory: JSON never has one, and smoe_json_dump looks for it */
     free(text);
 }
 
@@ -290,7 +293,21 @@ char *smoe_json_dump(const json_t *value, int indent) {
     void *locale = smoe_locale_enter();
     put_json(out, value, indent, 0);
     smoe_locale_leave(locale);
-    if (!fclose(out)) return text;
+    /* A write that finds no memory is not reported by fclose, should a later one find some. */
+    bool bad = ferror(out) != 0;
+    bad |= fclose(out) != 0;
+    if (!bad && text && strlen(text) == size) return text;
+    free(text);
+    return NULL;
+}
+
+char *smoe_json_whole(const json_t *value, size_t flags) {
+    char *text = json_dumps(value, flags);
+    json_t *again = text ? json_loads(text, JSON_DECODE_ANY, NULL) : NULL;
+    if (again) {
+        json_decref(again);
+        return text;
+    }
     free(text);
     return NULL;
 }

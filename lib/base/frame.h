@@ -94,6 +94,10 @@ json_t *smoe_number_json(double x);
  * no value. */
 char *smoe_json_dump(const json_t *value, int indent);
 
+/* json_dumps of Jansson; fresh, NULL when out of memory. Jansson itself can leave the name of a
+ * member out where memory ends, so an object is read back. */
+char *smoe_json_whole(const json_t *value, size_t flags);
+
 /* {"title", "caption", "columns": [names], "rows": [[cells]]}, null for values that are not
  * numbers; NULL when out of memory. */
 json_t *smoe_frame_json(const smoe_frame *frame);

@@ -265,6 +265,7 @@ static int add(smoe_comparison *r, const size_t *reference, double *weight, size
     }
     if (smoe_contrast_measure(&d.paired, r->of, weight, metric, err)) return -1;
     if (!d.paired.n) return 0;
+    d.time = smoe_metric_is_time(r->of->metric[metric]);
     d.p = smoe_stats_p(&d.paired, d.paired.mean);
     d.margin = smoe_margin_of(r->options.equivalence, r->of->metric[metric]);
     d.equivalent = smoe_stats_p_equivalent(&d.paired, d.margin) < 0.05;
@@ -286,7 +287,7 @@ int smoe_comparison_make(smoe_comparison *r, const smoe_measures *m,
     if (status) smoe_fail(err, SMOE_RUNTIME, "out of memory for the differences");
     for (size_t g = 0; g < m->groups && !status; g++) reference[g] = reference_of(r, g);
     for (size_t i = 0; i < m->metrics && !status; i++) {
-        if (!smoe_metric_is_shown(m->metric[i], true)) continue;
+        if (!smoe_metric_is_shown(m->metric[i], true) || smoe_measures_zero(m, i)) continue;
         for (size_t g = 0; g < m->groups && !status; g++)
             if (reference[g] != SIZE_MAX) status = add(r, reference, weight, g, i, false, err);
         for (size_t g = 0; g < m->groups && asked && !status; g++)
@@ -326,7 +327,9 @@ const char *smoe_difference_setting(const smoe_comparison *r, const smoe_differe
 }
 
 const char *smoe_difference_verdict(char *buf, size_t size, const smoe_difference *d) {
-    if (d->equivalent)
+    if (d->time)
+        snprintf(buf, size, SMOE_MEASURES_TIME);
+    else if (d->equivalent)
         snprintf(buf, size, "equivalent within \xc2\xb1%g", d->margin);
     else if (isfinite(d->margin))
         snprintf(buf, size, d->paired.distinguishable ? "different" : "not decided");

@@ -24,6 +24,7 @@ typedef struct smoe_difference {
     smoe_paired paired; /* group - reference, with a 95% interval */
     double p;           /* that there is no difference; NAN below two seeds */
     double margin;      /* within which the two count as equivalent; NAN: none was given */
+    bool time;          /* of a metric that is a time, which gets no verdict */
     bool equivalent;    /* within it, by two one-sided tests at 5% */
 } smoe_difference;
 
@@ -69,7 +70,7 @@ char *smoe_comparison_missing(const smoe_comparison *comparison, size_t group);
 const char *smoe_difference_setting(const smoe_comparison *comparison,
                                     const smoe_difference *difference, size_t column);
 /* "distinguishable" or "not distinguishable"; with a margin "equivalent within +-0.01", "different"
- * or "not decided". Returns buf. */
+ * or "not decided"; of a time SMOE_MEASURES_TIME. Returns buf. */
 const char *smoe_difference_verdict(char *buf, size_t size, const smoe_difference *difference);
 
 #endif

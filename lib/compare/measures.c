@@ -71,3 +71,9 @@ smoe_stats smoe_measures_stats(const smoe_measures *m, size_t group, size_t metr
     free(value);
     return stats;
 }
+
+bool smoe_measures_zero(const smoe_measures *m, size_t metric) {
+    for (size_t i = 0; i < m->runs; i++)
+        if (fabs(m->value[i * m->metrics + metric]) > 0) return false;
+    return true;
+}

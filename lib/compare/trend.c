@@ -35,6 +35,7 @@ static int add(smoe_trends *trends, const scratch *s, size_t group, size_t colum
     }
     if (!smoe_contrast_slope(s->weight, s->member, s->x, m->groups)) return 0;
     if (smoe_contrast_measure(&t.paired, m, s->weight, metric, err)) return -1;
+    t.time = smoe_metric_is_time(m->metric[metric]);
     t.p = smoe_stats_p(&t.paired, t.paired.mean);
     if (t.paired.n) trends->trend[trends->count++] = t;
     return 0;
@@ -50,7 +51,9 @@ int smoe_trends_make(smoe_trends *trends, const smoe_measures *m, smoe_err *err)
     int status = s.member && s.x && s.weight && trends->trend ? 0 : -1;
     if (status) smoe_fail(err, SMOE_RUNTIME, "out of memory for the trends");
     for (size_t i = 0; i < m->metrics; i++)
-        for (size_t c = 0; c < m->columns && smoe_metric_is_shown(m->metric[i], true); c++)
+        for (size_t c = 0; c < m->columns && smoe_metric_is_shown(m->metric[i], true) &&
+                           !smoe_measures_zero(m, i);
+             c++)
             for (size_t g = 0; g < m->groups && c != m->seed && !status; g++)
                 status = add(trends, &s, g, c, i, err);
     free(s.member);
@@ -65,6 +68,7 @@ void smoe_trends_free(smoe_trends *trends) {
 }
 
 const char *smoe_trend_direction(const smoe_trend *t) {
+    if (t->time) return SMOE_MEASURES_TIME;
     if (!t->paired.distinguishable) return "not distinguishable";
     return t->paired.mean > 0 ? "rising" : "falling";
 }

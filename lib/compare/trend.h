@@ -10,6 +10,7 @@ typedef struct smoe_trend {
     size_t groups;
     smoe_paired paired; /* the slope */
     double p;           /* that there is none */
+    bool time;          /* of a metric that tells of the clock, which gets no verdict */
 } smoe_trend;
 
 typedef struct smoe_trends {
@@ -25,7 +26,7 @@ int smoe_trends_make(smoe_trends *trends, const smoe_measures *measures,
                      smoe_err *err) SMOE_MUST_CHECK;
 void smoe_trends_free(smoe_trends *trends);
 
-/* "rising", "falling", "not distinguishable". */
+/* "rising", "falling", "not distinguishable"; of a time SMOE_MEASURES_TIME. */
 const char *smoe_trend_direction(const smoe_trend *trend);
 /* What the groups of a trend have in a column, "*" in the one that it goes over. */
 const char *smoe_trend_setting(const smoe_trends *trends, const smoe_trend *trend, size_t column);

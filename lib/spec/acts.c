@@ -84,6 +84,16 @@ static bool names_entry(const char *keys, int entry) {
     return false;
 }
 
+bool smoe_acts_covers(int entry) {
+    static const char section[] = "model.moe.";
+    const char *key = smoe_schema[entry].key;
+    for (size_t i = 0; i < RULES; i++)
+        if (names_entry(rules[i].keys, entry)) return true;
+    for (size_t r = 0; !strncmp(key, section, sizeof section - 1) && r < SMOE_ROUTERS; r++)
+        if (smoe_text_has_word(smoe_routers[r].keys, ' ', key + sizeof section - 1)) return true;
+    return false;
+}
+
 bool smoe_acts_names_known(char unknown[SMOE_KEY_SIZE]) {
     for (size_t i = 0; i < RULES; i++)
         for (const char *keys = rules[i].keys; *keys;) {

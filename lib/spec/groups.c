@@ -170,7 +170,9 @@ char *smoe_groups_yaml(const smoe_groups *groups) {
         fputs(g->frozen ? ", frozen: true}" : "}", out);
     }
     putc(']', out);
-    if (!fclose(out)) return text;
+    bool bad = ferror(out) != 0;
+    bad |= fclose(out) != 0;
+    if (!bad) return text;
     free(text);
     return NULL;
 }

@@ -150,6 +150,12 @@ bool smoe_metric_is_measured(const char *column) {
     return smoe_metric_of_column(column, NULL) != SMOE_METRICS;
 }
 
+bool smoe_metric_is_time(const char *column) {
+    smoe_metric m = smoe_metric_of_column(column, NULL);
+    const char *unit = m < SMOE_METRICS ? smoe_metrics[m].unit : NULL;
+    return unit && (!strcmp(unit, "s") || !strcmp(unit, "1/s"));
+}
+
 bool smoe_metric_is_shown(const char *column, bool brief) {
     smoe_metric m = smoe_metric_of_column(column, NULL);
     return m < SMOE_METRICS &&

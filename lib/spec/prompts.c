@@ -56,7 +56,9 @@ char *smoe_prompts_yaml(const smoe_prompts *prompts) {
         smoe_value_put_quoted(out, prompts->text[i]);
     }
     fputs(prompts->count ? "]" : "[]", out);
-    if (!fclose(out)) return text;
+    bool bad = ferror(out) != 0;
+    bad |= fclose(out) != 0;
+    if (!bad) return text;
     free(text);
     return NULL;
 }

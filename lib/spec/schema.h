@@ -121,8 +121,9 @@ void smoe_reading_resolve(smoe_reading *reading);
 /* After these stages: reports overrides without effect as mistakes. */
 void smoe_reading_idle(smoe_reading *reading);
 
-/* Whether every key that acts.def names is one; for its test. `unknown` is the first that is not.
- */
+/* For tests of acts.def: whether it, or the keys of a router, say when an entry acts; and whether
+ * every key that it names is one, `unknown` being the first that is not. */
+bool smoe_acts_covers(int entry);
 bool smoe_acts_names_known(char unknown[SMOE_KEY_SIZE]);
 
 /* Frees the contents of the section, which is then empty. */

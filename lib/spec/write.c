@@ -3,6 +3,7 @@
  * which is YAML too. Both go through the schema table; value.c formats the values.
  */
 #include "spec/routers.h"
+#include "base/frame.h"
 #include "spec/schema.h"
 
 #include <stdlib.h>
@@ -138,7 +139,7 @@ char *smoe_spec_json(const smoe_spec *spec) {
     smoe_locale_leave(locale);
     /* One precision serves all reals: the fewest digits from which each of them is read back
      * exactly. */
-    text = json_dumps(root, JSON_COMPACT | JSON_REAL_PRECISION(digits));
+    text = smoe_json_whole(root, JSON_COMPACT | JSON_REAL_PRECISION(digits));
 out:
     json_decref(root);
     return text;

@@ -176,7 +176,7 @@ static const char *integer_text(char buf[NAME_ROOM], uint64_t number) {
 static int state_put(const char *path, uint64_t shard_bytes, const smoe_tensor *tensors,
                      size_t count, const smoe_checkpoint *state, uint32_t model,
                      const uint32_t *average, smoe_err *err) {
-    enum { NUMBERS = 8 };
+    enum { NUMBERS = 9 };
     const struct {
         const char *key;
         uint64_t value;
@@ -187,6 +187,7 @@ static int state_put(const char *path, uint64_t shard_bytes, const smoe_tensor *
                          {MODEL_CRC, model, true},
                          {AVERAGE_CRC, average ? *average : 0, average != NULL},
                          {"smoe.recorded", state->recorded, false},
+                         {"smoe.records", state->records, false},
                          {"smoe.images", state->images, false},
                          {"smoe.classes", state->classes, false}};
     char best[NAME_ROOM], text[NUMBERS][NAME_ROOM];
@@ -489,6 +490,7 @@ static int state_read(const smoe_safetensors *file, uint64_t step, smoe_checkpoi
     if (metadata_real(file, "smoe.best", &state->best, err)) return -1;
     if (metadata_integer(file, "smoe.best_step", &state->best_step, err)) return -1;
     if (metadata_known(file, "smoe.recorded", &state->recorded, err)) return -1;
+    if (metadata_known(file, "smoe.records", &state->records, err)) return -1;
     if (metadata_known(file, "smoe.images", &state->images, err)) return -1;
     if (metadata_known(file, "smoe.classes", &state->classes, err)) return -1;
     return state_sane(file, state, err);

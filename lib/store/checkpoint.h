@@ -18,6 +18,7 @@ typedef struct smoe_checkpoint { /* what state.safetensors holds beside the mome
     uint64_t best_step;
     /* For detecting files that do not belong together; 0: unknown. */
     uint64_t recorded; /* step of the last record in metrics.jsonl */
+    uint64_t records;  /* how many it has; smoe_run_checkpoint knows */
     uint64_t images;   /* of the training data */
     uint64_t classes;  /* a checksum of the names of its classes */
     const char *names; /* these names as a list in JSON, for the model's file; borrowed; NULL: none.

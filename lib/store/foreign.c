@@ -4,6 +4,7 @@
  * order of their axes. Pieces that are not in the table keep their names and shapes.
  */
 #include "store/foreign.h"
+#include "base/frame.h"
 #include "store/pickle.h"
 
 #include <archive.h>
@@ -568,7 +569,7 @@ static char *header_of(const targets *all, const smoe_pair *pairs, size_t count)
                                       (json_int_t)at + (json_int_t)t->size));
         at += t->size;
     }
-    char *text = json_dumps(header, JSON_COMPACT);
+    char *text = smoe_json_whole(header, JSON_COMPACT);
     json_decref(header);
     return text;
 }

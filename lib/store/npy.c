@@ -1,9 +1,11 @@
 /*
  * .npy, NumPy format 1.0: the magic, two version bytes, a u16 little-endian header length, a Python
  * dictionary padded with spaces to a multiple of 64 bytes in all and closed by '\n', then the
- * elements in C order. Read back as they are written here and by NumPy.
+ * elements in C order. Read back as they are written here and by NumPy. Behind the dictionary a
+ * comment, which is Python too, has the digest of the file.
  */
 #include "store/npy.h"
+#include "base/digest.h"
 #include "base/file.h"
 
 #include <assert.h>
@@ -23,6 +25,8 @@ enum {
     MOST_BYTES = 1 << 30
 };
 
+static const char MARK[] = "# xxh3 ";
+
 /* Fills the header, NumPy's spelling of a tuple included: (), (3,), (3, 4). Returns its length. */
 static size_t header_fill(char header[HEADER], const char *dtype, int ndim, const size_t *dim) {
     memcpy(header, "\x93NUMPY\x01\x00", MAGIC);
@@ -31,13 +35,27 @@ static size_t header_fill(char header[HEADER], const char *dtype, int ndim, cons
                           "{'descr': '%s', 'fortran_order': False, 'shape': (", dtype);
     for (int i = 0; i < ndim; i++)
         n += (size_t)snprintf(header + n, HEADER - n, "%s%zu", i ? ", " : "", dim[i]);
-    n += (size_t)snprintf(header + n, HEADER - n, "%s), }", ndim == 1 ? "," : "");
+    n += (size_t)snprintf(header + n, HEADER - n, "%s), } %s" SMOE_DIGEST_ZEROS,
+                          ndim == 1 ? "," : "", MARK);
     size_t whole = (n + 1 + ALIGN - 1) / ALIGN * ALIGN;
     memset(header + n, ' ', whole - n);
     header[whole - 1] = '\n';
     header[MAGIC] = (char)((whole - PREFIX) & 0xff);
     header[MAGIC + 1] = (char)((whole - PREFIX) >> 8);
     return whole;
+}
+
+/* The digest into a header that is filled. */
+static int header_seal(char *header, size_t length, const void *data, size_t bytes, smoe_err *err) {
+    char text[SMOE_DIGEST_DIGITS + 1];
+    smoe_digest *digest = smoe_digest_new();
+    char *zeros = memmem(header + PREFIX, length - PREFIX, MARK, sizeof MARK - 1);
+    if (!digest || !zeros) return smoe_fail(err, SMOE_RUNTIME, "out of memory for a digest");
+    smoe_digest_add(digest, header, length);
+    smoe_digest_add(digest, data, bytes);
+    memcpy(zeros + sizeof MARK - 1, smoe_digest_text(digest, text), SMOE_DIGEST_DIGITS);
+    smoe_digest_free(digest);
+    return 0;
 }
 
 /* Bytes of all elements. */
@@ -56,6 +74,7 @@ int smoe_npy_write(const char *path, const char *dtype, const void *data, int nd
     char header[HEADER];
     size_t length = header_fill(header, dtype, ndim, dim);
     smoe_file file;
+    if (header_seal(header, length, data, bytes, err)) return -1;
     if (smoe_file_create(&file, path, err)) return -1;
     if (smoe_file_put(&file, header, length, err)) return -1;
     if (smoe_file_put(&file, data, bytes, err)) return -1;
@@ -67,6 +86,7 @@ int smoe_npy_make(void **npy, size_t *size, const char *dtype, const void *data,
     size_t bytes = bytes_of(dtype, ndim, dim);
     char header[HEADER];
     size_t length = header_fill(header, dtype, ndim, dim);
+    if (header_seal(header, length, data, bytes, err)) return -1;
     *size = length + bytes;
     char *all = *npy = malloc(*size);
     if (!all) return smoe_fail(err, SMOE_RUNTIME, "out of memory for an array of %zu bytes", bytes);
@@ -118,11 +138,40 @@ static bool read_header(char *text, size_t size, const char *dtype, int ndim, si
     return size - *from == count * (size_t)(dtype[2] - '0');
 }
 
+/* Of the whole file; elements may look like the mark, so it is looked for in the header alone. */
+static smoe_seal seal_of(const char *text, size_t size) {
+    size_t most = size < HEADER ? size : HEADER;
+    const char *end = size > PREFIX ? memchr(text + PREFIX, '\n', most - PREFIX) : NULL;
+    return end ? smoe_digest_sealed(text, size, (size_t)(end - text), MARK) : SMOE_SEAL_NONE;
+}
+
+/* The whole file, verified. */
+static int read_file(char **text, size_t *size, const char *path, smoe_seal *seal, smoe_err *err) {
+    if (smoe_file_read(path, MOST_BYTES, text, size, err)) return -1;
+    *seal = seal_of(*text, *size);
+    if (*seal != SMOE_SEAL_WRONG) return 0;
+    free(*text);
+    return smoe_fail(err, SMOE_DATA, "%s: changed since it was written: its digest is another",
+                     path);
+}
+
+int smoe_npy_verify(const char *path, bool *sealed, smoe_err *err) {
+    char *text = NULL;
+    size_t size = 0;
+    smoe_seal seal;
+    if (read_file(&text, &size, path, &seal, err)) return -1;
+    bool good = size >= PREFIX && !memcmp(text, "\x93NUMPY", 6);
+    free(text);
+    *sealed = seal == SMOE_SEAL_RIGHT;
+    return good ? 0 : smoe_fail(err, SMOE_DATA, "%s: not a .npy file", path);
+}
+
 int smoe_npy_read(const char *path, const char *dtype, void **data, int ndim, size_t *dim,
                   smoe_err *err) {
     char *text = NULL;
     size_t size = 0, from = 0;
-    if (smoe_file_read(path, MOST_BYTES, &text, &size, err)) return -1;
+    smoe_seal seal;
+    if (read_file(&text, &size, path, &seal, err)) return -1;
     if (!read_header(text, size, dtype, ndim, dim, &from)) {
         free(text);
         return smoe_fail(err, SMOE_DATA,

@@ -165,18 +165,14 @@ int smoe_params_load(smoe_params *params, const smoe_safetensors *file, smoe_fit
     return smoe_params_load_slabs(params, &weights, 1, file, fit, loaded, err);
 }
 
-int smoe_params_open(smoe_safetensors **file, const smoe_params *params, const char *path,
-                     smoe_fit fit, smoe_err *err) {
+int smoe_params_check(const smoe_params *params, const smoe_safetensors *file, smoe_fit fit,
+                      smoe_err *err) {
     size_t matches = 0;
     smoe_slab weights = {.prefix = ""};
-    if (smoe_safetensors_open(file, path, err)) return -1;
-    int status = smoe_params_load_slabs(params, &weights, 1, *file, fit, &matches, err);
-    if (!status && !matches)
-        status = smoe_fail(err, SMOE_DATA, "%s: has no tensor of this model", path);
-    if (!status) return 0;
-    smoe_safetensors_free(*file);
-    *file = NULL;
-    return -1;
+    if (smoe_params_load_slabs(params, &weights, 1, file, fit, &matches, err)) return -1;
+    if (matches) return 0;
+    return smoe_fail(err, SMOE_DATA, "%s: has no tensor of this model",
+                     smoe_safetensors_path(file));
 }
 
 /* Whether the elements of a tensor are aligned: in a file, data may start at any byte. */

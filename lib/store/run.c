@@ -31,6 +31,7 @@ struct smoe_run {
     int metrics;             /* metrics.jsonl, for appending; holds the lock */
     smoe_digest *chain;      /* of its first bytes, */
     off_t chained;           /* so many */
+    uint64_t records;        /* in it */
     FILE *log;
 };
 
@@ -227,7 +228,7 @@ static int env_write(const smoe_run *run, json_t *env, bool fresh, smoe_err *err
         bad |= json_array_append(previous, old);
         bad |= json_object_set_new(env, "previous", previous);
     }
-    char *text = bad ? NULL : json_dumps(env, JSON_INDENT(2));
+    char *text = bad ? NULL : smoe_json_whole(env, JSON_INDENT(2));
     size_t size = text ? strlen(text) : 0;
     if (text) text[size] = '\n'; /* in the place of the NUL: written with its length */
     int status = text ? smoe_file_write(at.path, text, size + 1, err) : out_of_memory(run, err);
@@ -239,6 +240,7 @@ static int env_write(const smoe_run *run, json_t *env, bool fresh, smoe_err *err
 /* Drops every record. */
 static int empty_records(smoe_run *run, smoe_err *err) {
     place at;
+    run->records = 0;
     if (!ftruncate(run->metrics, 0)) return 0;
     return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot empty",
                            in_run(&at, run, "metrics.jsonl"));
@@ -287,7 +289,7 @@ static bool same_value(const char *key, const json_t *a, const json_t *b) {
 }
 
 static char *value_text(const json_t *value) {
-    return value ? json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT) : strdup("absent");
+    return value ? smoe_json_whole(value, JSON_ENCODE_ANY | JSON_COMPACT) : strdup("absent");
 }
 
 /* The spec of a run before, and the one that continues it. */
@@ -338,7 +340,9 @@ static size_t spec_differences(smoe_run *run, const specs *both, const char *at,
 static int spec_of_run(smoe_run *run, smoe_spec *spec, smoe_err *err) {
     place at;
     char *model = NULL, *text = NULL;
-    bool carried = !smoe_run_locate(run->dir, NULL, &model, &text, NULL) && text;
+    smoe_safetensors *file = NULL;
+    bool carried = !smoe_run_model(run->dir, NULL, &model, &text, &file, NULL) && text;
+    smoe_safetensors_free(file);
     int status = carried ? smoe_spec_parse(spec, text, strlen(text), model, run->dir, NULL, 0, err)
                          : smoe_spec_read(spec, in_run(&at, run, names[SPEC]), NULL, 0, err);
     if (!status) smoe_spec_continue(spec);
@@ -537,13 +541,14 @@ int smoe_run_metrics(smoe_run *run, json_t *record, smoe_err *err) {
         /* If this fails as well, a partial line is left, which a resume removes. */
         if (before >= 0 && ftruncate(run->metrics, before)) status = -1;
     }
+    run->records += !status;
     free(line);
     return status;
 }
 
 /* What smoe_run_truncate keeps. */
 typedef struct kept {
-    uint64_t step, last;
+    uint64_t step, last, count;
     off_t end;
 } kept;
 
@@ -553,6 +558,7 @@ static int keep_record(void *user, const smoe_run_record *record, smoe_err *err)
     if (record->step > k->step) return 1;
     k->end = record->end;
     k->last = record->step;
+    k->count++;
     return 0;
 }
 
@@ -564,8 +570,9 @@ static int sync_records(smoe_run *run, smoe_err *err) {
                            in_run(&at, run, "metrics.jsonl"));
 }
 
-int smoe_run_truncate(smoe_run *run, uint64_t step, uint64_t recorded, smoe_err *err) {
+int smoe_run_truncate(smoe_run *run, const smoe_checkpoint *checkpoint, smoe_err *err) {
     place at;
+    uint64_t step = checkpoint->step, recorded = checkpoint->recorded;
     kept k = {.step = step};
     if (smoe_run_each_record(in_run(&at, run, "metrics.jsonl"), 0, keep_record, &k, err)) return -1;
     if (k.last < recorded)
@@ -573,8 +580,14 @@ int smoe_run_truncate(smoe_run *run, uint64_t step, uint64_t recorded, smoe_err 
                          "%s: records are missing: up to the checkpoint of step %" PRIu64
                          " they end at step %" PRIu64 ", and there was one of step %" PRIu64,
                          at.path, step, k.last, recorded);
+    if (k.count < checkpoint->records) /* of the last step, as each is tied to those before it */
+        return smoe_fail(err, SMOE_DATA,
+                         "%s: records are missing at the end: up to the checkpoint of step %" PRIu64
+                         " there are %" PRIu64 ", and there were %" PRIu64,
+                         at.path, step, k.count, checkpoint->records);
     if (ftruncate(run->metrics, k.end))
         return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot truncate", at.path);
+    run->records = k.count;
     return sync_records(run, err);
 }
 
@@ -590,8 +603,10 @@ int smoe_run_outcomes(smoe_run *run, const float *outcome, size_t images, smoe_e
 int smoe_run_checkpoint(smoe_run *run, const smoe_params *params, const smoe_spec *spec,
                         const smoe_checkpoint *state, size_t keep, smoe_err *err) {
     if (still_there(run, err)) return -1;
+    smoe_checkpoint whole = *state;
+    whole.records = run->records;
     if (sync_records(run, err)) return -1; /* the records of a checkpoint are there when it is */
-    return smoe_checkpoint_write(run->dir, params, spec, state, keep, err);
+    return smoe_checkpoint_write(run->dir, params, spec, &whole, keep, err);
 }
 
 int smoe_run_restore(smoe_run *run, smoe_params *params, smoe_checkpoint *state, smoe_err *err) {

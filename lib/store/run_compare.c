@@ -226,13 +226,10 @@ static double distance_of(const smoe_tensor *a, const smoe_tensor *b) {
     return most;
 }
 
-int smoe_runs_compare_weights(smoe_weights_difference *difference, const char *a, const char *b,
-                              smoe_err *err) {
-    smoe_safetensors *x = NULL, *y = NULL;
+void smoe_runs_compare_weights(smoe_weights_difference *difference, const smoe_safetensors *x,
+                               const smoe_safetensors *y) {
     *difference = (smoe_weights_difference){0};
-    int status = smoe_safetensors_open(&x, a, err);
-    if (!status) status = smoe_safetensors_open(&y, b, err);
-    for (size_t i = 0; !status && i < smoe_safetensors_count(x); i++) {
+    for (size_t i = 0; i < smoe_safetensors_count(x); i++) {
         const smoe_tensor *t = smoe_safetensors_at(x, i), *u = smoe_safetensors_find(y, t->name);
         if (!u || !same_shape(t, u)) {
             difference->alone++;
@@ -245,9 +242,6 @@ int smoe_runs_compare_weights(smoe_weights_difference *difference, const char *a
         difference->distance = distance;
         smoe_text_shown(t->name, difference->most, sizeof difference->most);
     }
-    for (size_t i = 0; !status && i < smoe_safetensors_count(y); i++)
+    for (size_t i = 0; i < smoe_safetensors_count(y); i++)
         difference->alone += !smoe_safetensors_find(x, smoe_safetensors_at(y, i)->name);
-    smoe_safetensors_free(x);
-    smoe_safetensors_free(y);
-    return status;
 }

@@ -6,6 +6,7 @@
 #define SMOE_RUN_COMPARE_H
 
 #include "base/frame.h"
+#include "store/safetensors.h"
 
 /* Where the records of two runs first differ, times and rates aside. */
 typedef struct smoe_run_difference {
@@ -29,13 +30,13 @@ int smoe_runs_compare_records(smoe_run_difference *first, smoe_frame *metrics, c
 void smoe_runs_compare_json(smoe_frame *frame, const char *name, const char *title, const json_t *a,
                             const json_t *b);
 
-/* The tensors of two model files. */
+/* The tensors of two model files that are open. */
 typedef struct smoe_weights_difference {
     size_t tensors, equal, alone; /* in both; of these, the same; in one of the two, or misshapen */
     char most[128];               /* the tensor with the largest difference of a weight */
     double distance;              /* that difference */
 } smoe_weights_difference;
-int smoe_runs_compare_weights(smoe_weights_difference *difference, const char *a, const char *b,
-                              smoe_err *err) SMOE_MUST_CHECK;
+void smoe_runs_compare_weights(smoe_weights_difference *difference, const smoe_safetensors *a,
+                               const smoe_safetensors *b);
 
 #endif

@@ -4,6 +4,7 @@
  * tensors mean is for params_io.c.
  */
 #include "store/safetensors.h"
+#include "base/frame.h"
 #include "base/digest.h"
 #include "base/file.h"
 
@@ -523,7 +524,7 @@ static char *header_make(const smoe_tensor *const *order, size_t count, const sm
         bad |= json_object_set_new(header, order[i]->name, entry_make(order[i], at, end));
         at = end;
     }
-    char *text = bad ? NULL : json_dumps(header, JSON_COMPACT);
+    char *text = bad ? NULL : smoe_json_whole(header, JSON_COMPACT);
     json_decref(header);
     return text;
 }

@@ -138,10 +138,10 @@ static inline bool smoe_fit_whole(smoe_fit fit) {
 int smoe_params_load(smoe_params *params, const smoe_safetensors *file, smoe_fit fit,
                      size_t *loaded, smoe_err *err) SMOE_MUST_CHECK;
 
-/* Opens a file to start from and checks that it fits as far as it has to, with one tensor of the
- * model at least: else SMOE_DATA, and nothing is open. The table needs no slabs. */
-int smoe_params_open(smoe_safetensors **file, const smoe_params *params, const char *path,
-                     smoe_fit fit, smoe_err *err) SMOE_MUST_CHECK;
+/* Checks that a file to start from fits as far as it has to, with one tensor of the model at least:
+ * else SMOE_DATA. The table needs no slabs. */
+int smoe_params_check(const smoe_params *params, const smoe_safetensors *file, smoe_fit fit,
+                      smoe_err *err) SMOE_MUST_CHECK;
 
 /* What a load that is not exact takes from the file, in one line: how many tensors, which of the
  * model's are resized, copied or start fresh, and which of the file's are not used. Fresh; NULL

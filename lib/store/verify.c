@@ -2,9 +2,11 @@
 #include "store/verify.h"
 #include "store/shards.h"
 #include "base/file.h"
+#include "store/npy.h"
 #include "store/run.h"
 
 #include <dirent.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,12 +17,11 @@ void smoe_verify_say(smoe_verifier *v, const char *path, const char *found, bool
     v->line(v->user, path, found, good);
 }
 
-/* The first line of a message, without the path it may begin with. */
-static void say_error(smoe_verifier *v, const char *path, const smoe_err *err) {
-    char text[sizeof err->text];
-    size_t length = strlen(path);
+void smoe_verify_blame(smoe_verifier *v, const char *path, const smoe_err *err) {
+    char text[sizeof err->text], name[sizeof err->text];
+    size_t length = strlen(smoe_text_shown(path, name, sizeof name)); /* as messages have it */
     const char *from = err->text;
-    if (!strncmp(from, path, length) && from[length] == ':')
+    if (!strncmp(from, name, length) && from[length] == ':')
         from += length + 1 + (from[length + 1] == ' ');
     snprintf(text, sizeof text, "%.*s", (int)strcspn(from, "\n"), from);
     smoe_verify_say(v, path, text, false);
@@ -33,11 +34,20 @@ static char *below(smoe_verifier *v, const char *parent, const char *name) {
     return path;
 }
 
+void smoe_verify_array(smoe_verifier *v, const char *path) {
+    bool sealed;
+    smoe_err err = {0};
+    if (smoe_npy_verify(path, &sealed, &err))
+        smoe_verify_blame(v, path, &err);
+    else
+        smoe_verify_say(v, path, sealed ? "unchanged" : "not verified: it has no digest", true);
+}
+
 void smoe_verify_file(smoe_verifier *v, const char *path) {
     smoe_safetensors *file;
     smoe_err err = {0};
     if (smoe_safetensors_open(&file, path, &err)) {
-        say_error(v, path, &err);
+        smoe_verify_blame(v, path, &err);
         return;
     }
     smoe_verify_say(v, path,
@@ -53,7 +63,9 @@ void smoe_verify_checkpoint(smoe_verifier *v, const char *dir) {
                                         "ema.safetensors"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char *path = below(v, dir, names[i]);
-        if (path && (i == 0 || smoe_shards_there(path))) smoe_verify_file(v, path);
+        bool there = path && smoe_shards_there(path);
+        /* A run that still trains may have deleted the whole checkpoint meanwhile. */
+        if (there || (path && i == 0 && !access(dir, F_OK))) smoe_verify_file(v, path);
         free(path);
     }
 }
@@ -62,6 +74,8 @@ void smoe_verify_checkpoint(smoe_verifier *v, const char *dir) {
 
 typedef struct counts {
     size_t records, chained;
+    uint64_t step; /* of the latest checkpoint */
+    size_t before; /* records up to it */
 } counts;
 
 static int count_record(void *user, const smoe_run_record *record, smoe_err *err) {
@@ -69,7 +83,22 @@ static int count_record(void *user, const smoe_run_record *record, smoe_err *err
     (void)err;
     c->records++;
     c->chained += record->chained;
+    c->before += record->step <= c->step;
     return 0;
+}
+
+/* How many records there were when the latest checkpoint was written, 0 where it does not say. */
+static size_t records_then(const char *dir, uint64_t *step) {
+    smoe_safetensors *file = NULL;
+    *step = smoe_checkpoint_latest(dir);
+    char *path = smoe_text_format("%s/ckpt/step_%08" PRIu64 "/state.safetensors", dir, *step);
+    const char *text = path && !smoe_safetensors_peek(&file, path, NULL)
+                           ? smoe_safetensors_metadata(file, "smoe.records")
+                           : NULL;
+    size_t records = text ? (size_t)strtoull(text, NULL, 10) : 0;
+    smoe_safetensors_free(file);
+    free(path);
+    return records;
 }
 
 static void verify_records(smoe_verifier *v, const char *dir) {
@@ -77,8 +106,13 @@ static void verify_records(smoe_verifier *v, const char *dir) {
     counts c = {0};
     smoe_err err = {0};
     if (!path) return;
+    size_t then = records_then(dir, &c.step);
     if (smoe_run_each_record(path, 0, count_record, &c, &err)) {
-        say_error(v, path, &err);
+        smoe_verify_blame(v, path, &err);
+    } else if (c.before < then) {
+        snprintf(found, sizeof found, "records are missing at the end: %zu, and there were %zu",
+                 c.before, then);
+        smoe_verify_say(v, path, found, false);
     } else {
         snprintf(found, sizeof found, "%zu records%s", c.records,
                  c.chained == c.records ? ", unchanged"
@@ -122,7 +156,7 @@ static void verify_spec(smoe_verifier *v, const char *dir) {
     else if (v->repair && !restore_spec(dir, path, &again))
         smoe_verify_say(v, path, "restored from the latest checkpoint", true);
     else
-        say_error(v, path, &err);
+        smoe_verify_blame(v, path, &err);
     smoe_spec_free(&spec);
     free(path);
 }
@@ -138,7 +172,7 @@ static void verify_checkpoints(smoe_verifier *v, const char *dir) {
         if (link && readlink(link, target, sizeof target) >= 0) {
             model = smoe_checkpoint_find(dir, links[i], &err);
             if (!model)
-                say_error(v, link, &err);
+                smoe_verify_blame(v, link, &err);
             else if (!smoe_shards_there(model))
                 smoe_verify_say(v, link, "points to no checkpoint", false);
             free(model);
@@ -157,8 +191,11 @@ static void verify_checkpoints(smoe_verifier *v, const char *dir) {
 
 void smoe_verify_run(smoe_verifier *v, const char *dir) {
     smoe_err err = {0};
-    if (v->repair && smoe_file_sweep(dir, &err)) say_error(v, dir, &err);
+    if (v->repair && smoe_file_sweep(dir, &err)) smoe_verify_blame(v, dir, &err);
     verify_spec(v, dir);
     verify_records(v, dir);
+    char *outcomes = below(v, dir, SMOE_RUN_OUTCOMES);
+    if (outcomes && !access(outcomes, F_OK)) smoe_verify_array(v, outcomes);
+    free(outcomes);
     verify_checkpoints(v, dir);
 }

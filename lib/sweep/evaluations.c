@@ -1,5 +1,6 @@
 /* Evaluating trained trials at other settings; see evaluations.h. */
 #include "sweep/evaluations.h"
+#include "sweep/manifest.h"
 #include "base/file.h"
 #include "spec/metrics.h"
 #include "spec/routers.h"
@@ -181,10 +182,16 @@ static char *results_path(const smoe_sweep *sweep, size_t i) {
     return smoe_text_format("%s/claims/%s.evaluations.json", sweep->dir, sweep->trial[i].name);
 }
 
-/* The outcomes of the images at a point. */
-static char *outcomes_path(const smoe_sweep *sweep, size_t i, size_t point) {
+char *smoe_evaluations_outcomes(const smoe_sweep *sweep, size_t i, size_t point) {
     return smoe_text_format("%s/claims/%s.evaluation-%zu.npy", sweep->dir, sweep->trial[i].name,
                             point);
+}
+
+int smoe_evaluations_forget(const smoe_sweep *sweep, size_t i, smoe_err *err) {
+    char *path = results_path(sweep, i);
+    int status = path ? smoe_file_remove(path, err) : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    free(path);
+    return status;
 }
 
 int smoe_evaluations_read(json_t **list, const smoe_sweep *sweep, size_t i, smoe_err *err) {
@@ -192,9 +199,15 @@ int smoe_evaluations_read(json_t **list, const smoe_sweep *sweep, size_t i, smoe
     size_t size = 0;
     *list = NULL;
     if (!path) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
-    bool some = !access(path, F_OK);
+    bool some = !access(path, F_OK), sealed;
+    json_t *object = NULL;
     int status = some ? smoe_file_read(path, FILE_MOST, &text, &size, err) : 0;
-    if (!status) *list = some ? json_loadb(text, size, 0, NULL) : json_array();
+    if (!status && some && !(object = smoe_sealed_parse(text, size, path, &sealed, err)))
+        status = -1;
+    /* Older versions wrote the list alone. */
+    json_t *found = json_is_array(object) ? object : json_object_get(object, "evaluations");
+    if (!status) *list = some ? json_incref(found) : json_array();
+    json_decref(object);
     if (!status && (!json_is_array(*list) || json_array_size(*list) > sweep->evaluate.points)) {
         json_decref(*list);
         *list = NULL;
@@ -206,13 +219,13 @@ int smoe_evaluations_read(json_t **list, const smoe_sweep *sweep, size_t i, smoe
     return status;
 }
 
-static int write_results(const smoe_sweep *sweep, size_t i, const json_t *list, smoe_err *err) {
+static int write_results(const smoe_sweep *sweep, size_t i, json_t *list, smoe_err *err) {
     char *path = results_path(sweep, i);
-    char *text = json_dumps(list, JSON_INDENT(1) | JSON_REAL_PRECISION(17));
-    int status = path && text ? smoe_file_write(path, text, strlen(text), err)
-                              : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    json_t *object = json_pack("{s:O}", "evaluations", list);
+    int status = path && object ? smoe_sealed_write(path, object, err)
+                                : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    json_decref(object);
     free(path);
-    free(text);
     return status;
 }
 
@@ -315,7 +328,7 @@ int smoe_evaluations_run(const smoe_sweep *sweep, size_t i, const char *checkpoi
     while (!status && json_array_size(list) < points) {
         size_t done = json_array_size(list);
         json_t *result = json_object();
-        char *path = outcomes_path(sweep, i, done);
+        char *path = smoe_evaluations_outcomes(sweep, i, done);
         if (options->done) options->done(options->user, done, points);
         if (options->stop && *options->stop)
             status = smoe_fail(err, SMOE_STOPPED, "stopped on request after %zu of %zu evaluations",
@@ -348,7 +361,7 @@ static int table_trial(smoe_trial *to, const smoe_sweep *sweep, size_t i, size_t
                 : trial->state == SMOE_TRIAL_FAILED ? SMOE_TRIAL_FAILED
                                                     : SMOE_TRIAL_OPEN;
     to->name = strdup(trial->name);
-    to->outcomes = outcomes_path(sweep, i, p);
+    to->outcomes = smoe_evaluations_outcomes(sweep, i, p);
     to->spec = strdup(trial->spec);
     to->value = calloc(columns + 1, sizeof *to->value);
     if (!to->name || !to->value || !to->outcomes || !to->spec) return -1;
@@ -390,6 +403,12 @@ int smoe_evaluations_table(smoe_sweep *table, const smoe_sweep *sweep, smoe_err 
     for (size_t i = 0; i < sweep->trials && !memory && !status; i++) {
         json_t *list = NULL;
         status = smoe_evaluations_read(&list, sweep, i, err);
+        if (!status && sweep->trial[i].state == SMOE_TRIAL_DONE &&
+            json_array_size(list) < sweep->evaluate.points)
+            status = smoe_fail(err, SMOE_DATA,
+                               "%s: %zu of %zu evaluations are there, and the cell is done; `smoe "
+                               "verify --repair` computes the others again",
+                               sweep->trial[i].name, json_array_size(list), sweep->evaluate.points);
         for (size_t p = 0; p < sweep->evaluate.points && !memory && !status; p++)
             memory = table_trial(&table->trial[table->trials++], sweep, i, p, list);
         json_decref(list);

@@ -39,8 +39,14 @@ int smoe_evaluations_run(const smoe_sweep *sweep, size_t i, const char *checkpoi
 int smoe_evaluations_read(json_t **list, const smoe_sweep *sweep, size_t i,
                           smoe_err *err) SMOE_MUST_CHECK;
 
+/* Removes the results of trial i: it is evaluated anew. */
+int smoe_evaluations_forget(const smoe_sweep *sweep, size_t i, smoe_err *err) SMOE_MUST_CHECK;
+
+/* The file with what became of the images at a point, fresh; NULL when out of memory. */
+char *smoe_evaluations_outcomes(const smoe_sweep *sweep, size_t i, size_t point);
+
 /* The points as a sweep for sweep/results.h: a trial for each trial and point, with the columns of
- * both. Free it with smoe_sweep_free. */
+ * both. Free it with smoe_sweep_free. SMOE_DATA where results of a trial that is done are lost. */
 int smoe_evaluations_table(smoe_sweep *table, const smoe_sweep *sweep,
                            smoe_err *err) SMOE_MUST_CHECK;
 

@@ -4,7 +4,9 @@
  * state of a trial is in a separate file, written by the process that holds its claim.
  */
 #include "sweep/manifest.h"
+#include "base/frame.h"
 #include "compare/primary.h"
+#include "base/digest.h"
 #include "base/file.h"
 #include "store/run.h"
 
@@ -21,8 +23,43 @@
 
 enum { MANIFEST_MOST = 1 << 30, OUTCOME_MOST = 1 << 20 };
 
+/* The digest of the whole manifest is in its first line, that of a claim at its end. */
+static const char MARK[] = "\"xxh3\":\"", MARK_INDENTED[] = "\"xxh3\": \"";
+
 static int no_memory(const char *dir, smoe_err *err) {
     return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", dir);
+}
+
+/* ---- small files that hold their digest ------------------------------------------------------ */
+
+int smoe_sealed_write(const char *path, json_t *object, smoe_err *err) {
+    int bad = json_object_set_new(object, "xxh3", json_string(SMOE_DIGEST_ZEROS));
+    char *text = bad ? NULL : smoe_json_whole(object, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
+    size_t size = text ? strlen(text) : 0;
+    int status = text && !smoe_digest_seal(text, size, size, MARK_INDENTED)
+                     ? smoe_file_write(path, text, size, err)
+                     : smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", path);
+    free(text);
+    return status;
+}
+
+json_t *smoe_sealed_parse(const char *text, size_t size, const char *path, bool *sealed,
+                          smoe_err *err) {
+    json_error_t error;
+    smoe_seal seal = smoe_digest_sealed(text, size, size, MARK_INDENTED);
+    json_t *value = json_loadb(text, size, 0, &error);
+    *sealed = seal == SMOE_SEAL_RIGHT;
+    if (value && seal != SMOE_SEAL_WRONG) return value;
+    if (!value)
+        smoe_fail(err, SMOE_DATA, "%s:%d: %s; remove the file to compute it again", path,
+                  error.line, error.text);
+    else
+        smoe_fail(err, SMOE_DATA,
+                  "%s: changed since it was written: its digest is another; "
+                  "remove the file to compute it again",
+                  path);
+    json_decref(value);
+    return NULL;
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
@@ -83,6 +120,7 @@ static json_t *header_json(const smoe_sweep *sweep) {
         json_object_set_new(line, "reference", json_string(sweep->reference));
     if (line && (sweep->plan.primaries || sweep->plan.equivalence))
         json_object_set_new(line, "plan", plan_json(sweep->plan));
+    if (line) json_object_set_new(line, "xxh3", json_string(SMOE_DIGEST_ZEROS));
     return line;
 }
 
@@ -108,7 +146,9 @@ static char *manifest_text(const smoe_sweep *sweep, size_t *size) {
               fputc('\n', out) == EOF;
         json_decref(line);
     }
-    if (out) bad |= fclose(out) != 0;
+    if (out) bad |= ferror(out) != 0;
+    if (out) bad |= fclose(out) != 0 || !text;
+    if (!bad) bad = smoe_digest_seal(text, *size, strcspn(text, "\n"), MARK) != 0;
     if (!bad) return text;
     free(text);
     return NULL;
@@ -162,6 +202,17 @@ static int write_manifest(const smoe_sweep *sweep, const char *dir, smoe_err *er
     int status = path && text ? smoe_file_write(path, text, size, err) : no_memory(dir, err);
     free(path);
     free(text);
+    return status;
+}
+
+/* What the manifest is called between the removal of a sweep and the one that replaces it: a folder
+ * with other files in it is still known for a sweep's, should the process be killed then. */
+#define REMOVED "cells.jsonl" SMOE_FILE_TEMPORARY "removed"
+
+static int remove_in(const char *dir, const char *name, smoe_err *err) {
+    char *path = smoe_text_format("%s/%s", dir, name);
+    int status = path ? smoe_file_remove(path, err) : no_memory(dir, err);
+    free(path);
     return status;
 }
 
@@ -235,12 +286,13 @@ static int take_over(smoe_sweep *sweep, const char *dir, smoe_err *err) {
     return 0;
 }
 
-/* The first manifest of a folder; when that fails, an otherwise empty folder goes as well. */
+/* The first manifest of a folder; without one, an otherwise empty folder goes as well. */
 static int begin(smoe_sweep *sweep, const char *dir, const char *claims, smoe_err *err) {
     int status = not_begun(dir) ? smoe_file_sweep(dir, err) : 0;
     if (!status && !(sweep->dir = strdup(dir))) status = no_memory(dir, err);
     if (!status) status = write_manifest(sweep, dir, err);
-    if (status && !rmdir(claims)) rmdir(dir);
+    if (!status) status = remove_in(dir, REMOVED, err);
+    if (status && !smoe_file_holds(dir, "cells.jsonl") && !rmdir(claims)) rmdir(dir);
     return status;
 }
 
@@ -389,7 +441,7 @@ static int read_manifest(smoe_sweep *sweep, const char *path, char *text, smoe_e
                      sweep->trials, trials);
 }
 
-int smoe_sweep_open(smoe_sweep *sweep, const char *dir, smoe_err *err) {
+int smoe_sweep_read(smoe_sweep *sweep, const char *dir, smoe_err *err) {
     *sweep = (smoe_sweep){.dir = strdup(dir), .seed = SIZE_MAX};
     char *path = smoe_text_format("%s/cells.jsonl", dir), *text = NULL;
     size_t size = 0;
@@ -402,12 +454,24 @@ int smoe_sweep_open(smoe_sweep *sweep, const char *dir, smoe_err *err) {
     } else if (access(path, F_OK)) {
         smoe_fail(err, SMOE_USAGE, "%s: no sweep there (no cells.jsonl)", dir);
     } else if (!smoe_file_read(path, MANIFEST_MOST, &text, &size, err)) {
+        smoe_seal seal = smoe_digest_sealed(text, size, strcspn(text, "\n"), MARK);
+        sweep->sealed = seal == SMOE_SEAL_RIGHT;
         status = read_manifest(sweep, path, text, err);
-        for (size_t i = 0; i < sweep->trials && !status; i++)
-            status = smoe_trial_look(sweep, i, err);
+        if (!status && seal == SMOE_SEAL_WRONG)
+            status = smoe_fail(err, SMOE_DATA,
+                               "%s: changed since it was written: its digest is "
+                               "another",
+                               path);
     }
     free(text);
     free(path);
+    if (status) smoe_sweep_free(sweep);
+    return status;
+}
+
+int smoe_sweep_open(smoe_sweep *sweep, const char *dir, smoe_err *err) {
+    int status = smoe_sweep_read(sweep, dir, err);
+    for (size_t i = 0; i < sweep->trials && !status; i++) status = smoe_trial_look(sweep, i, err);
     if (status) smoe_sweep_free(sweep);
     return status;
 }
@@ -433,8 +497,17 @@ static char *claim_path(const smoe_sweep *sweep, size_t i, const char *suffix) {
 
 int smoe_trial_claim(const smoe_sweep *sweep, size_t i, int *fd, smoe_err *err) {
     char *path = claim_path(sweep, i, "lock");
-    if (!path) return no_memory(sweep->dir, err);
+    char *claims = smoe_text_format("%s/claims", sweep->dir);
+    if (!path || !claims) {
+        free(path);
+        free(claims);
+        return no_memory(sweep->dir, err);
+    }
     *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    /* Gone where a sweep was being removed, or copied without it: no cell is claimed or done. */
+    if (*fd < 0 && errno == ENOENT && !make_folder(claims, err))
+        *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    free(claims);
     int got = *fd < 0 ? smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot open", path) : 1;
     if (got == 1 && flock(*fd, LOCK_EX | LOCK_NB)) {
         got =
@@ -454,10 +527,15 @@ int smoe_trial_look(smoe_sweep *sweep, size_t i, smoe_err *err) {
     json_decref(trial->outcome);
     trial->outcome = NULL;
     trial->state = SMOE_TRIAL_OPEN;
+    trial->sealed = false;
     if (access(path, F_OK)) goto out;
     status = smoe_file_read(path, OUTCOME_MOST, &text, &size, err);
     if (status) goto out;
-    trial->outcome = json_loadb(text, size, 0, NULL);
+    trial->outcome = smoe_sealed_parse(text, size, path, &trial->sealed, err);
+    if (!trial->outcome) {
+        status = -1;
+        goto out;
+    }
     const char *word = json_string_value(json_object_get(trial->outcome, "status"));
     if (word && !strcmp(word, "done"))
         trial->state = SMOE_TRIAL_DONE;
@@ -475,12 +553,10 @@ out:
 
 int smoe_trial_finish(const smoe_sweep *sweep, size_t i, json_t *outcome, smoe_err *err) {
     char *path = claim_path(sweep, i, "json");
-    char *text = outcome ? json_dumps(outcome, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) : NULL;
     int status =
-        path && text ? smoe_file_write(path, text, strlen(text), err) : no_memory(sweep->dir, err);
+        path && outcome ? smoe_sealed_write(path, outcome, err) : no_memory(sweep->dir, err);
     json_decref(outcome);
     free(path);
-    free(text);
     return status;
 }
 
@@ -575,13 +651,6 @@ int smoe_sweep_extend(smoe_sweep *sweep, const char *dir, smoe_err *err) {
 
 /* ---- removing -------------------------------------------------------------------------------- */
 
-static int remove_in(const char *dir, const char *name, smoe_err *err) {
-    char *path = smoe_text_format("%s/%s", dir, name);
-    int status = path ? smoe_file_remove(path, err) : no_memory(dir, err);
-    free(path);
-    return status;
-}
-
 /* Checks that no process runs any of the trials. */
 static int check_idle(const smoe_sweep *sweep, smoe_err *err) {
     for (size_t i = 0; i < sweep->trials; i++) {
@@ -596,35 +665,44 @@ static int check_idle(const smoe_sweep *sweep, smoe_err *err) {
 }
 
 int smoe_sweep_remove(const char *dir, smoe_err *err) {
-    static const char *const written[] = {
-        "results.csv",
-        "summary.csv",
-        "summary.md",
-        "evaluations.csv",
-        "evaluations_summary.csv",
-        "sweep.gp",
-        "sweep.svg",
-        "evaluations.gp",
-        "evaluations.svg",
-        "differences.csv",
-        "evaluations_differences.csv",
-        "trends.csv",
-        "evaluations_trends.csv",
-        "primary.csv",
-        "claims",
-        "cells.jsonl" /* the last: until then the folder is still known for a sweep */};
+    /* How cells went is the first to go: a sweep whose removal was interrupted runs them again. */
+    static const char *const written[] = {"results.csv",
+                                          "summary.csv",
+                                          "summary.md",
+                                          "evaluations.csv",
+                                          "evaluations_summary.csv",
+                                          "sweep.gp",
+                                          "sweep.svg",
+                                          "evaluations.gp",
+                                          "evaluations.svg",
+                                          "differences.csv",
+                                          "evaluations_differences.csv",
+                                          "trends.csv",
+                                          "evaluations_trends.csv",
+                                          "primary.csv"};
     smoe_sweep sweep = {0};
     if (access(dir, F_OK) || not_begun(dir)) return 0;
-    int status = smoe_sweep_open(&sweep, dir, err);
+    bool removed = !smoe_file_holds(dir, "cells.jsonl") && smoe_file_holds(dir, REMOVED);
+    if (removed) return smoe_file_sweep_dead(dir, err);
+    int status = smoe_sweep_read(&sweep, dir, err);
     /* A process that was killed in this function may have removed it. */
     char *claims = smoe_text_format("%s/claims", dir);
     if (!status) status = claims ? make_folder(claims, err) : no_memory(dir, err);
     free(claims);
     if (!status) status = check_idle(&sweep, err);
+    if (!status) status = remove_in(dir, "claims", err);
     for (size_t i = 0; i < sweep.trials && !status && !sweep.run; i++)
         status = remove_in(dir, sweep.trial[i].name, err);
     for (size_t i = 0; i < sizeof written / sizeof *written && !status; i++)
         status = remove_in(dir, written[i], err);
+    if (!status) status = smoe_file_sweep_dead(dir, err);
+    char *manifest = smoe_text_format("%s/cells.jsonl", dir);
+    char *hidden = smoe_text_format("%s/" REMOVED, dir);
+    if (!status && (!manifest || !hidden)) status = no_memory(dir, err);
+    if (!status && rename(manifest, hidden))
+        status = smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot remove", manifest);
+    free(manifest);
+    free(hidden);
     smoe_sweep_free(&sweep);
     return status;
 }

@@ -1,6 +1,7 @@
 /* Sweeps: axes and the trials they span; see sweep.h. The manifest and the claims are in
  * manifest.c. */
 #include "sweep/sweep.h"
+#include "base/frame.h"
 #include "sweep/manifest.h"
 
 #include <ctype.h>
@@ -199,7 +200,8 @@ static uint64_t hash_of(const char *text, uint64_t h) {
 
 /* The one form of a resolved spec that is stored, hashed and compared; NULL when out of memory. */
 static char *canonical(const json_t *spec) {
-    return spec ? json_dumps(spec, JSON_COMPACT | JSON_SORT_KEYS | JSON_REAL_PRECISION(17)) : NULL;
+    return spec ? smoe_json_whole(spec, JSON_COMPACT | JSON_SORT_KEYS | JSON_REAL_PRECISION(17))
+                : NULL;
 }
 
 int smoe_trial_set_spec(smoe_trial *trial, const json_t *spec) {

@@ -57,6 +57,7 @@ typedef struct smoe_trial {
     char *outcomes;   /* of an evaluation: the file with what became of each image; else NULL */
     smoe_trial_state state; /* as last looked at */
     json_t *outcome; /* {"status", "result": {...}} or {"status", "code", "error"}, or NULL */
+    bool sealed;     /* its file has a digest, which is right */
 } smoe_trial;
 
 typedef struct smoe_sweep {
@@ -73,6 +74,7 @@ typedef struct smoe_sweep {
     smoe_sweep_figure figure; /* what the figures show */
     smoe_sweep_plan plan;     /* primary contrasts and margins, see sweep/show.h */
     char *reference;          /* what groups are compared with, see sweep/show.h; NULL: the first */
+    bool sealed;              /* the manifest has a digest, which is right */
     char *remarks;            /* lines on values of the spec that act in no trial, or NULL */
 } smoe_sweep;
 
@@ -119,9 +121,13 @@ int smoe_sweep_extend(smoe_sweep *sweep, const char *dir, smoe_err *err) SMOE_MU
  */
 int smoe_sweep_open(smoe_sweep *sweep, const char *dir, smoe_err *err) SMOE_MUST_CHECK;
 
+/* The manifest alone, without a look at the trials, which all count as open. */
+int smoe_sweep_read(smoe_sweep *sweep, const char *dir, smoe_err *err) SMOE_MUST_CHECK;
+
 /* Removes what a sweep wrote into DIR: its trials' run directories, claims, results and figures,
- * then the manifest; other files stay. DIR that is not there: nothing. SMOE_USAGE: it holds no
- * sweep; SMOE_RUNTIME: another process runs one of the trials. */
+ * then the manifest, of which a temporary file stays until the next smoe_sweep_create: a removal
+ * that was killed can be repeated. Other files stay. DIR that is not there: nothing. SMOE_USAGE: it
+ * holds no sweep; SMOE_RUNTIME: another process runs one of the trials. */
 int smoe_sweep_remove(const char *dir, smoe_err *err) SMOE_MUST_CHECK;
 
 void smoe_sweep_free(smoe_sweep *sweep);

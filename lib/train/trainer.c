@@ -73,23 +73,27 @@ static int open_data(trainer *t, smoe_err *err) {
     return 0;
 }
 
-/* The data of a checkpoint about the training data. Names that are not UTF-8, or very long, are
- * left out. */
-static void data_mark(trainer *t) {
+/* The data of a checkpoint about the training data. Names that are not printable UTF-8, or very
+ * long, are left out. */
+static int data_mark(trainer *t, smoe_err *err) {
     enum { LONGEST = 1 << 20 };
     uLong crc = 0;
     json_t *names = json_array();
-    bool whole = true;
+    bool printable = true, whole = names != NULL;
     for (size_t i = 0; i < t->N; i++) {
         const char *name = smoe_dataset_class_name(t->train, i);
         crc = crc32(crc, (const Bytef *)name, (uInt)strlen(name) + 1);
-        whole = whole && !json_array_append_new(names, json_string(name));
+        printable = printable && smoe_text_printable(name);
+        if (printable) whole = whole && !json_array_append_new(names, json_string(name));
     }
-    t->names = whole ? smoe_json_dump(names, 0) : NULL;
+    t->names = printable && whole ? smoe_json_dump(names, 0) : NULL;
     json_decref(names);
+    if (printable && !t->names)
+        return smoe_fail(err, SMOE_RUNTIME, "out of memory for the names of %zu classes", t->N);
     if (t->names && strlen(t->names) <= LONGEST) t->state.names = t->names;
     t->state.images = smoe_dataset_images(t->train);
     t->state.classes = crc;
+    return 0;
 }
 
 /* Which tensors come from the file is always reported; otherwise nobody would notice a name that is
@@ -102,6 +106,15 @@ static void say(void *user, const char *text) {
     if (o && o->say) o->say(o->user, text);
 }
 
+/* Opened once, and read from there: beside a run that still trains, a path may be gone later. */
+static int open_init(trainer *t, smoe_err *err) {
+    char *path, *text;
+    if (smoe_run_model(t->options->init, NULL, &path, &text, &t->init, err)) return -1;
+    free(path);
+    free(text);
+    return smoe_params_check(t->params, t->init, t->options->fit, err);
+}
+
 static int load_init(trainer *t, smoe_err *err) {
     const smoe_train_options *options = t->options;
     if (smoe_params_load(t->params, t->init, options->fit, NULL, err)) return -1;
@@ -109,6 +122,13 @@ static int load_init(trainer *t, smoe_err *err) {
     if (!text) return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", options->init);
     say(t, text);
     free(text);
+    if (!smoe_safetensors_has_digest(t->init)) {
+        text =
+            smoe_text_format("%s: not verified: it has no digest", smoe_safetensors_path(t->init));
+        if (!text) return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", options->init);
+        say(t, text);
+        free(text);
+    }
     if (options->fit != SMOE_FIT_UPCYCLE) return 0;
     if (options->noise > 0) smoe_upcycle_noise(t->params, t->init, t->spec->seed, options->noise);
     if (smoe_task_pairs(t->spec->train.loss)) return 0; /* it has no logits of classes */
@@ -137,10 +157,9 @@ static int prepare(trainer *t, smoe_err *err) {
     if (open_data(t, err) || smoe_model_create(&t->model, spec, t->N, err)) return -1;
     if (smoe_task_pairs(spec->train.loss) && smoe_tokenizer_open(&t->tokenizer, spec, err))
         return -1;
-    data_mark(t);
+    if (data_mark(t, err)) return -1;
     t->params = smoe_model_params(t->model);
-    const char *init = t->options->init;
-    if (init && smoe_params_open(&t->init, t->params, init, t->options->fit, err)) return -1;
+    if (t->options->init && open_init(t, err)) return -1;
     t->durations = calloc(DURATIONS, sizeof *t->durations);
     if (!t->durations) return smoe_fail(err, SMOE_RUNTIME, "out of memory for the times of steps");
     const smoe_step_options options = {.comm = t->comm};
@@ -184,8 +203,7 @@ static int restore_wall(trainer *t, smoe_err *err) {
 
 /* Records after the checkpoint are dropped. */
 static int restore_records(trainer *t, smoe_err *err) {
-    if (smoe_run_truncate(t->run, t->state.step, t->state.recorded, err) || restore_wall(t, err))
-        return -1;
+    if (smoe_run_truncate(t->run, &t->state, err) || restore_wall(t, err)) return -1;
     return t->state.step < t->spec->train.steps ? smoe_run_outcomes(t->run, NULL, 0, err) : 0;
 }
 
@@ -212,7 +230,7 @@ static char *placeless_spec(const smoe_spec *spec) {
     const char *last = path ? strrchr(path, '/') : NULL;
     free(text);
     if (last) json_object_set_new(data, "path", json_string(last + 1));
-    text = all ? json_dumps(all, JSON_COMPACT) : NULL;
+    text = all ? smoe_json_whole(all, JSON_COMPACT) : NULL;
     json_decref(all);
     return text;
 }

@@ -50,7 +50,7 @@ typedef struct smoe_train_options {
     const char *dir; /* the run directory */
     smoe_run_mode mode;
     smoe_comm *comm;  /* the processes that train together; NULL: this one alone */
-    const char *init; /* a safetensors file to start from, or NULL */
+    const char *init; /* a run, a checkpoint or a file to start from (smoe_run_locate), or NULL */
     smoe_fit fit;     /* how far it may differ from the model */
     double noise;     /* of SMOE_FIT_UPCYCLE: see smoe_upcycle_noise; 0: none */
     json_t *env;      /* for env.json; taken over */

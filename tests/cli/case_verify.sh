@@ -35,8 +35,11 @@ cp good run/ckpt/latest/model.safetensors
 
 # A file of another program has no digest: read, and said to be not verified.
 cp good foreign.safetensors && foreign foreign.safetensors
-status 0 smoe eval foreign.safetensors >out 2>err
-grep -q 'foreign.safetensors: not verified: it has no digest$' err || fail "$(cat err)"
+for command in "eval foreign.safetensors" "train tiny.yaml -o begun --init foreign.safetensors" "compare foreign.safetensors run" \
+    "train tiny.yaml -n --init foreign.safetensors" "convert foreign.safetensors x.safetensors --type bf16" "inspect foreign.safetensors"; do
+    status 0 smoe $command >out 2>err
+    grep -q 'foreign.safetensors: not verified: it has no digest$' err || fail "$command: $(cat err)"
+done
 status 0 smoe verify foreign.safetensors >out
 grep -q 'not verified: it has no digest' out || fail "$(cat out)"
 
@@ -48,6 +51,15 @@ for edit in '3s/"step":3/"step":4/' '4d' '5s/,"chain":"[0-9a-f]*"//' '2s/"train.
     status 3 smoe verify -q run >out 2>&1
     grep -q '^BAD  run/metrics.jsonl: ' out || fail "$edit: $(cat out)"
     status 3 smoe train --resume run -q train.steps=30 2>err
+done
+# What is missing at the end: the last line, or its newline alone, without which it counts as one that was being written.
+for cut in 1 0; do
+    printf %s "$(cat records)" >run/metrics.jsonl
+    [ $cut -eq 0 ] || sed '$d' records >run/metrics.jsonl
+    status 3 smoe verify -q run >out 2>&1
+    grep -q 'metrics.jsonl: records are missing at the end: [0-9]*, and there were [0-9]*$' out || fail "$(cat out)"
+    status 3 smoe train --resume run -q train.steps=30 2>err
+    grep -q 'records are missing at the end' err || fail "$(cat err)"
 done
 # Those of an older version have none; a resume goes on with checksums over them too.
 sed 's/,"chain":"[0-9a-f]*"//' records >run/metrics.jsonl
@@ -75,13 +87,55 @@ done
 # Sweeps, archives, JSON.
 status 0 smoe sweep tiny.yaml train.steps=4 model.moe.experts=2,4 -q -o grid >/dev/null
 status 0 smoe verify grid >out
-grep -q '^ok   grid: the ledger of 2 cells$' out || fail "$(cat out)"
+grep -q '^ok   grid: the ledger of 2 cells, unchanged$' out || fail "$(cat out)"
 rm grid/summary.csv
 status 0 smoe verify --repair grid >out
 [ -s grid/summary.csv ] || fail "no table: $(cat out)"
 status 3 smoe verify --json nowhere >out 2>err
 tr -d ' \n' <out | grep -q '^\[{"path":"nowhere","good":false,"found":' || fail "$(cat out)"
 
+# Every file that a sweep reads back: the ledger with its first line, how cells went, evaluations and their images.
+status 0 smoe sweep tiny.yaml train.steps=4 model.moe.experts=2,4 evaluate.eval.batch_size=50,100 -q -o grid2 >/dev/null
+status 0 smoe verify grid2 >out
+[ "$(grep -c 'experts=.: done, unchanged$' out)" -eq 2 ] && [ "$(grep -c ': 2 of 2 evaluations$' out)" -eq 2 ] || fail "$(cat out)"
+for file in cells.jsonl claims/000-experts=2.json claims/000-experts=2.evaluations.json claims/001-experts=4.evaluation-1.npy \
+    001-experts=4/outcomes.npy; do
+    size=$(stat -c %s "grid2/$file") n=0
+    cp "grid2/$file" kept
+    while [ $n -lt 10 ]; do # the first byte, the last one, and others
+        flip "grid2/$file" $((n * (size - 1) / 9))
+        smoe verify -q grid2 >out 2>&1
+        [ $? -eq 3 ] || fail "byte $((n * (size - 1) / 9)) of $file: $(cat out)"
+        cp kept "grid2/$file"
+        n=$((n + 1))
+    done
+done
+# What is lost of the evaluations of a cell that is done is no smaller n, but an error, and is computed again.
+cp grid2/evaluations.csv before
+rm grid2/claims/000-experts=2.evaluations.json
+status 3 smoe sweep --resume grid2 -q >out 2>err
+grep -q '000-experts=2: 0 of 2 evaluations are there' err || fail "$(cat err)"
+flip grid2/claims/001-experts=4.evaluations.json 40
+status 0 smoe verify --repair grid2 >out
+[ "$(grep -c 'evaluated again$' out)" -eq 2 ] && cmp before grid2/evaluations.csv || fail "$(cat out)"
+status 0 smoe verify -q grid2
+# Those of older versions have no digests, and are read.
+sed -i 's/,"xxh3":"[0-9a-f]*"//' grid2/cells.jsonl
+sed -i '/"xxh3"/d; s/^  },$/  }/' grid2/claims/000-experts=2.json
+status 0 smoe verify grid2 >out
+grep -q 'cells, its first line not verified$' out && grep -q '000-experts=2: done, not verified: it has no digest$' out || fail "$(cat out)"
+
 # A --force that was killed half-way can be forced again.
 rm -r grid/claims grid/000-*
+echo mine >grid/notes
 status 0 smoe sweep tiny.yaml train.steps=4 model.moe.experts=2,4 -q -o grid --force >/dev/null
+mv grid/cells.jsonl grid/cells.jsonl.tmp-removed && rm -r grid/0* grid/claims
+status 0 smoe sweep tiny.yaml train.steps=4 model.moe.experts=2,4 -q -o grid --force >/dev/null
+[ "$(cat grid/notes)" = mine ] && [ ! -e grid/cells.jsonl.tmp-removed ] || fail "$(ls grid)"
+
+# What a killed process left goes when the sweep is continued; a file that is being written stays.
+dead=$(sh -c 'echo $$')
+touch -d '10 minutes ago' grid/sweep.gp.tmp-$dead-0 grid/sweep.svg.tmp-$$-0 grid/claims/x.json.tmp-$dead-0
+touch grid/summary.md.tmp-$dead-0
+status 0 smoe sweep --resume grid -q >/dev/null
+[ "$(cd grid && echo *.tmp-* claims/*.tmp-*)" = "summary.md.tmp-$dead-0 sweep.svg.tmp-$$-0 claims/*.tmp-*" ] || fail "$(ls grid grid/claims)"

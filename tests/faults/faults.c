@@ -1,11 +1,14 @@
 /*
  * Preloaded into the program under test (LD_PRELOAD): lets one call fail. FAULT_KIND=memory counts
  * malloc, calloc and realloc; FAULT_KIND=disk counts what changes a file: open for writing, write,
- * pwrite, fsync, rename, renameat2, mkdir, symlink, unlink, ftruncate. FAULT_AT=N fails the N-th of
- * them, with ENOMEM or EIO; 0 fails none. FAULT_COUNT=FILE gets how many there were in all.
+ * pwrite, fsync, rename, renameat2, mkdir, symlink, unlink, ftruncate; FAULT_KIND=kill the same, but
+ * before the N-th the process is killed; FAULT_KIND=read counts open for reading, read, pread, fread,
+ * getline and mmap of files. FAULT_AT=N fails the N-th of them, with ENOMEM or EIO; 0 fails none.
+ * FAULT_COUNT=FILE gets how many there were in all.
  */
 #include <dlfcn.h>
 #include <errno.h>
+#include <signal.h>
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -13,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
@@ -21,8 +25,9 @@ extern void *__libc_malloc(size_t size);
 extern void *__libc_calloc(size_t count, size_t size);
 extern void *__libc_realloc(void *old, size_t size);
 
-enum kind { NONE, MEMORY, DISK };
+enum kind { NONE, MEMORY, DISK, READ };
 static enum kind counted;
+static bool deadly;
 static long at;
 static atomic_long calls;
 
@@ -30,7 +35,12 @@ __attribute__((constructor)) static void begin(void) {
     const char *kind = getenv("FAULT_KIND"), *number = getenv("FAULT_AT");
     at = number ? atol(number) : 0;
     atomic_store(&calls, 0);
-    counted = !kind ? NONE : !strcmp(kind, "memory") ? MEMORY : !strcmp(kind, "disk") ? DISK : NONE;
+    deadly = kind && !strcmp(kind, "kill");
+    counted = !kind                             ? NONE
+              : !strcmp(kind, "memory")         ? MEMORY
+              : !strcmp(kind, "read")           ? READ
+              : deadly || !strcmp(kind, "disk") ? DISK
+                                                : NONE;
 }
 
 __attribute__((destructor)) static void end(void) {
@@ -44,7 +54,9 @@ __attribute__((destructor)) static void end(void) {
 }
 
 static bool fails(enum kind kind) {
-    return counted == kind && atomic_fetch_add(&calls, 1) + 1 == at;
+    if (counted != kind || atomic_fetch_add(&calls, 1) + 1 != at) return false;
+    if (deadly) kill(getpid(), SIGKILL);
+    return true;
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
@@ -77,12 +89,22 @@ void *realloc(void *old, size_t size) {
         return value;            \
     } while (0)
 
+/* Not the system's own files. */
+static bool of_user(const char *path) {
+    return strncmp(path, "/proc/", 6) && strncmp(path, "/sys/", 5) && strncmp(path, "/dev/", 5) &&
+           strncmp(path, "/usr/", 5) && strncmp(path, "/etc/", 5);
+}
+
 int open(const char *path, int flags, ...) {
     va_list args;
     va_start(args, flags);
     mode_t mode = flags & O_CREAT ? va_arg(args, mode_t) : 0;
     va_end(args);
     if ((flags & O_ACCMODE) != O_RDONLY && strncmp(path, "/dev/", 5)) FAULT(-1);
+    if ((flags & O_ACCMODE) == O_RDONLY && of_user(path) && fails(READ)) {
+        errno = EIO;
+        return -1;
+    }
     return REAL(open)(path, flags, mode);
 }
 
@@ -129,4 +151,43 @@ int unlink(const char *path) {
 int ftruncate(int fd, off_t size) {
     FAULT(-1);
     return REAL(ftruncate)(fd, size);
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+static FILE *broken; /* the stream whose reading failed */
+
+static bool read_fails(void) {
+    if (!fails(READ)) return false;
+    errno = EIO;
+    return true;
+}
+
+ssize_t read(int fd, void *bytes, size_t size) {
+    return fd > STDERR_FILENO && read_fails() ? -1 : REAL(read)(fd, bytes, size);
+}
+
+ssize_t pread(int fd, void *bytes, size_t size, off_t offset) {
+    return read_fails() ? -1 : REAL(pread)(fd, bytes, size, offset);
+}
+
+size_t fread(void *bytes, size_t size, size_t count, FILE *from) {
+    if (!read_fails()) return REAL(fread)(bytes, size, count, from);
+    broken = from;
+    return 0;
+}
+
+ssize_t getline(char **line, size_t *room, FILE *from) {
+    if (!read_fails()) return REAL(getline)(line, room, from);
+    broken = from;
+    return -1;
+}
+
+int ferror(FILE *from) {
+    return from && from == broken ? 1 : REAL(ferror)(from);
+}
+
+void *mmap(void *at, size_t size, int protection, int flags, int fd, off_t offset) {
+    return fd >= 0 && read_fails() ? MAP_FAILED
+                                   : REAL(mmap)(at, size, protection, flags, fd, offset);
 }

@@ -1,9 +1,10 @@
 #!/bin/sh
-# Failing memory and failing disks: every N-th allocation, and every N-th call that changes a file, fails once, in each
-# command. Whatever happens, no command ends by a signal or hangs, or fails without a message; and after a fault in training a
-# resume without faults comes to the bits of a run without any. Usage: run.sh SMOE FAULTS.so [STRIDE [KIND]]; a stride
-# of 7 tries the numbers 1, 8, 15 ... KIND: disk or memory.
-smoe=$(realpath "$1") faults=$(realpath "$2") stride=${3:-1} kinds=${4:-disk memory}
+# Failing memory, failing disks and kills: every N-th allocation, call that changes a file, or call that reads one fails once,
+# in each command, and before every N-th call that changes a file the process is killed. Whatever happens, no command ends by
+# another signal or hangs, or fails without a message; and after a fault in training a resume without faults comes to the bits of a
+# run without any, and so does a sweep; a sweep that was being replaced (--force) can be replaced again. Usage: run.sh SMOE
+# FAULTS.so [STRIDE [KIND ...]]; a stride of 7 tries the numbers 1, 8, 15 ... KIND: disk, read, kill or memory.
+smoe=$(realpath "$1") faults=$(realpath "$2") stride=${3:-1} kinds=${4:-disk read kill memory}
 here=$(realpath "$(dirname "$0")")
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
@@ -33,29 +34,57 @@ finish() {
     "$smoe" verify run -q >>err 2>&1
 }
 
+# A sweep is finished, whatever happened to it, with the results of one to which nothing did; cells that failed run again.
+grid="tiny.yaml train.steps=4 model.moe.experts=2,4 -o grid -q -j1"
+measured() { cut -d, -f 1-9 "$1/results.csv"; }
+finish_sweep() {
+    if [ -e grid/cells.jsonl ]; then
+        "$smoe" sweep --resume grid --retry-failed -q -j1 >out 2>err
+    else
+        "$smoe" sweep $grid $1 >out 2>err
+    fi || return 1
+    [ "$(measured grid)" = "$(measured all)" ] || { measured grid >err; return 1; }
+    "$smoe" verify grid -q >>err 2>&1
+}
+
 "$smoe" train tiny.yaml train.steps=8 -o whole -q -j1 >/dev/null || exit 1
+"$smoe" sweep $grid >/dev/null && mv grid all || exit 1
+head -n 1 all/results.csv | cut -d, -f 1-9 | grep -qE 'step_s|_s,' && exit 1
+prepare() {
+    rm -rf run grid ./*.npy half.safetensors
+    [ $name != force ] || { cp -r all grid && echo mine >grid/notes; }
+}
+
 for kind in $kinds; do
-    for name in train eval inspect convert sweep; do
+    for name in train eval inspect convert sweep force; do
         case $name in
         train) set -- train tiny.yaml train.steps=8 -o run ;;
         eval) set -- eval whole --logits logits.npy ;;
         inspect) set -- inspect whole data.limit=20 --dump-routing routing.npy ;;
         convert) set -- convert whole half.safetensors --type bf16 ;;
-        sweep) set -- sweep tiny.yaml train.steps=4 model.moe.experts=2,4 -o grid ;;
+        sweep) set -- sweep $grid ;;
+        force) set -- sweep $grid --force ;;
         esac
         tried=0 ended=0 n=1 before=$failed
-        rm -rf run grid ./*.npy half.safetensors
+        prepare
         faulty $kind 0 "$@" || bad "$kind $name without a fault"
         most=$(cat count)
         while [ "$n" -le "$most" ]; do
-            rm -rf run grid ./*.npy half.safetensors
+            prepare
             faulty $kind $n "$@"
             got=$?
             tried=$((tried + 1))
             [ $got -eq 0 ] || ended=$((ended + 1))
-            [ $got -lt 124 ] || bad "$kind $n of $name: status $got"
-            [ $got -eq 0 ] || [ -s err ] || bad "$kind $n of $name: status $got without a message"
-            if [ $name = train ]; then finish || bad "$kind $n of $name: the run cannot be finished"; fi
+            [ $got -lt 124 ] || [ $kind$got = kill137 ] || bad "$kind $n of $name: status $got"
+            [ $got -eq 0 ] || [ $got -eq 137 ] || [ -s err ] || bad "$kind $n of $name: status $got without a message"
+            case $name in
+            train) finish || bad "$kind $n of $name: the run cannot be finished" ;;
+            sweep) finish_sweep || bad "$kind $n of $name: the sweep cannot be finished" ;;
+            force)
+                finish_sweep --force || bad "$kind $n of $name: the sweep cannot be replaced again"
+                [ "$(cat grid/notes)" = mine ] || bad "$kind $n of $name: a file of the user is lost"
+                ;;
+            esac
             n=$((n + stride))
         done
         echo "$kind $name: $tried of $most tried, $ended ended the command, $((failed - before)) failed"

@@ -18,6 +18,14 @@ static void rows_name_keys(void **state) {
     if (!smoe_acts_names_known(unknown)) fail_msg("acts.def names %s, which is no key", unknown);
 }
 
+/* Whoever adds a key says when it acts. */
+static void every_key_has_a_row(void **state) {
+    (void)state;
+    for (int i = 0; i < (int)SMOE_SCHEMA_COUNT; i++)
+        if (!smoe_acts_covers(i))
+            fail_msg("no row of acts.def, and no router, says when %s acts", smoe_schema[i].key);
+}
+
 /* A spec with which an override acts, and one with which it does not. */
 static void each_condition_has_two_sides(void **state) {
     (void)state;
@@ -52,6 +60,8 @@ static void each_condition_has_two_sides(void **state) {
          "it needs a train.schedule.name that is not constant"},
         {"{}", "train: {schedule: {name: cosine}}", "train.schedule.timescale=9",
          "it needs train.schedule.name rsqrt"},
+        {"{}", "train: {loss: contrastive}", "train.optimizer.head_weight_decay=1",
+         "it needs train.loss softmax or sigmoid"},
         {"eval: {fewshot: {shots: [1]}}", "{}", "eval.fewshot.seeds=2",
          "it needs eval.fewshot.shots"},
         {"eval: {fewshot: {shots: [1], data: {source: idx, path: x}}}", "{}",
@@ -147,6 +157,7 @@ static void the_closer_number_of_slots_counts(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_name_keys),
+        cmocka_unit_test(every_key_has_a_row),
         cmocka_unit_test(each_condition_has_two_sides),
         cmocka_unit_test(a_file_is_remarked_on),
         cmocka_unit_test(a_variant_beside_all_sizes),

@@ -143,7 +143,7 @@ static uint64_t survivor(run_folder *r) {
     if (found < 0) fail_msg("%s", r->err.text);
     if (found) {
         assert_true(run_folder_filled(&r->params, at.step));
-        assert_int_equal(smoe_run_truncate(run, at.step, 0, &r->err), 0);
+        assert_int_equal(smoe_run_truncate(run, &(smoe_checkpoint){.step = at.step}, &r->err), 0);
     }
     assert_records(r, at.step);
     run_folder_closed(r, run, NULL);

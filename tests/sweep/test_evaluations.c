@@ -214,7 +214,7 @@ static void a_metric_on_the_x_axis(void **state) {
     sweep_folder_done(&sweep, 0, 0.5, "train_s", 20);
     sweep_folder_done(&sweep, 1, 0.25, "train_s", 7);
     sweep_folder_done(&sweep, 2, 0.75, "train_s", 10);
-    wrote(w, &sweep, 0, 1, 0);
+    for (size_t i = 0; i < 3; i++) wrote(w, &sweep, i, 2, 0);
     smoe_sweep_free(&sweep);
     assert_int_equal(smoe_sweep_open(&sweep, w->dir, &err), 0);
     assert_string_equal(sweep.figure.x, "train_s");

@@ -1,0 +1,40 @@
+#!/bin/sh
+# Control characters of file names reach neither standard output nor standard error, wherever a name is printed.
+. "$ROOT/tests/cli/lib.sh"
+
+name=$(printf 'a\033[31mb\rc')
+quiet() {
+    smoe "$@" >out 2>err
+    cat out err | LC_ALL=C tr -d '\n' | LC_ALL=C grep -q '[[:cntrl:]]' && fail "smoe $*: $(cat -v out err)"
+    cat out err | grep -q 'a?\[31mb?c' || fail "smoe $*: the name is not there: $(cat -v out err)"
+}
+status 0 smoe train tiny.yaml -q train.steps=4 -o "$name" >/dev/null
+cp tiny.yaml "$name.yaml"
+echo 'a: b: c' >"$name.txt"
+quiet train "$name.yaml" train.steps=4 --print-config
+quiet train "$name.txt"
+quiet train tiny.yaml -o "$name"
+quiet train tiny.yaml -n -o "$name.new"
+quiet train tiny.yaml train.steps=4 -f -o "$name"
+quiet train --resume "$name"
+quiet train tiny.yaml data.source=cifar10 data.path="$name.data"
+quiet train tiny.yaml -n --init "$name.data"
+quiet eval "$name"
+quiet eval "$name" -n
+quiet eval "$name.data"
+quiet inspect "$name" -o "$name.figures"
+quiet inspect "$name" -o "$name.figures"
+quiet convert "$name" "$name.safetensors" --type bf16
+quiet predict "$name" "$name.png"
+quiet compare "$name" "$name"
+quiet verify "$name" "$name.data"
+quiet sweep tiny.yaml train.steps=2 seed=0,1 -o "$name.sweep"
+quiet sweep tiny.yaml train.steps=2 seed=0,1 -o "$name.sweep"
+quiet sweep --resume "$name.sweep"
+quiet soup "$name" "$name"
+quiet bench "$name.data"
+quiet cost "$name.data"
+quiet doctor "$name" || true
+quiet help "$name"
+quiet "$name"
+quiet eval "--$name"

@@ -1,0 +1,25 @@
+#!/bin/sh
+# Fuzzing with coverage feedback (libFuzzer), each target in turn, over its corpus in the tree and what earlier runs found
+# (runs/fuzz). Inputs that were executed are added up in tests/fuzz/totals.txt. What crashes is kept in runs/fuzz, and becomes a
+# file of the corpus when it is mended. Usage: guided.sh SECONDS PROGRAM ...
+here=$(dirname "$0") totals=$(dirname "$0")/totals.txt
+seconds=$1 failed=0
+shift
+for program; do
+    name=$(basename "$program") && name=${name#fuzz_}
+    mkdir -p "runs/fuzz/$name"
+    log=runs/fuzz/$name.log
+    SMOE_ISA=base "$program" -max_total_time="$seconds" -timeout=25 -rss_limit_mb=2048 -print_final_stats=1 \
+        -artifact_prefix="runs/fuzz/$name-" "runs/fuzz/$name" "$here/corpus/$name" >"$log" 2>&1 || failed=$((failed + 1))
+    done=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
+    rate=$(sed -n 's/^stat::average_exec_per_sec: *//p' "$log")
+    found=$(grep -c '^SUMMARY: ' "$log")
+    # name, inputs in all, failures found in all, inputs per second of the last run
+    awk -v name="$name" -v done="${done:-0}" -v rate="${rate:-0}" -v found="$found" '
+        $1 == name { print name, $2 + done, $3 + found, rate; seen = 1; next }
+        { print }
+        END { if (!seen) print name, done, found, rate }' "$totals" >"$totals.new" && mv "$totals.new" "$totals"
+    echo "$name: ${done:-0} inputs, ${rate:-0} per second, $found failures"
+    [ "$found" -eq 0 ] || grep -aE '^SUMMARY: |Test unit written' "$log"
+done
+[ $failed -eq 0 ]
