@@ -12,7 +12,7 @@ VERSION     = $(shell sed -n 's/^.define SMOE_VERSION "\(.*\)"/\1/p' lib/include
 # ---- flags. CFLAGS, CPPFLAGS, LDFLAGS and LDLIBS are the user's; ours come before and give way.
 # pkg-config is asked once, on first use: it may have been installed by this very make.
 once        = $(eval $1 := $2)$($1)
-PKG        := yaml-0.1 jansson libpng libturbojpeg libarchive zlib libxxhash
+PKG        := yaml-0.1 jansson libpng libturbojpeg libwebp libarchive zlib libxxhash
 PKG_CFLAGS  = $(call once,PKG_CFLAGS,$(shell pkg-config --cflags $(PKG)))
 PKG_LIBS    = $(call once,PKG_LIBS,$(shell pkg-config --libs $(PKG)))
 BLIS_DIR    = $(call once,BLIS_DIR,$(firstword $(dir $(wildcard /usr/include/$(MACHINE)-*/blis-openmp/blis.h))))

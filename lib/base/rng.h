@@ -28,7 +28,8 @@ typedef enum smoe_purpose {
     SMOE_RNG_FACTS = 15,    /* images; layer: split, sample: index; tables: layer 0, step: which */
     SMOE_RNG_PRIORITY = 16, /* order of placement; layer: site, step, sample: first image */
     SMOE_RNG_CUTMIX = 17,   /* step: training step */
-    SMOE_RNG_DROP_PATH = 18 /* layer: site, step, sample: image of the batch */
+    SMOE_RNG_DROP_PATH = 18, /* layer: site, step, sample: image of the batch */
+    SMOE_RNG_HOLDOUT = 19    /* images that are held out of training; layer: hash of the class */
 } smoe_purpose;
 
 typedef struct smoe_rng {

@@ -41,9 +41,15 @@ size_t smoe_dataset_label(const smoe_dataset *set, size_t i);
 int smoe_dataset_image(const smoe_dataset *set, size_t i, bool multi, real *pixels, real *target,
                        int64_t *label, smoe_err *err) SMOE_MUST_CHECK;
 
-/* How many samples of `webdataset` were left out (data.on_error), and what was wrong with the
- * first: valid as long as the set. 0 of other sources. */
-size_t smoe_webdataset_left_out(const smoe_dataset *set, const char **first);
+/* How many images were left out (data.on_error), and what was wrong with each of the first SMOE_LEFT
+ * of them, one line each, valid as long as the set. */
+enum { SMOE_LEFT = 1000 };
+size_t smoe_dataset_left_out(const smoe_dataset *set);
+const char *smoe_dataset_left(const smoe_dataset *set, size_t i);
+
+/* The number of all classes of image i, 1 but of multi-label data, and which they are: at most
+ * `most` go to class. */
+size_t smoe_dataset_all_labels(const smoe_dataset *set, size_t i, size_t *class, size_t most);
 
 /* The caption of image i, cut to what fits in buf, of a source that has captions
  * (spec/sources.h). */

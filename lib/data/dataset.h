@@ -42,10 +42,16 @@ struct smoe_dataset {
     size_t images;         /* of one pass */
     uint64_t seed;         /* of generated images: the run's for training, else data.seed */
     bool endless;
-    size_t classes;     /* N */
-    char **class_name;  /* [named], owned */
-    size_t named;       /* classes the data has, at most N */
-    uint32_t *label;    /* [images], or NULL where the source computes it; owned */
+    size_t classes;    /* N */
+    char **class_name; /* [named], owned */
+    size_t named;      /* classes the data has, at most N */
+    uint32_t *label;   /* [images], or NULL where the source computes it; owned */
+    /* All classes of image i of multi-label data: more[more_at[i] .. more_at[i + 1]); NULL where
+     * the label is the only one; owned. */
+    uint32_t *more;
+    size_t *more_at;
+    char **left;        /* what was wrong with the first of what was left out; owned */
+    size_t left_out;    /* data.on_error */
     size_t cache_bytes; /* data.cache_mb */
     bool native;        /* random boxes will be asked for: keep images as large as they are */
     void *store;        /* the source's own; its close frees it */
@@ -58,6 +64,13 @@ int64_t smoe_dataset_target(const smoe_dataset *set, uint64_t i, bool multi, rea
 
 /* The label of sources that keep a table of labels. */
 size_t smoe_dataset_table_label(const smoe_dataset *set, uint64_t i, real *multi);
+
+/* data.on_error skip: something of the data is left out; why says where it is, and what is wrong
+ * with it. */
+int smoe_dataset_leave_out(smoe_dataset *set, const smoe_err *why, smoe_err *err) SMOE_MUST_CHECK;
+
+/* SMOE_DATA where more was left out than one of 100. */
+int smoe_dataset_check_left_out(const smoe_dataset *set, smoe_err *err) SMOE_MUST_CHECK;
 
 /* How many images a generated split has: for training as many as data.limit says, or no end and
  * `nominal` of them a pass; else data.test_size or, where that is 0, `tested`, and no more than

@@ -95,18 +95,6 @@ static int guard(reader *r, void (*read)(reader *), const char *what, smoe_err *
     return smoe_fail(err, SMOE_DATA, "damaged PNG %s: %s", what, r->why);
 }
 
-/* Removes the alpha channel: transparent parts become black. */
-static void lay_over_black(smoe_image *image) {
-    size_t pixels = image->width * image->height, kept = image->channels - 1;
-    for (size_t i = 0; i < pixels; i++) {
-        const uint8_t *from = image->pixel + i * (kept + 1);
-        unsigned alpha = from[kept];
-        for (size_t c = 0; c < kept; c++)
-            image->pixel[i * kept + c] = (uint8_t)((from[c] * alpha + 127) / 255);
-    }
-    image->channels = kept;
-}
-
 int smoe_png_header(size_t *width, size_t *height, const uint8_t *bytes, size_t size,
                     smoe_err *err) {
     reader r;
@@ -130,7 +118,7 @@ int smoe_png_decode(smoe_image *image, const uint8_t *bytes, size_t size, smoe_e
         goto out;
     r.image = image;
     status = guard(&r, read_pixels, "image", err);
-    if (!status && image->channels % 2 == 0) lay_over_black(image);
+    if (!status && image->channels % 2 == 0) smoe_image_over_black(image);
 out:
     reader_close(&r);
     return status;

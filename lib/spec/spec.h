@@ -95,7 +95,9 @@ typedef struct smoe_data_spec {
     size_t limit;          /* images of a split, 0 all */
     size_t classes;        /* 0: what the data says */
     size_t test_size; /* generated images of the splits test and val; 0: the source's own number */
-    size_t holdout;   /* shards that are test and val; 0: the path says which are */
+    char *labels;     /* a table of the labels of image-folder, found as path is; or NULL */
+    double holdout;   /* 0: the data says what is test and val. webdataset: so many shards are, of
+                       image-folder this share of each class */
     smoe_on_error on_error;
     uint64_t seed; /* of generated test images, and of the order of evaluations */
     struct {
@@ -458,6 +460,9 @@ size_t smoe_moe_capacity(const smoe_moe_spec *moe, size_t block, size_t tokens, 
 /* Full path of the data of the spec: as given, relative to the spec's folder, or found in
  * SMOE_DATA. *path is a fresh string. SMOE_DATA-code failure names every place tried. */
 int smoe_spec_data_path(const smoe_spec *spec, char **path, smoe_err *err) SMOE_MUST_CHECK;
+
+/* The same of data.labels. */
+int smoe_spec_data_labels(const smoe_spec *spec, char **path, smoe_err *err) SMOE_MUST_CHECK;
 
 /* The spec as the few-shot evaluation opens its data with: a shallow copy whose data section names
  * eval.fewshot.data, where that is given, without augmentation. data.path is fresh (NULL: none) and
