@@ -3,6 +3,7 @@
  * each source reads is in its own source_*.c; batches are made in loader.c.
  */
 #include "data/data.h"
+#include "data/augment.h"
 #include "data/dataset.h"
 #include "spec/sources.h"
 #include "base/rng.h"
@@ -40,6 +41,11 @@ static int settle_classes(smoe_dataset *set, size_t wanted, smoe_err *err) {
 }
 
 int smoe_dataset_open(smoe_dataset **out, const smoe_spec *spec, const char *split, smoe_err *err) {
+    return smoe_dataset_open_as(out, spec, split, false, err);
+}
+
+int smoe_dataset_open_as(smoe_dataset **out, const smoe_spec *spec, const char *split, bool survey,
+                         smoe_err *err) {
     *out = NULL;
     smoe_source source = spec->data.source;
     if (check_request(spec, split, err)) return -1;
@@ -51,6 +57,7 @@ int smoe_dataset_open(smoe_dataset **out, const smoe_spec *spec, const char *spl
     set->channels = spec->data.channels;
     set->cache_bytes = spec->data.cache_mb << 20;
     set->native = !strcmp(split, "train") && spec->data.augment.crop == SMOE_CROP_INCEPTION;
+    set->tolerant = survey;
     set->data = spec->data;
     set->seed = strcmp(split, "train") ? spec->data.seed : spec->seed;
     snprintf(set->split, sizeof set->split, "%s", split);
@@ -142,6 +149,15 @@ int smoe_dataset_image(const smoe_dataset *set, size_t i, bool multi, real *pixe
     return status;
 }
 
+int smoe_dataset_picture(const smoe_dataset *set, size_t i, const smoe_data_spec *data,
+                         const smoe_rng *augmentation, smoe_image *out, smoe_image *work,
+                         smoe_err *err) {
+    smoe_rng rng = augmentation ? *augmentation : (smoe_rng){0};
+    bool box = augmentation && data->augment.crop == SMOE_CROP_INCEPTION;
+    if (set->type->image(set, i, box ? &rng : NULL, out, work, err)) return -1;
+    return augmentation ? smoe_augment(data, out, work, &rng, err) : 0;
+}
+
 /* ---- what the sources and the loader share --------------------------------------------------- */
 
 int64_t smoe_dataset_target(const smoe_dataset *set, uint64_t i, bool multi, real *target) {
@@ -170,6 +186,7 @@ int smoe_dataset_leave_out(smoe_dataset *set, const smoe_err *why, smoe_err *err
 
 int smoe_dataset_check_left_out(const smoe_dataset *set, smoe_err *err) {
     enum { MOST = 100 };
+    if (set->tolerant && set->images) return 0;
     if (set->left_out * MOST <= set->left_out + set->images) return 0;
     return smoe_fail(err, SMOE_DATA,
                      "%s: %zu of %zu images cannot be used, more than one of %d: %s", set->path,

@@ -85,7 +85,9 @@ static int jpeg_header(smoe_image_header *header, const uint8_t *bytes, size_t s
         smoe_fail(err, SMOE_DATA, "damaged JPEG header: no frame in %zu bytes", size);
     }
     tjDestroy(tj);
-    header->inks = !failed && (space == TJCS_CMYK || space == TJCS_YCCK);
+    header->mode = space == TJCS_CMYK || space == TJCS_YCCK ? SMOE_MODE_INKS
+                   : space == TJCS_GRAY                     ? SMOE_MODE_GREY
+                                                            : SMOE_MODE_COLOUR;
     header->width = (size_t)width;
     header->height = (size_t)height;
     return failed ? -1 : 0;
@@ -104,9 +106,10 @@ int smoe_decode_header(smoe_image_header *header, smoe_image_kind promised, cons
     uint8_t *own = NULL;
     int status = -1;
     if (header->kind == SMOE_IMAGE_PNG)
-        status = smoe_png_header(&header->width, &header->height, bytes, size, err);
+        status = smoe_png_header(&header->width, &header->height, &header->mode, &header->deep,
+                                 bytes, size, err);
     else if (header->kind == SMOE_IMAGE_WEBP)
-        status = smoe_webp_header(&header->width, &header->height, bytes, size, err);
+        status = smoe_webp_header(&header->width, &header->height, &header->mode, bytes, size, err);
     else if ((bytes = sound_jpeg(bytes, &size, &own, err)))
         status = jpeg_header(header, bytes, size, err);
     free(own);
@@ -136,15 +139,16 @@ static int decode_jpeg(smoe_image *image, const smoe_image_header *header, size_
                        size_t shrink, const uint8_t *bytes, size_t size, smoe_err *err) {
     size_t width = (header->width + shrink - 1) / shrink;
     size_t height = (header->height + shrink - 1) / shrink;
-    int format = header->inks ? TJPF_CMYK : channels == 1 ? TJPF_GRAY : TJPF_RGB;
-    if (smoe_image_shape(image, width, height, header->inks ? 4 : channels, err)) return -1;
+    bool inks = header->mode == SMOE_MODE_INKS;
+    int format = inks ? TJPF_CMYK : channels == 1 ? TJPF_GRAY : TJPF_RGB;
+    if (smoe_image_shape(image, width, height, inks ? 4 : channels, err)) return -1;
     tjhandle tj = tjInitDecompress();
     if (!tj) return smoe_fail(err, SMOE_RUNTIME, "cannot start the JPEG decoder");
     int failed = tjDecompress2(tj, bytes, size, image->pixel, (int)width, 0, (int)height, format,
                                TJFLAG_ACCURATEDCT | TJFLAG_STOPONWARNING | TJFLAG_LIMITSCANS);
     if (failed) smoe_fail(err, SMOE_DATA, "damaged JPEG image: %s", tjGetErrorStr2(tj));
     tjDestroy(tj);
-    if (failed || !header->inks) return failed ? -1 : 0;
+    if (failed || !inks) return failed ? -1 : 0;
     inks_to_colour(image);
     return smoe_image_convert(image, channels, err);
 }

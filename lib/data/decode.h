@@ -19,13 +19,15 @@ typedef enum smoe_image_kind {
     SMOE_IMAGE_NONE,
     SMOE_IMAGE_JPEG,
     SMOE_IMAGE_PNG,
-    SMOE_IMAGE_WEBP
+    SMOE_IMAGE_WEBP,
+    SMOE_IMAGE_KINDS
 } smoe_image_kind;
 
 typedef struct smoe_image_header {
     smoe_image_kind kind;
     size_t width, height;
-    bool inks; /* a JPEG of cyan, magenta, yellow and black */
+    smoe_image_mode mode;
+    bool deep; /* 16 bits per sample */
 } smoe_image_header;
 
 /* What the ending of a file name promises: .jpg, .jpeg, .png or .webp in any case. */

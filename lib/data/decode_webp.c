@@ -19,12 +19,13 @@ static int features(WebPBitstreamFeatures *found, const uint8_t *bytes, size_t s
     return 0;
 }
 
-int smoe_webp_header(size_t *width, size_t *height, const uint8_t *bytes, size_t size,
-                     smoe_err *err) {
+int smoe_webp_header(size_t *width, size_t *height, smoe_image_mode *mode, const uint8_t *bytes,
+                     size_t size, smoe_err *err) {
     WebPBitstreamFeatures found;
     if (features(&found, bytes, size, err)) return -1;
     *width = (size_t)found.width;
     *height = (size_t)found.height;
+    *mode = found.has_alpha ? SMOE_MODE_COLOUR_ALPHA : SMOE_MODE_COLOUR;
     return 0;
 }
 

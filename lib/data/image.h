@@ -17,6 +17,17 @@ typedef struct smoe_image {
     size_t room;    /* bytes behind pixel */
 } smoe_image;
 
+/* How the samples of a file are stored. */
+typedef enum smoe_image_mode {
+    SMOE_MODE_GREY,
+    SMOE_MODE_COLOUR,
+    SMOE_MODE_GREY_ALPHA, /* transparent, as the next one */
+    SMOE_MODE_COLOUR_ALPHA,
+    SMOE_MODE_PALETTE,
+    SMOE_MODE_INKS, /* a JPEG of cyan, magenta, yellow and black */
+    SMOE_IMAGE_MODES
+} smoe_image_mode;
+
 /* Gives the image that shape, contents undefined. Fails with SMOE_RUNTIME when out of memory. */
 int smoe_image_shape(smoe_image *image, size_t width, size_t height, size_t channels,
                      smoe_err *err) SMOE_MUST_CHECK;

@@ -305,11 +305,11 @@ static int keep_images(smoe_dataset *set, folder *f, smoe_err *err) {
         fits_as_is = fits_as_is && header[i].width == set->size && header[i].height == set->size;
         originals += (double)header[i].width * (double)header[i].height * (double)set->channels;
     }
-    bool small = n <= set->cache_bytes / each;
+    bool small = !set->tolerant && n <= set->cache_bytes / each;
     bool pixels = small && (!set->native || fits_as_is);
     if (!status && pixels && !(f->pixels = calloc(n, each))) status = no_memory(err);
-    if (!status && (pixels || originals <= (double)set->cache_bytes))
-        status = for_each(set, decode_and_keep, header, err);
+    bool decodes = pixels || originals <= (double)set->cache_bytes;
+    if (!status && decodes && !set->tolerant) status = for_each(set, decode_and_keep, header, err);
     if (pixels) forget_bytes(&f->images);
     free(header);
     return status;
@@ -349,6 +349,11 @@ static int folder_image(const smoe_dataset *set, uint64_t i, smoe_rng *crop, smo
     return smoe_image_fit(out, set->size, &kept, crop, err);
 }
 
+static int folder_header(const smoe_dataset *set, uint64_t i, smoe_image_header *header,
+                         smoe_err *err) {
+    return check_header(set, i, NULL, NULL, header, err);
+}
+
 static void folder_image_name(const smoe_dataset *set, uint64_t i, char *buf, size_t size) {
     smoe_text_shown(((const folder *)set->store)->images.item[i].name, buf, size);
 }
@@ -367,6 +372,7 @@ static void folder_close(smoe_dataset *set) {
 const smoe_source_type smoe_source_folder = {
     .open = folder_open,
     .image = folder_image,
+    .header = folder_header,
     .label = smoe_dataset_table_label,
     .image_name = folder_image_name,
     .close = folder_close,

@@ -300,6 +300,18 @@ static int webdataset_open(smoe_dataset *set, const smoe_spec *spec, const char 
     return smoe_dataset_name_classes(set, NULL, classes, err);
 }
 
+static int webdataset_header(const smoe_dataset *set, uint64_t i, smoe_image_header *header,
+                             smoe_err *err) {
+    const store *s = set->store;
+    const sample *x = &s->sample[i];
+    size_t size = (size_t)x->image_size;
+    uint8_t *bytes;
+    if (smoe_tar_read(&bytes, s->shard[x->shard], x->image, size, err)) return -1;
+    int status = smoe_decode_header(header, smoe_image_kind_in(bytes, size), bytes, size, err);
+    free(bytes);
+    return status;
+}
+
 static int webdataset_image(const smoe_dataset *set, uint64_t i, smoe_rng *crop, smoe_image *out,
                             smoe_image *work, smoe_err *err) {
     const store *s = set->store;
@@ -343,6 +355,7 @@ static void webdataset_close(smoe_dataset *set) {
 const smoe_source_type smoe_source_webdataset = {
     .open = webdataset_open,
     .image = webdataset_image,
+    .header = webdataset_header,
     .label = smoe_dataset_table_label,
     .caption = webdataset_caption,
     .image_name = webdataset_name,
