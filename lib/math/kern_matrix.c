@@ -564,30 +564,51 @@ static inline __attribute__((always_inline)) void pass(real *sums, const smoe_bf
 #else
 enum { ABREAST = VL == 16 ? 8 : 4, ACROSS = 2 * VL < SIDE ? 2 * VL : SIDE, NV = ACROSS / VL };
 
-/* One step of all rows: widened, then multiply-adds, with the sums in the L1. */
-static inline void multiply(real *sums, const smoe_bf16 *a, const smoe_bf16 *b, size_t m) {
-    real left[SIDE * DEEP], right[DEEP * SIDE];
-    for (size_t i = 0; i < SIDE * DEEP; i++) left[i] = smoe_bf16_widen(a[i]);
-    for (size_t half = 0; half < 2; half++)
-        for (size_t p = 0; p < DEEP; p++)
-            for (size_t j = 0; j < ROWS; j++)
-                right[p * SIDE + half * ROWS + j] =
-                    smoe_bf16_widen(b[half * TILE + place(j, p, true)]);
-    for (size_t i = 0; i < m; i += ABREAST)
-        for (size_t j = 0; j < SIDE; j += ACROSS) {
-            vreal sum[ABREAST][NV];
+/* Of VL pairs the first and the second terms, in F32. */
+static inline void widen_pairs(const smoe_bf16 *pairs, vreal *first, vreal *second) {
+#ifdef SMOE_F64
+    for (size_t i = 0; i < VL; i++) {
+        (*first)[i] = smoe_bf16_widen(pairs[2 * i]);
+        (*second)[i] = smoe_bf16_widen(pairs[2 * i + 1]);
+    }
+#else
+    vint both;
+    memcpy(&both, pairs, sizeof both);
+    *first = (vreal)(both << 16);
+    *second = (vreal)(both & (int32_t)0xffff0000);
+#endif
+}
+
+/* One step of ABREAST rows and ACROSS columns: rows are widened first, columns in registers. */
+static inline __attribute__((always_inline)) void multiply(vreal sum[ABREAST][NV],
+                                                           const smoe_bf16 *a, const smoe_bf16 *b) {
+    real left[ABREAST * DEEP];
+    for (size_t i = 0; i < ABREAST * DEEP; i++) left[i] = smoe_bf16_widen(a[i]);
+    for (size_t p = 0; p < PAIRS; p++, b += 2 * ROWS) {
+        vreal term[2][NV];
+#pragma GCC unroll 2
+        for (size_t v = 0; v < NV; v++)
+            widen_pairs(b + v * VL / ROWS * TILE + v * VL % ROWS * 2, &term[0][v], &term[1][v]);
+#pragma GCC unroll 2
+        for (size_t t = 0; t < 2; t++)
 #pragma GCC unroll 8
             for (size_t r = 0; r < ABREAST; r++)
 #pragma GCC unroll 2
                 for (size_t v = 0; v < NV; v++)
-                    sum[r][v] = vload(sums + (i + r) * SIDE + j + v * VL);
-            for (size_t p = 0; p < DEEP; p++) {
-#pragma GCC unroll 8
-                for (size_t r = 0; r < ABREAST; r++)
-#pragma GCC unroll 2
-                    for (size_t v = 0; v < NV; v++)
-                        sum[r][v] +=
-                            vset(left[(i + r) * DEEP + p]) * vload(right + p * SIDE + j + v * VL);
+                    sum[r][v] += vset(left[r * DEEP + 2 * p + t]) * term[t][v];
+    }
+}
+
+static void pass(real *sums, const smoe_bf16 *a, const smoe_bf16 *b, size_t m, size_t steps,
+                 size_t parts, bool crossed) {
+    size_t step = parts * 2 * TILE;
+    for (size_t i = 0; i < m; i += ABREAST)
+        for (size_t j = 0; j < SIDE; j += ACROSS) {
+            vreal sum[ABREAST][NV] = {{{0}}};
+            const smoe_bf16 *rows = a + i * DEEP, *columns = b + j / ROWS * TILE + j % ROWS * 2;
+            for (size_t s = 0; s < steps; s++, rows += step, columns += step) {
+                multiply(sum, rows, crossed ? columns + 2 * TILE : columns);
+                if (crossed) multiply(sum, rows + 2 * TILE, columns);
             }
 #pragma GCC unroll 8
             for (size_t r = 0; r < ABREAST; r++)
@@ -595,15 +616,6 @@ static inline void multiply(real *sums, const smoe_bf16 *a, const smoe_bf16 *b, 
                 for (size_t v = 0; v < NV; v++)
                     vstore(sums + (i + r) * SIDE + j + v * VL, sum[r][v]);
         }
-}
-
-static void pass(real *sums, const smoe_bf16 *a, const smoe_bf16 *b, size_t m, size_t steps,
-                 size_t parts, bool crossed) {
-    memset(sums, 0, SUMS * sizeof *sums);
-    for (size_t s = 0; s < steps; s++, a += parts * 2 * TILE, b += parts * 2 * TILE) {
-        multiply(sums, a, crossed ? b + 2 * TILE : b, m);
-        if (crossed) multiply(sums, a + 2 * TILE, b, m);
-    }
 }
 #endif
 #endif
