@@ -219,6 +219,7 @@ typedef struct smoe_train_spec {
         size_t timescale, start;
     } schedule;
     size_t log_every, eval_every, checkpoint_every, keep, keep_every;
+    bool tensorboard; /* records are written as event files too */
     double checkpoint_minutes;
 } smoe_train_spec;
 
