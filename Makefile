@@ -13,6 +13,7 @@ VERSION     = $(shell sed -n 's/^.define SMOE_VERSION "\(.*\)"/\1/p' lib/include
 # pkg-config is asked once, on first use: it may have been installed by this very make.
 once        = $(eval $1 := $2)$($1)
 PKG        := yaml-0.1 jansson libpng libturbojpeg libwebp libarchive zlib libxxhash libmd libmicrohttpd
+# libunistring has no .pc file.
 PKG_CFLAGS  = $(call once,PKG_CFLAGS,$(shell pkg-config --cflags $(PKG)))
 PKG_LIBS    = $(call once,PKG_LIBS,$(shell pkg-config --libs $(PKG)))
 BLIS_DIR    = $(call once,BLIS_DIR,$(firstword $(dir $(wildcard /usr/include/$(MACHINE)-*/blis-openmp/blis.h))))
@@ -23,11 +24,13 @@ ALL_CFLAGS  = -std=c11 -D_GNU_SOURCE= -Ilib -Ilib/include -Icmd -Itests/support 
 # Contracting a*b + c changes results with the processor; kernels say for themselves what they are built for.
 STRICT     := -ffp-contract=off
 KERNEL     := -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math
-ALL_LDLIBS  = $(PKG_LIBS) -lblis -llapacke -lm $(LDLIBS)
+ALL_LDLIBS  = $(PKG_LIBS) -lunistring -lblis -llapacke -lm $(LDLIBS)
 
 # Open MPI moves data between processes, where it is installed.
 MPI        ?= $(shell pkg-config --exists ompi-c && echo yes)
-MPI_MODULE  = $(if $(MPI),$(OBJ)/smoe_mpi.so)
+# SentencePiece reads such models of tokenizers, where it and a compiler of C++ are installed.
+SENTENCEPIECE ?= $(shell pkg-config --exists sentencepiece && command -v $(CXX) >/dev/null && echo yes)
+MODULES     = $(if $(MPI),$(OBJ)/smoe_mpi.so) $(if $(SENTENCEPIECE),$(OBJ)/smoe_sentencepiece.so)
 
 # ---- flavours: a tree of objects each. f64: real = double, for gradient checks. san: ASan and UBSan. debug: for a
 # debugger. cov: counts which lines run, for `make coverage`. shared: what the shared library is made of, position-independent;
@@ -81,7 +84,7 @@ ALL_OBJ    := $(LIB_OBJ) $(CMD_OBJ) $(HELPER_OBJ) $(TESTS:=.o) $(FUZZERS:=.o) $(
 all: missing build/smoe
 
 # Looked at every time: another flavour may have been built since.
-build/smoe: $(OBJ)/smoe $(MPI_MODULE) always
+build/smoe: $(OBJ)/smoe $(MODULES) always
 	@[ "$$(readlink $@)" = $(FLAVOUR)/smoe ] || ln -sf $(FLAVOUR)/smoe $@
 
 EVERY_FLAG = $(CC) $(subst ','\'',$(ALL_CFLAGS) $(STRICT) $(KERNEL) $(foreach isa,$(ISAS) $(UNITS),$(ISA_FLAGS_$(isa))) $(CFLAGS))
@@ -128,6 +131,11 @@ build/shared/$(SHARED): $(LIB_OBJ) lib/smoe.map
 $(OBJ)/smoe_mpi.so: $(MPI_SRC) lib/comm/comm.h $(OBJ)/flags
 	$(call say,LINK,$@)$(CC) $(ALL_CFLAGS) $(STRICT) $(CFLAGS) $(shell pkg-config --cflags ompi-c) -fPIC -fvisibility=hidden \
 	    -shared $(LDFLAGS) -o $@ $< $(shell pkg-config --libs ompi-c)
+
+# Loaded only where a tokenizer is such a model. `make SENTENCEPIECE=` builds without.
+$(OBJ)/smoe_sentencepiece.so: lib/data/pieces.cc lib/data/pieces.h $(OBJ)/flags
+	$(call say,LINK,$@)$(CXX) -std=c++17 -Ilib $(filter-out -Wstrict-prototypes -Wmissing-prototypes,$(WARNINGS)) -O2 $(CPPFLAGS) $(CXXFLAGS) \
+	    $(shell pkg-config --cflags sentencepiece) -fPIC -fvisibility=default -shared $(LDFLAGS) -o $@ $< $(shell pkg-config --libs sentencepiece)
 
 $(OBJ)/smoe: $(OBJ)/cmd/main.o $(OBJ)/libcmd.a $(OBJ)/libsmoe.a
 	$(LINK) $(ALL_LDLIBS)
@@ -283,7 +291,7 @@ install: all shared
 	$(BLANK_FREE)
 	install -D -m 755 build/release/smoe $(bindir)/smoe
 	install -D -m 644 build/release/libsmoe.a $(DESTDIR)$(libdir)/libsmoe.a
-	$(if $(MPI),install -D -m 644 build/release/smoe_mpi.so $(DESTDIR)$(libdir)/smoe/smoe_mpi.so)
+	$(foreach m,$(notdir $(MODULES)),install -D -m 644 build/release/$m $(DESTDIR)$(libdir)/smoe/$m;)
 	install -m 644 build/shared/$(SHARED) $(DESTDIR)$(libdir)/$(SHARED)
 	ln -sf $(SHARED) $(DESTDIR)$(libdir)/$(SONAME)
 	ln -sf $(SONAME) $(DESTDIR)$(libdir)/libsmoe.so

@@ -109,9 +109,9 @@ int smoe_cmd_classes(const smoe_spec *spec, size_t given, bool read, size_t *cla
     *classes = given ? given : spec->data.classes ? spec->data.classes : source->classes;
     if (*classes) return 0;
     if (!read && !source->generated)
-        return smoe_fail(
-            err, SMOE_USAGE,
-            "only the data has the number of classes: give --classes N or data.classes=N");
+        return smoe_fail(err, SMOE_USAGE,
+                         "the number of classes is known only from the data: give --classes N or "
+                         "data.classes=N");
     smoe_dataset *set = NULL;
     int status = smoe_dataset_open(&set, spec, "train", err);
     if (!status) *classes = smoe_dataset_classes(set);

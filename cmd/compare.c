@@ -29,7 +29,8 @@ static int read_spec(side *x, const char *text, smoe_err *err) {
     json_error_t error;
     x->spec = text ? json_loads(text, 0, &error) : json_object();
     return x->spec ? 0
-                   : smoe_fail(err, SMOE_DATA, "%s: its spec is no JSON: %s", x->model, error.text);
+                   : smoe_fail(err, SMOE_DATA, "%s: its spec is not valid JSON: %s", x->model,
+                               error.text);
 }
 
 /* What a run has beside its model; what is missing is left out. */
@@ -140,16 +141,16 @@ static int print_section(const smoe_frame *frame, bool bold, smoe_err *err) {
 
 static void print_first(const smoe_run_difference *d) {
     if (!d->any) {
-        printf("records: all %zu the same, but for times\n\n", d->records);
+        printf("records: all %zu are the same, except for times\n\n", d->records);
         return;
     }
-    printf("records: the first %zu the same; ", d->records);
+    printf("records: the first %zu are the same; ", d->records);
     if (!*d->metric)
-        printf("at step %llu only one of them has one\n\n", (unsigned long long)d->step);
+        printf("at step %llu only one of the runs has a record\n\n", (unsigned long long)d->step);
     else if (isnan(d->ulps))
         printf("at step %llu they differ in %s\n\n", (unsigned long long)d->step, d->metric);
     else
-        printf("at step %llu they differ in %s: %.17g and %.17g, %.3g doubles apart\n\n",
+        printf("at step %llu they differ in %s: %.17g and %.17g, %.3g ulps apart\n\n",
                (unsigned long long)d->step, d->metric, d->a, d->b, d->ulps);
 }
 
@@ -160,8 +161,8 @@ static int print_comparison(const comparison *c, bool bold, smoe_err *err) {
     if (c->a->env && c->b->env && print_section(&c->environment, bold, err)) return -1;
     if (c->records) print_first(&c->first);
     if (c->records && print_section(&c->metrics, bold, err)) return -1;
-    printf("weights: %zu of %zu tensors the same", w->equal, w->tensors);
-    if (w->alone) printf(", %zu in one model alone or of another shape", w->alone);
+    printf("weights: %zu of %zu tensors are the same", w->equal, w->tensors);
+    if (w->alone) printf(", %zu in only one model or of different shapes", w->alone);
     if (w->distance > 0) printf("; the largest difference is %.6g, in %s", w->distance, w->most);
     putchar('\n');
     return 0;

@@ -127,7 +127,8 @@ static int measure(findings *f, smoe_err *err) {
         find(f, "products", "%s of %s", smoe_text_si(a, sizeof a, 1e9 * best.gemm_gflops, "FLOP/s"),
              smoe_text_si(b, sizeof b, 1e9 * best.fma_gflops, "FLOP/s possible"));
     if (best.gemm_gflops < 0.5 * best.fma_gflops)
-        advise(x, "less than half: other programs, too many threads, or BLIS_ARCH_TYPE");
+        advise(x,
+               "less than half of the peak: other programs, too many threads, or BLIS_ARCH_TYPE");
     find(f, "bandwidth", "%s read and written, %s read",
          smoe_text_si(a, sizeof a, best.memory_bandwidth, "B/s"),
          smoe_text_si(b, sizeof b, best.read_bandwidth, "B/s"));
@@ -143,7 +144,7 @@ static void look_at_memory(findings *f) {
     if (!*line) return;
     finding *x = find(f, "large pages", "%s", line);
     if (strstr(line, "[never]"))
-        advise(x, "weights and optimiser are read faster in large pages: write madvise to "
+        advise(x, "weights and optimiser are read faster from large pages: write madvise to "
                   "/sys/kernel/mm/transparent_hugepage/enabled");
 }
 
@@ -226,7 +227,7 @@ static int show(const findings *f, const smoe_options *options, smoe_err *err) {
     if (advised)
         printf("\n%zu remark%s, marked by >\n", advised, advised == 1 ? "" : "s");
     else
-        puts("\nnothing to mend");
+        puts("\nno problems found");
     return 0;
 }
 

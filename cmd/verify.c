@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "data/archive.h"
 #include "store/run.h"
+#include "store/shards.h"
 #include "store/verify.h"
 #include "sweep/evaluations.h"
 #include "sweep/results.h"
@@ -122,7 +123,7 @@ static void verify(smoe_verifier *v, const char *path) {
     bool folder = smoe_file_is_folder(path);
     if (folder && smoe_file_holds(path, "cells.jsonl"))
         verify_sweep(v, path);
-    else if (folder && smoe_file_holds(path, "model.safetensors"))
+    else if (folder && smoe_shards_held(path, "model.safetensors"))
         smoe_verify_checkpoint(v, path);
     else if (folder && (smoe_file_holds(path, "spec.yaml") || smoe_file_holds(path, "ckpt")))
         smoe_verify_run(v, path);
@@ -142,5 +143,5 @@ int cmd_verify(const smoe_options *options, smoe_err *err) {
     for (size_t i = 0; i < options->args; i++) verify(&v, options->arg[i]);
     if (options->json && smoe_cmd_json(s.list, err)) return -1;
     if (!v.bad) return 0;
-    return smoe_fail(err, SMOE_DATA, "%zu of %zu are not as they were written", v.bad, v.looked);
+    return smoe_fail(err, SMOE_DATA, "%zu of %zu are damaged or missing", v.bad, v.looked);
 }

@@ -167,7 +167,7 @@ static int judge(const verification *v, smoe_err *err) {
             printf("different from step %llu on (%s)\n", (unsigned long long)first.step,
                    *first.metric ? first.metric : "one run has none");
         else
-            printf("all %zu the same, but for times\n", first.records);
+            printf("all %zu are the same, except for times\n", first.records);
     }
     if (status || same) return status;
     return smoe_fail(err, SMOE_RUNTIME, "a resumed run is not what an uninterrupted one is; see %s",
@@ -209,7 +209,7 @@ int cmd_verify_resume(const smoe_options *options, smoe_err *err) {
     else if (options->dry_run && options->json)
         status = smoe_cmd_json(json_pack("{s:I}", "steps", (json_int_t)spec.train.steps), err);
     else if (options->dry_run)
-        printf("would train %zu steps in one go, and again with a kill between\n",
+        printf("would train %zu steps without an interruption, and again with a kill in between\n",
                spec.train.steps);
     else {
         status = make_dir(&v, err);

@@ -34,7 +34,7 @@ if [ "$1" = --one ]; then
     start=$(date +%s)
     case $program in
     tests/cli/*) timeout -k 10 "$TIMEOUT" tests/cli/run.sh "${program#tests/cli/}" ;;
-    *) timeout -k 10 "$TIMEOUT" "$program" ;;
+    *) SMOE_MODULES=${program%%/tests/*} timeout -k 10 "$TIMEOUT" "$program" ;;
     esac >"$log" 2>&1 </dev/null
     status=$?
     set -- $(count "$log")

@@ -1,7 +1,7 @@
 /*
  * The public functions of specs and models; see smoe/smoe.h. lib/api is the top room of the
- * library: it may include every other, and none includes it. It has no headers of its own, since
- * the one it fulfils is public; and no work of its own, which belongs into the rooms.
+ * library: it may include every other room, and none includes it. It has no headers of its own,
+ * because it implements the public header. It only calls the other rooms, which do the work.
  */
 #include "data/data.h"
 #include "data/decode.h"
@@ -43,7 +43,7 @@ void smoe_spec_close(smoe_spec *spec) {
 
 /* ---- loading --------------------------------------------------------------------------------- */
 
-/* What a loaded model stands on. */
+/* The files and memory that a loaded model uses. */
 typedef struct source {
     char *path; /* of the file */
     smoe_spec spec;
@@ -71,9 +71,9 @@ static size_t image_elements(const source *s) {
     return s->spec.data.channels * s->spec.data.image_size * s->spec.data.image_size;
 }
 
-/* Nobody gave overrides: what is wrong with the spec is wrong with the file. */
+/* There are no overrides, so an error in the spec is an error of the file. */
 static int read_spec(source *s, const char *text, smoe_err *err) {
-    if (!text) return smoe_fail(err, SMOE_DATA, "%s: carries no spec", s->path);
+    if (!text) return smoe_fail(err, SMOE_DATA, "%s: has no spec", s->path);
     smoe_spec_text carried = {.text = (char *)text, .length = strlen(text), .label = s->path};
     if (!smoe_spec_parse_trained(&s->spec, &carried, NULL, 0, err)) return 0;
     if (err->code == SMOE_USAGE) err->code = SMOE_DATA;
@@ -92,12 +92,14 @@ static int source_open(source *s, const char *path, smoe_err *err) {
     }
     const smoe_tensor *head = smoe_safetensors_find(s->file, "head.weight");
     if (!head || head->ndim != 2)
-        return smoe_fail(err, SMOE_DATA, "%s: no matrix head.weight, so no classes", s->path);
+        return smoe_fail(err, SMOE_DATA,
+                         "%s: no tensor head.weight with two axes, so the classes are unknown",
+                         s->path);
     s->classes = head->dim[0];
     const char *names = smoe_safetensors_metadata(s->file, SMOE_CLASS_NAMES);
     s->names = names ? json_loads(names, 0, NULL) : NULL;
     if (names && json_array_size(s->names) != s->classes)
-        return smoe_fail(err, SMOE_DATA, "%s: " SMOE_CLASS_NAMES " is no list of %zu names",
+        return smoe_fail(err, SMOE_DATA, "%s: " SMOE_CLASS_NAMES " is not a list of %zu names",
                          s->path, s->classes);
     return 0;
 }

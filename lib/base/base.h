@@ -68,7 +68,7 @@ size_t smoe_text_distance(const char *a, const char *b);
 /* The index of the candidate nearest to word, or -1 if none is near enough for a typing error. */
 int smoe_text_nearest(const char *word, const char *const *candidates, size_t count);
 
-/* Whether `word` is one of the words of `list`, which are separated by `separator`. */
+/* Whether `word` is one of the words of `list`, separated by `separator`. */
 bool smoe_text_has_word(const char *list, char separator, const char *word);
 
 /* The end of the first item of a list a,b,c: a comma outside brackets and braces, or the end. */

@@ -1,4 +1,6 @@
-/* Where the time of a pass goes: seconds by part, which whoever reads the clock numbers and names.
+/*
+ * Where the time of a pass goes: seconds by part. The user of the clock numbers and names the
+ * parts.
  */
 #ifndef SMOE_CLOCK_H
 #define SMOE_CLOCK_H

@@ -1,5 +1,5 @@
-/* Digests of bytes: XXH3, 64 bits, which a processor computes as fast as it reads memory. They find
- * damage; they are no protection against anyone who means it. */
+/* Digests of bytes: XXH3, 64 bits, which a processor computes as fast as it reads memory. They
+ * detect accidental damage; they do not protect against deliberate changes. */
 #ifndef SMOE_DIGEST_H
 #define SMOE_DIGEST_H
 

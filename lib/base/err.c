@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* So many lines more are only counted, in the last line. */
+/* Adds `lines` to the number of lines that are left out, which the last line states. */
 static void leave_out(smoe_err *err, size_t lines) {
     size_t used =
         err->left_out ? (size_t)(strrchr(err->text, '\n') - err->text) : strlen(err->text);
@@ -31,7 +31,7 @@ static void append(smoe_err *err, const char *fmt, va_list args, const char *tai
     leave_out(err, 1);
 }
 
-/* Begins anew with that line. */
+/* Replaces the text of err by one line. */
 static void fill(smoe_err *err, smoe_code code, const char *fmt, va_list args, const char *tail) {
     err->code = code;
     err->lines = err->left_out = 0;

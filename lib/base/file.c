@@ -1,5 +1,5 @@
-/* Whole files, links and folders: see file.h. Every return value of the system is looked at here,
- * so that a full disk is an error where it happens. */
+/* Whole files, links and folders: see file.h. Every return value of the system is checked here, so
+ * that a full disk is reported where it happens. */
 #include "base/file.h"
 
 #include <dirent.h>
@@ -14,9 +14,9 @@
 
 enum {
     TRIES = 100, /* temporary names tried before giving up */
-    /* Bytes written at a time, from a multiple of them on: a system that keeps files in pages as
-     * large as its memory's largest keeps these so, and what is mapped is faster for it. Not by
-     * stdio, which writes what it holds when a file is closed that was given up. */
+    /* Bytes written at a time, each block at a multiple of its size. A system that caches files in
+     * large pages can then use them for these files, and mapped files are faster to read. Not by
+     * stdio, which would write its buffer even when an abandoned file is closed. */
     BLOCK = 2 << 20
 };
 
@@ -24,7 +24,7 @@ static int out_of_memory(smoe_err *err, const char *path) {
     return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", path);
 }
 
-/* A fresh temporary name beside path; `try` sets apart several of one process. */
+/* A new temporary name in the folder of path; `try` distinguishes several of one process. */
 static char *temporary_name(const char *path, int try) {
     return smoe_text_format("%s" SMOE_FILE_TEMPORARY "%ld-%d", path, (long)getpid(), try);
 }
@@ -114,7 +114,7 @@ int smoe_file_sync_parent(const char *path, smoe_err *err) {
 
 int smoe_file_commit(smoe_file *file, smoe_err *err) {
     bool failed = write_held(file);
-    /* A pipe or a device has nothing to sync and says EINVAL. */
+    /* A pipe or a device has nothing to sync and returns EINVAL. */
     if (!failed) failed = fsync(file->fd) && (file->temporary || errno != EINVAL);
     if (!failed) {
         failed = close(file->fd);
@@ -230,7 +230,7 @@ bool smoe_file_holds(const char *folder, const char *name) {
 int smoe_file_sync_folder(const char *folder, smoe_err *err) {
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot open the folder", folder);
-    /* Some file systems know no fsync of a folder and say EINVAL: nothing more can be done there.
+    /* Some file systems cannot sync a folder and return EINVAL: nothing more can be done there.
      */
     int failed = fsync(fd) && errno != EINVAL;
     if (failed) smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot sync the folder", folder);

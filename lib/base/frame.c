@@ -10,7 +10,8 @@
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
-/* Room for one more of `size` bytes in a list of *room; the list stays as it is on failure. */
+/* Makes room for one more element of `size` bytes in a list with room for *room. On failure the
+ * list does not change. */
 static void *grown(smoe_frame *frame, void *list, size_t count, size_t *room, size_t size) {
     if (count < *room) return list;
     size_t more = *room ? 2 * *room : 16;
@@ -64,7 +65,7 @@ static void refuse(smoe_frame *frame, const char *problem, const char *column) {
     snprintf(frame->wrong, sizeof frame->wrong, "%s '%s'", problem, column);
 }
 
-/* The column of a cell, which is most often in its place; SIZE_MAX where the cell is wrong. */
+/* The column of a cell, usually the one at its own position; SIZE_MAX if the cell is wrong. */
 static size_t column_of(smoe_frame *frame, const smoe_frame_cell *cell, size_t place) {
     size_t c = place;
     if (c >= frame->columns || strcmp(frame->column[c].name, cell->column))
@@ -79,8 +80,9 @@ static size_t column_of(smoe_frame *frame, const smoe_frame_cell *cell, size_t p
     return c;
 }
 
-/* Its cells into the places of their columns, in fresh room behind the last row; seen [columns]
- * says which are there. A text that repeats the one above it, as names of runs do, is kept once. */
+/* Stores the cells of a row at their columns, in new memory after the last row; seen [columns]
+ * marks those that are present. A text that repeats the one above it, such as the name of a run, is
+ * stored once. */
 static void place_cells(smoe_frame *frame, bool *seen, const smoe_frame_cell *cell, size_t cells) {
     smoe_datum *row = frame->datum + frame->rows * frame->columns;
     for (size_t i = 0; i < cells && !frame->failed; i++) {
@@ -109,7 +111,7 @@ void smoe_frame_row(smoe_frame *frame, const smoe_frame_cell *cell, size_t cells
     free(seen);
 }
 
-/* One cell more than there are columns has room: enough to be found out. */
+/* There is room for one cell more than there are columns, so that an extra cell is detected. */
 smoe_frame_cells smoe_frame_cells_open(smoe_frame *frame) {
     smoe_frame_cells row = {.room = frame->columns + 1};
     row.cell = calloc(row.room, sizeof *row.cell);
@@ -293,7 +295,8 @@ char *smoe_json_dump(const json_t *value, int indent) {
     return NULL;
 }
 
-/* JSON is UTF-8. A text that is not is replaced, never left out: the row would lack a cell. */
+/* JSON is UTF-8. Text that is not valid UTF-8 is replaced and never left out, because the row would
+ * then lack a cell. */
 static json_t *text_json(const char *text) {
     char shown[256];
     json_t *exact = json_string(text);

@@ -88,7 +88,7 @@ int smoe_params_allocate_moments(smoe_params *params, smoe_moment first, smoe_mo
                : 0;
 }
 
-/* Zero pages again, of a slab that begins on one. */
+/* Sets bytes begin to end of a slab, which starts on a page, to 0; whole pages are given back. */
 static void forget(void *base, size_t begin, size_t end) {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     size_t from = (begin + page - 1) / page * page, to = end / page * page;

@@ -90,11 +90,12 @@ typedef enum smoe_moment { SMOE_MOMENT_NONE, SMOE_MOMENT_REAL, SMOE_MOMENT_BF16 
 int smoe_params_allocate_moments(smoe_params *params, smoe_moment first, smoe_moment second,
                                  smoe_err *err) SMOE_MUST_CHECK;
 
-/* The moments of all elements but those from first to end become zero and take no memory. */
+/* The moments of all elements except those from first to end become zero and take no memory. */
 void smoe_params_forget_moments(smoe_params *params, size_t first, size_t end);
 
-/* Allocates the moving average, which is zero; and exchanges it with the weights, so that whatever
- * reads weights reads the average, until the next call exchanges them back. */
+/* Allocates the moving average, which starts at zero. smoe_params_exchange_average swaps it with
+ * the weights, so that all code that reads weights reads the average, until the next call swaps
+ * back. */
 int smoe_params_allocate_average(smoe_params *params, smoe_err *err) SMOE_MUST_CHECK;
 void smoe_params_exchange_average(smoe_params *params);
 

@@ -91,7 +91,7 @@ static inline void consider(points *p, uint64_t first, uint64_t second) {
     p->found += (r2 < 1) & (r2 != 0);
 }
 
-/* `wanted` <= PAIRS points, and not a word more of the stream than they take. */
+/* `wanted` <= PAIRS points; takes no more words of the stream than these points need. */
 static void find_points(points *p, size_t wanted, smoe_rng *rng) {
     p->found = 0;
     while (p->found < wanted) {

@@ -1,6 +1,6 @@
 /*
- * Random numbers by key: a stream is named by (seed, purpose, layer, step, sample) and has no other
- * state. So results depend neither on the number of threads nor on interruptions, and no consumer
+ * Random numbers by key: a stream is identified by (seed, purpose, layer, step, sample) and has no
+ * other state. So results depend neither on the number of threads nor on interruptions, and no use
  * of random numbers affects another. The generator is the counter-based Philox 4x64-10 of Random123
  * (librandom123-dev), so any stream can be started at no cost.
  */
@@ -45,7 +45,7 @@ uint64_t smoe_rng_u64(smoe_rng *rng);
 double smoe_rng_uniform(smoe_rng *rng);             /* in [0, 1), 53 bits */
 uint64_t smoe_rng_below(smoe_rng *rng, uint64_t n); /* in [0, n), unbiased; n > 0 */
 double smoe_rng_normal(smoe_rng *rng);              /* mean 0, variance 1 (polar method) */
-/* The next n of them, faster. */
+/* The next n normal numbers, faster. */
 void smoe_rng_normals(smoe_rng *rng, double *out, size_t n);
 
 /* order[0..n) becomes a uniformly random permutation of 0..n-1 (Fisher-Yates). */

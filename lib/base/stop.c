@@ -4,8 +4,8 @@
 /* The only state that a signal handler can reach. */
 static volatile sig_atomic_t stop, save;
 
-/* First: finish the step, write a checkpoint. Second: die of it at once. A terminal that is closed
- * may send several SIGHUP: nobody who means it does. */
+/* The first signal: finish the step and write a checkpoint. The second: end at once. SIGHUP does
+ * not count as a second one, because a terminal that is closed may send several. */
 static void on_signal(int number) {
     if (stop && number != SIGHUP) {
         signal(number, SIG_DFL);

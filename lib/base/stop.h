@@ -8,12 +8,13 @@
 
 #include <signal.h>
 
-/* Catches them from now on. One that is ignored stays so, as of a job in the background or behind
- * nohup; but for SIGUSR1. Returns the flag that a request to stop sets, NULL with errno when they
- * cannot be caught. Nobody has asked yet, whatever was asked of a parent. */
+/* Catches these signals from now on. A signal that is ignored, as in a background job or under
+ * nohup, stays ignored, except SIGUSR1. Returns the flag that a request to stop sets, or NULL with
+ * errno if they cannot be caught. The flags start at 0, also in the child of a process that was
+ * asked. */
 const volatile sig_atomic_t *smoe_stop_catch(void);
 
-/* The flag that a request for a checkpoint sets; whoever serves it sets it to 0 before. */
+/* The flag that a request for a checkpoint sets; the code that serves it sets it to 0 first. */
 volatile sig_atomic_t *smoe_save_request(void);
 
 #endif

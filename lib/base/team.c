@@ -5,12 +5,12 @@
 #include <omp.h>
 
 int smoe_team_for(size_t size, int threads) {
-    /* About 10 microseconds of one thread, which is what waking another takes. */
+    /* About 10 microseconds of work for one thread, as long as waking another thread takes. */
     enum { LEAST = 1 << 14 };
     return size < LEAST ? 1 : threads;
 }
 
-/* Of the process, like OpenMP's threads themselves. */
+/* One per process, like OpenMP's threads. */
 static struct {
     smoe_worked *worked; /* NULL: nobody watches */
     int threads;

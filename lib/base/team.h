@@ -1,6 +1,6 @@
 /*
- * Loops that are shared by threads, and the time of the threads in them: how long they do which
- * work, and how long they wait for each other. Times are measured only while somebody watches.
+ * Loops that are shared by threads, and the time that the threads spend in them, by kind of work,
+ * and waiting for each other. Times are measured only between smoe_team_watch and its end.
  */
 #ifndef SMOE_TEAM_H
 #define SMOE_TEAM_H
@@ -24,21 +24,21 @@ typedef struct smoe_worked {
 } smoe_worked;
 
 /* From now on, until the next call, the time of the threads is added to *worked (not NULL), which
- * starts at 0. To be called outside of all loops, like smoe_team_watched. There is one watcher per
+ * is first set to 0. Call it outside of all loops, like smoe_team_watched. There is one watcher per
  * process, as there is one number of threads. */
 void smoe_team_watch(smoe_worked *worked);
-/* Ends the watching; the sum of worked->seconds is the time since the start, times the number of
+/* Ends the measurement; the sum of worked->seconds is the time since the start, times the number of
  * threads. */
 void smoe_team_watched(void);
 
-/* The loop that follows, over so many numbers, is shared by all threads in equal parts, the same at
- * any time; one thread has it all where waking the others would take as long. */
+/* The loop that follows, over this many elements, is divided among all threads in equal parts,
+ * always in the same way; one thread does all of it if waking the others would take as long. */
 #define SMOE_SHARED(work, size) \
     SMOE_SHARED_BY(work, smoe_team_for(size, smoe_threads()), schedule(static))
-/* The same by so many threads, with another schedule of OpenMP. */
+/* The same with a given number of threads and another schedule of OpenMP. */
 #define SMOE_SHARED_BY(work, threads, how) \
     SMOE_TEAM(work, threads) SMOE_PRAGMA(omp for how nowait)
-/* `threads`, or 1 where a loop over so many numbers is not worth more. */
+/* `threads`, or 1 if a loop over this many elements is not worth more. */
 int smoe_team_for(size_t size, int threads);
 /* The block that follows is run by that many threads; `omp for` in it should be `nowait`, because
  * the threads meet at the end of the block. */
@@ -47,7 +47,7 @@ int smoe_team_for(size_t size, int threads);
     for (smoe_shift shift = smoe_shift_begin(SMOE_WORK_##work); shift.on; smoe_shift_end(&shift))
 #define SMOE_PRAGMA(...) _Pragma(#__VA_ARGS__)
 
-/* What one thread does in a block; for the macros. */
+/* The start and end of one thread's work in a block; for the macros. */
 typedef struct smoe_shift {
     bool on;
     int work;

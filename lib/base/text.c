@@ -29,7 +29,7 @@ size_t smoe_text_distance(const char *a, const char *b) {
 
 int smoe_text_nearest(const char *word, const char *const *candidates, size_t count) {
     int nearest = -1;
-    /* Two errors, or a third of the letters: enough for transposed letters, too few for an
+    /* At most two errors, or a third of the letters: enough for transposed letters, too few for an
      * unrelated word. */
     size_t best = strlen(word) / 3 > 2 ? strlen(word) / 3 : 2;
     for (size_t i = 0; i < count; i++) {

@@ -1,5 +1,5 @@
-/* Threads: OpenMP, set once at start. Results never depend on how many there are; how many is said
- * with smoe_threads_set and smoe_threads of smoe/smoe.h. */
+/* Threads: OpenMP, set once at start. Results never depend on their number, which smoe_threads_set
+ * and smoe_threads of smoe/smoe.h set and return. */
 #ifndef SMOE_THREADS_H
 #define SMOE_THREADS_H
 

@@ -12,7 +12,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
-/* What is timed of a pass: its parts, the threads' work, then these. */
+/* The times of a pass: its parts, the work of the threads, then these. */
 enum { WORK = SMOE_PART_COUNT, WHOLE = WORK + SMOE_WORK_COUNT, LAYERS, ROWS };
 
 typedef struct bencher {
@@ -135,10 +135,10 @@ double smoe_bench_limit(const smoe_bench_pass *pass, smoe_part part, const smoe_
     return *memory ? moving : compute;
 }
 
-/* What a pass computes and, at least, moves. Weights are read once forward and once for the
- * gradient of the input; their gradient is written, unless it is factored, and read before where it
- * is not an expert's; the optimiser reads the gradients that were written twice, once for their
- * norm, writes zeros where they are not experts', and reads and writes weights and moments. */
+/* The products of a pass, and the least data that it must move. Weights are read once forward and
+ * once for the gradient of the input. Their gradient is written, unless it is factored, and also
+ * read first unless it belongs to an expert. The optimiser reads the written gradients twice, once
+ * for their norm, sets those outside experts to zero, and reads and writes weights and moments. */
 static void count_work(smoe_bench *b, const smoe_cost *cost) {
     smoe_bench_pass *train = &b->train, *infer = &b->infer;
     double B = (double)b->batch;
@@ -168,7 +168,7 @@ static void count_work(smoe_bench *b, const smoe_cost *cost) {
     train->part_flops[SMOE_PART_optimizer] += product;
 }
 
-/* The best and the median of the limit that lies `offset` bytes into a smoe_machine. */
+/* The best value and the median of the limit at `offset` bytes in a smoe_machine. */
 static void conclude_limit(bencher *x, size_t offset) {
     double *sorted = x->seconds; /* of which the times have been taken */
     for (size_t i = 0; i < x->measured; i++)
@@ -186,7 +186,7 @@ static void conclude(bencher *x) {
     conclude_limit(x, offsetof(smoe_machine, read_bandwidth));
 }
 
-/* Inference with initial weights, or with those of a file, which stay in it. */
+/* Inference with initial weights, or with those of a file, used directly from the file. */
 static int bench_inference(bencher *x, const smoe_safetensors *weights, watcher *w, smoe_err *err) {
     smoe_bench *b = x->out;
     if (weights ? smoe_params_map(x->params, weights, err)
@@ -222,8 +222,8 @@ static double processor_time(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Peak memory of the process so far, without what measuring the machine's peaks takes; read before
- * any data are opened. */
+/* Peak memory of the process so far, without the buffers for measuring the machine's peaks; read
+ * before any data is opened. */
 static void note_peak(bencher *x) {
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);

@@ -1,7 +1,7 @@
 /*
- * How fast a spec's model trains and predicts on this machine, beside the machine's limits
- * (peaks.h), which are measured between the passes: a training step and inference on one batch of
- * random pixels. With a file of weights: inference only, with the weights in the file.
+ * How fast the model of a spec trains and predicts on this machine, compared with the machine's
+ * limits (peaks.h), which are measured between the passes: a training step and inference on one
+ * batch of random pixels. With a file of weights: inference only, with the weights in the file.
  */
 #ifndef SMOE_BENCH_H
 #define SMOE_BENCH_H
@@ -41,14 +41,14 @@ typedef struct smoe_bench {
     double weight_bytes; /* of a file of weights; 0 without one */
 } smoe_bench;
 
-/* What a part cannot be faster than, in seconds: its products at the speed of multiply-adds, or its
- * bytes at that of memory, whichever takes longer; *memory: it is memory. */
+/* The lower bound of the time of a part, in seconds: its products at the speed of multiply-adds, or
+ * its bytes at the speed of memory, whichever takes longer; *memory: whether that is memory. */
 double smoe_bench_limit(const smoe_bench_pass *pass, smoe_part part, const smoe_machine *machine,
                         bool *memory);
 
-/* `rounds` timed rounds after one that is not, of inference and then of training (each with
- * products in between). `weights`, a checkpoint of that spec: inference with its weights where they
- * lie, and no training, whose results are 0 then; NULL: initial weights in memory. progress(user,
+/* `rounds` timed rounds after an untimed one, of inference and then of training, with measurements
+ * of the peaks in between. `weights`, a checkpoint of that spec: inference with its weights in the
+ * file, and no training, whose results are then 0; NULL: initial weights in memory. progress(user,
  * done, of) may be NULL. */
 int smoe_bench_run(smoe_bench *bench, const smoe_spec *spec, size_t classes,
                    const smoe_safetensors *weights, size_t rounds,

@@ -1,5 +1,6 @@
 /*
- * Cost before training: what the layers of a model say (vit/costs.h), their sums, and the bytes.
+ * Cost before training: the costs of the layers of a model (vit/costs.h), their sums, and the
+ * bytes.
  *
  * The count is of multiply-adds, 2 FLOPs each. A training step does a product three times: forward,
  * gradient of the one factor, gradient of the other; twice where a factor has no gradient (the
@@ -19,7 +20,7 @@
 
 #include <stdlib.h>
 
-/* V-MoE's models have a layer before the head that the models here do not have. */
+/* The models of V-MoE have a layer before the head, which the models of this program lack. */
 static void add_pre_logits(smoe_costs *costs, double d) {
     smoe_cost_layer *layer = smoe_costs_add(costs, SMOE_PART_head, d * d, 3, "pre_logits");
     layer->params = d * d + d;

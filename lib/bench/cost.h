@@ -37,7 +37,7 @@ typedef struct smoe_cost {
     size_t layers;
 } smoe_cost;
 
-/* What each of several processes has and sends in a step: the most of any. */
+/* The memory of each of several processes, and what it sends in a step: the largest of all. */
 typedef struct smoe_cost_share {
     int processes;
     double weights, gradients, optimizer, activations; /* bytes */
@@ -45,9 +45,9 @@ typedef struct smoe_cost_share {
     double seconds; /* that messages take one after the other, nothing overlapping */
 } smoe_cost_share;
 
-/* Of so many processes, a power of two that divides train.pieces (else SMOE_USAGE), over links that
- * each move `rate` bytes per second in both directions at once, with `latency` seconds before each
- * message. classes as below. */
+/* For this number of processes, a power of two that divides train.pieces (else SMOE_USAGE), with
+ * links that each move `rate` bytes per second in both directions at once, and take `latency`
+ * seconds per message. classes as below. */
 int smoe_cost_share_of(smoe_cost_share *share, const smoe_cost *cost, const smoe_spec *spec,
                        size_t classes, int processes, double rate, double latency,
                        smoe_err *err) SMOE_MUST_CHECK;
@@ -58,7 +58,7 @@ int smoe_cost_estimate(smoe_cost *cost, const smoe_spec *spec, size_t classes,
                        const smoe_cost_options *options, smoe_err *err) SMOE_MUST_CHECK;
 void smoe_cost_free(smoe_cost *cost);
 
-/* Of a training run, all kinds together. */
+/* The bytes of a training run, the sum of all kinds. */
 double smoe_cost_bytes(const smoe_cost *cost);
 
 #endif

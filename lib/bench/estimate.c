@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* A spec is measured if a step has no more FLOPs and no more memory than this, as long as all
- * measurements together have taken no longer than this. So a dry run takes a few seconds on slow
- * machines too. */
+/* A spec is measured if a step has at most this many FLOPs and this much memory, and if all
+ * measurements so far have taken at most this time. So a dry run takes only a few seconds, even on
+ * slow machines. */
 static const double most_flops = 1e11, most_bytes = 1e9, most_seconds = 5;
 
 double smoe_estimate_memory(void) {

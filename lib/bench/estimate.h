@@ -1,6 +1,6 @@
 /*
- * What training would cost on this machine: parameters, FLOPs and memory as bench/cost.h counts
- * them, and the time of the steps, measured if that is quick. Dry runs must be fast: models that do
+ * What training would cost on this machine: parameters, FLOPs and memory according to bench/cost.h,
+ * and the time of the steps, measured if that is quick. Dry runs must be fast: models that do
  * not fit into memory get no time, the time of large ones is estimated from the rate of a
  * reference, and after some seconds of measurements the last measured rate is used.
  */
@@ -23,11 +23,11 @@ typedef struct smoe_estimator {
     double reference, last; /* FLOP/s: of the reference, and of the last spec measured */
 } smoe_estimator;
 
-/* Of the spec, whose cost is given. */
+/* The estimate for a spec whose cost is given. */
 int smoe_estimate_make(smoe_estimate *estimate, smoe_estimator *estimator, const smoe_spec *spec,
                        size_t classes, const smoe_cost *cost, smoe_err *err) SMOE_MUST_CHECK;
 
-/* The bytes that this process may have: those of the machine, or of its control group. */
+/* The memory that this process may use, in bytes: that of the machine, or of its control group. */
 double smoe_estimate_memory(void);
 
 #endif

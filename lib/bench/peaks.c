@@ -26,7 +26,7 @@ int smoe_peaks_open(smoe_peaks *y, smoe_err *err) {
     size_t square = (size_t)SIDE * SIDE, slab = (size_t)ARRAYS * STRIDE;
     *y = (smoe_peaks){.threads = smoe_threads(),
                       .bytes = (double)((3 * square + slab) * sizeof(real))};
-    /* With large pages: the peak is what the machine can do, not what it does by default. */
+    /* With large pages: the peak is the best that the machine can do, not the default. */
     for (int bound = 0; bound < 2; bound++) {
         y->slab = smoe_arena_take(&y->arena, slab, sizeof(real));
         for (int i = 0; i < 3; i++) y->square[i] = smoe_arena_take(&y->arena, square, sizeof(real));

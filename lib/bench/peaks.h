@@ -8,7 +8,7 @@
 
 #include "base/base.h"
 
-/* What the machine did, once. */
+/* One measurement of the machine. */
 typedef struct smoe_machine {
     double gemm_gflops, fma_gflops;
     double matrix_gflops;    /* products in BF16 by the matrix unit, or what stands in for it */
@@ -27,7 +27,7 @@ typedef struct smoe_peaks {
     uint32_t bits; /* of what was read, so that the compiler keeps the loop */
 } smoe_peaks;
 
-/* Takes the memory to measure with; -1 and SMOE_RUNTIME where there is too little. */
+/* Allocates the memory for measurements; -1 and SMOE_RUNTIME if there is too little. */
 int smoe_peaks_open(smoe_peaks *y, smoe_err *err) SMOE_MUST_CHECK;
 /* From now on measures reading with these bytes, if there are enough of them. */
 void smoe_peaks_reads(smoe_peaks *y, const void *at, size_t bytes);

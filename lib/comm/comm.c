@@ -50,7 +50,7 @@ void smoe_comm_join(smoe_comm *c, void *x, size_t bytes) {
         }
 }
 
-/* At each level, from neighbours on, two processes that have the same units halve them. */
+/* At each level, starting with neighbours, two processes that have the same units divide them. */
 typedef struct half {
     int other;
     size_t first, end;           /* what stays here */
@@ -82,7 +82,7 @@ static void add(real *x, const real *y, size_t n) {
     for (size_t i = 0; i < n; i++) x[i] += y[i];
 }
 
-/* Sends what the other keeps and adds what comes, block by block. */
+/* Sends the part that the other process keeps, and adds the part that it sends, block by block. */
 static void sum_half(smoe_comm *c, real *x, const half *h, size_t size, size_t unit, real *block) {
     size_t keep = least(h->first * unit, size), keep_end = least(h->end * unit, size);
     size_t away = least(h->away_first * unit, size), away_end = least(h->away_end * unit, size);
@@ -108,7 +108,7 @@ void smoe_comm_scatter_sum(smoe_comm *c, real *x, size_t size, size_t unit, real
     }
 }
 
-/* The way back: what was halved last is exchanged first. */
+/* The reverse: the last division is exchanged first. */
 static void gather(smoe_comm *c, char *x, size_t bytes, size_t unit, smoe_traffic kind, int bit,
                    size_t first, size_t end) {
     if (bit >= c->size) return;
@@ -147,7 +147,8 @@ static void join(vote *v, const vote *other) {
     v->flags |= other->flags;
 }
 
-/* Between neighbours, as sums are: half the messages, one after the other, of the way below. */
+/* Between neighbours, like sums: this takes half as many consecutive messages as the next
+ * function. */
 static void exchange_votes(smoe_comm *c, vote *v) {
     for (int bit = 1; bit < c->size; bit *= 2) {
         vote in;
@@ -172,7 +173,7 @@ static void count_votes(smoe_comm *c, vote *v) {
     smoe_comm_broadcast(c, v, sizeof *v);
 }
 
-/* The message of the first that failed, by way of process 0. */
+/* The message of the first process that failed, sent by way of process 0. */
 static void share_message(smoe_comm *c, const vote *v, smoe_err *message) {
     if (v->first && c->rank == v->first)
         exchange(c, SMOE_TRAFFIC_OTHER, 0, message, sizeof *message, NULL, 0);

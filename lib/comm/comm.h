@@ -1,22 +1,20 @@
 /*
- * The processes of a run: who they are, sums over them, and agreement among them. How bytes move is
- * a row, smoe_link: with one process none do, between several they move by MPI (link_mpi.c, a
- * module of its own that is loaded only under a launcher). Everything else is written here once,
- * over two processes that exchange bytes, so that the order of every sum is ours: with R processes,
- * a power of two, process r has the r-th of R neighbouring subtrees, and sums follow the binary
- * tree over r.
+ * The processes of a run: their number and rank, sums over them, and agreement among them. Bytes
+ * are moved by a smoe_link: one process needs none, several use MPI (link_mpi.c, a separate module
+ * that is loaded only under a launcher). Everything else is built on the exchange of bytes between
+ * two processes, so that this code determines the order of every sum: with R processes, a power of
+ * two, process r has the r-th of R neighbouring subtrees, and sums follow the binary tree over r.
  *
- * Failures: a process that fails on its own goes to smoe_comm_agree, where all others meet it; each
- * function below must therefore be reached by all processes or by none, with smoe_comm_agree in
- * front of it wherever one of them may have failed. A link that breaks ends the process: its
- * launcher ends the others.
+ * Failures: a process that fails reports it in smoe_comm_agree, which all processes call. So each
+ * function below must be called by all processes or by none, after smoe_comm_agree if one of them
+ * may have failed. If a link breaks, the process ends, and its launcher ends the others.
  */
 #ifndef SMOE_COMM_H
 #define SMOE_COMM_H
 
 #include "base/base.h"
 
-/* What is sent, for the counts. */
+/* Kinds of data that are sent, for the counts. */
 typedef enum smoe_traffic {
     SMOE_TRAFFIC_GRADIENTS, /* scattered and summed */
     SMOE_TRAFFIC_WEIGHTS,   /* gathered */
@@ -41,12 +39,12 @@ typedef struct smoe_comm {
     void *self;            /* of the link */
     int rank, size;        /* this process; R */
     char host[64];
-    bool agreed;                   /* the failure of now is known to all: one process says it */
+    bool agreed;                   /* all know of the current failure, and one process reports it */
     smoe_sent sent[SMOE_TRAFFICS]; /* by this process */
 } smoe_comm;
 
-/* The processes that a launcher started together with this one, or this one alone. What keeps
- * processes apart that belong together is SMOE_USAGE: no module for MPI in this build, srun without
+/* The processes that a launcher started together with this one, or this one alone. SMOE_USAGE if
+ * processes that belong together cannot be connected: no MPI module in this build, or srun without
  * PMIx. Close at the end of the program. */
 int smoe_comm_open(smoe_comm *comm, smoe_err *err) SMOE_MUST_CHECK;
 void smoe_comm_close(smoe_comm *comm);
@@ -54,7 +52,7 @@ void smoe_comm_close(smoe_comm *comm);
 /* One process alone. */
 extern const smoe_comm smoe_comm_alone;
 
-/* What the module is asked for: its one exported function, of this name. */
+/* The name and type of the only function that the module exports. */
 #define SMOE_COMM_ENTRY "smoe_link_mpi_open"
 typedef int smoe_link_open(smoe_comm *comm, smoe_err *err);
 
@@ -69,7 +67,7 @@ static inline bool smoe_comm_divides(const smoe_comm *comm, size_t pieces) {
  * two. */
 void smoe_comm_sum(smoe_comm *comm, double *x, size_t n);
 
-/* Bytes of which all processes but one have zeros: all get what that one has. */
+/* For bytes that are zero in all processes except one: all processes get those of that one. */
 void smoe_comm_join(smoe_comm *comm, void *x, size_t bytes);
 
 /* The part of n units that belongs to this process: [*first, *end). */
@@ -81,11 +79,10 @@ void smoe_comm_range(const smoe_comm *comm, size_t n, size_t *first, size_t *end
 enum { SMOE_COMM_BLOCK = 1 << 20 };
 void smoe_comm_scatter_sum(smoe_comm *comm, real *x, size_t size, size_t unit, real *block);
 
-/* x of `bytes` in units of `unit` bytes: each process gets from the others what is in their
- * ranges. */
+/* x of `bytes` in units of `unit` bytes: each process gets the ranges of the others from them. */
 void smoe_comm_gather(smoe_comm *comm, void *x, size_t bytes, size_t unit, smoe_traffic kind);
 
-/* What such a call will send, added to *sent: of which only rank and size of comm are looked at. */
+/* Adds to *sent what such a call will send; only rank and size of comm are used. */
 void smoe_comm_expect_scatter_sum(const smoe_comm *comm, size_t size, size_t unit, smoe_sent *sent);
 void smoe_comm_expect_gather(const smoe_comm *comm, size_t bytes, size_t unit, smoe_sent *sent);
 void smoe_comm_expect_sum(const smoe_comm *comm, size_t n, smoe_sent *sent);
@@ -97,10 +94,10 @@ void smoe_comm_expect_agree(const smoe_comm *comm, smoe_sent *sent);
  * of the first process that failed, which names it where others did not. Flags are joined by or. */
 int smoe_comm_agree(smoe_comm *comm, int status, unsigned *flags, smoe_err *err);
 
-/* What process 0 has of x goes to all. */
+/* Sends x of process 0 to all. */
 void smoe_comm_broadcast(smoe_comm *comm, void *x, size_t bytes);
 
-/* Fails where a process has other bytes than process 0, naming it and `what`. */
+/* Fails if a process has other bytes than process 0, naming the process and `what`. */
 int smoe_comm_same(smoe_comm *comm, const char *what, const void *bytes, size_t size,
                    smoe_err *err) SMOE_MUST_CHECK;
 

@@ -1,7 +1,7 @@
 /*
  * The link between processes by MPI: point-to-point messages alone, from one thread. A module that
- * comm/open.c loads; the only file that knows MPI. MPI's own handling of errors stands: it ends the
- * program, and the launcher ends the other processes.
+ * comm/open.c loads; the only file that uses MPI. MPI handles its own errors: it ends the program,
+ * and the launcher ends the other processes.
  */
 #include "comm/comm.h"
 
@@ -15,8 +15,8 @@ static int part(size_t bytes) {
     return bytes < MOST ? (int)bytes : MOST;
 }
 
-/* MPI itself would poll without pause. Where processors are shared, the process that is waited for
- * would then have to wait in turn, so a short while of polling is followed by naps. */
+/* MPI itself would poll without a pause. On shared processors this would slow down the very process
+ * that is waited for. So after a short time of polling, the process sleeps between polls. */
 static void wait_for(int n, MPI_Request *request) {
     enum { POLLS = 2000, NAP = 50 };
     int done = 0;

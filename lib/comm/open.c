@@ -1,11 +1,8 @@
 /* Which processes were started together; see comm.h. MPI is touched only where a launcher says that
- * there is more than one: then the module beside the program, or in its library folder, is loaded.
- * */
+ * there is more than one: then a module is loaded. */
+#include "base/module.h"
 #include "comm/comm.h"
 
-#include <dlfcn.h>
-#include <libgen.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +13,7 @@ static long number(const char *name) {
     return text ? strtol(text, NULL, 10) : 0;
 }
 
-/* How many processes the launcher started, 0 where nothing is said of one. */
+/* The number of processes that the launcher started, 0 without a launcher. */
 static long launched(void) {
     if (getenv("OMPI_COMM_WORLD_SIZE")) return number("OMPI_COMM_WORLD_SIZE");
     if (getenv("PMIX_RANK"))
@@ -24,29 +21,13 @@ static long launched(void) {
     return 0;
 }
 
-/* srun started several, and nobody tells them of each other. */
+/* Whether srun started several processes without a way to find each other. */
 static bool is_separated(void) {
     return !getenv("PMIX_RANK") && getenv("SLURM_STEP_ID") && getenv("SLURM_PROCID") &&
            number("SLURM_STEP_NUM_TASKS") > 1;
 }
 
-static void *load(char path[PATH_MAX]) {
-    static const char *const places[] = {"%s/smoe_mpi.so", "%s/../lib/smoe/smoe_mpi.so"};
-    char program[PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
-    program[n < 0 ? 0 : n] = '\0';
-    const char *folder = dirname(program);
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        snprintf(path, PATH_MAX, places[i], folder);
-        /* Open MPI's own plug-ins look for its symbols globally. */
-        if (!access(path, F_OK)) return dlopen(path, RTLD_NOW | RTLD_GLOBAL);
-    }
-    *path = '\0';
-    return NULL;
-}
-
 int smoe_comm_open(smoe_comm *comm, smoe_err *err) {
-    char path[PATH_MAX];
     *comm = smoe_comm_alone;
     if (is_separated())
         return smoe_fail(err, SMOE_USAGE,
@@ -54,16 +35,18 @@ int smoe_comm_open(smoe_comm *comm, smoe_err *err) {
                          "--mpi=pmix (or mpirun)",
                          number("SLURM_STEP_NUM_TASKS"));
     if (launched() < 2) return 0;
-    void *module = load(path);
-    if (!module && !*path)
+    void (*entry)(void);
+    /* Open MPI's own plug-ins look for its symbols globally. */
+    switch (smoe_module_load("mpi", SMOE_COMM_ENTRY, true, &entry, err)) {
+    case SMOE_MODULE_BROKEN: return -1;
+    case SMOE_MODULE_MISSING:
         return smoe_fail(err, SMOE_USAGE,
                          "started as one of %ld processes, but this build has no MPI (smoe_mpi.so "
                          "is not there): install libopenmpi-dev and build again",
                          launched());
-    if (!module) return smoe_fail(err, SMOE_RUNTIME, "%s", dlerror());
-    smoe_link_open *open;
-    *(void **)&open = dlsym(module, SMOE_COMM_ENTRY);
-    if (!open) return smoe_fail(err, SMOE_RUNTIME, "%s: not a module of smoe", path);
+    case SMOE_MODULE_HERE: break;
+    }
+    smoe_link_open *open = (smoe_link_open *)entry;
     if (gethostname(comm->host, sizeof comm->host - 1))
         snprintf(comm->host, sizeof comm->host, "?");
     return open(comm, err);

@@ -118,7 +118,7 @@ static int inflate_member(z_stream *z, uint8_t **to, size_t *used, size_t *room,
     }
 }
 
-/* Zeros that fill up the last block of a tape or a disk are no member. */
+/* Zeros that fill up the last block of a tape or a disk are not a gzip member. */
 static bool only_zeros(const z_stream *z) {
     for (size_t i = 0; i < z->avail_in; i++)
         if (z->next_in[i]) return false;
@@ -189,7 +189,7 @@ static trick name_trick(const char *name) {
     }
 }
 
-/* A name with control characters is not printed: its number stands for it. */
+/* A name with control characters is not printed; the number of the member is used instead. */
 static int refuse_trick(const smoe_member *member, trick t, smoe_err *err) {
     static const char *const why[] = {[CONTROL] = "a control character in the name",
                                       [ABSOLUTE] = "an absolute name",
@@ -203,10 +203,10 @@ static int refuse_trick(const smoe_member *member, trick t, smoe_err *err) {
 
 /* ---- archives -------------------------------------------------------------------------------- */
 
-/* An archive being read. What is gzip is inflated by zlib, not by libarchive, which passes over
- * the checksum at the end: a damaged file would become other images, or fewer of them.
- * libarchive gives names in the character set of the locale, and those that are UTF-8 by their mark
- * not at all where that has no such characters: this thread has UTF-8 as long as it reads. */
+/* An archive being read. gzip data is inflated by zlib and not by libarchive, which ignores the
+ * checksum at the end: damage would then change images or lose some of them. libarchive converts
+ * names to the character set of the locale, and fails for names marked as UTF-8 with characters
+ * that the locale does not have; so this thread uses a UTF-8 locale while it reads. */
 typedef struct opened {
     struct archive *archive;
     gzFile gzip; /* NULL where the file is read as it is */
@@ -254,7 +254,7 @@ static int inflate_rest(const opened *o, const char *path, smoe_err *err) {
     return n < 0 ? archive_failed(o, path, NULL, err) : 0;
 }
 
-/* By its first two bytes, as smoe_gunzip. */
+/* Whether a file is gzip, by its first two bytes, as in smoe_gunzip. */
 static bool is_gzip(const char *path) {
     uint8_t magic[2] = {0};
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -293,7 +293,10 @@ static int archive_open(opened *o, const char *path, smoe_err *err) {
     return archive_failed(o, path, NULL, err);
 }
 
-/* The member's name made plain, or NULL with an error: "./a/./b/" becomes "a/b". Caller frees. */
+/*
+ * The normalised name of the member, or NULL with err: "./a/./b/" becomes "a/b". The caller frees
+ * it.
+ */
 static char *plain_name(struct archive_entry *entry, const smoe_member *member, smoe_err *err) {
     const char *raw = archive_entry_pathname(entry);
     if (!raw) raw = archive_entry_pathname_utf8(entry);

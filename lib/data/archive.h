@@ -60,7 +60,7 @@ int smoe_member_file_start(const char *folder, const char *name, size_t most, ui
 int smoe_member_file_read(const char *folder, const char *name, size_t most, uint8_t **bytes,
                           size_t *size, smoe_err *err) SMOE_MUST_CHECK;
 
-/* Inflates *bytes in place of what it was when it is gzip, by its first two bytes. Messages have no
+/* If *bytes is gzip, by its first two bytes, replaces it by the inflated data. Messages have no
  * file name: the caller adds it. */
 int smoe_gunzip(uint8_t **bytes, size_t *size, size_t most, smoe_err *err) SMOE_MUST_CHECK;
 

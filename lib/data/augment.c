@@ -305,7 +305,8 @@ double smoe_mixup_lambda(smoe_rng *rng, double alpha) {
     return lambda < .5 ? 1 - lambda : lambda;
 }
 
-/* Where `side` pixels about `middle` begin and end among `size`. */
+/* The first pixel, and the one after the last, of `side` pixels around `middle`, cut to 0 ..
+ * size. */
 static void clip(size_t *from, size_t *to, size_t middle, size_t side, size_t size) {
     size_t before = side / 2, after = side - before;
     *from = middle > before ? middle - before : 0;

@@ -1,7 +1,7 @@
 /*
- * What training does to an image after cropping its box: random pad-crop, flip, RandAugment; and
- * the random numbers of mixup and CutMix. All choices are drawn from the caller's stream. Leaves to
- * others: the inception box (image.h), which stream it is, batches (loader.c).
+ * Training augmentation of an image after its box has been cropped: random pad-crop, flip,
+ * RandAugment; and the random numbers of mixup and CutMix. All choices are drawn from the caller's
+ * stream. Leaves to others: the inception box (image.h), which stream it is, batches (loader.c).
  */
 #ifndef SMOE_DATA_AUGMENT_H
 #define SMOE_DATA_AUGMENT_H

@@ -22,7 +22,7 @@ typedef struct search {
     const void *user;
 } search;
 
-/* In fresh memory, NULL where there is none. */
+/* In fresh memory; NULL if there is none. */
 static char *base_of(const char *name) {
     const char *slash = strrchr(name, '/'), *base = slash ? slash + 1 : name;
     size_t n = strlen(base);
@@ -61,7 +61,7 @@ static int compare_files(const void *a, const void *b) {
     return order ? order : strcmp(x->name, y->name);
 }
 
-/* "data.bin" and "data.bin.gz", or the same file in two folders: which one is meant? */
+/* Refuses "data.bin" beside "data.bin.gz", or the same file in two folders, as ambiguous. */
 static int check_twins(const smoe_binaries *f, const smoe_dataset *set, smoe_err *err) {
     for (size_t i = 1; i < f->count; i++) {
         if (strcmp(f->file[i - 1].base, f->file[i].base) != 0) continue;

@@ -30,7 +30,7 @@ static int check_request(const smoe_spec *spec, const char *split, smoe_err *err
     return 0;
 }
 
-/* N: what the data says, or data.classes where that is more. */
+/* N: the number in the data, or data.classes if that is larger. */
 static int settle_classes(smoe_dataset *set, size_t wanted, smoe_err *err) {
     const char *where = set->path ? set->path : set->name;
     if (wanted && wanted < set->named)
@@ -237,7 +237,8 @@ int smoe_dataset_name_classes(smoe_dataset *set, const char *const *name, size_t
     return failed ? smoe_fail(err, SMOE_RUNTIME, "out of memory for the names of classes") : 0;
 }
 
-/* quota[k] = how many images class k gives, from count[k]: one each in turn until the limit. */
+/* quota[k] = the number of images taken from class k, out of count[k]: one of each class in turn,
+ * until the limit. */
 static void share_limit(size_t *quota, const size_t *count, size_t classes, size_t limit) {
     bool some = true;
     while (limit && some) {

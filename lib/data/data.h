@@ -58,22 +58,21 @@ const char *smoe_dataset_left(const smoe_dataset *set, size_t i);
  * `most` go to class. */
 size_t smoe_dataset_all_labels(const smoe_dataset *set, size_t i, size_t *class, size_t most);
 
-/* The caption of image i, cut to what fits in buf, of a source that has captions
- * (spec/sources.h). */
-enum { SMOE_CAPTION = 4096 }; /* room that longer ones are cut to */
+/* The caption of image i, cut to what fits in buf (SMOE_CAPTION bytes), of a source that has
+ * captions (spec/sources.h). */
 int smoe_dataset_caption(const smoe_dataset *set, size_t i, char *buf, size_t size,
                          smoe_err *err) SMOE_MUST_CHECK;
 
 /*
- * order[place] = image: how n images of a split stand in an evaluation, by eval.order. Groups of
- * choice routers are consecutive in it, so every evaluation uses this function. shuffled is a
- * permutation keyed only by data.seed and n, which tells nothing about labels; file is the order of
- * the data. n is at most UINT32_MAX.
+ * order[place] = image: the order of the n images of a split in an evaluation, by eval.order.
+ * Groups of choice routers are consecutive in it, so every evaluation uses this function. shuffled
+ * is a permutation keyed only by data.seed and n, which does not depend on labels; file is the
+ * order of the data. n is at most UINT32_MAX.
  */
 void smoe_data_order(uint32_t *order, size_t n, const smoe_spec *spec);
 
-/* What image i of an open `facts` split shows: which entity, 0 the most frequent, in which cell,
- * row by row. */
+/* The content of image i of an open `facts` split: the entity (0 is the most frequent), and its
+ * cell, counted row by row. */
 typedef struct smoe_fact {
     size_t entity, cell;
 } smoe_fact;

@@ -21,8 +21,9 @@ typedef struct smoe_source_type {
     /* What the file of image i is; NULL where images are no files of their own. */
     int (*header)(const smoe_dataset *set, uint64_t i, smoe_image_header *header, smoe_err *err);
 
-    /* Main label of image i; where `multi` is not NULL every true class is set to 1 there. What is
-     * generated draws it for each image by itself: a label may not follow from i. */
+    /* Main label of image i; if `multi` is not NULL, every true class is set to 1 in it. Generated
+     * sources draw the label of each image independently: it must not be possible to predict it
+     * from i. */
     size_t (*label)(const smoe_dataset *set, uint64_t i, real *multi);
 
     /* What image i shows, in words; NULL where the source has no captions. */
@@ -82,9 +83,9 @@ int smoe_dataset_leave_out(smoe_dataset *set, const smoe_err *why, smoe_err *err
 /* SMOE_DATA where more was left out than one of 100. */
 int smoe_dataset_check_left_out(const smoe_dataset *set, smoe_err *err) SMOE_MUST_CHECK;
 
-/* How many images a generated split has: for training as many as data.limit says, or no end and
- * `nominal` of them a pass; else data.test_size or, where that is 0, `tested`, and no more than
- * data.limit. */
+/* The number of images of a generated split: for training data.limit, or endless images with
+ * `nominal` of them per pass; for other splits data.test_size or, if that is 0, `tested`, but at
+ * most data.limit. */
 void smoe_dataset_generate(smoe_dataset *set, const smoe_spec *spec, size_t nominal, size_t tested);
 
 /* The split as the layer of random streams of generated images. */
@@ -100,8 +101,7 @@ typedef int smoe_paint(const smoe_dataset *set, uint64_t i, smoe_image *out, smo
 int smoe_dataset_painted(const smoe_dataset *set, uint64_t i, smoe_paint *paint, smoe_rng *crop,
                          smoe_image *out, smoe_image *work, smoe_err *err) SMOE_MUST_CHECK;
 
-/* A number in [0, n), uniform and independent of every other: the class of image i of a generated
- * split. */
+/* The class of image i of a generated split: uniform in [0, n), and independent of other images. */
 size_t smoe_dataset_draw_label(const smoe_dataset *set, uint64_t i, size_t n);
 
 /* Copies class names; with NULL, they are the numbers 0 .. count-1. */

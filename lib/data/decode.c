@@ -25,10 +25,11 @@ smoe_image_kind smoe_image_kind_in(const uint8_t *bytes, size_t size) {
 }
 
 /*
- * Copies a JPEG without what libjpeg warns of though no pixel depends on it: bytes that belong to
- * no segment before the first scan, and a revision of JFIF other than 1. Returns the size of the
- * copy; with `to` NULL nothing is copied. *faults counts what was left out or changed. From the
- * first scan on nothing is touched: surplus bytes there are what a damaged scan leaves over.
+ * Copies a JPEG without two faults of which libjpeg warns although no pixel depends on them: bytes
+ * before the first scan that belong to no segment, and a revision of JFIF other than 1. Returns the
+ * size of the copy; with `to` NULL nothing is copied. *faults counts what was left out or changed.
+ * From the first scan on nothing is changed, because surplus bytes there mean that a scan is
+ * damaged.
  */
 static size_t mend_jpeg(uint8_t *to, const uint8_t *bytes, size_t size, size_t *faults) {
     enum { ESCAPED = 0x00, ALONE = 0x01, SCAN = 0xda, APP0 = 0xe0, JFIF_LENGTH = 16, MAJOR = 9 };
@@ -57,8 +58,8 @@ static size_t mend_jpeg(uint8_t *to, const uint8_t *bytes, size_t size, size_t *
     return used + (size - at);
 }
 
-/* The bytes of a JPEG as they are, or where they must be mended a copy, *own, for the caller to
- * free. NULL when out of memory. */
+/* The bytes of a JPEG or, if they have such faults, a corrected copy, *own, which the caller frees.
+ * NULL when out of memory. */
 static const uint8_t *sound_jpeg(const uint8_t *bytes, size_t *size, uint8_t **own, smoe_err *err) {
     size_t faults, n = mend_jpeg(NULL, bytes, *size, &faults);
     *own = NULL;

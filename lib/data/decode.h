@@ -30,10 +30,11 @@ typedef struct smoe_image_header {
     bool deep; /* 16 bits per sample */
 } smoe_image_header;
 
-/* What the ending of a file name promises: .jpg, .jpeg, .png or .webp in any case. */
+/* The format according to the ending of a file name: .jpg, .jpeg, .png or .webp, in upper or lower
+ * case. */
 smoe_image_kind smoe_image_kind_of(const char *name);
 
-/* What bytes begin as. */
+/* The format according to the first bytes. */
 smoe_image_kind smoe_image_kind_in(const uint8_t *bytes, size_t size);
 
 /* Reads the header only; checks kind and dimensions. */

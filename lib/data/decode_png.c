@@ -32,8 +32,8 @@ static _Noreturn void on_error(png_structp png, png_const_charp message) {
     png_longjmp(png, 1);
 }
 
-/* libpng begins with the name of the chunk. Data beyond the last row harm nobody, and tRNS is
- * passed over where the image has a channel of its own for it. */
+/* Messages of libpng begin with the name of the chunk. Data after the last row is harmless, and
+ * tRNS is ignored if the image has an alpha channel. */
 static bool concerns_pixels(const reader *r, const char *message) {
     if (!strncmp(message, "tRNS", 4))
         return !(png_get_color_type(r->png, r->info) & PNG_COLOR_MASK_ALPHA);

@@ -48,7 +48,7 @@ typedef struct smoe_box {
     double x, y, width, height;
 } smoe_box;
 
-/* The central square: what is left of "resize the shorter side, crop the centre". */
+/* The central square, which gives the result of "resize the shorter side, crop the centre". */
 smoe_box smoe_box_centre(size_t width, size_t height);
 
 /* The random resized crop of Inception with the limits of vmoe: area uniform in 5% .. 100% of the

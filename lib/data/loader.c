@@ -1,8 +1,8 @@
 /*
  * The batch loader: threads of its own prepare the next batches while the caller computes.
  *
- * Batch t is made by whichever thread takes ticket t, into place t mod PLACES of a ring; the caller
- * receives tickets in order. What is in batch t follows from (seed, t) alone:
+ * Batch t is made by the thread that takes ticket t, in place t mod PLACES of a ring; the caller
+ * receives tickets in order. The content of batch t depends only on (seed, t):
  *   epoch         e = t / (n/B)
  *   images        places [r*B, (r+1)*B) of the permutation SHUFFLE(seed, e), r = t mod (n/B)
  *   endless data  images t*B .. t*B + B-1, in order: what they show is drawn independently
@@ -58,7 +58,7 @@ struct smoe_loader {
     place place[PLACES];
 };
 
-/* What one thread keeps between batches. */
+/* The data that a thread keeps between batches. */
 typedef struct worker {
     smoe_image image, work;
     uint32_t *order; /* [n], of epoch `epoch` */
@@ -84,7 +84,8 @@ static int order_epoch(const smoe_loader *l, worker *w, uint64_t epoch, smoe_err
     return 0;
 }
 
-/* Which images batch t has: fills index[], returns how many, 0 past the end; *epoch is theirs. */
+/* The images of batch t: fills index[] and returns their number, 0 past the end; *epoch is their
+ * epoch. */
 static int choose_images(const smoe_loader *l, worker *w, uint64_t t, uint64_t *index,
                          size_t *images, uint64_t *epoch, smoe_err *err) {
     size_t B = l->options.batch_size, n = l->set->images, first = l->first;
@@ -171,7 +172,7 @@ static int make_text(const smoe_loader *l, place *p, size_t b) {
         return -1;
     p->lengths[b] = smoe_tokenizer_encode(l->options.tokenizer, p->tokens + b * l->context,
                                           l->context, caption);
-    return 0;
+    return p->lengths[b] ? 0 : smoe_fail(&p->err, SMOE_RUNTIME, "out of memory for a caption");
 }
 
 /* Fills a place with batch t. Returns its status. */

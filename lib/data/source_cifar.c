@@ -35,7 +35,7 @@ static const char *const cifar100_name[] = {
     "train",       "trout",         "tulip",     "turtle",     "wardrobe",     "whale",
     "willow_tree", "wolf",          "woman",     "worm"};
 
-/* What sets the two apart. */
+/* The differences between the two. */
 typedef struct layout {
     size_t header;  /* label bytes of a record */
     size_t classes; /* the last label byte counts */

@@ -45,8 +45,8 @@ static smoe_rng table_stream(const smoe_dataset *set, uint64_t table) {
     return smoe_rng_at(set->data.seed, SMOE_RNG_FACTS, 0, table, 0);
 }
 
-/* Words of n bits, those that were there already drawn anew. `seen` is a hash table of codes + 1,
- * twice as large as it must be. */
+/* Different words of n bits: a word that exists already is drawn again. `seen` is a hash table of
+ * codes + 1, twice as large as necessary. */
 static int draw_codes(const smoe_dataset *set, facts *f, smoe_err *err) {
     size_t n = set->data.facts.entities, size = 2;
     while (size < 2 * n) size *= 2;
@@ -128,8 +128,8 @@ static smoe_rng draw_entity(const smoe_dataset *set, uint64_t i, size_t *entity)
     return rng;
 }
 
-/* One of the others, with their probabilities: u runs over what is left without `entity`. Where
- * rounding gives that one all the same, its neighbour is taken. */
+/* One of the other entities, with their probabilities: u covers the distribution without `entity`.
+ * If rounding still selects `entity`, its neighbour is taken. */
 static size_t draw_other(const smoe_dataset *set, const facts *f, size_t entity, smoe_rng *rng) {
     double before = entity ? f->up_to[entity - 1] : 0, own = f->up_to[entity] - before;
     double u = smoe_rng_uniform(rng) * (1 - own);
@@ -137,7 +137,7 @@ static size_t draw_other(const smoe_dataset *set, const facts *f, size_t entity,
     return other != entity ? other : entity ? entity - 1 : 1;
 }
 
-/* cell[0..count) are different cells, every choice and order alike probable. */
+/* cell[0..count) become different cells; all choices and orders have the same probability. */
 static void draw_cells(uint16_t *cell, size_t count, size_t cells, smoe_rng *rng) {
     for (size_t k = 0; k < cells; k++) cell[k] = (uint16_t)k;
     for (size_t k = 0; k < count; k++) {

@@ -13,7 +13,7 @@
 
 enum { IMAGE_HEADER = 16, LABEL_HEADER = 8, MOST_SIDE = 4096 };
 
-/* What a file name says it is. */
+/* The content of a file according to its name. */
 typedef struct role {
     bool known, train, images;
 } role;

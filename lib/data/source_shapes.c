@@ -153,7 +153,7 @@ static bool draw_place(object *o, const scene *s, bool anywhere, smoe_rng *rng) 
     return false;
 }
 
-/* The label has a stream of its own: that of the scene is the same whatever it is. */
+/* The label has its own stream, so that the stream of the scene does not depend on it. */
 static size_t main_class(const smoe_dataset *set, uint64_t i) {
     factors f = factors_of(set);
     return smoe_dataset_draw_label(set, i, SHAPES * f.hues * f.textures);
@@ -238,7 +238,8 @@ static float distance_to(size_t shape, float u, float v) {
     }
 }
 
-/* The object with its centre moved by whole sides; what is not in the image is not painted. */
+/* Paints the object with its centre moved by whole sides; parts outside the image are not
+ * painted. */
 static void paint_object(float *rgb, size_t size, const object *o, int right_by, int down_by) {
     float side = (float)size, pixels = o->r * side, scale = 1 / pixels;
     float reach = 1.05f * pixels + 1;
@@ -384,7 +385,7 @@ static const char *place_of(const object *o) {
     return place[(o->y > low) + (o->y > high)][(o->x > low) + (o->x > high)];
 }
 
-/* Where a small object is, seen from the large one: by the longer of the two ways. */
+/* The direction of a small object from the large one: that of the larger of its two distances. */
 static const char *side_of(const object *o, const object *large, bool wraps) {
     float dx = o->x - large->x, dy = o->y - large->y;
     if (wraps) {

@@ -1,7 +1,7 @@
 /*
- * `webdataset`: samples in tar shards, whose members belong together by their key, the path up to
- * the first dot of its last part; the rest, in lower case, says what a member is: jpg, jpeg, png or
- * webp, txt (caption), cls (class number). Others are left alone. data.path is a pattern of shards:
+ * `webdataset`: samples in tar shards. The members of a sample have the same key, the path up to
+ * the first dot of the file name; the rest, in lower case, is the kind of the member: jpg, jpeg,
+ * png or webp, txt (caption), cls (class number). Others are ignored. data.path is a pattern of shards:
  *   {split}     becomes train, test or val
  *   {00..12}    a number of each shard, in the width of its ends
  * Without {split} the last data.holdout shards are test and val, the others train.
@@ -74,7 +74,7 @@ static int expand(store *s, const char *pattern, smoe_err *err) {
                          "data.path: %s: expected {split} or numbers like {00..12}", open);
     unsigned long from = strtoul(open + 1, NULL, 10), to = strtoul(dots + 2, NULL, 10);
     if (from > to || to - from >= SHARDS)
-        return smoe_fail(err, SMOE_USAGE, "data.path: %s: no range of shards", open);
+        return smoe_fail(err, SMOE_USAGE, "data.path: %s: not a range of shards", open);
     for (unsigned long n = from; n <= to; n++) {
         char *path = smoe_text_format("%.*s%0*lu%s", (int)(open - pattern), pattern, (int)width, n,
                                       shut + 1);
@@ -86,7 +86,7 @@ static int expand(store *s, const char *pattern, smoe_err *err) {
     return 0;
 }
 
-/* Those of the split, of a pattern that names it or by data.holdout. */
+/* The shards of the split, by {split} in the pattern or by data.holdout. */
 static int list_shards(store *s, const smoe_dataset *set, const char *split, smoe_err *err) {
     static const char mark[] = "{split}";
     const char *named = strstr(set->path, mark);
@@ -100,12 +100,12 @@ static int list_shards(store *s, const smoe_dataset *set, const char *split, smo
     if (status || named) return status;
     if (!train && !held)
         return smoe_fail(err, SMOE_USAGE,
-                         "data.path: %s names no split: write {split} in it, or say with "
-                         "data.holdout how many of its last shards are not for training",
+                         "data.path: %s has no {split}: add it, or set data.holdout to "
+                         "the number of its last shards that are not for training",
                          set->path);
     if (held >= s->shards)
-        return smoe_fail(err, SMOE_USAGE, "data.holdout: %zu of %zu shards leave none", held,
-                         s->shards);
+        return smoe_fail(err, SMOE_USAGE, "data.holdout: %zu of %zu shards leave none for training",
+                         held, s->shards);
     for (size_t i = s->shards - held; train && i < s->shards; i++) free(s->shard[i]);
     for (size_t i = 0; !train && i < s->shards - held; i++) free(s->shard[i]);
     if (!train) memmove(s->shard, s->shard + s->shards - held, held * sizeof *s->shard);
@@ -115,14 +115,15 @@ static int list_shards(store *s, const smoe_dataset *set, const char *split, smo
 
 /* ---- samples --------------------------------------------------------------------------------- */
 
-/* A sample that cannot be used: counted, or the end of it. err says why, without place. */
+/* Handles a sample that cannot be used: it is counted, or reading stops. err has the reason without
+ * the place. */
 static int refuse(store *s, const sample *x, smoe_err *err) {
     smoe_fail_prefix(err, "%s: %s", s->shard[x->shard], x->key);
     if (!s->skip || err->code != SMOE_DATA) return -1;
     return smoe_dataset_leave_out(s->set, err, err);
 }
 
-/* What is wrong with the sample that ends here; 0: nothing. */
+/* Checks the sample that ends here; 0 if it can be used. */
 static int complaint(const store *s, smoe_err *err) {
     const sample *x = &s->open;
     if (!x->image) return smoe_fail(err, SMOE_DATA, "no image (jpg, jpeg, png, webp)");
@@ -132,8 +133,8 @@ static int complaint(const store *s, smoe_err *err) {
     if (s->captions && !x->text) return smoe_fail(err, SMOE_DATA, "no caption (txt)");
     if (s->samples && s->has_label != s->labelled)
         return smoe_fail(err, SMOE_DATA,
-                         s->labelled ? "no class (cls), which others have"
-                                     : "a class (cls), which others have not");
+                         s->labelled ? "no class (cls), although other samples have one"
+                                     : "a class (cls), although other samples have none");
     return 0;
 }
 
@@ -165,7 +166,7 @@ static int end_sample(store *s, smoe_err *err) {
     return 0;
 }
 
-/* A class that is no number is a complaint of its sample. */
+/* A class that is not a number is reported for its sample. */
 static int read_class(store *s, const smoe_tar_member *m, smoe_err *err) {
     uint8_t *bytes;
     char *end;

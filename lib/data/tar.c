@@ -55,7 +55,7 @@ static bool number(const uint8_t *field, size_t n, uint64_t *value) {
     return i == n || field[i] == ' ' || !field[i];
 }
 
-/* The bytes of the header count, those of the sum itself as blanks. */
+/* The sum of the bytes of the header, with those of the sum itself as blanks. */
 static bool sum_is_right(const uint8_t *header) {
     uint64_t sum = 0, wanted;
     for (size_t i = 0; i < BLOCK; i++) sum += i >= SUM && i < SUM + SUM_SIZE ? ' ' : header[i];
@@ -130,8 +130,8 @@ static int next(reader *r, smoe_tar_visit *visit, void *user, smoe_err *err) {
     if (r->size - r->at < BLOCK || pread(r->file, header, BLOCK, (off_t)r->at) != BLOCK)
         return damaged(r, err, "the archive ends in a header");
     if (is_zero(header)) return 0;
-    if (!sum_is_right(header)) return damaged(r, err, "no header of a tar (its checksum is wrong)");
-    if (!number(header + SIZE, SIZE_SIZE, &size)) return damaged(r, err, "a size is no number");
+    if (!sum_is_right(header)) return damaged(r, err, "not a tar header (its checksum is wrong)");
+    if (!number(header + SIZE, SIZE_SIZE, &size)) return damaged(r, err, "a size is not a number");
     uint8_t type = header[TYPE];
     bool extends = type == 'L' || type == 'x';
     if (r->sized && !extends) size = r->next_size;
@@ -183,8 +183,8 @@ static int read_bytes(uint8_t *out, const char *path, uint64_t at, size_t size, 
         if (n < 0)
             status = smoe_fail_errno(err, SMOE_DATA, "%s", path);
         else if (!n)
-            status = smoe_fail(err, SMOE_DATA, "%s: ends within %zu bytes at %llu", path, size,
-                               (unsigned long long)at);
+            status = smoe_fail(err, SMOE_DATA, "%s: truncated: %zu bytes expected at %llu", path,
+                               size, (unsigned long long)at);
         else
             done += (size_t)n;
     }

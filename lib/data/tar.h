@@ -1,8 +1,8 @@
 /*
- * Where the files of a plain tar lie: ustar, with long names of GNU and pax. Reads headers alone,
- * so that a large archive can be used in any order without unpacking it. Damaged headers (their
- * checksum, a number, a name, a size beyond the end) are SMOE_DATA naming archive and offset;
- * links, devices and folders are passed over.
+ * The places of the files in a plain tar: ustar, with long names of GNU and pax. Reads only
+ * headers, so that a large archive can be used in any order without unpacking it. Damaged headers
+ * (their checksum, a number, a name, a size beyond the end) are SMOE_DATA naming archive and
+ * offset; links, devices and folders are passed over.
  */
 #ifndef SMOE_TAR_H
 #define SMOE_TAR_H

@@ -4,9 +4,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+static int open_file(smoe_tokenizer **t, const smoe_spec *spec, smoe_err *err) {
+    static const char model[] = ".model";
+    char *path;
+    if (smoe_spec_tokenizer_path(spec, &path, err)) return -1;
+    size_t n = strlen(path), end = sizeof model - 1;
+    bool pieces = n > end && !strcmp(path + n - end, model);
+    int status = (pieces ? smoe_tokenizer_open_pieces : smoe_tokenizer_open_bpe)(t, path, err);
+    free(path);
+    return status;
+}
+
 int smoe_tokenizer_open(smoe_tokenizer **t, const smoe_spec *spec, smoe_err *err) {
     *t = NULL;
-    if (smoe_tokenizer_open_bytes(t, err)) return -1;
+    if (smoe_spec_tokenizer_in_file(spec) ? open_file(t, spec, err)
+                                          : smoe_tokenizer_open_bytes(t, err))
+        return -1;
     size_t most = spec->text.vocabulary;
     if (!most || (*t)->vocabulary <= most) return 0;
     smoe_fail(err, SMOE_USAGE, "text.vocabulary: %zu, but the tokenizer %s has %zu ids", most,
@@ -41,8 +54,8 @@ bool smoe_token_add(smoe_token_list *list, uint32_t id) {
 size_t smoe_tokenizer_encode(const smoe_tokenizer *t, uint32_t *ids, size_t context,
                              const char *text) {
     smoe_token_list list = {.id = ids, .room = context - 1};
-    smoe_token_add(&list, t->start);
-    t->type->encode(t, &list, text);
+    if (t->start != SMOE_NO_TOKEN) smoe_token_add(&list, t->start);
+    if (!t->type->encode(t, &list, text)) return 0;
     ids[list.count++] = t->end;
     memset(ids + list.count, 0, (context - list.count) * sizeof *ids);
     return list.count;
@@ -50,9 +63,10 @@ size_t smoe_tokenizer_encode(const smoe_tokenizer *t, uint32_t *ids, size_t cont
 
 /* ---- bytes: their values, then start and end ------------------------------------------------- */
 
-static void encode_bytes(const smoe_tokenizer *t, smoe_token_list *ids, const char *text) {
+static bool encode_bytes(const smoe_tokenizer *t, smoe_token_list *ids, const char *text) {
     (void)t;
     while (*text && smoe_token_add(ids, (unsigned char)*text)) text++;
+    return true;
 }
 
 int smoe_tokenizer_open_bytes(smoe_tokenizer **t, smoe_err *err) {

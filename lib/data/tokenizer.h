@@ -1,6 +1,7 @@
 /*
  * Texts to token ids: a start token, those of the text, an end token; a text too long is cut and
- * still ends with the end token. A tokenizer is `bytes`, which is built in, or is read from a file.
+ * still ends with the end token. A tokenizer is `bytes`, which is built in, or is read from a file:
+ * a SentencePiece model (NAME.model), or merges of byte pairs as CLIP has them.
  * It is read-only once open, so any number of threads can use it.
  */
 #ifndef SMOE_TOKENIZER_H
@@ -8,6 +9,8 @@
 
 #include "base/base.h"
 #include "spec/spec.h"
+
+enum { SMOE_CAPTION = 4096 }; /* room for a text; longer ones are cut */
 
 typedef struct smoe_tokenizer smoe_tokenizer;
 
@@ -17,12 +20,13 @@ int smoe_tokenizer_open(smoe_tokenizer **tokenizer, const smoe_spec *spec,
                         smoe_err *err) SMOE_MUST_CHECK;
 void smoe_tokenizer_free(smoe_tokenizer *tokenizer);
 
-/* How many ids a model of the spec has: text.vocabulary or, where that is 0, the tokenizer's, whose
- * file is read for it. */
+/* The number of ids of a model: text.vocabulary or, if that is 0, the number of the tokenizer,
+ * which is opened for it. */
 int smoe_tokenizer_vocabulary(size_t *vocabulary, const smoe_spec *spec,
                               smoe_err *err) SMOE_MUST_CHECK;
 
-/* ids [context], padded with 0; returns how many there are, at least 2. */
+/* ids [context], padded with 0; returns how many there are, at least 1: without a start token, as
+ * SentencePiece models may be, an empty text is its end token. 0 when out of memory. */
 size_t smoe_tokenizer_encode(const smoe_tokenizer *tokenizer, uint32_t *ids, size_t context,
                              const char *text);
 
@@ -36,17 +40,23 @@ typedef struct smoe_token_list {
 bool smoe_token_add(smoe_token_list *list, uint32_t id);
 
 typedef struct smoe_tokenizer_type {
-    /* Adds the ids of the text, until there is no room. */
-    void (*encode)(const smoe_tokenizer *tokenizer, smoe_token_list *ids, const char *text);
+    /* Adds the ids of the text, until there is no room; false when out of memory. */
+    bool (*encode)(const smoe_tokenizer *tokenizer, smoe_token_list *ids, const char *text);
     void (*free)(smoe_tokenizer *tokenizer);
 } smoe_tokenizer_type;
 
 struct smoe_tokenizer {
     const smoe_tokenizer_type *type;
     size_t vocabulary;
-    uint32_t start, end;
+    uint32_t start, end; /* start: SMOE_NO_TOKEN where texts begin without one */
 };
+#define SMOE_NO_TOKEN UINT32_MAX
 
 int smoe_tokenizer_open_bytes(smoe_tokenizer **tokenizer, smoe_err *err) SMOE_MUST_CHECK;
+/* From files, which messages name by path. */
+int smoe_tokenizer_open_bpe(smoe_tokenizer **tokenizer, const char *path,
+                            smoe_err *err) SMOE_MUST_CHECK;
+int smoe_tokenizer_open_pieces(smoe_tokenizer **tokenizer, const char *path,
+                               smoe_err *err) SMOE_MUST_CHECK;
 
 #endif

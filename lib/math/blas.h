@@ -1,21 +1,21 @@
 /*
- * BLIS, reached from here alone: the machine peak of `smoe bench`, and general products outside the
- * model. Its detection falls back to slow kernels on processors it does not know by name (any with
- * a masked brand string; any newer than the library), so the choice is put right from what the
- * processor can do, unless the user's BLIS_ARCH_TYPE already decides.
+ * BLIS, used only through this file: for the machine peak of `smoe bench`, and for general products
+ * outside the model. BLIS selects slow kernels on processors whose name it does not know (those
+ * with a masked brand string, and those newer than the library). So the kernels are selected here
+ * by the features of the processor, unless the user has set BLIS_ARCH_TYPE.
  */
 #ifndef SMOE_BLAS_H
 #define SMOE_BLAS_H
 
 #include "base/base.h"
 
-/* Whether BLIS would accept what BLIS_ARCH_TYPE asks for: it ends the program otherwise.
+/* Checks that BLIS accepts the value of BLIS_ARCH_TYPE; otherwise BLIS would end the program.
  * SMOE_USAGE. */
 int smoe_blas_check(smoe_err *err) SMOE_MUST_CHECK;
 
 /* Starts BLIS with the right kernels. Call before any other BLIS or LAPACK use, from one thread. */
 void smoe_blas_start(void);
-/* "BLIS 0.9.0" and the name of its kernels in force, as text. */
+/* "BLIS 0.9.0" and the name of the kernels that it uses, as text. */
 const char *smoe_blas_version(void);
 const char *smoe_blas_kernel(void);
 /* C [m,n] = A [m,k] B [k,n], row-major without gaps, by BLIS on `threads` threads. */

@@ -10,7 +10,7 @@
 #include "math/gemm_view.h"
 
 enum {
-    ROWS = SKINNY, /* of a block, whose panels should stay in the L2 */
+    ROWS = SKINNY, /* rows of a block, whose panels should stay in the L2 */
     ALIGNMENT = 16 /* columns of a panel that is read by whole vectors, elements of a cache line */
 };
 
@@ -36,16 +36,15 @@ static weights weights_of(const real *w, const smoe_bf16 *bf16, size_t first, si
     return (weights){w ? w + first : NULL, bf16 ? bf16 + first : NULL, ld, n, k};
 }
 
-/* What to prefetch: n columns from j on and k elements from p on, during `steps` steps of
- * k. */
+/* What to prefetch during `steps` steps of k: n columns from j on and k elements from p on. */
 static smoe_prefetch look(const weights *w, size_t j, size_t p, size_t n, size_t k, size_t steps) {
     size_t at = j * w->ld + p;
     return w->bf16 ? look_prefetch(w->bf16 + at, sizeof *w->bf16, n, k, w->ld, steps)
                    : look_prefetch(w->at + at, sizeof *w->at, n, k, w->ld, steps);
 }
 
-/* A layer of m rows: c = c (where it is `begun`) + bias (may be NULL) + a W^T, then gelu, where
- * there is one. Meanwhile these weights and the first of the next layer are prefetched. */
+/* A layer of m rows: c = c (if `begun`) + bias (may be NULL) + a W^T, then GELU, if there is one.
+ * Meanwhile these weights and the first ones of the next layer are prefetched. */
 typedef struct layer {
     size_t m;
     panels c, a;
@@ -55,7 +54,7 @@ typedef struct layer {
     const smoe_gelu *gelu;
 } layer;
 
-/* Columns j .. j+n of it, for k in steps of kc. */
+/* Columns j .. j+n of a layer, for k in steps of kc. */
 static void layer_columns(const layer *l, size_t j, size_t n, size_t kc) {
     ALIGNED real wide[SMOE_BLOCK_ACROSS * KC];
     const smoe_skinny_kernels *skinny = smoe_kernels_get()->skinny;
@@ -120,7 +119,8 @@ static void rows_forward(const smoe_fused_mlp *p, real *scratch) {
         size_t n = min(p->h - p0, part);
         weights w1 = weights_of(p->w1, p->w1_bf16, p0 * d, d, n, d);
         weights w2 = weights_of(p->w2, p->w2_bf16, p0, p->h, d, n);
-        /* Behind the last of the first layer's weights are those of the next fused MLP. */
+        /* After the last weights of the first layer, the weights of the next fused MLP are
+         * prefetched. */
         weights next = weights_of(p->w1, p->w1_bf16, (p0 + n) * d, d, n, d);
         layer_forward(&(layer){.m = p->m,
                                .c = hidden,

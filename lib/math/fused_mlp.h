@@ -19,9 +19,9 @@ typedef struct smoe_fused_mlp {
     smoe_gelu gelu;
 } smoe_fused_mlp;
 
-/* Whether `count` fused MLPs of m rows are faster in one pass on this number of threads: not where
- * some threads would be left without work, nor where memory is the limit. If true for m rows, it is
- * true for more. */
+/* Whether `count` fused MLPs of m rows are faster in one pass on this number of threads. They are
+ * not if some threads would have no work, or if memory is the limit. If true for m rows, it is true
+ * for more. */
 bool smoe_fused_mlp_pays(size_t count, size_t m, int threads);
 
 /* Elements of scratch that a thread needs for fused MLPs of up to m rows. */

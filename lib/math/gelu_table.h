@@ -1,7 +1,8 @@
 /*
- * Phi(u), the normal distribution function, and what GELU's tanh approximation has in its place, as
- * cubic polynomials of u - k h, h = 6/31, for the k = 0 ... 31 nearest to u/h; our own fit, off by
- * at most 4e-7. From 5.9 on it is 1. For results in BF16, which need no more.
+ * Phi(u), the normal distribution function, and the function that replaces it in GELU's tanh
+ * approximation, as cubic polynomials of u - k h, h = 6/31, for the k = 0 ... 31 nearest to u/h.
+ * Our own fit; the error is at most 4e-7, which is enough for results in BF16. From 5.9 on Phi is
+ * 1.
  */
 #ifndef SMOE_GELU_TABLE_H
 #define SMOE_GELU_TABLE_H

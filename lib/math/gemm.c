@@ -1,12 +1,12 @@
 /*
- * Blocked matrix product after Goto: blocks of B [KC, NC] and of A [MC, KC] are packed, tiles of
- * both meet in registers (kern_gemm.c). What need not be packed is read where it lies: rows of A
- * in one piece, weights that meet few rows (gemm_skinny.c), both sides of a product of few
- * terms. Threads share a product by pieces of C, each packed by the thread that takes it: a
- * little packing is done twice, but nobody waits for anybody inside a product. Why not BLIS for
- * these: its kernels for small shapes sum in another order than those for large ones, so an
- * image's logits would depend on the size of its batch. BLIS stays the measure of speed
- * (math/blas.c); how the two compare is in experiments/notes/.
+ * Blocked matrix product after Goto: blocks of B [KC, NC] and of A [MC, KC] are packed, and tiles
+ * of both are multiplied in registers (kern_gemm.c). Some operands are not packed: rows of A that
+ * are consecutive in memory, weights of products with few rows (gemm_skinny.c), and both sides of a
+ * product of few terms. Threads share a product by pieces of C, and each thread packs what its
+ * pieces need: a little packing is done twice, but no thread waits for another inside a product.
+ * BLIS is not used for these products: its kernels for small shapes add in another order than those
+ * for large ones, so the logits of an image would depend on the size of its batch. BLIS is the
+ * reference for speed (math/blas.c); experiments/notes/ compares the two.
  */
 #include "math/gemm_view.h"
 #include "base/team.h"
@@ -28,7 +28,7 @@ static void pack_columns(const smoe_product *x, const smoe_gemm_kernels *kern, c
         kern->pack_b(to, x->b + at, x->b_row, x->b_col, s->k, n);
 }
 
-/* The panel of B right of column j, while so many tiles are computed. */
+/* Prefetches the panel of B to the right of column j, while this many tiles are computed. */
 static smoe_prefetch next_columns(const smoe_product *x, const smoe_gemm_kernels *kern,
                                   const step *s, size_t j, size_t tiles) {
     const void *at = b_at(x, s->p0 * x->b_row + (s->j0 + j + kern->nr) * x->b_col);
@@ -49,18 +49,18 @@ static smoe_prefetch next_block(const smoe_product *x, const step *s, size_t i, 
     return next;
 }
 
-/* The height of panels for m rows: two low panels rather than a high one with few rows in it. */
+/* The height of panels for m rows: two low panels are better than a high one with few rows. */
 static size_t height_for(const smoe_gemm_kernels *kern, size_t m) {
     return m > kern->mr && m <= 2 * kern->half ? kern->half : kern->mr;
 }
 
-/* Elements from one step of k to the next in panels of such a height. */
+/* Elements from one step of k to the next in panels of this height. */
 static size_t pitch_of(const smoe_gemm_kernels *kern, size_t height) {
     return height == kern->mr ? kern->pitch : height;
 }
 
-/* Rows i0 .. i0+m of C. B is packed panel by panel while the first rows pass, or used where it
- * lies. */
+/* Rows i0 .. i0+m of C. B is packed panel by panel while the first rows are computed, or used
+ * unpacked. */
 static void row_block(const smoe_product *x, const smoe_gemm_kernels *kern, const step *s,
                       size_t i0, size_t m, real *packed_a) {
     ALIGNED real rows[SMOE_TILE_ROWS * PANELS * (STREAMED_RUN + SMOE_PANEL_SPILL)];
@@ -116,8 +116,8 @@ static void row_block(const smoe_product *x, const smoe_gemm_kernels *kern, cons
     if (s->p0 + s->k == x->k) finished(x, i0, m, s->j0, s->n);
 }
 
-/* Whether a product is written past the caches and has so few terms that packing is most of the
- * work. */
+/* Whether a product bypasses the caches when it is written, and has so few terms that packing would
+ * be most of the work. */
 static bool is_shallow(const smoe_product *x, const smoe_gemm_kernels *kern) {
     bool plain = !x->b_bf16 && !x->add && !x->bias && !x->after;
     bool shallow = x->k && (x->k <= SHALLOW_K || x->k * x->n <= 2 * NEAR);
@@ -173,7 +173,7 @@ void smoe_gemm_serial(const smoe_product *x) {
         smoe_gemm_matrix(x);
 }
 
-/* Into how many pieces of rows and of columns each product is cut. */
+/* The number of pieces of rows and of columns into which each product is cut. */
 typedef struct cuts {
     size_t rows, columns;
 } cuts;
@@ -225,7 +225,7 @@ static smoe_product piece(const smoe_product *x, const smoe_gemm_kernels *kern, 
     return p;
 }
 
-/* As many threads as the products are worth. */
+/* The number of threads that the products are worth. */
 static int team_for(size_t count, smoe_product_maker *make, const void *context) {
     size_t multiply_adds = 0;
     for (size_t i = 0; i < count && multiply_adds < 2 * SMALL; i++) {

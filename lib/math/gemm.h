@@ -2,7 +2,7 @@
  * Matrix products: C [m,n] = add + bias + alpha * A B, over the tile kernels of this processor.
  * Every element of C is one chain of multiply-adds in the order of k (in blocks of a fixed length),
  * so its bits depend only on its row of A, its column of B and k: not on threads, not on m or n.
- * Products with operands in BF16 go by the matrix unit: the order of their sums is the unit's.
+ * Products with operands in BF16 use the matrix unit, which determines the order of their sums.
  */
 #ifndef SMOE_GEMM_H
 #define SMOE_GEMM_H
@@ -12,8 +12,8 @@
 #include "math/gelu.h"
 #include "math/precision.h"
 
-/* Work on rows of C, n columns of them from c on, which the thread that computed them has in its
- * cache. */
+/* Work on n columns of rows of C, from c on, while they are in the cache of the thread that
+ * computed them. */
 typedef void smoe_after(real *c, size_t m, size_t n, const void *context);
 
 /* One product. A is [m,k] with element (i,p) at a[i*a_row + p*a_col], B likewise [k,n]; a transpose
@@ -25,18 +25,18 @@ typedef struct smoe_product {
     const real *a;
     size_t a_row, a_col;
     const real *b;
-    const smoe_bf16 *b_bf16; /* not NULL: stands for b, widened where it is used: the bits of the
-                                product are those of the same values in `real` */
+    const smoe_bf16 *b_bf16; /* not NULL: replaces b, and is widened when it is used: the bits of
+                                the product are those of the same values in `real` */
     size_t b_row, b_col;
     const real *add;
     size_t ldadd;
     const real *bias;
     real alpha;
-    bool stream; /* nobody reads C soon: it may pass the caches by, where there is no `add` and k is
-                    one block */
-    /* Other than F32: by the matrix unit (math/kernels.h), its sums over fixed blocks of k. Then A
-     * and C too may be in BF16, where these are not NULL; a C in BF16 is rounded once, at the end,
-     * and has no `after`. */
+    bool stream; /* C is not read soon: it may bypass the caches, if there is no `add` and k is one
+                    block */
+    /* If not F32: computed by the matrix unit (math/kernels.h), with sums over fixed blocks of k. A
+     * and C may then be in BF16 too, if these pointers are not NULL; C in BF16 is rounded once, at
+     * the end, and has no `after`. */
     smoe_precision precision;
     const smoe_bf16 *a_bf16;
     smoe_bf16 *c_bf16;
@@ -47,12 +47,12 @@ typedef struct smoe_product {
     const void *context;
 } smoe_product;
 
-/* How a factor lies in memory: element (i,j) of a matrix at at[i*row + j*col]. */
+/* The layout of a factor in memory: element (i,j) of a matrix is at[i*row + j*col]. */
 typedef struct smoe_matrix {
     const real *at;
     size_t row, col;
 } smoe_matrix;
-/* Rows in one piece, ld elements from one to the next; and the transpose of such a matrix. */
+/* A matrix with consecutive rows, ld elements apart; and the transpose of such a matrix. */
 smoe_matrix smoe_matrix_of(const real *at, size_t ld);
 smoe_matrix smoe_transposed(const real *at, size_t ld);
 /* C [m,n] = A [m,k] B [k,n]; alpha, add, bias and the others are the caller's to set. */
@@ -61,7 +61,7 @@ smoe_product smoe_product_of(real *c, size_t ldc, size_t m, size_t n, size_t k, 
 
 /* Shared by all threads; not to be called from inside a parallel region. */
 void smoe_gemm(const smoe_product *product);
-/* By the calling thread alone: for use inside parallel regions. Takes 1 MB of its stack (2 MB where
+/* By the calling thread only: for use inside parallel regions. Takes 1 MB of its stack (2 MB where
  * `real` is double) for the packed sides. */
 void smoe_gemm_serial(const smoe_product *product);
 /* `count` products, shared by all threads; make(i, context) describes the i-th. Results must not

@@ -10,12 +10,12 @@ enum {
     STEP = SMOE_MATRIX_DEEP,
     TERMS = 512,            /* of a block of k at most */
     ROUNDED_B = 384 * 1152, /* elements of a block of B: it stays in the L2 */
-    TURNED = 4, /* panels of A packed side by side, where its columns lie in one piece */
-    ROUNDED_A = TURNED * SIDE * TERMS * SMOE_MATRIX_PARTS,
+    TOGETHER = 4, /* panels of A packed at a time, if its columns are consecutive in memory */
+    ROUNDED_A = TOGETHER * SIDE * TERMS * SMOE_MATRIX_PARTS,
     SUMS = SMOE_MATRIX_PARTS * SIDE * SIDE
 };
 
-/* What the steps of a product share, and where its panels are. */
+/* The data that the steps of a product share, and the places of its panels. */
 typedef struct work {
     const smoe_product *x;
     const smoe_matrix_kernels *kern;
@@ -51,7 +51,7 @@ static void pack_columns(const work *w, smoe_bf16 *to, size_t j, size_t p0, size
     w->kern->pack_b(to, &from, w->parts);
 }
 
-/* Block (i, j) of C, where it lies and what is added to it: what `tile_at` says. */
+/* Block (i, j) of C, with its place and what is added to it, as in `tile_at`. */
 static smoe_block_end end_of(const smoe_product *x, size_t p0, size_t i, size_t j) {
     smoe_block_end to = {.m = min(x->m - i, SIDE),
                          .n = min(x->n - j, SIDE),
@@ -85,8 +85,8 @@ static void ask_rows(const void *at, size_t size, size_t m, size_t n, size_t ld,
                 __builtin_prefetch(row + j);
 }
 
-/* Prefetches what is needed once a block's sums are ready, while they are computed and the block
- * before is finished. */
+/* While the sums of a block are computed and the block before is finished, prefetches the data that
+ * is needed when the sums are ready. */
 static void ask_end(const smoe_block_end *to) {
     size_t m = to->m, n = to->n, narrow = sizeof(smoe_bf16);
     if (to->c) ask_rows(to->c, sizeof *to->c, m, n, to->ldc, true);
@@ -96,8 +96,8 @@ static void ask_end(const smoe_block_end *to) {
     if (to->active) ask_rows(to->active, narrow, m, n, to->ldc, true);
 }
 
-/* Rows i .. i+SIDE of columns j0 .. j0+n, by k terms from p0 on. The panels of B are packed while
- * the first rows pass; where there are no others, each takes the place of the one before. */
+/* Rows i .. i+SIDE of columns j0 .. j0+n, with k terms from p0 on. The panels of B are packed while
+ * the first rows are computed; if there are no other rows, each panel overwrites the one before. */
 static void row_panel(const work *w, const smoe_bf16 *a, size_t i, size_t j0, size_t n, size_t p0,
                       size_t k) {
     const smoe_product *x = w->x;
@@ -123,7 +123,7 @@ static void row_panel(const work *w, const smoe_bf16 *a, size_t i, size_t j0, si
 static void by_panels(const work *w, size_t kc) {
     const smoe_product *x = w->x;
     size_t columns = max(ROUNDED_B / max(panel_of(w, kc), 1), 1) * SIDE;
-    size_t abreast = x->a_col == 1 || kc > TERMS ? 1 : TURNED;
+    size_t abreast = x->a_col == 1 || kc > TERMS ? 1 : TOGETHER;
     for (size_t j0 = 0; j0 < x->n; j0 += columns) {
         size_t p0 = 0, n = min(x->n - j0, columns);
         do { /* k = 0 is one step, which writes add + bias */
@@ -139,8 +139,8 @@ static void by_panels(const work *w, size_t kc) {
     }
 }
 
-/* A result in BF16 with more terms than panels have room for: block by block, each summed up before
- * it is rounded. */
+/* A result in BF16 with more terms than panels have room for: block by block, and each block is
+ * summed completely before it is rounded. */
 static void by_blocks(const work *w) {
     const smoe_product *x = w->x;
     real sum[SIDE * SIDE];

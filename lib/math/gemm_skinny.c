@@ -1,6 +1,6 @@
 /*
- * Products of few rows: the weights pass once and as they lie, since packing them, or reading them
- * in another order than memory has them, would take longer than multiplying with them.
+ * Products of few rows: the weights are read once, unpacked and in the order of memory, because
+ * packing them, or reading them in another order, would take longer than multiplying with them.
  */
 #include "math/gemm_view.h"
 
@@ -18,9 +18,9 @@ static smoe_prefetch next_rows(const smoe_product *x, size_t across, size_t p0, 
                : look_prefetch(b_at(x, at + p0), size, across, k, x->b_col, steps);
 }
 
-/* Steps from .. to of k of a product of few rows with weights whose columns lie in one piece: the
- * rows are packed, all of them, and the weights pass once, as they lie or, in BF16, widened a block
- * of columns at a time. */
+/* Steps from .. to of k of a product of few rows with weights whose columns are consecutive in
+ * memory: all rows are packed, and the weights are read once, unpacked; BF16 weights are widened
+ * one block of columns at a time. */
 static void skinny_rows(const smoe_product *x, const smoe_skinny_kernels *skinny, size_t kc,
                         size_t from, size_t to, real *packed) {
     ALIGNED real wide[SMOE_BLOCK_ACROSS * KC];
@@ -65,7 +65,7 @@ static void skinny_rows(const smoe_product *x, const smoe_skinny_kernels *skinny
     }
 }
 
-/* A product of fewer rows still, with such weights. */
+/* A product of even fewer rows, with such weights. */
 static void thin_rows(const smoe_product *x, const smoe_skinny_kernels *skinny, size_t kc,
                       real *packed) {
     size_t across = skinny->lanes;
@@ -90,8 +90,8 @@ static void thin_rows(const smoe_product *x, const smoe_skinny_kernels *skinny, 
     }
 }
 
-/* A product of few rows with weights whose rows are consecutive in memory. Only few of those rows
- * are used at a time, so that memory is read in order; partial sums wait in `sums`. */
+/* A product of few rows with weights whose rows are consecutive in memory. Only a few of these rows
+ * are used at a time, so that memory is read in order; partial sums are kept in `sums`. */
 static void skinny_rows_down(const smoe_product *x, const smoe_skinny_kernels *skinny, size_t kc,
                              real *packed_a, real *sums) {
     for (size_t p0 = 0; p0 < x->k; p0 += kc) {

@@ -25,13 +25,13 @@ static inline size_t blocks(size_t n, size_t size) {
     return (n + size - 1) / size;
 }
 
-/* The size of equal steps over n, `most` at most, in whole `unit`s. */
+/* The size of equal steps over n: at most `most`, a multiple of `unit`. */
 static inline size_t even(size_t n, size_t most, size_t unit) {
     size_t steps = blocks(n, most / unit * unit);
     return steps ? blocks(blocks(n, steps), unit) * unit : 0;
 }
 
-/* The number of pieces that a thread is handed at a time, of those that the threads share. */
+/* The number of pieces that a thread gets at a time. */
 static inline size_t hand_of(size_t pieces, int threads) {
     return max(pieces / (HANDS * (size_t)threads), 1);
 }
@@ -57,19 +57,19 @@ static inline smoe_prefetch look_prefetch(const void *at, size_t size, size_t li
                            .skip = (ptrdiff_t)(stride * size) - (ptrdiff_t)run * 128};
 }
 
-/* The width of a panel of rows that meet weights as they lie, where m are left: two vectors, or
- * three where one would be left, whose multiply-adds would wait for each other. */
+/* The width of a panel of rows for unpacked weights, if m rows are left: two vectors, or three if
+ * one would be left over, whose multiply-adds would wait for each other. */
 static inline size_t width_for(const smoe_skinny_kernels *skinny, size_t m) {
     size_t lanes = skinny->lanes;
     return m <= lanes ? lanes : m > 2 * lanes && m <= 3 * lanes ? 3 * lanes : 2 * lanes;
 }
 
-/* Such panels of m rows, at least. */
+/* The smallest number of such panels for m rows. */
 static inline size_t panels_of(const smoe_skinny_kernels *skinny, size_t m) {
     return blocks(m, 3 * skinny->lanes);
 }
 
-/* `bytes` in one piece, in streams. */
+/* Prefetches consecutive `bytes`, in several streams. */
 static inline smoe_prefetch look_along(const void *at, size_t bytes, size_t steps) {
     size_t streams = smoe_tuning_get()->streams, part = bytes / streams / 128 * 128;
     return (smoe_prefetch){.at = at,
@@ -80,7 +80,7 @@ static inline smoe_prefetch look_along(const void *at, size_t bytes, size_t step
                            .skip = 128 - (ptrdiff_t)(streams * part)};
 }
 
-/* B is there in `real` or in BF16: the bytes of an element, and where the i-th is. */
+/* B is in `real` or in BF16: the bytes of an element, and the address of the i-th. */
 static inline size_t b_size(const smoe_product *x) {
     return x->b_bf16 ? sizeof(smoe_bf16) : sizeof(real);
 }
@@ -88,7 +88,7 @@ static inline const void *b_at(const smoe_product *x, size_t i) {
     return x->b_bf16 ? (const void *)(x->b_bf16 + i) : x->b + i;
 }
 
-/* Tile (i, j) of a product, where it lies and what is added to it, in the step of k from p0 on. */
+/* Tile (i, j) of a product in the step of k from p0 on, with its place and what is added to it. */
 static inline smoe_tile tile_at(const smoe_product *x, size_t p0, size_t k, size_t i, size_t j) {
     smoe_tile t = {.k = k, .c = x->c + i * x->ldc + j, .ldc = x->ldc, .alpha = x->alpha};
     if (p0) {
@@ -107,8 +107,8 @@ static inline void finished(const smoe_product *x, size_t i, size_t m, size_t j,
     if (x->after) x->after(x->c + i * x->ldc + j, m, n, x->context);
 }
 
-/* A product of few rows, with room of PACKED_A and BLOCK elements for packed sides; false where
- * none of the ways of gemm_skinny.c is its best. */
+/* A product of few rows, with room for PACKED_A and BLOCK elements of packed sides; false if the
+ * general product is faster than those of gemm_skinny.c. */
 bool smoe_gemm_skinny(const smoe_product *x, real *packed_a, real *packed_b);
 
 /* A product whose precision is not F32. */

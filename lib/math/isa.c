@@ -16,7 +16,7 @@
     extern const smoe_skinny_kernels smoe_skinny_kern_##isa; \
     extern const smoe_row_kernels smoe_row_kern_##isa;       \
     extern const smoe_matrix_kernels smoe_matrix_kern_##isa;
-/* `wide` and the matrix unit `unit`. */
+/* The kernels `wide` with the matrix unit `unit`. */
 #define KERNELS(name, wide, unit)                                                      \
     {                                                                                  \
         name, &smoe_gemm_kern_##wide, &smoe_skinny_kern_##wide, &smoe_row_kern_##wide, \
@@ -52,8 +52,8 @@ static bool has_bf16(void) {
     return has_v4() && cpuid7(1, 0, 5);
 }
 
-/* The tiles' state is 8 KB for each thread: the kernel (Linux 5.16 or later) gives it to those
- * processes that have asked. Asked again, it agrees again. */
+/* The state of the tiles takes 8 KB per thread. Linux (5.16 or later) allows them only in processes
+ * that have requested them; requesting them again succeeds again. */
 static bool has_amx(void) {
     enum { ASK = 0x1023, TILE_DATA = 18, AMX_BF16 = 22, AMX_TILE = 24 };
     return has_bf16() && cpuid7(0, 3, AMX_TILE) && cpuid7(0, 3, AMX_BF16) &&
@@ -64,8 +64,9 @@ static bool always(void) {
     return true;
 }
 
-/* Dot products of pairs in BF16 are worth having: Intel's take as long as four multiply-adds (83 against 170
- * GFLOP/s per thread on Emerald Rapids), so that rounding and multiply-adds are faster there. */
+/* Dot products of pairs in BF16 are worth having: Intel's take as long as four multiply-adds (83
+ * against 170 GFLOP/s per thread on Emerald Rapids), so that rounding and multiply-adds are faster
+ * there. */
 static bool dot_products_pay(void) {
 #ifdef __x86_64__
     __builtin_cpu_init();

@@ -9,7 +9,7 @@
 #include "math/transpose.h"
 
 enum {
-    ROW = 12, /* vectors of a row of C: sums, and one for a term of A */
+    ROW = 12, /* vectors of a row of C: its sums, and one for a term of A */
     SHALLOW = 128,
     FAR = 3 /* rows of A after which those that lie as they are have another address */
 };
@@ -18,8 +18,8 @@ _Static_assert((int)MR <= (int)SMOE_TILE_ROWS && (int)PITCH <= (int)SMOE_PANEL_P
                    (int)VL <= (int)SMOE_PANEL_SPILL,
                "gemm.c lays out memory by these");
 
-/* Whole panels out of consecutive columns: all panels of a row at once, since a cache line of it
- * has elements of several panels, and rows this short are not found by the hardware prefetcher. */
+/* Packs whole panels of consecutive columns, all panels of a row at once: a cache line of the row
+ * has elements of several panels, and the hardware prefetcher does not detect rows this short. */
 static void pack_rows(real *dst, const real *a, size_t cs, size_t panels, size_t k) {
     enum { PREFETCH_DISTANCE = 8 };
     for (size_t p = 0; p < k; p++, a += cs) {
@@ -60,9 +60,9 @@ static inline void load_row(size_t nv, const real *b, vreal row[NV]) {
     if (nv > 1) row[1] = vrounded(vload(b + VL));
 }
 
-/* Rows of A, of a panel or `ra` apart, times a row of B, which keeps its registers to the end: sums
- * need no moves then. Rows apart have two addresses, `far` that of row FAR: one for each would take
- * the registers of all else. */
+/* Rows of A, of a panel or `ra` apart, times a row of B. The row of B keeps its registers to the
+ * end, so that sums need no moves. Rows that are `ra` apart have two addresses, that of row 0 and,
+ * in `far`, that of row FAR: with one address per row there would be too few registers. */
 static inline __attribute__((always_inline)) void step(size_t rows, size_t nv, vreal sum[MR][NV],
                                                        bool panel, const real *a, const real *far,
                                                        size_t ra, const vreal row[NV]) {
@@ -72,8 +72,9 @@ static inline __attribute__((always_inline)) void step(size_t rows, size_t nv, v
         size_t at = panel ? i : i % FAR * ra;
         sum[i][0] += vset(from[at]) * row[0];
         if (nv == 1) continue;
-        /* Two of three are operands of both multiply-adds, not loaded into a register: a broadcast
-         * is a load of a whole vector, and those are what a busy sibling hyperthread slows down. */
+        /* Two of three elements of A are memory operands of both multiply-adds instead of being
+         * loaded into a register: a separate broadcast is another load of a whole vector, and such
+         * loads become slow when the other hyperthread of the core is busy. */
         const real *again = OPERANDS && i % 3 ? vagain(from) : from;
         sum[i][1] += vset(again[at]) * row[1];
     }
@@ -89,10 +90,10 @@ static inline void prefetch_row(const smoe_tile *t, size_t i) {
     }
 }
 
-/* The sums of a tile with `rows` >= m rows and nv vectors of columns, constants: the fewer, the
- * fewer multiply-adds for nothing; and so are ca and ldb where they can be, since a neighbour on
- * the core makes every instruction of the loop count. A row of B is loaded a step ahead, but none
- * behind the last, which may be the end of an array. */
+/* The sums of a tile with `rows` >= m rows and nv vectors of columns. These two are constants, as
+ * small as possible, to avoid useless multiply-adds. ca and ldb are constants too if possible: when
+ * the other hyperthread of the core is busy, every instruction of the loop counts. A row of B is
+ * loaded one step ahead, but not after the last row, where the array may end. */
 static inline __attribute__((always_inline)) void multiply(size_t rows, size_t nv,
                                                            vreal sum[MR][NV], smoe_tile *t,
                                                            bool panel, size_t ca, size_t ldb) {
@@ -179,13 +180,13 @@ static inline __attribute__((always_inline)) void tile_of(size_t rows, size_t nv
 static void tile(smoe_tile *t) {
     bool stream = t->stream && (uintptr_t)t->c % SMOE_VBYTES == 0 && t->ldc % VL == 0;
     if (t->k <= SHALLOW && t->add == t->c) {
-        /* Few terms added to C: reading and writing C takes the time, so its next tile, on the
-         * right, is prefetched. */
+        /* Few terms added to C: reading and writing C takes most of the time, so the next tile is
+         * prefetched. */
         for (size_t i = 0; i < t->m; i++)
             for (size_t j = NR; j < 2 * NR; j += VL)
                 __builtin_prefetch(t->c + i * t->ldc + j, 1, 2);
     }
-    /* The smallest there is that has room for m rows and n columns. */
+    /* The smallest kernel with room for m rows and n columns. */
     if (t->m <= LEAST)
         tile_of(LEAST, NV, t, stream);
     else if (t->m <= HALF)
@@ -196,7 +197,7 @@ static void tile(smoe_tile *t) {
         tile_of(MR, NV, t, stream);
 }
 
-/* nv vectors of a row of C, from A's terms and B as they lie. */
+/* nv vectors of a row of C, from unpacked A and B. */
 static inline __attribute__((always_inline)) void
 row_part(size_t nv, const smoe_tile *t, const real *a, const real *b, real *c, bool stream) {
     vreal sum[ROW] = {{0}};
@@ -239,7 +240,8 @@ static double peak(size_t n) {
         for (int i = 0; i < CHAINS; i++) x[i] = x[i] * a + b;
     real sum = 0;
     for (int i = 0; i < CHAINS; i++) sum += vsum(x[i]);
-    /* All chains tend to b/(1 - a) = 1; using the sum keeps the compiler from dropping them. */
+    /* All chains converge to b/(1 - a) = 1; their sum is returned so that the compiler keeps
+     * them. */
     return sum > 0 ? 2.0 * CHAINS * VL * (double)n : 0;
 }
 

@@ -40,20 +40,21 @@ static size_t steps_of(size_t k) {
 
 /* ---- packing --------------------------------------------------------------------------------- */
 
-/* To nearest even, denormals to 0 with their sign, as processors' own instructions do. */
+/* Rounds to nearest even, and denormals to 0 with their sign, as the instructions of processors do.
+ */
 static inline smoe_bf16 rounded(real x) {
     uint32_t bits = smoe_float_bits((float)x);
     if (!(bits & 0x7f800000)) return (smoe_bf16)(bits >> 16 & 0x8000);
     return smoe_bf16_round((float)x);
 }
 
-/* x - high, what is left of a number after rounding; 0 where one of them is not finite. */
+/* x - high, the remainder of a rounded number; 0 if one of them is not finite. */
 static inline real remainder_of(real x, smoe_bf16 high) {
     real left = x - (real)smoe_bf16_widen(high);
     return left - left == 0 ? left : 0;
 }
 
-/* Where (i, p) of a tile lies. */
+/* The place of element (i, p) in a tile. */
 static inline size_t place(size_t i, size_t p, bool is_b) {
     return is_b ? (p / 2 * ROWS + i) * 2 + p % 2 : i * DEEP + p;
 }
@@ -91,7 +92,7 @@ static inline __m512i round16(__m512 x) {
 #endif
 }
 
-/* Of 32 numbers; `low` first in memory. */
+/* The same for 32 numbers; those of `low` come first in memory. */
 static inline __m512i round32(__m512 low, __m512 high) {
 #if WITH_BF16
     return (__m512i)_mm512_cvtne2ps_pbh(high, low);
@@ -141,16 +142,16 @@ static inline void transpose(__m512i r[ROWS]) {
     }
 }
 
-static inline void store_tile(smoe_bf16 *dst, __m512i r[ROWS], bool turn) {
-    if (turn) transpose(r);
+static inline void store_tile(smoe_bf16 *dst, __m512i r[ROWS], bool transposed) {
+    if (transposed) transpose(r);
 #pragma GCC unroll 16
     for (size_t i = 0; i < ROWS; i++) _mm512_storeu_si512(dst + i * TILE / ROWS, r[i]);
 }
 
-/* Rows whose terms lie side by side, ld apart; `turn`: to a tile of B. */
+/* Rows whose terms lie side by side, ld apart; transposed if it is for a tile of B. */
 static inline __attribute__((always_inline)) void pack_along(smoe_bf16 *dst, size_t to_remainder,
                                                              const float *at, const smoe_bf16 *bf16,
-                                                             size_t ld, bool turn) {
+                                                             size_t ld, bool transposed) {
     __m512i r[ROWS], left[ROWS];
     if (bf16) {
 #pragma GCC unroll 16
@@ -169,16 +170,17 @@ static inline __attribute__((always_inline)) void pack_along(smoe_bf16 *dst, siz
             left[i] = round32(low, high);
         }
     }
-    store_tile(dst, r, turn);
-    if (to_remainder && !bf16) store_tile(dst + to_remainder, left, turn);
+    store_tile(dst, r, transposed);
+    if (to_remainder && !bf16) store_tile(dst + to_remainder, left, transposed);
     if (to_remainder && bf16) memset(dst + to_remainder, 0, TILE * sizeof *dst);
 }
 
-/* Rows of terms, ld apart, in which the operand's rows lie side by side; `turn`: to a tile of A. */
+/* Rows of terms, ld apart, in which the operand's rows lie side by side; transposed if it is for a
+ * tile of A. */
 static inline __attribute__((always_inline)) void pack_across(smoe_bf16 *dst, size_t to_remainder,
                                                               const float *at,
                                                               const smoe_bf16 *bf16, size_t ld,
-                                                              bool turn) {
+                                                              bool transposed) {
     __m512i r[PAIRS], left[PAIRS];
     const __m512i upper = _mm512_set1_epi32((int)0xffff0000);
 #pragma GCC unroll 16
@@ -198,8 +200,8 @@ static inline __attribute__((always_inline)) void pack_across(smoe_bf16 *dst, si
         second = remainder16(second, _mm512_and_si512(r[p], upper));
         left[p] = round_pairs(first, second);
     }
-    store_tile(dst, r, turn);
-    if (to_remainder && !bf16) store_tile(dst + to_remainder, left, turn);
+    store_tile(dst, r, transposed);
+    if (to_remainder && !bf16) store_tile(dst + to_remainder, left, transposed);
     if (to_remainder && bf16) memset(dst + to_remainder, 0, TILE * sizeof *dst);
 }
 #endif
@@ -210,7 +212,7 @@ static inline __m512 load_some(const float *at, size_t n) {
     return _mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), at);
 }
 
-/* What there is of a tile, with zeros around it: its rows or, `across`, its terms lie ld apart. */
+/* Part of a tile, filled up with zeros; its rows or, if `across`, its terms are ld apart. */
 static void cut_out(float *edge, smoe_bf16 *narrow, const smoe_operand *from, size_t i0, size_t p0,
                     bool across) {
     size_t rows = from->n > i0 ? from->n - i0 : 0, terms = from->k - p0;
@@ -275,7 +277,7 @@ static inline __attribute__((always_inline)) bool pack_fast(smoe_bf16 *dst, size
 
 /* Prefetches what is packed in the next steps: rows that are too far apart for the hardware
  * prefetcher. */
-static inline void ask(const smoe_operand *from, size_t p0) {
+static inline void prefetch_operand(const smoe_operand *from, size_t p0) {
     enum { AHEAD = 2 * DEEP };
     size_t size = from->bf16 ? sizeof(smoe_bf16) : sizeof(real);
     const char *at = from->bf16 ? (const char *)from->bf16 : (const char *)from->at;
@@ -292,7 +294,7 @@ static inline __attribute__((always_inline)) void
 pack_panel(smoe_bf16 *dst, const smoe_operand *from, size_t parts, bool is_b) {
     size_t steps = steps_of(from->k), to_remainder = parts > 1 ? 2 * TILE : 0;
     for (size_t s = 0; s < steps; s++, dst += parts * 2 * TILE) {
-        ask(from, s * DEEP);
+        prefetch_operand(from, s * DEEP);
         for (size_t half = 0; half < 2; half++)
             if (!pack_fast(dst + half * TILE, to_remainder, from, half * ROWS, s * DEEP, is_b))
                 pack_tile(dst + half * TILE, to_remainder, from, half * ROWS, s * DEEP, is_b);
@@ -337,7 +339,10 @@ static inline vreal load_bf16(const smoe_bf16 *from, size_t n) {
 #endif
 }
 
-/* x as it is after a store and a load. */
+/*
+ * x, as if it had been stored and loaded again: the compiler does not fuse it with other
+ * operations.
+ */
 static inline vreal through_bf16(vreal x) {
 #if WITH_AVX512
     return (vreal)_mm512_slli_epi32(round16((__m512)x), 16);
@@ -347,8 +352,9 @@ static inline vreal through_bf16(vreal x) {
 #endif
 }
 
-/* GELU and its slope, by pieces of Phi, with Phi(-u) = 1 - Phi(u). */
+/* GELU and its derivative, from the polynomials of Phi, with Phi(-u) = 1 - Phi(u); quick: as in F32. */
 static inline __attribute__((always_inline)) vreal gelu_of(vreal x, smoe_gelu kind, vreal *slope) {
+    if (kind == SMOE_GELU_QUICK) return vgelu_quick(x, slope);
     const float(*table)[SMOE_GELU_PIECES] = smoe_gelu_table[kind];
     const real step = (real)SMOE_GELU_STEP, most = 6;
     vreal c[SMOE_GELU_TERMS], u = vselect(x < 0, -x, x), k;
@@ -382,7 +388,7 @@ static inline __attribute__((always_inline)) vreal gelu_of(vreal x, smoe_gelu ki
     return x * phi;
 }
 
-/* n <= VL numbers of row i, from column j on; the callers say what is constant. */
+/* n <= VL numbers of row i, from column j on; callers pass constants where possible. */
 static inline __attribute__((always_inline)) void
 finish_part(const smoe_block_end *to, const real *sums, size_t parts, smoe_gelu_work work,
             const real *add, const real *bias, smoe_bf16 *bf16, size_t i, size_t j, size_t n) {
@@ -449,8 +455,8 @@ static void finish(const smoe_block_end *to, const real *sums, size_t parts) {
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
-/* The sums of a block over all steps, of part pa of A and pb of B, or, `crossed`, of parts 0 and 1
- * and then 1 and 0 in each step. */
+/* The sums of a block over all steps: of part pa of A and pb of B or, if `crossed`, in each step of
+ * parts 0 and 1 and then of parts 1 and 0. */
 #if WITH_AMX
 typedef struct tile_config {
     uint8_t palette, start_row, reserved[14];
@@ -458,7 +464,7 @@ typedef struct tile_config {
     uint8_t rows[16];
 } tile_config;
 
-/* All eight tiles whole: what is not there is 0. */
+/* All eight tiles are complete, because missing elements are 0. */
 static const tile_config config __attribute__((aligned(64))) = {
     .palette = 1,
     .bytes = {64, 64, 64, 64, 64, 64, 64, 64},
@@ -490,7 +496,7 @@ static inline __attribute__((always_inline)) void multiply(const smoe_bf16 *a, c
     }
 }
 
-/* Between the steps rows of another block are finished, as many as there are left for each step. */
+/* Between the steps, rows of another block are finished, evenly spread over the steps. */
 static inline __attribute__((always_inline)) void
 pass(real *sums, const smoe_bf16 *a, const smoe_bf16 *b, bool low, bool right, size_t steps,
      size_t parts, bool crossed, const smoe_block_end *before, const real *their_sums) {
@@ -643,8 +649,8 @@ static void block(real *sums, const smoe_bf16 *a, const smoe_bf16 *b, size_t m, 
 
 /* ---- the unit's limit ------------------------------------------------------------------------ */
 
-/* Numbers around 1, of both signs: with zeros processors need less power and run a third faster
- * than they ever do with numbers. */
+/* Numbers around 1, of both signs: with zeros, processors need less power and run a third faster
+ * than with other numbers. */
 static void fill(smoe_bf16 *x, size_t n, uint32_t bits) {
     for (size_t i = 0; i < n; i++) {
         bits = bits * 1664525 + 1013904223;

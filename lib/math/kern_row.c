@@ -1,7 +1,7 @@
 /*
- * Kernels that work by rows or elements: GELU, LayerNorm, softmax over rows and over columns, sums
- * and the Adam step, each forward beside its backward. The last, short vector of a row takes the
- * same arithmetic as the others, so a value's bits do not depend on where it lies.
+ * Kernels that work on rows or elements: GELU, LayerNorm, softmax over rows and over columns, sums
+ * and the Adam step, with forward and backward passes side by side. The last, short vector of a row
+ * is computed in the same way as the others, so the bits of a value do not depend on its position.
  */
 #include "math/kernels.h"
 #include "math/simd.h"
@@ -22,19 +22,21 @@ static inline size_t width(size_t i, size_t n) {
 }
 
 enum {
-    STRIP = 16 * VL /* columns whose sums wait in the L1 while rows pass as they lie */
+    STRIP = 16 * VL /* columns whose sums stay in the L1 while rows are read in memory order */
 };
 
 /* ---- GELU ------------------------------------------------------------------------------------
  * erf:  x Phi(x), derivative Phi(x) + x phi(x).
  * tanh: x s(2z), z = sqrt(2/pi)(x + 0.044715 x^3), s the logistic function, since
- *       (1 + tanh z)/2 = s(2z); derivative s + x s(1 - s) 2z'. */
+ *       (1 + tanh z)/2 = s(2z); derivative s + x s(1 - s) 2z'.
+ * quick: x s(b x), b = 1.702; derivative s + x s(1 - s) b. */
 static inline vreal gelu_parts(vreal x, smoe_gelu kind, vreal *slope) {
     if (kind == SMOE_GELU_ERF) {
         vreal density, phi = vnormal(x, &density);
         *slope = phi + x * density;
         return x * phi;
     }
+    if (kind == SMOE_GELU_QUICK) return vgelu_quick(x, slope);
     const real c = (real)0.79788456080286535588, q = (real)0.044715;
     vreal x2 = x * x;
     vreal z2 = 2 * c * (x + q * x2 * x), dz2 = 2 * c * (1 + 3 * q * x2);
@@ -111,7 +113,7 @@ static void norm_backward(real *dx, real *dw, real *db, const real *dy, const re
 
 /* ---- softmax --------------------------------------------------------------------------------- */
 
-/* `rows` <= ABREAST rows, a constant, side by side: none waits for the sums of another. */
+/* `rows` <= ABREAST rows, a constant, side by side, so that their chains of sums overlap. */
 static inline __attribute__((always_inline)) void softmax_rows(size_t rows, real *x, size_t n,
                                                                size_t ld) {
     vreal most[ABREAST], sum[ABREAST] = {{0}};
@@ -318,7 +320,7 @@ static void column_dot_double(double *sum, const real *x, const real *y, size_t 
     }
 }
 
-/* `rows` rows of x with `columns` rows of y: constants, so that all sums are in registers. */
+/* `rows` rows of x times `columns` rows of y: constants, so that all sums are in registers. */
 static inline __attribute__((always_inline)) void gram_block(size_t rows, size_t columns,
                                                              double *out, size_t ld, const real *x,
                                                              const real *y, size_t n) {
@@ -360,8 +362,8 @@ static void gram(double *out, const real *x, size_t R, size_t n) {
 
 /* ---- Adam ------------------------------------------------------------------------------------ */
 
-/* One step of `size` <= VL elements. Which products are rounded and which are fused with a sum is
- * said here, not left to the compiler, which may decide otherwise in other places. */
+/* One step of `size` <= VL elements. This code determines which products are rounded and which are
+ * fused with a sum, because the compiler could decide differently in different places. */
 static inline __attribute__((always_inline)) void adam_vector(real *w, vreal g, real *m, real *v,
                                                               size_t size, smoe_adam_constants k) {
     vreal wi = take(w, size, 0), gi = vrounded(k.clip * g);
@@ -381,7 +383,7 @@ static inline __attribute__((always_inline)) void adam_part(real *w, real *g, re
     if (!k.leave) give(g, (vreal){0}, size);
 }
 
-/* Four arrays at once are more than the hardware prefetcher follows. */
+/* The hardware prefetcher cannot follow four arrays at once. */
 static void adam(real *restrict w, real *restrict g, real *restrict m, real *restrict v, size_t n,
                  const smoe_adam_constants *k) {
     const smoe_adam_constants c = *k; /* stores to the arrays do not change these */
@@ -400,7 +402,7 @@ static void adam(real *restrict w, real *restrict g, real *restrict m, real *res
 
 /* ---- gradients of few rows ------------------------------------------------------------------- */
 
-/* Vectors of each row whose sums registers have room for. */
+/* The number of vectors of each row whose sums fit into registers. */
 enum { OUTER_ROWS = SMOE_OUTER_ROWS };
 
 /* nv vectors of each of the rows of g, dy without gaps. */

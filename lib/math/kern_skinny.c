@@ -1,8 +1,8 @@
 /*
- * Kernels of the matrix product where A has few rows, so that packing B would cost more than it
- * gains: vectors go across rows of A and meet B's columns; or columns of B are transposed in
- * registers; or B's rows are read as they are in memory. The chains of multiply-adds are those of
- * kern_gemm.c, number by number.
+ * Kernels of the matrix product for few rows of A, where packing B would cost more than it gains.
+ * In one, a vector holds elements of several rows of A, which are multiplied with columns of B; in
+ * another, columns of B are transposed in registers; in the third, rows of B are read in the order
+ * of memory. All compute the chains of multiply-adds of kern_gemm.c, and so the same bits.
  */
 #include "math/kernels.h"
 #include "math/tile.h"
@@ -26,7 +26,7 @@ static void pack_across(real *dst, const real *a, size_t rs, size_t cs, size_t m
         pack_panel(dst, a, false, rs, cs, m, k, 3 * VL);
 }
 
-/* Row p of B's columns times nv vectors of A. */
+/* Element p of columns of B times nv vectors of A. */
 static inline __attribute__((always_inline)) void
 step_across(size_t columns, size_t nv, vreal sum[ACROSS1][WIDEST], const real *a,
             const real *const column[ACROSS1], size_t p) {
@@ -41,9 +41,9 @@ step_across(size_t columns, size_t nv, vreal sum[ACROSS1][WIDEST], const real *a
     }
 }
 
-/* `columns` columns of B from j on, of which t->n - j are there, across nv vectors of A's rows: the
- * chains of `tile`, kept by columns of C. They go to `sums`, all of them, or, where that is NULL,
- * into C, which is a panel. */
+/* `columns` columns of B from j on, of which t->n - j exist, times nv vectors of rows of A: the
+ * chains of `tile`, by columns of C. All sums are stored in `sums` or, if that is NULL, in C, which
+ * is a panel. */
 static inline __attribute__((always_inline)) void
 multiply_across(size_t columns, size_t nv, smoe_tile *t, size_t j0, real *sums) {
     const real *column[ACROSS1], *a = t->a;
@@ -122,11 +122,12 @@ static void unpack_across(real *c, size_t ldc, const real *panel, size_t m, size
         }
 }
 
-/* For `rows` >= m rows, a constant: VL columns of B, turned in registers, a few steps of k at a
- * time. What `tile_across` does for each weight, a broadcast and a multiply-add, takes longer where
- * the rows leave much of a vector empty. The next steps are turned between the multiply-adds of
- * these, part by part: shuffles and multiply-adds wait for the same ports. A part asks for as many
- * lines as it uses up: of what comes after these columns, and once more of what is soon needed. */
+/* For `rows` >= m rows, a constant: VL columns of B, transposed in registers, a few steps of k at a
+ * time. `tile_across` needs a broadcast and a multiply-add for each weight, which takes longer if
+ * few rows leave most of a vector empty. The next steps are transposed between the multiply-adds of
+ * the current ones, part by part, because shuffles and multiply-adds compete for the same ports.
+ * Each part prefetches as many lines as it uses: lines that come after these columns, and again
+ * those that are needed soon. */
 static inline __attribute__((always_inline)) void transposed(size_t rows, smoe_tile *t,
                                                              bool narrow) {
     enum { LINE = 64, SOON = 6 * LINE };
@@ -199,8 +200,8 @@ static void pack_deep(real *dst, const real *a, size_t rs, size_t cs, size_t m, 
         }
 }
 
-/* VL columns of `rows` rows of C from row i on: their sums go on by `depth` steps of k. Between
- * them memory is asked, while *asks are left. */
+/* VL columns of `rows` rows of C from row i on: adds `depth` steps of k to their sums. Between the
+ * steps it prefetches, until *prefetches is 0. */
 static inline __attribute__((always_inline)) void
 down_rows(size_t rows, size_t depth, const smoe_tile *t, size_t i, size_t j, const real *a,
           const vreal b[DEEP], size_t *prefetches, smoe_prefetch *next) {
@@ -227,8 +228,8 @@ down_rows(size_t rows, size_t depth, const smoe_tile *t, size_t i, size_t j, con
                    VL, false);
 }
 
-/* Steps p .. p+depth of a tile. `depth`, a constant, rows of B are read side by side and once; what
- * is read again and again are A and the sums, which stay in the caches. */
+/* Steps p .. p+depth of a tile. `depth` rows of B, a constant, are read side by side, once; A and
+ * the sums are read many times, but stay in the caches. */
 static inline __attribute__((always_inline)) void down(size_t depth, smoe_tile *t, size_t p) {
     const real *a = t->a + p, *from = t->b + p * t->ldb;
     smoe_prefetch next = t->prefetch;

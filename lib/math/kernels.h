@@ -51,14 +51,14 @@ typedef struct smoe_tile {
  * last row or right of the last column, and need room for a vector behind. */
 typedef struct smoe_gemm_kernels {
     size_t mr, half, nr; /* rows of a tile, of a low one, and columns */
-    /* dst: panels of `height` rows (mr or half), [ceil(m/height)][k][pitch], of low ones
-     * [k][half]; a(i,p) = a[i*rs + p*cs]. Between mr and pitch is anything. */
+    /* dst: panels of `height` rows (mr or half), [ceil(m/height)][k][pitch], low ones
+     * [k][half]; a(i,p) = a[i*rs + p*cs]. The elements between mr and pitch are undefined. */
     size_t pitch;
     void (*pack_a)(real *dst, const real *a, size_t rs, size_t cs, size_t m, size_t k,
                    size_t height);
     /* dst: one panel of nr columns, [k][nr]; b(p,j) = b[p*rs + j*cs]. */
     void (*pack_b)(real *dst, const real *b, size_t rs, size_t cs, size_t k, size_t n);
-    /* The same out of BF16, widened: exact. */
+    /* The same from BF16, widened, which is exact. */
     void (*pack_b_bf16)(real *dst, const smoe_bf16 *b, size_t rs, size_t cs, size_t k, size_t n);
     /* A tile of m <= mr rows and n <= nr columns. A is a panel, a_row = 1 and a_col its pitch, or
      * where m = mr and `as_is` rows of A itself, a_row apart, a_col = 1; B is a panel or, where n =
@@ -66,21 +66,21 @@ typedef struct smoe_gemm_kernels {
     bool as_is;
     bool prefetch_rows; /* the next rows of A are worth prefetching */
     void (*tile)(smoe_tile *t);
-    /* The same numbers row by row of C, for few terms: n is a multiple of nr/2, best of `row`;
-     * neither add nor bias; A and B are as they lie, a_row, a_col and ldb apart. */
+    /* The same numbers, one row of C after another, for few terms: n is a multiple of nr/2, best of
+     * `row`; without add and bias; A and B are not packed and have strides a_row, a_col and ldb. */
     size_t row;
     void (*tile_rows)(smoe_tile *t);
-    /* n numbers past the caches. */
+    /* Copies n numbers past the caches. */
     void (*stream)(real *to, const real *from, size_t n);
     void (*settle)(void);
-    /* Rows of C that lie a multiple of so many bytes apart are better collected and written one by
-     * one; 0: never. */
+    /* If rows of C are a multiple of this many bytes apart, it is faster to collect them and to
+     * write them one by one; 0: never. */
     size_t aliasing;
     /* Multiply-adds on registers only, n rounds; returns how many FLOPs that was: the processor's
      * limit. */
     double (*peak)(size_t n);
     /* Reads `bytes`, a multiple of 64, of each of SMOE_STREAMS streams, `stride` bytes apart: the
-     * memory's limit. Returns what depends on every bit, so that none is left out. */
+     * limit of memory. The result depends on every bit, so that the compiler omits no read. */
     uint32_t (*read_streams)(const char *from, size_t stride, size_t bytes);
 } smoe_gemm_kernels;
 
@@ -94,24 +94,24 @@ typedef struct smoe_skinny_kernels {
     void (*pack_across)(real *dst, const real *a, size_t rs, size_t cs, size_t m, size_t k,
                         size_t width);
     void (*tile_across)(smoe_tile *t);
-    /* The same where C is such a panel too, [n][width] from c on, and so is `add`; alpha is 1. */
+    /* The same with C and `add` as such panels too, [n][width] from c on; alpha is 1. */
     void (*tile_panel)(smoe_tile *t);
-    /* Rows of C out of such a panel, m <= width. Its last columns are read by whole vectors: it has
-     * room for a multiple of lanes. */
+    /* Copies rows of C from such a panel, m <= width. Its last columns are read by whole vectors,
+     * so it must have room for a multiple of lanes. */
     void (*unpack_across)(real *c, size_t ldc, const real *panel, size_t m, size_t n, size_t width);
     /* The same numbers for `turned` rows of A or fewer, a low panel, and lanes columns of B or
      * fewer, in `real` at b + j*ldb or in BF16 at b_bf16 + j*ldb. */
     size_t transposed;
     void (*tile_transposed)(smoe_tile *t);
-    /* The same numbers for all columns of few rows, n a multiple of lanes, by k = deep rows of B
-     * or, once begun, fewer, which lie ldb apart: the chains of `tile`, from and to t->sums. A is a
-     * block of pack_deep, whose dst is [ceil(k/deep)][m][deep]. */
+    /* The same numbers for all columns of few rows, n a multiple of lanes, with k = deep rows of B,
+     * ldb apart (or fewer, once begun): continues the chains of `tile` in t->sums. A is a block of
+     * pack_deep, whose dst is [ceil(k/deep)][m][deep]. */
     size_t deep;
     void (*pack_deep)(real *dst, const real *a, size_t rs, size_t cs, size_t m, size_t k);
     void (*tile_down)(smoe_tile *t);
 } smoe_skinny_kernels;
 
-/* Memory that is needed next: so many bytes at each of these. */
+/* Memory that is needed next: this many bytes at each of these addresses. */
 enum { SMOE_REACHES = 3 };
 typedef struct smoe_prefetch_ranges {
     const char *at[SMOE_REACHES];
@@ -121,8 +121,8 @@ typedef struct smoe_prefetch_ranges {
 /* w -= rate * (m' * correct1 / (sqrt(v' * correct2) + eps) + decay * w), g' = clip * g,
  * m' = beta1 m + (1 - beta1) g', v' = beta2 v + (1 - beta2) g'^2. */
 typedef struct smoe_adam_constants {
-    bool leave;   /* g as it is, instead of setting it to 0 */
-    size_t early; /* elements behind SMOE_ADAM_PREFETCH that have been prefetched before */
+    bool leave;   /* leaves g unchanged, instead of setting it to 0 */
+    size_t early; /* elements after SMOE_ADAM_PREFETCH that have already been prefetched */
     real clip, beta1, beta2, correct1, correct2, eps, rate, decay;
 } smoe_adam_constants;
 
@@ -158,10 +158,10 @@ typedef struct smoe_row_kernels {
     double (*dot_double)(const real *x, const real *y, size_t n);
     void (*column_dot_double)(double *sum, const real *x, const real *y, size_t R, size_t n,
                               size_t ld);
-    /* out [R,R]: the same for every two of R rows of n elements; what is right of the diagonal may
-     * be anything. */
+    /* out [R,R]: the same for all pairs of R rows of n elements; elements right of the diagonal are
+     * undefined. */
     void (*gram)(double *out, const real *x, size_t R, size_t n);
-    /* y = x out of BF16; y = x to BF16, to nearest. */
+    /* y = x from BF16; y = x to BF16, to nearest. */
     void (*widen)(real *y, const smoe_bf16 *x, size_t n);
     void (*narrow)(smoe_bf16 *y, const real *x, size_t n);
     /* y = x to one of the two BF16 numbers around it, so that its expectation is x: up when 16 bits
@@ -215,13 +215,13 @@ typedef struct smoe_block_end {
 /*
  * Products of BF16 operands with sums in F32. By which rule a unit sums, and what it does with
  * small numbers (tests/tiles.h has it in C, test_matrix compares):
- *   AMX            DEEP terms at a time: a chain of multiply-adds of the terms 0, 2, 4 ... and one
- *                  of the others, from 0; their sum is added to the sum so far
+ *   AMX            DEEP terms at a time: one chain of multiply-adds of the terms 0, 2, 4 ... and
+ *                  one of the others, from 0; the two are added, and then added to the sum so far
  *   AVX512-BF16    a chain of multiply-adds: term 1, term 0, term 3, term 2 ...
  *   multiply-adds  a chain of multiply-adds in the order of the terms; without FMA (base), of
  *                  products, each rounded, and sums
- * The first two take denormal operands for 0, and make 0 of what is denormal. All round to nearest
- * even. NaN and infinity are what they are elsewhere.
+ * The first two treat denormal operands as 0, and replace denormal results by 0. All round to
+ * nearest even. NaN and infinity follow the usual rules.
  */
 typedef struct smoe_matrix_kernels {
     const char *unit; /* "AMX", "AVX512-BF16", "multiply-adds" */
@@ -251,7 +251,7 @@ typedef struct smoe_kernels {
     const smoe_matrix_kernels *matrix;
 } smoe_kernels;
 
-/* The kernels in force. */
+/* The kernels that are used. */
 const smoe_kernels *smoe_kernels_get(void);
 /* Those of one instruction set, NULL when this build or this processor lacks it: for tests. */
 const smoe_kernels *smoe_kernels_of(const char *isa);

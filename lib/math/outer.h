@@ -1,7 +1,7 @@
 /*
- * Gradients that are left as outer products (base/param.h): a product of few rows takes less
- * time to compute than memory takes to keep it, so the optimiser computes it where it needs it,
- * and the norm does without.
+ * Gradients that are stored as the factors of outer products (base/param.h): computing a product of
+ * few rows takes less time than writing it to memory and reading it again. So the optimiser
+ * computes it when it is needed, and the norm is computed without it.
  */
 #ifndef SMOE_OUTER_H
 #define SMOE_OUTER_H
@@ -10,9 +10,9 @@
 #include "math/kernels.h"
 #include "math/tuning.h"
 
-/* Whether the gradients of E kernels [E,out,in] and [E,in,out] are better left as outer products
- * when each has `rows` rows at most: with more, computing takes longer than memory; of wider ones a
- * step has no room in the caches. */
+/* Whether the gradients of E kernels [E,out,in] and [E,in,out] should be left as outer products
+ * when each has at most `rows` rows. With more rows, computing takes longer than memory; with wider
+ * kernels, a step does not fit into the caches. */
 enum { SMOE_FACTORS_ROWS = SMOE_OUTER_TERMS, SMOE_FACTORS_WIDEST = 8192 };
 bool smoe_outer_pays(size_t rows, size_t out, size_t in);
 

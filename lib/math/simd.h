@@ -8,6 +8,7 @@
 #define SMOE_SIMD_H
 
 #include "base/base.h"
+#include "math/gelu.h"
 
 #include <math.h>
 #include <string.h>
@@ -48,8 +49,8 @@ static inline vreal vload(const real *p) {
 static inline void vstore(real *p, vreal v) {
     *(vreal_loose *)p = v;
 }
-/* The same past the caches, to an aligned address, where the processor can; a fence must follow
- * before others read it. */
+/* The same past the caches, to an aligned address, if the processor can; a fence must follow before
+ * other threads read it. */
 static inline void vstream(real *p, vreal v) {
 #if defined __AVX512F__ && defined SMOE_F64
     _mm512_stream_pd(p, (__m512d)v);
@@ -103,7 +104,7 @@ static inline vreal vsqrt(vreal x) {
 #endif
 }
 
-/* x, as a number that was rounded: what is added to it does not fuse with what it came from. */
+/* x, rounded: the compiler does not fuse the operation that computed x with one that uses it. */
 static inline vreal vrounded(vreal x) {
 #if defined __x86_64__
     __asm__("" : "+v"(x));
@@ -115,7 +116,7 @@ static inline vreal vrounded(vreal x) {
     return x;
 }
 
-/* p, as an address that the compiler knows nothing about: what it points to is read again. */
+/* p, as an address unknown to the compiler, so that the memory it points to is read again. */
 static inline const real *vagain(const real *p) {
     __asm__("" : "+r"(p));
     return p;
@@ -132,8 +133,8 @@ static inline void vkeep(vreal x) {
 #endif
 }
 
-/* p; and here the n vectors are computed and p is not used yet, so that the compiler does not mix
- * what comes before with what comes after. */
+/* Returns p. All n vectors are computed before this point, and p is used only after it, so that the
+ * compiler does not mix the code before with the code after. */
 static inline const char *vorder(const char *p, vreal *v, size_t n) {
 #if defined __x86_64__
 #pragma GCC unroll 8
@@ -297,5 +298,13 @@ static inline vreal vnormal(vreal x, vreal *density) {
     return vselect(x < 0, tail, 1.0f - tail);
 }
 #endif
+
+/* x s(b x) and its slope s + x s (1 - s) b, s the logistic function, b = 1.702 (math/gelu.h). */
+static inline vreal vgelu_quick(vreal x, vreal *slope) {
+    const real b = (real)SMOE_GELU_QUICK_FACTOR;
+    vreal s = 1 / (1 + vexp(-b * x));
+    *slope = s + x * s * (1 - s) * b;
+    return x * s;
+}
 
 #endif

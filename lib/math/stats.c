@@ -97,7 +97,8 @@ void smoe_stats_add_images(smoe_paired *p, const double *d, size_t S, size_t I) 
         double off = mean_of(d + i, S, I) - whole;
         images += off * off;
     }
-    /* What is left of a seed's values without its mean and the images' means: the squares add up */
+    /* The residual of a seed's values without its mean and the means of the images: the squares add
+     * up */
     for (size_t s = 0; s < S; s++) {
         double own = mean_of(d + s * I, I, 1);
         for (size_t i = 0; i < I; i++) rest += (d[s * I + i] - own) * (d[s * I + i] - own);

@@ -17,11 +17,11 @@ double smoe_stats_t_cdf(double t, double freedom);
 /* The t with P(T <= t) = p, 0 < p < 1. */
 double smoe_stats_t_quantile(double p, double freedom);
 
-/* The mean over seeds of a difference, or of another contrast, that each seed has one value of;
- * where it is also known image by image, with what the choice of the test images adds. */
+/* The mean over seeds of a difference, or of another contrast, with one value per seed; if it is
+ * also known for each image, with the variance that the choice of the test images adds. */
 typedef struct smoe_paired {
     size_t n;                     /* seeds */
-    size_t images;                /* that the interval is over, too; 0: it is over seeds alone */
+    size_t images;                /* in the interval; 0: it is over seeds alone */
     double mean;                  /* NAN without seeds */
     double seeds_var, images_var; /* of the mean: over seeds, NAN below two; over images */
     double half;                  /* of the 95% interval mean -+ half; NAN below two seeds */
@@ -34,30 +34,30 @@ smoe_paired smoe_stats_paired(const double *value, size_t n);
 
 /*
  * Adds the images to the interval. d [S,I]: the same contrast for each seed and image, which are
- * crossed: d[s][i] = mu + a[s] + b[i] + e[s][i]. The interval over seeds has the variance of a and
- * e in it; what b adds is (MS_images - MS_rest) / (S I), at least 0, from the mean squares
+ * crossed: d[s][i] = mu + a[s] + b[i] + e[s][i]. The interval over seeds contains the variance of a
+ * and e; b adds (MS_images - MS_rest) / (S I), at least 0, from the mean squares
  *   MS_images = S sum_i (d[.][i] - d[.][.])^2 / (I - 1)
  *   MS_rest   = sum_si (d[s][i] - d[s][.] - d[.][i] + d[.][.])^2 / ((S - 1) (I - 1))
- * Needs two seeds and two images, and leaves the rest as it was with less.
+ * Needs two seeds and two images; with fewer, nothing is changed.
  */
 void smoe_stats_add_images(smoe_paired *paired, const double *d, size_t S, size_t I);
 
 /* Half of the interval of a level (0.95 ...): the two parts, each with the quantile of its own
- * degrees of freedom, n - 1 and images - 1, added in squares. With two seeds, where Satterthwaite's
- * single number of degrees of freedom covers 87% in the place of 95, this covers 95 to 99%
+ * degrees of freedom, n - 1 and images - 1, added in squares. With two seeds, Satterthwaite's
+ * single number of degrees of freedom gives a coverage of 87% instead of 95; this gives 95 to 99%
  * (tests/math/test_stats.c); it is never narrower than the interval over seeds alone. */
 double smoe_stats_half(const smoe_paired *paired, double level);
 
-/* The p that goes with it, of both sides: 1 - p is the level of the interval whose half is
+/* The two-sided p-value: 1 - p is the level of the interval whose half is
  * `distance`. NAN below two seeds. */
 double smoe_stats_p(const smoe_paired *paired, double distance);
 
-/* That the mean is within -+margin: p of two one-sided tests, the larger one. Below 0.05 where the
- * 90% interval is within. NAN below two seeds. */
+/* The p-value of equivalence, that the mean is within -+margin: the larger p of two one-sided
+ * tests. It is below 0.05 if the 90% interval lies within the margin. NAN below two seeds. */
 double smoe_stats_p_equivalent(const smoe_paired *paired, double margin);
 
-/* Holm's adjusted p of `count` tests among `family` (at least as many), the others taken to have
- * p = 1; a NAN counts as 1 too. */
+/* Holm's adjusted p of `count` tests in a family of `family` (at least as many); the other tests
+ * count as p = 1, and so does NAN. */
 void smoe_stats_holm(double *adjusted, const double *p, size_t count, size_t family);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * What the kernels of matrix products share: how tiles end, and how they prefetch what comes next.
+ * Code that the kernels of matrix products share: the end of a tile, and prefetching.
  * For files named kern_*.c, like math/simd.h.
  */
 #ifndef SMOE_TILE_H
@@ -14,8 +14,8 @@ enum {
     NR = NV * VL
 };
 
-/* c = add + bias + alpha * sum for the first n <= VL columns: one expression for whole and part
- * vectors, and never fused, so that a result does not depend on where in a tile it lies. */
+/* c = add + bias + alpha * sum for the first n <= VL columns: the same expression, never fused, for
+ * whole and partial vectors, so that a result does not depend on its position in a tile. */
 static inline void finish(real *c, vreal sum, real alpha, const real *add, const real *bias,
                           size_t n, bool stream) {
     vreal start = {0};
@@ -30,7 +30,7 @@ static inline void finish(real *c, vreal sum, real alpha, const real *add, const
         vstore(c, start);
 }
 
-/* Two cache lines of what comes next, into the L2. */
+/* Prefetches two cache lines into the L2. */
 static inline void prefetch(smoe_prefetch *next) {
     __builtin_prefetch(next->at, 0, 2);
     __builtin_prefetch(next->at + 64, 0, 2);
@@ -40,7 +40,7 @@ static inline void prefetch(smoe_prefetch *next) {
     next->left = next->run;
 }
 
-/* How often to prefetch in a round of steps of k, if at all; and what is due at step p. */
+/* The number of prefetches in a round of steps of k; and the prefetches that are due at step p. */
 static inline size_t prefetches_in(const smoe_prefetch *next, size_t steps) {
     return !next->every ? 0 : next->every < steps ? steps / next->every : 1;
 }
@@ -48,7 +48,7 @@ static inline void prefetch_due(smoe_prefetch *next, size_t p, size_t prefetches
     if (!(p & (next->every - 1)))
         for (; prefetches; prefetches--) prefetch(next);
 }
-/* Rounds of STEPS from one prefetch to the next, so that those in between need not check for it. */
+/* The number of rounds of STEPS between two prefetches, which need not check for them. */
 static inline size_t pause_of(const smoe_prefetch *next) {
     return !next->every ? SIZE_MAX : next->every > STEPS ? next->every / STEPS : 1;
 }

@@ -8,9 +8,10 @@
 #include "base/bf16.h"
 #include "math/simd.h"
 
-/* TURN elements of each of VL rows, `stride` bytes apart, or TURN_BF16 in BF16, become vectors of
- * the elements q of all rows. Wide vectors are loaded as halves of two rows, which spares a round
- * of shuffles: they wait for the ports of multiply-adds. Of BF16 it is pairs that are turned. */
+/* TRANSPOSE_DEPTH elements of each of VL rows, `stride` bytes apart, or TRANSPOSE_DEPTH_BF16 in
+ * BF16, become vectors of the elements q of all rows. Wide vectors are loaded as halves of two
+ * rows, which saves a round of shuffles; shuffles compete with multiply-adds for ports. BF16
+ * elements are transposed in pairs. */
 #if SMOE_VBYTES == 64 && !defined SMOE_F64
 enum { WORDS = 8 };
 #else
@@ -19,7 +20,7 @@ enum { WORDS = 4 };
 enum {
     TRANSPOSE_DEPTH = WORDS,
     TRANSPOSE_DEPTH_BF16 = 2 * WORDS,
-    PARTS = 4 /* in which they can be turned, for other work to go on between them */
+    PARTS = 4 /* the transposition can be done in parts, with other work between them */
 };
 #ifdef SMOE_F64
 static inline void transpose_part(vreal to[TRANSPOSE_DEPTH_BF16], vreal halfway[2 * WORDS],
@@ -135,8 +136,8 @@ static inline real source_element(const void *src, size_t at, bool narrow) {
     return narrow ? smoe_bf16_widen(((const smoe_bf16 *)src)[at]) : ((const real *)src)[at];
 }
 
-/* The part of a panel from the rows at `src`, VL of them and rs apart: k steps, of which up to VL
- * elements have room. */
+/* Part of a panel, from VL rows at `src`, rs apart: k steps, with room for up to VL elements
+ * each. */
 static inline __attribute__((always_inline)) void pack_transposed(real *dst, const void *src,
                                                                   bool narrow, size_t rs, size_t k,
                                                                   size_t width, size_t room) {
@@ -159,7 +160,7 @@ static inline __attribute__((always_inline)) void pack_transposed(real *dst, con
             dst[p * width + i] = source_element(src, i * rs + p, narrow);
 }
 
-/* The same where there are fewer rows: the others are zeros. */
+/* The same with fewer rows; the missing ones are zeros. */
 static inline __attribute__((always_inline)) void pack_edge(real *dst, const void *src, bool narrow,
                                                             size_t rs, size_t rows, size_t k,
                                                             size_t width, size_t room) {
@@ -181,8 +182,8 @@ static inline __attribute__((always_inline)) void pack_edge(real *dst, const voi
 
 /*
  * dst[p*width + i] = src(i, p), i < width; src(i,p) = src[i*rs + p*cs] for i < rows, else 0: the
- * heart of all packings. Whole vectors are stored even where less than one is left of a row: what
- * spills over is the start of the next row, written after it. The buffers have room for the last.
+ * core of all packings. Whole vectors are stored even if less than a vector is left of a row; the
+ * excess elements are overwritten by the next row. The buffers have room for those of the last row.
  */
 static inline __attribute__((always_inline)) void pack_panel(real *dst, const void *src,
                                                              bool narrow, size_t rs, size_t cs,

@@ -1,10 +1,10 @@
 /*
- * Tuning figures: what was found by measurement and changes speed, never bits. Two kinds:
- *   fixed when a kernel is compiled, a column for each instruction set, because registers and loops
- *   are laid out by them (tuning_kernels.h);
+ * Tuning parameters: values found by measurement, which change speed but never bits. Two kinds:
+ *   fixed when a kernel is compiled, with a column for each instruction set, because they determine
+ *   registers and loops (tuning_kernels.h);
  *   chosen when the program starts, one structure per processor family (smoe_tuning).
- * A new instruction set gets a column, a new family a structure; no figure is inherited unseen. The
- * columns for NEON and plain (SSE2 and others) hold safe values that nobody has measured.
+ * A new instruction set gets a column, a new family a structure; none inherits values unseen. The
+ * columns for NEON and plain (SSE2 and others) have safe values that have not been tuned.
  */
 #ifndef SMOE_TUNING_H
 #define SMOE_TUNING_H
@@ -23,7 +23,7 @@ typedef struct smoe_tuning {
 
 enum { SMOE_STREAMS = 4 };
 
-/* That of this processor; decided once. */
+/* The structure of this processor, which is determined once. */
 const smoe_tuning *smoe_tuning_get(void);
 
 /* ---- the same for all processors ------------------------------------------------------------- */

@@ -1,5 +1,5 @@
 /*
- * Tuning figures of the products and kernels alone, fixed when they are compiled; see tuning.h.
+ * Tuning parameters of products and kernels, fixed when they are compiled; see tuning.h.
  */
 #ifndef SMOE_TUNING_KERNELS_H
 #define SMOE_TUNING_KERNELS_H
@@ -19,10 +19,10 @@ enum {
     DEEP_K = 128,
     SHALLOW_K = 16,     /* k up to which C is best written row by row, with neither side packed */
     STREAMED_RUN = 64,  /* columns collected before they are stored past the caches */
-    NEAR = 4096,        /* elements of B that stay in the L1 with what passes them */
+    NEAR = 4096,        /* elements of B that stay in the L1 beside streamed data */
     PREFETCH_PACE = 64, /* most steps of k between two prefetches */
     /* how work is cut for threads */
-    HANDS = 16, /* times a thread gets pieces, neighbours: prefetching past one helps the next */
+    HANDS = 16, /* times a thread gets pieces, which are neighbours: prefetches help the next */
     TASKS = 1,  /* pieces per thread, at least, where A and B are packed for each, */
     TASKS_AS_IS = 8, /* and where A need not be packed: then columns are cut rather than rows, */
     COLUMNS = 4,     /* until a piece has this many times more rows */

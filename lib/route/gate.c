@@ -92,7 +92,7 @@ void smoe_gate_backward(smoe_gate *gate, real *dx, const real *x) {
     smoe_router *r = &gate->base;
     const smoe_plan *plan = &r->plan;
     size_t R = plan->tokens, E = r->E;
-    /* Of a token's weights only the placed ones have a gradient: with s = sum of g dg over them,
+    /* Only the weights of placements have a gradient: with s = sum of g dg over those of a token,
      * dz_e = g_e (dg_e - s). */
     SMOE_SHARED(routing, R * E)
     for (size_t t = 0; t < R; t++) {

@@ -26,14 +26,14 @@ typedef struct smoe_ranked {
 /* Registers W. */
 void smoe_gate_init(smoe_gate *gate);
 void smoe_gate_reserve(smoe_gate *gate, size_t B, bool train, bool noise, smoe_arena *keep);
-/* Its cost, where buffers hold at most `most` choices of a token. */
+/* Its cost, if buffers hold at most `most` choices of a token. */
 smoe_router_cost smoe_gate_cost(const smoe_gate *gate, const smoe_cost_options *options,
                                 size_t most);
 /* Standard deviation of the noise of a pass: noise/E in training, else 0. */
 double smoe_gate_noise(const smoe_gate *gate, const smoe_pass *pass);
-/* Fills z, noisy and g. At evaluation a block of spec->is_random has z of standard normal numbers
- * instead of W x (V-MoE E.1). std: of the noise, 0 for none. If `reserve` got no room for the
- * noise, it is added to z itself. */
+/* Fills z, noisy and g. At evaluation, in a block of spec->is_random, z consists of standard normal
+ * numbers instead of W x (V-MoE E.1). std: standard deviation of the noise, 0 for none. If
+ * `reserve` allocated no buffer for the noise, it is added to z itself. */
 void smoe_gate_forward(smoe_gate *gate, const real *x, double std, const smoe_pass *pass);
 /* dz holds the gradients of the auxiliary loss (or zeros); adds those of the plan's weights through
  * the softmax, then dW += dz^T x and dx += dz W. */

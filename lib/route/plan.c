@@ -92,8 +92,8 @@ void smoe_plan_seal(smoe_plan *plan) {
     }
     plan->first_row[plan->E] = plan->rows = plan->placed = row;
 
-    /* Counting sort by token. Counts are stored two places further on and starts one place further
-     * on; filling moves each start to its end, which is where the next token begins. */
+    /* Counting sort by token. The count of token i is at i+2 and its start at i+1; filling moves each
+     * start to its end, which is the start of the next token. */
     int32_t *first = plan->first;
     memset(first, 0, (plan->tokens + 2) * sizeof *first);
     size_t buffers = plan->G * plan->E;
@@ -257,7 +257,8 @@ void smoe_plan_dispatch_backward(smoe_plan *plan, real *dx, const real *dslots, 
 
 /* ---- statistics ------------------------------------------------------------------------------ */
 
-/* Weights one after another: the largest, and exp of their entropy once they sum to one. */
+/* Statistics of weights that are added one by one: the largest, and exp of the entropy of the
+ * weights divided by their sum. */
 typedef struct spread {
     double sum, wlogw, most;
 } spread;
@@ -272,7 +273,7 @@ static double effective(const spread *s) {
     return s->sum > 0 ? exp(log(s->sum) - s->wlogw / s->sum) : 0;
 }
 
-/* Of n weights `stride` apart. */
+/* The same for n weights, `stride` apart. */
 static spread spread_of(const real *w, size_t n, size_t stride) {
     spread s = {0};
     for (size_t i = 0; i < n; i++) spread_add(&s, (double)w[i * stride]);

@@ -59,15 +59,16 @@ void smoe_plan_reserve_dense(smoe_plan *plan, size_t G, size_t T, size_t E, size
 void smoe_plan_reserve_sparse(smoe_plan *plan, size_t G, size_t T, size_t E, size_t P, bool train,
                               smoe_arena *keep);
 
-/* The most rows a plan of that size can have: what the experts' buffers are reserved for. */
+/* The largest number of rows of a plan of that size, for which the buffers of experts are reserved.
+ */
 size_t smoe_plan_most_rows(const smoe_plan *plan);
 
 /* Begins a pass over `tokens` tokens in groups of T: sets G and, for dense plans, the rows. */
 void smoe_plan_begin(smoe_plan *plan, size_t tokens);
 
-/* Whether one of the G*S slots is filled; then its row, and its place, a number that identifies it
- * by its content: by token and expert in a sparse plan, else by group and slot. Places of an image
- * follow those of the one before it; smoe_plan_places says how many there are. */
+/* Whether one of the G*S slots is filled. If so, also its row, and its place: a number that
+ * identifies it by token and expert in a sparse plan, and by group and slot in a dense plan. The
+ * places of an image follow those of the image before; smoe_plan_places is their number. */
 bool smoe_plan_slot(const smoe_plan *plan, size_t slot, size_t *row, size_t *place);
 size_t smoe_plan_places(const smoe_plan *plan);
 
@@ -75,8 +76,8 @@ size_t smoe_plan_places(const smoe_plan *plan);
 void smoe_plan_seal(smoe_plan *plan);
 
 /* For a `rounded` plan that the router has filled: rounds the weights to the nearest BF16 number,
- * ties to even. Those of a dense plan are copies, those of placements are replaced. Their gradients
- * are those of the weights before rounding. */
+ * ties to even. Dense weights are rounded in copies, those of placements in place. The gradients of
+ * rounded weights are used as those of the weights before rounding. */
 void smoe_plan_round(smoe_plan *plan);
 
 /* slots [rows,d] = dispatch of x [tokens,d]. */

@@ -22,9 +22,9 @@ typedef struct smoe_pass {
     size_t first;  /* place of its first image in the whole batch, or at evaluation in the data */
     size_t whole;  /* training: images of the batch that these are a part of; 0: they are all. The
                       groups of choice routers must lie within a part */
-    /* [images] tokens of each, at least 1, where what follows them is padding: finite numbers that
-     * no other token attends to. Attention and pooling heed it; MoE layers route padding as
-     * tokens. NULL: all are full. */
+    /* [images] number of tokens of each, at least 1. The rows after them are padding: finite
+     * numbers that no token attends to. Attention and pooling ignore padding; MoE layers route it
+     * like tokens. NULL: no padding. */
     const size_t *lengths;
     smoe_clock *clock; /* NULL: no measurement */
 } smoe_pass;
@@ -40,7 +40,7 @@ static inline size_t smoe_pass_length(const smoe_pass *pass, size_t image, size_
 
 typedef struct smoe_router smoe_router;
 
-/* Options that make the count follow the papers' programs instead of this one. */
+/* Options that count the cost of the papers' programs instead of this one. */
 typedef struct smoe_cost_options {
     bool einsum; /* the choice routers dispatch and combine by one-hot products; else by gather and
                     scatter, which have no products (Soft MoE Table 9: true, V-MoE: false) */
@@ -48,13 +48,13 @@ typedef struct smoe_cost_options {
     bool pre_logits; /* a d x d layer before the head, as in V-MoE's models */
 } smoe_cost_options;
 
-/* What routing an image costs. */
+/* The cost of routing an image. */
 typedef struct smoe_router_cost {
     double logits;         /* multiply-adds forward, for logits from tokens and parameters */
     double mixing;         /* multiply-adds forward of dispatch, and of combine */
     int dispatch, combine; /* how often a training step does each of these */
     double rows;           /* that the experts process */
-    double used;           /* of these, how many can be filled */
+    double used;           /* the number of these rows that can be filled */
     double elementwise;    /* FLOPs forward beside the products */
 } smoe_router_cost;
 
@@ -85,19 +85,20 @@ struct smoe_router {
 };
 
 typedef struct smoe_router_place {
-    size_t block;     /* that it sits in, as the spec counts them */
+    size_t block;     /* the block of this router, as the spec counts them */
     size_t site;      /* number of this block among those of all towers: keys random streams */
     const char *name; /* "blocks.3.mlp.router", of its parameters */
 } smoe_router_place;
 
-/* Creates the router that spec->router names; NULL and err (SMOE_USAGE) if its spec is invalid. */
+/* Creates the router with the name spec->router; NULL and err (SMOE_USAGE) if its spec is
+ * invalid. */
 smoe_router *smoe_router_create(const smoe_moe_spec *spec, smoe_params *params,
                                 const smoe_router_place *place, size_t image_tokens, size_t d,
                                 smoe_err *err);
 void smoe_router_free(smoe_router *router);
 
-/* The cost of a dense plan, to which a router adds its logits: each side that is learnt has a
- * softmax, and a product whose weights have a gradient. */
+/* The cost of a dense plan without the logits, which a router adds: each learnt side has a softmax
+ * and a product whose weights have a gradient. */
 smoe_router_cost smoe_router_dense_cost(const smoe_router *r);
 
 /* out [n] = in (NULL: 0) + std * standard normal numbers of the stream; out may be in. */

@@ -2,7 +2,7 @@
  * Routers with nothing to learn (Soft MoE 3.5.2, appendix A).
  *   uniform   D = 1/T, C = 1/S: every slot is the mean token, every token gets the mean slot.
  *   identity  token t goes to expert t mod E, slot floor(t/E), weight 1: no mixing. An expert
- *             has ceil(T/E) slots, whatever the spec says of slots.
+ *             has ceil(T/E) slots, regardless of the spec.
  */
 #include "route/router.h"
 #include "base/team.h"

@@ -25,7 +25,7 @@ typedef struct soft_router {
     real *z;           /* [R,S] X unit */
     real *token;       /* [R,2] f(x_t) and its slope */
     real *dunit;       /* [d,S] */
-    real *pull;        /* [R] sum over slots of dL z */
+    real *pull;        /* [R] q_t below: sum over slots of dL z */
 } soft_router;
 
 enum { COLUMNS = 64 }; /* columns of Phi one task takes */
@@ -44,8 +44,8 @@ static void inverse_norm(double square, smoe_l2 kind, real *f, real *slope) {
     *f = (real)v;
 }
 
-/* Normal numbers, not truncated at two deviations as in flax: the normalised columns of Phi hardly
- * differ. */
+/* Normal numbers, not truncated at two deviations as in flax; the normalised columns of Phi hardly
+ * change by that. */
 static double phi_std(const smoe_router *r) {
     double fan_in = (double)r->E * (double)r->d;
     return r->spec->phi_std == SMOE_WORD ? 1 / sqrt(fan_in) : r->spec->phi_std;

@@ -57,7 +57,7 @@ static smoe_router_cost cost(const smoe_router *r, const smoe_cost_options *opti
 }
 
 /* The K largest of the logits z [E], largest first, ties to the lower index: insertion into a short
- * list. Not of g, where all that is far below the largest is 0. */
+ * list. g is not used, because all values far below the largest are 0 in it. */
 static void top_experts(int32_t *choice, const real *z, size_t E, size_t K) {
     size_t held = 0;
     for (size_t e = 0; e < E; e++) {
@@ -89,8 +89,8 @@ static void draw_order(tokens_router *self, size_t g, size_t first, size_t n,
         self->ranked[first + i] = (smoe_ranked){0, (int32_t)self->drawn[first + i]};
 }
 
-/* Tokens of the group in the order in which they are placed; returns how many of them are
- * (skip_patch). */
+/* Tokens of the group in the order in which they are placed; returns the number of tokens that take
+ * part (skip_patch). */
 static size_t order(tokens_router *self, size_t g, size_t first, size_t n, const smoe_pass *pass) {
     const smoe_router *r = &self->gate.base;
     size_t K = r->K, kept = (size_t)rint(r->spec->skip_patch * (double)n);
@@ -230,8 +230,8 @@ static void forward(smoe_router *r, const real *x, const smoe_pass *pass) {
 /*
  * dz of the auxiliary loss of one group, whose sums become their own gradients. Importance: through
  * p = softmax(z), dz = p (dimportance - sum of p dimportance). Load: with u the score and phi its
- * density, dz_te += dload_e phi(u)/sigma, and what all experts of a token get is taken from the
- * logit that is its threshold.
+ * density, dz_te += dload_e phi(u)/sigma, and the sum of these over the experts of a token is
+ * subtracted from the gradient of the logit that is its threshold.
  */
 static void auxiliary_backward(tokens_router *self, size_t g, size_t first, size_t n, double sigma,
                                double scale) {

@@ -73,7 +73,7 @@ static const rule rules[] = {
 #undef ACTS
 enum { RULES = sizeof rules / sizeof *rules };
 
-/* Whether the list names the entry, or a section it is in. */
+/* Whether the list contains the entry, or a section of it. */
 static bool names_entry(const char *keys, int entry) {
     char name[SMOE_KEY_SIZE];
     for (size_t length; *keys; keys += length + (keys[length] == ' ')) {
@@ -127,7 +127,8 @@ bool smoe_spec_acts(const smoe_spec *spec, const char *key) {
 
 /* ---- values that have none ------------------------------------------------------------------- */
 
-/* A resolved spec, as runs have them, states every key. Only what was put beside it counts. */
+/* A resolved spec, as in a run, states every key. Only values given in addition to it are
+ * checked. */
 static bool states_all(const smoe_spec *spec) {
     for (size_t i = 0; i < SMOE_SCHEMA_COUNT; i++) {
         const smoe_provenance *at = &spec->origin[i];

@@ -16,7 +16,7 @@ smoe_provenance smoe_events_place(const smoe_events *src, const yaml_event_t *ev
     return where;
 }
 
-/* What libyaml has to say; a byte that is no character comes with an offset instead of a line. */
+/* The error of libyaml; for a byte that is not a character it has an offset instead of a line. */
 static void syntax_problem(smoe_events *src) {
     const yaml_parser_t *parser = &src->parser;
     smoe_provenance where = src->where;

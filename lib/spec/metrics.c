@@ -38,7 +38,7 @@ static bool matches(const char *pattern, const char *text, size_t *number) {
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-/* What keys of an evaluation begin with. */
+/* The prefix of the keys of an evaluation. */
 static const char *prefix_of(const char *split) {
     return strcmp(split, "train") ? split : "train_split";
 }
@@ -104,8 +104,8 @@ const char *smoe_metric_label(char label[SMOE_METRIC_KEY], smoe_metric metric, c
     return label;
 }
 
-/* What tables call a metric of a step, an evaluation or a layer; NULL for others, and for the names
- * of few-shot accuracies, of which there are many. */
+/* The name in tables of a metric of a step, an evaluation or a layer; NULL for others, and for
+ * few-shot accuracies, which have many names. */
 static const char *name_in_tables(smoe_metric metric) {
     const smoe_metric_entry *entry = &smoe_metrics[metric];
     if (entry->scope == SMOE_OF_RUN || entry->scope == SMOE_OF_RECORD) return NULL;

@@ -1,9 +1,9 @@
 /*
- * The table of metrics: what trainer, evaluation and few-shot record, what sweeps have in their
- * results, and what figures call it. A name is one statistic wherever it stands; what it is taken
- * over is told by what it stands in: the record's training batch or split, the layer.
- * Adding one: an entry of metrics.def, its paragraph in the man page, and the place that computes
- * it.
+ * The table of metrics: their names in the records of trainer, evaluation and few-shot, their
+ * columns in the results of sweeps, and their labels in figures. A name always means the same
+ * statistic; the context tells what it is computed over: the training batch or split of the record,
+ * the layer. Adding one: an entry of metrics.def, its paragraph in the man page, and the place that
+ * computes it.
  */
 #ifndef SMOE_METRICS_H
 #define SMOE_METRICS_H
@@ -72,27 +72,30 @@ const char *smoe_metric_name(smoe_metric metric);
 
 /* Its column in results, number of shots included. Returns column. */
 const char *smoe_metric_column(char column[SMOE_METRIC_KEY], smoe_metric metric, size_t number);
-/* Whose column of results that is, and its number of shots (may be NULL); SMOE_METRICS: nobody's.
+/*
+ * The metric with that column of results, and its number of shots (may be NULL); SMOE_METRICS:
+ * none.
  */
 smoe_metric smoe_metric_of_column(const char *column, size_t *number);
 
-/* May a column of results be called that, as one that is measured? */
+/* Whether a measured column of results can have that name. */
 bool smoe_metric_is_measured(const char *column);
-/* Is the column one that people look at first; with `brief`, on a screen? */
+/* Whether the column is in the summary; with `brief`, in the summary on the screen. */
 bool smoe_metric_is_shown(const char *column, bool brief);
 
-/* What figures call it where evaluations are of a split; NULL: of several. Returns label. */
+/* Its label in figures, if evaluations are of this split; NULL: of several splits. Returns
+ * label. */
 const char *smoe_metric_label(char label[SMOE_METRIC_KEY], smoe_metric metric, const char *split,
                               size_t number);
 
-/* The words for what stands in tables about training and layers, a key of a record or the name of a
- * layer's metric: in buf; NULL where it is neither. */
+/* The label of a name in tables about training and layers (a key of a record, or a metric of a
+ * layer), in buf; NULL if it is neither. */
 const char *smoe_metric_say(const char *name, char *buf, size_t size);
 /* The i-th of those names, evaluations being of the split test, its words in *words; NULL past the
  * last. */
 const char *smoe_metric_words(size_t i, const char **words);
 
-/* Is a number better than another? What is not finite is better than nothing. */
+/* Whether a number is better than another. A finite number is better than one that is not. */
 bool smoe_metric_is_better(smoe_metric metric, double value, double than);
 
 #endif

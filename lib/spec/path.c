@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the given path of an entry is relative to. */
+/* The folder that the given path of an entry is relative to. */
 static const char *base_folder(const smoe_spec *spec, const smoe_schema_entry *entry) {
     bool caller = spec->origin && spec->origin[entry - smoe_schema].kind == SMOE_FROM_OVERRIDE;
     return caller || !spec->folder ? "." : spec->folder;
@@ -20,8 +20,8 @@ static const char *given_path(const smoe_spec *spec, const smoe_schema_entry *en
     return *(char *const *)((const char *)spec + entry->at);
 }
 
-/* What of a path must be there: all, or the folder of a pattern of shards, as
- * DIR/{split}-{0..9}.tar is. */
+/* The part of a path that must exist: all of it, or the folder of a pattern of shards, such as
+ * DIR/{split}-{0..9}.tar. */
 static size_t fixed_length(const char *path) {
     static const char split[] = "{split}";
     const char *brace = path;
@@ -54,9 +54,13 @@ int smoe_path_portable(const smoe_spec *spec, const smoe_schema_entry *entry, ch
     *path = NULL;
     const char *given = given_path(spec, entry), *base = base_folder(spec, entry);
     if (!given) return 0;
+    if (!strcmp(given, entry->preset)) { /* text.tokenizer bytes: a name, not a file */
+        *path = strdup(given);
+        return *path ? 0 : -1;
+    }
     if (*given != '/' && look(base, strlen(base), given, path)) return -1;
-    /* A real path may hold what neither YAML nor JSON can carry; then the given one, which was
-     * checked, stays. */
+    /* A real path may have characters that YAML and JSON cannot represent; then the given path,
+     * which was checked, is kept. */
     if (*path && !smoe_text_printable(*path)) {
         free(*path);
         *path = NULL;
@@ -76,7 +80,7 @@ static int find(const smoe_spec *spec, const char *key, char **path, smoe_err *e
     const smoe_schema_entry *entry = &smoe_schema[smoe_schema_find(key)];
     const char *given = given_path(spec, entry), *base = base_folder(spec, entry);
     if (!given)
-        return smoe_fail(err, SMOE_USAGE, "%s: not given, but this source of data needs it", key);
+        return smoe_fail(err, SMOE_USAGE, "%s: not given, but it is needed", key);
     char places[700] = "";
     if (look(base, strlen(base), given, path)) goto memory;
     if (*path) return 0;
@@ -104,6 +108,15 @@ int smoe_spec_data_path(const smoe_spec *spec, char **path, smoe_err *err) {
 
 int smoe_spec_data_labels(const smoe_spec *spec, char **path, smoe_err *err) {
     return find(spec, "data.labels", path, err);
+}
+
+bool smoe_spec_tokenizer_in_file(const smoe_spec *spec) {
+    const char *given = spec->text.tokenizer;
+    return !given || strcmp(given, smoe_schema[smoe_schema_find("text.tokenizer")].preset) != 0;
+}
+
+int smoe_spec_tokenizer_path(const smoe_spec *spec, char **path, smoe_err *err) {
+    return find(spec, "text.tokenizer", path, err);
 }
 
 int smoe_spec_fewshot_data(const smoe_spec *spec, smoe_spec *view, smoe_err *err) {

@@ -46,7 +46,7 @@ static void read_scalar(smoe_events *src, int entry, const yaml_event_t *event,
     char problem[SMOE_PROBLEM];
     const char *text = smoe_events_scalar(event);
     if (!text) {
-        bad_value(src, where, entry, "holds a NUL character");
+        bad_value(src, where, entry, "contains a NUL character");
         return;
     }
     bool plain = event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
@@ -123,7 +123,7 @@ static void mark_bad(smoe_reading *reading, const char *key) {
         if (smoe_schema_within(i, key) || !strcmp(smoe_schema[i].key, key)) reading->bad[i] = true;
 }
 
-/* An unknown key: say where such a key belongs, or which are known here. */
+/* Reports an unknown key: the section to which it belongs, or the keys that are known here. */
 void smoe_events_unknown(smoe_reading *reading, const smoe_provenance *where, const char *section,
                          const char *leaf, const char *full) {
     char known[400] = "", shown[64];

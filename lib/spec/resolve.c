@@ -75,7 +75,7 @@ static void set_text(smoe_reading *reading, const char *key, const char *text) {
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
-/* A value of the file gives way to another key that an override sets. */
+/* A value of the file is replaced by another key that an override sets. */
 static bool gives_way(smoe_reading *reading, const char *key, const char *to,
                       smoe_provenance_kind kind) {
     smoe_provenance *origin = origin_of(reading, key);
@@ -439,7 +439,7 @@ static void check_data(smoe_reading *reading) {
           "a model without its data)");
 }
 
-/* What a text tower needs, or what nobody uses without one. */
+/* Checks the keys that a text tower needs, and those that are not used without one. */
 static void check_text(smoe_reading *reading) {
     const smoe_spec *spec = reading->spec;
     const smoe_data_spec *data = &spec->data;
@@ -449,9 +449,8 @@ static void check_text(smoe_reading *reading) {
                   "zero-shot classification needs a text tower: use train.loss contrastive");
         return;
     }
-    if (!spec->text.tokenizer || strcmp(spec->text.tokenizer, "bytes") != 0)
-        clash(reading, KEYS("text.tokenizer"),
-              "files of tokenizers cannot be read yet: use bytes, which is built in");
+    if (!spec->text.tokenizer)
+        clash(reading, KEYS("text.tokenizer"), "expected bytes, or the path of a tokenizer's file");
     const smoe_model_spec text = smoe_spec_text_tower(spec);
     if (text.width % text.heads)
         clash(reading, KEYS("text.heads", "text.width"),
@@ -465,12 +464,13 @@ static void check_text(smoe_reading *reading) {
               "a mixed image has no caption: use 0 with train.loss contrastive");
     if (spec->train.label_smoothing > 0)
         clash(reading, KEYS("train.label_smoothing", "train.loss"),
-              "pairs of images and captions have no classes to spread: use 0");
+              "contrastive losses have no classes to smooth: use 0");
     bool moved = data->augment.flip || data->augment.crop == SMOE_CROP_INCEPTION ||
                  data->augment.randaugment.n;
     if (smoe_sources[data->source].generated && moved)
         clash(reading, KEYS("data.augment.flip", "data.augment.crop", "data.augment.randaugment.n"),
-              "captions of %s say where and what objects are, which flips, random crops and "
+              "captions of %s describe the places and kinds of objects, which flips, random crops "
+              "and "
               "RandAugment change: switch them off, or use crop pad",
               smoe_sources[data->source].name);
 }

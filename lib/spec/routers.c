@@ -1,4 +1,4 @@
-/* The table of routers, and questions to it; see routers.h. */
+/* The table of routers, and functions that read it; see routers.h. */
 #include "spec/routers.h"
 
 #include <string.h>

@@ -38,7 +38,7 @@ const smoe_router_entry *smoe_router_find(const char *name);
  * for NULL, a dense model. */
 bool smoe_router_heeds(const smoe_router_entry *router, const char *key);
 
-/* Whether tokens choose experts, or experts choose tokens. */
+/* Whether the router is a choice router: tokens choose experts, or experts choose tokens. */
 bool smoe_moe_chooses(const smoe_moe_spec *moe);
 
 /* The number of choices per token that determines the size of buffers in that block: K for tokens-
@@ -49,17 +49,18 @@ size_t smoe_moe_choices(const smoe_moe_spec *moe, size_t block);
  * share of dropped tokens is 0. */
 bool smoe_moe_drops_nothing(const smoe_moe_spec *moe);
 
-/* P for a group of `tokens` tokens in an MoE layer: slots of an expert or, where somebody chooses,
- * places of its buffer. Those of smoe_moe_capacity, but an expert that chooses takes each token
- * once at most; with a fixed router as many as the tokens take, whatever the spec says of slots. */
+/* P for a group of `tokens` tokens in an MoE layer: slots of an expert or, with a choice router,
+ * places of its buffer. This is smoe_moe_capacity, except that an expert that chooses takes each
+ * token at most once, and that a fixed router has as many slots as its tokens need, regardless of
+ * the spec. */
 size_t smoe_moe_places(const smoe_moe_spec *moe, size_t block, size_t tokens);
 
-/* What a full group of tokens meets in the MoE layer of a block. */
+/* The sizes for a full group of tokens in the MoE layer of a block. */
 typedef struct smoe_moe_shape {
     size_t images, T; /* of the group: images, tokens */
     size_t E, P, S;   /* experts; slots or places of each; S = E*P, the most rows of a group */
     size_t K;         /* choices of a token that buffers are for; 0: nobody chooses */
-    double capacity;  /* C, as asked for */
+    double capacity;  /* C, as requested */
 } smoe_moe_shape;
 smoe_moe_shape smoe_moe_shape_of(const smoe_moe_spec *moe, size_t block, size_t image_tokens);
 

@@ -1,5 +1,5 @@
-/* The schema table as an array, and questions to it: which entry, which section, which was
- * meant. */
+/* The schema table as an array, and functions that look up entries, sections, and the nearest known
+ * key of a misspelt one. */
 #include "spec/profiles.h"
 #include "spec/schema.h"
 
@@ -200,7 +200,7 @@ bool smoe_schema_meant(const char *section, const char *leaf, char meant[SMOE_KE
     return best != SIZE_MAX;
 }
 
-/* Whether two words are the same but for '-' and '_'. */
+/* Whether two words are the same apart from '-' and '_'. */
 static bool same_word(const char *a, const char *b) {
     for (; *a && *b; a++, b++)
         if ((*a == '-' ? '_' : *a) != (*b == '-' ? '_' : *b)) return false;

@@ -118,14 +118,14 @@ int smoe_reading_profile(smoe_reading *reading, const char *name) SMOE_MUST_CHEC
 void smoe_reading_file(smoe_reading *reading, const char *text, size_t length);
 void smoe_reading_override(smoe_reading *reading, size_t index);
 void smoe_reading_resolve(smoe_reading *reading);
-/* Then the overrides that have no effect are mistakes too. */
+/* After these stages: reports overrides without effect as mistakes. */
 void smoe_reading_idle(smoe_reading *reading);
 
 /* Whether every key that acts.def names is one; for its test. `unknown` is the first that is not.
  */
 bool smoe_acts_names_known(char unknown[SMOE_KEY_SIZE]);
 
-/* Frees what the section holds; empty then. */
+/* Frees the contents of the section, which is then empty. */
 void smoe_sweep_spec_clear(smoe_sweep_spec *sweep);
 
 /* ---- values ---------------------------------------------------------------------------------- */

@@ -173,6 +173,7 @@ smoe_model_spec smoe_spec_text_tower(const smoe_spec *spec) {
     if (text->heads) model.heads = text->heads;
     model.mlp = 4 * model.width;
     model.qk_norm = false;
+    model.head = SMOE_HEAD_GAP; /* text.pool says what is pooled */
     model.drop_path = 0;
     model.moe.layer_count = 0;
     memset(model.moe.is_moe, 0, sizeof model.moe.is_moe);

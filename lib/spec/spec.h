@@ -40,7 +40,12 @@ typedef enum smoe_shape_classes {
 /* What is done with a sample of webdataset that cannot be used. */
 typedef enum smoe_on_error { SMOE_ON_ERROR_STOP, SMOE_ON_ERROR_SKIP } smoe_on_error;
 typedef enum smoe_crop { SMOE_CROP_NONE, SMOE_CROP_PAD, SMOE_CROP_INCEPTION } smoe_crop;
-typedef enum smoe_head { SMOE_HEAD_GAP, SMOE_HEAD_TOKEN, SMOE_HEAD_MAP } smoe_head;
+typedef enum smoe_head {
+    SMOE_HEAD_GAP,
+    SMOE_HEAD_TOKEN,
+    SMOE_HEAD_MAP,
+    SMOE_HEAD_GAP_NORM
+} smoe_head;
 typedef enum smoe_position { SMOE_POSITION_LEARNED, SMOE_POSITION_SINCOS2D } smoe_position;
 typedef enum smoe_l2 { SMOE_L2_PAPER, SMOE_L2_VMOE } smoe_l2;
 typedef enum smoe_priority {
@@ -221,6 +226,7 @@ typedef struct smoe_train_spec {
     size_t log_every, eval_every, checkpoint_every, keep, keep_every;
     bool tensorboard; /* records are written as event files too */
     double checkpoint_minutes;
+    size_t shard_bytes;
 } smoe_train_spec;
 
 typedef struct smoe_fewshot_spec {
@@ -270,7 +276,7 @@ typedef struct smoe_sweep_keys {
     size_t count;
 } smoe_sweep_keys;
 
-/* What the figure of a sweep shows: columns of its results; NULL: as it comes. */
+/* The figure of a sweep: columns of its results; NULL: the default. */
 typedef struct smoe_sweep_figure {
     char *x, *y, *line; /* a point's place; what tells lines apart */
 } smoe_sweep_figure;
@@ -300,7 +306,7 @@ enum { SMOE_PRIMARY_PARTS = 7 };
 extern const char *const smoe_primary_part[SMOE_PRIMARY_PARTS + 1];
 char **smoe_primary_text(smoe_primary *primary, size_t part);
 
-/* What a key of an evaluation is called beside those of the trials: this and the key. */
+/* The prefix of a key of an evaluation, next to the keys of the trials. */
 #define SMOE_EVALUATED "evaluate."
 
 /* The section `sweep`, which only smoe sweep uses; not part of a resolved spec. */
@@ -402,7 +408,8 @@ void smoe_spec_continue(smoe_spec *spec);
  * train.steps leaves no room for it. */
 bool smoe_spec_shortened(const smoe_spec *spec, const char *key);
 
-/* Where a group was given: "FILE:LINE:COLUMN", "override" or the name of the spec. Returns buf. */
+/* The place where a group was given: "FILE:LINE:COLUMN", "override" or the name of the spec.
+ * Returns buf. */
 const char *smoe_group_place(const smoe_spec *spec, const smoe_group *group, char *buf,
                              size_t size);
 
@@ -417,12 +424,11 @@ typedef void smoe_spec_key(void *user, const char *key, const char *type, const 
                            const char *help);
 void smoe_spec_each_key(smoe_spec_key *key, void *user);
 
-/* The key of the schema that somebody means by a word: the whole key, or its last part, with '-' or
- * '_'; of several keys that of `train`, or else the one with the fewest letters. NULL: there is
- * none. */
+/* The key of the schema that a word probably means: the whole key, or its last part, with '-' or
+ * '_'; of several keys the one in `train`, or else the shortest. NULL if there is none. */
 const char *smoe_spec_key_called(const char *word);
 
-/* What to write here for the name of another program (elsewhere.def), or NULL. */
+/* The words of this program for a name from another program (elsewhere.def), or NULL. */
 const char *smoe_spec_elsewhere(const char *word);
 
 /* Whether this is a key of the schema, or a section; SMOE_USAGE names the nearest. */
@@ -461,6 +467,9 @@ size_t smoe_moe_capacity(const smoe_moe_spec *moe, size_t block, size_t tokens, 
 /* Full path of the data of the spec: as given, relative to the spec's folder, or found in
  * SMOE_DATA. *path is a fresh string. SMOE_DATA-code failure names every place tried. */
 int smoe_spec_data_path(const smoe_spec *spec, char **path, smoe_err *err) SMOE_MUST_CHECK;
+/* Whether text.tokenizer is a file, and its path, found and owned as that of the data. */
+bool smoe_spec_tokenizer_in_file(const smoe_spec *spec);
+int smoe_spec_tokenizer_path(const smoe_spec *spec, char **path, smoe_err *err) SMOE_MUST_CHECK;
 
 /* The same of data.labels. */
 int smoe_spec_data_labels(const smoe_spec *spec, char **path, smoe_err *err) SMOE_MUST_CHECK;

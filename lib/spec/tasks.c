@@ -1,4 +1,4 @@
-/* What specs know of tasks; see tasks.h. */
+/* The table of tasks for specs; see tasks.h. */
 #include "spec/tasks.h"
 
 #include <math.h>

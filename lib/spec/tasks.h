@@ -12,12 +12,12 @@ enum {
 #undef TASK
 };
 
-/* Whether it compares images with captions, which takes a text tower, and not with classes. */
+/* Whether it compares images with captions, which needs a text tower, and not with classes. */
 bool smoe_task_pairs(smoe_loss loss);
 
-/* With which the bias of N classes, or of the pairs of N images, starts; 0: pairs have none. */
+/* The initial bias of N classes, or of the pairs of N images; 0: pairs have none. */
 double smoe_task_bias(smoe_loss loss, size_t N);
-/* With which the factor of the cosines of pairs starts. */
+/* The initial factor of the cosines of pairs. */
 double smoe_task_factor(smoe_loss loss);
 
 #endif

@@ -64,7 +64,10 @@ static bool strip(const char *text, char *buf, size_t size) {
     return true;
 }
 
-/* [-] digits, a point among or beside them, [e[+-]digits]; what stands behind it is garbage. */
+/*
+ * [-] digits, with a point between, before or after them, [e[+-]digits]; the text after it is
+ * invalid.
+ */
 static bool is_number(const char *text, bool *whole) {
     const char *start = text + (*text == '-'), *c = digits(start);
     size_t count = (size_t)(c - start);
@@ -309,7 +312,7 @@ static int print_list(char **to, const size_t *items, size_t count, char *proble
     return copy_text(to, count ? text : "none", problem);
 }
 
-/* In the order given, in which numbers may come twice. */
+/* In the given order; numbers may repeat. */
 static int set_series(smoe_series *to, const double *items, size_t count, char *problem) {
     if (!count) {
         snprintf(problem, SMOE_PROBLEM, "has no items: give one for each MoE layer");

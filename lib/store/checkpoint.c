@@ -10,6 +10,7 @@
 #include "store/checkpoint.h"
 #include "base/file.h"
 #include "store/model_file.h"
+#include "store/shards.h"
 #include "store/safetensors.h"
 
 #include <dirent.h>
@@ -29,7 +30,7 @@ enum { PATH_ROOM = 4096, NAME_ROOM = 32 };
 static const char BUILDING[] = SMOE_FILE_TEMPORARY "new"; /* a checkpoint not yet whole */
 static const char DELETING[] = SMOE_FILE_TEMPORARY "old"; /* one on its way out */
 static const char MODEL_CRC[] = "smoe.model_crc32";
-/* Of the moments, in files without a digest; older versions wrote it. */
+/* The checksum of the moments, which older versions wrote; used for files without a digest. */
 static const char STATE_CRC[] = "smoe.state_crc32";
 static const char AVERAGE_CRC[] = "smoe.ema_crc32", AVERAGE[] = "ema.safetensors";
 static const char REPLACED[] = ".replaced-"; /* stands in while its successor is renamed */
@@ -135,7 +136,7 @@ static int latest_step(const char *ckpt, uint64_t *step, smoe_err *err) {
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* Numbers as JSON has them: back to the same double, whatever the locale. */
+/* Numbers as in JSON, which are read back as the same double in any locale. */
 static void real_text(char buf[NAME_ROOM], double x) {
     json_t *number = json_real(x);
     size_t n = json_dumpb(number, buf, NAME_ROOM - 1, JSON_ENCODE_ANY | JSON_REAL_PRECISION(17));
@@ -143,7 +144,7 @@ static void real_text(char buf[NAME_ROOM], double x) {
     json_decref(number);
 }
 
-/* The slabs of the moments that exist; returns how many. */
+/* The slabs of the existing moments; returns their number. */
 static size_t moments_of(const smoe_params *params, smoe_slab slabs[2]) {
     size_t count = 0;
     if (params->m || params->m_bf16)
@@ -155,8 +156,8 @@ static size_t moments_of(const smoe_params *params, smoe_slab slabs[2]) {
     return count;
 }
 
-/* The checksum of the weights, or of their average, which belong to the moments. Not in their own
- * file: that one may be changed with other tools. */
+/* The checksum of the weights, or of their average, which belong to the moments. It is stored with
+ * the moments and not with the weights, because other tools may change the file of weights. */
 static int weights_crc(const smoe_params *params, real *values, uint32_t *crc, smoe_err *err) {
     smoe_slab weights = {.prefix = "", .values = values};
     smoe_tensor *tensors = NULL;
@@ -171,10 +172,10 @@ static const char *integer_text(char buf[NAME_ROOM], uint64_t number) {
     return buf;
 }
 
-/* The file with its metadata, in which numbers that are not known are left out. */
-static int state_put(const char *path, const smoe_tensor *tensors, size_t count,
-                     const smoe_checkpoint *state, uint32_t model, const uint32_t *average,
-                     smoe_err *err) {
+/* Writes the file with its metadata, without the numbers that are not known. */
+static int state_put(const char *path, uint64_t shard_bytes, const smoe_tensor *tensors,
+                     size_t count, const smoe_checkpoint *state, uint32_t model,
+                     const uint32_t *average, smoe_err *err) {
     enum { NUMBERS = 8 };
     const struct {
         const char *key;
@@ -195,12 +196,12 @@ static int state_put(const char *path, const smoe_tensor *tensors, size_t count,
     for (size_t i = 0; i < NUMBERS; i++)
         if (number[i].always || number[i].value)
             metadata[pairs++] = (smoe_pair){number[i].key, integer_text(text[i], number[i].value)};
-    return smoe_safetensors_write(path, tensors, count, metadata, pairs, err);
+    return smoe_shards_write(path, shard_bytes, tensors, count, metadata, pairs, err);
 }
 
 /* The moments of the table as tensors in one array; names live in the two blocks. */
-static int state_write(const char *path, const smoe_params *params, const smoe_checkpoint *state,
-                       smoe_err *err) {
+static int state_write(const char *path, uint64_t shard_bytes, const smoe_params *params,
+                       const smoe_checkpoint *state, smoe_err *err) {
     uint32_t model, average;
     smoe_slab slabs[2];
     size_t most = params->count + (params->second ? params->second->count : params->count);
@@ -219,7 +220,8 @@ static int state_write(const char *path, const smoe_params *params, const smoe_c
     }
     if (weights_crc(params, params->w, &model, err)) goto out;
     if (params->average && weights_crc(params, params->average, &average, err)) goto out;
-    status = state_put(path, all, count, state, model, params->average ? &average : NULL, err);
+    status = state_put(path, shard_bytes, all, count, state, model,
+                       params->average ? &average : NULL, err);
 out:
     free(block[0]);
     free(block[1]);
@@ -232,7 +234,7 @@ const char *smoe_checkpoint_left(const char *dir) {
                                        : "the run has no checkpoint yet";
 }
 
-/* Whether all of a stretch of a slab is finite, in parallel pieces. */
+/* Whether all elements of a part of a slab are finite, in parallel pieces. */
 static bool stretch_finite(const smoe_slab *slab, size_t first, size_t size) {
     enum { PIECE = 1 << 18 };
     size_t pieces = (size + PIECE - 1) / PIECE;
@@ -269,7 +271,7 @@ static int finite_check(const char *dir, const smoe_params *params, uint64_t ste
     return 0;
 }
 
-/* The average as a model file of its own, which every command reads. */
+/* Writes the average as a separate model file, which every command can read. */
 static int average_write(const char *path, const smoe_params *params, const smoe_spec *spec,
                          const smoe_checkpoint *state, smoe_err *err) {
     smoe_params view = *params;
@@ -277,7 +279,7 @@ static int average_write(const char *path, const smoe_params *params, const smoe
     return smoe_model_file_write(path, &view, spec, state->step, state->names, err);
 }
 
-/* All files into the temporary folder, which is then ready to be renamed. */
+/* Writes all files into the temporary folder, which is then ready to be renamed. */
 static int build(const char *folder, const smoe_params *params, const smoe_spec *spec,
                  const smoe_checkpoint *state, smoe_err *err) {
     place at;
@@ -288,7 +290,9 @@ static int build(const char *folder, const smoe_params *params, const smoe_spec 
         return -1;
     if (params->average && average_write(in_folder(&at, folder, AVERAGE), params, spec, state, err))
         return -1;
-    if (state_write(in_folder(&at, folder, "state.safetensors"), params, state, err)) return -1;
+    if (state_write(in_folder(&at, folder, "state.safetensors"), spec->train.shard_bytes, params,
+                    state, err))
+        return -1;
     return smoe_file_sync_folder(folder, err);
 }
 
@@ -324,7 +328,10 @@ static int install(const char *ckpt, uint64_t step, smoe_err *err) {
     return smoe_file_sync_folder(ckpt, err) || smoe_file_remove(old, err) ? -1 : 0;
 }
 
-/* Removes all but the newest, those that are linked to, and the milestones of `every`. */
+/*
+ * Removes all checkpoints except the newest, those that are linked to, and the multiples of
+ * `every`.
+ */
 static int retain(const char *ckpt, size_t keep, size_t every, smoe_err *err) {
     uint64_t latest = 0, best = 0;
     int has_latest = link_step(ckpt, "latest", &latest, err);
@@ -447,7 +454,7 @@ static int step_agrees(const smoe_safetensors *file, uint64_t step, smoe_err *er
                      smoe_safetensors_path(file), found, step);
 }
 
-/* A number that older checkpoints do not have; then 0. */
+/* A number that older checkpoints lack; 0 then. */
 static int metadata_known(const smoe_safetensors *file, const char *key, uint64_t *value,
                           smoe_err *err) {
     *value = 0;
@@ -487,7 +494,7 @@ static int state_read(const smoe_safetensors *file, uint64_t step, smoe_checkpoi
     return state_sane(file, state, err);
 }
 
-/* Whether the data of a file has the checksum that the state has for it, where it has one. */
+/* Compares the data of a file with the checksum in the state, if there is one. */
 static int crc_agrees(const smoe_safetensors *file, const smoe_safetensors *state, const char *key,
                       smoe_err *err) {
     uint64_t want = 0;
@@ -596,7 +603,7 @@ uint64_t smoe_checkpoint_latest(const char *dir) {
     return latest_step(in_folder(&ckpt, dir, "ckpt"), &step, NULL) > 0 ? step : 0;
 }
 
-/* The step that a user means by 500, step_500 or step_00000500. */
+/* The step for 500, step_500 or step_00000500, as given by a user. */
 static bool step_meant(const char *which, uint64_t *step) {
     const char *digits = strncmp(which, "step_", 5) ? which : which + 5;
     size_t count = strspn(digits, "0123456789");
@@ -614,7 +621,7 @@ char *smoe_checkpoint_find(const char *dir, const char *which, smoe_err *err) {
     } else if (!strcmp(which, "ema")) {
         file = AVERAGE;
         found = latest_step(ckpt.path, &step, err);
-        if (found > 0) found = !access(step_path(&at, ckpt.path, "", step, file), F_OK);
+        if (found > 0) found = smoe_shards_there(step_path(&at, ckpt.path, "", step, file));
     } else if (!strcmp(which, "best")) {
         found = link_step(ckpt.path, "best", &step, err);
     } else if (step_meant(which, &step)) {

@@ -1,8 +1,8 @@
 /*
  * Checkpoints of a run directory: ckpt/step_XXXXXXXX/{model,state}.safetensors (and
- * ema.safetensors, where there is a moving average), ckpt/latest and ckpt/best. This file knows
- * nothing of the rest of the run; run.h says when they are written. DIR is the run directory.
- * smoe-checkpoint(5) is the long form.
+ * ema.safetensors, if there is a moving average), ckpt/latest and ckpt/best. This file does not
+ * depend on the rest of the run; run.h describes when they are written. DIR is the run directory.
+ * smoe-checkpoint(5) has the details.
  */
 #ifndef SMOE_CHECKPOINT_H
 #define SMOE_CHECKPOINT_H
@@ -16,7 +16,7 @@ typedef struct smoe_checkpoint { /* what state.safetensors holds beside the mome
     uint64_t optimizer_steps;
     double best; /* best test precision so far, negative: none */
     uint64_t best_step;
-    /* To detect files that do not belong together; 0: unknown. */
+    /* For detecting files that do not belong together; 0: unknown. */
     uint64_t recorded; /* step of the last record in metrics.jsonl */
     uint64_t images;   /* of the training data */
     uint64_t classes;  /* a checksum of the names of its classes */
@@ -44,7 +44,7 @@ bool smoe_checkpoint_named(const char *name);
 /* Repairs the checkpoints of a run that was killed at any moment. */
 int smoe_checkpoints_recover(const char *dir, smoe_err *err) SMOE_MUST_CHECK;
 
-/* What a message about a failed run ends with: which checkpoint is left. */
+/* The end of a message about a failed run: which checkpoint is left. */
 const char *smoe_checkpoint_left(const char *dir);
 
 /* Deletes what smoe_checkpoint_write would have deleted, had its process not been killed. */
@@ -53,7 +53,7 @@ int smoe_checkpoints_prune(const char *dir, const smoe_spec *spec, smoe_err *err
 /* Removes every checkpoint and every leftover of an incomplete one; other files stay. */
 int smoe_checkpoints_remove(const char *dir, smoe_err *err) SMOE_MUST_CHECK;
 
-/* Steps done at the latest checkpoint; 0 where none is found. */
+/* Steps done at the latest checkpoint; 0 if none is found. */
 uint64_t smoe_checkpoint_latest(const char *dir);
 
 /* Path of the model of checkpoint `which`: "best", "latest", "ema" (the average of the latest), or

@@ -1,4 +1,4 @@
-/* The surroundings of a run, as far as they can change its numbers or its speed. See env.h. */
+/* The environment of a run, as far as it can change its numbers or its speed. See env.h. */
 #include "store/env.h"
 #include "math/blas.h"
 #include "math/kernels.h"
@@ -19,7 +19,7 @@
 #define SMOE_CFLAGS "unknown"
 #endif
 
-/* JSON is UTF-8; an argument or a path need not be. */
+/* JSON is UTF-8; arguments and paths may not be. */
 static json_t *text(const char *s) {
     json_t *exact = json_string(s);
     if (exact) return exact;

@@ -1,4 +1,4 @@
-/* Where and how a run was made: what env.json says. */
+/* Where and how a run was made: the contents of env.json. */
 #ifndef SMOE_ENV_H
 #define SMOE_ENV_H
 
@@ -11,7 +11,7 @@
 json_t *smoe_env_json(int argc, char *const *argv, const char *blas, const char *kernel,
                       int threads);
 
-/* The same of this process: BLIS, the kernels and the threads in force. */
+/* The same for this process, with its BLIS, kernels and threads. */
 json_t *smoe_env_here(int argc, char *const *argv);
 
 /* Seconds since 1970; those of the variable SOURCE_DATE_EPOCH, where it is a number, so that what

@@ -1,7 +1,7 @@
 /*
  * Model files of other programs as safetensors; see foreign.h. Every tensor of such a file is a
- * piece: a view with strides. A table says which piece becomes which tensor, or which part of one,
- * with its axes in which order; what the table does not know keeps name and shape.
+ * piece: a view with strides. A table maps pieces to tensors, or to parts of tensors, with the
+ * order of their axes. Pieces that are not in the table keep their names and shapes.
  */
 #include "store/foreign.h"
 #include "store/pickle.h"
@@ -35,7 +35,7 @@ typedef struct foreign {
     member *member;
     piece *piece;
     size_t members, pieces, room;
-    size_t held, used; /* bytes of all members, and those of the pieces */
+    size_t held, used; /* bytes of all members, and of the pieces */
 } foreign;
 
 static void foreign_free(foreign *f) {
@@ -51,7 +51,7 @@ static int no_memory(const foreign *f, smoe_err *err) {
     return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", f->path);
 }
 
-/* Many views of the same bytes could come to any size. */
+/* Without a limit, many views of the same bytes could add up to any size. */
 static int piece_add(foreign *f, const piece *p, smoe_err *err) {
     enum { OFTEN = 4, MOST = 1 << 14 };
     size_t bytes = p->bytes;
@@ -260,15 +260,15 @@ static int add_tensor(void *user, const smoe_pickle_tensor *t, smoe_err *err) {
     }
     size_t there = m->size / t->bytes;
     if (beyond || count > there || (count && last >= there))
-        return smoe_fail(err, SMOE_DATA,
-                         "tensor %s: goes beyond its elements, of which there are %zu",
+        return smoe_fail(err, SMOE_DATA, "tensor %s: goes beyond its elements; the file has %zu",
                          smoe_text_shown(t->name, shown, sizeof shown), there);
     p.data = m->bytes + (count ? t->offset * t->bytes : 0);
     snprintf(p.name, sizeof p.name, "%s", strncmp(t->name, "module.", 7) ? t->name : t->name + 7);
     return piece_add(x->f, &p, err);
 }
 
-/* Nothing of a pickle is executed. Who trusts a file can convert it with the program it is from. */
+/* Nothing in a pickle is executed. A user who trusts the file can convert it with the program that
+ * wrote it. */
 static int say_conversion(const foreign *f, smoe_err *err) {
     return smoe_fail_more(
         err, SMOE_DATA,
@@ -371,7 +371,7 @@ enum {
     HF_RULES = sizeof hugging_face / sizeof *hugging_face
 };
 
-/* Whether a name is of a pattern; `number` gets the digits of '#'. */
+/* Whether a name matches a pattern; `number` gets the digits of '#'. */
 static bool matches(const char *pattern, const char *name, char number[16]) {
     for (; *pattern; pattern++) {
         size_t digits = strspn(name, "0123456789");
@@ -397,7 +397,7 @@ static void fill_in(char out[NAME], const char *pattern, const char *number) {
         snprintf(out, NAME, "%s", pattern);
 }
 
-/* A tensor to be: some pieces, one after the other. */
+/* A tensor to be made, from consecutive pieces. */
 enum { PARTS = 3 };
 typedef struct target {
     char name[NAME];
@@ -432,7 +432,7 @@ static int assign(targets *all, const piece *p, const rule *rules, size_t count,
     target *t = target_of(all, name);
     int part = i < count ? rules[i].part : 0;
     if (t->part[part])
-        return smoe_fail(err, SMOE_DATA, "tensor %s: there twice, as %s and as %s", name,
+        return smoe_fail(err, SMOE_DATA, "tensor %s: present twice, as %s and as %s", name,
                          t->part[part]->name, p->name);
     t->part[part] = p;
     t->rule[part] = i < count ? &rules[i] : NULL;
@@ -440,8 +440,8 @@ static int assign(targets *all, const piece *p, const rule *rules, size_t count,
     return 0;
 }
 
-/* The order in which the axes of a piece are read, and the shape they make; false where it has
- * other axes than its rule. */
+/* The order in which the axes of a piece are read, and the resulting shape; false if the piece does
+ * not have the axes of its rule. */
 static bool axes_of(const piece *p, const rule *r, int order[DIMS], int *ndim, size_t dim[DIMS]) {
     const char *axes = r ? r->axes : NULL;
     int axis = 0;
@@ -619,7 +619,7 @@ static int unstack(foreign *f, smoe_err *err) {
     return 0;
 }
 
-/* What the ViT and big_vision code put before the names of a model. */
+/* The prefixes of names in files of the ViT and big_vision code. */
 static void strip_prefix(piece *p) {
     static const char *const prefixes[] = {"opt/target/", "target/", "params/img/", "params/"};
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
@@ -665,7 +665,7 @@ int smoe_foreign_convert(void **made, size_t *made_size, const void *bytes, size
     foreign f = {.path = path};
     if (!memcmp(bytes, LEGACY, 4)) {
         smoe_err found = {0};
-        smoe_fail(&found, SMOE_DATA, "%s: a PyTorch file of before version 1.6", path);
+        smoe_fail(&found, SMOE_DATA, "%s: a PyTorch file from before version 1.6", path);
         say_conversion(&f, &found);
         if (err) *err = found;
         return -1;
@@ -675,7 +675,7 @@ int smoe_foreign_convert(void **made, size_t *made_size, const void *bytes, size
     return status;
 }
 
-/* The piece that a tensor of a safetensors file is. */
+/* The piece for a tensor of a safetensors file. */
 static int add_named(foreign *f, const smoe_tensor *t, const char *prefix, smoe_err *err) {
     piece p = {
         .type = t->type, .bytes = smoe_dtype_bytes(t->dtype), .ndim = t->ndim, .data = t->data};
@@ -714,7 +714,7 @@ int smoe_foreign_rename(void **made, size_t *made_size, const smoe_safetensors *
 
 /* ---- to the names of others ------------------------------------------------------------------ */
 
-/* Adds what becomes of a tensor, names to `letters`; how many it is. */
+/* Adds the tensors that a tensor becomes, with their names in `letters`; returns their number. */
 static size_t split(smoe_tensor *out, char (*name)[NAME], const smoe_tensor *t) {
     size_t count = 0;
     char number[16] = "";
@@ -754,7 +754,8 @@ int smoe_foreign_names(smoe_tensor **tensors, size_t *count, const smoe_safetens
         else
             block[*count] = *t;
         if (!parts)
-            smoe_fail_more(&found, SMOE_USAGE, "%s: tensor %s: Hugging Face's ViT has none like it",
+            smoe_fail_more(&found, SMOE_USAGE,
+                           "%s: tensor %s: Hugging Face's ViT has no such tensor",
                            smoe_safetensors_path(file), smoe_text_shown(t->name, shown, NAME));
         *count += parts;
     }

@@ -1,8 +1,8 @@
 /*
  * Weights of Vision Transformers in the files of other programs: .npz of the ViT and big_vision
  * code, .pth of PyTorch, and safetensors with the names of Hugging Face. They become safetensors
- * with the names and layouts of smoe-checkpoint(5), in memory, and so are read by everything that
- * reads models. What a file has beside these stays under its own name.
+ * with the names and layouts of smoe-checkpoint(5), in memory, so all code that reads models can
+ * use them. Other tensors of a file keep their names.
  */
 #ifndef SMOE_FOREIGN_H
 #define SMOE_FOREIGN_H
@@ -12,8 +12,8 @@
 /* Whether bytes begin as a .npz or .pth file does. */
 bool smoe_foreign_begins(const void *bytes, size_t size);
 
-/* The whole file in `bytes` as safetensors; *made is memory of its own. SMOE_DATA names path,
- * member and place, and for a .pth that holds more than tensors the command that converts it. */
+/* The whole file in `bytes` as safetensors, in new memory *made. SMOE_DATA names path, member and
+ * place, and for a .pth with more than tensors the command that converts it. */
 int smoe_foreign_convert(void **made, size_t *made_size, const void *bytes, size_t size,
                          const char *path, smoe_err *err) SMOE_MUST_CHECK;
 

@@ -42,7 +42,7 @@ smoe_init_map smoe_init_map_of(const smoe_params *params, const smoe_safetensors
 
 /* ---- positions ------------------------------------------------------------------------------- */
 
-/* A square of patches, behind a class token's place or not. */
+/* A square of patches, with or without a class token before it. */
 typedef struct grid {
     size_t token, side; /* side 0: it is none */
 } grid;
@@ -134,8 +134,8 @@ static const smoe_tensor *dense_of(const smoe_init_map *from, const smoe_param *
 
 /* ---- slots ----------------------------------------------------------------------------------- */
 
-/* Whether the slot vectors [d,E,P] are of another number of slots per expert: they are given anew,
- * for nothing says which of them the others would be. */
+/* Whether the slot vectors [d,E,P] have another number of slots per expert. They are then
+ * initialised, because no slot of the file corresponds to a slot of the model. */
 static bool other_slots(const smoe_param *param, const smoe_tensor *t) {
     static const char ending[] = ".router.phi";
     size_t letters = strlen(param->name), least = sizeof ending - 1;
@@ -143,7 +143,7 @@ static bool other_slots(const smoe_param *param, const smoe_tensor *t) {
            t->dim[0] == param->dim[0] && t->dim[1] == param->dim[1] && t->dim[2] != param->dim[2];
 }
 
-/* ---- what a parameter is filled from --------------------------------------------------------- */
+/* ---- sources of parameters ------------------------------------------------------------------- */
 
 smoe_init_source smoe_init_map_source(const smoe_init_map *from, const smoe_param *param,
                                       const char *name) {
@@ -221,15 +221,15 @@ static bool numbered(const char *name, size_t *at, size_t *length) {
     return *length && name[*at + *length] == '.';
 }
 
-/* Whether two names differ in their numbers alone. */
+/* Whether two names differ only in their numbers. */
 static bool alike(const char *a, const char *b) {
     size_t at, length, other, digits;
     return numbered(a, &at, &length) && numbered(b, &other, &digits) && at == other &&
            !strncmp(a, b, at) && !strcmp(a + at + length, b + other + digits);
 }
 
-/* "WHATnorm.bias, blocks.{2,3}.mlp.fc1.weight and 4 more": the names, those alike as one; nothing
- * where there are none. The list is used up. */
+/* "WHATnorm.bias, blocks.{2,3}.mlp.fc1.weight and 4 more": the names, with similar ones combined;
+ * nothing if there are none. The list is consumed. */
 static void names_put(FILE *out, const char *what, const char **name, size_t count) {
     enum { SHOWN = 8 };
     size_t left = count, at = 0, length = 0;
@@ -256,7 +256,7 @@ static void names_put(FILE *out, const char *what, const char **name, size_t cou
     if (left) fprintf(out, " and %zu more", left);
 }
 
-/* Rows that come from the file in one way. */
+/* Parameters that are taken from the file in the same way. */
 static void params_put(FILE *out, const char *what, const smoe_params *params,
                        const smoe_init_source *source, smoe_way way, const char **name) {
     size_t count = 0;
@@ -265,7 +265,7 @@ static void params_put(FILE *out, const char *what, const smoe_params *params,
     names_put(out, what, name, count);
 }
 
-/* The file's tensors that no parameter comes from. */
+/* The tensors of the file that are not used for any parameter. */
 static void unused_put(FILE *out, const smoe_init_map *from, const smoe_init_source *source,
                        const char **name) {
     size_t count = 0;

@@ -1,6 +1,6 @@
 /*
- * What a parameter of the model is filled from: the tensor of its name and shape or, where a
- * model starts from another one's weights (train --init), what that has in its place.
+ * The source of each parameter of a model: the tensor with its name and shape or, if a model starts
+ * from the weights of another one (train --init), the corresponding tensor of that model.
  */
 #ifndef SMOE_INIT_MAP_H
 #define SMOE_INIT_MAP_H
@@ -35,12 +35,12 @@ typedef struct smoe_init_source {
     smoe_way way;
 } smoe_init_source;
 
-/* What a parameter is filled from whose tensor would be called `name`. */
+/* The source of a parameter whose tensor is called `name`. */
 smoe_init_source smoe_init_map_source(const smoe_init_map *from, const smoe_param *param,
                                       const char *name);
 
-/* Whether its shape or type is wrong, which is then appended to err: SMOE_DATA. A head that is left
- * out is looked at too: all but the number of its classes must be right. */
+/* Whether its shape or type is wrong; the reason is then appended to err: SMOE_DATA. A head that is
+ * left out is checked too: everything except the number of classes must be right. */
 bool smoe_init_map_refused(const smoe_init_map *from, const smoe_param *param, const char *name,
                            smoe_init_source source, smoe_err *err);
 

@@ -1,6 +1,7 @@
-/* From what a user calls a model to the file that holds it; see smoe_run_locate in run.h. */
+/* From the argument of a user to the file of a model; see smoe_run_locate in run.h. */
 #include "base/file.h"
 #include "store/run.h"
+#include "store/shards.h"
 #include "store/safetensors.h"
 
 #include <ctype.h>
@@ -40,8 +41,8 @@ int smoe_run_no_sweep(const char *dir, const char *instead, smoe_err *err) {
     return -1;
 }
 
-/* What else a file may be, by its first bytes or the end of its name, and what to do with it; each
- * %s is the file. */
+/* Other kinds of files, by their first bytes or the end of their names, with advice for the user;
+ * each %s is the file. */
 static const struct {
     const char *magic; /* NULL: any */
     size_t length;
@@ -70,7 +71,7 @@ static bool ends(const char *text, const char *ending) {
     return length > tail && !strcmp(text + length - tail, ending);
 }
 
-/* Whether arg is a file of another kind, which is then said. */
+/* Whether arg is a file of another kind; err then says so. */
 static bool of_another_kind(const char *arg, smoe_err *err) {
     char first[8] = {0};
     int fd = open(arg, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -88,15 +89,20 @@ static bool of_another_kind(const char *arg, smoe_err *err) {
     return false;
 }
 
-/* The path of the model file that arg means, fresh; NULL with err. */
+/* The path of the model file for arg, fresh; NULL with err. */
 static char *model_path(const char *arg, const char *which, smoe_err *err) {
     struct stat there;
+    if (stat(arg, &there) && smoe_shards_there(arg)) {
+        char *path = strdup(arg);
+        if (!path) smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", arg);
+        return path;
+    }
     if (stat(arg, &there)) {
         smoe_fail_errno(err, SMOE_DATA, "%s: neither a run, a checkpoint nor a file", arg);
         return NULL;
     }
     bool folder = S_ISDIR(there.st_mode);
-    bool checkpoint = folder && smoe_file_holds(arg, "model.safetensors");
+    bool checkpoint = folder && smoe_shards_held(arg, "model.safetensors");
     if (folder && smoe_run_no_sweep(arg, "", err)) return NULL;
     if (folder && !checkpoint && smoe_file_holds(arg, "spec.yaml"))
         return smoe_checkpoint_find(arg, which, err);
@@ -118,7 +124,7 @@ bool smoe_run_is_model(const char *arg) {
     size_t letters = strlen(arg), least = sizeof ending - 1;
     if (stat(arg, &there)) return letters > least && !strcmp(arg + letters - least, ending);
     if (S_ISDIR(there.st_mode)) return true;
-    static const char *const foreign[] = {".npz", ".pth", ".pt"};
+    static const char *const foreign[] = {".npz", ".pth", ".pt", SMOE_SHARDS_INDEX};
     for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)
         if (letters > strlen(foreign[i]) && !strcmp(arg + letters - strlen(foreign[i]), foreign[i]))
             return true;
@@ -129,14 +135,15 @@ bool smoe_run_is_model(const char *arg) {
     return whole && !length[4] && !length[5] && !length[6] && !length[7];
 }
 
-/* The file that arg means, and its spec, by one look at it. */
+/* Opens the file for arg, and reads its spec, in one attempt. */
 static int look(const char *arg, const char *which, bool verify, char **model, char **spec_text,
                 smoe_safetensors **file, smoe_err *err) {
     *file = NULL;
     *spec_text = NULL;
     *model = model_path(arg, which, err);
     if (!*model) return -1;
-    if (!ends(*model, ".safetensors") && of_another_kind(*model, err)) {
+    if (!ends(*model, ".safetensors") && !ends(*model, SMOE_SHARDS_INDEX) &&
+        of_another_kind(*model, err)) {
         free(*model);
         *model = NULL;
         return -1;
@@ -152,14 +159,14 @@ static int look(const char *arg, const char *which, bool verify, char **model, c
     return -1;
 }
 
-/* A run beside us may delete the checkpoint between the look at its link and the opening of its
- * file; then there is a newer one. */
+/* A run in another process may delete the checkpoint after its link has been read and before its
+ * file is opened; then there is a newer one. */
 static int look_again(const char *arg, const char *which, bool verify, char **model,
                       char **spec_text, smoe_safetensors **file, smoe_err *err) {
     enum { TRIES = 20 };
     for (int try = 1;; try++) {
         if (!look(arg, which, verify, model, spec_text, file, err)) return 0;
-        char *again = *model && access(*model, F_OK) ? model_path(arg, which, NULL) : NULL;
+        char *again = *model && !smoe_shards_there(*model) ? model_path(arg, which, NULL) : NULL;
         bool moved = again && strcmp(again, *model) != 0;
         free(again);
         free(*model);

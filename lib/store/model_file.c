@@ -1,6 +1,7 @@
 /* model.safetensors, written; see model_file.h. */
 #include "store/model_file.h"
 #include "store/foreign.h"
+#include "store/shards.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,7 +12,7 @@
 
 enum { PAIRS = 5 };
 
-/* timm's and transformers' loaders ask for the format. `step` and *json hold what is pointed to;
+/* The loaders of timm and transformers require the format. `step` and *json hold the texts;
  * the latter is freed by the caller. Returns the number of pairs; 0 when out of memory. */
 static size_t describe(smoe_pair pairs[PAIRS], char step[24], char **json, const smoe_spec *spec,
                        uint64_t steps, const char *names) {
@@ -35,7 +36,9 @@ int smoe_model_file_write(const char *path, const smoe_params *params, const smo
     size_t count = describe(pairs, step, &json, spec, steps, names);
     int status = count ? 0 : smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", path);
     if (!status) status = smoe_params_tensors(params, &weights, &tensors, err);
-    if (!status) status = smoe_safetensors_write(path, tensors, params->count, pairs, count, err);
+    if (!status)
+        status = smoe_shards_write(path, spec->train.shard_bytes, tensors, params->count, pairs,
+                                   count, err);
     free(tensors);
     free(json);
     return status;
@@ -60,8 +63,8 @@ static int store(void *out, const smoe_tensor *to, const smoe_tensor *from, size
                      at + bad - first, smoe_dtype_name(to->dtype));
 }
 
-/* Types and counts, once what the tensors had before is in their dtype. A name that none has is a
- * mistake: the file would be what it was. */
+/* Sets types and counts, when the previous types are in the dtype of the tensors. It is an error if
+ * no tensor has the name: the file would not change. */
 static int choose(smoe_tensor *tensors, size_t count, const smoe_storage *storage,
                   smoe_stored *stored, smoe_err *err) {
     size_t matches = 0;
@@ -80,7 +83,7 @@ static int choose(smoe_tensor *tensors, size_t count, const smoe_storage *storag
     return smoe_fail(err, SMOE_USAGE, "no tensor has '%s' in its name", storage->only);
 }
 
-/* A tensor whose data is its entry of the parameter table. */
+/* The source of a tensor whose `data` is its entry of the parameter table. */
 static int initial_values(const void *user, const smoe_tensor *to, size_t first, size_t count,
                           void *out, smoe_err *err) {
     const smoe_spec *spec = user;
@@ -119,7 +122,7 @@ int smoe_model_file_initial(const char *path, const smoe_params *params, const s
     return status;
 }
 
-/* A tensor whose data is the tensor it comes from. */
+/* The source of a tensor whose `data` is the original tensor. */
 static int converted(const void *user, const smoe_tensor *to, size_t first, size_t count, void *out,
                      smoe_err *err) {
     const smoe_safetensors *file = user;

@@ -95,7 +95,8 @@ static bool read_shape(const char *text, int ndim, size_t *dim) {
     return *text == ')';
 }
 
-/* Is the text a whole file of that type? Its dimensions, and where the elements begin. */
+/* Whether the text is a complete file of that type; if so, its dimensions and the start of the
+ * elements. */
 static bool read_header(char *text, size_t size, const char *dtype, int ndim, size_t *dim,
                         size_t *from) {
     if (size < PREFIX || memcmp(text, "\x93NUMPY\x01\x00", MAGIC) != 0) return false;

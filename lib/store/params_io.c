@@ -25,8 +25,8 @@ static bool known(const smoe_params *params, const smoe_slab *slabs, size_t coun
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
-/* A size of the model that one dimension of a tensor shows: of tensors whose name ends so. Where
- * such a size differs, most tensors do, and naming it says more than naming them. */
+/* A size of the model that is a dimension of the tensors whose names end so. If such a size
+ * differs, most tensors do, and a message about the size is clearer than a list of tensors. */
 typedef struct model_size {
     const char *ending;
     int ndim, axis;
@@ -89,8 +89,7 @@ static size_t sizes_check(const smoe_init_map *from, smoe_err *found) {
 
 /* ---- loading --------------------------------------------------------------------------------- */
 
-/* Everything that keeps the file from being loaded, a line each. Returns 0 when there is nothing.
- */
+/* Adds one line for each reason why the file cannot be loaded. Returns 0 if there is none. */
 static int file_check(const smoe_init_map *from, const smoe_slab *slabs, size_t count,
                       smoe_err *found) {
     const smoe_params *params = from->params;
@@ -180,12 +179,13 @@ int smoe_params_open(smoe_safetensors **file, const smoe_params *params, const c
     return -1;
 }
 
-/* Whether a tensor's elements lie as the machine reads them: a file may start data at any byte. */
+/* Whether the elements of a tensor are aligned: in a file, data may start at any byte. */
 static bool aligned(const smoe_tensor *t) {
     return (uintptr_t)t->data % smoe_dtype_bytes(t->dtype) == 0;
 }
 
-/* Where the file itself serves as the memory of a parameter; nothing where it has to be copied. */
+/* The place of a parameter in the file, if it can be used from there; nothing if it must be
+ * copied. */
 static smoe_param_place place_of(const smoe_param *param, smoe_init_source source) {
     const smoe_tensor *t = source.tensor;
     if (source.way != SMOE_WAY_SAME) return (smoe_param_place){0};
@@ -197,8 +197,8 @@ static smoe_param_place place_of(const smoe_param *param, smoe_init_source sourc
     return place;
 }
 
-/* Looks every parameter up; those to be copied get their memory, which is there on the second
- * time. */
+/* Looks up every parameter, and gives memory to those that must be copied; the first call only
+ * counts that memory. */
 static void places_find(const smoe_init_map *from, smoe_param_place *places, smoe_arena *copies) {
     const smoe_params *params = from->params;
     for (size_t i = 0; i < params->count; i++) {

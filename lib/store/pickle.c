@@ -106,14 +106,14 @@ static const value *item(const machine *m, const value *of, size_t i) {
     return c == DEAD ? NULL : &m->value[m->cell[c].value];
 }
 
-/* The place on the stack of the last mark; depth where there is none. */
+/* The position of the last mark on the stack; depth if there is none. */
 static size_t mark_of(const machine *m) {
     size_t i = m->depth;
     while (i && m->value[m->stack[i - 1]].kind != MARK) i--;
     return i ? i - 1 : m->depth;
 }
 
-/* A tuple of what is above place `from` of the stack, which goes; the mark, too. */
+/* Replaces the values above position `from` of the stack, and the mark, by a tuple of them. */
 static int pack(machine *m, size_t from, bool marked) {
     value *tuple = &m->value[m->values];
     *tuple = (value){.kind = TUPLE, .first = DEAD, .last = DEAD};
@@ -123,7 +123,7 @@ static int pack(machine *m, size_t from, bool marked) {
     return 0;
 }
 
-/* What is above the mark becomes items of the list or dictionary below it. */
+/* Moves the values above the mark into the list or dictionary below it. */
 static int extend(machine *m, size_t from, bool marked, kind wanted) {
     if (!from || m->value[m->stack[from - 1]].kind != wanted)
         return fail(m, "items without a %s", wanted == LIST ? "list" : "dictionary");
@@ -136,7 +136,7 @@ static int extend(machine *m, size_t from, bool marked, kind wanted) {
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* n bytes, or NULL with the failure said. */
+/* The next n bytes, or NULL with err. */
 static const unsigned char *take(machine *m, size_t n) {
     if (n > m->size - m->at) {
         fail(m, "the pickle ends in the middle");
@@ -264,7 +264,7 @@ static int recall(machine *m, size_t bytes) {
     return 0;
 }
 
-/* The state of a dictionary (the versions of a module) says nothing of its tensors. */
+/* The state of a dictionary (the versions of a module) is not needed for its tensors. */
 static int build(machine *m) {
     const value *object = top(m, 1);
     if (!object || object->kind != DICT) return fail(m, "the state of what is not a dictionary");
@@ -349,7 +349,7 @@ static const value *dictionary(const machine *m, const value *root) {
 static int copy_text(char out[SMOE_PICKLE_TEXT], const value *text, smoe_err *err) {
     if ((text->kind != TEXT && text->kind != STORAGE) || text->length >= SMOE_PICKLE_TEXT ||
         memchr(text->text, '\0', text->length))
-        return smoe_fail(err, SMOE_DATA, "a name that is no text of up to %d bytes",
+        return smoe_fail(err, SMOE_DATA, "a name that is not a text of up to %d bytes",
                          SMOE_PICKLE_TEXT - 1);
     memcpy(out, text->text, text->length);
     out[text->length] = '\0';

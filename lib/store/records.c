@@ -18,8 +18,8 @@ typedef struct reading {
     bool chained;  /* a line before has the digest */
 } reading;
 
-/* Checks a line against the bytes before it. Lines of older versions have no digest; behind one
- * that has, none may be without. */
+/* Checks a line against the bytes before it. Lines of older versions have no digest; after a line
+ * with a digest, all lines must have one. */
 static int check_chain(reading *r, const char *line, size_t size, smoe_err *err) {
     char digits[SMOE_DIGEST_DIGITS + 1];
     const char *end = size > SMOE_CHAIN_SIZE ? line + size - SMOE_CHAIN_SIZE : line;
@@ -30,12 +30,12 @@ static int check_chain(reading *r, const char *line, size_t size, smoe_err *err)
     smoe_digest_text(r->digest, digits);
     if (!has)
         return smoe_fail(err, SMOE_DATA,
-                         "%s:%zu: a record without a checksum behind one that has it", r->path,
+                         "%s:%zu: a record without a checksum after one that has it", r->path,
                          r->number);
     if (memcmp(end + SMOE_CHAIN_HEAD, digits, SMOE_DIGEST_DIGITS))
         return smoe_fail(err, SMOE_DATA,
-                         "%s:%zu: this record or one before it is not as it was written: the "
-                         "running checksum is %s, and \"chain\" says %.*s",
+                         "%s:%zu: this record or an earlier one has changed since it was written: "
+                         "the running checksum is %s, but \"chain\" is %.*s",
                          r->path, r->number, digits, SMOE_DIGEST_DIGITS, end + SMOE_CHAIN_HEAD);
     r->chained = true;
     smoe_digest_add(r->digest, end, SMOE_CHAIN_SIZE);

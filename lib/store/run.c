@@ -265,8 +265,8 @@ static int populate(smoe_run *run, const smoe_spec *spec, json_t *env, smoe_err 
 
 /* ---- resuming -------------------------------------------------------------------------------- */
 
-/* Whether this key may differ between a run and its resumption: keys that cannot change the weights
- * of a step may. */
+/* Whether this key may change at a resume: only keys that cannot change the weights of a step
+ * may. */
 static bool free_to_differ(const char *key) {
     static const char *const keys[] = {"name",
                                        "data.cache_mb",
@@ -275,6 +275,7 @@ static bool free_to_differ(const char *key) {
                                        "train.eval_every",
                                        "train.checkpoint_every",
                                        "train.checkpoint_minutes",
+                                       "train.shard_bytes",
                                        "train.keep",
                                        "train.keep_every",
                                        "train.tensorboard"};
@@ -284,7 +285,7 @@ static bool free_to_differ(const char *key) {
     return false;
 }
 
-/* Data may have moved: only the last name of its path has to agree. */
+/* The data may have been moved: only the last name of its path must agree. */
 static bool same_value(const char *key, const json_t *a, const json_t *b) {
     if ((strcmp(key, "data.path") && strcmp(key, "data.labels")) || !json_is_string(a) ||
         !json_is_string(b))
@@ -490,8 +491,8 @@ void smoe_run_metric(json_t *record, smoe_metric metric, const char *split, size
                         smoe_run_number(value));
 }
 
-/* Brings the digest to the first `size` bytes of the file, which is read where it is not known. 0,
- * or -1 with errno. */
+/* Sets the digest to that of the first `size` bytes of the file, which is read if necessary.
+ * Returns 0, or -1 with errno. */
 static int chain_reach(smoe_run *run, off_t size) {
     char bytes[1 << 14];
     if (run->chain && run->chained == size) return 0;
@@ -514,7 +515,7 @@ static int chain_reach(smoe_run *run, off_t size) {
 /* An object as a line, {...,"chain":"0123456789abcdef"} and a newline; NULL with errno. */
 static char *chain_line(smoe_run *run, const json_t *record, off_t before, size_t *size) {
     char digits[SMOE_DIGEST_DIGITS + 1];
-    /* One whose members did not fit into memory has no step. */
+    /* A record whose members did not fit into memory has no step. */
     bool whole = json_is_integer(json_object_get(record, "step"));
     char *text = whole ? smoe_json_dump(record, 0) : NULL;
     char *line = text ? realloc(text, strlen(text) + SMOE_CHAIN_SIZE + 1) : NULL;

@@ -3,8 +3,8 @@
  *   spec.yaml env.json metrics.jsonl log.txt STATUS
  *   ckpt/step_00001000/{model,state}.safetensors ckpt/latest ckpt/best
  *   metrics.csv MANIFEST.sha256 tb/ (run_files.h)
- * Checkpoints appear whole or not at all: a temporary directory, fsync of files and folders,
- * rename. smoe-run(5) is the long form.
+ * Checkpoints appear completely or not at all: a temporary directory, fsync of files and folders,
+ * rename. smoe-run(5) has the details.
  */
 #ifndef SMOE_RUN_H
 #define SMOE_RUN_H

@@ -45,7 +45,7 @@ bool smoe_record_of_clock(const char *metric) {
     return false;
 }
 
-/* The place of a double among all of them, so that neighbours differ by 1. */
+/* The position of a double among all doubles, so that neighbours differ by 1. */
 static double place_of(double x) {
     int64_t bits;
     memcpy(&bits, &x, sizeof bits);
@@ -56,7 +56,7 @@ static double number_of(const json_t *value) {
     return json_is_number(value) ? json_number_value(value) : NAN;
 }
 
-/* The first member in which a differs from b, but for the clock; NULL: none. */
+/* The first member in which a differs from b, times and rates aside; NULL: none. */
 static const char *member_apart(const json_t *a, const json_t *b) {
     const char *key;
     json_t *value;
@@ -152,7 +152,7 @@ int smoe_runs_compare_records(smoe_run_difference *first, smoe_frame *metrics, c
 
 /* ---- settings -------------------------------------------------------------------------------- */
 
-/* Every member that is no object, by its dotted name. */
+/* Every member that is not an object, by its dotted name. */
 static void flatten(json_t *flat, const char *before, const json_t *value) {
     const char *key;
     json_t *inner;
@@ -167,7 +167,7 @@ static void flatten(json_t *flat, const char *before, const json_t *value) {
     }
 }
 
-/* As a spec would have it: a text without its quotes. */
+/* A value as in a spec: text without quotes. */
 static char *shown(const json_t *value) {
     if (!value) return strdup("");
     return json_is_string(value) ? strdup(json_string_value(value)) : smoe_json_dump(value, 0);

@@ -1,6 +1,6 @@
 /*
- * What two runs have in common: settings, environment, records and weights. Nothing is computed
- * again; the files of the runs are read.
+ * Compares two runs: settings, environment, records and weights. Only files of the runs are read;
+ * no model is trained or evaluated.
  */
 #ifndef SMOE_RUN_COMPARE_H
 #define SMOE_RUN_COMPARE_H
@@ -17,7 +17,7 @@ typedef struct smoe_run_difference {
     double ulps;     /* numbers of double precision between them; NAN: not both are numbers */
 } smoe_run_difference;
 
-/* Whether a member of a record tells of the clock, and so differs between two equal runs. */
+/* Whether a member of a record is a time or a rate, and so differs between two equal runs. */
 bool smoe_record_of_clock(const char *metric);
 
 /* Of two files metrics.jsonl. `metrics` (may be NULL, else initialised here) gets a row per number

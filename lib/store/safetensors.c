@@ -23,8 +23,8 @@ _Static_assert(sizeof(size_t) == 8, "offsets of the format are 64 bits");
 enum { LENGTH = 8, ALIGN = 64 };
 static const uint64_t HEADER_MOST = 100 * 1000 * 1000; /* the reference reader's limit */
 static const char METADATA[] = "__metadata__";
-/* In the metadata: the digest of all bytes of the file, with these digits as zeros; and that there
- * is one, so that damage to the name of the first is seen. */
+/* Keys of the metadata: the digest of all bytes of the file, with its digits as zeros; and the name
+ * of that key, so that damage to the name is detected. */
 static const char DIGEST[] = "smoe.xxh3", NO_DIGEST[] = "0000000000000000";
 static const char HAS_DIGEST[] = "smoe.digest";
 
@@ -37,6 +37,8 @@ struct smoe_safetensors {
     json_t *header; /* owns the tensors' names */
     smoe_tensor *tensor;
     size_t count;
+    smoe_safetensors **part; /* that it was joined from, owned; then it has no bytes of its own */
+    size_t parts;
 };
 
 /* The types of the format, those of smoe_dtype first and in its order; bits, because some take less
@@ -70,7 +72,7 @@ const char *smoe_dtype_name(smoe_dtype dtype) {
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* A name out of a file, shortened and fit for one line of a message. */
+/* A name from a file, shortened for one line of a message. */
 typedef struct shown {
     char text[128];
 } shown;
@@ -108,7 +110,7 @@ static bool shape_read(smoe_tensor *t, const json_t *shape, const char *path, sm
     return true;
 }
 
-/* Where an entry's bytes lie, relative to the first byte of data. */
+/* The bytes of an entry, relative to the first byte of data. */
 typedef struct span {
     size_t begin, end;
     smoe_tensor tensor;
@@ -317,13 +319,39 @@ fail:
     return -1;
 }
 
+int smoe_safetensors_join(smoe_safetensors **result, const char *path,
+                          smoe_safetensors *const *part, size_t parts, smoe_err *err) {
+    smoe_safetensors *file = calloc(1, sizeof *file);
+    size_t count = 0;
+    *result = NULL;
+    for (size_t i = 0; i < parts; i++) count += part[i]->count;
+    if (file) {
+        file->path = strdup(path);
+        file->tensor = calloc(count + 1, sizeof *file->tensor);
+        file->part = calloc(parts + 1, sizeof *file->part);
+    }
+    if (!file || !file->path || !file->tensor || !file->part) {
+        smoe_safetensors_free(file);
+        return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", path);
+    }
+    file->header = json_incref(part[0]->header);
+    for (size_t i = 0; i < parts; i++) {
+        memcpy(file->tensor + file->count, part[i]->tensor, part[i]->count * sizeof *file->tensor);
+        file->count += part[i]->count;
+        file->part[i] = part[i];
+    }
+    file->parts = parts;
+    *result = file;
+    return 0;
+}
+
 void smoe_safetensors_own(smoe_safetensors *file, void *map, size_t size) {
     file->map = map;
     file->map_size = size;
 }
 
-/* Where in the header the digits are: the writer puts no blanks. Strings in JSON have their quotes
- * escaped, so nothing else looks like it. NULL: nowhere. */
+/* The place of the digits in the header. The writer uses no blanks, and quotes inside JSON strings
+ * are escaped, so no other text looks like this key. NULL: not found. */
 static const char *digest_place(const char *header, size_t size) {
     static const char before[] = "\"smoe.xxh3\":\"";
     const char *at = memmem(header, size, before, sizeof before - 1);
@@ -332,10 +360,19 @@ static const char *digest_place(const char *header, size_t size) {
 }
 
 bool smoe_safetensors_has_digest(const smoe_safetensors *file) {
+    for (size_t i = 1; i < file->parts; i++)
+        if (!smoe_safetensors_has_digest(file->part[i])) return false;
     return smoe_safetensors_metadata(file, DIGEST) || smoe_safetensors_metadata(file, HAS_DIGEST);
 }
 
+static int verify_parts(const smoe_safetensors *file, smoe_err *err) {
+    for (size_t i = 0; i < file->parts; i++)
+        if (smoe_safetensors_verify(file->part[i], err)) return -1;
+    return 0;
+}
+
 int smoe_safetensors_verify(const smoe_safetensors *file, smoe_err *err) {
+    if (file->parts) return verify_parts(file, err);
     const char *want = smoe_safetensors_metadata(file, DIGEST), *end = file->bytes + file->size;
     if (!smoe_safetensors_has_digest(file)) return 0;
     if (!want) want = "absent";
@@ -355,11 +392,12 @@ int smoe_safetensors_verify(const smoe_safetensors *file, smoe_err *err) {
     }
     smoe_digest_free(digest);
     if (!strcmp(have, want)) return 0;
-    return smoe_fail(err, SMOE_DATA,
-                     "%s: not as it was written: its digest is %s, %s in its metadata says %s; "
-                     "damaged, or changed by another program, which should have removed %s and %s",
-                     file->path, *have ? have : "not where smoe puts it", DIGEST, show(&text, want),
-                     DIGEST, HAS_DIGEST);
+    return smoe_fail(
+        err, SMOE_DATA,
+        "%s: changed since it was written: its digest is %s, %s in its metadata says %s; "
+        "damaged, or changed by another program, which should have removed %s and %s",
+        file->path, *have ? have : "not where smoe puts it", DIGEST, show(&text, want), DIGEST,
+        HAS_DIGEST);
 }
 
 size_t smoe_safetensors_count(const smoe_safetensors *file) {
@@ -400,6 +438,8 @@ const char *smoe_safetensors_path(const smoe_safetensors *file) {
 
 void smoe_safetensors_free(smoe_safetensors *file) {
     if (!file) return;
+    for (size_t i = 0; i < file->parts; i++) smoe_safetensors_free(file->part[i]);
+    free(file->part);
     json_decref(file->header);
     if (file->map) munmap(file->map, file->map_size);
     free(file->tensor);
@@ -509,7 +549,7 @@ static int header_put(output *out, const char *header, smoe_err *err) {
     return put(out, spaces, padding, err);
 }
 
-/* The digest into the place that the header has for it. */
+/* Writes the digest to its place in the header. */
 static int digest_put(output *out, const char *header, smoe_err *err) {
     char text[SMOE_DIGEST_DIGITS + 1];
     const char *at = digest_place(header, strlen(header));

@@ -41,6 +41,8 @@ typedef struct smoe_tensor {
  * overlaps, ends past the file, sizes that disagree with the shape: SMOE_DATA naming file and
  * tensor or offset). */
 typedef struct smoe_safetensors smoe_safetensors;
+/* Where there is no file of that name, but an index of several (store/shards.h), or `path` is one,
+ * all of them are opened as one. */
 int smoe_safetensors_open(smoe_safetensors **file, const char *path, smoe_err *err) SMOE_MUST_CHECK;
 
 /* Files that smoe writes have the digest of all their bytes in their metadata (smoe.xxh3, whose
@@ -67,6 +69,10 @@ typedef struct smoe_pair {
 int smoe_safetensors_pairs(const smoe_safetensors *file, smoe_pair **pairs, size_t *count,
                            smoe_err *err) SMOE_MUST_CHECK;
 const char *smoe_safetensors_path(const smoe_safetensors *file);
+/* Several files as one, with the tensors of all, one file after the other, and the metadata of the
+ * first. The files become its own; on failure they stay the caller's. */
+int smoe_safetensors_join(smoe_safetensors **file, const char *path, smoe_safetensors *const *part,
+                          size_t parts, smoe_err *err) SMOE_MUST_CHECK;
 /* The mapped memory that the file was parsed from becomes the file's, to be unmapped with it. */
 void smoe_safetensors_own(smoe_safetensors *file, void *map, size_t size);
 void smoe_safetensors_free(smoe_safetensors *file);

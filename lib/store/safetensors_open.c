@@ -2,8 +2,10 @@
  * is in safetensors.c, those of other programs in foreign.c. */
 #include "store/safetensors.h"
 #include "store/foreign.h"
+#include "store/shards.h"
 
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -33,8 +35,28 @@ static int rename_foreign(smoe_safetensors **result, smoe_err *err) {
     return status;
 }
 
+/* All files of an index as one, with this program's names. */
+static int open_shards(smoe_safetensors **result, const char *index, smoe_err *err) {
+    if (smoe_shards_open(result, index, err)) return -1;
+    return rename_foreign(result, err);
+}
+
+/* The path of an index, fresh: what was given, or beside a file that is not there. NULL: none. */
+static char *index_of(const char *path) {
+    size_t letters = strlen(path), least = sizeof SMOE_SHARDS_INDEX - 1;
+    if (letters > least && !strcmp(path + letters - least, SMOE_SHARDS_INDEX)) return strdup(path);
+    if (!access(path, F_OK) || !smoe_shards_there(path)) return NULL;
+    return smoe_text_format("%s" SMOE_SHARDS_INDEX, path);
+}
+
 int smoe_safetensors_peek(smoe_safetensors **result, const char *path, smoe_err *err) {
     *result = NULL;
+    char *index = index_of(path);
+    if (index) {
+        int opened = open_shards(result, index, err);
+        free(index);
+        return opened;
+    }
     /* Without blocking, so that a pipe is refused. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), status = -1;
     struct stat there;

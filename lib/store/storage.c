@@ -1,6 +1,6 @@
 /*
- * Numbers in the types that files store weights in: F16, BF16, F32 and F64 out of a file, and F32,
- * BF16 and F16 into one.
+ * Numbers in the types in which files store weights: F16, BF16, F32 and F64 are read, and F32, BF16
+ * and F16 are written.
  */
 #include "base/bf16.h"
 #include "store/safetensors.h"
@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- out of a file --------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 /* IEEE half to single: sign 1, exponent 5 (bias 15), fraction 10; every half is a single. */
 static float float_of_half(uint16_t half) {
@@ -41,7 +41,7 @@ bool smoe_tensor_convert(real *out, const smoe_tensor *tensor, size_t first, siz
     }
 }
 
-/* ---- into a file ----------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 /* Single to half, to nearest, ties to even; from 65520 on infinity. A NaN keeps its sign and the
  * upper bits of its payload, and becomes quiet. */
@@ -70,7 +70,8 @@ static float odd_float(double x) {
 
 enum { RUN = 1024 }; /* elements on the stack */
 
-/* Elements of a tensor as floats: exact, but for F64, which is rounded as `type` wants it. */
+/* Elements of a tensor as floats: exact, except F64, which is rounded so that rounding it to `type`
+ * again is correct. */
 static void read_floats(float *out, const smoe_tensor *t, size_t first, size_t count,
                         smoe_dtype type) {
     const char *from = (const char *)t->data + first * smoe_dtype_bytes(t->dtype);

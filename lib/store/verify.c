@@ -1,5 +1,6 @@
-/* Verifying the files of runs; see verify.h. Every check is the one that its reader makes. */
+/* Verifying the files of runs; see verify.h. The checks are those of the readers of the files. */
 #include "store/verify.h"
+#include "store/shards.h"
 #include "base/file.h"
 #include "store/run.h"
 
@@ -41,7 +42,7 @@ void smoe_verify_file(smoe_verifier *v, const char *path) {
     }
     smoe_verify_say(v, path,
                     smoe_safetensors_has_digest(file)
-                        ? "as it was written"
+                        ? "unchanged"
                         : "well formed, not verified: it has no digest",
                     true);
     smoe_safetensors_free(file);
@@ -52,7 +53,7 @@ void smoe_verify_checkpoint(smoe_verifier *v, const char *dir) {
                                         "ema.safetensors"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char *path = below(v, dir, names[i]);
-        if (path && (i == 0 || !access(path, F_OK))) smoe_verify_file(v, path);
+        if (path && (i == 0 || smoe_shards_there(path))) smoe_verify_file(v, path);
         free(path);
     }
 }
@@ -80,7 +81,7 @@ static void verify_records(smoe_verifier *v, const char *dir) {
         say_error(v, path, &err);
     } else {
         snprintf(found, sizeof found, "%zu records%s", c.records,
-                 c.chained == c.records ? ", as they were written"
+                 c.chained == c.records ? ", unchanged"
                  : c.chained            ? ", the first of them without checksums"
                                         : ", not verified: they have no checksums");
         smoe_verify_say(v, path, found, true);
@@ -93,14 +94,14 @@ static int put_spec(FILE *out, const void *context, smoe_err *err) {
                                                      : 0;
 }
 
-/* The spec of the latest checkpoint, into the file of that path. */
+/* Writes the spec of the latest checkpoint to the file of that path. */
 static int restore_spec(const char *dir, const char *path, smoe_err *err) {
     char *model = smoe_checkpoint_find(dir, "latest", err);
     smoe_safetensors *file = NULL;
     smoe_spec spec = {0};
     int status = model ? smoe_safetensors_open(&file, model, err) : -1;
     const char *text = status ? NULL : smoe_safetensors_metadata(file, "smoe.spec");
-    if (!status && !text) status = smoe_fail(err, SMOE_DATA, "%s: carries no spec", model);
+    if (!status && !text) status = smoe_fail(err, SMOE_DATA, "%s: has no spec", model);
     if (!status && text)
         status = smoe_spec_parse(&spec, text, strlen(text), model, dir, NULL, 0, err);
     if (!status) status = smoe_file_print(path, put_spec, &spec, err);
@@ -138,8 +139,8 @@ static void verify_checkpoints(smoe_verifier *v, const char *dir) {
             model = smoe_checkpoint_find(dir, links[i], &err);
             if (!model)
                 say_error(v, link, &err);
-            else if (access(model, F_OK))
-                smoe_verify_say(v, link, "leads to no checkpoint", false);
+            else if (!smoe_shards_there(model))
+                smoe_verify_say(v, link, "points to no checkpoint", false);
             free(model);
         }
         free(link);

@@ -1,4 +1,4 @@
-/* Verifying what a run wrote: digests of checkpoints, checksums of records, links, the spec. */
+/* Verifying the files of a run: digests of checkpoints, checksums of records, links, the spec. */
 #ifndef SMOE_VERIFY_H
 #define SMOE_VERIFY_H
 
@@ -17,10 +17,10 @@ typedef struct smoe_verifier {
 /* Passes a line on and counts it. */
 void smoe_verify_say(smoe_verifier *verifier, const char *path, const char *found, bool good);
 
-/* A safetensors file; a checkpoint's folder; a run directory. Everything that is wrong is a line,
- * and no error of the call. With `repair` a run whose spec.yaml is lost or damaged gets that of its
- * latest checkpoint, and leftovers of killed processes are removed; nothing that was measured or
- * trained is touched. */
+/* Verify a safetensors file, the folder of a checkpoint, or a run directory. Each problem is a
+ * line, not an error of the call. With `repair`, a lost or damaged spec.yaml of a run is restored
+ * from its latest checkpoint, and leftovers of killed processes are removed; measured or trained
+ * data is not changed. */
 void smoe_verify_file(smoe_verifier *verifier, const char *path);
 void smoe_verify_checkpoint(smoe_verifier *verifier, const char *dir);
 void smoe_verify_run(smoe_verifier *verifier, const char *dir);

@@ -17,8 +17,8 @@ enum { MOST_POINTS = 10000, FILE_MOST = 1 << 24 };
 
 /* ---- points ---------------------------------------------------------------------------------- */
 
-/* Keys of model.moe that say how a model is used and not what it is. All of eval may change as
- * well. */
+/* Keys of model.moe that affect how a trained model is used, but not its parameters. All keys of
+ * eval may change as well. */
 static const char *const usage[] = {"router",
                                     "k",
                                     "capacity",

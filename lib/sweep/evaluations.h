@@ -3,10 +3,9 @@
  * priority, group, random routers (V-MoE 4.2, E.1, E.4). A sweep's `evaluate` has the points; every
  * trial, once trained, is evaluated at each of them.
  *
- *   DIR/claims/CELL.evaluations.json   a list with the result of each point, in their order, as far
- *                                      as they are done
- *   DIR/claims/CELL.evaluation-N.npy   what became of each image at point N, as outcomes.npy of a
- *                                      run has it (compare/outcomes.h)
+ *   DIR/claims/CELL.evaluations.json   a list with the results of the finished points, in order
+ *   DIR/claims/CELL.evaluation-N.npy   the outcome of each image at point N, in the format of
+ *                                      outcomes.npy of a run (compare/outcomes.h)
  */
 #ifndef SMOE_EVALUATIONS_H
 #define SMOE_EVALUATIONS_H
@@ -15,8 +14,8 @@
 
 #include <signal.h>
 
-/* May `key` change for a model that is trained? SMOE_USAGE, added to err with `before` before the
- * key, where not. */
+/* Checks that `key` may change for a trained model. If not, SMOE_USAGE is added to err, with
+ * `before` before the key. */
 int smoe_evaluations_check_key(const char *before, const char *key, smoe_err *err) SMOE_MUST_CHECK;
 
 /* Every combination of `axes` becomes a point of the sweep. SMOE_USAGE, naming all of them: keys
@@ -30,8 +29,8 @@ typedef struct smoe_evaluations_options {
     void *user;
 } smoe_evaluations_options;
 
-/* Evaluates the checkpoint of trial i, a safetensors file, at the points that are not done yet;
- * whoever calls has the claim. SMOE_STOPPED after a request to stop. */
+/* Evaluates the checkpoint of trial i, a safetensors file, at the points that are not done yet. The
+ * caller holds the claim. SMOE_STOPPED after a request to stop. */
 int smoe_evaluations_run(const smoe_sweep *sweep, size_t i, const char *checkpoint,
                          const smoe_evaluations_options *options, smoe_err *err) SMOE_MUST_CHECK;
 

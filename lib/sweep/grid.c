@@ -46,7 +46,7 @@ static int lists_axes(lists *l, const smoe_sweep_spec *sweep, smoe_err *err) {
     if (smoe_axes_of(&l->points, &sweep->evaluate, l->later, l->laters, l->plain, &single, err))
         return -1;
     if (single)
-        return smoe_fail(err, SMOE_USAGE, "override %s%s: give two values or more, as in a,b",
+        return smoe_fail(err, SMOE_USAGE, "override %s%s: give two or more values, as in a,b",
                          SMOE_EVALUATED, l->plain[0]);
     return smoe_axes_of(&l->axes, &sweep->train, l->own, l->owns, l->plain, &l->plains, err);
 }
@@ -83,8 +83,8 @@ int smoe_grid_of_spec(smoe_sweep *sweep, const smoe_spec_text *text, char *const
     smoe_spec spec = {0};
     lists l;
     int status = smoe_spec_parse_text(&spec, text, NULL, 0, err);
-    /* What is wrong with the spec by itself may be right in every trial; mistakes in its section
-     * `sweep`, or no spec at all, are not. */
+    /* A spec that is invalid by itself may be valid in every trial. But mistakes in its section
+     * `sweep`, or a file that is not a spec, are always errors. */
     if (status && !spec.sweep.bad && err->code == SMOE_USAGE && spec.origin) status = 0;
     int opened = lists_open(&l, overrides, count, err);
     if (!status) status = opened ? -1 : lists_axes(&l, &spec.sweep, err);

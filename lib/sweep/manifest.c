@@ -1,7 +1,7 @@
 /*
  * The manifest of a sweep on disk and the claims on its trials; see sweep.h. The manifest is
- * written once, whole, and replaced only by one that has more trials behind the old ones; what
- * changes is one file per trial, written by the process that holds its claim.
+ * written once, completely, and replaced only by one that has more trials after the old ones. The
+ * state of a trial is in a separate file, written by the process that holds its claim.
  */
 #include "sweep/manifest.h"
 #include "compare/primary.h"
@@ -114,7 +114,7 @@ static char *manifest_text(const smoe_sweep *sweep, size_t *size) {
     return NULL;
 }
 
-/* Do two sweeps evaluate the same? */
+/* Whether two sweeps have the same evaluations. */
 static int compare_evaluations(const smoe_sweep *was, const smoe_sweep *is, smoe_err *err) {
     json_t *a = evaluate_json(was), *b = evaluate_json(is);
     bool same = json_equal(a, b) && !was->checkpoint == !is->checkpoint &&
@@ -132,7 +132,7 @@ static int compare_evaluations(const smoe_sweep *was, const smoe_sweep *is, smoe
 static int compare_plans(const smoe_sweep *was, const smoe_sweep *is, smoe_err *err) {
     if (smoe_primary_same(&was->plan, &is->plan)) return 0;
     return smoe_fail(err, SMOE_USAGE,
-                     "%s: sweep.primary is not what it was when this sweep began, with %zu primary "
+                     "%s: sweep.primary has changed since this sweep began, with %zu primary "
                      "contrasts; -o DIR chooses another folder",
                      was->dir, was->plan.primaries);
 }
@@ -187,8 +187,8 @@ static bool holds_none(const char *folder, int (*kind)(const struct dirent *)) {
     return !count;
 }
 
-/* A folder with nothing in it but the remains of a sweep that ended before its manifest was
- * complete counts as not there. */
+/* A folder that has only remains of a sweep that ended before its manifest was complete is treated
+ * as if it did not exist. */
 static bool not_begun(const char *dir) {
     char *claims = smoe_text_format("%s/claims", dir);
     bool bare = claims && holds_none(dir, is_foreign) &&
@@ -221,7 +221,7 @@ static int lock_claims(const char *claims, smoe_err *err) {
     return -1;
 }
 
-/* The sweep in the folder in place of this one, if it is the same. */
+/* Replaces this sweep by the one in the folder, if they are the same. */
 static int take_over(smoe_sweep *sweep, const char *dir, smoe_err *err) {
     smoe_sweep old;
     int status = smoe_sweep_open(&old, dir, err);
@@ -526,7 +526,7 @@ static int keep_trial(smoe_sweep *sweep, size_t from, const smoe_sweep *old, con
     return trial.name ? 0 : no_memory(old->dir, err);
 }
 
-/* The trials of the old sweep first, as they were, then those that are new, numbered on. */
+/* The unchanged trials of the old sweep first, then the new ones, with numbers that continue. */
 static int merge(smoe_sweep *sweep, const smoe_sweep *old, smoe_err *err) {
     bool same = sweep->columns == old->columns;
     size_t next = 0;
@@ -616,7 +616,7 @@ int smoe_sweep_remove(const char *dir, smoe_err *err) {
     smoe_sweep sweep = {0};
     if (access(dir, F_OK) || not_begun(dir)) return 0;
     int status = smoe_sweep_open(&sweep, dir, err);
-    /* One that was killed in here may have removed it. */
+    /* A process that was killed in this function may have removed it. */
     char *claims = smoe_text_format("%s/claims", dir);
     if (!status) status = claims ? make_folder(claims, err) : no_memory(dir, err);
     free(claims);

@@ -1,4 +1,4 @@
-/* What sweep.c and manifest.c share about trials. */
+/* Functions about trials that sweep.c and manifest.c share. */
 #ifndef SMOE_MANIFEST_H
 #define SMOE_MANIFEST_H
 

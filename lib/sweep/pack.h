@@ -1,6 +1,6 @@
 /*
- * A sweep in one small file: what its tables are computed from, without weights. A tar.gz with the
- * manifest and, of each trial that is done, how it went and which test images it got right.
+ * A sweep in one small file: the data for its tables, without weights. A tar.gz with the manifest
+ * and, for each finished trial, its result and which test images it got right.
  * Unpacked, it is a sweep that smoe_sweep_open reads; trials that are not done can be run there.
  */
 #ifndef SMOE_PACK_H

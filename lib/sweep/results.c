@@ -147,7 +147,7 @@ static const char *state_name(smoe_trial_state state) {
     return state == SMOE_TRIAL_DONE ? "done" : state == SMOE_TRIAL_FAILED ? "failed" : "open";
 }
 
-/* Why a trial has failed, the first line of it; "" where it has not. To be freed. */
+/* The first line of the reason why a trial failed; "" if it has not. To be freed. */
 static char *error_of(const smoe_trial *trial) {
     const char *error = json_string_value(json_object_get(trial->outcome, "error"));
     return error ? strndup(error, strcspn(error, "\n")) : strdup("");
@@ -288,7 +288,7 @@ static void fill_primary(smoe_frame *frame, const smoe_results *r) {
     smoe_tables_primary(frame, r->contrasts.primary, r->contrasts.primaries);
 }
 
-/* A table as a file; one without rows is none, and an earlier file of the name goes. */
+/* Writes a table to a file. A table without rows has no file, and an earlier file is removed. */
 static int write_frame(const smoe_results *r, const char *name,
                        void (*fill)(smoe_frame *frame, const smoe_results *r), smoe_err *err) {
     smoe_frame frame;

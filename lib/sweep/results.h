@@ -1,4 +1,4 @@
-/* What a sweep came to: a table of its trials, summaries over seeds, contrasts, a figure. */
+/* The results of a sweep: a table of its trials, summaries over seeds, contrasts, a figure. */
 #ifndef SMOE_RESULTS_H
 #define SMOE_RESULTS_H
 
@@ -20,19 +20,18 @@ typedef struct smoe_results {
     smoe_sweep *evaluated;
 } smoe_results;
 
-/* From the outcomes as last looked at, all trials. Free in any case. */
+/* From the last known outcomes of all trials. Free in any case. */
 int smoe_results_make(smoe_results *results, const smoe_sweep *sweep,
                       smoe_err *err) SMOE_MUST_CHECK;
 void smoe_results_free(smoe_results *results);
 
-/* The metric to look at first: `wish` where it is there (may be NULL), else precision_at_1, else a
- * loss. */
+/* The main metric: `wish` if it exists (may be NULL), else precision_at_1, else a loss. */
 size_t smoe_results_first(const smoe_results *results, const char *wish);
 /* "0.8120 +- 0.0040" with the sign for +-, "0.8120" of a single value or of equal ones, "-" of
  * none. Returns buf. */
 const char *smoe_results_text(char *buf, size_t size, smoe_stats stats);
 
-/* How many trials of a group are done. */
+/* The number of finished trials of a group. */
 size_t smoe_results_done(const smoe_results *results, size_t group);
 
 /* DIR/results.csv, a row per trial; DIR/summary.csv, a row per group with mean, sd and n of every

@@ -35,7 +35,7 @@ static bool number_of(const char *text, double *x) {
     return end != text && !*end && isfinite(*x);
 }
 
-/* Are a column's values numbers, and not all the same? */
+/* Whether the values of a column are numbers, and not all the same. */
 static bool is_numeric(const plan *p, size_t column) {
     double first, x;
     bool differ = false;
@@ -63,7 +63,7 @@ bool smoe_results_powers(double *value, size_t n) {
     return distinct > 2;
 }
 
-/* Has the column a value that is no number? */
+/* Whether the column has a value that is not a number. */
 static bool has_words(const plan *p, size_t column) {
     double x;
     for (size_t g = 0; g < p->r->measured->groups; g++)
@@ -71,7 +71,7 @@ static bool has_words(const plan *p, size_t column) {
     return false;
 }
 
-/* Do lines differ by this column? */
+/* Whether lines differ in this column. */
 static bool tells_apart(const plan *p, size_t column) {
     if (column == p->x || column == p->r->sweep->seed) return false;
     if (p->line != SIZE_MAX) return column == p->line;
@@ -213,8 +213,8 @@ static const char *label_of(const plan *p, size_t metric, char buf[SMOE_METRIC_K
     return smoe_metric_label(buf, m, *p->split ? p->split : NULL, number);
 }
 
-/* What the bars are, where there are some: "test precision@1 (95% interval, 3 seeds, 2000 images)".
- */
+/* The label, with a description of the bars if there are any: "test precision@1 (95% interval, 3
+ * seeds, 2000 images)". */
 static char *y_label_of(const plan *p) {
     char buf[SMOE_METRIC_KEY];
     const char *label = label_of(p, p->metric, buf), *most = "";

@@ -128,8 +128,8 @@ static pid_t fork_quietly(void) {
     return pid;
 }
 
-/* Starts a trial unless another process has it: 1 it runs, 0 another process has it or it has ended
- * meanwhile, -1. */
+/* Starts a trial unless another process has it. 1: it runs; 0: another process has it, or it has
+ * ended meanwhile; -1: failed. */
 static int begin(runner *r, size_t trial, smoe_err *err) {
     int claim, got = smoe_trial_claim(r->sweep, trial, &claim, err);
     if (got <= 0) return got;
@@ -159,7 +159,7 @@ static bool killed(int status) {
     return number == SIGKILL || number == SIGTERM || number == SIGINT || number == SIGHUP;
 }
 
-/* A process has ended: its trial's outcome is there, or is written now. */
+/* Called when a process has ended: reads the outcome of its trial, or writes it. */
 static int end(runner *r, size_t which, int status, smoe_err *err) {
     worker w = r->worker[which];
     r->worker[which] = r->worker[--r->running];
@@ -261,7 +261,7 @@ static int loop(runner *r, smoe_err *err) {
     }
 }
 
-/* Every process that still runs is told to stop and waited for. */
+/* Stops every process that still runs, and waits for it. */
 static void give_up(runner *r) {
     forward(r, SIGTERM);
     for (size_t i = 0; i < r->running; i++)
@@ -300,9 +300,10 @@ static int conclude(const runner *r, smoe_err *err) {
 static int check_signals(smoe_err *err) {
     struct sigaction action;
     if (sigaction(SIGCHLD, NULL, &action))
-        return smoe_fail_errno(err, SMOE_RUNTIME, "cannot look at SIGCHLD");
+        return smoe_fail_errno(err, SMOE_RUNTIME, "cannot read the action of SIGCHLD");
     if (action.sa_handler != SIG_IGN && !(action.sa_flags & SA_NOCLDWAIT)) return 0;
-    return smoe_fail(err, SMOE_RUNTIME, "SIGCHLD is ignored, so no end of a trial would be seen");
+    return smoe_fail(err, SMOE_RUNTIME,
+                     "SIGCHLD is ignored, so the end of a trial would not be noticed");
 }
 
 static int runner_open(runner *r, smoe_err *err) {

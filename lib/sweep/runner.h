@@ -10,7 +10,7 @@
 
 #include <signal.h>
 
-/* How far a trial of this process is; its own process writes it. */
+/* The progress of a trial of this process, written by the process of the trial. */
 typedef struct smoe_runner_trial {
     bool running;
     uint64_t step, steps;                                 /* 0 of 0: it is starting */
@@ -42,10 +42,10 @@ typedef struct smoe_runner_options {
 } smoe_runner_options;
 
 /*
- * Runs what is open, and with retry_failed what failed, then waits for trials that other processes
- * have. SMOE_STOPPED after a requested stop; SMOE_PARTIAL names the trials that failed. It forks: a
- * child has no thread of its parent but the caller's, and works on a new one, so that OpenMP starts
- * afresh there. SIGCHLD must not be ignored (SMOE_RUNTIME); err must not be NULL.
+ * Runs the open trials, and with retry_failed those that failed, then waits for trials that other
+ * processes run. SMOE_STOPPED after a requested stop; SMOE_PARTIAL names the trials that failed. It
+ * forks: of the threads of its parent a child has only the caller's, and it works on a new one, so
+ * that OpenMP starts again there. SIGCHLD must not be ignored (SMOE_RUNTIME); err must not be NULL.
  */
 int smoe_runner_run(smoe_sweep *sweep, const smoe_runner_options *options,
                     smoe_err *err) SMOE_MUST_CHECK;

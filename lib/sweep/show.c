@@ -1,4 +1,4 @@
-/* What a sweep is to show; see show.h. */
+/* The plan of a sweep; see show.h. */
 #include "sweep/show.h"
 #include "compare/compare.h"
 #include "compare/margin.h"

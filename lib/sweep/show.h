@@ -1,6 +1,6 @@
-/* What a sweep is to show, said before any trial runs: primary contrasts, the reference, and
- * margins within which settings count as equivalent. The primary contrasts stand in the manifest
- * and cannot change once it is written. */
+/* The plan of a sweep, stated before any trial runs: primary contrasts, the reference, and margins
+ * within which settings count as equivalent. The primary contrasts are in the manifest and cannot
+ * change once it is written. */
 #ifndef SMOE_SHOW_H
 #define SMOE_SHOW_H
 
@@ -10,8 +10,8 @@
  * with the number of the contrast; see compare/primary.h. */
 int smoe_sweep_show(smoe_sweep *sweep, smoe_sweep_plan *plan, smoe_err *err) SMOE_MUST_CHECK;
 
-/* Gives the sweep its reference, a copy of `settings`, in the place of an earlier one; `from` is
- * who wants it, for messages ("--reference"). SMOE_USAGE: see smoe_compare_check. */
+/* Sets the reference of the sweep to a copy of `settings`; `from` names its source in messages
+ * ("--reference"). SMOE_USAGE: see smoe_compare_check. */
 int smoe_sweep_refer(smoe_sweep *sweep, const char *settings, const char *from,
                      smoe_err *err) SMOE_MUST_CHECK;
 

@@ -320,7 +320,7 @@ static int hash_meaning(smoe_trial *trial, json_t *json, const smoe_model_spec *
 
 /* ---- values without effect ------------------------------------------------------------------- */
 
-/* What was given and has no effect in any trial looked at so far. */
+/* Values that were given and have no effect in any trial so far. */
 typedef struct idles {
     smoe_idle *item;
     size_t count;
@@ -346,7 +346,7 @@ static bool idle_in(const smoe_spec *spec, const smoe_idle *which) {
     return false;
 }
 
-/* Adds a trial: what acts in it is no longer idle. -1: out of memory. */
+/* Adds a trial: values that have an effect in it are no longer idle. -1: out of memory. */
 static int idles_add(idles *list, const smoe_spec *spec) {
     size_t kept = 0;
     if (!list->begun) return idles_begin(list, spec);
@@ -356,7 +356,8 @@ static int idles_add(idles *list, const smoe_spec *spec) {
     return 0;
 }
 
-/* Overrides and swept keys that act in no trial are mistakes; what the file gives is a remark. */
+/* Overrides and swept keys without effect in any trial are errors; values of the file are
+ * remarks. */
 static int idles_judge(smoe_sweep *sweep, const idles *list, const char *label, smoe_err *err) {
     int status = 0;
     for (size_t i = 0; i < list->count; i++) {

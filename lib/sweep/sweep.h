@@ -1,13 +1,13 @@
 /*
- * Sweeps: the trials of a grid of specs, frozen in a manifest, claimed, run by whoever asks, and
- * summed up. Leaves to others: running a trial (sweep/runner.h forks, sweep/trial.h trains), tables
+ * Sweeps: the trials of a grid of specs, fixed in a manifest and claimed by the processes that run
+ * them. Leaves to others: running a trial (sweep/runner.h forks, sweep/trial.h trains), tables
  * (sweep/results.h).
  *
  *   DIR/cells.jsonl        the manifest: a first line about the sweep, then one line per trial
  *   DIR/CELL/              its run directory
- *   DIR/claims/CELL.lock   whoever holds a flock on it runs the trial; the kernel drops it with the
- *                          process, so that trials of killed processes are free again
- *   DIR/claims/CELL.json   how it went, once it has
+ *   DIR/claims/CELL.lock   the process that holds a flock on it runs the trial; the kernel releases
+ *                          the lock with the process, so trials of killed processes are free again
+ *   DIR/claims/CELL.json   the outcome, when the trial has ended
  *
  * A sweep may evaluate its trained trials at other settings (sweep/evaluations.h). One over a run
  * that is there has that run as its only trial, and trains nothing.
@@ -22,7 +22,7 @@
 
 #include <jansson.h>
 
-/* One point of an axis: what the columns say there, and the overrides that make it so. */
+/* One point of an axis: the values of the columns there, and the overrides for them. */
 typedef struct smoe_point {
     char **value;    /* [columns of the axis] */
     char **override; /* [overrides] */
@@ -139,10 +139,10 @@ char *smoe_trial_outcomes(const smoe_sweep *sweep, size_t i);
 /* 1: ours until *fd is closed by every process that has it; 0: another process runs it; -1. */
 int smoe_trial_claim(const smoe_sweep *sweep, size_t i, int *fd, smoe_err *err) SMOE_MUST_CHECK;
 
-/* Reads how the trial went, if it has. */
+/* Reads the outcome of the trial, if it has ended. */
 int smoe_trial_look(smoe_sweep *sweep, size_t i, smoe_err *err) SMOE_MUST_CHECK;
 
-/* Writes how it went; takes over `outcome`, NULL being out of memory. Whoever has the claim. */
+/* Writes the outcome, and takes it over; NULL means out of memory. The caller holds the claim. */
 int smoe_trial_finish(const smoe_sweep *sweep, size_t i, json_t *outcome,
                       smoe_err *err) SMOE_MUST_CHECK;
 

@@ -1,5 +1,5 @@
 /* Running a trial and measuring it; see trial.h. Its numbers come from metrics.jsonl, which a
- * resumed run continues, and not from memory: so a trial that was killed comes to the same. */
+ * resumed run continues, and not from memory: so a trial that was killed gives the same numbers. */
 #include "sweep/trial.h"
 #include "base/clock.h"
 #include "base/frame.h"
@@ -103,8 +103,7 @@ json_t *smoe_trial_measure(const char *run_dir, size_t steps, size_t batch_size,
                                   : smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", run_dir);
     if (!status && (!json_object_size(r.result) || r.step < steps))
         status = smoe_fail(err, SMOE_DATA,
-                           "%s: nothing is measured after step %" PRIu64 ", of %zu: records are "
-                           "missing",
+                           "%s: the records end at step %" PRIu64 " of %zu: records are missing",
                            path, r.step, steps);
     if (r.count) {
         qsort(r.rates, r.count, sizeof *r.rates, ascending);
@@ -163,7 +162,7 @@ static int train(const smoe_spec *spec, const char *dir, const smoe_trial_option
     return status;
 }
 
-/* The points of the sweep, of the last checkpoint. */
+/* Evaluates the last checkpoint at the points of the sweep. */
 static int evaluate(const smoe_sweep *sweep, size_t i, const char *dir,
                     const smoe_trial_options *options, smoe_err *err) {
     const smoe_evaluations_options how = {
@@ -181,7 +180,7 @@ static int evaluate(const smoe_sweep *sweep, size_t i, const char *dir,
 /* The outcome of a trained trial as JSON; NULL with err. */
 static json_t *measure(const smoe_sweep *sweep, const smoe_spec *spec, const char *dir,
                        size_t classes, smoe_err *err) {
-    /* A run that is there may have been stopped earlier. */
+    /* An existing run may have been stopped before its last step. */
     size_t steps = sweep->run ? 0 : spec->train.steps;
     json_t *result = smoe_trial_measure(dir, steps, spec->train.batch_size, err);
     const json_t *step = get(result, SMOE_METRIC_STEP_S);

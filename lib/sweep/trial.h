@@ -1,4 +1,4 @@
-/* One trial of a sweep: trained like any run, then measured from what the run wrote. */
+/* One trial of a sweep: trained like any run, then measured from the files of the run. */
 #ifndef SMOE_TRIAL_H
 #define SMOE_TRIAL_H
 
@@ -14,10 +14,10 @@ typedef struct smoe_trial_options {
     void *evaluated_user;
 } smoe_trial_options;
 
-/* Trains trial i in its run directory, going on from its last checkpoint where there is one (a run
- * that is there is trained already), evaluates it at the sweep's points, and writes how it went;
- * whoever calls has the claim. -1 with SMOE_STOPPED leaves the trial open; any other failure is the
- * trial's outcome as well, whose text is taken from err: it must not be NULL. */
+/* Trains trial i in its run directory, from its last checkpoint if there is one (an existing run is
+ * trained already), evaluates it at the points of the sweep, and writes its outcome. The caller
+ * holds the claim. -1 with SMOE_STOPPED leaves the trial open; any other failure is also written as
+ * the outcome, with the text of err, which must not be NULL. */
 int smoe_trial_run(const smoe_sweep *sweep, size_t i, const smoe_trial_options *options,
                    smoe_err *err) SMOE_MUST_CHECK;
 

@@ -64,7 +64,7 @@ int smoe_adafactor_allocate(smoe_params *params, smoe_err *err) {
     return smoe_params_allocate(second, 1, err);
 }
 
-/* What all elements of a tensor share in an update. */
+/* The values that all elements of a tensor share in an update. */
 typedef struct update {
     smoe_params *params;
     const smoe_param *param;
@@ -90,7 +90,7 @@ static void apply(const update *x, size_t at, const real *u, size_t n) {
     for (size_t i = 0; i < n && !smoe_param_streams(x->param); i++) params->g[at + i] = 0;
 }
 
-/* A tensor whose second moment v is whole. */
+/* A tensor whose second moment v is not factored. */
 static void step_whole(const update *x, real *v) {
     size_t size = x->param->size, pieces = (size + PIECE - 1) / PIECE;
     const real *g = x->params->g + x->param->offset;
@@ -108,7 +108,7 @@ static void step_whole(const update *x, real *v) {
     }
 }
 
-/* The means of rows, and those of columns, a block at a time, out of the squares of a tensor. */
+/* The means of the squares of a tensor over rows and over columns, computed block by block. */
 static void measure(const update *x, matrices m, real *rows, real *columns) {
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
     const real *g = x->params->g + x->param->offset;

@@ -57,7 +57,8 @@ typedef struct evaluation {
     void *user;
 } evaluation;
 
-/* Losses and hits of the batches of this process go to their images' places. */
+/* Evaluates the batches of this process, and stores loss and correctness at the places of their
+ * images. */
 static int evaluate_batches(evaluation *x, smoe_loader *loader, smoe_err *err) {
     const smoe_task *task = smoe_task_of(x->spec->train.loss);
     smoe_batch batch;
@@ -83,7 +84,7 @@ static int evaluate_batches(evaluation *x, smoe_loader *loader, smoe_err *err) {
     return more;
 }
 
-/* Every image was evaluated by one process. */
+/* Evaluates all images, each of them in one process, and combines the results. */
 static int evaluate_all(evaluation *x, smoe_loader *loader, float *outcomes, smoe_eval *result,
                         smoe_err *err) {
     double start = smoe_now(), sum = 0, correct = 0;
@@ -107,7 +108,7 @@ int smoe_evaluate_each(smoe_model *model, const smoe_spec *spec, const smoe_data
                        void *user, smoe_eval *result, smoe_err *err) {
     smoe_comm alone = smoe_comm_alone;
     if (smoe_task_pairs(spec->train.loss) && comm && comm->size > 1)
-        return smoe_fail(err, SMOE_USAGE, "images and captions are compared by one process alone");
+        return smoe_fail(err, SMOE_USAGE, "a contrastive loss is evaluated by one process only");
     if (smoe_task_pairs(spec->train.loss))
         return smoe_evaluate_pairs(model, spec, set, batch_size, outcomes, sink, user, result, err);
     evaluation x = {.model = model,

@@ -1,4 +1,4 @@
-/* What the kinds of evaluation share; what others call is in trainer.h. */
+/* Functions shared by the kinds of evaluation; those for other files are in trainer.h. */
 #ifndef SMOE_EVALUATE_H
 #define SMOE_EVALUATE_H
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What is gathered over the split, in data-set order. */
+/* The results collected over the split, in data-set order. */
 typedef struct gathered {
     size_t n, D, N, batch;
     bool classified; /* there are texts for classes */
@@ -67,7 +67,7 @@ static uint64_t key_of(const uint32_t *tokens, size_t length) {
     return hash;
 }
 
-/* Embeds a batch and keeps what is asked of it. */
+/* Embeds a batch and keeps the results that are needed. */
 static int take_batch(gathered *g, smoe_model *model, const smoe_spec *spec,
                       const smoe_batch *batch, size_t first, smoe_err *err) {
     size_t B = batch->images, D = g->D, T = spec->text.context;
@@ -94,7 +94,7 @@ static int take_batch(gathered *g, smoe_model *model, const smoe_spec *spec,
     return 0;
 }
 
-/* What the split has in common, from what its images have. */
+/* The results of the split, from those of its images. */
 static int conclude(gathered *g, float *outcomes, smoe_eval *result, smoe_err *err) {
     size_t n = g->n, correct = 0;
     double sum = 0;

@@ -29,7 +29,7 @@ struct smoe_fewshot {
 
 /* ---- drawing --------------------------------------------------------------------------------- */
 
-/* Names all classes that have images, but not enough. */
+/* Names all classes that have images, but too few. */
 static int check_counts(const uint32_t *have, const smoe_dataset *set, size_t shots,
                         smoe_err *err) {
     size_t short_of = 0, first = 0, N = smoe_dataset_classes(set);
@@ -74,7 +74,7 @@ out:
     return status;
 }
 
-/* Where data.limit leaves out the examples, the spec is at fault and not the data. */
+/* If examples are missing because of data.limit, the error is in the spec and not in the data. */
 static void blame_limit(const smoe_spec *view, const smoe_spec *spec, smoe_err *err) {
     bool other = spec->eval.fewshot.data.source >= SMOE_FEWSHOT_SOURCE;
     if (!view->data.limit || !err || err->code != SMOE_DATA) return;
@@ -172,8 +172,8 @@ static int features_of_queries(smoe_features *f, const smoe_fewshot *few, smoe_m
     return more;
 }
 
-/* A draw is stored class by class. It passes through the model in the order of an evaluation, as a
- * split does, so that the order says nothing about classes. */
+/* A draw is stored class by class. It passes through the model in the order of an evaluation, like
+ * a split, so that the order carries no information about classes. */
 static int features_of_draw(smoe_features *f, const smoe_fewshot *few, size_t draw,
                             smoe_model *model, size_t batch, smoe_err *err) {
     const smoe_data_spec *data = &few->view.data;

@@ -26,7 +26,7 @@ typedef struct smoe_fewshot_score {
     double l2;       /* that strength: the highest mean, the smallest among equals */
 } smoe_fewshot_score;
 
-/* Opens the data and draws the images for every seed: the same whatever the model. With no
+/* Opens the data and draws the images for every seed; they do not depend on the model. Without
  * eval.fewshot.shots *fewshot is NULL. SMOE_DATA when a class has fewer images than shots; a class
  * without any image is left out. */
 int smoe_fewshot_open(smoe_fewshot **fewshot, const smoe_spec *spec, smoe_err *err) SMOE_MUST_CHECK;

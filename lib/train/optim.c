@@ -16,7 +16,7 @@ static bool adafactor(const smoe_train_spec *spec) {
     return spec->optimizer.name == SMOE_OPTIMIZER_ADAFACTOR;
 }
 
-/* How each of the two moments is stored, if it is there at all. */
+/* How each of the two moments is stored, if it exists. */
 static smoe_moment moment_of(const smoe_train_spec *spec, int which) {
     smoe_optimizer name = spec->optimizer.name;
     bool still = name == SMOE_OPTIMIZER_SGD && !(spec->optimizer.momentum > 0);
@@ -33,8 +33,8 @@ int smoe_optim_allocate(smoe_params *params, const smoe_train_spec *spec, smoe_e
     return smoe_params_allocate_moments(params, moment_of(spec, 0), moment_of(spec, 1), err);
 }
 
-/* Adafactor needs gradients twice: for the second moments, then for the update; and what is summed
- * has to be in memory. */
+/* Adafactor needs gradients twice, for the second moments and for the update, so they must be in
+ * memory; the same holds for gradients that are summed over pieces. */
 bool smoe_optim_factors(const smoe_train_spec *spec) {
     return !adafactor(spec) && spec->pieces == 1;
 }
@@ -218,8 +218,8 @@ static smoe_prefetch_ranges prefetch_ranges_of(const smoe_params *params, size_t
 static void step_elements(smoe_params *params, const smoe_train_spec *spec, size_t step,
                           double clip, size_t first, size_t end) {
     double t = (double)step + 1;
-    /* The corrections use the betas as they are used for the moments, rounded to `real`: 1 - 0.999
-     * rounded is off by 1e-5 of itself. */
+    /* The corrections use the betas rounded to `real`, like the moments: rounding changes 1 - 0.999
+     * by a relative 1e-5. */
     double beta1 = (double)(real)spec->optimizer.beta1, beta2 = (double)(real)spec->optimizer.beta2;
     double rate = smoe_schedule_rate(spec, step);
     smoe_adam_constants all = {

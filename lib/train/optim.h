@@ -10,9 +10,9 @@
 #include "base/param.h"
 #include "spec/spec.h"
 
-/* Weights, gradients, and the moments as the optimiser has them. From here on there must be one
- * backward pass for each update: where experts have few rows, gradients are kept as outer products
- * (base/param.h). */
+/* Allocates weights, gradients, and the moments in the form that the optimiser needs. From here on
+ * there must be one backward pass per update, because gradients of experts with few rows are kept
+ * as outer products (base/param.h). */
 int smoe_optim_allocate(smoe_params *params, const smoe_train_spec *spec,
                         smoe_err *err) SMOE_MUST_CHECK;
 
@@ -22,11 +22,11 @@ int smoe_optim_allocate(smoe_params *params, const smoe_train_spec *spec,
  * itself, without a share of the initial values (V B.4: debiased). */
 void smoe_optim_average(smoe_params *params, double decay, uint64_t updates);
 
-/* Bytes of the moments of a table, which needs no slabs: 8 per trained parameter with Adam, 6 and 4
- * with some in BF16; with Adafactor half of that, and the factors. */
+/* Bytes of the moments of a table, which need not have slabs: 8 per trained parameter with Adam, 6
+ * and 4 with moments in BF16; with Adafactor half of that, plus the factors. */
 double smoe_optim_bytes(const smoe_params *params, const smoe_train_spec *spec);
 
-/* Whether gradients that are needed once may be left as outer products (base/param.h). */
+/* Whether gradients that are used only once may be left as outer products (base/param.h). */
 bool smoe_optim_factors(const smoe_train_spec *spec);
 
 /*
@@ -45,9 +45,9 @@ double smoe_schedule_rate(const smoe_train_spec *spec, size_t step);
 double smoe_optim_square(const smoe_params *params, size_t first, size_t end);
 double smoe_optim_norm(const smoe_params *params);
 
-/* Where processes share the table, in units of so many elements of its slabs: the gradients of all
- * rows must be in memory. The squares of units first .. end go to square [end - first]; added in
- * their order, those of all units are the square of the norm above. */
+/* For processes that share the table in units of SMOE_OPTIM_UNIT elements of its slabs. Writes the
+ * sums of squares of units first .. end to square [end - first]. The sum over all units, in their
+ * order, is the square of the norm above. All gradients must be in memory. */
 enum { SMOE_OPTIM_UNIT = 1 << 15 };
 void smoe_optim_unit_squares(double *square, const smoe_params *params, size_t first, size_t end);
 
@@ -59,8 +59,8 @@ void smoe_optim_unit_squares(double *square, const smoe_params *params, size_t f
  * it. The chance is keyed by (parameter, step, place). */
 void smoe_optim_step(smoe_params *params, const smoe_train_spec *spec, size_t step, double norm);
 
-/* Whether an update of a part of the elements needs no other; if so, that of elements first .. end
- * of the slabs alone, else of all. */
+/* Whether a part of the elements can be updated without the others. If so, updates only elements
+ * first .. end of the slabs, else all of them. */
 bool smoe_optim_divides(const smoe_train_spec *spec);
 void smoe_optim_step_range(smoe_params *params, const smoe_train_spec *spec, size_t step,
                            double norm, size_t first, size_t end);

@@ -44,7 +44,7 @@ void smoe_pieces_clear(smoe_params *params) {
     }
 }
 
-/* As in a binary counter: where a sum waits at a level, it is the left neighbour. */
+/* As in a binary counter: a sum that is stored at a level is the left neighbour. */
 void smoe_pieces_add(smoe_pieces *pieces, smoe_params *params, size_t i) {
     size_t level = 0;
     for (; i >> level & 1; level++) add(params->g, pieces->slab[level], pieces->size);

@@ -11,13 +11,13 @@
 
 enum { SMOE_PIECES_LEVELS = 17 };
 
-/* A slab of gradients for each level at which a sum waits for its neighbour. */
+/* A slab of gradients for each level, for a sum whose right neighbour is not computed yet. */
 typedef struct smoe_pieces {
     real *slab[SMOE_PIECES_LEVELS];
     size_t levels, size; /* elements of a slab */
 } smoe_pieces;
 
-/* How many slabs so many pieces need: their logarithm. count is a power of two. */
+/* The number of slabs for `count` pieces, log2 of it. count is a power of two. */
 size_t smoe_pieces_levels(size_t count);
 
 /* For trees of `count` pieces of the gradients of the table. Free in any case. */
@@ -25,11 +25,11 @@ int smoe_pieces_open(smoe_pieces *pieces, const smoe_params *params, size_t coun
                      smoe_err *err) SMOE_MUST_CHECK;
 void smoe_pieces_free(smoe_pieces *pieces);
 
-/* Takes the gradients of piece `i` out of params->g, all of them in memory: after the last piece
- * params->g holds the sum, after any other it is ready for the next backward pass. */
+/* Adds the gradients of piece `i` in params->g, which must all be in memory, to the tree. After the
+ * last piece params->g has the sum; after any other it is ready for the next backward pass. */
 void smoe_pieces_add(smoe_pieces *pieces, smoe_params *params, size_t i);
 
-/* Gradients that count as zero, as the optimiser leaves them. */
+/* Makes gradients count as zero, as after an update of the optimiser. */
 void smoe_pieces_clear(smoe_params *params);
 
 /* The same tree over vectors x [count,n] of numbers: the sum is in the first. */

@@ -1,5 +1,5 @@
 /*
- * What became of tokens and choices over a whole evaluation, exact counts of every layer whose
+ * Exact counts of dropped tokens and of choices over a whole evaluation, for every layer whose
  * router places tokens (Soft MoE paper, appendix B: token dropping; V-MoE: load of experts). Layers
  * of the soft family have nothing to count.
  */
@@ -15,13 +15,13 @@ typedef struct smoe_routing {
     size_t *chosen, *lost;    /* [layers,E] choices made; choices that found the buffer full */
 } smoe_routing;
 
-/* Counts what the passes of `model` do from now on, until `stop`, as the model's smoe_plan_watch:
- * it must stay where it is meanwhile. Free in any case. */
+/* Counts the routing of the passes of `model` from now on, until `stop`, as the model's
+ * smoe_plan_watch. The struct must not be moved meanwhile. Free in any case. */
 int smoe_routing_open(smoe_routing *routing, smoe_model *model, smoe_err *err) SMOE_MUST_CHECK;
 void smoe_routing_stop(smoe_routing *routing);
 void smoe_routing_free(smoe_routing *routing);
 
-/* Counts of all processes, on each. */
+/* Gives every process the sums of the counts of all processes. */
 void smoe_routing_sum(smoe_routing *routing, smoe_comm *comm);
 
 /* The largest share of dropped tokens of a layer; NAN where none places tokens. */

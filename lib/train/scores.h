@@ -1,7 +1,7 @@
 /*
- * What a classifier says of each image of a split, and what follows from it: accuracy per class,
- * which classes are taken for which, and whether its probabilities are what they claim. Tables,
- * from one line per image; the pass over the images is the caller's (smoe_evaluate).
+ * The predictions of a classifier for each image of a split, and statistics of them: accuracy per
+ * class, confusion of classes, and calibration of the probabilities, as tables. The caller passes
+ * the images through the model (smoe_evaluate).
  */
 #ifndef SMOE_SCORES_H
 #define SMOE_SCORES_H
@@ -33,9 +33,9 @@ void smoe_scores_by_class(double *share, size_t *images, size_t N, const smoe_sa
 
 enum { SMOE_CONFUSION_WHOLE = 128 };
 
-/* Tables to be filled: one row per image, per class, per pair of classes (of more classes than this
- * only those that occur), and per bin. `run` names the model. Names of classes and images are those
- * of the set. */
+/* Fill tables: one row per image, per class, per pair of classes (with more classes than this, only
+ * pairs that occur), and per bin. `run` names the model. Names of classes and images are those of
+ * the set. */
 void smoe_scores_predictions(smoe_frame *frame, const smoe_said *said, const smoe_dataset *set);
 int smoe_scores_classes(smoe_frame *frame, const smoe_said *said, const smoe_dataset *set,
                         smoe_err *err) SMOE_MUST_CHECK;

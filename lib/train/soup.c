@@ -69,7 +69,7 @@ static bool is_first_kernel(const smoe_param *param) {
     return length > sizeof ending && !strcmp(param->name + length + 1 - sizeof ending, ending);
 }
 
-/* The experts of the weights of now against those of the base. */
+/* Compares the experts of the current weights with those of the base. */
 static void align(const pot *p, smoe_soup_member *m) {
     size_t experts = 0, aligned = 0;
     double cosines = 0;
@@ -93,7 +93,7 @@ static void align(const pot *p, smoe_soup_member *m) {
     m->cosine = experts ? cosines / (double)experts : NAN;
 }
 
-/* ---- cooking --------------------------------------------------------------------------------- */
+/* ---- making a soup --------------------------------------------------------------------------- */
 
 static int measure_alone(pot *p, smoe_soup_member *m, bool first, smoe_err *err) {
     if (load(p, m->path, err)) return -1;
@@ -102,7 +102,7 @@ static int measure_alone(pot *p, smoe_soup_member *m, bool first, smoe_err *err)
     return evaluate(p, &m->alone, m->path, err);
 }
 
-/* The weights become the mean of the members and of the weights, those of another one. */
+/* Replaces the weights, those of a new member, by the mean of the members and the new one. */
 static void blend(pot *p) {
     for (size_t i = 0; i < p->params->size; i++)
         p->params->w[i] = (real)((p->sum[i] + (double)p->params->w[i]) / (double)(p->members + 1));
@@ -120,7 +120,7 @@ static int add(pot *p, smoe_soup_member *m, const smoe_eval *before, smoe_err *e
     return 0;
 }
 
-/* The best first; equal ones as they were given, where `path` is not compared but place is. */
+/* The best first; equal ones in the order in which they were given. */
 static bool better(const smoe_eval *a, const smoe_eval *b) {
     if (a->precision_at_1 != b->precision_at_1) return a->precision_at_1 > b->precision_at_1;
     return a->loss < b->loss;
@@ -146,7 +146,7 @@ static char *members_text(const smoe_soup_member *member, size_t count) {
     return text;
 }
 
-/* The mean of the members, with what the file at `like` says of the model. */
+/* The mean of the members, with the metadata of the file at `like`. */
 static int save(pot *p, const smoe_soup_member *member, size_t count, const char *like,
                 smoe_err *err) {
     const char *out = p->options->out;

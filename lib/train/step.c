@@ -117,7 +117,7 @@ static const char *bad_gradient(const smoe_step *s, const smoe_params *params) {
     return NULL;
 }
 
-/* All processes see that something is not finite; those that know where say it. */
+/* All processes learn that something is not finite; those that know the place name it. */
 static int check(const smoe_step *s, const smoe_pass *pass, smoe_err *err) {
     const smoe_params *params = smoe_model_params(s->model);
     unsigned long long number = (unsigned long long)pass->step + 1;
@@ -181,7 +181,7 @@ static void run_piece(smoe_step *s, const smoe_batch *batch, size_t i, smoe_pass
     }
 }
 
-/* What is summed beside gradients, over all pieces. */
+/* Sums the other values, besides gradients, over all pieces. */
 static void conclude(smoe_step *s, size_t whole) {
     size_t n = numbers(s);
     smoe_pieces_sum(s->sums, s->pieces, n);
@@ -195,7 +195,7 @@ static void conclude(smoe_step *s, size_t whole) {
     memcpy(s->stats, s->sums + STATS, (n - STATS) * sizeof *s->sums);
 }
 
-/* The gradients of this process's range become sums over all processes. */
+/* Sums the gradients of the range of this process over all processes. */
 static double shared_norm(smoe_step *s, smoe_params *params) {
     size_t n = units(params), first, end;
     double total = 0;
@@ -208,8 +208,8 @@ static double shared_norm(smoe_step *s, smoe_params *params) {
     return sqrt(total);
 }
 
-/* Every process updates its range, and gets the weights of the others; or, where that cannot be
- * divided, gets all gradients and updates everything. */
+/* Every process updates its range, and receives the weights of the others; if the update cannot be
+ * divided, it receives all gradients and updates everything. */
 static void update(smoe_step *s, smoe_params *params, uint64_t updates) {
     size_t first, end;
     own_range(s, params, &first, &end);

@@ -1,7 +1,7 @@
 /*
- * One training step, written once for whoever trains or times training: for each piece of the batch
- * forward, loss, backward; the sum of the pieces' gradients, over processes too; clip, update.
- * Leaves to others: where batches come from, records, checkpoints.
+ * One training step, used for training and for timing it: for each piece of the batch forward,
+ * loss, backward; then the sum of the gradients over pieces and processes; clip, update. Leaves to
+ * others: where batches come from, records, checkpoints.
  */
 #ifndef SMOE_STEP_H
 #define SMOE_STEP_H
@@ -37,7 +37,7 @@ typedef struct smoe_step {
     double loss, precision;
     double aux;  /* the auxiliary losses, not weighted */
     double norm; /* of the gradient, before clipping */
-    /* Set by whoever wants them: each MoE layer's routing of the next steps, in `stats`. */
+    /* Set by the caller if wanted: the routing of each MoE layer in the next steps, in `stats`. */
     bool measure;
     smoe_plan_stats *stats;
 } smoe_step;
@@ -56,13 +56,13 @@ void smoe_step_free(smoe_step *step);
 int smoe_step_run(smoe_step *step, const smoe_batch *batch, uint64_t done, uint64_t updates,
                   smoe_clock *clock, smoe_err *err) SMOE_MUST_CHECK;
 
-/* What a process sends in a step that is not logged, with the two agreements that the trainer has
- * beside it: added to sent [SMOE_TRAFFICS]. The table needs no slabs. */
+/* Adds to sent [SMOE_TRAFFICS] what a process sends in a step that is not logged, including the two
+ * agreements of the trainer. The table needs no slabs. */
 void smoe_step_expect(const smoe_params *params, const smoe_train_spec *train,
                       const smoe_comm *comm, smoe_sent *sent);
 
-/* Between steps: the moments of all ranges become known to every process; those that are not its
- * own are forgotten, which frees their memory. */
+/* Between steps: the first function gives every process the moments of all ranges; the second drops
+ * those that are not its own, which frees their memory. */
 void smoe_step_gather_moments(smoe_step *step);
 void smoe_step_forget_moments(smoe_step *step);
 

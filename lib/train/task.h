@@ -14,7 +14,7 @@ typedef struct smoe_task_sums {
 } smoe_task_sums;
 
 typedef struct smoe_task {
-    /* Targets: every label of an image that has several, and not its main one alone. */
+    /* Whether the targets are all labels of an image, and not only its main label. */
     bool multi;
     /*
      * Loss and metrics: adds B images to *sums. logits, target [B,N].
@@ -26,7 +26,7 @@ typedef struct smoe_task {
      */
     void (*batch)(smoe_task_sums *sums, real *dlogits, double *losses, const real *logits,
                   const real *target, size_t B, size_t N, size_t whole, double smoothing);
-    /* What the model takes for the probability of class c, from logits [N]. */
+    /* The probability of class c according to the model, from logits [N]. */
     double (*probability)(const real *logits, size_t N, size_t c);
 } smoe_task;
 
@@ -37,7 +37,8 @@ const smoe_task *smoe_task_of(smoe_loss loss);
 
 /* ---- for tasks whose loss is a sum over images ----------------------------------------------- */
 
-/* The targets of an image, keep * t_c + floor each, and their sum, which smoothing leaves alone. */
+/* The targets of an image, keep * t_c + floor each, and their sum, which smoothing does not change.
+ */
 typedef struct smoe_targets {
     const real *t;
     double keep, floor, mass;

@@ -73,7 +73,8 @@ static int open_data(trainer *t, smoe_err *err) {
     return 0;
 }
 
-/* What a checkpoint says of the data. Names that are not UTF-8, or very long, are left out. */
+/* The data of a checkpoint about the training data. Names that are not UTF-8, or very long, are
+ * left out. */
 static void data_mark(trainer *t) {
     enum { LONGEST = 1 << 20 };
     uLong crc = 0;
@@ -91,8 +92,8 @@ static void data_mark(trainer *t) {
     t->state.classes = crc;
 }
 
-/* What comes from the file and what does not is said unasked: a name that is spelled differently
- * would not be seen otherwise. */
+/* Which tensors come from the file is always reported; otherwise nobody would notice a name that is
+ * spelled differently. */
 static void say(void *user, const char *text) {
     const trainer *t = user;
     const smoe_observer *o = t->options->observer;
@@ -129,8 +130,8 @@ static int open_loader(trainer *t, smoe_err *err) {
     return smoe_loader_open(&t->loader, t->train, t->spec, &options, err);
 }
 
-/* What can go wrong before there is a run directory does: data, model, files to start from, memory.
- */
+/* Does everything that can fail before the run directory is made: data, model, files to start from,
+ * memory. */
 static int prepare(trainer *t, smoe_err *err) {
     const smoe_spec *spec = t->spec;
     if (open_data(t, err) || smoe_model_create(&t->model, spec, t->N, err)) return -1;
@@ -147,7 +148,7 @@ static int prepare(trainer *t, smoe_err *err) {
     return t->options->mode == SMOE_RUN_RESUME ? 0 : open_loader(t, err);
 }
 
-/* The checkpoint restored against the data of now. */
+/* Compares the restored checkpoint with the current data. */
 static int data_check(const trainer *t, const smoe_checkpoint *now, smoe_err *err) {
     const smoe_checkpoint *then = &t->state;
     if (then->images && then->images != now->images)
@@ -171,8 +172,8 @@ static int keep_wall(void *user, const smoe_run_record *record, smoe_err *err) {
     return 0;
 }
 
-/* The time of the parts before is that of the last record left: a checkpoint has no times, so that
- * the same run writes the same bytes. */
+/* The time of earlier processes is that of the last record that is kept: a checkpoint has no times,
+ * so that the same run writes the same bytes. */
 static int restore_wall(trainer *t, smoe_err *err) {
     char *path = smoe_text_format("%s/metrics.jsonl", t->options->dir);
     int status = path ? smoe_run_each_record(path, 0, keep_wall, t, err)
@@ -202,7 +203,7 @@ static int restore(trainer *t, smoe_err *err) {
     return 1;
 }
 
-/* The spec with data.path's last name alone: on another machine the data may lie elsewhere. NULL
+/* The spec with only the last name of data.path: on another machine the data may be elsewhere. NULL
  * when out of memory. */
 static char *placeless_spec(const smoe_spec *spec) {
     char *text = smoe_spec_json(spec);
@@ -216,7 +217,7 @@ static char *placeless_spec(const smoe_spec *spec) {
     return text;
 }
 
-/* Specs and data must be the same, or what processes sum does not belong together. */
+/* Specs and data must be the same, or the processes would sum gradients of different runs. */
 static int same_everywhere(const trainer *t, smoe_err *err) {
     char *spec = placeless_spec(t->spec);
     int status = spec ? 0 : smoe_fail(err, SMOE_RUNTIME, "out of memory for the spec");
@@ -495,8 +496,9 @@ static int loop(trainer *t, smoe_err *err) {
             if (smoe_comm_agree(t->comm, status, NULL, err) || evaluate(t, err)) return -1;
             mark += smoe_now() - paused;
         }
-        /* Looked at last: a request that came during an evaluation need not wait for a step. */
-        enum { STOP = 1, SAVE = 2 }; /* what any of the processes wants, all do */
+        /* Checked last, so that a request that came during an evaluation need not wait for a
+         * step. */
+        enum { STOP = 1, SAVE = 2 }; /* if one process gets a request, all of them act on it */
         unsigned wish =
             (!last && asked(t->options->stop) ? STOP : 0) | (last || checkpoint_due(t) ? SAVE : 0);
         if (smoe_comm_agree(t->comm, status, &wish, err)) return -1;
@@ -527,8 +529,8 @@ static void log_traffic(const trainer *t) {
                  o->messages);
 }
 
-/* What came of it, also where it failed. A status that cannot be written fails the run, unless
- * something else has. */
+/* Writes the result of the run, also of a failed one. A status that cannot be written makes the run
+ * fail, unless it has failed already. */
 static int finish(trainer *t, int status, smoe_err *err) {
     smoe_train_result *r = t->result;
     r->step = t->state.step;

@@ -1,6 +1,6 @@
 /*
- * The training loop and evaluation, shared by train, ablate and sweep. Speaks to nobody: whoever
- * runs it hands it an observer.
+ * The training loop and evaluation, shared by train, ablate and sweep. Prints nothing: the caller
+ * passes an observer.
  */
 #ifndef SMOE_TRAINER_H
 #define SMOE_TRAINER_H
@@ -38,11 +38,11 @@ typedef struct smoe_observer {
     void (*step)(void *user, const smoe_train_status *status);
     void (*eval)(void *user, uint64_t step, const char *split, const smoe_eval *eval);
     void (*note)(void *user, const char *text); /* a remark: resumed from ... */
-    void (*say)(void *user, const char *text);  /* one that nobody should miss: what `init` gave */
+    void (*say)(void *user, const char *text);  /* an important remark: the tensors from `init` */
 } smoe_observer;
 
-/* What else an evaluation measures, handed in by rooms above: adds members to its record. The model
- * is reserved for `batch` images. */
+/* Further measurements of an evaluation, passed in by higher rooms: adds members to its record. The
+ * model is reserved for `batch` images. */
 typedef int smoe_eval_hook(void *user, smoe_model *model, size_t batch, json_t *record,
                            smoe_err *err);
 
@@ -81,20 +81,21 @@ typedef struct smoe_train_result {
 int smoe_train(const smoe_spec *spec, const smoe_train_options *options, smoe_train_result *result,
                smoe_err *err) SMOE_MUST_CHECK;
 
-/* With several processes each has a part of every batch, and process 0 alone writes the run
- * directory and speaks to the observer; a failure of one is that of all, and names it. */
+/* With several processes each computes a part of every batch, and only process 0 writes the run
+ * directory and calls the observer. If one process fails, all fail, and the message names it. */
 
-/* What an evaluation hands out batch by batch: logits [images, N] of the images batch->index; NULL
- * where images are compared with captions and there are no texts for classes (eval.zeroshot). */
+/* Receives the results of an evaluation, batch by batch: logits [images, N] of the images
+ * batch->index; NULL if images are compared with captions and there are no texts for classes
+ * (eval.zeroshot). */
 typedef int smoe_eval_sink(void *user, const smoe_batch *batch, const real *logits, size_t classes,
                            smoe_err *err);
 
-/* Loss and precision@1 of a whole split, zero-shot and with recalls where images are compared with
- * captions (without texts for classes, precision@1 is the text recall at 1), in batches of
- * batch_size, for which `model` must be reserved; the last short batch included. Images are taken
- * in the order of smoe_data_order; where they do not influence one another the result does not
- * depend on it, to the bit. sink may be NULL; its failure ends the
- * evaluation, and so does a loss that is not finite (SMOE_NONFINITE, naming image and tensor). */
+/* Loss and precision@1 of a whole split, in batches of batch_size, for which `model` must be
+ * reserved, including the last, short batch. If images are compared with captions, also recalls,
+ * and precision@1 is zero-shot (without texts for classes, it is the text recall at 1). Images are
+ * taken in the order of smoe_data_order; if images do not influence one another, no bit of the
+ * result depends on it. sink may be NULL. The evaluation ends if the sink fails, or with a loss
+ * that is not finite (SMOE_NONFINITE, naming image and tensor). */
 int smoe_evaluate(smoe_model *model, const smoe_spec *spec, const smoe_dataset *set,
                   size_t batch_size, smoe_eval_sink *sink, void *user, smoe_eval *result,
                   smoe_err *err) SMOE_MUST_CHECK;

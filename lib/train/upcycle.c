@@ -1,4 +1,4 @@
-/* What upcycling does to the function of a model; see upcycle.h. */
+/* How upcycling changes the function of a model; see upcycle.h. */
 #include "train/upcycle.h"
 #include "spec/routers.h"
 #include "store/init_map.h"
@@ -113,8 +113,8 @@ static double combined(const smoe_plan *plan, size_t token) {
     return sum;
 }
 
-/* Equal experts act as the MLP where a token's combine weights sum to 1 and its slots hold it
- * alone. */
+/* Equal experts compute the same as the MLP if the combine weights of a token sum to 1 and its
+ * slots hold no other token. */
 static void watch(void *user, size_t i, const smoe_router *router) {
     const comparison *c = user;
     const smoe_plan *plan = &router->plan;

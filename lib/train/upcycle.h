@@ -1,7 +1,7 @@
 /*
  * Upcycling (train --init --upcycle): the experts of a block start as copies of the MLP of a dense
- * model. Noise that tells the copies apart, and a report of what the change of model does to its
- * function. Leaves to others: the copying (store/init_map.h).
+ * model. This file adds noise, which makes the copies different, and reports how the function of
+ * the model changes. Leaves to others: the copying (store/init_map.h).
  */
 #ifndef SMOE_UPCYCLE_H
 #define SMOE_UPCYCLE_H
@@ -16,9 +16,10 @@
 void smoe_upcycle_noise(smoe_params *params, const smoe_safetensors *file, uint64_t seed,
                         double share);
 
-/* Says, a line each: for every block whose experts are copies, what of the routing keeps its
- * function from being that of the MLP; then logits of the dense model and of `model`, which has
- * been loaded from the file and is reserved for `batch` images, on the first images of the set. */
+/* Reports, in one line per block whose experts are copies, which properties of the routing make its
+ * function differ from the MLP. Then it compares the logits of the dense model with those of
+ * `model`, which has been loaded from the file and is reserved for `batch` images, on the first
+ * images of the set. */
 int smoe_upcycle_compare(smoe_model *model, const smoe_spec *spec, const smoe_safetensors *file,
                          const smoe_dataset *set, size_t batch,
                          void (*say)(void *user, const char *line), void *user,

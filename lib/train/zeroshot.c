@@ -20,7 +20,7 @@ const char *smoe_zeroshot_prompt(char *buf, size_t size, const char *template, c
     return buf;
 }
 
-/* Texts on their way through the model: `count` of at most `room`. */
+/* Texts that pass through the model together: `count` of at most `room`. */
 typedef struct texts {
     uint32_t *tokens; /* [room, context] */
     size_t *lengths, count, room, context;
@@ -62,6 +62,10 @@ int smoe_zeroshot_classes(real **classes, smoe_model *model, const smoe_spec *sp
                              smoe_dataset_class_name(set, i / prompts->count));
         x.lengths[x.count] =
             smoe_tokenizer_encode(tokenizer, x.tokens + x.count * x.context, x.context, text);
+        if (!x.lengths[x.count]) {
+            status = smoe_fail(err, SMOE_RUNTIME, "out of memory for a prompt");
+            goto out;
+        }
         if (++x.count < x.room && i + 1 < all) continue;
         embed(&x, model, spec, sums, first);
         first = i + 1;

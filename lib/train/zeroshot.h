@@ -1,7 +1,7 @@
 /*
- * Zero-shot classification: a class is the direction of the texts that stand for it, the templates
- * of eval.zeroshot with its name in the place of {}, each embedded and brought to length 1, and
- * their mean brought to length 1 again. Its logit is that of a caption with this embedding.
+ * Zero-shot classification: the texts of a class are the templates of eval.zeroshot with its name
+ * in place of {}. Their embeddings are normalised to length 1 and averaged, and the mean is
+ * normalised to length 1. The logit of the class is that of a caption with this embedding.
  */
 #ifndef SMOE_ZEROSHOT_H
 #define SMOE_ZEROSHOT_H

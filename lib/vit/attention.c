@@ -94,7 +94,7 @@ void smoe_attention_cost(const smoe_attention *l, smoe_costs *costs) {
     layer->elementwise = 4 * (double)l->H * pairs; /* softmaxes */
 }
 
-/* Where one head of one image lies: queries and keys with row stride ld, values with 3d. */
+/* The places of one head of one image: queries and keys have row stride ld, values 3d. */
 typedef struct head {
     const real *q, *k, *v;
     size_t ld, row, column; /* first row of the image; first column of the head */
@@ -121,8 +121,8 @@ static void prefetch(const smoe_attention *l, size_t task, size_t i, size_t n) {
         }
 }
 
-/* Weights of rows i .. i+n of a head from their scores, of an image with `tokens` tokens. Tokens
- * that are not seen have weight 0 and, backward, scores without gradient. */
+/* Weights of rows i .. i+n of a head from their scores, for an image with `tokens` tokens. Tokens
+ * that are not seen have weight 0, and their scores have no gradient. */
 static void softmax(const smoe_attention *l, real *weights, size_t i, size_t n, size_t length) {
     const smoe_row_kernels *kern = smoe_kernels_get()->row;
     const size_t *seen = l->build->seen;
@@ -188,7 +188,7 @@ static void head_backward(const smoe_attention *l, size_t task, real *dz) {
 
 /* ---- the same with BF16 buffers ------------------------------------------------- */
 
-/* C [m,n] = A [m,k] B [k,n] of BF16; where element (i,j) lies as in smoe_matrix. */
+/* C [m,n] = A [m,k] B [k,n] in BF16; the layouts are those of smoe_matrix. */
 typedef struct strided {
     const smoe_bf16 *at;
     size_t row, col;
@@ -297,7 +297,7 @@ static uint32_t site(const smoe_attention *l) {
     return smoe_build_site(l->build, l->block);
 }
 
-/* l->heads, of which the projection is yet to come. */
+/* Computes l->heads, the outputs of the heads before the projection. */
 static void heads_forward(smoe_attention *l, const real *x, const smoe_pass *pass) {
     size_t R = pass->images * l->T, tasks = pass->images * l->H, pairs = l->T * l->T;
     smoe_linear_forward(&l->qkv, l->rows, x, NULL, R);

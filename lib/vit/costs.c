@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Parameters under a name: those of that name and of NAME.x. */
+/* The parameters called NAME or NAME.x. */
 static double params_under(const smoe_params *params, const char *name) {
     size_t length = strlen(name);
     double sum = 0;

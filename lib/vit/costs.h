@@ -1,6 +1,6 @@
 /*
- * What the layers of a model cost, as they say themselves: an entry per layer. Sums, bytes of
- * weights and what the papers count are left to bench/cost.h.
+ * The cost of the layers of a model: one entry per layer, added by the layer itself. Sums, bytes of
+ * weights and the counts of the papers are left to bench/cost.h.
  */
 #ifndef SMOE_COSTS_H
 #define SMOE_COSTS_H
@@ -15,7 +15,7 @@ typedef struct smoe_cost_layer {
     char name[48];
     smoe_part part; /* its kind, and the clock that its time is added to */
     double params;
-    double copies, used; /* the number of experts, and how many the average token uses; else 1 */
+    double copies, used; /* experts, and the number that the average token uses; else 1 and 1 */
     double flops_infer, flops_train; /* of products */
     double elementwise;              /* FLOPs forward beside them, an estimate */
     double moved_infer, moved_train; /* bytes of activations, where a layer does nothing else */

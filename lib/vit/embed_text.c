@@ -33,7 +33,7 @@ void smoe_text_embed_forward(const smoe_text_embed *l, real *x, const uint32_t *
     }
 }
 
-/* A task has its columns of all rows, so that each sum has one order, whatever the threads. */
+/* A task adds up its columns of all rows, so the order of each sum does not depend on threads. */
 void smoe_text_embed_backward(const smoe_text_embed *l, const real *dx, const uint32_t *tokens,
                               const size_t *lengths, size_t B) {
     const smoe_params *params = l->build->params;

@@ -1,14 +1,14 @@
 /*
- * An encoder: an embedding of what is read, a tower of blocks, and pooling, from B inputs to rows
- * [B,N]. It is one file (encoder_*.c) and one entry of towers.def. A model has the one of images,
- * and those that its task asks for.
+ * An encoder: an embedding of the input, a tower of blocks, and pooling, from B inputs to rows
+ * [B,N]. It is one file (encoder_*.c) and one entry of towers.def. A model has the encoder of
+ * images, and those that its task needs.
  */
 #ifndef SMOE_ENCODER_H
 #define SMOE_ENCODER_H
 
 #include "vit/tower.h"
 
-/* What a model reads, of as many images as the pass has. */
+/* The input of a model, for the images of the pass. */
 typedef struct smoe_inputs {
     const real *pixels;     /* [B, channels, image, image] */
     const uint32_t *tokens; /* [B,T] of the captions, T = text.context; NULL: there are none */
@@ -32,8 +32,8 @@ typedef struct smoe_encoder_type {
     /* From the gradient of e->out. */
     void (*backward)(smoe_encoder *e, const real *dout, const smoe_inputs *in,
                      const smoe_pass *pass);
-    /* Writes to `name` the first layer whose output in the last training pass holds a value that
-     * is not finite; false when none does. */
+    /* Writes to `name` the first layer whose output in the last training pass has a value that is
+     * not finite; returns false if there is none. */
     bool (*nonfinite)(const smoe_encoder *e, const smoe_pass *pass, char *name, size_t size);
 } smoe_encoder_type;
 
@@ -45,8 +45,8 @@ struct smoe_encoder {
     const real *out; /* [B,N] */
     /* Numbers in the parameter table: the first of the embedding, the first behind it, the end. */
     size_t first, blocks, end;
-    /* Whether any of its parameters is trained, and any of its embedding's. One that is not runs as
-     * in evaluation, and keeps nothing. */
+    /* Whether any of its parameters is trained, and whether any of its embedding is. An encoder
+     * that is not trained runs as in evaluation, and keeps nothing for a backward pass. */
     bool trained, embed_trained;
 };
 

@@ -35,7 +35,7 @@ static void image_free(smoe_encoder *e) {
     smoe_embed_free(&((image_encoder *)e)->embed);
 }
 
-/* Scratch of the embedding is free again for the tower; that of tower and head lives together. */
+/* The scratch of the embedding is free again for the tower; tower and head need theirs together. */
 static void reserve(smoe_encoder *e, const smoe_space *space) {
     image_encoder *x = (image_encoder *)e;
     size_t size = space->B * e->build.T * e->tower.d;

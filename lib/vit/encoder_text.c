@@ -2,10 +2,10 @@
  * Texts: tokens, a tower without experts, one vector of it, a projection; see encoder.h. With
  * normed tokens x [T,W] of a text of n tokens and P [W,D]:
  *   out = pool(x) P,  pool: x_{n-1} (end), x_0 (first), or the mean of x_0 .. x_{n-1}
- * A token attends to the n tokens of its text or, causally, to those of them up to itself. No token
- * attends to padding, and it is not pooled, so it has no gradient; experts would be given it to
- * route, which is why there are none. Parameters are named as open_clip names those of its text
- * tower, whose layout this is.
+ * A token attends to the n tokens of its text or, if causal, to those of them up to itself. No
+ * token attends to padding, and padding is not pooled, so it has no gradient. There are no experts,
+ * because their routers would also route padding. Names and layouts of the parameters are those of
+ * open_clip's text tower.
  */
 #include "vit/encoder.h"
 #include "base/team.h"
@@ -35,7 +35,7 @@ static bool wanted(const smoe_spec *spec) {
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-/* A part of a name of this program's layers, and what open_clip calls it. */
+/* A part of a name of this program's layers, and its name in open_clip. */
 static const char *const names[][2] = {
     {"text.blocks.", "text.transformer.resblocks."},
     {".norm1", ".ln_1"},

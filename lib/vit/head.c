@@ -1,6 +1,7 @@
 /*
  * From the tower's tokens to logits: pooling, classifier.
  *   gap    mean of the normed tokens (Soft MoE);  token  the class token's row (V-MoE)
+ *   gap-norm  norm of the mean of the tokens, as timm's fc_norm
  *   map    one learnt query attends to the normed tokens, then p + mlp(norm(p)), as timm's
  * attention pool
  */
@@ -12,6 +13,14 @@
 
 #include <math.h>
 #include <string.h>
+
+static bool is_map(const smoe_head_layer *l) {
+    return l->build->model->head == SMOE_HEAD_MAP;
+}
+
+static bool norms_mean(const smoe_head_layer *l) {
+    return l->build->model->head == SMOE_HEAD_GAP_NORM;
+}
 
 void smoe_head_init(smoe_head_layer *l, const smoe_build *build, size_t N) {
     const smoe_model_spec *spec = build->model;
@@ -37,6 +46,7 @@ void smoe_head_init(smoe_head_layer *l, const smoe_build *build, size_t N) {
         smoe_mlp_init(&l->pool_mlp, &l->exact, 0, "attn_pool.mlp",
                       smoe_build_site(build, spec->depth) + 1);
     }
+    if (norms_mean(l)) smoe_norm_init(&l->pool_norm, build, l->d, "fc_norm");
     l->classifies = N > 0;
     if (!l->classifies) l->N = l->d;
     if (smoe_task_pairs(build->spec->train.loss)) {
@@ -47,10 +57,6 @@ void smoe_head_init(smoe_head_layer *l, const smoe_build *build, size_t N) {
     params->param[l->classifier.weight].group = SMOE_PARAM_HEAD;
     params->param[l->classifier.weight].std = 0;
     params->param[l->classifier.bias].mean = smoe_task_bias(build->spec->train.loss, N);
-}
-
-static bool is_map(const smoe_head_layer *l) {
-    return l->build->model->head == SMOE_HEAD_MAP;
 }
 
 static void reserve_map(smoe_head_layer *l, const smoe_space *space) {
@@ -101,9 +107,13 @@ void smoe_head_reserve(smoe_head_layer *l, const smoe_space *space) {
         l->dfeatures = smoe_arena_take(space->scratch, space->B * l->d, sizeof(real));
     }
     if (is_map(l)) reserve_map(l, space);
+    if (!norms_mean(l)) return;
+    l->pooled = smoe_arena_take(space->keep, space->B * l->d, sizeof(real));
+    smoe_norm_reserve(&l->pool_norm, space->B, space);
+    if (space->train) l->dpooled = smoe_arena_take(space->scratch, space->B * l->d, sizeof(real));
 }
 
-/* The query is projected once per batch, which does not count. */
+/* The query is projected once per batch; this is not counted. */
 static void map_cost(const smoe_head_layer *l, smoe_costs *costs) {
     double scores = 2 * (double)l->T * (double)l->d; /* and weighted values */
     double macs = smoe_linear_macs(&l->keys, l->T) + scores + smoe_linear_macs(&l->proj, 1) +
@@ -115,6 +125,7 @@ static void map_cost(const smoe_head_layer *l, smoe_costs *costs) {
 
 void smoe_head_cost(const smoe_head_layer *l, smoe_costs *costs) {
     if (is_map(l)) map_cost(l, costs);
+    if (norms_mean(l)) smoe_norm_cost(&l->pool_norm, costs, 0, "fc_norm");
     if (l->classifies)
         smoe_costs_add(costs, SMOE_PART_head, smoe_linear_macs(&l->classifier, 1), 3, "%shead",
                        l->build->prefix);
@@ -223,14 +234,16 @@ void smoe_head_forward(smoe_head_layer *l, const real *x, const smoe_pass *pass)
     } else if (l->build->model->head == SMOE_HEAD_TOKEN) {
         for (size_t b = 0; b < B; b++) memcpy(l->features + b * d, x + b * T * d, d * sizeof *x);
     } else {
+        real *means = norms_mean(l) ? l->pooled : l->features;
         SMOE_SHARED(elementwise, B * T * d)
         for (size_t b = 0; b < B; b++) {
-            real *mean = l->features + b * d;
+            real *mean = means + b * d;
             memset(mean, 0, d * sizeof *mean);
             size_t length = smoe_pass_length(pass, b, T);
             kern->column_sum(mean, x + b * T * d, length, d);
             kern->scale(mean, 1 / (real)length, mean, d);
         }
+        if (norms_mean(l)) smoe_norm_forward(&l->pool_norm, l->features, l->pooled, B);
     }
     if (l->classifies) smoe_linear_forward(&l->classifier, l->logits, l->features, NULL, B);
 }
@@ -247,11 +260,17 @@ void smoe_head_backward(smoe_head_layer *l, const real *dlogits, const real *x,
         map_backward(l, x, B, pass);
     } else {
         bool token = l->build->model->head == SMOE_HEAD_TOKEN;
+        const real *dmean = l->dfeatures;
+        if (norms_mean(l)) {
+            memset(l->dpooled, 0, B * d * sizeof *l->dpooled);
+            smoe_norm_backward(&l->pool_norm, l->dpooled, l->dfeatures, l->pooled, B);
+            dmean = l->dpooled;
+        }
         SMOE_SHARED(elementwise, B * T * d)
         for (size_t row = 0; row < B * T; row++) {
             size_t length = smoe_pass_length(pass, row / T, T);
             real share = token ? row % T == 0 : row % T < length ? 1 / (real)length : 0;
-            kern->scale(l->dx + row * d, share, l->dfeatures + row / T * d, d);
+            kern->scale(l->dx + row * d, share, dmean + row / T * d, d);
         }
     }
 }

@@ -7,8 +7,8 @@
  *   backward  from the gradient of y: adds to the parameters' gradients (overwrites fresh ones, and
  *             leaves outer products unmaterialised, base/param.h) and makes dx, as each layer says
  * Activations are rows: [R, width], R = B*T, the tokens of an image together; x, y, dx, dy [R,d]
- * where nothing else is said. `parts` are sums of fixed pieces of rows (math/rows.h), and buffers
- * named d... are gradients of what has that name: both scratch.
+ * unless stated otherwise. `parts` are sums of fixed pieces of rows (math/rows.h), and a buffer
+ * named dNAME is the gradient of NAME; both are scratch.
  */
 #ifndef SMOE_LAYER_H
 #define SMOE_LAYER_H
@@ -20,7 +20,7 @@
 #include "spec/spec.h"
 #include "vit/costs.h"
 
-/* What layers are built from, borrowed for as long as they live. */
+/* The data that layers are built from, borrowed for their lifetime. */
 typedef struct smoe_build {
     const smoe_spec *spec;
     const smoe_model_spec *model; /* sizes of this tower and its head */
@@ -37,13 +37,13 @@ typedef struct smoe_build {
     smoe_precision precision; /* of the current pass: the model sets it */
 } smoe_build;
 
-/* The first of the two random streams that each kind of draw has in a block of the tower: one for
- * attention, the next for the MLP. */
+/* Each kind of draw has two random streams in a block of the tower, one for attention and the next
+ * for the MLP; this is the first. */
 static inline uint32_t smoe_build_site(const smoe_build *build, size_t block) {
     return 2 * (uint32_t)(build->site + block);
 }
 
-/* Where layers take their buffers. */
+/* The memory from which layers take their buffers. */
 typedef struct smoe_space {
     smoe_arena *keep;    /* lives from forward to backward */
     smoe_arena *scratch; /* free again when the call returns */
@@ -54,8 +54,8 @@ typedef struct smoe_space {
     bool wide;   /* and others */
 } smoe_space;
 
-/* Rows of numbers in `real` or in BF16: exactly one of the two is not NULL. First what is read,
- * then what is written. */
+/* Rows of numbers in `real` or in BF16: exactly one of the two is not NULL. The first type is for
+ * reading, the second for writing. */
 typedef struct smoe_values {
     const real *at;
     const smoe_bf16 *bf16;
@@ -116,7 +116,7 @@ void smoe_linear_backward_values(const smoe_linear *l, smoe_outputs dx, smoe_val
  * the whole. x [rows,width], with the same number of rows for each image. */
 void smoe_dropout(real *x, size_t rows, size_t width, double rate, uint32_t site,
                   const smoe_pass *pass);
-/* The same of the rows of a plan's slots. */
+/* The same for rows that are the slots of a plan. */
 void smoe_dropout_slots(real *x, const smoe_plan *plan, size_t width, double rate, uint32_t site,
                         const smoe_pass *pass);
 
@@ -165,7 +165,7 @@ void smoe_text_embed_init(smoe_text_embed *l, const smoe_build *build, size_t vo
 void smoe_text_embed_cost(const smoe_text_embed *l, smoe_costs *costs);
 /* x [R,d] = rows of the table by token [B,T], each below vocabulary, plus positions. */
 void smoe_text_embed_forward(const smoe_text_embed *l, real *x, const uint32_t *tokens, size_t B);
-/* Of the first lengths[b] tokens of each text: the rest is padding. */
+/* Only from the first lengths[b] tokens of each text: the rest is padding. */
 void smoe_text_embed_backward(const smoe_text_embed *l, const real *dx, const uint32_t *tokens,
                               const size_t *lengths, size_t B);
 
@@ -240,13 +240,13 @@ typedef struct smoe_mlp {
  * dropout. */
 void smoe_mlp_init(smoe_mlp *l, const smoe_build *build, size_t experts, const char *path,
                    uint32_t site);
-/* rows: the most of all experts together; none has more than its share. */
+/* rows: the largest number of all experts together; each expert has at most its equal share. */
 void smoe_mlp_reserve(smoe_mlp *l, size_t rows, const smoe_space *space);
 /* Multiply-adds forward, and FLOPs of biases and GELU, for `rows` rows per image. */
 double smoe_mlp_macs(const smoe_mlp *l, double rows);
 double smoe_mlp_elementwise(const smoe_mlp *l, double rows);
-/* The arena for the buffer that is passed to an mlp's backward as dy, once it is reserved: dy may
- * be kept as a factor of an outer-product gradient. */
+/* The arena for the buffer that is passed as dy to the backward pass of an mlp (after reserve): dy
+ * may be kept as a factor of an outer-product gradient. */
 static inline smoe_arena *smoe_mlp_outer_arena(const smoe_mlp *l, const smoe_space *space) {
     return l->params->param[l->fc1].outer ? space->keep : space->scratch;
 }
@@ -276,7 +276,7 @@ void smoe_moe_cost(const smoe_moe *l, smoe_costs *costs);
 /* y = residual + combine(experts(dispatch(x))); residual may be y. */
 void smoe_moe_forward(smoe_moe *l, real *y, const real *x, const real *residual,
                       const smoe_pass *pass);
-/* dx is overwritten; the auxiliary loss is in it. */
+/* dx is overwritten, and contains the gradient of the auxiliary loss. */
 void smoe_moe_backward(smoe_moe *l, real *dx, const real *dy, const real *x, const smoe_pass *pass);
 void smoe_moe_free(smoe_moe *l);
 
@@ -303,8 +303,8 @@ typedef struct smoe_head_layer {
     real *dq;               /* [B,d] for the single query of each image */
     real *dq_sum, *dlatent; /* [d] */
 } smoe_head_layer;
-/* N classes. Of a task that compares images with captions N is the width of the embedding, whose
- * projection is called head.proj, or 0: the features themselves. */
+/* N classes. For a task that compares images with captions, N is the width of the embedding, whose
+ * projection is called head.proj, or 0 if the features themselves are the embedding. */
 void smoe_head_init(smoe_head_layer *l, const smoe_build *build, size_t N);
 void smoe_head_reserve(smoe_head_layer *l, const smoe_space *space);
 void smoe_head_cost(const smoe_head_layer *l, smoe_costs *costs);
@@ -335,7 +335,7 @@ void smoe_pairs_forward(smoe_pairs *l, const real *images, const real *texts, si
 void smoe_pairs_backward(smoe_pairs *l, const real *dlogits, size_t B);
 /* After an update: the factor of the cosines is at most 100. */
 void smoe_pairs_bound(const smoe_pairs *l);
-/* The factor of the cosines, and what is added. */
+/* The factor of the cosines, and the bias. */
 double smoe_pairs_factor(const smoe_pairs *l);
 double smoe_pairs_bias(const smoe_pairs *l);
 /* unit [B,D]: rows of x divided by their lengths. */

@@ -91,8 +91,8 @@ double smoe_mlp_elementwise(const smoe_mlp *l, double rows) {
     return 9 * (double)l->h * rows;
 }
 
-/* Bytes of a gradient that the caches may still hold when the optimiser reads it: the size of a
- * large L3. */
+/* A gradient of up to this many bytes may still be in the caches when the optimiser reads it: the
+ * size of a large L3. */
 enum { CACHED = 32 << 20 };
 
 /* One layer of all experts. Pointers are those of expert 0; expert_product moves them on. */

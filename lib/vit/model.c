@@ -43,8 +43,8 @@ static bool matches_row(const smoe_group *group, const smoe_params *params) {
     return false;
 }
 
-/* Whether the pattern has a meaning with another router, or with other blocks that have experts: so
- * that one spec serves all settings of an ablation. */
+/* Whether the pattern would match with another router, or with experts in other blocks, so that one
+ * spec can be used for all settings of an ablation. */
 static bool matches_other(const smoe_group *group, const smoe_spec *spec) {
     bool found = false;
     for (size_t i = 0; i <= SMOE_ROUTERS && !found; i++) {
@@ -87,8 +87,8 @@ static int apply_groups(smoe_model *m, smoe_err *err) {
                      "train.optimizer.groups: all tensors are frozen, nothing is trained");
 }
 
-/* How far back gradients have to go: the parameters of an encoder are in the order of its pass, and
- * the first trained one belongs to its embedding, a block or the head. */
+/* How far back gradients must be computed: the parameters of an encoder are in the order of its
+ * pass, and the first trained one belongs to its embedding, a block or the head. */
 static void find_lowest(const smoe_model *m, smoe_encoder *e) {
     size_t row = e->first;
     while (row < e->end && m->params.param[row].frozen) row++;
@@ -166,7 +166,7 @@ smoe_params *smoe_model_params(smoe_model *m) {
 
 /* ---- cost ------------------------------------------------------------------------------------ */
 
-/* An encoder that is not trained has a forward pass alone. */
+/* An encoder that is not trained has only a forward pass. */
 void smoe_model_cost(const smoe_model *m, smoe_costs *costs) {
     for (int i = 0; i < SMOE_TOWERS; i++) {
         const smoe_encoder *e = m->encoder[i];
@@ -194,7 +194,7 @@ static void reserve(smoe_model *m, const smoe_space *space) {
     if (m->paired) smoe_pairs_reserve(&m->pairs, space);
 }
 
-/* Every buffer to its place in the arenas. */
+/* Gives every buffer its place in the arenas. */
 static void bind(smoe_model *m) {
     m->keep.used = m->scratch.used = 0;
     reserve(m, &m->bound);

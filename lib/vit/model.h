@@ -19,8 +19,8 @@
 int smoe_model_create(smoe_model **model, const smoe_spec *spec, size_t classes,
                       smoe_err *err) SMOE_MUST_CHECK;
 
-/* What the model was loaded from, which lives as long as it does: smoe_model_free calls release.
- * NULL before. */
+/* Hands over what the model was loaded from, which must exist as long as the model: smoe_model_free
+ * calls release. NULL before. */
 void smoe_model_hold(smoe_model *model, void *held, void (*release)(void *held));
 void *smoe_model_held(const smoe_model *model);
 
@@ -43,10 +43,10 @@ void smoe_model_forward(smoe_model *model, const real *pixels, const smoe_pass *
 const real *smoe_model_logits(const smoe_model *model);
 const real *smoe_model_features(const smoe_model *model);
 
-/* Of a model whose task compares images with captions (smoe_task_pairs) the logits of an image are
- * its embedding [D], of any length. The same of texts: from tokens [B, text.context] and lengths
- * [B], as in smoe_inputs, to smoe_model_texts [B, D]; and of both, to the similarities [B, B] of
- * smoe_model_pairs (NULL for other models). */
+/* If the task of a model compares images with captions (smoe_task_pairs), the logits of an image
+ * are its embedding [D], not normalised. The first function does the same for texts: from tokens
+ * [B, text.context] and lengths [B], as in smoe_inputs, to smoe_model_texts [B, D]. The other does
+ * both, and computes the similarities [B, B] of smoe_model_pairs (NULL for other models). */
 void smoe_model_forward_texts(smoe_model *model, const uint32_t *tokens, const size_t *lengths,
                               const smoe_pass *pass);
 void smoe_model_forward_pairs(smoe_model *model, const smoe_inputs *in, const smoe_pass *pass);
@@ -59,7 +59,7 @@ size_t smoe_model_width(const smoe_model *model);
  * zero, base/param.h); the auxiliary losses' gradients (aux_weight) included. */
 void smoe_model_backward(smoe_model *model, const real *dlogits, const smoe_pass *pass);
 
-/* After an update: brings parameters back that have a bound, the factor of the similarities. */
+/* After an update: limits the parameter that has a bound, the factor of the similarities. */
 void smoe_model_bound(smoe_model *model);
 
 /* Writes to `name` the first layer ("patch_embed", "blocks.3.attn", "blocks.3.mlp", "head") whose
@@ -69,13 +69,13 @@ void smoe_model_nonfinite(const smoe_model *model, const smoe_pass *pass, char *
 /* Sum over MoE layers of the auxiliary losses of the last forward pass, not yet weighted. */
 double smoe_model_aux(const smoe_model *model);
 
-/* The MoE layers in order: how many, and the block number and router of the i-th. In inference
- * layers share their buffers, so a plan is whole only inside `watch`, which is called after the
+/* The MoE layers in order: their number, and the block number and router of the i-th. In inference
+ * layers share their buffers, so a plan is complete only inside `watch`, which is called after the
  * forward pass of each MoE layer. */
 size_t smoe_model_moe_layers(const smoe_model *model);
 size_t smoe_model_moe_block(const smoe_model *model, size_t i);
 const smoe_router *smoe_model_router(const smoe_model *model, size_t i);
-/* Whether they are part of training: an image tower all of whose parameters are frozen runs as in
+/* Whether these layers are trained: an image tower with only frozen parameters runs as in
  * evaluation. */
 bool smoe_model_routes(const smoe_model *model);
 /* Blocks whose choice routers get random scores at evaluation, instead of those of the spec: block

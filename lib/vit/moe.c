@@ -1,6 +1,6 @@
 /*
  * The MoE layer: a router fills the plan, the plan moves tokens to slots, experts compute, the plan
- * moves their outputs back. No router is known by its type here.
+ * moves their outputs back. This file does not depend on the type of a router.
  */
 #include "math/rows.h"
 #include "vit/layer.h"
@@ -75,8 +75,8 @@ void smoe_moe_forward(smoe_moe *l, real *y, const real *x, const real *residual,
     smoe_clock_lap(pass->clock, SMOE_PART_combine);
 }
 
-/* Rounding counts as slope 1: backward uses the rounded operands, and gradients pass through
- * unchanged. */
+/* The derivative of rounding is taken to be 1: backward uses the rounded operands, and gradients
+ * pass through rounding unchanged. */
 void smoe_moe_backward(smoe_moe *l, real *dx, const real *dy, const real *x,
                        const smoe_pass *pass) {
     smoe_plan *plan = &l->router->plan;

@@ -41,7 +41,8 @@ int smoe_tower_init(smoe_tower *t, const smoe_build *build, smoe_err *err) {
     if (!t->blocks || !t->moe)
         return smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu blocks", t->L);
     if (build_blocks(t, err)) return -1;
-    smoe_norm_init(&t->norm, build, t->d, "norm");
+    t->normed = spec->head != SMOE_HEAD_GAP_NORM;
+    if (t->normed) smoe_norm_init(&t->norm, build, t->d, "norm");
     return 0;
 }
 
@@ -82,6 +83,7 @@ static void block_cost(const smoe_tower *t, size_t i, smoe_costs *costs) {
 /* The clock of the head has the time of the last norm, whose entry counts its parameters alone. */
 void smoe_tower_cost(const smoe_tower *t, smoe_costs *costs) {
     for (size_t i = 0; i < t->L; i++) block_cost(t, i, costs);
+    if (!t->normed) return;
     char path[64];
     snprintf(path, sizeof path, "%snorm", t->build->prefix);
     smoe_norm_cost(&t->norm, costs, 0, path);
@@ -89,8 +91,8 @@ void smoe_tower_cost(const smoe_tower *t, smoe_costs *costs) {
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* *stream: the last state of it. Scratch is free again after each layer; in inference, so are a
- * block's kept buffers. */
+/* *stream: the last state of the residual stream. Scratch is free again after each layer; in
+ * inference, the kept buffers of a block are free again too. */
 static void reserve_block(const smoe_tower *t, smoe_block *b, real **stream,
                           const smoe_space *space) {
     size_t R = space->B * t->T, d = t->d;
@@ -121,6 +123,8 @@ void smoe_tower_reserve(smoe_tower *t, const smoe_space *space) {
         t->dscaled = smoe_arena_take(space->scratch, size, sizeof(real));
     real *stream = t->in = smoe_arena_take(space->keep, size, sizeof(real));
     for (size_t i = 0; i < t->L; i++) reserve_block(t, &t->blocks[i], &stream, space);
+    t->out = stream;
+    if (!t->normed) return;
     t->out = smoe_arena_take(space->keep, size, sizeof(real));
     smoe_norm_reserve(&t->norm, R, space);
 }
@@ -149,14 +153,18 @@ void smoe_tower_forward(smoe_tower *t, const smoe_pass *pass) {
         }
         smoe_drop_path_forward(&b->drop2, b->out, b->middle, pass);
     }
-    smoe_norm_forward(&t->norm, t->out, t->blocks[t->L - 1].out, R);
+    if (t->normed) smoe_norm_forward(&t->norm, t->out, t->blocks[t->L - 1].out, R);
 }
 
 void smoe_tower_backward(smoe_tower *t, real *dx, const real *dout, const smoe_pass *pass) {
     size_t R = pass->images * t->T;
     real *branch = t->dbranch;
-    memset(dx, 0, R * t->d * sizeof *dx);
-    smoe_norm_backward(&t->norm, dx, dout, t->blocks[t->L - 1].out, R);
+    if (t->normed) {
+        memset(dx, 0, R * t->d * sizeof *dx);
+        smoe_norm_backward(&t->norm, dx, dout, t->blocks[t->L - 1].out, R);
+    } else {
+        memcpy(dx, dout, R * t->d * sizeof *dx);
+    }
     smoe_clock_lap(pass->clock, SMOE_PART_head);
     for (size_t i = t->L; i-- > t->lowest;) {
         smoe_block *b = &t->blocks[i];

@@ -1,9 +1,9 @@
 /*
  * A tower: a stack of L blocks, x += attention(norm(x)); x += ffn(norm(x)), where ffn is an MLP or
- * an MoE layer, and a norm behind the last. A model is an embedding, a tower and a head; another
- * tower is another smoe_build: sizes, tokens and which of them each one sees. Owns the residual
- * stream: in training every state of it is kept; in inference there is one, changed in place, and
- * blocks share their buffers.
+ * an MoE layer, and a norm after the last. A model is an embedding, a tower and a head; another
+ * tower needs only another smoe_build, with sizes, tokens and the tokens that each token sees. The
+ * tower owns the residual stream: in training every state of it is kept; in inference there is one
+ * state, changed in place, and blocks share their buffers.
  */
 #ifndef SMOE_TOWER_H
 #define SMOE_TOWER_H
@@ -31,9 +31,10 @@ typedef struct smoe_tower {
     size_t *moe;        /* block numbers of the MoE layers, owned */
     size_t moe_layers;
     size_t lowest; /* block that backward ends with; L: none */
+    bool normed;   /* the last norm is here; else head: gap-norm has it after the mean */
     smoe_norm norm;
     real *in;  /* [R,d] what the embedding writes */
-    real *out; /* [R,d] kept: the normed stream, for the head */
+    real *out; /* [R,d] kept: the stream, normed where `normed`, for the head */
     real *dbranch,
         *dscaled; /* [R,d] the branch's scaled gradient with stochastic depth; NULL without it */
     smoe_plan_watch *watch; /* called after the forward pass of each MoE layer, or NULL */
@@ -48,12 +49,12 @@ void smoe_tower_cost(const smoe_tower *t, smoe_costs *costs);
 
 /* From t->in to t->out. */
 void smoe_tower_forward(smoe_tower *t, const smoe_pass *pass);
-/* dx [R,d], overwritten, is the gradient of t->in or, where blocks from the first on are not
- * trained, of the lowest that is; dout [R,d] is that of t->out. */
+/* dx [R,d], overwritten, is the gradient of t->in or, if the first blocks are not trained, of the
+ * input of the first trained block; dout [R,d] is that of t->out. */
 void smoe_tower_backward(smoe_tower *t, real *dx, const real *dout, const smoe_pass *pass);
 
-/* Parameter `first` of the table is the first that is trained: backward need not go below its
- * block. */
+/* Tells the tower that parameter `first` of the table is the first trained one: backward ends with
+ * its block. */
 void smoe_tower_stop_at(smoe_tower *t, size_t first);
 
 /* Writes to `name` the first layer ("blocks.3.attn", "blocks.3.mlp") whose output in the last

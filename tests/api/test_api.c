@@ -354,7 +354,7 @@ static void test_refused(void **state) {
     refused(r, r->spec, SMOE_DATA, r->spec);
     scratch_path(&r->images->dir, path, "foreign.safetensors");
     write_header(path, "{}");
-    refused(r, path, SMOE_DATA, "carries no spec");
+    refused(r, path, SMOE_DATA, "has no spec");
     write_header(path, "{\"__metadata__\":{\"smoe.spec\":\"{}\"}}");
     refused(r, path, SMOE_DATA, "head.weight");
     write_header(path, "{\"__metadata__\":{\"smoe.spec\":\"{width: 1}\"}}");

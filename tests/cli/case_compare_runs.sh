@@ -5,13 +5,13 @@ status 0 smoe train tiny.yaml -q -j1 -o b >/dev/null
 status 0 smoe train tiny.yaml -q seed=1 train.steps=28 -o c >/dev/null
 status 0 smoe compare a b >out
 grep -q '^settings: the same$' out && grep -qE '^threads +2 +1$' out || fail "$(cat out)"
-grep -qE '^records: all 2[0-9] the same, but for times$' out || fail "$(cat out)"
-grep -q '^weights: 33 of 33 tensors the same$' out || fail "$(cat out)"
+grep -qE '^records: all 2[0-9] are the same, except for times$' out || fail "$(cat out)"
+grep -q '^weights: 33 of 33 tensors are the same$' out || fail "$(cat out)"
 grep -q argv out && fail "the command line is no environment"
 status 0 smoe compare a c >out
 grep -qE '^seed +0 +1$' out && grep -qE '^train.steps +24 +28$' out || fail "$(cat out)"
-grep -qE '^records: the first 0 the same; at step 1 they differ in ' out || fail "$(cat out)"
-grep -qE '^weights: [0-9] of 33 tensors the same; the largest difference is [0-9.]+, in ' out || fail "$(cat out)"
+grep -qE '^records: the first 0 are the same; at step 1 they differ in ' out || fail "$(cat out)"
+grep -qE '^weights: [0-9] of 33 tensors are the same; the largest difference is [0-9.]+, in ' out || fail "$(cat out)"
 # the last values are those of the records, the steps those in common
 last() { grep -o "\"$2\": *[0-9.e-]*" "$1/metrics.jsonl" | tail -n 1 | sed 's/.*: *//'; }
 row=$(grep '^train/loss ' out)

@@ -34,9 +34,16 @@ grep -q 'tensors start from' lit/log.txt || fail "nothing said of what --init ga
 status 0 smoe train tiny.yaml -q $pairs "$groups" --init classifier/ckpt/latest -o lit2 -j1 2>err
 same_run lit lit2
 grep -q 'router' lit/metrics.jsonl && fail "statistics of routers that are not trained"
-# only bytes are built in; a file of a tokenizer is refused, not read as bytes
-status 2 smoe train tiny.yaml -n $pairs text.tokenizer=bpe.txt.gz 2>err
-grep -q 'text.tokenizer: files of tokenizers cannot be read yet' err || fail "$(cat err)"
+# a file of merges, kept as the path in the run; a resume reads it again
+printf '#version\na n</w>\nr e\nre d</w>\n' >merges.txt
+status 0 smoe train tiny.yaml -q $pairs text.tokenizer=merges.txt train.steps=4 -o merged
+grep -q 'tokenizer: .*/merges.txt' merged/spec.yaml || fail "no path of the tokenizer in $(grep tokenizer merged/spec.yaml)"
+grep -aq '"text.token_embedding.weight":{"dtype":"F32","shape":\[517,' merged/ckpt/latest/model.safetensors ||
+    fail "not 517 token ids"
+status 2 smoe train tiny.yaml -q $pairs text.tokenizer=merges.txt text.vocabulary=500 -o none 2>err
+grep -q "text.vocabulary: 500, but the tokenizer .*merges.txt has 517 ids" err || fail "$(cat err)"
+status 3 smoe train tiny.yaml -q $pairs text.tokenizer=bpe.txt.gz -o none 2>err
+grep -q 'text.tokenizer: bpe.txt.gz was not found' err || fail "$(cat err)"
 status 0 smoe train tiny.yaml -q $pairs train.loss=contrastive-sigmoid text.embed=12 text.causal=false text.pool=mean -o sigmoid
 grep -aq '"logit_bias"' sigmoid/ckpt/latest/model.safetensors || fail "no bias of the sigmoid loss"
 grep -aq '"head.proj.weight"' sigmoid/ckpt/latest/model.safetensors || fail "no projection of images"

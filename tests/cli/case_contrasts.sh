@@ -73,7 +73,7 @@ status 3 smoe sweep plan --pack x.tar.gz 2>err
 # what was to be shown cannot change afterwards
 sed 's/expect: lower/expect: higher/' plan.yaml >other.yaml
 status 2 smoe sweep other.yaml -q -o plan --resume train.steps=4 2>err
-grep -q 'plan: sweep.primary is not what it was when this sweep began' err || fail "$(cat err)"
+grep -q 'plan: sweep.primary has changed since this sweep began' err || fail "$(cat err)"
 sed 's/expect: lower/expect: better/' plan.yaml >other.yaml
 status 2 smoe sweep other.yaml -q -o never 2>err
 grep -q '^smoe sweep: sweep.primary, contrast 1: expect: give one of higher, lower, different, equivalent$' err || fail "$(cat err)"

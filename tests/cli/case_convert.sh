@@ -44,7 +44,7 @@ status 0 smoe convert hf.safetensors back.safetensors --type f32 >/dev/null
 cmp back.safetensors dense/ckpt/latest/model.safetensors || fail "other names and back is another file"
 status 0 smoe eval hf.safetensors -q data.limit=100 >/dev/null
 status 2 smoe convert run none.safetensors --type f32 --names hf 2>err
-grep -q "tensor blocks.1.mlp.router.phi: Hugging Face's ViT has none like it" err || fail "$(cat err)"
+grep -q "tensor blocks.1.mlp.router.phi: Hugging Face's ViT has no such tensor" err || fail "$(cat err)"
 # refusals leave nothing behind
 status 2 smoe convert run half.safetensors --type f32 2>err
 grep -q 'half.safetensors exists already' err || fail "$(cat err)"

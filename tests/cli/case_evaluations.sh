@@ -38,7 +38,7 @@ cmp out again || fail "the report changed: $(cat out again)"
 status 2 smoe sweep swept.yaml evaluate.model.moe.experts=2,4 -o never 2>err
 grep -q 'evaluate.model.moe.experts: cannot change after training' err || fail "$(cat err)"
 status 2 smoe sweep swept.yaml evaluate.model.moe.capacity=0 -o never 2>err
-grep -q 'evaluate.model.moe.capacity=0: give two values or more' err || fail "$(cat err)"
+grep -q 'evaluate.model.moe.capacity=0: give two or more values' err || fail "$(cat err)"
 [ ! -e never ] || fail "a folder was made"
 smoe sweep swept.yaml -n >out || fail "dry run"
 grep -q '^then 4 evaluations of each cell:$' out || fail "$(cat out)"

@@ -128,7 +128,7 @@ static void plans_are_kept(void **state) {
     other = sweep_folder_trials(text);
     assert_int_equal(smoe_sweep_create(&other, w->dir, true, &err), -1);
     assert_int_equal(err.code, SMOE_USAGE);
-    assert_non_null(strstr(err.text, ": sweep.primary is not what it was when this sweep began, "
+    assert_non_null(strstr(err.text, ": sweep.primary has changed since this sweep began, "
                                      "with 4 primary contrasts; -o DIR chooses another folder"));
     free(text);
     smoe_sweep_free(&other);

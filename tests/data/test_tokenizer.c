@@ -1,5 +1,6 @@
 /* Tokenizers: ids by hand, cut texts, vocabularies. */
 #include "data/tokenizer.h"
+#include "scratch.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -43,10 +44,170 @@ static void vocabularies(void **state) {
     assert_string_equal(err.text, "text.vocabulary: 257, but the tokenizer bytes has 258 ids");
 }
 
+static const char merges[] = "#version: made by hand\n"
+                             "a b\n"
+                             "ab c</w>\n"
+                             "a b</w>\n"
+                             "\xc3\x83 \xc2\xa9</w>\n" /* the letters of the bytes c3 and a9 */
+                             "c c\n";
+
+static smoe_tokenizer *opened(const char *path) {
+    smoe_spec spec = {.text = {.tokenizer = (char *)path}};
+    smoe_err err = {0};
+    smoe_tokenizer *t = NULL;
+    if (smoe_tokenizer_open(&t, &spec, &err)) fail_msg("%s", err.text);
+    return t;
+}
+
+static void assert_ids(const smoe_tokenizer *t, const char *text, const uint32_t *right, size_t n) {
+    uint32_t ids[32];
+    assert_int_equal(smoe_tokenizer_encode(t, ids, 32, text), n);
+    for (size_t i = 0; i < n; i++)
+        if (ids[i] != right[i]) fail_msg("\"%s\", id %zu: %u, not %u", text, i, ids[i], right[i]);
+    for (size_t i = n; i < 32; i++) assert_int_equal(ids[i], 0);
+}
+#define IDS(t, text, ...) \
+    assert_ids(t, text, (const uint32_t[]){__VA_ARGS__}, sizeof((uint32_t[]){__VA_ARGS__}) / 4)
+
+/* Bytes have the ids of their letters: '!' to '~', a1 to ac, ae to ff, then the other 68; merges begin at 512. */
+enum {
+    A = 'a' - '!',
+    B,
+    C,
+    WORD_END = 256,
+    AB = 512,
+    ABC,
+    AB_END,
+    E_ACUTE,
+    CC,
+    BPE_START,
+    BPE_END,
+    EF = 106 + 0xef - 0xae,
+    BF = 106 + 0xbf - 0xae,
+    BD = 106 + 0xbd - 0xae
+};
+
+static void pairs_by_hand(void **state) {
+    char path[SCRATCH_PATH];
+    scratch_write(scratch_path(*state, path, "merges.txt"), merges, sizeof merges - 1);
+    smoe_tokenizer *t = opened(path);
+    assert_int_equal(t->vocabulary, BPE_END + 1);
+    IDS(t, "", BPE_START, BPE_END);
+    IDS(t, "ABC ab \t ca", BPE_START, ABC, AB_END, C, A + WORD_END, BPE_END);
+    IDS(t, "abab", BPE_START, AB, AB_END, BPE_END);
+    IDS(t, "ccc", BPE_START, CC, C + WORD_END, BPE_END); /* from the left */
+    IDS(t, "\xc3\x89!", BPE_START, E_ACUTE, WORD_END,
+        BPE_END); /* lower case; ! is a word of its own */
+    IDS(t, "a1b", BPE_START, A + WORD_END, '1' - '!' + WORD_END, B + WORD_END, BPE_END);
+    IDS(t, "a's", BPE_START, A + WORD_END, '\'' - '!', 's' - '!' + WORD_END, BPE_END);
+    IDS(t, "a &amp;amp; &#x61;b", BPE_START, A + WORD_END, '&' - '!' + WORD_END, AB_END, BPE_END);
+    IDS(t, "&#0; &nope", BPE_START, '&' - '!', '#' - '!' + WORD_END, '0' - '!' + WORD_END,
+        ';' - '!' + WORD_END, '&' - '!' + WORD_END, 'n' - '!', 'o' - '!', 'p' - '!',
+        'e' - '!' + WORD_END, BPE_END);
+    /* a byte that is no UTF-8 is the replacement character */
+    IDS(t, "\xff", BPE_START, EF, BF, BD + WORD_END, BPE_END);
+    uint32_t ids[3];
+    assert_int_equal(smoe_tokenizer_encode(t, ids, 3, "ab ab ab"), 3);
+    assert_int_equal(ids[2], BPE_END);
+    smoe_tokenizer_free(t);
+}
+
+/* The longest text, as one word of bytes that are all replaced, and one that grows in lower case. */
+static void pairs_of_long_texts(void **state) {
+    char path[SCRATCH_PATH];
+    static char text[2 * SMOE_CAPTION];
+    uint32_t ids[SMOE_CAPTION];
+    scratch_write(scratch_path(*state, path, "merges.txt"), merges, sizeof merges - 1);
+    smoe_tokenizer *t = opened(path);
+    memset(text, 0xff, sizeof text - 1);
+    assert_int_equal(smoe_tokenizer_encode(t, ids, SMOE_CAPTION, text), SMOE_CAPTION);
+    for (size_t i = 0; i + 2 < sizeof text; i += 2) memcpy(text + i, "\xc8\xba", 2); /* U+023A */
+    assert_int_equal(smoe_tokenizer_encode(t, ids, SMOE_CAPTION, text), SMOE_CAPTION);
+    memset(text, 'a', sizeof text - 1);
+    assert_int_equal(smoe_tokenizer_encode(t, ids, SMOE_CAPTION, text), SMOE_CAPTION);
+    smoe_tokenizer_free(t);
+}
+
+static void wrong_merges(void **state) {
+    static const struct {
+        const char *bytes, *problem;
+    } wrong[] = {
+        {"", "no merges in it"},
+        {"#version\n", "no merges in it"},
+        {"#version\na b\nabc\n", "line 3: two tokens with one blank"},
+        {"#version\na b c\n", "line 2: two tokens with one blank"},
+        {"#version\n\na b\n", "line 2: two tokens with one blank"},
+        {"#version\na b\nxy z\n", "line 3: a token that is no byte and no merge"},
+        {"\x1f\x8b\x08 not gzip", "damaged"},
+    };
+    char path[SCRATCH_PATH], line[1200];
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        smoe_spec spec = {.text = {.tokenizer = path}};
+        smoe_err err = {0};
+        smoe_tokenizer *t;
+        scratch_write(scratch_path(*state, path, "wrong.txt"), wrong[i].bytes,
+                      strlen(wrong[i].bytes));
+        assert_int_equal(smoe_tokenizer_open(&t, &spec, &err), -1);
+        assert_int_equal(err.code, SMOE_DATA);
+        assert_non_null(strstr(err.text, path));
+        if (!strstr(err.text, wrong[i].problem)) fail_msg("%zu: %s", i, err.text);
+    }
+    memset(line, 'a', sizeof line);
+    memcpy(line, "#\na ", 4);
+    smoe_spec spec = {.text = {.tokenizer = path}};
+    smoe_err err = {0};
+    smoe_tokenizer *t;
+    scratch_write(path, line, sizeof line);
+    assert_int_equal(smoe_tokenizer_open(&t, &spec, &err), -1);
+    assert_non_null(strstr(err.text, "line 2: longer than"));
+    spec.text.tokenizer = (char *)"nowhere.txt";
+    assert_int_equal(smoe_tokenizer_open(&t, &spec, &err), -1);
+    assert_int_equal(err.code, SMOE_DATA);
+}
+
+/* The models were made by the library's trainer from 400 lines of words of the kind "a photo of the red circle", with
+ * the rule "identity" for characters and 60 pieces at most; the ids are those that its Python package gives. */
+static void sentence_pieces(void **state) {
+    smoe_spec spec = {.text = {.tokenizer = (char *)"tests/data/pieces/tiny.model"}};
+    smoe_err err = {0};
+    smoe_tokenizer *t;
+    if (smoe_tokenizer_open(&t, &spec, &err)) {
+        if (err.code != SMOE_USAGE || !strstr(err.text, "libsentencepiece-dev"))
+            fail_msg("%s", err.text);
+        print_message("built without SentencePiece, or SMOE_MODULES does not say where it is\n");
+        skip();
+    }
+    assert_int_equal(t->vocabulary, 43);
+    IDS(t, "a red circle above", 1, 14, 42, 9, 10, 2);
+    IDS(t, "zebra", 1, 41, 0, 40, 31, 37, 38, 2);
+    IDS(t, "", 1, 2);
+    smoe_tokenizer_free(t);
+    t = opened("tests/data/pieces/nobos.model");
+    IDS(t, "a red circle above", 9, 38, 4, 54, 35, 9, 36, 37, 1);
+    IDS(t, "", 1);
+    uint32_t ids[4];
+    assert_int_equal(smoe_tokenizer_encode(t, ids, 4, "a red circle above"), 4);
+    assert_int_equal(ids[3], 1);
+    smoe_tokenizer_free(t);
+    spec.text.tokenizer = (char *)"tests/data/pieces/noeos.model";
+    assert_int_equal(smoe_tokenizer_open(&t, &spec, &err), -1);
+    assert_non_null(strstr(err.text, "no end token"));
+    char path[SCRATCH_PATH];
+    scratch_write(scratch_path(*state, path, "wrong.model"), merges, sizeof merges - 1);
+    spec.text.tokenizer = path;
+    assert_int_equal(smoe_tokenizer_open(&t, &spec, &err), -1);
+    assert_int_equal(err.code, SMOE_DATA);
+    assert_non_null(strstr(err.text, "wrong.model: not a SentencePiece model"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bytes),
         cmocka_unit_test(vocabularies),
+        cmocka_unit_test_setup_teardown(pairs_by_hand, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(pairs_of_long_texts, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(wrong_merges, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(sentence_pieces, scratch_setup, scratch_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -128,7 +128,7 @@ static void held_out_shards(void **state) {
         const datafile file[] = {{key, png, size}, {text, key, 1}};
         write_shard(&s, shard, file, 2);
     }
-    datafiles_refused(&s.spec, "test", SMOE_USAGE, "names no split", "data.holdout", NULL);
+    datafiles_refused(&s.spec, "test", SMOE_USAGE, "has no {split}", "data.holdout", NULL);
     s.spec.data.holdout = 3;
     datafiles_refused(&s.spec, "train", SMOE_USAGE, "data.holdout: 3 of 3 shards", NULL);
     s.spec.data.holdout = 1;
@@ -172,8 +172,8 @@ static void damaged_shards(void **state) {
         char byte;
         const char *what;
     } damages[] = {
-        {0, 0, '!', "at byte 0: no header of a tar"},
-        {124, 0, '9', "at byte 0: no header of a tar"},
+        {0, 0, '!', "at byte 0: not a tar header"},
+        {124, 0, '9', "at byte 0: not a tar header"},
         {0, 100, 0, "at byte 0: the archive ends in a header"},
         {0, 600, 0, "at byte 0: the archive ends in a member"},
     };

@@ -474,6 +474,11 @@ static double gelu_of(double x, smoe_gelu kind, double *slope) {
         *slope = phi + x * exp(-x * x / 2) / sqrt(2 * acos(-1));
         return x * phi;
     }
+    if (kind == SMOE_GELU_QUICK) {
+        double s = 1 / (1 + exp(-1.702 * x));
+        *slope = s + 1.702 * x * s / (1 + exp(1.702 * x));
+        return x * s;
+    }
     double c = sqrt(2 / acos(-1)), t = tanh(c * (x + 0.044715 * x * x * x));
     *slope = (1 + t) / 2 + x * (1 - t * t) / 2 * c * (1 + 3 * 0.044715 * x * x);
     return x * (1 + t) / 2;
@@ -493,7 +498,7 @@ static void gelus(void **state) {
         two[i] = 0x4000;
     }
     for (size_t j = 0; j < N; j++) one[j] = 0x3f80;
-    for (int kind = SMOE_GELU_ERF; kind <= SMOE_GELU_TANH; kind++) {
+    for (int kind = SMOE_GELU_ERF; kind <= SMOE_GELU_QUICK; kind++) {
         smoe_product p = {.m = 2 * COUNT,
                           .n = N,
                           .k = 1,
@@ -525,7 +530,8 @@ static void gelus(void **state) {
             assert_true(error <= BF16 * fabs(y) + 8e-7 * fabs(at));
             error = fabs((double)smoe_bf16_widen(gradient[i]) - 2 * slope);
             assert_true(error <= BF16 * fabs(2 * slope) + 1e-6 + 8e-5 * fabs(fmin(at, 6)));
-            if (at < -6) assert_true(active[i] == 0x8000 && !(gradient[i] & 0x7fff));
+            if (at < -6 && kind != SMOE_GELU_QUICK)
+                assert_true(active[i] == 0x8000 && !(gradient[i] & 0x7fff));
         }
     }
 }

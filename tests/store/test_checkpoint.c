@@ -376,9 +376,9 @@ static void test_checksums(void **state) {
         const char *name, *message;
     } rows[] = {
         {"ckpt/step_00000002/model.safetensors",
-         "model.safetensors: not as it was written: its digest is "},
+         "model.safetensors: changed since it was written: its digest is "},
         {"ckpt/step_00000002/state.safetensors",
-         "state.safetensors: not as it was written: its digest is "},
+         "state.safetensors: changed since it was written: its digest is "},
     };
     for (size_t i = 0; i < 2; i++)
         for (size_t from_end = 1; from_end < 9; from_end += 7) { /* a scalar, and before it */

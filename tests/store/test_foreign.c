@@ -527,7 +527,7 @@ static void hostile_arrays(void **state) {
                    WORDS("tensor blocks.0.attn.qkv.bias: part 1 of 3 is missing"));
     add_array(&zip, "head/bias", 1, (size_t[]){8}, values, &plain);
     add_array(&zip, "params/head/bias", 1, (size_t[]){8}, values, &plain);
-    assert_refused(write_zip(s, path, "bad.npz", &zip), WORDS("tensor head.bias: there twice"));
+    assert_refused(write_zip(s, path, "bad.npz", &zip), WORDS("tensor head.bias: present twice"));
     /* A file that is cut off, and a damaged one. */
     add_arrays(&zip, &plain);
     zipfile_end(&zip);
@@ -600,7 +600,7 @@ static void hostile_pickles(void **state) {
         size_t offset, dim[2], stride[2];
         const char *word;
     } views[] = {
-        {"0", 0, {2, 5}, {5, 1}, "goes beyond its elements, of which there are 8"},
+        {"0", 0, {2, 5}, {5, 1}, "goes beyond its elements; the file has 8"},
         {"0", 7, {2, 1}, {1, 1}, "goes beyond"},
         {"0", 0, {2, 2}, {0x7fffffff, 1}, "goes beyond"},
         {"0", 0, {0x7fffffff, 0x7fffffff}, {0, 0}, "goes beyond"},
@@ -619,7 +619,7 @@ static void hostile_pickles(void **state) {
     }
     scratch_path(s, path, "old.pth");
     scratch_write(path, "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.", 15);
-    assert_refused(path, WORDS("old.pth: a PyTorch file of before version 1.6", "torch.load"));
+    assert_refused(path, WORDS("old.pth: a PyTorch file from before version 1.6", "torch.load"));
 }
 
 /* A thousand views of one storage are more elements than the file has. */

@@ -330,14 +330,13 @@ static void resume_with(void *user, const char *key, const char *type, const cha
     (void)preset, (void)help;
     static const char may[] =
         "name data.cache_mb train.steps train.log_every train.eval_every "
-        "train.checkpoint_every train.checkpoint_minutes train.keep train.keep_every "
-        "train.tensorboard";
+        "train.checkpoint_every train.checkpoint_minutes train.keep train.shard_bytes "
+        "train.keep_every train.tensorboard";
     run_folder *r = user;
     smoe_run *run;
     smoe_spec_free(&r->spec);
     size_t number = key_number++;
     assert_true(number < sizeof tried / sizeof *tried);
-    if (!strcmp(key, "text.tokenizer")) tried[number] = true; /* which has one value, bytes */
     if (!changed(&r->spec, key, type)) {
         r->spec = specs_good(plain, NULL, NULL, NULL);
         return;

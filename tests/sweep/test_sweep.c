@@ -409,7 +409,7 @@ static void a_run_is_measured_from_its_metrics(void **state) {
     assert_int_equal(err.code, SMOE_DATA);
     assert_null(smoe_trial_measure(w->folder.dir, 4, 8, &err)); /* the last record is not there */
     assert_int_equal(err.code, SMOE_DATA);
-    assert_non_null(strstr(err.text, "/metrics.jsonl: nothing is measured after step 3, of 4: "
+    assert_non_null(strstr(err.text, "/metrics.jsonl: the records end at step 3 of 4: "
                                      "records are missing"));
     scratch_write(path, "", 0);
     assert_null(smoe_trial_measure(w->folder.dir, 0, 8, &err));

@@ -265,7 +265,7 @@ static void mlp_backward(rig *r) {
 }
 
 static void mlps(size_t experts, const size_t *first) {
-    static const char *const keys[] = {"model.gelu=erf", "model.gelu=tanh",
+    static const char *const keys[] = {"model.gelu=erf", "model.gelu=tanh", "model.gelu=quick",
                                        "model.dropout=0.4 model.moe.expert_dropout=0.4"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         rig r;

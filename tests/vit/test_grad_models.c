@@ -156,9 +156,10 @@ static void heads_positions_and_blocks(void **state) {
     static const char *const keys[] = {
         "model.head=gap model.position=sincos2d",
         "model.head=token model.position=sincos2d model.gelu=tanh",
-        "model.head=map model.gelu=tanh",
+        "model.head=map model.gelu=quick",
         "model.head=map model.qk_norm=true model.dropout=0.2",
         "model.head=token model.qk_norm=true",
+        "model.head=gap-norm model.qk_norm=true",
         "model.head=map model.qk_norm=true model.qk_norm_form=vmoe",
         "model.moe.layers=none model.dropout=0.3 model.gelu=tanh model.heads=4",
         "data.channels=3 model.depth=3 model.width=12 model.heads=3",

@@ -62,6 +62,7 @@ static void norm(const net *n, const char *prefix, const char *name, double *out
 
 static double gelu(const net *n, double x) {
     if (n->r->spec.model.gelu == SMOE_GELU_ERF) return x * erfc(-x / sqrt(2)) / 2;
+    if (n->r->spec.model.gelu == SMOE_GELU_QUICK) return x / (1 + exp(-1.702 * x));
     return x / 2 * (1 + tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
 }
 
@@ -163,6 +164,13 @@ static void embed(const net *n, rows x, const real *pixels) {
 static void pool(const net *n, double *features, rows x) {
     size_t d = n->d;
     rows normed, k, v;
+    if (n->r->spec.model.head == SMOE_HEAD_GAP_NORM) {
+        double mean[D_MOST] = {0};
+        for (size_t t = 0; t < n->T; t++)
+            for (size_t i = 0; i < d; i++) mean[i] += x[t][i] / (double)n->T;
+        norm(n, "", "fc_norm", features, mean, d);
+        return;
+    }
     for (size_t t = 0; t < n->T; t++) norm(n, "", "norm", normed[t], x[t], d);
     for (size_t i = 0; i < d; i++) {
         features[i] = n->r->spec.model.head == SMOE_HEAD_TOKEN ? normed[0][i] : 0;
@@ -218,7 +226,9 @@ static void dense_models(void **state) {
         "",
         "model.patch_size=2 data.channels=3 model.width=16 model.heads=4 model.depth=3",
         "model.head=token model.patch_size=2 model.gelu=tanh",
+        "model.head=map model.patch_size=2 model.gelu=quick",
         "model.head=map model.mlp=40",
+        "model.head=gap-norm model.patch_size=2",
         "model.head=map model.gelu=tanh model.qk_norm=true model.patch_size=2",
         "model.position=sincos2d model.patch_size=2 model.width=12 model.heads=3",
         "model.position=sincos2d model.head=token model.qk_norm=true model.heads=1",

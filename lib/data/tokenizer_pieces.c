@@ -1,0 +1,72 @@
+/* Texts to pieces by a SentencePiece model, in a module of its own; see pieces.h. */
+#include "base/module.h"
+#include "data/pieces.h"
+#include "data/tokenizer.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct pieces_tokenizer {
+    smoe_tokenizer base;
+    smoe_pieces pieces;
+} pieces_tokenizer;
+
+static bool encode(const smoe_tokenizer *t, smoe_token_list *ids, const char *text) {
+    const smoe_pieces *p = &((const pieces_tokenizer *)t)->pieces;
+    size_t count;
+    if (p->encode(p->model, ids->id + ids->count, ids->room - ids->count, &count, text,
+                  strnlen(text, SMOE_CAPTION - 1)))
+        return false;
+    ids->count += count;
+    return true;
+}
+
+static void pieces_free(smoe_tokenizer *t) {
+    const smoe_pieces *p = &((pieces_tokenizer *)t)->pieces;
+    p->free(p->model);
+}
+
+/* The library reads a folder or nothing at all without a word. */
+static int check_file(const char *path, smoe_err *err) {
+    FILE *file = fopen(path, "rb");
+    int c = file ? fgetc(file) : EOF, code = errno;
+    if (file) fclose(file);
+    if (c != EOF) return 0;
+    return smoe_fail(err, SMOE_DATA, "%s: %s", path, file && !code ? "empty" : strerror(code));
+}
+
+int smoe_tokenizer_open_pieces(smoe_tokenizer **tokenizer, const char *path, smoe_err *err) {
+    static const smoe_tokenizer_type type = {.encode = encode, .free = pieces_free};
+    char problem[256] = "";
+    void (*entry)(void);
+    errno = 0;
+    if (check_file(path, err)) return -1;
+    switch (smoe_module_load("sentencepiece", SMOE_PIECES_ENTRY, false, &entry, err)) {
+    case SMOE_MODULE_BROKEN: return -1;
+    case SMOE_MODULE_MISSING:
+        return smoe_fail(err, SMOE_USAGE,
+                         "%s: this build reads no SentencePiece models (smoe_sentencepiece.so is "
+                         "not there): install libsentencepiece-dev and g++, and build again",
+                         path);
+    case SMOE_MODULE_HERE: break;
+    }
+    pieces_tokenizer *t = calloc(1, sizeof *t);
+    if (!t) return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory for a tokenizer", path);
+    if (((smoe_pieces_open *)entry)(&t->pieces, path, problem, sizeof problem)) {
+        free(t);
+        return smoe_fail(err, SMOE_DATA, "%s: not a SentencePiece model: %s", path, problem);
+    }
+    const smoe_pieces *p = &t->pieces;
+    t->base = (smoe_tokenizer){.type = &type,
+                               .vocabulary = p->vocabulary,
+                               .start = p->start < 0 ? SMOE_NO_TOKEN : (uint32_t)p->start,
+                               .end = (uint32_t)p->end};
+    if (p->end >= 0) {
+        *tokenizer = &t->base;
+        return 0;
+    }
+    smoe_tokenizer_free(&t->base);
+    return smoe_fail(err, SMOE_DATA, "%s: the model has no end token (eos_id is -1)", path);
+}

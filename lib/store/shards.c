@@ -1,0 +1,243 @@
+/* Tensors in several files; see shards.h. */
+#include "store/shards.h"
+#include "base/file.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char ENDING[] = ".safetensors";
+enum { INDEX_MOST = 100 * 1000 * 1000 }; /* bytes, as of a header */
+
+bool smoe_shards_there(const char *path) {
+    char *index = access(path, F_OK) ? smoe_text_format("%s" SMOE_SHARDS_INDEX, path) : NULL;
+    bool there = index ? !access(index, F_OK) : !access(path, F_OK);
+    free(index);
+    return there;
+}
+
+bool smoe_shards_held(const char *folder, const char *name) {
+    char *path = smoe_text_format("%s/%s", folder, name);
+    bool there = path && smoe_shards_there(path);
+    free(path);
+    return there;
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+static size_t bytes_of(const smoe_tensor *t) {
+    return t->size * smoe_dtype_bytes(t->dtype);
+}
+
+static int by_name(const void *a, const void *b) {
+    return strcmp(((const smoe_tensor *)a)->name, ((const smoe_tensor *)b)->name);
+}
+
+/* The end of the shard that begins with tensor `first`. */
+static size_t shard_end(const smoe_tensor *tensors, size_t first, size_t count, uint64_t most) {
+    size_t end = first + 1;
+    for (uint64_t bytes = bytes_of(&tensors[first]); end < count; end++) {
+        bytes += bytes_of(&tensors[end]);
+        if (bytes > most) break;
+    }
+    return end;
+}
+
+/* "FOLDER/NAME-00001-of-00004.safetensors", fresh. */
+static char *shard_path(const char *path, size_t i, size_t shards) {
+    size_t stem = strlen(path) - (sizeof ENDING - 1);
+    return smoe_text_format("%.*s-%05zu-of-%05zu%s", (int)stem, path, i + 1, shards, ENDING);
+}
+
+static const char *last_part(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+typedef struct index_text {
+    json_t *json;
+} index_text;
+
+static int print_index(FILE *out, const void *context, smoe_err *err) {
+    const index_text *x = context;
+    if (!json_dumpf(x->json, out, JSON_INDENT(2) | JSON_SORT_KEYS) && fputc('\n', out) != EOF)
+        return 0;
+    return smoe_fail(err, SMOE_RUNTIME, "cannot be written");
+}
+
+/* One shard, and its tensors in the map of the index. */
+static int shard_write(const char *path, json_t *map, const smoe_tensor *tensors, size_t count,
+                       const smoe_pair *metadata, size_t pairs, smoe_err *err) {
+    if (smoe_safetensors_write(path, tensors, count, metadata, pairs, err)) return -1;
+    for (size_t i = 0; i < count; i++)
+        if (json_object_set_new(map, tensors[i].name, json_string(last_part(path))))
+            return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory for its index", path);
+    return 0;
+}
+
+int smoe_shards_write(const char *path, uint64_t most, const smoe_tensor *tensors, size_t count,
+                      const smoe_pair *metadata, size_t pairs, smoe_err *err) {
+    uint64_t total = 0;
+    size_t shards = 0, first = 0;
+    for (size_t i = 0; i < count; i++) total += bytes_of(&tensors[i]);
+    if (total <= most || count < 2)
+        return smoe_safetensors_write(path, tensors, count, metadata, pairs, err);
+    smoe_tensor *sorted = malloc(count * sizeof *sorted);
+    json_t *map = json_object(), *json = json_object();
+    char *index = smoe_text_format("%s" SMOE_SHARDS_INDEX, path);
+    int status = -1;
+    if (!sorted || !map || !json || !index) goto memory;
+    memcpy(sorted, tensors, count * sizeof *sorted);
+    qsort(sorted, count, sizeof *sorted, by_name);
+    for (size_t i = 0; i < count; i = shard_end(sorted, i, count, most)) shards++;
+    for (size_t i = 0; i < shards; i++) {
+        size_t end = shard_end(sorted, first, count, most);
+        char *file = shard_path(path, i, shards);
+        if (!file) goto memory;
+        int written = shard_write(file, map, sorted + first, end - first, metadata, pairs, err);
+        free(file);
+        if (written) goto out;
+        first = end;
+    }
+    if (json_object_set_new(json, "metadata",
+                            json_pack("{s:I}", "total_size", (json_int_t)total)) ||
+        json_object_set(json, "weight_map", map))
+        goto memory;
+    const index_text text = {json};
+    status = smoe_file_print(index, print_index, &text, err);
+    goto out;
+memory:
+    smoe_fail(err, SMOE_RUNTIME, "%s: out of memory for an index", path);
+out:
+    json_decref(map);
+    json_decref(json);
+    free(index);
+    free(sorted);
+    return status;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+typedef struct reading {
+    const char *path; /* of the index */
+    json_t *json, *map;
+    smoe_safetensors **shard; /* opened */
+    const char **name;        /* their files, borrowed from the map */
+    size_t shards;
+} reading;
+
+static int bad_index(const reading *r, smoe_err *err, const char *what) {
+    return smoe_fail(err, SMOE_DATA, "%s: %s", r->path, what);
+}
+
+static int index_parse(reading *r, smoe_err *err) {
+    char *text = NULL, shown[128];
+    size_t size;
+    json_error_t bad;
+    if (smoe_file_read(r->path, INDEX_MOST, &text, &size, err)) return -1;
+    r->json = json_loadb(text, size, JSON_REJECT_DUPLICATES, &bad);
+    free(text);
+    if (!r->json)
+        return smoe_fail(err, SMOE_DATA, "%s:%d:%d: not an index of shards: %s", r->path, bad.line,
+                         bad.column, smoe_text_shown(bad.text, shown, sizeof shown));
+    r->map = json_object_get(r->json, "weight_map");
+    if (!json_is_object(r->map) || !json_object_size(r->map))
+        return bad_index(r, err, "not an index of shards: it has no \"weight_map\"");
+    return 0;
+}
+
+/* The shard of that file name, which is opened on first use; NULL with err. */
+static smoe_safetensors *shard_of(reading *r, const char *name, smoe_err *err) {
+    char shown[128];
+    for (size_t i = r->shards; i-- > 0;)
+        if (!strcmp(r->name[i], name)) return r->shard[i];
+    size_t letters = strlen(name), least = sizeof ENDING - 1;
+    if (strchr(name, '/') || letters <= least || strcmp(name + letters - least, ENDING) != 0) {
+        smoe_fail(err, SMOE_DATA, "%s: %s is not the name of a safetensors file in the same folder",
+                  r->path, smoe_text_shown(name, shown, sizeof shown));
+        return NULL;
+    }
+    char *path = smoe_text_format("%.*s%s", (int)(last_part(r->path) - r->path), r->path, name);
+    void *more = realloc(r->shard, (r->shards + 1) * sizeof(*r->shard));
+    if (more) r->shard = more;
+    void *names = more ? realloc(r->name, (r->shards + 1) * sizeof(*r->name)) : NULL;
+    if (names) r->name = names;
+    if (!path || !names) {
+        smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", r->path);
+        free(path);
+        return NULL;
+    }
+    int status = smoe_safetensors_peek(&r->shard[r->shards], path, err);
+    free(path);
+    if (status) return NULL;
+    r->name[r->shards] = name;
+    return r->shard[r->shards++];
+}
+
+/* What the files say of themselves must agree: they could be of different checkpoints. */
+static int same_metadata(const reading *r, smoe_err *err) {
+    smoe_pair *pairs;
+    size_t count;
+    int status = 0;
+    if (smoe_safetensors_pairs(r->shard[0], &pairs, &count, err)) return -1;
+    for (size_t s = 1; s < r->shards && !status; s++)
+        for (size_t i = 0; i < count && !status; i++) {
+            const char *there = smoe_safetensors_metadata(r->shard[s], pairs[i].key);
+            if (strncmp(pairs[i].key, "smoe.", 5) || (there && !strcmp(there, pairs[i].value)))
+                continue;
+            status =
+                smoe_fail(err, SMOE_DATA, "%s: %s and %s differ in %s: they do not belong together",
+                          r->path, r->name[0], r->name[s], pairs[i].key);
+        }
+    free(pairs);
+    return status;
+}
+
+/* Every tensor of the index is in its file, and every tensor of the files in the index. */
+static int check_tensors(reading *r, smoe_err *err) {
+    char shown[128];
+    const char *tensor;
+    json_t *value;
+    size_t there = 0;
+    uint64_t bytes = 0;
+    json_object_foreach(r->map, tensor, value) {
+        const char *name = json_string_value(value);
+        if (!name)
+            return smoe_fail(err, SMOE_DATA, "%s: tensor %s: the name of a file was expected",
+                             r->path, smoe_text_shown(tensor, shown, sizeof shown));
+        const smoe_safetensors *shard = shard_of(r, name, err);
+        if (!shard) return -1;
+        const smoe_tensor *t = smoe_safetensors_find(shard, tensor);
+        if (!t)
+            return smoe_fail(err, SMOE_DATA, "%s: tensor %s is not in %s", r->path,
+                             smoe_text_shown(tensor, shown, sizeof shown), name);
+        bytes += bytes_of(t);
+    }
+    for (size_t s = 0; s < r->shards; s++) there += smoe_safetensors_count(r->shard[s]);
+    if (there != json_object_size(r->map))
+        return smoe_fail(err, SMOE_DATA, "%s: %zu tensors, but its files have %zu", r->path,
+                         json_object_size(r->map), there);
+    const json_t *total = json_object_get(json_object_get(r->json, "metadata"), "total_size");
+    if (json_is_integer(total) && (uint64_t)json_integer_value(total) != bytes)
+        return smoe_fail(err, SMOE_DATA,
+                         "%s: total_size is %" JSON_INTEGER_FORMAT ", but the tensors have %" PRIu64
+                         " bytes",
+                         r->path, json_integer_value(total), bytes);
+    return same_metadata(r, err);
+}
+
+int smoe_shards_open(smoe_safetensors **file, const char *index, smoe_err *err) {
+    reading r = {.path = index};
+    *file = NULL;
+    int status = index_parse(&r, err);
+    if (!status) status = check_tensors(&r, err);
+    if (!status) status = smoe_safetensors_join(file, index, r.shard, r.shards, err);
+    for (size_t s = 0; status && s < r.shards; s++) smoe_safetensors_free(r.shard[s]);
+    free(r.shard);
+    free(r.name);
+    json_decref(r.json);
+    return status;
+}

@@ -1,0 +1,34 @@
+/* An index of shards: any bytes as the index of one whole file, a.safetensors. What is accepted has that file's tensors. */
+#include "files.h"
+#include "store/shards.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static char folder[64];
+
+static void clean(void) {
+    fuzz_remove(folder, "a.safetensors");
+    fuzz_remove(folder, "model.safetensors.index.json");
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    static const float ones[3] = {1, 1, 1};
+    static const smoe_tensor tensors[] = {
+        {.name = "x", .dtype = SMOE_DTYPE_F32, .ndim = 1, .dim = {1}, .size = 1, .data = ones},
+        {.name = "y", .dtype = SMOE_DTYPE_F32, .ndim = 1, .dim = {2}, .size = 2, .data = ones}};
+    char path[128];
+    smoe_safetensors *file;
+    smoe_err err = {0};
+    if (!folder[0]) atexit(clean);
+    fuzz_write(folder, "model.safetensors.index.json", data, size);
+    snprintf(path, sizeof path, "%s/a.safetensors", folder);
+    if (access(path, F_OK) && smoe_safetensors_write(path, tensors, 2, NULL, 0, &err)) abort();
+    snprintf(path, sizeof path, "%s/model.safetensors.index.json", folder);
+    if (smoe_shards_open(&file, path, &err)) {
+        if (!err.text[0] || file) abort();
+        return 0;
+    }
+    if (smoe_safetensors_count(file) != 2 || !smoe_safetensors_find(file, "x")) abort();
+    smoe_safetensors_free(file);
+    return 0;
+}
