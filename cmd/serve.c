@@ -7,6 +7,7 @@
 #include "base/frame.h"
 #include "draw/report.h"
 #include "store/curves.h"
+#include "spec/metrics.h"
 #include "store/run.h"
 
 #include <arpa/inet.h>
@@ -42,6 +43,22 @@ static json_t *curve_json(const smoe_curve *c) {
     return json_pack("{s:o, s:o}", "step", step, "value", value);
 }
 
+/* The columns of the table: heading and curve. */
+static json_t *columns_json(void) {
+    static const struct {
+        const char *head;
+        smoe_metric metric;
+    } columns[] = {{"loss", SMOE_METRIC_TRAIN_LOSS},
+                   {"test loss", SMOE_METRIC_LOSS},
+                   {"test precision@1", SMOE_METRIC_PRECISION},
+                   {"images/s", SMOE_METRIC_IMAGES_PER_S}};
+    json_t *list = json_array();
+    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
+        json_array_append_new(
+            list, json_pack("[s, s]", columns[i].head, smoe_metrics[columns[i].metric].name));
+    return list;
+}
+
 static json_t *run_json(const char *dir, smoe_err *err) {
     smoe_curves curves;
     smoe_spec spec = {0};
@@ -52,10 +69,11 @@ static json_t *run_json(const char *dir, smoe_err *err) {
         json_t *all = json_object();
         for (size_t k = 0; k < curves.count; k++)
             json_object_set_new(all, curves.curve[k].name, curve_json(&curves.curve[k]));
-        object = json_pack("{s:s, s:s, s:I, s:I, s:o, s:o}", "run", dir, "status",
+        object = json_pack("{s:s, s:s, s:I, s:I, s:o, s:o, s:o}", "run", dir, "status",
                            smoe_curves_status(dir, status), "step", (json_int_t)curves.step,
-                           "steps", (json_int_t)(known ? spec.train.steps : 0), "wall_s",
-                           smoe_run_number(curves.wall_s), "curves", all);
+                           "steps", (json_int_t)(known ? spec.train.steps : 0),
+                           smoe_metrics[SMOE_METRIC_WALL_S].name, smoe_run_number(curves.wall_s),
+                           "columns", columns_json(), "curves", all);
         if (!object) smoe_fail(err, SMOE_RUNTIME, "out of memory for %s", dir);
     }
     smoe_curves_free(&curves);

@@ -3,6 +3,7 @@
 #include "progress.h"
 #include "table.h"
 #include "store/curves.h"
+#include "spec/metrics.h"
 #include "store/run.h"
 
 #include <math.h>
@@ -197,8 +198,8 @@ static int plot(const watch_job *job, const char *name, size_t columns, size_t r
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-static double last_of(const watched *w, const char *name) {
-    const smoe_curve *c = smoe_curves_find(&w->curves, name);
+static double last_of(const watched *w, smoe_metric metric) {
+    const smoe_curve *c = smoe_curves_find(&w->curves, smoe_metrics[metric].name);
     return c && c->points ? c->value[c->points - 1] : NAN;
 }
 
@@ -218,10 +219,10 @@ static void add_run(smoe_table *table, const watched *w, double total) {
         smoe_table_add(table, "%.0f/%.0f", done, total);
     else
         smoe_table_add(table, "%.0f", done);
-    add_number(table, 4, last_of(w, "train/loss"));
-    add_number(table, 4, last_of(w, "test/loss"));
-    add_number(table, 4, last_of(w, "test/precision_at_1"));
-    add_number(table, 0, last_of(w, "train/images_per_s"));
+    add_number(table, 4, last_of(w, SMOE_METRIC_TRAIN_LOSS));
+    add_number(table, 4, last_of(w, SMOE_METRIC_LOSS));
+    add_number(table, 4, last_of(w, SMOE_METRIC_PRECISION));
+    add_number(table, 0, last_of(w, SMOE_METRIC_IMAGES_PER_S));
     smoe_table_add(table, "%s", going ? smoe_progress_time(left, sizeof left, seconds) : "");
 }
 
@@ -259,7 +260,8 @@ static json_t *result_json(const watch_job *job) {
         json_array_append_new(
             list, json_pack("{s:s, s:s, s:I, s:o, s:o, s:o}", "run", w->dir, "status", w->status,
                             "step", (json_int_t)w->curves.step, "steps", smoe_run_number(w->steps),
-                            "wall_s", smoe_run_number(w->curves.wall_s), "last", last));
+                            smoe_metrics[SMOE_METRIC_WALL_S].name,
+                            smoe_run_number(w->curves.wall_s), "last", last));
     }
     return list;
 }
@@ -267,7 +269,8 @@ static json_t *result_json(const watch_job *job) {
 /* ---- the command ----------------------------------------------------------------------------- */
 
 static int show(const watch_job *job, const smoe_options *options, smoe_err *err) {
-    static const char *const usual[] = {"train/loss", "test/precision_at_1"};
+    const char *const usual[] = {smoe_metrics[SMOE_METRIC_TRAIN_LOSS].name,
+                                 smoe_metrics[SMOE_METRIC_PRECISION].name};
     struct winsize size;
     bool known = !ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) && size.ws_col > 40 && size.ws_row;
     size_t columns = (known ? size.ws_col : 80) - LABEL - 1;

@@ -11,23 +11,23 @@
 
 /* What a stream is for. The numbers are part of every result: add at the end, never renumber. */
 typedef enum smoe_purpose {
-    SMOE_RNG_INIT = 1,      /* initial weights; layer: hash of the parameter's name */
-    SMOE_RNG_SHUFFLE = 2,   /* order of an epoch; step: epoch */
-    SMOE_RNG_AUGMENT = 3,   /* crops, flips, RandAugment; step: epoch, sample: index */
-    SMOE_RNG_MIXUP = 4,     /* step: training step */
-    SMOE_RNG_DROPOUT = 5,   /* layer: site, step, sample: place of a row in the whole batch */
-    SMOE_RNG_NOISE = 6,     /* added to scores; layer: site, step, sample: token */
-    SMOE_RNG_SHAPES = 7,    /* generated images; layer: split, sample: index */
-    SMOE_RNG_FEWSHOT = 8,   /* chosen shots; step: which seed */
-    SMOE_RNG_TEST = 9,      /* tests */
-    SMOE_RNG_SCORES = 10,   /* random scores; layer: site, step: image, sample: token */
-    SMOE_RNG_ANALYSIS = 11, /* comparisons with chance; layer: which, step: draw, sample: image */
-    SMOE_RNG_ROUNDING = 12, /* of moments to BF16; layer: hash of the name, step, sample: piece */
-    SMOE_RNG_ORDER = 13,    /* order of an evaluation */
-    SMOE_RNG_LABELS = 14,   /* classes of generated images; layer: split, sample: index */
-    SMOE_RNG_FACTS = 15,    /* images; layer: split, sample: index; tables: layer 0, step: which */
-    SMOE_RNG_PRIORITY = 16, /* order of placement; layer: site, step, sample: first image */
-    SMOE_RNG_CUTMIX = 17,   /* step: training step */
+    SMOE_RNG_INIT = 1,       /* initial weights; layer: hash of the parameter's name */
+    SMOE_RNG_SHUFFLE = 2,    /* order of an epoch; step: epoch */
+    SMOE_RNG_AUGMENT = 3,    /* crops, flips, RandAugment; step: epoch, sample: index */
+    SMOE_RNG_MIXUP = 4,      /* step: training step */
+    SMOE_RNG_DROPOUT = 5,    /* layer: site, step, sample: place of a row in the whole batch */
+    SMOE_RNG_NOISE = 6,      /* added to scores; layer: site, step, sample: token */
+    SMOE_RNG_SHAPES = 7,     /* generated images; layer: split, sample: index */
+    SMOE_RNG_FEWSHOT = 8,    /* chosen shots; step: which seed */
+    SMOE_RNG_TEST = 9,       /* tests */
+    SMOE_RNG_SCORES = 10,    /* random scores; layer: site, step: image, sample: token */
+    SMOE_RNG_ANALYSIS = 11,  /* comparisons with chance; layer: which, step: draw, sample: image */
+    SMOE_RNG_ROUNDING = 12,  /* of moments to BF16; layer: hash of the name, step, sample: piece */
+    SMOE_RNG_ORDER = 13,     /* order of an evaluation */
+    SMOE_RNG_LABELS = 14,    /* classes of generated images; layer: split, sample: index */
+    SMOE_RNG_FACTS = 15,     /* images; layer: split, sample: index; tables: layer 0, step: which */
+    SMOE_RNG_PRIORITY = 16,  /* order of placement; layer: site, step, sample: first image */
+    SMOE_RNG_CUTMIX = 17,    /* step: training step */
     SMOE_RNG_DROP_PATH = 18, /* layer: site, step, sample: image of the batch */
     SMOE_RNG_HOLDOUT = 19    /* images that are held out of training; layer: hash of the class */
 } smoe_purpose;

@@ -43,13 +43,14 @@ int smoe_dataset_image(const smoe_dataset *set, size_t i, bool multi, real *pixe
                        int64_t *label, smoe_err *err) SMOE_MUST_CHECK;
 
 /* One image as it comes to the model, but in bytes: out [image_size, image_size, channels]. With a
- * stream, as training has it by data.augment, but for mixup and CutMix: a random box, flip, RandAugment. */
+ * stream, as training has it by data.augment, but without mixup and CutMix: a random box, flip,
+ * RandAugment. */
 int smoe_dataset_picture(const smoe_dataset *set, size_t i, const smoe_data_spec *data,
                          const smoe_rng *augmentation, smoe_image *out, smoe_image *work,
                          smoe_err *err) SMOE_MUST_CHECK;
 
-/* How many images were left out (data.on_error), and what was wrong with each of the first SMOE_LEFT
- * of them, one line each, valid as long as the set. */
+/* How many images were left out (data.on_error), and what was wrong with each of the first
+ * SMOE_LEFT of them, one line each, valid as long as the set. */
 enum { SMOE_LEFT = 1000 };
 size_t smoe_dataset_left_out(const smoe_dataset *set);
 const char *smoe_dataset_left(const smoe_dataset *set, size_t i);

@@ -71,8 +71,8 @@ int64_t smoe_dataset_target(const smoe_dataset *set, uint64_t i, bool multi, rea
 /* The label of sources that keep a table of labels. */
 size_t smoe_dataset_table_label(const smoe_dataset *set, uint64_t i, real *multi);
 
-/* smoe_dataset_open; where `survey` is set, files are not kept decoded, and any number of images may
- * be left out. */
+/* smoe_dataset_open; with `survey` files are not kept decoded, and any number of images may be left
+ * out. */
 int smoe_dataset_open_as(smoe_dataset **set, const smoe_spec *spec, const char *split, bool survey,
                          smoe_err *err) SMOE_MUST_CHECK;
 

@@ -36,8 +36,8 @@ void smoe_image_free(smoe_image *image);
 /* A grey sample of red, green and blue: the luma of ITU-R BT.601, which is also JPEG's Y. */
 uint8_t smoe_image_luma(uint8_t red, uint8_t green, uint8_t blue);
 
-/* Removes the last channel, which says how opaque pixels are: transparent parts become black, sample
- * * alpha / 255, rounded. In place. */
+/* Removes the last channel, which says how opaque pixels are: transparent parts become black,
+ * sample times alpha / 255, rounded. In place. */
 void smoe_image_over_black(smoe_image *image);
 
 /* Grey to RGB by repetition, RGB to grey by luma, in place. channels is 1 or 3. */

@@ -35,7 +35,7 @@ static int compare_ordinals(const void *x, const void *y) {
     return (a > b) - (a < b);
 }
 
-/* ---- a plain tar that is larger than the cache ------------------------------------------------ */
+/* ---- a plain tar that is larger than the cache ----------------------------------------------- */
 
 typedef struct placing {
     item **image; /* [count] by name */
@@ -100,7 +100,7 @@ static bool is_plain_tar(const smoe_dataset *set) {
     return n > 4 && !strcmp(set->path + n - 4, ".tar");
 }
 
-/* ---- the bytes of an archive ------------------------------------------------------------------ */
+/* ---- the bytes of an archive ----------------------------------------------------------------- */
 
 typedef struct fetching {
     item **missing; /* in the order of the archive */

@@ -1,7 +1,8 @@
 /*
  * `webdataset`: samples in tar shards. The members of a sample have the same key, the path up to
  * the first dot of the file name; the rest, in lower case, is the kind of the member: jpg, jpeg,
- * png or webp, txt (caption), cls (class number). Others are ignored. data.path is a pattern of shards:
+ * png or webp, txt (caption), cls (class number). Others are ignored. data.path is a pattern of
+ * shards:
  *   {split}     becomes train, test or val
  *   {00..12}    a number of each shard, in the width of its ends
  * Without {split} the last data.holdout shards are test and val, the others train.

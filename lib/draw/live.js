@@ -24,7 +24,8 @@ function time(seconds) {
 /* ---- the table ------------------------------------------------------------------------------ */
 
 function table() {
-    const heads = ['run', 'state', 'step', 'loss', 'test loss', 'test precision@1', 'images/s', 'left'];
+    const columns = runs.length ? runs[0].columns : [];
+    const heads = ['run', 'state', 'step', ...columns.map(c => c[0]), 'left'];
     document.querySelector('#runs thead').replaceChildren(make('tr', {}, ...heads.map(h => make('th', {scope: 'col'}, h))));
     document.querySelector('#runs tbody').replaceChildren(...runs.map((run, i) => {
         const last = name => {
@@ -32,8 +33,7 @@ function table() {
             return c ? shown(c.value[c.value.length - 1]) : '–';
         };
         const left = run.status === 'running' && run.step ? time((run.steps - run.step) / run.step * run.wall_s) : '';
-        const cells = [run.status, run.steps ? `${run.step}/${run.steps}` : run.step, last('train/loss'), last('test/loss'),
-            last('test/precision_at_1'), last('train/images_per_s'), left];
+        const cells = [run.status, run.steps ? `${run.step}/${run.steps}` : run.step, ...columns.map(c => last(c[1])), left];
         return make('tr', {}, make('td', {class: 'text'}, make('i', {style: `--colour:${colour(i)}`}), run.run),
             ...cells.map((c, k) => make('td', k ? {} : {class: 'text'}, String(c))));
     }));

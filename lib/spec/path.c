@@ -79,8 +79,7 @@ static int find(const smoe_spec *spec, const char *key, char **path, smoe_err *e
     *path = NULL;
     const smoe_schema_entry *entry = &smoe_schema[smoe_schema_find(key)];
     const char *given = given_path(spec, entry), *base = base_folder(spec, entry);
-    if (!given)
-        return smoe_fail(err, SMOE_USAGE, "%s: not given, but it is needed", key);
+    if (!given) return smoe_fail(err, SMOE_USAGE, "%s: not given, but it is needed", key);
     char places[700] = "";
     if (look(base, strlen(base), given, path)) goto memory;
     if (*path) return 0;

@@ -66,10 +66,10 @@ static int add_record(void *user, const smoe_run_record *record, smoe_err *err) 
     json_object_foreach((json_t *)record->json, key, value) {
         double number = json_is_null(value) ? (double)NAN : json_number_value(value);
         char name[160];
-        if (!strcmp(key, "wall_s")) c->wall_s = number;
+        bool clock = !strcmp(key, smoe_metrics[SMOE_METRIC_WALL_S].name);
+        if (clock) c->wall_s = number;
         bool plain = json_is_number(value) || json_is_null(value);
-        if (!plain || !strcmp(key, "step") || !strcmp(key, "epoch") || !strcmp(key, "wall_s"))
-            continue;
+        if (!plain || clock || !strcmp(key, "step") || !strcmp(key, "epoch")) continue;
         bool layer = !strncmp(key, "blocks.", strlen("blocks."));
         snprintf(name, sizeof name, "%s%s%s", layer ? split : "", layer && *split ? "/" : "", key);
         if (!add(named(c, name), c->step, number))

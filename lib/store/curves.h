@@ -8,7 +8,7 @@
 #include "base/base.h"
 
 typedef struct smoe_curve {
-    char *name; /* "train/loss"; of a layer in an evaluation "test/blocks.1/router/dropped" */
+    char *name;           /* of the metric; of a layer in an evaluation with the split before it */
     double *step, *value; /* [points] */
     size_t points, room;
 } smoe_curve;

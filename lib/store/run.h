@@ -62,8 +62,8 @@ int smoe_run_outcomes(smoe_run *run, const float *outcome, size_t images,
 /* Appends a line with the time to log.txt. Failures are ignored. */
 void smoe_run_log(smoe_run *run, const char *fmt, ...) SMOE_PRINTF(2, 3);
 
-/* Writes metrics.csv and, of a run that is done, MANIFEST.sha256. Sets STATUS to done, failed or stopped (NULL: unchanged), then closes; run may be NULL. Frees in
- * any case. */
+/* Sets STATUS to done, failed or stopped (NULL: unchanged), writes metrics.csv and, of a run
+ * that is done, MANIFEST.sha256, then closes; run may be NULL. Frees in any case. */
 int smoe_run_close(smoe_run *run, const char *status, smoe_err *err) SMOE_MUST_CHECK;
 
 /* ---- checkpoints: checkpoint.h, in step with the records ------------------------------------- */

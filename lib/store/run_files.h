@@ -18,8 +18,8 @@
  * separated by ';'. */
 int smoe_run_csv(const char *dir, smoe_err *err) SMOE_MUST_CHECK;
 
-/* Adds a record as an event: numbers as scalars, lists as histograms. Names of a layer are those of
- * an evaluation where the record is one: "test/blocks.1/router/dropped". */
+/* Adds a record as an event: numbers as scalars, lists as histograms. The metrics of a
+ * layer begin with the split if the record is one of an evaluation. */
 int smoe_run_event(smoe_tfevents *events, const json_t *record, double seconds,
                    smoe_err *err) SMOE_MUST_CHECK;
 

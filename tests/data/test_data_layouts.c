@@ -117,8 +117,8 @@ static void held_out(void **state) {
     assert_string_not_equal(first[0], first[3]); /* of 45 * 3 draws another one */
 }
 
-/* Where there is train/ alone, its images are parted; with test/ what is held out is val; beside val/
- * nothing is. */
+/* Where there is train/ alone, its images are parted; with test/ what is held out is val;
+ * beside val/ nothing is. */
 static void held_out_of_train(void **state) {
     static const char *const name[] = {"train/a/1.png", "train/a/2.png", "train/a/3.png",
                                        "train/b/1.png", "train/b/2.png", "test/a/1.png",
@@ -223,7 +223,8 @@ static void write_text(scratch *dir, char path[SCRATCH_PATH], const char *name, 
     scratch_write(scratch_path(dir, path, name), text, strlen(text));
 }
 
-/* A table with several classes per image and a column of splits; then one with a column per class. */
+/* A table with several classes per image and a column of splits; then one with a column per
+ * class. */
 static void table_of_labels(void **state) {
     static const char *const name[] = {"images/1.png", "images/2.png", "images/sub/3.png",
                                        "images/4.png"};
@@ -263,7 +264,8 @@ static void table_of_labels(void **state) {
     }
 }
 
-/* Images without a row have the class of their folder; a table without splits, with data.holdout. */
+/* Images without a row have the class of their folder; a table without splits, with
+ * data.holdout. */
 static void table_beside_folders(void **state) {
     static const char *const name[] = {"train/cat/1.png", "train/cat/2.png", "train/dog/3.png",
                                        "train/dog/4.png", "val/5.png",       "val/6.png"};

@@ -90,9 +90,9 @@ static void statistics(void **state) {
     smoe_dataset_free(set);
 }
 
-/* Of four images of test one is in train as it is, one brighter by a step of 255, one has noise of a
- * few steps, and one is mirrored, which is another image. Images of one colour are near only if they
- * are equal. */
+/* Of four images of test one is in train as it is, one brighter by a step of 255, one has noise
+ * of a few steps, and one is mirrored, which is another image. Images of one colour are near
+ * only if they are equal. */
 static void near_duplicates(void **state) {
     uint8_t pixel[SIDE * SIDE * 3];
     char name[40];

@@ -189,7 +189,8 @@ static void damaged_shards(void **state) {
     s.spec.data.on_error = SMOE_ON_ERROR_STOP;
     const datafile none[] = {{"a.txt", "x", 1}}, empty[] = {{"a.png", png, size}};
     write_shard(&s, "train.tar", none, 1);
-    datafiles_refused(&s.spec, "train", SMOE_DATA, "train.tar: a: no image (jpg, jpeg, png, webp)", NULL);
+    datafiles_refused(&s.spec, "train", SMOE_DATA, "train.tar: a: no image (jpg, jpeg, png, webp)",
+                      NULL);
     write_shard(&s, "train.tar", empty, 1);
     datafiles_refused(&s.spec, "train", SMOE_DATA, "train.tar: a: no caption (txt)", NULL);
     s.spec.train.loss = SMOE_LOSS_SOFTMAX; /* which needs none */
