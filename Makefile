@@ -12,7 +12,7 @@ VERSION     = $(shell sed -n 's/^.define SMOE_VERSION "\(.*\)"/\1/p' lib/include
 # ---- flags. CFLAGS, CPPFLAGS, LDFLAGS and LDLIBS are the user's; ours come before and give way.
 # pkg-config is asked once, on first use: it may have been installed by this very make.
 once        = $(eval $1 := $2)$($1)
-PKG        := yaml-0.1 jansson libpng libturbojpeg libarchive zlib libxxhash
+PKG        := yaml-0.1 jansson libpng libturbojpeg libwebp libarchive zlib libxxhash libmd libmicrohttpd
 # libunistring has no .pc file.
 PKG_CFLAGS  = $(call once,PKG_CFLAGS,$(shell pkg-config --cflags $(PKG)))
 PKG_LIBS    = $(call once,PKG_LIBS,$(shell pkg-config --libs $(PKG)))
@@ -103,7 +103,7 @@ $(OBJ)/flags: always
 $(OBJ)/lib/store/env.o: FILE_CFLAGS = -DSMOE_CFLAGS='"$(subst ",\",$(strip -O2 $(STRICT) $(FLAVOUR_CFLAGS) $(CPPFLAGS) $(CFLAGS)))"'
 
 # The page of the report goes into the library as it is.
-$(OBJ)/lib/draw/report_part.o: $(wildcard lib/draw/report*.html lib/draw/report*.css lib/draw/report*.js)
+$(OBJ)/lib/draw/report_part.o: $(wildcard lib/draw/*.html lib/draw/*.css lib/draw/*.js)
 
 $(OBJ)/%.o: %.c $(OBJ)/flags
 	@mkdir -p $(@D)

@@ -284,7 +284,7 @@ static void add_heading(FILE *out) {
             "the rounds: of the best values, and in brackets of the medians.\n"
             "%s",
             SMOE_VERSION, cpu ? cpu : "a processor", smoe_threads(),
-            smoe_env_date(date, (long long)time(NULL)), columns);
+            smoe_env_date(date, smoe_env_now()), columns);
     json_decref(env);
 }
 

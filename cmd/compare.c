@@ -1,6 +1,7 @@
 /* smoe compare: what differs between runs, each against the first: settings, environment, the first
  * step whose records differ, metrics paired by step, and weights. */
 #include "cmd.h"
+#include "compare_more.h"
 #include "table.h"
 #include "base/file.h"
 #include "store/run.h"
@@ -67,7 +68,8 @@ typedef struct comparison {
     smoe_frame settings, environment, metrics;
     smoe_run_difference first;
     smoe_weights_difference weights;
-    bool records;
+    bool records, evaluated; /* whether first and metrics, and outputs, are known */
+    smoe_logits_apart outputs;
 } comparison;
 
 static int compare(comparison *c, const side *a, const side *b, smoe_err *err) {
@@ -100,12 +102,21 @@ static json_t *first_json(const comparison *c) {
                      smoe_run_number(d->ulps));
 }
 
+static json_t *outputs_json(const smoe_logits_apart *o) {
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:s}", "images",
+                     (json_int_t)o->images, "agree", (json_int_t)o->agree, "both_right",
+                     (json_int_t)o->right[1][1], "a_right", (json_int_t)o->right[1][0], "b_right",
+                     (json_int_t)o->right[0][1], "none_right", (json_int_t)o->right[0][0], "most",
+                     smoe_run_number(o->most), "rms", smoe_run_number(o->rms), "where", o->where);
+}
+
 static json_t *comparison_json(const comparison *c) {
     const smoe_weights_difference *w = &c->weights;
-    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:{s:I, s:I, s:I, s:s, s:o}}", "a", c->a->arg,
-                     "b", c->b->arg, "settings", smoe_frame_json(&c->settings), "environment",
-                     smoe_frame_json(&c->environment), "records", first_json(c), "metrics",
-                     c->records ? smoe_frame_json(&c->metrics) : json_null(), "weights", "tensors",
+    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:{s:I, s:I, s:I, s:s, s:o}}", "a",
+                     c->a->arg, "b", c->b->arg, "settings", smoe_frame_json(&c->settings),
+                     "environment", smoe_frame_json(&c->environment), "records", first_json(c),
+                     "metrics", c->records ? smoe_frame_json(&c->metrics) : json_null(), "outputs",
+                     c->evaluated ? outputs_json(&c->outputs) : json_null(), "weights", "tensors",
                      (json_int_t)w->tensors, "equal", (json_int_t)w->equal, "unmatched",
                      (json_int_t)w->alone, "most", w->most, "distance",
                      smoe_run_number(w->distance));
@@ -157,6 +168,15 @@ static void print_first(const smoe_run_difference *d) {
                (unsigned long long)d->step, d->metric, d->a, d->b, d->ulps);
 }
 
+static void print_outputs(const smoe_logits_apart *o) {
+    printf(
+        "outputs: of %zu images %zu have the same top class; right: both %zu, only a %zu, only b "
+        "%zu, none %zu\n",
+        o->images, o->agree, o->right[1][1], o->right[1][0], o->right[0][1], o->right[0][0]);
+    printf("logits: differ by %.6g (root mean square), at most by %.6g, of %s\n", o->rms, o->most,
+           o->where);
+}
+
 static int print_comparison(const comparison *c, bool bold, smoe_err *err) {
     const smoe_weights_difference *w = &c->weights;
     smoe_cmd_print(stdout, "a: %s\nb: %s\n\n", c->a->arg, c->b->arg);
@@ -168,7 +188,19 @@ static int print_comparison(const comparison *c, bool bold, smoe_err *err) {
     if (w->alone) printf(", %zu in only one model or of different shapes", w->alone);
     if (w->distance > 0) printf("; the largest difference is %.6g, in %s", w->distance, w->most);
     putchar('\n');
+    if (c->evaluated) print_outputs(&c->outputs);
     return 0;
+}
+
+/* Groups that differ in the seed alone, where some of the arguments form them. */
+static int group(smoe_frame *frame, const side *sides, size_t count, smoe_err *err) {
+    smoe_compared *run = calloc(count, sizeof *run);
+    if (!run) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    for (size_t i = 0; i < count; i++)
+        run[i] = (smoe_compared){sides[i].arg, sides[i].spec, sides[i].metrics != NULL};
+    int status = smoe_compare_seeds(frame, run, count, err);
+    free(run);
+    return status;
 }
 
 int cmd_compare(const smoe_options *options, smoe_err *err) {
@@ -185,6 +217,9 @@ int cmd_compare(const smoe_options *options, smoe_err *err) {
     for (size_t i = 1; i < options->args && !status; i++) {
         comparison c;
         status = compare(&c, &sides[0], &sides[i], err);
+        c.evaluated = !status && options->outputs;
+        if (c.evaluated)
+            status = smoe_compare_outputs(&c.outputs, sides[0].arg, sides[i].arg, options, err);
         if (!status && options->json)
             json_array_append_new(list, comparison_json(&c));
         else if (!status) {
@@ -193,8 +228,16 @@ int cmd_compare(const smoe_options *options, smoe_err *err) {
         }
         comparison_free(&c);
     }
+    smoe_frame seeds = {0};
+    if (!status) status = group(&seeds, sides, options->args, err);
     if (!status && options->json)
-        status = smoe_cmd_json(json_pack("{s:O}", "comparisons", list), err);
+        status = smoe_cmd_json(
+            json_pack("{s:O, s:o}", "comparisons", list, "seeds", smoe_frame_json(&seeds)), err);
+    else if (!status && seeds.rows) {
+        puts("\nseeds");
+        status = print_frame(&seeds, smoe_cmd_color(options, stdout), err);
+    }
+    smoe_frame_free(&seeds);
     for (size_t i = 0; i < options->args; i++) side_free(&sides[i]);
     free(sides);
     json_decref(list);

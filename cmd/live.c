@@ -73,6 +73,27 @@ static void count_states(const smoe_live *live, size_t *done, size_t *failed) {
     }
 }
 
+/* Seconds until the last trial ends: what the running ones have left, and a mean trial for each
+ * that waits, over as many at once as run now. NAN before a trial is done. */
+static double seconds_left(const smoe_live *live, const smoe_runner_trial *trial) {
+    double spent = 0, left = 0;
+    size_t done = 0, waiting = 0, running = 0;
+    for (size_t i = 0; i < live->sweep->trials; i++) {
+        const smoe_trial *t = &live->sweep->trial[i];
+        double seconds = result_number(t, SMOE_METRIC_SECONDS);
+        bool ended = t->state == SMOE_TRIAL_DONE || t->state == SMOE_TRIAL_FAILED;
+        if (t->state == SMOE_TRIAL_DONE && isfinite(seconds)) {
+            spent += seconds;
+            done++;
+        }
+        if (trial[i].running && trial[i].steps) left += fmax(0, trial[i].seconds_left);
+        running += trial[i].running;
+        waiting += !trial[i].running && !ended;
+    }
+    if (!done || !running) return NAN;
+    return (left + (double)waiting * spent / (double)done) / (double)running;
+}
+
 /* All trials where they fit, else those that run. */
 static void draw(smoe_live *live, const smoe_runner_trial *trial) {
     struct winsize size;
@@ -88,9 +109,13 @@ static void draw(smoe_live *live, const smoe_runner_trial *trial) {
         live->drawn++;
     }
     count_states(live, &done, &failed);
-    char line[80];
-    snprintf(line, sizeof line, "%zu of %zu cells done, %zu failed", done, live->sweep->trials,
-             failed);
+    char line[120], left[32], about[48] = "";
+    double seconds = seconds_left(live, trial);
+    if (isfinite(seconds))
+        snprintf(about, sizeof about, ", about %s left",
+                 smoe_progress_time(left, sizeof left, seconds));
+    snprintf(line, sizeof line, "%zu of %zu cells done, %zu failed%s", done, live->sweep->trials,
+             failed, about);
     fprintf(stderr, "%.*s\n", width - 1, line);
     live->drawn++;
     live->last = smoe_now();

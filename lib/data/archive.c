@@ -15,7 +15,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-enum { DEPTH = 5, READ_BLOCK = 1 << 18, FIRST_GUESS = 1 << 16 };
+enum { DEPTH = 8, READ_BLOCK = 1 << 18, FIRST_GUESS = 1 << 16 };
 #define MOST_MEMBERS (UINT64_C(1) << 24)
 
 static bool ends_with(const char *text, const char *end) {
@@ -164,7 +164,7 @@ static bool hidden_component(const char *name, size_t n) {
     return false;
 }
 
-static bool hidden_name(const char *name) {
+bool smoe_member_hidden(const char *name) {
     for (;;) {
         size_t n = strcspn(name, "/");
         if (hidden_component(name, n)) return true;
@@ -341,7 +341,7 @@ static int visit_entry(opened *o, struct archive_entry *entry, smoe_member *memb
         status = 0;
     else if (t)
         refuse_trick(member, t, err);
-    else if (hidden_name(name))
+    else if (smoe_member_hidden(name))
         status = 0;
     else if (archive_entry_hardlink(entry))
         smoe_fail(err, SMOE_DATA,

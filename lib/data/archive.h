@@ -37,12 +37,15 @@ typedef struct smoe_member {
 typedef int smoe_visit(void *user, const smoe_member *member, smoe_err *err);
 
 /*
- * Visits everything in a directory (to a depth of 5) or archive; a plain file is visited as itself.
+ * Visits everything in a directory (to a depth of 8) or archive; a plain file is visited as itself.
  * The order is that of the archive or the file system. Hidden names (a component beginning with
  * '.',
  * __MACOSX, Thumbs.db, desktop.ini) are passed over.
  */
 int smoe_walk(const char *path, smoe_visit *visit, void *user, smoe_err *err) SMOE_MUST_CHECK;
+
+/* Whether a walk passes over such a name. */
+bool smoe_member_hidden(const char *name);
 
 /* The bytes of the member being visited, at most `most`; the caller frees *bytes (never NULL on
  * success). */

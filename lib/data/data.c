@@ -3,6 +3,7 @@
  * each source reads is in its own source_*.c; batches are made in loader.c.
  */
 #include "data/data.h"
+#include "data/augment.h"
 #include "data/dataset.h"
 #include "spec/sources.h"
 #include "base/rng.h"
@@ -40,6 +41,11 @@ static int settle_classes(smoe_dataset *set, size_t wanted, smoe_err *err) {
 }
 
 int smoe_dataset_open(smoe_dataset **out, const smoe_spec *spec, const char *split, smoe_err *err) {
+    return smoe_dataset_open_as(out, spec, split, false, err);
+}
+
+int smoe_dataset_open_as(smoe_dataset **out, const smoe_spec *spec, const char *split, bool survey,
+                         smoe_err *err) {
     *out = NULL;
     smoe_source source = spec->data.source;
     if (check_request(spec, split, err)) return -1;
@@ -51,6 +57,7 @@ int smoe_dataset_open(smoe_dataset **out, const smoe_spec *spec, const char *spl
     set->channels = spec->data.channels;
     set->cache_bytes = spec->data.cache_mb << 20;
     set->native = !strcmp(split, "train") && spec->data.augment.crop == SMOE_CROP_INCEPTION;
+    set->tolerant = survey;
     set->data = spec->data;
     set->seed = strcmp(split, "train") ? spec->data.seed : spec->seed;
     snprintf(set->split, sizeof set->split, "%s", split);
@@ -68,6 +75,10 @@ void smoe_dataset_free(smoe_dataset *set) {
     for (size_t i = 0; set->class_name && i < set->named; i++) free(set->class_name[i]);
     free(set->class_name);
     free(set->label);
+    free(set->more);
+    free(set->more_at);
+    for (size_t i = 0; set->left && i < SMOE_LEFT; i++) free(set->left[i]);
+    free(set->left);
     free(set->path);
     free(set);
 }
@@ -97,6 +108,22 @@ size_t smoe_dataset_label(const smoe_dataset *set, size_t i) {
     return set->type->label(set, i, NULL);
 }
 
+size_t smoe_dataset_left_out(const smoe_dataset *set) {
+    return set->left_out;
+}
+
+const char *smoe_dataset_left(const smoe_dataset *set, size_t i) {
+    return set->left[i];
+}
+
+size_t smoe_dataset_all_labels(const smoe_dataset *set, size_t i, size_t *class, size_t most) {
+    size_t count = set->more ? set->more_at[i + 1] - set->more_at[i] : 0;
+    for (size_t k = 0; k < count && k < most; k++) class[k] = set->more[set->more_at[i] + k];
+    if (count) return count;
+    if (most) *class = smoe_dataset_label(set, i);
+    return 1;
+}
+
 int smoe_dataset_caption(const smoe_dataset *set, size_t i, char *buf, size_t size, smoe_err *err) {
     return set->type->caption(set, i, buf, size, err);
 }
@@ -122,6 +149,15 @@ int smoe_dataset_image(const smoe_dataset *set, size_t i, bool multi, real *pixe
     return status;
 }
 
+int smoe_dataset_picture(const smoe_dataset *set, size_t i, const smoe_data_spec *data,
+                         const smoe_rng *augmentation, smoe_image *out, smoe_image *work,
+                         smoe_err *err) {
+    smoe_rng rng = augmentation ? *augmentation : (smoe_rng){0};
+    bool box = augmentation && data->augment.crop == SMOE_CROP_INCEPTION;
+    if (set->type->image(set, i, box ? &rng : NULL, out, work, err)) return -1;
+    return augmentation ? smoe_augment(data, out, work, &rng, err) : 0;
+}
+
 /* ---- what the sources and the loader share --------------------------------------------------- */
 
 int64_t smoe_dataset_target(const smoe_dataset *set, uint64_t i, bool multi, real *target) {
@@ -132,8 +168,29 @@ int64_t smoe_dataset_target(const smoe_dataset *set, uint64_t i, bool multi, rea
 }
 
 size_t smoe_dataset_table_label(const smoe_dataset *set, uint64_t i, real *multi) {
-    (void)multi; /* the main label is the only one */
+    for (size_t k = set->more ? set->more_at[i] : 0; multi && set->more && k < set->more_at[i + 1];
+         k++)
+        multi[set->more[k]] = 1;
     return set->label[i];
+}
+
+int smoe_dataset_leave_out(smoe_dataset *set, const smoe_err *why, smoe_err *err) {
+    if (!set->left) set->left = calloc(SMOE_LEFT, sizeof *set->left);
+    char **text = set->left && set->left_out < SMOE_LEFT ? &set->left[set->left_out] : NULL;
+    if (text) *text = strdup(why->text);
+    if (!set->left || (text && !*text))
+        return smoe_fail(err, SMOE_RUNTIME, "out of memory for what is left out");
+    set->left_out++;
+    return 0;
+}
+
+int smoe_dataset_check_left_out(const smoe_dataset *set, smoe_err *err) {
+    enum { MOST = 100 };
+    if (set->tolerant && set->images) return 0;
+    if (set->left_out * MOST <= set->left_out + set->images) return 0;
+    return smoe_fail(err, SMOE_DATA,
+                     "%s: %zu of %zu images cannot be used, more than one of %d: %s", set->path,
+                     set->left_out, set->left_out + set->images, MOST, set->left[0]);
 }
 
 void smoe_dataset_generate(smoe_dataset *set, const smoe_spec *spec, size_t nominal,

@@ -7,6 +7,7 @@
 #define SMOE_DATA_H
 
 #include "base/base.h"
+#include "data/image.h"
 #include "data/tokenizer.h"
 #include "spec/spec.h"
 
@@ -41,9 +42,22 @@ size_t smoe_dataset_label(const smoe_dataset *set, size_t i);
 int smoe_dataset_image(const smoe_dataset *set, size_t i, bool multi, real *pixels, real *target,
                        int64_t *label, smoe_err *err) SMOE_MUST_CHECK;
 
-/* The number of samples of `webdataset` that were left out (data.on_error), and the reason for the
- * first one, valid as long as the set. 0 for other sources. */
-size_t smoe_webdataset_left_out(const smoe_dataset *set, const char **first);
+/* One image as it comes to the model, but in bytes: out [image_size, image_size, channels]. With a
+ * stream, as training has it by data.augment, but without mixup and CutMix: a random box, flip,
+ * RandAugment. */
+int smoe_dataset_picture(const smoe_dataset *set, size_t i, const smoe_data_spec *data,
+                         const smoe_rng *augmentation, smoe_image *out, smoe_image *work,
+                         smoe_err *err) SMOE_MUST_CHECK;
+
+/* How many images were left out (data.on_error), and what was wrong with each of the first
+ * SMOE_LEFT of them, one line each, valid as long as the set. */
+enum { SMOE_LEFT = 1000 };
+size_t smoe_dataset_left_out(const smoe_dataset *set);
+const char *smoe_dataset_left(const smoe_dataset *set, size_t i);
+
+/* The number of all classes of image i, 1 but of multi-label data, and which they are: at most
+ * `most` go to class. */
+size_t smoe_dataset_all_labels(const smoe_dataset *set, size_t i, size_t *class, size_t most);
 
 /* The caption of image i, cut to what fits in buf (SMOE_CAPTION bytes), of a source that has
  * captions (spec/sources.h). */

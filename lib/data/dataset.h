@@ -6,6 +6,7 @@
 #define SMOE_DATA_DATASET_H
 
 #include "data/data.h"
+#include "data/decode.h"
 #include "data/image.h"
 
 typedef struct smoe_source_type {
@@ -16,6 +17,9 @@ typedef struct smoe_source_type {
      * scratch image of the caller, so that several threads can call this at the same time. */
     int (*image)(const smoe_dataset *set, uint64_t i, smoe_rng *crop, smoe_image *out,
                  smoe_image *work, smoe_err *err);
+
+    /* What the file of image i is; NULL where images are no files of their own. */
+    int (*header)(const smoe_dataset *set, uint64_t i, smoe_image_header *header, smoe_err *err);
 
     /* Main label of image i; if `multi` is not NULL, every true class is set to 1 in it. Generated
      * sources draw the label of each image independently: it must not be possible to predict it
@@ -43,10 +47,17 @@ struct smoe_dataset {
     size_t images;         /* of one pass */
     uint64_t seed;         /* of generated images: the run's for training, else data.seed */
     bool endless;
-    size_t classes;     /* N */
-    char **class_name;  /* [named], owned */
-    size_t named;       /* classes the data has, at most N */
-    uint32_t *label;    /* [images], or NULL where the source computes it; owned */
+    size_t classes;    /* N */
+    char **class_name; /* [named], owned */
+    size_t named;      /* classes the data has, at most N */
+    uint32_t *label;   /* [images], or NULL where the source computes it; owned */
+    /* All classes of image i of multi-label data: more[more_at[i] .. more_at[i + 1]); NULL where
+     * the label is the only one; owned. */
+    uint32_t *more;
+    size_t *more_at;
+    char **left;        /* what was wrong with the first of what was left out; owned */
+    size_t left_out;    /* data.on_error */
+    bool tolerant;      /* of any number of them */
     size_t cache_bytes; /* data.cache_mb */
     bool native;        /* random boxes will be asked for: keep images as large as they are */
     void *store;        /* the source's own; its close frees it */
@@ -59,6 +70,18 @@ int64_t smoe_dataset_target(const smoe_dataset *set, uint64_t i, bool multi, rea
 
 /* The label of sources that keep a table of labels. */
 size_t smoe_dataset_table_label(const smoe_dataset *set, uint64_t i, real *multi);
+
+/* smoe_dataset_open; with `survey` files are not kept decoded, and any number of images may be left
+ * out. */
+int smoe_dataset_open_as(smoe_dataset **set, const smoe_spec *spec, const char *split, bool survey,
+                         smoe_err *err) SMOE_MUST_CHECK;
+
+/* data.on_error skip: something of the data is left out; why says where it is, and what is wrong
+ * with it. */
+int smoe_dataset_leave_out(smoe_dataset *set, const smoe_err *why, smoe_err *err) SMOE_MUST_CHECK;
+
+/* SMOE_DATA where more was left out than one of 100. */
+int smoe_dataset_check_left_out(const smoe_dataset *set, smoe_err *err) SMOE_MUST_CHECK;
 
 /* The number of images of a generated split: for training data.limit, or endless images with
  * `nominal` of them per pass; for other splits data.test_size or, if that is 0, `tested`, but at

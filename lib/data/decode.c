@@ -1,6 +1,7 @@
 /* Image files in memory to pixels, see decode.h. */
 #include "data/decode.h"
 #include "data/decode_png.h"
+#include "data/decode_webp.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,12 +12,14 @@ smoe_image_kind smoe_image_kind_of(const char *name) {
     const char *dot = strrchr(name, '.');
     if (!dot) return SMOE_IMAGE_NONE;
     if (!strcasecmp(dot, ".jpg") || !strcasecmp(dot, ".jpeg")) return SMOE_IMAGE_JPEG;
+    if (!strcasecmp(dot, ".webp")) return SMOE_IMAGE_WEBP;
     return strcasecmp(dot, ".png") ? SMOE_IMAGE_NONE : SMOE_IMAGE_PNG;
 }
 
 smoe_image_kind smoe_image_kind_in(const uint8_t *bytes, size_t size) {
     static const uint8_t jpeg[] = {0xff, 0xd8, 0xff},
                          png[] = {0x89, 'P', 'N', 'G', 0x0d, 0x0a, 0x1a, 0x0a};
+    if (smoe_webp_is(bytes, size)) return SMOE_IMAGE_WEBP;
     if (size >= sizeof jpeg && !memcmp(bytes, jpeg, sizeof jpeg)) return SMOE_IMAGE_JPEG;
     return size >= sizeof png && !memcmp(bytes, png, sizeof png) ? SMOE_IMAGE_PNG : SMOE_IMAGE_NONE;
 }
@@ -83,7 +86,9 @@ static int jpeg_header(smoe_image_header *header, const uint8_t *bytes, size_t s
         smoe_fail(err, SMOE_DATA, "damaged JPEG header: no frame in %zu bytes", size);
     }
     tjDestroy(tj);
-    header->inks = !failed && (space == TJCS_CMYK || space == TJCS_YCCK);
+    header->mode = space == TJCS_CMYK || space == TJCS_YCCK ? SMOE_MODE_INKS
+                   : space == TJCS_GRAY                     ? SMOE_MODE_GREY
+                                                            : SMOE_MODE_COLOUR;
     header->width = (size_t)width;
     header->height = (size_t)height;
     return failed ? -1 : 0;
@@ -91,18 +96,21 @@ static int jpeg_header(smoe_image_header *header, const uint8_t *bytes, size_t s
 
 int smoe_decode_header(smoe_image_header *header, smoe_image_kind promised, const uint8_t *bytes,
                        size_t size, smoe_err *err) {
-    static const char *const name[] = {"no image", "a JPEG image", "a PNG image"};
+    static const char *const name[] = {"no image", "a JPEG image", "a PNG image", "a WebP image"};
     *header = (smoe_image_header){.kind = smoe_image_kind_in(bytes, size)};
     if (!size) return smoe_fail(err, SMOE_DATA, "an empty file");
     if (header->kind == SMOE_IMAGE_NONE)
-        return smoe_fail(err, SMOE_DATA, "unknown format: neither a JPEG nor a PNG image");
+        return smoe_fail(err, SMOE_DATA, "unknown format: neither a JPEG, a PNG nor a WebP image");
     if (promised != header->kind)
         return smoe_fail(err, SMOE_DATA, "mislabelled: %s by its name, %s by its content",
                          name[promised], name[header->kind]);
     uint8_t *own = NULL;
     int status = -1;
     if (header->kind == SMOE_IMAGE_PNG)
-        status = smoe_png_header(&header->width, &header->height, bytes, size, err);
+        status = smoe_png_header(&header->width, &header->height, &header->mode, &header->deep,
+                                 bytes, size, err);
+    else if (header->kind == SMOE_IMAGE_WEBP)
+        status = smoe_webp_header(&header->width, &header->height, &header->mode, bytes, size, err);
     else if ((bytes = sound_jpeg(bytes, &size, &own, err)))
         status = jpeg_header(header, bytes, size, err);
     free(own);
@@ -132,15 +140,16 @@ static int decode_jpeg(smoe_image *image, const smoe_image_header *header, size_
                        size_t shrink, const uint8_t *bytes, size_t size, smoe_err *err) {
     size_t width = (header->width + shrink - 1) / shrink;
     size_t height = (header->height + shrink - 1) / shrink;
-    int format = header->inks ? TJPF_CMYK : channels == 1 ? TJPF_GRAY : TJPF_RGB;
-    if (smoe_image_shape(image, width, height, header->inks ? 4 : channels, err)) return -1;
+    bool inks = header->mode == SMOE_MODE_INKS;
+    int format = inks ? TJPF_CMYK : channels == 1 ? TJPF_GRAY : TJPF_RGB;
+    if (smoe_image_shape(image, width, height, inks ? 4 : channels, err)) return -1;
     tjhandle tj = tjInitDecompress();
     if (!tj) return smoe_fail(err, SMOE_RUNTIME, "cannot start the JPEG decoder");
     int failed = tjDecompress2(tj, bytes, size, image->pixel, (int)width, 0, (int)height, format,
                                TJFLAG_ACCURATEDCT | TJFLAG_STOPONWARNING | TJFLAG_LIMITSCANS);
     if (failed) smoe_fail(err, SMOE_DATA, "damaged JPEG image: %s", tjGetErrorStr2(tj));
     tjDestroy(tj);
-    if (failed || !header->inks) return failed ? -1 : 0;
+    if (failed || !inks) return failed ? -1 : 0;
     inks_to_colour(image);
     return smoe_image_convert(image, channels, err);
 }
@@ -150,6 +159,10 @@ int smoe_decode(smoe_image *image, const smoe_image_header *header, size_t chann
     if (header->kind == SMOE_IMAGE_PNG)
         return smoe_png_decode(image, bytes, size, err) ? -1
                                                         : smoe_image_convert(image, channels, err);
+    if (header->kind == SMOE_IMAGE_WEBP)
+        return smoe_webp_decode(image, header->width, header->height, bytes, size, err)
+                   ? -1
+                   : smoe_image_convert(image, channels, err);
     uint8_t *own;
     bytes = sound_jpeg(bytes, &size, &own, err);
     int status = bytes ? decode_jpeg(image, header, channels, shrink, bytes, size, err) : -1;

@@ -1,5 +1,6 @@
 /*
- * Image files in memory to pixels: JPEG by libturbojpeg, PNG by libpng (decode_png.h).
+ * Image files in memory to pixels: JPEG by libturbojpeg, PNG by libpng (decode_png.h), WebP by
+ * libwebp (decode_webp.h).
  * Leaves to others: where the bytes come from; messages name no file, the caller puts it before
  * them.
  *
@@ -14,15 +15,22 @@
 
 enum { SMOE_MOST_PIXELS = 64 << 20, SMOE_MOST_IMAGE_BYTES = 64 << 20 };
 
-typedef enum smoe_image_kind { SMOE_IMAGE_NONE, SMOE_IMAGE_JPEG, SMOE_IMAGE_PNG } smoe_image_kind;
+typedef enum smoe_image_kind {
+    SMOE_IMAGE_NONE,
+    SMOE_IMAGE_JPEG,
+    SMOE_IMAGE_PNG,
+    SMOE_IMAGE_WEBP,
+    SMOE_IMAGE_KINDS
+} smoe_image_kind;
 
 typedef struct smoe_image_header {
     smoe_image_kind kind;
     size_t width, height;
-    bool inks; /* a JPEG of cyan, magenta, yellow and black */
+    smoe_image_mode mode;
+    bool deep; /* 16 bits per sample */
 } smoe_image_header;
 
-/* The format according to the ending of a file name: .jpg, .jpeg or .png, in upper or lower
+/* The format according to the ending of a file name: .jpg, .jpeg, .png or .webp, in upper or lower
  * case. */
 smoe_image_kind smoe_image_kind_of(const char *name);
 
@@ -35,7 +43,7 @@ int smoe_decode_header(smoe_image_header *header, smoe_image_kind promised, cons
 
 /*
  * All of the image. `shrink` 1, 2, 4 or 8: a JPEG may be decoded at that fraction of its size
- * (rounded up), which is much faster; a PNG never is. channels is 1 or 3; colour to grey is luma,
+ * (rounded up), which is much faster; others never are. channels is 1 or 3; colour to grey is luma,
  * transparency is laid over black.
  */
 int smoe_decode(smoe_image *image, const smoe_image_header *header, size_t channels, size_t shrink,

@@ -95,26 +95,26 @@ static int guard(reader *r, void (*read)(reader *), const char *what, smoe_err *
     return smoe_fail(err, SMOE_DATA, "damaged PNG %s: %s", what, r->why);
 }
 
-/* Removes the alpha channel: transparent parts become black. */
-static void lay_over_black(smoe_image *image) {
-    size_t pixels = image->width * image->height, kept = image->channels - 1;
-    for (size_t i = 0; i < pixels; i++) {
-        const uint8_t *from = image->pixel + i * (kept + 1);
-        unsigned alpha = from[kept];
-        for (size_t c = 0; c < kept; c++)
-            image->pixel[i * kept + c] = (uint8_t)((from[c] * alpha + 127) / 255);
+static smoe_image_mode mode_of(png_byte colour) {
+    switch (colour) {
+    case PNG_COLOR_TYPE_GRAY: return SMOE_MODE_GREY;
+    case PNG_COLOR_TYPE_GRAY_ALPHA: return SMOE_MODE_GREY_ALPHA;
+    case PNG_COLOR_TYPE_RGB_ALPHA: return SMOE_MODE_COLOUR_ALPHA;
+    case PNG_COLOR_TYPE_PALETTE: return SMOE_MODE_PALETTE;
+    default: return SMOE_MODE_COLOUR;
     }
-    image->channels = kept;
 }
 
-int smoe_png_header(size_t *width, size_t *height, const uint8_t *bytes, size_t size,
-                    smoe_err *err) {
+int smoe_png_header(size_t *width, size_t *height, smoe_image_mode *mode, bool *deep,
+                    const uint8_t *bytes, size_t size, smoe_err *err) {
     reader r;
     int status = reader_open(&r, bytes, size, err);
     if (!status) status = guard(&r, read_header, "header", err);
     if (!status) {
         *width = png_get_image_width(r.png, r.info);
         *height = png_get_image_height(r.png, r.info);
+        *mode = mode_of(png_get_color_type(r.png, r.info));
+        *deep = png_get_bit_depth(r.png, r.info) == 16;
     }
     reader_close(&r);
     return status;
@@ -130,7 +130,7 @@ int smoe_png_decode(smoe_image *image, const uint8_t *bytes, size_t size, smoe_e
         goto out;
     r.image = image;
     status = guard(&r, read_pixels, "image", err);
-    if (!status && image->channels % 2 == 0) lay_over_black(image);
+    if (!status && image->channels % 2 == 0) smoe_image_over_black(image);
 out:
     reader_close(&r);
     return status;

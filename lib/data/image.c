@@ -32,6 +32,17 @@ uint8_t smoe_image_luma(uint8_t red, uint8_t green, uint8_t blue) {
     return (uint8_t)((19595u * red + 38470u * green + 7471u * blue + 32768u) >> 16);
 }
 
+void smoe_image_over_black(smoe_image *image) {
+    size_t pixels = image->width * image->height, kept = image->channels - 1;
+    for (size_t i = 0; i < pixels; i++) {
+        const uint8_t *from = image->pixel + i * (kept + 1);
+        unsigned alpha = from[kept];
+        for (size_t c = 0; c < kept; c++)
+            image->pixel[i * kept + c] = (uint8_t)((from[c] * alpha + 127) / 255);
+    }
+    image->channels = kept;
+}
+
 int smoe_image_convert(smoe_image *image, size_t channels, smoe_err *err) {
     size_t pixels = image->width * image->height;
     if (channels == image->channels) return 0;

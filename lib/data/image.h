@@ -17,6 +17,17 @@ typedef struct smoe_image {
     size_t room;    /* bytes behind pixel */
 } smoe_image;
 
+/* How the samples of a file are stored. */
+typedef enum smoe_image_mode {
+    SMOE_MODE_GREY,
+    SMOE_MODE_COLOUR,
+    SMOE_MODE_GREY_ALPHA, /* transparent, as the next one */
+    SMOE_MODE_COLOUR_ALPHA,
+    SMOE_MODE_PALETTE,
+    SMOE_MODE_INKS, /* a JPEG of cyan, magenta, yellow and black */
+    SMOE_IMAGE_MODES
+} smoe_image_mode;
+
 /* Gives the image that shape, contents undefined. Fails with SMOE_RUNTIME when out of memory. */
 int smoe_image_shape(smoe_image *image, size_t width, size_t height, size_t channels,
                      smoe_err *err) SMOE_MUST_CHECK;
@@ -24,6 +35,10 @@ void smoe_image_free(smoe_image *image);
 
 /* A grey sample of red, green and blue: the luma of ITU-R BT.601, which is also JPEG's Y. */
 uint8_t smoe_image_luma(uint8_t red, uint8_t green, uint8_t blue);
+
+/* Removes the last channel, which says how opaque pixels are: transparent parts become black,
+ * sample times alpha / 255, rounded. In place. */
+void smoe_image_over_black(smoe_image *image);
 
 /* Grey to RGB by repetition, RGB to grey by luma, in place. channels is 1 or 3. */
 int smoe_image_convert(smoe_image *image, size_t channels, smoe_err *err) SMOE_MUST_CHECK;

@@ -107,9 +107,9 @@ static int choose_images(const smoe_loader *l, worker *w, uint64_t t, uint64_t *
 static int make_image(const smoe_loader *l, worker *w, uint64_t epoch, uint64_t i, real *pixels,
                       smoe_err *err) {
     smoe_rng rng = smoe_rng_at(l->options.seed, SMOE_RNG_AUGMENT, 0, epoch, i);
-    bool box = l->options.train && l->data.augment.crop == SMOE_CROP_INCEPTION;
-    if (l->set->type->image(l->set, i, box ? &rng : NULL, &w->image, &w->work, err)) return -1;
-    if (l->options.train && smoe_augment(&l->data, &w->image, &w->work, &rng, err)) return -1;
+    if (smoe_dataset_picture(l->set, i, &l->data, l->options.train ? &rng : NULL, &w->image,
+                             &w->work, err))
+        return -1;
     smoe_image_pixels(pixels, &w->image, &l->data);
     return 0;
 }

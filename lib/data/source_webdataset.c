@@ -1,7 +1,8 @@
 /*
  * `webdataset`: samples in tar shards. The members of a sample have the same key, the path up to
- * the first dot of the file name; the rest, in lower case, is the kind of the member: jpg, jpeg or
- * png, txt (caption), cls (class number). Others are ignored. data.path is a pattern of shards:
+ * the first dot of the file name; the rest, in lower case, is the kind of the member: jpg, jpeg,
+ * png or webp, txt (caption), cls (class number). Others are ignored. data.path is a pattern of
+ * shards:
  *   {split}     becomes train, test or val
  *   {00..12}    a number of each shard, in the width of its ends
  * Without {split} the last data.holdout shards are test and val, the others train.
@@ -10,7 +11,7 @@
  * image is read when it is asked for, in any order. So a pass is shuffled as a whole by (seed,
  * epoch), as that of every source is, the data may be larger than the memory, and a resume needs
  * nothing but the step. With data.on_error: skip, every image is decoded once at the start, and
- * samples that cannot be used are left out, up to one of MOST.
+ * samples that cannot be used are left out, up to one of 100.
  */
 #include "base/file.h"
 #include "data/dataset.h"
@@ -23,7 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHARDS = 1000000, SUFFIX = 16, DIGITS = 9, MOST = 100, CLASS_TEXT = 24, CLASSES = 10000000 };
+enum { SHARDS = 1000000, SUFFIX = 16, DIGITS = 9, CLASS_TEXT = 24, CLASSES = 10000000 };
 
 typedef struct sample {
     uint32_t shard;
@@ -38,11 +39,10 @@ typedef struct store {
     sample *sample;
     uint32_t *label; /* [samples], while they are listed */
     size_t samples, room;
-    bool labelled;   /* the first sample has a class, and so must all */
-    bool captions;   /* the task needs them */
-    bool skip;       /* data.on_error */
-    size_t left_out; /* samples */
-    smoe_err first;  /* what was wrong with the first of them */
+    bool labelled; /* the first sample has a class, and so must all */
+    bool captions; /* the task needs them */
+    bool skip;     /* data.on_error */
+    smoe_dataset *set;
     /* while a shard is read: */
     sample open;
     bool any, has_label, no_number; /* of the open sample */
@@ -91,7 +91,7 @@ static int expand(store *s, const char *pattern, smoe_err *err) {
 static int list_shards(store *s, const smoe_dataset *set, const char *split, smoe_err *err) {
     static const char mark[] = "{split}";
     const char *named = strstr(set->path, mark);
-    size_t held = set->data.holdout;
+    size_t held = (size_t)set->data.holdout;
     bool train = !strcmp(split, "train");
     char *path = named ? smoe_text_format("%.*s%s%s", (int)(named - set->path), set->path, split,
                                           named + sizeof mark - 1)
@@ -121,14 +121,13 @@ static int list_shards(store *s, const smoe_dataset *set, const char *split, smo
 static int refuse(store *s, const sample *x, smoe_err *err) {
     smoe_fail_prefix(err, "%s: %s", s->shard[x->shard], x->key);
     if (!s->skip || err->code != SMOE_DATA) return -1;
-    if (!s->left_out++) s->first = *err;
-    return 0;
+    return smoe_dataset_leave_out(s->set, err, err);
 }
 
 /* Checks the sample that ends here; 0 if it can be used. */
 static int complaint(const store *s, smoe_err *err) {
     const sample *x = &s->open;
-    if (!x->image) return smoe_fail(err, SMOE_DATA, "no image (jpg, jpeg, png)");
+    if (!x->image) return smoe_fail(err, SMOE_DATA, "no image (jpg, jpeg, png, webp)");
     if (x->image_size > SMOE_MOST_IMAGE_BYTES)
         return smoe_fail(err, SMOE_DATA, "the image is too large");
     if (s->no_number) return smoe_fail(err, SMOE_DATA, "no class number (cls)");
@@ -202,7 +201,8 @@ static int take_member(void *user, const smoe_tar_member *m, smoe_err *err) {
         s->has_label = s->no_number = false;
         s->open_label = 0;
     }
-    if (!strcmp(suffix, "jpg") || !strcmp(suffix, "jpeg") || !strcmp(suffix, "png")) {
+    if (!strcmp(suffix, "jpg") || !strcmp(suffix, "jpeg") || !strcmp(suffix, "png") ||
+        !strcmp(suffix, "webp")) {
         s->open.image = m->at;
         s->open.image_size = m->size;
     } else if (!strcmp(suffix, "txt")) {
@@ -283,6 +283,7 @@ static int webdataset_open(smoe_dataset *set, const smoe_spec *spec, const char 
                            smoe_err *err) {
     store *s = set->store = calloc(1, sizeof *s);
     if (!s) return smoe_fail(err, SMOE_RUNTIME, "out of memory for the data");
+    s->set = set;
     s->skip = spec->data.on_error == SMOE_ON_ERROR_SKIP;
     s->captions = smoe_task_pairs(spec->train.loss);
     if (smoe_spec_data_path(spec, &set->path, err) || list_shards(s, set, split, err) ||
@@ -290,10 +291,7 @@ static int webdataset_open(smoe_dataset *set, const smoe_spec *spec, const char 
         return -1;
     set->images = s->samples;
     if (s->skip && sift(set, s, err)) return -1;
-    if (s->left_out * MOST > s->left_out + set->images)
-        return smoe_fail(err, SMOE_DATA,
-                         "%s: %zu of %zu samples cannot be used, more than one of %d: %s",
-                         set->path, s->left_out, s->left_out + set->images, MOST, s->first.text);
+    if (smoe_dataset_check_left_out(set, err)) return -1;
     if (!set->images) return smoe_fail(err, SMOE_DATA, "%s: no samples", set->path);
     size_t classes = 1;
     for (size_t i = 0; i < set->images; i++)
@@ -302,6 +300,18 @@ static int webdataset_open(smoe_dataset *set, const smoe_spec *spec, const char 
     set->label = s->label;
     s->label = NULL;
     return smoe_dataset_name_classes(set, NULL, classes, err);
+}
+
+static int webdataset_header(const smoe_dataset *set, uint64_t i, smoe_image_header *header,
+                             smoe_err *err) {
+    const store *s = set->store;
+    const sample *x = &s->sample[i];
+    size_t size = (size_t)x->image_size;
+    uint8_t *bytes;
+    if (smoe_tar_read(&bytes, s->shard[x->shard], x->image, size, err)) return -1;
+    int status = smoe_decode_header(header, smoe_image_kind_in(bytes, size), bytes, size, err);
+    free(bytes);
+    return status;
 }
 
 static int webdataset_image(const smoe_dataset *set, uint64_t i, smoe_rng *crop, smoe_image *out,
@@ -344,15 +354,10 @@ static void webdataset_close(smoe_dataset *set) {
     free(s);
 }
 
-size_t smoe_webdataset_left_out(const smoe_dataset *set, const char **first) {
-    const store *s = set->type == &smoe_source_webdataset ? set->store : NULL;
-    *first = s ? s->first.text : "";
-    return s ? s->left_out : 0;
-}
-
 const smoe_source_type smoe_source_webdataset = {
     .open = webdataset_open,
     .image = webdataset_image,
+    .header = webdataset_header,
     .label = smoe_dataset_table_label,
     .caption = webdataset_caption,
     .image_name = webdataset_name,

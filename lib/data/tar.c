@@ -27,7 +27,7 @@ enum {
 typedef struct reader {
     const char *path;
     int file;
-    uint64_t size, at;  /* of the archive; of the header */
+    uint64_t size, at;  /* where the archive ends in the file; of the header */
     char name[LONGEST]; /* given by an entry before the member's own; "": none */
     uint64_t next_size; /* likewise */
     bool sized;
@@ -150,8 +150,13 @@ static int next(reader *r, smoe_tar_visit *visit, void *user, smoe_err *err) {
 }
 
 int smoe_tar_index(const char *path, smoe_tar_visit *visit, void *user, smoe_err *err) {
+    return smoe_tar_index_within(path, 0, UINT64_MAX, visit, user, err);
+}
+
+int smoe_tar_index_within(const char *path, uint64_t at, uint64_t size, smoe_tar_visit *visit,
+                          void *user, smoe_err *err) {
     struct stat info;
-    reader r = {.path = path, .file = open(path, O_RDONLY | O_CLOEXEC)};
+    reader r = {.path = path, .file = open(path, O_RDONLY | O_CLOEXEC), .at = at};
     if (r.file < 0) return smoe_fail_errno(err, SMOE_DATA, "%s", path);
     int status = -1;
     if (fstat(r.file, &info))
@@ -160,6 +165,8 @@ int smoe_tar_index(const char *path, smoe_tar_visit *visit, void *user, smoe_err
         smoe_fail(err, SMOE_DATA, "%s: no file", path);
     else {
         r.size = (uint64_t)info.st_size;
+        if (at > r.size) at = r.size;
+        if (size < r.size - at) r.size = at + size;
         do status = next(&r, visit, user, err);
         while (status > 0);
     }

@@ -20,6 +20,10 @@ typedef int smoe_tar_visit(void *user, const smoe_tar_member *member, smoe_err *
 int smoe_tar_index(const char *path, smoe_tar_visit *visit, void *user,
                    smoe_err *err) SMOE_MUST_CHECK;
 
+/* The same of a tar that is `size` bytes at `at` of a file, as a tar within a tar is. */
+int smoe_tar_index_within(const char *path, uint64_t at, uint64_t size, smoe_tar_visit *visit,
+                          void *user, smoe_err *err) SMOE_MUST_CHECK;
+
 /* `size` bytes at `at` of a file, fresh, the caller's to free. */
 int smoe_tar_read(uint8_t **bytes, const char *path, uint64_t at, size_t size,
                   smoe_err *err) SMOE_MUST_CHECK;

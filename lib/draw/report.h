@@ -25,7 +25,8 @@ int smoe_report_write(const smoe_report *report, const char *path, smoe_err *err
 /* For report.c: the JSON object that report.js reads. Fails only when out of memory. */
 int smoe_report_data(const smoe_report *report, FILE *out, smoe_err *err) SMOE_MUST_CHECK;
 
-/* The files of the page: "report.html", "report.css" ...; NULL for an unknown name. */
+/* What the pages are made of: "report.html", "report.css" ..., of smoe serve "live.html" ...; NULL
+ * for an unknown name. */
 const char *smoe_report_part(const char *name, size_t *size);
 
 #endif

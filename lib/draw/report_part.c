@@ -22,6 +22,9 @@ PART(css, "report.css");
 PART(js, "report.js");
 PART(figure, "report_figure.js");
 PART(viewer, "report_viewer.js");
+PART(live_html, "live.html");
+PART(live_css, "live.css");
+PART(live_js, "live.js");
 
 const char *smoe_report_part(const char *name, size_t *size) {
     const struct {
@@ -32,6 +35,9 @@ const char *smoe_report_part(const char *name, size_t *size) {
         {"report.js", smoe_part_js, smoe_part_js_end},
         {"report_figure.js", smoe_part_figure, smoe_part_figure_end},
         {"report_viewer.js", smoe_part_viewer, smoe_part_viewer_end},
+        {"live.html", smoe_part_live_html, smoe_part_live_html_end},
+        {"live.css", smoe_part_live_css, smoe_part_live_css_end},
+        {"live.js", smoe_part_live_js, smoe_part_live_js_end},
     };
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (!strcmp(name, parts[i].name)) {

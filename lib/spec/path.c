@@ -105,6 +105,10 @@ int smoe_spec_data_path(const smoe_spec *spec, char **path, smoe_err *err) {
     return find(spec, "data.path", path, err);
 }
 
+int smoe_spec_data_labels(const smoe_spec *spec, char **path, smoe_err *err) {
+    return find(spec, "data.labels", path, err);
+}
+
 bool smoe_spec_tokenizer_in_file(const smoe_spec *spec) {
     const char *given = spec->text.tokenizer;
     return !given || strcmp(given, smoe_schema[smoe_schema_find("text.tokenizer")].preset) != 0;
@@ -124,6 +128,7 @@ int smoe_spec_fewshot_data(const smoe_spec *spec, smoe_spec *view, smoe_err *err
         data->source = (smoe_source)(spec->eval.fewshot.data.source - SMOE_FEWSHOT_SOURCE);
         data->limit = spec->eval.fewshot.data.limit;
         data->classes = 0;
+        data->labels = NULL;
     }
     if (smoe_sources[data->source].generated) return 0;
     return find(spec, trained ? "data.path" : "eval.fewshot.data.path", &data->path, err);

@@ -441,6 +441,15 @@ static void check_data(smoe_reading *reading) {
     const smoe_data_spec *data = &reading->spec->data;
     const smoe_fewshot_spec *fewshot = &reading->spec->eval.fewshot;
     size_t other = fewshot->data.source;
+    bool folder = data->source == SMOE_SOURCE_FOLDER;
+    bool shards = data->source == SMOE_SOURCE_WEBDATASET;
+    if (folder && data->holdout >= 1)
+        clash(reading, KEYS("data.holdout", "data.source"),
+              "image-folder holds out a share of the images, below 1 (0.1: one of ten), found %g",
+              data->holdout);
+    if (shards && data->holdout != floor(data->holdout))
+        clash(reading, KEYS("data.holdout", "data.source"),
+              "webdataset holds out whole shards, found %g", data->holdout);
     if (other >= SMOE_FEWSHOT_SOURCE && !smoe_sources[other - SMOE_FEWSHOT_SOURCE].generated &&
         !fewshot->data.path)
         clash(reading, KEYS("eval.fewshot.data.source", "eval.fewshot.data.path"),

@@ -107,7 +107,9 @@ typedef struct smoe_data_spec {
     size_t limit;          /* images of a split, 0 all */
     size_t classes;        /* 0: what the data says */
     size_t test_size; /* generated images of the splits test and val; 0: the source's own number */
-    size_t holdout;   /* shards that are test and val; 0: the path says which are */
+    char *labels;     /* a table of the labels of image-folder, found as path is; or NULL */
+    double holdout;   /* 0: the data says what is test and val. webdataset: so many shards are, of
+                       image-folder this share of each class */
     smoe_on_error on_error;
     uint64_t seed; /* of generated test images, and of the order of evaluations */
     struct {
@@ -240,6 +242,7 @@ typedef struct smoe_train_spec {
         size_t timescale, start;
     } schedule;
     size_t log_every, eval_every, checkpoint_every, keep, keep_every;
+    bool tensorboard; /* records are written as event files too */
     double checkpoint_minutes;
     size_t shard_bytes;
 } smoe_train_spec;
@@ -492,6 +495,9 @@ int smoe_spec_data_path(const smoe_spec *spec, char **path, smoe_err *err) SMOE_
 /* Whether text.tokenizer is a file, and its path, found and owned as that of the data. */
 bool smoe_spec_tokenizer_in_file(const smoe_spec *spec);
 int smoe_spec_tokenizer_path(const smoe_spec *spec, char **path, smoe_err *err) SMOE_MUST_CHECK;
+
+/* The same of data.labels. */
+int smoe_spec_data_labels(const smoe_spec *spec, char **path, smoe_err *err) SMOE_MUST_CHECK;
 
 /* The spec as the few-shot evaluation opens its data with: a shallow copy whose data section names
  * eval.fewshot.data, where that is given, without augmentation. data.path is fresh (NULL: none) and

@@ -48,6 +48,13 @@ static const char *cpu_model(char *buf, size_t size) {
     return buf;
 }
 
+long long smoe_env_now(void) {
+    const char *given = getenv("SOURCE_DATE_EPOCH");
+    char *end;
+    long long seconds = given ? strtoll(given, &end, 10) : 0;
+    return given && *given && !*end && seconds >= 0 ? seconds : (long long)time(NULL);
+}
+
 const char *smoe_env_date(char buf[SMOE_DATE_TEXT], long long seconds) {
     time_t when = (time_t)seconds;
     struct tm utc;
@@ -77,7 +84,7 @@ json_t *smoe_env_json(int argc, char *const *argv, const char *blas, const char 
     bad |= json_object_set_new(env, "kernel", text(kernel ? kernel : "unknown"));
     bad |= json_object_set_new(env, "argv", arguments);
     bad |= json_object_set_new(env, "cwd", text(cwd));
-    bad |= json_object_set_new(env, "date", text(smoe_env_date(date, time(NULL))));
+    bad |= json_object_set_new(env, "date", text(smoe_env_date(date, smoe_env_now())));
     bad |= json_object_set_new(env, "host", text(host.nodename));
     char system[sizeof host.sysname + sizeof host.release + sizeof host.machine + 2];
     snprintf(system, sizeof system, "%s %s %s", host.sysname, host.release, host.machine);

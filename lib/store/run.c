@@ -6,6 +6,7 @@
 #include "store/run.h"
 #include "store/env.h"
 #include "store/npy.h"
+#include "store/run_files.h"
 #include "base/digest.h"
 #include "base/file.h"
 #include "base/frame.h"
@@ -24,7 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PATH_ROOM = 4096, PATH_MOST = 3840, TEXT_MOST = 1 << 24 };
+enum { PATH_ROOM = 4096, PATH_MOST = 3840, TEXT_MOST = 1 << 24, SHORT = 1 << 24 };
 
 struct smoe_run {
     char dir[PATH_MOST + 1]; /* without slashes at the end; the names below it fit into PATH_ROOM */
@@ -33,6 +34,9 @@ struct smoe_run {
     off_t chained;           /* so many */
     uint64_t records;        /* in it */
     FILE *log;
+    bool events, resumed; /* train.tensorboard; and its file goes on behind another one, */
+    uint64_t from;        /* from this step on */
+    smoe_tfevents *file;  /* opened with the first record */
 };
 
 typedef struct place {
@@ -254,7 +258,9 @@ static int populate(smoe_run *run, const smoe_spec *spec, json_t *env, smoe_err 
         return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot create", at.path);
     if (smoe_file_sync_folder(run->dir, err)) return -1;
     if (empty_records(run, err)) return -1;
-    if (smoe_file_remove(in_run(&at, run, "log.txt"), err)) return -1;
+    static const char *const old[] = {"log.txt", SMOE_RUN_CSV, SMOE_RUN_EVENTS};
+    for (size_t i = 0; i < sizeof old / sizeof *old; i++)
+        if (smoe_file_remove(in_run(&at, run, old[i]), err)) return -1;
     if (smoe_run_outcomes(run, NULL, 0, err)) return -1;
     return spec_write(run, spec, err) || env_write(run, env, true, err) ? -1 : 0;
 }
@@ -273,7 +279,8 @@ static bool free_to_differ(const char *key) {
                                        "train.checkpoint_minutes",
                                        "train.shard_bytes",
                                        "train.keep",
-                                       "train.keep_every"};
+                                       "train.keep_every",
+                                       "train.tensorboard"};
     if (!strncmp(key, "eval.", 5)) return true;
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (!strcmp(key, keys[i])) return true;
@@ -282,7 +289,8 @@ static bool free_to_differ(const char *key) {
 
 /* The data may have been moved: only the last name of its path must agree. */
 static bool same_value(const char *key, const json_t *a, const json_t *b) {
-    if (strcmp(key, "data.path") || !json_is_string(a) || !json_is_string(b))
+    if ((strcmp(key, "data.path") && strcmp(key, "data.labels")) || !json_is_string(a) ||
+        !json_is_string(b))
         return json_equal(a, b);
     const char *x = strrchr(json_string_value(a), '/'), *y = strrchr(json_string_value(b), '/');
     return !strcmp(x ? x + 1 : json_string_value(a), y ? y + 1 : json_string_value(b));
@@ -432,7 +440,11 @@ int smoe_run_open(smoe_run **result, const char *dir, smoe_run_mode mode, const 
     if (fresh && (smoe_file_sweep(run->dir, err) || populate(run, spec, env, err))) goto fail;
     if (open_log(run, err)) goto fail;
     if (!fresh && resume(run, spec, env, err)) goto fail;
-    if (status_write(run, "running", err)) goto fail;
+    place at;
+    if (status_write(run, "running", err) ||
+        smoe_file_remove(in_run(&at, run, SMOE_RUN_MANIFEST), err))
+        goto fail;
+    run->events = spec->train.tensorboard;
     smoe_run_log(run, "%s by smoe " SMOE_VERSION, fresh ? "started" : "resumed");
     json_decref(env);
     *result = run;
@@ -449,6 +461,9 @@ int smoe_run_close(smoe_run *run, const char *status, smoe_err *err) {
     int failed = status ? status_write(run, status, err) : 0;
     if (status && run->log) smoe_run_log(run, "%s", status);
     if (run->log) fclose(run->log);
+    smoe_tfevents_close(run->file);
+    if (status && !failed) failed = smoe_run_csv(run->dir, err);
+    if (status && !failed && !strcmp(status, "done")) failed = smoe_run_manifest(run->dir, err);
     if (run->metrics >= 0) close(run->metrics);
     smoe_digest_free(run->chain);
     free(run);
@@ -458,7 +473,7 @@ int smoe_run_close(smoe_run *run, const char *status, smoe_err *err) {
 void smoe_run_log(smoe_run *run, const char *fmt, ...) {
     if (!run->log) return;
     char date[SMOE_DATE_TEXT];
-    fprintf(run->log, "%s ", smoe_env_date(date, time(NULL)));
+    fprintf(run->log, "%s ", smoe_env_date(date, smoe_env_now()));
     va_list args;
     va_start(args, fmt);
     vfprintf(run->log, fmt, args);
@@ -479,11 +494,6 @@ void smoe_run_metric(json_t *record, smoe_metric metric, const char *split, size
     json_object_set_new(record, smoe_metric_key(key, metric, split, number),
                         smoe_run_number(value));
 }
-
-/* The end of a line: the digest of all bytes of the file before it. So a line that is changed or
- * missing is seen, and anyone can check it: head -c BYTES metrics.jsonl | xxh3sum. */
-#define CHAIN ",\"chain\":\""
-enum { CHAIN_HEAD = sizeof CHAIN - 1, CHAIN_SIZE = CHAIN_HEAD + SMOE_DIGEST_DIGITS + 3 };
 
 /* Sets the digest to that of the first `size` bytes of the file, which is read if necessary.
  * Returns 0, or -1 with errno. */
@@ -512,7 +522,7 @@ static char *chain_line(smoe_run *run, const json_t *record, off_t before, size_
     /* A record whose members did not fit into memory has no step. */
     bool whole = json_is_integer(json_object_get(record, "step"));
     char *text = whole ? smoe_json_dump(record, 0) : NULL;
-    char *line = text ? realloc(text, strlen(text) + CHAIN_SIZE + 1) : NULL;
+    char *line = text ? realloc(text, strlen(text) + SMOE_CHAIN_SIZE + 1) : NULL;
     if (!line || chain_reach(run, before)) {
         if (!line) errno = ENOMEM;
         free(line ? line : text);
@@ -521,11 +531,21 @@ static char *chain_line(smoe_run *run, const json_t *record, off_t before, size_
     size_t length = strlen(line) - 1; /* without the brace */
     smoe_digest_add(run->chain, line, length);
     smoe_digest_text(run->chain, digits);
-    snprintf(line + length, CHAIN_SIZE + 1, CHAIN "%s\"}\n", digits);
-    smoe_digest_add(run->chain, line + length, CHAIN_SIZE);
-    *size = length + CHAIN_SIZE;
+    snprintf(line + length, SMOE_CHAIN_SIZE + 1, SMOE_CHAIN "%s\"}\n", digits);
+    smoe_digest_add(run->chain, line + length, SMOE_CHAIN_SIZE);
+    *size = length + SMOE_CHAIN_SIZE;
     run->chained = before + (off_t)*size;
     return line;
+}
+
+/* train.tensorboard: the record as an event. */
+static int put_event(smoe_run *run, const json_t *record, smoe_err *err) {
+    place at;
+    if (!run->events) return 0;
+    if (!run->file && smoe_tfevents_open(&run->file, in_run(&at, run, SMOE_RUN_EVENTS),
+                                         run->resumed, run->from, err))
+        return -1;
+    return smoe_run_event(run->file, record, (double)time(NULL), err);
 }
 
 int smoe_run_metrics(smoe_run *run, json_t *record, smoe_err *err) {
@@ -534,14 +554,16 @@ int smoe_run_metrics(smoe_run *run, json_t *record, smoe_err *err) {
     off_t before = lseek(run->metrics, 0, SEEK_END);
     char *line = before < 0 ? NULL : chain_line(run, record, before, &size);
     int status = !line || smoe_file_write_fd(run->metrics, line, size) ? -1 : 0;
-    json_decref(record);
     if (status) {
         run->chained = -1;
         smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot write", in_run(&at, run, "metrics.jsonl"));
         /* If this fails as well, a partial line is left, which a resume removes. */
         if (before >= 0 && ftruncate(run->metrics, before)) status = -1;
+    } else {
+        run->records++;
+        status = put_event(run, record, err);
     }
-    run->records += !status;
+    json_decref(record);
     free(line);
     return status;
 }
@@ -575,6 +597,8 @@ int smoe_run_truncate(smoe_run *run, const smoe_checkpoint *checkpoint, smoe_err
     uint64_t step = checkpoint->step, recorded = checkpoint->recorded;
     kept k = {.step = step};
     if (smoe_run_each_record(in_run(&at, run, "metrics.jsonl"), 0, keep_record, &k, err)) return -1;
+    run->resumed = true;
+    run->from = step + 1;
     if (k.last < recorded)
         return smoe_fail(err, SMOE_DATA,
                          "%s: records are missing: up to the checkpoint of step %" PRIu64
@@ -606,92 +630,12 @@ int smoe_run_checkpoint(smoe_run *run, const smoe_params *params, const smoe_spe
     smoe_checkpoint whole = *state;
     whole.records = run->records;
     if (sync_records(run, err)) return -1; /* the records of a checkpoint are there when it is */
+    /* A long run has its table at the end alone. */
+    if (lseek(run->metrics, 0, SEEK_END) < SHORT && smoe_run_csv(run->dir, err)) return -1;
     return smoe_checkpoint_write(run->dir, params, spec, &whole, keep, err);
 }
 
 int smoe_run_restore(smoe_run *run, smoe_params *params, smoe_checkpoint *state, smoe_err *err) {
     int found = smoe_checkpoint_restore(run->dir, params, state, err);
     return found ? found : empty_records(run, err);
-}
-
-/* ---- reading records ------------------------------------------------------------------------- */
-
-/* Lines of a file and the digest of their bytes. */
-typedef struct reading {
-    const char *path;
-    smoe_digest *digest;
-    size_t number; /* of the line */
-    bool chained;  /* a line before has the digest */
-} reading;
-
-/* Checks a line against the bytes before it. Lines of older versions have no digest; after a line
- * with a digest, all lines must have one. */
-static int check_chain(reading *r, const char *line, size_t size, smoe_err *err) {
-    char digits[SMOE_DIGEST_DIGITS + 1];
-    const char *end = size > CHAIN_SIZE ? line + size - CHAIN_SIZE : line;
-    bool has = size > CHAIN_SIZE && !memcmp(end, CHAIN, CHAIN_HEAD);
-    r->number++;
-    smoe_digest_add(r->digest, line, has ? (size_t)(end - line) : size);
-    if (!has && !r->chained) return 0;
-    smoe_digest_text(r->digest, digits);
-    if (!has)
-        return smoe_fail(err, SMOE_DATA,
-                         "%s:%zu: a record without a checksum after one that has it", r->path,
-                         r->number);
-    if (memcmp(end + CHAIN_HEAD, digits, SMOE_DIGEST_DIGITS))
-        return smoe_fail(err, SMOE_DATA,
-                         "%s:%zu: this record or an earlier one has changed since it was written: "
-                         "the running checksum is %s, but \"chain\" is %.*s",
-                         r->path, r->number, digits, SMOE_DIGEST_DIGITS, end + CHAIN_HEAD);
-    r->chained = true;
-    smoe_digest_add(r->digest, end, CHAIN_SIZE);
-    return 0;
-}
-
-/* Passes one line, with its newline, to fn. Returns what fn returns, or -1 if the line is not a
- * record. */
-static int each_line(const reading *r, const char *line, size_t size, off_t end,
-                     smoe_run_record_fn *fn, void *user, smoe_err *err) {
-    json_t *json = json_loadb(line, size, 0, NULL);
-    const json_t *step = json_object_get(json, "step");
-    bool good = json_is_integer(step) && json_integer_value(step) >= 0;
-    const smoe_run_record record = {json, (uint64_t)json_integer_value(step), end, r->chained};
-    if (good) json_object_del(json, "chain");
-    int status =
-        good ? fn(user, &record, err)
-             : smoe_fail(err, SMOE_DATA, "%s:%zu: not a record with a step", r->path, r->number);
-    json_decref(json);
-    return status;
-}
-
-int smoe_run_each_record(const char *path, size_t tail, smoe_run_record_fn *fn, void *user,
-                         smoe_err *err) {
-    int fd = smoe_file_open(path, O_RDONLY, err);
-    if (fd < 0) return -1;
-    FILE *in = fdopen(fd, "r");
-    reading r = {.path = path, .digest = smoe_digest_new()};
-    char *line = NULL;
-    size_t room = 0;
-    ssize_t size;
-    off_t from = 0;
-    struct stat there;
-    int status = 0;
-    if (!in || !r.digest || fstat(fd, &there)) {
-        status = smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot read", path);
-        if (!in) close(fd);
-        goto out;
-    }
-    if (tail && there.st_size > (off_t)tail) from = there.st_size - (off_t)tail;
-    while (!status && (size = getline(&line, &room, in)) > 0 && line[size - 1] == '\n') {
-        off_t end = ftello(in);
-        status = check_chain(&r, line, (size_t)size, err);
-        if (!status && end - size >= from)
-            status = each_line(&r, line, (size_t)size, end, fn, user, err);
-    }
-    if (ferror(in)) status = smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot read", path);
-out:
-    free(line);
-    smoe_digest_free(r.digest);
-    if (in) fclose(in);
-    return status < 0 ? -1 : 0;
 }

@@ -2,6 +2,7 @@
  * The run directory: always new, with all files needed to repeat the run.
  *   spec.yaml env.json metrics.jsonl log.txt STATUS
  *   ckpt/step_00001000/{model,state}.safetensors ckpt/latest ckpt/best
+ *   metrics.csv MANIFEST.sha256 tb/ (run_files.h)
  * Checkpoints appear completely or not at all: a temporary directory, fsync of files and folders,
  * rename. smoe-run(5) has the details.
  */
@@ -10,6 +11,7 @@
 
 #include "spec/metrics.h"
 #include "store/checkpoint.h"
+#include "store/records.h"
 #include "store/safetensors.h"
 
 #include <jansson.h>
@@ -57,30 +59,11 @@ int smoe_run_truncate(smoe_run *run, const smoe_checkpoint *at, smoe_err *err) S
 int smoe_run_outcomes(smoe_run *run, const float *outcome, size_t images,
                       smoe_err *err) SMOE_MUST_CHECK;
 
-/* A record, and where its line ends in the file. */
-typedef struct smoe_run_record {
-    const json_t *json;
-    uint64_t step;
-    off_t end;
-    bool chained; /* with a running checksum, which is right */
-} smoe_run_record;
-
-/* 0: the next one; 1: enough; -1: failed, with err. */
-typedef int smoe_run_record_fn(void *user, const smoe_run_record *record, smoe_err *err);
-
-/* Passes the records of a metrics.jsonl to fn, in order. This is the only rule for reading such a
- * file: text after the last newline is a line still being written, or left by a killed process, and
- * is ignored; any other line that is not an object with an integer step is SMOE_DATA, with its
- * number, and so is one whose running checksum is wrong, or that has none behind one that has.
- * tail: 0, or only the lines that begin in the last `tail` bytes of the file. */
-int smoe_run_each_record(const char *path, size_t tail, smoe_run_record_fn *fn, void *user,
-                         smoe_err *err) SMOE_MUST_CHECK;
-
 /* Appends a line with the time to log.txt. Failures are ignored. */
 void smoe_run_log(smoe_run *run, const char *fmt, ...) SMOE_PRINTF(2, 3);
 
-/* Sets STATUS to done, failed or stopped (NULL: unchanged), then closes; run may be NULL. Frees in
- * any case. */
+/* Sets STATUS to done, failed or stopped (NULL: unchanged), writes metrics.csv and, of a run
+ * that is done, MANIFEST.sha256, then closes; run may be NULL. Frees in any case. */
 int smoe_run_close(smoe_run *run, const char *status, smoe_err *err) SMOE_MUST_CHECK;
 
 /* ---- checkpoints: checkpoint.h, in step with the records ------------------------------------- */

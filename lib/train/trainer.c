@@ -260,6 +260,18 @@ static int open_run(trainer *t, smoe_err *err) {
     return smoe_comm_agree(t->comm, status, NULL, err);
 }
 
+/* data.on_error: how many images are left out is said, and which is in the log. */
+static void say_left_out(const trainer *t, const smoe_dataset *set, const char *split) {
+    size_t count = smoe_dataset_left_out(set);
+    char text[128];
+    if (!count || !t->chief) return;
+    snprintf(text, sizeof text, "data.on_error: %zu images of %s are left out; log.txt lists %s",
+             count, split, count > SMOE_LEFT ? "the first 1000" : "them");
+    say((void *)t, text);
+    for (size_t i = 0; i < count && i < SMOE_LEFT; i++)
+        smoe_run_log(t->run, "left out: %s", smoe_dataset_left(set, i));
+}
+
 static int start(trainer *t, smoe_err *err) {
     t->state.best = -1;
     int status = smoe_comm_agree(t->comm, prepare(t, err), NULL, err);
@@ -270,10 +282,8 @@ static int start(trainer *t, smoe_err *err) {
     }
     if (open_run(t, err)) return -1;
     bool resume = t->options->mode == SMOE_RUN_RESUME;
-    const char *first;
-    size_t left_out = smoe_webdataset_left_out(t->train, &first);
-    if (left_out)
-        note(t, "data.on_error: %zu samples are left out, the first: %s", left_out, first);
+    say_left_out(t, t->train, "train");
+    if (t->test) say_left_out(t, t->test, t->spec->eval.split);
     int restored = resume ? restore(t, err) : 0;
     if (smoe_comm_agree(t->comm, restored < 0 ? -1 : 0, NULL, err)) return -1;
     if (smoe_comm_same(t->comm, "checkpoint", &t->state.step, sizeof t->state.step, err)) return -1;

@@ -31,3 +31,17 @@ status 0 smoe compare a b a/ckpt/step_00000020 --json >json
 status 3 smoe compare a nothing 2>err
 grep -q '^smoe compare: nothing: neither a run' err || fail "$(cat err)"
 status 2 smoe compare a 2>/dev/null
+# models on the same images, and groups of seeds: the interval of two differences is their mean -+ 12.706 * |d1 - d2| / 2
+status 0 smoe compare a b --outputs >out
+grep -q '^outputs: of 200 images 200 have the same top class; right: both [0-9]*, only a 0, only b 0, none [0-9]*$' out || fail "$(cat out)"
+grep -q '^logits: differ by 0 (root mean square), at most by 0' out || fail "$(cat out)"
+status 0 smoe compare a c --outputs >out
+grep -qE '^outputs: of 200 images [0-9]+ have' out && grep -qE '^logits: differ by 0?\.?[0-9.e-]+ .*, of shapes/test/[0-9]+$' out || fail "$(cat out)"
+for seed in 0 1; do status 0 smoe train tiny.yaml -q seed=$seed train.optimizer.lr=1e-3 -o low$seed >/dev/null; done
+status 0 smoe train tiny.yaml -q seed=1 -o a1 >/dev/null
+status 0 smoe compare a a1 low0 low1 >out
+sed -n '/^seeds$/,$p' out | grep '^a .* train/loss ' >row || fail "no groups: $(cat out)"
+echo "$(last a train/loss) $(last a1 train/loss) $(last low0 train/loss) $(last low1 train/loss) $(cat row)" | awk '
+    { d1 = $3 - $1; d2 = $4 - $2; mean = (d1 + d2) / 2; half = 12.7062 * sqrt((d1 - d2) ^ 2) / 2
+      exit !(($11 - mean) ^ 2 < 1e-9 && ($12 - half) ^ 2 < 1e-6 && $8 == 2 && $13 == (half < sqrt(mean ^ 2) ? "yes" : "no")) }' ||
+    fail "the row of the loss: $(cat row)"

@@ -51,5 +51,6 @@ sed -i 's/"model-00001-of/"..\/model-00001-of/' $ckpt/model.safetensors.index.js
 refused 'is not the name of a safetensors file in the same folder'
 restore
 # a flipped bit in one of them
-printf 'X' | dd of=$ckpt/model-00002-of-00004.safetensors bs=1 seek=3000 conv=notrunc 2>/dev/null
+f=$ckpt/model-00002-of-00004.safetensors
+printf 'X' | dd of=$f bs=1 seek=$(($(wc -c <$f) - 9)) conv=notrunc 2>/dev/null
 refused 'model-00002-of-00004.safetensors.*digest'

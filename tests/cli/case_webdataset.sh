@@ -23,6 +23,6 @@ grep -q '^images  *30$' out || fail "of an evaluation: $(cat out)"
 status 3 smoe train tiny.yaml -q $path $pairs -o stopped 2>err
 grep -q 's-00.tar: 0007: ' err || fail "of a bad image: $(cat err)"
 status 3 smoe train tiny.yaml -q $path $pairs data.on_error=skip -o few 2>err
-grep -q '1 of 90 samples cannot be used' err || fail "of too many bad images: $(cat err)"
+grep -q '1 of 90 images cannot be used' err || fail "of too many bad images: $(cat err)"
 status 0 smoe train tiny.yaml -q 'data.source=webdataset' 'data.path=data/s-{00..03}.tar' $pairs data.on_error=skip train.eval_every=0 -o most
-grep -q '1 samples are left out, the first: .*s-00.tar: 0007' most/log.txt || fail "of a sample left out: $(cat most/log.txt)"
+grep -q 'left out: .*s-00.tar: 0007' most/log.txt || fail "of a sample left out: $(cat most/log.txt)"

@@ -134,7 +134,14 @@ static void test_ways_of_keeping(void **state) {
     smoe_dataset_free(decoded);
     smoe_dataset_free(disk);
     smoe_dataset_free(bytes);
-    spec.data.cache_mb = 0;
+    spec.data.cache_mb = 0; /* a plain tar is read where its members lie */
+    bytes = folders_open(&spec, "train");
+    disk = folders_open(&(smoe_spec){.data = (spec.data.path = dir, spec.data)}, "train");
+    folders_assert_equal(bytes, disk);
+    smoe_dataset_free(bytes);
+    smoe_dataset_free(disk);
+    folders_lay_out(*state, tar, "a.tgz", "");
+    spec.data.path = tar;
     datafiles_refused(&spec, "train", SMOE_USAGE, tar, "data.cache_mb (0)", "unpack", NULL);
 }
 

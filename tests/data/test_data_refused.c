@@ -56,9 +56,10 @@ static void test_foreign_files(void **state) {
     refused_with(f, (datafile){"train/a/notes.txt", "x", 1}, "train/a/notes.txt",
                  "unexpected file");
     refused_with(f, (datafile){"train/labels.png", "x", 1}, "train/labels.png", "unexpected file");
-    refused_with(f, (datafile){"train/a/deep/x.png", "x", 1}, "train/a/deep", "unexpected f");
+    refused_with(f, (datafile){"test/a/deep/x.png", "x", 1}, "the class a/deep is in test/",
+                 "but not in train/");
     refused_with(f, (datafile){"train/a/z.gif.jpg", "GIF89a..", 8}, "train/a/z.gif.jpg",
-                 "unknown format: neither a JPEG nor a PNG");
+                 "unknown format: neither a JPEG, a PNG nor a WebP");
     refused_with(f, (datafile){"train/a/zero.jpg", "", 0}, "train/a/zero.jpg", "an empty file");
     refused_with(f, (datafile){"train/a/lie.jpg", f->file[3].bytes, f->file[3].size},
                  "train/a/lie.jpg", "mislabelled");

@@ -93,7 +93,7 @@ static void samples_across_shards(void **state) {
     write_shard(&s, "train-10.tar", last, 2);
     datafiles_refused(&s.spec, "train", SMOE_DATA, "train-10.tar", "0007: no class (cls)", NULL);
     s.spec.data.on_error = SMOE_ON_ERROR_SKIP; /* one of four is too much to leave out */
-    datafiles_refused(&s.spec, "train", SMOE_DATA, "1 of 4 samples cannot be used", NULL);
+    datafiles_refused(&s.spec, "train", SMOE_DATA, "1 of 4 images cannot be used", NULL);
     s.spec.data.on_error = SMOE_ON_ERROR_STOP;
     char *name = strdup(long_name);
     strcpy(strrchr(name, '.'), ".cls");
@@ -189,7 +189,8 @@ static void damaged_shards(void **state) {
     s.spec.data.on_error = SMOE_ON_ERROR_STOP;
     const datafile none[] = {{"a.txt", "x", 1}}, empty[] = {{"a.png", png, size}};
     write_shard(&s, "train.tar", none, 1);
-    datafiles_refused(&s.spec, "train", SMOE_DATA, "train.tar: a: no image (jpg, jpeg, png)", NULL);
+    datafiles_refused(&s.spec, "train", SMOE_DATA, "train.tar: a: no image (jpg, jpeg, png, webp)",
+                      NULL);
     write_shard(&s, "train.tar", empty, 1);
     datafiles_refused(&s.spec, "train", SMOE_DATA, "train.tar: a: no caption (txt)", NULL);
     s.spec.train.loss = SMOE_LOSS_SOFTMAX; /* which needs none */
@@ -211,7 +212,6 @@ static void what_is_left_out(void **state) {
     uint8_t *png = picture(5, &size);
     static char name[MANY][2][12];
     static datafile file[2 * MANY];
-    const char *first;
     begin(&s, "{split}.tar");
     for (size_t i = 0; i < MANY; i++) {
         snprintf(name[i][0], sizeof name[i][0], "%03zu.png", i);
@@ -226,17 +226,17 @@ static void what_is_left_out(void **state) {
     smoe_err err = {0};
     assert_int_equal(smoe_dataset_image(set, 7, false, pixels, target, &label, &err), -1);
     assert_non_null(strstr(err.text, "train.tar: 007: "));
-    assert_int_equal(smoe_webdataset_left_out(set, &first), 0);
+    assert_int_equal(smoe_dataset_left_out(set), 0);
     smoe_dataset_free(set);
     s.spec.data.on_error = SMOE_ON_ERROR_SKIP;
     set = opened(&s, "train");
     assert_int_equal(smoe_dataset_images(set), MANY - 1);
-    assert_int_equal(smoe_webdataset_left_out(set, &first), 1);
-    assert_non_null(strstr(first, "train.tar: 007: "));
+    assert_int_equal(smoe_dataset_left_out(set), 1);
+    assert_non_null(strstr(smoe_dataset_left(set, 0), "train.tar: 007: "));
     assert_sample(set, 7, 5, "008", 0, "008");
     smoe_dataset_free(set);
     write_shard(&s, "train.tar", file, 2 * MANY - 2);
-    datafiles_refused(&s.spec, "train", SMOE_DATA, "1 of 99 samples cannot be used", "007", NULL);
+    datafiles_refused(&s.spec, "train", SMOE_DATA, "1 of 99 images cannot be used", "007", NULL);
     free(png);
     scratch_remove(&s.dir);
 }

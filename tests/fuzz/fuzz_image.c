@@ -1,4 +1,4 @@
-/* Image files: any bytes, as a JPEG and as a PNG, whole and as a random box. The size of the input
+/* Image files: any bytes, as a JPEG, a PNG and a WebP, whole and as a random box. The size of the input
  * chooses the rest. */
 #include "data/decode.h"
 
@@ -10,7 +10,7 @@ enum { ENOUGH = 1 << 20 };
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     smoe_image image = {0}, work = {0};
     size_t side = 1 + size % 37, channels = size % 2 ? 1 : 3;
-    for (smoe_image_kind kind = SMOE_IMAGE_JPEG; kind <= SMOE_IMAGE_PNG; kind++) {
+    for (smoe_image_kind kind = SMOE_IMAGE_JPEG; kind <= SMOE_IMAGE_WEBP; kind++) {
         smoe_rng rng = smoe_rng_at(size, SMOE_RNG_TEST, 0, 0, 0);
         smoe_image_header header;
         smoe_err err;

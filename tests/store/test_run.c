@@ -68,7 +68,7 @@ static void test_new_run(void **state) {
     snprintf(status, sizeof status, "done %ld %s\n", (long)getpid(), host);
     run_folder_assert_file(r, "STATUS", status);
     assert_int_equal(scratch_entries(r->run),
-                     6); /* spec env metrics log STATUS ckpt, nothing temporary */
+                     7); /* spec env metrics log STATUS ckpt MANIFEST, nothing temporary */
 }
 
 static void test_new_is_exclusive(void **state) {
@@ -270,14 +270,21 @@ static const char *const plains[] = {
     "train: {steps: 20, schedule: {warmup: 1, cooldown: 1}}\n"
     "eval: {fewshot: {shots: [2], data: {source: facts}}}\n",
     "data: {source: facts, image_size: 12, facts: {classes: 2}}\n"
-    "model: {moe: {router: tokens-choice, experts: 4}}\n"
+    "model: {moe: {router: tokens-choice, experts: 4, universal_experts: 2, universal_mlp: 8, "
+    "balance: bias}}\n"
     "train: {steps: 20, optimizer: {name: sgd}, schedule: {warmup: 1, cooldown: 1}}\n",
     "data: {source: idx, path: nowhere, image_size: 12, classes: 9}\n"
+    "model: {moe: {router: remoe}}\n"
     "train: {steps: 20, schedule: {warmup: 1, cooldown: 1}}\n"
     "eval: {fewshot: {shots: [2], data: {source: idx, path: there}}}\n",
+    "data: {source: image-folder, path: nowhere, labels: a.csv, image_size: 12, classes: 9}\n"
+    "model: {moe: {router: experts-choice-sinkhorn}}\n"
+    "train: {steps: 20, schedule: {warmup: 1, cooldown: 1}}\n",
     "data: {source: shapes, image_size: 12}\n"
+    "model: {moe: {router: tokens-choice}}\n"
     "train: {loss: contrastive, steps: 20, schedule: {warmup: 1, cooldown: 1}}\n",
     "data: {source: webdataset, path: nowhere.tar, image_size: 12, classes: 9}\n"
+    "model: {moe: {router: soft-temperatures}}\n"
     "train: {steps: 20, schedule: {warmup: 1, cooldown: 1}}\n"};
 enum { PLAINS = sizeof plains / sizeof *plains };
 static const char *plain; /* one of them */
@@ -315,7 +322,7 @@ static bool changed(smoe_spec *spec, const char *key, const char *type) {
 
 /* Is it a word of the list? */
 static bool listed(const char *key, const char *list) {
-    char words[200], *rest = words;
+    char words[300], *rest = words;
     snprintf(words, sizeof words, "%s", list);
     for (char *word; (word = strsep(&rest, " "));)
         if (!strcmp(word, key)) return true;
@@ -329,7 +336,7 @@ static void resume_with(void *user, const char *key, const char *type, const cha
     static const char may[] =
         "name data.cache_mb train.steps train.log_every train.eval_every "
         "train.checkpoint_every train.checkpoint_minutes train.keep train.shard_bytes "
-        "train.keep_every";
+        "train.keep_every train.tensorboard";
     run_folder *r = user;
     smoe_run *run;
     smoe_spec_free(&r->spec);
@@ -509,6 +516,7 @@ static void test_metrics_half_and_bad_lines(void **state) {
         assert_non_null(strstr(r->err.text, "metrics.jsonl:2: not a record with a step"));
         run_folder_assert_file(r, "metrics.jsonl", bad[i]);
     }
+    run_folder_write(r, "metrics.jsonl", "");
     run_folder_closed(r, run, "done");
 }
 

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <turbojpeg.h>
+#include <webp/encode.h>
 #include <zlib.h>
 #include <cmocka.h>
 
@@ -65,6 +66,20 @@ uint8_t *datafiles_jpeg(const uint8_t *pixel, size_t width, size_t height, size_
     *size = n;
     tjFree(made);
     tjDestroy(tj);
+    return bytes;
+}
+
+uint8_t *datafiles_webp(const uint8_t *pixel, size_t width, size_t height, size_t channels,
+                        size_t *size) {
+    uint8_t *made = NULL;
+    int w = (int)width, h = (int)height, stride = (int)(width * channels);
+    *size = channels == 4 ? WebPEncodeLosslessRGBA(pixel, w, h, stride, &made)
+                          : WebPEncodeLosslessRGB(pixel, w, h, stride, &made);
+    assert_true(*size > 0);
+    uint8_t *bytes = malloc(*size);
+    assert_non_null(bytes);
+    memcpy(bytes, made, *size);
+    WebPFree(made);
     return bytes;
 }
 

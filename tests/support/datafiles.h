@@ -22,6 +22,10 @@ uint8_t *datafiles_png(const uint8_t *pixel, size_t width, size_t height, size_t
 uint8_t *datafiles_jpeg(const uint8_t *pixel, size_t width, size_t height, size_t channels,
                         size_t *size);
 
+/* The same as WebP, without loss; 3 channels or 4. */
+uint8_t *datafiles_webp(const uint8_t *pixel, size_t width, size_t height, size_t channels,
+                        size_t *size);
+
 /* Smooth but not symmetric pictures, different for every seed. */
 void datafiles_picture(uint8_t *pixel, size_t width, size_t height, size_t channels, unsigned seed);
 

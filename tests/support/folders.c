@@ -17,8 +17,11 @@ datafile folders_picture(const char *name, size_t width, size_t height, size_t c
     assert_non_null(pixel);
     datafiles_picture(pixel, width, height, channels, seed);
     bool png = strstr(name, ".png") || strstr(name, ".PNG");
-    file.bytes = png ? datafiles_png(pixel, width, height, channels, &file.size)
-                     : datafiles_jpeg(pixel, width, height, channels, &file.size);
+    if (strstr(name, ".webp"))
+        file.bytes = datafiles_webp(pixel, width, height, channels, &file.size);
+    else
+        file.bytes = png ? datafiles_png(pixel, width, height, channels, &file.size)
+                         : datafiles_jpeg(pixel, width, height, channels, &file.size);
     free(pixel);
     return file;
 }

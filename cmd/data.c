@@ -1,0 +1,486 @@
+/* smoe data: what the program sees in a data set: images by class and split, what is damaged, sizes
+ * and modes, statistics of pixels, a contact sheet, and near duplicates between splits. */
+#include "cmd.h"
+#include "table.h"
+#include "base/file.h"
+#include "base/frame.h"
+#include "data/archive.h"
+#include "data/survey.h"
+#include "draw/png.h"
+#include "spec/sources.h"
+#include "store/run.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SPLITS = 3, SHOWN = 20, LISTED = 5, SIDE = 64 };
+static const char *const split_name[SPLITS] = {"train", "test", "val"};
+
+typedef struct split {
+    const char *name; /* NULL: it is not there */
+    smoe_dataset *set;
+    smoe_survey survey;
+    size_t *count; /* [classes] images that show a class */
+} split;
+
+typedef struct near_pairs {
+    const split *a, *b;
+    smoe_near *pair;
+    size_t count;
+} near_pairs;
+
+typedef struct data_job {
+    smoe_spec spec;
+    split split[SPLITS];
+    size_t splits;        /* that are there; the first of them says the names of the classes */
+    smoe_err why[SPLITS]; /* of those that are not */
+    near_pairs near[SPLITS];
+    size_t nears;
+    size_t left_out;
+} data_job;
+
+/* ---- PATH ------------------------------------------------------------------------------------ */
+
+static int guess_member(void *user, const smoe_member *member, smoe_err *err) {
+    smoe_source *source = user;
+    const char *slash = strrchr(member->name, '/'), *name = slash ? slash + 1 : member->name;
+    (void)err;
+    if (member->folder) return slash != NULL;
+    if (!strncmp(name, "data_batch_", 11) || !strcmp(name, "test_batch.bin"))
+        *source = SMOE_SOURCE_CIFAR10;
+    if (!strcmp(name, "train.bin") || !strcmp(name, "test.bin")) *source = SMOE_SOURCE_CIFAR100;
+    if (strstr(name, "-idx3-ubyte")) *source = SMOE_SOURCE_IDX;
+    return 0;
+}
+
+/* What a path looks like; whatever is wrong with it is said by the source that opens it. */
+static smoe_source guess(const char *path) {
+    smoe_source source = SMOE_SOURCE_FOLDER;
+    if (strchr(path, '{')) return SMOE_SOURCE_WEBDATASET;
+    (void)!smoe_walk(path, guess_member, &source, NULL);
+    return source;
+}
+
+static bool is_spec(const char *path) {
+    const char *dot = strrchr(path, '.');
+    return !strcmp(path, "-") || (dot && (!strcmp(dot, ".yaml") || !strcmp(dot, ".yml")));
+}
+
+/* A spec, or a path with the keys of a spec that only has data. */
+static int read_spec(data_job *job, const smoe_options *options, smoe_err *err) {
+    const char *path = options->arg[0];
+    if (is_spec(path)) return smoe_cmd_spec(&job->spec, path, options, err);
+    bool given = false;
+    for (size_t i = 0; i < options->overrides; i++)
+        given |= !strncmp(options->override[i], "data.source=", strlen("data.source="));
+    const char *source = given ? "image-folder" : smoe_sources[guess(path)].name;
+    bool grey = !strcmp(source, "idx");
+    json_t *spec = json_pack("{s:s, s:{s:s, s:s, s:i, s:i}, s:{s:i}}", "name", "data", "data",
+                             "source", source, "path", path, "image_size", SIDE, "channels",
+                             grey ? 1 : 3, "model", "patch_size", 1);
+    char *text = spec ? json_dumps(spec, 0) : NULL;
+    int status = text ? smoe_spec_parse(&job->spec, text, strlen(text), path, NULL,
+                                        options->override, options->overrides, err)
+                      : smoe_fail(err, SMOE_USAGE, "%s: a path that is no UTF-8", path);
+    free(text);
+    json_decref(spec);
+    return status;
+}
+
+/* ---- looking --------------------------------------------------------------------------------- */
+
+/* Another name for a split that was seen: val stands in for test, or both are held out. */
+static bool is_seen(const data_job *job, const smoe_dataset *set) {
+    char a[512], b[512];
+    for (size_t i = 0; i < job->splits; i++) {
+        const smoe_dataset *other = job->split[i].set;
+        if (smoe_dataset_images(other) == smoe_dataset_images(set) &&
+            !strcmp(smoe_dataset_image_name(other, 0, a, sizeof a),
+                    smoe_dataset_image_name(set, 0, b, sizeof b)))
+            return true;
+    }
+    return false;
+}
+
+static int count_classes(split *s, smoe_err *err) {
+    size_t N = smoe_dataset_classes(s->set), n = smoe_dataset_images(s->set), most = N;
+    size_t *class = calloc(N, sizeof *class);
+    s->count = calloc(N, sizeof *s->count);
+    if (!class || !s->count) {
+        free(class);
+        return smoe_fail(err, SMOE_RUNTIME, "out of memory for %zu classes", N);
+    }
+    for (size_t i = 0; i < n; i++) {
+        size_t some = smoe_dataset_all_labels(s->set, i, class, most);
+        for (size_t k = 0; k < some && k < most; k++) s->count[class[k]]++;
+    }
+    free(class);
+    return 0;
+}
+
+static int look(data_job *job, smoe_err *err) {
+    for (size_t k = 0; k < SPLITS; k++) {
+        split *s = &job->split[job->splits];
+        *s = (split){.name = split_name[k]};
+        if (smoe_survey_open(&s->set, &job->spec, split_name[k], &job->why[k])) {
+            if (job->why[k].code != SMOE_DATA) return *err = job->why[k], -1;
+            continue;
+        }
+        if (k && is_seen(job, s->set)) {
+            smoe_dataset_free(s->set);
+            s->set = NULL;
+            continue;
+        }
+        job->splits++;
+        job->left_out += smoe_dataset_left_out(s->set);
+        if (count_classes(s, err) || smoe_survey_of(&s->survey, s->set, err)) return -1;
+    }
+    if (job->splits) return 0;
+    *err = job->why[0];
+    return -1;
+}
+
+static int compare_splits(data_job *job, smoe_err *err) {
+    for (size_t i = 0; i < job->splits; i++)
+        for (size_t j = i + 1; j < job->splits; j++) {
+            near_pairs *n = &job->near[job->nears];
+            *n = (near_pairs){.a = &job->split[i], .b = &job->split[j]};
+            if (smoe_survey_near(&n->pair, &n->count, &n->a->survey, &n->b->survey, err)) return -1;
+            job->nears++;
+        }
+    return 0;
+}
+
+/* ---- tables ---------------------------------------------------------------------------------- */
+
+static void classes_frame(smoe_frame *frame, const data_job *job) {
+    const split *first = &job->split[0];
+    smoe_frame_init(frame, "classes", "Classes", "images of each class, by split", NULL);
+    smoe_frame_column(frame, "class", false);
+    smoe_frame_column(frame, "name", true);
+    for (size_t k = 0; k < job->splits; k++) smoe_frame_column(frame, job->split[k].name, false);
+    for (size_t c = 0; c < smoe_dataset_classes(first->set); c++) {
+        smoe_frame_cells row = smoe_frame_cells_open(frame);
+        smoe_frame_cells_number(&row, "class", (double)c);
+        smoe_frame_cells_text(&row, "name", smoe_dataset_class_name(first->set, c));
+        for (size_t k = 0; k < job->splits; k++) {
+            const split *s = &job->split[k];
+            bool there = c < smoe_dataset_classes(s->set);
+            smoe_frame_cells_number(&row, s->name, there ? (double)s->count[c] : 0);
+        }
+        smoe_frame_cells_put(&row, frame);
+    }
+}
+
+static void near_frame(smoe_frame *frame, const data_job *job) {
+    static const smoe_column columns[] = {
+        {"split", true}, {"image", false},    {"path", true},        {"other", true},
+        {"near", false}, {"near_path", true}, {"difference", false}, {0}};
+    smoe_frame_init(frame, "near_duplicates", "Near duplicates",
+                    "images of a split that nearly are images of another one", columns);
+    char a[512], b[512];
+    for (size_t k = 0; k < job->nears; k++)
+        for (size_t i = 0; i < job->near[k].count; i++) {
+            const near_pairs *n = &job->near[k];
+            const smoe_near *p = &n->pair[i];
+            smoe_frame_put(
+                frame, {"split", .text = n->b->name}, {"image", .number = p->b},
+                {"path", .text = smoe_dataset_image_name(n->b->set, p->b, b, sizeof b)},
+                {"other", .text = n->a->name}, {"near", .number = p->a},
+                {"near_path", .text = smoe_dataset_image_name(n->a->set, p->a, a, sizeof a)},
+                {"difference", .number = p->difference});
+        }
+}
+
+static void left_out_frame(smoe_frame *frame, const data_job *job) {
+    static const smoe_column columns[] = {{"split", true}, {"problem", true}, {0}};
+    smoe_frame_init(frame, "left_out", "Left out", "what cannot be used, and why", columns);
+    for (size_t k = 0; k < job->splits; k++) {
+        const split *s = &job->split[k];
+        for (size_t i = 0; i < smoe_dataset_left_out(s->set) && i < SMOE_LEFT; i++)
+            smoe_frame_put(frame, {"split", .text = s->name},
+                           {"problem", .text = smoe_dataset_left(s->set, i)});
+    }
+}
+
+/* ---- words ----------------------------------------------------------------------------------- */
+
+static const char *const kind_name[SMOE_IMAGE_KINDS] = {
+    [SMOE_IMAGE_JPEG] = "JPEG", [SMOE_IMAGE_PNG] = "PNG", [SMOE_IMAGE_WEBP] = "WebP"};
+static const char *const mode_name[SMOE_IMAGE_MODES] = {[SMOE_MODE_GREY] = "grey",
+                                                        [SMOE_MODE_COLOUR] = "colour",
+                                                        [SMOE_MODE_GREY_ALPHA] = "transparent grey",
+                                                        [SMOE_MODE_COLOUR_ALPHA] =
+                                                            "transparent colour",
+                                                        [SMOE_MODE_PALETTE] = "palette",
+                                                        [SMOE_MODE_INKS] = "CMYK"};
+
+/* "JPEG 30, PNG 2": what there is of each; buf is returned. */
+static const char *counts_text(char *buf, size_t size, const char *const *name, const size_t *count,
+                               size_t n) {
+    size_t used = 0;
+    *buf = '\0';
+    for (size_t k = 0; k < n; k++)
+        if (count[k] && used < size)
+            used += (size_t)snprintf(buf + used, size - used, "%s%s %zu", used ? ", " : "", name[k],
+                                     count[k]);
+    return buf;
+}
+
+static json_t *counts_json(const char *const *name, const size_t *count, size_t n) {
+    json_t *object = json_object();
+    for (size_t k = 0; k < n; k++)
+        if (count[k]) json_object_set_new(object, name[k], json_integer((json_int_t)count[k]));
+    return object;
+}
+
+static json_t *sizes_json(const size_t value[3]) {
+    return json_pack("{s:I, s:I, s:I}", "min", (json_int_t)value[0], "median", (json_int_t)value[1],
+                     "max", (json_int_t)value[2]);
+}
+
+static json_t *reals_json(const double *value, size_t n) {
+    json_t *list = json_array();
+    for (size_t i = 0; i < n; i++) json_array_append_new(list, smoe_run_number(value[i]));
+    return list;
+}
+
+static json_t *split_json(const split *s) {
+    const smoe_survey *v = &s->survey;
+    json_t *object = json_pack(
+        "{s:s, s:I, s:I, s:I, s:o, s:o, s:o}", "split", s->name, "images", (json_int_t)v->images,
+        "left_out", (json_int_t)smoe_dataset_left_out(s->set), "looked_at", (json_int_t)v->looked,
+        "mean", reals_json(v->mean, v->channels), "std", reals_json(v->std, v->channels),
+        "seconds_per_image", smoe_run_number(v->seconds));
+    if (!object || !v->files) return object;
+    json_object_set_new(object, "width", sizes_json(v->width));
+    json_object_set_new(object, "height", sizes_json(v->height));
+    json_object_set_new(object, "formats", counts_json(kind_name, v->kind, SMOE_IMAGE_KINDS));
+    json_object_set_new(object, "modes", counts_json(mode_name, v->mode, SMOE_IMAGE_MODES));
+    json_object_set_new(object, "deep", json_integer((json_int_t)v->deep));
+    return object;
+}
+
+static json_t *result_json(const data_job *job, const char *arg, const smoe_frame frame[3]) {
+    json_t *splits = json_array();
+    for (size_t k = 0; k < job->splits; k++)
+        json_array_append_new(splits, split_json(&job->split[k]));
+    return json_pack("{s:s, s:s, s:I, s:o, s:o, s:o, s:o}", "path", arg, "source",
+                     smoe_sources[job->spec.data.source].name, "image_size",
+                     (json_int_t)job->spec.data.image_size, "splits", splits, frame[0].name,
+                     smoe_frame_json(&frame[0]), frame[1].name, smoe_frame_json(&frame[1]),
+                     frame[2].name, smoe_frame_json(&frame[2]));
+}
+
+static int print_splits(const data_job *job, bool bold, smoe_err *err) {
+    smoe_table table = {.columns = 6};
+    char text[160];
+    static const char *const head[] = {"split", "images", "left out", "width", "height", "files"};
+    for (size_t i = 0; i < 6; i++) smoe_table_add(&table, "%s", head[i]);
+    for (size_t k = 0; k < job->splits; k++) {
+        const split *s = &job->split[k];
+        const smoe_survey *v = &s->survey;
+        const size_t *sides[2] = {v->width, v->height};
+        smoe_table_add(&table, "%s", s->name);
+        smoe_table_add(&table, "%zu", v->images);
+        smoe_table_add(&table, "%zu", smoe_dataset_left_out(s->set));
+        for (size_t i = 0; i < 2; i++)
+            if (!v->files)
+                smoe_table_add(&table, "-");
+            else if (sides[i][0] == sides[i][2])
+                smoe_table_add(&table, "%zu", sides[i][0]);
+            else
+                smoe_table_add(&table, "%zu .. %zu .. %zu", sides[i][0], sides[i][1], sides[i][2]);
+        smoe_table_add(
+            &table, "%s",
+            v->files ? counts_text(text, sizeof text, kind_name, v->kind, SMOE_IMAGE_KINDS) : "-");
+    }
+    int status = smoe_table_print(&table, stdout, bold, err);
+    smoe_table_free(&table);
+    return status;
+}
+
+static int print_classes(const data_job *job, const smoe_frame *frame, bool all, bool bold,
+                         smoe_err *err) {
+    smoe_table table = {.columns = 1 + job->splits};
+    smoe_table_add(&table, "class");
+    for (size_t k = 0; k < job->splits; k++) smoe_table_add(&table, "%s", job->split[k].name);
+    for (size_t c = 0; c < frame->rows && (all || c < SHOWN); c++) {
+        char name[64];
+        smoe_table_add(&table, "%s",
+                       smoe_text_shown(smoe_frame_text_at(frame, c, 1), name, sizeof name));
+        for (size_t k = 0; k < job->splits; k++)
+            smoe_table_add(&table, "%.0f", smoe_frame_number_at(frame, c, 2 + k));
+    }
+    int status = smoe_table_print(&table, stdout, bold, err);
+    smoe_table_free(&table);
+    if (!status && !all && frame->rows > SHOWN)
+        printf("... and %zu classes more; -v shows all\n", frame->rows - SHOWN);
+    return status;
+}
+
+static void print_pixels(const data_job *job) {
+    const smoe_survey *v = &job->split[0].survey;
+    char modes[200];
+    if (v->files)
+        printf("modes   %s%s\n",
+               counts_text(modes, sizeof modes, mode_name, v->mode, SMOE_IMAGE_MODES),
+               v->deep ? "; some with 16 bits per sample" : "");
+    printf("pixels  of %s at %zu x %zu: ", job->split[0].name, job->spec.data.image_size,
+           job->spec.data.image_size);
+    for (int part = 0; part < 2; part++) {
+        const double *value = part ? v->std : v->mean;
+        printf("%sdata.%s=[", part ? " " : "", part ? "std" : "mean");
+        for (size_t c = 0; c < v->channels; c++) printf("%s%.4f", c ? ", " : "", value[c]);
+        printf("]");
+    }
+    printf("\ntime    %.3g ms per image on one thread, to read, decode and resize\n",
+           1e3 * v->seconds);
+}
+
+static void print_near(const data_job *job, const smoe_frame *frame) {
+    for (size_t k = 0, row = 0; k < job->nears; k++) {
+        const near_pairs *n = &job->near[k];
+        printf("near    %zu of %zu images of %s are nearly images of %s\n", n->count,
+               n->b->survey.looked, n->b->name, n->a->name);
+        for (size_t i = 0; i < n->count; i++, row++)
+            if (i < LISTED)
+                printf("        %s  %s\n", smoe_frame_text_at(frame, row, 2),
+                       smoe_frame_text_at(frame, row, 5));
+        if (n->count > LISTED) printf("        ... and %zu more\n", n->count - LISTED);
+    }
+}
+
+static void print_left_out(const data_job *job, const smoe_frame *frame) {
+    for (size_t i = 0; i < frame->rows && i < SHOWN; i++)
+        printf("left out: %s\n", smoe_frame_text_at(frame, i, 1));
+    if (job->left_out > SHOWN) printf("left out: ... and %zu more\n", job->left_out - SHOWN);
+}
+
+static int print(const data_job *job, const smoe_options *options, const smoe_frame frame[3],
+                 smoe_err *err) {
+    bool bold = smoe_cmd_color(options, stdout);
+    printf("%s: %s, %zu classes\n\n", options->arg[0], smoe_sources[job->spec.data.source].name,
+           smoe_dataset_classes(job->split[0].set));
+    if (print_splits(job, bold, err)) return -1;
+    putchar('\n');
+    if (print_classes(job, &frame[0], options->verbose, bold, err)) return -1;
+    putchar('\n');
+    print_pixels(job);
+    print_near(job, &frame[1]);
+    print_left_out(job, &frame[2]);
+    return 0;
+}
+
+/* ---- the contact sheet ----------------------------------------------------------------------- */
+
+enum { ROWS = 12, EACH = 4, MARGIN = 2, GAP = 12, SMALLEST = 64 };
+
+/* Copies a picture into the sheet, each pixel `zoom` times in both directions. */
+static void put(smoe_image *sheet, const smoe_image *picture, size_t x, size_t y, size_t zoom) {
+    for (size_t v = 0; v < picture->height * zoom; v++)
+        for (size_t u = 0; u < picture->width * zoom; u++) {
+            const uint8_t *from =
+                picture->pixel + ((v / zoom) * picture->width + u / zoom) * picture->channels;
+            uint8_t *to = sheet->pixel + ((y + v) * sheet->width + x + u) * 3;
+            for (size_t c = 0; c < 3; c++) to[c] = from[picture->channels == 3 ? c : 0];
+        }
+}
+
+/* The first images of a class, in the order of the data; how many there are of them. */
+static size_t first_of_class(const smoe_dataset *set, size_t class, size_t image[EACH]) {
+    size_t found = 0;
+    for (size_t i = 0; i < smoe_dataset_images(set) && found < EACH; i++)
+        if (smoe_dataset_label(set, i) == class) image[found++] = i;
+    return found;
+}
+
+/* A row per class, evenly over them: images as in an evaluation, and the same as in training. */
+static int draw_sheet(const data_job *job, const char *path, smoe_err *err) {
+    const smoe_dataset *set = job->split[0].set;
+    size_t N = smoe_dataset_classes(set), rows = N < ROWS ? N : ROWS;
+    size_t side = job->spec.data.image_size, zoom = (SMALLEST + side - 1) / side;
+    size_t cell = side * zoom + MARGIN, image[EACH];
+    smoe_image sheet = {0}, picture = {0}, work = {0};
+    int status =
+        smoe_image_shape(&sheet, 2 * EACH * cell + GAP + MARGIN, rows * cell + MARGIN, 3, err);
+    if (!status) memset(sheet.pixel, 255, sheet.width * sheet.height * 3);
+    for (size_t r = 0; r < rows && !status; r++) {
+        size_t found = first_of_class(set, r * N / rows, image);
+        for (size_t k = 0; k < 2 * found && !status; k++) {
+            size_t i = image[k % found], half = k >= found, column = half * EACH + k % found;
+            smoe_rng rng = smoe_rng_at(job->spec.seed, SMOE_RNG_AUGMENT, 0, 0, i);
+            status = smoe_dataset_picture(set, i, &job->spec.data, half ? &rng : NULL, &picture,
+                                          &work, err);
+            if (!status)
+                put(&sheet, &picture, MARGIN + column * cell + half * GAP, MARGIN + r * cell, zoom);
+        }
+    }
+    if (!status) status = smoe_png_write(&sheet, path, err);
+    smoe_image_free(&sheet);
+    smoe_image_free(&picture);
+    smoe_image_free(&work);
+    return status;
+}
+
+static int write_files(const data_job *job, const smoe_options *options, const smoe_frame frame[3],
+                       smoe_err *err) {
+    for (size_t i = 0; i < 4; i++) {
+        char *path = smoe_text_format("%s/%s%s", options->out, i < 3 ? frame[i].name : "contact",
+                                      i < 3 ? ".csv" : ".png");
+        int status = path ? smoe_file_make_parents(path, err)
+                          : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+        if (!status) status = smoe_cmd_target(path, options, err);
+        if (!status)
+            status = i < 3 ? smoe_frame_csv(&frame[i], path, err) : draw_sheet(job, path, err);
+        free(path);
+        if (status) return -1;
+    }
+    if (!options->quiet)
+        fprintf(stderr, "%s: contact.png, classes.csv, near_duplicates.csv, left_out.csv\n",
+                options->out);
+    return 0;
+}
+
+/* ---- the command ----------------------------------------------------------------------------- */
+
+static int show(const data_job *job, const smoe_options *options, smoe_err *err) {
+    smoe_frame frame[3] = {{0}};
+    classes_frame(&frame[0], job);
+    near_frame(&frame[1], job);
+    left_out_frame(&frame[2], job);
+    int status = 0;
+    for (size_t i = 0; i < 3 && !status; i++) status = smoe_frame_check(&frame[i], err);
+    if (!status)
+        status = options->json ? smoe_cmd_json(result_json(job, options->arg[0], frame), err)
+                               : print(job, options, frame, err);
+    if (!status && options->out) status = write_files(job, options, frame, err);
+    for (size_t i = 0; i < 3; i++) smoe_frame_free(&frame[i]);
+    return status;
+}
+
+static int verdict(const data_job *job, smoe_err *err) {
+    if (job->why[0].code) return *err = job->why[0], -1; /* no training split */
+    if (!job->left_out) return 0;
+    return smoe_fail(err, SMOE_DATA,
+                     "%zu images cannot be used; data.on_error=skip trains without them",
+                     job->left_out);
+}
+
+int cmd_data(const smoe_options *options, smoe_err *err) {
+    data_job job = {0};
+    int status = read_spec(&job, options, err);
+    if (!status) status = look(&job, err);
+    if (!status) status = compare_splits(&job, err);
+    if (!status) status = show(&job, options, err);
+    if (!status) status = verdict(&job, err);
+    for (size_t k = 0; k < SPLITS; k++) {
+        smoe_dataset_free(job.split[k].set);
+        smoe_survey_free(&job.split[k].survey);
+        free(job.split[k].count);
+        free(job.near[k].pair);
+    }
+    smoe_spec_free(&job.spec);
+    return status;
+}

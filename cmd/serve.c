@@ -1,0 +1,204 @@
+/*
+ * smoe serve: runs as they go on, in a browser of this machine. Only GET, only what is listed in
+ * `pages` and runs.json, only on the loopback interface; a request for another host is refused, so
+ * that a page from elsewhere cannot read it through a name of its own.
+ */
+#include "cmd.h"
+#include "base/frame.h"
+#include "draw/report.h"
+#include "store/curves.h"
+#include "spec/metrics.h"
+#include "store/run.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <math.h>
+#include <microhttpd.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PORT = 8008, MOST_POINTS = 2000 };
+
+static volatile sig_atomic_t ended;
+
+static void on_signal(int number) {
+    (void)number;
+    ended = 1;
+}
+
+/* ---- runs.json ------------------------------------------------------------------------------- */
+
+/* At most MOST_POINTS of a curve, evenly, the last one among them. */
+static json_t *curve_json(const smoe_curve *c) {
+    json_t *step = json_array(), *value = json_array();
+    size_t n = c->points < MOST_POINTS ? c->points : MOST_POINTS;
+    for (size_t k = 0; k < n; k++) {
+        size_t i = n < 2 ? 0 : (size_t)((double)k * (double)(c->points - 1) / (double)(n - 1));
+        json_array_append_new(step, smoe_number_json(c->step[i]));
+        json_array_append_new(value, smoe_run_number(c->value[i]));
+    }
+    return json_pack("{s:o, s:o}", "step", step, "value", value);
+}
+
+/* The columns of the table: heading and curve. */
+static json_t *columns_json(void) {
+    static const struct {
+        const char *head;
+        smoe_metric metric;
+    } columns[] = {{"loss", SMOE_METRIC_TRAIN_LOSS},
+                   {"test loss", SMOE_METRIC_LOSS},
+                   {"test precision@1", SMOE_METRIC_PRECISION},
+                   {"images/s", SMOE_METRIC_IMAGES_PER_S}};
+    json_t *list = json_array();
+    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
+        json_array_append_new(
+            list, json_pack("[s, s]", columns[i].head, smoe_metrics[columns[i].metric].name));
+    return list;
+}
+
+static json_t *run_json(const char *dir, smoe_err *err) {
+    smoe_curves curves;
+    smoe_spec spec = {0};
+    char status[16], *path = smoe_text_format("%s/spec.yaml", dir);
+    json_t *object = NULL;
+    bool known = path && !smoe_spec_read(&spec, path, NULL, 0, NULL);
+    if (!smoe_curves_read(&curves, dir, err)) {
+        json_t *all = json_object();
+        for (size_t k = 0; k < curves.count; k++)
+            json_object_set_new(all, curves.curve[k].name, curve_json(&curves.curve[k]));
+        object = json_pack("{s:s, s:s, s:I, s:I, s:o, s:o, s:o}", "run", dir, "status",
+                           smoe_curves_status(dir, status), "step", (json_int_t)curves.step,
+                           "steps", (json_int_t)(known ? spec.train.steps : 0),
+                           smoe_metrics[SMOE_METRIC_WALL_S].name, smoe_run_number(curves.wall_s),
+                           "columns", columns_json(), "curves", all);
+        if (!object) smoe_fail(err, SMOE_RUNTIME, "out of memory for %s", dir);
+    }
+    smoe_curves_free(&curves);
+    smoe_spec_free(&spec);
+    free(path);
+    return object;
+}
+
+/* All runs of all arguments; NULL and err on failure. */
+static json_t *runs_json(const smoe_options *options, smoe_err *err) {
+    json_t *list = json_array();
+    bool failed = !list;
+    for (size_t i = 0; i < options->args && !failed; i++) {
+        char **runs;
+        size_t count;
+        failed = smoe_curves_runs(&runs, &count, options->arg[i], err) != 0;
+        for (size_t k = 0; k < count; k++) {
+            json_t *run = failed ? NULL : run_json(runs[k], err);
+            failed = failed || json_array_append_new(list, run);
+            free(runs[k]);
+        }
+        free(runs);
+    }
+    if (!failed) return list;
+    json_decref(list);
+    return NULL;
+}
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+static enum MHD_Result answer(struct MHD_Connection *to, unsigned code, const char *type,
+                              const void *bytes, size_t size, enum MHD_ResponseMemoryMode mode) {
+    struct MHD_Response *r = MHD_create_response_from_buffer(size, (void *)bytes, mode);
+    if (!r) return MHD_NO;
+    MHD_add_response_header(r, "Content-Type", type);
+    MHD_add_response_header(r, "Cache-Control", "no-store");
+    MHD_add_response_header(r, "X-Content-Type-Options", "nosniff");
+    MHD_add_response_header(r, "Content-Security-Policy",
+                            "default-src 'self'; img-src data:; style-src 'self' 'unsafe-inline'");
+    enum MHD_Result result = MHD_queue_response(to, code, r);
+    MHD_destroy_response(r);
+    return result;
+}
+
+static enum MHD_Result refuse(struct MHD_Connection *to, unsigned code, const char *text) {
+    return answer(to, code, "text/plain; charset=utf-8", text, strlen(text), MHD_RESPMEM_MUST_COPY);
+}
+
+static bool is_local(const char *host) {
+    static const char *const names[] = {"localhost", "127.0.0.1"};
+    size_t n = host ? strcspn(host, ":") : 0;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (n == strlen(names[i]) && !strncmp(host, names[i], n)) return true;
+    return false;
+}
+
+static enum MHD_Result answer_runs(struct MHD_Connection *to, const smoe_options *options) {
+    smoe_err err = {0};
+    json_t *runs = runs_json(options, &err);
+    char *text = runs ? smoe_json_dump(runs, 0) : NULL;
+    json_decref(runs);
+    if (text)
+        return answer(to, MHD_HTTP_OK, "application/json", text, strlen(text),
+                      MHD_RESPMEM_MUST_FREE);
+    return refuse(to, MHD_HTTP_INTERNAL_SERVER_ERROR, *err.text ? err.text : "out of memory");
+}
+
+static enum MHD_Result on_request(void *user, struct MHD_Connection *to, const char *url,
+                                  const char *method, const char *version, const char *body,
+                                  size_t *size, void **state) {
+    static const struct {
+        const char *url, *part, *type;
+    } pages[] = {{"/", "live.html", "text/html; charset=utf-8"},
+                 {"/live.js", "live.js", "text/javascript; charset=utf-8"},
+                 {"/live.css", "live.css", "text/css; charset=utf-8"},
+                 {"/report.css", "report.css", "text/css; charset=utf-8"}};
+    static int begun;
+    (void)version, (void)body;
+    if (!*state) { /* headers alone have been read; the answer may follow now */
+        *state = &begun;
+        return MHD_YES;
+    }
+    if (*size) { /* what a request carries is dropped; the answer follows behind it */
+        *size = 0;
+        return MHD_YES;
+    }
+    if (strcmp(method, "GET") && strcmp(method, "HEAD"))
+        return refuse(to, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET");
+    if (!is_local(MHD_lookup_connection_value(to, MHD_HEADER_KIND, "Host")))
+        return refuse(to, MHD_HTTP_FORBIDDEN, "only for this machine");
+    if (!strcmp(url, "/runs.json")) return answer_runs(to, user);
+    for (size_t i = 0; i < sizeof pages / sizeof *pages; i++) {
+        size_t length;
+        const char *part = smoe_report_part(pages[i].part, &length);
+        if (!strcmp(url, pages[i].url))
+            return answer(to, MHD_HTTP_OK, pages[i].type, part, length, MHD_RESPMEM_PERSISTENT);
+    }
+    return refuse(to, MHD_HTTP_NOT_FOUND, "no such page");
+}
+
+/* ---- the command ----------------------------------------------------------------------------- */
+
+int cmd_serve(const smoe_options *options, smoe_err *err) {
+    long port = options->port ? options->port : PORT;
+    if (port > 65535) return smoe_fail(err, SMOE_USAGE, "--port: %ld is above 65535", port);
+    json_t *runs = runs_json(options, err); /* what cannot be read is said before anyone asks */
+    if (!runs) return -1;
+    json_decref(runs);
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_port = htons((uint16_t)port),
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    errno = 0;
+    struct MHD_Daemon *daemon = MHD_start_daemon(
+        MHD_USE_INTERNAL_POLLING_THREAD, (uint16_t)port, NULL, NULL, on_request, (void *)options,
+        MHD_OPTION_SOCK_ADDR, &address, MHD_OPTION_CONNECTION_TIMEOUT, 30U, MHD_OPTION_END);
+    if (!daemon)
+        return smoe_fail(err, SMOE_RUNTIME,
+                         "port %ld of 127.0.0.1 cannot be used: %s; --port N takes another one",
+                         port, errno ? strerror(errno) : "it may be taken");
+    signal(SIGINT, on_signal);
+    signal(SIGTERM, on_signal);
+    printf("http://127.0.0.1:%ld/\n", port);
+    fflush(stdout);
+    if (!options->quiet) fputs("Ctrl-C ends it\n", stderr);
+    while (!ended) (void)poll(NULL, 0, 500);
+    MHD_stop_daemon(daemon);
+    return 0;
+}

@@ -1,0 +1,312 @@
+/* smoe watch: runs as they go on, with plots, in a terminal; elsewhere once, as a table. */
+#include "cmd.h"
+#include "progress.h"
+#include "table.h"
+#include "store/curves.h"
+#include "spec/metrics.h"
+#include "store/run.h"
+
+#include <math.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+enum { COLOURS = 6, LABEL = 9, PLOT_ROWS = 12, LIST_ROWS = 12 };
+
+typedef struct watched {
+    char *dir;
+    char status[16];
+    double steps; /* train.steps; NAN where the spec cannot be read */
+    smoe_curves curves;
+} watched;
+
+typedef struct watch_job {
+    watched *run;
+    size_t runs;
+    bool live, colour, braille;
+} watch_job;
+
+static volatile sig_atomic_t ended;
+
+static void on_signal(int number) {
+    (void)number;
+    ended = 1;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+static void forget(watch_job *job) {
+    for (size_t i = 0; i < job->runs; i++) {
+        smoe_curves_free(&job->run[i].curves);
+        free(job->run[i].dir);
+    }
+    free(job->run);
+    job->run = NULL;
+    job->runs = 0;
+}
+
+static double steps_of(const char *dir) {
+    smoe_spec spec = {0};
+    char *path = smoe_text_format("%s/spec.yaml", dir);
+    double steps = NAN;
+    if (path && !smoe_spec_read(&spec, path, NULL, 0, NULL)) steps = (double)spec.train.steps;
+    smoe_spec_free(&spec);
+    free(path);
+    return steps;
+}
+
+static int add_runs(watch_job *job, const char *dir, smoe_err *err) {
+    char **list;
+    size_t count;
+    if (smoe_curves_runs(&list, &count, dir, err)) return -1;
+    watched *larger = realloc(job->run, (job->runs + count + 1) * sizeof *larger);
+    int status = larger ? 0 : smoe_fail(err, SMOE_RUNTIME, "out of memory for the runs");
+    if (larger) job->run = larger;
+    for (size_t i = 0; i < count; i++) {
+        if (status) {
+            free(list[i]);
+            continue;
+        }
+        watched *w = &job->run[job->runs++];
+        *w = (watched){.dir = list[i], .steps = steps_of(list[i])};
+        smoe_curves_status(w->dir, w->status);
+        status = smoe_curves_read(&w->curves, w->dir, err);
+    }
+    free(list);
+    return status;
+}
+
+static int read_all(watch_job *job, const smoe_options *options, smoe_err *err) {
+    forget(job);
+    for (size_t i = 0; i < options->args; i++)
+        if (add_runs(job, options->arg[i], err)) return -1;
+    return 0;
+}
+
+static bool all_ended(const watch_job *job) {
+    bool going = false;
+    for (size_t i = 0; i < job->runs; i++) going |= !strcmp(job->run[i].status, "running");
+    return !going;
+}
+
+/* ---- plots ----------------------------------------------------------------------------------- */
+
+/* A grid of dots, 2 by 4 in each character; of a character the colour is the last run's. */
+typedef struct canvas {
+    size_t columns, rows;
+    uint8_t *dots, *colour; /* [rows, columns] */
+} canvas;
+
+static void set_dot(canvas *c, size_t x, size_t y, uint8_t colour) {
+    static const uint8_t bit[4][2] = {{0x01, 0x08}, {0x02, 0x10}, {0x04, 0x20}, {0x40, 0x80}};
+    size_t at = y / 4 * c->columns + x / 2;
+    c->dots[at] |= bit[y % 4][x % 2];
+    c->colour[at] = colour;
+}
+
+typedef struct range {
+    double low, high, last; /* of values; the greatest step */
+} range;
+
+static range range_of(const watch_job *job, const char *name) {
+    range r = {INFINITY, -INFINITY, 0};
+    for (size_t i = 0; i < job->runs; i++) {
+        const smoe_curve *c = smoe_curves_find(&job->run[i].curves, name);
+        for (size_t k = 0; c && k < c->points; k++) {
+            if (!isfinite(c->value[k])) continue;
+            r.low = fmin(r.low, c->value[k]);
+            r.high = fmax(r.high, c->value[k]);
+            r.last = fmax(r.last, c->step[k]);
+        }
+    }
+    if (r.low == r.high) {
+        double half = r.low ? fabs(r.low) / 2 : 0.5;
+        r.low -= half;
+        r.high += half;
+    }
+    return r;
+}
+
+static void draw_curve(canvas *c, const smoe_curve *curve, const range *r, uint8_t colour) {
+    double width = (double)(2 * c->columns - 1), height = (double)(4 * c->rows - 1);
+    double x0 = NAN, y0 = NAN;
+    for (size_t k = 0; k < curve->points; k++) {
+        double x = r->last > 0 ? curve->step[k] / r->last * width : 0;
+        double y = height - (curve->value[k] - r->low) / (r->high - r->low) * height;
+        bool joined = isfinite(y0) && isfinite(y);
+        size_t pieces = joined ? (size_t)fmax(fabs(x - x0), fabs(y - y0)) + 1 : 1;
+        for (size_t i = 1; i <= pieces && isfinite(y); i++) {
+            double part = (double)i / (double)pieces;
+            double u = joined ? x0 + part * (x - x0) : x, v = joined ? y0 + part * (y - y0) : y;
+            set_dot(c, (size_t)lround(u), (size_t)lround(v), colour);
+        }
+        x0 = x;
+        y0 = y;
+    }
+}
+
+static void print_cell(const watch_job *job, uint8_t dots, uint8_t colour) {
+    if (!dots) {
+        putchar(' ');
+        return;
+    }
+    if (job->colour) printf("\033[3%dm", colour % COLOURS + 1);
+    /* U+2800 and the dots, in UTF-8 */
+    if (job->braille)
+        printf("%c%c%c", 0xe2, 0xa0 | dots >> 6, 0x80 | (dots & 0x3f));
+    else
+        putchar('*');
+    if (job->colour) fputs("\033[0m", stdout);
+}
+
+static void print_canvas(const watch_job *job, const canvas *c, const range *r) {
+    for (size_t y = 0; y < c->rows; y++) {
+        if (!y || y + 1 == c->rows)
+            printf("%*.4g |", LABEL - 2, y ? r->low : r->high);
+        else
+            printf("%*s|", LABEL - 1, "");
+        for (size_t x = 0; x < c->columns; x++)
+            print_cell(job, c->dots[y * c->columns + x], c->colour[y * c->columns + x]);
+        putchar('\n');
+    }
+    printf("%*s0%*.0f\n", LABEL, "", (int)c->columns - 1, r->last);
+}
+
+static int plot(const watch_job *job, const char *name, size_t columns, size_t rows,
+                smoe_err *err) {
+    range r = range_of(job, name);
+    if (!(r.high > r.low)) return 0; /* there is nothing yet */
+    canvas c = {.columns = columns, .rows = rows};
+    c.dots = calloc(columns * rows, 1);
+    c.colour = calloc(columns * rows, 1);
+    int status = c.dots && c.colour ? 0 : smoe_fail(err, SMOE_RUNTIME, "out of memory for a plot");
+    for (size_t i = 0; i < job->runs && !status; i++) {
+        const smoe_curve *curve = smoe_curves_find(&job->run[i].curves, name);
+        if (curve) draw_curve(&c, curve, &r, (uint8_t)(i % COLOURS));
+    }
+    if (!status) {
+        printf("%*s%s\n", LABEL, "", name);
+        print_canvas(job, &c, &r);
+    }
+    free(c.dots);
+    free(c.colour);
+    return status;
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+static double last_of(const watched *w, smoe_metric metric) {
+    const smoe_curve *c = smoe_curves_find(&w->curves, smoe_metrics[metric].name);
+    return c && c->points ? c->value[c->points - 1] : NAN;
+}
+
+static void add_number(smoe_table *table, int digits, double x) {
+    char text[32] = "-";
+    if (isfinite(x)) snprintf(text, sizeof text, "%.*f", digits, x);
+    smoe_table_add(table, "%s", text);
+}
+
+static void add_run(smoe_table *table, const watched *w, double total) {
+    char left[32] = "";
+    double done = w->curves.step, seconds = (total - done) / done * w->curves.wall_s;
+    bool going = !strcmp(w->status, "running") && done > 0 && isfinite(total);
+    smoe_table_add(table, "%s", w->dir);
+    smoe_table_add(table, "%s", w->status);
+    if (isfinite(total))
+        smoe_table_add(table, "%.0f/%.0f", done, total);
+    else
+        smoe_table_add(table, "%.0f", done);
+    add_number(table, 4, last_of(w, SMOE_METRIC_TRAIN_LOSS));
+    add_number(table, 4, last_of(w, SMOE_METRIC_LOSS));
+    add_number(table, 4, last_of(w, SMOE_METRIC_PRECISION));
+    add_number(table, 0, last_of(w, SMOE_METRIC_IMAGES_PER_S));
+    smoe_table_add(table, "%s", going ? smoe_progress_time(left, sizeof left, seconds) : "");
+}
+
+/* Those that go on come first, where not all have room. */
+static int print_runs(const watch_job *job, smoe_err *err) {
+    static const char *const head[] = {"run",       "state",    "step",     "loss",
+                                       "test loss", "test p@1", "images/s", "left"};
+    smoe_table table = {.columns = 8};
+    size_t most = job->live ? LIST_ROWS : SIZE_MAX, shown = 0;
+    for (size_t i = 0; i < 8; i++) smoe_table_add(&table, "%s", head[i]);
+    for (int pass = 0; pass < 2; pass++)
+        for (size_t i = 0; i < job->runs; i++) {
+            bool going = !strcmp(job->run[i].status, "running");
+            bool turn = job->runs <= most ? !pass : going != (pass == 1);
+            if (!turn || shown == most) continue;
+            add_run(&table, &job->run[i], job->run[i].steps);
+            shown++;
+        }
+    int status = smoe_table_print(&table, stdout, job->colour, err);
+    smoe_table_free(&table);
+    if (!status && shown < job->runs) printf("... and %zu more runs\n", job->runs - shown);
+    return status;
+}
+
+static json_t *result_json(const watch_job *job) {
+    json_t *list = json_array();
+    for (size_t i = 0; i < job->runs; i++) {
+        const watched *w = &job->run[i];
+        json_t *last = json_object();
+        for (size_t k = 0; k < w->curves.count; k++) {
+            const smoe_curve *c = &w->curves.curve[k];
+            if (c->points)
+                json_object_set_new(last, c->name, smoe_run_number(c->value[c->points - 1]));
+        }
+        json_array_append_new(
+            list, json_pack("{s:s, s:s, s:I, s:o, s:o, s:o}", "run", w->dir, "status", w->status,
+                            "step", (json_int_t)w->curves.step, "steps", smoe_run_number(w->steps),
+                            smoe_metrics[SMOE_METRIC_WALL_S].name,
+                            smoe_run_number(w->curves.wall_s), "last", last));
+    }
+    return list;
+}
+
+/* ---- the command ----------------------------------------------------------------------------- */
+
+static int show(const watch_job *job, const smoe_options *options, smoe_err *err) {
+    const char *const usual[] = {smoe_metrics[SMOE_METRIC_TRAIN_LOSS].name,
+                                 smoe_metrics[SMOE_METRIC_PRECISION].name};
+    struct winsize size;
+    bool known = !ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) && size.ws_col > 40 && size.ws_row;
+    size_t columns = (known ? size.ws_col : 80) - LABEL - 1;
+    size_t table = 2 + (job->runs < LIST_ROWS ? job->runs : LIST_ROWS + 1);
+    size_t plots = options->metric ? 1 : 2, height = known ? size.ws_row : 40;
+    size_t each = height > table + plots * 5 ? (height - table) / plots - 2 : 3;
+    if (each > PLOT_ROWS) each = PLOT_ROWS;
+    if (job->live) fputs("\033[H\033[J", stdout);
+    if (print_runs(job, err)) return -1;
+    for (size_t i = 0; i < plots && (job->live || options->metric); i++)
+        if (plot(job, options->metric ? options->metric : usual[i], columns, each, err)) return -1;
+    fflush(stdout);
+    return 0;
+}
+
+static bool has_utf8(void) {
+    const char *text = getenv("LC_ALL");
+    if (!text || !*text) text = getenv("LC_CTYPE");
+    if (!text || !*text) text = getenv("LANG");
+    return text && (strstr(text, "UTF-8") || strstr(text, "utf8"));
+}
+
+int cmd_watch(const smoe_options *options, smoe_err *err) {
+    const char *term = getenv("TERM");
+    watch_job job = {.colour = smoe_cmd_color(options, stdout), .braille = has_utf8()};
+    job.live = !options->once && !options->json && isatty(STDOUT_FILENO) && term &&
+               strcmp(term, "dumb") != 0;
+    signal(SIGINT, on_signal);
+    signal(SIGTERM, on_signal);
+    int status = read_all(&job, options, err);
+    while (!status && !ended) {
+        status = options->json ? smoe_cmd_json(result_json(&job), err) : show(&job, options, err);
+        if (status || !job.live || all_ended(&job)) break;
+        (void)poll(NULL, 0, 1000);
+        if (!ended) status = read_all(&job, options, err);
+    }
+    forget(&job);
+    return status;
+}

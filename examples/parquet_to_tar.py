@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+"""Copies the images of parquet files, as Hugging Face distributes data sets, into a tar that smoe's
+data.source image-folder reads: SPLIT/CLASS/NUMBER.jpg, and so on. Needs pyarrow.
+
+    parquet_to_tar.py OUT.tar train= train-*.parquet test= test-*.parquet [image=COLUMN] [label=COLUMN]
+
+Image bytes are copied as they are. Names of classes come from the files where they have them, else
+they are the numbers. What is neither JPEG, PNG nor WebP, or has no label, is an error."""
+import io
+import json
+import sys
+import tarfile
+
+import pyarrow.parquet
+
+
+def fail(text):
+    sys.exit("parquet_to_tar: " + text)
+
+
+def ending(data, where):
+    if data[:3] == b"\xff\xd8\xff":
+        return "jpg"
+    if data[:4] == b"\x89PNG":
+        return "png"
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "webp"
+    fail(f"{where}: neither a JPEG, a PNG nor a WebP image")
+
+
+def features(schema):
+    """What Hugging Face says of the columns: {name: {"_type": "ClassLabel", "names": [...]}}."""
+    text = (schema.metadata or {}).get(b"huggingface")
+    return json.loads(text).get("info", {}).get("features", {}) if text else {}
+
+
+def columns(schema, given):
+    """The columns of images and labels, and the names of classes or None."""
+    said = features(schema)
+    kind = {name: f.get("_type") for name, f in said.items() if isinstance(f, dict)}
+    image = given["image"] or next((n for n in kind if kind[n] == "Image"), None) or "image"
+    label = given["label"] or next((n for n in kind if kind[n] == "ClassLabel"), None) or "label"
+    for name in (image, label):
+        if name not in schema.names:
+            fail(f"no column {name}, but {', '.join(schema.names)}: give image=COLUMN, label=COLUMN")
+    return image, label, said.get(label, {}).get("names")
+
+
+def class_name(names, value, where):
+    if value is None or value == -1:
+        fail(f"{where}: no label")
+    if isinstance(value, str):
+        return value.replace("/", "_")
+    if not names:
+        return f"{value:05d}"
+    return names[value].replace("/", "_")
+
+
+def copy(out, split, path, given, number):
+    source = pyarrow.parquet.ParquetFile(path)
+    image, label, names = columns(source.schema_arrow, given)
+    for batch in source.iter_batches(batch_size=256, columns=[image, label]):
+        for row in batch.to_pylist():
+            where = f"{path}: row {number}"
+            data = row[image]["bytes"] if isinstance(row[image], dict) else row[image]
+            if not data:
+                fail(f"{where}: no bytes of an image")
+            name = class_name(names, row[label], where)
+            member = tarfile.TarInfo(f"{split}/{name}/{number:08d}.{ending(data, where)}")
+            member.size = len(data)
+            out.addfile(member, io.BytesIO(data))
+            number += 1
+    return number
+
+
+def main(words):
+    given = {"image": None, "label": None}
+    files = []
+    if len(words) < 2 or words[0].startswith("-"):
+        sys.exit(__doc__)
+    split = None
+    for word in words[1:]:
+        key, equals, value = word.partition("=")
+        if equals and key in given:
+            given[key] = value
+        elif equals:
+            split = key
+            files += [(split, value)] if value else []
+        elif split:
+            files.append((split, word))
+        else:
+            fail(f"{word}: of which split? write train= before it")
+    numbers = {}
+    with tarfile.open(words[0], "w") as out:
+        for split, path in files:
+            numbers[split] = copy(out, split, path, given, numbers.get(split, 0))
+    print(words[0] + ": " + ", ".join(f"{n} images of {s}" for s, n in numbers.items()))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

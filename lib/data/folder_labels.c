@@ -1,0 +1,314 @@
+/*
+ * A table of labels (data.labels): comma-separated values with a heading, quoted as in RFC 4180.
+ * The first column is the path of an image; of the others, `split` names its split, and either one
+ * column `labels` (or label, class, classes) lists its classes, separated by ';' or '|', or every
+ * other column is a class with 1 where the image shows it. Leaves to others which images there are.
+ */
+#include "base/file.h"
+#include "data/folder.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+enum { MOST_BYTES = 1 << 30, MOST_COLUMNS = 1 << 16 };
+
+typedef struct labelled {
+    const char *name, *split;
+    size_t first, count; /* classes, in `word` */
+    size_t line;
+} labelled;
+
+struct smoe_labels {
+    char *path, *text; /* of the file; all names point into it */
+    labelled *row;
+    size_t rows, room;
+    uint32_t *order;   /* [rows] by name */
+    const char **word; /* [words] classes of rows, one after another */
+    size_t words, word_room;
+    const char **all; /* [classes] */
+    size_t classes;
+};
+
+typedef struct reading {
+    smoe_labels *to;
+    char *at;
+    size_t line; /* of the row that is read */
+    size_t next; /* and of the next one */
+    char **cell; /* of the row */
+    size_t cells, room;
+    char **head;               /* of the first row */
+    size_t heads, split, list; /* numbers of columns; SIZE_MAX: there is none */
+} reading;
+
+static int no_memory(smoe_err *err, const char *path) {
+    return smoe_fail(err, SMOE_RUNTIME, "%s: out of memory for the labels", path);
+}
+
+static int wrong(const reading *r, smoe_err *err, const char *fmt, ...) SMOE_PRINTF(3, 4);
+static int wrong(const reading *r, smoe_err *err, const char *fmt, ...) {
+    char text[400];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    return smoe_fail(err, SMOE_DATA, "%s:%zu: %s", r->to->path, r->line, text);
+}
+
+/* ---- cells ----------------------------------------------------------------------------------- */
+
+/* A cell in quotes, in place; r->at comes to lie behind it. */
+static int quoted_cell(reading *r, char **cell, smoe_err *err) {
+    char *from = r->at + 1, *to = *cell = from;
+    for (;; from++) {
+        if (!*from) return wrong(r, err, "a quote that is not closed");
+        if (*from == '\n') r->next++;
+        if (*from == '"' && *++from != '"') break;
+        *to++ = *from;
+    }
+    r->at = from;
+    if (*from && *from != ',' && *from != '\n' && *from != '\r')
+        return wrong(r, err, "text behind a closing quote");
+    *to = '\0'; /* the closing quote lies between */
+    return 0;
+}
+
+/* The next row; *end where there is none. Empty lines are passed over. */
+static int read_row(reading *r, bool *end, smoe_err *err) {
+    while (*r->at == '\n' || *r->at == '\r') r->next += *r->at++ == '\n';
+    r->cells = 0;
+    r->line = r->next;
+    *end = !*r->at;
+    for (bool more = !*end; more;) {
+        if (r->cells == MOST_COLUMNS) return wrong(r, err, "more than %d columns", MOST_COLUMNS);
+        if (r->cells == r->room) {
+            size_t room = r->room ? 2 * r->room : 16;
+            char **larger = realloc(r->cell, room * sizeof *larger);
+            if (!larger) return no_memory(err, r->to->path);
+            r->cell = larger;
+            r->room = room;
+        }
+        char *cell = r->at;
+        if (*r->at != '"')
+            r->at += strcspn(r->at, ",\r\n");
+        else if (quoted_cell(r, &cell, err))
+            return -1;
+        char stop = *r->at;
+        more = stop == ',';
+        *r->at = '\0';
+        r->at += stop != '\0';
+        r->next += stop == '\n';
+        r->cell[r->cells++] = cell;
+    }
+    return 0;
+}
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+static int add_word(reading *r, labelled *new, const char *name, smoe_err *err) {
+    smoe_labels *l = r->to;
+    if (!smoe_text_printable(name))
+        return wrong(r, err, "the name of a class is not printable UTF-8");
+    for (size_t i = 0; i < new->count; i++)
+        if (!strcmp(l->word[new->first + i], name)) return 0;
+    if (l->words == l->word_room) {
+        size_t room = l->word_room ? 2 * l->word_room : 1024;
+        const char **larger = realloc(l->word, room * sizeof *larger);
+        if (!larger) return no_memory(err, l->path);
+        l->word = larger;
+        l->word_room = room;
+    }
+    l->word[l->words++] = name;
+    new->count++;
+    return 0;
+}
+
+static char *trimmed(char *text) {
+    text += strspn(text, " \t");
+    for (size_t n = strlen(text); n && strchr(" \t", text[n - 1]); n--) text[n - 1] = '\0';
+    return text;
+}
+
+/* "cat;dog", or a column per class. */
+static int read_classes(reading *r, labelled *new, smoe_err *err) {
+    char *rest = NULL;
+    for (size_t k = 1; k < r->cells; k++) {
+        char *cell = trimmed(r->cell[k]), *end;
+        if (k == r->split || (r->list < SIZE_MAX && k != r->list)) continue;
+        if (k == r->list) {
+            for (char *name = strtok_r(cell, ";|", &rest); name; name = strtok_r(NULL, ";|", &rest))
+                if (*trimmed(name) && add_word(r, new, trimmed(name), err)) return -1;
+            continue;
+        }
+        double value = strtod(cell, &end);
+        if (*end || (value != 0 && value != 1))
+            return wrong(r, err, "column %s: expected 0 or 1, found '%.40s'", r->head[k], cell);
+        if (value == 1 && add_word(r, new, r->head[k], err)) return -1;
+    }
+    if (new->count) return 0;
+    return wrong(r, err, "%.200s has no class: every image needs one", new->name);
+}
+
+static int add_row(reading *r, smoe_err *err) {
+    smoe_labels *l = r->to;
+    if (r->cells != r->heads)
+        return wrong(r, err, "%zu columns, but the heading has %zu", r->cells, r->heads);
+    labelled new = {.name = trimmed(r->cell[0]), .first = l->words, .line = r->line};
+    while (!strncmp(new.name, "./", 2)) new.name += 2;
+    if (!*new.name) return wrong(r, err, "no path of an image");
+    if (r->split < SIZE_MAX) new.split = trimmed(r->cell[r->split]);
+    if (read_classes(r, &new, err)) return -1;
+    if (l->rows == UINT32_MAX - 1) return wrong(r, err, "too many rows");
+    if (l->rows == l->room) {
+        size_t room = l->room ? 2 * l->room : 256;
+        labelled *larger = realloc(l->row, room * sizeof *larger);
+        if (!larger) return no_memory(err, l->path);
+        l->row = larger;
+        l->room = room;
+    }
+    l->row[l->rows++] = new;
+    return 0;
+}
+
+static int read_heading(reading *r, smoe_err *err) {
+    static const char *const list[] = {"labels", "label", "classes", "class"};
+    bool end;
+    r->split = r->list = SIZE_MAX;
+    if (read_row(r, &end, err)) return -1;
+    if (end) return wrong(r, err, "empty: expected a heading such as path,labels");
+    for (size_t k = 1; k < r->cells; k++) {
+        r->cell[k] = trimmed(r->cell[k]);
+        if (!strcasecmp(r->cell[k], "split")) r->split = k;
+        for (size_t i = 0; i < sizeof list / sizeof *list; i++)
+            if (!strcasecmp(r->cell[k], list[i])) r->list = k;
+    }
+    if (r->cells < 2 || (r->cells == 2 && r->split < SIZE_MAX))
+        return wrong(r, err,
+                     "no classes: expected the path of an image, then a column `labels` with its "
+                     "classes, separated by ;, or a column per class with 0 and 1");
+    r->head = r->cell;
+    r->heads = r->cells;
+    r->cell = NULL;
+    r->room = 0;
+    return 0;
+}
+
+static int read_rows(reading *r, smoe_err *err) {
+    bool end = false;
+    if (read_heading(r, err)) return -1;
+    while (!end) {
+        if (read_row(r, &end, err)) return -1;
+        if (!end && add_row(r, err)) return -1;
+    }
+    if (!r->to->rows) return wrong(r, err, "no row below the heading");
+    return 0;
+}
+
+/* ---- by name --------------------------------------------------------------------------------- */
+
+static int compare_words(const void *x, const void *y) {
+    return strcmp(*(const char *const *)x, *(const char *const *)y);
+}
+
+static int compare_rows(const void *x, const void *y, void *user) {
+    const labelled *list = user;
+    const labelled *a = &list[*(const uint32_t *)x], *b = &list[*(const uint32_t *)y];
+    int order = strcmp(a->name, b->name);
+    return order ? order : (a->line > b->line) - (a->line < b->line);
+}
+
+static int sort(smoe_labels *l, smoe_err *err) {
+    l->order = malloc(l->rows * sizeof *l->order);
+    l->all = malloc(l->words * sizeof *l->all);
+    if (!l->order || !l->all) return no_memory(err, l->path);
+    for (size_t i = 0; i < l->rows; i++) l->order[i] = (uint32_t)i;
+    qsort_r(l->order, l->rows, sizeof *l->order, compare_rows, l->row);
+    for (size_t i = 1; i < l->rows; i++) {
+        const labelled *a = &l->row[l->order[i - 1]], *b = &l->row[l->order[i]];
+        if (!strcmp(a->name, b->name))
+            return smoe_fail(err, SMOE_DATA,
+                             "%s:%zu: %.200s has a row already, in line %zu; give all its classes "
+                             "in one, separated by ;",
+                             l->path, b->line, b->name, a->line);
+    }
+    memcpy(l->all, l->word, l->words * sizeof *l->all);
+    qsort(l->all, l->words, sizeof *l->all, compare_words);
+    for (size_t i = 0; i < l->words; i++)
+        if (!l->classes || strcmp(l->all[l->classes - 1], l->all[i]))
+            l->all[l->classes++] = l->all[i];
+    return 0;
+}
+
+int smoe_labels_read(smoe_labels **out, const char *path, smoe_err *err) {
+    smoe_labels *l = *out = calloc(1, sizeof *l);
+    size_t size;
+    if (!l || !(l->path = strdup(path))) return no_memory(err, path);
+    if (smoe_file_read(path, MOST_BYTES, &l->text, &size, err)) return -1;
+    if (strlen(l->text) != size)
+        return smoe_fail(err, SMOE_DATA, "%s: a zero byte: no table of text", path);
+    reading r = {.to = l, .at = l->text, .next = 1};
+    if (!strncmp(r.at, "\xef\xbb\xbf", 3)) r.at += 3; /* the mark of UTF-8 */
+    int status = read_rows(&r, err);
+    free(r.cell);
+    free(r.head);
+    return status ? -1 : sort(l, err);
+}
+
+void smoe_labels_free(smoe_labels *l) {
+    if (!l) return;
+    free(l->path);
+    free(l->text);
+    free(l->row);
+    free(l->order);
+    free(l->word);
+    free(l->all);
+    free(l);
+}
+
+const char *smoe_labels_path(const smoe_labels *l) {
+    return l->path;
+}
+
+uint32_t smoe_labels_find(const smoe_labels *l, const char *name) {
+    for (const char *end = name; end; end = strchr(end, '/') ? strchr(end, '/') + 1 : NULL) {
+        size_t low = 0, high = l->rows;
+        while (low < high) {
+            size_t mid = (low + high) / 2;
+            int order = strcmp(end, l->row[l->order[mid]].name);
+            if (!order) return l->order[mid] + 1;
+            if (order < 0)
+                high = mid;
+            else
+                low = mid + 1;
+        }
+    }
+    return 0;
+}
+
+size_t smoe_labels_rows(const smoe_labels *l) {
+    return l->rows;
+}
+
+const char *smoe_labels_name(const smoe_labels *l, uint32_t row) {
+    return l->row[row - 1].name;
+}
+
+size_t smoe_labels_line(const smoe_labels *l, uint32_t row) {
+    return l->row[row - 1].line;
+}
+
+const char *smoe_labels_split(const smoe_labels *l, uint32_t row) {
+    return l->row[row - 1].split;
+}
+
+const char *const *smoe_labels_classes(const smoe_labels *l, uint32_t row, size_t *count) {
+    *count = l->row[row - 1].count;
+    return l->word + l->row[row - 1].first;
+}
+
+const char *const *smoe_labels_all(const smoe_labels *l, size_t *count) {
+    *count = l->classes;
+    return l->all;
+}

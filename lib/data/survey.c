@@ -1,0 +1,254 @@
+/* What a split of a data set is like; see survey.h. */
+#include "data/survey.h"
+#include "base/clock.h"
+#include "data/dataset.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+int smoe_survey_open(smoe_dataset **set, const smoe_spec *spec, const char *split, smoe_err *err) {
+    smoe_spec view = *spec;
+    view.data.on_error = SMOE_ON_ERROR_SKIP;
+    return smoe_dataset_open_as(set, &view, split, true, err);
+}
+
+/* ---- one image after another ----------------------------------------------------------------- */
+
+typedef struct looks {
+    double *sum, *squares; /* [looked, channels] of pixels on the scale to 1 */
+    double *seconds;       /* [looked] */
+    size_t *width, *height;
+    smoe_image_header *header;
+} looks;
+
+static void measure(const smoe_image *image, double *sum, double *squares) {
+    size_t pixels = image->width * image->height, C = image->channels;
+    for (size_t c = 0; c < C; c++) {
+        uint64_t total = 0, square = 0;
+        for (size_t p = 0; p < pixels; p++) {
+            unsigned x = image->pixel[p * C + c];
+            total += x;
+            square += (uint64_t)x * x;
+        }
+        sum[c] = (double)total / 255;
+        squares[c] = (double)square / (255.0 * 255);
+    }
+}
+
+static int look(smoe_survey *s, const looks *to, const smoe_dataset *set, size_t k,
+                smoe_image *image, smoe_image *work, smoe_err *err) {
+    size_t C = s->channels, i = s->number[k];
+    size_t bytes = (size_t)SMOE_SURVEY_THUMB * SMOE_SURVEY_THUMB * C;
+    double start = smoe_now();
+    if (set->type->image(set, i, NULL, image, work, err)) return -1;
+    to->seconds[k] = smoe_now() - start;
+    measure(image, to->sum + k * C, to->squares + k * C);
+    smoe_box box = {0, 0, (double)image->width, (double)image->height};
+    if (smoe_image_resize(work, SMOE_SURVEY_THUMB, image, box, err)) return -1;
+    memcpy(s->thumb + k * bytes, work->pixel, bytes);
+    return s->files ? set->type->header(set, i, &to->header[k], err) : 0;
+}
+
+/* All images; of several failures the first in their order is reported. */
+static int look_at_all(smoe_survey *s, const looks *to, const smoe_dataset *set, smoe_err *err) {
+    size_t failed = s->looked;
+#pragma omp parallel
+    {
+        smoe_image image = {0}, work = {0};
+#pragma omp for schedule(dynamic, 16)
+        for (size_t k = 0; k < s->looked; k++) {
+            smoe_err mine = {0};
+            if (!look(s, to, set, k, &image, &work, &mine)) continue;
+#pragma omp critical(smoe_survey_failure)
+            if (k < failed) {
+                failed = k;
+                if (err) *err = mine;
+            }
+        }
+        smoe_image_free(&image);
+        smoe_image_free(&work);
+    }
+    return failed < s->looked ? -1 : 0;
+}
+
+static int compare_sizes(const void *x, const void *y) {
+    size_t a = *(const size_t *)x, b = *(const size_t *)y;
+    return (a > b) - (a < b);
+}
+
+static int compare_reals(const void *x, const void *y) {
+    double a = *(const double *)x, b = *(const double *)y;
+    return (a > b) - (a < b);
+}
+
+static void range(size_t out[3], size_t *value, size_t n) {
+    qsort(value, n, sizeof *value, compare_sizes);
+    out[0] = value[0];
+    out[1] = value[n / 2];
+    out[2] = value[n - 1];
+}
+
+static void sum_up(smoe_survey *s, const looks *from, const smoe_dataset *set) {
+    double pixels = (double)(s->looked * set->size * set->size);
+    for (size_t c = 0; c < s->channels; c++) {
+        double sum = 0, squares = 0;
+        for (size_t k = 0; k < s->looked; k++) {
+            sum += from->sum[k * s->channels + c];
+            squares += from->squares[k * s->channels + c];
+        }
+        s->mean[c] = sum / pixels;
+        s->std[c] = sqrt(fmax(0, squares / pixels - s->mean[c] * s->mean[c]));
+    }
+    qsort(from->seconds, s->looked, sizeof *from->seconds, compare_reals);
+    s->seconds = from->seconds[s->looked / 2];
+    for (size_t k = 0; s->files && k < s->looked; k++) {
+        const smoe_image_header *h = &from->header[k];
+        s->kind[h->kind]++;
+        s->mode[h->mode]++;
+        s->deep += h->deep;
+        from->width[k] = h->width;
+        from->height[k] = h->height;
+    }
+    if (!s->files) return;
+    range(s->width, from->width, s->looked);
+    range(s->height, from->height, s->looked);
+}
+
+int smoe_survey_of(smoe_survey *s, const smoe_dataset *set, smoe_err *err) {
+    *s = (smoe_survey){.images = set->images, .channels = set->channels};
+    s->looked = s->images < SMOE_SURVEY_MOST ? s->images : SMOE_SURVEY_MOST;
+    s->files = set->type->header != NULL;
+    size_t n = s->looked, C = s->channels;
+    looks to = {.sum = calloc(n * C, sizeof *to.sum),
+                .squares = calloc(n * C, sizeof *to.squares),
+                .seconds = calloc(n, sizeof *to.seconds),
+                .width = calloc(n, sizeof *to.width),
+                .height = calloc(n, sizeof *to.height),
+                .header = calloc(n, sizeof *to.header)};
+    s->number = calloc(n, sizeof *s->number);
+    s->thumb = calloc(n, (size_t)SMOE_SURVEY_THUMB * SMOE_SURVEY_THUMB * C);
+    int status = -1;
+    if (!to.sum || !to.squares || !to.seconds || !to.width || !to.height || !to.header ||
+        !s->number || !s->thumb) {
+        smoe_fail(err, SMOE_RUNTIME, "out of memory for a look at %zu images", n);
+        goto out;
+    }
+    for (size_t k = 0; k < n; k++) s->number[k] = (uint32_t)((uint64_t)k * s->images / n);
+    status = look_at_all(s, &to, set, err);
+    if (!status) sum_up(s, &to, set);
+out:
+    free(to.sum);
+    free(to.squares);
+    free(to.seconds);
+    free(to.width);
+    free(to.height);
+    free(to.header);
+    return status;
+}
+
+void smoe_survey_free(smoe_survey *s) {
+    free(s->number);
+    free(s->thumb);
+    *s = (smoe_survey){0};
+}
+
+/* ---- near duplicates ------------------------------------------------------------------------- */
+
+/* A thumbnail with what is known of it: the mean over its samples, and how far they are from it. */
+typedef struct sample {
+    const uint8_t *thumb;
+    double mean, contrast;
+    uint32_t number;
+} sample;
+
+static size_t thumb_bytes(const smoe_survey *s) {
+    return (size_t)SMOE_SURVEY_THUMB * SMOE_SURVEY_THUMB * s->channels;
+}
+
+static int compare_means(const void *x, const void *y) {
+    const sample *a = x, *b = y;
+    if (a->mean != b->mean) return a->mean < b->mean ? -1 : 1;
+    return (a->number > b->number) - (a->number < b->number);
+}
+
+static sample *by_mean(const smoe_survey *s) {
+    size_t n = thumb_bytes(s);
+    sample *list = malloc((s->looked + 1) * sizeof *list);
+    for (size_t k = 0; list && k < s->looked; k++) {
+        const uint8_t *t = s->thumb + k * n;
+        double sum = 0, away = 0;
+        for (size_t i = 0; i < n; i++) sum += t[i];
+        for (size_t i = 0; i < n; i++) away += fabs(t[i] - sum / (double)n);
+        list[k] = (sample){t, sum / (double)n, away / (double)n, s->number[k]};
+    }
+    if (list) qsort(list, s->looked, sizeof *list, compare_means);
+    return list;
+}
+
+/* The mean difference of samples; it stops where it is more than `most`. */
+static double difference(const uint8_t *a, const uint8_t *b, size_t n, double most) {
+    unsigned sum = 0;
+    for (size_t i = 0; i < n;) {
+        size_t end = i + 64 < n ? i + 64 : n;
+        for (; i < end; i++) sum += (unsigned)abs(a[i] - b[i]);
+        if ((double)sum > most * (double)n) break;
+    }
+    return (double)sum / (double)n;
+}
+
+/* The nearest of list to x, whose mean cannot be further away than the difference itself. */
+static bool nearest(smoe_near *found, const sample *list, size_t count, const sample *x, size_t n) {
+    const double most = 2;
+    double limit = fmin(most, x->contrast / 10);
+    size_t low = 0, high = count;
+    while (low < high) {
+        size_t mid = (low + high) / 2;
+        if (list[mid].mean < x->mean - limit - 1e-9)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    bool any = false;
+    for (; low < count && list[low].mean <= x->mean + limit + 1e-9; low++) {
+        double d = difference(list[low].thumb, x->thumb, n, limit);
+        if (d > limit || (any && (d > found->difference ||
+                                  (d == found->difference && list[low].number > found->a))))
+            continue;
+        any = true;
+        *found = (smoe_near){list[low].number, x->number, d};
+    }
+    return any;
+}
+
+static int compare_pairs(const void *x, const void *y) {
+    const smoe_near *a = x, *b = y;
+    return (a->b > b->b) - (a->b < b->b);
+}
+
+int smoe_survey_near(smoe_near **out, size_t *count, const smoe_survey *a, const smoe_survey *b,
+                     smoe_err *err) {
+    sample *x = by_mean(a), *y = by_mean(b);
+    smoe_near *pair = calloc(b->looked + 1, sizeof *pair);
+    bool *near = calloc(b->looked + 1, sizeof *near);
+    size_t n = thumb_bytes(a);
+    *out = NULL;
+    *count = 0;
+    if (!x || !y || !pair || !near) {
+        free(x);
+        free(y);
+        free(pair);
+        free(near);
+        return smoe_fail(err, SMOE_RUNTIME, "out of memory for near duplicates");
+    }
+#pragma omp parallel for schedule(dynamic, 16)
+    for (size_t k = 0; k < b->looked; k++) near[k] = nearest(&pair[k], x, a->looked, &y[k], n);
+    for (size_t k = 0; k < b->looked; k++)
+        if (near[k]) pair[(*count)++] = pair[k];
+    qsort(pair, *count, sizeof *pair, compare_pairs);
+    *out = pair;
+    free(x);
+    free(y);
+    free(near);
+    return 0;
+}

@@ -1,0 +1,152 @@
+/* See curves.h. */
+#include "store/curves.h"
+#include "base/file.h"
+#include "spec/metrics.h"
+#include "store/records.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static smoe_curve *named(smoe_curves *c, const char *name) {
+    for (size_t i = 0; i < c->count; i++)
+        if (!strcmp(c->curve[i].name, name)) return &c->curve[i];
+    if (c->count == c->room) {
+        size_t room = c->room ? 2 * c->room : 32;
+        smoe_curve *larger = realloc(c->curve, room * sizeof *larger);
+        if (!larger) return NULL;
+        c->curve = larger;
+        c->room = room;
+    }
+    char *own = strdup(name);
+    if (!own) return NULL;
+    c->curve[c->count] = (smoe_curve){.name = own};
+    return &c->curve[c->count++];
+}
+
+static bool add(smoe_curve *c, double step, double value) {
+    if (!c) return false;
+    if (c->points == c->room) {
+        size_t room = c->room ? 2 * c->room : 64;
+        double *steps = realloc(c->step, room * sizeof *steps);
+        if (steps) c->step = steps;
+        double *values = realloc(c->value, room * sizeof *values);
+        if (values) c->value = values;
+        if (!steps || !values) return false;
+        c->room = room;
+    }
+    c->step[c->points] = step;
+    c->value[c->points++] = value;
+    return true;
+}
+
+/* The split of the record's evaluation, "" of a record of training. */
+static void split_of(const json_t *record, char *split, size_t size) {
+    const char *key;
+    json_t *value;
+    *split = '\0';
+    json_object_foreach((json_t *)record, key, value) {
+        smoe_metric_place at;
+        if (smoe_metric_read(&at, key) && *at.split) snprintf(split, size, "%s", at.split);
+    }
+}
+
+static int add_record(void *user, const smoe_run_record *record, smoe_err *err) {
+    smoe_curves *c = user;
+    char split[32];
+    const char *key;
+    json_t *value;
+    split_of(record->json, split, sizeof split);
+    c->step = (double)record->step;
+    json_object_foreach((json_t *)record->json, key, value) {
+        double number = json_is_null(value) ? (double)NAN : json_number_value(value);
+        char name[160];
+        bool clock = !strcmp(key, smoe_metrics[SMOE_METRIC_WALL_S].name);
+        if (clock) c->wall_s = number;
+        bool plain = json_is_number(value) || json_is_null(value);
+        if (!plain || clock || !strcmp(key, "step") || !strcmp(key, "epoch")) continue;
+        bool layer = !strncmp(key, "blocks.", strlen("blocks."));
+        snprintf(name, sizeof name, "%s%s%s", layer ? split : "", layer && *split ? "/" : "", key);
+        if (!add(named(c, name), c->step, number))
+            return smoe_fail(err, SMOE_RUNTIME, "out of memory for the records");
+    }
+    return 0;
+}
+
+int smoe_curves_read(smoe_curves *c, const char *dir, smoe_err *err) {
+    *c = (smoe_curves){0};
+    char *path = smoe_text_format("%s/metrics.jsonl", dir);
+    int status = path ? smoe_run_each_record(path, 0, add_record, c, err)
+                      : smoe_fail(err, SMOE_RUNTIME, "out of memory for the records");
+    free(path);
+    return status;
+}
+
+void smoe_curves_free(smoe_curves *c) {
+    for (size_t i = 0; i < c->count; i++) {
+        free(c->curve[i].name);
+        free(c->curve[i].step);
+        free(c->curve[i].value);
+    }
+    free(c->curve);
+    *c = (smoe_curves){0};
+}
+
+const smoe_curve *smoe_curves_find(const smoe_curves *c, const char *name) {
+    for (size_t i = 0; i < c->count; i++)
+        if (!strcmp(c->curve[i].name, name)) return &c->curve[i];
+    return NULL;
+}
+
+static int is_visible(const struct dirent *entry) {
+    return entry->d_name[0] != '.' && !strstr(entry->d_name, SMOE_FILE_TEMPORARY);
+}
+
+int smoe_curves_runs(char ***runs, size_t *count, const char *dir, smoe_err *err) {
+    struct dirent **list = NULL;
+    *runs = NULL;
+    *count = 0;
+    bool alone = smoe_file_holds(dir, "metrics.jsonl");
+    int n = alone ? 1 : scandir(dir, &list, is_visible, alphasort);
+    if (n < 0) return smoe_fail_errno(err, SMOE_DATA, "%s", dir);
+    char **found = calloc((size_t)n + 1, sizeof *found);
+    int status = found ? 0 : smoe_fail(err, SMOE_RUNTIME, "out of memory for the runs");
+    for (int i = 0; i < n && !status; i++) {
+        char *path = alone ? strdup(dir) : smoe_text_format("%s/%s", dir, list[i]->d_name);
+        if (!path) status = smoe_fail(err, SMOE_RUNTIME, "out of memory for the runs");
+        if (path && smoe_file_holds(path, "metrics.jsonl"))
+            found[(*count)++] = path;
+        else
+            free(path);
+    }
+    for (int i = 0; list && i < n; i++) free(list[i]);
+    free(list);
+    *runs = found;
+    if (status || *count || smoe_file_holds(dir, "cells.jsonl")) return status;
+    return smoe_fail(err, SMOE_DATA, "%s: neither a run nor a sweep", dir);
+}
+
+/* STATUS of a run that goes on says which process has it, and on which machine. Its lock is not
+ * tried: who tries it has it for a moment. */
+static bool is_gone(long pid, const char *host) {
+    char here[256] = "";
+    (void)!gethostname(here, sizeof here - 1);
+    return !strcmp(here, host) && kill((pid_t)pid, 0) && errno == ESRCH;
+}
+
+const char *smoe_curves_status(const char *dir, char buf[16]) {
+    char *path = smoe_text_format("%s/STATUS", dir), host[256] = "";
+    long pid = 0;
+    FILE *in = path ? fopen(path, "re") : NULL;
+    int found = in ? fscanf(in, "%15s %ld %255s", buf, &pid, host) : 0;
+    if (found < 1) snprintf(buf, 16, "waiting");
+    if (in) fclose(in);
+    free(path);
+    if (found == 3 && !strcmp(buf, "running") && is_gone(pid, host)) snprintf(buf, 16, "killed");
+    return buf;
+}

@@ -1,0 +1,203 @@
+/* See run_files.h. */
+#include "store/run_files.h"
+#include "base/file.h"
+#include "base/frame.h"
+#include "spec/metrics.h"
+#include "store/records.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sha256.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- metrics.csv ----------------------------------------------------------------------------- */
+
+typedef struct sheet {
+    const char *path; /* of the records */
+    json_t *columns;  /* {name: null}, in order */
+    FILE *out;
+} sheet;
+
+static int note_columns(void *user, const smoe_run_record *record, smoe_err *err) {
+    const sheet *s = user;
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)record->json, key, value) {
+        if (strcmp(key, "chain") && !json_object_get(s->columns, key) &&
+            json_object_set_new(s->columns, key, json_null()))
+            return smoe_fail(err, SMOE_RUNTIME, "out of memory for " SMOE_RUN_CSV);
+    }
+    return 0;
+}
+
+static int put_cell(FILE *out, const json_t *value, const char *before) {
+    char *text = json_is_number(value) ? smoe_json_dump(value, 0) : NULL;
+    bool failed = fprintf(out, "%s%s", before, text ? text : "") < 0;
+    if (json_is_number(value) && !text) failed = true;
+    free(text);
+    return failed ? -1 : 0;
+}
+
+static int put_row(void *user, const smoe_run_record *record, smoe_err *err) {
+    const sheet *s = user;
+    const char *key, *comma = "";
+    json_t *unused;
+    bool failed = false;
+    json_object_foreach(s->columns, key, unused) {
+        const json_t *value = json_object_get(record->json, key);
+        if (!json_is_array(value)) failed |= put_cell(s->out, value, comma) < 0;
+        for (size_t i = 0; i < json_array_size(value); i++)
+            failed |= put_cell(s->out, json_array_get(value, i), i ? ";" : comma) < 0;
+        if (json_is_array(value) && !json_array_size(value)) failed |= fputs(comma, s->out) < 0;
+        comma = ",";
+    }
+    failed |= fputc('\n', s->out) == EOF;
+    return failed ? smoe_fail(err, SMOE_RUNTIME, "cannot write " SMOE_RUN_CSV) : 0;
+}
+
+static int print_sheet(FILE *out, const void *context, smoe_err *err) {
+    sheet s = *(const sheet *)context;
+    const char *key, *comma = "";
+    json_t *unused;
+    s.out = out;
+    json_object_foreach(s.columns, key, unused) {
+        fprintf(out, "%s%s", comma, key);
+        comma = ",";
+    }
+    fputc('\n', out);
+    return smoe_run_each_record(s.path, 0, put_row, &s, err);
+}
+
+int smoe_run_csv(const char *dir, smoe_err *err) {
+    char *from = smoe_text_format("%s/metrics.jsonl", dir);
+    char *to = smoe_text_format("%s/" SMOE_RUN_CSV, dir);
+    sheet s = {.path = from, .columns = json_object()};
+    int status = from && to && s.columns
+                     ? smoe_run_each_record(from, 0, note_columns, &s, err)
+                     : smoe_fail(err, SMOE_RUNTIME, "out of memory for " SMOE_RUN_CSV);
+    if (!status && json_object_size(s.columns)) status = smoe_file_print(to, print_sheet, &s, err);
+    json_decref(s.columns);
+    free(from);
+    free(to);
+    return status;
+}
+
+/* ---- events ---------------------------------------------------------------------------------- */
+
+static void add_list(smoe_tfevents *events, const char *tag, const json_t *list) {
+    size_t n = json_array_size(list);
+    double *value = malloc((n + 1) * sizeof *value);
+    for (size_t i = 0; value && i < n; i++) value[i] = json_number_value(json_array_get(list, i));
+    if (value && n) smoe_tfevents_histogram(events, tag, value, n);
+    free(value);
+}
+
+int smoe_run_event(smoe_tfevents *events, const json_t *record, double seconds, smoe_err *err) {
+    const char *key, *split = "";
+    json_t *value;
+    smoe_metric_place at;
+    char held[sizeof at.split];
+    json_object_foreach((json_t *)record, key, value) {
+        if (!smoe_metric_read(&at, key) || !*at.split) continue;
+        memcpy(held, at.split, sizeof held);
+        split = held;
+    }
+    json_object_foreach((json_t *)record, key, value) {
+        bool layer = smoe_metric_read(&at, key) && !*at.split && !strncmp(key, "blocks.", 7);
+        char *tag = smoe_text_format("%s%s%s", layer ? split : "", layer && *split ? "/" : "", key);
+        if (!tag) return smoe_fail(err, SMOE_RUNTIME, "out of memory for an event");
+        if (json_is_array(value))
+            add_list(events, tag, value);
+        else if (json_is_number(value) && strcmp(key, "step"))
+            smoe_tfevents_scalar(events, tag, json_number_value(value));
+        free(tag);
+    }
+    uint64_t step = (uint64_t)json_integer_value(json_object_get(record, "step"));
+    return smoe_tfevents_put(events, seconds, step, err);
+}
+
+/* ---- MANIFEST.sha256 ------------------------------------------------------------------------- */
+
+typedef struct manifest {
+    const char *dir;
+    char *text;
+    size_t size;
+    FILE *out;
+} manifest;
+
+static int add_file(const manifest *m, const char *name, smoe_err *err) {
+    enum { BLOCK = 1 << 20 };
+    char hex[SHA256_DIGEST_STRING_LENGTH];
+    char *path = smoe_text_format("%s/%s", m->dir, name);
+    uint8_t *block = malloc(BLOCK);
+    int fd = path && block ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    SHA2_CTX sum;
+    ssize_t n = -1;
+    SHA256Init(&sum);
+    while (fd >= 0 && (n = read(fd, block, BLOCK)) > 0) SHA256Update(&sum, block, (size_t)n);
+    int status = n ? smoe_fail_errno(err, SMOE_RUNTIME, "%s/%s: cannot read", m->dir, name) : 0;
+    if (!status) fprintf(m->out, "%s  %s\n", SHA256End(&sum, hex), name);
+    if (fd >= 0) close(fd);
+    free(block);
+    free(path);
+    return status;
+}
+
+static int by_name(const struct dirent **a, const struct dirent **b) {
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static int add_folder(const manifest *m, const char *inside, smoe_err *err);
+
+static int add_name(const manifest *m, const char *name, smoe_err *err) {
+    struct stat there;
+    char *path = smoe_text_format("%s/%s", m->dir, name);
+    int status = path ? 0 : smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", m->dir);
+    if (!status && lstat(path, &there))
+        status = smoe_fail_errno(err, SMOE_RUNTIME, "%s", path);
+    else if (!status && S_ISDIR(there.st_mode))
+        status = add_folder(m, name, err);
+    else if (!status && S_ISREG(there.st_mode))
+        status = add_file(m, name, err);
+    free(path);
+    return status;
+}
+
+static int add_folder(const manifest *m, const char *inside, smoe_err *err) {
+    struct dirent **list = NULL;
+    char *path = smoe_text_format("%s%s%s", m->dir, *inside ? "/" : "", inside);
+    int n = path ? scandir(path, &list, NULL, by_name) : -1, status = 0;
+    if (n < 0) status = smoe_fail_errno(err, SMOE_RUNTIME, "%s/%s", m->dir, inside);
+    for (int i = 0; i < n; i++) {
+        const char *own = list[i]->d_name;
+        bool skip = own[0] == '.' || strstr(own, SMOE_FILE_TEMPORARY) ||
+                    (!*inside && !strcmp(own, SMOE_RUN_MANIFEST));
+        char *name = skip ? NULL : smoe_text_format("%s%s%s", inside, *inside ? "/" : "", own);
+        if (!skip && !status)
+            status = name ? add_name(m, name, err) : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+        free(name);
+        free(list[i]);
+    }
+    free(list);
+    free(path);
+    return status;
+}
+
+int smoe_run_manifest(const char *dir, smoe_err *err) {
+    manifest m = {.dir = dir};
+    char *to = smoe_text_format("%s/" SMOE_RUN_MANIFEST, dir);
+    m.out = open_memstream(&m.text, &m.size);
+    int status = to && m.out ? add_folder(&m, "", err)
+                             : smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", dir);
+    if (m.out && fclose(m.out) && !status)
+        status = smoe_fail(err, SMOE_RUNTIME, "%s: out of memory", dir);
+    if (!status) status = smoe_file_write(to, m.text, m.size, err);
+    free(m.text);
+    free(to);
+    return status;
+}

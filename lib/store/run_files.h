@@ -1,0 +1,30 @@
+/*
+ * What a run directory has beside its records, made from them or from all its files: metrics.csv,
+ * the event file of a record, MANIFEST.sha256. The run writes them (run.c); smoe-run(5) says when.
+ */
+#ifndef SMOE_RUN_FILES_H
+#define SMOE_RUN_FILES_H
+
+#include "store/tfevents.h"
+
+#include <jansson.h>
+
+#define SMOE_RUN_CSV "metrics.csv"
+#define SMOE_RUN_MANIFEST "MANIFEST.sha256"
+#define SMOE_RUN_EVENTS "tb"
+
+/* Writes DIR/metrics.csv: a row for each record of DIR/metrics.jsonl, a column for each name that
+ * occurs, in the order of first occurrence; what a record does not have is empty, and lists are
+ * separated by ';'. */
+int smoe_run_csv(const char *dir, smoe_err *err) SMOE_MUST_CHECK;
+
+/* Adds a record as an event: numbers as scalars, lists as histograms. The metrics of a
+ * layer begin with the split if the record is one of an evaluation. */
+int smoe_run_event(smoe_tfevents *events, const json_t *record, double seconds,
+                   smoe_err *err) SMOE_MUST_CHECK;
+
+/* Writes DIR/MANIFEST.sha256, which `sha256sum -c` reads: all files of the folder and below it, by
+ * name, but for itself and links. */
+int smoe_run_manifest(const char *dir, smoe_err *err) SMOE_MUST_CHECK;
+
+#endif

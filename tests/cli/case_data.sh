@@ -1,0 +1,37 @@
+# smoe data: counts, sizes, damage, duplicates and the contact sheet of a small folder; archives and specs as well.
+. "$ROOT/tests/cli/lib.sh"
+png() { printf '\211PNG\r\n\032\n\0\0\0\rIHDR\0\0\0\001\0\0\0\001\010\0\0\0\0:~\233U\0\0\0\nIDATx\332c`\0\0\0\002\0\001\345\047\336\374\0\0\0\0IEND\256B`\202'; }
+mkdir -p photos/train/ape photos/train/bee photos/valid/ape photos/valid/bee
+for i in 1 2 3; do png >photos/train/ape/$i.png; done
+png >photos/train/bee/1.png
+png >photos/valid/ape/1.png
+png >photos/valid/bee/1.png
+status 0 smoe data photos >out
+grep -qE '^train +4 +0 +1 +1 +PNG 4$' out && grep -qE '^test +2 ' out && ! grep -q '^val ' out || fail "splits: $(cat out)"
+grep -qE '^ape +3 +1$' out && grep -qE '^bee +1 +1$' out || fail "classes: $(cat out)"
+grep -q 'grey 4' out && grep -q 'data.mean=\[0.0000, 0.0000, 0.0000\]' out || fail "modes and pixels: $(cat out)"
+grep -q '2 of 2 images of test are nearly images of train' out || fail "duplicates: $(cat out)"
+tar -czf photos.tar.gz photos
+status 0 smoe data photos.tar.gz --json >json
+grep -q '"source": "image-folder"' json && grep -q '"seconds_per_image": [0-9]' json || fail "$(cat json)"
+status 0 smoe data photos -q -o seen data.augment.flip=true >/dev/null
+[ "$(head -n 2 seen/classes.csv)" = "$(printf 'class,name,train,test\n0,ape,3,1')" ] || fail "$(cat seen/classes.csv)"
+head -c 4 seen/contact.png | grep -q PNG || fail "no contact sheet"
+[ "$(wc -l <seen/near_duplicates.csv)" -eq 3 ] || fail "$(cat seen/near_duplicates.csv)"
+status 2 smoe data photos -q -o seen >/dev/null 2>err
+grep -q 'exists already; --force' err || fail "$(cat err)"
+echo no >photos/train/ape/bad.jpg
+status 3 smoe data photos >out 2>err
+grep -q '^left out: .*bad.jpg: unknown format' out && grep -q '1 images cannot be used' err || fail "damage: $(cat out err)"
+rm -r photos/train
+status 3 smoe data photos >out 2>err
+grep -q 'no images in train/' err || fail "without train: $(cat err)"
+mkdir nothing
+status 3 smoe data nothing 2>err
+grep -q 'expected train/CLASS/IMAGE' err || fail "of an empty folder: $(cat err)"
+head -c 3073 /dev/zero >test_batch.bin && mkdir cifar && cat test_batch.bin test_batch.bin >cifar/test_batch.bin && cp test_batch.bin cifar/data_batch_1.bin
+status 0 smoe data cifar data.image_size=32 >out
+grep -q 'cifar: cifar10, 10 classes' out && grep -qE '^test +2 ' out || fail "CIFAR: $(cat out)"
+status 0 smoe data tiny.yaml data.test_size=50 >out
+grep -q 'tiny.yaml: shapes, 10 classes' out || fail "a spec: $(cat out)"
+status 2 smoe data tiny.yaml data.nothing=1 2>err

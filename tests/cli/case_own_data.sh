@@ -1,0 +1,61 @@
+# Data as people have it: one folder of classes without splits, a table with several classes per image, files that are
+# left out, and the message for a layout that is none; with pyarrow, parquet files.
+. "$ROOT/tests/cli/lib.sh"
+png() { printf '\211PNG\r\n\032\n\0\0\0\rIHDR\0\0\0\001\0\0\0\001\010\0\0\0\0:~\233U\0\0\0\nIDATx\332c`\0\0\0\002\0\001\345\047\336\374\0\0\0\0IEND\256B`\202'; }
+for class in ape bee; do
+    mkdir -p photos/$class
+    for i in 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19; do png >photos/$class/$i.png; done
+done
+own='data.source=image-folder data.path=photos data.limit=0 train.steps=4'
+status 3 smoe train tiny.yaml -q $own -o none 2>err
+grep -q 'found ape/, bee/' err || grep -q 'found bee/, ape/' err || fail "what was found: $(cat err)"
+grep -q 'expected train/CLASS/IMAGE' err && grep -q 'data.holdout=0.1' err || fail "what is accepted: $(cat err)"
+status 0 smoe train tiny.yaml -q $own data.holdout=0.25 -o held >/dev/null
+status 0 smoe eval held >out
+grep -q '^images  *10$' out || fail "a quarter of 2 times 20 images is 10: $(cat out)"
+status 0 smoe eval held eval.split=train >out
+grep -q '^images  *30$' out || fail "and the others train: $(cat out)"
+status 2 smoe train tiny.yaml -q $own data.holdout=2 -o none 2>err
+grep -q 'data.holdout: image-folder holds out a share' err || fail "of a share of 2: $(cat err)"
+
+# several classes per image
+{
+    echo path,labels
+    for i in 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19; do
+        echo "ape/$i.png,grey;ape"
+        echo "bee/$i.png,bee"
+    done
+} >labels.csv
+status 0 smoe train tiny.yaml -q $own data.holdout=0.25 data.labels=labels.csv train.loss=sigmoid -o multi >/dev/null
+status 0 smoe eval multi --predictions p.csv >out
+cut -d, -f4 p.csv | sort -u | tr '\n' ' ' | grep -q '^bee grey label_name ' || fail "main classes: $(cat p.csv)"
+sed -i 's/^bee.3.png.*/bee\/3.png,/' labels.csv
+line=$(grep -n '^bee.3.png' labels.csv | cut -d: -f1)
+status 3 smoe train tiny.yaml -q $own data.holdout=0.25 data.labels=labels.csv -o none 2>err
+grep -q "labels.csv:$line: bee/3.png has no class" err || fail "of an image without a class: $(cat err)"
+
+# one of 121 files is damaged
+mkdir many && for i in $(seq 120); do png >many/$i.png; done
+mkdir -p split/train/a split/test/a && cp many/* split/train/a && cp many/1.png split/test/a && echo no >split/train/a/bad.png
+split='data.source=image-folder data.path=split data.limit=0 train.steps=4'
+status 3 smoe train tiny.yaml -q $split -o none 2>err
+grep -q 'bad.png: unknown format' err || fail "of a damaged file: $(cat err)"
+status 0 smoe train tiny.yaml $split data.on_error=skip -o skipped >/dev/null 2>err
+grep -q '1 images of train are left out' err || fail "the number: $(cat err)"
+grep -q 'left out: .*bad.png: unknown format' skipped/log.txt || fail "the list: $(cat skipped/log.txt)"
+
+python3 -c 'import pyarrow.parquet' 2>/dev/null || skip "no pyarrow: examples/parquet_to_tar.py was not tried"
+python3 - <<'END'
+import json, pyarrow, pyarrow.parquet
+data = [open(f"photos/{c}/{i}.png", "rb").read() for i in range(10) for c in ("ape", "bee")]
+said = {"image": {"_type": "Image"}, "label": {"_type": "ClassLabel", "names": ["ape", "b/e"]}}
+table = pyarrow.table({"image": [{"bytes": d, "path": None} for d in data], "label": [i % 2 for i in range(20)]})
+table = table.replace_schema_metadata({"huggingface": json.dumps({"info": {"features": said}})})
+for name in ("train-0.parquet", "train-1.parquet", "test-0.parquet"):
+    pyarrow.parquet.write_table(table, name)
+END
+status 0 python3 "$ROOT/examples/parquet_to_tar.py" out.tar train= train-*.parquet test= test-0.parquet >out
+grep -q '40 images of train, 20 images of test' out || fail "of the converter: $(cat out)"
+tar -tf out.tar | grep -q '^train/b_e/00000039.png$' || fail "names: $(tar -tf out.tar | head)"
+tar -xOf out.tar train/ape/00000000.png | cmp - photos/ape/0.png || fail "bytes"
+status 0 smoe train tiny.yaml -q data.source=image-folder data.path=out.tar data.limit=0 train.steps=4 -o parquet >/dev/null

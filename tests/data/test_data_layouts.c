@@ -1,0 +1,408 @@
+/* image-folder in the layouts that people have: nested classes, one folder without splits, tars in
+ * tars, tables of labels, WebP, files that are left out. */
+#include "folders.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <cmocka.h>
+
+enum { SIDE = FOLDERS_SIDE, PIXELS = 3 * SIDE * SIDE };
+
+static int setup(void **state) {
+    scratch *dir = *state = calloc(1, sizeof *dir);
+    scratch_make(dir);
+    return 0;
+}
+
+static int teardown(void **state) {
+    scratch_remove(*state);
+    free(*state);
+    return 0;
+}
+
+/* Images of these names, number k drawn from the seed k, in a folder or an archive called `as`. */
+static smoe_spec lay_out(scratch *dir, char path[SCRATCH_PATH], const char *as,
+                         const char *const *name, size_t count) {
+    datafile file[64];
+    for (size_t i = 0; i < count; i++)
+        file[i] = folders_picture(name[i], SIDE, SIDE, 3, (unsigned)i);
+    scratch_path(dir, path, as);
+    if (strchr(as, '.')) {
+        datafiles_archive(path, file, count);
+    } else {
+        mkdir(path, 0777);
+        datafiles_tree(path, file, count);
+    }
+    for (size_t i = 0; i < count; i++) free((void *)file[i].bytes);
+    return datafiles_spec(SMOE_SOURCE_FOLDER, path, SIDE, 3);
+}
+
+static void assert_classes(const smoe_dataset *set, size_t count, const char *const *name) {
+    assert_int_equal(smoe_dataset_classes(set), count);
+    for (size_t k = 0; k < count; k++)
+        assert_string_equal(smoe_dataset_class_name(set, k), name[k]);
+}
+
+static const char *image_name(const smoe_dataset *set, size_t i) {
+    static char buf[256];
+    return smoe_dataset_image_name(set, i, buf, sizeof buf);
+}
+
+/* A class is the whole path below the split; a last folder `images` is none. */
+static void nested_classes(void **state) {
+    static const char *const name[] = {"train/animals/cat/1.png", "train/animals/dog/1.png",
+                                       "train/car/images/1.png",  "train/car-old/1.png",
+                                       "test/animals/cat/2.png",  "test/animals/dog/2.png",
+                                       "test/car/images/2.png",   "test/car-old/2.png"};
+    static const char *const expected[] = {"animals/cat", "animals/dog", "car", "car-old"};
+    char path[SCRATCH_PATH];
+    for (int k = 0; k < 2; k++) {
+        smoe_spec spec = lay_out(*state, path, k ? "nested.zip" : "nested", name, 8);
+        for (int s = 0; s < 2; s++) {
+            smoe_dataset *set = folders_open(&spec, s ? "test" : "train");
+            assert_int_equal(smoe_dataset_images(set), 4);
+            assert_classes(set, 4, expected);
+            for (size_t i = 0; i < 4; i++) assert_int_equal(smoe_dataset_label(set, i), i);
+            smoe_dataset_free(set);
+        }
+    }
+    scratch_path(*state, path, "nested");
+    const datafile empty = {"train/zebra/", NULL, 0};
+    datafiles_tree(path, &empty, 1);
+    smoe_spec spec = datafiles_spec(SMOE_SOURCE_FOLDER, path, SIDE, 3);
+    datafiles_refused(&spec, "train", SMOE_DATA, "empty class: no images in train/zebra/", NULL);
+}
+
+/* Ten images of one class and three of another, in no split: 0.2 of each is held out, at least one,
+ * the same for everybody with the same data.seed, and the rest is for training. */
+static void held_out(void **state) {
+    static const char *const name[] = {"photos/ape/0.png", "photos/ape/1.png", "photos/ape/2.png",
+                                       "photos/ape/3.png", "photos/ape/4.png", "photos/ape/5.png",
+                                       "photos/ape/6.png", "photos/ape/7.png", "photos/ape/8.png",
+                                       "photos/ape/9.png", "photos/bee/0.png", "photos/bee/1.png",
+                                       "photos/bee/2.png"};
+    static const char *const expected[] = {"ape", "bee"};
+    char path[SCRATCH_PATH], first[4][256] = {{0}};
+    for (int k = 0; k < 4; k++) {
+        smoe_spec spec = lay_out(*state, path, k == 1 ? "one.tar.gz" : "one", name, 13);
+        datafiles_refused(&spec, "train", SMOE_DATA, path, "expected train/CLASS/IMAGE",
+                          "found photos/", "data.holdout=0.1", NULL);
+        spec.data.holdout = 0.2;
+        spec.data.seed = k == 3;
+        if (k == 2) spec.data.cache_mb = 0;
+        smoe_dataset *train = folders_open(&spec, "train"), *test = folders_open(&spec, "test");
+        assert_int_equal(smoe_dataset_images(train), 8 + 2);
+        assert_int_equal(smoe_dataset_images(test), 2 + 1);
+        assert_classes(train, 2, expected);
+        assert_classes(test, 2, expected);
+        for (size_t i = 0; i < 10; i++) {
+            char mine[256];
+            snprintf(mine, sizeof mine, "%s", image_name(train, i));
+            for (size_t j = 0; j < 3; j++) assert_string_not_equal(mine, image_name(test, j));
+        }
+        for (size_t j = 0; j < 3; j++) {
+            strncat(first[k], image_name(test, j), sizeof first[k] - strlen(first[k]) - 1);
+            assert_int_equal(smoe_dataset_label(test, j), j == 2);
+        }
+        smoe_dataset_free(train);
+        smoe_dataset_free(test);
+    }
+    assert_string_equal(first[0], first[1]);
+    assert_string_equal(first[0], first[2]);
+    assert_string_not_equal(first[0], first[3]); /* of 45 * 3 draws another one */
+}
+
+/* Where there is train/ alone, its images are parted; with test/ what is held out is val;
+ * beside val/ nothing is. */
+static void held_out_of_train(void **state) {
+    static const char *const name[] = {"train/a/1.png", "train/a/2.png", "train/a/3.png",
+                                       "train/b/1.png", "train/b/2.png", "test/a/1.png",
+                                       "test/b/1.png",  "val/a/1.png"};
+    char path[SCRATCH_PATH];
+    smoe_spec spec = lay_out(*state, path, "alone", name, 5);
+    datafiles_refused(&spec, "test", SMOE_DATA, "no images in test/ or val/; it has train/",
+                      "data.holdout=0.1", NULL);
+    spec.data.holdout = 0.1;
+    for (int k = 0; k < 2; k++) {
+        smoe_dataset *train = folders_open(&spec, "train");
+        smoe_dataset *test = folders_open(&spec, "test"), *val = folders_open(&spec, "val");
+        assert_int_equal(smoe_dataset_images(train), 3);
+        assert_int_equal(smoe_dataset_images(val), 2);
+        assert_int_equal(smoe_dataset_images(test), 2);
+        assert_int_equal(!strncmp(image_name(test, 0), "test/", 5), k);
+        assert_int_equal(strncmp(image_name(val, 0), "train/a/", 8), 0);
+        smoe_dataset_free(train);
+        smoe_dataset_free(test);
+        smoe_dataset_free(val);
+        if (!k) spec = lay_out(*state, path, "both", name, 7);
+        spec.data.holdout = 0.1;
+    }
+    spec = lay_out(*state, path, "all", name, 8);
+    spec.data.holdout = 0.1;
+    datafiles_refused(&spec, "train", SMOE_USAGE, "has val/ already", NULL);
+    static const char *const flat[] = {"1.png", "2.png"};
+    spec = lay_out(*state, path, "flat", flat, 2);
+    spec.data.holdout = 0.1;
+    datafiles_refused(&spec, "train", SMOE_DATA, "in no folder, and so of no class", NULL);
+}
+
+/* As ImageNet is distributed: a tar of tars for train, read where the images lie; inside a folder,
+ * as the data itself, and in another tar. The pixels are those of the same images in folders. */
+static void tar_of_tars(void **state) {
+    static const char *const one[] = {"./n01_1.png", "n01_2.png", "n01_3.png"},
+                             *const two[] = {"n02_1.png", "n02_2.png", "n02_3.png"},
+                             *const plain[] = {"train/n01/n01_1.png", "train/n01/n01_2.png",
+                                               "train/n01/n01_3.png", "train/n02/n02_1.png",
+                                               "train/n02/n02_2.png", "train/n02/n02_3.png"};
+    static const char *const expected[] = {"n01", "n02"};
+    scratch *dir = *state;
+    char path[SCRATCH_PATH], inner[2][SCRATCH_PATH], folder[SCRATCH_PATH], outer[SCRATCH_PATH];
+    datafile tar[2] = {{.name = "n01.tar"}, {.name = "n02.tar"}};
+    lay_out(dir, inner[0], "n01.tar", one, 3);
+    lay_out(dir, inner[1], "n02.tar", two, 3);
+    smoe_spec same = lay_out(dir, folder, "folder", plain, 6);
+    for (int k = 0; k < 2; k++) tar[k].bytes = scratch_read(inner[k], &tar[k].size);
+    datafiles_archive(scratch_path(dir, path, "ILSVRC2012_img_train.tar"), tar, 2);
+    datafiles_archive(scratch_path(dir, outer, "compressed.tar.gz"), tar, 2);
+    size_t size;
+    char *whole = scratch_read(path, &size);
+    const datafile as_train = {"ILSVRC2012_img_train.tar", whole, size};
+    assert_int_equal(mkdir(scratch_path(dir, folder, "imagenet"), 0777), 0);
+    datafiles_tree(folder, &as_train, 1);
+    datafiles_archive(scratch_path(dir, inner[0], "all.tar"), &as_train, 1);
+    const char *const place[] = {path, folder, inner[0]};
+    for (size_t k = 0; k < 3; k++) {
+        smoe_spec spec = datafiles_spec(SMOE_SOURCE_FOLDER, place[k], SIDE, 3);
+        spec.data.holdout = same.data.holdout = 0.34;
+        spec.data.cache_mb = k == 2 ? 0 : 64;
+        for (int s = 0; s < 2; s++) {
+            smoe_dataset *set = folders_open(&spec, s ? "test" : "train");
+            assert_int_equal(smoe_dataset_images(set), s ? 2 : 4);
+            assert_classes(set, 2, expected);
+            smoe_dataset_free(set);
+        }
+    }
+    /* not parted: the same pixels */
+    smoe_spec spec = datafiles_spec(SMOE_SOURCE_FOLDER, folder, SIDE, 3);
+    same.data.holdout = 0;
+    spec.eval.split = same.eval.split = (char *)"train";
+    smoe_dataset *a = folders_open(&spec, "train"), *b = folders_open(&same, "train");
+    assert_int_equal(smoe_dataset_images(a), 6);
+    for (size_t i = 0; i < 6; i++) {
+        /* seeds are numbers within each of n01 and n02 here, and of all in the folder */
+        real x[PIXELS], y[PIXELS], drawn[PIXELS];
+        uint8_t pixel[PIXELS];
+        int64_t label;
+        folders_image(a, i, x, &label);
+        assert_int_equal(label, i / 3);
+        folders_image(b, i, y, &label);
+        datafiles_picture(pixel, SIDE, SIDE, 3, (unsigned)(i % 3));
+        for (size_t p = 0; p < PIXELS; p++)
+            drawn[p % 3 * SIDE * SIDE + p / 3] = (real)pixel[p] / (real)127.5 - 1;
+        assert_memory_equal(x, drawn, sizeof x);
+    }
+    smoe_dataset_free(a);
+    smoe_dataset_free(b);
+    spec.data.path = outer;
+    spec.data.holdout = 0.34;
+    datafiles_refused(&spec, "train", SMOE_DATA, outer, "tars in a compressed archive", NULL);
+    memset(whole + 512 + 3, 'x', 60); /* the header of the first image in the first tar */
+    scratch_write(path, whole, size);
+    spec.data.path = path;
+    datafiles_refused(&spec, "train", SMOE_DATA, path, "at byte", NULL);
+    free(whole);
+    for (int k = 0; k < 2; k++) free((void *)tar[k].bytes);
+}
+
+static void write_text(scratch *dir, char path[SCRATCH_PATH], const char *name, const char *text) {
+    scratch_write(scratch_path(dir, path, name), text, strlen(text));
+}
+
+/* A table with several classes per image and a column of splits; then one with a column per
+ * class. */
+static void table_of_labels(void **state) {
+    static const char *const name[] = {"images/1.png", "images/2.png", "images/sub/3.png",
+                                       "images/4.png"};
+    static const char *const text[] = {
+        "path,split,labels\n1.png,train,dog;cat\r\n\"2.png\",train,cat\n"
+        "sub/3.png,test,\"a \"\"bird\"\"\"\nimages/4.png,val,dog\n",
+        "\xef\xbb\xbf"
+        "file,cat,dog,\"a "
+        "\"\"bird\"\"\",split\n1.png,1,1,0,training\n2.png,1,0,,train\n3.png,0,0,1."
+        "0,test\n4.png,0,1,0,valid\n"};
+    static const char *const classes[] = {"a \"bird\"", "cat", "dog"};
+    char path[SCRATCH_PATH], table[SCRATCH_PATH];
+    for (int k = 0; k < 4; k++) {
+        smoe_spec spec = lay_out(*state, path, k < 2 ? "labelled" : "labelled.tgz", name, 4);
+        write_text(*state, table, "labels.csv", text[k % 2]);
+        spec.data.labels = table;
+        smoe_dataset *set = folders_open(&spec, "train");
+        assert_int_equal(smoe_dataset_images(set), 2);
+        assert_classes(set, 3, classes);
+        real pixels[PIXELS], target[3];
+        int64_t label;
+        size_t all[3];
+        assert_int_equal(smoe_dataset_image(set, 0, true, pixels, target, &label, NULL), 0);
+        assert_int_equal(label, k % 2 ? 1 : 2); /* the first that is named */
+        assert_true(target[0] == 0 && target[1] == 1 && target[2] == 1);
+        assert_int_equal(smoe_dataset_all_labels(set, 0, all, 3), 2);
+        assert_int_equal(all[0] + all[1], 3);
+        assert_int_equal(smoe_dataset_image(set, 0, false, pixels, target, &label, NULL), 0);
+        assert_true(target[0] + target[1] + target[2] == 1);
+        assert_int_equal(smoe_dataset_image(set, 1, true, pixels, target, &label, NULL), 0);
+        assert_true(target[0] == 0 && target[1] == 1 && target[2] == 0);
+        smoe_dataset_free(set);
+        set = folders_open(&spec, "test");
+        assert_int_equal(smoe_dataset_images(set), 1);
+        assert_string_equal(image_name(set, 0), "images/sub/3.png");
+        smoe_dataset_free(set);
+    }
+}
+
+/* Images without a row have the class of their folder; a table without splits, with
+ * data.holdout. */
+static void table_beside_folders(void **state) {
+    static const char *const name[] = {"train/cat/1.png", "train/cat/2.png", "train/dog/3.png",
+                                       "train/dog/4.png", "val/5.png",       "val/6.png"};
+    static const char *const classes[] = {"cat", "dog"};
+    char path[SCRATCH_PATH], table[SCRATCH_PATH];
+    smoe_spec spec = lay_out(*state, path, "imagenet", name, 6);
+    write_text(*state, table, "val.csv", "name,label\n5.png,dog\n6.png,cat\n");
+    datafiles_refused(&spec, "test", SMOE_DATA, "png: unexpected file: only images in SPLIT/CLASS/",
+                      NULL);
+    spec.data.labels = table;
+    smoe_dataset *train = folders_open(&spec, "train"), *test = folders_open(&spec, "test");
+    assert_classes(train, 2, classes);
+    assert_int_equal(smoe_dataset_images(train), 4);
+    assert_int_equal(smoe_dataset_label(train, 3), 1);
+    assert_int_equal(smoe_dataset_images(test), 2);
+    assert_int_equal(smoe_dataset_label(test, 0), 1);
+    assert_int_equal(smoe_dataset_label(test, 1), 0);
+    smoe_dataset_free(train);
+    smoe_dataset_free(test);
+    spec = lay_out(*state, path, "loose", name + 4, 2);
+    write_text(*state, table, "two.csv", "name,label\n5.png,dog\n6.png,dog\n");
+    spec.data.labels = table;
+    spec.data.holdout = 0.5;
+    for (int s = 0; s < 2; s++) { /* val/ is there */
+        datafiles_refused(&spec, s ? "test" : "train", SMOE_USAGE, "has val/ already", NULL);
+    }
+}
+
+/* Every mistake names the file and the line. */
+static void bad_tables(void **state) {
+    static const char *const name[] = {"x/1.png", "x/2.png", "y/1.png"};
+    static const struct {
+        const char *text, *words[2];
+    } bad[] = {
+        {"", {"labels.csv:1: empty"}},
+        {"path\n1.png\n", {":1: no classes: expected the path"}},
+        {"path,labels\n", {"no row below the heading"}},
+        {"path,labels\nx/1.png,a,b\n", {":2: 3 columns, but the heading has 2"}},
+        {"path,labels\nx/1.png,\n", {":2: x/1.png has no class"}},
+        {"path,a,b\nx/1.png,1,2\n", {":2: column b: expected 0 or 1, found '2'"}},
+        {"path,labels\nx/1.png,\"a\n", {":2: a quote that is not closed"}},
+        {"path,labels\nx/1.png,\"a\"b\n", {":2: text behind a closing quote"}},
+        {"path,labels\nx/1.png,a\nx/1.png,b\n", {":3: x/1.png has a row already, in line 2"}},
+        {"path,labels\nx/1.png,a\n\nx/9.png,b\nx/2.png,a\ny/1.png,a\n",
+         {":4: no image x/9.png", "labelled"}},
+        {"path,labels\nx/1.png,a\ny/1.png,a\n", {"x/2.png: no row in"}},
+        {"path,labels\n1.png,a\nx/2.png,a\n", {":2: 1.png is two images", "y/1.png"}},
+        {"path,labels,split\nx/1.png,a,train\nx/2.png,a,dev\ny/1.png,a,other\n",
+         {":4: no split 'other'"}},
+        {"path,labels\nx/1.png,\x01\n", {":2: the name of a class is not printable"}},
+    };
+    char path[SCRATCH_PATH], table[SCRATCH_PATH];
+    smoe_spec spec = lay_out(*state, path, "labelled", name, 3);
+    spec.data.labels = table;
+    for (size_t k = 0; k < sizeof bad / sizeof *bad; k++) {
+        write_text(*state, table, "labels.csv", bad[k].text);
+        datafiles_refused(&spec, "train", SMOE_DATA, bad[k].words[0], bad[k].words[1], NULL);
+    }
+    write_text(*state, table, "labels.csv", "path,labels\nx/1.png,a\nx/2.png,b\ny/1.png,a\n");
+    datafiles_refused(&spec, "train", SMOE_DATA, "no images in train/; it has no folders of splits",
+                      NULL);
+}
+
+/* WebP without loss: the pixels that were written; with transparency laid over black as PNG has it.
+ * Cut anywhere it is refused. */
+static void webp(void **state) {
+    scratch *dir = *state;
+    char path[SCRATCH_PATH];
+    uint8_t pixel[SIDE * SIDE * 4];
+    real x[PIXELS], y[PIXELS];
+    int64_t label;
+    size_t size, other;
+    for (size_t channels = 3; channels <= 4; channels++) {
+        datafiles_picture(pixel, SIDE, SIDE, channels, 3);
+        uint8_t *lossless = datafiles_webp(pixel, SIDE, SIDE, channels, &size);
+        uint8_t *png = datafiles_png(pixel, SIDE, SIDE, channels, &other);
+        const datafile file[] = {{"train/a/1.webp", lossless, size}, {"train/b/1.png", png, other}};
+        mkdir(scratch_path(dir, path, "webp"), 0777);
+        datafiles_tree(path, file, 2);
+        smoe_spec spec = datafiles_spec(SMOE_SOURCE_FOLDER, path, SIDE, 3);
+        smoe_dataset *set = folders_open(&spec, "train");
+        folders_image(set, 0, x, &label);
+        folders_image(set, 1, y, &label);
+        assert_memory_equal(x, y, sizeof x);
+        smoe_dataset_free(set);
+        for (size_t n = 1; n < size - 1; n += 7) {
+            const datafile cut = {"train/a/1.webp", lossless, n};
+            datafiles_tree(path, &cut, 1);
+            datafiles_refused(&spec, "train", SMOE_DATA, "1.webp", NULL);
+        }
+        const datafile lie = {"train/a/1.webp", png, other};
+        datafiles_tree(path, &lie, 1);
+        datafiles_refused(&spec, "train", SMOE_DATA, "a WebP image by its name, a PNG image by its",
+                          NULL);
+        free(lossless);
+        free(png);
+    }
+}
+
+/* skip: of 200 images one that is cut and a text are left out and named; three of them are too
+ * many. */
+static void left_out(void **state) {
+    enum { MANY = 200 };
+    scratch *dir = *state;
+    char path[SCRATCH_PATH], name[32];
+    datafile good = folders_picture("x.png", SIDE, SIDE, 3, 1);
+    mkdir(scratch_path(dir, path, "skip"), 0777);
+    for (int i = 0; i < MANY; i++) {
+        snprintf(name, sizeof name, "train/%c/%03d.png", 'a' + i % 2, i);
+        const datafile file = {name, good.bytes, i == 7 ? good.size - 20 : good.size};
+        datafiles_tree(path, &file, 1);
+    }
+    const datafile note = {"train/a/notes.txt", "x", 1};
+    datafiles_tree(path, &note, 1);
+    smoe_spec spec = datafiles_spec(SMOE_SOURCE_FOLDER, path, SIDE, 3);
+    datafiles_refused(&spec, "train", SMOE_DATA, "notes.txt", NULL);
+    spec.data.on_error = SMOE_ON_ERROR_SKIP;
+    smoe_dataset *set = folders_open(&spec, "train");
+    assert_int_equal(smoe_dataset_images(set), MANY - 1);
+    assert_int_equal(smoe_dataset_left_out(set), 2);
+    assert_non_null(strstr(smoe_dataset_left(set, 0), "train/a/notes.txt: unexpected file"));
+    assert_non_null(strstr(smoe_dataset_left(set, 1), "train/b/007.png: damaged PNG"));
+    for (size_t i = 0; i < MANY - 1; i++)
+        assert_int_equal(smoe_dataset_label(set, i), image_name(set, i)[6] - 'a');
+    smoe_dataset_free(set);
+    const datafile more = {"train/b/empty.png", "", 0};
+    datafiles_tree(path, &more, 1);
+    datafiles_refused(&spec, "train", SMOE_DATA, "3 of 202 images cannot be used", NULL);
+    free((void *)good.bytes);
+}
+
+int main(void) {
+#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        CASE(nested_classes),       CASE(held_out),   CASE(held_out_of_train),
+        CASE(tar_of_tars),          CASE(webp),       CASE(table_of_labels),
+        CASE(table_beside_folders), CASE(bad_tables), CASE(left_out),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,79 @@
+"""Opens the page of smoe serve in headless Chromium while a run goes on: python3 live_page.py CHROMIUM ADDRESS RUN
+
+Checks that the page shows the run, that it follows it without being loaded again until the run is done, that charts have lines and
+values under the mouse, that the filter selects, and that nothing is requested from elsewhere or printed on the console. Prints what
+fails; exit status 1 then.
+"""
+
+import sys
+import tempfile
+import time
+
+from report_page import Browser
+
+
+def wait(browser, expression, seconds):
+    end = time.time() + seconds
+    while time.time() < end:
+        value = browser.value(expression)
+        if value:
+            return value
+        time.sleep(0.2)
+    return None
+
+
+def main():
+    program, address, run = sys.argv[1:]
+    failures = []
+
+    def check(right, what):
+        if not right:
+            failures.append(what)
+
+    with tempfile.TemporaryDirectory() as profile:
+        browser = Browser(program, profile)
+        try:
+            target = browser.call('Target.createTarget', url='about:blank')['targetId']
+            browser.session = browser.call('Target.attachToTarget', targetId=target, flatten=True)['sessionId']
+            for domain in ('Page', 'Runtime', 'Network', 'Log'):
+                browser.call(domain + '.enable')
+            browser.call('Emulation.setDeviceMetricsOverride', width=1000, height=900, deviceScaleFactor=1, mobile=False)
+            browser.call('Page.navigate', url=address)
+            check(wait(browser, 'document.documentElement.dataset.ready', 60), 'the page never got ready')
+            cell = 'document.querySelector("#runs tbody tr").children'
+            check(browser.value(cell + '[0].textContent') == run, 'the run is not the one that is followed')
+            first = int(browser.value(cell + '[2].textContent').split('/')[0])
+            browser.value('window.same = true')
+            check(wait(browser, f'+{cell}[2].textContent.split("/")[0] > {first} || {cell}[1].textContent === "done"', 60),
+                  'the page does not follow the run')
+            check(wait(browser, cell + '[1].textContent === "done"', 120), 'the end of the run is not seen')
+            check(browser.value('window.same'), 'the page was loaded again')
+            loss = 'document.querySelector(\'[data-metric="train/loss"]\')'
+            check(wait(browser, loss + '.querySelector("path.line").getAttribute("d").split("L").length > 3', 10), 'no line of the loss')
+            check(not browser.value(loss + '.querySelector("path.line").getAttribute("d").includes("NaN")'), 'a line has no number')
+            x, y = browser.value(f'(() => {{ const e = {loss}.querySelector("svg"); e.scrollIntoView({{block: "center"}});'
+                                 ' const r = e.getBoundingClientRect(); return [r.left + r.width / 2, r.top + r.height / 2]; })()')
+            browser.call('Input.dispatchMouseEvent', type='mouseMoved', x=x, y=y)
+            check(' at step ' in browser.value(loss + '.querySelector(".at").textContent'), 'no value under the mouse')
+            browser.value('(f => { f.value = "precision"; f.dispatchEvent(new Event("input")); })(document.getElementById("filter"))')
+            names = browser.value('[...document.querySelectorAll("#charts figure")].map(f => f.dataset.metric)')
+            check(names and all('precision' in n for n in names), f'the filter leaves {names}')
+            check(browser.value('document.documentElement.scrollWidth <= innerWidth'), 'wider than the window')
+            for event in browser.events:
+                method, params = event.get('method'), event.get('params', {})
+                if method == 'Network.requestWillBeSent' and not params['request']['url'].startswith((address, 'data:')):
+                    failures.append(f'request to {params["request"]["url"]}')
+                elif method == 'Runtime.exceptionThrown':
+                    failures.append(str(params['exceptionDetails'].get('exception', {}).get('description')))
+                elif method in ('Log.entryAdded', 'Runtime.consoleAPICalled'):
+                    failures.append(f'console: {str(params)[:300]}')
+        finally:
+            browser.close()
+    for failure in failures:
+        print(failure)
+    print('live_page:', 'failed' if failures else 'passed')
+    sys.exit(bool(failures))
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,25 @@
+/* Tables of labels: any bytes. What is accepted has a class in every row, and finds each by name. */
+#include "data/folder.h"
+#include "files.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static char folder[64];
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    char path[128];
+    smoe_labels *labels;
+    smoe_err err;
+    fuzz_write(folder, "labels.csv", data, size);
+    snprintf(path, sizeof path, "%s/labels.csv", folder);
+    if (!smoe_labels_read(&labels, path, &err))
+        for (uint32_t row = 1; row <= smoe_labels_rows(labels); row++) {
+            size_t count;
+            (void)smoe_labels_classes(labels, row, &count);
+            if (!count || smoe_labels_find(labels, smoe_labels_name(labels, row)) != row)
+                __builtin_trap();
+        }
+    smoe_labels_free(labels);
+    fuzz_remove(folder, "labels.csv");
+    return 0;
+}
