@@ -11,7 +11,7 @@
 #include "math/kernels.h"
 #include "store/env.h"
 #include "store/run.h"
-#include "store/safetensors.h"
+#include "tensors/safetensors.h"
 
 #include <stdlib.h>
 #include <time.h>

@@ -5,7 +5,7 @@
 #include "opt.h"
 #include "spec/spec.h"
 #include "bench/estimate.h"
-#include "store/safetensors.h"
+#include "tensors/safetensors.h"
 
 #include <jansson.h>
 

@@ -9,7 +9,7 @@
 #include "draw/figures.h"
 #include "spec/metrics.h"
 #include "train/fewshot.h"
-#include "store/npy.h"
+#include "tensors/npy.h"
 #include "train/routing.h"
 #include "train/scores.h"
 #include "train/trainer.h"

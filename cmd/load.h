@@ -6,7 +6,7 @@
 #include "opt.h"
 #include "data/data.h"
 #include "spec/spec.h"
-#include "store/safetensors.h"
+#include "tensors/safetensors.h"
 #include "vit/model.h"
 
 typedef struct smoe_loaded {

@@ -30,7 +30,7 @@ verdict "tabs"
 # Rooms from the top down; a file may include its own room and those below.
 awk '
     BEGIN {
-        n = split("cmd api inspect sweep compare bench draw train vit route store comm data spec math base", room, " ")
+        n = split("cmd api inspect sweep compare bench draw train vit route store comm data text spec math tensors base", room, " ")
         for (i = 1; i <= n; i++) level[room[i]] = i
     }
     FNR == 1 { here = FILENAME; sub(/^lib\//, "", here); sub(/\/.*/, "", here) }
@@ -52,7 +52,7 @@ grep -niEw 'moe|softmoe|routers?|experts?|attention' lib/base/*.[ch] lib/math/*.
 verdict "layers of the model in base/ and math/"
 
 # Within these rooms too: a file and its header are one, and none leads back to itself.
-for room in base bench compare draw route store vit; do
+for room in base bench compare draw route store tensors text vit; do
     awk -v room="$room/" '
         function stem(path) { sub(/.*\//, "", path); sub(/\.[a-z]+$/, "", path); return path }
         /^#include "/ {

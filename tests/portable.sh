@@ -61,7 +61,7 @@ for f; do
         -Wno-unknown-pragmas -c -o $work/\$(echo \$f | tr / _).o \$f 2>&1
 done
 EOF
-    tests="base/test_base math/test_gemm math/test_kernels math/test_matrix math/test_stats store/test_npy train/test_task train/test_optim vit/test_grad"
+    tests="base/test_base math/test_gemm math/test_kernels math/test_matrix math/test_stats tensors/test_npy train/test_task train/test_optim vit/test_grad"
     helpers=$(ls tests/support/*.c)
     ls lib/*/*.c cmd/*.c $helpers $(for t in $tests; do echo tests/$t.c; done) |
         xargs -P "$(nproc 2>/dev/null || echo 1)" -n 8 sh "$work/compile" >"$out"

@@ -10,7 +10,7 @@
 #include "spec/tasks.h"
 #include "store/model_file.h"
 #include "store/run.h"
-#include "store/safetensors.h"
+#include "tensors/safetensors.h"
 #include "train/trainer.h"
 #include "vit/model.h"
 

@@ -9,7 +9,7 @@
 #include "spec/parts.h"
 #include "spec/spec.h"
 #include "bench/peaks.h"
-#include "store/safetensors.h"
+#include "tensors/safetensors.h"
 
 enum { SMOE_BENCH_MOST = 1000 }; /* rounds at most */
 

@@ -1,7 +1,7 @@
 /* Reading the outcomes of test images; see outcomes.h. */
 #include "compare/outcomes.h"
 #include "spec/metrics.h"
-#include "store/npy.h"
+#include "tensors/npy.h"
 
 #include <math.h>
 #include <stdlib.h>

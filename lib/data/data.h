@@ -8,7 +8,7 @@
 
 #include "base/base.h"
 #include "data/image.h"
-#include "data/tokenizer.h"
+#include "text/tokenizer.h"
 #include "spec/spec.h"
 
 /* One split of a data set, opened and checked. Read-only after opening: any number of threads. */

@@ -1,7 +1,7 @@
 /* --dump-routing: the weights or placements of the images kept whole, as .npy; smoe-inspect(1) has
  * the format. */
 #include "inspect/inspect_view.h"
-#include "store/npy.h"
+#include "tensors/npy.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -10,8 +10,8 @@
 #include "store/checkpoint.h"
 #include "base/file.h"
 #include "store/model_file.h"
-#include "store/shards.h"
-#include "store/safetensors.h"
+#include "tensors/shards.h"
+#include "tensors/safetensors.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* From the argument of a user to the file of a model; see smoe_run_locate in run.h. */
 #include "base/file.h"
 #include "store/run.h"
-#include "store/shards.h"
-#include "store/safetensors.h"
+#include "tensors/shards.h"
+#include "tensors/safetensors.h"
 
 #include <ctype.h>
 #include <dirent.h>

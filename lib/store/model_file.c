@@ -1,7 +1,7 @@
 /* model.safetensors, written; see model_file.h. */
 #include "store/model_file.h"
-#include "store/foreign.h"
-#include "store/shards.h"
+#include "tensors/foreign.h"
+#include "tensors/shards.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
  */
 #include "store/run.h"
 #include "store/env.h"
-#include "store/npy.h"
+#include "tensors/npy.h"
 #include "store/run_files.h"
 #include "base/digest.h"
 #include "base/file.h"

@@ -12,7 +12,7 @@
 #include "spec/metrics.h"
 #include "store/checkpoint.h"
 #include "store/records.h"
-#include "store/safetensors.h"
+#include "tensors/safetensors.h"
 
 #include <jansson.h>
 #include <sys/types.h>

@@ -1,7 +1,7 @@
 /* Two runs side by side; see run_compare.h. */
 #include "store/run_compare.h"
 #include "store/run.h"
-#include "store/safetensors.h"
+#include "tensors/safetensors.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 #define SMOE_RUN_COMPARE_H
 
 #include "base/frame.h"
-#include "store/safetensors.h"
+#include "tensors/safetensors.h"
 
 /* Where the records of two runs first differ, times and rates aside. */
 typedef struct smoe_run_difference {

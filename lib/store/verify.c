@@ -1,8 +1,8 @@
 /* Verifying the files of runs; see verify.h. The checks are those of the readers of the files. */
 #include "store/verify.h"
-#include "store/shards.h"
+#include "tensors/shards.h"
 #include "base/file.h"
-#include "store/npy.h"
+#include "tensors/npy.h"
 #include "store/run.h"
 
 #include <dirent.h>

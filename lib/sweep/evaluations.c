@@ -5,9 +5,9 @@
 #include "spec/metrics.h"
 #include "spec/routers.h"
 #include "train/fewshot.h"
-#include "store/npy.h"
+#include "tensors/npy.h"
 #include "train/routing.h"
-#include "store/safetensors.h"
+#include "tensors/safetensors.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #include "sweep/evaluations.h"
 #include "compare/outcomes.h"
 #include "base/file.h"
-#include "store/npy.h"
+#include "tensors/npy.h"
 
 #include <archive.h>
 #include <archive_entry.h>

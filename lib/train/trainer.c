@@ -10,7 +10,7 @@
 #include "train/step.h"
 #include "train/task.h"
 #include "train/upcycle.h"
-#include "store/safetensors.h"
+#include "tensors/safetensors.h"
 
 #include <inttypes.h>
 #include <math.h>

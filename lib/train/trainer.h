@@ -10,7 +10,7 @@
 #include "spec/spec.h"
 #include "data/data.h"
 #include "store/run.h"
-#include "store/safetensors.h"
+#include "tensors/safetensors.h"
 #include "train/retrieval.h"
 #include "vit/model.h"
 

@@ -1,7 +1,7 @@
 /* How upcycling changes the function of a model; see upcycle.h. */
 #include "train/upcycle.h"
 #include "spec/routers.h"
-#include "store/init_map.h"
+#include "tensors/init_map.h"
 
 #include <math.h>
 #include <stdarg.h>

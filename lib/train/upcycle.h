@@ -1,14 +1,14 @@
 /*
  * Upcycling (train --init --upcycle): the experts of a block start as copies of the MLP of a dense
  * model. This file adds noise, which makes the copies different, and reports how the function of
- * the model changes. Leaves to others: the copying (store/init_map.h).
+ * the model changes. Leaves to others: the copying (tensors/init_map.h).
  */
 #ifndef SMOE_UPCYCLE_H
 #define SMOE_UPCYCLE_H
 
 #include "data/data.h"
 #include "spec/spec.h"
-#include "store/safetensors.h"
+#include "tensors/safetensors.h"
 #include "vit/model.h"
 
 /* Adds to every kernel that was copied into experts normal numbers with a standard deviation of

@@ -9,7 +9,7 @@
  */
 #include "vit/encoder.h"
 #include "base/team.h"
-#include "data/tokenizer.h"
+#include "text/tokenizer.h"
 #include "math/gemm.h"
 #include "math/kernels.h"
 #include "spec/tasks.h"

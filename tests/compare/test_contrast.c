@@ -6,7 +6,7 @@
 #include "sweep/show.h"
 #include "approx.h"
 #include "sweep_folder.h"
-#include "store/npy.h"
+#include "tensors/npy.h"
 #include "compare/contrast.h"
 
 #include <math.h>

@@ -3,7 +3,7 @@
  * mutations get past its checksum; the array is alone, or that of a name with a layout of its own.
  * What is accepted is a safetensors file that can be read.
  */
-#include "store/foreign.h"
+#include "tensors/foreign.h"
 #include "zipfile.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -2,8 +2,8 @@
  * Fuzzing of the pickle reader: any bytes as a pickle, and as data.pkl of a .pth file with one
  * storage, so that views of it are followed. What is visited has a name, a type and a shape.
  */
-#include "store/foreign.h"
-#include "store/pickle.h"
+#include "tensors/foreign.h"
+#include "tensors/pickle.h"
 #include "zipfile.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -4,7 +4,7 @@
  * by name and convert without reading elsewhere; what is refused must say why. The corpus has small
  * files of every type, with and without metadata, and files that are nearly right.
  */
-#include "store/safetensors.h"
+#include "tensors/safetensors.h"
 
 #include <stdlib.h>
 #include <string.h>

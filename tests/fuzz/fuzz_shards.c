@@ -1,6 +1,6 @@
 /* An index of shards: any bytes as the index of one whole file, a.safetensors. What is accepted has that file's tensors. */
 #include "files.h"
-#include "store/shards.h"
+#include "tensors/shards.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

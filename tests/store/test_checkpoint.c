@@ -1,6 +1,6 @@
 /* Checkpoints: what is in them, which are kept, what is refused, and how models are found. */
 #include "run_folder.h"
-#include "store/safetensors.h"
+#include "tensors/safetensors.h"
 
 #include <math.h>
 #include <setjmp.h>

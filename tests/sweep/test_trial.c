@@ -2,7 +2,7 @@
 #include "approx.h"
 #include "sweep_folder.h"
 #include "sweep/trial.h"
-#include "store/npy.h"
+#include "tensors/npy.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -4,7 +4,7 @@
  *     tensors A B         names the first tensor and element in which two files differ; exit status 1 if they do
  *     tensors --sum FILE  one line: CRC-32 over the names and the data of all tensors, the metadata left out
  */
-#include "store/safetensors.h"
+#include "tensors/safetensors.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -7,7 +7,7 @@
 #include "training.h"
 #include "train/task.h"
 #include "train/optim.h"
-#include "store/safetensors.h"
+#include "tensors/safetensors.h"
 
 #include <math.h>
 #include <setjmp.h>

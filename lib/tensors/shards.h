@@ -6,7 +6,7 @@
 #ifndef SMOE_SHARDS_H
 #define SMOE_SHARDS_H
 
-#include "store/safetensors.h"
+#include "tensors/safetensors.h"
 
 #define SMOE_SHARDS_INDEX ".index.json"
 

@@ -3,7 +3,7 @@
  * have unique names and cover the data exactly, in bounds, without holes or overlaps. What the
  * tensors mean is for params_io.c.
  */
-#include "store/safetensors.h"
+#include "tensors/safetensors.h"
 #include "base/frame.h"
 #include "base/digest.h"
 #include "base/file.h"

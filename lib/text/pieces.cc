@@ -1,5 +1,5 @@
 /* SentencePiece models; see pieces.h. The library is in C++ and has no other interface. */
-#include "data/pieces.h"
+#include "text/pieces.h"
 
 #include <cstdio>
 #include <exception>

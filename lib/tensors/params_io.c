@@ -1,8 +1,8 @@
 /*
  * The parameter table in and out of safetensors: every parameter under its own name and exact
- * shape, or from what a file has in its place (store/init_map.h).
+ * shape, or from what a file has in its place (tensors/init_map.h).
  */
-#include "store/init_map.h"
+#include "tensors/init_map.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  * to the nearer one, at the middle to the even one, out of singles and out of doubles (rounded
  * once); NaN, infinities, what is out of range.
  */
-#include "store/safetensors.h"
+#include "tensors/safetensors.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -5,7 +5,7 @@
  * order, start, end. A text is put into lower case and cut into words; in a word, the pair that
  * comes first in the file is merged until none is left.
  */
-#include "data/tokenizer.h"
+#include "text/tokenizer.h"
 
 #include <errno.h>
 #include <stdlib.h>

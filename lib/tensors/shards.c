@@ -1,5 +1,5 @@
 /* Tensors in several files; see shards.h. */
-#include "store/shards.h"
+#include "tensors/shards.h"
 #include "base/file.h"
 
 #include <inttypes.h>

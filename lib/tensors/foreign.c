@@ -3,9 +3,9 @@
  * piece: a view with strides. A table maps pieces to tensors, or to parts of tensors, with the
  * order of their axes. Pieces that are not in the table keep their names and shapes.
  */
-#include "store/foreign.h"
+#include "tensors/foreign.h"
 #include "base/frame.h"
-#include "store/pickle.h"
+#include "tensors/pickle.h"
 
 #include <archive.h>
 #include <archive_entry.h>

@@ -4,7 +4,7 @@
  */
 #include "approx.h"
 #include "scratch.h"
-#include "store/init_map.h"
+#include "tensors/init_map.h"
 
 #include <math.h>
 #include <setjmp.h>

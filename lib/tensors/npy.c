@@ -4,7 +4,7 @@
  * elements in C order. Read back as they are written here and by NumPy. Behind the dictionary a
  * comment, which is Python too, has the digest of the file.
  */
-#include "store/npy.h"
+#include "tensors/npy.h"
 #include "base/digest.h"
 #include "base/file.h"
 

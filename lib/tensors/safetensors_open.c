@@ -1,8 +1,8 @@
 /* Opening a file of weights, of this program or another one; see safetensors.h. The format itself
  * is in safetensors.c, those of other programs in foreign.c. */
-#include "store/safetensors.h"
-#include "store/foreign.h"
-#include "store/shards.h"
+#include "tensors/safetensors.h"
+#include "tensors/foreign.h"
+#include "tensors/shards.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

@@ -7,7 +7,7 @@
 #ifndef SMOE_FOREIGN_H
 #define SMOE_FOREIGN_H
 
-#include "store/safetensors.h"
+#include "tensors/safetensors.h"
 
 /* Whether bytes begin as a .npz or .pth file does. */
 bool smoe_foreign_begins(const void *bytes, size_t size);

@@ -4,7 +4,7 @@
  */
 #include "raw_safetensors.h"
 #include "scratch.h"
-#include "store/safetensors.h"
+#include "tensors/safetensors.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* The parameter table in and out of safetensors files; an independent script where there is a python3. */
 #include "raw_safetensors.h"
 #include "scratch.h"
-#include "store/safetensors.h"
+#include "tensors/safetensors.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

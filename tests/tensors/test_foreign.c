@@ -4,8 +4,8 @@
  * value(NAME, i), wherever the file has it; so every element of every layout is checked.
  */
 #include "scratch.h"
-#include "store/foreign.h"
-#include "store/pickle.h"
+#include "tensors/foreign.h"
+#include "tensors/pickle.h"
 #include "zipfile.h"
 
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* .npy files against headers written out by hand from the format's description. */
 #include "scratch.h"
-#include "store/npy.h"
+#include "tensors/npy.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* Tokenizers; see tokenizer.h. */
-#include "data/tokenizer.h"
+#include "text/tokenizer.h"
 
 #include <stdlib.h>
 #include <string.h>

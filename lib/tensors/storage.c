@@ -3,7 +3,7 @@
  * and F16 are written.
  */
 #include "base/bf16.h"
-#include "store/safetensors.h"
+#include "tensors/safetensors.h"
 
 #include <math.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * instructions that torch.save uses (protocol 2). Each instruction makes one value at most, so
  * memory is bounded by the size of the pickle.
  */
-#include "store/pickle.h"
+#include "tensors/pickle.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -37,11 +37,11 @@ typedef struct smoe_tensor {
 } smoe_tensor;
 
 /* A file opened for reading: mapped, the header validated completely; or another program's file,
- * converted in memory (store/foreign.h) (duplicate names, holes,
+ * converted in memory (tensors/foreign.h) (duplicate names, holes,
  * overlaps, ends past the file, sizes that disagree with the shape: SMOE_DATA naming file and
  * tensor or offset). */
 typedef struct smoe_safetensors smoe_safetensors;
-/* Where there is no file of that name, but an index of several (store/shards.h), or `path` is one,
+/* Where there is no file of that name, but an index of several (tensors/shards.h), or `path` is one,
  * all of them are opened as one. */
 int smoe_safetensors_open(smoe_safetensors **file, const char *path, smoe_err *err) SMOE_MUST_CHECK;
 

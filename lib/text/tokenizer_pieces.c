@@ -1,7 +1,7 @@
 /* Texts to pieces by a SentencePiece model, in a module of its own; see pieces.h. */
 #include "base/module.h"
-#include "data/pieces.h"
-#include "data/tokenizer.h"
+#include "text/pieces.h"
+#include "text/tokenizer.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #ifndef SMOE_INIT_MAP_H
 #define SMOE_INIT_MAP_H
 
-#include "store/safetensors.h"
+#include "tensors/safetensors.h"
 
 /* "[3, 4]" */
 enum { SMOE_SHAPE_TEXT = 192 };

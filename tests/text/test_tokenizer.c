@@ -1,5 +1,5 @@
 /* Tokenizers: ids by hand, cut texts, vocabularies. */
-#include "data/tokenizer.h"
+#include "text/tokenizer.h"
 #include "scratch.h"
 
 #include <setjmp.h>
@@ -171,7 +171,7 @@ static void wrong_merges(void **state) {
  * red circle", with the rule "identity" for characters and 60 pieces at most; the ids are those
  * that its Python package gives. */
 static void sentence_pieces(void **state) {
-    smoe_spec spec = {.text = {.tokenizer = (char *)"tests/data/pieces/tiny.model"}};
+    smoe_spec spec = {.text = {.tokenizer = (char *)"tests/text/pieces/tiny.model"}};
     smoe_err err = {0};
     smoe_tokenizer *t;
     if (smoe_tokenizer_open(&t, &spec, &err)) {
@@ -185,14 +185,14 @@ static void sentence_pieces(void **state) {
     IDS(t, "zebra", 1, 41, 0, 40, 31, 37, 38, 2);
     IDS(t, "", 1, 2);
     smoe_tokenizer_free(t);
-    t = opened("tests/data/pieces/nobos.model");
+    t = opened("tests/text/pieces/nobos.model");
     IDS(t, "a red circle above", 9, 38, 4, 54, 35, 9, 36, 37, 1);
     IDS(t, "", 1);
     uint32_t ids[4];
     assert_int_equal(smoe_tokenizer_encode(t, ids, 4, "a red circle above"), 4);
     assert_int_equal(ids[3], 1);
     smoe_tokenizer_free(t);
-    spec.text.tokenizer = (char *)"tests/data/pieces/noeos.model";
+    spec.text.tokenizer = (char *)"tests/text/pieces/noeos.model";
     assert_int_equal(smoe_tokenizer_open(&t, &spec, &err), -1);
     assert_non_null(strstr(err.text, "no end token"));
     char path[SCRATCH_PATH];
