@@ -248,8 +248,8 @@ static void on_abort(int number) {
 static const char *stack_top;
 static size_t stack_most;
 
-/* Growing the stack needs memory, and where there is none (ulimit -v) the system has no other way to
- * say so. Any other fault is one of the program, and ends it as ever. */
+/* Growing the stack needs memory, and where there is none (ulimit -v) the system has no other way
+ * to say so. Any other fault is one of the program, and ends it as ever. */
 static void on_fault(int number, siginfo_t *info, void *context) {
     static const char text[] = "smoe: not enough memory for the stack (ulimit -v)\n";
     const char *at = info->si_addr;

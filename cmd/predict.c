@@ -26,7 +26,8 @@ static int predictor_open(predictor *x, const smoe_options *options, smoe_err *e
     if (status) return -1;
     smoe_cmd_unverified(file, options);
     smoe_safetensors_free(file);
-    /* The latest of a run is looked up once more, for a run that still trains may have deleted it. */
+    /* The latest of a run is looked up once more, for a run that still trains may have deleted it.
+     */
     if (smoe_model_load(&x->model, options->which ? x->path : options->arg[0], err)) return -1;
     size_t size = smoe_model_image_size(x->model), N = smoe_model_classes(x->model);
     x->top = options->top ? (size_t)options->top : TOP;

@@ -29,7 +29,7 @@ typedef enum smoe_purpose {
     SMOE_RNG_PRIORITY = 16,  /* order of placement; layer: site, step, sample: first image */
     SMOE_RNG_CUTMIX = 17,    /* step: training step */
     SMOE_RNG_DROP_PATH = 18, /* layer: site, step, sample: image of the batch */
-    SMOE_RNG_HASH = 19,      /* experts of positions, of all seeds; layer: site */
+    SMOE_RNG_HASH = 19,      /* of positions, the same for all seeds; layer: site */
     SMOE_RNG_HOLDOUT = 20    /* images that are held out of training; layer: hash of the class */
 } smoe_purpose;
 

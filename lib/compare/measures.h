@@ -40,8 +40,8 @@ size_t smoe_measures_metric(const smoe_measures *measures, const char *name);
 const char *smoe_measures_setting(const smoe_measures *measures, size_t group, size_t column);
 /* Whether a metric is 0 in every run that has it; then there is nothing to compare. */
 bool smoe_measures_zero(const smoe_measures *measures, size_t metric);
-/* The verdict on a time: cells ran one after another, beside whatever else the machine did, which no
- * interval over seeds takes into account. */
+/* The verdict on a time: cells ran one after another, beside whatever else the machine did, which
+ * no interval over seeds takes into account. */
 #define SMOE_MEASURES_TIME "a time: not judged"
 /* Mean and deviation over the seeds of a group. */
 smoe_stats smoe_measures_stats(const smoe_measures *measures, size_t group, size_t metric);

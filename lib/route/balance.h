@@ -2,7 +2,7 @@
  * The loss that keeps the experts of tokens that choose in balance (V-MoE A.2). For a group it is
  * (CV^2(importance) + CV^2(load))/2, the squared variation CV^2 = variance/mean^2 over experts of
  *   importance_e = sum_t p_te, p = softmax(W x_t), or sigmoids divided by their sum
- *   load_e = sum_t Phi((z_te - threshold_t)/sigma), the threshold being the k-th largest noisy logit
+ *   load_e = sum_t Phi((z_te - threshold_t)/sigma), threshold: the k-th largest noisy logit
  * of the token; without noise there is no load.
  */
 #ifndef SMOE_BALANCE_H
@@ -23,8 +23,8 @@ void smoe_balance_reserve(smoe_balance *b, size_t tokens, size_t G, smoe_arena *
 void smoe_balance_measure(smoe_balance *b, size_t g, size_t first, size_t n, double sigma);
 /* Sum of the losses of G groups. */
 double smoe_balance_loss(const smoe_balance *b, size_t G, double sigma);
-/* gate->dz of the tokens of group g = the gradient of scale * 2 times its loss. The group's sums are
- * lost. */
+/* gate->dz of the tokens of group g = the gradient of scale * 2 times its loss. The group's sums
+ * are lost. */
 void smoe_balance_backward(smoe_balance *b, size_t g, size_t first, size_t n, double sigma,
                            double scale);
 

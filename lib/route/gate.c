@@ -208,8 +208,8 @@ static void softmax_backward(smoe_gate *gate, size_t u) {
     for (size_t e = 0; e < E; e++) dz[e] -= g[e] * sum;
 }
 
-/* g = sigmoid(z): dz = dg g (1 - g). Where g is divided by its sum over the chosen experts, the same
- * with s as above: dz_e = g_e (dg_e - s) (1 - sigmoid(z_e)). */
+/* g = sigmoid(z): dz = dg g (1 - g). Where g is divided by its sum over the chosen experts, the
+ * same with s as above: dz_e = g_e (dg_e - s) (1 - sigmoid(z_e)). */
 static void sigmoid_backward(smoe_gate *gate, size_t u) {
     const smoe_router *r = &gate->base;
     const smoe_plan *plan = &r->plan;

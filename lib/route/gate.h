@@ -1,6 +1,6 @@
 /*
  * The gate of the choice routers: g = softmax over experts of z = W x (+ noise), W [E,d] without
- * bias (V-MoE 2.3, Soft MoE 3.2), or the sigmoid of each, and the selection that these routers need.
+ * bias (V-MoE 2.3, Soft MoE 3.2), or the sigmoid of each, and the selection that they need.
  * Which choices become placements they decide themselves.
  *   z-loss  mean over the tokens of the batch of log(sum over experts of exp z)^2, training only
  */
@@ -51,8 +51,8 @@ double smoe_gate_noise(const smoe_gate *gate, const smoe_pass *pass);
 void smoe_gate_forward(smoe_gate *gate, const real *x, double std, const smoe_pass *pass);
 /* Where unit is not 1: what the plan shows of g, once the router has made it. */
 void smoe_gate_spread(smoe_gate *gate);
-/* dz holds the gradients of the auxiliary loss (or zeros); adds those of the z-loss and those of the
- * plan's weights through softmax or sigmoid, then dW += dz^T x and dx += dz W. */
+/* dz holds the gradients of the auxiliary loss (or zeros); adds those of the z-loss and those of
+ * the plan's weights through softmax or sigmoid, then dW += dz^T x and dx += dz W. */
 void smoe_gate_backward(smoe_gate *gate, real *dx, const real *x, const smoe_pass *pass);
 
 /* sigmoid(z) without overflow; and sigmoids divided by their sum, of n logits z[which[i]] or, where

@@ -1,7 +1,7 @@
 /*
- * Images Choice: one choice for a whole image (Mobile V-MoEs, arXiv 2309.04354). The gate sees the mean
- * of the image's tokens, and all of them go to the experts it chooses. Everything else is Tokens
- * Choice with images for tokens: a buffer holds round(K images C / E) whole images.
+ * Images Choice: one choice for a whole image (Mobile V-MoEs, arXiv 2309.04354). The gate sees the
+ * mean of the image's tokens, and all of them go to the experts it chooses. Everything else is
+ * Tokens Choice with images for tokens: a buffer holds round(K images C / E) whole images.
  */
 #include "route/tokens.h"
 

@@ -1,5 +1,5 @@
 /*
- * ReMoE (arXiv 2412.14711): a token goes to every expert whose gate is open, g = ReLU(W x) > 0, with
+ * ReMoE (arXiv 2412.14711): a token goes to each expert whose gate is open, g = ReLU(W x) > 0, with
  * weight g. Buffers hold all tokens. How many gates are open is kept at K of E by
  *   L1   sum over experts of f_e g_te, the mean over the tokens of the batch, times lambda; f_e =
  *        E/(K T) times the tokens of the image that e has, a constant (balance: none: f_e = 1)

@@ -1,8 +1,8 @@
 /*
- * Experts Choice by Sinkhorn's iteration (arXiv 2401.15969): an expert takes the tokens that have most
- * of the transport plan Pi_te = exp(z_te + u_t + v_e), whose rows sum to 1 and columns to n/E, so that
- * a token that many want counts for less. In a column v is the same for all: tokens rank by z + u.
- * Weights are g, the softmax over experts; Pi has no gradient.
+ * Experts Choice by Sinkhorn's iteration (arXiv 2401.15969): an expert takes the tokens that have
+ * most of the transport plan Pi_te = exp(z_te + u_t + v_e), whose rows sum to 1 and columns to n/E,
+ * so that a token that many want counts for less. In a column v is the same for all: tokens rank by
+ * z + u. Weights are g, the softmax over experts; Pi has no gradient.
  */
 #include "base/team.h"
 #include "route/experts.h"

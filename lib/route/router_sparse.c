@@ -1,8 +1,8 @@
 /*
- * Experts Choice by sparsity-constrained transport (arXiv 2209.15466, 2401.15969): an expert takes the
- * tokens that have a part in its column of the plan of transport.h, which has as many entries as its
- * buffer has places, at most. So buffers may stay partly empty. Weights are g, the softmax over
- * experts; the plan has no gradient.
+ * Experts Choice by sparsity-constrained transport (arXiv 2209.15466, 2401.15969): an expert takes
+ * the tokens that have a part in its column of the plan of transport.h, which has as many entries
+ * as its buffer has places, at most. So buffers may stay partly empty. Weights are g, the softmax
+ * over experts; the plan has no gradient.
  */
 #include "base/team.h"
 #include "route/experts.h"

@@ -2,7 +2,7 @@
  * Soft MoE with two learnt temperatures (MoE Jetpack, arXiv 2406.04801): with c_ts the cosine of
  * token t and slot s,
  *   D = softmax over tokens of c/t_D,  C = softmax over slots of c/t_C.
- * The tensors hold ln t_D and ln t_C, so that temperatures stay above 0. What is mixed are the tokens
+ * The tensors hold ln t_D and ln t_C, so that both stay above 0. What is mixed are the tokens
  * themselves, as in Soft MoE.
  */
 #include "base/team.h"

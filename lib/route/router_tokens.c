@@ -2,13 +2,13 @@
  * Tokens Choice (V-MoE 2.3-2.4, 4, appendix A): every token chooses its top K experts, experts have
  * buffers of fixed size, first choices are placed before second ones.
  *   weights    g itself, softmax before top-k, not renormalised:
- *              g = softmax(W x + N(0, (noise/E)^2)), or the sigmoids of these logits (gate: sigmoid)
+ *              g = softmax(W x + N(0, (noise/E)^2)), or the sigmoids of these (gate: sigmoid)
  *              topk: before has the two in reverse order (A.1): g = softmax over the K chosen of
  *              the same logits, 0 for the other experts; renormalize: true divides the weights of
  *              the K chosen by their sum, which of a softmax is the same
- *   order      vanilla: as the tokens come; bpr: by the largest g; bpr-sum: by the sum of the top K;
+ *   order      vanilla: as the tokens come; bpr: by largest g; bpr-sum: by the sum of the top K;
  *              random: a random permutation of each group
- *   balance    loss: the auxiliary loss of balance.h, averaged over groups, training only; bias: the
+ *   balance    loss: the auxiliary loss of balance.h, mean over groups, training only; bias: the
  *              top K are those of g + b, though weights are g, and b, a state, grows by
  *              balance_rate where an expert was chosen less often than the mean of a step, and
  *              falls by it where more often

@@ -37,8 +37,9 @@ void smoe_transport_sinkhorn(double *plan, double *scratch, const real *z, size_
     }
 }
 
-/* Column e: the projection of its k largest z - price onto the numbers that are not negative and sum
- * to `mass`: x - tau where that is above 0, tau from the largest set of leading x that stay so. */
+/* Column e: the projection of its k largest z - price onto the numbers that are not negative and
+ * sum to `mass`: x - tau where that is above 0, tau from the largest set of leading x that stay so.
+ */
 static void project(double *plan, const double *price, smoe_ranked *ranked, const real *z, size_t n,
                     size_t E, size_t e, size_t k, double mass) {
     double sum = 0, tau = 0;

@@ -40,7 +40,8 @@ const smoe_router_entry *smoe_router_find(const char *name);
  * for NULL, a dense model. */
 bool smoe_router_heeds(const smoe_router_entry *router, const char *key);
 
-/* Whether tokens or images choose experts, or experts choose tokens, for buffers of limited size. */
+/* Whether tokens or images choose experts, or experts choose tokens, for buffers of limited size.
+ */
 bool smoe_moe_chooses(const smoe_moe_spec *moe);
 
 /* Whether placements follow from a gate's weights of tokens and experts. */
@@ -57,10 +58,10 @@ size_t smoe_moe_choices(const smoe_moe_spec *moe, size_t block);
  * share of dropped tokens is 0. */
 bool smoe_moe_drops_nothing(const smoe_moe_spec *moe);
 
-/* P for a group of `tokens` tokens, of images with `image_tokens` each, in an MoE layer: slots of an
- * expert or, with a choice router, places of its buffer. This is smoe_moe_capacity, except that an
- * expert that chooses takes each token at most once, and that a fixed router has as many slots as
- * its tokens need, regardless of the spec. */
+/* P for a group of `tokens` tokens, of images with `image_tokens` each, in an MoE layer: slots of
+ * an expert or, with a choice router, places of its buffer. This is smoe_moe_capacity, except that
+ * an expert that chooses takes each token at most once, and that a fixed router has as many slots
+ * as its tokens need, regardless of the spec. */
 size_t smoe_moe_places(const smoe_moe_spec *moe, size_t block, size_t tokens, size_t image_tokens);
 
 /* The sizes for a full group of tokens in the MoE layer of a block. */

@@ -45,11 +45,10 @@ void smoe_run_metric(json_t *record, smoe_metric metric, const char *split, size
  * a line that does not fit on the disk is removed. Reals come from smoe_run_number. */
 int smoe_run_metrics(smoe_run *run, json_t *record, smoe_err *err) SMOE_MUST_CHECK;
 
-/* Removes the records of metrics.jsonl after the step of a checkpoint, so that a resumed run does not write them
- * twice, and a partial line at the end. Every record has an integer "step", which never decreases.
- * If there are fewer than at the checkpoint, or they end before its step `recorded`: SMOE_DATA, and
- * nothing is removed.
- */
+/* Removes the records of metrics.jsonl after the step of a checkpoint, so that a resumed run does
+ * not write them twice, and a partial line at the end. Every record has an integer "step", which
+ * never decreases. If there are fewer than at the checkpoint, or they end before its step
+ * `recorded`: SMOE_DATA, and nothing is removed. */
 int smoe_run_truncate(smoe_run *run, const smoe_checkpoint *at, smoe_err *err) SMOE_MUST_CHECK;
 
 /* The file of a run with the outcomes of the images of its last evaluation. */

@@ -41,8 +41,8 @@ typedef struct smoe_tensor {
  * overlaps, ends past the file, sizes that disagree with the shape: SMOE_DATA naming file and
  * tensor or offset). */
 typedef struct smoe_safetensors smoe_safetensors;
-/* Where there is no file of that name, but an index of several (tensors/shards.h), or `path` is one,
- * all of them are opened as one. */
+/* Where there is no file of that name, but an index of several (tensors/shards.h), or `path` is
+ * one, all of them are opened as one. */
 int smoe_safetensors_open(smoe_safetensors **file, const char *path, smoe_err *err) SMOE_MUST_CHECK;
 
 /* Files that smoe writes have the digest of all their bytes in their metadata (smoe.xxh3, whose

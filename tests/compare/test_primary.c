@@ -18,7 +18,8 @@
     "experts: 4, router: tokens-choice}}\ntrain: {batch_size: 8}\n"
 #define GRID                                                                              \
     "sweep:\n  grid: {model.moe.router: [soft, uniform], model.moe.experts: [2, 4, 8]}\n" \
-    "  seeds: [0, 1]\n  evaluate: {grid: {eval.split: [test, train]}}\n"
+    "  seeds: [0, 1]\n"
+#define EVALUATED GRID "  evaluate: {grid: {eval.split: [test, train]}}\n"
 
 static const char plan[] = TRAINED GRID
     "  equivalence: 0.05\n  family: 6\n  primary:\n"
@@ -140,7 +141,7 @@ static void plans_are_kept(void **state) {
 static void evaluations_may_be_named(void **state) {
     (void)state;
     smoe_sweep sweep = sweep_folder_trials(
-        TRAINED GRID "  primary: [{row: evaluate.eval.split=test, reference: "
+        TRAINED EVALUATED "  primary: [{row: evaluate.eval.split=test, reference: "
                      "evaluate.eval.split=train, measure: loss, expect: higher}]\n");
     assert_int_equal(sweep.plan.primaries, 1);
     smoe_sweep_free(&sweep);
@@ -190,7 +191,7 @@ static void mistakes_are_named(void **state) {
         char text[1000], want[200];
         smoe_sweep sweep;
         smoe_err err = {0};
-        snprintf(text, sizeof text, "%s  primary: [%s]\n", TRAINED GRID, cases[i].primary);
+        snprintf(text, sizeof text, "%s  primary: [%s]\n", TRAINED EVALUATED, cases[i].primary);
         snprintf(want, sizeof want, "sweep.primary, contrast 1: %s", cases[i].message);
         assert_int_equal(sweep_folder_plan(&sweep, text, &err), SMOE_USAGE);
         assert_string_equal(err.text, want);

@@ -26,8 +26,11 @@ static void check(const scratch *s, const char *dtype, const void *data, size_t 
     assert_int_equal((10 + length) % 64, 0);
     assert_int_equal(size, 10 + length + bytes);
     assert_memory_equal(file + 10, dictionary, strlen(dictionary));
-    for (size_t i = 10 + strlen(dictionary); i < 10 + length - 1; i++)
-        assert_int_equal(file[i], ' ');
+    /* a digest as a comment, then blanks */
+    const char *rest = file + 10 + strlen(dictionary);
+    assert_memory_equal(rest, " # xxh3 ", 8);
+    assert_int_equal(strspn(rest + 8, "0123456789abcdef"), 16);
+    for (rest += 24; rest < file + 10 + length - 1; rest++) assert_int_equal(*rest, ' ');
     assert_int_equal(file[10 + length - 1], '\n');
     assert_memory_equal(file + 10 + length, data, bytes);
     size_t shape[8];
@@ -111,6 +114,10 @@ static void test_refused(void **state) {
     }
     char *order = strstr(file + 10, "False");
     memcpy(order, "True ", 5);
+    scratch_write(path, file, size);
+    assert_int_equal(smoe_npy_read(path, "<f4", &data, 2, dim, &err), -1);
+    assert_non_null(strstr(err.text, "its digest is another"));
+    memset(strchr(order, '#'), ' ', 24); /* without its digest */
     scratch_write(path, file, size);
     assert_int_equal(smoe_npy_read(path, "<f4", &data, 2, dim, &err), -1);
     assert_non_null(

@@ -84,6 +84,8 @@ static void gradients(void **state) {
         for (size_t e = 0; e < 2; e++) {
             const char *router = smoe_routers[i].name;
             models_rig right;
+            /* Rounding changes which entries of its plan are 0. */
+            if (!e && !strcmp(router, "experts-choice-sparse")) continue;
             if (!accepted(router, extras[e], "f32", &right)) continue;
             real *projection = calloc(IMAGES * right.N, sizeof *projection);
             assert_non_null(projection);
@@ -94,7 +96,7 @@ static void gradients(void **state) {
                 char keys[KEYS];
                 assert_true(accepted(router, extras[e], precisions[p].name, &r));
                 pass(&r, projection, 1);
-                snprintf(keys, sizeof keys, "%s, %s", router, precisions[p].name);
+                snprintf(keys, sizeof keys, "%s %s, %s", router, extras[e], precisions[p].name);
                 assert_gradients(&right, &r, keys, precisions[p].u);
                 size_t bytes = r.params->size * sizeof *r.params->g;
                 real *alone = malloc(bytes);
