@@ -274,7 +274,7 @@ static void grow_stack(void) {
     struct rlimit limit;
     const stack_t stack = {.ss_sp = other, .ss_size = sizeof other};
     struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK};
-    stack_top = (const char *)&limit;
+    stack_top = __builtin_frame_address(0);
     stack_most = getrlimit(RLIMIT_STACK, &limit) || limit.rlim_cur > (rlim_t)1 << 30
                      ? (size_t)1 << 30
                      : (size_t)limit.rlim_cur;

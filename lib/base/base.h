@@ -41,6 +41,18 @@ int smoe_fail_more(smoe_err *err, smoe_code code, const char *fmt, ...) SMOE_PRI
 /* Puts "PREFIX: " before each line of err. Returns -1. */
 int smoe_fail_prefix(smoe_err *err, const char *fmt, ...) SMOE_PRINTF(2, 3);
 
+#if defined __clang_analyzer__ && !defined SMOE_ERR_C
+/* The analyser does not see that these return -1, and would follow paths that there are not. */
+static inline int smoe_failed(int status) {
+    (void)status;
+    return -1;
+}
+#define smoe_fail(...) smoe_failed(smoe_fail(__VA_ARGS__))
+#define smoe_fail_errno(...) smoe_failed(smoe_fail_errno(__VA_ARGS__))
+#define smoe_fail_more(...) smoe_failed(smoe_fail_more(__VA_ARGS__))
+#define smoe_fail_prefix(...) smoe_failed(smoe_fail_prefix(__VA_ARGS__))
+#endif
+
 /* ---- arenas ------------------------------------------------------------------------------------
  * A stretch of memory that is handed out from front to back, with every piece aligned to 64 bytes.
  * With base NULL it only counts and returns NULL: the same code runs once to measure and once to

@@ -91,6 +91,7 @@ static int add(images *list, image new, smoe_err *err) {
         list->item = larger;
         list->room = room;
     }
+    /* What it owns is freed with the list. NOLINTNEXTLINE(clang-analyzer-unix.Malloc) */
     list->item[list->count++] = new;
     return 0;
 }
@@ -187,7 +188,7 @@ static int add_class(listing *l, const char *name, size_t n, size_t split, bool 
     if (last && last->split == split && last->folder == folder && strlen(last->name) == n &&
         !strncmp(last->name, name, n))
         return 0;
-    if (l->classes == l->class_room) {
+    if (!l->class || l->classes == l->class_room) {
         size_t room = l->class_room ? 2 * l->class_room : 256;
         class *larger = realloc(l->class, room * sizeof *larger);
         if (!larger) return no_memory(err);

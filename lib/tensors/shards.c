@@ -182,7 +182,7 @@ static int same_metadata(const reading *r, smoe_err *err) {
     smoe_pair *pairs;
     size_t count;
     int status = 0;
-    if (smoe_safetensors_pairs(r->shard[0], &pairs, &count, err)) return -1;
+    if (!r->shards || smoe_safetensors_pairs(r->shard[0], &pairs, &count, err)) return -1;
     for (size_t s = 1; s < r->shards && !status; s++)
         for (size_t i = 0; i < count && !status; i++) {
             const char *there = smoe_safetensors_metadata(r->shard[s], pairs[i].key);
