@@ -261,8 +261,8 @@ static void on_fault(int number, siginfo_t *info, void *context) {
     signal(number, SIG_DFL); /* the same instruction faults once more */
 }
 
-/* A frame of nearly the size that is needed, written to from the top down: with a limit of just that
- * size, the environment and the arguments have taken a part. */
+/* A frame of nearly the size that is needed, written to from the top down: with a limit of just
+ * that size, the environment and the arguments have taken a part. */
 __attribute__((noinline)) static void use_stack(void) {
     volatile char room[STACK_NEEDED - STACK_TAKEN];
     for (size_t i = sizeof room; i >= 1024; i -= 1024) room[i - 1] = 0;

@@ -142,7 +142,7 @@ static void evaluations_may_be_named(void **state) {
     (void)state;
     smoe_sweep sweep = sweep_folder_trials(
         TRAINED EVALUATED "  primary: [{row: evaluate.eval.split=test, reference: "
-                     "evaluate.eval.split=train, measure: loss, expect: higher}]\n");
+                          "evaluate.eval.split=train, measure: loss, expect: higher}]\n");
     assert_int_equal(sweep.plan.primaries, 1);
     smoe_sweep_free(&sweep);
 }
