@@ -13,18 +13,6 @@
 
 enum { SIDE = FOLDERS_SIDE, PIXELS = 3 * SIDE * SIDE };
 
-static int setup(void **state) {
-    scratch *dir = *state = calloc(1, sizeof *dir);
-    scratch_make(dir);
-    return 0;
-}
-
-static int teardown(void **state) {
-    scratch_remove(*state);
-    free(*state);
-    return 0;
-}
-
 /* Images of these names, number k drawn from the seed k, in a folder or an archive called `as`. */
 static smoe_spec lay_out(scratch *dir, char path[SCRATCH_PATH], const char *as,
                          const char *const *name, size_t count) {
@@ -398,7 +386,7 @@ static void left_out(void **state) {
 }
 
 int main(void) {
-#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define CASE(f) cmocka_unit_test_setup_teardown(f, scratch_setup, scratch_teardown)
     const struct CMUnitTest tests[] = {
         CASE(nested_classes),       CASE(held_out),   CASE(held_out_of_train),
         CASE(tar_of_tars),          CASE(webp),       CASE(table_of_labels),

@@ -14,18 +14,6 @@
 
 enum { SIDE = 32, IMAGES = 12 };
 
-static int setup(void **state) {
-    scratch *dir = *state = calloc(1, sizeof *dir);
-    scratch_make(dir);
-    return 0;
-}
-
-static int teardown(void **state) {
-    scratch_remove(*state);
-    free(*state);
-    return 0;
-}
-
 /* Blocks of 8 pixels of random colours, which leave much of themselves in a thumbnail. */
 static void blocks(uint8_t *pixel, unsigned seed) {
     smoe_rng rng = smoe_rng_at(seed, SMOE_RNG_TEST, 0, 0, 0);
@@ -166,7 +154,7 @@ static void damage(void **state) {
 }
 
 int main(void) {
-#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define CASE(f) cmocka_unit_test_setup_teardown(f, scratch_setup, scratch_teardown)
     const struct CMUnitTest tests[] = {CASE(statistics), CASE(near_duplicates), CASE(damage)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
