@@ -117,3 +117,12 @@ const smoe_router_type smoe_router_experts_choice = {
     .forward = forward,
     .backward = smoe_experts_backward,
 };
+
+void smoe_experts_forward_plan(smoe_experts *self, const real *x, const smoe_pass *pass,
+                               smoe_experts_solve *solve, bool sparse) {
+    const smoe_router *r = &self->gate.base;
+    smoe_experts_begin(self, x, pass);
+    SMOE_SHARED(routing, r->plan.tokens * r->E * r->spec->transport_steps)
+    for (size_t g = 0; g < r->plan.G; g++) solve(self, g);
+    smoe_experts_place(self, sparse);
+}

@@ -4,7 +4,6 @@
  * so that a token that many want counts for less. In a column v is the same for all: tokens rank by
  * z + u. Weights are g, the softmax over experts; Pi has no gradient.
  */
-#include "base/team.h"
 #include "route/experts.h"
 #include "route/transport.h"
 
@@ -20,11 +19,7 @@ static void rank(smoe_experts *self, size_t g) {
 }
 
 static void forward(smoe_router *r, const real *x, const smoe_pass *pass) {
-    smoe_experts *self = (smoe_experts *)r;
-    smoe_experts_begin(self, x, pass);
-    SMOE_SHARED(routing, r->plan.tokens * r->E * r->spec->transport_steps)
-    for (size_t g = 0; g < r->plan.G; g++) rank(self, g);
-    smoe_experts_place(self, false);
+    smoe_experts_forward_plan((smoe_experts *)r, x, pass, rank, false);
 }
 
 const smoe_router_type smoe_router_sinkhorn = {

@@ -4,7 +4,6 @@
  * as its buffer has places, at most. So buffers may stay partly empty. Weights are g, the softmax
  * over experts; the plan has no gradient.
  */
-#include "base/team.h"
 #include "route/experts.h"
 #include "route/transport.h"
 #include "spec/routers.h"
@@ -21,11 +20,7 @@ static void solve(smoe_experts *self, size_t g) {
 }
 
 static void forward(smoe_router *r, const real *x, const smoe_pass *pass) {
-    smoe_experts *self = (smoe_experts *)r;
-    smoe_experts_begin(self, x, pass);
-    SMOE_SHARED(routing, r->plan.tokens * r->E * r->spec->transport_steps)
-    for (size_t g = 0; g < r->plan.G; g++) solve(self, g);
-    smoe_experts_place(self, true);
+    smoe_experts_forward_plan((smoe_experts *)r, x, pass, solve, true);
 }
 
 const smoe_router_type smoe_router_sparse = {
