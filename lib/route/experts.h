@@ -30,8 +30,8 @@ size_t smoe_experts_group(const smoe_experts *self, size_t g, size_t *first);
 void smoe_experts_place(smoe_experts *self, bool positive);
 void smoe_experts_backward(smoe_router *r, real *dx, const real *x, const smoe_pass *pass);
 
-/* The forward pass of a router that ranks by a transport plan: `solve` writes the scores of group g,
- * and with `sparse` a score of 0 is no choice. Groups are solved in parallel. */
+/* The forward pass of a router that ranks by a transport plan: `solve` writes the scores of group
+ * g, and with `sparse` a score of 0 is no choice. Groups are solved in parallel. */
 typedef void smoe_experts_solve(smoe_experts *self, size_t g);
 void smoe_experts_forward_plan(smoe_experts *self, const real *x, const smoe_pass *pass,
                                smoe_experts_solve *solve, bool sparse);
