@@ -30,7 +30,7 @@ import sys
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-CASES = {  # image, patch, width, depth, MLP, heads, classes, batch, MoE blocks (the last ones), experts of one slot
+CASES = {  # image, patch, width, depth, MLP, heads, classes, batch, number of MoE blocks (the last ones), number of experts with one slot each
     "s16-dense": dict(image=224, patch=16, d=384, L=12, h=1536, H=6, N=1000, B=8, moe=0, E=0),
     "s16-soft128": dict(image=224, patch=16, d=384, L=12, h=1536, H=6, N=1000, B=8, moe=6, E=128),
     "tiny-dense": dict(image=32, patch=4, d=192, L=6, h=768, H=3, N=10, B=64, moe=0, E=0),
@@ -265,7 +265,7 @@ PEERS = {
 }
 
 
-# ---- turns
+# ---- alternating rounds
 
 def run_json(command):
     """The object a command prints last on stdout, or None and why not."""

@@ -1,4 +1,4 @@
-/* Primary contrasts: what a plan may say, what it cannot, what is kept, and what is found. */
+/* Primary contrasts: which plans are valid, what is stored, and what is found. */
 #include "sweep/results.h"
 #include "sweep/show.h"
 #include "approx.h"
@@ -86,7 +86,7 @@ static void p_and_findings(void **state) {
     smoe_sweep_free(&sweep);
 }
 
-/* Nothing is found before there is something; what is far outside a margin refutes equivalence. */
+/* Without results nothing is found. A difference far outside the margin refutes equivalence. */
 static void open_until_seen(void **state) {
     sweep_folder *w = *state;
     smoe_sweep sweep = sweep_folder_trials(
@@ -111,7 +111,7 @@ static void open_until_seen(void **state) {
     smoe_sweep_free(&sweep);
 }
 
-/* The manifest keeps the plan, and another plan is another sweep. */
+/* The manifest stores the plan; a different plan is a different sweep. */
 static void plans_are_kept(void **state) {
     sweep_folder *w = *state;
     smoe_sweep sweep = sweep_folder_trials(plan), read, other, same = sweep_folder_trials(plan);
@@ -137,7 +137,7 @@ static void plans_are_kept(void **state) {
     smoe_sweep_free(&sweep);
 }
 
-/* Contrasts of evaluations are found among their rows. */
+/* Contrasts of evaluations look for their rows among the evaluations. */
 static void evaluations_may_be_named(void **state) {
     (void)state;
     smoe_sweep sweep = sweep_folder_trials(
