@@ -272,7 +272,8 @@ static void vmoe_inference(void **state) {
             assert_digits(percent, f[6], "percentage", f[1]);
             assert_true(off < 0.105);
         } else if (number(f[7]) > 0) {
-            assert_true(off > 0.6); /* the every-2 rows print 100.0; counted: 101.7, 100.7 */
+            assert_true(off >
+                        0.6); /* the every-2 rows print 100.0 where the count is 101.7, 100.7 */
         } else {
             assert_true(off < 0.305);
         }

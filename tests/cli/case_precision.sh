@@ -1,4 +1,4 @@
-# train.precision: the same bits for any number of threads and after a resume; eval.precision follows it or is another one.
+# train.precision: the same bits for any number of threads and after a resume; eval.precision is the same unless set.
 . "$ROOT/tests/cli/lib.sh"
 for precision in bf16 bf16x3; do
     status 0 smoe train tiny.yaml -q train.precision=$precision -o $precision
