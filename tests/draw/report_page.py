@@ -117,7 +117,8 @@ def use_viewer(browser, check):
     """Each step changes one part of the state; words and picture follow."""
     if browser.value('viewers.length') == 0:
         return
-    # Soft weights come out of the page as they went in: a slot's and a token's sum to 1, bytes being within 1/510 of the largest.
+    # The soft weights in the page are those of the frames: those of a slot and of a token sum to 1, bytes being within
+    # 1/510 of the largest.
     check(browser.value('''viewers.filter(v => !v.choice).every(v => { const w = v.view();
         const near = (n, f) => { const x = Array.from({length: n}, (_, k) => f(k)), m = Math.max(...x);
             return Math.abs(x.reduce((a, b) => a + b, 0) - 1) <= n * m / 510 + 1e-3; };
@@ -132,7 +133,7 @@ def use_viewer(browser, check):
         after = browser.value(f'[{STATE}, {WORDS}, {PIXELS}]')
         old, new = before[0].split(','), after[0].split(',')
         check(old[part] != new[part], f'{what}: the viewer does not follow ({before[0]} to {after[0]})')
-        if part != 1:  # an expert may take nothing in either layer
+        if part != 1:  # an expert may take no tokens in either layer
             check(before[2] != after[2], f'{what}: the picture stays the same')
         if part != 3:
             check(before[1] != after[1], f'{what}: the words stay the same')
