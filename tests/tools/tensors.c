@@ -80,7 +80,7 @@ static void print_difference(const smoe_tensor *a, const smoe_tensor *b) {
     }
 }
 
-/* 1 when the files differ. Tensors are compared in the order of the first file. */
+/* Returns 1 if the files differ. Tensors are compared in the order of the first file. */
 static int compare(const smoe_safetensors *first, const smoe_safetensors *second) {
     for (size_t i = 0; i < smoe_safetensors_count(first); i++) {
         const smoe_tensor *a = smoe_safetensors_at(first, i);
