@@ -15,7 +15,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-/* ---- random streams ----------------------------------------------------------------------------- */
+/* ---- random streams -------------------------------------------------------------------------- */
 
 /* Philox 4x64-10 with counter 0 and key 0, from the known answers that come with Random123. The
  * purpose of a stream is part of its key, so purpose 0 and seed 0 give key 0. */
@@ -160,7 +160,7 @@ static void names(void **state) {
     assert_int_equal(smoe_rng_name("a"), 0xe40c292cu);
 }
 
-/* ---- parameters -------------------------------------------------------------------------------- */
+/* ---- parameters ------------------------------------------------------------------------------ */
 
 static void table(smoe_params *params, bool more) {
     const size_t matrix[] = {3, 5}, tall[] = {300, 301}, deep[] = {4, 2, 3};
@@ -230,7 +230,7 @@ static void initial_values(void **state) {
     smoe_params_free(&c);
 }
 
-/* ---- arenas ------------------------------------------------------------------------------------- */
+/* ---- arenas ---------------------------------------------------------------------------------- */
 
 static void arena(void **state) {
     (void)state;
@@ -276,7 +276,7 @@ static void arena_too_large(void **state) {
     assert_null(a.base);
 }
 
-/* ---- errors ------------------------------------------------------------------------------------ */
+/* ---- errors ---------------------------------------------------------------------------------- */
 
 static void errors(void **state) {
     (void)state;
@@ -333,9 +333,9 @@ static void errors_that_do_not_fit(void **state) {
     assert_int_equal(err.lines, 506);
 }
 
-/* ---- text -------------------------------------------------------------------------------------- */
+/* ---- text ------------------------------------------------------------------------------------ */
 
-/* ---- BF16 --------------------------------------------------------------------------------------- */
+/* ---- BF16 ------------------------------------------------------------------------------------ */
 
 /* Every BF16 number survives a round trip. A number between two neighbours becomes the nearer
  * one, or the even one at the midpoint. For infinities and NaN at least one pattern each
@@ -390,7 +390,7 @@ static void text(void **state) {
     assert_string_equal(smoe_text_si(buf, sizeof buf, 999.9996e3, "B"), "1 MB");
 }
 
-/* ---- clock, threads ----------------------------------------------------------------------------- */
+/* ---- clock, threads -------------------------------------------------------------------------- */
 
 static void clocks_and_threads(void **state) {
     (void)state;

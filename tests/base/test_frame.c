@@ -232,7 +232,7 @@ static void frames_of_inspect(void **state) {
     smoe_frames_free(frames, count);
 }
 
-/* ---- what a function prints -------------------------------------------------------------------- */
+/* ---- what a function prints ------------------------------------------------------------------ */
 
 static int print_half(FILE *out, const void *context, smoe_err *err) {
     fprintf(out, "%g\n", 0.5);

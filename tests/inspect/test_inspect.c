@@ -52,7 +52,7 @@ static double entropy(const double *w, size_t n) {
     return nats;
 }
 
-/* ---- soft family ------------------------------------------------------------------------------- */
+/* ---- soft family ----------------------------------------------------------------------------- */
 
 static void check_means(const inspect_fixture *x, size_t l) {
     const smoe_frame *frame = inspect_fixture_frame(x, "routing");
@@ -272,7 +272,7 @@ static void batches_may_be_seen_in_pieces(void **state) {
     }
 }
 
-/* ---- slots ------------------------------------------------------------------------------------- */
+/* ---- slots ----------------------------------------------------------------------------------- */
 
 /* The cosine of columns a and b of phi [d,S]. */
 static double cosine(const real *phi, size_t d, size_t S, size_t a, size_t b) {
@@ -334,7 +334,7 @@ static void slot_vectors_are_compared(void **state) {
     check_slots("model.moe.router=soft model.moe.slots_per_expert=50", 128); /* of 150 */
 }
 
-/* ---- sparse routers ---------------------------------------------------------------------------- */
+/* ---- sparse routers -------------------------------------------------------------------------- */
 
 static size_t times_processed(const smoe_sample_layer *layer, size_t t) {
     size_t times = 0;

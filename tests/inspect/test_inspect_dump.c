@@ -73,7 +73,7 @@ static double *layer_input(inspect_fixture *x, size_t image, size_t t) {
     return out;
 }
 
-/* ---- soft family ------------------------------------------------------------------------------- */
+/* ---- soft family ----------------------------------------------------------------------------- */
 
 /* L [T,S] of an image. */
 static double *soft_logits(inspect_fixture *x, size_t image) {
@@ -131,7 +131,7 @@ static void soft_weights(void **state) {
     }
 }
 
-/* ---- choice family ----------------------------------------------------------------------------- */
+/* ---- choice family --------------------------------------------------------------------------- */
 
 /* g [tokens,E] of `images` images, beginning with image `first`. */
 static double *gates(inspect_fixture *x, const uint32_t *image, size_t images) {
@@ -255,8 +255,7 @@ static void identity_placements(void **state) {
     inspect_fixture_free(&x);
 }
 
-/* ---- other stored values, and the files
- * --------------------------------------------------------- */
+/* ---- other stored values, and the files ------------------------------------------------------ */
 
 static void images_are_told_apart(void **state) {
     (void)state;

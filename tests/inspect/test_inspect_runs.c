@@ -27,7 +27,7 @@ static void column_is(const inspect_fixture *x, const char *name, const char *co
         assert_close(inspect_fixture_number(frame, r, column), right, tolerance);
 }
 
-/* ---- models whose tables are known ------------------------------------------------------------- */
+/* ---- models whose tables are known ----------------------------------------------------------- */
 
 /* D = 1/T, C = 1/S with T = 16 and S = 4: all are exact in single precision. */
 static void uniform(void **state) {
@@ -147,7 +147,7 @@ static void identity(void **state) {
     inspect_fixture_free(&x);
 }
 
-/* ---- the same bits ----------------------------------------------------------------------------- */
+/* ---- the same bits --------------------------------------------------------------------------- */
 
 /* Every bit of every table. */
 static void same_frames(const inspect_fixture *a, const inspect_fixture *b) {
@@ -195,7 +195,7 @@ static void batches_do_not_matter_in_soft_routing(void **state) {
     inspect_fixture_free(&all);
 }
 
-/* ---- further evaluations ------------------------------------------------------------------------ */
+/* ---- further evaluations --------------------------------------------------------------------- */
 
 typedef struct logits {
     real *all; /* [images,N] */
@@ -328,7 +328,7 @@ static void value_of_routers(void **state) {
     inspect_fixture_free(&x);
 }
 
-/* ---- experts ------------------------------------------------------------------------------------ */
+/* ---- experts --------------------------------------------------------------------------------- */
 
 /* Exchanges the experts of a layer by hand, and back. own [size] are the original ones. */
 static void exchange(inspect_fixture *x, const char *tensor, real *own, int rule) {
@@ -385,8 +385,7 @@ static void experts_are_exchanged(void **state) {
     inspect_fixture_free(&x);
 }
 
-/* ---- runs, and their history
- * -------------------------------------------------------------------- */
+/* ---- runs, and their history ----------------------------------------------------------------- */
 
 static void runs(void **state) {
     (void)state;
@@ -499,8 +498,7 @@ static void means_are_metrics(void **state) {
     inspect_fixture_free(&x);
 }
 
-/* ---- invalid requests
- * ---------------------------------------------------------------------------- */
+/* ---- invalid requests ------------------------------------------------------------------------ */
 
 static void refused(const char *keys, size_t image, const char *message) {
     inspect_fixture x;

@@ -353,8 +353,7 @@ static void narrow_b(void **state) {
     smoe_threads_set(2);
 }
 
-/* ---- several products at once, simple examples
- * ------------------------------------------------ */
+/* ---- several products at once, simple examples ----------------------------------------------- */
 
 static smoe_product ith(size_t i, const void *context) {
     return ((const fixture *)context)[i].p;
@@ -402,8 +401,7 @@ static void linear_by_hand(void **state) {
     for (size_t i = 0; i < 6; i++) assert_close(dw[i], right_dw[i], 0);
 }
 
-/* ---- NaN and infinity
- * ------------------------------------------------------------------------- */
+/* ---- NaN and infinity ------------------------------------------------------------------------ */
 
 static void not_finite(void **state) {
     (void)state;

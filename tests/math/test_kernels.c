@@ -22,7 +22,7 @@
         for (const smoe_kernels *isa_k_ = smoe_kernels_of(isas_all[isa_]); isa_k_; isa_k_ = NULL) \
             for (const smoe_row_kernels *k = isa_k_->row; k; k = NULL)
 
-/* ---- functions over all floats ----------------------------------------------------------------- */
+/* ---- functions over all floats --------------------------------------------------------------- */
 
 enum { STRIDE = 6007, BLOCK = 4096 }; /* 715 000 of the 2^32 floats; prime */
 
@@ -144,7 +144,7 @@ static void gelu_over_all_floats(void **state) {
     }
 }
 
-/* ---- rows ------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 enum { ROWS = 5, WIDEST = 70, LD = WIDEST + 3, SIZE = ROWS * LD + 1 };
 
@@ -496,7 +496,7 @@ static void place_does_not_matter(void **state) {
     }
 }
 
-/* ---- over threads ------------------------------------------------------------------------------ */
+/* ---- over threads ---------------------------------------------------------------------------- */
 
 enum { MANY = 700, BROAD = 96 }; /* several tasks of each of rows.c's loops */
 

@@ -148,8 +148,7 @@ static void holm_by_hand(void **state) {
     assert_true(adjusted[0] == 1 && adjusted[1] == 1);
 }
 
-/* ---- simulations: the truth is known, and how often an interval contains it
- * -------------------- */
+/* ---- simulations: the truth is known, and how often an interval contains it ------------------ */
 
 enum { MOST_SEEDS = 12, IMAGES = 60 };
 

@@ -280,7 +280,7 @@ static void sparse_statistics(void **state) {
     smoe_arena_free(&f.arena);
 }
 
-/* ---- weights in BF16 --------------------------------------------------------------------------- */
+/* ---- weights in BF16 ------------------------------------------------------------------------- */
 
 /* 1/3 = 1.0101 0101 0101... / 4 becomes 1.0101011 / 4 = 171/512. 1 + 2^-8 lies between two
  * numbers and becomes the even one, 1; 1 + 3 * 2^-8 becomes 1 + 2^-6. Numbers of BF16 stay. */

@@ -515,7 +515,7 @@ static void lists_are_for_layers(void **state) {
     }
 }
 
-/* ---- random priority --------------------------------------------------------------------------- */
+/* ---- random priority ------------------------------------------------------------------------- */
 
 #define LOTS                                                                   \
     "model.moe.router=tokens-choice model.moe.capacity=0.4 model.moe.noise=0 " \
@@ -568,7 +568,7 @@ static void random_priority_favours_nobody(void **state) {
     router_fixture_free(&r);
 }
 
-/* ---- noise of the soft routers ------------------------------------------------------------------ */
+/* ---- noise of the soft routers --------------------------------------------------------------- */
 
 /* L = X Phi + std times the normal numbers of (seed, block, step, token), only in training. */
 static void soft_noise_recounted(void **state) {
@@ -613,7 +613,7 @@ static void soft_noise_recounted(void **state) {
     router_fixture_free(&plain);
 }
 
-/* ---- random routers --------------------------------------------------------------------------- */
+/* ---- random routers -------------------------------------------------------------------------- */
 
 #define RANDOM "model.moe.router=tokens-choice model.moe.capacity=9 model.moe.group_images=1 "
 

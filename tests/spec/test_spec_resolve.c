@@ -552,7 +552,7 @@ static void a_resolved_spec_finds_its_data_from_anywhere(void **state) {
     smoe_spec_free(&again);
 }
 
-/* ---- groups and profiles ------------------------------------------------------------------------ */
+/* ---- groups and profiles --------------------------------------------------------------------- */
 
 #define GROUPS "train: {optimizer: {groups: "
 

@@ -144,7 +144,7 @@ static void test_refusals(void **state) {
     free(x);
 }
 
-/* ---- weights used from the file --------------------------------------------------------------- */
+/* ---- weights used from the file -------------------------------------------------------------- */
 
 /* The weights of r as a file of this storage type, with the data shifted by `shift` bytes. */
 static smoe_safetensors *stored(void **state, const models_rig *r, smoe_dtype type,

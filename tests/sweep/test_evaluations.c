@@ -192,7 +192,7 @@ static void results_are_tabled(void **state) {
     smoe_sweep_free(&sweep);
 }
 
-/* ---- what a figure shows ---------------------------------------------------------------------- */
+/* ---- what a figure shows --------------------------------------------------------------------- */
 
 /* Routers of two widths against step time: a line per router, rising in time. */
 static void a_metric_on_the_x_axis(void **state) {

@@ -219,7 +219,7 @@ static void a_damaged_manifest_is_refused(void **state) {
     free(text);
 }
 
-/* ---- claims ----------------------------------------------------------------------------------- */
+/* ---- claims ---------------------------------------------------------------------------------- */
 
 static void a_claim_dies_with_its_process(void **state) {
     sweep_folder *w = *state;

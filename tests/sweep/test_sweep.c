@@ -23,7 +23,7 @@
 
 #define SMALL "model: {width: 8, depth: 2, mlp: 8, heads: 1, moe: {experts: 4}}\n"
 
-/* ---- the section ------------------------------------------------------------------------------ */
+/* ---- the section ----------------------------------------------------------------------------- */
 
 static void the_section_is_read(void **state) {
     (void)state;
@@ -106,7 +106,7 @@ static void the_evaluations_are_read(void **state) {
     specs_wrong("sweep: {figure: {z: x}}", NULL, "t:1:18: sweep.figure: known here: x, y, line");
 }
 
-/* ---- axes ------------------------------------------------------------------------------------- */
+/* ---- axes ------------------------------------------------------------------------------------ */
 
 static void the_command_line_beats_the_section(void **state) {
     (void)state;
@@ -154,7 +154,7 @@ static void the_command_line_beats_the_section(void **state) {
     smoe_spec_free(&s);
 }
 
-/* ---- trials ------------------------------------------------------------------------------------ */
+/* ---- trials ---------------------------------------------------------------------------------- */
 
 /* The trials of the text of a spec with a sweep. */
 static int expand(smoe_sweep *sweep, const char *text, bool skip, size_t *skipped, smoe_err *err) {
@@ -276,7 +276,7 @@ static void invalid_trials_are_all_named(void **state) {
     smoe_sweep_free(&sweep);
 }
 
-/* ---- results ---------------------------------------------------------------------------------- */
+/* ---- results --------------------------------------------------------------------------------- */
 
 /* Experts 2, 4, 8 over two seeds; one seed of experts 8 failed. */
 static void results_by_hand(void **state) {
@@ -445,7 +445,7 @@ static void an_older_run_is_measured(void **state) {
     json_decref(r);
 }
 
-/* ---- ablations -------------------------------------------------------------------------------- */
+/* ---- ablations ------------------------------------------------------------------------------- */
 
 static const char all_routers[] = "soft,soft-uniform,uniform-soft,uniform,identity,dense";
 

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-/* ---- positions ----------------------------------------------------------------------------------- */
+/* ---- positions ------------------------------------------------------------------------------- */
 
 /* Positions [1,to,d] filled from [1,from,d], in single precision as in a file; before that, each
  * is 7. */
@@ -92,7 +92,7 @@ static void planes_stay_planes(void **state) {
         }
 }
 
-/* ---- tables and files ---------------------------------------------------------------------------- */
+/* ---- tables and files ------------------------------------------------------------------------ */
 
 enum { W = 2, H = 3, T = 9 };
 
