@@ -306,7 +306,8 @@ static void assert_evaluated(smoe_sweep *sweep, const char *const *row, const do
     smoe_results_free(&r);
 }
 
-/* Precision of trial i at points 0 and 1, two seeds of k 1 and of k 2: 0, 0.25; 0.5, 0.5; 0.25, 1; 0.25, 1. */
+/* Precision of trial i at points 0 and 1, two seeds of k 1 and of k 2: 0, 0.25; 0.5, 0.5; 0.25,
+ * 1; 0.25, 1. */
 static void evaluations_are_compared(void **state) {
     sweep_folder *w = *state;
     smoe_sweep sweep = made(w, TRAINED "sweep: {grid: {model.moe.k: [1, 2]}, seeds: [0, 1], "

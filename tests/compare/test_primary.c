@@ -36,8 +36,8 @@ static const char plan[] = TRAINED GRID
  *   the same of losses                      -1 and -1.001         2001
  *   uniform 8 - 2 experts                   0.001 and 0           within 0.05: 0.0495/0.0005 = 99
  *   the slope of soft                       0.1 and 0.1001        2001
- * Of one degree of freedom p is 1 - 2 atan(t) / pi, of one side half of it. Of six the two smallest,
- * which are equal, count 6 times, then 4 and 3.
+ * With one degree of freedom p is 1 - 2 atan(t) / pi; one-sided, half of it. Corrected for six
+ * contrasts, the two smallest, which are equal, are multiplied by 6, the next by 4 and 3.
  */
 static const double precision[] = {0.3, 0.3, 0.4, 0.4,    0.5,   0.5002,
                                    0.2, 0.2, 0.2, 0.1972, 0.201, 0.2};

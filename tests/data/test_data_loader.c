@@ -445,7 +445,7 @@ static void test_cutmix_box(void **state) {
         assert_true(box.top <= box.bottom && box.bottom <= WIDE);
         sum += (double)((box.right - box.left) * (box.bottom - box.top)) / ((double)WIDE * WIDE);
     }
-    /* the mean's standard deviation is below .3/sqrt(20000) = .0022; a side is rounded by a pixel */
+    /* the mean's standard deviation is below .3/sqrt(20000) = .0022; sides are whole pixels */
     assert_true(fabs(sum / DRAWS - .3208) < .01);
 }
 

@@ -310,8 +310,8 @@ static void top_k_before_softmax(void **state) {
 }
 
 /*
- * gate: sigmoid, logits ln g: sigmoid(ln 3) = 3/4, sigmoid(ln 1/3) = 1/4, sigmoid(0) = 1/2. K = 2 of
- * (3, 1/3, 1): experts 0 and 2 with 3/4 and 1/2; renormalize: 3/5 and 2/5.
+ * gate: sigmoid, logits ln g: sigmoid(ln 3) = 3/4, sigmoid(ln 1/3) = 1/4, sigmoid(0) = 1/2.
+ * K = 2 of (3, 1/3, 1): experts 0 and 2 with 3/4 and 1/2; renormalize: 3/5 and 2/5.
  */
 static void sigmoid_gate(void **state) {
     (void)state;
@@ -337,9 +337,9 @@ static void sigmoid_gate(void **state) {
 }
 
 /*
- * g = (.6 .4), (.7 .3), (.55 .45) with biases (0, .25): g + b = (.6 .65), (.7 .55), (.55 .7). Tokens
- * 0 and 2 go to expert 1, with their own .4 and .45. Chosen: 1 and 2, mean 3/2; a step of 0.1 makes
- * the biases (.1, .15), and equal numbers leave them.
+ * g = (.6 .4), (.7 .3), (.55 .45) with biases (0, .25): g + b = (.6 .65), (.7 .55), (.55 .7).
+ * Tokens 0 and 2 go to expert 1, with weights .4 and .45, without bias. The experts are chosen 1
+ * and 2 times, mean 3/2; a step of 0.1 makes the biases (.1, .15). Equal counts do not change them.
  */
 static void biases_move_choices_alone(void **state) {
     (void)state;

@@ -393,7 +393,7 @@ static void a_run_is_measured_from_its_metrics(void **state) {
         "\"test/fewshot_5_sd\":0.125}\n"
         "{\"step\":3,\"train/loss\":1.0,\"train/images_per_s\":20,"
         "\"blocks.0/router/dispatch_max\":0.25,\"blocks.1/router/dispatch_max\":0.75,"
-        "\"blocks.10/router/dispatch_max\":0.5}\n" /* the largest over the layers, from the last record */
+        "\"blocks.10/router/dispatch_max\":0.5}\n" /* largest over layers, last record */
         "{\"step\":3,\"test/loss\":2.25,\"test/precision_at_1\":0.5,\"test/fewshot_5\":0.25}\n"
         "{\"step\":4,\"train/lo";
     scratch_write(scratch_path(&w->folder, path, "metrics.jsonl"), metrics, sizeof metrics - 1);

@@ -143,7 +143,7 @@ static smoe_train_spec constant_rate(smoe_optimizer name) {
 
 /*
  * Adam, rate 0.1, betas 1/2 and 3/4, eps 1, w = 1.
- *   g = 4:  m = 2, m^ = 2/(1/2) = 4;  v = 4, v^ = 4/(1/4) = 16;  step 4/(4 + 1): w = 1 - 0.08 = 0.92
+ *   g = 4:  m = 2, m^ = 2/(1/2) = 4;  v = 4, v^ = 4/(1/4) = 16;  step 4/(4 + 1): w = 0.92
  *   g = -2: m = 0, so w stays;  v = 3 + 1 = 4
  *   g = 0 then 2: m = 0; then m = 1, m^ = 1/(3/4) = 4/3; v = 1, v^ = 1/(7/16) = 16/7;
  *           w = 1 - 0.1 (4/3)/(4/sqrt 7 + 1)
@@ -219,9 +219,11 @@ static void sgd_by_hand(void **state) {
 /*
  * Adafactor on tensors that are too small for factors, rate 0.1, betas 1/2 and at most 3/4, w = 1.
  *   t = 1: b = 0.  g = 4: V = 16, u = 1, m = 1/2, w = 1 - 0.05 = 0.95;  g = 0: nothing
- *   t = 2: b = 1 - 2^-0.8 = 0.4257 < 3/4.  g = -2: V = 16 b + 4 (1 - b), u = -2/sqrt(V), m = 1/4 + u/2
+ *   t = 2: b = 1 - 2^-0.8 = 0.4257 < 3/4.  g = -2: V = 16 b + 4 (1 - b), u = -2/sqrt(V),
+ *                                          m = 1/4 + u/2
  *                                          g = 2: V = 4 (1 - b), u = 1/sqrt(1 - b), m = u/2
- *   t = 9: 1 - 9^-0.8 = 0.83 is above 3/4. From V = 16 and m = 0 with g = 4 sqrt(5): V = 12 + 20 = 32
+ *   t = 9: 1 - 9^-0.8 = 0.83 is above 3/4.
+ *          From V = 16 and m = 0 with g = 4 sqrt(5): V = 12 + 20 = 32
  */
 static void adafactor_by_hand(void **state) {
     (void)state;

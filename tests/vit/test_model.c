@@ -447,7 +447,7 @@ static void fresh_gradients(void **state) {
         differentiate(&r);
         assert_memory_equal(r.params->g, zeroed, bytes);
         differentiate(
-            &r); /* added to the present gradients: twice as much, up to 6e-8 for each of a hundred rows */
+            &r); /* added to the present ones: twice as much, up to 6e-8 for each of 100 rows */
         for (size_t i = 0; i < r.params->size; i++)
             assert_close(r.params->g[i], 2 * zeroed[i], 1e-5 * (1 + fabs((double)zeroed[i])));
         free(zeroed);
