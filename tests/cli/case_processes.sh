@@ -88,7 +88,7 @@ refused 2 '3 processes: their number must be a power of two'
 $several 1 smoe train tiny.yaml -q -o bad train.pieces=2 : -n 1 smoe train nowhere.yaml -q -o bad 2>err
 got=$?
 refused 2 'process 1 of 2 on .*nowhere.yaml'
-# an srun whose environment does not tell the processes apart
+# an srun that does not connect its processes (needs --mpi=pmix)
 SLURM_STEP_ID=0 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=4 smoe train tiny.yaml -q -o bad 2>err
 got=$?
 refused 2 'srun --mpi=pmix'

@@ -14,7 +14,7 @@ grep -q "^plot \$line0 using" one/tokens_to_fraction.gp || fail "no lines in the
 # By default 8 images of the split, each in original size and enlarged, and a row per tile.
 [ "$(ls one/overlays | grep -c '^image[0-9]*-blocks1.png$')" -eq 8 ] || fail "$(ls one/overlays)"
 [ "$(ls one/overlays | grep -c '^image[0-9]*-blocks1-large.png$')" -eq 8 ] || fail "$(ls one/overlays)"
-# The image, the map of experts (who), and 8 slots; and the heading.
+# The image, the map of which slot each patch belongs to (who), and 8 slots; and the heading.
 [ "$(wc -l <one/overlays/tiles.csv)" -eq $((8 * 10 + 1)) ] || fail "$(wc -l <one/overlays/tiles.csv) rows of tiles"
 # On request.
 status 0 smoe inspect run -q -o asked --images 3,7 --slots 5,0 >/dev/null

@@ -434,8 +434,8 @@ static void test_shrinking_is_close(void **state) {
 
 /* The same if the side is not a multiple of the fraction: the last pixel of the smaller image is
  * partly padding, and must not shift the others. The waves rise by up to 50 * 6 pi / side per
- * pixel, so a shift by the 7 pixels that 257 and 265 lack to a multiple of 8 would show as 25
- * levels. */
+ * pixel, so squeezing the image by the 7 pixels that 257 and 265 lack to a multiple of 8 would
+ * show as 25 levels. */
 static void test_shrinking_keeps_places(void **state) {
     (void)state;
     static const size_t sides[] = {257, 265, 264, 513, 131};

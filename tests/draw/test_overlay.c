@@ -125,8 +125,8 @@ static void check_pixel(const smoe_image *sheet, size_t x, size_t y, const smoe_
 }
 
 /* Slots 0 to 2 have weights 1/2 and 1/6: 1/3 of the largest is dark by 0.92*(2/3). Tiles are 4
- * pixels wide with gaps of 2; the first is the image, the second the map of experts (who), then
- * the units. */
+ * pixels wide with gaps of 2; the first is the image, the second the map of which unit each
+ * patch belongs to (who), then the units. */
 static void test_soft(void **state) {
     const double dark[3] = {8, 10, 14};
     sheets s;

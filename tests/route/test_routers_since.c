@@ -250,7 +250,7 @@ static void sinkhorn_by_hand(void **state) {
 }
 
 /* The projection of (1, 0) onto sum 2: (3/2, 1/2). Prices become (1/4, -1/4); then the
- * projection of (3/4, 1/4): (5/4, 3/4). With at most one place per entry: (2, 0). */
+ * projection of (3/4, 1/4): (5/4, 3/4). With only one nonzero entry allowed: (2, 0). */
 static void sparse_by_hand(void **state) {
     (void)state;
     const real z[] = {1, 0};

@@ -181,9 +181,9 @@ static void train(outcome *o, const char *keys, bool factor) {
     models_free(&r);
 }
 
-/* Each number of a written gradient was rounded after at most 32 additions, half an ulp each,
- * which grows with their root; the relative error of the norm of thousands of them is much
- * smaller. */
+/* Each number of a written gradient was rounded after at most 32 additions, half an ulp each;
+ * together they are about the root of their number. The relative error of the norm of thousands
+ * of them is much smaller. */
 #ifdef SMOE_F64
 static const double NORM = 1e-14;
 #else
