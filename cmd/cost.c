@@ -142,8 +142,8 @@ static int positive(double *number, const char *name, const char *text, double p
     return smoe_fail(err, SMOE_USAGE, "--%s %s: not a number above 0", name, text);
 }
 
-static int fill_shares(shares *s, const smoe_cost *cost, const smoe_spec *spec,
-                       const smoe_options *options, smoe_err *err) {
+static int fill_shares(shares *s, const smoe_spec *spec, const smoe_options *options,
+                       smoe_err *err) {
     double rate, latency;
     size_t classes;
     if (smoe_cmd_classes(spec, 0, false, &classes, err)) return -1;
@@ -162,8 +162,8 @@ static int fill_shares(shares *s, const smoe_cost *cost, const smoe_spec *spec,
             return smoe_fail(err, SMOE_USAGE,
                              "--processes %s: expected up to %d numbers, as in 1,8,64",
                              options->processes, MOST_LISTED);
-        if (smoe_cost_share_of(&s->share[s->count++], cost, spec, classes, (int)processes,
-                               rate * 1e9, latency / 1e6, err))
+        if (smoe_cost_share_of(&s->share[s->count++], spec, classes, (int)processes, rate * 1e9,
+                               latency / 1e6, err))
             return -1;
         at = rest;
     }
@@ -181,12 +181,13 @@ static json_t *shares_json(const shares *s) {
         const smoe_cost_share *x = &s->share[i];
         json_array_append_new(
             list,
-            json_pack("{s:i, s:{s:o, s:o, s:o, s:o}, s:{s:o, s:o, s:o}, s:f}", "processes",
+            json_pack("{s:i, s:{s:o, s:o, s:o, s:o}, s:{s:o, s:o, s:o, s:o}, s:f}", "processes",
                       x->processes, "bytes", "weights", smoe_number_json(x->weights), "gradients",
                       smoe_number_json(x->gradients), "optimizer", smoe_number_json(x->optimizer),
                       "activations", smoe_number_json(x->activations), "sent_per_step", "gradients",
                       sent_json(&x->sent[SMOE_TRAFFIC_GRADIENTS]), "weights",
-                      sent_json(&x->sent[SMOE_TRAFFIC_WEIGHTS]), "other",
+                      sent_json(&x->sent[SMOE_TRAFFIC_WEIGHTS]), "slots",
+                      sent_json(&x->sent[SMOE_TRAFFIC_SLOTS]), "other",
                       sent_json(&x->sent[SMOE_TRAFFIC_OTHER]), "communication_s", x->seconds));
     }
     return list;
@@ -194,7 +195,8 @@ static json_t *shares_json(const shares *s) {
 
 static int print_shares(const shares *s, bool bold, smoe_err *err) {
     static const char *const head[] = {"processes",    "memory of each", "gradients sent",
-                                       "weights sent", "messages",       "communication"};
+                                       "weights sent", "slots sent",     "messages",
+                                       "communication"};
     smoe_table table = {.columns = sizeof head / sizeof *head};
     for (size_t i = 0; i < table.columns; i++) smoe_table_add(&table, "%s", head[i]);
     for (size_t i = 0; i < s->count; i++) {
@@ -205,6 +207,7 @@ static int print_shares(const shares *s, bool bold, smoe_err *err) {
         add_si(&table, x->weights + x->gradients + x->optimizer + x->activations, "B");
         add_si(&table, (double)x->sent[SMOE_TRAFFIC_GRADIENTS].bytes, "B");
         add_si(&table, (double)x->sent[SMOE_TRAFFIC_WEIGHTS].bytes, "B");
+        add_si(&table, (double)x->sent[SMOE_TRAFFIC_SLOTS].bytes, "B");
         smoe_table_add(&table, "%llu", (unsigned long long)messages);
         add_si(&table, x->seconds, "s");
     }
@@ -224,7 +227,7 @@ static int show(const smoe_cost *cost, const smoe_spec *spec, const smoe_options
                 smoe_err *err) {
     shares processes;
     bool bold = smoe_cmd_color(options, stdout);
-    if (fill_shares(&processes, cost, spec, options, err)) return -1;
+    if (fill_shares(&processes, spec, options, err)) return -1;
     if (options->json) {
         json_t *value = cost_json(cost);
         if (value && processes.count)

@@ -273,6 +273,7 @@ static bool free_to_differ(const char *key) {
     static const char *const keys[] = {"name",
                                        "data.cache_mb",
                                        "train.steps",
+                                       "train.experts_over",
                                        "train.log_every",
                                        "train.eval_every",
                                        "train.checkpoint_every",

@@ -33,7 +33,7 @@ static bool sent_as_foretold(const smoe_step *step, const smoe_params *params) {
     smoe_sent want[SMOE_TRAFFICS] = {{0}}, agreed = {0};
     const smoe_comm *c = step->comm;
     for (int i = 0; i < STEPS; i++) {
-        smoe_step_expect(params, &step->spec->train, c, want);
+        if (smoe_step_expect(step->model, &step->spec->train, c, want, NULL)) return false;
         smoe_comm_expect_agree(c, &agreed); /* the trainer's two, which are not made here */
         smoe_comm_expect_agree(c, &agreed);
     }
