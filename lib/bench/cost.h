@@ -42,7 +42,8 @@ typedef struct smoe_cost_share {
     int processes;
     double weights, gradients, optimizer, activations; /* bytes */
     smoe_sent sent[SMOE_TRAFFICS];
-    double seconds; /* that messages take one after the other, nothing overlapping */
+    double seconds;   /* that messages take one after the other, nothing overlapping */
+    double computing; /* seconds that its FLOPs take; filled by the caller, who knows a rate */
 } smoe_cost_share;
 
 /* For this number of processes, a power of two that divides train.pieces (else SMOE_USAGE), with

@@ -170,7 +170,6 @@ int smoe_divided_open(smoe_divided *p, smoe_params *params, const smoe_share *sh
     *p = (smoe_divided){.params = params, .comm = comm, .shards = (size_t)n};
     p->same = smoe_comm_part(comm, comm->rank % n, n, comm->size / n);
     p->reader = (smoe_part_reader){read_parts, p};
-    params->reader = &p->reader;
     p->in = calloc(R, sizeof *p->in);
     p->out = calloc(R, sizeof *p->out);
     p->unit = malloc(UNIT * sizeof *p->unit);

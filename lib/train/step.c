@@ -70,7 +70,10 @@ int smoe_step_open(smoe_step *s, smoe_model *model, const smoe_spec *spec, size_
     s->images = spec->train.batch_size / G;
     smoe_model_divide(model, s->comm, spec->train.experts_over, s->pieces);
     s->share = smoe_model_share(model);
-    if (s->share && smoe_divided_open(&s->divided, params, s->share, s->comm, err)) return -1;
+    if (s->share) {
+        if (smoe_divided_open(&s->divided, params, s->share, s->comm, err)) return -1;
+        params->reader = &s->divided.reader;
+    }
     if (allocate(s, err) || smoe_optim_allocate(params, &spec->train, err)) return -1;
     if (s->share && smoe_share_allocate(s->share, params, err)) return -1;
     if (smoe_pieces_open(&s->tree, params, s->pieces, err)) return -1;
@@ -304,7 +307,6 @@ int smoe_step_expect(smoe_model *model, const smoe_train_spec *train, smoe_comm 
     if (!status) smoe_divided_expect(&parts, sent);
     if (!status) smoe_model_expect(model, &sent[SMOE_TRAFFIC_SLOTS]);
     smoe_divided_free(&parts);
-    params->reader = NULL;
     return status;
 }
 

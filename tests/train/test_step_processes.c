@@ -41,9 +41,9 @@ static uint32_t sum_of(smoe_step *step, smoe_params *params) {
     return (uint32_t)crc32_z(0, (const Bytef *)sums, sizeof sums);
 }
 
-static bool sent_as_foretold(const smoe_step *step, const smoe_params *params) {
+static bool sent_as_foretold(const smoe_step *step) {
     smoe_sent want[SMOE_TRAFFICS] = {{0}}, agreed = {0};
-    const smoe_comm *c = step->comm;
+    smoe_comm *c = step->comm;
     for (int i = 0; i < STEPS; i++) {
         if (smoe_step_expect(step->model, &step->spec->train, c, want, NULL)) return false;
         smoe_comm_expect_agree(c, &agreed); /* the trainer's two, which are not made here */
@@ -62,7 +62,12 @@ static bool train(smoe_comm *comm, void *user) {
     const smoe_step_options options = {.comm = comm};
     smoe_threads_set(1 + comm->rank % 2);
     if (!models_make(&rig, j->keys, IMAGES, true)) return false;
-    if (smoe_step_open(&step, rig.model, &rig.spec, rig.N, &options, &err)) return false;
+    /* that of the rig has its slabs already: experts can only be divided before */
+    smoe_model *model;
+    if (smoe_model_create(&model, &rig.spec, rig.N, &err)) return false;
+    if (smoe_step_open(&step, model, &rig.spec, rig.N, &options, &err)) return false;
+    smoe_params *params = smoe_model_params(model);
+    smoe_params_init(params, 1);
     real *target = calloc(IMAGES * rig.N, sizeof *target);
     for (size_t b = 0; b < IMAGES; b++) target[b * rig.N + b % rig.N] = 1;
     size_t share = IMAGES / (size_t)comm->size, first = share * (size_t)comm->rank;
@@ -72,11 +77,12 @@ static bool train(smoe_comm *comm, void *user) {
     bool good = true;
     for (uint64_t i = 0; i < STEPS; i++)
         good = good && !smoe_step_run(&step, &batch, i, i, NULL, &err);
-    good = good && sent_as_foretold(&step, rig.params);
+    good = good && sent_as_foretold(&step);
     smoe_step_gather_moments(&step);
-    uint32_t crc = sum_of(&step, rig.params);
+    uint32_t crc = sum_of(&step, params);
     good = good && write(j->fd[1], &crc, sizeof crc) == sizeof crc;
     smoe_step_free(&step);
+    smoe_model_free(model);
     models_free(&rig);
     free(target);
     return good;
