@@ -188,10 +188,11 @@ static json_t *shares_json(const shares *s) {
         const smoe_cost_share *x = &s->share[i];
         json_array_append_new(
             list,
-            json_pack("{s:i, s:{s:o, s:o, s:o, s:o}, s:{s:o, s:o, s:o, s:o}, s:f, s:f, s:f}", "processes",
-                      x->processes, "bytes", "weights", smoe_number_json(x->weights), "gradients",
-                      smoe_number_json(x->gradients), "optimizer", smoe_number_json(x->optimizer),
-                      "activations", smoe_number_json(x->activations), "sent_per_step", "gradients",
+            json_pack("{s:i, s:{s:o, s:o, s:o, s:o}, s:{s:o, s:o, s:o, s:o}, s:f, s:f, s:f}",
+                      "processes", x->processes, "bytes", "weights", smoe_number_json(x->weights),
+                      "gradients", smoe_number_json(x->gradients), "optimizer",
+                      smoe_number_json(x->optimizer), "activations",
+                      smoe_number_json(x->activations), "sent_per_step", "gradients",
                       sent_json(&x->sent[SMOE_TRAFFIC_GRADIENTS]), "weights",
                       sent_json(&x->sent[SMOE_TRAFFIC_WEIGHTS]), "slots",
                       sent_json(&x->sent[SMOE_TRAFFIC_SLOTS]), "other",

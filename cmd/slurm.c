@@ -90,8 +90,9 @@ int smoe_slurm_write(const smoe_sweep *sweep, const smoe_options *options, smoe_
     script s = {.sweep = sweep, .program = program, .folder = folder};
     ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
     if (n < 0 || !realpath(sweep->dir, folder))
-        return smoe_fail_errno(err, SMOE_RUNTIME, "%s: cannot find the path of the program or of %s",
-                               options->slurm, sweep->dir);
+        return smoe_fail_errno(err, SMOE_RUNTIME,
+                               "%s: cannot find the path of the program or of %s", options->slurm,
+                               sweep->dir);
     program[n] = '\0';
     if (measure(&s, options, err)) return -1;
     if (!s.open)

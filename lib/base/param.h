@@ -31,8 +31,8 @@ typedef struct smoe_param {
     int ndim;      /* 0: a scalar */
     size_t dim[SMOE_PARAM_DIMS];
     size_t size, offset; /* elements; offset into every slab, a multiple of 16 */
-    /* Several processes may divide a tensor: here are elements from .. from + size of `whole`, which
-     * is the product of dim; else from is 0 and size is whole. */
+    /* Several processes may divide a tensor: here are elements from .. from + size of `whole`,
+     * which is the product of dim; else from is 0 and size is whole. */
     size_t whole, from;
     smoe_param_group group;
     double lr;    /* factor of the learning rate */

@@ -85,7 +85,8 @@ int smoe_cost_estimate(smoe_cost *cost, const smoe_spec *spec, size_t classes,
 }
 
 /* Memory of the process of `comm`, and what it sends; the shares are the largest so far. */
-static int add_process(smoe_cost_share *share, const smoe_spec *spec, size_t N, smoe_comm *comm, double rate, double latency, smoe_err *err) {
+static int add_process(smoe_cost_share *share, const smoe_spec *spec, size_t N, smoe_comm *comm,
+                       double rate, double latency, smoe_err *err) {
     smoe_model *model = NULL;
     size_t G = spec->train.pieces, R = (size_t)comm->size;
     smoe_sent sent[SMOE_TRAFFICS] = {{0}};
@@ -100,7 +101,8 @@ static int add_process(smoe_cost_share *share, const smoe_spec *spec, size_t N, 
     for (size_t i = 0; i < params->count; i++)
         if (smoe_param_divided(&params->param[i]) && !params->param[i].frozen)
             experts += (double)params->param[i].size;
-    double moments = smoe_optim_bytes(params, &spec->train), of_experts = moments * experts / trained;
+    double moments = smoe_optim_bytes(params, &spec->train);
+    double of_experts = moments * experts / trained;
     if (smoe_optim_divides(&spec->train)) moments = of_experts + (moments - of_experts) / (double)R;
     double levels = (double)(1 + smoe_pieces_levels(G / R));
     double gradients = ((double)smoe_params_gradients(params) - experts) * levels;
@@ -122,7 +124,7 @@ static int add_process(smoe_cost_share *share, const smoe_spec *spec, size_t N, 
 
 int smoe_cost_share_of(smoe_cost_share *share, const smoe_spec *spec, size_t classes, int processes,
                        double rate, double latency, smoe_err *err) {
-    enum { MOST = 256 }; /* processes that are looked at: blocks of experts repeat before */
+    enum { MOST = 64 }; /* processes that are looked at: blocks of experts repeat before */
     size_t N = spec->data.classes ? spec->data.classes : classes, G = spec->train.pieces;
     smoe_comm comm = {.size = processes};
     if (processes < 1 || processes & (processes - 1) || !smoe_comm_divides(&comm, G))

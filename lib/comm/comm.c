@@ -102,7 +102,7 @@ static void sum_half(smoe_comm *c, real *x, const half *h, size_t size, size_t u
         size_t in = least(keep_end - keep, SMOE_COMM_BLOCK);
         size_t out = least(away_end - away, SMOE_COMM_BLOCK);
         smoe_comm_exchange(c, SMOE_TRAFFIC_GRADIENTS, h->other, x + away, out * sizeof *x, block,
-                 in * sizeof *x);
+                           in * sizeof *x);
         add(x + keep, block, in);
         keep += in;
         away += out;

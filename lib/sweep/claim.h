@@ -5,9 +5,9 @@
  * refuse).
  *
  * The claim of a process that is gone is taken over: at once on the same machine, where that can be
- * seen; from another machine when it has not been renewed for its lease, as measured by the clock of
- * whoever waits for it. Clocks of machines are never compared. Two processes that take over the same
- * claim rename it away; one of them succeeds.
+ * seen; from another machine when it has not been renewed for its lease, as measured by the clock
+ * of whoever waits for it. Clocks of machines are never compared. Two processes that take over the
+ * same claim rename it away; one of them succeeds.
  */
 #ifndef SMOE_CLAIM_H
 #define SMOE_CLAIM_H

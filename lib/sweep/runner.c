@@ -35,7 +35,7 @@ typedef struct runner {
     worker *worker;           /* [running], room for jobs */
     size_t jobs, running;
     smoe_claim_seen *seen; /* [trials] claims of other processes */
-    bool *settled; /* [trials] done, failed, or to be left */
+    bool *settled;         /* [trials] done, failed, or to be left */
     bool stopping, told;
     size_t failed, killed; /* trials of this process */
     sigset_t before;       /* the caller's mask */
@@ -167,7 +167,8 @@ static int end(runner *r, size_t which, int status, smoe_err *err) {
     r->worker[which] = r->worker[--r->running];
     int bad = smoe_trial_look(r->sweep, w.trial, err);
     smoe_trial *trial = &r->sweep->trial[w.trial];
-    bool stopped = w.lost || (r->stopping && (WIFSIGNALED(status) || WEXITSTATUS(status) == SMOE_STOPPED));
+    bool stopped =
+        w.lost || (r->stopping && (WIFSIGNALED(status) || WEXITSTATUS(status) == SMOE_STOPPED));
     bool silent = WIFSIGNALED(status) || (WEXITSTATUS(status) && trial->state != SMOE_TRIAL_FAILED);
     if (killed(status)) { /* killed from outside or for lack of memory: the trial did not fail */
         r->killed += !stopped && trial->state == SMOE_TRIAL_OPEN;

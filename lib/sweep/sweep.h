@@ -143,7 +143,8 @@ char *smoe_trial_dir(const smoe_sweep *sweep, size_t i);
  */
 char *smoe_trial_outcomes(const smoe_sweep *sweep, size_t i);
 
-/* 1: ours until it is released; 0: another process runs it; -1. See smoe_claim_take for the rest. */
+/* 1: ours until it is released; 0: another process runs it; -1. See smoe_claim_take for the rest.
+ * */
 int smoe_trial_claim(const smoe_sweep *sweep, size_t i, smoe_claim *claim, unsigned lease,
                      smoe_claim_seen *seen, smoe_err *err) SMOE_MUST_CHECK;
 

@@ -18,6 +18,7 @@ static size_t least(size_t a, size_t b) {
  * range ends. `guess` is tried first. */
 static int range_owner(const smoe_divided *p, size_t at, int guess, size_t *end) {
     size_t n = (p->params->shared + UNIT - 1) / UNIT;
+    *end = p->params->shared;
     for (int i = 0; i <= p->comm->size; i++) {
         smoe_comm one = {.size = p->comm->size, .rank = i ? i - 1 : guess};
         size_t first;
@@ -99,8 +100,12 @@ typedef struct request {
 
 /* The slabs of a table in a fixed order, each with its table and the bytes of an element. */
 static void slabs_of(const smoe_params *params, const void *slab[SLABS]) {
-    const void *const all[SLABS] = {params->w,      params->average, params->m,
-                                    params->v,      params->m_bf16,  params->v_bf16,
+    const void *const all[SLABS] = {params->w,
+                                    params->average,
+                                    params->m,
+                                    params->v,
+                                    params->m_bf16,
+                                    params->v_bf16,
                                     params->second ? params->second->w : NULL};
     memcpy(slab, all, sizeof all);
 }
@@ -163,8 +168,8 @@ void smoe_divided_dismiss(smoe_divided *p) {
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-int smoe_divided_open(smoe_divided *p, smoe_params *params, const smoe_share *share, smoe_comm *comm,
-                    smoe_err *err) {
+int smoe_divided_open(smoe_divided *p, smoe_params *params, const smoe_share *share,
+                      smoe_comm *comm, smoe_err *err) {
     int n = share->block.size;
     size_t R = (size_t)comm->size, moved = 0;
     *p = (smoe_divided){.params = params, .comm = comm, .shards = (size_t)n};
@@ -231,9 +236,8 @@ static void exchange_parts(smoe_divided *p) {
             memcpy(to, p->params->g + part->from, part->count * sizeof *to);
             to += part->count;
         }
-        smoe_comm_exchange(p->comm, SMOE_TRAFFIC_GRADIENTS, other, out,
-                           p->out[other] * sizeof *out, p->buffer + begin_of(p, other),
-                           p->in[other] * sizeof *out);
+        smoe_comm_exchange(p->comm, SMOE_TRAFFIC_GRADIENTS, other, out, p->out[other] * sizeof *out,
+                           p->buffer + begin_of(p, other), p->in[other] * sizeof *out);
     }
 }
 

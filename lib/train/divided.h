@@ -37,24 +37,25 @@ typedef struct smoe_divided {
 /* The table needs no slabs. `share` is that of the model; borrows all. `reader` is for the table:
  * smoe_divided_serve answers it. Free in any case. */
 int smoe_divided_open(smoe_divided *parts, smoe_params *params, const smoe_share *share,
-                    smoe_comm *comm, smoe_err *err) SMOE_MUST_CHECK;
+                      smoe_comm *comm, smoe_err *err) SMOE_MUST_CHECK;
 void smoe_divided_free(smoe_divided *parts);
 
 /* Units of the whole gradient. */
 size_t smoe_divided_units(const smoe_divided *parts);
 
-/* The gradients of experts become their sum over all blocks. `block` as in smoe_comm_scatter_sum. */
+/* The gradients of experts become their sum over all blocks. `block` as in smoe_comm_scatter_sum.
+ * */
 void smoe_divided_sum(smoe_divided *parts, real *block);
 
-/* square [smoe_divided_units] of the gradients, of which shared ones are summed in the range of each
- * process, and those of experts everywhere. */
+/* square [smoe_divided_units] of the gradients, of which shared ones are summed in the range of
+ * each process, and those of experts everywhere. */
 void smoe_divided_squares(smoe_divided *parts, double *square);
 
 /* Adds what the two functions send. */
 void smoe_divided_expect(const smoe_divided *parts, smoe_sent sent[SMOE_TRAFFICS]);
 
-/* While process 0 writes a checkpoint, it reads the tensors of others; these call the first function,
- * which returns when process 0 has called the second. */
+/* While process 0 writes a checkpoint, it reads the tensors of others; these call the first
+ * function, which returns when process 0 has called the second. */
 void smoe_divided_serve(smoe_divided *parts);
 void smoe_divided_dismiss(smoe_divided *parts);
 

@@ -24,8 +24,7 @@ void smoe_upcycle_noise(smoe_params *params, const smoe_safetensors *file, uint6
         real *w = params->w + row->offset;
         double square = 0;
         size_t one = row->whole / row->dim[0]; /* its copies are equal, whichever are here */
-        for (size_t j = 0; j < row->whole; j++)
-            square += (double)w[j % one] * (double)w[j % one];
+        for (size_t j = 0; j < row->whole; j++) square += (double)w[j % one] * (double)w[j % one];
         smoe_param drawn = *row; /* with the stream of the row's initial values */
         drawn.alike = false;
         drawn.mean = 0;

@@ -238,7 +238,7 @@ typedef struct smoe_mlp {
     uint32_t site;
     const smoe_plan *plan;  /* that the rows are slots of; NULL: they are tokens, or have places */
     size_t first_expert;    /* of the plan: the E experts here begin with it */
-    const uint64_t *places; /* of the rows, which key their dropout (smoe_dropout_places); or NULL */
+    const uint64_t *places; /* of the rows, for dropout (smoe_dropout_places); or NULL */
     size_t all;             /* experts of the layer: E of them are here (vit/share.h) */
     real *hidden;           /* [rows,h] before GELU, kept; without training it is `active` */
     real *active, *dactive; /* [rows,h]; kept where they are factors */
@@ -288,7 +288,7 @@ typedef struct smoe_share {
     size_t pieces;               /* of the batch, of one process */
     size_t levels, block_levels; /* of the tree over these, and over the processes of a block */
     size_t size;                 /* gradients of the experts that are here */
-    real *sums;      /* [N * levels + block_levels, size] sums that wait for their neighbour; owned */
+    real *sums; /* [N * levels + block_levels, size] sums that wait for their neighbour; owned */
     uint64_t *counts; /* [2, E] rows of experts: sent, received; owned */
 } smoe_share;
 
@@ -305,8 +305,8 @@ typedef struct smoe_far {
 typedef struct smoe_expert_group {
     smoe_mlp mlp;
     size_t begin, count; /* numbers of the experts, wherever they are */
-    size_t *first; /* [E+1] rows, counted from the first of the group; kept */
-    smoe_far far;  /* where experts are divided */
+    size_t *first;       /* [E+1] rows, counted from the first of the group; kept */
+    smoe_far far;        /* where experts are divided */
 } smoe_expert_group;
 
 typedef struct smoe_moe {

@@ -27,8 +27,8 @@ void *smoe_model_held(const smoe_model *model);
 smoe_params *smoe_model_params(smoe_model *model);
 
 /* Divides the experts of each layer over `over` of the processes (SMOE_WORD: all), at most as many
- * as there are processes, and experts in the smallest group; `pieces` of a batch are computed by each
- * process. Nothing happens if that is 1. To be called before slabs and buffers are allocated.
+ * as there are processes, and experts in the smallest group; `pieces` of a batch are computed by
+ * each process. Nothing happens if that is 1. To be called before slabs and buffers are allocated.
  * Borrows comm. See vit/share.h. */
 void smoe_model_divide(smoe_model *model, smoe_comm *comm, double over, size_t pieces);
 /* NULL: all experts are here. */

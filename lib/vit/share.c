@@ -240,8 +240,8 @@ static void add(real *restrict x, const real *restrict y, size_t n) {
     for (size_t i = 0; i < n; i++) x[i] += y[i];
 }
 
-/* Of one parameter: the gradient of piece i of process q is in g. As in a binary counter, a sum that
- * waits at a level is the left neighbour. After the last one the sum of the block is in g. */
+/* Of one parameter: the gradient of piece i of process q is in g. As in a binary counter, a sum
+ * that waits at a level is the left neighbour. After the last one the sum of the block is in g. */
 static void add_piece(const smoe_share *s, real *g, size_t at, size_t n, size_t q, size_t i) {
     real *own = s->sums + at + q * s->levels * s->size;
     real *block = s->sums + at + (size_t)s->block.size * s->levels * s->size;
