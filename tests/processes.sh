@@ -1,7 +1,8 @@
 #!/bin/sh
 # Faults that several processes must survive; too long for `make check`: `make check-processes KILLS=100`.
 # One process of a run with four is killed by SIGKILL at a random moment. The run is resumed with one, two or four
-# processes, again and again. Every checkpoint must be complete, and the final result must equal that of an undisturbed run.
+# processes, again and again, with experts divided over the processes or not. Every checkpoint must be complete, and the
+# final result must equal that of an undisturbed run.
 # Prints a line per kill and a summary.
 cd "$(dirname "$0")/.." || exit 1
 kills=${KILLS:-100} seed=${SEED:-1}
@@ -18,6 +19,8 @@ sums() { (cd "$1/ckpt/latest" && cksum model.safetensors state.safetensors); }
 ended=0 done=0
 while [ $done -lt "$kills" ]; do
     if [ ! -d "$work/run" ]; then what="tests/cli/tiny.yaml $keys -o $work/run"; else what="--resume $work/run -q -j1"; fi
+    random 3
+    what="$what train.experts_over=$((over = 1 << number))"
     random 3
     R=$((1 << number))
     if [ $R -eq 1 ]; then "$smoe" train $what >/dev/null 2>"$work/err" & else $several $R "$smoe" train $what >/dev/null 2>"$work/err" & fi
@@ -37,7 +40,7 @@ while [ $done -lt "$kills" ]; do
     elif [ -d "$work/run" ]; then
         rm -rf "$work/run"
     fi
-    echo "kill $done: R=$R victim=$number killed=$killed status=$status latest=$step"
+    echo "kill $done: R=$R experts_over=$over victim=$number killed=$killed status=$status latest=$step"
     if [ $status -eq 0 ]; then
         ended=$((ended + 1))
         [ "$(sums "$work/run")" = "$(sums "$work/whole")" ] || { echo "other bits at the end"; exit 1; }
