@@ -21,7 +21,7 @@ done
 status 2 smoe train tiny.yaml train.precision=f16 -o none 2>err
 grep -q "train.precision" err || fail "an unknown precision: $(cat err)"
 
-# Going on with other kernels is said; with the same ones it is not.
+# Resuming with other kernels is reported; with the same ones it is not.
 here=$(smoe version | awk '$1 == "kernel" { print $2 }')
 SMOE_ISA=base status 0 smoe train tiny.yaml -q train.precision=bf16 train.steps=16 train.schedule.cooldown=0 -o moved
 status 0 smoe train --resume moved train.steps=20 2>err
