@@ -302,7 +302,6 @@ static void spans_follow_the_steps(void **state) {
         "train.schedule.cooldown=200, or train longer");
 }
 
-/* Keys that only training needs do not matter for an existing model; all others do. */
 /* The largest that fits, and keys that only choice routers use. */
 static void what_just_fits(void **state) {
     (void)state;
