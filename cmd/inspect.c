@@ -4,6 +4,7 @@
  * finds runs and images and writes files; inspect_show.c prints.
  */
 #include "cmd.h"
+#include "heading.h"
 #include "inspect_draw.h"
 #include "inspect_show.h"
 #include "load.h"
@@ -137,6 +138,7 @@ static int look(inspected *x, smoe_frame *frames, const smoe_options *options, s
     smoe_progress_open(&progress, options, stderr, NULL);
     smoe_loaded *l = &x->loaded;
     int status = smoe_load_model(l, err);
+    if (!status) smoe_heading_loaded(l, options);
     if (!status) status = check_slots(x, err);
     if (!status) status = choose_images(x, options, err);
     if (!status) {
@@ -240,12 +242,13 @@ static int check_arguments(const inspected *x, size_t runs, const smoe_options *
 }
 
 /* The last line, which tells where the result is. */
-static void say_written(const smoe_frame *frames, size_t tables, const char *folder) {
+static void say_written(const smoe_frame *frames, size_t tables, const smoe_options *options) {
     size_t written = 0;
+    char many[64];
     for (size_t i = 0; i < tables; i++) written += frames[i].rows > 0;
-    fflush(stdout);
-    smoe_cmd_print(stderr, "%s/report.html, and %zu tables with their figures in %s/\n", folder,
-                   written, folder);
+    snprintf(many, sizeof many, "%zu tables with their figures", written);
+    const char *const files[] = {"report.html", "overlays"};
+    smoe_heading_files(options, options->out, files, 2, many);
 }
 
 static int inspect(inspected *x, size_t runs, const smoe_options *options, smoe_err *err) {
@@ -257,7 +260,7 @@ static int inspect(inspected *x, size_t runs, const smoe_options *options, smoe_
     if (!status && options->out) status = write_tables(frames, tables, options->out, err);
     if (!status && options->out) status = draw(frames, tables, x, runs, options, err);
     if (!status) status = smoe_inspect_show(frames, tables, options, err);
-    if (!status && options->out && !options->quiet) say_written(frames, tables, options->out);
+    if (!status && options->out) say_written(frames, tables, options);
     smoe_frames_free(frames, tables);
     return status;
 }

@@ -500,6 +500,17 @@ static void tell(const trainer *t, double images_per_s) {
     o->step(o->user, &s);
 }
 
+static void tell_begin(const trainer *t) {
+    const smoe_observer *o = t->options->observer;
+    const smoe_train_begin begin = {.spec = t->spec,
+                                    .dir = t->options->dir,
+                                    .train = t->train,
+                                    .test = t->test,
+                                    .model = t->model,
+                                    .step = t->state.step};
+    if (t->chief && o && o->begin) o->begin(o->user, &begin);
+}
+
 static int loop(trainer *t, smoe_err *err) {
     const smoe_train_spec *train = &t->spec->train;
     double mark = smoe_now();
@@ -585,6 +596,7 @@ int smoe_train(const smoe_spec *spec, const smoe_train_options *options, smoe_tr
     t.chief = !t.comm->rank;
     *result = (smoe_train_result){0};
     int status = start(&t, err);
+    if (!status) tell_begin(&t);
     if (!status) status = loop(&t, err);
     status = finish(&t, status, err);
     smoe_loader_free(t.loader);

@@ -33,8 +33,17 @@ typedef struct smoe_eval {
 /* Adds the recalls, where there are any, to the record of an evaluation of that split. */
 void smoe_eval_record(const smoe_eval *eval, const char *split, json_t *record);
 
+typedef struct smoe_train_begin { /* before the first step; all borrowed */
+    const smoe_spec *spec;
+    const char *dir;
+    const smoe_dataset *train, *test; /* test: of the evaluations, or NULL */
+    smoe_model *model;
+    uint64_t step; /* done before, by a run that is resumed */
+} smoe_train_begin;
+
 typedef struct smoe_observer {
     void *user;
+    void (*begin)(void *user, const smoe_train_begin *begin);
     void (*step)(void *user, const smoe_train_status *status);
     void (*eval)(void *user, uint64_t step, const char *split, const smoe_eval *eval);
     void (*note)(void *user, const char *text); /* a remark: resumed from ... */
