@@ -224,7 +224,7 @@ static int draw(const smoe_frame *frames, size_t tables, const inspected *x, siz
 static int check_arguments(const inspected *x, size_t runs, const smoe_options *options,
                            smoe_err *err) {
     double inches;
-    if (smoe_inspect_width(options, &inches, err)) return -1;
+    if (smoe_cmd_width(options, &inches, err)) return -1;
     if (options->figure_width && !options->out)
         return smoe_fail(err, SMOE_USAGE, "--figure-width needs -o: without it no figure is drawn");
     if (runs > 1 && options->dump_routing)

@@ -5,9 +5,6 @@
 #include "opt.h"
 #include "draw/overlay.h"
 
-/* The inches of --figure-width, "3.25in", "8.2cm" or "82mm"; 0 where it is not given. */
-int smoe_inspect_width(const smoe_options *options, double *inches, smoe_err *err) SMOE_MUST_CHECK;
-
 /* Files in the folder DIR beside the tables' CSV, which must be there. `samples`: of all runs,
  * those of a run together. */
 int smoe_inspect_draw(const smoe_frame *frames, size_t tables, const smoe_sample *samples,

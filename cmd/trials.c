@@ -161,6 +161,7 @@ static int set_wishes(smoe_sweep *sweep, const smoe_trials_kind *kind, const smo
         *text[i] = strdup(wish[i]);
         if (!*text[i]) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
     }
+    if (smoe_cmd_width(options, &sweep->figure.width, err)) return -1;
     if (smoe_results_check(sweep, err)) return -1;
     if (options->equivalence &&
         smoe_sweep_set_equivalence(sweep, options->equivalence, "--equivalence", err))
@@ -218,7 +219,7 @@ static int prepare(smoe_sweep *sweep, const smoe_trials_kind *kind, const char *
 static int tell(const smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
     smoe_results results = {0};
     int status = smoe_trials_status(sweep, options, err);
-    bool figure = options->x || options->y || options->line;
+    bool figure = options->x || options->y || options->line || options->figure_width;
     bool contrasts = options->reference || options->equivalence;
     if (status || !(figure || contrasts)) return status;
     status = smoe_results_make(&results, sweep, err);
