@@ -133,12 +133,26 @@ static int check_slots(const inspected *x, smoe_err *err) {
     return 0;
 }
 
-static int look(inspected *x, smoe_frame *frames, const smoe_options *options, smoe_err *err) {
+/* env.json beside the records of a run; NULL: there is none. */
+static json_t *env_of(const inspected *x) {
+    const char *slash = x->metrics ? strrchr(x->metrics, '/') : NULL;
+    char *path =
+        slash ? smoe_text_format("%.*s/env.json", (int)(slash - x->metrics), x->metrics) : NULL;
+    json_t *env = path ? json_load_file(path, 0, NULL) : NULL;
+    free(path);
+    return env;
+}
+
+static int look(inspected *x, smoe_frame *frames, smoe_origin *origin, const smoe_options *options,
+                smoe_err *err) {
     smoe_progress progress;
     smoe_progress_open(&progress, options, stderr, NULL);
     smoe_loaded *l = &x->loaded;
     int status = smoe_load_model(l, err);
     if (!status) smoe_heading_loaded(l, options);
+    json_t *env = env_of(x);
+    if (!status) smoe_origin_model(origin, x->label, &l->spec, env);
+    json_decref(env);
     if (!status) status = check_slots(x, err);
     if (!status) status = choose_images(x, options, err);
     if (!status) {
@@ -203,7 +217,7 @@ static int write_tables(const smoe_frame *frames, size_t tables, const char *fol
 
 /* Figures, overlays and report, from the images kept of all runs. */
 static int draw(const smoe_frame *frames, size_t tables, const inspected *x, size_t runs,
-                const smoe_options *options, smoe_err *err) {
+                const smoe_origin *origin, const smoe_options *options, smoe_err *err) {
     size_t count = 0, kept;
     for (size_t i = 0; i < runs; i++) count += x[i].images;
     smoe_sample *samples = calloc(count + 1, sizeof *samples);
@@ -214,7 +228,7 @@ static int draw(const smoe_frame *frames, size_t tables, const inspected *x, siz
         memcpy(samples + count, own, kept * sizeof *own);
     }
     int status = smoe_inspect_draw(frames, tables, samples, count,
-                                   &(smoe_overlay_units){x->slot, x->slots}, options, err);
+                                   &(smoe_overlay_units){x->slot, x->slots}, origin, options, err);
     free(samples);
     return status;
 }
@@ -253,14 +267,19 @@ static void say_written(const smoe_frame *frames, size_t tables, const smoe_opti
 
 static int inspect(inspected *x, size_t runs, const smoe_options *options, smoe_err *err) {
     smoe_frame *frames = NULL;
+    smoe_origin origin;
     size_t tables = 0;
+    smoe_origin_open(&origin, options);
     int status = smoe_frames_open(&frames, &tables, err);
     if (!status) status = check_targets(frames, tables, options, err);
-    for (size_t i = 0; i < runs && !status; i++) status = look(&x[i], frames, options, err);
+    for (size_t i = 0; i < runs && !status; i++)
+        status = look(&x[i], frames, &origin, options, err);
     if (!status && options->out) status = write_tables(frames, tables, options->out, err);
-    if (!status && options->out) status = draw(frames, tables, x, runs, options, err);
+    if (!status && options->out) status = smoe_origin_check(&origin, err);
+    if (!status && options->out) status = draw(frames, tables, x, runs, &origin, options, err);
     if (!status) status = smoe_inspect_show(frames, tables, options, err);
     if (!status && options->out) say_written(frames, tables, options);
+    smoe_origin_free(&origin);
     smoe_frames_free(frames, tables);
     return status;
 }

@@ -27,9 +27,14 @@ static int draw_overlays(const smoe_sample *samples, size_t count, const smoe_ov
 }
 
 int smoe_inspect_draw(const smoe_frame *frames, size_t tables, const smoe_sample *samples,
-                      size_t count, const smoe_overlay_units *units, const smoe_options *options,
-                      smoe_err *err) {
-    const smoe_report report = {frames, tables, samples, count};
+                      size_t count, const smoe_overlay_units *units, const smoe_origin *origin,
+                      const smoe_options *options, smoe_err *err) {
+    const smoe_report report = {.frames = frames,
+                                .frame_count = tables,
+                                .samples = samples,
+                                .sample_count = count,
+                                .origin = origin->fact,
+                                .origin_count = origin->count};
     smoe_plot_size size;
     size_t scripts, drawn;
     bool sheets;
