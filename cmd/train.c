@@ -15,6 +15,7 @@
 #include "spec/schema.h"
 #include "bench/cost.h"
 #include "data/data.h"
+#include "inspect/inspect_events.h"
 #include "spec/sources.h"
 #include "train/fewshot.h"
 #include "store/env.h"
@@ -407,7 +408,8 @@ static int train(const train_job *job, const smoe_options *options, smoe_err *er
                               .env = smoe_env_here(options->argc, options->argv),
                               .stop = stop,
                               .save = smoe_save_request(),
-                              .observer = &progress.observer};
+                              .observer = &progress.observer,
+                              .draw = smoe_inspect_events};
     smoe_train_result result = {0};
     bool taken = job->mode == SMOE_RUN_NEW && smoe_file_is_folder(job->dir);
     int status = smoe_fewshot_train(job->spec, &how, &result, err);

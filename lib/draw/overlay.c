@@ -196,23 +196,33 @@ static void paint(smoe_image *out, size_t left, size_t top, size_t scale, const 
         }
 }
 
-/* Tiles of the image's size times `scale`, `gap` apart, with `above` over each row. */
-static int write_sheet(const sheet *sh, size_t scale, size_t gap, size_t above, const char *path,
+/* Tiles of the image's size times `scale`, `gap` apart, with `above` over each row; free the image
+ * in any case. */
+static int paint_sheet(smoe_image *out, const sheet *sh, size_t scale, size_t gap, size_t above,
                        smoe_err *err) {
     size_t across = across_of(sh), each = sh->sample->size * scale;
     size_t down = (sh->tiles + across - 1) / across;
-    smoe_image out = {0};
-    int status =
-        smoe_image_shape(&out, across * (each + gap) + gap, down * (each + above) + gap, 3, err);
-    if (!status) {
-        memset(out.pixel, 255, out.width * out.height * 3);
-        for (size_t i = 0; i < sh->tiles; i++)
-            paint(&out, gap + i % across * (each + gap), above + i / across * (each + above), scale,
-                  sh, i);
-        status = smoe_png_write(&out, path, err);
-    }
+    *out = (smoe_image){0};
+    if (smoe_image_shape(out, across * (each + gap) + gap, down * (each + above) + gap, 3, err))
+        return -1;
+    memset(out->pixel, 255, out->width * out->height * 3);
+    for (size_t i = 0; i < sh->tiles; i++)
+        paint(out, gap + i % across * (each + gap), above + i / across * (each + above), scale, sh,
+              i);
+    return 0;
+}
+
+static int write_sheet(const sheet *sh, size_t scale, size_t gap, size_t above, const char *path,
+                       smoe_err *err) {
+    smoe_image out;
+    int status = paint_sheet(&out, sh, scale, gap, above, err);
+    if (!status) status = smoe_png_write(&out, path, err);
     smoe_image_free(&out);
     return status;
+}
+
+static size_t legible(const smoe_sample *s) {
+    return (LEGIBLE + s->size - 1) / s->size;
 }
 
 void smoe_overlays_frame(smoe_frame *frame) {
@@ -298,7 +308,7 @@ static void name_tiles(const sheet *sh, char (*name)[SMOE_OVERLAY_NAME]) {
 /* At the image's size; and magnified to be legible, as a figure with names. */
 static int write_sheets(const sheet *sh, const char *folder, const char *stem,
                         const smoe_plot_size *size, bool *drawn, smoe_err *err) {
-    size_t scale = (LEGIBLE + sh->sample->size - 1) / sh->sample->size, across = across_of(sh);
+    size_t scale = legible(sh->sample), across = across_of(sh);
     char bar[96];
     snprintf(bar, sizeof bar, "weight, as a share of the %s's largest", sh->noun);
     smoe_overlay_sheet x = {.across = across,
@@ -347,6 +357,36 @@ static int write_layer(const smoe_sample *s, const smoe_sample_layer *l, const s
     } else if (!status) {
         status = smoe_fail(err, SMOE_RUNTIME, "out of memory");
     }
+    free(sh.looks);
+    weights_free(&w);
+    return status;
+}
+
+int smoe_overlay_encode(uint8_t **png, size_t *size, size_t *width, size_t *height,
+                        const smoe_sample *sample, size_t layer, smoe_err *err) {
+    const smoe_sample_layer *l = &sample->layer[layer];
+    weights w;
+    size_t chosen[CHOSEN];
+    smoe_image picture = {0}, out = {0};
+    smoe_frame tiles;
+    sheet sh = {.sample = sample, .picture = &picture};
+    *png = NULL;
+    smoe_overlays_frame(&tiles);
+    int status = weights_fill(&w, sample, l, err);
+    if (!status) status = smoe_sample_picture(sample, &picture, err);
+    if (!status &&
+        !(sh.looks = calloc((CHOSEN + 3) * sample->side * sample->side, sizeof *sh.looks)))
+        status = smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    if (!status) {
+        fill_sheet(&sh, l, &w, chosen, choose(&w, chosen), "", &tiles);
+        status = paint_sheet(&out, &sh, legible(sample), LARGE_GAP, LARGE_GAP, err);
+    }
+    if (!status) status = smoe_png_encode(&out, png, size, err);
+    *width = out.width;
+    *height = out.height;
+    smoe_frame_free(&tiles);
+    smoe_image_free(&out);
+    smoe_image_free(&picture);
     free(sh.looks);
     weights_free(&w);
     return status;

@@ -38,6 +38,11 @@ void smoe_overlays_frame(smoe_frame *frame);
  * stay. No such folder: nothing. */
 int smoe_overlays_remove(const char *folder, smoe_err *err) SMOE_MUST_CHECK;
 
+/* The sheet of a layer at least 144 pixels per picture, without names, as PNG in fresh memory, with
+ * its sizes in pixels. */
+int smoe_overlay_encode(uint8_t **png, size_t *size, size_t *width, size_t *height,
+                        const smoe_sample *sample, size_t layer, smoe_err *err) SMOE_MUST_CHECK;
+
 /* Writes FOLDER/overlays/imageN-blocksM.png, at the size of the image, for every sample and MoE
  * layer, -large.png, magnified to be legible, and of that a figure with names and a bar of
  * shades, .gp and .svg (.pdf for a paper), where *drawn says whether gnuplot drew all of them; with

@@ -444,7 +444,9 @@ static int evaluate(trainer *t, smoe_err *err) {
     json_t *r = record(t);
     if (evaluate_split(t, B, r, err) || (t->params->average && evaluate_average(t, B, r, err)) ||
         (t->chief && options->measure &&
-         options->measure(options->measure_user, t->model, B, r, err))) {
+         options->measure(options->measure_user, t->model, B, r, err)) ||
+        (t->chief && options->draw && smoe_run_events(t->run) &&
+         options->draw(options->draw_user, t->run, t->model, t->spec, t->test, B, err))) {
         json_decref(r);
         return -1;
     }

@@ -55,6 +55,11 @@ typedef struct smoe_observer {
 typedef int smoe_eval_hook(void *user, smoe_model *model, size_t batch, json_t *record,
                            smoe_err *err);
 
+/* Pictures of an evaluation for the events of the run (smoe_run_picture), passed in by higher rooms:
+ * called if the run writes events, before the record. The model is reserved for `batch` images. */
+typedef int smoe_picture_hook(void *user, smoe_run *run, smoe_model *model, const smoe_spec *spec,
+                              const smoe_dataset *set, size_t batch, smoe_err *err);
+
 typedef struct smoe_train_options {
     const char *dir; /* the run directory */
     smoe_run_mode mode;
@@ -70,6 +75,8 @@ typedef struct smoe_train_options {
     const smoe_observer *observer; /* may be NULL */
     smoe_eval_hook *measure;       /* at every evaluation; may be NULL */
     void *measure_user;
+    smoe_picture_hook *draw; /* may be NULL */
+    void *draw_user;
 } smoe_train_options;
 
 typedef struct smoe_train_result {
