@@ -4,6 +4,7 @@
     tests/bench/peer.py                              all four cases, every peer that can be imported
     tests/bench/peer.py tiny-dense tiny-soft64       some cases
     tests/bench/peer.py --peers torch --turns 5 --rounds 10 --threads 2
+    tests/bench/peer.py --precision bf16             smoe in BF16, every peer in BF16 and in single precision
 
 Optional: nothing else here needs it, make check never runs it. It needs Python 3.9 and whichever peers are wanted:
     torch      PyTorch, eager            pip install torch   (or Debian's python3-torch)
@@ -11,9 +12,11 @@ Optional: nothing else here needs it, make check never runs it. It needs Python 
     jax        JAX, jit                  pip install jax
 What is not there is left out and said. s16-soft128 takes 16 GB of memory, in one process at a time.
 
-Every case is the model of experiments/bench/CASE.yaml: same shapes, batch, threads, cross-entropy and Adam, in single
-precision; the counts of parameters are compared. A peer gets its fast paths: fused attention, batched experts, fused
-Adam. Weight decay and clipping by the global norm are left to smoe alone, which has them on.
+Every case is the model of experiments/bench/CASE.yaml: same shapes, batch, threads, cross-entropy and Adam; the counts
+of parameters are compared. A peer gets its fast paths: fused attention, batched experts, fused Adam. Weight decay and
+clipping by the global norm are left to smoe alone, which has them on. Weights and moments are in single precision
+always. BF16 is what users of a peer write: torch.autocast for PyTorch, weights and activations cast for JAX, with the
+statistics of LayerNorm and the loss in single precision.
 smoe bench and the peers take turns, each in a process of its own, so that a noisy machine is noisy for all. A turn warms
 up and then times some rounds; from all turns come the minimum and the median of the turns' medians. A ratio above 1
 says how many times faster smoe is.
@@ -120,7 +123,7 @@ def torch_adam(parameters):
         return torch.optim.Adam(parameters, lr=1e-3, foreach=True)
 
 
-def time_torch(case, rounds, threads, compiled):
+def time_torch(case, rounds, threads, precision, compiled):
     import torch
     import torch.nn.functional as F
 
@@ -130,10 +133,11 @@ def time_torch(case, rounds, threads, compiled):
     x = torch.rand(case["B"], 3, case["image"], case["image"]) * 2 - 1
     labels = torch.randint(case["N"], (case["B"],))
     forward = torch.compile(model) if compiled else model
+    cast = lambda: torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16")
     no_gradient = getattr(torch, "inference_mode", torch.no_grad)
 
     def infer():
-        with no_gradient():
+        with no_gradient(), cast():
             forward(x)
 
     out = {"version": torch.__version__, "params": sum(p.numel() for p in model.parameters())}
@@ -142,7 +146,9 @@ def time_torch(case, rounds, threads, compiled):
 
     def step():
         adam.zero_grad(set_to_none=True)
-        F.cross_entropy(forward(x), labels).backward()
+        with cast():
+            loss = F.cross_entropy(forward(x), labels)
+        loss.backward()
         adam.step()
 
     out["train_s"] = timed(step, rounds)
@@ -182,8 +188,9 @@ def jax_forward(w, x, case):
     unit = lambda x, axis: x / (jnp.linalg.norm(x, axis=axis, keepdims=True) + 1e-6)
 
     def norm(x, wb):
-        x = x - x.mean(-1, keepdims=True)
-        return x * jax.lax.rsqrt((x * x).mean(-1, keepdims=True) + 1e-6) * wb[0] + wb[1]
+        y = x.astype(jnp.float32)
+        y = y - y.mean(-1, keepdims=True)
+        return (y * jax.lax.rsqrt((y * y).mean(-1, keepdims=True) + 1e-6)).astype(x.dtype) * wb[0] + wb[1]
 
     B = x.shape[0]
     x = x.reshape(B, 3, side, p, side, p).transpose(0, 2, 4, 1, 3, 5).reshape(B, side * side, -1)
@@ -203,7 +210,7 @@ def jax_forward(w, x, case):
     return linear(norm(x, w["norm"]).mean(1), w["head"])
 
 
-def time_jax(case, rounds, threads):
+def time_jax(case, rounds, threads, precision):
     # XLA sizes its pool by the processors it may run on.
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
@@ -216,8 +223,13 @@ def time_jax(case, rounds, threads):
     x = jax.random.uniform(key, (case["B"], 3, case["image"], case["image"]), minval=-1, maxval=1)
     labels = jax.random.randint(key, (case["B"],), 0, case["N"])
 
+    def forward(w, x):
+        if precision == "bf16":
+            w, x = jax.tree_util.tree_map(lambda leaf: leaf.astype(jnp.bfloat16), (w, x))
+        return jax_forward(w, x, case).astype(jnp.float32)
+
     def loss(w):
-        logits = jax.nn.log_softmax(jax_forward(w, x, case))
+        logits = jax.nn.log_softmax(forward(w, x))
         return -jnp.take_along_axis(logits, labels[:, None], 1).mean()
 
     def step(state, t):
@@ -230,7 +242,7 @@ def time_jax(case, rounds, threads):
         return each(lambda w, m, v: w - a * m / (jnp.sqrt(v * b) + 1e-8), w, m, v), m, v
 
     out = {"version": jax.__version__, "params": sum(leaf.size for leaf in jax.tree_util.tree_leaves(w))}
-    infer = jax.jit(lambda w, x: jax_forward(w, x, case))
+    infer = jax.jit(forward)
     out["infer_s"] = timed(lambda: infer(w, x).block_until_ready(), rounds)
     zeros = lambda: jax.tree_util.tree_map(jnp.zeros_like, w)
     state, t = (w, zeros(), zeros()), 0
@@ -247,8 +259,8 @@ def time_jax(case, rounds, threads):
 
 
 PEERS = {
-    "torch": lambda case, rounds, threads: time_torch(case, rounds, threads, False),
-    "compile": lambda case, rounds, threads: time_torch(case, rounds, threads, True),
+    "torch": lambda *args: time_torch(*args, False),
+    "compile": lambda *args: time_torch(*args, True),
     "jax": time_jax,
 }
 
@@ -271,10 +283,12 @@ def take_turns(name, args):
     """{program: [results]} of a case."""
     programs = {"smoe": [args.smoe, "bench", os.path.join(ROOT, "experiments", "bench", name + ".yaml"), "--json",
                          "--quiet", "--rounds", str(args.rounds), "--threads", str(args.threads),
-                         "--classes", str(CASES[name]["N"])]}
-    for peer in args.peers:
-        programs[peer] = [sys.executable, os.path.abspath(__file__), "--worker", peer, "--rounds", str(args.rounds),
-                          "--threads", str(args.threads), name]
+                         "--classes", str(CASES[name]["N"]), "train.precision=" + args.precision]}
+    for precision in dict.fromkeys([args.precision, "f32"]):
+        for peer in args.peers:
+            programs[f"{peer} {precision}"] = [
+                sys.executable, os.path.abspath(__file__), "--worker", peer, "--rounds", str(args.rounds),
+                "--threads", str(args.threads), "--precision", precision, name]
     results = {}
     for turn in range(args.turns):
         for program, command in list(programs.items()):
@@ -314,6 +328,7 @@ def main():
     parser.add_argument("--peers", default=",".join(PEERS), help="comma-separated [%(default)s]")
     parser.add_argument("--turns", type=int, default=3, help="[%(default)s]")
     parser.add_argument("--rounds", type=int, default=5, help="timed rounds of a turn [%(default)s]")
+    parser.add_argument("--precision", choices=["f32", "bf16"], default="f32", help="of smoe; peers also run in f32 [%(default)s]")
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="[%(default)s]")
     parser.add_argument("--smoe", default=os.path.join(ROOT, "build", "smoe"), help="the program [build/smoe]")
     parser.add_argument("--worker", choices=PEERS, help=argparse.SUPPRESS)
@@ -323,7 +338,7 @@ def main():
     if unknown:
         parser.error("unknown: " + ", ".join(unknown))
     if args.worker:
-        print(json.dumps(PEERS[args.worker](CASES[args.cases[0]], args.rounds, args.threads)))
+        print(json.dumps(PEERS[args.worker](CASES[args.cases[0]], args.rounds, args.threads, args.precision)))
         return
     print(f"{'case':12} {'program':24} {'pass':6} {'min s':>9} {'median s':>9} {'min/smoe':>9} {'med/smoe':>9}", flush=True)
     for name in args.cases or CASES:
