@@ -224,7 +224,7 @@ static char *sentence(void (*put)(FILE *, const comparison *), const comparison 
 
 static int write_page(const comparison *c, size_t pairs, const side *sides, const smoe_frame *seeds,
                       const smoe_options *options, smoe_err *err) {
-    smoe_compare_pair *pair = calloc(pairs, sizeof *pair);
+    smoe_compare_pair *pair = calloc(pairs + 1, sizeof *pair);
     char *(*text)[3] = calloc(pairs, sizeof *text);
     smoe_frame curves;
     smoe_origin origin;

@@ -7,7 +7,7 @@
 
 enum { SMOE_OVERLAY_NAME = 32 }; /* bytes of the name of a tile */
 
-/* Pixels of the PNG: tiles are `tile` wide and high, `gap` apart, and have `above` over each row. */
+/* Pixels of the PNG: tiles are `tile` wide and high, `gap` apart, with `above` over each row. */
 typedef struct smoe_overlay_sheet {
     size_t width, height, across, tile, gap, above, tiles;
     char (*name)[SMOE_OVERLAY_NAME]; /* [tiles] */

@@ -45,8 +45,8 @@ void smoe_run_metric(json_t *record, smoe_metric metric, const char *split, size
  * a line that does not fit on the disk is removed. Reals come from smoe_run_number. */
 int smoe_run_metrics(smoe_run *run, json_t *record, smoe_err *err) SMOE_MUST_CHECK;
 
-/* Whether the run writes events (train.tensorboard), and a picture for the event of the next record:
- * the bytes of a PNG of three channels. */
+/* Whether the run writes events (train.tensorboard), and a picture for the event of the next
+ * record: the bytes of a PNG of three channels. */
 bool smoe_run_events(const smoe_run *run);
 int smoe_run_picture(smoe_run *run, const char *tag, size_t width, size_t height, const void *png,
                      size_t size, smoe_err *err) SMOE_MUST_CHECK;

@@ -97,8 +97,8 @@ static const char *column_words(const char *column, char buf[SMOE_METRIC_KEY]) {
     return buf;
 }
 
-/* "soft, experts per token 2": what distinguishes a line; NULL where there is nothing. Without MoE layers
- * their settings are left out. */
+/* "soft, experts per token 2": what distinguishes a line; NULL where there is nothing. Without MoE
+ * layers their settings are left out. */
 static char *title_of(const plan *p, size_t group) {
     char *title = NULL;
     for (size_t c = 0; c < p->r->sweep->columns; c++)

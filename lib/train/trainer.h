@@ -55,8 +55,9 @@ typedef struct smoe_observer {
 typedef int smoe_eval_hook(void *user, smoe_model *model, size_t batch, json_t *record,
                            smoe_err *err);
 
-/* Pictures of an evaluation for the events of the run (smoe_run_picture), passed in by higher rooms:
- * called if the run writes events, before the record. The model is reserved for `batch` images. */
+/* Pictures of an evaluation for the events of the run (smoe_run_picture), passed in by higher
+ * rooms: called if the run writes events, before the record. The model is reserved for `batch`
+ * images. */
 typedef int smoe_picture_hook(void *user, smoe_run *run, smoe_model *model, const smoe_spec *spec,
                               const smoe_dataset *set, size_t batch, smoe_err *err);
 
