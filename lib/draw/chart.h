@@ -27,8 +27,8 @@ typedef struct smoe_chart {
 } smoe_chart;
 
 /* Writes FOLDER/NAME.gp and, by running gnuplot on it in FOLDER, FOLDER/NAME.svg, and NAME.pdf for
- * a paper. *drawn says whether they came out: without gnuplot they do not, and the script is left to
- * be drawn elsewhere. */
+ * a paper. *drawn says whether they came out: without gnuplot they do not, and the script is left
+ * to be drawn elsewhere. */
 int smoe_chart_write(const smoe_chart *chart, const char *folder, const char *name, bool *drawn,
                      smoe_err *err) SMOE_MUST_CHECK;
 
