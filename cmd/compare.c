@@ -225,7 +225,7 @@ static char *sentence(void (*put)(FILE *, const comparison *), const comparison 
 static int write_page(const comparison *c, size_t pairs, const side *sides, const smoe_frame *seeds,
                       const smoe_options *options, smoe_err *err) {
     smoe_compare_pair *pair = calloc(pairs + 1, sizeof *pair);
-    char *(*text)[3] = calloc(pairs, sizeof *text);
+    char *(*text)[3] = calloc(pairs + 1, sizeof *text);
     smoe_frame curves;
     smoe_origin origin;
     int status = pair && text ? 0 : smoe_fail(err, SMOE_RUNTIME, "out of memory for the page");
