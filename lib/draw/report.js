@@ -58,14 +58,14 @@ function addFigure(fig, panels, place) {
     }
     for (const p of panels)
         p.alt = `${table.title}${p.title && ', ' + p.title}: ${p.y.label || 'it'} over ${p.x.label}; the numbers are in the table ${fig.table}`;
-    const grid = html('div.panels'), key = html('div');
+    const grid = html('div.panels'), key = html('div'), slot = {grid, key, fig, panels, table};
     const caption = html('figcaption', {}, html('strong', {}, table.title), ' ', html('span', {}, table.caption + '.'));
     const own = place.lastElementChild && place.lastElementChild.classList.contains('figures') ? place.lastElementChild : html('div.figures');
     own.append(html(panels.length > 1 ? 'figure.wide' : 'figure', {'data-figure': fig.name}, caption, key, grid,
-        html('div.tools', {}, saveButton('save as SVG', fig.name + '.svg', 'image/svg+xml', () => svgOf(grid, table.title))),
+        html('div.tools', {}, saveButton('save as SVG', fig.name + '.svg', 'image/svg+xml', () => svgOf(slot))),
         tableOf(fig.table, 'The numbers')));
     place.append(own);
-    slots.push({grid, key, fig, panels, table});
+    slots.push(slot);
 }
 
 /* A button that saves a text as a file; the text is made when it is clicked. */
@@ -87,24 +87,47 @@ function csvOf(table) {
     return lines.join('\n') + '\n';
 }
 
-/* The panels of a figure as one SVG, as they stand on the page, with the style of the page and by day. */
-function svgOf(grid, title) {
-    const panels = [...grid.children].map(panel => ({head: panel.querySelector('.head'), own: panel.querySelector('svg'), at: panel.getBoundingClientRect()}));
-    const origin = grid.getBoundingClientRect(), top = 24;
-    const whole = svg('svg', {xmlns: SVG, width: Math.ceil(origin.width), height: Math.ceil(origin.height) + top,
-        viewBox: `0 0 ${Math.ceil(origin.width)} ${Math.ceil(origin.height) + top}`});
-    const style = svg('style', {});
+/* A figure as one SVG, by day whatever the page is: title, key or colours of the cells, and its panels as they stand on the page, with
+ * the style of the page. */
+function svgOf({grid, fig, panels, table}) {
+    const line = 20, seen = new Map();
+    printing = true;
+    draw();
+    for (const p of panels) for (const m of p.marks) if (m.name && !seen.has(m.name)) seen.set(m.name, m);
+    const origin = grid.getBoundingClientRect(), width = Math.ceil(origin.width);
+    const style = svg('style', {}), inner = svg('g', {});
     style.textContent = document.querySelector('style').textContent.replace(/@media[^{]*dark[^{]*\{[^{}]*\{[^{}]*\}\s*\}/g, '');
-    whole.append(style, svg('text', {x: 0, y: 14}, title));
-    for (const {head, own, at} of panels) {
-        const copy = own.cloneNode(true), left = at.left - origin.left, y = at.top - origin.top + top;
-        copy.querySelectorAll('.rule, .area').forEach(e => e.remove());
-        copy.setAttribute('x', left);
-        copy.setAttribute('y', y + head.getBoundingClientRect().height + 4);
-        if (!copy.getAttribute('height')) copy.setAttribute('height', own.getBoundingClientRect().height);
-        whole.append(svg('text', {x: left, y: y + 12}, head.textContent.trim()), copy);
+    inner.append(svg('text', {x: 0, y: 14}, table.title));
+    let top = line + 4, left = 0;
+    for (const m of seen.size > 1 ? seen.values() : []) {
+        const room = 34 + 7 * m.name.length; /* about what its letters take */
+        if (left && left + room > width) [left, top] = [0, top + line];
+        inner.append(svg('line', {class: m.dash ? 'line dashed' : 'line', x1: left, x2: left + 18, y1: top + 6, y2: top + 6, style: `stroke:${shade(m.colour)}`}),
+            svg('text', {x: left + 24, y: top + 10}, m.name));
+        left += room;
     }
-    return new XMLSerializer().serializeToString(whole);
+    if (fig.scale) {
+        const [low, high] = [fig.scale.stops[0][0], fig.scale.stops.at(-1)[0]];
+        inner.append(svg('defs', {}, svg('linearGradient', {id: 'ramp'}, ...fig.scale.stops.map(([v, day]) =>
+            svg('stop', {offset: (v - low) / (high - low), 'stop-color': day})))),
+            svg('text', {x: 0, y: top + 10}, `${fig.scale.label}: ${shown(low)}`),
+            svg('rect', {x: 24 + 7 * `${fig.scale.label}: ${shown(low)}`.length, y: top + 1, width: 90, height: 10, fill: 'url(#ramp)'}),
+            svg('text', {x: 122 + 7 * `${fig.scale.label}: ${shown(low)}`.length, y: top + 10}, shown(high)));
+    }
+    if (seen.size > 1 || fig.scale) top += line + 6;
+    [...grid.children].forEach((panel, i) => {
+        const own = panel.querySelector('svg'), copy = own.cloneNode(true), at = panel.getBoundingClientRect();
+        const x = at.left - origin.left, y = at.top - origin.top + top, words = [panels[i].title, panels[i].y.label].filter(w => w);
+        copy.querySelectorAll('.rule, .area').forEach(e => e.remove());
+        copy.setAttribute('x', x);
+        copy.setAttribute('y', y + own.getBoundingClientRect().top - at.top);
+        if (!copy.getAttribute('height')) copy.setAttribute('height', own.getBoundingClientRect().height);
+        inner.append(svg('text', {x, y: y + 12}, words.join(': ')), copy);
+    });
+    const height = Math.ceil(origin.height) + top;
+    printing = false;
+    draw();
+    return new XMLSerializer().serializeToString(svg('svg', {xmlns: SVG, width, height, viewBox: `0 0 ${width} ${height}`}, style, inner));
 }
 
 /* A table of a frame, filled when it is opened; long ones show their beginning. The field above it leaves the rows that have all
