@@ -191,3 +191,22 @@ void smoe_cmd_estimate_json(json_t *object, const smoe_estimate *e) {
                            json_pack("{s:o, s:b, s:b}", "seconds", smoe_run_number(e->seconds),
                                      "measured", e->measured, "fits", e->fits));
 }
+
+int smoe_cmd_width(const smoe_options *options, double *inches, smoe_err *err) {
+    static const struct {
+        const char *name;
+        double inches;
+    } units[] = {{"in", 1}, {"cm", 1 / 2.54}, {"mm", 0.1 / 2.54}};
+    const char *text = options->figure_width;
+    char *unit;
+    *inches = 0;
+    if (!text) return 0;
+    double number = strtod(text, &unit);
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+        if (!strcmp(unit, units[i].name)) *inches = number * units[i].inches;
+    if (*inches >= 2 && *inches <= 40) return 0;
+    return smoe_fail(err, SMOE_USAGE,
+                     "--figure-width: '%s' is not a width from 2in to 40in; say 3.25in, 8.2cm or "
+                     "82mm",
+                     text);
+}

@@ -75,4 +75,7 @@ const char *smoe_cmd_estimate_text(char *buf, size_t size, const smoe_estimate *
 /* Adds seconds (null where it does not fit), measured and fits to an object. */
 void smoe_cmd_estimate_json(json_t *object, const smoe_estimate *estimate);
 
+/* --figure-width in inches; 0: none is given. */
+int smoe_cmd_width(const smoe_options *options, double *inches, smoe_err *err) SMOE_MUST_CHECK;
+
 #endif

@@ -1,7 +1,8 @@
 /* smoe compare: what differs between runs, each against the first: settings, environment, the first
- * step whose records differ, metrics paired by step, and weights. */
+ * step whose records differ, metrics paired by step, and weights; as text, JSON and a page. */
 #include "cmd.h"
 #include "compare_more.h"
+#include "compare_page.h"
 #include "table.h"
 #include "base/file.h"
 #include "store/run.h"
@@ -153,43 +154,112 @@ static int print_section(const smoe_frame *frame, bool bold, smoe_err *err) {
     return 0;
 }
 
-static void print_first(const smoe_run_difference *d) {
+static void put_first(FILE *out, const comparison *c) {
+    const smoe_run_difference *d = &c->first;
     if (!d->any) {
-        printf("records: all %zu are the same, except for times\n\n", d->records);
+        fprintf(out, "all %zu are the same, except for times", d->records);
         return;
     }
-    printf("records: the first %zu are the same; ", d->records);
+    fprintf(out, "the first %zu are the same; at step %llu ", d->records,
+            (unsigned long long)d->step);
     if (!*d->metric)
-        printf("at step %llu only one of the runs has a record\n\n", (unsigned long long)d->step);
+        fputs("only one of the runs has a record", out);
     else if (isnan(d->ulps))
-        printf("at step %llu they differ in %s\n\n", (unsigned long long)d->step, d->metric);
+        fprintf(out, "they differ in %s", d->metric);
     else
-        printf("at step %llu they differ in %s: %.17g and %.17g, %.3g ulps apart\n\n",
-               (unsigned long long)d->step, d->metric, d->a, d->b, d->ulps);
+        fprintf(out, "they differ in %s: %.17g and %.17g, %.3g ulps apart", d->metric, d->a, d->b,
+                d->ulps);
 }
 
-static void print_outputs(const smoe_logits_apart *o) {
-    printf(
-        "outputs: of %zu images %zu have the same top class; right: both %zu, only a %zu, only b "
-        "%zu, none %zu\n",
-        o->images, o->agree, o->right[1][1], o->right[1][0], o->right[0][1], o->right[0][0]);
-    printf("logits: differ by %.6g (root mean square), at most by %.6g, of %s\n", o->rms, o->most,
-           o->where);
+static void put_weights(FILE *out, const comparison *c) {
+    const smoe_weights_difference *w = &c->weights;
+    fprintf(out, "%zu of %zu tensors are the same", w->equal, w->tensors);
+    if (w->alone) fprintf(out, ", %zu in only one model or of different shapes", w->alone);
+    if (w->distance > 0)
+        fprintf(out, "; the largest difference is %.6g, in %s", w->distance, w->most);
+}
+
+static void put_outputs(FILE *out, const comparison *c) {
+    const smoe_logits_apart *o = &c->outputs;
+    fprintf(out,
+            "of %zu images %zu have the same top class; right: both %zu, only a %zu, only b %zu, "
+            "none %zu\nlogits: differ by %.6g (root mean square), at most by %.6g, of %s",
+            o->images, o->agree, o->right[1][1], o->right[1][0], o->right[0][1], o->right[0][0],
+            o->rms, o->most, o->where);
 }
 
 static int print_comparison(const comparison *c, bool bold, smoe_err *err) {
-    const smoe_weights_difference *w = &c->weights;
     smoe_cmd_print(stdout, "a: %s\nb: %s\n\n", c->a->arg, c->b->arg);
     if (print_section(&c->settings, bold, err)) return -1;
     if (c->a->env && c->b->env && print_section(&c->environment, bold, err)) return -1;
-    if (c->records) print_first(&c->first);
+    if (c->records) {
+        fputs("records: ", stdout);
+        put_first(stdout, c);
+        fputs("\n\n", stdout);
+    }
     if (c->records && print_section(&c->metrics, bold, err)) return -1;
-    printf("weights: %zu of %zu tensors are the same", w->equal, w->tensors);
-    if (w->alone) printf(", %zu in only one model or of different shapes", w->alone);
-    if (w->distance > 0) printf("; the largest difference is %.6g, in %s", w->distance, w->most);
+    fputs("weights: ", stdout);
+    put_weights(stdout, c);
     putchar('\n');
-    if (c->evaluated) print_outputs(&c->outputs);
+    if (!c->evaluated) return 0;
+    fputs("outputs: ", stdout);
+    put_outputs(stdout, c);
+    putchar('\n');
     return 0;
+}
+
+/* ---- as a page ------------------------------------------------------------------------------- */
+
+/* What one of the functions above writes, as fresh text; NULL when out of memory. */
+static char *sentence(void (*put)(FILE *, const comparison *), const comparison *c) {
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    if (!out) return NULL;
+    put(out, c);
+    if (!fclose(out)) return text;
+    free(text);
+    return NULL;
+}
+
+static int write_page(const comparison *c, size_t pairs, const side *sides, const smoe_frame *seeds,
+                      const smoe_options *options, smoe_err *err) {
+    smoe_compare_pair *pair = calloc(pairs + 1, sizeof *pair);
+    char *(*text)[3] = calloc(pairs + 1, sizeof *text);
+    smoe_frame curves;
+    smoe_origin origin;
+    int status = pair && text ? 0 : smoe_fail(err, SMOE_RUNTIME, "out of memory for the page");
+    smoe_compare_curves(&curves);
+    smoe_origin_open(&origin, options);
+    for (size_t i = 0; i <= pairs && !status; i++) {
+        json_t *spec = sides[i].spec;
+        smoe_origin_add(&origin, sides[i].arg, json_dumps(spec, JSON_INDENT(1)), true);
+        if (sides[i].metrics) status = smoe_compare_add_curves(&curves, sides[i].arg, err);
+    }
+    for (size_t i = 0; i < pairs && !status; i++) {
+        bool enough = !c[i].records || (text[i][0] = sentence(put_first, &c[i]));
+        enough &= (text[i][1] = sentence(put_weights, &c[i])) != NULL;
+        enough &= !c[i].evaluated || (text[i][2] = sentence(put_outputs, &c[i]));
+        if (!enough) status = smoe_fail(err, SMOE_RUNTIME, "out of memory for the page");
+        pair[i] = (smoe_compare_pair){.b = c[i].b->arg,
+                                      .settings = &c[i].settings,
+                                      .environment = &c[i].environment,
+                                      .metrics = &c[i].metrics,
+                                      .records = text[i][0],
+                                      .weights = text[i][1],
+                                      .outputs = text[i][2]};
+    }
+    if (!status) status = smoe_frame_check(&curves, err);
+    if (!status)
+        status = smoe_compare_page((const char *const *)options->arg, pair, pairs, seeds, &curves,
+                                   &origin, options, err);
+    for (size_t i = 0; text && i < pairs; i++)
+        for (size_t k = 0; k < 3; k++) free(text[i][k]);
+    free(text);
+    free(pair);
+    smoe_frame_free(&curves);
+    smoe_origin_free(&origin);
+    return status;
 }
 
 /* Groups that differ in the seed alone, where some of the arguments form them. */
@@ -203,31 +273,36 @@ static int group(smoe_frame *frame, const side *sides, size_t count, smoe_err *e
     return status;
 }
 
+/* One pair: compared, and printed or added to the list. */
+static int compare_pair(comparison *c, const side *a, const side *b, bool first, json_t *list,
+                        const smoe_options *options, smoe_err *err) {
+    int status = compare(c, a, b, err);
+    c->evaluated = !status && options->outputs;
+    if (c->evaluated) status = smoe_compare_outputs(&c->outputs, a->arg, b->arg, options, err);
+    if (!status && options->json)
+        json_array_append_new(list, comparison_json(c));
+    else if (!status) {
+        if (!first) putchar('\n');
+        status = print_comparison(c, smoe_cmd_color(options, stdout), err);
+    }
+    return status;
+}
+
 int cmd_compare(const smoe_options *options, smoe_err *err) {
     side *sides = calloc(options->args, sizeof *sides);
+    comparison *c = calloc(options->args, sizeof *c);
     json_t *list = json_array();
-    int status = 0;
-    if (!sides || !list) {
+    int status = smoe_compare_page_check(options, err);
+    if (!sides || !c || !list) {
         free(sides);
+        free(c);
         json_decref(list);
         return smoe_fail(err, SMOE_RUNTIME, "out of memory");
     }
     for (size_t i = 0; i < options->args && !status; i++)
         status = side_open(&sides[i], options->arg[i], options, err);
-    for (size_t i = 1; i < options->args && !status; i++) {
-        comparison c;
-        status = compare(&c, &sides[0], &sides[i], err);
-        c.evaluated = !status && options->outputs;
-        if (c.evaluated)
-            status = smoe_compare_outputs(&c.outputs, sides[0].arg, sides[i].arg, options, err);
-        if (!status && options->json)
-            json_array_append_new(list, comparison_json(&c));
-        else if (!status) {
-            if (i > 1) putchar('\n');
-            status = print_comparison(&c, smoe_cmd_color(options, stdout), err);
-        }
-        comparison_free(&c);
-    }
+    for (size_t i = 1; i < options->args && !status; i++)
+        status = compare_pair(&c[i], &sides[0], &sides[i], i == 1, list, options, err);
     smoe_frame seeds = {0};
     if (!status) status = group(&seeds, sides, options->args, err);
     if (!status && options->json)
@@ -237,9 +312,15 @@ int cmd_compare(const smoe_options *options, smoe_err *err) {
         puts("\nseeds");
         status = print_frame(&seeds, smoe_cmd_color(options, stdout), err);
     }
+    if (!status && options->out)
+        status = write_page(c + 1, options->args - 1, sides, &seeds, options, err);
     smoe_frame_free(&seeds);
-    for (size_t i = 0; i < options->args; i++) side_free(&sides[i]);
+    for (size_t i = 0; i < options->args; i++) {
+        comparison_free(&c[i]);
+        side_free(&sides[i]);
+    }
     free(sides);
+    free(c);
     json_decref(list);
     return status;
 }

@@ -1,6 +1,7 @@
 /* smoe eval: loss and precision of a trained model over a split, its confusion of classes, and its
  * logits as a file. */
 #include "cmd.h"
+#include "heading.h"
 #include "load.h"
 #include "progress.h"
 #include "together.h"
@@ -274,6 +275,15 @@ static int report(const smoe_loaded *l, const smoe_eval *eval, const smoe_routin
     return 0;
 }
 
+static void say_files(const smoe_options *options) {
+    smoe_heading_files(
+        options, NULL,
+        (const char *const[]){options->logits, options->labels, options->predictions}, 3, NULL);
+    static const char *const tables[] = {"classes.csv", "confusion.csv", "calibration.csv",
+                                         "confusion.svg"};
+    if (options->out) smoe_heading_files(options, options->out, tables, 4, NULL);
+}
+
 static int evaluate(smoe_loaded *l, const smoe_options *options, smoe_err *err) {
     smoe_progress progress;
     smoe_progress_open(&progress, options, stderr, NULL);
@@ -283,6 +293,7 @@ static int evaluate(smoe_loaded *l, const smoe_options *options, smoe_err *err) 
     smoe_fewshot *fewshot = NULL;
     smoe_fewshot_score score[SMOE_MAX_SHOTS] = {0};
     int status = smoe_load_model(l, err);
+    if (!status) smoe_heading_loaded(l, options);
     if (!status) status = smoe_fewshot_open(&fewshot, &l->spec, err);
     if (!status) status = collector_open(&c, l, options, err);
     if (!status) status = smoe_routing_open(&routing, l->model, err);
@@ -300,6 +311,7 @@ static int evaluate(smoe_loaded *l, const smoe_options *options, smoe_err *err) 
     if (!status && chief) status = collector_write(&c, options, err);
     if (!status && chief) status = write_scores(&c, l, options, err);
     if (!status && chief) status = report(l, &eval, &routing, score, &c, options, err);
+    if (!status && chief) say_files(options);
     smoe_fewshot_free(fewshot);
     smoe_routing_free(&routing);
     free(c.logits);

@@ -4,6 +4,7 @@
  * finds runs and images and writes files; inspect_show.c prints.
  */
 #include "cmd.h"
+#include "heading.h"
 #include "inspect_draw.h"
 #include "inspect_show.h"
 #include "load.h"
@@ -132,11 +133,26 @@ static int check_slots(const inspected *x, smoe_err *err) {
     return 0;
 }
 
-static int look(inspected *x, smoe_frame *frames, const smoe_options *options, smoe_err *err) {
+/* env.json beside the records of a run; NULL: there is none. */
+static json_t *env_of(const inspected *x) {
+    const char *slash = x->metrics ? strrchr(x->metrics, '/') : NULL;
+    char *path =
+        slash ? smoe_text_format("%.*s/env.json", (int)(slash - x->metrics), x->metrics) : NULL;
+    json_t *env = path ? json_load_file(path, 0, NULL) : NULL;
+    free(path);
+    return env;
+}
+
+static int look(inspected *x, smoe_frame *frames, smoe_origin *origin, const smoe_options *options,
+                smoe_err *err) {
     smoe_progress progress;
     smoe_progress_open(&progress, options, stderr, NULL);
     smoe_loaded *l = &x->loaded;
     int status = smoe_load_model(l, err);
+    if (!status) smoe_heading_loaded(l, options);
+    json_t *env = env_of(x);
+    if (!status) smoe_origin_model(origin, x->label, &l->spec, env);
+    json_decref(env);
     if (!status) status = check_slots(x, err);
     if (!status) status = choose_images(x, options, err);
     if (!status) {
@@ -201,7 +217,7 @@ static int write_tables(const smoe_frame *frames, size_t tables, const char *fol
 
 /* Figures, overlays and report, from the images kept of all runs. */
 static int draw(const smoe_frame *frames, size_t tables, const inspected *x, size_t runs,
-                const smoe_options *options, smoe_err *err) {
+                const smoe_origin *origin, const smoe_options *options, smoe_err *err) {
     size_t count = 0, kept;
     for (size_t i = 0; i < runs; i++) count += x[i].images;
     smoe_sample *samples = calloc(count + 1, sizeof *samples);
@@ -212,7 +228,7 @@ static int draw(const smoe_frame *frames, size_t tables, const inspected *x, siz
         memcpy(samples + count, own, kept * sizeof *own);
     }
     int status = smoe_inspect_draw(frames, tables, samples, count,
-                                   &(smoe_overlay_units){x->slot, x->slots}, options, err);
+                                   &(smoe_overlay_units){x->slot, x->slots}, origin, options, err);
     free(samples);
     return status;
 }
@@ -222,7 +238,7 @@ static int draw(const smoe_frame *frames, size_t tables, const inspected *x, siz
 static int check_arguments(const inspected *x, size_t runs, const smoe_options *options,
                            smoe_err *err) {
     double inches;
-    if (smoe_inspect_width(options, &inches, err)) return -1;
+    if (smoe_cmd_width(options, &inches, err)) return -1;
     if (options->figure_width && !options->out)
         return smoe_fail(err, SMOE_USAGE, "--figure-width needs -o: without it no figure is drawn");
     if (runs > 1 && options->dump_routing)
@@ -240,24 +256,30 @@ static int check_arguments(const inspected *x, size_t runs, const smoe_options *
 }
 
 /* The last line, which tells where the result is. */
-static void say_written(const smoe_frame *frames, size_t tables, const char *folder) {
+static void say_written(const smoe_frame *frames, size_t tables, const smoe_options *options) {
     size_t written = 0;
+    char many[64];
     for (size_t i = 0; i < tables; i++) written += frames[i].rows > 0;
-    fflush(stdout);
-    smoe_cmd_print(stderr, "%s/report.html, and %zu tables with their figures in %s/\n", folder,
-                   written, folder);
+    snprintf(many, sizeof many, "%zu tables with their figures", written);
+    const char *const files[] = {"report.html", "overlays"};
+    smoe_heading_files(options, options->out, files, 2, many);
 }
 
 static int inspect(inspected *x, size_t runs, const smoe_options *options, smoe_err *err) {
     smoe_frame *frames = NULL;
+    smoe_origin origin;
     size_t tables = 0;
+    smoe_origin_open(&origin, options);
     int status = smoe_frames_open(&frames, &tables, err);
     if (!status) status = check_targets(frames, tables, options, err);
-    for (size_t i = 0; i < runs && !status; i++) status = look(&x[i], frames, options, err);
+    for (size_t i = 0; i < runs && !status; i++)
+        status = look(&x[i], frames, &origin, options, err);
     if (!status && options->out) status = write_tables(frames, tables, options->out, err);
-    if (!status && options->out) status = draw(frames, tables, x, runs, options, err);
+    if (!status && options->out) status = smoe_origin_check(&origin, err);
+    if (!status && options->out) status = draw(frames, tables, x, runs, &origin, options, err);
     if (!status) status = smoe_inspect_show(frames, tables, options, err);
-    if (!status && options->out && !options->quiet) say_written(frames, tables, options->out);
+    if (!status && options->out) say_written(frames, tables, options);
+    smoe_origin_free(&origin);
     smoe_frames_free(frames, tables);
     return status;
 }

@@ -9,12 +9,14 @@
 
 /* Existing sheets are replaced, those of other images are removed. */
 static int draw_overlays(const smoe_sample *samples, size_t count, const smoe_overlay_units *units,
-                         const smoe_options *options, smoe_err *err) {
+                         const smoe_plot_size *size, bool *drawn, const smoe_options *options,
+                         smoe_err *err) {
     const char *folder = options->out;
     smoe_frame tiles;
     smoe_overlays_frame(&tiles);
     int status = options->force ? smoe_overlays_remove(folder, err) : 0;
-    if (!status) status = smoe_overlays_write(samples, count, units, folder, &tiles, err);
+    if (!status)
+        status = smoe_overlays_write(samples, count, units, folder, size, &tiles, drawn, err);
     char *path = status ? NULL : smoe_text_format("%s/overlays/tiles.csv", folder);
     if (!status)
         status = path ? smoe_frame_csv(&tiles, path, err)
@@ -24,36 +26,23 @@ static int draw_overlays(const smoe_sample *samples, size_t count, const smoe_ov
     return status;
 }
 
-int smoe_inspect_width(const smoe_options *options, double *inches, smoe_err *err) {
-    static const struct {
-        const char *name;
-        double inches;
-    } units[] = {{"in", 1}, {"cm", 1 / 2.54}, {"mm", 0.1 / 2.54}};
-    const char *text = options->figure_width;
-    char *unit;
-    *inches = 0;
-    if (!text) return 0;
-    double number = strtod(text, &unit);
-    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
-        if (!strcmp(unit, units[i].name)) *inches = number * units[i].inches;
-    if (*inches >= 2 && *inches <= 40) return 0;
-    return smoe_fail(err, SMOE_USAGE,
-                     "--figure-width: '%s' is not a width from 2in to 40in; say 3.25in, 8.2cm or "
-                     "82mm",
-                     text);
-}
-
 int smoe_inspect_draw(const smoe_frame *frames, size_t tables, const smoe_sample *samples,
-                      size_t count, const smoe_overlay_units *units, const smoe_options *options,
-                      smoe_err *err) {
-    const smoe_report report = {frames, tables, samples, count};
+                      size_t count, const smoe_overlay_units *units, const smoe_origin *origin,
+                      const smoe_options *options, smoe_err *err) {
+    const smoe_report report = {.frames = frames,
+                                .frame_count = tables,
+                                .samples = samples,
+                                .sample_count = count,
+                                .origin = origin->fact,
+                                .origin_count = origin->count};
     smoe_plot_size size;
     size_t scripts, drawn;
-    int status = smoe_inspect_width(options, &size.width, err);
-    if (!status) status = draw_overlays(samples, count, units, options, err);
+    bool sheets;
+    int status = smoe_cmd_width(options, &size.width, err);
+    if (!status) status = draw_overlays(samples, count, units, &size, &sheets, options, err);
     if (!status)
         status = smoe_figures_write(frames, tables, options->out, &size, &scripts, &drawn, err);
-    if (!status && drawn < scripts && !options->quiet)
+    if (!status && (drawn < scripts || !sheets) && !options->quiet)
         smoe_cmd_print(stderr, "gnuplot is not installed; %s/*.gp are the scripts of the figures\n",
                        options->out);
     char *path = status ? NULL : smoe_text_format("%s/report.html", options->out);

@@ -74,10 +74,11 @@ static void count_states(const smoe_live *live, size_t *done, size_t *failed) {
 }
 
 /* Seconds until the last trial ends: what the running ones have left, and a mean trial for each
- * that waits, over as many at once as run now. NAN before a trial is done. */
+ * that waits, over as many at once as may run. Without `trial` running ones count as waiting. NAN
+ * before a trial is done. */
 static double seconds_left(const smoe_live *live, const smoe_runner_trial *trial) {
     double spent = 0, left = 0;
-    size_t done = 0, waiting = 0, running = 0;
+    size_t done = 0, waiting = 0, running = 0, most = live->jobs;
     for (size_t i = 0; i < live->sweep->trials; i++) {
         const smoe_trial *t = &live->sweep->trial[i];
         double seconds = result_number(t, SMOE_METRIC_SECONDS);
@@ -86,12 +87,24 @@ static double seconds_left(const smoe_live *live, const smoe_runner_trial *trial
             spent += seconds;
             done++;
         }
-        if (trial[i].running && trial[i].steps) left += fmax(0, trial[i].seconds_left);
-        running += trial[i].running;
-        waiting += !trial[i].running && !ended;
+        bool runs = trial && trial[i].running;
+        if (runs && trial[i].steps) left += fmax(0, trial[i].seconds_left);
+        running += runs;
+        waiting += !runs && !ended;
     }
-    if (!done || !running) return NAN;
-    return (left + (double)waiting * spent / (double)done) / (double)running;
+    if (!done || !(running + waiting)) return NAN;
+    if (most > running + waiting) most = running + waiting;
+    return (left + (double)waiting * spent / (double)done) / (double)most;
+}
+
+/* ", about 1:20 left"; nothing where that is not known. */
+static const char *left_text(char buf[48], const smoe_live *live, const smoe_runner_trial *trial) {
+    char left[32];
+    double seconds = seconds_left(live, trial);
+    *buf = '\0';
+    if (isfinite(seconds))
+        snprintf(buf, 48, ", about %s left", smoe_progress_time(left, sizeof left, seconds));
+    return buf;
 }
 
 /* All trials where they fit, else those that run. */
@@ -109,13 +122,9 @@ static void draw(smoe_live *live, const smoe_runner_trial *trial) {
         live->drawn++;
     }
     count_states(live, &done, &failed);
-    char line[120], left[32], about[48] = "";
-    double seconds = seconds_left(live, trial);
-    if (isfinite(seconds))
-        snprintf(about, sizeof about, ", about %s left",
-                 smoe_progress_time(left, sizeof left, seconds));
+    char line[120], about[48];
     snprintf(line, sizeof line, "%zu of %zu cells done, %zu failed%s", done, live->sweep->trials,
-             failed, about);
+             failed, left_text(about, live, trial));
     fprintf(stderr, "%.*s\n", width - 1, line);
     live->drawn++;
     live->last = smoe_now();
@@ -138,16 +147,16 @@ static void on_say(void *user, const char *text) {
 static void on_ended(void *user, size_t i) {
     smoe_live *live = user;
     const smoe_trial *trial = &live->sweep->trial[i];
-    char text[600], a[NUMBER_TEXT], b[NUMBER_TEXT];
+    char text[600], about[48], a[NUMBER_TEXT], b[NUMBER_TEXT];
     size_t done, failed;
     live->last = 0;
     if (live->terminal && live->lines) return;
     count_states(live, &done, &failed);
     if (trial->state == SMOE_TRIAL_DONE)
-        snprintf(text, sizeof text, "%s: precision@1 %s, %s s (%zu of %zu done)", trial->name,
+        snprintf(text, sizeof text, "%s: precision@1 %s, %s s (%zu of %zu done%s)", trial->name,
                  number_text(a, 4, result_number(trial, SMOE_METRIC_PRECISION)),
                  number_text(b, 1, result_number(trial, SMOE_METRIC_SECONDS)), done,
-                 live->sweep->trials);
+                 live->sweep->trials, left_text(about, live, NULL));
     else if (trial->state == SMOE_TRIAL_FAILED)
         snprintf(text, sizeof text, "%s: failed", trial->name);
     else
@@ -159,6 +168,7 @@ void smoe_live_open(smoe_live *live, const smoe_sweep *sweep, const smoe_options
     const char *term = getenv("TERM");
     *live =
         (smoe_live){.sweep = sweep,
+                    .jobs = (size_t)options->jobs,
                     .quiet = options->quiet,
                     .lines = !options->quiet && !options->no_progress,
                     .terminal = isatty(STDERR_FILENO) && term && strcmp(term, "dumb"),

@@ -11,6 +11,7 @@
 typedef struct smoe_live {
     const smoe_sweep *sweep;
     bool quiet, lines, terminal;
+    size_t jobs;  /* trials at once */
     size_t drawn; /* lines of the table on the terminal */
     double last;  /* when it was drawn */
     smoe_runner_observer observer;

@@ -43,7 +43,7 @@ typedef struct smoe_option {
     const char *help;
     struct {
         const char *command, *help;
-    } help_in[6];
+    } help_in[8];
 } smoe_option;
 
 typedef int smoe_command_run(const smoe_options *options, smoe_err *err);

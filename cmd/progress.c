@@ -1,6 +1,7 @@
 /* The progress line; see progress.h. */
 #include "progress.h"
 #include "cmd.h"
+#include "heading.h"
 #include "base/clock.h"
 
 #include <math.h>
@@ -81,6 +82,19 @@ static bool due(const smoe_progress *p) {
     return p->lines && smoe_now() - p->last >= (p->terminal ? redraw_after : line_after);
 }
 
+static void on_begin(void *user, const smoe_train_begin *begin) {
+    smoe_progress *p = user;
+    smoe_heading heading = {0};
+    if (p->quiet || p->json) return;
+    smoe_heading_add(&heading, "train", begin->train);
+    smoe_heading_add(&heading, begin->spec->eval.split, begin->test);
+    smoe_heading_data(p->out, &heading, begin->spec);
+    smoe_heading_model(p->out, begin->spec, begin->model);
+    smoe_cmd_print(p->out, "run         %s, steps %llu to %zu\n", begin->dir,
+                   (unsigned long long)begin->step + 1, begin->spec->train.steps);
+    fflush(p->out);
+}
+
 static void on_step(void *user, const smoe_train_status *step) {
     smoe_progress *p = user;
     if (!due(p) && !(p->lines && p->terminal && step->step == step->steps)) return;
@@ -135,11 +149,16 @@ void smoe_progress_open(smoe_progress *p, const smoe_options *options, FILE *out
     *p = (smoe_progress){.out = out,
                          .quiet = options->quiet,
                          .verbose = options->verbose,
+                         .json = options->json,
                          .lines = !options->quiet && !options->no_progress,
                          .terminal = isatty(fileno(out)) && term && strcmp(term, "dumb"),
                          .color = smoe_cmd_color(options, out),
                          .last = smoe_now(),
                          .stop = stop};
-    p->observer = (smoe_observer){
-        .user = p, .step = on_step, .eval = on_eval, .note = on_note, .say = on_say};
+    p->observer = (smoe_observer){.user = p,
+                                  .begin = on_begin,
+                                  .step = on_step,
+                                  .eval = on_eval,
+                                  .note = on_note,
+                                  .say = on_say};
 }

@@ -1,5 +1,6 @@
 /* smoe soup: the mean of the weights of trained models, and what each of them adds. */
 #include "cmd.h"
+#include "heading.h"
 #include "load.h"
 #include "progress.h"
 #include "table.h"
@@ -174,6 +175,12 @@ static int make(soup_job *job, const smoe_options *options, smoe_err *err) {
         .greedy = options->greedy, .out = job->out, .progress = progress, .user = &shown};
     if (smoe_dataset_open(&job->first.set, &job->first.spec, job->first.spec.eval.split, err))
         return -1;
+    if (!options->quiet && !options->json) {
+        smoe_heading heading = {0};
+        smoe_heading_add(&heading, job->first.spec.eval.split, job->first.set);
+        smoe_heading_data(stderr, &heading, &job->first.spec);
+        fprintf(stderr, "models      %zu\n", job->count);
+    }
     smoe_progress_open(&shown, options, stderr, NULL);
     int status =
         smoe_soup_make(job->member, job->count, &job->first.spec, job->first.set, &how, &soup, err);

@@ -4,6 +4,7 @@
  * the spec.
  */
 #include "cmd.h"
+#include "heading.h"
 #include "progress.h"
 #include "together.h"
 #include "base/file.h"
@@ -14,6 +15,7 @@
 #include "spec/schema.h"
 #include "bench/cost.h"
 #include "data/data.h"
+#include "inspect/inspect_events.h"
 #include "spec/sources.h"
 #include "train/fewshot.h"
 #include "store/env.h"
@@ -132,47 +134,41 @@ static void remark(const train_job *job, const smoe_options *options) {
 /* ---- the data -------------------------------------------------------------------------------- */
 
 typedef struct data_seen {
-    const char *split[2]; /* train, and that of evaluations or NULL */
-    size_t images[2];
-    bool endless, read;
+    smoe_heading heading;
+    bool read;
     smoe_err why; /* it was not read */
 } data_seen;
 
 /* Counts the images. If the data is missing but the classes are known, a dry run still
  * continues. */
 static void see_data(data_seen *seen, const smoe_spec *spec) {
-    *seen = (data_seen){.split = {"train", spec->train.eval_every ? spec->eval.split : NULL}};
-    for (int i = 0; i < 2 && seen->split[i]; i++) {
+    const char *const split[] = {"train", spec->train.eval_every ? spec->eval.split : NULL};
+    *seen = (data_seen){0};
+    for (int i = 0; i < 2 && split[i]; i++) {
         smoe_dataset *set = NULL;
-        if (smoe_dataset_open(&set, spec, seen->split[i], &seen->why)) return;
-        seen->images[i] = smoe_dataset_images(set);
-        seen->endless |= smoe_dataset_endless(set);
+        if (smoe_dataset_open(&set, spec, split[i], &seen->why)) return;
+        smoe_heading_add(&seen->heading, split[i], set);
         smoe_dataset_free(set);
     }
     seen->read = true;
 }
 
-static void print_data(const data_seen *seen, const smoe_spec *spec, size_t classes) {
+static void print_data(const data_seen *seen, const smoe_spec *spec) {
     const smoe_data_spec *data = &spec->data;
-    smoe_cmd_print(stdout, "data        %s%s%s, ", smoe_sources[data->source].name,
-                   data->path ? " " : "", data->path ? data->path : "");
-    if (!seen->read)
-        printf("not read: %.*s\n", (int)strcspn(seen->why.text, "\n"), seen->why.text);
-    else if (seen->endless)
-        printf("train without end (%zu images per epoch)", seen->images[0]);
+    if (seen->read)
+        smoe_heading_data(stdout, &seen->heading, spec);
     else
-        printf("train %zu images", seen->images[0]);
-    if (!seen->read) return;
-    if (seen->split[1]) printf(", %s %zu", seen->split[1], seen->images[1]);
-    double epochs = (double)spec->train.steps * (double)spec->train.batch_size /
-                    (double)(seen->images[0] ? seen->images[0] : 1);
-    printf("; %zu classes; %.3g epochs\n", classes, epochs);
+        smoe_cmd_print(stdout, "data        %s%s%s, not read: %.*s\n",
+                       smoe_sources[data->source].name, data->path ? " " : "",
+                       data->path ? data->path : "", (int)strcspn(seen->why.text, "\n"),
+                       seen->why.text);
 }
 
 static json_t *data_json(const data_seen *seen, const smoe_spec *spec) {
     json_t *images = json_object();
-    for (int i = 0; i < 2 && seen->split[i] && seen->read; i++)
-        json_object_set_new(images, seen->split[i], json_integer((json_int_t)seen->images[i]));
+    const smoe_heading *h = &seen->heading;
+    for (int i = 0; i < 2 && h->split[i] && seen->read; i++)
+        json_object_set_new(images, h->split[i], json_integer((json_int_t)h->images[i]));
     return json_pack("{s:s, s:s?, s:o}", "source", smoe_sources[spec->data.source].name, "path",
                      spec->data.path, "images", images);
 }
@@ -227,7 +223,7 @@ static void print_plan(const train_job *job, const data_seen *seen, const char *
     const smoe_model_spec *m = &spec->model;
     char a[48], b[32], c[32];
     smoe_cmd_print(stdout, "run         %s\n", job->dir);
-    print_data(seen, spec, classes);
+    print_data(seen, spec);
     printf("model       width %zu, depth %zu, mlp %zu, heads %zu; %zu tokens per image (%zu px, "
            "patch %zu), %zu classes\n",
            m->width, m->depth, m->mlp, m->heads, smoe_spec_tokens(spec), spec->data.image_size,
@@ -333,6 +329,13 @@ static int dry_run(const train_job *job, const smoe_options *options, smoe_err *
 
 /* ---- the run --------------------------------------------------------------------------------- */
 
+/* The files of the run, last. */
+static void say_files(const train_job *job, const smoe_options *options) {
+    static const char *const files[] = {"spec.yaml", "metrics.jsonl", "metrics.csv",
+                                        "log.txt",   "ckpt/latest",   "ckpt/best"};
+    smoe_heading_files(options, job->dir, files, sizeof files / sizeof *files, NULL);
+}
+
 static int report(const train_job *job, const smoe_train_result *r, const smoe_options *options,
                   smoe_err *err) {
     bool tested = r->test.images > 0;
@@ -376,6 +379,7 @@ static int report(const train_job *job, const smoe_train_result *r, const smoe_o
         printf("; averaged weights: loss %.4f, precision@1 %.4f", r->average.loss,
                r->average.precision_at_1);
     putchar('\n');
+    say_files(job, options);
     return 0;
 }
 
@@ -404,7 +408,8 @@ static int train(const train_job *job, const smoe_options *options, smoe_err *er
                               .env = smoe_env_here(options->argc, options->argv),
                               .stop = stop,
                               .save = smoe_save_request(),
-                              .observer = &progress.observer};
+                              .observer = &progress.observer,
+                              .draw = smoe_inspect_events};
     smoe_train_result result = {0};
     bool taken = job->mode == SMOE_RUN_NEW && smoe_file_is_folder(job->dir);
     int status = smoe_fewshot_train(job->spec, &how, &result, err);

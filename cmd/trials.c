@@ -1,6 +1,7 @@
 /* The command of sweep and ablate; see trials.h. */
 #include "trials.h"
 #include "cmd.h"
+#include "heading.h"
 #include "live.h"
 #include "slurm.h"
 #include "base/file.h"
@@ -13,9 +14,29 @@
 #include <string.h>
 #include <unistd.h>
 
+/* The data and model of the first trial, the number of trials, the folder. */
+static int say_heading(const smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
+    const smoe_trial *first = sweep->trial;
+    smoe_spec spec = {0};
+    size_t open = 0;
+    if (options->quiet || options->json || sweep->run || !sweep->trials) return 0;
+    for (size_t i = 0; i < sweep->trials; i++) open += sweep->trial[i].state != SMOE_TRIAL_DONE;
+    if (!open) return 0;
+    int status =
+        smoe_spec_parse(&spec, first->spec, strlen(first->spec), first->name, NULL, NULL, 0, err);
+    if (!status) smoe_heading_spec(stderr, &spec);
+    if (!status)
+        smoe_cmd_print(stderr, "sweep       %s, %zu cells, %zu to run%s\n", sweep->dir,
+                       sweep->trials, open,
+                       sweep->trials > 1 ? "; data and model are those of the first" : "");
+    smoe_spec_free(&spec);
+    return status;
+}
+
 /* Runs the open trials, and with --retry-failed those that failed. */
 static int run_trials(smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
     smoe_live live;
+    if (say_heading(sweep, options, err)) return -1;
     smoe_live_open(&live, sweep, options);
     const volatile sig_atomic_t *stop = smoe_stop_catch();
     if (!stop) return smoe_fail_errno(err, SMOE_RUNTIME, "cannot catch signals");
@@ -147,6 +168,7 @@ static int set_wishes(smoe_sweep *sweep, const smoe_trials_kind *kind, const smo
         *text[i] = strdup(wish[i]);
         if (!*text[i]) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
     }
+    if (smoe_cmd_width(options, &sweep->figure.width, err)) return -1;
     if (smoe_results_check(sweep, err)) return -1;
     if (options->equivalence &&
         smoe_sweep_set_equivalence(sweep, options->equivalence, "--equivalence", err))
@@ -204,7 +226,7 @@ static int prepare(smoe_sweep *sweep, const smoe_trials_kind *kind, const char *
 static int tell(const smoe_sweep *sweep, const smoe_options *options, smoe_err *err) {
     smoe_results results = {0};
     int status = smoe_trials_status(sweep, options, err);
-    bool figure = options->x || options->y || options->line;
+    bool figure = options->x || options->y || options->line || options->figure_width;
     bool contrasts = options->reference || options->equivalence;
     if (status || !(figure || contrasts)) return status;
     status = smoe_results_make(&results, sweep, err);

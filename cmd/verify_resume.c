@@ -4,6 +4,7 @@
  * by SIGKILL once it has a checkpoint, and then resumed.
  */
 #include "cmd.h"
+#include "heading.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "store/checkpoint.h"
@@ -212,6 +213,7 @@ int cmd_verify_resume(const smoe_options *options, smoe_err *err) {
         printf("would train %zu steps without an interruption, and again with a kill in between\n",
                spec.train.steps);
     else {
+        if (!options->quiet && !options->json) smoe_heading_spec(stderr, &spec);
         status = make_dir(&v, err);
         if (!status) status = train_both(&v, err);
         if (!status) status = judge(&v, err);

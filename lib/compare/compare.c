@@ -130,6 +130,13 @@ static bool is_reference(const smoe_comparison *r, size_t group, size_t of, cons
     return true;
 }
 
+bool smoe_comparison_refers(const smoe_comparison *r, size_t group) {
+    size_t fixed = 0; /* columns in which the reference has a value */
+    for (size_t c = 0; r->reference && c < r->of->columns; c++)
+        fixed += r->reference[c] && !smoe_settings_is_any(r->reference[c]);
+    return fixed && is_reference(r, group, group, NULL);
+}
+
 /* ---- groups that are not compared ------------------------------------------------------------ */
 
 /* Whether some group has the values that the reference of `group` must have, where of the columns

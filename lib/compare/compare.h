@@ -58,6 +58,9 @@ void smoe_comparison_free(smoe_comparison *comparison);
 /* The settings that the references of all groups have in common, "model.moe.router=soft
  * model.moe.k=1"; fresh, NULL when out of memory. */
 char *smoe_comparison_reference(const smoe_comparison *comparison);
+/* Whether a group is what others are compared with. */
+bool smoe_comparison_refers(const smoe_comparison *comparison, size_t group);
+
 /* Why a group is not compared and what would help, "not compared: VALUE, VALUE (no row of the
  * reference with KEY=VALUE); --reference ... compares it"; fresh. NULL where it is, or is the
  * reference itself. */

@@ -64,9 +64,25 @@ static int add_line(smoe_panel *panel, const smoe_chart *chart, size_t i, smoe_p
     return 0;
 }
 
+/* From one end of the x axis to the other. */
+static int add_level(smoe_panel *panel, const smoe_chart *chart, smoe_plot_point ends[2]) {
+    smoe_mark *m = chart->level_title ? smoe_plot_mark(panel) : NULL;
+    if (!m) return chart->level_title ? -1 : 0;
+    m->kind = SMOE_MARK_POINTS;
+    m->dash = 1;
+    snprintf(m->name, sizeof m->name, "%s", chart->level_title);
+    ends[0] = (smoe_plot_point){panel->x.low, chart->level, NAN};
+    ends[1] = (smoe_plot_point){panel->x.high, chart->level, NAN};
+    m->point = ends;
+    m->points = 2;
+    m->joined = m->bare = true;
+    return 0;
+}
+
 int smoe_chart_write(const smoe_chart *chart, const char *folder, const char *name, bool *drawn,
                      smoe_err *err) {
     smoe_plot plot = {.name = name, .title = chart->title};
+    smoe_plot_point ends[2];
     size_t points = 0;
     for (size_t i = 0; i < chart->lines; i++) points += chart->line[i].points;
     smoe_plot_point *point = calloc(points + 1, sizeof *point), *next = point;
@@ -82,7 +98,10 @@ int smoe_chart_write(const smoe_chart *chart, const char *folder, const char *na
         snprintf(panel->x.label, sizeof panel->x.label, "%s", chart->x_label);
         snprintf(panel->y.label, sizeof panel->y.label, "%s", chart->y_label);
         set_ranges(panel, chart);
-        status = smoe_plot_draw(&plot, folder, &(smoe_plot_size){0}, drawn, err);
+        made = !add_level(panel, chart, ends);
+    }
+    if (made) {
+        status = smoe_plot_draw(&plot, folder, &(smoe_plot_size){chart->width}, drawn, err);
     } else {
         smoe_fail(err, SMOE_RUNTIME, "%s/%s.gp: out of memory", folder, name);
     }

@@ -21,11 +21,14 @@ typedef struct smoe_chart {
     int log_x;                             /* base of a logarithmic axis, 2 or 10; 0: linear */
     smoe_chart_line *line;
     size_t lines;
+    double level;            /* a dashed line at this y, as level_title in the key */
+    const char *level_title; /* NULL: none */
+    double width;            /* inches, for a paper (plot.h); 0: for a screen */
 } smoe_chart;
 
-/* Writes FOLDER/NAME.gp and, by running gnuplot on it in FOLDER, FOLDER/NAME.svg. *drawn says
- * whether the SVG came out: without gnuplot it does not, and the script is left to be drawn
- * elsewhere. */
+/* Writes FOLDER/NAME.gp and, by running gnuplot on it in FOLDER, FOLDER/NAME.svg, and NAME.pdf for
+ * a paper. *drawn says whether they came out: without gnuplot they do not, and the script is left
+ * to be drawn elsewhere. */
 int smoe_chart_write(const smoe_chart *chart, const char *folder, const char *name, bool *drawn,
                      smoe_err *err) SMOE_MUST_CHECK;
 

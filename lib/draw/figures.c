@@ -26,6 +26,12 @@ const smoe_figure_entry *smoe_figure_at(size_t i) {
     return i < FIGURES ? &figures[i] : NULL;
 }
 
+const smoe_figure_entry *smoe_figure_find(const char *name) {
+    for (size_t i = 0; i < FIGURES; i++)
+        if (!strcmp(figures[i].name, name)) return &figures[i];
+    return NULL;
+}
+
 /* A figure that is being converted to a plot. */
 typedef struct figure {
     const smoe_figure_entry *entry;

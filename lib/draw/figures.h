@@ -31,6 +31,9 @@ typedef struct smoe_figure_entry {
 /* The i-th entry; NULL past the last. */
 const smoe_figure_entry *smoe_figure_at(size_t i);
 
+/* The entry of that name, or NULL. */
+const smoe_figure_entry *smoe_figure_find(const char *name);
+
 /* The plot of an entry, without panels where its table is not there or has nothing to draw. Free it
  * in any case. */
 int smoe_figure_plot(smoe_plot *plot, const smoe_figure_entry *entry, const smoe_frame *frames,

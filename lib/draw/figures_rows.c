@@ -67,8 +67,22 @@ bool smoe_rows_range(const smoe_frame *f, const char *const *columns, const char
     return *low <= *high;
 }
 
-/* The end of a run's name: ends of names differ more than beginnings. */
-static void say_run(const char *run, size_t most, char *text, size_t size) {
+/* Behind the folders of a path. */
+static const char *last_part(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash && slash[1] ? slash + 1 : path;
+}
+
+/* A run's name without its folders, unless another run of the table has the same; its end where it
+ * is long: ends of names differ more than beginnings. */
+static void say_run(const smoe_frame *f, size_t column, const char *run, size_t most, char *text,
+                    size_t size) {
+    bool alone = true;
+    for (size_t r = 0; r < f->rows && alone; r++) {
+        const char *other = smoe_frame_text_at(f, r, column);
+        alone = !strcmp(other, run) || strcmp(last_part(other), last_part(run)) != 0;
+    }
+    if (alone) run = last_part(run);
     size_t length = strlen(run);
     const char *dots = "";
     if (length > most) {
@@ -87,7 +101,7 @@ void smoe_rows_say(const smoe_frame *f, const char *const *list, size_t row, siz
         size_t column = smoe_frame_find(f, *list);
         char one[160], buf[160];
         if (!strcmp(*list, "run"))
-            say_run(smoe_frame_text_at(f, row, column), most, one, sizeof one);
+            say_run(f, column, smoe_frame_text_at(f, row, column), most, one, sizeof one);
         else if (f->column[column].text)
             snprintf(one, sizeof one, "%s",
                      smoe_words_of(smoe_frame_text_at(f, row, column), buf, sizeof buf));

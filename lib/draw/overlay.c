@@ -2,6 +2,7 @@
  * over the patches. */
 #include "draw/overlay.h"
 #include "base/file.h"
+#include "draw/overlay_figure.h"
 #include "draw/png.h"
 
 #include <dirent.h>
@@ -17,7 +18,7 @@ enum {
     ACROSS = 6,    /* tiles side by side */
     LEGIBLE = 144, /* pixels of a large tile at least */
     GAP = 2,       /* between tiles */
-    LARGE_GAP = 14 /* of large ones; numbers fit in */
+    LARGE_GAP = 14 /* of large ones */
 };
 
 /* The look of a patch: `colour` is drawn over it with this opacity. */
@@ -165,12 +166,17 @@ static void look_who(look *looks, const smoe_sample *s, const weights *w) {
 /* ---- sheets ---------------------------------------------------------------------------------- */
 
 typedef struct sheet {
+    const char *noun; /* of its units */
     const smoe_sample *sample;
     const smoe_image *picture;
     look *looks;        /* [tiles, patches] */
     const size_t *unit; /* [units] of the last tiles */
     size_t tiles, units;
 } sheet;
+
+static size_t across_of(const sheet *sh) {
+    return sh->tiles < ACROSS ? sh->tiles : ACROSS;
+}
 
 /* One tile into the sheet's image, its corner at (left, top), every pixel `scale` wide. */
 static void paint(smoe_image *out, size_t left, size_t top, size_t scale, const sheet *sh,
@@ -190,41 +196,33 @@ static void paint(smoe_image *out, size_t left, size_t top, size_t scale, const 
         }
 }
 
-/* A number at (left, top), 10 pixels high: digits of 3 by 5 squares, a row of them an octal digit.
- */
-static void write_number(smoe_image *out, size_t left, size_t top, size_t number) {
-    static const unsigned digits[] = {075557, 026227, 071747, 071717, 055711,
-                                      074717, 074757, 071111, 075757, 075717};
-    char text[24];
-    snprintf(text, sizeof text, "%zu", number);
-    for (const char *c = text; *c; c++, left += 8)
-        for (size_t i = 0; i < 60; i++) {
-            size_t x = i % 6, y = i / 6, bit = 14 - (y / 2 * 3 + x / 2);
-            if (left + x >= out->width || !(digits[*c - '0'] >> bit & 1)) continue;
-            memset(out->pixel + ((top + y) * out->width + left + x) * 3, 70, 3);
-        }
+/* Tiles of the image's size times `scale`, `gap` apart, with `above` over each row; free the image
+ * in any case. */
+static int paint_sheet(smoe_image *out, const sheet *sh, size_t scale, size_t gap, size_t above,
+                       smoe_err *err) {
+    size_t across = across_of(sh), each = sh->sample->size * scale;
+    size_t down = (sh->tiles + across - 1) / across;
+    *out = (smoe_image){0};
+    if (smoe_image_shape(out, across * (each + gap) + gap, down * (each + above) + gap, 3, err))
+        return -1;
+    memset(out->pixel, 255, out->width * out->height * 3);
+    for (size_t i = 0; i < sh->tiles; i++)
+        paint(out, gap + i % across * (each + gap), above + i / across * (each + above), scale, sh,
+              i);
+    return 0;
 }
 
-/* Large tiles of units have their numbers above them. */
-static int write_sheet(const sheet *sh, size_t scale, size_t gap, const char *path, smoe_err *err) {
-    size_t across = sh->tiles < ACROSS ? sh->tiles : ACROSS, each = sh->sample->size * scale;
-    size_t down = (sh->tiles + across - 1) / across;
-    smoe_image out = {0};
-    int status =
-        smoe_image_shape(&out, across * (each + gap) + gap, down * (each + gap) + gap, 3, err);
-    if (!status) {
-        memset(out.pixel, 255, out.width * out.height * 3);
-        for (size_t i = 0; i < sh->tiles; i++) {
-            size_t left = gap + i % across * (each + gap), top = gap + i / across * (each + gap);
-            size_t first = sh->tiles - sh->units;
-            paint(&out, left, top, scale, sh, i);
-            if (i >= first && gap == LARGE_GAP)
-                write_number(&out, left, top - 12, sh->unit[i - first]);
-        }
-        status = smoe_png_write(&out, path, err);
-    }
+static int write_sheet(const sheet *sh, size_t scale, size_t gap, size_t above, const char *path,
+                       smoe_err *err) {
+    smoe_image out;
+    int status = paint_sheet(&out, sh, scale, gap, above, err);
+    if (!status) status = smoe_png_write(&out, path, err);
     smoe_image_free(&out);
     return status;
+}
+
+static size_t legible(const smoe_sample *s) {
+    return (LEGIBLE + s->size - 1) / s->size;
 }
 
 void smoe_overlays_frame(smoe_frame *frame) {
@@ -276,31 +274,66 @@ static void fill_sheet(sheet *sh, const smoe_sample_layer *l, const weights *w, 
     }
     look_who(sh->looks + sh->tiles * patches, s, w);
     add_row(f, s, l, file, sh->tiles++, "who", w, SIZE_MAX);
+    sh->noun = w->sparse ? "expert" : "slot";
     sh->unit = unit;
     sh->units = count;
     for (size_t i = 0; i < count; i++) {
         look_unit(sh->looks + sh->tiles * patches, s, w, unit[i]);
-        add_row(f, s, l, file, sh->tiles++, w->sparse ? "expert" : "slot", w, unit[i]);
+        add_row(f, s, l, file, sh->tiles++, sh->noun, w, unit[i]);
     }
 }
 
-/* At the image's size, and magnified as well where that is not legible. */
-static int write_sheets(const sheet *sh, const char *folder, const char *stem, smoe_err *err) {
-    size_t large = (LEGIBLE + sh->sample->size - 1) / sh->sample->size;
-    for (size_t i = 0; i < (large > 1 ? 2 : 1); i++) {
-        char *path = smoe_text_format("%s/%s%s.png", folder, stem, i ? "-large" : "");
-        int status = path ? 0 : smoe_fail(err, SMOE_RUNTIME, "out of memory");
-        if (!status) status = smoe_file_make_parents(path, err);
-        if (!status) status = write_sheet(sh, i ? large : 1, i ? LARGE_GAP : GAP, path, err);
-        free(path);
-        if (status) return -1;
-    }
-    return 0;
+static int write_path(const sheet *sh, size_t scale, size_t gap, size_t above, const char *folder,
+                      const char *stem, const char *ending, smoe_err *err) {
+    char *path = smoe_text_format("%s/%s%s.png", folder, stem, ending);
+    int status =
+        path ? smoe_file_make_parents(path, err) : smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    if (!status) status = write_sheet(sh, scale, gap, above, path, err);
+    free(path);
+    return status;
+}
+
+/* The tiles before those of units are named by what they show. */
+static void name_tiles(const sheet *sh, char (*name)[SMOE_OVERLAY_NAME]) {
+    size_t first = sh->tiles - sh->units;
+    for (size_t i = 0; i < sh->tiles; i++)
+        if (i >= first)
+            snprintf(name[i], sizeof *name, "%s %zu", sh->noun, sh->unit[i - first]);
+        else if (i && i + 1 == first)
+            snprintf(name[i], sizeof *name, "top %s", sh->noun);
+        else
+            snprintf(name[i], sizeof *name, "%s", i ? "dropped" : "image");
+}
+
+/* At the image's size; and magnified to be legible, as a figure with names. */
+static int write_sheets(const sheet *sh, const char *folder, const char *stem,
+                        const smoe_plot_size *size, bool *drawn, smoe_err *err) {
+    size_t scale = legible(sh->sample), across = across_of(sh);
+    char bar[96];
+    snprintf(bar, sizeof bar, "weight, as a share of the %s's largest", sh->noun);
+    smoe_overlay_sheet x = {.across = across,
+                            .tile = sh->sample->size * scale,
+                            .gap = LARGE_GAP,
+                            .tiles = sh->tiles,
+                            .bar = sh->units ? bar : NULL};
+    x.width = across * (x.tile + x.gap) + x.gap;
+    x.above = smoe_overlay_above(x.width, size);
+    x.height = (sh->tiles + across - 1) / across * (x.tile + x.above) + x.gap;
+    if (write_path(sh, 1, GAP, GAP, folder, stem, "", err)) return -1;
+    if (write_path(sh, scale, x.gap, x.above, folder, stem, "-large", err)) return -1;
+    x.name = calloc(sh->tiles, sizeof *x.name);
+    if (!x.name) return smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    name_tiles(sh, x.name);
+    bool done = false;
+    int status = smoe_overlay_figure(&x, folder, stem, size, &done, err);
+    *drawn = *drawn && done;
+    free(x.name);
+    return status;
 }
 
 static int write_layer(const smoe_sample *s, const smoe_sample_layer *l, const smoe_image *picture,
                        const smoe_overlay_units *units, const char *folder, const char *stem,
-                       smoe_frame *frame, smoe_err *err) {
+                       const smoe_plot_size *size, smoe_frame *frame, bool *drawn, smoe_err *err) {
     weights w;
     size_t chosen[CHOSEN], count = units->count;
     const size_t *unit = units->unit;
@@ -320,7 +353,7 @@ static int write_layer(const smoe_sample *s, const smoe_sample_layer *l, const s
     if (sh.looks) {
         snprintf(file, sizeof file, "%s.png", stem);
         fill_sheet(&sh, l, &w, unit, count, file, frame);
-        status = write_sheets(&sh, folder, stem, err);
+        status = write_sheets(&sh, folder, stem, size, drawn, err);
     } else if (!status) {
         status = smoe_fail(err, SMOE_RUNTIME, "out of memory");
     }
@@ -329,9 +362,39 @@ static int write_layer(const smoe_sample *s, const smoe_sample_layer *l, const s
     return status;
 }
 
+int smoe_overlay_encode(uint8_t **png, size_t *size, size_t *width, size_t *height,
+                        const smoe_sample *sample, size_t layer, smoe_err *err) {
+    const smoe_sample_layer *l = &sample->layer[layer];
+    weights w;
+    size_t chosen[CHOSEN];
+    smoe_image picture = {0}, out = {0};
+    smoe_frame tiles;
+    sheet sh = {.sample = sample, .picture = &picture};
+    *png = NULL;
+    smoe_overlays_frame(&tiles);
+    int status = weights_fill(&w, sample, l, err);
+    if (!status) status = smoe_sample_picture(sample, &picture, err);
+    if (!status &&
+        !(sh.looks = calloc((CHOSEN + 3) * sample->side * sample->side, sizeof *sh.looks)))
+        status = smoe_fail(err, SMOE_RUNTIME, "out of memory");
+    if (!status) {
+        fill_sheet(&sh, l, &w, chosen, choose(&w, chosen), "", &tiles);
+        status = paint_sheet(&out, &sh, legible(sample), LARGE_GAP, LARGE_GAP, err);
+    }
+    if (!status) status = smoe_png_encode(&out, png, size, err);
+    *width = out.width;
+    *height = out.height;
+    smoe_frame_free(&tiles);
+    smoe_image_free(&out);
+    smoe_image_free(&picture);
+    free(sh.looks);
+    weights_free(&w);
+    return status;
+}
+
 static int write_sample(const smoe_sample *s, size_t run, bool several,
-                        const smoe_overlay_units *units, const char *folder, smoe_frame *frame,
-                        smoe_err *err) {
+                        const smoe_overlay_units *units, const char *folder,
+                        const smoe_plot_size *size, smoe_frame *frame, bool *drawn, smoe_err *err) {
     smoe_image picture = {0};
     int status = smoe_sample_picture(s, &picture, err);
     for (size_t l = 0; l < s->layers && !status; l++) {
@@ -339,19 +402,23 @@ static int write_sample(const smoe_sample *s, size_t run, bool several,
         if (several) snprintf(prefix, sizeof prefix, "run%zu-", run);
         snprintf(stem, sizeof stem, "overlays/%simage%zu-blocks%zu", prefix, s->image,
                  s->layer[l].block);
-        status = write_layer(s, &s->layer[l], &picture, units, folder, stem, frame, err);
+        status =
+            write_layer(s, &s->layer[l], &picture, units, folder, stem, size, frame, drawn, err);
     }
     smoe_image_free(&picture);
     return status;
 }
 
 int smoe_overlays_write(const smoe_sample *samples, size_t count, const smoe_overlay_units *units,
-                        const char *folder, smoe_frame *frame, smoe_err *err) {
+                        const char *folder, const smoe_plot_size *size, smoe_frame *frame,
+                        bool *drawn, smoe_err *err) {
     bool several = count && strcmp(samples[0].run, samples[count - 1].run);
     size_t run = 1;
+    *drawn = true;
     for (size_t i = 0; i < count; i++) {
         run += i && strcmp(samples[i].run, samples[i - 1].run);
-        if (write_sample(&samples[i], run, several, units, folder, frame, err)) return -1;
+        if (write_sample(&samples[i], run, several, units, folder, size, frame, drawn, err))
+            return -1;
     }
     return 0;
 }
@@ -368,7 +435,10 @@ static bool is_sheet(const char *name) {
     const char *run = behind(name, "run");
     const char *image = behind(run && *run == '-' ? run + 1 : name, "image");
     const char *block = image ? behind(image, "-blocks") : NULL;
-    return block && (!strcmp(block, ".png") || !strcmp(block, "-large.png"));
+    static const char *const endings[] = {".png", "-large.png", ".gp", ".svg", ".pdf"};
+    for (size_t i = 0; block && i < sizeof endings / sizeof *endings; i++)
+        if (!strcmp(block, endings[i])) return true;
+    return false;
 }
 
 int smoe_overlays_remove(const char *folder, smoe_err *err) {

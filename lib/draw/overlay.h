@@ -5,13 +5,14 @@
  *   choice routers: the image with the patches no expert processes in magenta
  *   who: each patch in the colour of the slot or expert whose combine weight is largest
  *   units: for some slots (choice routers: experts), the image darkened where a patch has little
- *   weight, in proportion to the unit's largest; grey where it takes none; large sheets number them
+ *   weight, in proportion to the unit's largest; grey where it takes none
  */
 #ifndef SMOE_OVERLAY_H
 #define SMOE_OVERLAY_H
 
 #include "base/frame.h"
 #include "data/image.h"
+#include "draw/plot.h"
 #include "draw/sample.h"
 
 /* The image of a sample, 8 bits per channel. */
@@ -37,11 +38,18 @@ void smoe_overlays_frame(smoe_frame *frame);
  * stay. No such folder: nothing. */
 int smoe_overlays_remove(const char *folder, smoe_err *err) SMOE_MUST_CHECK;
 
+/* The sheet of a layer at least 144 pixels per picture, without names, as PNG in fresh memory, with
+ * its sizes in pixels. */
+int smoe_overlay_encode(uint8_t **png, size_t *size, size_t *width, size_t *height,
+                        const smoe_sample *sample, size_t layer, smoe_err *err) SMOE_MUST_CHECK;
+
 /* Writes FOLDER/overlays/imageN-blocksM.png, at the size of the image, for every sample and MoE
- * layer, and of images under 144 pixels also -large.png, magnified to be legible; with several runs
- * their names begin with runK- in the order of the samples. Adds a row to `frame` for every tile. A
- * unit that a layer does not have is SMOE_USAGE. */
+ * layer, and -large.png, magnified to be legible; of that a figure with names and a bar of shades,
+ * .gp and .svg (.pdf for a paper), where *drawn says whether gnuplot drew all of them. With several
+ * runs their names begin with runK- in the order of the samples. Adds a row to `frame` for every
+ * tile. A unit that a layer does not have is SMOE_USAGE. */
 int smoe_overlays_write(const smoe_sample *samples, size_t count, const smoe_overlay_units *units,
-                        const char *folder, smoe_frame *frame, smoe_err *err) SMOE_MUST_CHECK;
+                        const char *folder, const smoe_plot_size *size, smoe_frame *frame,
+                        bool *drawn, smoe_err *err) SMOE_MUST_CHECK;
 
 #endif

@@ -66,6 +66,7 @@ typedef struct smoe_mark {
     const smoe_plot_point *point; /* POINTS; borrowed */
     size_t points;
     bool joined; /* POINTS: by a line */
+    bool bare;   /* POINTS: only that line, without symbols and bars */
 } smoe_mark;
 
 typedef struct smoe_panel {
@@ -117,6 +118,13 @@ void smoe_plot_range_log(smoe_plot_axis *axis, double low, double high, int base
 
 /* The value of the scale at a stop of the palette. */
 double smoe_plot_stop(const smoe_plot_scale *scale, size_t stop);
+
+/* Letters and lengths that all pictures of gnuplot have, in pixels. */
+enum {
+    SMOE_PLOT_INCH = 96,
+    SMOE_PLOT_SCREEN_FONT = 12,
+    SMOE_PLOT_PAPER_FONT = 10 /* 7.5 points */
+};
 
 /* The size of pictures. */
 typedef struct smoe_plot_size {

@@ -10,15 +10,12 @@
 #include <math.h>
 #include <string.h>
 
-/* Pixels, 96 an inch. The key is a strip below the title, as wide as the figure. */
+/* Pixels, 96 per inch. The key is a strip below the title, as wide as the figure. */
 enum {
     PANEL_WIDTH = 360, /* on a screen; half as large again where there is one alone */
     PANEL_HEIGHT = 290,
     NARROW = 288, /* a panel on paper is no narrower */
     TITLE_HEIGHT = 40,
-    SCREEN_FONT = 12,
-    PAPER_FONT = 10, /* 7.5 points */
-    INCH = 96,
     DOTS = 64,   /* rows of a line whose points are marked; more would be a thick line */
     BOXES = 4096 /* cells of a panel drawn as boxes; more become an image */
 };
@@ -54,7 +51,7 @@ static void lay_out_key(layout *l, const smoe_plot *plot) {
 static layout lay_out(const smoe_plot *plot, const smoe_plot_size *size) {
     layout l = {.paper = size->width > 0, .across = plot->panels < 3 ? plot->panels : 3};
     if (l.paper) {
-        l.width = (size_t)lrint(size->width * INCH);
+        l.width = (size_t)lrint(size->width * SMOE_PLOT_INCH);
         while (l.across > 1 && l.width / l.across < NARROW) l.across--;
         l.panel_width = l.width / l.across;
         l.panel_height = l.panel_width * 4 / 5;
@@ -65,7 +62,7 @@ static layout lay_out(const smoe_plot *plot, const smoe_plot_size *size) {
         l.width = l.across * l.panel_width + 40;
         l.title = TITLE_HEIGHT;
     }
-    l.font = l.paper ? PAPER_FONT : SCREEN_FONT;
+    l.font = l.paper ? SMOE_PLOT_PAPER_FONT : SMOE_PLOT_SCREEN_FONT;
     l.down = (plot->panels + l.across - 1) / l.across;
     lay_out_key(&l, plot);
     l.height = l.title + l.key + l.down * l.panel_height;
@@ -172,8 +169,12 @@ static void put_style(FILE *out, const smoe_mark *m) {
         break;
     case SMOE_MARK_BAR: fprintf(out, " with boxes fs solid noborder lc rgb '%s'", colour); break;
     case SMOE_MARK_POINTS:
-        fprintf(out, " with %s lw 2 lc rgb '%s'", m->joined ? "linespoints" : "points", colour);
-        put_shape(out, m);
+        fprintf(out, " with %s lw %d lc rgb '%s'",
+                m->bare     ? "lines"
+                : m->joined ? "linespoints"
+                            : "points",
+                m->bare ? 1 : 2, colour);
+        if (!m->bare) put_shape(out, m);
         break;
     case SMOE_MARK_CELLS: break;
     }
@@ -234,7 +235,7 @@ static void put_mark(FILE *out, const smoe_plot *plot, const smoe_mark *m, size_
     }
     put_style(out, m);
     fputs(" notitle", out);
-    if (!points && !m->error) return;
+    if (m->bare || (!points && !m->error)) return;
     fputs(", \\\n     ", out);
     if (points) {
         fprintf(out, "$line%zu using 1:2:3", number);
@@ -355,8 +356,8 @@ static void put_head(FILE *out, const smoe_plot *plot, const layout *l) {
             "    set terminal svg size %zu,%zu font 'sans,%d' noenhanced background '#ffffff'\n"
             "    set output '%s.svg'\n"
             "}\n",
-            (double)l->width / INCH, (double)l->height / INCH, l->font * 72.0 / INCH, name,
-            l->width, l->height, l->font, name);
+            (double)l->width / SMOE_PLOT_INCH, (double)l->height / SMOE_PLOT_INCH,
+            l->font * 72.0 / SMOE_PLOT_INCH, name, l->width, l->height, l->font, name);
     if (table) fputs("set datafile separator comma\nset datafile columnheaders\n", out);
     fprintf(out,
             "set datafile missing NaN\n"

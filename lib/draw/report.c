@@ -1,6 +1,7 @@
 /* The page of the report; see report.h. report.html has {{name}} in place of each inserted part. */
 #include "draw/report.h"
 #include "base/file.h"
+#include "draw/figures.h"
 #include "draw/words.h"
 
 #include <math.h>
@@ -8,15 +9,24 @@
 #include <string.h>
 
 /* Text between tags or in quotes. */
-static void put_html(FILE *out, const char *text) {
+static void put_escaped(FILE *out, const char *text, bool lines) {
     for (const char *c = text; *c; c++) switch (*c) {
         case '<': fputs("&lt;", out); break;
         case '>': fputs("&gt;", out); break;
         case '&': fputs("&amp;", out); break;
         case '"': fputs("&quot;", out); break;
         case '\'': fputs("&#39;", out); break;
-        default: fputc((unsigned char)*c < ' ' ? ' ' : *c, out);
+        default: fputc((unsigned char)*c < ' ' && !(lines && *c == '\n') ? ' ' : *c, out);
         }
+}
+
+static void put_html(FILE *out, const char *text) {
+    put_escaped(out, text, false);
+}
+
+/* The same with its lines. */
+static void put_text(FILE *out, const char *text) {
+    put_escaped(out, text, true);
 }
 
 /* A column's name for a reader: "slots per expert". */
@@ -106,17 +116,50 @@ static void put_names(FILE *out, const smoe_frame *runs) {
     }
 }
 
-static void put_count(FILE *out, size_t count) {
-    if (count == 1)
-        fputs("one run", out);
+static void put_lead(FILE *out, const smoe_report *report, size_t runs) {
+    if (report->lead)
+        put_html(out, report->lead);
+    else if (runs == 1)
+        fputs("What the routers of one run do with the images they are shown.", out);
     else
-        fprintf(out, "%zu runs", count);
+        fprintf(out, "What the routers of %zu runs do with the images they are shown.", runs);
+}
+
+static void put_facts(FILE *out, const smoe_report_fact *fact, size_t count) {
+    fputs("<dl class=\"facts\">\n", out);
+    for (size_t i = 0; i < count; i++) {
+        fputs("<div><dt>", out);
+        put_html(out, fact[i].term);
+        fputs(fact[i].folded ? "</dt><dd><details><summary>show</summary><pre>" : "</dt><dd>", out);
+        put_text(out, fact[i].text);
+        fputs(fact[i].folded ? "</pre></details></dd></div>\n" : "</dd></div>\n", out);
+    }
+    fputs("</dl>\n", out);
+}
+
+static void put_origin(FILE *out, const smoe_report *report) {
+    if (!report->origin_count) return;
+    fputs("<section id=\"provenance\">\n<h2>Provenance</h2>\n", out);
+    put_facts(out, report->origin, report->origin_count);
+    fputs("</section>\n", out);
+}
+
+/* Without a table of runs all tables, but those of figures. */
+static void put_all_tables(FILE *out, const smoe_report *report) {
+    for (size_t i = 0; i < report->frame_count; i++)
+        if (report->frames[i].rows && !smoe_figure_find(report->frames[i].name))
+            put_table(out, &report->frames[i], true);
 }
 
 /* The runs, then the short tables that have no figure. */
 static void put_summary(FILE *out, const smoe_report *report, const smoe_frame *runs) {
     static const char *const tables[] = {"routing", "token_weight", "companions"};
-    if (!runs) return;
+    if (!runs) {
+        fputs("<div>", out);
+        put_all_tables(out, report);
+        fputs("</div>\n", out);
+        return;
+    }
     put_runs(out, runs);
     fputs("<div>", out);
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
@@ -137,10 +180,18 @@ static int put_named(FILE *out, const smoe_report *report, const char *name, smo
         return smoe_report_data(report, out, err);
     else if (!strcmp(name, "version"))
         fputs(SMOE_VERSION, out);
-    else if (!strcmp(name, "title"))
+    else if (!strcmp(name, "title") && !report->title)
         put_names(out, runs);
-    else if (!strcmp(name, "count"))
-        put_count(out, runs ? runs->rows : 0);
+    else if (!strcmp(name, "title"))
+        put_html(out, report->title);
+    else if (!strcmp(name, "command"))
+        put_html(out, report->command ? report->command : "smoe inspect");
+    else if (!strcmp(name, "lead"))
+        put_lead(out, report, runs ? runs->rows : 0);
+    else if (!strcmp(name, "found") && report->found_count)
+        put_facts(out, report->found, report->found_count);
+    else if (!strcmp(name, "origin"))
+        put_origin(out, report);
     else if (!strcmp(name, "summary"))
         put_summary(out, report, runs);
     return 0;

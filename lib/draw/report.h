@@ -1,7 +1,7 @@
 /*
- * The report of smoe inspect: one self-contained HTML file that makes no requests. The page is
- * report.html with its style and scripts, compiled into the library; the tables, the plots of the
- * figures and the samples go into it as JSON.
+ * The report of smoe inspect, and the page of smoe compare: one self-contained HTML file that makes
+ * no requests. The page is report.html with its style and scripts, compiled into the library; the
+ * tables, the plots of the figures and the samples go into it as JSON.
  */
 #ifndef SMOE_REPORT_H
 #define SMOE_REPORT_H
@@ -11,11 +11,22 @@
 
 #include <stdio.h>
 
+/* Where the page comes from, or what was found: a line, or a text of many lines that is folded. */
+typedef struct smoe_report_fact {
+    const char *term, *text;
+    bool folded;
+} smoe_report_fact;
+
 typedef struct smoe_report {
     const smoe_frame *frames; /* [frame_count]; `runs`, `routing` and others make the summary */
     size_t frame_count;
     const smoe_sample *samples; /* [sample_count], those of a run together */
     size_t sample_count;
+    const char *command, *title, *lead; /* NULL: of smoe inspect, by the table `runs` */
+    const smoe_report_fact *found;      /* [found_count] sentences that begin the summary */
+    size_t found_count;
+    const smoe_report_fact *origin; /* [origin_count] the provenance of the page */
+    size_t origin_count;
 } smoe_report;
 
 /* Writes the file at path. Tables and samples that would make the page too large to open are left

@@ -58,34 +58,112 @@ function addFigure(fig, panels, place) {
     }
     for (const p of panels)
         p.alt = `${table.title}${p.title && ', ' + p.title}: ${p.y.label || 'it'} over ${p.x.label}; the numbers are in the table ${fig.table}`;
-    const grid = html('div.panels'), key = html('div');
+    const grid = html('div.panels'), key = html('div'), slot = {grid, key, fig, panels, table};
     const caption = html('figcaption', {}, html('strong', {}, table.title), ' ', html('span', {}, table.caption + '.'));
     const own = place.lastElementChild && place.lastElementChild.classList.contains('figures') ? place.lastElementChild : html('div.figures');
-    own.append(html(panels.length > 1 ? 'figure.wide' : 'figure', {'data-figure': fig.name}, caption, key, grid, tableOf(fig.table, 'The numbers')));
+    own.append(html(panels.length > 1 ? 'figure.wide' : 'figure', {'data-figure': fig.name}, caption, key, grid,
+        html('div.tools', {}, saveButton('save as SVG', fig.name + '.svg', 'image/svg+xml', () => svgOf(slot))),
+        tableOf(fig.table, 'The numbers')));
     place.append(own);
-    slots.push({grid, key, fig, panels, table});
+    slots.push(slot);
 }
 
-/* A table of a frame, filled when it is opened; long ones show their beginning. */
+/* A button that saves a text as a file; the text is made when it is clicked. */
+function saveButton(words, name, type, make) {
+    const button = html('button.save', {type: 'button', 'data-file': name}, words);
+    button.addEventListener('click', () => {
+        const link = html('a', {href: URL.createObjectURL(new Blob([make()], {type})), download: name});
+        link.click();
+        setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+    });
+    return button;
+}
+
+/* A table as CSV, with the digits that the page has. */
+function csvOf(table) {
+    const cell = v => v === null || v === undefined ? '' : typeof v === 'string' && /[",\n]/.test(v) ? `"${v.replace(/"/g, '""')}"` : String(v);
+    const lines = [table.columns.map(cell).join(',')];
+    for (let r = 0; r < table.rows; r++) lines.push(table.columns.map(c => cell(table.at[c][r])).join(','));
+    return lines.join('\n') + '\n';
+}
+
+/* A figure as one SVG, by day whatever the page is: title, key or colours of the cells, and its panels as they stand on the page, with
+ * the style of the page. */
+function svgOf({grid, fig, panels, table}) {
+    const line = 20, seen = new Map();
+    printing = true;
+    draw();
+    for (const p of panels) for (const m of p.marks) if (m.name && !seen.has(m.name)) seen.set(m.name, m);
+    const origin = grid.getBoundingClientRect(), width = Math.ceil(origin.width);
+    const style = svg('style', {}), inner = svg('g', {});
+    style.textContent = document.querySelector('style').textContent.replace(/@media[^{]*dark[^{]*\{[^{}]*\{[^{}]*\}\s*\}/g, '');
+    inner.append(svg('text', {x: 0, y: 14}, table.title));
+    let top = line + 4, left = 0;
+    for (const m of seen.size > 1 ? seen.values() : []) {
+        const room = 34 + 7 * m.name.length; /* about what its letters take */
+        if (left && left + room > width) [left, top] = [0, top + line];
+        inner.append(svg('line', {class: m.dash ? 'line dashed' : 'line', x1: left, x2: left + 18, y1: top + 6, y2: top + 6, style: `stroke:${shade(m.colour)}`}),
+            svg('text', {x: left + 24, y: top + 10}, m.name));
+        left += room;
+    }
+    if (fig.scale) {
+        const [low, high] = [fig.scale.stops[0][0], fig.scale.stops.at(-1)[0]];
+        inner.append(svg('defs', {}, svg('linearGradient', {id: 'ramp'}, ...fig.scale.stops.map(([v, day]) =>
+            svg('stop', {offset: (v - low) / (high - low), 'stop-color': day})))),
+            svg('text', {x: 0, y: top + 10}, `${fig.scale.label}: ${shown(low)}`),
+            svg('rect', {x: 24 + 7 * `${fig.scale.label}: ${shown(low)}`.length, y: top + 1, width: 90, height: 10, fill: 'url(#ramp)'}),
+            svg('text', {x: 122 + 7 * `${fig.scale.label}: ${shown(low)}`.length, y: top + 10}, shown(high)));
+    }
+    if (seen.size > 1 || fig.scale) top += line + 6;
+    [...grid.children].forEach((panel, i) => {
+        const own = panel.querySelector('svg'), copy = own.cloneNode(true), at = panel.getBoundingClientRect();
+        const x = at.left - origin.left, y = at.top - origin.top + top, words = [panels[i].title, panels[i].y.label].filter(w => w);
+        copy.querySelectorAll('.rule, .area').forEach(e => e.remove());
+        copy.setAttribute('x', x);
+        copy.setAttribute('y', y + own.getBoundingClientRect().top - at.top);
+        if (!copy.getAttribute('height')) copy.setAttribute('height', own.getBoundingClientRect().height);
+        inner.append(svg('text', {x, y: y + 12}, words.join(': ')), copy);
+    });
+    const height = Math.ceil(origin.height) + top;
+    printing = false;
+    draw();
+    return new XMLSerializer().serializeToString(svg('svg', {xmlns: SVG, width, height, viewBox: `0 0 ${width} ${height}`}, style, inner));
+}
+
+/* A table of a frame, filled when it is opened; long ones show their beginning. The field above it leaves the rows that have all
+ * its words; it looks through all rows, also those that are not shown. */
 function tableOf(name, title) {
     const table = frame(name), most = 400, place = html('div.scroll');
-    const details = html('details', {}, html('summary', {}, title), place);
+    const search = html('input', {type: 'search', placeholder: 'rows with ...', 'aria-label': `Search in ${table.title}`});
+    const details = html('details', {}, html('summary', {}, title),
+        html('div.tools', {}, search, saveButton('save as CSV', name + '.csv', 'text/csv', () => csvOf(table))), place);
+    const body = html('tbody'), note = html('p.note');
+    const fill = () => {
+        const words = search.value.toLowerCase().split(/\s+/).filter(w => w);
+        const has = r => { const text = table.columns.map(c => shown(table.at[c][r])).join(' ').toLowerCase(); return words.every(w => text.includes(w)); };
+        const rows = [];
+        let found = 0;
+        for (let r = 0; r < table.rows; r++)
+            if ((!words.length || has(r)) && ++found <= most)
+                rows.push(html('tr', {}, ...table.columns.map(c => {
+                    const v = table.at[c][r];
+                    return html(typeof v === 'string' ? 'td.text' : 'td', {}, shown(v));
+                })));
+        body.replaceChildren(...rows);
+        note.textContent = words.length ? `${shown(found)} of ${shown(table.rows)} rows${found > most ? `, the first ${most} are shown` : ''}.`
+            : found > most ? `The first ${most} of ${shown(table.rows)} rows; all are in ${name}.csv.` : '';
+    };
+    search.addEventListener('input', fill);
     details.addEventListener('toggle', () => {
         if (!details.open || place.firstChild) return;
         const head = html('tr', {}, ...table.columns.map(c => html('th', {scope: 'col'}, c.replace(/_/g, ' '))));
-        const body = html('tbody');
-        for (let r = 0; r < Math.min(table.rows, most); r++)
-            body.append(html('tr', {}, ...table.columns.map(c => {
-                const v = table.at[c][r];
-                return html(typeof v === 'string' ? 'td.text' : 'td', {}, shown(v));
-            })));
-        place.append(html('table', {}, html('caption', {}, `${table.title} (${name}.csv)`), html('thead', {}, head), body));
-        if (table.rows > most) place.append(html('p.note', {}, `The first ${most} of ${shown(table.rows)} rows; all are in ${name}.csv.`));
+        place.append(html('table', {}, html('caption', {}, `${table.title} (${name}.csv)`), html('thead', {}, head), body), note);
+        fill();
     });
     return details;
 }
 
-const numbers = data.frames.routing.columns.slice(2).map(name => [name, say(name)]); /* behind run and block */
+const numbers = (data.frames.routing ? data.frames.routing.columns.slice(2) : []).map(name => [name, say(name)]); /* behind run and block */
 
 function layerSection(block) {
     const section = html('section', {id: `blocks.${block}`}, html('h2', {}, `blocks.${block}`));
@@ -108,7 +186,8 @@ function build() {
     const main = document.getElementById('layers');
     const across = html('section', {id: 'across'}, html('h2', {}, 'Across layers'));
     for (const fig of data.figures.filter(f => f.section === 'across')) addFigure(fig, fig.panels, across);
-    main.append(across, ...blocks.map(layerSection));
+    if (across.children.length > 1) main.append(across);
+    main.append(...blocks.map(layerSection));
     const training = html('section', {id: 'training'}, html('h2', {}, 'Training'));
     for (const fig of data.figures.filter(f => f.section === 'training')) addFigure(fig, fig.panels, training);
     if (training.children.length > 1) main.append(training);
@@ -121,7 +200,8 @@ function build() {
         }
     main.append(tables);
     const nav = document.getElementById('contents');
-    for (const section of main.querySelectorAll('section')) nav.append(html('a', {href: '#' + section.id}, section.querySelector('h2').textContent));
+    const provenance = document.getElementById('provenance');
+    for (const section of [...main.querySelectorAll('section'), ...(provenance ? [provenance] : [])]) nav.append(html('a', {href: '#' + section.id}, section.querySelector('h2').textContent));
 }
 
 let drawnFor = 0; /* width of the page at the last drawing, in pixels */
@@ -150,7 +230,11 @@ async function start() {
             place.append(html('p.note', {}, `${samples.run}: ${samples.left} more ${samples.left > 1 ? 'images are' : 'image is'} too much for one page; `
                 + 'the folder overlays beside it has the pictures.'));
     }
-    if (!data.samples.length) document.getElementById('viewer').hidden = true;
+    viewers.forEach(v => v.fillGallery()); /* now that all have their pictures */
+    if (!data.samples.length) {
+        document.getElementById('viewer').hidden = true;
+        for (const link of document.querySelectorAll('[href="#viewer"]')) link.hidden = true;
+    }
     new ResizeObserver(() => {
         if (document.body.clientWidth === drawnFor) return;
         draw();

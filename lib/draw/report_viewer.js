@@ -69,17 +69,18 @@ class Viewer {
         this.thumbs.forEach((canvas, i) => this.paint(canvas, this.pictures[i], 44, null));
         [this.unit, this.patch] = this.heaviest();
         this.stretch = this.contrast.checked = !this.choice && this.flat();
+        if (this.stretch) this.flatNote.textContent = '; on, because the weights are nearly uniform';
         this.show(true);
     }
 
     get choice() { return this.samples.layers[this.layer].kind === 'choice'; }
     get noun() { return this.choice ? 'expert' : 'slot'; }
 
-    view() {
-        const key = this.image + '/' + this.layer;
+    view(at = this.layer, image = this.image) {
+        const key = image + '/' + at;
         if (!this.views.has(key)) {
-            const layer = this.samples.layers[this.layer];
-            this.views.set(key, (layer.kind === 'choice' ? choiceView : softView)(layer, layer.images[this.image]));
+            const layer = this.samples.layers[at];
+            this.views.set(key, (layer.kind === 'choice' ? choiceView : softView)(layer, layer.images[image]));
         }
         return this.views.get(key);
     }
@@ -139,6 +140,9 @@ class Viewer {
         this.live = html('p.live', {role: 'status', 'aria-live': 'polite'});
         this.grid = html('div.tiles', {role: 'group'});
         this.gridTitle = html('h4');
+        this.gallery = html('div.tiles', {role: 'group'});
+        this.galleryTitle = html('h4.gallery');
+        this.flatNote = html('span', {});
         this.table = html('div.scroll');
         const details = html('details', {}, html('summary', {}, 'These weights as a table'), this.table);
         details.addEventListener('toggle', () => this.fillTable());
@@ -149,9 +153,9 @@ class Viewer {
             html('div.stage', {},
                 html('div.picture', {}, this.canvas, this.legend,
                     html('div.control', {}, this.sliderLabel, this.slider),
-                    html('label.check', {for: id + '-contrast'}, this.contrast, ' stretch the shading from least to most')),
+                    html('label.check', {for: id + '-contrast'}, this.contrast, ' stretch the shading from least to most', this.flatNote)),
                 html('div.side', {}, this.facts, this.back)),
-            this.live, this.gridTitle, this.grid, details);
+            this.live, this.gridTitle, this.grid, this.galleryTitle, this.gallery, details);
         this.root.addEventListener('keydown', event => this.key(event));
         place.append(this.root);
         viewers.push(this);
@@ -217,13 +221,13 @@ class Viewer {
         }
     }
 
-    look(view, unit) {
+    look(view, unit, stretch = this.stretch) {
         let most = 0, least = Infinity;
         for (let t = this.samples.first; t < view.tokens; t++) {
             most = Math.max(most, view.take(unit, t));
             least = Math.min(least, view.take(unit, t));
         }
-        const from = this.stretch ? least : 0;
+        const from = stretch ? least : 0;
         if (most === 0) return {most, least, of: () => ({tint: 'rgba(190, 190, 190, 0.85)'})};
         return {most, least, of: t => ({light: most > from ? (view.take(unit, t) - from) / (most - from) : 1})};
     }
@@ -262,6 +266,7 @@ class Viewer {
         this.rebuilt(view);
         if (fresh) this.tiles(view);
         mark(this.grid, b => this.mode === b.dataset.mode && (this.mode !== 'weight' || Number(b.dataset.unit) === this.unit));
+        this.fillGallery();
         this.fillTable();
     }
 
@@ -368,6 +373,30 @@ class Viewer {
             });
             this.grid.append(more);
         }
+    }
+
+    /* The chosen unit in every image of this run, and in this image of the other runs that have the layer: checkpoints of one run
+     * show how it changes over training. */
+    fillGallery() {
+        const block = this.samples.layers[this.layer].block, index = this.samples.images[this.image].index, tiles = [];
+        const add = (viewer, layer, image, text) => {
+            const view = viewer.view(layer, image);
+            if (this.unit >= view.units) return;
+            const canvas = html('canvas', {'aria-hidden': 'true'}), look = viewer.look(view, this.unit, this.stretch);
+            viewer.paint(canvas, viewer.pictures[image], 72, look.of);
+            const button = html('button', {type: 'button', 'aria-label': `${this.noun} ${this.unit}, ${text}`}, canvas, html('span', {}, text));
+            button.addEventListener('click', () => viewer.go({image, layer, unit: this.unit, mode: 'weight'}));
+            tiles.push(button);
+        };
+        this.samples.images.forEach((image, i) => add(this, this.layer, i, `image ${image.index}`));
+        for (const other of viewers) {
+            const layer = other.samples.layers.findIndex(l => l.block === block), image = other.samples.images.findIndex(i => i.index === index);
+            if (other !== this && other.pictures.length && other.choice === this.choice && layer >= 0 && image >= 0)
+                add(other, layer, image, other.samples.run.replace(/.*(step_\d+).*/, '$1'));
+        }
+        this.galleryTitle.textContent = `${this.noun} ${this.unit} in ${viewers.length > 1 ? 'every image, and in this image of the other runs or steps' : 'every image'}`;
+        this.gallery.setAttribute('aria-label', this.galleryTitle.textContent);
+        this.gallery.replaceChildren(...tiles);
     }
 
     /* The chosen unit's weights in the places of their patches. */

@@ -29,3 +29,10 @@ const char *smoe_words_of(const char *name, char *buf, size_t size) {
         if (*c == '_') *c = ' ';
     return buf;
 }
+
+const char *smoe_words_of_key(const char *key, char *buf, size_t size) {
+    const char *dot = strrchr(key, '.');
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (!strcmp(words[i].name, key)) return words[i].words;
+    return smoe_words_of(dot ? dot + 1 : key, buf, size);
+}

@@ -11,4 +11,7 @@ const char *smoe_words_at(size_t i, const char **shown);
  * be made. */
 const char *smoe_words_of(const char *name, char *buf, size_t size);
 
+/* A key of the spec in words: its entry, or its last part with blanks for underscores. */
+const char *smoe_words_of_key(const char *key, char *buf, size_t size);
+
 #endif

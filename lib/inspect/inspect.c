@@ -178,7 +178,7 @@ static int pass_over(void *user, const smoe_batch *batch, const real *logits, si
     if (smoe_samples_predict(r, batch, logits, err)) return -1;
     r->seen += batch->images;
     if (r->subject.progress) r->subject.progress(r->subject.progress_user, r->seen, r->images);
-    return 0;
+    return r->seen < r->enough ? 0 : smoe_fail(err, SMOE_STOPPED, "enough images");
 }
 
 /* ---- opening and closing --------------------------------------------------------------------- */
@@ -273,9 +273,8 @@ static int check(const smoe_inspect_subject *s, smoe_err *err) {
     return 0;
 }
 
-int smoe_inspect_run(smoe_inspection **out, const smoe_inspect_subject *s, smoe_err *err) {
+static int open_all(smoe_inspection **out, const smoe_inspect_subject *s, smoe_err *err) {
     *out = NULL;
-    if (check(s, err)) return -1;
     smoe_inspection *r = *out = calloc(1, sizeof *r);
     if (!r) return smoe_fail(err, SMOE_RUNTIME, "out of memory for the analyses");
     const smoe_router *router = smoe_model_router(s->model, 0);
@@ -288,14 +287,41 @@ int smoe_inspect_run(smoe_inspection **out, const smoe_inspect_subject *s, smoe_
                            .S = router->E * router->P,
                            .N = smoe_dataset_classes(s->set),
                            .side = s->spec->data.image_size / s->spec->model.patch_size,
-                           .images = smoe_dataset_images(s->set)};
+                           .images = smoe_dataset_images(s->set),
+                           .enough = SIZE_MAX};
     r->first_patch = r->T - r->side * r->side;
-    if (open_order(r, err) || open_views(r, err) || open_counters(r, err)) return -1;
+    return open_order(r, err) || open_views(r, err) || open_counters(r, err) ? -1 : 0;
+}
+
+static int pass(smoe_inspection *r, smoe_err *err) {
+    const smoe_inspect_subject *s = &r->subject;
     if (smoe_samples_open(r, err)) return -1;
     smoe_model_watch(s->model, watch, r);
     int status = smoe_evaluate(s->model, s->spec, s->set, s->batch, pass_over, r, &r->eval, err);
     smoe_model_watch(s->model, NULL, NULL);
     return status;
+}
+
+int smoe_inspect_run(smoe_inspection **out, const smoe_inspect_subject *s, smoe_err *err) {
+    *out = NULL;
+    if (check(s, err) || open_all(out, s, err)) return -1;
+    return pass(*out, err);
+}
+
+int smoe_inspect_some(smoe_inspection **out, const smoe_inspect_subject *s, smoe_err *err) {
+    smoe_inspect_subject own = *s;
+    own.image = NULL;
+    *out = NULL;
+    if (own.images > smoe_dataset_images(s->set)) own.images = smoe_dataset_images(s->set);
+    if (open_all(out, &own, err)) return -1;
+    smoe_inspection *r = *out;
+    r->enough = own.images;
+    r->kept = calloc(own.images + 1, sizeof *r->kept);
+    if (!r->kept) return smoe_fail(err, SMOE_RUNTIME, "out of memory for the images that are kept");
+    for (size_t i = 0; i < own.images; i++) r->kept[i] = r->order[i];
+    r->subject.image = r->kept;
+    if (!pass(r, err)) return 0;
+    return r->seen >= r->enough && err->code == SMOE_STOPPED ? 0 : -1;
 }
 
 void smoe_inspect_free(smoe_inspection *r) {
@@ -307,6 +333,7 @@ void smoe_inspect_free(smoe_inspection *r) {
     }
     free(r->state);
     free(r->order);
+    free(r->kept);
     free_views(r);
     smoe_samples_free(r->sample, r->subject.images);
     free(r);

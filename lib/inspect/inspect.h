@@ -42,6 +42,10 @@ typedef struct smoe_inspection smoe_inspection;
 /* Evaluates the whole split. SMOE_USAGE: no MoE layer; an image past the end. Free in any case. */
 int smoe_inspect_run(smoe_inspection **inspection, const smoe_inspect_subject *subject,
                      smoe_err *err) SMOE_MUST_CHECK;
+/* The same, but only as many batches as hold the first `images` in the order of evaluations, which
+ * are those that are kept; subject->image is not read. */
+int smoe_inspect_some(smoe_inspection **inspection, const smoe_inspect_subject *subject,
+                      smoe_err *err) SMOE_MUST_CHECK;
 /* Adds its rows to the frames of smoe_frames_open. */
 int smoe_inspect_fill(smoe_inspection *inspection, smoe_frame *frames,
                       smoe_err *err) SMOE_MUST_CHECK;

@@ -67,6 +67,8 @@ struct smoe_inspection {
     size_t layers, T, E, P, S, N, side, first_patch;
     size_t images;           /* of the split */
     uint32_t *order;         /* [images] which image stands at each place of the evaluation */
+    size_t enough;           /* places after which the pass ends; SIZE_MAX: all */
+    size_t *kept;            /* of smoe_inspect_some: subject.image */
     size_t seen;             /* places of the passes that are over */
     smoe_eval eval;          /* of the whole split */
     void **state;            /* [SMOE_COUNTERS, layers]; NULL where the counter is not needed */

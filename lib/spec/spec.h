@@ -295,9 +295,10 @@ typedef struct smoe_sweep_keys {
     size_t count;
 } smoe_sweep_keys;
 
-/* The figure of a sweep: columns of its results; NULL: the default. */
+/* The figure of a sweep: columns of its results, and its title; NULL: the default. */
 typedef struct smoe_sweep_figure {
-    char *x, *y, *line; /* a point's place; what tells lines apart */
+    char *x, *y, *line, *title; /* a point's place; what tells lines apart */
+    double width; /* inches, for a paper; 0: for a screen. No key, set by the program */
 } smoe_sweep_figure;
 
 /* A contrast that was stated before any cell ran: one setting and its reference, or a trend. Every

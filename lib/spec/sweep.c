@@ -42,6 +42,7 @@ void smoe_sweep_spec_clear(smoe_sweep_spec *sweep) {
     free(sweep->figure.x);
     free(sweep->figure.y);
     free(sweep->figure.line);
+    free(sweep->figure.title);
     free(sweep->reference);
     smoe_sweep_plan_clear(&sweep->plan);
     *sweep = (smoe_sweep_spec){0};
@@ -286,15 +287,18 @@ static char *read_word(smoe_events *src, const char *section, const yaml_event_t
 
 /* The columns are checked when the figure is drawn. */
 static void read_figure(smoe_events *src, const yaml_event_t *start) {
-    parts p = {.section = "sweep.figure", .name = {"x", "y", "line"}};
+    parts p = {.section = "sweep.figure", .name = {"x", "y", "line", "title"}};
     smoe_sweep_figure *figure = &src->reading->spec->sweep.figure;
-    char **const text[] = {&figure->x, &figure->y, &figure->line};
+    char **const text[] = {&figure->x, &figure->y, &figure->line, &figure->title};
     yaml_event_t value;
     size_t part;
-    if (!is_section(src, start, p.section, "expected {x: COLUMN, y: COLUMN, line: COLUMN}")) return;
+    if (!is_section(src, start, p.section,
+                    "expected {x: COLUMN, y: COLUMN, line: COLUMN, title: TEXT}"))
+        return;
     while (next_part(src, &p, &part, &value)) {
-        *text[part] =
-            read_word(src, p.section, &value, "expected the name of a column of results.csv");
+        *text[part] = read_word(src, p.section, &value,
+                                part < 3 ? "expected the name of a column of results.csv"
+                                         : "expected a text");
         yaml_event_delete(&value);
     }
 }

@@ -123,14 +123,16 @@ static int read_span(const smoe_schema_entry *entry, const char *text, smoe_span
     char buf[128];
     bool whole;
     double number;
-    if (!strip(text, buf, sizeof buf) || !is_number(buf, &whole) || whole) {
+    const char *wanted = "a whole number of steps, or a share of them in (0, 1)";
+    if (!strip(text, buf, sizeof buf) || !is_number(buf, &whole))
+        return problem_text(problem, wanted, text);
+    if (whole) {
         if (read_whole(entry, text, &number, problem)) return -1;
         *span = (smoe_span){.steps = (size_t)number};
         return 0;
     }
     number = strtod(buf, NULL);
-    if (!(number > 0 && number < 1))
-        return problem_text(problem, "a whole number of steps, or a share of them in (0, 1)", text);
+    if (!(number > 0 && number < 1)) return problem_text(problem, wanted, text);
     *span = (smoe_span){.share = number};
     return 0;
 }

@@ -554,13 +554,28 @@ static char *chain_line(smoe_run *run, const json_t *record, off_t before, size_
     return line;
 }
 
+bool smoe_run_events(const smoe_run *run) {
+    return run->events;
+}
+
+static int open_events(smoe_run *run, smoe_err *err) {
+    place at;
+    if (run->file) return 0;
+    return smoe_tfevents_open(&run->file, in_run(&at, run, SMOE_RUN_EVENTS), run->resumed,
+                              run->from, err);
+}
+
+int smoe_run_picture(smoe_run *run, const char *tag, size_t width, size_t height, const void *png,
+                     size_t size, smoe_err *err) {
+    if (open_events(run, err)) return -1;
+    smoe_tfevents_picture(run->file, tag, width, height, 3, png, size);
+    return 0;
+}
+
 /* train.tensorboard: the record as an event. */
 static int put_event(smoe_run *run, const json_t *record, smoe_err *err) {
-    place at;
     if (!run->events) return 0;
-    if (!run->file && smoe_tfevents_open(&run->file, in_run(&at, run, SMOE_RUN_EVENTS),
-                                         run->resumed, run->from, err))
-        return -1;
+    if (open_events(run, err)) return -1;
     return smoe_run_event(run->file, record, (double)time(NULL), err);
 }
 

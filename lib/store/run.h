@@ -45,6 +45,12 @@ void smoe_run_metric(json_t *record, smoe_metric metric, const char *split, size
  * a line that does not fit on the disk is removed. Reals come from smoe_run_number. */
 int smoe_run_metrics(smoe_run *run, json_t *record, smoe_err *err) SMOE_MUST_CHECK;
 
+/* Whether the run writes events (train.tensorboard), and a picture for the event of the next
+ * record: the bytes of a PNG of three channels. */
+bool smoe_run_events(const smoe_run *run);
+int smoe_run_picture(smoe_run *run, const char *tag, size_t width, size_t height, const void *png,
+                     size_t size, smoe_err *err) SMOE_MUST_CHECK;
+
 /* Removes the records of metrics.jsonl after the step of a checkpoint, so that a resumed run does
  * not write them twice, and a partial line at the end. Every record has an integer "step", which
  * never decreases. If there are fewer than at the checkpoint, or they end before its step

@@ -112,10 +112,10 @@ static json_t *header_json(const smoe_sweep *sweep) {
     if (line && sweep->run)
         json_object_update_new(
             line, json_pack("{s:s, s:s}", "run", sweep->run, "checkpoint", sweep->checkpoint));
-    if (line && (figure->x || figure->y || figure->line))
-        json_object_set_new(
-            line, "figure",
-            json_pack("{s:s?, s:s?, s:s?}", "x", figure->x, "y", figure->y, "line", figure->line));
+    if (line && (figure->x || figure->y || figure->line || figure->title))
+        json_object_set_new(line, "figure",
+                            json_pack("{s:s?, s:s?, s:s?, s:s*}", "x", figure->x, "y", figure->y,
+                                      "line", figure->line, "title", figure->title));
     if (line && sweep->reference)
         json_object_set_new(line, "reference", json_string(sweep->reference));
     if (line && (sweep->plan.primaries || sweep->plan.equivalence))
@@ -401,7 +401,8 @@ static int read_header(smoe_sweep *sweep, const json_t *line) {
     }
     const json_t *figure = json_object_get(line, "figure");
     if (read_text(&sweep->figure.x, figure, "x") || read_text(&sweep->figure.y, figure, "y") ||
-        read_text(&sweep->figure.line, figure, "line") || read_text(&sweep->run, line, "run") ||
+        read_text(&sweep->figure.line, figure, "line") ||
+        read_text(&sweep->figure.title, figure, "title") || read_text(&sweep->run, line, "run") ||
         read_text(&sweep->checkpoint, line, "checkpoint") ||
         read_text(&sweep->reference, line, "reference") ||
         read_plan(&sweep->plan, json_object_get(line, "plan")))

@@ -1,6 +1,7 @@
 /* The figure of a sweep; see results_figure.h. */
 #include "sweep/results_figure.h"
 #include "draw/chart.h"
+#include "draw/words.h"
 #include "spec/metrics.h"
 #include "compare/contrast.h"
 #include "sweep/evaluations.h"
@@ -19,10 +20,11 @@ typedef struct plan {
     smoe_chart figure;
     char split[SMOE_METRIC_KEY]; /* the split of the evaluations; "": several splits */
     char x_label[SMOE_METRIC_KEY], *y_label;
-    char **title;   /* [lines] */
-    size_t *of;     /* [lines] a group of each */
-    double *weight; /* [groups] scratch */
-    size_t images;  /* images that the intervals include; 0: intervals are over seeds alone */
+    char **title;                     /* [lines] */
+    size_t *of;                       /* [lines] a group of each */
+    double *weight;                   /* [groups] scratch */
+    size_t references, *reference_of; /* groups that others are compared with; [lines] of each */
+    size_t images; /* images that the intervals include; 0: intervals are over seeds alone */
 } plan;
 
 static const char *value_of(const plan *p, size_t group, size_t column) {
@@ -84,8 +86,19 @@ static bool same_line(const plan *p, size_t a, size_t b) {
     return true;
 }
 
-/* "router=soft, k=2": what distinguishes a line; NULL where there is nothing. Without MoE layers
- * their settings are left out. */
+/* A column in words: the key, and whether it was set for evaluations. */
+static const char *column_words(const char *column, char buf[SMOE_METRIC_KEY]) {
+    size_t prefix = strlen(SMOE_EVALUATED);
+    char own[SMOE_METRIC_KEY];
+    if (strncmp(column, SMOE_EVALUATED, prefix) != 0)
+        return smoe_words_of_key(column, buf, SMOE_METRIC_KEY);
+    snprintf(buf, SMOE_METRIC_KEY, "%s of the evaluation",
+             smoe_words_of_key(column + prefix, own, sizeof own));
+    return buf;
+}
+
+/* "soft, experts per token 2": what distinguishes a line; NULL where there is nothing. Without MoE
+ * layers their settings are left out. */
 static char *title_of(const plan *p, size_t group) {
     char *title = NULL;
     for (size_t c = 0; c < p->r->sweep->columns; c++)
@@ -94,10 +107,12 @@ static char *title_of(const plan *p, size_t group) {
             return strdup("dense");
     for (size_t c = 0; c < p->r->sweep->columns; c++) {
         if (!tells_apart(p, c)) continue;
-        const char *dot = strrchr(p->r->sweep->column[c], '.');
-        char *longer =
-            smoe_text_format("%s%s%s=%s", title ? title : "", title ? ", " : "",
-                             dot ? dot + 1 : p->r->sweep->column[c], value_of(p, group, c));
+        const char *key = p->r->sweep->column[c];
+        bool router = !strcmp(key, "model.moe.router"); /* whose names speak for themselves */
+        char buf[SMOE_METRIC_KEY];
+        const char *words = router ? "" : column_words(key, buf);
+        char *longer = smoe_text_format("%s%s%s%s%s", title ? title : "", title ? ", " : "", words,
+                                        router ? "" : " ", value_of(p, group, c));
         free(title);
         title = longer;
     }
@@ -149,6 +164,11 @@ static int add_point(plan *p, size_t group, smoe_err *err) {
     if (!p->numbers) {
         point.x = category(p, group);
         point.label = value_of(p, group, p->x);
+    }
+    if (smoe_comparison_refers(&p->r->contrasts.compared, group)) {
+        p->references++;
+        p->reference_of[l]++;
+        p->figure.level = s.mean;
     }
     if (s.images) p->images = s.images;
     f->line[l].point[f->line[l].points++] = point;
@@ -230,6 +250,22 @@ static char *y_label_of(const plan *p) {
                             p->images);
 }
 
+/* One group as a dashed line at its height; a line of them has it said in the key. */
+static int mark_reference(plan *p) {
+    if (p->references == 1 && p->r->measured->groups > 1) {
+        p->figure.level_title = "reference";
+        return 0;
+    }
+    for (size_t l = 0; l < p->figure.lines && p->figure.lines > 1; l++) {
+        if (!p->reference_of[l] || p->reference_of[l] < p->figure.line[l].points) continue;
+        char *longer = smoe_text_format("%s (reference)", p->title[l] ? p->title[l] : "");
+        if (!longer) return -1;
+        free(p->title[l]);
+        p->figure.line[l].title = p->title[l] = longer;
+    }
+    return 0;
+}
+
 /* Points by x within lines; title, labels, whether the axis is logarithmic. Lines over categories
  * stand beside each other, so that their bars can be told apart. */
 static void finish(plan *p, double *x) {
@@ -244,9 +280,11 @@ static void finish(plan *p, double *x) {
                 line->point[i].x += ((double)l - (double)(p->figure.lines - 1) / 2) * beside;
         }
     }
-    p->figure.title = p->r->sweep->name;
-    p->figure.x_label =
-        p->x == SIZE_MAX ? label_of(p, p->x_metric, p->x_label) : p->r->sweep->column[p->x];
+    const smoe_sweep *sweep = p->r->sweep;
+    p->figure.title = sweep->figure.title ? sweep->figure.title : sweep->name;
+    p->figure.width = sweep->figure.width;
+    p->figure.x_label = p->x == SIZE_MAX ? label_of(p, p->x_metric, p->x_label)
+                                         : column_words(sweep->column[p->x], p->x_label);
     p->figure.y_label = p->y_label;
     if (!p->numbers) return;
     /* Measured quantities such as FLOPs get a logarithmic axis where the largest is several times
@@ -270,11 +308,13 @@ int smoe_results_figure(const smoe_results *r, const smoe_sweep_figure *wish, co
     p.figure.line = calloc(n + 1, sizeof *p.figure.line);
     p.title = calloc(n + 1, sizeof *p.title);
     p.of = calloc(n + 1, sizeof *p.of);
+    p.reference_of = calloc(n + 1, sizeof *p.reference_of);
     p.weight = calloc(n + 1, sizeof *p.weight);
-    int status = x && p.figure.line && p.title && p.of && p.weight ? 0 : -1;
+    bool there = x && p.figure.line && p.title && p.of && p.reference_of && p.weight;
+    int status = there ? 0 : -1;
     if (status) smoe_fail(err, SMOE_RUNTIME, "out of memory for a figure");
     for (size_t g = 0; g < n && !status; g++) status = add_point(&p, g, err);
-    if (!status && !(p.y_label = y_label_of(&p)))
+    if (!status && (!(p.y_label = y_label_of(&p)) || mark_reference(&p)))
         status = smoe_fail(err, SMOE_RUNTIME, "out of memory for a figure");
     if (!status) {
         finish(&p, x);
@@ -288,6 +328,7 @@ int smoe_results_figure(const smoe_results *r, const smoe_sweep_figure *wish, co
     free(p.title);
     free(p.y_label);
     free(p.of);
+    free(p.reference_of);
     free(p.weight);
     free(x);
     return status;

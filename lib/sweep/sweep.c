@@ -260,6 +260,7 @@ void smoe_sweep_free(smoe_sweep *sweep) {
     free(sweep->figure.x);
     free(sweep->figure.y);
     free(sweep->figure.line);
+    free(sweep->figure.title);
     free(sweep->reference);
     smoe_sweep_plan_clear(&sweep->plan);
     free(sweep->trial);

@@ -462,6 +462,8 @@ static int evaluate(trainer *t, smoe_err *err) {
     if (!status && t->params->average) status = evaluate_average(t, B, r, err);
     if (!status && t->chief && options->measure)
         status = options->measure(options->measure_user, t->model, B, r, err);
+    if (!status && t->chief && options->draw && smoe_run_events(t->run))
+        status = options->draw(options->draw_user, t->run, t->model, t->spec, t->test, B, err);
     smoe_model_serve(t->model); /* the others may have the experts that were measured */
     if (status) {
         json_decref(r);
@@ -523,6 +525,17 @@ static void tell(const trainer *t, double images_per_s) {
                            .images_per_s = images_per_s,
                            .seconds_left = left};
     o->step(o->user, &s);
+}
+
+static void tell_begin(const trainer *t) {
+    const smoe_observer *o = t->options->observer;
+    const smoe_train_begin begin = {.spec = t->spec,
+                                    .dir = t->options->dir,
+                                    .train = t->train,
+                                    .test = t->test,
+                                    .model = t->model,
+                                    .step = t->state.step};
+    if (t->chief && o && o->begin) o->begin(o->user, &begin);
 }
 
 static int loop(trainer *t, smoe_err *err) {
@@ -611,6 +624,7 @@ int smoe_train(const smoe_spec *spec, const smoe_train_options *options, smoe_tr
     t.chief = !t.comm->rank;
     *result = (smoe_train_result){0};
     int status = start(&t, err);
+    if (!status) tell_begin(&t);
     if (!status) status = loop(&t, err);
     status = finish(&t, status, err);
     smoe_loader_free(t.loader);

@@ -33,8 +33,17 @@ typedef struct smoe_eval {
 /* Adds the recalls, where there are any, to the record of an evaluation of that split. */
 void smoe_eval_record(const smoe_eval *eval, const char *split, json_t *record);
 
+typedef struct smoe_train_begin { /* before the first step; all borrowed */
+    const smoe_spec *spec;
+    const char *dir;
+    const smoe_dataset *train, *test; /* test: of the evaluations, or NULL */
+    smoe_model *model;
+    uint64_t step; /* done before, by a run that is resumed */
+} smoe_train_begin;
+
 typedef struct smoe_observer {
     void *user;
+    void (*begin)(void *user, const smoe_train_begin *begin);
     void (*step)(void *user, const smoe_train_status *status);
     void (*eval)(void *user, uint64_t step, const char *split, const smoe_eval *eval);
     void (*note)(void *user, const char *text); /* a remark: resumed from ... */
@@ -45,6 +54,12 @@ typedef struct smoe_observer {
  * model is reserved for `batch` images. */
 typedef int smoe_eval_hook(void *user, smoe_model *model, size_t batch, json_t *record,
                            smoe_err *err);
+
+/* Pictures of an evaluation for the events of the run (smoe_run_picture), passed in by higher
+ * rooms: called if the run writes events, before the record. The model is reserved for `batch`
+ * images. */
+typedef int smoe_picture_hook(void *user, smoe_run *run, smoe_model *model, const smoe_spec *spec,
+                              const smoe_dataset *set, size_t batch, smoe_err *err);
 
 typedef struct smoe_train_options {
     const char *dir; /* the run directory */
@@ -61,6 +76,8 @@ typedef struct smoe_train_options {
     const smoe_observer *observer; /* may be NULL */
     smoe_eval_hook *measure;       /* at every evaluation; may be NULL */
     void *measure_user;
+    smoe_picture_hook *draw; /* may be NULL */
+    void *draw_user;
 } smoe_train_options;
 
 typedef struct smoe_train_result {

@@ -1,4 +1,4 @@
-# The report in a browser: no error, no request, a viewer that responds to clicks and keys, nothing wider than the window.
+# The report and the page of smoe compare in a browser: no error, no request, a viewer that responds to clicks and keys, nothing wider than the window.
 . "$ROOT/tests/cli/lib.sh"
 for name in chromium chromium-browser google-chrome; do
     browser=$(command -v $name) && break
@@ -9,3 +9,5 @@ status 0 smoe train tiny.yaml -q -o run >/dev/null
 status 0 smoe train tiny.yaml -q train.steps=4 model.moe.router=tokens-choice model.moe.capacity=0.5 model.head=token -o "it's <b>&\"x\"" >/dev/null
 status 0 smoe inspect run "it's <b>&\"x\"" -q -o two >/dev/null
 timeout 180 python3 "$ROOT/tests/draw/report_page.py" "$browser" two/report.html || fail "the report of two runs"
+status 0 smoe compare run "it's <b>&\"x\"" -q -o apart >/dev/null
+timeout 180 python3 "$ROOT/tests/draw/report_page.py" "$browser" apart/compare.html || fail "the page of smoe compare"

@@ -46,3 +46,14 @@ echo "$(last a train/loss) $(last a1 train/loss) $(last low0 train/loss) $(last 
     { d1 = $3 - $1; d2 = $4 - $2; mean = (d1 + d2) / 2; half = 12.7062 * sqrt((d1 - d2) ^ 2) / 2
       exit !(($11 - mean) ^ 2 < 1e-9 && ($12 - half) ^ 2 < 1e-6 && $8 == 2 && $13 == (half < sqrt(mean ^ 2) ? "yes" : "no")) }' ||
     fail "the row of the loss: $(cat row)"
+# the page: the sentences, the tables, the curves of both, its provenance; existing files stay
+status 0 smoe compare a c -o page >out 2>err
+grep -q '^files       page/: compare.html, and [0-9] tables$' err || fail "$(cat err)"
+for said in '<p class="kicker">smoe compare' 'at step 1 they differ in' '<td class="text">train.steps</td>' '"name":"over_steps"' 'smoe compare a c -o page'; do
+    grep -q "$said" page/compare.html || fail "the page has no '$said'"
+done
+[ "$(sed -n 1p page/settings.csv)" = key,a,b ] && grep -q '^c,28,' page/over_steps.csv || fail "$(ls page)"
+status 2 smoe compare a c -o page 2>err >out
+grep -q 'exists already; --force' err || fail "$(cat err)"
+status 0 smoe compare a b c -o page -f -q >out 2>err
+[ -s page/settings2.csv ] && [ ! -s err ] && grep -q '<dt>Against</dt><dd>c</dd>' page/compare.html || fail "$(ls page) $(cat err)"

@@ -82,3 +82,13 @@ sed 's/expect: lower/hope: lower/' plan.yaml >other.yaml
 status 2 smoe sweep other.yaml -q -o never 2>err
 grep -q 'other.yaml:[0-9]*:[0-9]*: sweep.primary: known here: row, reference, trend, where, measure, expect, margin' err || fail "$(cat err)"
 [ ! -e never ] || fail "a refused sweep left a folder"
+# The figure: its title from the spec, kept in the folder; keys in words; at print width without the title, and as PDF.
+sed '/^sweep:/,$d' tiny.yaml >titled.yaml
+printf 'sweep: {grid: {train.optimizer.lr: [1e-3, 1e-2]}, seeds: [0, 1], figure: {title: "What a rate does"}}\n' >>titled.yaml
+status 0 smoe sweep titled.yaml train.steps=4 -q -o titled >/dev/null
+grep -q "^set multiplot title 'What a rate does'" titled/sweep.gp && grep -q "^set xlabel 'learning rate'" titled/sweep.gp &&
+    grep -q "title 'reference'" titled/sweep.gp || fail "$(cat titled/sweep.gp)"
+status 0 smoe sweep --status titled --figure-width 82mm -q >/dev/null
+grep -q '^set multiplot$' titled/sweep.gp && grep -q 'pdfcairo size 3.2[23][0-9]in' titled/sweep.gp || fail "$(cat titled/sweep.gp)"
+status 2 smoe sweep --status titled --figure-width 3 2>err
+grep -q "'3' is not a width" err || fail "$(cat err)"

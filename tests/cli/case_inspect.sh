@@ -34,7 +34,7 @@ status 0 smoe inspect run -q -o here --force >/dev/null
 status 0 smoe inspect run -q -j 1 --json -o one >one.json
 status 0 smoe inspect run -q -j 2 --json -o two >two.json
 cmp one.json two.json || fail "the result depends on the threads"
-diff -r one two || fail "the tables depend on the threads"
+same_page one two && diff -r -x report.html one two || fail "the tables depend on the threads"
 # Routers whose weights are known: uniform mixes 16 tokens into each slot and 8 slots into each token, identity mixes
 # nothing.
 status 0 smoe train tiny.yaml -q train.steps=4 model.moe.router=uniform -o uniform >/dev/null

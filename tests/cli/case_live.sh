@@ -12,6 +12,17 @@ column=$(head -n 1 run/metrics.csv | tr , '\n' | grep -nx train/loss | cut -d: -
 [ "$(sed -n 2p run/metrics.csv | cut -d, -f"$column")" = "$(sed -n '1s/.*"train\/loss":\([0-9.e-]*\).*/\1/p' run/metrics.jsonl)" ] || fail "the first loss"
 grep -qE ',[0-9]+;[0-9]+;[0-9]+;[0-9]+' run/metrics.csv || fail "lists: $(tail -n 1 run/metrics.csv)"
 [ "$(ls run/tb | wc -l)" -eq 1 ] && grep -aq 'brain.Event:2' run/tb/* && grep -aq 'test/blocks.1/router/chosen' run/tb/* || fail "the event file"
+if command -v python3 >/dev/null; then # read back: lengths, checksums, pictures; of tokens-choice and of the soft family
+    python3 "$ROOT/tests/store/events.py" run/tb >events || fail "the event file: $(cat events)"
+    grep -qx 'picture blocks.1/overlays/image[0-9]* 8 16 24' events && [ "$(grep -c '^picture ' events)" -eq 4 ] || fail "pictures: $(cat events)"
+    grep -q '^histogram test/blocks.1/router/chosen 8 16 24$' events && grep -q '^scalar test/loss 8 16 24$' events || fail "$(cat events)"
+    status 0 smoe train tiny.yaml -q -o soft train.tensorboard=true >/dev/null
+    python3 "$ROOT/tests/store/events.py" soft/tb | grep -q '^picture blocks.1/overlays/image' || fail "no pictures of the soft family"
+fi
+status 0 smoe train tiny.yaml -q -o plain >/dev/null # pictures change no number
+status 0 smoe train tiny.yaml -q -o drawn train.tensorboard=true >/dev/null
+smoe compare plain drawn >out
+grep -q '^weights: 33 of 33 tensors are the same$' out && grep -q '^records: all 2[0-9] are the same' out || fail "$(cat out)"
 status 0 smoe train --resume run -q train.steps=30 >/dev/null
 [ "$(ls run/tb | wc -l)" -eq 2 ] || fail "an event file for each start: $(ls run/tb)"
 (cd run && sha256sum -c --quiet --strict MANIFEST.sha256) || fail "the manifest after a resume"

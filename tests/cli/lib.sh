@@ -45,6 +45,12 @@ wait_for() {
     done
 }
 
+# The reports of two folders are the same but for their provenance, which has the time and the command.
+same_page() {
+    for folder in "$1" "$2"; do sed '/^<section id="provenance">/,/^<.section>/d' "$folder/report.html" >"$folder.page"; done
+    cmp "$1.page" "$2.page"
+}
+
 # stop_and_resume DIR ARG ...: trains into DIR, stops after five records by SIGTERM, and resumes
 stop_and_resume() {
     dir=$1

@@ -33,10 +33,7 @@ def main():
     with tempfile.TemporaryDirectory() as profile:
         browser = Browser(program, profile)
         try:
-            target = browser.call('Target.createTarget', url='about:blank')['targetId']
-            browser.session = browser.call('Target.attachToTarget', targetId=target, flatten=True)['sessionId']
-            for domain in ('Page', 'Runtime', 'Network', 'Log'):
-                browser.call(domain + '.enable')
+            browser.open_tab()
             browser.call('Emulation.setDeviceMetricsOverride', width=1000, height=900, deviceScaleFactor=1, mobile=False)
             browser.call('Page.navigate', url=address)
             check(wait(browser, 'document.documentElement.dataset.ready', 60), 'the page never got ready')
@@ -60,14 +57,7 @@ def main():
             names = browser.value('[...document.querySelectorAll("#charts figure")].map(f => f.dataset.metric)')
             check(names and all('precision' in n for n in names), f'the filter leaves {names}')
             check(browser.value('document.documentElement.scrollWidth <= innerWidth'), 'wider than the window')
-            for event in browser.events:
-                method, params = event.get('method'), event.get('params', {})
-                if method == 'Network.requestWillBeSent' and not params['request']['url'].startswith((address, 'data:')):
-                    failures.append(f'request to {params["request"]["url"]}')
-                elif method == 'Runtime.exceptionThrown':
-                    failures.append(str(params['exceptionDetails'].get('exception', {}).get('description')))
-                elif method in ('Log.entryAdded', 'Runtime.consoleAPICalled'):
-                    failures.append(f'console: {str(params)[:300]}')
+            failures.extend(browser.complaints(address))
         finally:
             browser.close()
     for failure in failures:

@@ -63,6 +63,26 @@ class Browser:
             return 'exception: ' + answer['exceptionDetails'].get('exception', {}).get('description', '?')
         return answer['result'].get('value')
 
+    def open_tab(self):
+        """A tab whose events are kept in self.events."""
+        target = self.call('Target.createTarget', url='about:blank')['targetId']
+        self.session = self.call('Target.attachToTarget', targetId=target, flatten=True)['sessionId']
+        for domain in ('Page', 'Runtime', 'Log', 'Network'):
+            self.call(domain + '.enable')
+
+    def complaints(self, address):
+        """What no page may do: requests but for the address, exceptions, words on the console; from the events so far."""
+        out = []
+        for event in self.events:
+            method, params = event.get('method'), event.get('params', {})
+            if method == 'Network.requestWillBeSent' and not params['request']['url'].startswith((address, 'data:')):
+                out.append(f'request to {params["request"]["url"]}')
+            elif method == 'Runtime.exceptionThrown':
+                out.append(str(params['exceptionDetails'].get('exception', {}).get('description')))
+            elif method in ('Log.entryAdded', 'Runtime.consoleAPICalled'):
+                out.append(f'console: {json.dumps(params)[:300]}')
+        return out
+
     def close(self):
         try:
             self.session = None
@@ -151,10 +171,38 @@ def use_viewer(browser, check):
     step('shift and right arrow', lambda: press(browser, 'ArrowRight', True), 3)
     browser.value('viewers[0].go({patch: -1})')  # the last one, to click on the first
     step('a click on a patch', lambda: click(browser, 'viewers[0].canvas', 0.05), 3)
-    step('a click on a tile', lambda: click(browser, 'viewers[0].grid.querySelector("[data-unit=\\"2\\"]")'), 2)
+    other = 1 if browser.value('viewers[0].unit') == 2 else 2
+    step('a click on a tile', lambda: click(browser, f'viewers[0].grid.querySelector("[data-unit=\\"{other}\\"]")'), 2)
+    # The gallery has the slot in every image of the run, and in the same image of other runs of its kind.
+    check(browser.value('viewers[0].gallery.children.length >= viewers[0].samples.images.length'), 'the gallery lacks images')
+    if images > 1:
+        step('a click in the gallery', lambda: click(browser, 'viewers[0].gallery.children[viewers[0].image ? 0 : 1]'), 0)
     if layers > 1:
         step('a click on a layer', lambda: click(browser, 'viewers[0].layerPick.lastElementChild'), 1)
     check(browser.value('viewers[0].canvas.getAttribute("aria-label").length') > 20, 'the picture has no words')
+
+
+def use_files(browser, check):
+    """A search leaves the rows that have its words; buttons save a table as CSV and a figure as SVG."""
+    browser.value('document.querySelectorAll("details").forEach(d => d.open = true)')
+    browser.value('new Promise(done => setTimeout(done, 100))')
+    table = '[...document.querySelectorAll("details")].find(d => d.querySelector("input[type=search]") && d.querySelectorAll("tbody tr").length > 3)'
+    check(browser.value(f"""(() => {{ const d = {table}, rows = () => [...d.querySelectorAll("tbody tr")], all = rows().length;
+        const word = rows()[1].textContent && rows()[1].lastElementChild.textContent, field = d.querySelector("input[type=search]");
+        const search = text => {{ field.value = text; field.dispatchEvent(new Event("input")); return rows(); }};
+        const found = search(word), none = search("no row has this").length, back = search("").length;
+        return found.length > 0 && found.every(r => r.textContent.toLowerCase().includes(word.toLowerCase())) && none === 0 && back === all; }})()"""),
+          'the search in a table')
+    browser.value('window.saved = []; URL.createObjectURL = b => { saved.push(b); return "data:,"; }; HTMLAnchorElement.prototype.click = () => {}')
+    check(browser.value(f"""(async () => {{ const d = {table}; d.querySelector(".save").click();
+        const lines = (await saved.pop().text()).trim().split("\\n"), f = frame(d.querySelector(".save").dataset.file.replace(".csv", ""));
+        return lines.length === f.rows + 1 && lines[0] === f.columns.join(","); }})()"""), 'the table as CSV')
+    check(browser.value("""(async () => { for (const b of document.querySelectorAll("figure [data-file$='.svg']")) {
+        b.click();
+        const text = await saved.pop().text(), page = new DOMParser().parseFromString(text, "image/svg+xml");
+        if (page.querySelector("parsererror") || !page.querySelector("svg svg") || /NaN|undefined/.test(text)) return false; }
+        return true; })()"""), 'a figure as SVG')
+    check(browser.value('document.querySelector("#provenance dd").textContent.length > 10'), 'no provenance')
 
 
 def main():
@@ -169,10 +217,7 @@ def main():
     with tempfile.TemporaryDirectory() as profile:
         browser = Browser(program, profile)
         try:
-            target = browser.call('Target.createTarget', url='about:blank')['targetId']
-            browser.session = browser.call('Target.attachToTarget', targetId=target, flatten=True)['sessionId']
-            for domain in ('Page', 'Runtime', 'Log', 'Network'):
-                browser.call(domain + '.enable')
+            browser.open_tab()
             for width in (1280, 390):
                 for scheme in ('light', 'dark'):
                     where = f'{width} pixels, {scheme}'
@@ -185,21 +230,13 @@ def main():
                     check(browser.value('''![...document.querySelectorAll("svg, svg *")].some(e =>
                         [...e.attributes].some(a => /NaN|Infinity|undefined/.test(a.value)))'''), f'{where}: a figure has no numbers')
                     use_viewer(browser, lambda good, words, where=where: check(good, f'{where}: {words}'))
-                    browser.value('document.querySelectorAll("details").forEach(d => d.open = true)')
-                    browser.value('new Promise(done => setTimeout(done, 100))')
+                    use_files(browser, lambda good, words, where=where: check(good, f'{where}: {words}'))
                     wide = browser.value('''[...document.querySelectorAll("body *")].filter(e => !e.closest(".scroll, .skip")
                         && e.getBoundingClientRect().right > document.documentElement.clientWidth + 0.5).map(e => e.tagName + "." + e.getAttribute("class"))
                         .slice(0, 5).join(" ")''')
                     check(wide == '' and browser.value('document.documentElement.scrollWidth <= document.documentElement.clientWidth'),
                           f'{where}: wider than the window: {wide}')
-                    for event in browser.events:
-                        method, params = event.get('method'), event.get('params', {})
-                        if method == 'Network.requestWillBeSent' and not params['request']['url'].startswith((address, 'data:')):
-                            failures.append(f'{where}: request to {params["request"]["url"]}')
-                        elif method == 'Runtime.exceptionThrown':
-                            failures.append(f'{where}: {params["exceptionDetails"].get("exception", {}).get("description")}')
-                        elif method in ('Log.entryAdded', 'Runtime.consoleAPICalled'):
-                            failures.append(f'{where}: console: {json.dumps(params)[:300]}')
+                    failures.extend(f'{where}: {words}' for words in browser.complaints(address))
         finally:
             browser.close()
     for failure in failures:

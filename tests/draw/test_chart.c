@@ -23,7 +23,8 @@ static char *script_of(const char *title, const char *label, int log_x) {
         snprintf(titles[i], sizeof titles[i], "%s%zu", title ? title : "", i);
         line[i] = (smoe_chart_line){title ? titles[i] : NULL, point, 2};
     }
-    const smoe_chart chart = {"t", "x", "y", log_x, line, LINES};
+    const smoe_chart chart = {
+        .title = "t", .x_label = "x", .y_label = "y", .log_x = log_x, .line = line, .lines = LINES};
     scratch s;
     smoe_err err = {0};
     bool drawn;

@@ -82,6 +82,7 @@ static void test_effective(void **state) {
 typedef struct sheets {
     scratch scratch;
     smoe_frame tiles;
+    bool drawn;
     sample_tables *sample_tables;
 } sheets;
 
@@ -91,7 +92,8 @@ static void make(sheets *s, sample_tables *d, size_t first, size_t count,
     s->sample_tables = d;
     scratch_make(&s->scratch);
     smoe_overlays_frame(&s->tiles);
-    if (smoe_overlays_write(d->sample + first, count, units, s->scratch.dir, &s->tiles, &err))
+    if (smoe_overlays_write(d->sample + first, count, units, s->scratch.dir, &(smoe_plot_size){0},
+                            &s->tiles, &s->drawn, &err))
         fail_msg("%s", err.text);
 }
 
@@ -151,11 +153,12 @@ static void test_soft(void **state) {
     check_pixel(&sheet, 20, 2, &s.sample_tables->sample[1], 0, 0, dark);
     check_pixel(&sheet, 23, 5, &s.sample_tables->sample[1], 15, 0.92, dark);
     smoe_image_free(&sheet);
-    /* The enlarged image: 144/4 = 36 times, gaps of 14; the pixel in the middle of pixel 15. */
+    /* The enlarged image: 144/4 = 36 times, gaps of 14, and 21 above rows (1.7 letters of 12 pixels);
+     * the pixel in the middle of pixel 15. */
     read_png(&sheet, scratch_path(&s.scratch, path, "overlays/image1-blocks3-large.png"), 3);
     assert_int_equal(sheet.width, 4 * (144 + 14) + 14);
-    check_pixel(&sheet, 3 * 158 + 14 + 126, 14 + 126, &s.sample_tables->sample[1], 15, 0.92, dark);
-    check_pixel(&sheet, 3 * 158 + 14 + 143, 14 + 143, &s.sample_tables->sample[1], 15, 0.92, dark);
+    check_pixel(&sheet, 3 * 158 + 14 + 126, 21 + 126, &s.sample_tables->sample[1], 15, 0.92, dark);
+    check_pixel(&sheet, 3 * 158 + 14 + 143, 21 + 143, &s.sample_tables->sample[1], 15, 0.92, dark);
     smoe_image_free(&sheet);
     drop(&s);
 }
@@ -171,6 +174,36 @@ static void test_rule(void **state) {
                         "image nan who nan slot 3 slot 0 slot 1 slot 2 ");
     assert_string_equal(tiles_of(&s, "overlays/run2-image0-blocks3.png", text, sizeof text),
                         "image nan dropped nan who nan expert 0 expert 1 ");
+    drop(&s);
+}
+
+/* The figure of a sheet has a name above the middle of each tile and a bar of shades. For a paper it
+ * has the requested width, with more room above the tiles, which are smaller. */
+static void test_figure(void **state) {
+    sheets s;
+    char path[SCRATCH_PATH];
+    make(&s, *state, 1, 1, &(smoe_overlay_units){NULL, 0});
+    char *text = scratch_read(scratch_path(&s.scratch, path, "overlays/image1-blocks3.gp"), NULL);
+    assert_non_null(strstr(text, "set label 'image' at first 86,"));
+    assert_non_null(strstr(text, "set label 'top slot' at first 244,"));
+    assert_non_null(strstr(text, "set label 'slot 3' at first 402,"));
+    assert_non_null(strstr(text, "set cblabel 'weight, as a share of the slot''s largest'"));
+    assert_non_null(strstr(text, "svg size 962,"));
+    free(text);
+    smoe_err err = {0};
+    const smoe_plot_size paper = {3.25};
+    assert_int_equal(smoe_overlays_write(s.sample_tables->sample + 1, 1,
+                                         &(smoe_overlay_units){NULL, 0}, s.scratch.dir, &paper,
+                                         &s.tiles, &s.drawn, &err),
+                     0);
+    text = scratch_read(scratch_path(&s.scratch, path, "overlays/image1-blocks3.gp"), NULL);
+    assert_non_null(strstr(text, "pdfcairo size 3.250in,"));
+    free(text);
+    smoe_image sheet = {0};
+    read_png(&sheet, scratch_path(&s.scratch, path, "overlays/image1-blocks3-large.png"), 3);
+    /* 1.7 letters of 10 pixels, where 312 pixels of the figure are 962 of the sheet: 53 */
+    assert_int_equal(sheet.height, 144 + 53 + 14);
+    smoe_image_free(&sheet);
     drop(&s);
 }
 
@@ -209,16 +242,17 @@ static void test_refused(void **state) {
     const sample_tables *d = *state;
     scratch s;
     smoe_frame tiles;
+    bool drawn;
     smoe_err err = {0};
     scratch_make(&s);
     smoe_overlays_frame(&tiles);
     assert_int_equal(smoe_overlays_write(d->sample, 1, &(smoe_overlay_units){(size_t[]){4}, 1},
-                                         s.dir, &tiles, &err),
+                                         s.dir, &(smoe_plot_size){0}, &tiles, &drawn, &err),
                      -1);
     assert_int_equal(err.code, SMOE_USAGE);
     assert_non_null(strstr(err.text, "no slot 4, only 0 .. 3"));
     assert_int_equal(smoe_overlays_write(d->sample + 2, 1, &(smoe_overlay_units){(size_t[]){2}, 1},
-                                         s.dir, &tiles, &err),
+                                         s.dir, &(smoe_plot_size){0}, &tiles, &drawn, &err),
                      -1);
     assert_non_null(strstr(err.text, "no expert 2, only 0 .. 1"));
     smoe_frame_free(&tiles);
@@ -232,6 +266,7 @@ int main(void) {
         cmocka_unit_test(test_effective),
         cmocka_unit_test_setup_teardown(test_soft, sample_tables_setup, sample_tables_teardown),
         cmocka_unit_test_setup_teardown(test_rule, sample_tables_setup, sample_tables_teardown),
+        cmocka_unit_test_setup_teardown(test_figure, sample_tables_setup, sample_tables_teardown),
         cmocka_unit_test_setup_teardown(test_choice, sample_tables_setup, sample_tables_teardown),
         cmocka_unit_test_setup_teardown(test_refused, sample_tables_setup, sample_tables_teardown),
     };

@@ -520,8 +520,52 @@ static void noise_changes_what_the_gap_says(void **state) {
     inspect_fixture_free(&x);
 }
 
+/* The first images of the evaluation's order by themselves have the routing that they have in a whole
+ * pass, and no batch is evaluated behind them. */
+static void some_images(void **state) {
+    (void)state;
+    static const char *const keys[] = {"model.moe.router=soft",
+                                       "model.moe.router=experts-choice model.moe.group_images=2"};
+    for (size_t k = 0; k < 2; k++) {
+        inspect_fixture x;
+        smoe_inspection *some;
+        smoe_err err = {0};
+        size_t count;
+        inspect_fixture_make(&x, keys[k], 8, 4);
+        const smoe_inspect_subject subject = {.run = "mine",
+                                              .checkpoint = "mine",
+                                              .spec = &x.spec,
+                                              .set = x.set,
+                                              .model = x.model,
+                                              .batch = x.batch,
+                                              .images = 3};
+        uint32_t order[8];
+        assert_int_equal(smoe_dataset_images(x.set), 8);
+        smoe_data_order(order, 8, &x.spec);
+        if (smoe_inspect_some(&some, &subject, &err)) fail_msg("%s", err.text);
+        const smoe_sample *s = smoe_inspect_samples(some, &count);
+        assert_int_equal(count, 3);
+        for (size_t i = 0; i < 3; i++) {
+            assert_int_equal(s[i].image, order[i]);
+            for (size_t l = 0; l < x.L; l++) {
+                const smoe_sample_layer *a = &s[i].layer[l];
+                const smoe_sample_layer *b = &x.sample[s[i].image].layer[l];
+                assert_int_equal(a->places, b->places);
+                if (a->dispatch)
+                    assert_memory_equal(a->dispatch, b->dispatch, x.T * x.S * sizeof *a->dispatch);
+                for (size_t p = 0; p < a->places; p++)
+                    assert_true(a->place[p].token == b->place[p].token &&
+                                a->place[p].weight == b->place[p].weight);
+            }
+        }
+        smoe_inspect_free(some);
+        inspect_fixture_free(&x);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(some_images),
         cmocka_unit_test(soft_tables_are_what_the_weights_say),
         cmocka_unit_test(limits_of_token_weights),
         cmocka_unit_test(long_lists_keep_256_ranks),

@@ -296,6 +296,10 @@ static void spans_follow_the_steps(void **state) {
         "override train.schedule.warmup=1.5: train.schedule.warmup: expected a whole number "
         "of steps, or a share of them in (0, 1), found '1.5'");
     specs_wrong(
+        numbers, "train.schedule.warmup=10%",
+        "override train.schedule.warmup=10%: train.schedule.warmup: expected a whole number "
+        "of steps, or a share of them in (0, 1), found '10%'");
+    specs_wrong(
         "train: {schedule: {warmup: 0.7, cooldown: 0.6}}", NULL,
         "t:1:28: train.schedule.warmup: 700 steps of warm-up and 600 of cooldown do not fit "
         "in train.steps 1000: shorten them, as with train.schedule.warmup=100 "

@@ -176,7 +176,7 @@ static void results_are_tabled(void **state) {
     assert_non_null(strstr(text, "## Evaluations"));
     free(text);
     text = file(w, "evaluations.gp"); /* by the evaluated key, a line for each trained k */
-    assert_non_null(strstr(text, "set xlabel 'evaluate.model.moe.capacity'\n"));
+    assert_non_null(strstr(text, "set xlabel 'capacity ratio of the evaluation'\n"));
     assert_non_null(strstr(text, "$line0 << END\n0.5 0.25 3.176551184\n2 0.5 3.176551184\nEND\n"));
     free(text);
     /* a damaged file is never used as results */
@@ -225,7 +225,7 @@ static void a_metric_on_the_x_axis(void **state) {
     assert_non_null(strstr(text, "set xlabel 'seconds of training'\n"));
     assert_non_null(strstr(text, "$line0 << END\n10 0.75 0\n20 0.5 0\nEND\n"));
     assert_non_null(strstr(text, "$line1 << END\n7 0.25 0\nEND\n"));
-    assert_non_null(strstr(text, "router=experts-choice, layers=[1]"));
+    assert_non_null(strstr(text, "MoE layers [1]"));
     free(text);
     sweep.figure.y = strdup("nothing");
     assert_int_equal(smoe_results_draw(&r, &sample_tables, &err), -1);

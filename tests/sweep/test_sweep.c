@@ -103,7 +103,8 @@ static void the_evaluations_are_read(void **state) {
                 "t:1:20: sweep.evaluate: known here: grid, zip");
     specs_wrong("sweep: {figure: {x: [1]}}", NULL,
                 "t:1:21: sweep.figure: expected the name of a column of results.csv");
-    specs_wrong("sweep: {figure: {z: x}}", NULL, "t:1:18: sweep.figure: known here: x, y, line");
+    specs_wrong("sweep: {figure: {z: x}}", NULL,
+                "t:1:18: sweep.figure: known here: x, y, line, title");
 }
 
 /* ---- axes ------------------------------------------------------------------------------------ */
@@ -331,7 +332,10 @@ static void results_by_hand(void **state) {
     text = scratch_read(path, NULL);
     assert_non_null(strstr(text, "$line0 << END\n2 0.625 1.588275592\n4 0.25 0\n8 1 0\nEND\n"));
     assert_non_null(strstr(text, "set logscale x 2\n"));
-    assert_non_null(strstr(text, "set xlabel 'model.moe.experts'\n"));
+    assert_non_null(strstr(text, "set xlabel 'experts'\n"));
+    /* the first row is the reference: a dashed line at its height, across the axis */
+    assert_non_null(strstr(text, "$line1 << END\n1.666666667 0.625 0\n9.6 0.625 0\nEND\n"));
+    assert_non_null(strstr(text, "dt 2 title 'reference'"));
     assert_non_null(strstr(text, "set ylabel 'test precision@1 (95% interval, up to 2 seeds)'\n"));
     free(text);
     snprintf(path, sizeof path, "%s/sweep.svg", w->dir);

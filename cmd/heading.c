@@ -1,0 +1,87 @@
+/* The first lines of a long command; see heading.h. */
+#include "heading.h"
+#include "cmd.h"
+#include "base/file.h"
+#include "spec/sources.h"
+
+#include <string.h>
+
+void smoe_heading_add(smoe_heading *heading, const char *split, const smoe_dataset *set) {
+    if (!set) return;
+    size_t i = heading->split[0] != NULL;
+    heading->split[i] = split;
+    heading->images[i] = smoe_dataset_images(set);
+    heading->classes = smoe_dataset_classes(set);
+    heading->endless |= smoe_dataset_endless(set);
+}
+
+void smoe_heading_data(FILE *out, const smoe_heading *heading, const smoe_spec *spec) {
+    const smoe_data_spec *data = &spec->data;
+    bool trains = heading->split[0] && !strcmp(heading->split[0], "train");
+    smoe_cmd_print(out, "data        %s%s%s", smoe_sources[data->source].name,
+                   data->path ? " " : "", data->path ? data->path : "");
+    for (size_t i = 0; i < 2 && heading->split[i]; i++)
+        if (!i && trains && heading->endless)
+            fprintf(out, ", train without end (%zu images per epoch)", heading->images[0]);
+        else
+            fprintf(out, ", %s %zu%s", heading->split[i], heading->images[i], i ? "" : " images");
+    fprintf(out, "; %zu classes", heading->classes);
+    if (trains) {
+        double images = (double)(heading->images[0] ? heading->images[0] : 1);
+        fprintf(out, "; %.3g epochs",
+                (double)spec->train.steps * (double)spec->train.batch_size / images);
+    }
+    fputc('\n', out);
+}
+
+void smoe_heading_model(FILE *out, const smoe_spec *spec, smoe_model *model) {
+    const smoe_moe_spec *moe = &spec->model.moe;
+    char count[48];
+    smoe_text_si(count, sizeof count, (double)smoe_model_params(model)->total, "");
+    if (moe->layer_count)
+        fprintf(out, "model       %s, %zu experts in %zu of %zu blocks; ", moe->router,
+                moe->experts, moe->layer_count, spec->model.depth);
+    else
+        fprintf(out, "model       dense, %zu blocks; ", spec->model.depth);
+    fprintf(out, "width %zu; %s parameters\n", spec->model.width, count);
+}
+
+void smoe_heading_spec(FILE *out, const smoe_spec *spec) {
+    const char *const split[] = {"train", spec->train.eval_every ? spec->eval.split : NULL};
+    smoe_heading heading = {0};
+    smoe_model *model = NULL;
+    smoe_err err;
+    for (int i = 0; i < 2 && split[i]; i++) {
+        smoe_dataset *set = NULL;
+        if (smoe_dataset_open(&set, spec, split[i], &err)) return;
+        smoe_heading_add(&heading, split[i], set);
+        smoe_dataset_free(set);
+    }
+    if (smoe_model_create(&model, spec, heading.classes, &err)) return;
+    smoe_heading_data(out, &heading, spec);
+    smoe_heading_model(out, spec, model);
+    smoe_model_free(model);
+}
+
+void smoe_heading_loaded(const smoe_loaded *loaded, const smoe_options *options) {
+    smoe_heading heading = {0};
+    if (options->quiet || options->json) return;
+    smoe_heading_add(&heading, loaded->spec.eval.split, loaded->set);
+    smoe_heading_data(stderr, &heading, &loaded->spec);
+    smoe_heading_model(stderr, &loaded->spec, loaded->model);
+    smoe_cmd_print(stderr, "from        %s\n", loaded->path);
+}
+
+void smoe_heading_files(const smoe_options *options, const char *folder, const char *const *file,
+                        size_t count, const char *more) {
+    const char *before = "files       ";
+    if (options->quiet || options->json) return;
+    for (size_t i = 0; i < count; i++) {
+        if (!file[i] || (folder && !smoe_file_holds(folder, file[i]))) continue;
+        smoe_cmd_print(stderr, "%s%s%s%s", before, folder && *before == 'f' ? folder : "",
+                       folder && *before == 'f' ? "/: " : "", file[i]);
+        before = ", ";
+    }
+    if (*before == 'f') return;
+    fprintf(stderr, "%s%s\n", more ? ", and " : "", more ? more : "");
+}

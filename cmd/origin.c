@@ -1,0 +1,93 @@
+/* The provenance of a page; see origin.h. */
+#include "origin.h"
+#include "store/env.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void smoe_origin_add(smoe_origin *origin, const char *term, char *text, bool folded) {
+    smoe_report_fact *list = realloc(origin->fact, (origin->count + 1) * sizeof *list);
+    char *own = strdup(term);
+    if (list) origin->fact = list;
+    if (!list || !own || !text) {
+        origin->failed = true;
+        free(own);
+        free(text);
+        return;
+    }
+    list[origin->count++] = (smoe_report_fact){own, text, folded};
+}
+
+/* The arguments beside one another, as env.json has them. */
+static char *command_of(const json_t *env) {
+    char *line = NULL;
+    size_t size = 0, i;
+    FILE *out = open_memstream(&line, &size);
+    json_t *word;
+    if (!out) return NULL;
+    json_array_foreach(json_object_get(env, "argv"), i, word)
+        fprintf(out, "%s%s", i ? " " : "", json_string_value(word) ? json_string_value(word) : "");
+    if (!fclose(out)) return line;
+    free(line);
+    return NULL;
+}
+
+static const char *text_of(const json_t *env, const char *name) {
+    const char *text = json_string_value(json_object_get(env, name));
+    return text ? text : "unknown";
+}
+
+void smoe_origin_open(smoe_origin *origin, const smoe_options *options) {
+    json_t *env = smoe_env_here(options->argc, options->argv);
+    *origin = (smoe_origin){.failed = !env};
+    smoe_origin_add(origin, "Command", command_of(env), false);
+    smoe_origin_add(origin, "Date", strdup(text_of(env, "date")), false);
+    smoe_origin_add(origin, "Program",
+                    smoe_text_format("smoe %s, %s, %s", text_of(env, "version"),
+                                     text_of(env, "compiler"), text_of(env, "blas")),
+                    false);
+    smoe_origin_add(origin, "Machine",
+                    smoe_text_format("%s, kernels %s, %s", text_of(env, "cpu"),
+                                     text_of(env, "kernel"), text_of(env, "system")),
+                    false);
+    json_decref(env);
+}
+
+static char *yaml_of(const smoe_spec *spec) {
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    if (!out) return NULL;
+    int status = smoe_spec_write_yaml(spec, out, false);
+    if (!fclose(out) && !status) return text;
+    free(text);
+    return NULL;
+}
+
+void smoe_origin_model(smoe_origin *origin, const char *run, const smoe_spec *spec,
+                       const json_t *env) {
+    char *trained = env ? smoe_text_format(", started %s by smoe %s on %s", text_of(env, "date"),
+                                           text_of(env, "version"), text_of(env, "cpu"))
+                        : strdup("");
+    smoe_origin_add(origin, run,
+                    trained ? smoe_text_format("%s, seed %llu%s", spec->name,
+                                               (unsigned long long)spec->seed, trained)
+                            : NULL,
+                    false);
+    free(trained);
+    if (env) smoe_origin_add(origin, "its command", command_of(env), false);
+    smoe_origin_add(origin, "its spec", yaml_of(spec), true);
+}
+
+int smoe_origin_check(const smoe_origin *origin, smoe_err *err) {
+    return origin->failed ? smoe_fail(err, SMOE_RUNTIME, "out of memory for the provenance") : 0;
+}
+
+void smoe_origin_free(smoe_origin *origin) {
+    for (size_t i = 0; i < origin->count; i++) {
+        free((char *)origin->fact[i].term);
+        free((char *)origin->fact[i].text);
+    }
+    free(origin->fact);
+    *origin = (smoe_origin){0};
+}
