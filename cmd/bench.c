@@ -31,10 +31,23 @@ static share of_gemm(const smoe_bench *b, const smoe_bench_pass *pass) {
 static share of_fma(const smoe_bench *b, const smoe_bench_pass *pass) {
     return share_of(pass->flops / 1e9, &pass->whole, b->best.fma_gflops, b->median.fma_gflops);
 }
+/* Of the time of a pass, what its products alone would take at the speed of their units. */
+static share of_units(const smoe_bench *b, const smoe_bench_pass *pass) {
+    return (share){smoe_bench_products(pass, &b->best, true) / pass->whole.min,
+                   smoe_bench_products(pass, &b->median, true) / pass->whole.median};
+}
 /* The training step without the optimiser. */
 static share layers_of_fma(const smoe_bench *b) {
     double flops = b->train.flops - b->train.part_flops[SMOE_PART_optimizer];
     return share_of(flops / 1e9, &b->train.layers, b->best.fma_gflops, b->median.fma_gflops);
+}
+static share layers_of_units(const smoe_bench *b) {
+    return (share){smoe_bench_products(&b->train, &b->best, false) / b->train.layers.min,
+                   smoe_bench_products(&b->train, &b->median, false) / b->train.layers.median};
+}
+/* What the shares of a pass are relative to. */
+static const char *units_of(const smoe_bench_pass *pass) {
+    return smoe_bench_unit(pass, SMOE_PART_mlp);
 }
 static share of_memory(const smoe_bench *b) {
     const smoe_bench_pass *x = &b->train;
@@ -101,19 +114,27 @@ static json_t *both_json(const smoe_bench *b, double train, double infer) {
                      infer);
 }
 
+/* The share of a pass and, for training, of the step without the optimiser. */
+static json_t *share_json(const smoe_bench *b, bool median, const share pass[2], share layers) {
+    json_t *object = median ? both_json(b, pass[0].median, pass[1].median)
+                            : both_json(b, pass[0].best, pass[1].best);
+    json_object_set_new(object, "train_without_optimizer",
+                        trained(b) ? json_real(median ? layers.median : layers.best) : json_null());
+    return object;
+}
+
 /* The same shares, as bests and as medians. */
 static void add_shares(json_t *object, const smoe_bench *b, bool median) {
     share gemm[] = {of_gemm(b, &b->train), of_gemm(b, &b->infer)};
     share fma[] = {of_fma(b, &b->train), of_fma(b, &b->infer)};
-    share layers = layers_of_fma(b);
-    json_t *of_gemm = median ? both_json(b, gemm[0].median, gemm[1].median)
-                             : both_json(b, gemm[0].best, gemm[1].best);
-    json_t *of_fma = median ? both_json(b, fma[0].median, fma[1].median)
-                            : both_json(b, fma[0].best, fma[1].best);
-    json_object_set_new(of_fma, "train_without_optimizer",
-                        trained(b) ? json_real(median ? layers.median : layers.best) : json_null());
-    json_object_set_new(object, median ? "mfu_gemm_median" : "mfu_gemm", of_gemm);
-    json_object_set_new(object, median ? "mfu_fma_median" : "mfu_fma", of_fma);
+    share units[] = {of_units(b, &b->train), of_units(b, &b->infer)};
+    json_object_set_new(object, median ? "mfu_gemm_median" : "mfu_gemm",
+                        median ? both_json(b, gemm[0].median, gemm[1].median)
+                               : both_json(b, gemm[0].best, gemm[1].best));
+    json_object_set_new(object, median ? "mfu_fma_median" : "mfu_fma",
+                        share_json(b, median, fma, layers_of_fma(b)));
+    json_object_set_new(object, median ? "mfu_unit_median" : "mfu_unit",
+                        share_json(b, median, units, layers_of_units(b)));
 }
 
 static json_t *machine_json(const smoe_machine *machine) {
@@ -175,7 +196,7 @@ static void add_part(smoe_table *table, const smoe_bench *b, const smoe_bench_pa
     smoe_table_add(table, "%.1f", 100 * seconds / whole);
     if (limit > 0 && seconds > 0)
         smoe_table_add(table, "%.0f%% of %s", 100 * limit / seconds,
-                       memory ? "memory" : "multiply-adds");
+                       memory ? "memory" : smoe_bench_unit(pass, p));
     else
         smoe_table_add(table, "-");
 }
@@ -204,13 +225,13 @@ static int print_parts(const smoe_bench *b, bool bold, smoe_err *err) {
 /* A pass as a line: time, rate, shares; best values, then medians. */
 static void print_pass(const smoe_bench *b, const smoe_bench_pass *pass, const char *name,
                        const char *unit) {
-    share gemm = of_gemm(b, pass), fma = of_fma(b, pass);
+    share gemm = of_gemm(b, pass), units = of_units(b, pass);
     printf("%-10s %.4f s per %s, %.0f images/s, %.0f GFLOP/s: %.0f%% of a large product, %.0f%% of "
-           "the multiply-adds\n"
+           "the %s\n"
            "           (medians: %.4f s, %.0f%%, %.0f%%)\n",
            name, pass->whole.min, unit, (double)b->batch / pass->whole.min,
-           pass->flops / pass->whole.min / 1e9, 100 * gemm.best, 100 * fma.best, pass->whole.median,
-           100 * gemm.median, 100 * fma.median);
+           pass->flops / pass->whole.min / 1e9, 100 * gemm.best, 100 * units.best, units_of(pass),
+           pass->whole.median, 100 * gemm.median, 100 * units.median);
 }
 
 /* What the threads do, over all parts of the model; medians. */
@@ -233,11 +254,12 @@ static int print_work(const smoe_bench *b, bool bold, smoe_err *err) {
 static int print_bench(const smoe_bench *b, bool bold, smoe_err *err) {
     char a[32], c[32];
     if (trained(b)) {
-        share layers = layers_of_fma(b), memory = of_memory(b);
+        share layers = layers_of_units(b), memory = of_memory(b);
         print_pass(b, &b->train, "training", "step");
-        printf("           without the optimizer %.0f%% of the multiply-adds (medians: %.0f%%), "
-               "the optimizer %.0f%% of memory (%.0f%%)\n",
-               100 * layers.best, 100 * layers.median, 100 * memory.best, 100 * memory.median);
+        printf("           without the optimizer %.0f%% of the %s (medians: %.0f%%), the optimizer "
+               "%.0f%% of memory (%.0f%%)\n",
+               100 * layers.best, units_of(&b->train), 100 * layers.median, 100 * memory.best,
+               100 * memory.median);
     }
     print_pass(b, &b->infer, "inference", "batch");
     printf("peaks      %.0f GFLOP/s large BLIS product (median %.0f), %.0f GFLOP/s multiply-adds "
@@ -290,8 +312,8 @@ static void add_heading(FILE *out) {
 
 static void add_line(FILE *out, const char *name, const smoe_bench *b) {
     char peak[32], planned[32];
-    share layers = layers_of_fma(b), memory = of_memory(b);
-    share infer = of_fma(b, &b->infer);
+    share layers = layers_of_units(b), memory = of_memory(b);
+    share infer = of_units(b, &b->infer);
     fprintf(out, "| %s | %zu | ", name, b->batch);
     if (trained(b))
         fprintf(out, "%.4g (%.4g) | %.0f%% (%.0f%%) | %.0f%% (%.0f%%) | ", b->train.whole.min,

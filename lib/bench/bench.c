@@ -3,6 +3,7 @@
 #include "base/rng.h"
 #include "base/threads.h"
 #include "data/data.h"
+#include "math/kernels.h"
 #include "bench/cost.h"
 #include "train/step.h"
 #include "vit/model.h"
@@ -126,9 +127,37 @@ static int time_rounds(bencher *x, int (*pass)(bencher *, smoe_clock *, smoe_err
     return 0;
 }
 
+/* Products of routers' logits, of the head and of the optimiser have operands in F32 always. */
+static bool by_matrix_unit(const smoe_bench_pass *pass, smoe_part part) {
+    return pass->precision != SMOE_PRECISION_F32 && part != SMOE_PART_router &&
+           part != SMOE_PART_head && part != SMOE_PART_optimizer;
+}
+
+const char *smoe_bench_unit(const smoe_bench_pass *pass, smoe_part part) {
+    return by_matrix_unit(pass, part) ? smoe_kernels_get()->matrix->unit : "multiply-adds";
+}
+
+/* The seconds that the products of a part take at least; a split operand costs three products. */
+static double products_of(const smoe_bench_pass *pass, smoe_part part,
+                          const smoe_machine *machine) {
+    double rate = machine->fma_gflops;
+    if (by_matrix_unit(pass, part))
+        rate = machine->matrix_gflops / (pass->precision == SMOE_PRECISION_BF16X3 ? 3 : 1);
+    return pass->part_flops[part] / rate / 1e9;
+}
+
+double smoe_bench_products(const smoe_bench_pass *pass, const smoe_machine *machine,
+                           bool optimizer) {
+    double seconds = 0;
+    for (int p = 0; p < SMOE_PART_COUNT; p++)
+        if (optimizer || p != SMOE_PART_optimizer)
+            seconds += products_of(pass, (smoe_part)p, machine);
+    return seconds;
+}
+
 double smoe_bench_limit(const smoe_bench_pass *pass, smoe_part part, const smoe_machine *machine,
                         bool *memory) {
-    double compute = pass->part_flops[part] / machine->fma_gflops / 1e9;
+    double compute = products_of(pass, part, machine);
     double moving = pass->part_read[part] / machine->read_bandwidth +
                     pass->part_bytes[part] / machine->memory_bandwidth;
     *memory = moving > compute;
@@ -264,6 +293,8 @@ int smoe_bench_run(smoe_bench *bench, const smoe_spec *spec, size_t classes,
     smoe_cost cost = {0};
     int status = -1;
     *bench = (smoe_bench){.batch = x.B, .threads = smoe_threads()};
+    bench->train.precision = smoe_spec_precision(spec, true);
+    bench->infer.precision = smoe_spec_precision(spec, false);
     if (smoe_cost_estimate(&cost, spec, classes, NULL, err)) goto out;
     if (smoe_model_create(&x.model, spec, classes, err)) goto out;
     x.params = smoe_model_params(x.model);

@@ -9,6 +9,7 @@
 #include "spec/parts.h"
 #include "spec/spec.h"
 #include "bench/peaks.h"
+#include "math/precision.h"
 #include "tensors/safetensors.h"
 
 enum { SMOE_BENCH_MOST = 1000 }; /* rounds at most */
@@ -22,7 +23,8 @@ typedef struct smoe_bench_time {
 /* Times of one pass of the model: of the whole, of the whole without the optimiser, of each part,
  * and of each kind of work, as seconds of all threads together. */
 typedef struct smoe_bench_pass {
-    double flops; /* of the batch; products, a multiply-add is 2 */
+    double flops;             /* of the batch; products, a multiply-add is 2 */
+    smoe_precision precision; /* of the operands of products, but for those of routers and head */
     smoe_bench_time whole, layers, part[SMOE_PART_COUNT], work[SMOE_WORK_COUNT];
     double part_flops[SMOE_PART_COUNT]; /* what a part has to compute and, at least, */
     double part_read[SMOE_PART_COUNT];  /* to read alone, in bytes, */
@@ -41,7 +43,14 @@ typedef struct smoe_bench {
     double weight_bytes; /* of a file of weights; 0 without one */
 } smoe_bench;
 
-/* The lower bound of the time of a part, in seconds: its products at the speed of multiply-adds, or
+/* What computes the products of a part in this pass: "multiply-adds", or the name of the matrix
+ * unit. */
+const char *smoe_bench_unit(const smoe_bench_pass *pass, smoe_part part);
+/* The seconds that the products of all parts take at the speed of their units; with or without
+ * those that the optimiser does. */
+double smoe_bench_products(const smoe_bench_pass *pass, const smoe_machine *machine,
+                           bool optimizer);
+/* The lower bound of the time of a part, in seconds: its products at the speed of their unit, or
  * its bytes at the speed of memory, whichever takes longer; *memory: whether that is memory. */
 double smoe_bench_limit(const smoe_bench_pass *pass, smoe_part part, const smoe_machine *machine,
                         bool *memory);

@@ -96,10 +96,37 @@ static void ask_end(const smoe_block_end *to) {
     if (to->active) ask_rows(to->active, narrow, m, n, to->ldc, true);
 }
 
+/* Asks for m x k elements of a side of the product, `row` and `col` apart, during a block: they are
+ * packed next, and memory would otherwise be idle until then. */
+static void look_side(smoe_matrix_block *block, const real *at, const smoe_bf16 *bf16, size_t row,
+                      size_t col, size_t m, size_t k) {
+    bool along = col == 1;
+    size_t size = bf16 ? sizeof *bf16 : sizeof *at, lines = along ? m : k, length = along ? k : m;
+    if (row != 1 && col != 1) return;
+    block->prefetch =
+        look_prefetch(bf16 ? (const void *)bf16 : at, size, lines, length, along ? row : col, 1);
+    block->prefetches = lines * block->prefetch.run;
+}
+
+/* The columns from j on, or the rows from i on. */
+static void look_columns(smoe_matrix_block *block, const smoe_product *x, size_t j, size_t p0,
+                         size_t k) {
+    size_t at = p0 * x->b_row + j * x->b_col;
+    look_side(block, x->b_bf16 ? NULL : x->b + at, x->b_bf16 ? x->b_bf16 + at : NULL, x->b_col,
+              x->b_row, min(x->n - j, SIDE), k);
+}
+static void look_rows(smoe_matrix_block *block, const smoe_product *x, size_t i, size_t m,
+                      size_t p0, size_t k) {
+    size_t at = i * x->a_row + p0 * x->a_col;
+    look_side(block, x->a_bf16 ? NULL : x->a + at, x->a_bf16 ? x->a_bf16 + at : NULL, x->a_row,
+              x->a_col, min(x->m - i, m), k);
+}
+
 /* Rows i .. i+SIDE of columns j0 .. j0+n, with k terms from p0 on. The panels of B are packed while
- * the first rows are computed; if there are no other rows, each panel overwrites the one before. */
+ * the first rows are computed; if there are no other rows, each panel overwrites the one before.
+ * `next` > 0: this many rows are packed afterwards. */
 static void row_panel(const work *w, const smoe_bf16 *a, size_t i, size_t j0, size_t n, size_t p0,
-                      size_t k) {
+                      size_t k, size_t next) {
     const smoe_product *x = w->x;
     size_t size = panel_of(w, k), apart = x->m > SIDE ? size : 0;
     smoe_bf16 *b = w->b;
@@ -109,8 +136,21 @@ static void row_panel(const work *w, const smoe_bf16 *a, size_t i, size_t j0, si
         smoe_block_end to = end_of(x, p0, i, j);
         if (i == 0) pack_columns(w, b, j, p0, k);
         ask_end(&to);
-        w->kern->block(sums, a, b, to.m, to.n, blocks(k, STEP), w->parts, j > j0 ? &before : NULL,
-                       their_sums);
+        smoe_matrix_block block = {.sums = sums,
+                                   .a = a,
+                                   .b = b,
+                                   .m = to.m,
+                                   .n = to.n,
+                                   .steps = blocks(k, STEP),
+                                   .parts = w->parts,
+                                   .before = j > j0 ? &before : NULL,
+                                   .their_sums = their_sums};
+        if (j + SIDE < j0 + n) {
+            if (i == 0) look_columns(&block, x, j + SIDE, p0, k);
+        } else if (next) {
+            look_rows(&block, x, i + SIDE, next, p0, k);
+        }
+        w->kern->block(&block);
         before = to;
         real *free = their_sums;
         their_sums = sums;
@@ -130,9 +170,10 @@ static void by_panels(const work *w, size_t kc) {
             size_t k = min(x->k - p0, kc), size = panel_of(w, k);
             for (size_t i = 0; i < x->m; i += SIDE) {
                 size_t among = i / SIDE % abreast;
+                bool last = among + 1 == abreast && i + SIDE < x->m;
                 for (size_t q = 0; !among && q < abreast && i + q * SIDE < x->m; q++)
                     pack_rows(w, w->a + q * size, i + q * SIDE, p0, k);
-                row_panel(w, w->a + among * size, i, j0, n, p0, k);
+                row_panel(w, w->a + among * size, i, j0, n, p0, k, last ? abreast * SIDE : 0);
             }
             p0 += kc;
         } while (p0 < x->k);
@@ -151,8 +192,13 @@ static void by_blocks(const work *w) {
                 smoe_block_end to = end_of(x, 0, i, j);
                 pack_rows(w, w->a, i, p0, k);
                 pack_columns(w, w->b, j, p0, k);
-                w->kern->block(w->sums, w->a, w->b, to.m, to.n, blocks(k, STEP), w->parts, NULL,
-                               NULL);
+                w->kern->block(&(smoe_matrix_block){.sums = w->sums,
+                                                    .a = w->a,
+                                                    .b = w->b,
+                                                    .m = to.m,
+                                                    .n = to.n,
+                                                    .steps = blocks(k, STEP),
+                                                    .parts = w->parts});
                 if (p0) {
                     to.add = sum;
                     to.ldadd = SIDE;

@@ -5,6 +5,7 @@
  */
 #include "math/gelu_table.h"
 #include "math/kernels.h"
+#include "math/prefetch.h"
 #include "math/simd.h"
 
 #ifdef SMOE_F64
@@ -456,6 +457,27 @@ static void finish(const smoe_block_end *to, const real *sums, size_t parts) {
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
+/* Prefetches of a block: `each` of them in each step of each pass, until none are left. */
+typedef struct prefetching {
+    smoe_prefetch next;
+    size_t left, each;
+} prefetching;
+
+/* A pass over the steps is made `times` times, and as often again for remainders. */
+static inline prefetching prefetching_of(const smoe_matrix_block *t, size_t times) {
+    size_t passes = times * t->steps * t->parts;
+    return (prefetching){.next = t->prefetch,
+                         .left = passes ? t->prefetches : 0,
+                         .each = passes ? (t->prefetches + passes - 1) / passes : 0};
+}
+
+static inline __attribute__((always_inline)) void prefetch_some(prefetching *p) {
+    if (!p->left) return;
+    size_t n = p->left < p->each ? p->left : p->each;
+    p->left -= n;
+    for (; n; n--) prefetch(&p->next);
+}
+
 /* The sums of a block over all steps: of part pa of A and pb of B or, if `crossed`, in each step of
  * parts 0 and 1 and then of parts 1 and 0. */
 #if WITH_AMX
@@ -498,11 +520,15 @@ static inline __attribute__((always_inline)) void multiply(const smoe_bf16 *a, c
 }
 
 /* Between the steps, rows of another block are finished, evenly spread over the steps. */
-static inline __attribute__((always_inline)) void
-pass(real *sums, const smoe_bf16 *a, const smoe_bf16 *b, bool low, bool right, size_t steps,
-     size_t parts, bool crossed, const smoe_block_end *before, const real *their_sums) {
+static inline __attribute__((always_inline)) void pass(const smoe_matrix_block *t, bool low,
+                                                       bool right, size_t parts, bool crossed,
+                                                       const smoe_block_end *before,
+                                                       prefetching *next) {
     enum { LD = SIDE * sizeof(real) };
-    size_t row = 0, rows = before ? before->m : 0, some = steps ? (rows + steps - 1) / steps : 0;
+    real *sums = t->sums + (crossed ? SUMS : 0);
+    const smoe_bf16 *a = t->a, *b = t->b;
+    size_t steps = t->steps, row = 0, rows = before ? before->m : 0;
+    size_t some = steps ? (rows + steps - 1) / steps : 0;
     __asm__ volatile("" ::
                          : "memory"); /* the panels are written: the compiler does not know that
                                           tiles read them */
@@ -513,12 +539,13 @@ pass(real *sums, const smoe_bf16 *a, const smoe_bf16 *b, bool low, bool right, s
     for (size_t s = 0; s < steps; s++, a += parts * 2 * TILE, b += parts * 2 * TILE) {
         multiply(a, crossed ? b + 2 * TILE : b, low, right);
         if (crossed) multiply(a + 2 * TILE, b, low, right);
+        prefetch_some(next);
         if (row == rows) continue;
         size_t end = rows - row < some ? rows : row + some;
-        finish_some(before, their_sums, parts, row, end);
+        finish_some(before, t->their_sums, parts, row, end);
         row = end;
     }
-    if (row < rows) finish_some(before, their_sums, parts, row, rows);
+    if (row < rows) finish_some(before, t->their_sums, parts, row, rows);
     _tile_stored(0, sums, LD);
     if (right) _tile_stored(1, sums + ROWS, LD);
     if (low) _tile_stored(2, sums + ROWS * SIDE, LD);
@@ -530,7 +557,7 @@ static void begin(void) {}
 static void end(void) {}
 
 #if WITH_BF16
-enum { ABREAST = 8 }; /* rows of sums in registers, by two vectors */
+enum { ABREAST = 8, ACROSS = SIDE }; /* rows of sums in registers, by two vectors */
 
 /* One step: the terms of ABREAST rows. */
 static inline __attribute__((always_inline)) void multiply(__m512 sum[ABREAST][2],
@@ -549,15 +576,17 @@ static inline __attribute__((always_inline)) void multiply(__m512 sum[ABREAST][2
     }
 }
 
-static inline __attribute__((always_inline)) void pass(real *sums, const smoe_bf16 *a,
-                                                       const smoe_bf16 *b, size_t m, size_t steps,
-                                                       size_t parts, bool crossed) {
-    for (size_t i = 0; i < m; i += ABREAST) {
+static inline __attribute__((always_inline)) void pass(const smoe_matrix_block *t, size_t parts,
+                                                       bool crossed, prefetching *next) {
+    real *sums = t->sums + (crossed ? SUMS : 0);
+    size_t step = parts * 2 * TILE;
+    for (size_t i = 0; i < t->m; i += ABREAST) {
         __m512 sum[ABREAST][2];
 #pragma GCC unroll 8
         for (size_t r = 0; r < ABREAST; r++) sum[r][0] = sum[r][1] = _mm512_setzero_ps();
-        const smoe_bf16 *rows = a + i * DEEP, *columns = b;
-        for (size_t s = 0; s < steps; s++, rows += parts * 2 * TILE, columns += parts * 2 * TILE) {
+        const smoe_bf16 *rows = t->a + i * DEEP, *columns = t->b;
+        for (size_t s = 0; s < t->steps; s++, rows += step, columns += step) {
+            prefetch_some(next);
             multiply(sum, rows, crossed ? columns + 2 * TILE : columns);
             if (crossed) multiply(sum, rows + 2 * TILE, columns);
         }
@@ -606,14 +635,16 @@ static inline __attribute__((always_inline)) void multiply(vreal sum[ABREAST][NV
     }
 }
 
-static void pass(real *sums, const smoe_bf16 *a, const smoe_bf16 *b, size_t m, size_t steps,
-                 size_t parts, bool crossed) {
+static void pass(const smoe_matrix_block *t, size_t parts, bool crossed, prefetching *next) {
+    real *sums = t->sums + (crossed ? SUMS : 0);
     size_t step = parts * 2 * TILE;
-    for (size_t i = 0; i < m; i += ABREAST)
+    for (size_t i = 0; i < t->m; i += ABREAST)
         for (size_t j = 0; j < SIDE; j += ACROSS) {
             vreal sum[ABREAST][NV] = {{{0}}};
-            const smoe_bf16 *rows = a + i * DEEP, *columns = b + j / ROWS * TILE + j % ROWS * 2;
-            for (size_t s = 0; s < steps; s++, rows += step, columns += step) {
+            const smoe_bf16 *rows = t->a + i * DEEP;
+            const smoe_bf16 *columns = t->b + j / ROWS * TILE + j % ROWS * 2;
+            for (size_t s = 0; s < t->steps; s++, rows += step, columns += step) {
+                prefetch_some(next);
                 multiply(sum, rows, crossed ? columns + 2 * TILE : columns);
                 if (crossed) multiply(sum, rows + 2 * TILE, columns);
             }
@@ -627,24 +658,28 @@ static void pass(real *sums, const smoe_bf16 *a, const smoe_bf16 *b, size_t m, s
 #endif
 #endif
 
-static void block(real *sums, const smoe_bf16 *a, const smoe_bf16 *b, size_t m, size_t n,
-                  size_t steps, size_t parts, const smoe_block_end *before,
-                  const real *their_sums) {
+static void block(const smoe_matrix_block *t) {
+    const smoe_block_end *before = t->before;
 #if WITH_AMX
-    bool low = m > ROWS, right = n > ROWS;
-    if (parts > 1) {
-        pass(sums, a, b, low, right, steps, 2, false, NULL, NULL);
-        pass(sums + SUMS, a, b, low, right, steps, 2, true, before, their_sums);
+    bool low = t->m > ROWS, right = t->n > ROWS;
+    prefetching next = prefetching_of(t, 1);
+    if (t->parts > 1) {
+        pass(t, low, right, 2, false, NULL, &next);
+        pass(t, low, right, 2, true, before, &next);
     } else if (low && right) {
-        pass(sums, a, b, true, true, steps, 1, false, before, their_sums);
+        pass(t, true, true, 1, false, before, &next);
     } else {
-        pass(sums, a, b, low, right, steps, 1, false, before, their_sums);
+        pass(t, low, right, 1, false, before, &next);
     }
 #else
-    (void)n;
-    if (before) finish(before, their_sums, parts);
-    pass(sums, a, b, m, steps, parts, false);
-    if (parts > 1) pass(sums + SUMS, a, b, m, steps, parts, true);
+    prefetching next = prefetching_of(t, (t->m + ABREAST - 1) / ABREAST * (SIDE / ACROSS));
+    if (before) finish(before, t->their_sums, t->parts);
+    if (t->parts > 1) {
+        pass(t, 2, false, &next);
+        pass(t, 2, true, &next);
+    } else {
+        pass(t, 1, false, &next);
+    }
 #endif
 }
 
@@ -659,15 +694,19 @@ static void fill(smoe_bf16 *x, size_t n, uint32_t bits) {
     }
 }
 
+enum { PEAK_STEPS = 4 }; /* of a block: fewer would measure how its sums are stored */
+
 static double peak(size_t n) {
-    enum { PANEL = 2 * TILE };
+    enum { PANEL = PEAK_STEPS * 2 * TILE };
     smoe_bf16 a[PANEL] __attribute__((aligned(64))), b[PANEL] __attribute__((aligned(64)));
     real sums[SUMS] __attribute__((aligned(64))) = {0};
     fill(a, PANEL, 1);
     fill(b, PANEL, 2);
+    smoe_matrix_block panels = {
+        .sums = sums, .a = a, .b = b, .m = SIDE, .n = SIDE, .steps = PEAK_STEPS, .parts = 1};
     begin();
 #if WITH_AMX
-    block(sums, a, b, SIDE, SIDE, 1, 1, NULL, NULL); /* leaves the operands in tiles 4 to 7 */
+    block(&panels); /* leaves the operands in tiles 4 to 7 */
     for (size_t i = 0; i < n; i++) {
         _tile_dpbf16ps(0, 4, 6);
         _tile_dpbf16ps(1, 4, 7);
@@ -676,7 +715,7 @@ static double peak(size_t n) {
     }
     _tile_stored(0, sums, SIDE * sizeof *sums);
 #else
-    for (size_t i = 0; i < n; i++) block(sums, a, b, SIDE, SIDE, 1, 1, NULL, NULL);
+    for (size_t i = 0; i < n; i += PEAK_STEPS) block(&panels);
 #endif
     end();
     /* Finite, but the compiler does not know. */

@@ -63,27 +63,90 @@ static void gelu_backward(real *dx, real *a, const real *da, const real *x, size
     }
 }
 
+/* ---- BF16 ------------------------------------------------------------------------------------ */
+
+#ifndef SMOE_F64
+typedef uint32_t vbits __attribute__((vector_size(SMOE_VBYTES)));
+typedef uint16_t vhalves __attribute__((vector_size(SMOE_VBYTES / 2)));
+
+static inline void widen_vector(real *y, const smoe_bf16 *x) {
+    vhalves halves;
+    memcpy(&halves, x, sizeof halves);
+    vbits bits = __builtin_convertvector(halves, vbits) << 16;
+    memcpy(y, &bits, sizeof bits);
+}
+
+/* smoe_bf16_round. */
+static inline void narrow_vector(smoe_bf16 *y, const real *x) {
+    vbits bits;
+    memcpy(&bits, x, sizeof bits);
+    vbits nan = (vbits)((bits & 0x7fffffff) > 0x7f800000), upper = bits >> 16;
+    vbits nearest = (bits + 0x7fff + (upper & 1)) >> 16;
+    vhalves halves = __builtin_convertvector((nearest & ~nan) | ((upper | 0x40) & nan), vhalves);
+    memcpy(y, &halves, sizeof halves);
+}
+#endif
+
+static void widen(real *restrict y, const smoe_bf16 *restrict x, size_t n) {
+    size_t i = 0;
+#ifndef SMOE_F64
+    for (; i + VL <= n; i += VL) widen_vector(y + i, x + i);
+#endif
+    for (; i < n; i++) y[i] = smoe_bf16_widen(x[i]);
+}
+
+static void narrow(smoe_bf16 *restrict y, const real *restrict x, size_t n) {
+    size_t i = 0;
+#ifndef SMOE_F64
+    for (; i + VL <= n; i += VL) narrow_vector(y + i, x + i);
+#endif
+    for (; i < n; i++) y[i] = smoe_bf16_round((float)x[i]);
+}
+
 /* ---- LayerNorm -------------------------------------------------------------------------------
  * xh = (x - mean) r, r = 1/sqrt(var + eps), y = xh w + b. With u = dy w:
  * dx = r (u - mean(u) - xh mean(u xh)); dw = sum dy xh; db = sum dy. */
+static inline void norm_stats(real stats[2], const real *x, size_t n, real eps) {
+    vreal sum = {0}, square = {0};
+    for (size_t i = 0; i < n; i += VL) sum += take(x + i, width(i, n), 0);
+    real mean = vsum(sum) / (real)n;
+    for (size_t i = 0; i < n; i += VL) {
+        vreal c = take(x + i, width(i, n), mean) - mean;
+        square += c * c;
+    }
+    stats[0] = mean;
+    stats[1] = 1 / (real)sqrt(vsum(square) / (real)n + eps);
+}
+
+/* n elements of a row. */
+static inline void norm_part(real *y, const real stats[2], const real *x, const real *w,
+                             const real *b, size_t n) {
+    for (size_t i = 0; i < n; i += VL) {
+        size_t k = width(i, n);
+        vreal scaled = (take(x + i, k, 0) - stats[0]) * stats[1];
+        give(y + i, scaled * take(w + i, k, 0) + take(b + i, k, 0), k);
+    }
+}
+
 static void norm(real *y, real *stats, const real *x, const real *w, const real *b, size_t R,
                  size_t n, real eps) {
-    for (size_t row = 0; row < R; row++, x += n, y += n) {
-        vreal sum = {0}, square = {0};
-        for (size_t i = 0; i < n; i += VL) sum += take(x + i, width(i, n), 0);
-        real mean = vsum(sum) / (real)n;
-        for (size_t i = 0; i < n; i += VL) {
-            vreal c = take(x + i, width(i, n), mean) - mean;
-            square += c * c;
+    for (size_t row = 0; row < R; row++, x += n, y += n, stats += 2) {
+        norm_stats(stats, x, n, eps);
+        norm_part(y, stats, x, w, b, n);
+    }
+}
+
+static void norm_narrow(smoe_bf16 *y, real *stats, const real *x, const real *w, const real *b,
+                        size_t R, size_t n, real eps) {
+    enum { PART = 512 };
+    real part[PART];
+    for (size_t row = 0; row < R; row++, x += n, y += n, stats += 2) {
+        norm_stats(stats, x, n, eps);
+        for (size_t i = 0; i < n; i += PART) {
+            size_t k = n - i < PART ? n - i : PART;
+            norm_part(part, stats, x + i, w + i, b + i, k);
+            narrow(y + i, part, k);
         }
-        real r = 1 / (real)sqrt(vsum(square) / (real)n + eps);
-        for (size_t i = 0; i < n; i += VL) {
-            size_t k = width(i, n);
-            vreal scaled = (take(x + i, k, 0) - mean) * r;
-            give(y + i, scaled * take(w + i, k, 0) + take(b + i, k, 0), k);
-        }
-        stats[2 * row] = mean;
-        stats[2 * row + 1] = r;
     }
 }
 
@@ -446,14 +509,6 @@ static void outer(real *g, const real *dy, size_t ld, const real *x, size_t R, s
     }
 }
 
-static void widen(real *restrict y, const smoe_bf16 *restrict x, size_t n) {
-    for (size_t i = 0; i < n; i++) y[i] = smoe_bf16_widen(x[i]);
-}
-
-static void narrow(smoe_bf16 *restrict y, const real *restrict x, size_t n) {
-    for (size_t i = 0; i < n; i++) y[i] = smoe_bf16_round((float)x[i]);
-}
-
 /* The hash is the last part of MurmurHash3, which mixes every bit of 32 into every other. */
 static void narrow_random(smoe_bf16 *restrict y, const real *restrict x, size_t n, uint32_t key,
                           size_t first) {
@@ -470,6 +525,7 @@ const smoe_row_kernels SMOE_KERN(smoe_row_kern) = {
     .gelu = gelu,
     .gelu_backward = gelu_backward,
     .norm = norm,
+    .norm_narrow = norm_narrow,
     .norm_backward = norm_backward,
     .softmax = softmax,
     .softmax_backward = softmax_backward,

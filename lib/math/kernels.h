@@ -137,6 +137,9 @@ typedef struct smoe_row_kernels {
     /* y = (x - mean)/sqrt(var + eps) * w + b by rows; stats [R,2]: mean, 1/sqrt(var + eps). */
     void (*norm)(real *y, real *stats, const real *x, const real *w, const real *b, size_t R,
                  size_t n, real eps);
+    /* The same, y rounded as by `narrow`. */
+    void (*norm_narrow)(smoe_bf16 *y, real *stats, const real *x, const real *w, const real *b,
+                        size_t R, size_t n, real eps);
     /* dx, dw, db: += the gradients through the norm over these rows. */
     void (*norm_backward)(real *dx, real *dw, real *db, const real *dy, const real *x,
                           const real *stats, const real *w, size_t R, size_t n);
@@ -212,6 +215,20 @@ typedef struct smoe_block_end {
     smoe_bf16 *hidden, *active;
 } smoe_block_end;
 
+/* A block of sums: A B of m rows and n columns, over `steps` steps of panels that were packed. */
+typedef struct smoe_matrix_block {
+    real *sums; /* [parts][SIDE][SIDE]: of one part A B; of two, that of the rounded numbers, and
+                   then that of these and the remainders */
+    const smoe_bf16 *a, *b;
+    size_t m, n, steps, parts;
+    /* Another block, not NULL, which is finished meanwhile: units and vectors work at the same
+     * time. */
+    const smoe_block_end *before;
+    const real *their_sums;
+    smoe_prefetch prefetch; /* what is packed next, */
+    size_t prefetches;      /* this many times, spread evenly over the steps */
+} smoe_matrix_block;
+
 /*
  * Products of BF16 operands with sums in F32. By which rule a unit sums, and what it does with
  * small numbers (tests/tiles.h has it in C, test_matrix compares):
@@ -232,11 +249,7 @@ typedef struct smoe_matrix_kernels {
      * 0. */
     void (*pack_a)(smoe_bf16 *dst, const smoe_operand *from, size_t parts);
     void (*pack_b)(smoe_bf16 *dst, const smoe_operand *from, size_t parts);
-    /* sums [parts][SIDE][SIDE], of which m rows and n columns are looked at: of one part A B; of
-     * two, that of the rounded numbers, and then that of these and the remainders. Meanwhile
-     * another block, not NULL, is finished: units and vectors work at the same time. */
-    void (*block)(real *sums, const smoe_bf16 *a, const smoe_bf16 *b, size_t m, size_t n,
-                  size_t steps, size_t parts, const smoe_block_end *before, const real *their_sums);
+    void (*block)(const smoe_matrix_block *block);
     /* c = add + bias + alpha * sum, the sum of two parts where the first is finite. */
     void (*finish)(const smoe_block_end *to, const real *sums, size_t parts);
     /* Products of the unit without waiting for memory, n rounds; returns its FLOPs. */

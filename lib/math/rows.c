@@ -44,6 +44,15 @@ void smoe_rows_norm(real *y, real *stats, const real *x, const real *w, const re
         kern->norm(y + i * n, stats + 2 * i, x + i * n, w, b, min(step, R - i), n, eps);
 }
 
+void smoe_rows_norm_bf16(smoe_bf16 *y, real *stats, const real *x, const real *w, const real *b,
+                         size_t R, size_t n, real eps) {
+    const smoe_row_kernels *kern = smoe_kernels_get()->row;
+    size_t step = n < CHUNK ? CHUNK / n : 1;
+    SMOE_SHARED(elementwise, R * n)
+    for (size_t i = 0; i < R; i += step)
+        kern->norm_narrow(y + i * n, stats + 2 * i, x + i * n, w, b, min(step, R - i), n, eps);
+}
+
 void smoe_rows_add_bf16(real *out, const smoe_bf16 *x, size_t R, size_t n) {
     enum { STRIP = 512, ABREAST = 8 };
     const smoe_row_kernels *kern = smoe_kernels_get()->row;

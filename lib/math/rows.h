@@ -22,6 +22,9 @@ void smoe_rows_gelu_backward(real *dx, real *a, const real *da, const real *x, s
  * NULL), are added to; parts is scratch of smoe_rows_parts(n). */
 void smoe_rows_norm(real *y, real *stats, const real *x, const real *w, const real *b, size_t R,
                     size_t n, real eps);
+/* The same with y in BF16. */
+void smoe_rows_norm_bf16(smoe_bf16 *y, real *stats, const real *x, const real *w, const real *b,
+                         size_t R, size_t n, real eps);
 void smoe_rows_norm_backward(real *dx, real *dw, real *db, const real *dy, const real *x,
                              const real *stats, const real *w, size_t R, size_t n, real *parts);
 /* out [n] += column sums of x [R,n] */

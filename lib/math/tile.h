@@ -1,11 +1,11 @@
 /*
- * Code that the kernels of matrix products share: the end of a tile, and prefetching.
+ * Code that the kernels of matrix products in F32 share: the end of a tile, and when they prefetch.
  * For files named kern_*.c, like math/simd.h.
  */
 #ifndef SMOE_TILE_H
 #define SMOE_TILE_H
 
-#include "math/kernels.h"
+#include "math/prefetch.h"
 #include "math/simd.h"
 #include "math/tuning_kernels.h"
 
@@ -28,16 +28,6 @@ static inline void finish(real *c, vreal sum, real alpha, const real *add, const
         vstream(c, start);
     else
         vstore(c, start);
-}
-
-/* Prefetches two cache lines into the L2. */
-static inline void prefetch(smoe_prefetch *next) {
-    __builtin_prefetch(next->at, 0, 2);
-    __builtin_prefetch(next->at + 64, 0, 2);
-    next->at += next->step;
-    if (--next->left) return;
-    next->at += next->skip;
-    next->left = next->run;
 }
 
 /* The number of prefetches in a round of steps of k; and the prefetches that are due at step p. */

@@ -264,21 +264,20 @@ static void narrow_backward(const smoe_attention *l, size_t task, real *dz, smoe
     smoe_gemm_serial(&to_k);
 }
 
-static bool is_narrow(const smoe_attention *l) {
+bool smoe_attention_narrow(const smoe_attention *l) {
     return l->narrow && l->build->precision == SMOE_PRECISION_BF16;
 }
 
-static void heads_forward_narrow(smoe_attention *l, const real *x, size_t images) {
+static void heads_forward_narrow(smoe_attention *l, smoe_values x, size_t images) {
     size_t R = images * l->T, tasks = images * l->H, pairs = l->T * l->T;
-    smoe_linear_forward_values(&l->qkv, (smoe_outputs){.bf16 = l->rows_bf16},
-                               (smoe_values){.at = x}, NULL, R);
+    smoe_linear_forward_values(&l->qkv, (smoe_outputs){.bf16 = l->rows_bf16}, x, NULL, R);
     SMOE_SHARED_BY(attention, smoe_team_for(tasks * pairs, l->threads), schedule(dynamic, 1))
     for (size_t task = 0; task < tasks; task++)
         narrow_forward(l, task, l->scores + smoe_thread() * scores_size(l),
                        l->weights_bf16 + (l->train ? task : smoe_thread()) * pairs);
 }
 
-static void heads_backward_narrow(smoe_attention *l, real *dx, const real *dy, const real *x,
+static void heads_backward_narrow(smoe_attention *l, real *dx, const real *dy, smoe_values x,
                                   size_t images) {
     size_t R = images * l->T, tasks = images * l->H, pairs = l->T * l->T;
     smoe_linear_backward_values(&l->proj, (smoe_outputs){.bf16 = l->dheads_bf16},
@@ -288,7 +287,7 @@ static void heads_backward_narrow(smoe_attention *l, real *dx, const real *dy, c
         narrow_backward(l, task, l->scores + smoe_thread() * scores_size(l),
                         l->dscores_bf16 + smoe_thread() * pairs);
     smoe_linear_backward_values(&l->qkv, (smoe_outputs){.at = dx},
-                                (smoe_values){.bf16 = l->drows_bf16}, (smoe_values){.at = x}, R);
+                                (smoe_values){.bf16 = l->drows_bf16}, x, R);
 }
 
 /* ---------------------------------------------------------------------------------------------- */
@@ -312,16 +311,16 @@ static void heads_forward(smoe_attention *l, const real *x, const smoe_pass *pas
     }
 }
 
-void smoe_attention_forward(smoe_attention *l, real *y, const real *x, const real *x0,
+void smoe_attention_forward(smoe_attention *l, real *y, smoe_values x, const real *x0,
                             const smoe_pass *pass) {
     size_t R = pass->images * l->T;
     double dropout = l->build->model->dropout;
-    bool narrow = is_narrow(l);
+    bool narrow = smoe_attention_narrow(l);
     assert(!narrow || !pass->lengths); /* lengths per image are for buffers in F32 */
     if (narrow)
         heads_forward_narrow(l, x, pass->images);
     else
-        heads_forward(l, x, pass);
+        heads_forward(l, x.at, pass);
     smoe_values heads = {.at = narrow ? NULL : l->heads, .bf16 = narrow ? l->heads_bf16 : NULL};
     if (!pass->train || dropout <= 0) {
         smoe_linear_forward_values(&l->proj, (smoe_outputs){.at = y}, heads, x0, R);
@@ -333,7 +332,7 @@ void smoe_attention_forward(smoe_attention *l, real *y, const real *x, const rea
     smoe_rows_add(y, l->branch, R * l->d);
 }
 
-void smoe_attention_backward(smoe_attention *l, real *dx, const real *dy, const real *x,
+void smoe_attention_backward(smoe_attention *l, real *dx, const real *dy, smoe_values x,
                              const smoe_pass *pass) {
     size_t R = pass->images * l->T, tasks = pass->images * l->H, pairs = l->T * l->T;
     double dropout = l->build->model->dropout;
@@ -342,7 +341,7 @@ void smoe_attention_backward(smoe_attention *l, real *dx, const real *dy, const 
         smoe_dropout(l->branch, R, l->d, dropout, site(l), pass);
         dy = l->branch;
     }
-    if (is_narrow(l)) {
+    if (smoe_attention_narrow(l)) {
         heads_backward_narrow(l, dx, dy, x, pass->images);
         return;
     }
@@ -355,5 +354,5 @@ void smoe_attention_backward(smoe_attention *l, real *dx, const real *dy, const 
         smoe_qk_norm_backward(&l->k_norm, l->drows + l->d, l->dnormed + l->d, 2 * l->d,
                               l->rows + l->d, 3 * l->d, R);
     }
-    smoe_linear_backward(&l->qkv, dx, l->drows, x, R);
+    smoe_linear_backward(&l->qkv, dx, l->drows, x.at, R);
 }

@@ -169,9 +169,10 @@ static void map_forward(smoe_head_layer *l, const real *x, size_t B, const smoe_
         for (size_t t = 0; t < length; t++) kern->axpy(out, w[t], v + t * 2 * d, dh);
     }
     smoe_linear_forward(&l->proj, l->pooled, l->heads, NULL, B);
-    smoe_norm_forward(&l->pool_norm, l->pool_normed, l->pooled, B);
+    smoe_norm_forward(&l->pool_norm, (smoe_outputs){.at = l->pool_normed}, l->pooled, B);
     const size_t rows[] = {0, B};
-    smoe_mlp_forward(&l->pool_mlp, l->features, l->pool_normed, l->pooled, rows, pass);
+    smoe_mlp_forward(&l->pool_mlp, (smoe_outputs){.at = l->features},
+                     (smoe_values){.at = l->pool_normed}, l->pooled, rows, pass);
 }
 
 static void map_heads_backward(smoe_head_layer *l, size_t b) {
@@ -206,7 +207,9 @@ static void map_backward(smoe_head_layer *l, const real *x, size_t B, const smoe
     size_t d = l->d, size = B * d;
     const size_t rows[] = {0, B};
     real *dnormed = l->dheads; /* scratch of the pool's norm; the heads use it later */
-    smoe_mlp_backward(&l->pool_mlp, dnormed, l->dfeatures, l->pool_normed, rows, pass);
+    smoe_mlp_backward(&l->pool_mlp, (smoe_outputs){.at = dnormed},
+                      (smoe_values){.at = l->dfeatures}, (smoe_values){.at = l->pool_normed}, rows,
+                      pass);
     memcpy(l->dpooled, l->dfeatures, size * sizeof(real));
     smoe_norm_backward(&l->pool_norm, l->dpooled, dnormed, l->pooled, B);
     smoe_linear_backward(&l->proj, l->dheads, l->dpooled, l->heads, B);
@@ -244,7 +247,8 @@ void smoe_head_forward(smoe_head_layer *l, const real *x, const smoe_pass *pass)
             kern->column_sum(mean, x + b * T * d, length, d);
             kern->scale(mean, 1 / (real)length, mean, d);
         }
-        if (norms_mean(l)) smoe_norm_forward(&l->pool_norm, l->features, l->pooled, B);
+        if (norms_mean(l))
+            smoe_norm_forward(&l->pool_norm, (smoe_outputs){.at = l->features}, l->pooled, B);
     }
     if (l->classifies) smoe_linear_forward(&l->classifier, l->logits, l->features, NULL, B);
 }

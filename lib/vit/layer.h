@@ -83,7 +83,7 @@ void smoe_norm_reserve(smoe_norm *l, size_t R, const smoe_space *space);
  * arrays and adds to a third. */
 void smoe_norm_cost(const smoe_norm *l, smoe_costs *costs, size_t R, const char *name);
 /* y [R,n] = (x - mean)/sqrt(variance + epsilon) * weight + bias, by rows. */
-void smoe_norm_forward(smoe_norm *l, real *y, const real *x, size_t R);
+void smoe_norm_forward(smoe_norm *l, smoe_outputs y, const real *x, size_t R);
 /* Adds to dx. */
 void smoe_norm_backward(smoe_norm *l, real *dx, const real *dy, const real *x, size_t R);
 
@@ -220,11 +220,13 @@ typedef struct smoe_attention {
 void smoe_attention_init(smoe_attention *l, const smoe_build *build, size_t block);
 void smoe_attention_reserve(smoe_attention *l, const smoe_space *space);
 void smoe_attention_cost(const smoe_attention *l, smoe_costs *costs);
+/* Whether the next pass keeps operands of products in BF16. x may be in BF16 then, and only then. */
+bool smoe_attention_narrow(const smoe_attention *l);
 /* y = x0 + attention(x); y may be x0. */
-void smoe_attention_forward(smoe_attention *l, real *y, const real *x, const real *x0,
+void smoe_attention_forward(smoe_attention *l, real *y, smoe_values x, const real *x0,
                             const smoe_pass *pass);
 /* dx [R,d] overwritten with the gradient of x; x0's is dy itself. */
-void smoe_attention_backward(smoe_attention *l, real *dx, const real *dy, const real *x,
+void smoe_attention_backward(smoe_attention *l, real *dx, const real *dy, smoe_values x,
                              const smoe_pass *pass);
 
 /* ---- mlp: E two-layer fused MLPs, each on its own rows; the dense MLP is E = 1 -------------- */
@@ -273,13 +275,16 @@ static inline smoe_arena *smoe_mlp_outer_arena(const smoe_mlp *l, const smoe_spa
 }
 /* The same experts with buffers from row `row` on, for rows whose input came from elsewhere. */
 smoe_mlp smoe_mlp_at(const smoe_mlp *l, size_t row);
+/* Whether the next pass keeps operands of products in BF16. x, y, dx and dy may be in BF16 then, and
+ * only then. */
+bool smoe_mlp_narrow(const smoe_mlp *l);
 /* y [rows,d] = residual + mlp(x); expert e has rows first[e] .. first[e+1]. residual may be NULL or
  * y. */
-void smoe_mlp_forward(smoe_mlp *l, real *y, const real *x, const real *residual,
+void smoe_mlp_forward(smoe_mlp *l, smoe_outputs y, smoe_values x, const real *residual,
                       const size_t *first, const smoe_pass *pass);
 /* dx [rows,d] overwritten. */
-void smoe_mlp_backward(smoe_mlp *l, real *dx, const real *dy, const real *x, const size_t *first,
-                       const smoe_pass *pass);
+void smoe_mlp_backward(smoe_mlp *l, smoe_outputs dx, smoe_values dy, smoe_values x,
+                       const size_t *first, const smoe_pass *pass);
 
 /* ---- moe: router, dispatch, experts, combine ------------------------------------------------- */
 /* Experts divided over the N processes of a block (vit/share.h); of a model. */

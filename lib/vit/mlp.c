@@ -103,10 +103,10 @@ enum { CACHED = 32 << 20 };
 /* One layer of all experts. Pointers are those of expert 0; expert_product moves them on. */
 typedef struct layer {
     const size_t *first;
-    real *y;
-    const real *x, *w, *bias, *residual;
+    smoe_outputs y;
+    smoe_values x;
+    const real *w, *bias, *residual;
     const smoe_bf16 *w_bf16; /* not NULL: stands for w */
-    const smoe_bf16 *x_bf16; /* not NULL: stands for x */
     smoe_gelu_work work;     /* other than NONE: with the mlp's arrays in BF16, in place of y */
     size_t out, in;
     smoe_after *after; /* of y: gets `mlp` */
@@ -122,9 +122,10 @@ static smoe_product expert_product(const layer *x, size_t e, smoe_product p, siz
                                    size_t from) {
     const smoe_mlp *l = x->mlp;
     size_t row = x->first[e], hidden = row * l->h;
-    if (x->y) p.c = x->y + row * to;
-    if (x->x) p.a = x->x + row * from;
-    if (x->x_bf16) p.a_bf16 = x->x_bf16 + row * from;
+    if (x->y.at) p.c = x->y.at + row * to;
+    if (x->y.bf16) p.c_bf16 = x->y.bf16 + row * to;
+    if (x->x.at) p.a = x->x.at + row * from;
+    if (x->x.bf16) p.a_bf16 = x->x.bf16 + row * from;
     p.after = x->after;
     p.context = l;
     p.precision = *l->precision;
@@ -276,7 +277,7 @@ static smoe_fused_mlp expert_both(size_t e, const void *context) {
                             .gelu = l->gelu};
 }
 
-static bool is_narrow(const smoe_mlp *l) {
+bool smoe_mlp_narrow(const smoe_mlp *l) {
     return l->narrow && *l->precision == SMOE_PRECISION_BF16;
 }
 
@@ -309,12 +310,12 @@ smoe_mlp smoe_mlp_at(const smoe_mlp *l, size_t row) {
     return moved;
 }
 
-void smoe_mlp_forward(smoe_mlp *l, real *y, const real *x, const real *residual,
+void smoe_mlp_forward(smoe_mlp *l, smoe_outputs y, smoe_values x, const real *residual,
                       const size_t *first, const smoe_pass *pass) {
-    bool narrow = is_narrow(l);
+    bool narrow = smoe_mlp_narrow(l);
     if (l->panels && *l->precision == SMOE_PRECISION_F32 &&
         smoe_fused_mlp_pays(l->E, first[l->E] / l->E, l->threads)) {
-        both_layers both = {l, first, y, x, residual};
+        both_layers both = {l, first, y.at, x.at, residual};
         size_t most = 0;
         for (size_t e = 0; e < l->E; e++)
             if (first[e + 1] - first[e] > most) most = first[e + 1] - first[e];
@@ -322,7 +323,7 @@ void smoe_mlp_forward(smoe_mlp *l, real *y, const real *x, const real *residual,
         return;
     }
     layer fc1 = {.first = first,
-                 .y = narrow ? NULL : l->hidden,
+                 .y = {.at = narrow ? NULL : l->hidden},
                  .after = narrow ? NULL : activate,
                  .work = narrow ? SMOE_GELU_FORWARD : SMOE_GELU_NONE,
                  .mlp = l,
@@ -337,8 +338,7 @@ void smoe_mlp_forward(smoe_mlp *l, real *y, const real *x, const real *residual,
     layer fc2 = {.first = first,
                  .y = y,
                  .mlp = l,
-                 .x = narrow ? NULL : l->active,
-                 .x_bf16 = narrow ? l->active_bf16 : NULL,
+                 .x = {.at = narrow ? NULL : l->active, .bf16 = narrow ? l->active_bf16 : NULL},
                  .w = smoe_weight(l->params, l->fc2),
                  .w_bf16 = smoe_weight_bf16(l->params, l->fc2),
                  .bias = smoe_weight(l->params, l->fc2_bias),
@@ -348,12 +348,12 @@ void smoe_mlp_forward(smoe_mlp *l, real *y, const real *x, const real *residual,
     smoe_gemm_each(l->E, expert_forward, &fc2);
 }
 
-void smoe_mlp_backward(smoe_mlp *l, real *dx, const real *dy, const real *x, const size_t *first,
-                       const smoe_pass *pass) {
+void smoe_mlp_backward(smoe_mlp *l, smoe_outputs dx, smoe_values dy, smoe_values x,
+                       const size_t *first, const smoe_pass *pass) {
     size_t size = first[l->E] * l->h;
-    bool narrow = is_narrow(l), dropout = pass->train && l->dropout > 0;
+    bool narrow = smoe_mlp_narrow(l), dropout = pass->train && l->dropout > 0;
     layer fc2 = {.first = first,
-                 .y = narrow ? NULL : l->dactive,
+                 .y = {.at = narrow ? NULL : l->dactive},
                  .x = dy,
                  .after = narrow || dropout ? NULL : activate_backward,
                  .work = narrow ? SMOE_GELU_BACKWARD : SMOE_GELU_NONE,
@@ -370,15 +370,14 @@ void smoe_mlp_backward(smoe_mlp *l, real *dx, const real *dy, const real *x, con
     smoe_values active = {.at = narrow ? NULL : l->active, .bf16 = narrow ? l->active_bf16 : NULL};
     smoe_values dhidden = {.at = narrow ? NULL : l->dactive,
                            .bf16 = narrow ? l->dhidden_bf16 : NULL};
-    weights_backward(l, l->fc2, (smoe_values){.at = dy}, active, first);
-    bias_backward(l, smoe_gradient(l->params, l->fc2_bias), (smoe_values){.at = dy}, first, l->d);
+    weights_backward(l, l->fc2, dy, active, first);
+    bias_backward(l, smoe_gradient(l->params, l->fc2_bias), dy, first, l->d);
 
-    weights_backward(l, l->fc1, dhidden, (smoe_values){.at = x}, first);
+    weights_backward(l, l->fc1, dhidden, x, first);
     bias_backward(l, smoe_gradient(l->params, l->fc1_bias), dhidden, first, l->h);
     layer fc1 = {.first = first,
                  .y = dx,
-                 .x = dhidden.at,
-                 .x_bf16 = dhidden.bf16,
+                 .x = dhidden,
                  .mlp = l,
                  .w = smoe_weight(l->params, l->fc1),
                  .out = l->h,

@@ -149,22 +149,24 @@ void smoe_moe_forward(smoe_moe *l, real *y, const real *x, const real *residual,
     find_rows(l);
     if (l->share) smoe_share_forward(l, pass);
     for (size_t k = 0; k < l->groups && !l->share; k++)
-        smoe_mlp_forward(&l->experts[k].mlp, l->out + start(l, k), l->slots + start(l, k), NULL,
-                         l->experts[k].first, pass);
+        smoe_mlp_forward(&l->experts[k].mlp, (smoe_outputs){.at = l->out + start(l, k)},
+                         (smoe_values){.at = l->slots + start(l, k)}, NULL, l->experts[k].first,
+                         pass);
     smoe_clock_lap(pass->clock, SMOE_PART_experts);
     if (l->rounded) smoe_rows_round(l->out, l->out, plan->rows * l->d);
     smoe_plan_combine(plan, y, l->out, residual, l->d);
     smoe_clock_lap(pass->clock, SMOE_PART_combine);
     if (!l->shares) return;
     const size_t rows[] = {0, plan->tokens};
-    smoe_mlp_forward(&l->shared, y, x, y, rows, pass);
+    smoe_mlp_forward(&l->shared, (smoe_outputs){.at = y}, (smoe_values){.at = x}, y, rows, pass);
     smoe_clock_lap(pass->clock, SMOE_PART_mlp);
 }
 
 static void shared_backward(smoe_moe *l, real *dx, const real *dy, const real *x,
                             const smoe_pass *pass) {
     const size_t rows[] = {0, l->router->plan.tokens};
-    smoe_mlp_backward(&l->shared, l->dshared, dy, x, rows, pass);
+    smoe_mlp_backward(&l->shared, (smoe_outputs){.at = l->dshared}, (smoe_values){.at = dy},
+                      (smoe_values){.at = x}, rows, pass);
     smoe_rows_add(dx, l->dshared, rows[1] * l->d);
     smoe_clock_lap(pass->clock, SMOE_PART_mlp);
 }
@@ -178,8 +180,9 @@ void smoe_moe_backward(smoe_moe *l, real *dx, const real *dy, const real *x,
     smoe_clock_lap(pass->clock, SMOE_PART_combine);
     if (l->share) smoe_share_backward(l, pass);
     for (size_t k = 0; k < l->groups && !l->share; k++)
-        smoe_mlp_backward(&l->experts[k].mlp, l->dslots + start(l, k), l->dout + start(l, k),
-                          l->slots + start(l, k), l->experts[k].first, pass);
+        smoe_mlp_backward(&l->experts[k].mlp, (smoe_outputs){.at = l->dslots + start(l, k)},
+                          (smoe_values){.at = l->dout + start(l, k)},
+                          (smoe_values){.at = l->slots + start(l, k)}, l->experts[k].first, pass);
     smoe_clock_lap(pass->clock, SMOE_PART_experts);
     smoe_plan_dispatch_backward(plan, dx, l->dslots, l->rounded ? l->rounded : x, l->d);
     smoe_clock_lap(pass->clock, SMOE_PART_dispatch);

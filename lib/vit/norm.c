@@ -30,9 +30,12 @@ void smoe_norm_cost(const smoe_norm *l, smoe_costs *costs, size_t R, const char 
     layer->moved_train = 6 * numbers * sizeof(real);
 }
 
-void smoe_norm_forward(smoe_norm *l, real *y, const real *x, size_t R) {
-    smoe_rows_norm(y, l->stats, x, smoe_weight(l->params, l->weight),
-                   smoe_weight(l->params, l->bias), R, l->n, l->eps);
+void smoe_norm_forward(smoe_norm *l, smoe_outputs y, const real *x, size_t R) {
+    const real *weight = smoe_weight(l->params, l->weight), *bias = smoe_weight(l->params, l->bias);
+    if (y.bf16)
+        smoe_rows_norm_bf16(y.bf16, l->stats, x, weight, bias, R, l->n, l->eps);
+    else
+        smoe_rows_norm(y.at, l->stats, x, weight, bias, R, l->n, l->eps);
 }
 
 void smoe_norm_backward(smoe_norm *l, real *dx, const real *dy, const real *x, size_t R) {

@@ -212,7 +212,8 @@ static void forward(smoe_moe *l, const smoe_pass *pass, bool idle) {
         for (size_t q = 0; q < n; q++) {
             if (q == own(l) && idle) continue;
             work w = work_of(l, k, q);
-            smoe_mlp_forward(&w.mlp, w.y, w.x, NULL, w.first, pass);
+            smoe_mlp_forward(&w.mlp, (smoe_outputs){.at = w.y}, (smoe_values){.at = w.x}, NULL,
+                             w.first, pass);
         }
         for (size_t bit = 1; bit < n; bit++)
             rows_back(l, k, own(l) ^ bit, l->out, group->far.y, idle);
@@ -277,7 +278,8 @@ void smoe_share_backward(smoe_moe *l, const smoe_pass *pass) {
         for (size_t q = 0; q < n; q++) {
             work w = work_of(l, k, q);
             clear(params, param);
-            smoe_mlp_backward(&w.mlp, w.dx, w.dy, w.x, w.first, pass);
+            smoe_mlp_backward(&w.mlp, (smoe_outputs){.at = w.dx}, (smoe_values){.at = w.dy},
+                              (smoe_values){.at = w.x}, w.first, pass);
             for (size_t i = 0; i < PARAMS; i++) {
                 const smoe_param *p = &params->param[param[i]];
                 if (p->frozen) continue;

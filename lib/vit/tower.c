@@ -92,6 +92,13 @@ void smoe_tower_cost(const smoe_tower *t, smoe_costs *costs) {
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
+static smoe_normed reserve_normed(size_t size, bool narrow, const smoe_space *space) {
+    smoe_normed x = {0};
+    if (narrow) x.bf16 = smoe_arena_take(space->keep, size, sizeof(smoe_bf16));
+    if (!narrow || space->wide) x.at = smoe_arena_take(space->keep, size, sizeof(real));
+    return x;
+}
+
 /* *stream: the last state of the residual stream. Scratch is free again after each layer; in
  * inference, the kept buffers of a block are free again too. */
 static void reserve_block(const smoe_tower *t, smoe_block *b, real **stream,
@@ -99,18 +106,18 @@ static void reserve_block(const smoe_tower *t, smoe_block *b, real **stream,
     size_t R = space->B * t->T, d = t->d;
     size_t scratch = space->scratch->used, keep = space->keep->used;
     b->in = *stream;
-    b->normed1 = smoe_arena_take(space->keep, R * d, sizeof(real));
     smoe_norm_reserve(&b->norm1, R, space);
     smoe_attention_reserve(&b->attention, space);
+    b->normed1 = reserve_normed(R * d, b->attention.narrow, space);
     b->middle = space->train ? smoe_arena_take(space->keep, R * d, sizeof(real)) : *stream;
     space->scratch->used = scratch;
     if (!space->train) space->keep->used = keep;
-    b->normed2 = smoe_arena_take(space->keep, R * d, sizeof(real));
     smoe_norm_reserve(&b->norm2, R, space);
     if (b->is_moe)
         smoe_moe_reserve(&b->moe, space);
     else
         smoe_mlp_reserve(&b->mlp, R, space);
+    b->normed2 = reserve_normed(R * d, !b->is_moe && b->mlp.narrow, space);
     b->out = space->train ? smoe_arena_take(space->keep, R * d, sizeof(real)) : *stream;
     space->scratch->used = scratch;
     if (!space->train) space->keep->used = keep;
@@ -132,29 +139,48 @@ void smoe_tower_reserve(smoe_tower *t, const smoe_space *space) {
 
 /* ---- passes ---------------------------------------------------------------------------------- */
 
+/* The rows that a pass reads. */
+static smoe_values rows_of(const smoe_normed *x, bool narrow) {
+    return narrow ? (smoe_values){.bf16 = x->bf16} : (smoe_values){.at = x->at};
+}
+
+static smoe_values norm_forward(smoe_norm *l, const smoe_normed *y, bool narrow, const real *x,
+                                size_t R) {
+    smoe_outputs to = narrow ? (smoe_outputs){.bf16 = y->bf16} : (smoe_outputs){.at = y->at};
+    smoe_norm_forward(l, to, x, R);
+    return rows_of(y, narrow);
+}
+
+/* Whether the second part of a block reads rows in BF16 in this pass; a router does not. */
+static bool reads_narrow(const smoe_block *b) {
+    return !b->is_moe && smoe_mlp_narrow(&b->mlp);
+}
+
 void smoe_tower_forward(smoe_tower *t, const smoe_pass *pass) {
     size_t R = pass->images * t->T, layer = 0;
     for (size_t i = 0; i < t->L; i++) {
         smoe_block *b = &t->blocks[i];
-        smoe_norm_forward(&b->norm1, b->normed1, b->in, R);
+        smoe_values normed =
+            norm_forward(&b->norm1, &b->normed1, smoe_attention_narrow(&b->attention), b->in, R);
         smoe_clock_lap(pass->clock, SMOE_PART_norm);
-        smoe_attention_forward(&b->attention, b->middle, b->normed1, b->in, pass);
+        smoe_attention_forward(&b->attention, b->middle, normed, b->in, pass);
         smoe_drop_path_forward(&b->drop1, b->middle, b->in, pass);
         smoe_clock_lap(pass->clock, SMOE_PART_attention);
-        smoe_norm_forward(&b->norm2, b->normed2, b->middle, R);
+        normed = norm_forward(&b->norm2, &b->normed2, reads_narrow(b), b->middle, R);
         smoe_clock_lap(pass->clock, SMOE_PART_norm);
         if (b->is_moe) {
-            smoe_moe_forward(&b->moe, b->out, b->normed2, b->middle, pass);
+            smoe_moe_forward(&b->moe, b->out, normed.at, b->middle, pass);
             if (t->watch) t->watch(t->watch_user, layer, b->moe.router);
             layer++;
         } else {
             const size_t rows[] = {0, R};
-            smoe_mlp_forward(&b->mlp, b->out, b->normed2, b->middle, rows, pass);
+            smoe_mlp_forward(&b->mlp, (smoe_outputs){.at = b->out}, normed, b->middle, rows, pass);
             smoe_clock_lap(pass->clock, SMOE_PART_mlp);
         }
         smoe_drop_path_forward(&b->drop2, b->out, b->middle, pass);
     }
-    if (t->normed) smoe_norm_forward(&t->norm, t->out, t->blocks[t->L - 1].out, R);
+    if (t->normed)
+        smoe_norm_forward(&t->norm, (smoe_outputs){.at = t->out}, t->blocks[t->L - 1].out, R);
 }
 
 void smoe_tower_backward(smoe_tower *t, real *dx, const real *dout, const smoe_pass *pass) {
@@ -171,16 +197,18 @@ void smoe_tower_backward(smoe_tower *t, real *dx, const real *dout, const smoe_p
         smoe_block *b = &t->blocks[i];
         const real *dy = smoe_drop_path_backward(&b->drop2, t->dscaled, dx, pass);
         if (b->is_moe) {
-            smoe_moe_backward(&b->moe, branch, dy, b->normed2, pass);
+            smoe_moe_backward(&b->moe, branch, dy, b->normed2.at, pass);
         } else {
             const size_t rows[] = {0, R};
-            smoe_mlp_backward(&b->mlp, branch, dy, b->normed2, rows, pass);
+            smoe_mlp_backward(&b->mlp, (smoe_outputs){.at = branch}, (smoe_values){.at = dy},
+                              rows_of(&b->normed2, reads_narrow(b)), rows, pass);
             smoe_clock_lap(pass->clock, SMOE_PART_mlp);
         }
         smoe_norm_backward(&b->norm2, dx, branch, b->middle, R);
         smoe_clock_lap(pass->clock, SMOE_PART_norm);
         dy = smoe_drop_path_backward(&b->drop1, t->dscaled, dx, pass);
-        smoe_attention_backward(&b->attention, branch, dy, b->normed1, pass);
+        smoe_attention_backward(&b->attention, branch, dy,
+                                rows_of(&b->normed1, smoe_attention_narrow(&b->attention)), pass);
         smoe_clock_lap(pass->clock, SMOE_PART_attention);
         smoe_norm_backward(&b->norm1, dx, branch, b->in, R);
         smoe_clock_lap(pass->clock, SMOE_PART_norm);

@@ -33,6 +33,17 @@ smoe bench tiny.yaml --rounds 5 -q --json | awk -F'[:,]' '
     END { exit !(limits == 2 && limit[1] >= limit[2] && limit[2] > 0 && times == 2 && shares == 2) }' ||
     fail "bests and medians: $(smoe bench tiny.yaml --rounds 5 -q --json)"
 
+# In BF16 the products of MLPs are compared with the matrix unit, those of the head with multiply-adds.
+unit=$(smoe version | awk '$1 == "matrix" { print $2 }')
+smoe bench tiny.yaml train.precision=bf16 --rounds 1 -q >text
+grep -q "^training .*% of the $unit$" text || fail "$(cat text)"
+grep -Eq "^mlp .*% of ($unit|memory) .*% of ($unit|memory)$" text || fail "$(cat text)"
+grep -Eq "^head .*% of (multiply-adds|memory)$" text || fail "$(cat text)"
+# Sums by parts and of the whole may differ in the last digits.
+smoe bench tiny.yaml --rounds 2 -q --json | tr -d ' \n' | sed 's/\(0\.[0-9]\{10\}\)[0-9]*/\1/g' >json
+fma=$(sed 's/.*"mfu_fma":{\([^}]*\)}.*/\1/' json) unit=$(sed 's/.*"mfu_unit":{\([^}]*\)}.*/\1/' json)
+[ "$fma" = "$unit" ] || fail "in single precision the unit is multiply-adds: $fma, $unit"
+
 # What cannot be written is said, and what was there is kept.
 mkdir folder
 status 3 smoe bench tiny.yaml --rounds 1 -q --append folder >/dev/null

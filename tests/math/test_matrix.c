@@ -134,7 +134,8 @@ static void blocks_like_the_model(void **state) {
         size_t m = 1 + smoe_rng_below(&rng, SIDE), n = 1 + smoe_rng_below(&rng, SIDE);
         fill_panels(a, b, seed);
         kernels->matrix->begin();
-        kernels->matrix->block(sums, a, b, m, n, steps, parts, NULL, NULL);
+        kernels->matrix->block(&(smoe_matrix_block){
+            .sums = sums, .a = a, .b = b, .m = m, .n = n, .steps = steps, .parts = parts});
         kernels->matrix->end();
         model_of(kernels)(right, a, b, steps, parts);
         for (size_t part = 0; part < parts; part++)
